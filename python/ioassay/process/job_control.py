@@ -24,6 +24,7 @@ from typing import Any, Self
 
 from ioassay.errors import Interrupted, StartError, ToolError
 from ioassay.process import process_table, signals, supervisor
+from ioassay.process.output_relay import OutputRelay
 
 _WANTS_TERMINAL = (signal.SIGTTIN, signal.SIGTTOU)
 
@@ -31,12 +32,11 @@ _WANTS_TERMINAL = (signal.SIGTTIN, signal.SIGTTOU)
 class Job:
     """The job control of one command, whose process group is known from `begin` on. A context manager.
 
-    For the main thread, which alone may handle signals. `resize` gives the command's own terminals their new size, and
-    returns whether that has changed.
+    For the main thread, which alone may handle signals. `relay` copies the command's output.
     """
 
-    def __init__(self, resize: Callable[[], bool]) -> None:
-        self._resize = resize
+    def __init__(self, relay: OutputRelay) -> None:
+        self._relay = relay
         self._group = 0
         self._passed: set[int] = set()
         self._former: dict[int, Any] = {}
@@ -94,7 +94,7 @@ class Job:
 
         Call it from time to time.
         """
-        if self._resize():
+        if self._relay.resize():
             self._signal(signal.SIGWINCH)
 
     def _signal(self, number: int) -> None:
@@ -129,6 +129,7 @@ class Job:
 
     def _stop(self, number: int) -> None:
         """Stop as the command did, and go on with it."""
+        self._relay.drain()
         number = signal.SIGTSTP if number == signal.SIGSTOP else number
         was_lent = self._take_back()
         former = signal.signal(number, signal.SIG_DFL)

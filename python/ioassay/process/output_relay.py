@@ -28,6 +28,8 @@ MOST_KEPT_BYTES = 64 << 20
 _PIECE_BYTES = 1 << 16
 _MOST_LEFT_BYTES = 1 << 18
 """More than a pipe or a pseudoterminal holds: what comes after it was written after the end of the command."""
+_FINISH, _DRAIN = b"f", b"d"
+_PATIENCE_S = 1.0
 _OUTPUT_MODES = 1  # index in what tcgetattr returns
 
 
@@ -42,7 +44,8 @@ class OutputRelay:
         self._streams = [_Stream(sink, path) for sink, path in zip(sinks, kept, strict=False)]
         self.ends = (self._streams[0].end, self._streams[1].end) if self._streams else sinks
         """What the command writes to."""
-        self._end_of_wait, self._wake = os.pipe()
+        self._requests, self._request = os.pipe()
+        self._is_drained = threading.Event()
         self._thread = threading.Thread(target=self._copy, name="ioassay-output", daemon=True)
 
     @property
@@ -63,14 +66,20 @@ class OutputRelay:
         self.finish()
         for stream in self._streams:
             stream.close()
-        os.close(self._end_of_wait)
-        os.close(self._wake)
+        os.close(self._requests)
+        os.close(self._request)
 
     def finish(self) -> None:
         """Copy what is left of a command that has ended, and nothing from then on."""
         if self._thread.is_alive():
-            os.write(self._wake, b"e")
+            os.write(self._request, _FINISH)
             self._thread.join()
+
+    def drain(self) -> None:
+        """Copy what a command has written that is stopped. Where the terminal takes nothing, it is copied later."""
+        self._is_drained.clear()
+        os.write(self._request, _DRAIN)
+        self._is_drained.wait(_PATIENCE_S)
 
     def resize(self) -> bool:
         """Give the pseudoterminals the sizes of their terminals; whether one of them had another."""
@@ -81,7 +90,7 @@ class OutputRelay:
 
         A process of its own does so until the last of them closes its output.
         """
-        sources = {stream.source for stream in self._streams if stream.source is not None}
+        sources = self._sources()
         if not sources or os.fork():
             return
         try:
@@ -96,19 +105,24 @@ class OutputRelay:
     def _copy(self) -> None:
         # Signals are for the main thread. This one still stops us when we write from the background (stty tostop).
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - {signal.SIGTTOU})
-        poll = select.poll()
-        poll.register(self._end_of_wait, select.POLLIN)
-        for stream in self._streams:
-            if stream.source is not None:
-                poll.register(stream.source, select.POLLIN)
-        ready: set[int] = set()
-        while self._end_of_wait not in ready:
+        request = b""
+        while _FINISH not in request:
+            poll = select.poll()
+            for source in (self._requests, *self._sources()):
+                poll.register(source, select.POLLIN)
             ready = {descriptor for descriptor, _ in poll.poll()}
             for stream in self._streams:
-                if (source := stream.source) in ready:
+                if stream.source in ready:
                     stream.copy()
-                    if stream.source is None:
-                        poll.unregister(source)
+            if self._requests in ready:
+                request = os.read(self._requests, 64)
+                self._copy_rest()
+                self._is_drained.set()
+
+    def _sources(self) -> set[int]:
+        return {stream.source for stream in self._streams if stream.source is not None}
+
+    def _copy_rest(self) -> None:
         for stream in self._streams:
             left_bytes = _MOST_LEFT_BYTES
             while left_bytes > 0 and (copied := stream.copy()):

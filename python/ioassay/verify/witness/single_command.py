@@ -66,7 +66,7 @@ def watch(
     kept = folder / "stdout", folder / "stderr"
     with (
         OutputRelay(shown, kept if reads_output else ()) if shown else nullcontext() as relay,
-        Job(relay.resize) if relay else nullcontext() as job,
+        Job(relay) if relay else nullcontext() as job,
         watching(level, devices, folder, backend=backend, layers=layers) as watched,
     ):
 
