@@ -1,10 +1,10 @@
 """A command as a job of the user's terminal: it may read from it, and Ctrl-C, Ctrl-\\, Ctrl-Z, fg and bg reach it.
 
-The command is a process group of its own, so that it can be ended with all that it starts. We stay in the foreground:
-others of our group, such as `less` behind a pipe, need the terminal too. So the terminal's signals come to us, and are
-passed on. A command that reads from the terminal, or changes its modes, is stopped by the kernel for being in the
-background (SIGTTIN, SIGTTOU). It then is lent the terminal and goes on, if we have it ourselves. Where the command
-stops for another reason, we stop too, and the user's shell sees one stopped job (tcsetpgrp(3), setpgid(2)).
+The command is a process group of its own, so that it can be ended with all that it starts. While it runs it is lent
+the terminal, if we are in the foreground and alone there. Others of our group, such as `less` behind a pipe or a script
+that runs us, may need the terminal too. Then we keep it, and pass its signals on. A command that reads from it all the
+same, or changes its modes, is stopped by the kernel (SIGTTIN, SIGTTOU), is lent the terminal and goes on. Where the
+command stops for another reason, we stop too, and the user's shell sees one stopped job (tcsetpgrp(3), setpgid(2)).
 
 The first SIGINT, and the first SIGQUIT, are the command's alone: benchmarks print their results on Ctrl-C. The second
 is for us. Nothing here is about output; see `output_relay`.
@@ -25,7 +25,9 @@ from typing import Any, Self
 from ioassay.errors import Interrupted, StartError, ToolError
 from ioassay.process import process_table, signals, supervisor
 from ioassay.process.output_relay import OutputRelay
+from ioassay.roles import Outcome
 
+_INTERRUPTING = (signal.SIGINT, signal.SIGQUIT)
 _WANTS_TERMINAL = (signal.SIGTTIN, signal.SIGTTOU)
 
 
@@ -47,10 +49,9 @@ class Job:
         self._loan = mmap.mmap(-1, mmap.PAGESIZE)
         """Whom the terminal is lent to and the modes that it had before, for the process that waits for our end."""
 
-    @property
-    def was_interrupted(self) -> bool:
-        """Whether SIGINT or SIGQUIT was passed on."""
-        return bool(self._passed)
+    def was_interrupted(self, outcome: Outcome) -> bool:
+        """Whether the user ended the command, or asked it to end."""
+        return bool(self._passed) or outcome.signal in _INTERRUPTING
 
     def __enter__(self) -> Self:
         with suppress(OSError):  # no terminal is ours
@@ -71,8 +72,7 @@ class Job:
         """The command is there, and waits before its first instruction."""
         self._group = group
         handlers: dict[int, Callable[[int, FrameType | None], None]] = {
-            signal.SIGINT: self._pass_on,
-            signal.SIGQUIT: self._pass_on,
+            **dict.fromkeys(_INTERRUPTING, self._pass_on),
             signal.SIGTSTP: lambda number, _: self._signal(number),
             signal.SIGCONT: self._continued,
             signal.SIGCHLD: self._changed,
@@ -81,6 +81,8 @@ class Job:
         for number, handler in handlers.items():
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._former[number] = signal.signal(number, handler)
+        if process_table.members(os.getpgrp()) == (os.getpid(),):
+            self._lend()
 
     def end(self) -> None:
         """The command has ended: signals and the terminal are ours again. More than one call does no harm."""

@@ -150,6 +150,7 @@ class _Stream:
             modes = termios.tcgetattr(sink)
             modes[_OUTPUT_MODES] &= ~termios.OPOST
             termios.tcsetattr(self.end, termios.TCSANOW, modes)
+            self._modes = termios.tcgetattr(self.end)
             self.resize()
 
     def resize(self) -> bool:
@@ -171,6 +172,7 @@ class _Stream:
         except BlockingIOError:
             return 0
         self._keep(piece)
+        self._copy_modes()
         if self.failure is None:
             try:
                 _write(self._sink, piece)
@@ -179,6 +181,14 @@ class _Stream:
             except OSError as error:
                 self.failure = error
         return len(piece)
+
+    def _copy_modes(self) -> None:
+        """Set on the terminal what the command has set on its own one: full-screen programs do so on their output."""
+        if self._is_terminal and (modes := termios.tcgetattr(self.end)) != self._modes:
+            self._modes = list(modes)
+            with suppress(termios.error):  # the terminal is gone
+                modes[_OUTPUT_MODES] |= termios.tcgetattr(self._sink)[_OUTPUT_MODES] & termios.OPOST
+                termios.tcsetattr(self._sink, termios.TCSANOW, modes)
 
     def _keep(self, piece: bytes) -> None:
         try:

@@ -99,7 +99,7 @@ def watch(
             error.exit_code = _NO_SUCH_PROGRAM if error.number == errno.ENOENT else _NOT_EXECUTABLE
             raise
         environment = meter.end(interference.cpu_time(outcome.usage))
-        if job and job.was_interrupted:
+        if job and job.was_interrupted(outcome):
             supervisor.end_orphans(tag)
         adopted = set(process_table.children()) - set(before)
         if relay:
