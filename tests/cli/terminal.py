@@ -14,7 +14,7 @@ import signal
 import struct
 import termios
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -24,16 +24,35 @@ PATIENCE_S = 60.0
 CTRL_C, CTRL_Z, CTRL_BACKSLASH = "\x03", "\x1a", "\x1c"
 
 
+def until(happened: Callable[[], object]) -> None:
+    """Wait until that is true."""
+    give_up_s = time.monotonic() + PATIENCE_S
+    while not happened():
+        assert time.monotonic() < give_up_s
+        time.sleep(0.01)
+
+
+def _resize(descriptor: int, size: tuple[int, int]) -> None:
+    fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+
+
 class Terminal:
     """`argv` as the leader of the session; a context manager, which ends what is left of it."""
 
-    def __init__(self, argv: Sequence[str], cwd: Path, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str] | None = None,
+        size: tuple[int, int] = (24, 80),
+    ) -> None:
         self._shown = b""
         self._seen = 0
         self._status: int | None = None
         self.pid, self._keys = pty.fork()
         if self.pid == 0:
             try:
+                _resize(0, size)
                 os.chdir(cwd)
                 for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGPIPE):
                     signal.signal(number, signal.SIG_DFL)
@@ -91,7 +110,7 @@ class Terminal:
 
     def resize(self, rows: int, columns: int) -> None:
         """Give the window another size."""
-        fcntl.ioctl(self._keys, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        _resize(self._keys, (rows, columns))
 
     @property
     def modes(self) -> list[Any]:
