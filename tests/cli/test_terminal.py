@@ -65,6 +65,7 @@ def test_a_command_sees_the_terminal_and_ends_with_its_own_status(witness: list[
         assert terminal.ended() == 42
     assert "[True, True, True] 97 31" in terminal.shown
     assert "The command ended with exit status 42." in terminal.shown
+    assert "outlived" not in terminal.shown
 
 
 def test_only_what_is_a_terminal_looks_like_one(tmp_path: Path) -> None:

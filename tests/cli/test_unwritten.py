@@ -1,4 +1,4 @@
-"""A result that cannot be written is said on stderr, with an exit status: no traceback and no silence, in any command."""
+"""A result that cannot be written is said on stderr by every command, with an exit status and without a traceback."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ A command is imported when it is asked for, and imports what it needs when it ru
 the table below. No traceback reaches the user for what the user or the machine did; a bug of ours shows one, with what
 to do about it.
 Exit codes: 0 done; 1 failed, or a regression found; 2 bad usage or input; 3 refused for safety;
-4 the kernel contradicts the claim; 130 interrupted.
+4 the kernel contradicts the claim; 130 interrupted. `witness` and `record` pass on the status of their command.
 """
 
 from __future__ import annotations

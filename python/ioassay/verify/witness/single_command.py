@@ -61,7 +61,7 @@ def watch(
     StartError, with the exit status of a shell, when it cannot be started; ToolError when a backend that was asked for
     by name cannot run.
     """
-    before, meter = process_table.children(), Meter()
+    meter = Meter()
     tag = f"witness of {os.getpid()} in {folder}"
     kept = folder / "stdout", folder / "stderr"
     with (
@@ -69,6 +69,7 @@ def watch(
         Job(relay) if relay else nullcontext() as job,
         watching(level, devices, folder, backend=backend, layers=layers) as watched,
     ):
+        before = process_table.children()
 
         def held(pid: int) -> None:
             meter.begin(os.sched_getaffinity(pid))
