@@ -76,7 +76,7 @@ class Job:
             signal.SIGTSTP: lambda number, _: self._signal(number),
             signal.SIGCONT: self._continued,
             signal.SIGCHLD: self._changed,
-            signal.SIGWINCH: lambda *_: self.look(),
+            signal.SIGWINCH: self._resized,
         }
         for number, handler in handlers.items():
             if signal.getsignal(number) is not signal.SIG_IGN:
@@ -92,12 +92,13 @@ class Job:
         self._group = 0
 
     def look(self) -> None:
-        """Tell the command a new size of the terminal. The kernel tells who has the terminal, and that need not be us.
-
-        Call it from time to time.
-        """
+        """Look for a new size of the terminal: while it is lent, the kernel tells only the command. Call it often."""
         if self._relay.resize():
             self._signal(signal.SIGWINCH)
+
+    def _resized(self, *_: object) -> None:
+        self._relay.resize()
+        self._signal(signal.SIGWINCH)
 
     def _signal(self, number: int) -> None:
         with suppress(ProcessLookupError):
