@@ -384,6 +384,28 @@ def test_nobody_waits_for_ever_for_a_terminal_that_is_not_ours(tmp_path: Path) -
     assert int((tmp_path / "status").read_text()) in (1, 128 + signal.SIGHUP)
 
 
+def test_ctrl_c_ends_all_runs_of_twins(tmp_path: Path) -> None:
+    argv = [*IOASSAY, "witness", "--level", "counters", "--twins", "2", "--", "sh", "-c", "echo ready; exec sleep 1000"]
+    with Terminal(argv, tmp_path) as terminal:
+        terminal.until("ready")
+        terminal.type(CTRL_C)
+        assert terminal.ended() == 130
+    assert terminal.shown.count("ready") == 1 and "ioassay: interrupted" in terminal.shown
+
+
+@BOTH
+def test_when_we_are_killed_all_that_the_command_started_ends(witness: list[str], tmp_path: Path) -> None:
+    """Its children and daemons, too, which the kernel does not end with it."""
+    script = "sleep 1000 & echo $! > child; setsid sh -c 'echo $$ > daemon; exec sleep 1000' & wait"
+    command = subprocess.Popen([*witness, "sh", "-c", script], cwd=tmp_path, stdout=subprocess.DEVNULL)
+    files = [tmp_path / "child", tmp_path / "daemon"]
+    until(lambda: all(path.exists() and path.read_text().strip() for path in files))
+    pids = [path.read_text().strip() for path in files]
+    command.kill()
+    command.wait()
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+
+
 def test_under_json_the_result_alone_is_on_stdout(tmp_path: Path) -> None:
     argv = [*IOASSAY, "witness", "--json", "--level", "counters", "--", "sh", "-c", "test -t 1 && echo terminal"]
     with Terminal(["sh", "-c", f"{words(argv)} > out"], tmp_path) as terminal:

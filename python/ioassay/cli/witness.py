@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ioassay.cli import command_run, console, options, syntax
-from ioassay.errors import Contradicted, InputError, UsageError
+from ioassay.errors import Contradicted, InputError, Interrupted, UsageError
 
 if TYPE_CHECKING:
     from ioassay.records.observation import Observation
@@ -149,7 +149,10 @@ def _runs(
     for number, traced in enumerate(order, start=1):
         if len(order) > 1:
             console.note(f"run {number} of {len(order)}, {'with' if traced else 'without'} the witness")
-        runs[traced].append(_run(command, level if traced else OFF, backend, stated, quiet=quiet))
+        run = _run(command, level if traced else OFF, backend, stated, quiet=quiet)
+        if len(order) > 1 and run.watched.was_interrupted:
+            raise Interrupted("interrupted; the runs are judged only together")
+        runs[traced].append(run)
     return runs[True], runs[False]
 
 

@@ -18,12 +18,12 @@ import os
 import signal
 import termios
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any, Self
 
 from ioassay.errors import Interrupted, StartError, ToolError
-from ioassay.process import process_table, signals, supervisor
+from ioassay.process import process_table, signals
 from ioassay.process.output_relay import OutputRelay
 from ioassay.roles import Outcome
 
@@ -42,8 +42,8 @@ class Job:
         self._group = 0
         self._passed: set[int] = set()
         self._former: dict[int, Any] = {}
-        self._resources = ExitStack()
-        self._terminal: int | None = None
+        self.terminal: int | None = None
+        """A descriptor of our controlling terminal, while there is one."""
         self._is_lent = self._was_continued = False
         self._command_modes: list[Any] | None = None
         self._loan = mmap.mmap(-1, mmap.PAGESIZE)
@@ -55,16 +55,16 @@ class Job:
 
     def __enter__(self) -> Self:
         with suppress(OSError):  # no terminal is ours
-            self._terminal = os.open("/dev/tty", os.O_RDWR)
-            self._resources.callback(os.close, self._terminal)
-            self._resources.enter_context(supervisor.if_killed(self._settle_for_killed, terminal=self._terminal))
+            self.terminal = os.open("/dev/tty", os.O_RDWR)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.end()
-        self._resources.close()
+        if self.terminal is not None:
+            os.close(self.terminal)
+            self.terminal = None
         if self._passed and isinstance(error, ToolError) and not isinstance(error, StartError):
             raise Interrupted(signals.sentence(signal.SIGINT)) from None  # before the command was its own program
 
@@ -81,7 +81,8 @@ class Job:
         for number, handler in handlers.items():
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._former[number] = signal.signal(number, handler)
-        if process_table.members(os.getpgrp()) == (os.getpid(),):
+        own = {os.getpid(), *process_table.offspring()}  # those that wait for our end may not have left the group yet
+        if own.issuperset(process_table.members(os.getpgrp())):
             self._lend()
 
     def end(self) -> None:
@@ -99,6 +100,14 @@ class Job:
     def _resized(self, *_: object) -> None:
         self._relay.resize()
         self._signal(signal.SIGWINCH)
+
+    def settle(self) -> None:
+        """After our end, in the process that waits for it: have the terminal as before, unless a shell has done so."""
+        if self._loan[0] and self.terminal is not None:
+            _, borrower, _ = marshal.loads(self._loan[:])
+            foreground = os.tcgetpgrp(self.terminal)
+            if foreground == borrower or not process_table.members(foreground):
+                self._end_loan(self.terminal)
 
     def _signal(self, number: int) -> None:
         with suppress(ProcessLookupError):
@@ -155,34 +164,34 @@ class Job:
 
     def _lend(self) -> bool:
         """Give the terminal to the command, with the modes that it had set before; False where it is not ours."""
-        if self._terminal is None or self._is_lent:
+        if self.terminal is None or self._is_lent:
             return False
         with suppress(OSError, termios.error):  # it may have been closed
-            if os.tcgetpgrp(self._terminal) != os.getpgrp():
+            if os.tcgetpgrp(self.terminal) != os.getpgrp():
                 return False
-            modes = termios.tcgetattr(self._terminal)
+            modes = termios.tcgetattr(self.terminal)
             self._loan[:] = marshal.dumps((os.getpgrp(), self._group, modes)).ljust(mmap.PAGESIZE)
             if self._command_modes is not None:
-                termios.tcsetattr(self._terminal, termios.TCSANOW, self._command_modes)
+                termios.tcsetattr(self.terminal, termios.TCSANOW, self._command_modes)
             # From now on we are in the background ourselves, and must not be stopped for what we write.
             self._former[signal.SIGTTOU] = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
             self._is_lent = True
-            os.tcsetpgrp(self._terminal, self._group)
+            os.tcsetpgrp(self.terminal, self._group)
         return self._is_lent
 
     def _take_back(self) -> bool:
         """Have the terminal as it was before it was lent; whether it was."""
         if not self._is_lent:
             return False
-        assert self._terminal is not None
+        assert self.terminal is not None
         with suppress(termios.error):
-            self._command_modes = termios.tcgetattr(self._terminal)
-        self._settle(self._terminal)
+            self._command_modes = termios.tcgetattr(self.terminal)
+        self._end_loan(self.terminal)
         self._is_lent = False
         signal.signal(signal.SIGTTOU, self._former.pop(signal.SIGTTOU))
         return True
 
-    def _settle(self, terminal: int) -> None:
+    def _end_loan(self, terminal: int) -> None:
         """End the loan: the terminal has its modes again, and belongs to our group."""
         owner, _, modes = marshal.loads(self._loan[:])
         with suppress(OSError, termios.error):  # each by itself: the group may be gone
@@ -190,11 +199,3 @@ class Job:
         with suppress(OSError):
             os.tcsetpgrp(terminal, owner)
         self._loan[:] = bytes(mmap.PAGESIZE)
-
-    def _settle_for_killed(self) -> None:
-        """In the process that waits for our end: `_settle`, unless a shell already has done so."""
-        if self._loan[0] and self._terminal is not None:
-            _, borrower, _ = marshal.loads(self._loan[:])
-            foreground = os.tcgetpgrp(self._terminal)
-            if foreground == borrower or not process_table.members(foreground):
-                self._settle(self._terminal)

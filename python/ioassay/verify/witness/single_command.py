@@ -40,6 +40,8 @@ class Observed:
     """It printed more than is kept for who reads its claims."""
     unshown: OSError | None = None
     """Why a part of its output could not be shown."""
+    was_interrupted: bool = False
+    """The user ended it, or asked it to end, by a signal."""
 
 
 def watch(
@@ -67,6 +69,7 @@ def watch(
     with (
         OutputRelay(shown, kept if reads_output else ()) if shown else nullcontext() as relay,
         Job(relay) if relay else nullcontext() as job,
+        supervisor.if_killed(lambda: _clean_up(tag, job), terminal=job.terminal if job else None),
         watching(level, devices, folder, backend=backend, layers=layers) as watched,
     ):
         before = process_table.children()
@@ -100,7 +103,8 @@ def watch(
             error.exit_code = _NO_SUCH_PROGRAM if error.number == errno.ENOENT else _NOT_EXECUTABLE
             raise
         environment = meter.end(interference.cpu_time(outcome.usage))
-        if job and job.was_interrupted(outcome):
+        was_interrupted = job is not None and job.was_interrupted(outcome)
+        if was_interrupted:
             supervisor.end_orphans(tag)
         adopted = set(process_table.children()) - set(before)
         if relay:
@@ -113,7 +117,15 @@ def watch(
             environment,
             is_output_truncated=relay.is_truncated if relay else False,
             unshown=relay.failure if relay else None,
+            was_interrupted=was_interrupted,
         )
+
+
+def _clean_up(tag: str, job: Job | None) -> None:
+    """After this process was killed: the terminal is the user's again, and what the command started has ended."""
+    if job:
+        job.settle()
+    supervisor.end_orphans(tag)
 
 
 def _with_outlived(seen: Observation | None, processes: AbstractSet[int]) -> Observation | None:
