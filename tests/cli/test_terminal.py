@@ -7,6 +7,7 @@ time. Without a terminal, streams and signals pass through as well.
 from __future__ import annotations
 
 import os
+import random
 import re
 import shlex
 import shutil
@@ -42,6 +43,14 @@ os.write(1, b"key=" + key)
 
 def python(script: str) -> list[str]:
     return [sys.executable, "-c", script]
+
+
+def is_running(pid: str) -> bool:
+    """Whether it is more than an entry that waits to be reaped."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes() != b""
+    except OSError:
+        return False
 
 
 def words(argv: list[str]) -> str:
@@ -290,7 +299,7 @@ def test_when_we_are_ended_the_terminal_is_given_back(
         os.kill(int(re.findall(r"^PPid:\s+(\d+)", status, re.MULTILINE)[0]), number)
         terminal.until(f"status={137 if number == signal.SIGKILL else 130}")
         until(lambda: terminal.modes == before and terminal.foreground == terminal.pid)
-        until(lambda: not Path(f"/proc/{command}").exists())
+        until(lambda: not is_running(str(command)))
         terminal.type("joe\n")
         terminal.until("got=joe")
         assert terminal.ended() == 0
@@ -403,7 +412,27 @@ def test_when_we_are_killed_all_that_the_command_started_ends(witness: list[str]
     pids = [path.read_text().strip() for path in files]
     command.kill()
     command.wait()
-    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+    until(lambda: not any(map(is_running, pids)))
+
+
+MUCH = """
+import os, random
+left = memoryview(random.Random(1).randbytes({size}){then})
+while left:
+    left = left[os.write(1, left):]
+"""
+
+
+@BOTH
+def test_all_that_a_command_prints_arrives_in_order(witness: list[str], tmp_path: Path) -> None:
+    """10 MiB of bytes that are no text and end without a line's end; on a terminal the same in letters."""
+    size = 10 << 20
+    printed = random.Random(1).randbytes(size)
+    done = subprocess.run([*witness, *python(MUCH.format(size=size, then=""))], stdout=subprocess.PIPE, check=True)
+    assert done.stdout[:size] == printed
+    with Terminal([*witness, *python(MUCH.format(size=size // 10, then=".hex().encode()"))], tmp_path) as terminal:
+        assert terminal.ended() == 0
+        assert terminal.shown.startswith(printed[: size // 10].hex())
 
 
 def test_under_json_the_result_alone_is_on_stdout(tmp_path: Path) -> None:
