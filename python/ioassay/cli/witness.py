@@ -65,7 +65,7 @@ def witness(
     require: Annotated[
         str | None,
         syntax.Option(
-            metavar="LEVEL", help="Exit 4 for all but CONFIRMED (confirmed), or for all but true claims (true)."
+            metavar="LEVEL", help="true: exit 4 unless the claim is true. confirmed: exit 4 unless it is CONFIRMED."
         ),
     ] = None,
     exit_verdict: Annotated[

@@ -215,7 +215,9 @@ def _write(sink: int, piece: bytes) -> None:
         try:
             left = left[os.write(sink, left) :]
         except BlockingIOError:
-            select.select([], [sink], [])
+            poll = select.poll()
+            poll.register(sink, select.POLLOUT)
+            poll.poll()
 
 
 def _is_open(source: int) -> bool:
