@@ -80,6 +80,8 @@ def test_a_result_that_cannot_be_written_is_said(name: str, work: Path) -> None:
         subprocess.run(["rm", "-rf", "R", "a.tar.gz"], cwd=work, check=True)
         code, errors = ended(COMMANDS[name], redirection, work)
         assert code == (141 if (name, said) == ("witness of what prints", GONE) else 1), (redirection, errors)
+        if name == "trace convert" and said == FULL:  # who writes a trace does not know where to
+            said = "ioassay: No space left on device\n"
         assert errors.count(said) == 1 and "Traceback" not in errors, (redirection, errors)
 
 

@@ -81,8 +81,7 @@ def use_json(wanted: bool) -> bool:
 
 def line(text: str = "") -> None:
     """One line of the result."""
-    if _is_closed:
-        lose(OSError(errno.EBADF, "standard output is closed"))
+    use_stdout()
     try:
         sys.stdout.write(text + "\n")
     except OSError as error:
@@ -95,6 +94,12 @@ def flush() -> None:
         sys.stdout.flush()
     except OSError as error:
         raise Unwritten(error) from None
+
+
+def use_stdout() -> None:
+    """A result goes there, of lines or otherwise, which is lost where the caller closed it."""
+    if _is_closed:
+        lose(OSError(errno.EBADF, "standard output is closed"))
 
 
 def lose(error: OSError) -> None:

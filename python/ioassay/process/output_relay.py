@@ -108,11 +108,16 @@ class OutputRelay:
         request = b""
         while _FINISH not in request:
             poll = select.poll()
-            for source in (self._requests, *self._sources()):
-                poll.register(source, select.POLLIN)
-            ready = {descriptor for descriptor, _ in poll.poll()}
             for stream in self._streams:
-                if stream.source in ready:
+                if stream.source is not None:
+                    poll.register(stream.source, select.POLLIN)
+                    poll.register(stream.sink, 0)  # no event but that nobody reads it any more
+            poll.register(self._requests, select.POLLIN)
+            ready = dict(poll.poll())
+            for stream in self._streams:
+                if ready.get(stream.sink, 0) & (select.POLLERR | select.POLLHUP):
+                    stream.refuse()
+                elif stream.source in ready:
                     stream.copy()
             if self._requests in ready:
                 request = os.read(self._requests, 64)
@@ -133,7 +138,7 @@ class _Stream:
     """One stream of a command, from `source` to one of ours and into a file."""
 
     def __init__(self, sink: int, kept: Path) -> None:
-        self._sink = sink
+        self.sink = sink
         self._is_terminal = os.isatty(sink)
         try:
             source, self.end = os.openpty() if self._is_terminal else os.pipe()
@@ -157,7 +162,7 @@ class _Stream:
         if not self._is_terminal or self.source is None:
             return False
         with suppress(OSError):  # the terminal is gone
-            wanted, size = (fcntl.ioctl(each, termios.TIOCGWINSZ, bytes(8)) for each in (self._sink, self.end))
+            wanted, size = (fcntl.ioctl(each, termios.TIOCGWINSZ, bytes(8)) for each in (self.sink, self.end))
             if wanted != size:
                 fcntl.ioctl(self.end, termios.TIOCSWINSZ, wanted)
                 return True
@@ -175,9 +180,9 @@ class _Stream:
         self._copy_modes()
         if self.failure is None:
             try:
-                _write(self._sink, piece)
+                _write(self.sink, piece)
             except BrokenPipeError:
-                self.close()
+                self.refuse()
             except OSError as error:
                 self.failure = error
         return len(piece)
@@ -187,8 +192,8 @@ class _Stream:
         if self._is_terminal and (modes := termios.tcgetattr(self.end)) != self._modes:
             self._modes = list(modes)
             with suppress(termios.error):  # the terminal is gone
-                modes[_OUTPUT_MODES] |= termios.tcgetattr(self._sink)[_OUTPUT_MODES] & termios.OPOST
-                termios.tcsetattr(self._sink, termios.TCSANOW, modes)
+                modes[_OUTPUT_MODES] |= termios.tcgetattr(self.sink)[_OUTPUT_MODES] & termios.OPOST
+                termios.tcsetattr(self.sink, termios.TCSANOW, modes)
 
     def _keep(self, piece: bytes) -> None:
         try:
@@ -198,14 +203,17 @@ class _Stream:
         except OSError:  # no room where temporary files are
             self.is_truncated, self._room_bytes = True, 0
 
-    def close(self) -> None:
+    def refuse(self) -> None:
         """Let nothing more be written: who tries is ended by SIGPIPE, or gets an error."""
         if self.source is not None:
             os.close(self.source)
-            os.close(self.end)
             self.source = None
-            with suppress(OSError):
-                self._kept.close()
+
+    def close(self) -> None:
+        self.refuse()
+        os.close(self.end)
+        with suppress(OSError):
+            self._kept.close()
 
 
 def _write(sink: int, piece: bytes) -> None:
