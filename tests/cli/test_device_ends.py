@@ -134,7 +134,7 @@ def test_a_drive_of_which_nobody_can_be_told_ends(tmp_path: Path, form: tuple[st
     drive = started(tmp_path, *BACKED, *form, stdout=into)
     os.close(into)
     _, said = drive.communicate(timeout=PATIENCE_S)
-    assert (drive.returncode, said) == (1, "ioassay: nobody reads the output any more, the rest of it is lost\n")
+    assert (drive.returncode, said) == (1, "ioassay: the reader of the output is gone, and the rest of it is lost\n")
     assert os.listdir(tmp_path) == ["kept"]
 
 

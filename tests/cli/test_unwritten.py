@@ -14,7 +14,7 @@ from .conftest import ask
 
 IOASSAY = [sys.executable, "-I", "-m", "ioassay"]
 WITNESS = ("witness", "--level", "counters")
-GONE = "ioassay: nobody reads the output any more, the rest of it is lost\n"
+GONE = "ioassay: the reader of the output is gone, and the rest of it is lost\n"
 FULL = "ioassay: the output cannot be written: No space left on device\n"
 CLOSED = "ioassay: the output cannot be written: standard output is closed\n"
 REDIRECTIONS = {"full": (">/dev/full", FULL), "closed": (">&-", CLOSED), "gone": ("| exec true", GONE)}

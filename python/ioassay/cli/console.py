@@ -42,7 +42,7 @@ class Unwritten(Exception):
 
     def __init__(self, error: OSError) -> None:
         super().__init__(error)
-        gone = "nobody reads the output any more, the rest of it is lost"
+        gone = "the reader of the output is gone, and the rest of it is lost"
         self.reason = gone if error.errno == errno.EPIPE else f"the output cannot be written: {error.strerror}"
 
 
