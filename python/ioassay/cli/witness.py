@@ -93,8 +93,8 @@ def witness(
     if output is not None:
         _keep(output, runs)
     own = command_run.status(run.watched for run in (*runs, *untraced))
-    failing = _is_failing(result["verdict"], require)
-    decides = exit_verdict == ALWAYS or (exit_verdict == ON_SUCCESS and own == 0)
+    failing = exit_verdict != NEVER and _is_failing(result["verdict"], require)
+    decides = exit_verdict == ALWAYS or own == 0
     with console.ending(Contradicted.exit_code if failing and decides else own):
         if json:
             console.emit(result)
