@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 
+_STDERR = 2
 _SYSTEM_FOLDERS = ("/usr/sbin", "/sbin")
 
 
@@ -26,6 +27,7 @@ def main() -> NoReturn:
     code = None
     gc.set_threshold(GC_THRESHOLD)
     try:
+        _fill_closed_streams()
         signals.listen()
         _search_system_folders()
         from ioassay import cli
@@ -37,6 +39,13 @@ def main() -> NoReturn:
         if code is None:
             code = _interrupted(error)
     os._exit(code)
+
+
+def _fill_closed_streams() -> None:
+    """Open what the caller closed of the three streams on /dev/null: no other file of ours may get their numbers."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
+        pass
+    os.close(descriptor)
 
 
 def _search_system_folders() -> None:

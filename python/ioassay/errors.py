@@ -5,6 +5,7 @@
     │   ├── StudyError    2   a study cannot be used: names file, key, value and remedy
     │   └── InputError    2   a file given as input cannot be read or makes no sense
     ├── ToolError         1   an outside tool is missing, too old, refused or crashed
+    │   └── StartError    1   it cannot be started; of the command that a user gives, 127 or 126
     ├── ConditionError    1   the host does not allow a condition that a trial asks for
     ├── RunError          1   a run folder cannot be used or a run cannot go on
     ├── SafetyRefusal     3   going on could destroy something that is not ours
@@ -16,6 +17,8 @@ Only `ioassay.cli` catches these to print them and to exit.
 """
 
 from __future__ import annotations
+
+import os
 
 _LONGEST_HEAD, _LONGEST_TAIL = 1200, 600
 """Characters of a message about a file: what it is about stands at its beginning, the remedy at its end."""
@@ -71,6 +74,14 @@ class InputError(UsageError):
 
 class ToolError(IoassayError):
     """An outside tool is missing, too old, refused or crashed."""
+
+
+class StartError(ToolError):
+    """A program cannot be started; `number` is the kernel's errno."""
+
+    def __init__(self, program: str, number: int) -> None:
+        self.number = number
+        super().__init__(f"cannot start '{program}': {os.strerror(number)}")
 
 
 class ConditionError(IoassayError):

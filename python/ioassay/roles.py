@@ -246,6 +246,11 @@ class Outcome:
     unconfined: str = ""
     """Why the kernel did not confine its processes, though they were to be confined; '' where it did."""
 
+    @property
+    def status(self) -> int:
+        """Its exit status as a shell has it: 128 and its number for a signal."""
+        return 128 + self.signal if self.signal is not None else self.exit_code or 0
+
 
 @dataclass(frozen=True)
 class Parsed:

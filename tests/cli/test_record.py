@@ -100,7 +100,7 @@ def test_other_devices_and_other_programs_are_left_out(folder: Path) -> None:
 def test_a_trace_on_standard_output_has_nothing_of_the_command_in_it(folder: Path) -> None:
     argv = [*IOASSAY, "record", "-o", "-", "--to", "csv", "--", "sh", "-c", "cat; exit 3"]
     done = subprocess.run(argv, cwd=folder, input="given\n", capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and "given\n" in done.stderr and "ended with exit status 3" in done.stderr
+    assert done.returncode == 3 and "given\n" in done.stderr and "ended with exit status 3" in done.stderr
     header, *rows = csv.reader(done.stdout.splitlines())
     assert header[0] == "time_ns" and all(len(row) == len(header) for row in rows)
 
@@ -119,7 +119,7 @@ def test_a_command_without_requests_is_told_why(folder: Path) -> None:
 @pytest.mark.root
 @pytest.mark.bpf
 def test_a_command_that_fails_leaves_its_trace_and_is_not_hidden(folder: Path) -> None:
-    failed = ioassay(folder, "record", "--json", "-o", "t.csv", "--", "sh", "-c", "exit 3", code=1)
+    failed = ioassay(folder, "record", "--json", "-o", "t.csv", "--", "sh", "-c", "exit 3", code=3)
     assert failed["exit_code"] == 3
     assert (folder / "t.csv").exists()
     assert not list(folder.glob(".ioassay-record-*"))

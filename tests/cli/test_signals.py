@@ -233,22 +233,6 @@ def test_stopping_a_drive_is_interrupted_with_a_sentence_or_done(tmp_path: Path)
         serving.stdout.close()
 
 
-def test_a_closed_output_ends_a_command_in_silence(tmp_path: Path) -> None:
-    for argv in (["studies"], ["--help"], ["run", "--help"], ["doctor", "."]):
-        reader, writer = os.pipe()
-        os.close(reader)
-        done = subprocess.run(
-            [sys.executable, "-I", "-m", "ioassay", *argv],
-            cwd=tmp_path,
-            stdout=writer,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        os.close(writer)
-        assert done.returncode == 1
-        assert "Traceback" not in done.stderr and "Broken pipe" not in done.stderr and "Exception" not in done.stderr
-
-
 LATE = """
 import os, signal, sys
 from ioassay.process import signals

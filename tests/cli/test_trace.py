@@ -105,13 +105,13 @@ def test_bad_input_ends_with_2_and_a_reason(
     assert set(tmp_path.iterdir()) == there
 
 
-def test_a_reader_that_goes_away_is_no_complaint(tmp_path: Path) -> None:
+def test_a_reader_that_goes_away_ends_a_trace_with_a_sentence(tmp_path: Path) -> None:
     argv = [sys.executable, "-I", "-m", "ioassay", "trace", "make", "-", "--to", "disksim"]
     running = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert running.stdout and running.stderr
     running.stdout.readline()
     running.stdout.close()
-    assert running.stderr.read() == ""
+    assert running.stderr.read() == "ioassay: the reader of the output is gone, and the rest of it is lost\n"
     running.stderr.close()
     assert running.wait(timeout=60) == 1
 

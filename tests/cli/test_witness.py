@@ -232,15 +232,15 @@ def test_a_program_without_a_claim_is_told_how_to_make_one(tmp_path: Path) -> No
 
 
 def test_a_command_that_fails_or_never_starts_is_not_hidden(tmp_path: Path) -> None:
-    assert witness(tmp_path, "--level", "counters", "--", "sh", "-c", "exit 7", code=1)["exit_code"] == 7
-    assert witness(tmp_path, "--level", "counters", "--", "sh", "-c", "kill -9 $$", code=1)["exit_code"] is None
-    assert witness(tmp_path, "--level", "counters", "--", "sh", "-c", "kill -9 $$", code=1)["signal"] == 9
+    assert witness(tmp_path, "--level", "counters", "--", "sh", "-c", "exit 7", code=7)["exit_code"] == 7
+    assert witness(tmp_path, "--level", "counters", "--", "sh", "-c", "kill -9 $$", code=137)["exit_code"] is None
+    assert witness(tmp_path, "--level", "counters", "--", "sh", "-c", "kill -9 $$", code=137)["signal"] == 9
     for backend in ("counters", "strace") if shutil.which("strace") else ("counters",):
-        assert "no-such-program" in witness(tmp_path, "--backend", backend, "--", "no-such-program", code=1)["error"]
+        assert "no-such-program" in witness(tmp_path, "--backend", backend, "--", "no-such-program", code=127)["error"]
     counted = [*IOASSAY, "witness", "--level", "counters", "--"]
-    for script, said in (("exit 7", "ended with exit status 7."), ("kill -9 $$", "ended by SIGKILL.")):
+    for script, status, said in (("exit 7", 7, "ended with exit status 7."), ("kill -9 $$", 137, "ended by SIGKILL.")):
         done = subprocess.run([*counted, "sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 1 and f"The command {'was ' * ('SIG' in said)}{said}" in done.stdout
+        assert done.returncode == status and f"The command {'was ' * ('SIG' in said)}{said}" in done.stdout
 
 
 def test_a_daemon_that_goes_on_is_told_and_nothing_is_called_a_lie(tmp_path: Path) -> None:

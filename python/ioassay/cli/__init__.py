@@ -4,7 +4,7 @@ A command is imported when it is asked for, and imports what it needs when it ru
 the table below. No traceback reaches the user for what the user or the machine did; a bug of ours shows one, with what
 to do about it.
 Exit codes: 0 done; 1 failed, or a regression found; 2 bad usage or input; 3 refused for safety;
-4 the kernel contradicts the claim; 130 interrupted.
+4 the kernel contradicts the claim; 130 interrupted. `witness` and `record` pass on the status of their command.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 
 from ioassay import debug_log
 from ioassay.cli import console
@@ -57,12 +56,13 @@ OPTIONS = (
 def run(words: Sequence[str]) -> int:
     """Run what the words of the command line ask for; the exit code. Every error has been said."""
     console.prepare("--json" in (words[: words.index("--")] if "--" in words else words))
+    code = 0
     try:
         code = _answered(words)
-        debug_log.info("command", f"exit status {code}")
-        sys.stdout.flush()
-    except OSError as error:
-        code = _unsaid(error)
+        console.finish()
+    except console.Unwritten as loss:
+        code = console.complain(loss, code)
+    debug_log.info("command", f"exit status {code}")
     return code
 
 
@@ -78,7 +78,7 @@ def named(name: str) -> Command | Group:
 
 
 def _answered(words: Sequence[str]) -> int:
-    """The exit code of the command; every error has been said, but for those of our own streams."""
+    """The exit code of the command; every error has been said, but for `console.Unwritten`."""
     try:
         _dispatch(_without_log_level(words))
         return 0
@@ -88,6 +88,8 @@ def _answered(words: Sequence[str]) -> int:
         return console.problem(error)
     except console.Exit as end:
         return end.code
+    except console.Unwritten:
+        raise
     except Exception as error:
         if signals.received():  # some library made another error of the interruption
             return console.problem(Interrupted(signals.sentence(signals.received()[0])))
@@ -95,7 +97,7 @@ def _answered(words: Sequence[str]) -> int:
             return console.problem(error)
         if isinstance(error, OSError):
             if _is_of_streams(error):
-                raise
+                raise console.Unwritten(error) from None
             return console.problem(_of_machine(error))
         return console.bug(error)
 
@@ -164,14 +166,3 @@ def _is_somewhere() -> bool:
 
 def _is_of_streams(error: OSError) -> bool:
     return error.filename is None and error.errno in (errno.EPIPE, errno.EBADF, errno.EIO)
-
-
-def _unsaid(error: OSError) -> int:
-    """Our output could not be written. To a reader that went away (`ioassay … | head`) nothing is left to say."""
-    if error.errno != errno.EPIPE:
-        with suppress(OSError):
-            console.note(f"ioassay: the output cannot be written: {error.strerror}")
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (1, 2):  # what is still buffered goes nowhere, without a second complaint
-        os.dup2(nowhere, stream)
-    return 1

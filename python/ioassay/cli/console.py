@@ -1,12 +1,18 @@
-"""What is said and where: results to stdout, everything else to stderr, JSON where it was asked for."""
+"""What is said and where: results to stdout, everything else to stderr, JSON where it was asked for.
+
+A result that cannot be written is an error of every command, said on stderr (`Unwritten`, `complain`). What stderr does
+not take is lost: there is nowhere left to say so.
+"""
 
 from __future__ import annotations
 
 import codecs
+import errno
 import math
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 
 from ioassay.errors import IoassayError
 
@@ -17,6 +23,8 @@ if TYPE_CHECKING:
     from ioassay.records.record import Warning_
 
 _as_json = False
+_is_closed = False
+"""Whether the caller closed stdout."""
 _WIDEST = 120
 """Lines longer than this are hard to read, however wide the terminal is."""
 
@@ -29,6 +37,19 @@ class Exit(Exception):
         self.code = code
 
 
+class Unwritten(Exception):
+    """A part of the result could not be written; `reason` says why."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(error)
+        gone = "the reader of the output is gone, and the rest of it is lost"
+        self.reason = gone if error.errno == errno.EPIPE else f"the output cannot be written: {error.strerror}"
+
+
+_loss: Unwritten | None = None
+"""What was lost without an error of ours, to be said at the end."""
+
+
 def _say_anything(error: UnicodeError) -> tuple[str | bytes, int]:
     """A file name that is not UTF-8 comes out as it is, what the terminal has no letter for as an escape."""
     try:
@@ -39,7 +60,9 @@ def _say_anything(error: UnicodeError) -> tuple[str | bytes, int]:
 
 def prepare(as_json: bool) -> None:
     """Make the streams usable whatever the locale and the caller left of them. Call it before anything is said."""
+    global _is_closed
     codecs.register_error("ioassay", _say_anything)
+    _is_closed = sys.stdout is None
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # the caller closed it
             descriptor = os.open(os.devnull, os.O_WRONLY)
@@ -58,13 +81,67 @@ def use_json(wanted: bool) -> bool:
 
 def line(text: str = "") -> None:
     """One line of the result."""
-    sys.stdout.write(text + "\n")
+    use_stdout()
+    try:
+        sys.stdout.write(text + "\n")
+    except OSError as error:
+        raise Unwritten(error) from None
+
+
+def flush() -> None:
+    """Have everything written that was said so far."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        raise Unwritten(error) from None
+
+
+def use_stdout() -> None:
+    """A result goes there, of lines or otherwise, which is lost where the caller closed it."""
+    if _is_closed:
+        lose(OSError(errno.EBADF, "standard output is closed"))
+
+
+def lose(error: OSError) -> None:
+    """A part of the output is lost; it is said at the end of the command."""
+    global _loss
+    _loss = Unwritten(error)
+
+
+def finish() -> None:
+    """`flush`, at the end of a command."""
+    flush()
+    if _loss is not None:
+        raise _loss
+
+
+def complain(loss: Unwritten, code: int = 0) -> int:
+    """Say why the result could not be written, and write no more of it. Returns the exit code: `code`, or 1 for 0."""
+    global _loss
+    _loss = None
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)  # what is still buffered goes there, without a second complaint
+    os.close(nowhere)
+    note(f"ioassay: {loss.reason}")
+    return code or 1
+
+
+@contextmanager
+def ending(code: int) -> Iterator[None]:
+    """What is said in here is the last, and the command ends with `code`, also where it cannot be written."""
+    try:
+        yield
+        finish()
+    except Unwritten as loss:
+        code = complain(loss, code)
+    raise Exit(code)
 
 
 def note(text: str) -> None:
     """One line beside the result, to stderr; what was said to stdout before comes out before it."""
-    sys.stdout.flush()
-    sys.stderr.write(text + "\n")
+    flush()
+    with suppress(OSError):
+        sys.stderr.write(text + "\n")
 
 
 def paragraph(text: str, indent: str = "") -> None:

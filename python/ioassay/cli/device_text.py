@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,7 +27,7 @@ def ready(told: Mapping[str, Any], *, as_json: bool) -> None:
         console.line(f"  stats     {told['stats']}")
     for item in told["warnings"]:  # each of its own: there is no report that would have the rest
         console.warnings([{"code": item["kind"], "text": item["text"], "remedy": ""}])
-    sys.stdout.flush()
+    console.flush()
 
 
 def ended(counted: Mapping[str, Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -49,7 +48,7 @@ def _follow(look: Callable[[], Mapping[str, Any]], interval_s: float, rows: int,
             if number % _HEAD_EVERY == 0:
                 console.line(_aligned(name for name, _ in _COLUMNS))
             console.line(_aligned(row(before, now)))
-        sys.stdout.flush()
+        console.flush()
         before, number = now, number + 1
 
 

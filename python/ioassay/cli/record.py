@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ioassay.cli import console, options, output_tail, syntax
+from ioassay.cli import command_run, console, options, syntax
 from ioassay.errors import RunError, ToolError, UsageError
 
 if TYPE_CHECKING:
@@ -66,9 +65,9 @@ def record(
         recording = {"path": str(Path(name) / "requests.bin"), "own": not everybody}
         described = {"recording": {**recording, "device": number} if number else recording}
         done = _written(described, output, to, lose or (), force=force)
-    _say(output, watched, done, json=json)
-    if watched.outcome.exit_code != 0:
-        raise console.Exit(1)
+    with console.ending(watched.outcome.status):
+        _say(output, watched, done, json=json)
+        command_run.say_interruption(watched.outcome.status)
 
 
 def _written(
@@ -110,15 +109,9 @@ def _number(device: str | None) -> str | None:
 
 def _watched(command: Sequence[str], folder: Path, *, quiet: bool) -> Observed:
     """The command's run, whose requests are in the folder; ToolError where they cannot be watched."""
-    from ioassay import host
     from ioassay.records.observation import RECORD
-    from ioassay.verify import witness
 
-    devices = {name for path in (Path(), *witness.paths_in(command)) for name in host.devices(path)}
-    shown = sys.stderr if quiet else sys.stdout
-    sys.stdout.flush()
-    with output_tail.followed({folder / "stdout": shown.buffer, folder / "stderr": sys.stderr.buffer}):
-        watched = witness.watch(command, RECORD, folder, sorted(devices), backend="bpf", stdin=output_tail.piped_in())
+    watched = command_run.watch(command, RECORD, folder, backend="bpf", quiet=quiet, reads_output=False)
     if watched.seen is None or watched.seen.backend != "bpf":
         raise ToolError(f"requests could not be recorded: {watched.seen.why if watched.seen else ''}")
     if lost := _lost(watched.seen):

@@ -56,6 +56,8 @@ def describe(seen: Mapping[str, Any]) -> None:
 def written(output: Path, done: Mapping[str, Any]) -> None:
     """What was written and what was changed; beside the trace where that goes to standard output."""
     say = console.note if str(output) == "-" else console.line
+    if say is console.note:
+        console.use_stdout()
     changes = done["changes"]
     kept = f"{changes['given']:,} requests, {format_size(changes['bytes_given'])}"
     say(f"{output}: {done['to']}, {kept}")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ioassay.cli import console, options, output_tail, syntax
-from ioassay.errors import Contradicted, InputError, ToolError, UsageError
+from ioassay.cli import command_run, console, options, syntax
+from ioassay.errors import Contradicted, InputError, Interrupted, UsageError
 
 if TYPE_CHECKING:
     from ioassay.records.observation import Observation
@@ -22,6 +21,9 @@ if TYPE_CHECKING:
 
 LEVELS = ("counters", "block", "syscalls")
 BACKENDS = ("auto", "bpf", "counters", "strace")
+NEVER, ON_SUCCESS, ALWAYS = "never", "success", "always"
+EXIT_VERDICTS = (NEVER, ON_SUCCESS, ALWAYS)
+REQUIREMENTS = ("true", "confirmed")
 Command = Annotated[list[str], syntax.Argument(metavar="COMMAND…", help="The benchmark and its arguments, after --.")]
 Backend = Annotated[
     str,
@@ -60,29 +62,46 @@ def witness(
     twins: Annotated[
         int, syntax.Option(min=0, metavar="N", help="Run it N times more with the witness and N times without it.")
     ] = 0,
+    require: Annotated[
+        str | None,
+        syntax.Option(
+            metavar="LEVEL", help="true: exit 4 unless the claim is true. confirmed: exit 4 unless it is CONFIRMED."
+        ),
+    ] = None,
+    exit_verdict: Annotated[
+        str,
+        syntax.Option(metavar="WHEN", help="When a verdict sets the exit status: success (of COMMAND), always, never."),
+    ] = ON_SUCCESS,
     output: Annotated[Path | None, syntax.Option(metavar="FILE", help="Write the whole observation as JSON.")] = None,
     json: options.Json = False,
 ) -> None:
     """Run COMMAND and compare its claims with the kernel's counts. Exit 4: the kernel contradicts a claim.
 
-    Claims are read from the output of fio (best with --output-format=json), IOzone, dd and db_bench, or given by
-    --claim. Examples: ioassay witness -- dd if=data of=/dev/null bs=1M; ioassay witness --twins 3 -- fio job.fio
+    Otherwise the exit status is COMMAND's own. Claims are read from the output of fio (best with
+    --output-format=json), IOzone, dd and db_bench, or given by --claim. Examples: ioassay witness -- dd if=data
+    of=/dev/null bs=1M; ioassay witness --twins 3 -- fio job.fio
     """
     from ioassay.cli import witness_text
 
     console.use_json(json)
     stated = _stated(claim)
     _check(level, backend, output)
+    _check_statuses(require, exit_verdict)
     runs, untraced = _runs(command, level, backend, stated, twins, quiet=json)
     judged = _judged(runs, untraced)
     result = witness_text.result(command, runs, judged)
     if output is not None:
         _keep(output, runs)
-    if json:
-        console.emit(result)
-    else:
-        witness_text.say(runs, judged, result)
-    _end(runs, judged)
+    own = command_run.status(run.watched for run in (*runs, *untraced))
+    failing = exit_verdict != NEVER and _is_failing(result["verdict"], require)
+    decides = exit_verdict == ALWAYS or own == 0
+    with console.ending(Contradicted.exit_code if failing and decides else own):
+        if json:
+            console.emit(result)
+        else:
+            witness_text.say(runs, judged, result)
+            witness_text.say_status(result["verdict"], own, require, failing=failing, decides=decides)
+        command_run.say_interruption(own)
 
 
 def _stated(claim: Sequence[str] | None) -> list[Claim]:
@@ -100,6 +119,23 @@ def _check(level: str, backend: str, output: Path | None) -> None:
         raise UsageError(f"--output {output}: its folder does not exist; make it first")
 
 
+def _check_statuses(require: str | None, exit_verdict: str) -> None:
+    for option, value, known in (("require", require, REQUIREMENTS), ("exit-verdict", exit_verdict, EXIT_VERDICTS)):
+        if value is not None and value not in known:
+            raise UsageError(f"--{option} {value}: unknown; wanted {', '.join(known)}")
+    if require is not None and exit_verdict == NEVER:
+        raise UsageError(f"--require {require} and --exit-verdict never contradict each other; leave one of them out")
+
+
+def _is_failing(verdict: str, require: str | None) -> bool:
+    """Whether a verdict asks for exit status 4."""
+    from ioassay.verify.verdict import CONFIRMED, CONTRADICTED, TRUE_CLAIMS
+
+    if require is None:
+        return verdict == CONTRADICTED
+    return verdict not in (TRUE_CLAIMS if require == "true" else {CONFIRMED})
+
+
 def _runs(
     command: Sequence[str], level: str, backend: str, stated: Sequence[Claim], twins: int, *, quiet: bool
 ) -> tuple[list[Run], list[Run]]:
@@ -113,30 +149,24 @@ def _runs(
     for number, traced in enumerate(order, start=1):
         if len(order) > 1:
             console.note(f"run {number} of {len(order)}, {'with' if traced else 'without'} the witness")
-        runs[traced].append(_run(command, level if traced else OFF, backend, stated, quiet=quiet))
+        run = _run(command, level if traced else OFF, backend, stated, quiet=quiet)
+        if len(order) > 1 and run.watched.was_interrupted:
+            raise Interrupted("interrupted; the runs are judged only together")
+        runs[traced].append(run)
     return runs[True], runs[False]
 
 
 def _run(command: Sequence[str], level: str, backend: str, stated: Sequence[Claim], *, quiet: bool) -> Run:
-    from ioassay import host
     from ioassay.process import supervisor
     from ioassay.runner import conditions
-    from ioassay.verify import witness
 
-    _check_program(command[0], backend)
     conditions.remove_leftovers()
-    devices = {name for path in (Path(), *witness.paths_in(command)) for name in host.devices(path)}
-    shown = sys.stderr if quiet else sys.stdout
     with (
         tempfile.TemporaryDirectory(prefix="ioassay-witness-") as name,
         supervisor.if_killed(lambda: shutil.rmtree(name, ignore_errors=True)),
     ):
         folder = Path(name)
-        sys.stdout.flush()
-        with output_tail.followed({folder / "stdout": shown.buffer, folder / "stderr": sys.stderr.buffer}):
-            watched = witness.watch(
-                command, level, folder, sorted(devices), backend=backend, stdin=output_tail.piped_in()
-            )
+        watched = command_run.watch(command, level, folder, backend=backend, quiet=quiet, reads_output=not stated)
         return Run(watched, [_as_opened(one, watched.seen) for one in stated] or _claims(command, folder))
 
 
@@ -155,12 +185,6 @@ def _identity(path: str) -> tuple[str, int]:
     except (OSError, ValueError):
         return "", 0
     return f"{os.major(found.st_dev)}:{os.minor(found.st_dev)}", found.st_ino
-
-
-def _check_program(program: str, backend: str) -> None:
-    """strace would start, and say by itself that there is no such program."""
-    if backend == "strace" and shutil.which(program) is None:
-        raise ToolError(f"cannot start '{program}': no such program in PATH, or it may not be executed")
 
 
 def _claims(command: Sequence[str], folder: Path) -> list[Claim]:
@@ -212,12 +236,3 @@ def _keep(output: Path, runs: Sequence[Run]) -> None:
 
     table = [{"claims": [asdict(claim) for claim in run.claims], "seen": run.seen.as_dict()} for run in runs]
     atomic_file.write(output, json.dumps(table, indent=1))
-
-
-def _end(runs: Sequence[Run], judged: Sequence[Verdict]) -> None:
-    from ioassay.verify.verdict import contradicted
-
-    if contradicted(judged):
-        raise console.Exit(Contradicted.exit_code)
-    if any(run.watched.outcome.exit_code != 0 for run in runs):
-        raise console.Exit(1)

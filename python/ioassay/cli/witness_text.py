@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ioassay.cli import console
+from ioassay.errors import Contradicted
 from ioassay.formats import conventions
 from ioassay.units import format_ns, format_size
 
@@ -106,6 +107,22 @@ def say(runs: Sequence[Run], judged: Sequence[Verdict], result: Mapping[str, Any
     _say_seen(run.seen, result)
     _say_calls(run.seen)
     _say_watch(run.seen)
+
+
+def say_status(verdict: str, own: int, require: str | None, *, failing: bool, decides: bool) -> None:
+    """One line on the exit status where the verdict has a part in it: `own` is the command's.
+
+    `failing`: the verdict asks for exit status 4; `decides`: it gets it.
+    """
+    from ioassay.verify.verdict import UNSUBSTANTIATED
+
+    if failing and decides:
+        why = f"--require {require}, and the verdict is {verdict}" if require else "the kernel contradicts a claim"
+        console.line(f"Exit status {Contradicted.exit_code}: {why}.")
+    elif failing and own:
+        console.line(f"Exit status {own} is the command's own; --exit-verdict always gives the verdict's.")
+    elif verdict == UNSUBSTANTIATED:
+        console.line("Nothing that the kernel saw supports the claim; --require true makes that exit status 4.")
 
 
 def how_it_failed(outcome: Outcome) -> str:

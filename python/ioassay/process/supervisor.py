@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ioassay import debug_log
-from ioassay.errors import ToolError
+from ioassay.errors import StartError, ToolError
 from ioassay.process import landlock, process_table, signals
 from ioassay.roles import Outcome
 
@@ -95,6 +95,7 @@ def run(
     on_held: Callable[[int], None] | None = None,
     on_ended: Callable[[int], None] | None = None,
     stdin: int | None = None,
+    outputs: tuple[int, int] | None = None,
     spare_daemons: bool = False,
     confine: landlock.Ruleset | None = None,
     must_end: Callable[[], str] | None = None,
@@ -105,15 +106,16 @@ def run(
 
     `on_held(pid)` is called while the child waits before its first instruction; the time counted starts after it.
     `on_ended(pid)` is called when it and its group have ended, and its number is still its own. `stdin` is a descriptor
-    to read from, by default nothing; `timeout_s` may be infinite. With `spare_daemons`, what left the group and
-    outlives the program goes on when that has ended by itself; an exception ends it all the same. With `confine` the
-    program and all that it starts may change only what the ruleset grants; the two files are opened before. `must_end`
-    is asked a few times a second, and ends it by naming a reason; `on_wait` is called as often.
+    to read from, by default nothing; `outputs` are two to write to in place of the files, which then are not opened.
+    `timeout_s` may be infinite. With `spare_daemons`, what left the group and outlives the program goes on when that
+    has ended by itself; an exception ends it all the same. With `confine` the program and all that it starts may change
+    only what the ruleset grants; the two files are opened before. `must_end` is asked a few times a second, and ends it
+    by naming a reason; `on_wait` is called as often.
     Any exception, Ctrl-C included, ends the whole group before it goes on. ToolError: the program cannot be started.
     """
     whole_env = {**os.environ, **(env or {})}
     own, told = frozenset(process_table.offspring()), False
-    child = _Held.start(_Program(argv, stdin, stdout, stderr, cwd, whole_env, confine))
+    child = _Held.start(_Program(argv, stdin, outputs or (stdout, stderr), cwd, whole_env, confine))
     tag = whole_env.get(TRIAL_VARIABLE, "")
     try:
         if on_held is not None:
@@ -159,12 +161,11 @@ def run(
 
 @dataclass(frozen=True)
 class _Program:
-    """What a child becomes: its arguments, input and the files for its output, folder, environment and limits."""
+    """What a child becomes: its arguments, input and outputs (files or descriptors), folder, environment and limits."""
 
     argv: Sequence[str]
     stdin: int | None
-    stdout: Path
-    stderr: Path
+    outputs: tuple[Path | int, Path | int]
     cwd: Path | None
     env: Mapping[str, str]
     confine: landlock.Ruleset | None
@@ -224,7 +225,7 @@ class _Held:
         except BrokenPipeError:
             raise ToolError(f"cannot start '{program}': its process was ended before it began") from None
         if reason := os.read(self.failure, 16):
-            raise ToolError(f"cannot start '{program}': {os.strerror(int(reason))}")
+            raise StartError(program, int(reason))
 
     def close(self) -> None:
         os.close(self.go)
@@ -234,13 +235,14 @@ class _Held:
 def _become(program: _Program, wait_end: int, ready_end: int) -> NoReturn:
     """In the child: redirect, confine, wait for the word, become the program. All other descriptors close then."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    outputs = [os.open(each, flags, 0o644) if isinstance(each, Path) else each for each in program.outputs]
     if program.stdin != 0:
         os.dup2(os.open("/dev/null", os.O_RDONLY) if program.stdin is None else program.stdin, 0)
-    os.dup2(os.open(program.stdout, flags, 0o644), 1)
-    os.dup2(os.open(program.stderr, flags, 0o644), 2)
+    for number, descriptor in enumerate(outputs, start=1):
+        os.dup2(descriptor, number)
     if program.cwd is not None:
         os.chdir(program.cwd)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores the last two
         signal.signal(number, signal.SIG_DFL)
     os.write(ready_end, _READY + bytes([program.confine.enter() if program.confine is not None else 0]))
     if not os.read(wait_end, 1):
@@ -307,6 +309,7 @@ def _end_group(group: int) -> None:
     """
     with suppress(ProcessLookupError):
         os.killpg(group, signal.SIGTERM)
+        os.killpg(group, signal.SIGCONT)  # what is stopped ends only then
     deadline_s, came = time.monotonic() + GRACE_S, signals.received()
     while time.monotonic() < deadline_s and signals.received() == came and process_table.members(group):
         time.sleep(0.02)
@@ -402,28 +405,32 @@ def guarded(trial_tag: str, undo: Callable[[], None] = lambda: None) -> Iterator
 
 
 @contextmanager
-def if_killed(undo: Callable[[], None]) -> Iterator[None]:
+def if_killed(undo: Callable[[], None], *, terminal: int | None = None) -> Iterator[None]:
     """While this lasts, another process waits for the end of this one; where this one is killed, it calls `undo`.
 
     For what outlives a process and is none: mounts, folders, kernel modules. Who leaves by himself puts back himself.
     `undo` runs beside the end of the trial's processes (`guarded`), so that what these use is free only soon.
+    With `terminal`, it is about that descriptor of our terminal, which only processes of our session may change.
     """
-    with _waited_for(lambda killed: undo() if killed else None):
+    with _waited_for(lambda killed: undo() if killed else None, terminal):
         yield
 
 
 @contextmanager
-def _waited_for(then: Callable[[bool], object]) -> Iterator[None]:
+def _waited_for(then: Callable[[bool], object], terminal: int | None = None) -> Iterator[None]:
     """Another process waits for the end of this, and calls `then` with whether this process was killed meanwhile."""
     waiting, open_end = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            os.setsid()
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if terminal is None:
+                os.setsid()
+            else:
+                os.setpgid(0, 0)
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGTTOU):
                 signal.signal(number, signal.SIG_IGN)
             os.chdir("/")
-            _close_all_but(waiting)
+            close_all_but(waiting, *([] if terminal is None else [terminal]))
             then(not os.read(waiting, 1))  # nothing to read: the last copy of the other end is closed
         finally:
             os._exit(0)
@@ -437,7 +444,7 @@ def _waited_for(then: Callable[[bool], object]) -> Iterator[None]:
         _reap(pid)
 
 
-def _close_all_but(*kept: int) -> None:
+def close_all_but(*kept: int) -> None:
     """Keep no pipe of the runner open, or who reads its output would wait for this process too; nor its locks."""
     first = 0
     for descriptor in sorted(kept):
@@ -468,7 +475,7 @@ def watchdog(child: int, trial_tag: str, *, after_s: float, processors: Iterable
             os.setsid()
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
-            _close_all_but(waiting, leader)
+            close_all_but(waiting, leader)
             os.sched_setaffinity(0, processors)
             with suppress(OSError):  # nothing of real-time priority is expected there, so it runs without it too
                 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(os.sched_get_priority_max(os.SCHED_FIFO)))

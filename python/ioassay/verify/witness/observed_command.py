@@ -122,6 +122,7 @@ class _Strace(_Started):
         self._output = output
 
     def command(self, argv: Sequence[str]) -> Sequence[str]:
+        strace.check_program(argv[0])
         return strace.wrap(argv, self._output)
 
     def observation(self, outcome: Outcome) -> Observation:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import stat
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ioassay.errors import StartError
 from ioassay.host import interference
 from ioassay.host.interference import Meter
 from ioassay.process import process_table, supervisor
+from ioassay.process.job_control import Job
+from ioassay.process.output_relay import OutputRelay
 from ioassay.records.environment import Environment
 from ioassay.records.observation import Observation
 from ioassay.roles import Outcome
 from ioassay.verify.witness.capability import AUTO
 from ioassay.verify.witness.observed_command import watching
+
+_NO_SUCH_PROGRAM, _NOT_EXECUTABLE = 127, 126  # sh(1p), "Exit Status"
 
 
 @dataclass(frozen=True)
@@ -29,6 +36,12 @@ class Observed:
     """None for level OFF."""
     environment: Environment | None
     """What else used the machine."""
+    is_output_truncated: bool = False
+    """It printed more than is kept for who reads its claims."""
+    unshown: OSError | None = None
+    """Why a part of its output could not be shown."""
+    was_interrupted: bool = False
+    """The user ended it, or asked it to end, by a signal."""
 
 
 def watch(
@@ -40,34 +53,79 @@ def watch(
     backend: str = AUTO,
     layers: Sequence[str] = (),
     stdin: int | None = None,
+    shown: tuple[int, int] | None = None,
+    reads_output: bool = True,
 ) -> Observed:
     """Run `argv` to its end; what it prints goes to `stdout` and `stderr` in `folder`, a new folder for each run.
 
-    `level`, `devices`, `backend` and `layers` are those of `watching`. ToolError when it cannot be started, or when a
-    backend that was asked for by name cannot run.
+    `level`, `devices`, `backend` and `layers` are those of `watching`. With `shown` the command is a job of
+    the user's terminal, and its output goes to these two descriptors, and to the files only with `reads_output`.
+    StartError, with the exit status of a shell, when it cannot be started; ToolError when a backend that was asked for
+    by name cannot run.
     """
-    before, meter = process_table.children(), Meter()
+    meter = Meter()
     tag = f"witness of {os.getpid()} in {folder}"
+    kept = folder / "stdout", folder / "stderr"
+    with (
+        OutputRelay(shown, kept if reads_output else ()) if shown else nullcontext() as relay,
+        Job(relay) if relay else nullcontext() as job,
+        supervisor.if_killed(lambda: _clean_up(tag, job), terminal=job.terminal if job else None),
+        watching(level, devices, folder, backend=backend, layers=layers) as watched,
+    ):
+        before = process_table.children()
 
-    def held(pid: int) -> None:
-        meter.begin(os.sched_getaffinity(pid))
-        watched.held(pid)
+        def held(pid: int) -> None:
+            meter.begin(os.sched_getaffinity(pid))
+            watched.held(pid)
+            if job:
+                job.begin(pid)
 
-    with watching(level, devices, folder, backend=backend, layers=layers) as watched:
-        outcome = supervisor.run(
-            watched.command(argv),
-            stdout=folder / "stdout",
-            stderr=folder / "stderr",
-            timeout_s=math.inf,
-            on_held=held,
-            on_ended=watched.ended,
-            env={supervisor.TRIAL_VARIABLE: tag},
-            stdin=stdin,
-            spare_daemons=True,
-        )
+        def ended(pid: int) -> None:
+            watched.ended(pid)
+            if job:
+                job.end()
+
+        try:
+            outcome = supervisor.run(
+                watched.command(argv),
+                stdout=kept[0],
+                stderr=kept[1],
+                timeout_s=math.inf,
+                on_held=held,
+                on_ended=ended,
+                on_wait=job.look if job else None,
+                env={supervisor.TRIAL_VARIABLE: tag},
+                stdin=stdin,
+                outputs=relay.ends if relay else None,
+                spare_daemons=True,
+            )
+        except StartError as error:
+            error.exit_code = _NO_SUCH_PROGRAM if error.number == errno.ENOENT else _NOT_EXECUTABLE
+            raise
         environment = meter.end(interference.cpu_time(outcome.usage))
+        was_interrupted = job is not None and job.was_interrupted(outcome)
+        if was_interrupted:
+            supervisor.end_orphans(tag)
         adopted = set(process_table.children()) - set(before)
-        return Observed(outcome, _with_outlived(watched.observation(outcome), adopted), environment)
+        if relay:
+            relay.finish()
+            if adopted:
+                relay.discard()
+        return Observed(
+            outcome,
+            _with_outlived(watched.observation(outcome), adopted),
+            environment,
+            is_output_truncated=relay.is_truncated if relay else False,
+            unshown=relay.failure if relay else None,
+            was_interrupted=was_interrupted,
+        )
+
+
+def _clean_up(tag: str, job: Job | None) -> None:
+    """After this process was killed: the terminal is the user's again, and what the command started has ended."""
+    if job:
+        job.settle()
+    supervisor.end_orphans(tag)
 
 
 def _with_outlived(seen: Observation | None, processes: AbstractSet[int]) -> Observation | None:

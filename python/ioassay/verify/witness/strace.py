@@ -8,13 +8,15 @@ Source: strace(1).
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ioassay.errors import ToolError
+from ioassay.errors import StartError, ToolError
 from ioassay.process import supervisor
 from ioassay.records.observation import STRACE, SYSCALLS, Observation
 from ioassay.verify.witness.strace_line import ByName, Lines
@@ -39,6 +41,12 @@ def available() -> str:
     said = done.stderr.strip().splitlines()
     reason = said[0].removeprefix("strace: ") if said else f"it ended with {done.exit_code}"
     return f"strace cannot trace ({reason}); containers need --cap-add=SYS_PTRACE, Yama kernel.yama.ptrace_scope <= 2"
+
+
+def check_program(program: str) -> None:
+    """StartError where `program` cannot be started: strace would start, and say so by itself."""
+    if shutil.which(program) is None:
+        raise StartError(program, errno.EACCES if "/" in program and os.path.exists(program) else errno.ENOENT)  # noqa: PTH110 (any text)
 
 
 def wrap(argv: Sequence[str], output: Path) -> list[str]:

@@ -1,0 +1,123 @@
+"""A terminal with a person at it: a session of its own on a pseudoterminal, what it shows, and keys.
+
+Nothing here waits for a time: `until` waits for what the terminal shows, and fails with it after PATIENCE_S.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import termios
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+PATIENCE_S = 60.0
+CTRL_C, CTRL_Z, CTRL_BACKSLASH = "\x03", "\x1a", "\x1c"
+
+
+def until(happened: Callable[[], object]) -> None:
+    """Wait until that is true."""
+    give_up_s = time.monotonic() + PATIENCE_S
+    while not happened():
+        assert time.monotonic() < give_up_s
+        time.sleep(0.01)
+
+
+def _resize(descriptor: int, size: tuple[int, int]) -> None:
+    fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+
+
+class Terminal:
+    """`argv` as the leader of the session; a context manager, which ends what is left of it."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str] | None = None,
+        size: tuple[int, int] = (24, 80),
+    ) -> None:
+        self._shown = b""
+        self._seen = 0
+        self._status: int | None = None
+        self.pid, self._keys = pty.fork()
+        if self.pid == 0:
+            try:
+                _resize(0, size)
+                os.chdir(cwd)
+                for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGPIPE):
+                    signal.signal(number, signal.SIG_DFL)
+                os.execvpe(argv[0], list(argv), {**os.environ, "TERM": "dumb", **(env or {})})
+            finally:
+                os._exit(127)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._status is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        os.close(self._keys)
+
+    @property
+    def shown(self) -> str:
+        """All that it has shown so far."""
+        return self._shown.decode(errors="replace")
+
+    def type(self, keys: str) -> None:
+        """Press keys."""
+        os.write(self._keys, keys.encode())
+
+    def until(self, pattern: str) -> re.Match[bytes]:
+        """Wait until it shows what matches, after the last thing that was waited for."""
+        give_up_s = time.monotonic() + PATIENCE_S
+        while (match := re.compile(pattern.encode()).search(self._shown, self._seen)) is None:
+            assert self._read(give_up_s), f"ended without {pattern!r}:\n{self.shown}"
+        self._seen = match.end()
+        return match
+
+    def ended(self) -> int:
+        """Its exit status at its end, as os.waitstatus_to_exitcode has it."""
+        give_up_s = time.monotonic() + PATIENCE_S
+        while self._read(give_up_s):
+            pass
+        self._status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self._status
+
+    def _read(self, give_up_s: float) -> bool:
+        """Wait for more; False at the end."""
+        ready, _, _ = select.select([self._keys], [], [], max(0.0, give_up_s - time.monotonic()))
+        assert ready, f"nothing more after:\n{self.shown}"
+        try:
+            piece = os.read(self._keys, 1 << 16)
+        except OSError:  # nobody has it open any more
+            return False
+        self._shown += piece
+        return bool(piece)
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Give the window another size."""
+        _resize(self._keys, (rows, columns))
+
+    @property
+    def modes(self) -> list[Any]:
+        """Its modes, as termios.tcgetattr has them."""
+        return termios.tcgetattr(self._keys)
+
+    @property
+    def foreground(self) -> int:
+        """The process group that reads from it."""
+        return os.tcgetpgrp(self._keys)

@@ -1,0 +1,446 @@
+"""A command under the witness has the user's terminal: keys, signals, job control, size and modes.
+
+What a command may do to a terminal is done by real commands on a pseudoterminal (terminal.py); no test waits for a
+time. Without a terminal, streams and signals pass through as well.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .terminal import CTRL_BACKSLASH, CTRL_C, CTRL_Z, Terminal, until
+
+IOASSAY = [sys.executable, "-I", "-m", "ioassay"]
+WITNESS = [*IOASSAY, "witness", "--level", "counters", "--"]
+WITHOUT_READING = [*WITNESS[:-1], "--claim", "bytes=1", "--"]
+"""Nothing is read from the output of a command whose claim is given: it has our streams themselves."""
+BOTH = pytest.mark.parametrize("witness", [WITNESS, WITHOUT_READING], ids=["read", "not-read"])
+PROMPT = "PROMPT> "
+LINES = 3
+BEGIN = "printf 'beg%s\\n' un; "  # what is typed is shown too, and must not be taken for what is printed
+ASK = "printf 'na%s' me?; read x; echo got=$x"
+RAW = """
+import os, tty
+tty.setraw(0)
+os.write(1, b"in " + b"raw")
+key = os.read(0, 1)
+os.write(1, b"key=" + key)
+{then}
+"""
+
+
+def python(script: str) -> list[str]:
+    return [sys.executable, "-c", script]
+
+
+def is_running(pid: str) -> bool:
+    """Whether it is more than an entry that waits to be reaped."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes() != b""
+    except OSError:
+        return False
+
+
+def words(argv: list[str]) -> str:
+    return shlex.join(argv)
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Terminal]:
+    """A person's shell, with job control."""
+    if shutil.which("bash") is None:
+        pytest.skip("needs bash")
+    with Terminal(["bash", "--norc", "--noprofile", "-i"], tmp_path, {"PS1": PROMPT}) as terminal:
+        terminal.until(PROMPT)
+        yield terminal
+
+
+@BOTH
+def test_a_command_sees_the_terminal_and_ends_with_its_own_status(witness: list[str], tmp_path: Path) -> None:
+    script = "import os, sys; print([os.isatty(n) for n in range(3)], *os.get_terminal_size(1)); sys.exit(42)"
+    with Terminal([*witness, *python(script)], tmp_path, size=(31, 97)) as terminal:
+        assert terminal.ended() == 42
+    assert "[True, True, True] 97 31" in terminal.shown
+    assert "The command ended with exit status 42." in terminal.shown
+    assert "outlived" not in terminal.shown
+
+
+def test_only_what_is_a_terminal_looks_like_one(tmp_path: Path) -> None:
+    script = "import os, sys; sys.stderr.write(str([os.isatty(n) for n in range(3)]))"
+    argv = ["sh", "-c", f"echo | {words([*WITNESS, *python(script)])} | cat > out"]
+    with Terminal(argv, tmp_path) as terminal:
+        assert terminal.ended() == 0
+    assert terminal.shown.startswith("[False, False, True]")
+
+
+@BOTH
+def test_a_command_reads_from_the_terminal(witness: list[str], tmp_path: Path) -> None:
+    with Terminal([*witness, "sh", "-c", ASK], tmp_path) as terminal:
+        terminal.until("name[?]")
+        terminal.type("joe\n")
+        terminal.until("got=joe")
+        assert terminal.ended() == 0
+
+
+def test_a_command_of_a_script_reads_from_the_terminal_that_the_script_keeps(tmp_path: Path) -> None:
+    script = f"{words([*WITNESS, 'sh', '-c', ASK])}; read y; echo own=$y"
+    with Terminal(["sh", "-c", script], tmp_path) as terminal:
+        terminal.until("name[?]")
+        terminal.type("joe\n")
+        terminal.until("got=joe")
+        terminal.until("Watched by")
+        terminal.type("ann\n")
+        terminal.until("own=ann")
+        assert terminal.ended() == 0
+
+
+def test_who_reads_our_output_may_read_from_the_terminal_meanwhile(shell: Terminal, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    reader = "printf 'li%s' ne?; read y < /dev/tty; echo got=$y; echo > go; cat > /dev/null"
+    shell.type(f"{words([*WITNESS, 'sh', '-c', 'cat go'])} | sh -c {shlex.quote(reader)}\n")
+    shell.until("line[?]")
+    shell.type("joe\n")
+    shell.until("got=joe")
+    shell.until(PROMPT)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("key", "status"), [(CTRL_C, 128 + signal.SIGINT), (CTRL_BACKSLASH, 128 + signal.SIGQUIT)], ids=["INT", "QUIT"]
+)
+def test_a_key_ends_the_command_and_its_claims_are_judged(
+    witness: list[str], key: str, status: int, tmp_path: Path
+) -> None:
+    with Terminal([*witness, "sh", "-c", "ulimit -c 0; echo ready; exec sleep 1000"], tmp_path) as terminal:
+        terminal.until("ready")
+        terminal.type(key)
+        assert terminal.ended() == status
+    assert f"The command was ended by {signal.Signals(status - 128).name}." in terminal.shown
+    assert "Watched by counters" in terminal.shown
+    assert ("ioassay: interrupted" in terminal.shown) == (key == CTRL_C)
+
+
+def test_a_command_decides_what_ctrl_c_does(tmp_path: Path) -> None:
+    """Benchmarks print what they have measured so far."""
+    script = "trap 'echo results; exit 3' INT; echo ready; while :; do sleep 0.05; done"
+    for before in ([], ["sh", "-c", '"$@"; exit $?', "script"]):  # in the foreground itself, and behind us
+        with Terminal([*before, *WITNESS, "sh", "-c", script], tmp_path) as terminal:
+            terminal.until("ready")
+            terminal.type(CTRL_C)
+            terminal.until("results")
+            terminal.until("ended with exit status 3")
+            assert terminal.ended() in (3, -signal.SIGINT)  # some shells end by a signal that their child survived
+
+
+def test_the_second_interruption_ends_a_command_that_ignores_the_first(tmp_path: Path) -> None:
+    script = "trap 'echo no > first' INT; trap 'echo end > second; exit 0' TERM; echo; while :; do sleep 0.05; done"
+    command = subprocess.Popen(
+        [*WITNESS, "sh", "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert command.stdout is not None
+    command.stdout.readline()
+    command.send_signal(signal.SIGINT)
+    until((tmp_path / "first").exists)
+    command.send_signal(signal.SIGINT)
+    _, said = command.communicate()
+    assert command.returncode == 130 and said.endswith("ioassay: interrupted\n")
+    assert (tmp_path / "second").exists()
+
+
+def test_an_interruption_without_a_terminal_is_the_commands_as_well(tmp_path: Path) -> None:
+    script = "trap 'echo results; exit 9' INT; echo ready; while :; do sleep 0.05; done"
+    command = subprocess.Popen([*WITNESS, "sh", "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    assert command.stdout is not None
+    command.stdout.readline()
+    command.send_signal(signal.SIGINT)
+    said, _ = command.communicate()
+    assert command.returncode == 9
+    assert said.startswith("results\n") and "ended with exit status 9" in said
+
+
+@BOTH
+@pytest.mark.parametrize("backend", ["counters", pytest.param("strace", marks=pytest.mark.strace)])
+def test_ctrl_z_stops_the_command_and_fg_continues_it(witness: list[str], backend: str, shell: Terminal) -> None:
+    before = shell.modes
+    shell.type(f"{words([*witness[:-1], '--backend', backend, '--', 'sh', '-c', ASK])}\n")
+    shell.until("name[?]")
+    shell.type(CTRL_Z)
+    shell.until(r"\[1\].*Stopped")
+    shell.until(PROMPT)
+    shell.type("fg\n")
+    shell.until("sh -c")
+    shell.type("joe\n")
+    shell.until("got=joe")
+    shell.until("Watched by")
+    shell.until(PROMPT)
+    until(lambda: shell.modes == before)
+    shell.type("echo status=$?\n")
+    shell.until("status=0")
+
+
+def test_a_command_that_nobody_waits_for_is_stopped_with_all_of_its_job(shell: Terminal) -> None:
+    """A script in front of us is of the same job: the shell has it again only when all of it has stopped."""
+    script = words([*WITNESS, "sh", "-c", ASK]) + "; printf 'do%s' ne"
+    shell.type(f"sh -c {shlex.quote(script)}\n")
+    shell.until("name[?]")
+    shell.type(CTRL_Z)
+    shell.until(r"\[1\].*Stopped")
+    shell.type("fg\n")
+    shell.until("sh -c")
+    shell.type("joe\n")
+    shell.until("got=joe")
+    shell.until("done")
+
+
+@BOTH
+def test_in_the_background_a_command_runs_until_it_needs_the_terminal(witness: list[str], shell: Terminal) -> None:
+    shell.type(f"{words([*witness, 'sh', '-c', BEGIN + ASK])} &\n")
+    shell.until("begun")
+    shell.until("name[?]")
+    shell.type("wait; jobs\n")
+    shell.until("Stopped")
+    shell.type("fg\n")
+    shell.until("sh -c")
+    shell.type("joe\n")
+    shell.until("got=joe")
+    shell.until("Watched by")
+
+
+def test_in_the_background_a_command_that_prints_is_not_stopped(shell: Terminal) -> None:
+    shell.type(f"{words([*WITNESS, 'sh', '-c', BEGIN])} & wait\n")
+    shell.until("begun")
+    shell.until("Watched by")
+    shell.type("jobs; echo al''one\n")
+    shell.until("alone")
+    assert "Stopped" not in shell.shown
+
+
+def test_stty_tostop_is_obeyed(shell: Terminal) -> None:
+    shell.type(f"stty tostop; {words([*WITNESS, 'sh', '-c', BEGIN])} &\n")
+    shell.until(PROMPT)
+    shell.type("wait; jobs\n")
+    shell.until("Stopped")
+    shell.type("fg\n")
+    shell.until("begun")
+    shell.until("Watched by")
+
+
+def test_a_command_that_has_the_terminal_does_not_stop_us_for_what_we_print(tmp_path: Path) -> None:
+    script = f"stty tostop; {words([*WITNESS, 'sh', '-c', ASK + '; echo more; echo error >&2'])}"
+    with Terminal(["sh", "-c", script], tmp_path) as terminal:
+        terminal.until("name[?]")
+        terminal.type("joe\n")
+        for pattern in ("got=joe", "more|error", "more|error", "Watched by"):
+            terminal.until(pattern)
+        assert terminal.ended() == 0
+
+
+@BOTH
+@pytest.mark.parametrize("reads", [False, True], ids=["in-front", "behind-us"])
+def test_a_new_size_of_the_window_reaches_the_command(witness: list[str], reads: bool, tmp_path: Path) -> None:
+    script = "trap 'stty size <&1' WINCH; echo ready; while :; do sleep 0.05; done"
+    argv = [*witness, "sh", "-c", script]
+    with Terminal(["sh", "-c", '"$@"; :', "script", *argv] if reads else argv, tmp_path) as terminal:
+        terminal.until("ready")
+        terminal.resize(33, 101)
+        terminal.until("33 101")
+        terminal.type(CTRL_C)
+        terminal.ended()
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("then", "status"),
+    [("", 0), ("os.kill(os.getpid(), 9)", 128 + 9), ("os.kill(os.getpid(), 11)", 128 + 11), ("os._exit(3)", 3)],
+    ids=["ends", "killed", "crashes", "fails"],
+)
+def test_a_terminal_that_a_command_leaves_raw_is_as_before(
+    witness: list[str], then: str, status: int, tmp_path: Path
+) -> None:
+    script = f"ulimit -c 0; {words([*witness, *python(RAW.format(then=then))])}; echo status=$?; read x; echo got=$x"
+    with Terminal(["sh", "-c", script], tmp_path) as terminal:
+        before = terminal.modes
+        terminal.until("in raw")
+        assert not terminal.modes[LINES] & termios.ICANON
+        terminal.type("k")
+        terminal.until("key=k")
+        terminal.until(f"status={status}")
+        assert terminal.modes == before
+        terminal.type("joe\n")
+        terminal.until("got=joe")
+        assert terminal.ended() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+@BOTH
+def test_when_we_are_ended_the_terminal_is_given_back(
+    witness: list[str], number: signal.Signals, tmp_path: Path
+) -> None:
+    """Also by SIGKILL, in a script, where no interactive shell would mend it."""
+    os.mkfifo(tmp_path / "go")  # given back soon, not at once: a script that reads earlier gets an error of the kernel
+    script = f"{words([*witness, *python(RAW.format(then=''))])}; echo status=$?; cat go; read x; echo got=$x"
+    with Terminal(["sh", "-c", script], tmp_path) as terminal:
+        before = terminal.modes
+        terminal.until("in raw")
+        command = terminal.foreground
+        assert command != terminal.pid
+        status = Path(f"/proc/{command}/status").read_text()
+        os.kill(int(re.findall(r"^PPid:\s+(\d+)", status, re.MULTILINE)[0]), number)
+        terminal.until(f"status={137 if number == signal.SIGKILL else 130}")
+        until(lambda: terminal.modes == before and terminal.foreground == terminal.pid)
+        until(lambda: not is_running(str(command)))
+        (tmp_path / "go").write_text("")
+        terminal.type("joe\n")
+        terminal.until("got=joe")
+        assert terminal.ended() == 0
+
+
+def test_raw_modes_are_the_commands_again_after_fg(shell: Terminal) -> None:
+    shell.type(f"{words([*WITNESS, *python(RAW.format(then=''))])}\n")
+    shell.until("in raw")
+    command = shell.foreground
+    os.killpg(command, signal.SIGTSTP)  # in raw mode Ctrl-Z is a key like others
+    shell.until("Stopped")
+    shell.until(PROMPT)
+    shell.type("fg\n")
+    until(lambda: shell.foreground == command and not shell.modes[LINES] & termios.ICANON)
+    shell.type("k")
+    shell.until("key=k")
+    shell.until(PROMPT)
+    shell.type("stty -a\n")
+    shell.until("[^-]icanon")
+
+
+def test_a_full_screen_program_has_its_keys(tmp_path: Path) -> None:
+    script = """
+import curses
+screen = curses.initscr()
+curses.cbreak(); curses.noecho()
+screen.addstr(0, 0, "cur" + "ses"); screen.refresh()
+key = screen.getch()
+curses.endwin()
+print("key", key)
+"""
+    with Terminal([*WITNESS, *python(script)], tmp_path, {"TERM": "xterm"}) as terminal:
+        before = terminal.modes
+        terminal.until("curses")
+        terminal.type("k")
+        terminal.until(f"key {ord('k')}")
+        assert terminal.ended() == 0
+        assert terminal.modes == before
+
+
+def test_a_shell_that_is_the_command_has_job_control_of_its_own(shell: Terminal) -> None:
+    """Where nothing is read from its output: its standard error is the terminal then."""
+    shell.type(f"PS1='in''side> ' {words([*WITHOUT_READING, 'bash', '--norc', '--noprofile', '-i'])}\n")
+    shell.until("inside> ")
+    shell.type(f"sh -c {shlex.quote(BEGIN + 'exec sleep 1000')}\n")
+    shell.until("begun")
+    shell.type(CTRL_Z)
+    shell.until("Stopped")
+    shell.until("inside> ")
+    inner = shell.foreground
+    shell.type("fg\n")
+    until(lambda: shell.foreground != inner)
+    shell.type(CTRL_C)
+    shell.until("inside> ")
+    shell.type("exit 7\n")
+    shell.until("exit status 7")
+    shell.until(PROMPT)
+
+
+@BOTH
+def test_a_command_that_is_killed_from_elsewhere_is_reported(witness: list[str], tmp_path: Path) -> None:
+    with Terminal([*witness, "sh", "-c", "echo pid=$$; read x"], tmp_path) as terminal:
+        os.kill(int(terminal.until(r"pid=(\d+)\r")[1]), signal.SIGKILL)
+        assert terminal.ended() == 128 + signal.SIGKILL
+    assert "The command was ended by SIGKILL." in terminal.shown
+
+
+def test_a_command_that_is_stopped_from_elsewhere_goes_on_without_us_being_stopped(tmp_path: Path) -> None:
+    """Nobody would continue us where there is no terminal."""
+    os.mkfifo(tmp_path / "go")
+    command = subprocess.Popen(
+        [*WITNESS, "sh", "-c", "echo $$; cat go"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    assert command.stdout is not None
+    pid = int(command.stdout.readline())
+    for number in (signal.SIGSTOP, signal.SIGTSTP):
+        os.kill(pid, number)
+        os.kill(pid, signal.SIGCONT)
+    (tmp_path / "go").write_text("went on\n")
+    assert "went on\n" in command.communicate()[0]
+    assert command.returncode == 0
+
+
+def test_nobody_waits_for_ever_for_a_terminal_that_is_not_ours(tmp_path: Path) -> None:
+    """In a background job whose shell is gone, read(2) fails; the command is ended in its place (SIGHUP)."""
+    job = f"({words([*WITNESS, 'sh', '-c', 'read x'])} > out 2>&1 < /dev/tty; echo $? > status) &"
+    inner = f"set -m; {job} sleep 0.1"
+    with Terminal(
+        ["sh", "-c", f"sh -c {shlex.quote(inner)}; while [ ! -s status ]; do sleep 0.05; done"], tmp_path
+    ) as t:
+        t.ended()
+    assert int((tmp_path / "status").read_text()) in (1, 128 + signal.SIGHUP)
+
+
+def test_ctrl_c_ends_all_runs_of_twins(tmp_path: Path) -> None:
+    argv = [*IOASSAY, "witness", "--level", "counters", "--twins", "2", "--", "sh", "-c", "echo ready; exec sleep 1000"]
+    with Terminal(argv, tmp_path) as terminal:
+        terminal.until("ready")
+        terminal.type(CTRL_C)
+        assert terminal.ended() == 130
+    assert terminal.shown.count("ready") == 1 and "ioassay: interrupted" in terminal.shown
+
+
+@BOTH
+def test_when_we_are_killed_all_that_the_command_started_ends(witness: list[str], tmp_path: Path) -> None:
+    """Its children and daemons, too, which the kernel does not end with it."""
+    script = "sleep 1000 & echo $! > child; setsid sh -c 'echo $$ > daemon; exec sleep 1000' & wait"
+    command = subprocess.Popen([*witness, "sh", "-c", script], cwd=tmp_path, stdout=subprocess.DEVNULL)
+    files = [tmp_path / "child", tmp_path / "daemon"]
+    until(lambda: all(path.exists() and path.read_text().strip() for path in files))
+    pids = [path.read_text().strip() for path in files]
+    command.kill()
+    command.wait()
+    until(lambda: not any(map(is_running, pids)))
+
+
+MUCH = """
+import os, random
+left = memoryview(random.Random(1).randbytes({size}){then})
+while left:
+    left = left[os.write(1, left):]
+"""
+
+
+@BOTH
+def test_all_that_a_command_prints_arrives_in_order(witness: list[str], tmp_path: Path) -> None:
+    """10 MiB of bytes that are no text and end without a line's end; on a terminal the same in letters."""
+    size = 10 << 20
+    printed = random.Random(1).randbytes(size)
+    done = subprocess.run([*witness, *python(MUCH.format(size=size, then=""))], stdout=subprocess.PIPE, check=True)
+    assert done.stdout[:size] == printed
+    with Terminal([*witness, *python(MUCH.format(size=size // 10, then=".hex().encode()"))], tmp_path) as terminal:
+        assert terminal.ended() == 0
+        assert terminal.shown.startswith(printed[: size // 10].hex())
+
+
+def test_under_json_the_result_alone_is_on_stdout(tmp_path: Path) -> None:
+    argv = [*IOASSAY, "witness", "--json", "--level", "counters", "--", "sh", "-c", "test -t 1 && echo terminal"]
+    with Terminal(["sh", "-c", f"{words(argv)} > out"], tmp_path) as terminal:
+        assert terminal.ended() == 0
+    assert terminal.shown == "terminal\r\n"
+    assert '"exit_code": 0' in (tmp_path / "out").read_text()
