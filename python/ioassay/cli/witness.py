@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -42,6 +43,14 @@ class Run:
         return self.watched.seen
 
 
+@dataclass(frozen=True)
+class Stated:
+    """What the user states: the claims themselves, or a pattern that finds them in the output."""
+
+    claims: Sequence[Claim]
+    pattern: re.Pattern[str] | None
+
+
 def register(app: syntax.Group) -> None:
     """Add the command to `app`."""
     app.command("witness", interspersed=False)(witness)
@@ -57,6 +66,13 @@ def witness(
         list[str] | None,
         syntax.Option(metavar="KEY=VALUE,…", help="What it claims: bytes=…,ops=…,seconds=…,kind=read|write,path=…"),
     ] = None,
+    claim_regex: Annotated[
+        str | None,
+        syntax.Option(
+            metavar="PATTERN",
+            help="Read claims from the output, one a match: groups (?P<bytes>…), ops, seconds, rate, latency, unit, kind …",
+        ),
+    ] = None,
     twins: Annotated[
         int, syntax.Option(min=0, metavar="N", help="Run it N times more with the witness and N times without it.")
     ] = 0,
@@ -65,13 +81,14 @@ def witness(
 ) -> None:
     """Run COMMAND and compare its claims with the kernel's counts. Exit 4: the kernel contradicts a claim.
 
-    Claims are read from the output of fio (best with --output-format=json), IOzone, dd and db_bench, or given by
-    --claim. Examples: ioassay witness -- dd if=data of=/dev/null bs=1M; ioassay witness --twins 3 -- fio job.fio
+    Claims are read from the output of fio (best with --output-format=json), IOzone, filesuite, dd, db_bench, sysbench
+    fileio, ioping, Bonnie++, hdparm, pgbench, redis-benchmark, elbencho and vdbench, by --claim-regex from any other,
+    or given by --claim. Examples: ioassay witness -- dd if=data of=/dev/null bs=1M; ioassay witness --twins 3 -- fio job.fio
     """
     from ioassay.cli import witness_text
 
     console.use_json(json)
-    stated = _stated(claim)
+    stated = _stated(claim, claim_regex)
     _check(level, backend, output)
     runs, untraced = _runs(command, level, backend, stated, twins, quiet=json)
     judged = _judged(runs, untraced)
@@ -85,10 +102,13 @@ def witness(
     _end(runs, judged)
 
 
-def _stated(claim: Sequence[str] | None) -> list[Claim]:
-    from ioassay.formats import stated_claim
+def _stated(claim: Sequence[str] | None, claim_regex: str | None) -> Stated:
+    from ioassay.formats import claim_pattern, stated_claim
 
-    return [stated_claim.parse(text) for text in claim or ()]
+    if claim and claim_regex is not None:
+        raise UsageError("--claim and --claim-regex exclude each other; leave one of them out")
+    pattern = claim_pattern.parse(claim_regex) if claim_regex is not None else None
+    return Stated([stated_claim.parse(text) for text in claim or ()], pattern)
 
 
 def _check(level: str, backend: str, output: Path | None) -> None:
@@ -101,7 +121,7 @@ def _check(level: str, backend: str, output: Path | None) -> None:
 
 
 def _runs(
-    command: Sequence[str], level: str, backend: str, stated: Sequence[Claim], twins: int, *, quiet: bool
+    command: Sequence[str], level: str, backend: str, stated: Stated, twins: int, *, quiet: bool
 ) -> tuple[list[Run], list[Run]]:
     """The runs with the witness and, interleaved with these, those without it: `twins` pairs, or one run alone."""
     import random
@@ -117,7 +137,7 @@ def _runs(
     return runs[True], runs[False]
 
 
-def _run(command: Sequence[str], level: str, backend: str, stated: Sequence[Claim], *, quiet: bool) -> Run:
+def _run(command: Sequence[str], level: str, backend: str, stated: Stated, *, quiet: bool) -> Run:
     from ioassay import host
     from ioassay.process import supervisor
     from ioassay.runner import conditions
@@ -137,7 +157,7 @@ def _run(command: Sequence[str], level: str, backend: str, stated: Sequence[Clai
             watched = witness.watch(
                 command, level, folder, sorted(devices), backend=backend, stdin=output_tail.piped_in()
             )
-        return Run(watched, [_as_opened(one, watched.seen) for one in stated] or _claims(command, folder))
+        return Run(watched, _claims(command, folder, stated, watched.seen))
 
 
 def _as_opened(claim: Claim, seen: Observation | None) -> Claim:
@@ -163,12 +183,19 @@ def _check_program(program: str, backend: str) -> None:
         raise ToolError(f"cannot start '{program}': no such program in PATH, or it may not be executed")
 
 
-def _claims(command: Sequence[str], folder: Path) -> list[Claim]:
+def _claims(command: Sequence[str], folder: Path, stated: Stated, seen: Observation | None) -> list[Claim]:
+    """Those that the user states, else those of the output: by the user's pattern, or by the parser of the tool."""
     from ioassay import formats
+    from ioassay.formats import claim_pattern
 
-    files = {name: _text(Path(name)) for name in formats.outputs(command) if Path(name).is_file()}
+    if stated.claims:
+        return [_as_opened(claim, seen) for claim in stated.claims]
+    stdout, stderr = _text(folder / "stdout"), _text(folder / "stderr")
     try:
-        return formats.read(command, _text(folder / "stdout"), _text(folder / "stderr"), files)
+        if stated.pattern is not None:
+            return [_as_opened(claim, seen) for claim in claim_pattern.read(stated.pattern, f"{stdout}\n{stderr}")]
+        files = {name: _text(Path(name)) for name in formats.outputs(command) if Path(name).is_file()}
+        return formats.read(command, stdout, stderr, files)
     except InputError as error:
         console.note(f"warning: no claim could be read: {error}")
         return []
