@@ -70,7 +70,7 @@ def witness(
         str | None,
         syntax.Option(
             metavar="PATTERN",
-            help="Read claims from the output, one a match: groups (?P<bytes>…), ops, seconds, rate, latency, unit, kind …",
+            help="Read claims from the output, one a match: (?P<bytes>…), ops, seconds, rate, latency, unit, kind …",
         ),
     ] = None,
     twins: Annotated[
@@ -82,8 +82,9 @@ def witness(
     """Run COMMAND and compare its claims with the kernel's counts. Exit 4: the kernel contradicts a claim.
 
     Claims are read from the output of fio (best with --output-format=json), IOzone, filesuite, dd, db_bench, sysbench
-    fileio, ioping, Bonnie++, hdparm, pgbench, redis-benchmark, elbencho and vdbench, by --claim-regex from any other,
-    or given by --claim. Examples: ioassay witness -- dd if=data of=/dev/null bs=1M; ioassay witness --twins 3 -- fio job.fio
+    fileio, ioping, Bonnie++, hdparm, pgbench, redis-benchmark, elbencho and vdbench, from any other by --claim-regex,
+    or given by --claim. Examples: ioassay witness -- dd if=data of=/dev/null bs=1M; ioassay witness --twins 3 -- fio
+    job.fio
     """
     from ioassay.cli import witness_text
 

@@ -1,4 +1,4 @@
-"""Claims that a regular expression of the user finds in an output: `--claim-regex '(?P<rate>[\\d.]+) (?P<unit>\\w+/s)'`.
+"""Claims that a regular expression of the user finds in an output: `--claim-regex '(?P<rate>[0-9.]+) (?P<unit>.+/s)'`.
 
 Each match is one claim, in the order of the text; lines are ^ to $. The names of the groups say what a number is. A
 unit is a group of its own: `unit` belongs to the number before it, or to the one after it where there is none before,

@@ -40,7 +40,8 @@ _COMPLETED = re.compile(
     rf"{_COUNT} requests completed in {NUMBER} \w{{1,4}}, {NUMBER} \w{{1,3}}(?: (read|written))?,.*"
 )
 _GENERATED = re.compile(
-    rf"generated {_COUNT} requests in ({NUMBER}) (\w{{1,4}}), ({NUMBER}) (\w{{1,3}}), .{{1,40}} iops, ({NUMBER}) (\w{{1,3}})/s"
+    rf"generated {_COUNT} requests in ({NUMBER}) (\w{{1,4}}), ({NUMBER}) (\w{{1,3}}), .{{1,40}} iops, "
+    rf"({NUMBER}) (\w{{1,3}})/s"
 )
 _ENDS = re.compile(rf"min/avg/max/mdev = {' / '.join([rf'({NUMBER}) ([a-z]+)'] * 4)}")
 _TITLE = re.compile(r"^--- (.{1,4096}) \([^()\n]{1,200}\) ioping statistics ---$", re.M)

@@ -50,7 +50,9 @@ def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
 
 def _claim(text: str, processed: re.Match[str]) -> Claim:
     before = text[max(0, processed.start() - _LONGEST_REPORT) : processed.start()]
-    after = re.split(r"^(?:SQL script|transaction type)", text[processed.end() :][:_LONGEST_REPORT], 1, re.M)[0]
+    after = re.split(
+        r"^(?:SQL script|transaction type)", text[processed.end() :][:_LONGEST_REPORT], maxsplit=1, flags=re.M
+    )[0]
     transactions = whole_number(processed[1], "pgbench's transactions")
     rate = _RATE.search(after)
     rate_per_s = real(rate[1], "pgbench's tps") if rate else 0.0

@@ -12,6 +12,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from ioassay.errors import InputError
 from ioassay.formats import command_line
@@ -42,7 +43,7 @@ def outputs(argv: Sequence[str]) -> list[str]:
     """The flat file in the folder of -o, which is `output` without it."""
     for one in command_line.plain(argv):
         if matches(command_line.program(one)):
-            folders = [word for option, word in zip(one, one[1:], strict=False) if option == "-o"]
+            folders = [word for option, word in pairwise(one) if option == "-o"]
             joined = [word[2:] for word in one[1:] if re.match(r"-o\w", word)]
             return [posixpath.join(*([*folders, *joined] or ["output"])[-1:], "flatfile.html")]
     return []
