@@ -5,8 +5,8 @@ unit is a group of its own: `unit` belongs to the number before it, or to the on
 and `rate_unit`, `bytes_unit` … to theirs. Sizes, durations and kinds are those of --claim. What was rounded is claimed
 as such: a number of operations only where it is whole, bytes with the step of their last digit.
 
-A pattern of a user may take exponential time. Python's engine looks for signals while it works, so that a timer of
-processor time ends it; in a thread, which gets no signals, nothing bounds it.
+A pattern of a user may take exponential time. Python's engine looks for signals while it works, so that a timer of CPU
+time ends it; in a thread, which gets no signals, nothing bounds it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def read(pattern: re.Pattern[str], text: str) -> list[Claim]:
 
 @contextmanager
 def _time_limit(pattern: re.Pattern[str]) -> Iterator[None]:
-    """InputError after so much processor time."""
+    """InputError after so much CPU time."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise InputError(
