@@ -116,7 +116,8 @@ class Claim:
     unreported: Sequence[str] = ()
     """What it did and leaves out of its numbers: 'ramp', 'layout', 'pre-read', 'end-fsync' (not counted as a sync),
     'end-of-file' (the read that finds it), 'stonewalled' (processes that the first to end stopped), 'own-files' (a
-    database's files beside its tables, and the headers within its log), 'other-tests' (of which it states no volume)."""
+    database's files beside its tables, and the headers within its log), 'other-tests' (whose
+    volume it does not state)."""
     doubts: Sequence[str] = ()
     """What its own output gives against its numbers: 'clock-clamp', 'poor-timer', 'whole-microseconds', 'sparse' (zeros
     counted, not written), 'sides-unknown' (dd without its arguments), 'no-operations' (bytes of nothing),
