@@ -83,7 +83,8 @@ def test_claims_of_other_formats_of_fio(name: str) -> None:
 def test_claims_by_a_pattern() -> None:
     """Units and numbers are whatever the text has at their places."""
     pattern = claim_pattern.parse(
-        r"(?P<rate>\S{1,40}) (?P<unit>\S{1,9}/s)|in (?P<seconds>\S{1,40}) (?P<seconds_unit>\w{1,9}), (?P<bytes>.{1,40}) r"
+        r"(?P<rate>\S{1,40}) (?P<unit>\S{1,9}/s)"
+        r"|in (?P<seconds>\S{1,40}) (?P<seconds_unit>\w{1,9}), (?P<bytes>.{1,40}) r"
     )
     withstands(lambda copy: claim_pattern.read(pattern, text(copy)), goldens("ioping/1.3/*.txt"), "claims by a pattern")
 
