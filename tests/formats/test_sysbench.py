@@ -61,7 +61,7 @@ def test_latencies_are_claimed_of_tests_with_one_kind_of_event() -> None:
     """The mean from the sum, which is 22.84 ms for 300 events: 0.08 in print."""
     assert claims("rndrd-direct")[0].latency_ns == {"mean": pytest.approx(22.84e6 / 300), "p99": pytest.approx(130e3)}
     assert claims("seqwr")[0].latency_ns["mean"] == pytest.approx(4200)
-    for name in ("rndrw", "rndwr-fsync-all", "seqrewr"):
+    for name in ("rndrw", "rndwr-fsync-all", "seqrewr", "rndrd-async", "rndrd-mmap"):
         assert all(not claim.latency_ns for claim in claims(name)), name
 
 

@@ -3,8 +3,8 @@
 The line has the size and rates in KiB/s; `+++++` is a test that was too short for a rate, and an empty field one that
 did not run. The size of the chunks is in the table or the arguments only: Bonnie++ 2.00a leaves its field empty. A
 rewrite reads and writes every chunk, and so is two claims. A seek reads one chunk; a tenth of them writes it back,
-which no number tells, just as no number tells the volume of the tests by character and of the files that are created:
-all claims leave those out (`other-tests`). Latencies are maxima. The rates of creating, looking at and deleting files
+whose number is not printed, just as the volume of the tests by character and of the files that are created is not: the
+claims leave those out (`other-tests`). Latencies are maxima. The rates of creating, looking at and deleting files
 are no I/O of data and not claimed, and of several copies (-c) the volume is not known.
 """
 
@@ -61,6 +61,8 @@ class _Results:
     size_bytes: int | None
     chunk_bytes: int | None
     seeks: int | None
+    reads_more: bool
+    """It also reads by character, or the files that it creates."""
 
 
 def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
@@ -98,6 +100,7 @@ def _lines(text: str, chunk_bytes: int | None) -> Iterator[_Results]:
             size(*volume.groups(), "Bonnie++'s size").rounded if volume else None,
             chunk_bytes,
             whole_number(fields[7], "Bonnie++'s seeks") if fields[7] and alone else None,
+            bool(fields[15] or fields[21]),
         )
 
 
@@ -112,7 +115,7 @@ def _tables(text: str, chunk_bytes: int | None) -> Iterator[_Results]:
         rates = {test: row[start : start + 5].strip() for test, start in _TABLE.items()}
         maxima = next_lines(text, place + 1 + len(row), 1)
         latencies = _below(maxima[0], rates) if maxima and maxima[0].startswith("Latency") else {}
-        yield _Results(rates, latencies, size(volume[1], volume[2], "Bonnie++'s size").rounded, chunk_bytes, None)
+        yield _Results(rates, latencies, size(volume[1], volume[2], "Bonnie++'s size").rounded, chunk_bytes, None, True)
 
 
 def _below(line: str, rates: Mapping[str, str]) -> dict[str, str]:
@@ -149,7 +152,7 @@ def _claims(test: str, run: _Results, folder: str, direct: bool) -> Iterator[Cla
             paths=(folder,) if folder not in ("", ".") else (),
             file_bytes=run.size_bytes,
             record_bytes=run.chunk_bytes,
-            unreported=("other-tests",),
+            unreported=("other-tests",) if kind == "write" or run.reads_more else (),
         )
 
 

@@ -4,7 +4,8 @@ sysbench prints rates to a hundredth and one exact number, its events: requests 
 between them, but not those after the last request. The interval behind the rates ends after these, and is longer than
 the printed total time. Events divided by the sum of the rates give it, and with it the number of requests of each
 kind; they are claimed where they come out whole within the rounding of the rates, else as bytes with that uncertainty.
-Latencies are those of events, so that they are claimed of tests that do nothing but one kind of request. The format is
+Latencies are those of events: they are claimed of tests that do nothing but one kind of request, by calls that wait
+for it (of asynchronous requests, an event is little more than their submission). The format is
 that of sysbench 1.0. Tests other than fileio claim nothing.
 """
 
@@ -210,7 +211,7 @@ def _claim(kind: str, number: float, printed: str, run: _Run, counts: _Counts) -
         seconds=counts.seconds,
         rate_bytes_per_s=real(printed, "sysbench's rate") * _MIB,
         rate_unit_bytes=step if operations is not None else max(step, counts.error * (block_bytes or 1)),
-        latency_ns=run.latency_ns if alone and not between else {},
+        latency_ns=run.latency_ns if alone and not between and not run.engine else {},
         syncs=round(counts.syncs) if writes and counts.exact and run.engine != "mmap" else None,
         engine=run.engine,
         direct=run.direct,
