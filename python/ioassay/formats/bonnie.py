@@ -148,7 +148,7 @@ def _claims(test: str, run: _Results, folder: str, direct: bool) -> Iterator[Cla
             rate_bytes_per_s=rate.value if rate else None,
             rate_unit_bytes=rate.step if rate else 1.0,
             latency_ns={"max": longest} if longest else {},
-            direct=direct,
+            direct=None if direct and test == "seeks" else direct,  # -D is for the bulk tests
             paths=(folder,) if folder not in ("", ".") else (),
             file_bytes=run.size_bytes,
             record_bytes=run.chunk_bytes,
