@@ -4,9 +4,9 @@ ioping prints two sums. The requests that were *completed* leave out the first (
 -T, and their time is that of the requests alone; those that were *generated* are all, with the pauses between them.
 Calls are all, so the second is claimed. The mean latency is that of the first sum: it is claimed where both are of the
 same requests, else only the least and the most. A number without decimals is exact (ioping.c: print_suffix has decimals
-only where the value is not whole). In a folder ioping makes a file of its own and writes it before its clock starts. With -D
-it sets O_DIRECT on a descriptor that is open already (fcntl(2), F_SETFL), where no witness looks: direct I/O is not
-claimed.
+only where the value is not whole). In a folder ioping makes a file of its own and writes it before its clock starts.
+With -D it sets O_DIRECT on a descriptor that is open already (fcntl(2), F_SETFL), where no witness looks: direct I/O is
+not claimed.
 """
 
 from __future__ import annotations
