@@ -132,7 +132,8 @@ def _claims(test: str, run: _Results, folder: str, direct: bool) -> Iterator[Cla
     volume, operations = run.size_bytes, None
     if test == "seeks":
         operations = run.seeks
-        volume = run.seeks * run.chunk_bytes if run.seeks and run.chunk_bytes else None
+        known = run.seeks is not None and run.chunk_bytes is not None
+        volume = whole_number((run.seeks or 0) * (run.chunk_bytes or 0), "Bonnie++'s seeks") if known else None
     elif volume and run.chunk_bytes and volume % run.chunk_bytes == 0:
         operations = volume // run.chunk_bytes
     stated = printed != _SHORT and not (test == "seeks" and printed[-1:].isalpha())  # thousands, or KiB 1024?

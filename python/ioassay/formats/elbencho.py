@@ -96,7 +96,7 @@ def _claim(kind: str, side: str, phase: _Phase, words: Sequence[str]) -> Claim:
     record_bytes = _block_bytes(words)
     volume = whole_number(whole_number(mib, "elbencho's MiB") * _MIB, "elbencho's bytes") if mib else None
     if operations is not None and volume is not None:  # MiB are rounded down, blocks are not
-        exact = operations * (record_bytes or 0)
+        exact = whole_number(operations * (record_bytes or 0), "elbencho's bytes")
         volume = exact if volume <= exact < volume + _MIB else None
     latency = _LATENCY.fullmatch(rows.get("IO latency", rows.get("IO lat us", "")))
     return Claim(

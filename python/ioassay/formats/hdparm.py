@@ -36,7 +36,7 @@ def matches(program: str) -> bool:
 
 def looks_like(text: str) -> bool:
     """Whether it has a line of a timing."""
-    return " Timing " in text and "/sec" in text and " reads" in text
+    return re.search(r"^ ?Timing (O_DIRECT|buffered|cached) [a-z ]*reads", text, re.M) is not None
 
 
 def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:

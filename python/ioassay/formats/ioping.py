@@ -137,7 +137,7 @@ def _of_statistics(
     operations = made.rounded if made.whole else None
     exact = volume.rounded if volume.whole else None
     if operations is not None and each_bytes and abs(operations * each_bytes - volume.value) <= volume.step:
-        exact = operations * each_bytes
+        exact = whole_number(operations * each_bytes, "ioping's bytes")
     per_s = rate(generated[7], generated[8], "ioping's rate")
     latencies: dict[str, Quantity] = {}
     if ends:
@@ -173,7 +173,7 @@ def _of_raw(line: str, command: _Command) -> Claim:
         command,
         kind=command.kind,
         operations=numbers["all"],
-        bytes=numbers["all"] * (command.size_bytes or 0) or None,
+        bytes=whole_number(numbers["all"] * (command.size_bytes or 0), "ioping's bytes") or None,
         seconds=numbers["elapsed"] / 1e9,
         latency_ns={name: float(value) for name, value in latencies.items() if value},
         record_bytes=command.size_bytes,

@@ -207,7 +207,7 @@ def _claim(kind: str, number: float, printed: str, run: _Run, counts: _Counts) -
         source=NAME,
         kind=kind,
         operations=operations,
-        bytes=round(number) * block_bytes if whole_blocks and block_bytes else None,
+        bytes=whole_number(round(number) * block_bytes, "sysbench's bytes") if whole_blocks and block_bytes else None,
         seconds=counts.seconds,
         rate_bytes_per_s=real(printed, "sysbench's rate") * _MIB,
         rate_unit_bytes=step if operations is not None else max(step, counts.error * (block_bytes or 1)),
