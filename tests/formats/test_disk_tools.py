@@ -56,7 +56,8 @@ def test_the_target_of_ioping_is_a_file_and_its_step_that_of_the_print() -> None
     assert (rounded.paths, rounded.direct, rounded.rate_unit_bytes) == ((), False, pytest.approx(2**20 / 10))
     assert of_ioping("batch", "-B -A /data/x").paths == ("/data/x",)
     assert of_ioping("batch", "-B -async -size 8k /data/x").engine == "libaio"
-    assert of_ioping("batch", "-B --size 8k /data/x").bytes == 6 * 8192
+    assert of_ioping("batch", "-B /data/x --size 8k -count 6 -quiet").bytes == 6 * 8192
+    assert of_ioping("batch", "/data/x -count 6 -I -qB").paths == ("/data/x",)
 
 
 def test_ioping_without_statistics() -> None:

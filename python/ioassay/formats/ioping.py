@@ -51,8 +51,14 @@ _LINE_SIZE = re.compile(rf"^({NUMBER}) (\w{{1,3}}) (?:<<<|>>>) ", re.M)
 _RAW = re.compile(r"^[0-9]{1,19}(?: [0-9]{1,19}){9}$", re.M)
 _RAW_NAMES = ("count", "time", "iops", "bps", "min", "avg", "max", "mdev", "all", "elapsed")
 _KINDS = {"read": "read", "written": "write", None: "mixed"}
-_VALUED = "acbeiSsowlrtTpPI"
-_LONG = {"direct": "D", "write": "W", "read-write": "G", "async": "A", "size": "s", "sync": "Y", "dsync": "y"}
+_VALUED = "acbeiSsowlrtTpP"
+_LONG = {
+    **{"direct": "D", "write": "W", "read-write": "G", "async": "A", "size": "s", "warmup": "a", "burst": "b"},
+    **{"count": "c", "entropy": "e", "interval": "i", "work-size": "S", "work-offset": "o", "work-time": "w"},
+    **{"speed-limit": "l", "rate-limit": "r", "min-time": "t", "max-time": "T", "print-count": "p"},
+    "print-interval": "P",
+}
+"""Long options that matter, or have a value."""
 _DEFAULT_BYTES = 4096
 _OWN_FILES = "layout"
 
