@@ -53,9 +53,24 @@ _RAW_NAMES = ("count", "time", "iops", "bps", "min", "avg", "max", "mdev", "all"
 _KINDS = {"read": "read", "written": "write", None: "mixed"}
 _VALUED = "acbeiSsowlrtTpP"
 _LONG = {
-    **{"direct": "D", "write": "W", "read-write": "G", "async": "A", "size": "s", "warmup": "a", "burst": "b"},
-    **{"count": "c", "entropy": "e", "interval": "i", "work-size": "S", "work-offset": "o", "work-time": "w"},
-    **{"speed-limit": "l", "rate-limit": "r", "min-time": "t", "max-time": "T", "print-count": "p"},
+    "direct": "D",
+    "write": "W",
+    "read-write": "G",
+    "async": "A",
+    "size": "s",
+    "warmup": "a",
+    "burst": "b",
+    "count": "c",
+    "entropy": "e",
+    "interval": "i",
+    "work-size": "S",
+    "work-offset": "o",
+    "work-time": "w",
+    "speed-limit": "l",
+    "rate-limit": "r",
+    "min-time": "t",
+    "max-time": "T",
+    "print-count": "p",
     "print-interval": "P",
 }
 """Long options that matter, or have a value."""
