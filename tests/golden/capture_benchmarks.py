@@ -132,10 +132,11 @@ def with_postgres(work: Path, act: Callable[[dict[str, str]], None]) -> None:
     cluster = work / "cluster"
     subprocess.run(["chown", "-R", "postgres", str(work)], check=True)
     as_postgres = ["runuser", "-u", "postgres", "--"]
-    subprocess.run([*as_postgres, programs / "initdb", "-A", "trust", "-D", cluster], check=True, capture_output=True)
-    control = [*as_postgres, programs / "pg_ctl", "-w", "-D", cluster]
+    initialise = [*as_postgres, str(programs / "initdb"), "-A", "trust", "-D", str(cluster)]
+    subprocess.run(initialise, check=True, capture_output=True)
+    control = [*as_postgres, str(programs / "pg_ctl"), "-w", "-D", str(cluster)]
     options = f"-k {work} -c listen_addresses= -c fsync=off"
-    subprocess.run([*control, "-l", work / "log", "-o", options, "start"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([*control, "-l", str(work / "log"), "-o", options, "start"], check=True, stdout=subprocess.DEVNULL)
     try:
         act({"PGHOST": str(work), "PGUSER": "postgres", "PGDATABASE": "postgres"})
     finally:
