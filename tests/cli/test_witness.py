@@ -175,6 +175,26 @@ def test_a_program_that_lies_ends_with_4(claim: str, code: int, verdict: str, fo
     assert found["verdict"].split("-")[0] == verdict, found["explanation"]
 
 
+REPORTS = (
+    LIAR
+    + """
+print("warm-up: 8 reads")
+print("data: {reads} reads of 4 KiB, 1.0 MiB")
+"""
+)
+REGEX = r"^(?P<path>\w+): (?P<ops>\d+) reads of (?P<record>\d+ KiB)"
+
+
+@pytest.mark.root
+@pytest.mark.bpf
+@pytest.mark.parametrize(("reads", "code", "verdict"), [(256, 0, "CONFIRMED"), (512, 4, "CONTRADICTED")])
+def test_a_pattern_finds_what_a_program_claims(reads: int, code: int, verdict: str, folder: Path) -> None:
+    (folder / "data").read_bytes()
+    script = REPORTS.format(reads=reads)
+    found = witness(folder, "--claim-regex", REGEX, "--", sys.executable, "-c", script, code=code)
+    assert found["verdict"].split("-")[0] == verdict, found["explanation"]
+
+
 def program(path: Path, script: str) -> None:
     """Make `path` a program of Python. A path with spaces cannot stand behind `#!`, and this Python's may have some."""
     source = path.with_suffix(".py")
@@ -274,6 +294,9 @@ def test_a_claim_may_name_a_file_by_any_way_that_leads_to_it(folder: Path, tmp_p
         (["--backend", "magic", "--", "true"], "wanted auto"),
         (["--claim", "speed=7", "--", "true"], "speed"),
         (["--claim", "bytes=many", "--", "true"], "bytes"),
+        (["--claim-regex", "(?P<speed>.)", "--", "true"], "no group is called 'speed'; wanted bytes, ops"),
+        (["--claim-regex", "(?P<ops>", "--", "true"], "no regular expression"),
+        (["--claim-regex", "(?P<ops>.)", "--claim", "ops=1", "--", "true"], "exclude each other"),
         (["--output", "no/such/folder/x.json", "--", "true"], "folder does not exist"),
     ],
 )

@@ -21,6 +21,14 @@ OUTPUTS = {
     "filesuite": GOLDEN / "filesuite/0.1.0/passes.json",
     "dd": GOLDEN / "dd/9.1/de_DE.txt",
     "db_bench": GOLDEN / "db_bench/7.8.3/histogram.txt",
+    "sysbench": GOLDEN / "sysbench/1.0.20/rndrw.txt",
+    "ioping": GOLDEN / "ioping/1.3/directory.txt",
+    "bonnie": GOLDEN / "bonnie/2.00a/fast.txt",
+    "hdparm": GOLDEN / "hdparm/9.65/both.txt",
+    "pgbench": GOLDEN / "pgbench/15.18/scripts.txt",
+    "redis_benchmark": GOLDEN / "redis_benchmark/7.0.15/plain.txt",
+    "elbencho": GOLDEN / "elbencho/documented/phases.txt",
+    "vdbench": GOLDEN / "vdbench/documented/devices.txt",
 }
 EVERY_PARSER = pytest.mark.parametrize("name", PARSERS)
 

@@ -12,7 +12,7 @@ import pytest
 from ioassay import formats
 from ioassay.drivers import driver
 from ioassay.drivers.stress_ng import stressors
-from ioassay.formats import PARSERS, parser
+from ioassay.formats import PARSERS, claim_pattern, parser
 from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.roles import Outcome, Parsed, Trial
 
@@ -25,8 +25,24 @@ CLAIMED: dict[str, Sequence[str]] = {
     "filesuite": ("filesuite/0.1.0/*.json",),
     "dd": ("dd/9.1/*.txt", "busybox/1.35.0/*.txt"),
     "db_bench": ("db_bench/7.8.3/*.txt",),
+    "sysbench": ("sysbench/1.0.20/*.txt",),
+    "ioping": ("ioping/1.3/*.txt",),
+    "bonnie": ("bonnie/2.00a/*",),
+    "hdparm": ("hdparm/9.65/*.txt",),
+    "pgbench": ("pgbench/15.18/*.txt",),
+    "redis_benchmark": ("redis_benchmark/7.0.15/*.txt",),
+    "elbencho": ("elbencho/documented/*.txt",),
+    "vdbench": ("vdbench/documented/*.txt",),
 }
-COMMANDS = {"iozone": ["iozone", "-a", "-E"], "dd": ["dd", "if=/a", "of=/b", "bs=1M"]}
+COMMANDS = {
+    "iozone": ["iozone", "-a", "-E"],
+    "dd": ["dd", "if=/a", "of=/b", "bs=1M"],
+    "ioping": ["ioping", "-c", "5", "-s", "8k", "-D", "data"],
+    "bonnie": ["bonnie++", "-d", "/a", "-s", "16:4k", "-D"],
+    "hdparm": ["hdparm", "-tT", "/dev/loop0"],
+    "redis_benchmark": ["redis-benchmark"],
+    "elbencho": ["elbencho", "-w", "-b", "64k", "--direct", "/data/f"],
+}
 
 
 def goldens(*patterns: str) -> list[bytes]:
@@ -62,6 +78,15 @@ def test_claims(name: str) -> None:
 def test_claims_of_other_formats_of_fio(name: str) -> None:
     found = parser("fio")
     withstands(lambda copy: found.read(text(copy)), goldens(f"fio/3.33/{name}.txt"), f"claims {name}")
+
+
+def test_claims_by_a_pattern() -> None:
+    """Units and numbers are whatever the text has at their places."""
+    pattern = claim_pattern.parse(
+        r"(?P<rate>\S{1,40}) (?P<unit>\S{1,9}/s)"
+        r"|in (?P<seconds>\S{1,40}) (?P<seconds_unit>\w{1,9}), (?P<bytes>.{1,40}) r"
+    )
+    withstands(lambda copy: claim_pattern.read(pattern, text(copy)), goldens("ioping/1.3/*.txt"), "claims by a pattern")
 
 
 def test_an_unknown_program() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -44,6 +45,14 @@ class Run:
         return self.watched.seen
 
 
+@dataclass(frozen=True)
+class Stated:
+    """What the user states: the claims themselves, or a pattern that finds them in the output."""
+
+    claims: Sequence[Claim]
+    pattern: re.Pattern[str] | None
+
+
 def register(app: syntax.Group) -> None:
     """Add the command to `app`."""
     app.command("witness", interspersed=False)(witness)
@@ -58,6 +67,13 @@ def witness(
     claim: Annotated[
         list[str] | None,
         syntax.Option(metavar="KEY=VALUE,…", help="What it claims: bytes=…,ops=…,seconds=…,kind=read|write,path=…"),
+    ] = None,
+    claim_regex: Annotated[
+        str | None,
+        syntax.Option(
+            metavar="PATTERN",
+            help="Read claims from the output, one a match: (?P<bytes>…), ops, seconds, rate, latency, unit, kind …",
+        ),
     ] = None,
     twins: Annotated[
         int, syntax.Option(min=0, metavar="N", help="Run it N times more with the witness and N times without it.")
@@ -78,13 +94,14 @@ def witness(
     """Run COMMAND and compare its claims with the kernel's counts. Exit 4: the kernel contradicts a claim.
 
     Otherwise the exit status is COMMAND's own. Claims are read from the output of fio (best with
-    --output-format=json), IOzone, dd and db_bench, or given by --claim. Examples: ioassay witness -- dd if=data
-    of=/dev/null bs=1M; ioassay witness --twins 3 -- fio job.fio
+    --output-format=json), IOzone, filesuite, dd, db_bench, sysbench fileio, ioping, Bonnie++, hdparm, pgbench,
+    redis-benchmark, elbencho and vdbench, from any other by --claim-regex, or given by --claim. Examples: ioassay
+    witness -- dd if=data of=/dev/null bs=1M; ioassay witness --twins 3 -- fio job.fio
     """
     from ioassay.cli import witness_text
 
     console.use_json(json)
-    stated = _stated(claim)
+    stated = _stated(claim, claim_regex)
     _check(level, backend, output)
     _check_statuses(require, exit_verdict)
     runs, untraced = _runs(command, level, backend, stated, twins, quiet=json)
@@ -104,10 +121,13 @@ def witness(
         command_run.say_interruption(own)
 
 
-def _stated(claim: Sequence[str] | None) -> list[Claim]:
-    from ioassay.formats import stated_claim
+def _stated(claim: Sequence[str] | None, claim_regex: str | None) -> Stated:
+    from ioassay.formats import claim_pattern, stated_claim
 
-    return [stated_claim.parse(text) for text in claim or ()]
+    if claim and claim_regex is not None:
+        raise UsageError("--claim and --claim-regex exclude each other; leave one of them out")
+    pattern = claim_pattern.parse(claim_regex) if claim_regex is not None else None
+    return Stated([stated_claim.parse(text) for text in claim or ()], pattern)
 
 
 def _check(level: str, backend: str, output: Path | None) -> None:
@@ -137,7 +157,7 @@ def _is_failing(verdict: str, require: str | None) -> bool:
 
 
 def _runs(
-    command: Sequence[str], level: str, backend: str, stated: Sequence[Claim], twins: int, *, quiet: bool
+    command: Sequence[str], level: str, backend: str, stated: Stated, twins: int, *, quiet: bool
 ) -> tuple[list[Run], list[Run]]:
     """The runs with the witness and, interleaved with these, those without it: `twins` pairs, or one run alone."""
     import random
@@ -156,7 +176,7 @@ def _runs(
     return runs[True], runs[False]
 
 
-def _run(command: Sequence[str], level: str, backend: str, stated: Sequence[Claim], *, quiet: bool) -> Run:
+def _run(command: Sequence[str], level: str, backend: str, stated: Stated, *, quiet: bool) -> Run:
     from ioassay.process import supervisor
     from ioassay.runner import conditions
 
@@ -166,8 +186,9 @@ def _run(command: Sequence[str], level: str, backend: str, stated: Sequence[Clai
         supervisor.if_killed(lambda: shutil.rmtree(name, ignore_errors=True)),
     ):
         folder = Path(name)
-        watched = command_run.watch(command, level, folder, backend=backend, quiet=quiet, reads_output=not stated)
-        return Run(watched, [_as_opened(one, watched.seen) for one in stated] or _claims(command, folder))
+        reads_output = not stated.claims
+        watched = command_run.watch(command, level, folder, backend=backend, quiet=quiet, reads_output=reads_output)
+        return Run(watched, _claims(command, folder, stated, watched.seen))
 
 
 def _as_opened(claim: Claim, seen: Observation | None) -> Claim:
@@ -187,12 +208,19 @@ def _identity(path: str) -> tuple[str, int]:
     return f"{os.major(found.st_dev)}:{os.minor(found.st_dev)}", found.st_ino
 
 
-def _claims(command: Sequence[str], folder: Path) -> list[Claim]:
+def _claims(command: Sequence[str], folder: Path, stated: Stated, seen: Observation | None) -> list[Claim]:
+    """Those that the user states, else those of the output: by the user's pattern, or by the parser of the tool."""
     from ioassay import formats
+    from ioassay.formats import claim_pattern
 
-    files = {name: _text(Path(name)) for name in formats.outputs(command) if Path(name).is_file()}
+    if stated.claims:
+        return [_as_opened(claim, seen) for claim in stated.claims]
+    stdout, stderr = _text(folder / "stdout"), _text(folder / "stderr")
     try:
-        return formats.read(command, _text(folder / "stdout"), _text(folder / "stderr"), files)
+        if stated.pattern is not None:
+            return [_as_opened(claim, seen) for claim in claim_pattern.read(stated.pattern, f"{stdout}\n{stderr}")]
+        files = {name: _text(Path(name)) for name in formats.outputs(command) if Path(name).is_file()}
+        return formats.read(command, stdout, stderr, files)
     except InputError as error:
         console.note(f"warning: no claim could be read: {error}")
         return []

@@ -24,6 +24,14 @@ PARSERS: dict[str, str] = {
     "filesuite": "ioassay.formats.filesuite_json",
     "dd": "ioassay.formats.dd",
     "db_bench": "ioassay.formats.db_bench_output",
+    "sysbench": "ioassay.formats.sysbench",
+    "ioping": "ioassay.formats.ioping",
+    "bonnie": "ioassay.formats.bonnie",
+    "hdparm": "ioassay.formats.hdparm",
+    "pgbench": "ioassay.formats.pgbench",
+    "redis_benchmark": "ioassay.formats.redis_benchmark",
+    "elbencho": "ioassay.formats.elbencho",
+    "vdbench": "ioassay.formats.vdbench_flat_file",
 }
 
 

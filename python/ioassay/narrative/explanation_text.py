@@ -208,6 +208,7 @@ TEMPLATES: Mapping[Code, str] = {
 _LEFT_OUT = {
     "ramp": "the ramp before its clock starts",
     "layout": "the layout of its files",
+    "other-tests": "tests of which it states no volume",
     "own-files": "the database's own files and the headers in its log",
     "pre-read": "its read of the file before its clock starts",
 }

@@ -80,7 +80,7 @@ class Claim:
     """What a tool says it did in one interval that it timed; None for what it did not say."""
 
     source: str
-    """Whose claim: 'fio', 'iozone', 'filesuite', 'dd', 'db_bench', 'user'."""
+    """Whose claim: a name of `formats.PARSERS`, or 'user'."""
     kind: str
     """'read', 'write', 'trim', 'mixed' (a tool that does not tell them apart), or 'keys' for operations of a
     database, which are not I/O."""
@@ -116,7 +116,8 @@ class Claim:
     unreported: Sequence[str] = ()
     """What it did and leaves out of its numbers: 'ramp', 'layout', 'pre-read', 'end-fsync' (not counted as a sync),
     'end-of-file' (the read that finds it), 'stonewalled' (processes that the first to end stopped), 'own-files' (a
-    database's files beside its tables, and the headers within its log)."""
+    database's files beside its tables, and the headers within its log), 'other-tests' (whose
+    volume it does not state)."""
     doubts: Sequence[str] = ()
     """What its own output gives against its numbers: 'clock-clamp', 'poor-timer', 'whole-microseconds', 'sparse' (zeros
     counted, not written), 'sides-unknown' (dd without its arguments), 'no-operations' (bytes of nothing),

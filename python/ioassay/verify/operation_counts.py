@@ -20,7 +20,7 @@ from ioassay.verify.evidence import FILES, MAPPED, NOTHING, Device, Evidence, un
 from ioassay.verify.statement import Amount, Code, Statement, state
 from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED
 
-_LEFT_OUT = frozenset({"ramp", "layout", "own-files", "pre-read"})
+_LEFT_OUT = frozenset({"ramp", "layout", "other-tests", "own-files", "pre-read"})
 """Extra traffic that a tool says it leaves out of its numbers."""
 _WITHOUT_DATA = frozenset({"null", "filecreate", "filestat", "filedelete", "dircreate", "dirstat", "dirdelete"})
 """Engines of fio that move no data: they do nothing, or only create, look at and delete files."""

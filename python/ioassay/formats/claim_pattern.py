@@ -1,0 +1,156 @@
+"""Claims that a regular expression of the user finds in an output: `--claim-regex '(?P<rate>[0-9.]+) (?P<unit>.+/s)'`.
+
+Each match is one claim, in the order of the text; lines are ^ to $. The names of the groups say what a number is. A
+unit is a group of its own: `unit` belongs to the number before it, or to the one after it where there is none before,
+and `rate_unit`, `bytes_unit` … to theirs. Sizes, durations and kinds are those of --claim. What was rounded is claimed
+as such: a number of operations only where it is whole, bytes with the step of their last digit.
+
+A pattern of a user may take exponential time. Python's engine looks for signals while it works, so that a timer of CPU
+time ends it; in a thread, which gets no signals, nothing bounds it.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+
+from ioassay.errors import InputError, UsageError
+from ioassay.formats import printed_quantity
+from ioassay.formats.number_parsing import whole_number
+from ioassay.formats.printed_quantity import Quantity
+from ioassay.formats.stated_claim import KINDS
+from ioassay.records.record import Claim
+
+NAME = "user"
+
+_UNITS = {
+    "bytes": printed_quantity.size,
+    "ops": printed_quantity.count,
+    "seconds": printed_quantity.duration,
+    "rate": printed_quantity.rate,
+    "latency": printed_quantity.duration,
+    "record": printed_quantity.size,
+    "syncs": printed_quantity.count,
+}
+"""Groups that are numbers with a unit, which may be a part of the group itself."""
+_AMOUNTS = ("bytes", "ops", "seconds", "rate", "latency")
+_WORDS = ("kind", "path", "test")
+GROUPS = (*_UNITS, *_WORDS, "unit", *(f"{name}_unit" for name in _UNITS))
+_NUMBER = re.compile(r"([0-9][0-9.,]{0,40}(?:e[-+]?[0-9]{1,3})?)\s*(.{0,40})", re.S)
+_LONGEST_PATTERN = 2000
+_MOST_MATCHES = 10_000
+_MOST_CPU_S = 5.0
+
+
+def parse(pattern: str) -> re.Pattern[str]:
+    """The compiled pattern; UsageError says what is wrong with it, and names the groups that there are."""
+    if len(pattern) > _LONGEST_PATTERN:
+        raise UsageError(f"--claim-regex: has {len(pattern)} characters; wanted at most {_LONGEST_PATTERN}")
+    try:
+        compiled = re.compile(pattern, re.M)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise UsageError(f"--claim-regex {pattern!r}: is no regular expression of Python: {error}") from None
+    unknown = [name for name in compiled.groupindex if name not in GROUPS]
+    if unknown:
+        raise UsageError(f"--claim-regex {pattern!r}: no group is called '{unknown[0]}'; wanted {', '.join(GROUPS)}")
+    if not compiled.groupindex.keys() & set(_AMOUNTS):
+        raise UsageError(
+            f"--claim-regex {pattern!r}: claims no number; wanted one of the groups {', '.join(_AMOUNTS)}, "
+            "such as (?P<bytes>[0-9]+)"
+        )
+    return compiled
+
+
+def read(pattern: re.Pattern[str], text: str) -> list[Claim]:
+    """One claim a match. InputError when there is none, or too many, when it takes too long, or a number is none."""
+    claims = []
+    with _time_limit(pattern):
+        for match in pattern.finditer(text):
+            claims.append(_claim(match))
+            if len(claims) > _MOST_MATCHES:
+                raise InputError(f"--claim-regex {pattern.pattern!r} matches more than {_MOST_MATCHES} times")
+    if not claims:
+        raise InputError(f"--claim-regex {pattern.pattern!r} matches nothing in the output")
+    return claims
+
+
+@contextmanager
+def _time_limit(pattern: re.Pattern[str]) -> Iterator[None]:
+    """InputError after so much CPU time."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise InputError(
+            f"--claim-regex {pattern.pattern!r} took more than {_MOST_CPU_S:g} s of CPU time; "
+            "begin it with ^ or a fixed word, and avoid a repetition in a repetition"
+        )
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, _MOST_CPU_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def _claim(match: re.Match[str]) -> Claim:
+    words = {name: text.strip() for name, text in match.groupdict().items() if text is not None and text.strip()}
+    numbers = {name: _quantity(name, words[name], _unit(name, words, match)) for name in _UNITS if name in words}
+    bytes_, ops, rate = (numbers.get(name) for name in ("bytes", "ops", "rate"))
+    kind = _kind(words.get("kind", "read"))
+    operations = ops.rounded if ops and ops.whole and ops.step == 1 else None
+    exact = bytes_ is not None and bytes_.whole and bytes_.step == 1
+    volume = bytes_.rounded if bytes_ and (exact or operations is None) else None
+    latency, seconds, record = numbers.get("latency"), numbers.get("seconds"), numbers.get("record")
+    syncs = numbers.get("syncs")
+    steps = [part.step for part in (rate, bytes_ if volume is not None else None) if part]
+    return Claim(
+        source=NAME,
+        kind=kind,
+        test=words.get("test", ""),
+        operations=operations,
+        bytes=volume,
+        seconds=seconds.value if seconds else None,
+        rate_bytes_per_s=rate.value if rate else None,
+        rate_unit_bytes=max(steps, default=1.0),
+        clock_step_s=seconds.step if seconds else 0.0,
+        latency_ns={"mean": latency.value * 1e9} if latency else {},
+        syncs=syncs.rounded if syncs and syncs.whole and syncs.step == 1 else None,
+        paths=(words["path"],) if "path" in words else (),
+        record_bytes=record.rounded if record else None,
+    )
+
+
+def _kind(word: str) -> str:
+    """`READ`, `reads` and `written` are understood; InputError names the kinds."""
+    known = {form: kind for kind in KINDS for form in (kind, f"{kind}s")}
+    known |= {"written": "write", "writing": "write", "reading": "read", "rw": "mixed"}
+    if word.lower() not in known:
+        raise InputError(f"--claim-regex: {word[:40]!r} is no kind; wanted {', '.join(KINDS)}")
+    return known[word.lower()]
+
+
+def _unit(name: str, words: Mapping[str, str], match: re.Match[str]) -> str:
+    """That of the number's own group of units, or of `unit` where it is the nearest number to it."""
+    if own := words.get(f"{name}_unit"):
+        return own
+    if "unit" not in words:
+        return ""
+    place = match.start("unit")
+    ends = {match.end(other): other for other in _UNITS if other in words}
+    before = [end for end in ends if end <= place]
+    nearest = ends[max(before)] if before else ends[min(ends)]
+    return words["unit"] if nearest == name else ""
+
+
+def _quantity(name: str, text: str, unit: str) -> Quantity:
+    """A unit within the group counts where none has a group."""
+    parts = _NUMBER.fullmatch(text)
+    if parts is None:
+        raise InputError(f"--claim-regex: {name} is {text[:40]!r}; wanted a number")
+    quantity = _UNITS[name](parts[1], unit or parts[2].strip(), f"--claim-regex: {name}")
+    whole_number(round(quantity.value), f"--claim-regex: {name}")
+    return quantity

@@ -1,0 +1,253 @@
+"""What ioping claims: all requests of one run, from its last line of statistics, its raw numbers, or JSON.
+
+ioping prints two sums. The requests that were *completed* leave out the first (the warm-up) and those outside -t and
+-T, and their time is that of the requests alone; those that were *generated* are all, with the pauses between them.
+Calls are all, so the second is claimed. The mean latency is that of the first sum: it is claimed where both are of the
+same requests, else only the least and the most. A number without decimals is exact (ioping.c: print_suffix has decimals
+only where the value is not whole). In a folder ioping makes a file of its own and writes it before its clock starts.
+With -D it sets O_DIRECT on a descriptor that is open already (fcntl(2), F_SETFL), where no witness looks: direct I/O is
+not claimed.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ioassay.errors import InputError
+from ioassay.formats import command_line
+from ioassay.formats.number_parsing import lines_with, next_lines, real, whole_number
+from ioassay.formats.printed_quantity import (
+    NUMBER,
+    Quantity,
+    count,
+    duration,
+    last_line,
+    latencies_ns,
+    rate,
+    short_options,
+    size,
+)
+from ioassay.records.record import Claim
+
+NAME = "ioping"
+STREAM = "stdout"
+
+_COUNT = rf"({NUMBER})(?: ([kMGT]))?"
+_COMPLETED = re.compile(
+    rf"{_COUNT} requests completed in {NUMBER} \w{{1,4}}, {NUMBER} \w{{1,3}}(?: (read|written))?,.*"
+)
+_GENERATED = re.compile(
+    rf"generated {_COUNT} requests in ({NUMBER}) (\w{{1,4}}), ({NUMBER}) (\w{{1,3}}), .{{1,40}} iops, "
+    rf"({NUMBER}) (\w{{1,3}})/s"
+)
+_ENDS = re.compile(rf"min/avg/max/mdev = {' / '.join([rf'({NUMBER}) ([a-z]+)'] * 4)}")
+_TITLE = re.compile(r"^--- (.{1,4096}) \([^()\n]{1,200}\) ioping statistics ---$", re.M)
+_LINE_SIZE = re.compile(rf"^({NUMBER}) (\w{{1,3}}) (?:<<<|>>>) ", re.M)
+_RAW = re.compile(r"^[0-9]{1,19}(?: [0-9]{1,19}){9}$", re.M)
+_RAW_NAMES = ("count", "time", "iops", "bps", "min", "avg", "max", "mdev", "all", "elapsed")
+_KINDS = {"read": "read", "written": "write", None: "mixed"}
+_VALUED = "acbeiSsowlrtTpP"
+_LONG = {
+    "direct": "D",
+    "write": "W",
+    "read-write": "G",
+    "async": "A",
+    "size": "s",
+    "warmup": "a",
+    "burst": "b",
+    "count": "c",
+    "entropy": "e",
+    "interval": "i",
+    "work-size": "S",
+    "work-offset": "o",
+    "work-time": "w",
+    "speed-limit": "l",
+    "rate-limit": "r",
+    "min-time": "t",
+    "max-time": "T",
+    "print-count": "p",
+    "print-interval": "P",
+}
+"""Long options that matter, or have a value."""
+_DEFAULT_BYTES = 4096
+_OWN_FILES = "layout"
+
+
+def matches(program: str) -> bool:
+    """Whether this is ioping."""
+    return program == "ioping"
+
+
+def looks_like(text: str) -> bool:
+    """Whether it has ioping's statistics, as text or JSON."""
+    return " ioping statistics ---" in text or ('"load": {' in text and '"stat": {' in text and '"mdev"' in text)
+
+
+@dataclass(frozen=True)
+class _Command:
+    """What the arguments ask for; `known` only where there are some."""
+
+    known: bool = False
+    kind: str = "read"
+    direct: bool | None = None
+    engine: str = ""
+    target: str = ""
+    size_bytes: int | None = None
+
+
+def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
+    """One claim a run; InputError when none printed its statistics."""
+    commands = [_command(one[1:]) for one in command_line.plain(argv) if matches(command_line.program(one))]
+    command = commands[0] if len(commands) == 1 else _Command()
+    claims = list(_of_text(text, command))
+    if not claims and '"stat": {' in text:
+        claims = [_of_json(text, command)]
+    if not claims and command.known and (lines := _RAW.findall(text)):
+        claims = [_of_raw(lines[-1], command)]
+    if not claims:
+        raise InputError(f"ioping printed no statistics; its output ends with {last_line(text)}")
+    return claims
+
+
+def _command(words: Sequence[str]) -> _Command:
+    """Long options may have one dash or two, and a value in the next word."""
+    short = [re.sub(r"^--?([a-z-]{3,})$", lambda match: f"-{_LONG.get(match[1], '')}", word) for word in words]
+    options = short_options([word for word in short if word != "-"], _VALUED)
+    printed = re.fullmatch(rf"({NUMBER})([a-zA-Z]*)", options.get("s", ""))
+    return _Command(
+        known=True,
+        kind="mixed" if "G" in options else "write" if "W" in options else "read",
+        direct=None if "D" in options else False,
+        engine="libaio" if "A" in options else "",
+        target=options.get("", ""),
+        size_bytes=size(printed[1], printed[2], "ioping's -s").rounded if printed else _DEFAULT_BYTES,
+    )
+
+
+def _of_text(text: str, command: _Command) -> Iterator[Claim]:
+    start = 0
+    for end, line in lines_with(text, " requests completed in "):
+        completed, following = _COMPLETED.fullmatch(line.strip()), next_lines(text, end, 2)
+        generated = _GENERATED.fullmatch(following[0]) if completed and following else None
+        if completed is None or generated is None:
+            continue
+        titles = _TITLE.findall(text, max(start, end - 10_000), end)
+        sizes = _LINE_SIZE.findall(text, max(start, end - 10_000), end)
+        start = end
+        ends = _ENDS.fullmatch(following[1]) if len(following) > 1 else None
+        yield _of_statistics(completed, generated, ends, command, titles[-1:], sizes[-1:])
+
+
+def _of_statistics(
+    completed: re.Match[str],
+    generated: re.Match[str],
+    ends: re.Match[str] | None,
+    command: _Command,
+    titles: Sequence[str],
+    sizes: Sequence[tuple[str, str]],
+) -> Claim:
+    made = count(generated[1], generated[2] or "", "ioping's requests")
+    ended = count(completed[1], completed[2] or "", "ioping's requests")
+    volume = size(generated[5], generated[6], "ioping's bytes")
+    each_bytes = size(*sizes[0], "ioping's request").rounded if sizes else command.size_bytes if command.known else None
+    operations = made.rounded if made.whole else None
+    exact = volume.rounded if volume.whole else None
+    if operations is not None and each_bytes and abs(operations * each_bytes - volume.value) <= volume.step:
+        exact = whole_number(operations * each_bytes, "ioping's bytes")
+    per_s = rate(generated[7], generated[8], "ioping's rate")
+    latencies: dict[str, Quantity] = {}
+    if ends:
+        pairs = [duration(ends[place], ends[place + 1], "ioping's latency") for place in (1, 3, 5)]
+        latencies = dict(zip(("min", "mean", "max"), pairs, strict=True))
+    seconds = duration(generated[3], generated[4], "ioping's time")
+    return _claim(
+        command,
+        kind=_KINDS[completed[3]],
+        target=titles[0] if titles else "",
+        operations=operations,
+        bytes=exact if exact is not None or operations is not None else volume.rounded,
+        seconds=seconds.value,
+        clock_step_s=seconds.step,
+        rate_bytes_per_s=per_s.value,
+        rate_unit_bytes=per_s.step if operations is not None else max(per_s.step, volume.step),
+        latency_ns=latencies_ns(_unless_left_out(latencies, all_of=made.whole and ended == made)),
+        record_bytes=each_bytes,
+    )
+
+
+def _unless_left_out(latencies: Mapping[str, Quantity], *, all_of: bool) -> dict[str, Quantity]:
+    return {name: value for name, value in latencies.items() if all_of or name != "mean"}
+
+
+def _of_raw(line: str, command: _Command) -> Claim:
+    """Times in ns; the bytes are those of the requests, whose size the numbers do not say."""
+    numbers = {name: whole_number(word, name) for name, word in zip(_RAW_NAMES, line.split(), strict=True)}
+    latencies = {"min": numbers["min"], "max": numbers["max"]}
+    if numbers["count"] == numbers["all"]:
+        latencies["mean"] = numbers["avg"]
+    return _claim(
+        command,
+        kind=command.kind,
+        operations=numbers["all"],
+        bytes=whole_number(numbers["all"] * (command.size_bytes or 0), "ioping's bytes") or None,
+        seconds=numbers["elapsed"] / 1e9,
+        latency_ns={name: float(value) for name, value in latencies.items() if value},
+        record_bytes=command.size_bytes,
+    )
+
+
+def _of_json(text: str, command: _Command) -> Claim:
+    """The last statistics; each element of the list is a request or statistics."""
+    try:
+        elements, _ = json.JSONDecoder().raw_decode(text, text.index("["))
+    except (ValueError, RecursionError):
+        raise InputError("ioping's JSON is not complete: it was ended before its last request was") from None
+    known = [element for element in elements if isinstance(element, dict)]
+    last = next((element for element in reversed(known) if {"stat", "load"} <= element.keys()), None)
+    if last is None or not all(isinstance(last[name], dict) for name in ("stat", "load")):
+        raise InputError("ioping's JSON has no statistics ('stat' and 'load')")
+    stat, load = last["stat"], last["load"]
+    requests = [element["io"] for element in known if isinstance(element.get("io"), dict)]
+    made = {str(request.get("operation")) for request in requests}
+    target = last.get("target")
+    operations = whole_number(load.get("count"), "ioping's count")
+    latencies = ["min", "max", *(["avg"] if stat.get("count") == operations else [])]
+    return _claim(
+        command,
+        kind=made.pop() if len(made) == 1 and made <= {"read", "write"} else command.kind if not made else "mixed",
+        target=_path(target),
+        operations=operations,
+        bytes=whole_number(load.get("size"), "ioping's size"),
+        seconds=real(load.get("time"), "ioping's time") / 1e9,
+        rate_bytes_per_s=real(load.get("bps"), "ioping's bps"),
+        latency_ns={
+            {"avg": "mean"}.get(name, name): value_ns
+            for name in latencies
+            if (value_ns := real(stat.get(name), f"ioping's {name}")) > 0
+        },
+    )
+
+
+def _path(target: object) -> str:
+    path = target.get("path") if isinstance(target, dict) else None
+    return path if isinstance(path, str) else ""
+
+
+def _claim(command: _Command, *, kind: str, target: str = "", **numbers: Any) -> Claim:
+    """A folder is no file; what is written to its own file beforehand is left out of the numbers."""
+    path = target or command.target
+    named = posixpath.normpath(path) not in (".", "..") if path else False
+    return Claim(
+        source=NAME,
+        kind=kind,
+        engine=command.engine,
+        direct=command.direct,
+        paths=(path,) if named else (),
+        unreported=() if kind == "read" else (_OWN_FILES,),
+        **numbers,
+    )

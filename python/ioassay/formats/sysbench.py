@@ -1,0 +1,222 @@
+"""What sysbench's fileio test claims: a read and a write of one interval, with its synchronisations.
+
+sysbench prints rates to a hundredth and one exact number, its events: requests and those synchronisations that it makes
+between them, but not those after the last request. The interval behind the rates ends after these, and is longer than
+the printed total time. Events divided by the sum of the rates give it, and with it the number of requests of each
+kind; they are claimed where they come out whole within the rounding of the rates, else as bytes with that uncertainty.
+Latencies are those of events: they are claimed of tests that do nothing but one kind of request, by calls that wait
+for it (of asynchronous requests, an event is little more than their submission). The format is
+that of sysbench 1.0. Tests other than fileio claim nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ioassay.errors import InputError
+from ioassay.formats.number_parsing import real, step_of, whole_number
+from ioassay.formats.printed_quantity import NUMBER, last_line, size
+from ioassay.records.record import Claim
+
+NAME = "sysbench"
+STREAM = "stdout"
+
+_SECTION = "File operations:"
+_OPTIONS = "Running the test with following options"
+_LONGEST_PART = 20_000
+_PREPARED = re.compile(rf"^([0-9]{{1,19}}) bytes written in {NUMBER} seconds(?: \(({NUMBER}) MiB/sec\))?", re.M)
+_CREATED = re.compile(r"^Creating file (\S{1,200})$", re.M)
+_FILES = re.compile(rf"^([0-9]{{1,9}}) files, ({NUMBER})([KMGT]?i?B) each$", re.M)
+_BLOCK = re.compile(r"^Block size ([0-9]{1,9})([KMGT]?i?B)$", re.M)
+_PERCENTILE = re.compile(rf"^\s*([0-9]{{1,3}})th percentile: +({NUMBER})$", re.M)
+_MIB = float(2**20)
+_MOST_FILES = 4096
+"""Beyond it files are not named: a verdict then goes by what was opened."""
+_HALF_STEP = 0.005
+"""Of rates, which have two decimals."""
+_LARGEST_ERROR = 0.25
+_FEWEST_EVENTS = 10
+"""With fewer the mean latency is less exact than half a microsecond."""
+
+
+def matches(program: str) -> bool:
+    """Whether this is sysbench."""
+    return program == "sysbench"
+
+
+def looks_like(text: str) -> bool:
+    """Whether it has the results of a fileio test, or of making its files."""
+    return (_SECTION in text and "fsyncs/s:" in text) or ("Creating files for the test" in text)
+
+
+def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
+    """The claims of each test in their order, and of the files that were made; none of other tests than fileio."""
+    claims = [_of_prepare(match, text) for match in _PREPARED.finditer(text)]
+    for run in _runs(text):
+        claims += _of_run(run)
+    if not claims and ("General statistics:" not in text or _SECTION in text):
+        raise InputError(f"sysbench printed no results of a fileio test; its output ends with {last_line(text)}")
+    return claims
+
+
+def _of_prepare(match: re.Match[str], text: str) -> Claim:
+    paths = _CREATED.findall(text[max(0, match.start() - _LONGEST_PART) : match.start()])
+    rate = real(match[2], "sysbench's rate") * _MIB if match[2] else None
+    return Claim(
+        source=NAME,
+        kind="write",
+        test="prepare",
+        bytes=whole_number(match[1], "sysbench's bytes"),
+        rate_bytes_per_s=rate,
+        rate_unit_bytes=step_of(match[2]) * _MIB if match[2] else 1.0,
+        paths=tuple(paths),
+    )
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What one test prints; rates of reads, writes and synchronisations a second."""
+
+    rates: tuple[float, float, float]
+    mib_per_s: tuple[str, str]
+    events: int
+    latency_ns: dict[str, float]
+    block_bytes: int | None
+    files: int
+    file_bytes: int | None
+    threads: int
+    direct: bool | None
+    engine: str
+    syncs_at_end: bool
+    syncs_each: bool
+
+
+def _runs(text: str) -> Iterator[_Run]:
+    start = 0
+    while (place := text.find(_SECTION, start)) >= 0:
+        head_start = text.rfind(_OPTIONS, start, place)
+        head = text[head_start : min(place, head_start + _LONGEST_PART)] if head_start >= 0 else ""
+        start = place + len(_SECTION)
+        end = text.find(_OPTIONS, start)
+        yield _run(head, text[start : min(end if end >= 0 else len(text), start + _LONGEST_PART)])
+
+
+def _run(head: str, body: str) -> _Run:
+    rates = tuple(real(_value(body, name), name) for name in ("reads/s", "writes/s", "fsyncs/s"))
+    events = whole_number(_value(body, "total number of events"), "sysbench's events")
+    files, block = _FILES.search(head), _BLOCK.search(head)
+    flags = re.search(r"^Extra file open flags: (.{1,200})$", head, re.M)
+    threads = re.search(r"^Number of threads: ([0-9]{1,6})$", head, re.M)
+    return _Run(
+        rates=(rates[0], rates[1], rates[2]),
+        mib_per_s=(_value(body, "read, MiB/s"), _value(body, "written, MiB/s")),
+        events=events,
+        latency_ns=_latencies(body, events),
+        block_bytes=size(block[1], block[2], "sysbench's block size").rounded if block else None,
+        files=whole_number(files[1], "sysbench's files") if files else 0,
+        file_bytes=size(files[2], files[3], "sysbench's file size").rounded if files else None,
+        threads=whole_number(threads[1], "sysbench's threads") if threads else 1,
+        direct="directio" in flags[1] if flags else None,
+        engine="libaio" if "Using asynchronous I/O" in head else "mmap" if "mmaped I/O" in head else "",
+        syncs_at_end="Calling fsync() at the end of test, Enabled" in head,
+        syncs_each="Calling fsync() after each write operation" in head,
+    )
+
+
+def _value(body: str, name: str) -> str:
+    match = re.search(rf"^\s*{re.escape(name)}: +({NUMBER})s?$", body, re.M)
+    if match is None:
+        raise InputError(f"sysbench's results have no '{name}': its output is not complete, or of another version")
+    return match[1]
+
+
+def _latencies(body: str, events: int) -> dict[str, float]:
+    """Those of events; the mean from their sum, which has more digits than the printed mean."""
+    statistics_ns = {}
+    if events >= _FEWEST_EVENTS and (total_ms := re.search(rf"^\s*sum: +({NUMBER})$", body, re.M)):
+        statistics_ns["mean"] = real(total_ms[1], "sysbench's sum of latencies") * 1e6 / events
+    if percentile := _PERCENTILE.search(body):
+        statistics_ns[f"p{int(percentile[1])}"] = real(percentile[2], "sysbench's percentile") * 1e6
+    return {name: value_ns for name, value_ns in statistics_ns.items() if value_ns > 0}
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """Requests of each kind behind the rates, and how far they may be wrong."""
+
+    reads: float
+    writes: float
+    syncs: float
+    seconds: float
+    error: float
+
+    @property
+    def exact(self) -> bool:
+        """They come out whole: what was assumed of the synchronisations is right."""
+        parts = (self.reads, self.writes, self.syncs)
+        return self.error < _LARGEST_ERROR and all(abs(part - round(part)) <= self.error for part in parts)
+
+
+def _counts(run: _Run) -> _Counts | None:
+    """None where nothing was done. Synchronisations at the end are those of each file, by one thread or by all."""
+    reads, writes, _ = run.rates
+    if not run.events or not reads + writes:
+        return None
+    at_end = (run.files, run.files * run.threads, 0) if run.syncs_at_end and writes else (0,)
+    if run.syncs_each:
+        return _shared_out(run, run.events * sum(run.rates) / (reads + writes))
+    candidates = [_shared_out(run, float(run.events + number)) for number in at_end]
+    whole = [each for each in candidates if each.exact]
+    if len({(round(each.reads), round(each.writes)) for each in whole}) == 1:
+        return whole[0]
+    unsure = _shared_out(run, float(run.events))
+    most = max(at_end) / run.events * max(unsure.reads, unsure.writes)
+    return _Counts(unsure.reads, unsure.writes, unsure.syncs, unsure.seconds, max(unsure.error, 1.0) + most)
+
+
+def _shared_out(run: _Run, number: float) -> _Counts:
+    """So many requests and synchronisations, in the proportion of their rates."""
+    total = sum(run.rates)
+    reads, writes, syncs = (rate / total * number for rate in run.rates)
+    seconds = number / total
+    if sum(rate > 0 for rate in run.rates) == 1:
+        return _Counts(reads, writes, syncs, seconds, 0.1)  # of one kind all events are exact
+    error = _HALF_STEP * seconds + 3 * _HALF_STEP / total * max(reads, writes, syncs)
+    return _Counts(reads, writes, syncs, seconds, error)
+
+
+def _of_run(run: _Run) -> list[Claim]:
+    counts = _counts(run)
+    if counts is None:
+        return []
+    parts = (("read", counts.reads, run.mib_per_s[0]), ("write", counts.writes, run.mib_per_s[1]))
+    return [_claim(kind, number, printed, run, counts) for kind, number, printed in parts if number]
+
+
+def _claim(kind: str, number: float, printed: str, run: _Run, counts: _Counts) -> Claim:
+    block_bytes = run.block_bytes
+    whole_blocks = bool(block_bytes and run.file_bytes is not None and run.file_bytes % block_bytes == 0)
+    operations = round(number) if counts.exact else None
+    step = step_of(printed) * _MIB
+    writes = kind == "write"
+    alone = not (counts.reads and counts.writes) and round(counts.syncs) <= run.files * run.threads
+    between = run.syncs_each or (counts.syncs and not counts.exact)
+    return Claim(
+        source=NAME,
+        kind=kind,
+        operations=operations,
+        bytes=whole_number(round(number) * block_bytes, "sysbench's bytes") if whole_blocks and block_bytes else None,
+        seconds=counts.seconds,
+        rate_bytes_per_s=real(printed, "sysbench's rate") * _MIB,
+        rate_unit_bytes=step if operations is not None else max(step, counts.error * (block_bytes or 1)),
+        latency_ns=run.latency_ns if alone and not between and not run.engine else {},
+        syncs=round(counts.syncs) if writes and counts.exact and run.engine != "mmap" else None,
+        engine=run.engine,
+        direct=run.direct,
+        paths=tuple(f"test_file.{place}" for place in range(run.files)) if run.files <= _MOST_FILES else (),
+        file_bytes=run.file_bytes,
+        record_bytes=block_bytes,
+        includes=("fsync",) if writes and run.syncs_at_end else (),
+    )
