@@ -188,10 +188,11 @@ def test_a_driver_of_an_outside_tool_has_golden_outputs_by_version(name: str) ->
 
 @pytest.mark.parametrize("name", LISTS[-1].entries)
 def test_a_parser_of_claims_has_real_outputs_or_samples_to_read(name: str) -> None:
-    folders = [ROOT / "tests" / "golden" / name, LISTS[-1].tests / "golden"]
-    kept = [path for path in folders[0].glob("[0-9]*/**/*") if path.is_file()] + list(folders[1].glob(f"{name}-*"))
-    assert kept, (
-        f"capture outputs of {name} in tests/golden/{name}/<version>/, or write samples in tests/formats/golden/"
+    captured, written = ROOT / "tests" / "golden" / name, LISTS[-1].tests / "golden"
+    kept = [path for version in ("[0-9]*", "documented") for path in captured.glob(f"{version}/**/*") if path.is_file()]
+    assert kept or list(written.glob(f"{name}-*")), (
+        f"capture outputs of {name} in tests/golden/{name}/<version>/, write them after its documentation in "
+        f"tests/golden/{name}/documented/, or write samples in tests/formats/golden/"
     )
 
 
