@@ -105,10 +105,12 @@ class Claim:
     direct: bool | None = None
     paths: Sequence[str] = ()
     """Files that it names; none: not said."""
+    paths_stated: bool = False
+    """They are words that the tool was given, or that it printed; else they are derived from other words."""
     file_bytes: int | None = None
     record_bytes: int | None = None
     includes: Sequence[str] = ()
-    """What its interval includes beside the calls: 'fsync', 'close'."""
+    """What its interval includes beside the calls: 'fsync', 'close'; 'osync' where each write is synchronous."""
     primed: bool = False
     """It reads one record before its clock starts."""
     silent_passes: int = 0

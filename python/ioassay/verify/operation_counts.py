@@ -7,14 +7,14 @@ Exact where calls are known by file; else the traffic of loaders and of printed 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from ioassay.records.observation import Observation
 from ioassay.records.record import Claim
 from ioassay.units import format_size
 from ioassay.verify import tolerances
-from ioassay.verify.claim_groups import Group
+from ioassay.verify.claim_groups import Group, calls_of
 from ioassay.verify.drive_counters import PAST_THE_KERNEL
 from ioassay.verify.evidence import FILES, MAPPED, NOTHING, Device, Evidence, unwatched
 from ioassay.verify.statement import Amount, Code, Statement, state
@@ -91,7 +91,8 @@ def judge_counts(group: Group, want: Expected, seen: Evidence, device: Device, o
     engine = group.claims[0].engine
     if engine in _WITHOUT_DATA:
         code = Code.NULL_ENGINE if engine == "null" else Code.ENGINE_WITHOUT_DATA
-        return [Fault(UNSUBSTANTIATED, "NULL-ENGINE", (state(code, claimed=want.amount, engine=engine),))]
+        null = state(code, claimed=want.amount, engine=engine)
+        return [Fault(UNSUBSTANTIATED, "NULL-ENGINE", (null, state(Code.NOTHING_SUPPORTS)))]
     if (name := PurePath(engine).name) in PAST_THE_KERNEL:
         past = state(Code.PAST_THE_KERNEL, claimed=want.amount, engine=name)
         return [Fault(UNSUBSTANTIATED, "PAST-THE-KERNEL", (past,))]
@@ -102,8 +103,7 @@ def judge_counts(group: Group, want: Expected, seen: Evidence, device: Device, o
         return [nothing]
     if fewer := _fewer(group, want, seen, device, observation):
         return [fewer]
-    more = _more(group, want, seen) or _resolution(group, want, seen, device)
-    return more or _fewer_syncs(group, seen, observation)
+    return _more(group, want, seen) or _resolution(group, want, seen, device)
 
 
 def _is_nothing(want: Expected, seen: Evidence) -> bool:
@@ -118,17 +118,27 @@ def _nothing(group: Group, want: Expected, seen: Evidence, device: Device, obser
     if not (want.operations or want.bytes):
         return None
     elsewhere = bool(group.told_apart and group.missing and not group.files)  # then what devices did is of others
-    if not elsewhere and not group.claims[0].engine and _covers(device.own_bytes, want):
+    own_bytes = max(device.own_bytes - _moved_elsewhere(group, observation), 0)
+    if not elsewhere and not group.claims[0].engine and _covers(own_bytes, want):
         return None
-    if not elsewhere and not group.claims[0].engine and _may_be_hidden(want, seen, device, observation):
+    hidden = replace(device, own_bytes=own_bytes)
+    if not elsewhere and not group.claims[0].engine and _may_be_hidden(want, seen, hidden, observation):
         return Fault(INCOMPLETE, "CALLS-NOT-OBSERVED", (state(Code.CALLS_BEHIND_DEVICE),))
-    if observation.health.get("outlived", 0) and (unsure := _unsure(group, observation)):
-        reason, why = unsure
+    if observation.health.get("outlived", 0) and (doubt := unsure(group, observation)):
+        reason, why = doubt
         return Fault(INCOMPLETE, reason, (*apart(want, seen), why))
     nothing = state(Code.NOTHING_SEEN, claimed=want.amount, seen=seen.amount)
     missing = [state(Code.FILES_NOT_OPENED, files=tuple(group.missing[:3]))] if group.missing else []
     errors = [state(Code.CALLS_FAILED, errors=seen.calls.errors)] if seen.calls.errors else []
-    return Fault(UNSUBSTANTIATED, "NOTHING-SEEN", (nothing, *missing, *errors))
+    return Fault(UNSUBSTANTIATED, "NOTHING-SEEN", (nothing, *missing, *errors, state(Code.NOTHING_SUPPORTS)))
+
+
+def _moved_elsewhere(group: Group, observation: Observation) -> int:
+    """What calls of this kind moved on files that are not the group's."""
+    if not group.told_apart:
+        return 0
+    own, kind = {file.id for file in group.files}, group.claims[0].kind
+    return sum(calls_of(session, kind).bytes for session in observation.sessions if session.file not in own)
 
 
 def apart(want: Expected, seen: Evidence) -> list[Statement]:
@@ -164,19 +174,20 @@ def _fewer(group: Group, want: Expected, seen: Evidence, device: Device, observa
     if _is_nothing(want, seen):
         return None
     lacks_bytes = want.bytes is not None and seen.bytes < want.bytes - want.rounded_bytes
-    lacks_operations = want.operations is not None and seen.operations < want.operations
+    failed = seen.calls.errors if want.bytes is None and seen.source == FILES else 0
+    lacks_operations = want.operations is not None and seen.operations - failed < want.operations
     if not lacks_bytes and not lacks_operations:
         return None
     both = apart(want, seen)
-    if unsure := _unsure(group, observation):
-        reason, why = unsure
+    if doubt := unsure(group, observation):
+        reason, why = doubt
         return Fault(INCOMPLETE, reason, (*both, why))
     if not group.claims[0].engine and _may_be_hidden(want, seen, device, observation):
         return Fault(INCOMPLETE, "CALLS-NOT-OBSERVED", (*both, state(Code.DEVICE_DID_MORE)))
     return Fault(CONTRADICTED, "FEWER-SEEN", (*both, state(Code.FEWER_SEEN, lack=_lack(want, seen))))
 
 
-def _unsure(group: Group, observation: Observation) -> tuple[str, Statement] | None:
+def unsure(group: Group, observation: Observation) -> tuple[str, Statement] | None:
     """Why fewer may have been seen than were made: a reason, and what it rests on."""
     claim, health = group.claims[0], observation.health
     if outlived := health.get("outlived", 0):
@@ -191,18 +202,6 @@ def _unsure(group: Group, observation: Observation) -> tuple[str, Statement] | N
     return ("SPARSE", state(Code.ZEROS_SKIPPED)) if "sparse" in claim.doubts else None
 
 
-def _fewer_syncs(group: Group, seen: Evidence, observation: Observation) -> list[Fault]:
-    """Of files that are known, synchronisations are counted as exactly as operations."""
-    claimed = sum(claim.syncs or 0 for claim in group.claims)
-    if seen.source != "files" or group.one_pass or seen.syncs is None or claimed <= seen.syncs:
-        return []
-    fewer = state(Code.SYNCS_FEWER, claimed=claimed, seen=seen.syncs)
-    if unsure := _unsure(group, observation):
-        reason, why = unsure
-        return [Fault(INCOMPLETE, reason, (fewer, why))]
-    return [Fault(CONTRADICTED, "FEWER-SEEN", (fewer,))]
-
-
 def surplus(want: Expected, seen: Evidence) -> tuple[int, int]:
     """Operations and bytes that were seen beyond what was claimed."""
     operations = seen.operations - want.operations if want.operations is not None else 0
@@ -212,7 +211,7 @@ def surplus(want: Expected, seen: Evidence) -> tuple[int, int]:
 
 def _more(group: Group, want: Expected, seen: Evidence) -> list[Fault]:
     operations, volume = surplus(want, seen)
-    if volume <= want.rounded_bytes and _ends_of_files(operations, volume, seen):
+    if volume <= want.rounded_bytes and _without_data(operations, volume, seen):
         return []
     if operations <= seen.others_operations and volume <= max(seen.others_bytes, want.rounded_bytes):
         return []
@@ -239,9 +238,10 @@ def leaves_out(group: Group) -> bool:
     return any(name in _LEFT_OUT for claim in group.claims for name in claim.unreported)
 
 
-def _ends_of_files(operations: int, volume: int, seen: Evidence) -> bool:
-    """Calls that moved nothing because the file ended."""
-    return operations == 0 or (volume == 0 and seen.source == "files" and operations <= seen.calls.short)
+def _without_data(operations: int, volume: int, seen: Evidence) -> bool:
+    """Calls that moved nothing or a part: the file ended, the disk was full, a signal came."""
+    vain = seen.calls.short + seen.calls.errors
+    return operations == 0 or (volume == 0 and seen.source == FILES and operations <= vain)
 
 
 def _resolution(group: Group, want: Expected, seen: Evidence, device: Device) -> list[Fault]:

@@ -1,0 +1,123 @@
+"""Synchronisation: did the kernel see those that are claimed, on the claim's files, and after the last write?
+
+A tool's word is no evidence: a library may answer fsync without a call. Counted are calls that succeeded, by file where
+files are known. Where calls were not watched, the device must have the writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ioassay.records.observation import SYNC, SYSCALLS, Observation, Session
+from ioassay.records.record import Claim
+from ioassay.verify import properties, tolerances
+from ioassay.verify.claim_groups import MIXED, Group
+from ioassay.verify.device_traffic import Pool
+from ioassay.verify.evidence import unwatched
+from ioassay.verify.operation_counts import unsure
+from ioassay.verify.statement import Code, Statement, state
+from ioassay.verify.verdict import BY_DEVICE, CONFIRMED, CONTRADICTED, INCOMPLETE, Property
+
+_NOT_DURABLE = frozenset({"sync_file_range"})
+"""It starts or awaits write-back, and neither writes metadata nor flushes the drive's cache (sync_file_range(2))."""
+_OF_EVERYTHING = frozenset({"sync", "syncfs"})
+_WITH_FLAGS = frozenset({"pwritev2", "aio", "uring"})
+"""Ways to write that can ask for RWF_SYNC or RWF_DSYNC in each call."""
+
+
+def judge_sync(group: Group, pool: Pool, observation: Observation, *, exit_ok: bool) -> Property | None:
+    """None where no synchronisation is claimed, or nothing was written that could be synchronised."""
+    claimed = sum(claim.syncs or 0 for claim in group.claims)
+    ends, each = any(map(_ends, group.claims)), any(map(_each, group.claims))
+    if not claimed and not ends and not each:
+        return None
+    if SYSCALLS not in observation.layers or unwatched(group.claims[0].engine, observation.layers):
+        return _by_device(pool)
+    durable = sum(part.calls.completed for part in observation.operations if _is_durable(part.entry, part.kind))
+    if not group.told_apart:
+        lacking = _in_total(claimed, ends, durable)
+    else:
+        written = [session for session in group.sessions if session.write.calls > session.write.errors]
+        if not written and not claimed:
+            return None
+        lacking = [] if group.one_pass else _fewer(claimed, group.sessions)
+        everything = any(part.entry in _OF_EVERYTHING and part.calls.completed for part in observation.operations)
+        if ends and not everything:
+            lacking += _without_end(group, written, durable=durable > 0 or not observation.operations)
+        if each:
+            lacking += _without_flags(written, observation)
+    return _judged(lacking, group, observation, exit_ok=exit_ok)
+
+
+def _ends(claim: Claim) -> bool:
+    """Whether a synchronisation is claimed after the last write."""
+    return claim.kind in ("write", MIXED) and ("fsync" in claim.includes or "end-fsync" in claim.unreported)
+
+
+def _each(claim: Claim) -> bool:
+    """Whether every write is claimed to be synchronous."""
+    return claim.kind in ("write", MIXED) and "osync" in claim.includes
+
+
+def _is_durable(entry: str, kind: str) -> bool:
+    return kind == SYNC and entry not in _NOT_DURABLE
+
+
+def _judged(lacking: Sequence[Statement], group: Group, observation: Observation, *, exit_ok: bool) -> Property:
+    if not lacking:
+        return Property(properties.SYNC, CONFIRMED)
+    reason = "FEWER-SEEN" if lacking[0].code == Code.SYNCS_FEWER else "NOT-SYNCED"
+    if doubt := unsure(group, observation):
+        return Property(properties.SYNC, INCOMPLETE, doubt[0], (*lacking, doubt[1]))
+    failed = not exit_ok or any(claim.errors for claim in group.claims)  # then the last steps are left out
+    partly = any(statement.code in (Code.SYNCED_IN_PART, Code.WRITES_WITH_FLAGS) for statement in lacking)
+    return Property(properties.SYNC, INCOMPLETE if failed or partly else CONTRADICTED, reason, tuple(lacking))
+
+
+def _by_device(pool: Pool) -> Property:
+    """Calls were not watched. What the device has is durable, and the rest may or may not be."""
+    enough = pool.bytes * (1 - tolerances.of("device_share"))
+    if pool.watched and pool.device.any_bytes >= enough:
+        return Property(properties.SYNC, CONFIRMED, BY_DEVICE)
+    return Property(properties.SYNC, INCOMPLETE, "CALLS-NOT-OBSERVED", (state(Code.SYNCS_UNWATCHED),))
+
+
+def _in_total(claimed: int, ends: bool, durable: int) -> list[Statement]:
+    """Of all files together there are at least as many as of the claim's own."""
+    if durable < claimed:
+        return [state(Code.SYNCS_FEWER, claimed=claimed, seen=durable)]
+    return [state(Code.NO_SYNC_SEEN)] if ends and not durable else []
+
+
+def _succeeded(session: Session) -> int:
+    return session.sync.calls - session.sync.errors
+
+
+def _fewer(claimed: int, sessions: Sequence[Session]) -> list[Statement]:
+    seen = sum(map(_succeeded, sessions))
+    return [state(Code.SYNCS_FEWER, claimed=claimed, seen=seen)] if seen < claimed else []
+
+
+def _without_end(group: Group, written: Sequence[Session], *, durable: bool) -> list[Statement]:
+    """Files whose last write no synchronisation followed, through whichever descriptor.
+
+    Of files that no claim names, some may be another program's: then one file that was synchronised is enough.
+    """
+    files = dict.fromkeys(session.file for session in written)
+    last_ns = {number: max(one.write.last_ns for one in written if one.file == number) for number in files}
+    synced = [one for one in group.sessions if _succeeded(one) > 0 and one.file in files and durable]
+    in_time = {one.file for one in synced if one.sync.last_ns >= last_ns[one.file]}
+    if len(in_time) == len(files) or (in_time and not (group.named or group.one_pass)):
+        return []
+    if in_time:
+        return [state(Code.SYNCED_IN_PART, files=len(files), synced=len(in_time))]
+    return [state(Code.SYNCED_TOO_EARLY if synced else Code.NO_SYNC_SEEN)]
+
+
+def _without_flags(written: Sequence[Session], observation: Observation) -> list[Statement]:
+    """Sessions that wrote without O_SYNC and O_DSYNC, and without a synchronisation for each write."""
+    plain = [one for one in written if not {"sync", "dsync"} & set(one.flags) and _succeeded(one) < one.write.calls]
+    if not plain:
+        return []
+    entries = {part.entry for part in observation.operations if part.calls.calls and part.kind == "write"}
+    return [state(Code.WRITES_WITH_FLAGS if entries & _WITH_FLAGS else Code.OPENED_WITHOUT_SYNC)]
