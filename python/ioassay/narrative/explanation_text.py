@@ -75,7 +75,7 @@ TEMPLATES: Mapping[Code, str] = {
     Code.NO_SYNC_SEEN: "A synchronisation after the last write was claimed; the kernel saw none of its files.",
     Code.SYNCED_TOO_EARLY: "A synchronisation after the last write was claimed; the kernel saw only earlier ones.",
     Code.SYNCED_IN_PART: "A synchronisation after the last write was claimed; "
-    "the kernel saw it for {synced} of {files:#file}.",
+    "the kernel saw it for {synced} of {written:#file}.",
     Code.OPENED_WITHOUT_SYNC: "Synchronous writes were claimed, but files were opened without O_SYNC and O_DSYNC.",
     Code.WRITES_WITH_FLAGS: "Its files were opened without O_SYNC, and the flags of single writes were not observed.",
     Code.SYNCS_UNWATCHED: "A synchronisation was claimed; calls were not watched, and the device does not have it all.",

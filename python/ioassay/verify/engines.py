@@ -51,13 +51,12 @@ def judge_engine(group: Group, want: Expected, seen: Evidence, observation: Obse
         or _mapped(engines, want, group, seen)
     ):
         return Property(properties.ENGINE, NOT_JUDGED)
-    moved = sum(
-        part.calls.bytes
-        for part in observation.operations
-        if part.kind in kinds(group.claims[0].kind) and part.entry in ways
-    )
+    own = [part for part in observation.operations if part.kind in kinds(group.claims[0].kind)]
+    moved, any_way = (sum(part.calls.bytes for part in own if part.entry in ways or every) for every in (False, True))
     if moved >= least * (1 - tolerances.of("engine_share")):
         return Property(properties.ENGINE, CONFIRMED)
+    if any_way < least:  # operations were not all counted
+        return Property(properties.ENGINE, NOT_JUDGED)
     other = state(Code.OTHER_ENGINE, engines=tuple(sorted(engines)), moved_bytes=moved, calls_bytes=seen.bytes)
     if doubt := unsure(group, observation):
         return Property(properties.ENGINE, INCOMPLETE, doubt[0], (other, doubt[1]))

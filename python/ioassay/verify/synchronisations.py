@@ -16,7 +16,7 @@ from ioassay.verify.device_traffic import Pool
 from ioassay.verify.evidence import unwatched
 from ioassay.verify.operation_counts import unsure
 from ioassay.verify.statement import Code, Statement, state
-from ioassay.verify.verdict import BY_DEVICE, CONFIRMED, CONTRADICTED, INCOMPLETE, Property
+from ioassay.verify.verdict import BY_DEVICE, CONFIRMED, CONTRADICTED, INCOMPLETE, NOT_JUDGED, Property
 
 _NOT_DURABLE = frozenset({"sync_file_range"})
 """It starts or awaits write-back, and neither writes metadata nor flushes the drive's cache (sync_file_range(2))."""
@@ -75,10 +75,11 @@ def _judged(lacking: Sequence[Statement], group: Group, observation: Observation
 
 
 def _by_device(pool: Pool) -> Property:
-    """Calls were not watched. What the device has is durable, and the rest may or may not be."""
-    enough = pool.bytes * (1 - tolerances.of("device_share"))
-    if pool.watched and pool.device.any_bytes >= enough:
+    """Calls were not watched. What the device has is durable; pages that are written again reach it once."""
+    if pool.watched and pool.device.any_bytes >= pool.bytes * (1 - tolerances.of("device_share")):
         return Property(properties.SYNC, CONFIRMED, BY_DEVICE)
+    if pool.watched and pool.device.any_bytes >= pool.bytes * tolerances.of("cached_share"):
+        return Property(properties.SYNC, NOT_JUDGED)
     return Property(properties.SYNC, INCOMPLETE, "CALLS-NOT-OBSERVED", (state(Code.SYNCS_UNWATCHED),))
 
 
@@ -106,11 +107,11 @@ def _without_end(group: Group, written: Sequence[Session], *, durable: bool) -> 
     files = dict.fromkeys(session.file for session in written)
     last_ns = {number: max(one.write.last_ns for one in written if one.file == number) for number in files}
     synced = [one for one in group.sessions if _succeeded(one) > 0 and one.file in files and durable]
-    in_time = {one.file for one in synced if one.sync.last_ns >= last_ns[one.file]}
+    in_time = {one.file for one in synced if one.sync.last_ns >= last_ns[one.file] or not one.sync.last_ns}
     if len(in_time) == len(files) or (in_time and not (group.named or group.one_pass)):
         return []
     if in_time:
-        return [state(Code.SYNCED_IN_PART, files=len(files), synced=len(in_time))]
+        return [state(Code.SYNCED_IN_PART, written=len(files), synced=len(in_time))]
     return [state(Code.SYNCED_TOO_EARLY if synced else Code.NO_SYNC_SEEN)]
 
 
