@@ -38,7 +38,7 @@ _UNITS = "kmgtpe"
 _NO_FILES = re.compile(r"/dev/(zero|null|full|u?random|tty|std(in|out|err)|fd/.*)|/proc/self/fd/.*|-")
 _REPEATS = re.compile(r"\b(for|while|until|xargs|parallel|watch|find|eval)\b|\(\)")
 """What makes a shell run a command more than once."""
-_UNORDERED = re.compile(r"[|&]|\b(if|case)\b|\(\)")
+_UNORDERED = re.compile(r"[|&]|\b(if|case)\s|\(\)")
 """Where commands run side by side, or not at all, summaries need not stand in the order of the commands."""
 _EXPANDED = re.compile(r"[$`*?\[~\\{]")
 """What a shell replaces in a word."""

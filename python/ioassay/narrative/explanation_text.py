@@ -258,6 +258,10 @@ def as_dict(verdict: Verdict) -> dict[str, Any]:
         "claim": asdict(verdict.claim) if verdict.claim else None,
         "notes": [sentence(note) for note in verdict.notes],
         "severity": verdict.severity,
+        "properties": [
+            {"name": each.name, "category": each.category, "reason": each.reason, "explanation": text(each.statements)}
+            for each in verdict.properties
+        ],
     }
 
 
