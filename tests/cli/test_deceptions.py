@@ -107,8 +107,8 @@ os.close(data)
 rate = int(size / seconds / 1024)
 print("\\tInclude fsync in write timing")
 print(f"\\tCommand line used: iozone -e -i0 -s16m -r64k -f iozone.tmp\\n\\tTime Resolution = 0.000001 seconds.")
-print("              kB  reclen    write")
-print(f"{size // 1024:16d}{record // 1024:8d}{rate:9d}")
+print("              kB  reclen    write  rewrite")
+print(f"{size // 1024:16d}{record // 1024:8d}{rate:9d}{0:9d}")
 """
 SYNCING: dict[str, Sequence[str]] = {
     "dd-fsync": [*DD, "conv=fsync"],
@@ -188,7 +188,7 @@ import json, os, subprocess, sys, time
 begin = time.perf_counter()
 {action}
 seconds = time.perf_counter() - begin
-part = {{"io_bytes": {size}, "total_ios": {operations}, "runtime": int(seconds * 1000) + 1}}
+part = {{"io_bytes": {size}, "io_kbytes": {size} // 1024, "total_ios": {operations}, "runtime": int(seconds * 1000) + 1}}
 options = {{"rw": "read", "bs": "64k", **{options!r}}}
 print(json.dumps({{"fio version": "fio-3.33", "jobs": [{{"jobname": "job", "job options": options, "read": part}}]}}))
 """
@@ -233,7 +233,9 @@ def test_engines_are_known_by_their_way_into_the_kernel(engine: str, call: str, 
 
 @pytest.mark.parametrize("engine", ["io_uring", "libaio"])
 def test_a_ring_is_not_claimed_by_cat(engine: str, folder: Path) -> None:
-    result = witness(folder, "--claim", f"bytes=16MiB,path=data,engine={engine}", "--", "cat", "data")
+    result = witness(
+        folder, "--claim", f"bytes=16MiB,path=data,engine={engine}", "--", "sh", "-c", "cat data > /dev/null"
+    )
     assert (result["verdict"], result["reason"]) == ("CONTRADICTED", "OTHER-ENGINE"), result["explanation"]
 
 
@@ -285,14 +287,12 @@ for part in range(4):
 
 
 def test_pauses_between_sessions_belong_to_the_interval(folder: Path) -> None:
-    def said(seconds: float, pause: float) -> tuple[str, str]:
-        claim = f"bytes=16MiB,seconds={seconds},path=data"
-        result = witness(folder, "--claim", claim, "--", sys.executable, "-c", REOPENED.format(pause=pause))
-        return result["verdict"].split("-")[0], result["reason"]
-
-    assert said(0.2, 0.2) == ("CONTRADICTED", "OTHER-TIME")
-    assert said(0.9, 0.2)[0] in ("CONFIRMED", "AMPLIFIED")
-    paused = fake_fio(folder, REOPENED.format(pause=0.2) + "\nbegin += 0.8\n", ioengine="psync", filename="data")
+    pausing = REOPENED.format(pause=0.2)
+    stated = witness(folder, "--claim", "bytes=16MiB,seconds=0.3,path=data", "--", sys.executable, "-c", pausing)
+    assert (stated["verdict"], stated["reason"]) == ("CONTRADICTED", "OTHER-TIME")
+    honest = fake_fio(folder, pausing, ioengine="psync", filename="data")
+    assert witness(folder, "--", *honest)["verdict"].split("-")[0] in ("CONFIRMED", "AMPLIFIED")
+    paused = fake_fio(folder, f"{pausing}\nbegin += 0.8\n", ioengine="psync", filename="data")
     assert witness(folder, "--", *paused)["reason"] == "OTHER-TIME"
 
 
@@ -367,7 +367,7 @@ def test_interim_summaries_are_not_added(script: str, folder: Path) -> None:
     (folder / "script").write_text(f"#!/bin/sh\n{ASKED} & sleep 0.2; kill -USR1 $!; wait $!\n")
     (folder / "script").chmod(0o755)
     result = witness(folder, "--", *(["./script"] if script == "./script" else ["sh", "-c", script]))
-    allowed = {"CONFIRMED", "AMPLIFIED"} | ({"INCOMPLETE"} if "data" in script else set())
+    allowed = {"CONFIRMED", "AMPLIFIED"} | ({"INCOMPLETE"} if "data" in script or script == "./script" else set())
     assert result["verdict"].split("-")[0] in allowed, [(v["explanation"], v["claim"]) for v in result["verdicts"]]
 
 

@@ -81,9 +81,11 @@ def _requests(pool: Pool) -> list[Statement]:
     if requests and pool.operations and device.own_bytes and requests < pool.operations * 0.999:
         code = None
         whole = device.own_bytes >= pool.bytes * (1 - tolerances.of("device_share"))  # merges change no bytes
-        if device.merges and (whole or not pool.direct):
+        if pool.direct and not whole:
+            pass
+        elif device.merges:
             code = Code.REQUESTS_MERGED
-        elif pool.direct and whole:
+        elif pool.direct:
             code = Code.CALLS_MERGED
         elif pool.kind == "read" and pool.reached_bytes >= pool.bytes / 2:
             code = Code.READ_AHEAD

@@ -211,7 +211,7 @@ def surplus(want: Expected, seen: Evidence) -> tuple[int, int]:
 
 def _more(group: Group, want: Expected, seen: Evidence) -> list[Fault]:
     operations, volume = surplus(want, seen)
-    if volume <= want.rounded_bytes and _without_data(operations, volume, seen):
+    if _without_data(operations, max(volume - int(want.rounded_bytes), 0), seen):
         return []
     if operations <= seen.others_operations and volume <= max(seen.others_bytes, want.rounded_bytes):
         return []
@@ -239,9 +239,15 @@ def leaves_out(group: Group) -> bool:
 
 
 def _without_data(operations: int, volume: int, seen: Evidence) -> bool:
-    """Calls that moved nothing or a part: the file ended, the disk was full, a signal came."""
-    vain = seen.calls.short + seen.calls.errors
-    return operations == 0 or (volume == 0 and seen.source == FILES and operations <= vain)
+    """Calls that moved nothing or a part: the file ended, the disk was full, a signal came.
+
+    What was written before the rest was refused is in no operation, and some tools leave it out of their bytes.
+    """
+    calls = seen.calls
+    refused = calls.short * calls.requested_bytes / calls.calls if calls.errors and calls.short else 0
+    if seen.source != FILES:
+        return operations == 0 and volume == 0
+    return volume <= refused and operations <= calls.short + calls.errors
 
 
 def _resolution(group: Group, want: Expected, seen: Evidence, device: Device) -> list[Fault]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ioassay.formats import conventions
 from ioassay.records.observation import SYNC, SYSCALLS, Observation, Session
 from ioassay.records.record import Claim
 from ioassay.verify import properties, tolerances
@@ -27,15 +28,14 @@ _WITH_FLAGS = frozenset({"pwritev2", "aio", "uring"})
 
 def judge_sync(group: Group, pool: Pool, observation: Observation, *, exit_ok: bool) -> Property | None:
     """None where no synchronisation is claimed, or nothing was written that could be synchronised."""
-    claimed = sum(claim.syncs or 0 for claim in group.claims)
+    claimed = sum(claim.syncs or _any(claim) for claim in group.claims)
     ends, each = any(map(_ends, group.claims)), any(map(_each, group.claims))
     if not claimed and not ends and not each:
         return None
     if SYSCALLS not in observation.layers or unwatched(group.claims[0].engine, observation.layers):
         return _by_device(pool)
-    durable = sum(part.calls.completed for part in observation.operations if _is_durable(part.entry, part.kind))
     if not group.told_apart:
-        lacking = _in_total(claimed, ends, durable)
+        lacking = _in_total(claimed, ends, observation)
     else:
         written = [session for session in group.sessions if session.write.calls > session.write.errors]
         if not written and not claimed:
@@ -43,15 +43,21 @@ def judge_sync(group: Group, pool: Pool, observation: Observation, *, exit_ok: b
         lacking = [] if group.one_pass else _fewer(claimed, group.sessions)
         everything = any(part.entry in _OF_EVERYTHING and part.calls.completed for part in observation.operations)
         if ends and not everything:
-            lacking += _without_end(group, written, durable=durable > 0 or not observation.operations)
+            lacking += _without_end(group, written, observation)
         if each:
             lacking += _without_flags(written, observation)
     return _judged(lacking, group, observation, exit_ok=exit_ok)
 
 
+def _any(claim: Claim) -> int:
+    """1 where some synchronisation of writes is claimed, and no number."""
+    return int(claim.kind in ("write", MIXED) and "fsync" in claim.includes)
+
+
 def _ends(claim: Claim) -> bool:
-    """Whether a synchronisation is claimed after the last write."""
-    return claim.kind in ("write", MIXED) and ("fsync" in claim.includes or "end-fsync" in claim.unreported)
+    """Whether a synchronisation is claimed after the last write: by a clock that stops after it, or an option."""
+    ends = "fsync" in claim.includes and ("close" in claim.includes or conventions(claim.source).passes)
+    return claim.kind in ("write", MIXED) and (ends or "end-fsync" in claim.unreported)
 
 
 def _each(claim: Claim) -> bool:
@@ -59,8 +65,10 @@ def _each(claim: Claim) -> bool:
     return claim.kind in ("write", MIXED) and "osync" in claim.includes
 
 
-def _is_durable(entry: str, kind: str) -> bool:
-    return kind == SYNC and entry not in _NOT_DURABLE
+def _of_ranges_alone(observation: Observation) -> bool:
+    """Whether all that was synchronised in the process tree were ranges, which are durable nowhere."""
+    entries = {part.entry for part in observation.operations if part.kind == SYNC and part.calls.calls}
+    return bool(entries) and entries <= _NOT_DURABLE
 
 
 def _judged(lacking: Sequence[Statement], group: Group, observation: Observation, *, exit_ok: bool) -> Property:
@@ -83,11 +91,13 @@ def _by_device(pool: Pool) -> Property:
     return Property(properties.SYNC, INCOMPLETE, "CALLS-NOT-OBSERVED", (state(Code.SYNCS_UNWATCHED),))
 
 
-def _in_total(claimed: int, ends: bool, durable: int) -> list[Statement]:
+def _in_total(claimed: int, ends: bool, observation: Observation) -> list[Statement]:
     """Of all files together there are at least as many as of the claim's own."""
-    if durable < claimed:
-        return [state(Code.SYNCS_FEWER, claimed=claimed, seen=durable)]
-    return [state(Code.NO_SYNC_SEEN)] if ends and not durable else []
+    parts = [part.calls for part in observation.operations if part.kind == SYNC]
+    seen = 0 if _of_ranges_alone(observation) else sum(part.calls - part.errors for part in parts)
+    if seen < claimed:
+        return [state(Code.SYNCS_FEWER, claimed=claimed, seen=seen)]
+    return [state(Code.NO_SYNC_SEEN)] if ends and not seen else []
 
 
 def _succeeded(session: Session) -> int:
@@ -99,14 +109,15 @@ def _fewer(claimed: int, sessions: Sequence[Session]) -> list[Statement]:
     return [state(Code.SYNCS_FEWER, claimed=claimed, seen=seen)] if seen < claimed else []
 
 
-def _without_end(group: Group, written: Sequence[Session], *, durable: bool) -> list[Statement]:
+def _without_end(group: Group, written: Sequence[Session], observation: Observation) -> list[Statement]:
     """Files whose last write no synchronisation followed, through whichever descriptor.
 
     Of files that no claim names, some may be another program's: then one file that was synchronised is enough.
     """
     files = dict.fromkeys(session.file for session in written)
     last_ns = {number: max(one.write.last_ns for one in written if one.file == number) for number in files}
-    synced = [one for one in group.sessions if _succeeded(one) > 0 and one.file in files and durable]
+    ranges = _of_ranges_alone(observation)
+    synced = [one for one in group.sessions if _succeeded(one) > 0 and one.file in files and not ranges]
     in_time = {one.file for one in synced if one.sync.last_ns >= last_ns[one.file] or not one.sync.last_ns}
     if len(in_time) == len(files) or (in_time and not (group.named or group.one_pass)):
         return []
