@@ -188,7 +188,8 @@ import json, os, subprocess, sys, time
 begin = time.perf_counter()
 {action}
 seconds = time.perf_counter() - begin
-part = {{"io_bytes": {size}, "io_kbytes": {size} // 1024, "total_ios": {operations}, "runtime": int(seconds * 1000) + 1}}
+runtime = int(seconds * 1000) + 1
+part = {{"io_bytes": {size}, "io_kbytes": {size} // 1024, "total_ios": {operations}, "runtime": runtime}}
 options = {{"rw": "read", "bs": "64k", **{options!r}}}
 print(json.dumps({{"fio version": "fio-3.33", "jobs": [{{"jobname": "job", "job options": options, "read": part}}]}}))
 """

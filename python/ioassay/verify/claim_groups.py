@@ -47,7 +47,7 @@ class Group:
     layout: Sequence[Session] = ()
     """Sessions of its files in which the tool made them before it began; not among `sessions`."""
     others: Sequence[Session] = ()
-    """Where nobody opened the files that they name: those of files that no claim names."""
+    """Where nobody opened the files that they surely mean: those of files that no claim names."""
 
 
 def calls_of(session: Session, kind: str) -> Calls:
@@ -100,14 +100,16 @@ class _Index:
         """Files of the claim, whether it names them, and which of its names nobody opened."""
         files, missing = self._named[tuple(claim.paths)]
         # A user means the files that are named, and no others; a tool uses those that it was given.
-        sure = claim.source == "user" or (claim.paths_stated and self._paths_known)
-        if files or (missing and sure):
+        if files or (missing and (claim.source == "user" or self._sure(claim))):
             return files, bool(files), missing
         return self.relevant(claim.kind), False, missing
 
-    def others(self, claim: Claim, named: bool) -> list[Session]:
-        """What was used of the claim's kind in the place of files that a tool names and nobody opened."""
-        if named or not claim.paths or claim.source == "user" or not self._paths_known:
+    def _sure(self, claim: Claim) -> bool:
+        return claim.paths_stated and self._paths_known
+
+    def others(self, claim: Claim) -> list[Session]:
+        """What was used of the claim's kind and is named by no claim, where the names of this one are sure."""
+        if not self._sure(claim):
             return []
         files = [file for file in self.relevant(claim.kind) if file.id not in self._claimed]
         return self.in_time(files)
@@ -179,7 +181,7 @@ def _passes(places: Sequence[int], claims: Sequence[Claim], index: _Index) -> li
             own = list(queue[at[0] : at[0] + 1])
             at[0] += 1 + claim.silent_passes
         files = [file for file in files if any(session.file == file.id for session in own)]
-        others = index.others(claim, named)
+        others = [] if named else index.others(claim)
         found.append(Group([place], [claim], True, own, files, named, missing, one_pass=True, others=others))
     return found
 
@@ -231,12 +233,8 @@ def _sum(places: Sequence[int], claims: Sequence[Claim], index: _Index) -> Group
     layout = _layout(here[0], sessions)
     kept = {id(session) for session in layout}
     sessions = [session for session in sessions if id(session) not in kept]
-    others = index.others(here[0], bool(files) and named) if missing and len(missing) == len(set(_names(here))) else []
+    others = [] if files else index.others(here[0])
     return Group(places, here, True, sessions, list(files.values()), named, missing, layout=layout, others=others)
-
-
-def _names(claims: Sequence[Claim]) -> list[str]:
-    return [path for claim in claims for path in claim.paths]
 
 
 def _layout(claim: Claim, sessions: Sequence[Session]) -> list[Session]:

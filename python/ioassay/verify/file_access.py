@@ -9,7 +9,7 @@ from __future__ import annotations
 from ioassay.records.observation import Observation
 from ioassay.verify import properties, tolerances
 from ioassay.verify.claim_groups import Group, calls_of
-from ioassay.verify.device_traffic import ELSEWHERE, IN_MEMORY, Pool
+from ioassay.verify.device_traffic import BY_WORKERS, ELSEWHERE, IN_MEMORY, Pool
 from ioassay.verify.operation_counts import unsure
 from ioassay.verify.statement import Code, state
 from ioassay.verify.verdict import CONFIRMED, CONTRADICTED, INCOMPLETE, NOT_JUDGED, UNSUBSTANTIATED, Property
@@ -28,13 +28,13 @@ def judge_files(group: Group) -> Property | None:
         return Property(properties.FILES, CONFIRMED)
     missing = state(Code.FILES_NOT_OPENED, files=tuple(group.missing[:3]))
     kind = group.claims[0].kind
-    moved = sum(calls_of(session, kind).bytes for session in group.others)
-    claimed = sum(claim.bytes or 0 for claim in group.claims)
-    if not moved or moved < claimed / 2:
-        return Property(properties.FILES, UNSUBSTANTIATED, "NOTHING-SEEN", (missing,))
+    moved = sum(calls_of(session, kind).bytes for session in group.others or group.sessions)
     elsewhere = state(Code.OTHER_FILES, moved_bytes=moved)
-    sure = all(claim.paths_stated for claim in group.claims)
-    return Property(properties.FILES, CONTRADICTED if sure else INCOMPLETE, "OTHER-FILES", (missing, elsewhere))
+    if group.files:  # judged by these, since the names may be wrong
+        return Property(properties.FILES, INCOMPLETE, "OTHER-FILES", (missing, elsewhere))
+    if not moved or moved < sum(claim.bytes or 0 for claim in group.claims) / 2:
+        return Property(properties.FILES, UNSUBSTANTIATED, "NOTHING-SEEN", (missing,))
+    return Property(properties.FILES, CONTRADICTED, "OTHER-FILES", (missing, elsewhere))
 
 
 def judge_direct(group: Group, pool: Pool, observation: Observation) -> Property | None:
@@ -66,6 +66,7 @@ def judge_direct(group: Group, pool: Pool, observation: Observation) -> Property
 
 def _device_may_have(pool: Pool, volume: int) -> bool:
     """Whether a device did it, or none of this machine had to."""
-    if not pool.device.known or pool.filesystems & (IN_MEMORY | ELSEWHERE):
+    device = pool.device
+    if not device.known or pool.filesystems & (IN_MEMORY | ELSEWHERE | BY_WORKERS) or device.stacked:
         return True
-    return pool.reached_bytes >= volume * tolerances.of("cached_share")
+    return max(device.own_bytes, device.process_bytes or 0) >= volume * tolerances.of("cached_share")

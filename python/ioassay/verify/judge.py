@@ -225,8 +225,9 @@ def _judge(
         properties.PATTERN: [],  # access_pattern.judge_pattern
         properties.DEVICE: judge_device(pool, observation) if hold else [],
     }
+    limit = _limit(want, seen)
     known = {
-        properties.OPERATIONS: True,
+        properties.OPERATIONS: limit != BY_DEVICE,
         properties.BYTES: True,
         properties.INTERVAL: hold and bool(times) and not _UNTIMED & {note.code for note in timing_notes},
         properties.LATENCY: hold and bool(latencies) and not _UNTIMED & {note.code for note in latency_notes},
@@ -240,7 +241,6 @@ def _judge(
         judge_sync(group, pool, observation, exit_ok=exit_ok),
     )
     judged = {each.name: each for each in apart if each is not None}
-    limit = _limit(want, seen)
     for name in _claimed(group, want, pool, faults):
         worst = max(faults[name], key=_severity, default=None)
         by = limit if name in (properties.OPERATIONS, properties.BYTES) and limit != _UNOBSERVED else ""

@@ -38,7 +38,7 @@ def judge_sync(group: Group, pool: Pool, observation: Observation, *, exit_ok: b
         lacking = _in_total(claimed, ends, observation)
     else:
         written = [session for session in group.sessions if session.write.calls > session.write.errors]
-        if not written and not claimed:
+        if not written and not any(claim.syncs for claim in group.claims):
             return None
         lacking = [] if group.one_pass else _fewer(claimed, group.sessions)
         everything = any(part.entry in _OF_EVERYTHING and part.calls.completed for part in observation.operations)
