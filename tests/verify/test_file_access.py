@@ -57,7 +57,7 @@ def test_files_that_are_named(claim: Mapping[str, Any], opened: Sequence[str], w
 
 
 def test_what_leaves_the_names_open_blames_nobody() -> None:
-    assert files(NAMED, "/data/two", source="user") == ("UNSUBSTANTIATED", "NOTHING-SEEN")
+    assert files({"paths": ("/data/one",)}, "/data/two", source="user") == ("UNSUBSTANTIATED", "NOTHING-SEEN")
     assert files(NAMED, "/data/two", volume=SIZE // 2 - 1) == ("UNSUBSTANTIATED", "NOTHING-SEEN")
     assert files(NAMED, "/data/two", "") == ("INCOMPLETE", "OTHER-FILES")  # one was open before
     assert files(NAMED, f"/data/{'x' * 248}") == ("CONTRADICTED", "OTHER-FILES")

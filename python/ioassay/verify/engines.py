@@ -58,8 +58,8 @@ def judge_engine(group: Group, want: Expected, seen: Evidence, observation: Obse
     if any_way < least:  # operations were not all counted
         return Property(properties.ENGINE, NOT_JUDGED)
     other = state(Code.OTHER_ENGINE, engines=tuple(sorted(engines)), moved_bytes=moved, calls_bytes=seen.bytes)
-    if doubt := unsure(group, observation):
-        return Property(properties.ENGINE, INCOMPLETE, doubt[0], (other, doubt[1]))
+    if cause := unsure(group, observation):
+        return Property(properties.ENGINE, INCOMPLETE, cause[0], (other, cause[1]))
     return Property(properties.ENGINE, CONTRADICTED, "OTHER-ENGINE", (other,))
 
 

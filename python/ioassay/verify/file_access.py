@@ -53,8 +53,8 @@ def judge_direct(group: Group, pool: Pool, observation: Observation) -> Property
     if not buffered or (len(volumes) == len(claims) and direct >= sum(volumes)):
         return Property(properties.DIRECT, CONFIRMED)
     opened = state(Code.NOT_DIRECT, calls_bytes=buffered)
-    if doubt := unsure(group, observation):
-        return Property(properties.DIRECT, INCOMPLETE, doubt[0], (opened, doubt[1]))
+    if cause := unsure(group, observation):
+        return Property(properties.DIRECT, INCOMPLETE, cause[0], (opened, cause[1]))
     if not observation.calls or observation.calls.get("fcntl"):
         numbers = {session.file for session in through}
         added = sum(file.page_cache_bytes or 0 for file in group.files if file.id in numbers)

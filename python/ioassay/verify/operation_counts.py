@@ -124,8 +124,8 @@ def _nothing(group: Group, want: Expected, seen: Evidence, device: Device, obser
     hidden = replace(device, own_bytes=own_bytes)
     if not elsewhere and not group.claims[0].engine and _may_be_hidden(want, seen, hidden, observation):
         return Fault(INCOMPLETE, "CALLS-NOT-OBSERVED", (state(Code.CALLS_BEHIND_DEVICE),))
-    if observation.health.get("outlived", 0) and (doubt := unsure(group, observation)):
-        reason, why = doubt
+    if observation.health.get("outlived", 0) and (cause := unsure(group, observation)):
+        reason, why = cause
         return Fault(INCOMPLETE, reason, (*apart(want, seen), why))
     nothing = state(Code.NOTHING_SEEN, claimed=want.amount, seen=seen.amount)
     missing = [state(Code.FILES_NOT_OPENED, files=tuple(group.missing[:3]))] if group.missing else []
@@ -179,8 +179,8 @@ def _fewer(group: Group, want: Expected, seen: Evidence, device: Device, observa
     if not lacks_bytes and not lacks_operations:
         return None
     both = apart(want, seen)
-    if doubt := unsure(group, observation):
-        reason, why = doubt
+    if cause := unsure(group, observation):
+        reason, why = cause
         return Fault(INCOMPLETE, reason, (*both, why))
     if not group.claims[0].engine and _may_be_hidden(want, seen, device, observation):
         return Fault(INCOMPLETE, "CALLS-NOT-OBSERVED", (*both, state(Code.DEVICE_DID_MORE)))

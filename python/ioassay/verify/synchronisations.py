@@ -75,8 +75,8 @@ def _judged(lacking: Sequence[Statement], group: Group, observation: Observation
     if not lacking:
         return Property(properties.SYNC, CONFIRMED)
     reason = "FEWER-SEEN" if lacking[0].code == Code.SYNCS_FEWER else "NOT-SYNCED"
-    if doubt := unsure(group, observation):
-        return Property(properties.SYNC, INCOMPLETE, doubt[0], (*lacking, doubt[1]))
+    if cause := unsure(group, observation):
+        return Property(properties.SYNC, INCOMPLETE, cause[0], (*lacking, cause[1]))
     failed = not exit_ok or any(claim.errors for claim in group.claims)  # then the last steps are left out
     partly = any(statement.code in (Code.SYNCED_IN_PART, Code.WRITES_WITH_FLAGS) for statement in lacking)
     return Property(properties.SYNC, INCOMPLETE if failed or partly else CONTRADICTED, reason, tuple(lacking))
