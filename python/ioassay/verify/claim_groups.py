@@ -105,7 +105,9 @@ class _Index:
         return self.relevant(claim.kind), False, missing
 
     def _sure(self, claim: Claim) -> bool:
-        return claim.paths_stated and self._paths_known
+        """Not where a file of the same name lies elsewhere: another root (chroot) may hide where."""
+        same = any(posixpath.basename(path) in self._by_last for path in claim.paths)
+        return claim.paths_stated and self._paths_known and not same
 
     def others(self, claim: Claim) -> list[Session]:
         """What was used of the claim's kind and is named by no claim, where the names of this one are sure."""
