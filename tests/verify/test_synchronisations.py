@@ -124,12 +124,13 @@ def test_without_files_all_of_the_process_tree_count() -> None:
 @pytest.mark.parametrize(
     ("own", "layers", "wanted"),
     [
-        (999_000, ("block",), ("CONFIRMED", "BY-DEVICE")),
-        (998_999, ("block",), ("NOT-JUDGED", "")),  # the same pages may have been written again
+        (SIZE, ("block",), ("NOT-JUDGED", "")),
         (500_000, ("block",), ("NOT-JUDGED", "")),
         (499_999, ("block",), ("INCOMPLETE", "CALLS-NOT-OBSERVED")),
         (SIZE, ("counters",), ("INCOMPLETE", "CALLS-NOT-OBSERVED")),
     ],
 )
-def test_where_calls_were_not_watched_the_device_must_have_it(own: int, layers: Sequence[str], wanted: object) -> None:
+def test_where_calls_were_not_watched_the_device_must_have_most_of_it(
+    own: int, layers: Sequence[str], wanted: object
+) -> None:
     assert sync(session(), **END, own=own, layers=layers) == wanted

@@ -1,7 +1,7 @@
 """Synchronisation: did the kernel see those that are claimed, on the claim's files, and after the last write?
 
 A tool's word is no evidence: a library may answer fsync without a call. Counted are calls that succeeded, by file where
-files are known. Where calls were not watched, the device must have the writes.
+files are known. Where calls were not watched, the device must have most of the writes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ioassay.verify.device_traffic import Pool
 from ioassay.verify.evidence import unwatched
 from ioassay.verify.operation_counts import unsure
 from ioassay.verify.statement import Code, Statement, state
-from ioassay.verify.verdict import BY_DEVICE, CONFIRMED, CONTRADICTED, INCOMPLETE, NOT_JUDGED, Property
+from ioassay.verify.verdict import CONFIRMED, CONTRADICTED, INCOMPLETE, NOT_JUDGED, Property
 
 _NOT_DURABLE = frozenset({"sync_file_range"})
 """It starts or awaits write-back, and neither writes metadata nor flushes the drive's cache (sync_file_range(2))."""
@@ -83,9 +83,7 @@ def _judged(lacking: Sequence[Statement], group: Group, observation: Observation
 
 
 def _by_device(pool: Pool) -> Property:
-    """Calls were not watched. What the device has is durable; pages that are written again reach it once."""
-    if pool.watched and pool.device.any_bytes >= pool.bytes * (1 - tolerances.of("device_share")):
-        return Property(properties.SYNC, CONFIRMED, BY_DEVICE)
+    """Calls were not watched: it stays open, and is doubtful where the device lacks much of what was written."""
     if pool.watched and pool.device.any_bytes >= pool.bytes * tolerances.of("cached_share"):
         return Property(properties.SYNC, NOT_JUDGED)
     return Property(properties.SYNC, INCOMPLETE, "CALLS-NOT-OBSERVED", (state(Code.SYNCS_UNWATCHED),))
