@@ -232,23 +232,26 @@ def _loose(
         else:
             faults = [*faults, Fault(CONTRADICTED, "OTHER-TIME", (longer, _rate(longest_s, seconds)))]
     elif _span(seen) > seconds + numbers["allowed_seconds"] and group.told_apart:
-        faults, notes = _pauses(faults, notes, claim, seconds + numbers["allowed_seconds"], len(spans), _span(seen))
+        paused, stopped = _pauses(claim, seconds, numbers["allowed_seconds"], len(spans), seen, contended=contended)
+        faults, notes = [*faults, *paused], [*notes, *stopped]
     elif seconds > _span(seen) + numbers["allowed_seconds"] + 0.05 * seconds:
         notes.append(state(Code.CLOCK_WIDER, claimed_s=seconds, seen_s=_span(seen)))
     return faults, notes, numbers
 
 
 def _pauses(
-    faults: list[Fault], notes: list[Statement], claim: Claim, most_s: float, sessions: int, seen_s: float
+    claim: Claim, seconds: float, allowed: float, sessions: int, seen: Evidence, *, contended: bool
 ) -> tuple[list[Fault], list[Statement]]:
     """Its file was opened several times, and what passed in between is not in the claimed interval."""
+    seen_s = _span(seen)
     if {"several-clocks", "among-others"} & set(claim.doubts):
-        return faults, notes
-    claimed_s = claimed_seconds(claim) or 0.0
-    if "pauses" in claim.unreported or seen_s <= most_s + (sessions - 1) * tolerances.of("reopened_s"):
-        return faults, [*notes, state(Code.CLOCK_STOPPED, warns=True, claimed_s=claimed_s, seen_s=seen_s)]
-    left_out = state(Code.PAUSES_LEFT_OUT, claimed_s=claimed_s, sessions=sessions, seen_s=seen_s)
-    return [*faults, Fault(CONTRADICTED, "OTHER-TIME", (left_out, _rate(seen_s, claimed_s)))], notes
+        return [], []
+    if "pauses" in claim.unreported or seen_s <= seconds + allowed + (sessions - 1) * tolerances.of("reopened_s"):
+        return [], [state(Code.CLOCK_STOPPED, warns=True, claimed_s=seconds, seen_s=seen_s)]
+    left_out = state(Code.PAUSES_LEFT_OUT, claimed_s=seconds, sessions=sessions, seen_s=seen_s)
+    if contended:
+        return [Fault(INCOMPLETE, HELD_UP, (left_out, state(Code.DELAYED_OR_WRONG)))], []
+    return [Fault(CONTRADICTED, "OTHER-TIME", (left_out, _rate(seen_s, seconds)))], []
 
 
 def _jobs_apart(claim: Claim, seconds: float, seen_s: float, allowed: float) -> bool:
