@@ -7,7 +7,7 @@ to UNSUPPORTED, or to a property that is not judged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -54,6 +54,10 @@ _UNTIMED = frozenset(
 """Notes on times that were seen and held against nothing."""
 _BY_WATCHING = frozenset({properties.FILES, properties.DIRECT, properties.ENGINE, properties.SYNC})
 """Whether they are judged depends on what is watched; a note on times says the same of these."""
+
+
+_Part = tuple[list[Fault], list[Statement], dict[str, float]]
+"""What is wrong with times or places of calls, notes, and numbers."""
 
 
 def judge(
@@ -211,79 +215,103 @@ def _judge(
     want, seen = operation_counts.expected(group), calls_seen(group, observation)
     if unsupported := _unsupported(group, want, observation):
         return _verdict(unsupported, group.claims[0], unsupported.statements, {}, [])
-    timed, timing_notes, times = session_times.judge_times(group, seen, observation, contended=contended)
-    late, latency_notes, latencies = latency_bounds.judge_latency(group, seen)
+    parts: dict[str, _Part] = {
+        properties.INTERVAL: session_times.judge_times(group, seen, observation, contended=contended),
+        properties.LATENCY: latency_bounds.judge_latency(group, seen),
+    }
+    listed = _properties(group, want, seen, pool, observation, parts, exit_ok=exit_ok)
+    if probed is not None and probed.perturbed() and all(each.category in _TRUE for each in listed):
+        slowed = Property(properties.INTERVAL, PERTURBED, "PROBE-EFFECT", (state(Code.PERTURBED), probed.statement()))
+        listed = _in_order([*(each for each in listed if each.name != slowed.name), slowed])
+    fault = _deciding(listed) or Fault(CONFIRMED, _limit(want, seen))
+    notes = [*_rest(listed, fault), *explanations.notes(group, want, seen, pool, observation)]
+    notes += [note for _, told, _ in parts.values() for note in told]
+    notes += [*_ended(exit_ok), *_effect_notes(probed, observation)]
+    numbers = {**_counted(want, seen, pool), **_effect_numbers(probed)}
+    for _, _, own in parts.values():
+        numbers |= own
+    explanation = _explained(fault, group, want, seen, pool, parts[properties.INTERVAL][2])
+    return _verdict(fault, group.claims[0], explanation, numbers, notes, listed)
+
+
+def _properties(
+    group: Group,
+    want: Expected,
+    seen: Evidence,
+    pool: Pool,
+    observation: Observation,
+    parts: Mapping[str, _Part],
+    *,
+    exit_ok: bool,
+) -> list[Property]:
+    """Those that the claims state, judged."""
     counted = operation_counts.judge_counts(group, want, seen, pool.device, observation)
     lost = _losses(observation)
-    itself = [fault for fault in (*timed, *late) if fault.reason in _ITSELF]
-    empty = [] if counted or itself else _empty(want, seen, times)
+    itself = any(fault.reason in _ITSELF for faults, _, _ in parts.values() for fault in faults)
+    empty = [] if counted or itself else _empty(want, seen, parts[properties.INTERVAL][2])
     hold = not counted and not lost and not empty
-    faults = {
-        **_of_counts(counted, want, seen),
-        properties.INTERVAL: [*(fault for fault in timed if hold or fault in itself), *empty],
-        properties.LATENCY: [fault for fault in late if hold or fault in itself],
-        properties.PATTERN: [],  # access_pattern.judge_pattern
-        properties.DEVICE: judge_device(pool, observation) if hold else [],
-    }
-    limit = _limit(want, seen)
-    known = {
-        properties.OPERATIONS: limit != BY_DEVICE,
-        properties.BYTES: True,
-        properties.INTERVAL: hold and bool(times) and not _UNTIMED & {note.code for note in timing_notes},
-        properties.LATENCY: hold and bool(latencies) and not _UNTIMED & {note.code for note in latency_notes},
-        properties.PATTERN: False,
-        properties.DEVICE: hold and pool.device.known and not pool.filesystems & ELSEWHERE,
-    }
-    apart = (
+    judged = [
+        *_of_counts(counted, want, seen),
         judge_files(group),
         judge_direct(group, pool, observation),
         judge_engine(group, want, seen, observation),
         judge_sync(group, pool, observation, exit_ok=exit_ok),
-    )
-    judged = {each.name: each for each in apart if each is not None}
-    for name in _claimed(group, want, pool, faults):
-        worst = max(faults[name], key=_severity, default=None)
-        by = limit if name in (properties.OPERATIONS, properties.BYTES) and limit != _UNOBSERVED else ""
-        plain = Property(name, CONFIRMED, by) if known[name] else Property(name, NOT_JUDGED)
-        judged[name] = _of_fault(name, worst) if worst else plain
+        *(_of_part(name, group, part, hold=hold) for name, part in parts.items()),
+        *(_of_fault(properties.INTERVAL, fault) for fault in empty),
+        _of_device(pool, observation, hold=hold),
+    ]
+    listed = {each.name: each for each in judged if each is not None}
     for fault in lost:
-        judged = {name: each if each.reason in _ITSELF else _of_fault(name, fault) for name, each in judged.items()}
-    if probed is not None and probed.perturbed() and all(each.category in _TRUE for each in judged.values()):
-        slowed = Fault(PERTURBED, "PROBE-EFFECT", (state(Code.PERTURBED), probed.statement()))
-        judged[properties.INTERVAL] = _of_fault(properties.INTERVAL, slowed)
-    listed = [judged[name] for name in properties.PROPERTIES if name in judged]
-    fault = _deciding(listed) or Fault(CONFIRMED, limit)
-    numbers = {**_counted(want, seen, pool), **times, **latencies, **_effect_numbers(probed)}
-    notes = [*_rest(listed, fault), *explanations.notes(group, want, seen, pool, observation)]
-    notes += [*timing_notes, *latency_notes, *_ended(exit_ok), *_effect_notes(probed, observation)]
-    explanation = _explained(fault, group, want, seen, pool, times)
-    return _verdict(fault, group.claims[0], explanation, numbers, notes, listed)
+        listed = {name: each if each.reason in _ITSELF else _of_fault(name, fault) for name, each in listed.items()}
+    return _in_order(list(listed.values()))
 
 
-def _claimed(group: Group, want: Expected, pool: Pool, faults: Mapping[str, Sequence[Fault]]) -> Iterator[str]:
-    """The properties whose evidence are the group's calls and devices, as far as they are stated or at fault."""
-    stated = {
-        properties.OPERATIONS: want.operations is not None,
-        properties.BYTES: want.bytes is not None,
-        properties.INTERVAL: any(session_times.claimed_seconds(claim) for claim in group.claims),
-        properties.LATENCY: any(claim.latency_ns for claim in group.claims),
-        properties.DEVICE: bool(pool.bytes) and pool.storage and pool.kind != TRIM,
-    }
-    return (name for name in faults if stated.get(name) or faults[name])
+def _in_order(listed: Sequence[Property]) -> list[Property]:
+    return sorted(listed, key=lambda each: properties.PROPERTIES.index(each.name))
 
 
-def _of_counts(counted: list[Fault], want: Expected, seen: Evidence) -> dict[str, list[Fault]]:
+def _of_counts(counted: Sequence[Fault], want: Expected, seen: Evidence) -> list[Property]:
     """Fewer bytes are no fault of the operations, nor the other way round; all else that is wrong is of both."""
+    limit = _limit(want, seen)
+    by = "" if limit == _UNOBSERVED else limit
+    plain = {
+        properties.OPERATIONS: Property(properties.OPERATIONS, NOT_JUDGED if by == BY_DEVICE else CONFIRMED, by),
+        properties.BYTES: Property(properties.BYTES, CONFIRMED, by),
+    }
     sides = {
         properties.OPERATIONS: (want.operations, seen.operations, 0.0),
         properties.BYTES: (want.bytes, seen.bytes, want.rounded_bytes),
     }
-    stated = [name for name, (claimed, _, _) in sides.items() if claimed is not None]
-    apart: list[str] = []
+    beyond = {name: claimed - there for name, (claimed, there, _) in sides.items() if claimed is not None}
     for fault in counted:
         sign = {"FEWER-SEEN": 1, "MORE-SEEN": -1}.get(fault.reason, 0)
-        apart = [name for name in stated if sign * (sides[name][0] - sides[name][1]) > sides[name][2]]
-    return {name: counted if name in (apart or stated) else [] for name in sides}
+        apart = [name for name, difference in beyond.items() if sign * difference > sides[name][2]]
+        plain |= {name: _of_fault(name, fault) for name in apart or beyond}
+    return [plain[name] for name in beyond]
+
+
+def _of_part(name: str, group: Group, part: _Part, *, hold: bool) -> Property | None:
+    """Times and places of calls, which mean something only where the calls are the claim's. None where unclaimed."""
+    faults, notes, numbers = part
+    faults = [fault for fault in faults if hold or fault.reason in _ITSELF]
+    if faults:
+        return _of_fault(name, max(faults, key=_severity))
+    stated = {
+        properties.INTERVAL: any(session_times.claimed_seconds(claim) for claim in group.claims),
+        properties.LATENCY: any(claim.latency_ns for claim in group.claims),
+    }.get(name, bool(numbers))
+    known = hold and bool(numbers) and not _UNTIMED & {note.code for note in notes}
+    return Property(name, CONFIRMED if known else NOT_JUDGED) if stated else None
+
+
+def _of_device(pool: Pool, observation: Observation, *, hold: bool) -> Property | None:
+    """What devices did for calls that are the claim's. None where there is no device to do it."""
+    if not pool.bytes or not pool.storage or pool.kind == TRIM:
+        return None
+    for fault in judge_device(pool, observation) if hold else ():
+        return _of_fault(properties.DEVICE, fault)
+    known = hold and pool.device.known and not pool.filesystems & ELSEWHERE
+    return Property(properties.DEVICE, CONFIRMED if known else NOT_JUDGED)
 
 
 def _of_fault(name: str, fault: Fault) -> Property:
