@@ -60,6 +60,7 @@ def test_what_leaves_the_names_open_blames_nobody() -> None:
     assert files({"paths": ("/data/one",)}, "/data/two", source="user") == ("UNSUBSTANTIATED", "NOTHING-SEEN")
     assert files(NAMED, "/data/two", volume=SIZE // 2 - 1) == ("UNSUBSTANTIATED", "NOTHING-SEEN")
     assert files(NAMED, "/data/two", "") == ("INCOMPLETE", "OTHER-FILES")  # one was open before
+    assert files(NAMED, "/data/two", "", volume=SIZE // 2) == ("CONTRADICTED", "OTHER-FILES")  # such as a log
     assert files(NAMED, "/jail/data/one") == ("INCOMPLETE", "OTHER-FILES")  # another root may hide where it lies
     assert files(NAMED, f"/data/{'x' * 248}") == ("CONTRADICTED", "OTHER-FILES")
     assert files(NAMED, f"/data/{'x' * 249}") == ("INCOMPLETE", "OTHER-FILES")  # longer paths are cut

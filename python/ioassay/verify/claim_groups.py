@@ -92,9 +92,10 @@ class _Index:
             self._by_last.setdefault(posixpath.basename(file.path), []).append(file)
         self._named = {key: self._resolve(key) for key in dict.fromkeys(tuple(claim.paths) for claim in claims)}
         self._claimed = {file.id for files, _ in self._named.values() for file in files}
-        self._paths_known = all(
-            0 < len(file.path) < _LONGEST_PATH for file in observation.files if file.kind in _STORAGE
-        )
+        self._unnamed = [
+            file for file in observation.files if file.kind in _STORAGE and not 0 < len(file.path) < _LONGEST_PATH
+        ]
+        """Open before, or with a path that was cut."""
 
     def of(self, claim: Claim) -> tuple[list[File], bool, list[str]]:
         """Files of the claim, whether it names them, and which of its names nobody opened."""
@@ -105,9 +106,10 @@ class _Index:
         return self.relevant(claim.kind), False, missing
 
     def _sure(self, claim: Claim) -> bool:
-        """Not where a file of the same name lies elsewhere: another root (chroot) may hide where."""
+        """Not where a file of the same name lies elsewhere (another root may hide it), or an unnamed one was used."""
         same = any(posixpath.basename(path) in self._by_last for path in claim.paths)
-        return claim.paths_stated and self._paths_known and not same
+        moved = sum(calls_of(session, claim.kind).bytes for session in self.in_time(self._unnamed))
+        return claim.paths_stated and not same and moved <= (claim.bytes or 0) / 2
 
     def others(self, claim: Claim) -> list[Session]:
         """What was used of the claim's kind and is named by no claim, where the names of this one are sure."""

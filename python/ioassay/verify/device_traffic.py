@@ -263,11 +263,12 @@ def pool_of(
 
 
 def _read_elsewhere(files: Mapping[int, File], observation: Observation) -> int:
-    """Pages of other files that a device of this machine must have been read for."""
+    """Pages of other files on the same filesystem, which its device must have been read for."""
+    devices = {file.dev for file in files.values()}
     written = {session.file for session in observation.sessions if session.write.calls}
     without = IN_MEMORY | ELSEWHERE | COMPRESSED | BY_WORKERS | {""}
     return sum(
         file.page_cache_bytes or 0
         for file in observation.files
-        if file.id not in files and file.id not in written and file.filesystem not in without
+        if file.id not in files and file.dev in devices and file.id not in written and file.filesystem not in without
     )

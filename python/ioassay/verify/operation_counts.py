@@ -14,7 +14,7 @@ from ioassay.records.observation import Observation
 from ioassay.records.record import Claim
 from ioassay.units import format_size
 from ioassay.verify import tolerances
-from ioassay.verify.claim_groups import Group, calls_of
+from ioassay.verify.claim_groups import Group
 from ioassay.verify.drive_counters import PAST_THE_KERNEL
 from ioassay.verify.evidence import FILES, MAPPED, NOTHING, Device, Evidence, unwatched
 from ioassay.verify.statement import Amount, Code, Statement, state
@@ -118,11 +118,13 @@ def _nothing(group: Group, want: Expected, seen: Evidence, device: Device, obser
     if not (want.operations or want.bytes):
         return None
     elsewhere = bool(group.told_apart and group.missing and not group.files)  # then what devices did is of others
-    own_bytes = max(device.own_bytes - _moved_elsewhere(group, observation), 0)
-    if not elsewhere and not group.claims[0].engine and _covers(own_bytes, want):
-        return None
-    hidden = replace(device, own_bytes=own_bytes)
-    if not elsewhere and not group.claims[0].engine and _may_be_hidden(want, seen, hidden, observation):
+    unnamed = not elsewhere and not group.claims[0].engine  # by whatever way
+    device = replace(device, own_bytes=_for_these_files(group, device))
+    if unnamed and _covers(device.own_bytes, want):
+        if _covers(device.own_bytes - _written_elsewhere(group, observation), want):
+            return None
+        return Fault(INCOMPLETE, "CALLS-NOT-OBSERVED", (state(Code.CALLS_BEHIND_DEVICE),))
+    if unnamed and _may_be_hidden(want, seen, device, observation):
         return Fault(INCOMPLETE, "CALLS-NOT-OBSERVED", (state(Code.CALLS_BEHIND_DEVICE),))
     if observation.health.get("outlived", 0) and (cause := unsure(group, observation)):
         reason, why = cause
@@ -133,12 +135,20 @@ def _nothing(group: Group, want: Expected, seen: Evidence, device: Device, obser
     return Fault(UNSUBSTANTIATED, "NOTHING-SEEN", (nothing, *missing, *errors, state(Code.NOTHING_SUPPORTS)))
 
 
-def _moved_elsewhere(group: Group, observation: Observation) -> int:
-    """What calls of this kind moved on files that are not the group's."""
-    if not group.told_apart:
+def _for_these_files(group: Group, device: Device) -> int:
+    """What the device did, at most as much as came into the page cache for these files where that was watched."""
+    added = [file.page_cache_bytes for file in group.files]
+    if group.claims[0].kind != "read" or group.claims[0].direct or not added or None in added:
+        return device.own_bytes
+    return min(device.own_bytes, sum(part or 0 for part in added))
+
+
+def _written_elsewhere(group: Group, observation: Observation) -> int:
+    """Written by calls on other files: the device may have done as much for them."""
+    if group.claims[0].kind != "write" or not group.told_apart:
         return 0
-    own, kind = {file.id for file in group.files}, group.claims[0].kind
-    return sum(calls_of(session, kind).bytes for session in observation.sessions if session.file not in own)
+    own = {file.id for file in group.files}
+    return sum(session.write.bytes for session in observation.sessions if session.file not in own)
 
 
 def apart(want: Expected, seen: Evidence) -> list[Statement]:
