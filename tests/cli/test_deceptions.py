@@ -144,6 +144,16 @@ def test_a_synchronisation_of_another_file_or_of_a_range_is_none(
     }  # fmt: skip
 
 
+@pytest.mark.fio
+@pytest.mark.parametrize("engine", ["libaio", "io_uring", "posixaio", "mmap", "splice"])
+@pytest.mark.parametrize("option", ["--end_fsync=1", "--fsync=16", "--fdatasync=16"])
+def test_however_an_engine_synchronises_it_is_no_lie(engine: str, option: str, folder: Path) -> None:
+    result = witness(folder, "--", *FIO, "--rw=write", f"--ioengine={engine}", option)
+    assert result["verdict"] not in ("CONTRADICTED", "UNSUBSTANTIATED"), result["verdicts"]
+    if engine not in ("mmap", "splice"):
+        assert judged(result, "sync") == {("CONFIRMED", "")}
+
+
 OPENS = """
 #include <dlfcn.h>
 #include <fcntl.h>
