@@ -95,7 +95,7 @@ def judge_counts(group: Group, want: Expected, seen: Evidence, device: Device, o
         return [Fault(UNSUBSTANTIATED, "NULL-ENGINE", (null, state(Code.NOTHING_SUPPORTS)))]
     if (name := PurePath(engine).name) in PAST_THE_KERNEL:
         past = state(Code.PAST_THE_KERNEL, claimed=want.amount, engine=name)
-        return [Fault(UNSUBSTANTIATED, "PAST-THE-KERNEL", (past,))]
+        return [Fault(UNSUBSTANTIATED, "PAST-THE-KERNEL", (past, state(Code.NOTHING_SUPPORTS)))]
     hidden = unwatched(engine, observation.layers)
     if hidden or seen.source == NOTHING:
         return _by_device(group, want, device, hidden or state(Code.CALLS_UNWATCHED), mapped=engine == MAPPED)
