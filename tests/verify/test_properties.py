@@ -15,7 +15,7 @@ from ioassay.records.record import Claim
 from ioassay.verify.engines import WAYS
 from ioassay.verify.judge import judge, overall
 from ioassay.verify.observer_effect import Twins
-from ioassay.verify.properties import OUTCOMES, PROPERTIES
+from ioassay.verify.properties import EVIDENCE, OUTCOMES, PROPERTIES, Basis
 from ioassay.verify.verdict import (
     CATEGORIES,
     CONFIRMED,
@@ -323,6 +323,28 @@ def test_several_claims_are_only_as_good_as_the_worst(runs: list[Run], data: st.
     if lie != "engine":  # ways are counted for all files together
         assert overall(verdicts).category == CONTRADICTED
     assert all(verdict.category not in DENIED for verdict in verdicts[1:])
+
+
+SEEN_AT: Mapping[str, Callable[[Observation], Observation]] = {
+    "syscalls": lambda seen: seen,
+    "block": LOSSES["block"],
+    "counters": LOSSES["counters"],
+    "strace": lambda seen: replace(at_level(seen, "aio", "syscalls"), backend="strace"),
+}
+
+
+@pytest.mark.parametrize("level", SEEN_AT)
+@pytest.mark.parametrize("engine", ["psync", "io_uring"])
+@pytest.mark.parametrize("kind", ["read", "write"])
+def test_what_is_judged_at_a_level_is_what_the_table_of_evidence_says(level: str, engine: str, kind: str) -> None:
+    if (level, engine) in (("strace", "io_uring"), ("counters", "io_uring")):
+        pytest.skip("no call of it is seen")
+    run = Run(kind, True, engine, 2000, 65536, 1, 0.0, True, True, 0, 0, "ext4")
+    found = categories(only(claimed(run), SEEN_AT[level](observed(run))))
+    for name, category in found.items():
+        basis = EVIDENCE[name].get(level)
+        unseen = basis is None or (basis == Basis.RING and engine != "io_uring")
+        assert category in ({NOT_JUDGED, INCOMPLETE} if unseen else TRUE_CLAIMS), (name, level, category)
 
 
 def test_every_engine_has_a_way() -> None:
