@@ -333,12 +333,12 @@ SEEN_AT: Mapping[str, Callable[[Observation], Observation]] = {
 }
 
 
-@pytest.mark.parametrize("level", SEEN_AT)
-@pytest.mark.parametrize("engine", ["psync", "io_uring"])
+@pytest.mark.parametrize(
+    ("level", "engine"),
+    [*((level, "psync") for level in SEEN_AT), ("syscalls", "io_uring"), ("block", "io_uring")],
+)
 @pytest.mark.parametrize("kind", ["read", "write"])
 def test_what_is_judged_at_a_level_is_what_the_table_of_evidence_says(level: str, engine: str, kind: str) -> None:
-    if (level, engine) in (("strace", "io_uring"), ("counters", "io_uring")):
-        pytest.skip("no call of it is seen")
     run = Run(kind, True, engine, 2000, 65536, 1, 0.0, True, True, 0, 0, "ext4")
     found = categories(only(claimed(run), SEEN_AT[level](observed(run))))
     for name, category in found.items():
