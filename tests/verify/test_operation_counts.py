@@ -238,7 +238,8 @@ def test_claims_of_a_group_are_summed_where_all_state_them() -> None:
 
     assert of({"operations": 2, "bytes": 8}, {"operations": 3, "bytes": 9}) == (5, 17, 0.0)
     assert of({"operations": 2, "bytes": 8}, {"bytes": 9}) == (None, 17, 0.0)
-    assert of({"operations": 2, "bytes": 8, "engine": "stdio"}) == (None, 8, 0.0)
+    for engine in ("stdio", "splice"):  # other calls than records
+        assert of({"operations": 2, "bytes": 8, "engine": engine}) == (None, 8, 0.0)
     # A step of a byte is no rounding; 1024 is that of volumes printed in KiB, without exact operations.
     assert of({"bytes": 8, "rate_unit_bytes": 1024.0}, {"bytes": 9, "rate_unit_bytes": 1.0}) == (None, 17, 1025.0)
     assert of({"bytes": 8, "operations": 2, "rate_unit_bytes": 1024.0}) == (2, 8, 0.0)

@@ -225,7 +225,7 @@ def _judge(
         listed = _in_order([*(each for each in listed if each.name != slowed.name), slowed])
     fault = _deciding(listed) or Fault(CONFIRMED, _limit(want, seen))
     notes = [*_rest(listed, fault), *explanations.notes(group, want, seen, pool, observation)]
-    notes += [note for _, told, _ in parts.values() for note in told]
+    notes += [note for _, remarks, _ in parts.values() for note in remarks]
     notes += [*_ended(exit_ok), *_effect_notes(probed, observation)]
     numbers = {**_counted(want, seen, pool), **_effect_numbers(probed)}
     for _, _, own in parts.values():

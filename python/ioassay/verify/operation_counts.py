@@ -16,7 +16,7 @@ from ioassay.units import format_size
 from ioassay.verify import tolerances
 from ioassay.verify.claim_groups import Group
 from ioassay.verify.drive_counters import PAST_THE_KERNEL
-from ioassay.verify.evidence import FILES, MAPPED, NOTHING, Device, Evidence, unwatched
+from ioassay.verify.evidence import FILES, MAPPED, NOTHING, SPLICE, Device, Evidence, unwatched
 from ioassay.verify.statement import Amount, Code, Statement, state
 from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED
 
@@ -24,6 +24,7 @@ _LEFT_OUT = frozenset({"ramp", "layout", "own-files", "pre-read"})
 """Extra traffic that a tool says it leaves out of its numbers."""
 _WITHOUT_DATA = frozenset({"null", "filecreate", "filestat", "filedelete", "dircreate", "dirstat", "dirdelete"})
 """Engines of fio that move no data: they do nothing, or only create, look at and delete files."""
+_DIVIDED = frozenset({"stdio", SPLICE})
 _PAGE_BYTES = 4096
 _FAULT_BYTES = 16 * _PAGE_BYTES
 """At most so much is mapped by one fault (fault_around_bytes in mm/memory.c)."""
@@ -57,9 +58,10 @@ class Expected:
 def expected(group: Group) -> Expected:
     """The sum of the claims, and what is known to come beside them.
 
-    The C library makes calls of its own size for stdio's records, so that these are not counted.
+    The C library makes calls of its own size for stdio's records, and a pipe divides what is spliced, so that these are
+    not counted.
     """
-    operations = _total([None if claim.engine == "stdio" else claim.operations for claim in group.claims])
+    operations = _total([None if claim.engine in _DIVIDED else claim.operations for claim in group.claims])
     volume = _total([claim.bytes for claim in group.claims])  # without bytes the rate alone is judged
     rounded = sum(claim.rate_unit_bytes for claim in group.claims if claim.operations is None)
     notes = []
