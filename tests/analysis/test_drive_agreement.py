@@ -19,7 +19,7 @@ from ioassay.records.record import Claim
 from ioassay.store.dataset import Dataset
 from ioassay.verify.drive_counters import Count, counts, set_against
 from ioassay.verify.judge import judge
-from ioassay.verify.verdict import Verdict
+from ioassay.verify.verdict import Property, Verdict
 from narrative import golden
 
 MIB = 2**20
@@ -131,6 +131,20 @@ def test_both_directions_of_a_drive_are_one_mixed_count() -> None:
     untimed = counts({**drive(8192), "drive.write.ios": 6, "drive.write.bytes": 1})
     assert untimed["mixed"] == Count(8, 8193, 10e3) and untimed["write"] == Count(6, 1, None)
     assert set(counts({**drive(8192), "drive.write.ios": 6})) == {"read"}
+
+
+def test_the_drive_stands_for_what_the_kernel_did_not_see_and_for_nothing_else() -> None:
+    def after_all(counted: int, *others: Property) -> tuple[str, dict[str, str]]:
+        unseen = [Property(name, "UNSUBSTANTIATED", "NOTHING-SEEN") for name in ("operations", "bytes", "files")]
+        before = Verdict("UNSUBSTANTIATED", "NOTHING-SEEN", claim=claim(), properties=(*unseen, *others))
+        [found] = set_against([before], counts(drive(counted)))
+        return found.category, {each.name: each.category for each in found.properties}
+
+    counted = dict.fromkeys(("operations", "bytes"), "CONFIRMED") | {"files": "NOT-JUDGED", "device": "CONFIRMED"}
+    assert after_all(SIZE) == ("CONFIRMED", counted)
+    assert after_all(2 * SIZE) == ("AMPLIFIED", {**counted, "device": "AMPLIFIED"})
+    never = Property("sync", "CONTRADICTED", "FEWER-SEEN")
+    assert after_all(SIZE, never) == ("CONTRADICTED", {**counted, "sync": "CONTRADICTED"})
 
 
 def test_claims_of_one_kind_are_set_against_it_together() -> None:

@@ -118,7 +118,10 @@ def test_a_user_means_the_files_that_are_named_and_a_parser_may_err() -> None:
     found = only(said(source="user", **named), observed())
     assert found.category == "UNSUBSTANTIATED"
     assert state(Code.FILES_NOT_OPENED, files=("/data/other",)) in found.explanation
-    assert only(said(source="fio", **named), observed()).category == "CONFIRMED"
+    derived = only(said(source="fio", **named), observed())
+    assert (derived.category, derived.reason) == ("INCOMPLETE", "OTHER-FILES")
+    stated = only(said(source="fio", paths_stated=True, **named), observed())
+    assert (stated.category, stated.reason) == ("CONTRADICTED", "OTHER-FILES")
 
 
 def test_a_time_alone_needs_calls_to_hold_it_against() -> None:

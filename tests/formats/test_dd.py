@@ -188,3 +188,82 @@ def test_a_script_may_do_more_than_the_tool_in_it() -> None:
     for argv, doubted in [*((one, False) for one in alone), *((one, True) for one in among)]:
         claims_ = formats.read(argv, "", printed)
         assert claims_ and all(("among-others" in one.doubts) == doubted for one in claims_), argv
+
+
+INTERIM = text("asked-while-running")
+
+
+@pytest.mark.parametrize(
+    ("script", "operations"),
+    [
+        ("dd if=/dev/zero of=f bs=1M & sleep 1; kill -USR1 $!; wait", [23104]),
+        ("dd if=/dev/zero of=f bs=1M status=progress", [23104]),
+        ("for n in 1 2 3; do dd if=/dev/zero of=f bs=1M; done", [8412, 15954, 23104]),  # runs or interim summaries
+    ],
+)
+def test_interim_summaries_in_a_script_are_left_out_or_marked(script: str, operations: list[int]) -> None:
+    claims = formats.read(["sh", "-c", script], "", INTERIM)
+    assert [claim.operations for claim in claims] == operations
+    assert ["interim" in claim.doubts for claim in claims] == [True] * (len(claims) - 1) + [False]
+
+
+def test_smaller_summaries_are_of_another_run() -> None:
+    claims = formats.read(["sh", "-c", "for n in 1 2; do dd if=/dev/zero of=f; done"], "", INTERIM + text("one-byte"))
+    assert ["interim" in claim.doubts for claim in claims] == [True, True, False, False]
+    unknown = formats.read(["./script"], "", INTERIM)
+    assert sum("interim" in claim.doubts for claim in unknown) == 4
+
+
+def test_a_progress_line_is_no_summary() -> None:
+    progress = "\r12582912 bytes (13 MB, 12 MiB) copied, 1 s, 12.6 MB/s\n" + text("plain")
+    assert [claim.bytes for claim in formats.read(COPY, "", progress)] == [SIZE_BYTES, SIZE_BYTES]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "dd if=a bs=64k 2>/dev/null | dd of=b bs=64k",
+        "dd if=a bs=64k status=none | dd of=b bs=64k",
+        "dd if=a of=c 2> log; dd of=b bs=64k",
+    ],
+)
+def test_a_silent_dd_claims_nothing(script: str) -> None:
+    (claim,) = formats.read(["sh", "-c", script], "", text("plain"))
+    assert (claim.kind, claim.paths, claim.paths_stated, "sides-unknown" in claim.doubts) == (
+        "write",
+        ("b",),
+        True,
+        False,
+    )
+    assert formats.read(["sh", "-c", "dd if=a of=b 2>/dev/null"], "", "") == []
+
+
+@pytest.mark.parametrize(
+    ("script", "known"),
+    [
+        ("dd if=a of=b; dd if=c of=d", True),
+        ("dd if=a of=b 2>&1; dd if=c of=d 2>&1", True),
+        ("dd if=a of=b\ndd if=c of=d", True),
+        ("dd if=a | dd of=b", False),
+        ("dd if=a of=b & dd if=c of=d; wait", False),
+        ("dd if=a of=b || dd if=c of=d", False),
+        ("if true; then dd if=a of=b; fi; dd if=c of=d", False),
+    ],
+)
+def test_summaries_of_commands_side_by_side_have_no_order(script: str, known: bool) -> None:
+    claims = formats.read(["sh", "-c", script], "", text("plain") * 2)
+    assert claims and all(
+        ("sides-unknown" not in claim.doubts, claim.paths_stated) == (known, known) for claim in claims
+    )
+
+
+def test_which_words_are_files_and_which_writes_are_synchronous() -> None:
+    def stated(*argv: str) -> list[bool]:
+        return [claim.paths_stated for claim in formats.read(argv, "", text("plain"))]
+
+    assert stated(*COPY) == [True, True] and stated("./copy.sh") == [False, False]
+    assert stated("sh", "-c", "dd if=$F of=/a/to") == [False, True]
+    assert stated("dd", "if=$F", "of=/a/to") == [True, True]  # no shell has seen it
+    for flag, synchronous in (("sync", True), ("direct,dsync", True), ("direct", False)):
+        read, write = formats.read([*COPY, f"oflag={flag}", f"iflag={flag}"], "", text("plain"))
+        assert ("osync" in read.includes, "osync" in write.includes) == (False, synchronous)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -149,3 +150,47 @@ def test_shapes_of_jobs(tmp_path: Path) -> None:
     assert all((tmp_path / path).exists() for path in grouped.paths)
     (limited,), _ = run(tmp_path, "--rw=write", "--io_size=256k", "--filename=f")
     assert (limited.bytes, limited.file_bytes) == (2**18, 2**20)
+
+
+# What options say of properties
+
+
+def of_options(**options: str) -> Claim:
+    """The claim of a golden output of reads or writes with these options."""
+    printed = text("read")
+    table = json.loads(printed[printed.index("{") :])
+    own = {"name": "job", "rw": "write" if "sync" in options else "read", "ioengine": "psync", **options}
+    for job in table["jobs"]:
+        job["job options"] = own
+        if own["rw"] == "write":
+            job["read"], job["write"] = job["write"], job["read"]
+    table.pop("global options", None)
+    (claim,) = formats.read(["fio"], json.dumps(table))
+    return claim
+
+
+@pytest.mark.parametrize(
+    ("options", "stated"),
+    [
+        ({"filename": "data"}, True),
+        ({"filename": "data", "ioengine": "io_uring", "directory": "/a"}, True),
+        ({"filename": "data", "directory": "/a:/b"}, False),  # a job takes one of these folders
+        ({"filename": "data", "ioengine": "rados"}, False),  # it is opened by nobody here
+        ({"filename": "data", "read_iolog": "log"}, False),
+        ({}, False),  # named after the job
+    ],
+)
+def test_which_names_are_files_for_sure(options: dict[str, str], stated: bool) -> None:
+    assert of_options(**options).paths_stated == stated
+
+
+@pytest.mark.parametrize(
+    ("sync", "each"), [("1", True), ("sync", True), ("dsync", True), ("0", False), ("none", False)]
+)
+def test_synchronous_writes(sync: str, each: bool) -> None:
+    assert ("osync" in of_options(sync=sync).includes) == each
+
+
+@pytest.mark.parametrize(("verify", "pauses"), [("crc32c", True), ("0", False), ("null", False)])
+def test_its_clock_stops_while_it_verifies(verify: str, pauses: bool) -> None:
+    assert ("pauses" in of_options(verify=verify).unreported) == pauses

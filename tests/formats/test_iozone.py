@@ -46,6 +46,26 @@ def test_the_echoed_command_line_says_what_the_interval_includes() -> None:
     assert [name for name, claim in by_name.items() if claim.silent_passes] == ["backward-read"]
 
 
+@pytest.mark.parametrize(
+    ("flags", "synchronous"),
+    [
+        ("-o", {"write", "rewrite", "random-write"}),
+        ("-+D", {"write", "rewrite", "random-write"}),
+        ("-o -B", set()),
+        ("", set()),
+    ],
+)
+def test_synchronous_writes_are_those_of_write_calls(flags: str, synchronous: set[str]) -> None:
+    text = (
+        (GOLDEN / "iozone-every-test.txt")
+        .read_text()
+        .replace("Command line used: iozone", f"Command line used: iozone {flags}", 1)
+    )
+    found = {claim.test for claim in iozone_claims.read(text) if "osync" in claim.includes}
+    assert found - {"record-rewrite"} == synchronous
+    assert all(claim.paths_stated for claim in iozone_claims.read(text))
+
+
 def test_bytes_are_whole_records() -> None:
     text = (GOLDEN / "iozone-ops.txt").read_text().replace("            1024       4", "            1023       4")
     claim = iozone_claims.read(text)[0]

@@ -41,6 +41,8 @@ VALUES: dict[str, Any] = {
     "why": "no permission for bpf(2)",
     "files": ("/data/a", "/data/b"),
     "layers": ("counters", "block"),
+    "engines": ("io_uring",),
+    "names": ("direct", "engine"),
     "filesystems": ("tmpfs",),
     "devices": ("loop0",),
     "explanation": (state(Code.NO_SYNC),),

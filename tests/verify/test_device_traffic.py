@@ -47,8 +47,15 @@ def judged(of: Pool) -> tuple[str, str] | None:
         ({"filesystems": frozenset({"ext4", "tmpfs"})}, (CACHED, "NO-DEVICE-IO")),
         ({"own": 0, "known": False}, None),
         ({"own": 0, "known": False, "direct": True}, (INCOMPLETE, "DEVICE-NOT-OBSERVED")),
-        ({"own": SIZE // 2, "direct": True}, None),
+        ({"own": ENOUGH, "direct": True}, None),
+        ({"own": ENOUGH - 1, "direct": True}, (UNSUBSTANTIATED, "NO-DEVICE-IO")),  # merges never change bytes
+        ({"own": ENOUGH - 1, "direct": True, "filesystems": frozenset({"btrfs"})}, (INCOMPLETE, "NO-DEVICE-IO")),
+        ({"own": ENOUGH - 1, "direct": True, "filesystems": frozenset()}, None),  # of totals some may be others'
+        ({"own": ENOUGH - 1, "direct": True, "watched": False}, None),
         ({"own": SIZE // 2 - 1, "direct": True}, (UNSUBSTANTIATED, "NO-DEVICE-IO")),
+        ({"own": SIZE + 999, "direct": True, "elsewhere_bytes": 10_999}, None),
+        ({"own": SIZE + 999, "direct": True, "elsewhere_bytes": 11_000}, (INCOMPLETE, "NO-DEVICE-IO")),
+        ({"own": SIZE // 2, "direct": True, "kind": "write"}, None),
         ({"own": SIZE // 2 - 1, "account": SIZE // 2, "direct": True, "kind": "write"}, None),
         ({"own": 20 * SIZE, "direct": True}, None),
         ({"own": AMPLE, "direct": True, "kind": "write"}, None),
@@ -170,8 +177,11 @@ def test_direct_is_what_was_opened_so_or_else_what_is_claimed(
     ("of", "synced"),
     [
         (group(session()), False),
-        (group(session(), includes=("fsync",)), True),
-        (group(session(), syncs=1), True),
+        (group(session(), includes=("fsync",)), False),  # no word replaces a call
+        (group(session(), syncs=1), False),
+        (group(session(), syncs=1, told_apart=False), True),
+        (group(session(sync_ns=20), source="iozone", includes=("fsync",)), True),
+        (group(session(sync_ns=15), source="iozone", includes=("fsync",)), False),
         (group(session("dsync"), session("sync")), True),
         (group(session("dsync"), session()), False),
         (group(session("dsync"), session(write=Calls())), True),

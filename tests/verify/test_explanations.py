@@ -78,7 +78,7 @@ DIRECT = Session(0, 1, 9, ["direct"], read=Calls(1, 1), write=Calls(1, 1, bytes=
         ({"direct": True}, {"sessions": [DIRECT]}, 0),
         ({"direct": False}, {"sessions": [DIRECT]}, 1),
         ({"direct": None}, {"sessions": [DIRECT]}, 0),
-        ({"direct": True}, {"sessions": [Session(0, 1, 9, ["read"], read=Calls(1, 1))]}, 1),
+        ({"direct": True}, {"sessions": [Session(0, 1, 9, ["read"], read=Calls(1, 1))]}, 0),  # a property of its own
         ({"direct": True}, {"sessions": [Session(0, 1, 9, ["read"])]}, 0),
         ({}, {"claims": [Claim("fio", "read")] * 2}, 1),
         ({}, {"claims": [Claim("fio", "read")] * 2, "one_pass": True}, 0),
@@ -129,7 +129,9 @@ def test_what_the_device_did_otherwise(pool: dict[str, Any], device: dict[str, A
         ({}, {"own_requests": 998, "own_bytes": SIZE // 2 - 1}, 0),
         ({}, {"own_requests": 998, "own_bytes": 0}, 0),
         ({}, {"own_requests": 998, "own_bytes": 1, "merges": 1}, 1),
-        ({"direct": True}, {"own_requests": 998, "own_bytes": 1}, 1),
+        ({"direct": True}, {"own_requests": 998}, 1),
+        ({"direct": True}, {"own_requests": 998, "own_bytes": SIZE // 2}, 0),  # merges never change bytes
+        ({"direct": True}, {"own_requests": 998, "own_bytes": SIZE // 2, "merges": 9}, 0),
         ({"kind": "write", "synced": True}, {"own_requests": 998}, 1),
         ({"kind": "write"}, {"own_requests": 998}, 0),
     ],

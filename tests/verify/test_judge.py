@@ -11,6 +11,7 @@ import pytest
 from ioassay.records.observation import Calls, File, Observation, Operation, Requests, Session
 from ioassay.records.record import Claim
 from ioassay.verify.judge import judge, overall
+from ioassay.verify.statement import Code
 from ioassay.verify.verdict import UNSUPPORTED, Verdict
 
 SECOND = 10**9
@@ -35,8 +36,8 @@ def observation(
                        files=files, sessions=sessions, **fields)  # fmt: skip
 
 
-def claim(path: str, kind: str = "read", **fields: Any) -> Claim:
-    return Claim("fio", kind, **{"operations": 1000, "bytes": 4_096_000, "paths": (path,), **fields})
+def claim(path: str, kind: str = "read", source: str = "fio", **fields: Any) -> Claim:
+    return Claim(source, kind, **{"operations": 1000, "bytes": 4_096_000, "paths": (path,), **fields})
 
 
 def test_the_numbers_of_a_verdict() -> None:
@@ -131,3 +132,21 @@ def test_of_equals_the_first_is_the_worst() -> None:
     verdicts = [Verdict("CONFIRMED", "", str(number)) for number in range(3)]
     assert overall(verdicts).explanation == "0"
     assert overall([]).category == UNSUPPORTED
+
+
+def test_interim_summaries_are_counted_only_where_they_are_runs_of_their_own() -> None:
+    def dd(number: int, *doubts: str) -> Claim:
+        return claim("/a", operations=number, bytes=4096 * number, source="dd", doubts=doubts)
+
+    block = [Requests("8:0", "sda", True, "read", calls(80, 4_096_000))]
+    seen = observation("/a", block=block)
+    runs = judge([dd(400, "interim"), dd(600)], seen)
+    assert [verdict.category for verdict in runs] == ["CONFIRMED", "CONFIRMED"]
+    assert not any(note.code == Code.INTERIM_SUMMARY for verdict in runs for note in verdict.notes)
+    asked = judge([dd(400, "interim"), dd(700, "interim"), dd(1000)], seen)
+    assert [verdict.category for verdict in asked] == ["CONFIRMED"] * 3
+    assert [verdict.claim and verdict.claim.operations for verdict in asked] == [400, 700, 1000]
+    noted = [any(note.code == Code.INTERIM_SUMMARY for note in verdict.notes) for verdict in asked]
+    assert noted == [True, True, False]
+    wrong = judge([dd(400, "interim"), dd(2000)], seen)
+    assert {verdict.category for verdict in wrong} == {"CONTRADICTED"}

@@ -77,6 +77,24 @@ def test_calls_of_known_files_are_compared_exactly(
 
 
 @pytest.mark.parametrize(
+    ("want", "operations", "short", "errors", "wanted"),
+    [
+        (CLAIMED, COUNT + 2, 1, 1, EXACT),  # a full disk: a part was written, and the rest refused
+        (CLAIMED, COUNT + 3, 1, 1, MORE),
+        (CLAIMED, COUNT + 2, 0, 2, EXACT),
+        (Expected(COUNT, None), COUNT, 0, 1, FEWER),  # what failed is no operation
+        (Expected(COUNT, None), COUNT + 1, 0, 1, EXACT),
+        (Expected(COUNT, None), COUNT, 1, 0, EXACT),
+    ],
+)
+def test_calls_that_failed_or_moved_a_part_are_no_data(
+    want: Expected, operations: int, short: int, errors: int, wanted: object
+) -> None:
+    calls = Calls(operations, operations, errors, short, bytes=SIZE)
+    assert faults(want, Evidence(FILES, operations, SIZE, calls=calls)) == wanted
+
+
+@pytest.mark.parametrize(
     ("operations", "volume", "wanted"),
     [
         (COUNT + 256, SIZE + PRINTED, EXACT),
@@ -171,24 +189,6 @@ def test_calls_that_others_finished_leave_fewer_open() -> None:
     assert faults(CLAIMED, half, of=group(doubts=("among-others",))) == FEWER
 
 
-@pytest.mark.parametrize(
-    ("claimed", "seen", "source", "one_pass", "wanted"),
-    [
-        (3, 3, FILES, False, EXACT),
-        (4, 3, FILES, False, FEWER),
-        (4, None, FILES, False, EXACT),
-        (4, 3, CALLS, False, EXACT),
-        (4, 3, FILES, True, EXACT),
-    ],
-)
-def test_synchronisations_of_known_files_are_counted(
-    claimed: int, seen: int | None, source: str, one_pass: bool, wanted: object
-) -> None:
-    assert faults(CLAIMED, Evidence(source, COUNT, SIZE, syncs=seen), of=group(syncs=claimed, one_pass=one_pass)) == (
-        wanted
-    )
-
-
 MOST = SIZE + 409_600 + 8 * 2**20  # and 10 %, and programs that were read cold
 
 
@@ -238,7 +238,8 @@ def test_claims_of_a_group_are_summed_where_all_state_them() -> None:
 
     assert of({"operations": 2, "bytes": 8}, {"operations": 3, "bytes": 9}) == (5, 17, 0.0)
     assert of({"operations": 2, "bytes": 8}, {"bytes": 9}) == (None, 17, 0.0)
-    assert of({"operations": 2, "bytes": 8, "engine": "stdio"}) == (None, 8, 0.0)
+    for engine in ("stdio", "splice"):  # other calls than records
+        assert of({"operations": 2, "bytes": 8, "engine": engine}) == (None, 8, 0.0)
     # A step of a byte is no rounding; 1024 is that of volumes printed in KiB, without exact operations.
     assert of({"bytes": 8, "rate_unit_bytes": 1024.0}, {"bytes": 9, "rate_unit_bytes": 1.0}) == (None, 17, 1025.0)
     assert of({"bytes": 8, "operations": 2, "rate_unit_bytes": 1024.0}) == (2, 8, 0.0)

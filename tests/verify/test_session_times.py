@@ -130,6 +130,46 @@ def test_requests_in_flight_may_end_after_the_clock() -> None:
     assert reason("psync", 1.0139, 10_000_000) == "OTHER-TIME"
 
 
+def loose(*begins_s: float, contended: bool = False, **fields: Any) -> tuple[str, str]:
+    """Category and reason for sessions of a second each, or whether there is a warning, of a claim of three seconds."""
+    parts = [calls(1.0, begin_ns=round((2 + begin) * SECOND)) for begin in begins_s]
+    total = Calls()
+    for part in parts:
+        total = total.plus(part)
+    sessions = [Session(0, part.first_ns, part.last_ns, read=part) for part in parts]
+    group = Group([0], [claim(3.0, "fio", **fields)], True, sessions)
+    seen = Evidence(FILES, total.calls, total.bytes, calls=total, timed=True)
+    faults, notes, _ = session_times.judge_times(group, seen, WATCHED, contended=contended)
+    warned = any(note.warns for note in notes)
+    return (faults[0].category, faults[0].reason) if faults else ("", "warning" * warned)
+
+
+def test_pauses_between_sessions_are_in_the_interval() -> None:
+    wrong, open_ = ("CONTRADICTED", "OTHER-TIME"), ("INCOMPLETE", "HELD-UP")
+    assert loose(0, 1, 2) == loose(0, 0.5, 1) == loose(0, 1, 2.007) == ("", "")
+    assert loose(0, 1, 2.0095) == ("", "warning")  # 0.2 %, 2 ms, and 1 ms for each time that it was opened again
+    assert loose(0, 1, 2.0105) == loose(0, 2, 4) == wrong
+    assert loose(0, 2, 4, contended=True) == open_
+    assert loose(0, 2, 4, unreported=("pauses",)) == ("", "warning")
+    for doubt in ("several-clocks", "among-others"):
+        assert loose(0, 2, 4, doubts=(doubt,)) == ("", "")
+    assert loose(0, 2, 4, doubts=("sides-unknown",)) == ("", "")
+
+
+def test_a_tool_that_lost_its_processor_is_incomplete_at_most() -> None:
+    def late(took_s: float, **fields: Any) -> tuple[str, str]:
+        done = calls(took_s)
+        group = Group([0], [claim(1.0, "fio", **fields)], True, [Session(0, SECOND, 0, read=done)])
+        seen = Evidence(FILES, COUNT, SIZE, calls=done, timed=True)
+        faults, _, _ = session_times.judge_times(group, seen, WATCHED, contended=True)
+        return (faults[0].category, faults[0].reason) if faults else ("", "")
+
+    for fields in ({"doubts": ("several-clocks",)}, {"engine": "libaio"}, {"engine": "io_uring"}):
+        assert late(1.5, **fields) == ("INCOMPLETE", "HELD-UP")
+    assert late(1.5) == ("CONTRADICTED", "OTHER-TIME")  # its clock stood still while it read
+    assert late(0.5) == ("", "")
+
+
 def test_totals_of_calls_have_a_span_and_those_of_a_process_have_none() -> None:
     assert reason_of(claim(1.0, "fio"), 1.5, source=CALLS, apart=False) == "OTHER-TIME"
     assert reason_of(claim(1.0, "fio"), 1.5, source=PROCESS, apart=False) == ""

@@ -127,6 +127,7 @@ def _claim(done: Pass, took_ns: int) -> Claim:
         engine=_ENGINES.get(done.test, "sync"),
         direct=done.direct,
         paths=(done.path,),
+        paths_stated=True,
         file_bytes=done.file_bytes,
         record_bytes=done.record_bytes,
         includes=tuple(done.includes),

@@ -115,9 +115,13 @@ def _claim(section: str, results: Results, facts: JobFacts) -> Claim | None:
         engine=facts.engine,
         direct=facts.direct,
         paths=facts.paths,
+        paths_stated=facts.paths_stated,
         file_bytes=facts.file_bytes,
         record_bytes=facts.record_bytes.get(kind),
-        includes=("fsync",) if facts.fsyncs and has_syncs else (),
+        includes=(
+            *(("fsync",) if facts.fsyncs and has_syncs else ()),
+            *(("osync",) if facts.synchronous and kind == "write" else ()),
+        ),
         unreported=(*facts.unreported, *(("layout",) if laid_out else ())),
         doubts=tuple(name for name, applies in doubts.items() if applies),
     )

@@ -17,6 +17,7 @@ T = TypeVar("T")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([kmgtpe]?)(i?b?)", re.I)
 _DEFAULT_BLOCK_BYTES = 4096
 _MOST_PATHS = 1000
+_OPENS_FILES = {"sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio", "mmap", "splice"}
 _WITHOUT_FILES = {"null", "cpuio", "net", "netsplice", "rdma"}
 
 
@@ -30,7 +31,11 @@ class JobFacts:
     file_bytes: int | None = None
     record_bytes: Mapping[str, int] = field(default_factory=dict)
     """By direction, where all requests are of one size."""
+    paths_stated: bool = False
+    """They are the files of `filename`, which the engine opens by these names."""
     fsyncs: bool = False
+    synchronous: bool = False
+    """Every write is synchronous (`sync`)."""
     unreported: Sequence[str] = ()
     only_kind: str = ""
     """Where all jobs only read, only write or only trim."""
@@ -50,6 +55,8 @@ def job_facts(jobs: Sequence[Job]) -> JobFacts:
         paths=list(dict.fromkeys(path for job in jobs for path in _paths(job))),
         file_bytes=_one(tables, _file_bytes),
         record_bytes=_record_bytes(tables),
+        paths_stated=all(map(_states_paths, tables)),
+        synchronous=all(table.get("sync", "0") in ("1", "sync", "dsync") for table in tables),
         fsyncs=any(_number(table, name) for table in tables for name in ("fsync", "fdatasync", "end_fsync")),
         unreported=_unreported(tables),
         only_kind=kinds.pop() if len(kinds) == 1 else "",
@@ -99,6 +106,13 @@ def _paths(job: Job) -> list[str]:
     return [f"{folder.rstrip('/')}/{name}" if folder and not name.startswith("/") else name for name in names]
 
 
+def _states_paths(table: Mapping[str, str]) -> bool:
+    """Whether `filename` alone says which files are used: no list of folders, no recorded trace, a file engine."""
+    if not table.get("filename") or table.keys() & {"read_iolog", "filename_format", "opendir"}:
+        return False
+    return ":" not in table.get("directory", "") and table.get("ioengine", "psync") in _OPENS_FILES
+
+
 def size_bytes(text: str, kb_base: float = 1024) -> int | None:
     """A size as fio reads it; None for a share of something. `4k` and `4kb` are 4096, `4KiB` is 4000.
 
@@ -141,12 +155,17 @@ def _block_bytes(table: Mapping[str, str], place: int) -> int | None:
 
 
 def _unreported(tables: Sequence[Mapping[str, str]]) -> list[str]:
-    """What fio does and does not count: requests of the ramp time, the fsync after the last write, a pre-read."""
+    """What fio does and does not count: requests of the ramp time, the fsync after the last write, a pre-read.
+
+    Its clock stops while it verifies between its loops.
+    """
     reasons = {
         "ramp": ("ramp_time",),
         "end-fsync": ("end_fsync", "fsync_on_close"),
         "pre-read": ("pre_read",),
     }
-    return [
+    found = [
         reason for reason, names in reasons.items() if any(_number(table, name) for table in tables for name in names)
     ]
+    verifies = any(table.get("verify", "0") not in ("0", "none", "null") for table in tables)
+    return [*found, *(["pauses"] if verifies else [])]

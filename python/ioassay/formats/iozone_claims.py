@@ -118,6 +118,8 @@ def _claim(name: str, row: Row, value: int, run: _Run) -> Claim:
     one = PASSES[name]
     record_bytes = row.record_kib * 1024
     operations = row.file_kib // row.record_kib
+    engine = "mmap" if "B" in run.asked.flags and one.engine == "sync" else one.engine
+    synchronous = one.kind == "write" and one.engine == "sync" == engine and bool({"o", "+D"} & run.asked.flags)
     claim = Claim(
         source=NAME,
         kind=one.kind,
@@ -125,12 +127,13 @@ def _claim(name: str, row: Row, value: int, run: _Run) -> Claim:
         operations=operations,
         bytes=operations * record_bytes,
         clock_step_s=run.clock_step_s,
-        engine="mmap" if "B" in run.asked.flags and one.engine == "sync" else one.engine,
+        engine=engine,
         direct=run.direct and one.engine != "stdio",  # tests 6 and 7 ignore -I
         paths=tuple(run.asked.files),
+        paths_stated=bool(run.asked.files),
         file_bytes=row.file_kib * 1024,
         record_bytes=record_bytes,
-        includes=run.includes,
+        includes=(*run.includes, *(("osync",) if synchronous else ())),
         primed=one.test == _PRIMED_TEST,
         silent_passes=int(one.test == _BACKWARD_TEST and not run.asked.no_retest),
     )

@@ -67,7 +67,18 @@ TEMPLATES: Mapping[Code, str] = {
     Code.PERTURBED: "Observation changed the result.",
     Code.BYTES_APART: "Exactly, {claimed} bytes were claimed and {seen} bytes were moved.",
     Code.FEWER_SEEN: "That is {lack:share} less than claimed.",
+    Code.OTHER_FILES: "It moved {moved_bytes:size} on files that no claim names.",
+    Code.NOT_DIRECT: "Direct I/O was claimed, but {calls_bytes:size} went through files opened without O_DIRECT.",
+    Code.FLAGS_MAY_CHANGE: "A program may set O_DIRECT after it opens a file, which was not observed.",
+    Code.OTHER_ENGINE: "The engine {engines:list} was claimed; {moved_bytes:size} of {calls_bytes:size} went its way.",
     Code.SYNCS_FEWER: "{claimed:#synchronisation} of its files were claimed; the kernel saw {seen}.",
+    Code.NO_SYNC_SEEN: "A synchronisation after the last write was claimed; the kernel saw none of its files.",
+    Code.SYNCED_TOO_EARLY: "A synchronisation after the last write was claimed; the kernel saw only earlier ones.",
+    Code.SYNCED_IN_PART: "A synchronisation after the last write was claimed; "
+    "the kernel saw it for {synced} of {written:#file}.",
+    Code.OPENED_WITHOUT_SYNC: "Synchronous writes were claimed, but files were opened without O_SYNC and O_DSYNC.",
+    Code.WRITES_WITH_FLAGS: "Its files were opened without O_SYNC, and the flags of single writes were not observed.",
+    Code.SYNCS_UNWATCHED: "A synchronisation was claimed; calls were not watched, and the device does not have it all.",
     Code.MORE_SEEN: "That is more than claimed, and nothing explains it.",
     Code.REST_UNKNOWN: "The data do not show whether the rest belongs to the claim.",
     Code.NAME_FILES: "To find out, name its files.",
@@ -78,6 +89,7 @@ TEMPLATES: Mapping[Code, str] = {
     Code.NOTHING_SEEN: "{claimed:amount} were claimed, but the kernel saw no such I/O of the command ({seen:amount}).",
     Code.FILES_NOT_OPENED: "No process opened {files:list}, which the claim names.",
     Code.CALLS_FAILED: "{errors} of its calls failed.",
+    Code.NOTHING_SUPPORTS: "Nothing that was seen supports this claim.",
     Code.NULL_ENGINE: "{claimed:amount} were claimed by an engine that does no I/O (null). "
     "The rate is that of the tool alone.",
     Code.ENGINE_WITHOUT_DATA: "{claimed:amount} were claimed by an engine that moves no file data ({engine}).",
@@ -126,6 +138,11 @@ TEMPLATES: Mapping[Code, str] = {
     Code.NO_RATE: "It has no rate.",
     Code.CLOCK_WIDER: "It claims {claimed_s:s}; its calls lasted {seen_s:s} from the first to the last. "
     "Its clock also ran without I/O (start, pauses, synchronisation).",
+    Code.PAUSES_LEFT_OUT: "{claimed_s:s} were claimed; from its first call to its last, over {sessions:#session}, "
+    "it took {seen_s:s}.",
+    Code.CLOCK_STOPPED: "Its clock seems to stop when it opens a file again: {claimed_s:s} were claimed, "
+    "and {seen_s:s} passed from the first call to the last.",
+    Code.TIMES_OF_UNKNOWN_SIDES: "Its times were not judged, because its files are not known.",
     Code.IMPOSSIBLE_LATENCY: "A latency of {latency_ns:ns} ({name}) was claimed, but the whole interval lasted "
     "only {interval_s:s}.",
     Code.LATENCY_UNTIMED: "Its latencies were not judged, because single calls were not timed.",
@@ -142,6 +159,8 @@ TEMPLATES: Mapping[Code, str] = {
     Code.DEVICE_UNWATCHED: "The claim states direct I/O, and the device was not watched.",
     Code.HOLES: "The calls read {calls_bytes:size} past the cache, and the device did {device_bytes:size} of it. "
     "The file has holes or unwritten extents, which the filesystem serves with zeros.",
+    Code.DEVICE_FOR_OTHERS: "The device did {device_bytes:size}, of which up to {others_bytes:size} were read for "
+    "other files.",
     Code.NO_REQUESTS: "The calls moved {calls_bytes:size} past the cache, and the device did {device_bytes:size} "
     "of it. No request was made for the rest.",
     Code.READ_SHARE: "The calls read {calls_bytes:size}, and the device {device_bytes:size} of it ({share:share}).",
@@ -179,7 +198,6 @@ TEMPLATES: Mapping[Code, str] = {
     Code.LAYOUT: "{written_bytes:size} were written to lay out its files and are excluded.",
     Code.PRIMING_READ: "One record is read before the tool's clock starts (a priming read), which is excluded.",
     Code.SILENT_PASSES: "The tool makes {passes} passes and reports the first; the others are excluded.",
-    Code.NOT_DIRECT: "Direct I/O was claimed, but its files were opened without O_DIRECT.",
     Code.DIRECT_UNCLAIMED: "Its files were opened with O_DIRECT, although the claim states otherwise.",
     Code.DEVICE_SHARED: "The work of the device is judged for all {claims} claims of this kind together.",
     Code.OTHER_MACHINE: "Its files are on no block device of this machine, so what served them was not seen.",
@@ -201,6 +219,8 @@ TEMPLATES: Mapping[Code, str] = {
     Code.COMPLETIONS_MISSED: "The completion of {missed} of {issued} block requests was not seen. "
     "That affects their latencies, not the counts.",
     Code.REQUESTS_UNWATCHED: "Single requests of the block layer were not watched.",
+    Code.PROPERTIES_UNWATCHED: "What was watched does not show these properties: {names:list}.",
+    Code.INTERIM_SUMMARY: "It is an interim summary: the claim after it includes it.",
     Code.LESS_WATCHED: "Less was watched than requested: {why}.",
 }
 """At most 25 words a sentence, the numbers included."""
@@ -239,6 +259,10 @@ def as_dict(verdict: Verdict) -> dict[str, Any]:
         "claim": asdict(verdict.claim) if verdict.claim else None,
         "notes": [sentence(note) for note in verdict.notes],
         "severity": verdict.severity,
+        "properties": [
+            {"name": each.name, "category": each.category, "reason": each.reason, "explanation": text(each.statements)}
+            for each in verdict.properties
+        ],
     }
 
 

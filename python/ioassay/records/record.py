@@ -105,25 +105,27 @@ class Claim:
     direct: bool | None = None
     paths: Sequence[str] = ()
     """Files that it names; none: not said."""
+    paths_stated: bool = False
+    """They are words that the tool was given, or that it printed; else they are derived from other words."""
     file_bytes: int | None = None
     record_bytes: int | None = None
     includes: Sequence[str] = ()
-    """What its interval includes beside the calls: 'fsync', 'close'."""
+    """What its interval includes beside the calls: 'fsync', 'close'; 'osync' where each write is synchronous."""
     primed: bool = False
     """It reads one record before its clock starts."""
     silent_passes: int = 0
     """Passes over the file after it that are not reported."""
     unreported: Sequence[str] = ()
     """What it did and leaves out of its numbers: 'ramp', 'layout', 'pre-read', 'end-fsync' (not counted as a sync),
-    'end-of-file' (the read that finds it), 'stonewalled' (processes that the first to end stopped), 'own-files' (a
-    database's files beside its tables, and the headers within its log), 'other-tests' (whose
-    volume it does not state)."""
+    'pauses' (work between its loops, for which its clock stops), 'end-of-file' (the read that finds it), 'stonewalled'
+    (processes that the first to end stopped), 'own-files' (a database's files beside its tables, and the headers within
+    its log), 'other-tests' (whose volume it does not state)."""
     doubts: Sequence[str] = ()
     """What its own output gives against its numbers: 'clock-clamp', 'poor-timer', 'whole-microseconds', 'sparse' (zeros
     counted, not written), 'sides-unknown' (dd without its arguments), 'no-operations' (bytes of nothing),
     'several-clocks' (processes that each began when they could, of whose times the longest is claimed),
-    'among-others' (a script started it, or it starts others: these may use the same files), 'log-not-synced' (a part of
-    what a database wrote)."""
+    'interim' (a summary that the next claim may include), 'among-others' (a script started it, or it starts others:
+    these may use the same files), 'log-not-synced' (a part of what a database wrote)."""
 
 
 @dataclass(frozen=True)

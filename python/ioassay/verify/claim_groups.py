@@ -23,6 +23,8 @@ _OWN_ENDINGS = (".so", ".py", ".pyc", ".mo", ".fio", ".ini", ".conf", ".cfg", ".
 _OWN_PARTS = (".so.", "/locale/", "/gconv/", "/terminfo/")
 _NEVER = ("/proc/", "/sys/")
 _STORAGE = frozenset({"regular", "block"})
+_LONGEST_PATH = 255
+"""Longer ones are cut where they are recorded (PATH_BYTES in crates/witness/bpf/shapes.h)."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class Group:
     """One claim with its own session."""
     layout: Sequence[Session] = ()
     """Sessions of its files in which the tool made them before it began; not among `sessions`."""
+    others: Sequence[Session] = ()
+    """Where nobody opened the files that they surely mean: those of files that no claim names."""
 
 
 def calls_of(session: Session, kind: str) -> Calls:
@@ -62,7 +66,7 @@ def groups(claims: Sequence[Claim], observation: Observation) -> list[Group]:
             kinds.setdefault(claim.kind, []).append(place)
         files = list(observation.files)
         return [Group(places, [claims[p] for p in places], False, files=files) for places in kinds.values()]
-    index = _Index(observation)
+    index = _Index(observation, claims)
     in_passes = [
         place for place, claim in enumerate(claims) if conventions(claim.source).passes and len(claim.paths) < 2
     ]
@@ -78,7 +82,7 @@ def _untracked(observation: Observation) -> bool:
 class _Index:
     """Files by name, and the sessions of each."""
 
-    def __init__(self, observation: Observation) -> None:
+    def __init__(self, observation: Observation, claims: Sequence[Claim]) -> None:
         self.sessions: dict[int, list[Session]] = {}
         for session in observation.sessions:
             self.sessions.setdefault(session.file, []).append(session)
@@ -86,17 +90,33 @@ class _Index:
         self._by_last: dict[str, list[File]] = {}
         for file in observation.files:
             self._by_last.setdefault(posixpath.basename(file.path), []).append(file)
-        self._named: dict[tuple[str, ...], tuple[list[File], list[str]]] = {}
+        self._named = {key: self._resolve(key) for key in dict.fromkeys(tuple(claim.paths) for claim in claims)}
+        self._claimed = {file.id for files, _ in self._named.values() for file in files}
+        self._unnamed = [
+            file for file in observation.files if file.kind in _STORAGE and not 0 < len(file.path) < _LONGEST_PATH
+        ]
+        """Open before, or with a path that was cut."""
 
     def of(self, claim: Claim) -> tuple[list[File], bool, list[str]]:
         """Files of the claim, whether it names them, and which of its names nobody opened."""
-        key = tuple(claim.paths)
-        if key not in self._named:
-            self._named[key] = self._resolve(key)
-        files, missing = self._named[key]
-        if files or (missing and claim.source == "user"):  # a user means the files that are named, and no others
+        files, missing = self._named[tuple(claim.paths)]
+        # A user means the files that are named, and no others; a tool uses those that it was given.
+        if files or (missing and (claim.source == "user" or self._sure(claim))):
             return files, bool(files), missing
         return self.relevant(claim.kind), False, missing
+
+    def _sure(self, claim: Claim) -> bool:
+        """Not where a file of the same name lies elsewhere (another root may hide it), or an unnamed one was used."""
+        same = any(posixpath.basename(path) in self._by_last for path in claim.paths)
+        moved = sum(calls_of(session, claim.kind).bytes for session in self.in_time(self._unnamed))
+        return claim.paths_stated and not same and moved <= (claim.bytes or 0) / 2
+
+    def others(self, claim: Claim) -> list[Session]:
+        """What was used of the claim's kind and is named by no claim, where the names of this one are sure."""
+        if not self._sure(claim):
+            return []
+        files = [file for file in self.relevant(claim.kind) if file.id not in self._claimed]
+        return self.in_time(files)
 
     def _resolve(self, paths: Sequence[str]) -> tuple[list[File], list[str]]:
         found: dict[int, File] = {}
@@ -165,7 +185,8 @@ def _passes(places: Sequence[int], claims: Sequence[Claim], index: _Index) -> li
             own = list(queue[at[0] : at[0] + 1])
             at[0] += 1 + claim.silent_passes
         files = [file for file in files if any(session.file == file.id for session in own)]
-        found.append(Group([place], [claim], True, own, files, named, missing, one_pass=True))
+        others = [] if named else index.others(claim)
+        found.append(Group([place], [claim], True, own, files, named, missing, one_pass=True, others=others))
     return found
 
 
@@ -216,7 +237,8 @@ def _sum(places: Sequence[int], claims: Sequence[Claim], index: _Index) -> Group
     layout = _layout(here[0], sessions)
     kept = {id(session) for session in layout}
     sessions = [session for session in sessions if id(session) not in kept]
-    return Group(places, here, True, sessions, list(files.values()), named, missing, layout=layout)
+    others = [] if files else index.others(here[0])
+    return Group(places, here, True, sessions, list(files.values()), named, missing, layout=layout, others=others)
 
 
 def _layout(claim: Claim, sessions: Sequence[Session]) -> list[Session]:

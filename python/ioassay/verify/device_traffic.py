@@ -6,11 +6,12 @@ does not say for which call it was made. Bytes are those of the issue side.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ioassay.formats import conventions
-from ioassay.records.observation import Observation, Session
+from ioassay.records.observation import File, Observation, Session
+from ioassay.records.record import Claim
 from ioassay.verify import tolerances
 from ioassay.verify.claim_groups import TRIM, Group, calls_of
 from ioassay.verify.evidence import Device
@@ -21,6 +22,8 @@ from ioassay.verify.verdict import AMPLIFIED, CACHED, DEFERRED, INCOMPLETE, UNSU
 IN_MEMORY = frozenset({"tmpfs", "ramfs", "hugetlbfs", "devtmpfs"})
 ELSEWHERE = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "ceph", "glusterfs", "fuse", "fuse.sshfs"})
 """What they read and write is on no block device of this machine, or not as far as can be seen."""
+COMPRESSED = frozenset({"btrfs", "bcachefs", "zfs", "f2fs", "erofs", "squashfs", "ntfs3", "ubifs", "jffs2"})
+"""They may store fewer bytes than they give."""
 BY_WORKERS = frozenset({"btrfs", "bcachefs", "zfs", "overlay", "ecryptfs", "fuseblk"})
 """They hand requests to threads of the kernel, or lie on another filesystem."""
 _PAGE_BYTES = 4096
@@ -52,6 +55,8 @@ class Pool:
     reads_claimed: bool = False
     log: bool = False
     """A log among it is not synchronised."""
+    elsewhere_bytes: int = 0
+    """Read into the page cache for other files: the device may have done as much for them."""
 
     @property
     def record_bytes(self) -> float:
@@ -88,20 +93,24 @@ def is_direct(group: Group) -> bool | None:
 def is_synced(group: Group) -> bool | None:
     """Whether a synchronisation lies inside the claimed interval."""
     claim = group.claims[0]
-    if any("fsync" in one.includes or one.syncs for one in group.claims):
-        return True
+    claimed = any("fsync" in one.includes or "end-fsync" in one.unreported or one.syncs for one in group.claims)
     writing = [session for session in group.sessions if session.write.calls]
     if writing and all({"sync", "dsync"} & set(session.flags) for session in writing):
         return True
-    if not group.told_apart:
-        return True if "end-fsync" in claim.unreported else None
+    if not group.told_apart or not writing:
+        return True if claimed else None if not group.told_apart else False
     if conventions(claim.source).passes:
-        return any(_syncs_inside(session) for session in writing)
-    return any(session.sync.calls for session in group.sessions)
+        return any(_syncs_inside(session, claim) for session in writing)
+    return any(session.sync.calls > session.sync.errors for session in group.sessions)
 
 
-def _syncs_inside(session: Session) -> bool:
-    return bool(session.sync.calls) and session.write.first_ns < session.sync.first_ns < session.write.last_ns
+def _syncs_inside(session: Session, claim: Claim) -> bool:
+    """Between the writes; after them only where the claimed interval includes it."""
+    if session.sync.calls <= session.sync.errors:
+        return False
+    if "fsync" in claim.includes:
+        return session.sync.last_ns >= session.write.last_ns
+    return session.write.first_ns < session.sync.first_ns < session.write.last_ns
 
 
 def judge_device(pool: Pool, observation: Observation) -> list[Fault]:
@@ -124,10 +133,19 @@ def _share(pool: Pool) -> float:
 
 
 def _direct(pool: Pool) -> list[Fault]:
+    """Requests may be split and merged, and their bytes stay: a direct read has all of its bytes of the device."""
+    code = Code.HOLES if pool.kind == "read" else Code.NO_REQUESTS
+    without = state(code, calls_bytes=pool.bytes, device_bytes=pool.reached_bytes)
     if _share(pool) < tolerances.of("cached_share"):
-        code = Code.HOLES if pool.kind == "read" else Code.NO_REQUESTS
-        without = state(code, calls_bytes=pool.bytes, device_bytes=pool.reached_bytes)
         return [Fault(UNSUBSTANTIATED, "NO-DEVICE-IO", (without,))]
+    if pool.kind == "read" and pool.watched and pool.filesystems:
+        enough = pool.bytes * (1 - tolerances.of("device_share"))
+        if pool.reached_bytes < enough:
+            compressed = pool.filesystems & COMPRESSED
+            return [Fault(INCOMPLETE if compressed else UNSUBSTANTIATED, "NO-DEVICE-IO", (without,))]
+        if pool.reached_bytes - pool.elsewhere_bytes < enough:
+            others = state(Code.DEVICE_FOR_OTHERS, others_bytes=pool.elsewhere_bytes, device_bytes=pool.reached_bytes)
+            return [Fault(INCOMPLETE, "NO-DEVICE-IO", (others,))]
     return _amplified(pool) if pool.kind == "write" else []
 
 
@@ -240,4 +258,17 @@ def pool_of(
         storage=not files or not groups[0].told_apart or any(f.kind in ("regular", "block") for f in files.values()),
         watched="block" in observation.layers or "record" in observation.layers,
         log=any("log-not-synced" in claim.doubts for group in groups for claim in group.claims),
+        elsewhere_bytes=_read_elsewhere(files, observation) if groups[0].told_apart else 0,
+    )
+
+
+def _read_elsewhere(files: Mapping[int, File], observation: Observation) -> int:
+    """Pages of other files on the same filesystem, which its device must have been read for."""
+    devices = {file.dev for file in files.values()}
+    written = {session.file for session in observation.sessions if session.write.calls}
+    without = IN_MEMORY | ELSEWHERE | COMPRESSED | BY_WORKERS | {""}
+    return sum(
+        file.page_cache_bytes or 0
+        for file in observation.files
+        if file.id not in files and file.dev in devices and file.id not in written and file.filesystem not in without
     )

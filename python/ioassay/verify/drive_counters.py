@@ -13,7 +13,7 @@ from pathlib import PurePath
 from typing import Any
 
 from ioassay.records.record import Claim
-from ioassay.verify import tolerances
+from ioassay.verify import properties, tolerances
 from ioassay.verify.statement import Amount, Code, Statement, state
 from ioassay.verify.verdict import (
     AMPLIFIED,
@@ -22,9 +22,12 @@ from ioassay.verify.verdict import (
     CONFIRMED,
     CONTRADICTED,
     INCOMPLETE,
+    NOT_JUDGED,
     TRUE_CLAIMS,
     UNSUBSTANTIATED,
+    Property,
     Verdict,
+    rank,
     severity_of,
 )
 
@@ -144,11 +147,43 @@ def _more(verdict: Verdict, claimed: int, count: Count) -> Verdict:
 
 
 def _judged(verdict: Verdict, category: str, reason: str, *why: Statement) -> Verdict:
+    """With what the drive says in the place of what the kernel did not see; other properties stay as they are."""
     before = [state(Code.KERNEL_ALONE, explanation=tuple(verdict.explanation))] if verdict.explanation else []
-    notes = (*verdict.notes, *before)
-    return replace(
-        verdict, category=category, reason=reason, explanation=why, notes=notes, severity=severity_of(category)
+    judged = {each.name: _counted_instead(each, why) for each in verdict.properties}
+    if judged:
+        device = Property(properties.DEVICE, category, reason, why)
+        judged[properties.DEVICE] = max(device, judged.get(properties.DEVICE, device), key=rank)
+    found = replace(
+        verdict,
+        category=category,
+        reason=reason,
+        explanation=why,
+        notes=(*verdict.notes, *before),
+        severity=severity_of(category),
+        properties=tuple(judged[name] for name in properties.PROPERTIES if name in judged),
     )
+    worst = max(found.properties, key=rank, default=None)
+    if worst is None or rank(worst) <= rank(found):
+        return found
+    return replace(
+        found,
+        category=worst.category,
+        reason=worst.reason,
+        explanation=worst.statements,
+        severity=severity_of(worst.category),
+    )
+
+
+def _counted_instead(each: Property, why: Sequence[Statement]) -> Property:
+    """Bytes that reached the drive were moved, and are durable; how they were moved stays open."""
+    if each.reason not in _UNSEEN.get(each.category, ()) or (each.name, each.category) == (
+        properties.SYNC,
+        CONTRADICTED,
+    ):
+        return each
+    if each.name in (properties.FILES, properties.DIRECT, properties.ENGINE, properties.PATTERN):
+        return Property(each.name, NOT_JUDGED)
+    return Property(each.name, CONFIRMED, BY_DRIVE, why)
 
 
 def _amount(count: Count) -> Amount:

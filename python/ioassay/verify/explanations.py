@@ -50,9 +50,7 @@ def _passes(group: Group) -> list[Statement]:
 def _opened(group: Group) -> list[Statement]:
     claim = group.claims[0]
     opened = [session for session in group.sessions if calls_of(session, claim.kind).calls]
-    if not opened or claim.direct is None or is_direct(group) in (claim.direct, None):
-        return []
-    return [state(Code.NOT_DIRECT, warns=True) if claim.direct else state(Code.DIRECT_UNCLAIMED)]
+    return [state(Code.DIRECT_UNCLAIMED)] if opened and claim.direct is False and is_direct(group) else []
 
 
 def _device(pool: Pool) -> list[Statement]:
@@ -82,7 +80,10 @@ def _requests(pool: Pool) -> list[Statement]:
     device, requests, found = pool.device, pool.device.own_requests, []
     if requests and pool.operations and device.own_bytes and requests < pool.operations * 0.999:
         code = None
-        if device.merges:
+        whole = device.own_bytes >= pool.bytes * (1 - tolerances.of("device_share"))  # merges change no bytes
+        if pool.direct and not whole:
+            pass
+        elif device.merges:
             code = Code.REQUESTS_MERGED
         elif pool.direct:
             code = Code.CALLS_MERGED

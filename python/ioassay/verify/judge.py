@@ -1,8 +1,8 @@
 """Claims and an observation in, one verdict a claim out. Pure: the same in, the same out.
 
-The questions are asked in a fixed order, and the worst answer is the verdict: is it a claim about I/O at all; does it
-contradict itself; was everything seen; were as many operations and bytes seen; do times and latencies fit; what did
-the device do; did watching change it. A loss of evidence can only lead to INCOMPLETE or UNSUPPORTED.
+Each property that a claim states is judged apart (`properties`), and the worst of them is the verdict. Times, latencies
+and the device's work are only held against calls that are as many as claimed. A loss of evidence leads to INCOMPLETE,
+to UNSUPPORTED, or to a property that is not judged.
 """
 
 from __future__ import annotations
@@ -13,21 +13,26 @@ from typing import Any
 
 from ioassay.records.observation import Observation
 from ioassay.records.record import Claim
-from ioassay.verify import explanations, latency_bounds, operation_counts, session_times, tolerances
+from ioassay.verify import explanations, latency_bounds, operation_counts, properties, session_times, tolerances
 from ioassay.verify.claim_groups import KEYS, TRIM, Group, groups
-from ioassay.verify.device_traffic import Pool, is_direct, judge_device, pool_of
+from ioassay.verify.device_traffic import ELSEWHERE, Pool, is_direct, judge_device, pool_of
+from ioassay.verify.engines import judge_engine
 from ioassay.verify.evidence import Evidence, calls_seen, device_seen
+from ioassay.verify.file_access import judge_direct, judge_files
 from ioassay.verify.observer_effect import Effect, Twins, effect
 from ioassay.verify.operation_counts import Expected, Fault
 from ioassay.verify.statement import Code, Statement, state
+from ioassay.verify.synchronisations import judge_sync
 from ioassay.verify.verdict import (
     BY_DEVICE,
     CONFIRMED,
     INCOMPLETE,
     NOT_IO,
+    NOT_JUDGED,
     PERTURBED,
     TRUE_CLAIMS,
     UNSUPPORTED,
+    Property,
     Verdict,
     rank,
     severity_of,
@@ -35,6 +40,24 @@ from ioassay.verify.verdict import (
 
 _ITSELF = frozenset({"AT-ODDS-WITH-ITSELF", "LONGER-THAN-IT-RAN", "IMPOSSIBLE-LATENCY"})
 """What is wrong with a claim whatever was seen."""
+_TRUE = TRUE_CLAIMS | {NOT_JUDGED}
+_UNOBSERVED = "TIMING-NOT-OBSERVED"
+_UNTIMED = frozenset(
+    {
+        Code.INTERVAL_WITH_MORE,
+        Code.INTERVAL_TOO_SHORT,
+        Code.LATENCY_PARTIAL,
+        Code.LATENCY_LEFT_OUT,
+        Code.LATENCY_UNTIMED,
+    }
+)
+"""Notes on times that were seen and held against nothing."""
+_BY_WATCHING = frozenset({properties.FILES, properties.DIRECT, properties.ENGINE, properties.SYNC})
+"""Whether they are judged depends on what is watched; a note on times says the same of these."""
+
+
+_Part = tuple[list[Fault], list[Statement], dict[str, float]]
+"""What is wrong with times or places of calls, notes, and numbers."""
 
 
 def judge(
@@ -51,6 +74,32 @@ def judge(
     ended as it should. `contended`: other programs used the processors, so that the tool may have waited for one at any
     moment: a claim that is slower than the truth is then never contradicted.
     """
+    verdicts = _judge_claims(claims, observation, twins, exit_ok=exit_ok, contended=contended)
+    final = [place for place, claim in enumerate(claims) if "interim" not in claim.doubts]
+    if len(final) == len(claims) or overall(verdicts).category in TRUE_CLAIMS:
+        return verdicts
+    last = [claims[place] for place in final]
+    others = _judge_claims(last, observation, twins, exit_ok=exit_ok, contended=contended)
+    return _with_interim(claims, dict(zip(final, others, strict=True)), verdicts)
+
+
+def _with_interim(claims: Sequence[Claim], final: Mapping[int, Verdict], summed: list[Verdict]) -> list[Verdict]:
+    """The verdicts without what may be interim summaries, if they are better: each of those has that of its claim."""
+    if not final or rank(overall(list(final.values()))) >= rank(overall(summed)):
+        return summed
+    verdicts = []
+    for place, claim in enumerate(claims):
+        after = [at for at in final if at >= place and claims[at].kind == claim.kind] or list(final)
+        verdict = final[after[0]]
+        if place not in final:
+            verdict = replace(verdict, claim=claim, notes=(state(Code.INTERIM_SUMMARY), *verdict.notes))
+        verdicts.append(verdict)
+    return verdicts
+
+
+def _judge_claims(
+    claims: Sequence[Claim], observation: Observation, twins: Twins | None, *, exit_ok: bool, contended: bool
+) -> list[Verdict]:
     found: list[Verdict | None] = [None] * len(claims)
     probed = effect(twins) if twins is not None else None
     apart = [place for place, claim in enumerate(claims) if _not_io(claim)]
@@ -108,7 +157,8 @@ def _of_keys(claim: Claim, observation: Observation, *, alone: bool) -> Verdict:
     """
     faults = [*session_times.impossible(claim, observation)]
     if faults:
-        return _verdict(faults[0], claim, faults[0].statements, {}, traffic(observation))
+        listed = [_of_fault(properties.INTERVAL, faults[0])]
+        return _verdict(faults[0], claim, faults[0].statements, {}, traffic(observation), listed)
     others = traffic(observation) if alone else [state(Code.DATABASE_IO_SEPARATE)]
     statements = (state(Code.DATABASE_OPERATIONS), *others)
     return Verdict(UNSUPPORTED, NOT_IO, statements, {"claimed_operations": claim.operations}, claim)
@@ -165,25 +215,127 @@ def _judge(
     want, seen = operation_counts.expected(group), calls_seen(group, observation)
     if unsupported := _unsupported(group, want, observation):
         return _verdict(unsupported, group.claims[0], unsupported.statements, {}, [])
-    timed, timing_notes, times = session_times.judge_times(group, seen, observation, contended=contended)
-    late, latency_notes, latencies = latency_bounds.judge_latency(group, seen)
-    itself = [fault for fault in (*timed, *late) if fault.reason in _ITSELF]
-    counted = operation_counts.judge_counts(group, want, seen, pool.device, observation) or _empty(want, seen, times)
-    faults = itself or _losses(observation) or counted or [*timed, *late] or judge_device(pool, observation)
-    fault = max(faults, key=_severity) if faults else None
-    notes = [*explanations.notes(group, want, seen, pool, observation), *timing_notes, *latency_notes]
+    parts: dict[str, _Part] = {
+        properties.INTERVAL: session_times.judge_times(group, seen, observation, contended=contended),
+        properties.LATENCY: latency_bounds.judge_latency(group, seen),
+    }
+    listed = _properties(group, want, seen, pool, observation, parts, exit_ok=exit_ok)
+    if probed is not None and probed.perturbed() and all(each.category in _TRUE for each in listed):
+        slowed = Property(properties.INTERVAL, PERTURBED, "PROBE-EFFECT", (state(Code.PERTURBED), probed.statement()))
+        listed = _in_order([*(each for each in listed if each.name != slowed.name), slowed])
+    fault = _deciding(listed) or Fault(CONFIRMED, _limit(want, seen))
+    notes = [*_rest(listed, fault), *explanations.notes(group, want, seen, pool, observation)]
+    notes += [note for _, remarks, _ in parts.values() for note in remarks]
     notes += [*_ended(exit_ok), *_effect_notes(probed, observation)]
-    if probed is not None and probed.perturbed() and (fault is None or fault.category in TRUE_CLAIMS):
-        fault = Fault(PERTURBED, "PROBE-EFFECT", (state(Code.PERTURBED), probed.statement()))
-    numbers = {**_counted(want, seen, pool), **times, **latencies, **_effect_numbers(probed)}
-    if fault is None:
-        fault = Fault(CONFIRMED, _limit(want, seen))
-    explanation = _explained(fault, group, want, seen, pool, times)
-    return _verdict(fault, group.claims[0], explanation, numbers, notes)
+    numbers = {**_counted(want, seen, pool), **_effect_numbers(probed)}
+    for _, _, own in parts.values():
+        numbers |= own
+    explanation = _explained(fault, group, want, seen, pool, parts[properties.INTERVAL][2])
+    return _verdict(fault, group.claims[0], explanation, numbers, notes, listed)
+
+
+def _properties(
+    group: Group,
+    want: Expected,
+    seen: Evidence,
+    pool: Pool,
+    observation: Observation,
+    parts: Mapping[str, _Part],
+    *,
+    exit_ok: bool,
+) -> list[Property]:
+    """Those that the claims state, judged."""
+    counted = operation_counts.judge_counts(group, want, seen, pool.device, observation)
+    lost = _losses(observation)
+    itself = any(fault.reason in _ITSELF for faults, _, _ in parts.values() for fault in faults)
+    empty = [] if counted or itself else _empty(want, seen, parts[properties.INTERVAL][2])
+    hold = not counted and not lost and not empty
+    judged = [
+        *_of_counts(counted, want, seen),
+        judge_files(group),
+        judge_direct(group, pool, observation),
+        judge_engine(group, want, seen, observation),
+        judge_sync(group, pool, observation, exit_ok=exit_ok),
+        *(_of_part(name, group, part, hold=hold) for name, part in parts.items()),
+        *(_of_fault(properties.INTERVAL, fault) for fault in empty),
+        _of_device(pool, observation, hold=hold),
+    ]
+    listed = {each.name: each for each in judged if each is not None}
+    for fault in lost:
+        listed = {name: each if each.reason in _ITSELF else _of_fault(name, fault) for name, each in listed.items()}
+    return _in_order(list(listed.values()))
+
+
+def _in_order(listed: Sequence[Property]) -> list[Property]:
+    return sorted(listed, key=lambda each: properties.PROPERTIES.index(each.name))
+
+
+def _of_counts(counted: Sequence[Fault], want: Expected, seen: Evidence) -> list[Property]:
+    """Fewer bytes are no fault of the operations, nor the other way round; all else that is wrong is of both."""
+    limit = _limit(want, seen)
+    by = "" if limit == _UNOBSERVED else limit
+    plain = {
+        properties.OPERATIONS: Property(properties.OPERATIONS, NOT_JUDGED if by == BY_DEVICE else CONFIRMED, by),
+        properties.BYTES: Property(properties.BYTES, CONFIRMED, by),
+    }
+    sides = {
+        properties.OPERATIONS: (want.operations, seen.operations, 0.0),
+        properties.BYTES: (want.bytes, seen.bytes, want.rounded_bytes),
+    }
+    beyond = {name: claimed - there for name, (claimed, there, _) in sides.items() if claimed is not None}
+    for fault in counted:
+        sign = {"FEWER-SEEN": 1, "MORE-SEEN": -1}.get(fault.reason, 0)
+        apart = [name for name, difference in beyond.items() if sign * difference > sides[name][2]]
+        plain |= {name: _of_fault(name, fault) for name in apart or beyond}
+    return [plain[name] for name in beyond]
+
+
+def _of_part(name: str, group: Group, part: _Part, *, hold: bool) -> Property | None:
+    """Times and places of calls, which mean something only where the calls are the claim's. None where unclaimed."""
+    faults, notes, numbers = part
+    faults = [fault for fault in faults if hold or fault.reason in _ITSELF]
+    if faults:
+        return _of_fault(name, max(faults, key=_severity))
+    stated = {
+        properties.INTERVAL: any(session_times.claimed_seconds(claim) for claim in group.claims),
+        properties.LATENCY: any(claim.latency_ns for claim in group.claims),
+    }.get(name, bool(numbers))
+    known = hold and bool(numbers) and not _UNTIMED & {note.code for note in notes}
+    return Property(name, CONFIRMED if known else NOT_JUDGED) if stated else None
+
+
+def _of_device(pool: Pool, observation: Observation, *, hold: bool) -> Property | None:
+    """What devices did for calls that are the claim's. None where there is no device to do it."""
+    if not pool.bytes or not pool.storage or pool.kind == TRIM:
+        return None
+    for fault in judge_device(pool, observation) if hold else ():
+        return _of_fault(properties.DEVICE, fault)
+    known = hold and pool.device.known and not pool.filesystems & ELSEWHERE
+    return Property(properties.DEVICE, CONFIRMED if known else NOT_JUDGED)
+
+
+def _of_fault(name: str, fault: Fault) -> Property:
+    return Property(name, fault.category, fault.reason, tuple(fault.statements))
 
 
 def _severity(fault: Fault) -> int:
     return rank(Verdict(fault.category, ""))
+
+
+def _deciding(listed: Sequence[Property]) -> Fault | None:
+    """The worst; of equals what contradicts itself, then the first. None where all that was judged is CONFIRMED."""
+    ordered = sorted(listed, key=lambda each: (-rank(each), each.reason not in _ITSELF))
+    if not ordered or rank(ordered[0]) <= 0:
+        return None
+    return Fault(ordered[0].category, ordered[0].reason, ordered[0].statements)
+
+
+def _rest(listed: Sequence[Property], fault: Fault) -> list[Statement]:
+    """What is wrong with other properties; and, of a claim that is true as far as it was judged, what was not."""
+    wrong = [each for each in listed if each.category not in _TRUE]
+    found = [statement for each in wrong for statement in each.statements if statement not in fault.statements]
+    unseen = tuple(each.name for each in listed if each.category == NOT_JUDGED and each.name in _BY_WATCHING)
+    return [*found, *([state(Code.PROPERTIES_UNWATCHED, names=unseen)] if unseen and not wrong else ())]
 
 
 def _verdict(
@@ -192,6 +344,7 @@ def _verdict(
     explanation: Sequence[Statement],
     numbers: Mapping[str, Any],
     notes: Sequence[Statement],
+    listed: Sequence[Property] = (),
 ) -> Verdict:
     if fault.reason == BY_DEVICE:  # how far others' calls are from the claim means nothing
         numbers = {name: value for name, value in numbers.items() if not name.endswith("_difference_percent")}
@@ -199,7 +352,7 @@ def _verdict(
     if severity == "info" and any(note.warns for note in notes):
         severity = "warning"
     notes = tuple(dict.fromkeys(notes))
-    return Verdict(fault.category, fault.reason, tuple(explanation), numbers, claim, notes, severity)
+    return Verdict(fault.category, fault.reason, tuple(explanation), numbers, claim, notes, severity, tuple(listed))
 
 
 def _unsupported(group: Group, want: Expected, observation: Observation) -> Fault | None:
@@ -240,7 +393,7 @@ def _limit(want: Expected, seen: Evidence) -> str:
         return BY_DEVICE
     if seen.source == "process":
         return "BY-TOTALS"
-    return "" if seen.timed else "TIMING-NOT-OBSERVED"
+    return "" if seen.timed else _UNOBSERVED
 
 
 def _effect_notes(probed: Effect | None, observation: Observation) -> list[Statement]:

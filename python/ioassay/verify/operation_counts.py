@@ -7,7 +7,7 @@ Exact where calls are known by file; else the traffic of loaders and of printed 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from ioassay.records.observation import Observation
@@ -16,7 +16,7 @@ from ioassay.units import format_size
 from ioassay.verify import tolerances
 from ioassay.verify.claim_groups import Group
 from ioassay.verify.drive_counters import PAST_THE_KERNEL
-from ioassay.verify.evidence import FILES, MAPPED, NOTHING, Device, Evidence, unwatched
+from ioassay.verify.evidence import FILES, MAPPED, NOTHING, SPLICE, Device, Evidence, unwatched
 from ioassay.verify.statement import Amount, Code, Statement, state
 from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED
 
@@ -24,6 +24,7 @@ _LEFT_OUT = frozenset({"ramp", "layout", "other-tests", "own-files", "pre-read"}
 """Extra traffic that a tool says it leaves out of its numbers."""
 _WITHOUT_DATA = frozenset({"null", "filecreate", "filestat", "filedelete", "dircreate", "dirstat", "dirdelete"})
 """Engines of fio that move no data: they do nothing, or only create, look at and delete files."""
+_DIVIDED = frozenset({"stdio", SPLICE})
 _PAGE_BYTES = 4096
 _FAULT_BYTES = 16 * _PAGE_BYTES
 """At most so much is mapped by one fault (fault_around_bytes in mm/memory.c)."""
@@ -57,9 +58,10 @@ class Expected:
 def expected(group: Group) -> Expected:
     """The sum of the claims, and what is known to come beside them.
 
-    The C library makes calls of its own size for stdio's records, so that these are not counted.
+    The C library makes calls of its own size for stdio's records, and a pipe divides what is spliced, so that these are
+    not counted.
     """
-    operations = _total([None if claim.engine == "stdio" else claim.operations for claim in group.claims])
+    operations = _total([None if claim.engine in _DIVIDED else claim.operations for claim in group.claims])
     volume = _total([claim.bytes for claim in group.claims])  # without bytes the rate alone is judged
     rounded = sum(claim.rate_unit_bytes for claim in group.claims if claim.operations is None)
     notes = []
@@ -91,10 +93,11 @@ def judge_counts(group: Group, want: Expected, seen: Evidence, device: Device, o
     engine = group.claims[0].engine
     if engine in _WITHOUT_DATA:
         code = Code.NULL_ENGINE if engine == "null" else Code.ENGINE_WITHOUT_DATA
-        return [Fault(UNSUBSTANTIATED, "NULL-ENGINE", (state(code, claimed=want.amount, engine=engine),))]
+        null = state(code, claimed=want.amount, engine=engine)
+        return [Fault(UNSUBSTANTIATED, "NULL-ENGINE", (null, state(Code.NOTHING_SUPPORTS)))]
     if (name := PurePath(engine).name) in PAST_THE_KERNEL:
         past = state(Code.PAST_THE_KERNEL, claimed=want.amount, engine=name)
-        return [Fault(UNSUBSTANTIATED, "PAST-THE-KERNEL", (past,))]
+        return [Fault(UNSUBSTANTIATED, "PAST-THE-KERNEL", (past, state(Code.NOTHING_SUPPORTS)))]
     hidden = unwatched(engine, observation.layers)
     if hidden or seen.source == NOTHING:
         return _by_device(group, want, device, hidden or state(Code.CALLS_UNWATCHED), mapped=engine == MAPPED)
@@ -102,8 +105,7 @@ def judge_counts(group: Group, want: Expected, seen: Evidence, device: Device, o
         return [nothing]
     if fewer := _fewer(group, want, seen, device, observation):
         return [fewer]
-    more = _more(group, want, seen) or _resolution(group, want, seen, device)
-    return more or _fewer_syncs(group, seen, observation)
+    return _more(group, want, seen) or _resolution(group, want, seen, device)
 
 
 def _is_nothing(want: Expected, seen: Evidence) -> bool:
@@ -118,17 +120,37 @@ def _nothing(group: Group, want: Expected, seen: Evidence, device: Device, obser
     if not (want.operations or want.bytes):
         return None
     elsewhere = bool(group.told_apart and group.missing and not group.files)  # then what devices did is of others
-    if not elsewhere and not group.claims[0].engine and _covers(device.own_bytes, want):
-        return None
-    if not elsewhere and not group.claims[0].engine and _may_be_hidden(want, seen, device, observation):
+    unnamed = not elsewhere and not group.claims[0].engine  # by whatever way
+    device = replace(device, own_bytes=_for_these_files(group, device))
+    if unnamed and _covers(device.own_bytes, want):
+        if _covers(device.own_bytes - _written_elsewhere(group, observation), want):
+            return None
         return Fault(INCOMPLETE, "CALLS-NOT-OBSERVED", (state(Code.CALLS_BEHIND_DEVICE),))
-    if observation.health.get("outlived", 0) and (unsure := _unsure(group, observation)):
-        reason, why = unsure
+    if unnamed and _may_be_hidden(want, seen, device, observation):
+        return Fault(INCOMPLETE, "CALLS-NOT-OBSERVED", (state(Code.CALLS_BEHIND_DEVICE),))
+    if observation.health.get("outlived", 0) and (cause := unsure(group, observation)):
+        reason, why = cause
         return Fault(INCOMPLETE, reason, (*apart(want, seen), why))
     nothing = state(Code.NOTHING_SEEN, claimed=want.amount, seen=seen.amount)
     missing = [state(Code.FILES_NOT_OPENED, files=tuple(group.missing[:3]))] if group.missing else []
     errors = [state(Code.CALLS_FAILED, errors=seen.calls.errors)] if seen.calls.errors else []
-    return Fault(UNSUBSTANTIATED, "NOTHING-SEEN", (nothing, *missing, *errors))
+    return Fault(UNSUBSTANTIATED, "NOTHING-SEEN", (nothing, *missing, *errors, state(Code.NOTHING_SUPPORTS)))
+
+
+def _for_these_files(group: Group, device: Device) -> int:
+    """What the device did, at most as much as came into the page cache for these files where that was watched."""
+    added = [file.page_cache_bytes for file in group.files]
+    if group.claims[0].kind != "read" or group.claims[0].direct or not added or None in added:
+        return device.own_bytes
+    return min(device.own_bytes, sum(part or 0 for part in added))
+
+
+def _written_elsewhere(group: Group, observation: Observation) -> int:
+    """Written by calls on other files: the device may have done as much for them."""
+    if group.claims[0].kind != "write" or not group.told_apart:
+        return 0
+    own = {file.id for file in group.files}
+    return sum(session.write.bytes for session in observation.sessions if session.file not in own)
 
 
 def apart(want: Expected, seen: Evidence) -> list[Statement]:
@@ -164,19 +186,20 @@ def _fewer(group: Group, want: Expected, seen: Evidence, device: Device, observa
     if _is_nothing(want, seen):
         return None
     lacks_bytes = want.bytes is not None and seen.bytes < want.bytes - want.rounded_bytes
-    lacks_operations = want.operations is not None and seen.operations < want.operations
+    failed = seen.calls.errors if want.bytes is None and seen.source == FILES else 0
+    lacks_operations = want.operations is not None and seen.operations - failed < want.operations
     if not lacks_bytes and not lacks_operations:
         return None
     both = apart(want, seen)
-    if unsure := _unsure(group, observation):
-        reason, why = unsure
+    if cause := unsure(group, observation):
+        reason, why = cause
         return Fault(INCOMPLETE, reason, (*both, why))
     if not group.claims[0].engine and _may_be_hidden(want, seen, device, observation):
         return Fault(INCOMPLETE, "CALLS-NOT-OBSERVED", (*both, state(Code.DEVICE_DID_MORE)))
     return Fault(CONTRADICTED, "FEWER-SEEN", (*both, state(Code.FEWER_SEEN, lack=_lack(want, seen))))
 
 
-def _unsure(group: Group, observation: Observation) -> tuple[str, Statement] | None:
+def unsure(group: Group, observation: Observation) -> tuple[str, Statement] | None:
     """Why fewer may have been seen than were made: a reason, and what it rests on."""
     claim, health = group.claims[0], observation.health
     if outlived := health.get("outlived", 0):
@@ -191,18 +214,6 @@ def _unsure(group: Group, observation: Observation) -> tuple[str, Statement] | N
     return ("SPARSE", state(Code.ZEROS_SKIPPED)) if "sparse" in claim.doubts else None
 
 
-def _fewer_syncs(group: Group, seen: Evidence, observation: Observation) -> list[Fault]:
-    """Of files that are known, synchronisations are counted as exactly as operations."""
-    claimed = sum(claim.syncs or 0 for claim in group.claims)
-    if seen.source != "files" or group.one_pass or seen.syncs is None or claimed <= seen.syncs:
-        return []
-    fewer = state(Code.SYNCS_FEWER, claimed=claimed, seen=seen.syncs)
-    if unsure := _unsure(group, observation):
-        reason, why = unsure
-        return [Fault(INCOMPLETE, reason, (fewer, why))]
-    return [Fault(CONTRADICTED, "FEWER-SEEN", (fewer,))]
-
-
 def surplus(want: Expected, seen: Evidence) -> tuple[int, int]:
     """Operations and bytes that were seen beyond what was claimed."""
     operations = seen.operations - want.operations if want.operations is not None else 0
@@ -212,7 +223,7 @@ def surplus(want: Expected, seen: Evidence) -> tuple[int, int]:
 
 def _more(group: Group, want: Expected, seen: Evidence) -> list[Fault]:
     operations, volume = surplus(want, seen)
-    if volume <= want.rounded_bytes and _ends_of_files(operations, volume, seen):
+    if _without_data(operations, max(volume - int(want.rounded_bytes), 0), seen):
         return []
     if operations <= seen.others_operations and volume <= max(seen.others_bytes, want.rounded_bytes):
         return []
@@ -239,9 +250,16 @@ def leaves_out(group: Group) -> bool:
     return any(name in _LEFT_OUT for claim in group.claims for name in claim.unreported)
 
 
-def _ends_of_files(operations: int, volume: int, seen: Evidence) -> bool:
-    """Calls that moved nothing because the file ended."""
-    return operations == 0 or (volume == 0 and seen.source == "files" and operations <= seen.calls.short)
+def _without_data(operations: int, volume: int, seen: Evidence) -> bool:
+    """Calls that moved nothing or a part: the file ended, the disk was full, a signal came.
+
+    What was written before the rest was refused is in no operation, and some tools leave it out of their bytes.
+    """
+    calls = seen.calls
+    refused = calls.short * calls.requested_bytes / calls.calls if calls.errors and calls.short else 0
+    if seen.source != FILES:
+        return operations == 0 and volume == 0
+    return volume <= refused and operations <= calls.short + calls.errors
 
 
 def _resolution(group: Group, want: Expected, seen: Evidence, device: Device) -> list[Fault]:

@@ -15,7 +15,7 @@ from ioassay.records.observation import Observation, Session
 from ioassay.records.record import Claim
 from ioassay.verify import tolerances
 from ioassay.verify.claim_groups import Group, calls_of
-from ioassay.verify.evidence import Evidence, without_first
+from ioassay.verify.evidence import AIO, URING, Evidence, without_first
 from ioassay.verify.operation_counts import Fault
 from ioassay.verify.statement import Code, Statement, state
 from ioassay.verify.verdict import CONTRADICTED, HELD_UP, INCOMPLETE
@@ -101,10 +101,12 @@ def judge_times(
     if seconds is None or len(group.claims) > 1 or not seen.timed or not seen.calls.completed or claim.bytes == 0:
         timed = any(claimed_seconds(one) for one in group.claims)
         return faults, _untimed(group, seen, observation) if timed else [], {}
+    if "sides-unknown" in claim.doubts:
+        return faults, [state(Code.TIMES_OF_UNKNOWN_SIDES)], {}
     accounted = of_group(group)
     if accounted is not None and conventions(claim.source).passes:
         return _strict(faults, claim, seconds, accounted, seen, contended=contended)
-    return _loose(faults, claim, seconds, group, seen)
+    return _loose(faults, claim, seconds, group, seen, contended=contended)
 
 
 def impossible(claim: Claim, observation: Observation) -> list[Fault]:
@@ -206,9 +208,12 @@ def _held_back_s(claim: Claim, seen: Evidence) -> float:
 
 
 def _loose(
-    faults: list[Fault], claim: Claim, seconds: float, group: Group, seen: Evidence
+    faults: list[Fault], claim: Claim, seconds: float, group: Group, seen: Evidence, *, contended: bool
 ) -> tuple[list[Fault], list[Statement], dict[str, float]]:
-    """The tool's clock runs around its calls: no session may last longer, and it may be longer for good reasons."""
+    """The tool's clock runs around its calls: no session may last longer, and it may be longer for good reasons.
+
+    Nor may all sessions together, unless several processes have a clock each.
+    """
     notes: list[Statement] = []
     skipped = {"ramp", "layout", "stonewalled", "pre-read"} & set(claim.unreported)
     spans = _spans(group.sessions, claim.kind) if group.told_apart else [_span(seen)]
@@ -222,10 +227,31 @@ def _loose(
         notes += [state(Code.JOBS_APART, warns=True, claimed_s=seconds, seen_s=longest_s), _rate(longest_s, seconds)]
     elif longest_s > seconds + numbers["allowed_seconds"] and group.told_apart | (seen.source == "calls"):
         longer = state(Code.CALLS_LONGER, claimed_s=seconds, seen_s=longest_s)
-        faults = [*faults, Fault(CONTRADICTED, "OTHER-TIME", (longer, _rate(longest_s, seconds)))]
+        if contended and ("several-clocks" in claim.doubts or claim.engine in (AIO, URING)):
+            faults = [*faults, Fault(INCOMPLETE, HELD_UP, (longer, state(Code.DELAYED_OR_WRONG)))]
+        else:
+            faults = [*faults, Fault(CONTRADICTED, "OTHER-TIME", (longer, _rate(longest_s, seconds)))]
+    elif _span(seen) > seconds + numbers["allowed_seconds"] and group.told_apart:
+        paused, stopped = _pauses(claim, seconds, numbers["allowed_seconds"], len(spans), seen, contended=contended)
+        faults, notes = [*faults, *paused], [*notes, *stopped]
     elif seconds > _span(seen) + numbers["allowed_seconds"] + 0.05 * seconds:
         notes.append(state(Code.CLOCK_WIDER, claimed_s=seconds, seen_s=_span(seen)))
     return faults, notes, numbers
+
+
+def _pauses(
+    claim: Claim, seconds: float, allowed: float, sessions: int, seen: Evidence, *, contended: bool
+) -> tuple[list[Fault], list[Statement]]:
+    """Its file was opened several times, and what passed in between is not in the claimed interval."""
+    seen_s = _span(seen)
+    if {"several-clocks", "among-others"} & set(claim.doubts):
+        return [], []
+    if "pauses" in claim.unreported or seen_s <= seconds + allowed + (sessions - 1) * tolerances.of("reopened_s"):
+        return [], [state(Code.CLOCK_STOPPED, warns=True, claimed_s=seconds, seen_s=seen_s)]
+    left_out = state(Code.PAUSES_LEFT_OUT, claimed_s=seconds, sessions=sessions, seen_s=seen_s)
+    if contended:
+        return [Fault(INCOMPLETE, HELD_UP, (left_out, state(Code.DELAYED_OR_WRONG)))], []
+    return [Fault(CONTRADICTED, "OTHER-TIME", (left_out, _rate(seen_s, seconds)))], []
 
 
 def _jobs_apart(claim: Claim, seconds: float, seen_s: float, allowed: float) -> bool:
@@ -236,7 +262,7 @@ def _jobs_apart(claim: Claim, seconds: float, seen_s: float, allowed: float) -> 
 
 def _in_flight_s(claim: Claim, seconds: float, seen: Evidence) -> float:
     """How much later than the tool's clock its last requests may end, which were in flight when it stopped."""
-    if claim.engine not in ("libaio", "io_uring"):
+    if claim.engine not in (AIO, URING):
         return 0.0
     return min(seen.calls.max_ns * _NS, tolerances.of("in_flight_share") * seconds)
 

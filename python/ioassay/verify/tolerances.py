@@ -41,6 +41,14 @@ TABLE: dict[str, Tolerance] = {
         "programs and libraries that are read cold from the same device, where the page cache was not watched; chosen",
     ),
     "device_share": Tolerance(0.001, "share of the claim", "64.01 MiB at the device for 64 MiB of direct writes"),
+    "engine_share": Tolerance(
+        0.01, "share of the bytes", "what a tool may move by another way than its engine's: 2 of 16384 calls were seen"
+    ),
+    "reopened_s": Tolerance(
+        0.001,
+        "seconds for each time that a file is opened again",
+        "a clock that stops in between, as fio's does between its loops: beyond the others above it is noted",
+    ),
     "cached_share": Tolerance(
         0.5, "share of the claim", "fewer of the bytes at the device: the rate is mostly that of memory; chosen"
     ),

@@ -47,8 +47,25 @@ HELD_UP = "HELD-UP"
 TRUE_CLAIMS = frozenset({CONFIRMED, CACHED, DEFERRED, AMPLIFIED})
 """What says that the claim is true."""
 
+NOT_JUDGED = "NOT-JUDGED"
+"""Of a property whose evidence was not gathered at this level; a verdict does not rest on it."""
+
 _RANK = {category: place for place, category in enumerate(CATEGORIES)}
 _QUIET = frozenset({CONFIRMED, CACHED, DEFERRED, UNSUPPORTED})
+
+
+@dataclass(frozen=True)
+class Property:
+    """One property that a claim states, judged apart."""
+
+    name: str
+    """Of `properties.PROPERTIES`."""
+    category: str
+    """Of CATEGORIES, or NOT_JUDGED."""
+    reason: str = ""
+    """As that of a verdict."""
+    statements: Sequence[Statement] = ()
+    """What it rests on."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +85,9 @@ class Verdict:
     """Further statements: merges, read-ahead, journal, priming reads, what was not judged."""
     severity: str = "info"
     """'info' or 'warning'."""
+    properties: Sequence[Property] = ()
+    """Those that were claimed, in the order of `properties.PROPERTIES`; `category` is the worst of them. Empty where
+    nothing could be judged at all."""
 
 
 def severity_of(category: str) -> str:
@@ -75,9 +95,9 @@ def severity_of(category: str) -> str:
     return "info" if category in _QUIET else "warning"
 
 
-def rank(verdict: Verdict) -> int:
-    """0 for the best; higher is worse."""
-    return _RANK[verdict.category]
+def rank(verdict: Verdict | Property) -> int:
+    """0 for the best; higher is worse. What was not judged counts as nothing, below the best."""
+    return _RANK.get(verdict.category, -1)
 
 
 def contradicted(verdicts: Sequence[Verdict]) -> bool:

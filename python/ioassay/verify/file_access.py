@@ -1,0 +1,72 @@
+"""Files and how they were opened: were the claim's own files used, and past the page cache where that is claimed?
+
+Flags are those of the open file. fcntl(2) may set O_DIRECT later, which no flag shows: then pages that came into the
+cache, or a device that did nothing, decide.
+"""
+
+from __future__ import annotations
+
+from ioassay.records.observation import Observation
+from ioassay.verify import properties, tolerances
+from ioassay.verify.claim_groups import Group, calls_of
+from ioassay.verify.device_traffic import BY_WORKERS, ELSEWHERE, IN_MEMORY, Pool
+from ioassay.verify.operation_counts import unsure
+from ioassay.verify.statement import Code, state
+from ioassay.verify.verdict import CONFIRMED, CONTRADICTED, INCOMPLETE, NOT_JUDGED, UNSUBSTANTIATED, Property
+
+
+def judge_files(group: Group) -> Property | None:
+    """None where no file is named.
+
+    The words of a tool's own arguments are its files; a name that a parser derives from others may be wrong.
+    """
+    if not any(claim.paths for claim in group.claims):
+        return None
+    if not group.told_apart:
+        return Property(properties.FILES, NOT_JUDGED)
+    if group.named or not group.missing:
+        return Property(properties.FILES, CONFIRMED)
+    missing = state(Code.FILES_NOT_OPENED, files=tuple(group.missing[:3]))
+    kind = group.claims[0].kind
+    moved = sum(calls_of(session, kind).bytes for session in group.others or group.sessions)
+    elsewhere = state(Code.OTHER_FILES, moved_bytes=moved)
+    if group.files:  # judged by these, since the names may be wrong
+        return Property(properties.FILES, INCOMPLETE, "OTHER-FILES", (missing, elsewhere))
+    if not moved or moved < sum(claim.bytes or 0 for claim in group.claims) / 2:
+        return Property(properties.FILES, UNSUBSTANTIATED, "NOTHING-SEEN", (missing,))
+    return Property(properties.FILES, CONTRADICTED, "OTHER-FILES", (missing, elsewhere))
+
+
+def judge_direct(group: Group, pool: Pool, observation: Observation) -> Property | None:
+    """None where direct I/O is not claimed. A file may be opened both ways: enough must have gone past the cache."""
+    claims = [claim for claim in group.claims if claim.direct]
+    if not claims:
+        return None
+    kind = claims[0].kind
+    used = [session for session in group.sessions if calls_of(session, kind).bytes]
+    if not group.told_apart or not used:
+        return Property(properties.DIRECT, NOT_JUDGED)
+    through = [session for session in used if "direct" not in session.flags]
+    buffered = sum(calls_of(session, kind).bytes for session in through)
+    direct = sum(calls_of(session, kind).bytes for session in used) - buffered
+    volumes = [claim.bytes for claim in claims if claim.bytes is not None]
+    if not buffered or (len(volumes) == len(claims) and direct >= sum(volumes)):
+        return Property(properties.DIRECT, CONFIRMED)
+    opened = state(Code.NOT_DIRECT, calls_bytes=buffered)
+    if cause := unsure(group, observation):
+        return Property(properties.DIRECT, INCOMPLETE, cause[0], (opened, cause[1]))
+    if not observation.calls or observation.calls.get("fcntl"):
+        numbers = {session.file for session in through}
+        added = sum(file.page_cache_bytes or 0 for file in group.files if file.id in numbers)
+        if added < buffered * tolerances.of("cached_share") and _device_may_have(pool, buffered):
+            later = state(Code.FLAGS_MAY_CHANGE)
+            return Property(properties.DIRECT, INCOMPLETE, "NOT-DIRECT", (opened, later))
+    return Property(properties.DIRECT, CONTRADICTED, "NOT-DIRECT", (opened,))
+
+
+def _device_may_have(pool: Pool, volume: int) -> bool:
+    """Whether a device did it, or none of this machine had to."""
+    device = pool.device
+    if not device.known or pool.filesystems & (IN_MEMORY | ELSEWHERE | BY_WORKERS) or device.stacked:
+        return True
+    return max(device.own_bytes, device.process_bytes or 0) >= volume * tolerances.of("cached_share")

@@ -1,0 +1,133 @@
+"""Synchronisation: did the kernel see those that are claimed, on the claim's files, and after the last write?
+
+A tool's word is no evidence: a library may answer fsync without a call. Counted are calls that succeeded, by file where
+files are known. Where calls were not watched, the device must have most of the writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ioassay.formats import conventions
+from ioassay.records.observation import SYNC, SYSCALLS, Observation, Session
+from ioassay.records.record import Claim
+from ioassay.verify import properties, tolerances
+from ioassay.verify.claim_groups import MIXED, Group
+from ioassay.verify.device_traffic import Pool
+from ioassay.verify.evidence import unwatched
+from ioassay.verify.operation_counts import unsure
+from ioassay.verify.statement import Code, Statement, state
+from ioassay.verify.verdict import CONFIRMED, CONTRADICTED, INCOMPLETE, NOT_JUDGED, Property
+
+_NOT_DURABLE = frozenset({"sync_file_range"})
+"""It starts or awaits write-back, and neither writes metadata nor flushes the drive's cache (sync_file_range(2))."""
+_OF_EVERYTHING = frozenset({"sync", "syncfs"})
+_WITH_FLAGS = frozenset({"pwritev2", "aio", "uring"})
+"""Ways to write that can ask for RWF_SYNC or RWF_DSYNC in each call."""
+
+
+def judge_sync(group: Group, pool: Pool, observation: Observation, *, exit_ok: bool) -> Property | None:
+    """None where no synchronisation is claimed, or nothing was written that could be synchronised."""
+    claimed = sum(claim.syncs or _any(claim) for claim in group.claims)
+    ends, each = any(map(_ends, group.claims)), any(map(_each, group.claims))
+    if not claimed and not ends and not each:
+        return None
+    if SYSCALLS not in observation.layers or unwatched(group.claims[0].engine, observation.layers):
+        return _by_device(pool)
+    if not group.told_apart:
+        lacking = _in_total(claimed, ends, observation)
+    else:
+        written = [session for session in group.sessions if session.write.calls > session.write.errors]
+        if not written and not any(claim.syncs for claim in group.claims):
+            return None
+        lacking = [] if group.one_pass else _fewer(claimed, group.sessions)
+        everything = any(part.entry in _OF_EVERYTHING and part.calls.completed for part in observation.operations)
+        if ends and not everything:
+            lacking += _without_end(group, written, observation)
+        if each:
+            lacking += _without_flags(written, observation)
+    return _judged(lacking, group, observation, exit_ok=exit_ok)
+
+
+def _any(claim: Claim) -> int:
+    """1 where some synchronisation of writes is claimed, and no number."""
+    return int(claim.kind in ("write", MIXED) and "fsync" in claim.includes)
+
+
+def _ends(claim: Claim) -> bool:
+    """Whether a synchronisation is claimed after the last write: by a clock that stops after it, or an option."""
+    ends = "fsync" in claim.includes and ("close" in claim.includes or conventions(claim.source).passes)
+    return claim.kind in ("write", MIXED) and (ends or "end-fsync" in claim.unreported)
+
+
+def _each(claim: Claim) -> bool:
+    """Whether every write is claimed to be synchronous."""
+    return claim.kind in ("write", MIXED) and "osync" in claim.includes
+
+
+def _of_ranges_alone(observation: Observation) -> bool:
+    """Whether all that was synchronised in the process tree were ranges, which are durable nowhere."""
+    entries = {part.entry for part in observation.operations if part.kind == SYNC and part.calls.calls}
+    return bool(entries) and entries <= _NOT_DURABLE
+
+
+def _judged(lacking: Sequence[Statement], group: Group, observation: Observation, *, exit_ok: bool) -> Property:
+    if not lacking:
+        return Property(properties.SYNC, CONFIRMED)
+    reason = "FEWER-SEEN" if lacking[0].code == Code.SYNCS_FEWER else "NOT-SYNCED"
+    if cause := unsure(group, observation):
+        return Property(properties.SYNC, INCOMPLETE, cause[0], (*lacking, cause[1]))
+    failed = not exit_ok or any(claim.errors for claim in group.claims)  # then the last steps are left out
+    partly = any(statement.code in (Code.SYNCED_IN_PART, Code.WRITES_WITH_FLAGS) for statement in lacking)
+    return Property(properties.SYNC, INCOMPLETE if failed or partly else CONTRADICTED, reason, tuple(lacking))
+
+
+def _by_device(pool: Pool) -> Property:
+    """Calls were not watched: it stays open, and is doubtful where the device lacks much of what was written."""
+    if pool.watched and pool.device.any_bytes >= pool.bytes * tolerances.of("cached_share"):
+        return Property(properties.SYNC, NOT_JUDGED)
+    return Property(properties.SYNC, INCOMPLETE, "CALLS-NOT-OBSERVED", (state(Code.SYNCS_UNWATCHED),))
+
+
+def _in_total(claimed: int, ends: bool, observation: Observation) -> list[Statement]:
+    """Of all files together there are at least as many as of the claim's own."""
+    parts = [part.calls for part in observation.operations if part.kind == SYNC]
+    seen = 0 if _of_ranges_alone(observation) else sum(part.calls - part.errors for part in parts)
+    if seen < claimed:
+        return [state(Code.SYNCS_FEWER, claimed=claimed, seen=seen)]
+    return [state(Code.NO_SYNC_SEEN)] if ends and not seen else []
+
+
+def _succeeded(session: Session) -> int:
+    return session.sync.calls - session.sync.errors
+
+
+def _fewer(claimed: int, sessions: Sequence[Session]) -> list[Statement]:
+    seen = sum(map(_succeeded, sessions))
+    return [state(Code.SYNCS_FEWER, claimed=claimed, seen=seen)] if seen < claimed else []
+
+
+def _without_end(group: Group, written: Sequence[Session], observation: Observation) -> list[Statement]:
+    """Files whose last write no synchronisation followed, through whichever descriptor.
+
+    Of files that no claim names, some may be another program's: then one file that was synchronised is enough.
+    """
+    files = dict.fromkeys(session.file for session in written)
+    last_ns = {number: max(one.write.last_ns for one in written if one.file == number) for number in files}
+    ranges = _of_ranges_alone(observation)
+    synced = [one for one in group.sessions if _succeeded(one) > 0 and one.file in files and not ranges]
+    in_time = {one.file for one in synced if one.sync.last_ns >= last_ns[one.file] or not one.sync.last_ns}
+    if len(in_time) == len(files) or (in_time and not (group.named or group.one_pass)):
+        return []
+    if in_time:
+        return [state(Code.SYNCED_IN_PART, written=len(files), synced=len(in_time))]
+    return [state(Code.SYNCED_TOO_EARLY if synced else Code.NO_SYNC_SEEN)]
+
+
+def _without_flags(written: Sequence[Session], observation: Observation) -> list[Statement]:
+    """Sessions that wrote without O_SYNC and O_DSYNC, and without a synchronisation for each write."""
+    plain = [one for one in written if not {"sync", "dsync"} & set(one.flags) and _succeeded(one) < one.write.calls]
+    if not plain:
+        return []
+    entries = {part.entry for part in observation.operations if part.calls.calls and part.kind == "write"}
+    return [state(Code.WRITES_WITH_FLAGS if entries & _WITH_FLAGS else Code.OPENED_WITHOUT_SYNC)]
