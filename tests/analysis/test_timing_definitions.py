@@ -21,6 +21,7 @@ from ioassay.analysis.storage import timing_definitions
 from ioassay.analysis.storage.timing_definitions import Outcome, TimingDefinitions
 from ioassay.narrative import timing_definitions_text
 from ioassay.narrative.finding import Finding
+from ioassay.records.environment import Environment
 from ioassay.records.observation import Calls, File, Observation, Session
 from ioassay.records.record import Claim
 from ioassay.stats.result import Undefined
@@ -220,6 +221,26 @@ def test_a_cell_that_agrees_once_and_is_longer_otherwise_was_delayed(lab: Any) -
     assert found(0.8).statistics["explained"] == {"held": 1}
     assert found(0.8).severity == "info"
     assert found(1.2).statistics["unexplained"] == 1  # shorter than its calls
+
+
+@pytest.mark.parametrize(
+    ("factor", "others_share", "status"),
+    [(0.5, 0.5, "held"), (0.5, 0.0, "unexplained"), (1.2, 0.5, "unexplained")],
+)
+def test_a_cell_that_is_longer_in_all_repetitions_was_delayed_where_others_used_the_processors(
+    lab: Any, factor: float, others_share: float, status: str
+) -> None:
+    astray = {**BUFFERED, "read": (1554802 * factor, *BUFFERED["read"][1:])}
+    made = records(lab, lambda *_: run_of(astray))
+    busy = Environment(
+        1.0, 2, own_share=0.5, others_share=others_share, kernel_share=0.0, steal_share=0.0, idle_share=0.0
+    )
+    made = replace(made, environments=dict.fromkeys(made.trials["trial"], busy))
+    found = timing_agreement.cells(passes.witnessed_passes(made, made.studies[0]), made.studies[0])
+    (cell,) = (one for one in found if one.test == "read")
+    assert cell.status == status
+    contradicted = {one.verdict.category == "CONTRADICTED" for one in cell.passes if one.verdict}
+    assert contradicted == {status == "unexplained"}
 
 
 def matrix(*_: Any, gap_s: float = 3e-6) -> tuple[list[Claim], Observation]:

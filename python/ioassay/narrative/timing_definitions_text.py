@@ -39,7 +39,7 @@ _UNWATCHED = (
 _STATUS = {
     Status.SHORT: "because the interval is short: clock step and the time between clock and call exceed 1 %",
     Status.RECORD: "because the benchmark fills or checks one large record within the interval",
-    Status.HELD: "because the process lost its CPU between clock and call in some repetitions",
+    Status.HELD: "because the process lost its CPU between clock and call",
     Status.CLOCK: "because the benchmark's clock is too coarse for the interval, as its output says",
     Status.LOST: "because the witness lost events",
     Status.UNEXPLAINED: "and no recorded fact explains it",

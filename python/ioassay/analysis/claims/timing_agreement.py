@@ -32,7 +32,7 @@ class Status(StrEnum):
     RECORD = "record"
     """One large record is filled before its first call, or checked after its last, within the interval."""
     HELD = "held"
-    """The process lost its CPU between a clock and a call, in some repetitions but not in all."""
+    """The process lost its CPU between a clock and a call: in some repetitions only, or while others used it."""
     CLOCK = "clock"
     """The benchmark's output says that its clock is too coarse for the interval."""
     LOST = "lost"
@@ -104,9 +104,11 @@ class Cell:
         return Status.LOST if lost else Status.UNEXPLAINED
 
     def _is_held(self) -> bool:
-        """A wrong clock or a lie would be wrong in every repetition, and could be too short as well."""
+        """A wrong clock or a lie would be wrong in every repetition, on a quiet machine too, and could be too short."""
         astray = [one for one in self.passes if _strays(one)]
-        return len(astray) < len(self.passes) and all((one.gap_s or 0.0) > 0 for one in astray)
+        if any((one.gap_s or 0.0) <= 0 for one in astray):
+            return False
+        return len(astray) < len(self.passes) or all(one.contended for one in astray)
 
     def outliers(self) -> int:
         """Repetitions beyond 1 % and beyond what a short interval allows, in a cell that is not itself so."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ioassay.analysis import machine_conditions
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.formats import conventions
 from ioassay.records.observation import BPF, SYSCALLS, Observation, Session
@@ -50,6 +51,8 @@ class Pass:
     """Sessions of passes that the tool made after it and does not report."""
     verdict: Verdict | None = None
     """Of the claim of this very run; whether watching changed the run is another question."""
+    contended: bool = False
+    """Others used the processors during its trial, so that it may have waited for one at any moment."""
 
     @property
     def test(self) -> str:
@@ -125,7 +128,11 @@ def _passes(records: Dataset, study: Study, trials: pl.DataFrame) -> Iterator[Pa
     for row in trials.iter_rows(named=True):
         claims = _of_passes(records.claims.get(row["trial"], ())) if row["status"] == OK else []
         point = design.point(row)
-        bare = [Pass(row["study"], row["trial"], point, row["repetition"], row["order"], claim) for claim in claims]
+        busy = machine_conditions.contended(records.environments.get(row["trial"]))
+        bare = [
+            Pass(row["study"], row["trial"], point, row["repetition"], row["order"], claim, contended=busy)
+            for claim in claims
+        ]
         seen = records.observations.get(row["trial"])
         yield from _seen(bare, seen) if seen is not None else bare
 
@@ -138,7 +145,8 @@ def _seen(passes: Sequence[Pass], observation: Observation) -> Iterator[Pass]:
     claims = [one.claim for one in passes]
     groups = {group.places[0]: group for group in claim_groups.groups(claims, observation) if group.one_pass}
     ordered = sorted(observation.sessions, key=lambda one: one.opened_ns)
-    for place, (one, verdict) in enumerate(zip(passes, judge.judge(claims, observation), strict=True)):
+    verdicts = judge.judge(claims, observation, contended=any(one.contended for one in passes))
+    for place, (one, verdict) in enumerate(zip(passes, verdicts, strict=True)):
         group = groups.get(place)
         found = session_times.of_group(group) if group else None
         if group is None or found is None:
