@@ -143,8 +143,8 @@ impl Bench<'_> {
         let setup = self.setup;
         let file = self.open(outcome, false)?;
         let size = self.cell.record_bytes as usize;
-        let mut stream =
-            Stream::over(file, size).map_err(|errno| Fault::step("fdopen", errno, false))?;
+        let mut stream = Stream::over(file, size, outcome.kind)
+            .map_err(|errno| Fault::step("fdopen", errno, false))?;
         if outcome.kind == Kind::Write {
             rustix::fs::fsync(stream.descriptor())
                 .map_err(|errno| Fault::step("fsync", errno, false))?;
@@ -167,7 +167,7 @@ impl Bench<'_> {
         let failed = |errno| Fault::step("fsync of a second descriptor", errno, false);
         let second = self
             .own
-            .open(Opening::Existing, OFlags::RDWR)
+            .open(Opening::Existing, OFlags::RDONLY)
             .map_err(failed)?;
         rustix::fs::fsync(&second).map_err(failed)?;
         self.cached(second.as_fd(), outcome)
@@ -175,11 +175,7 @@ impl Bench<'_> {
 
     fn open(&mut self, outcome: &Outcome, with_flags: bool) -> Result<OwnedFd, Fault> {
         let reads = outcome.kind == Kind::Read && outcome.pass.access != Access::Shuffled;
-        let mut flags = if with_flags && reads {
-            OFlags::RDONLY
-        } else {
-            OFlags::RDWR
-        };
+        let mut flags = if reads { OFlags::RDONLY } else { OFlags::RDWR };
         flags.set(OFlags::DIRECT, with_flags && outcome.direct);
         flags.set(OFlags::SYNC, with_flags && outcome.sync);
         let opened = self.own.open(outcome.pass.opening, flags);
