@@ -50,7 +50,10 @@ def write_latencies(passes: Sequence[Mapping[str, Any]]) -> None:
 
 
 def write_workbook(path: Path, title: str, unit: str, passes: Sequence[Mapping[str, Any]]) -> None:
-    """The matrices as one sheet: a block for each pass, record sizes above, file sizes at the left, in kB."""
+    """The matrices as one sheet: a block for each pass, record sizes above, file sizes at the left, in kB.
+
+    Of several repetitions it has the last.
+    """
     path.write_bytes(b"".join(_records(title, unit, passes)))
 
 
@@ -61,14 +64,14 @@ def _records(title: str, unit: str, passes: Sequence[Mapping[str, Any]]) -> Iter
     row = 3
     for name in dict.fromkeys(each["name"] for each in passes):
         yield _label(row, 0, name)
-        own = [each for each in passes if each["name"] == name]
-        files, records = (sorted({each[key] for each in own}) for key in ("asked_file_bytes", "record_bytes"))
+        own = {(each["asked_file_bytes"], each["record_bytes"]): each for each in passes if each["name"] == name}
+        files, records = sorted({cell[0] for cell in own}), sorted({cell[1] for cell in own})
         for column, record in enumerate(records, 1):
             yield _number(row + 1, column, record / 1024)
         for line, file in enumerate(files, row + 2):
             yield _number(line, 0, file / 1024)
-        for each in own:
-            line, column = row + 2 + files.index(each["asked_file_bytes"]), 1 + records.index(each["record_bytes"])
+        for (file, record), each in own.items():
+            line, column = row + 2 + files.index(file), 1 + records.index(record)
             value = _value(each, unit)
             yield _number(line, column, value) if value is not None else _label(line, column, each["status"])
         row += len(files) + 3

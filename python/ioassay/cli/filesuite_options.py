@@ -185,6 +185,8 @@ def _threads(given: Mapping[str, Any]) -> dict[str, Any]:
     for name, letter in needing.items():
         if given[name] and not workers:
             raise UsageError(f"{letter} is given without threads, wanted -t, or -l and -u")
+    if given["workbook"] and workers:
+        raise UsageError("--workbook (-b) and threads are both given, wanted --json: a cell holds one pass")
     if given["files"] and given["file"]:
         raise UsageError("--files (-F) and --file (-f) are both given, wanted one of them")
     return {"workers": workers, "workers_from": least, "paths": given["files"] or []}
