@@ -141,8 +141,10 @@ def setup(given: Mapping[str, Any], default: Path) -> dict[str, Any]:
 
     `default` is the file if none is named.
     """
-    same = ("auto", "direct", "sync", "fsync", "close", "overwrite", "plain", "no_crossover", "seed", "repetitions")
-    same += ("jitter", "keep", "latencies", "processor")
+    same = (
+        *("auto", "direct", "sync", "fsync", "close", "overwrite", "plain", "no_crossover", "seed", "repetitions"),
+        *("jitter", "keep", "latencies", "processor"),
+    )
     told: dict[str, Any] = {name: given[name] for name in same}
     told["path"] = given["file"] or default
     told["remount"] = given["remount"]
