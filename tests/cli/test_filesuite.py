@@ -202,6 +202,7 @@ def test_the_end_of_a_pass_is_as_its_flags_say(tmp_path: Path, flags: list[str],
         (["-Q", "-l", "1", "-u", "2"], "wanted one"),
         (["-+d", "--data", "zeros"], "--diagnose (-+d)"),
         (["-H", "4"], "-H of IOzone is not supported; use the driver fio"),
+        (["-+dx"], "No such option: -+dx"),
         (["-+u"], "-+u of IOzone is not supported"),
     ],
 )

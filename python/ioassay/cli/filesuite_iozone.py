@@ -172,8 +172,9 @@ def _usual_words(words: Sequence[str]) -> list[str]:
             return [*usual, *words[place:]]
         if word.startswith("-") and len(word) > 1:
             naming = word in ("-F", "--files")
-            if word.startswith("-+"):
+            if word.startswith("-+") and word != _DIAGNOSIS:
                 _refuse(word[:3])
+                raise UsageError(f"No such option: {word}")
             usual += [] if naming else ["--diagnose" if word == _DIAGNOSIS else word]
             if naming and (place + 1 == len(words) or words[place + 1].startswith("-")):
                 raise UsageError(f"{word} is given without a name, wanted a file for each thread")
