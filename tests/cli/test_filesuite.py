@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from . import file_calls
 
 COMMAND = [sys.executable, "-m", "ioassay", "filesuite"]
 
@@ -129,101 +130,28 @@ def test_tests_are_listed(tmp_path: Path) -> None:
 # The calls that are made
 
 
-def calls(folder: Path, *words: str) -> list[tuple[str, int, int]]:
-    """Name, descriptor or -1, and result of the calls on the test's file, in order."""
+def sessions(folder: Path, *words: str) -> list[list[str]]:
+    """The names of the calls between each open and close of the file."""
     trace = folder / "trace"
-    ahead = ["strace", "-f", "-qq", "-o", str(trace), "-e", "trace=open,openat,close,read,write,lseek,fsync,pread64"]
+    ahead = ["strace", "-f", "-qq", "-o", str(trace), "-e", file_calls.TRACED]
     done = typed(folder, *words, "-f", "measured", ahead=ahead)
     assert done.returncode == 0, done.stderr
-    return on_file(joined(trace.read_text().splitlines()))
-
-
-def joined(lines: Sequence[str]) -> list[str]:
-    """Calls that strace wrote in two parts, as one line where they ended."""
-    begun: dict[str, str] = {}
-    whole = []
-    for line in lines:
-        thread, rest = line.split(None, 1)
-        if rest.endswith("<unfinished ...>"):
-            begun[thread] = rest.removesuffix(" <unfinished ...>")
-        elif resumed := re.match(r"<\.\.\. \w+ resumed>(.*)", rest):
-            whole.append(begun.pop(thread, "") + resumed[1])
-        else:
-            whole.append(rest)
-    return whole
-
-
-def on_file(lines: Sequence[str]) -> list[tuple[str, int, int]]:
-    opened: set[int] = set()
-    told = []
-    for line in lines:
-        call = re.match(r"(\w+)\((.*)\) += (-?\d+)", line)
-        if call is None:
-            continue
-        name, arguments, result = call[1], call[2], int(call[3])
-        if name.startswith("open"):
-            if '"measured"' in arguments and result >= 0:
-                opened.add(result)
-                told.append(("open", result, result))
-            else:
-                opened.discard(result)
-            continue
-        descriptor = int(re.match(r"\d*", arguments)[0] or -1)  # type: ignore[index]
-        if descriptor in opened:
-            told.append((name, descriptor, result))
-            if name == "close":
-                opened.discard(descriptor)
-    return told
-
-
-def sessions(told: Sequence[tuple[str, int, int]]) -> list[list[tuple[str, int]]]:
-    """What was done between each open and close, without the sessions in which nothing was moved."""
-    found: list[list[tuple[str, int]]] = []
-    for name, _, result in told:
-        if name == "open":
-            found.append([])
-        else:
-            found[-1].append((name, result))
-    return [one for one in found if any(name in ("read", "write", "pread64") for name, _ in one)]
-
-
-@pytest.mark.strace
-def test_the_calls_are_those_that_are_described(tmp_path: Path) -> None:
-    """64 KiB in records of 4 KiB: 16 records."""
-    told = sessions(calls(tmp_path, "-i", "0-5", "-s64", "-r4"))
-    counted = [Counter(name for name, _ in one) for one in told]
-    ended = {"fsync": 2, "close": 1}  # of the fresh descriptor, and after the clock
-    wanted = [
-        *[{"write": 16, **ended}] * 2,
-        *[{"read": 16 + 1, "lseek": 1, **ended}] * 2,  # the priming read, and back
-        {"read": 16, "lseek": 16, **ended},
-        {"write": 16, "lseek": 16, **ended},
-        *[{"read": 16, "lseek": 16, **ended}] * 2,  # to the last record, and 15 times back; the second is silent
-        {"write": 16, "lseek": 16, **ended},
-        {"read": 16, "lseek": 15, **ended},
-    ]
-    assert counted == wanted
-    backward = [result for name, result in told[6] if name == "lseek"]
-    assert backward == [4096 * record for record in range(15, -1, -1)]
-    assert {result for name, result in told[8] if name == "lseek"} == {0}
-    shuffled = [result // 4096 for name, result in told[4] if name == "lseek"]
-    assert sorted(shuffled) == list(range(16))
-    assert shuffled != list(range(16))
-    assert shuffled == [result // 4096 for name, result in told[5] if name == "lseek"], "both passes in one order"
+    made = file_calls.sessions(trace.read_text(), "measured")
+    return [[name for name, *_ in session.calls] for session in made]
 
 
 @pytest.mark.strace
 def test_plain_makes_no_other_calls_than_it_counts(tmp_path: Path) -> None:
-    told = sessions(calls(tmp_path, "-i", "0,1,3", "-s64", "-r4", "--plain", "--check", "off"))
-    moved = [Counter(name for name, _ in one if name in ("read", "write")) for one in told]
+    told = sessions(tmp_path, "-i", "0,1,3", "-s64", "-r4", "--plain", "--check", "off")
+    moved = [Counter(name for name in one if name in ("read", "write")) for one in told]
     assert moved == [{"write": 16}, {"write": 16}, {"read": 16}, {"read": 16}, {"read": 16}]
 
 
 @pytest.mark.strace
 @pytest.mark.parametrize(("flags", "last"), [([], "fsync close"), (["-c"], "write close"), (["-ec"], "fsync close")])
 def test_the_end_of_a_pass_is_as_its_flags_say(tmp_path: Path, flags: list[str], last: str) -> None:
-    told = sessions(calls(tmp_path, "-i", "0", "-s64", "-r4", *flags))
-    assert [" ".join(name for name, _ in one[-2:]) for one in told] == [last] * 2
+    told = sessions(tmp_path, "-i", "0", "-s64", "-r4", *flags)
+    assert [" ".join(one[-2:]) for one in told] == [last] * 2
 
 
 # What cannot be
@@ -246,6 +174,36 @@ def test_the_end_of_a_pass_is_as_its_flags_say(tmp_path: Path, flags: list[str],
         (["-t", "-1"], "at least 0"),
         (["--format", "csv"], "text, iozone"),
         (["--format", "iozone", "-r", "512b"], "use --json"),
+        (["-j", "0"], "--stride is 0"),
+        (["-B", "-I"], "mmap (-B) is given with direct (-I)"),
+        (["-B", "-o"], "mmap (-B) is given with sync (-o)"),
+        (["-D"], "without --mmap (-B)"),
+        (["-B", "-D", "-G"], "one of them"),
+        (["-B", "-G", "-r", "512b"], "multiple of the page"),
+        (["-K", "-B"], "jitter (-K) is given with mmap (-B)"),
+        (["--shuffle", "3.5"], "3.471, 3.489"),
+        (["-K", "-I"], "jitter (-K) is given with direct (-I)"),
+        (["-l", "2"], "--max-threads (-u) is not given"),
+        (["-u", "2"], "--min-threads (-l) is not given"),
+        (["-t", "2", "-l", "1", "-u", "2"], "both given"),
+        (["-l", "3", "-u", "2"], "fewest workers (-l) is 3"),
+        (["-F", "a", "b"], "-F is given without threads"),
+        (["-t", "2", "-F", "a"], "files (-F) is 1 names"),
+        (["-t", "2", "-F", "a", "a"], "one name twice"),
+        (["-t", "2", "-F", "a", "b", "-f", "c"], "both given"),
+        (["-t", "2", "-F", "-e"], "-F is given without a name"),
+        (["-t", "2", "-b", "x.xls"], "--workbook (-b) and threads"),
+        (["-x"], "-x is given without threads"),
+        (["-C"], "-C is given without threads"),
+        (["-T"], "-T is given without threads"),
+        (["-P", "99999"], "processor (-P) is 99999"),
+        (["-P", "-1"], "at least 0"),
+        (["-Q", "-a"], "a file holds one pass"),
+        (["-Q", "-l", "1", "-u", "2"], "wanted one"),
+        (["-+d", "--data", "zeros"], "--diagnose (-+d)"),
+        (["-H", "4"], "-H of IOzone is not supported; use the driver fio"),
+        (["-+dx"], "No such option: -+dx"),
+        (["-+u"], "-+u of IOzone is not supported"),
     ],
 )
 def test_options_that_cannot_be_are_named_with_what_was_wanted(tmp_path: Path, words: list[str], said: str) -> None:

@@ -151,6 +151,16 @@ def table(row: str, options: str, header: str = HEADER) -> list[tuple[str, int, 
     ]
 
 
+def test_jitter_adds_single_bytes_to_sequential_reads() -> None:
+    row = "            1024       4      100      200      300      400"
+    text = f"\tCommand line used: iozone -K -i0 -i1 -s1m\n{HEADER}\n{row}\n\niozone test complete.\n"
+    claims = {claim.test: claim for claim in iozone_claims.read(text)}
+    assert (claims["rewrite"].operations, claims["rewrite"].bytes) == (256, 1 << 20)
+    assert (claims["read"].operations, claims["read"].bytes) == (256 + 6, (1 << 20) + 6)
+    assert claims["read"].rate_bytes_per_s == 300 * 1024
+    assert claims["read"].seconds == pytest.approx(1024 / 300)
+
+
 def test_columns_have_the_widths_that_iozone_prints() -> None:
     """16 and 8 for the sizes; then 9 for a number, 10 for the record rewrite and strides, 8 for the first of fread."""
     row = f"{2**30:>16}{2**20:>8}{1:>9}{2:>9}"

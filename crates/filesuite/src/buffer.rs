@@ -42,7 +42,7 @@ impl Aligned {
 /// The user's buffers of one worker for one size of records.
 pub struct Buffers {
     content: Content,
-    check: bool,
+    check: Check,
     seed: u64,
     record_bytes: usize,
     /// Records side by side; record `i` of the file is `i` modulo their number.
@@ -64,7 +64,7 @@ impl Buffers {
         fill(pool.all_mut(), content, seed);
         Self {
             content,
-            check: check == Check::Inside,
+            check,
             seed,
             record_bytes,
             pool,
@@ -101,8 +101,13 @@ impl Buffers {
     /// Look at what came in as record `record`, if that is wanted. The first that differs is kept.
     #[inline]
     pub fn accept(&mut self, record: u64) {
-        if self.check && self.differing.is_none() && !self.is_right(record) {
-            self.differing = Some(record);
+        let right = match self.check {
+            Check::Inside => self.is_right(record),
+            Check::Whole => self.is_whole(record),
+            Check::After | Check::Off => return,
+        };
+        if !right {
+            self.differing.get_or_insert(record);
         }
     }
 
@@ -233,9 +238,15 @@ mod tests {
     }
 
     #[test]
-    fn only_a_filled_file_is_checked_to_the_last_byte() {
-        for (content, noticed) in [(Content::Fill(7), true), (Content::Zeros, false)] {
-            let mut buffers = Buffers::new(content, Check::Inside, 3, PAGE);
+    fn only_a_filled_file_is_checked_to_the_last_byte_unless_all_are() {
+        for (content, check, noticed) in [
+            (Content::Fill(7), Check::Inside, true),
+            (Content::Zeros, Check::Inside, false),
+            (Content::Random, Check::Inside, false),
+            (Content::Zeros, Check::Whole, true),
+            (Content::Random, Check::Whole, true),
+        ] {
+            let mut buffers = Buffers::new(content, check, 3, PAGE);
             let mut written = buffers.outgoing(0).to_vec();
             written[PAGE - 1] ^= 1;
             buffers.incoming().copy_from_slice(&written);

@@ -7,10 +7,17 @@ use rustix::fs::SeekFrom;
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 
 use crate::buffer::Buffers;
+use crate::clock::now_ns;
 use crate::error::{Fault, advice};
 use crate::matrix::Cell;
+use crate::setup::Msync;
 use crate::suite::{Access, Kind};
-use crate::sys::Stream;
+use crate::sys::{Mapping, Stream};
+
+/// With jitter, two single bytes are read before every record whose number this divides.
+const JITTER_RECORDS: u64 = 100;
+/// Where they are.
+const JITTER_PLACES: [u64; 2] = [0, 4096];
 
 /// What was done by the calls that succeeded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,8 +42,24 @@ pub struct Calls<'a> {
     pub stop: &'a AtomicBool,
     /// For messages: errors of `O_DIRECT` have a remedy of their own.
     pub direct: bool,
+    /// Sequential reads have jitter.
+    pub jitter: bool,
+    /// How long each call took, where that is asked for.
+    pub latencies_ns: Option<Vec<u64>>,
     /// What was done so far.
     pub done: Done,
+}
+
+/// The record that call `number` of an access moves, of `records`.
+#[inline]
+#[must_use]
+pub fn place(access: Access, number: u64, records: u64, order: &[u64]) -> u64 {
+    match access {
+        Access::Shuffled | Access::Strided => order[number as usize],
+        Access::Backward => records - 1 - number,
+        Access::SameRecord => 0,
+        Access::Sequential | Access::Stdio | Access::Positioned | Access::Vectored => number,
+    }
 }
 
 impl Calls<'_> {
@@ -60,15 +83,16 @@ impl Calls<'_> {
             }),
             Access::Strided => self.each(|buffers, number| {
                 let moved = read(file, buffers, order[number as usize])?;
-                if let Some(next) = order.get(number as usize + 1) {
-                    rustix::fs::seek(file, SeekFrom::Start(next * size))?;
-                }
+                let next = order[number as usize + 1];
+                rustix::fs::seek(file, SeekFrom::Start(next * size))?;
                 Ok(moved)
             }),
             Access::Backward => self.each(|buffers, number| {
                 let moved = read(file, buffers, last - number)?;
+                let sought = rustix::fs::seek(file, SeekFrom::Current(back));
+                // The last one would go before the file, and is refused: IOzone makes it all the same.
                 if number < last {
-                    rustix::fs::seek(file, SeekFrom::Current(back))?;
+                    sought?;
                 }
                 Ok(moved)
             }),
@@ -83,9 +107,53 @@ impl Calls<'_> {
                 buffers.accept(record);
                 Ok(moved)
             }),
+            Access::Sequential if self.jitter => self.jittered(file),
             Access::Sequential | Access::SameRecord | Access::Stdio => {
                 self.each(|buffers, record| read(file, buffers, record))
             }
+        }
+    }
+
+    /// Sequential reads, and single bytes elsewhere between them, which count as calls.
+    fn jittered(&mut self, file: BorrowedFd<'_>) -> Result<(), Fault> {
+        let mut elsewhere = Done::default();
+        let ended = self.each(|buffers, record| {
+            if record % JITTER_RECORDS == 0 {
+                jitter(file, &mut elsewhere)?;
+            }
+            read(file, buffers, record)
+        });
+        self.done.operations += elsewhere.operations;
+        self.done.bytes += elsewhere.bytes;
+        ended
+    }
+
+    /// All copies of an access between the buffers and a mapping of the file.
+    pub fn mapped(
+        &mut self,
+        access: Access,
+        mapping: &mut Mapping,
+        msync: Msync,
+    ) -> Result<(), Fault> {
+        let (order, size, records) = (self.order, self.cell.record_bytes, self.cell.records());
+        let at = |number| place(access, number, records, order);
+        match self.kind {
+            Kind::Read => self.each(|buffers, number| {
+                let record = at(number);
+                mapping.read(record * size, buffers.incoming());
+                buffers.accept(record);
+                Ok(size as usize)
+            }),
+            Kind::Write => self.each(|buffers, number| {
+                let record = at(number);
+                mapping.write(record * size, buffers.outgoing(record));
+                match msync {
+                    Msync::Never => {}
+                    Msync::Async => mapping.sync(record * size, size, false)?,
+                    Msync::Sync => mapping.sync(record * size, size, true)?,
+                }
+                Ok(size as usize)
+            }),
         }
     }
 
@@ -130,6 +198,24 @@ impl Calls<'_> {
     /// As many calls as there are records; the first that fails or moves less ends it.
     #[inline]
     fn each(
+        &mut self,
+        mut call: impl FnMut(&mut Buffers, u64) -> Result<usize, Errno>,
+    ) -> Result<(), Fault> {
+        let Some(mut latencies_ns) = self.latencies_ns.take() else {
+            return self.all(call);
+        };
+        let ended = self.all(|buffers, number| {
+            let start_ns = now_ns();
+            let moved = call(buffers, number);
+            latencies_ns.push(now_ns() - start_ns);
+            moved
+        });
+        self.latencies_ns = Some(latencies_ns);
+        ended
+    }
+
+    #[inline]
+    fn all(
         &mut self,
         mut call: impl FnMut(&mut Buffers, u64) -> Result<usize, Errno>,
     ) -> Result<(), Fault> {
@@ -182,4 +268,15 @@ fn read(file: BorrowedFd<'_>, buffers: &mut Buffers, record: u64) -> Result<usiz
     let moved = rustix::io::read(file, buffers.incoming())?;
     buffers.accept(record);
     Ok(moved)
+}
+
+/// Two single bytes from elsewhere, and back: as IOzone's -K does.
+fn jitter(file: BorrowedFd<'_>, elsewhere: &mut Done) -> Result<(), Errno> {
+    let place = rustix::fs::seek(file, SeekFrom::Current(0))?;
+    for at in JITTER_PLACES {
+        rustix::fs::seek(file, SeekFrom::Start(at))?;
+        elsewhere.bytes += rustix::io::read(file, &mut [0_u8])? as u64;
+        elsewhere.operations += 1;
+    }
+    rustix::fs::seek(file, SeekFrom::Start(place)).map(drop)
 }

@@ -9,6 +9,7 @@
     reason = "`IOzone` is a name in prose, not an item"
 )]
 
+mod affinity;
 mod buffer;
 mod cache;
 mod calls;
@@ -34,8 +35,8 @@ pub use clock::{now_ns, overhead_ns};
 pub use error::{Error, Fault};
 pub use matrix::{Cell, Matrix};
 pub use mt19937::{Mt19937, USUAL_SEED};
-pub use order::{STRIDE, shuffled, strided};
+pub use order::{STRIDE, Shuffle, shuffled, strided};
 pub use outcome::{Checked, Event, Group, Outcome};
 pub use run::run;
-pub use setup::{Cache, Check, Content, Setup};
+pub use setup::{Cache, Check, Content, Msync, Setup};
 pub use suite::{Access, Kind, Opening, Pass, RANDOM_MIX, TESTS, Test};

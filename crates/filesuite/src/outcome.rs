@@ -25,6 +25,8 @@ pub struct Outcome {
     pub repetition: u32,
     /// Which worker, from 0.
     pub worker: u32,
+    /// Of how many; 0: alone, without waiting for others.
+    pub workers: u32,
     /// The file.
     pub path: PathBuf,
     /// What was done in the interval, also by a pass that failed.
@@ -45,6 +47,8 @@ pub struct Outcome {
     pub direct: bool,
     /// Opened with `O_SYNC`.
     pub sync: bool,
+    /// Through a mapping of the file.
+    pub mapped: bool,
     /// One record was read before the clock started.
     pub primed: bool,
     /// How often the whole file was gone through again afterwards, without being reported.
@@ -53,6 +57,10 @@ pub struct Outcome {
     pub prepared: bool,
     /// Share of the file in the page cache when the clock started; `None` where that is not known.
     pub resident_share: Option<f64>,
+    /// How long each call took, where that is asked for; else empty.
+    pub latencies_ns: Vec<u64>,
+    /// Where in the file each of these calls was.
+    pub offsets: Vec<u64>,
     /// Why it has no result.
     pub fault: Option<Fault>,
 }

@@ -10,15 +10,15 @@ use rustix::fs::{OFlags, SeekFrom};
 
 use crate::buffer::Buffers;
 use crate::cache;
-use crate::calls::Calls;
+use crate::calls::{Calls, place};
 use crate::clock::now_ns;
 use crate::error::Fault;
 use crate::matrix::Cell;
 use crate::order::{shuffled, strided};
 use crate::outcome::Outcome;
-use crate::setup::{Cache, Setup};
+use crate::setup::{Cache, Msync, Setup};
 use crate::suite::{Access, Kind, Opening};
-use crate::sys::{self, Stream};
+use crate::sys::{self, Mapping, Stream};
 use crate::test_file::TestFile;
 
 /// Where workers wait for each other, so that their clocks start together.
@@ -77,48 +77,87 @@ impl Bench<'_> {
         gate: &mut Gate<'_>,
     ) -> Result<(), Fault> {
         let setup = self.setup;
+        let access = outcome.pass.access;
         outcome.direct = setup.direct;
         outcome.sync = setup.sync && outcome.kind == Kind::Write;
+        outcome.mapped = setup.mapped.is_some();
         let file = self.open(outcome, true)?;
-        rustix::fs::fsync(&file).map_err(|errno| Fault::step("fsync", errno, outcome.direct))?;
+        let mut mapping = self.mapping(file.as_fd(), outcome)?;
+        if setup.workers == 0 && has_fresh_sync(outcome) {
+            rustix::fs::fsync(&file)
+                .map_err(|errno| Fault::step("fsync", errno, outcome.direct))?;
+        }
         self.cached(file.as_fd(), outcome)?;
         if outcome.primed {
             self.prime(file.as_fd(), outcome.direct)?;
         }
-        let order = self.order(outcome.pass.access);
-        let access = outcome.pass.access;
-        let first = match access {
-            Access::Backward => (self.cell.records() - 1) * self.cell.record_bytes,
-            _ => 0,
-        };
-        if first > 0 {
-            seek(file.as_fd(), first)?;
+        let order = self.order(access);
+        if access == Access::Backward && mapping.is_none() {
+            seek(file.as_fd(), self.cell.bytes() - self.cell.record_bytes)?;
         }
         self.settle(file.as_fd(), outcome);
         gate.wait();
         let mut calls = self.calls(outcome, &order);
         outcome.start_ns = now_ns();
-        let called = calls.through(access, file.as_fd());
+        let called = match &mut mapping {
+            None => calls.through(access, file.as_fd()),
+            Some(mapping) => calls.mapped(access, mapping, setup.mapped.unwrap_or(Msync::Never)),
+        };
         let after = now_ns();
-        outcome.done = calls.done;
+        record(&mut calls, outcome);
         called?;
-        finish(setup, Open::Descriptor(file), after, outcome)
+        let open = match mapping {
+            None => Open::Descriptor(file),
+            Some(mapping) => Open::Mapped(mapping, file),
+        };
+        finish(setup, open, after, outcome)
+    }
+
+    /// The file's mapping, where that is asked for. Before it is written, the file gets its size by its last record.
+    fn mapping(
+        &mut self,
+        file: BorrowedFd<'_>,
+        outcome: &Outcome,
+    ) -> Result<Option<Mapping>, Fault> {
+        if self.setup.mapped.is_none() {
+            return Ok(None);
+        }
+        let failed = |errno| Fault::step("map the file", errno, false);
+        let shuffled = outcome.pass.access == Access::Shuffled;
+        if outcome.kind == Kind::Write && !shuffled {
+            let last = self.cell.records() - 1;
+            seek(file, last * self.cell.record_bytes)?;
+            let moved = rustix::io::write(file, self.buffers.outgoing(last)).map_err(failed)?;
+            if moved as u64 != self.cell.record_bytes {
+                return Err(failed(rustix::io::Errno::NOSPC));
+            }
+            seek(file, 0)?;
+        }
+        let writable = outcome.kind == Kind::Write || shuffled;
+        Mapping::of(file, self.cell.bytes(), writable)
+            .map(Some)
+            .map_err(failed)
     }
 
     fn through_stream(&mut self, outcome: &mut Outcome, gate: &mut Gate<'_>) -> Result<(), Fault> {
         let setup = self.setup;
         let file = self.open(outcome, false)?;
         let size = self.cell.record_bytes as usize;
-        let mut stream =
-            Stream::over(file, size).map_err(|errno| Fault::step("fdopen", errno, false))?;
-        self.settle_stream(outcome)?;
+        let mut stream = Stream::over(file, size, outcome.kind)
+            .map_err(|errno| Fault::step("fdopen", errno, false))?;
+        if outcome.kind == Kind::Write {
+            rustix::fs::fsync(stream.descriptor())
+                .map_err(|errno| Fault::step("fsync", errno, false))?;
+        } else {
+            self.settle_stream(outcome)?;
+        }
         self.settle(stream.descriptor(), outcome);
         gate.wait();
         let mut calls = self.calls(outcome, &[]);
         outcome.start_ns = now_ns();
         let called = calls.streamed(&mut stream);
         let after = now_ns();
-        outcome.done = calls.done;
+        record(&mut calls, outcome);
         called?;
         finish(setup, Open::Stream(stream), after, outcome)
     }
@@ -128,14 +167,15 @@ impl Bench<'_> {
         let failed = |errno| Fault::step("fsync of a second descriptor", errno, false);
         let second = self
             .own
-            .open(Opening::Existing, OFlags::RDWR)
+            .open(Opening::Existing, OFlags::RDONLY)
             .map_err(failed)?;
         rustix::fs::fsync(&second).map_err(failed)?;
         self.cached(second.as_fd(), outcome)
     }
 
     fn open(&mut self, outcome: &Outcome, with_flags: bool) -> Result<OwnedFd, Fault> {
-        let mut flags = OFlags::RDWR;
+        let reads = outcome.kind == Kind::Read && outcome.pass.access != Access::Shuffled;
+        let mut flags = if reads { OFlags::RDONLY } else { OFlags::RDWR };
         flags.set(OFlags::DIRECT, with_flags && outcome.direct);
         flags.set(OFlags::SYNC, with_flags && outcome.sync);
         let opened = self.own.open(outcome.pass.opening, flags);
@@ -165,9 +205,10 @@ impl Bench<'_> {
     }
 
     fn order(&self, access: Access) -> Vec<u64> {
+        let (records, setup) = (self.cell.records(), self.setup);
         match access {
-            Access::Shuffled => shuffled(self.cell.records(), &self.setup.order_key),
-            Access::Strided => strided(self.cell.records()),
+            Access::Shuffled => shuffled(records, &setup.order_key, setup.shuffle),
+            Access::Strided => strided(records, setup.stride),
             _ => Vec::new(),
         }
     }
@@ -180,9 +221,32 @@ impl Bench<'_> {
             buffers: &mut self.buffers,
             stop: self.stop,
             direct: outcome.direct,
+            jitter: self.setup.jitter && outcome.kind == Kind::Read,
+            latencies_ns: self
+                .setup
+                .latencies
+                .then(|| Vec::with_capacity(self.cell.records() as usize)),
             done: crate::calls::Done::default(),
         }
     }
+}
+
+/// Whether a fresh descriptor is synced: as IOzone does, not before random calls and not before `pread`.
+fn has_fresh_sync(outcome: &Outcome) -> bool {
+    match outcome.pass.access {
+        Access::Shuffled => false,
+        Access::Positioned | Access::Vectored => outcome.kind == Kind::Write,
+        _ => true,
+    }
+}
+
+/// What the calls of a pass did.
+fn record(calls: &mut Calls<'_>, outcome: &mut Outcome) {
+    outcome.done = calls.done;
+    outcome.latencies_ns = calls.latencies_ns.take().unwrap_or_default();
+    let (access, cell) = (outcome.pass.access, calls.cell);
+    let offset = |number| place(access, number, cell.records(), calls.order) * cell.record_bytes;
+    outcome.offsets = (0..outcome.latencies_ns.len() as u64).map(offset).collect();
 }
 
 fn seek(file: BorrowedFd<'_>, place: u64) -> Result<(), Fault> {
@@ -195,6 +259,7 @@ fn seek(file: BorrowedFd<'_>, place: u64) -> Result<(), Fault> {
 /// A file as a pass holds it.
 enum Open {
     Descriptor(OwnedFd),
+    Mapped(Mapping, OwnedFd),
     Stream(Stream),
 }
 
@@ -202,6 +267,7 @@ impl Open {
     fn sync(&mut self) -> Result<(), Fault> {
         let synced = match self {
             Self::Descriptor(file) => rustix::fs::fsync(file),
+            Self::Mapped(mapping, _) => mapping.sync_all(),
             Self::Stream(stream) => {
                 stream
                     .flush()
@@ -215,13 +281,14 @@ impl Open {
     fn close(self) -> Result<(), Fault> {
         let closed = match self {
             Self::Descriptor(file) => sys::close(file),
+            Self::Mapped(mapping, file) => mapping.unmap().and_then(|()| sys::close(file)),
             Self::Stream(stream) => stream.close(),
         };
         closed.map_err(|errno| Fault::step("close", errno, false))
     }
 }
 
-/// `fsync` and `close`, inside the interval or after it. With `close` inside and `fsync` not, there is no
+/// `fsync` (of a mapping `msync`) and `close`, inside the interval or after it. With `close` inside and `fsync` not, there is no
 /// `fsync` at all: dirty pages stay for the next pass, as with IOzone's -c without -e.
 fn finish(setup: &Setup, mut open: Open, after: u64, outcome: &mut Outcome) -> Result<(), Fault> {
     (outcome.fsync_included, outcome.close_included) = (setup.fsync, setup.close);

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use crate::error::Error;
-use crate::matrix::Matrix;
+use crate::matrix::{Cell, Matrix};
 use crate::mt19937::USUAL_SEED;
-use crate::suite::{RANDOM_MIX, TESTS, Test};
+use crate::order::{STRIDE, Shuffle};
+use crate::suite::{Kind, RANDOM_MIX, TESTS, Test};
 
 /// What the file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,10 +26,23 @@ pub enum Content {
 pub enum Check {
     /// In the interval, after each call: the head of each page, all bytes of a `Fill`. As IOzone does.
     Inside,
+    /// In the interval, after each call: every byte.
+    Whole,
     /// After all passes over a file: the whole file, read once more through a descriptor of its own.
     After,
     /// Never.
     Off,
+}
+
+/// What follows each write into a mapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Msync {
+    /// Nothing.
+    Never,
+    /// `msync` of the record, which does not wait (`MS_ASYNC`).
+    Async,
+    /// `msync` of the record, which waits for the disk (`MS_SYNC`).
+    Sync,
 }
 
 /// What is done to the page cache before each pass that reads.
@@ -70,6 +84,22 @@ pub struct Setup {
     pub repetitions: u32,
     /// Workers at once, each on a file of its own; 0: one, without waiting for others.
     pub workers: u32,
+    /// From how many workers on each number up to `workers` is measured; `None`: only `workers`.
+    pub workers_from: Option<u32>,
+    /// The file of each worker; empty: `path` with the worker's number.
+    pub paths: Vec<PathBuf>,
+    /// The first worker runs on this processor, the others on those after it, and round again.
+    pub processor: Option<u32>,
+    /// Records from one to the next of the strided pass.
+    pub stride: u64,
+    /// Single bytes are read elsewhere between sequential reads.
+    pub jitter: bool,
+    /// Files are mapped, but for the stdio tests, with what follows each write.
+    pub mapped: Option<Msync>,
+    /// Each call is timed on its own.
+    pub latencies: bool,
+    /// The files stay; those that are there are used, if nothing writes.
+    pub keep: bool,
     /// What the file holds.
     pub content: Content,
     /// When it is checked.
@@ -78,6 +108,8 @@ pub struct Setup {
     pub cache: Cache,
     /// Where a filesystem is mounted that is unmounted and mounted again before each pass.
     pub remount: Option<PathBuf>,
+    /// How the shuffled order is drawn.
+    pub shuffle: Shuffle,
     /// Key of the shuffled order.
     pub order_key: Vec<u64>,
     /// Seed of the content.
@@ -102,10 +134,19 @@ impl Default for Setup {
             plain: false,
             repetitions: 1,
             workers: 0,
+            workers_from: None,
+            paths: Vec::new(),
+            processor: None,
+            stride: STRIDE,
+            jitter: false,
+            mapped: None,
+            latencies: false,
+            keep: false,
             content: Content::Random,
             check: Check::Inside,
             cache: Cache::Leave,
             remount: None,
+            shuffle: Shuffle::Swap,
             order_key: USUAL_SEED.to_vec(),
             seed: 1,
         }
@@ -152,6 +193,26 @@ impl Setup {
                 "at most 1024",
             ));
         }
+        self.check_workers()?;
+        self.check_mapping()?;
+        if self.stride == 0 {
+            return Err(Error::option("stride", "0", "at least 1 record"));
+        }
+        if self.jitter && (self.direct || self.mapped.is_some()) {
+            let (value, why) = if self.direct {
+                (
+                    "given with direct (-I)",
+                    "single bytes cannot be read with O_DIRECT",
+                )
+            } else {
+                ("given with mmap (-B)", "a mapping is not read by calls")
+            };
+            return Err(Error::option(
+                "jitter (-K)",
+                value,
+                format!("one of them: {why}"),
+            ));
+        }
         if self.order_key.is_empty() {
             return Err(Error::option("order key", "empty", "at least one number"));
         }
@@ -161,5 +222,71 @@ impl Setup {
             return Err(Error::option("cache", "drop-all", wanted));
         }
         Ok(())
+    }
+
+    fn check_workers(&self) -> Result<(), Error> {
+        if let Some(from) = self.workers_from {
+            if from == 0 || from > self.workers {
+                let wanted = format!("1 to the most workers, {}", self.workers);
+                return Err(Error::option(
+                    "fewest workers (-l)",
+                    from.to_string(),
+                    wanted,
+                ));
+            }
+        }
+        if self.paths.is_empty() {
+            return Ok(());
+        }
+        let mut names: Vec<_> = self.paths.iter().collect();
+        names.sort_unstable();
+        names.dedup();
+        if names.len() < self.paths.len() {
+            let wanted = "another file for each worker";
+            return Err(Error::option("files (-F)", "one name twice", wanted));
+        }
+        if self.paths.len() != self.workers as usize {
+            let wanted = format!("as many as workers (-t, -u): {}", self.workers);
+            let value = format!("{} names", self.paths.len());
+            return Err(Error::option("files (-F)", value, wanted));
+        }
+        Ok(())
+    }
+
+    fn check_mapping(&self) -> Result<(), Error> {
+        let Some(msync) = self.mapped else {
+            return Ok(());
+        };
+        if self.direct || self.sync {
+            let (value, why) = if self.direct {
+                ("given with direct (-I)", "goes through the page cache")
+            } else {
+                ("given with sync (-o)", "is synced by msync: see -G")
+            };
+            let wanted = format!("one of them: a mapping {why}");
+            return Err(Error::option("mmap (-B)", value, wanted));
+        }
+        let page = rustix::param::page_size() as u64;
+        let odd = |cell: &Cell| cell.record_bytes % page != 0;
+        match self.matrix.cells()?.into_iter().find(odd) {
+            Some(cell) if msync != Msync::Never => {
+                let wanted = format!("a multiple of the page, {page} bytes, which msync takes");
+                let value = format!("{} bytes", cell.record_bytes);
+                Err(Error::option("record", value, wanted))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a chosen test writes into the file.
+    #[must_use]
+    pub fn writes(&self) -> bool {
+        let of = |test: &&Test| {
+            test.number == RANDOM_MIX || test.passes.iter().any(|pass| pass.kind == Kind::Write)
+        };
+        let chosen = TESTS
+            .iter()
+            .filter(|test| self.tests.contains(&test.number));
+        chosen.filter(of).count() > 0
     }
 }

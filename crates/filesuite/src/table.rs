@@ -98,6 +98,23 @@ fn number(outcomes: &[Outcome], cell: Cell, pass: &Pass, unit: Unit) -> String {
     number.map_or_else(|| "-".to_owned(), |number| number.to_string())
 }
 
+/// The latency of each call of a pass: IOzone's columns, with nanoseconds behind the point.
+#[must_use]
+pub fn latencies(outcome: &Outcome) -> String {
+    let mut text =
+        String::from("Offset in kBytes   Latency in microseconds  Transfer size in bytes\n");
+    for (offset, latency_ns) in outcome.offsets.iter().zip(&outcome.latencies_ns) {
+        let _ = writeln!(
+            text,
+            "{:>10} {:>14.3} {:>10}",
+            offset / 1024,
+            *latency_ns as f64 / 1e3,
+            outcome.cell.record_bytes
+        );
+    }
+    text
+}
+
 /// One matrix for each pass: a row for each file size, a column for each record size.
 #[must_use]
 pub fn matrices(outcomes: &[Outcome], unit: Unit) -> String {

@@ -1,4 +1,4 @@
-//! The file that is measured: made here, never another's, and gone at the end.
+//! The file that is measured: made here, never another's, and gone at the end unless it is to stay.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -22,6 +22,8 @@ pub struct TestFile {
     path: PathBuf,
     /// Device and inode; `None` while it is not there.
     made: Option<(u64, u64)>,
+    /// It stays when this is dropped.
+    stays: bool,
 }
 
 impl TestFile {
@@ -57,9 +59,41 @@ impl TestFile {
         let mut own = Self {
             path: path.to_owned(),
             made: None,
+            stays: false,
         };
         own.prove()?;
         Ok(own)
+    }
+
+    /// A regular file of at least `bytes` that is there and stays there: only for tests that do not write.
+    pub fn adopt(path: &Path, bytes: u64) -> Result<Self, Error> {
+        let refused = |why: String| Error::Refused {
+            path: path.to_owned(),
+            why,
+        };
+        let found = fs::symlink_metadata(path)
+            .map_err(|error| system(path, "look for the file", &error))?;
+        if !found.is_file() {
+            return Err(refused(
+                "is no regular file; name the file itself (-f)".to_owned(),
+            ));
+        }
+        if found.len() < bytes {
+            let size = found.len();
+            return Err(refused(format!(
+                "has {size} bytes, and {bytes} are to be read; take a smaller size (-s), or write it first (-i 0 -w)"
+            )));
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            made: Some((found.dev(), found.ino())),
+            stays: true,
+        })
+    }
+
+    /// It is not deleted at the end.
+    pub fn keep(&mut self) {
+        self.stays = true;
     }
 
     /// Where it is.
@@ -148,7 +182,9 @@ impl TestFile {
 
 impl Drop for TestFile {
     fn drop(&mut self) {
-        self.remove();
+        if !self.stays {
+            self.remove();
+        }
     }
 }
 
@@ -223,6 +259,25 @@ mod tests {
         assert!(own.open(Opening::Existing, OFlags::RDWR).is_err());
         drop(own);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "another");
+    }
+
+    #[test]
+    fn a_file_that_is_adopted_or_kept_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ours");
+        let mut own = TestFile::claim(&path, false).unwrap();
+        drop(own.open(Opening::Fresh, OFlags::RDWR).unwrap());
+        own.keep();
+        drop(own);
+        assert!(path.exists());
+        std::fs::write(&path, "12345678").unwrap();
+        let mut own = TestFile::adopt(&path, 8).unwrap();
+        drop(own.open(Opening::Existing, OFlags::RDONLY).unwrap());
+        drop(own);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "12345678");
+        let said = TestFile::adopt(&path, 9).err().unwrap().to_string();
+        assert!(said.contains("has 8 bytes"), "{said}");
+        assert!(TestFile::adopt(folder.path(), 0).is_err());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Several workers at once, each a thread with a file of its own. Nobody is stopped because another is done:
 //! every worker moves all its bytes, and the interval of each is reported.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -21,16 +21,10 @@ pub fn measure(
     stop: &AtomicBool,
     hand_out: &mut dyn FnMut(Event),
 ) -> Result<(), Error> {
-    let mut workers = (0..setup.workers)
+    let mut workers = (0..at.workers)
         .map(|worker| {
-            let path = numbered(&setup.path, worker);
-            Worker::new(
-                setup,
-                Position { worker, ..at },
-                &path,
-                setup.workers.into(),
-                stop,
-            )
+            let path = file(setup, worker);
+            Worker::new(setup, Position { worker, ..at }, &path, stop)
         })
         .collect::<Result<Vec<_>, _>>()?;
     flush_all(setup);
@@ -48,6 +42,9 @@ pub fn measure(
     }
     for checked in workers.iter_mut().filter_map(Worker::checked) {
         hand_out(Event::Checked(checked));
+    }
+    if at.keep {
+        workers.iter_mut().for_each(Worker::keep);
     }
     Ok(())
 }
@@ -88,8 +85,11 @@ fn together(
 }
 
 /// The file of one worker.
-fn numbered(path: &Path, worker: u32) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
+fn file(setup: &Setup, worker: u32) -> PathBuf {
+    if let Some(path) = setup.paths.get(worker as usize) {
+        return path.clone();
+    }
+    let mut name = setup.path.as_os_str().to_owned();
     name.push(format!(".{worker}"));
     PathBuf::from(name)
 }

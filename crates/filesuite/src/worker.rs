@@ -12,7 +12,7 @@ use crate::remount::Remount;
 use crate::setup::{Check, Setup};
 use crate::suite::{Kind, Opening, Pass, RANDOM_MIX, Test};
 use crate::test_file::{TestFile, room_bytes};
-use crate::{Cell, Error};
+use crate::{Cell, Error, affinity};
 
 /// The position of a pass in a run.
 #[derive(Clone, Copy)]
@@ -20,8 +20,12 @@ pub struct Position {
     pub cell: Cell,
     pub repetition: u32,
     pub worker: u32,
+    /// Of how many; 0: alone.
+    pub workers: u32,
     /// What another left at the path may be deleted: only before anything was measured.
     pub overwrite: bool,
+    /// The file stays: only that of the last position.
+    pub keep: bool,
 }
 
 /// What is dirty goes to the disks first, so that it is not written while the clock runs. Twice, as IOzone.
@@ -43,19 +47,26 @@ pub struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    /// `files` is how many files of the cell's size have to find room.
     pub fn new(
         setup: &'a Setup,
         at: Position,
         path: &Path,
-        files: u64,
         stop: &'a AtomicBool,
     ) -> Result<Self, Error> {
-        // What an earlier cell or repetition left is gone already: only the first can meet another's file.
-        let own = TestFile::claim(path, at.overwrite)?;
+        let whole = setup.keep && !setup.writes() && path.symlink_metadata().is_ok();
+        let own = if whole {
+            TestFile::adopt(path, at.cell.bytes())?
+        } else {
+            // What an earlier cell or repetition left is gone already: only the first can meet another's file.
+            TestFile::claim(path, at.overwrite)?
+        };
         let record_bytes = at.cell.record_bytes as usize;
         let buffers = Buffers::new(setup.content, setup.check, setup.seed, record_bytes);
-        let broken = without_room(&own, at.cell, files);
+        let broken = if whole {
+            None
+        } else {
+            without_room(&own, at.cell, at.workers.max(1).into())
+        };
         let bench = Bench {
             setup,
             cell: at.cell,
@@ -66,9 +77,16 @@ impl<'a> Worker<'a> {
         Ok(Self {
             bench,
             at,
-            whole: false,
+            whole,
             broken,
         })
+    }
+
+    /// Leave the file behind, if it is whole.
+    pub fn keep(&mut self) {
+        if self.whole {
+            self.bench.own.keep();
+        }
     }
 
     /// One pass, with all that has to be before and after it. The gate is gone through whatever happens.
@@ -83,7 +101,7 @@ impl<'a> Worker<'a> {
         self.bench.run(&mut outcome, gate);
         gate.wait();
         self.remember(pass, &outcome);
-        if outcome.fault.is_none() && !self.bench.setup.plain {
+        if outcome.fault.is_none() && !self.bench.setup.plain && self.at.workers == 0 {
             self.repeat_silently(test, &mut outcome);
         }
         outcome
@@ -99,6 +117,7 @@ impl<'a> Worker<'a> {
             cell: self.at.cell,
             repetition: self.at.repetition,
             worker: self.at.worker,
+            workers: self.at.workers,
             path: self.bench.own.path().to_owned(),
             done: Done::default(),
             start_ns: 0,
@@ -109,10 +128,13 @@ impl<'a> Worker<'a> {
             close_included: false,
             direct: false,
             sync: false,
-            primed: test.primed && !self.bench.setup.plain,
+            mapped: false,
+            primed: test.primed && !self.bench.setup.plain && self.at.workers == 0,
             silent_passes: 0,
             prepared: false,
             resident_share: None,
+            latencies_ns: Vec::new(),
+            offsets: Vec::new(),
             fault: None,
         }
     }
@@ -122,6 +144,8 @@ impl<'a> Worker<'a> {
         if let Some(why) = &self.broken {
             return Err(Fault::NotRun(why.clone()));
         }
+        affinity::pin(self.bench.setup.processor, self.at.worker)
+            .map_err(|errno| Fault::step("bind to a processor", errno, false))?;
         if pass.opening == Opening::Existing && !self.whole {
             outcome.prepared = true;
             if let Err(fault) = self.lay_down() {
@@ -148,6 +172,8 @@ impl<'a> Worker<'a> {
             buffers: &mut self.bench.buffers,
             stop: self.bench.stop,
             direct: false,
+            jitter: false,
+            latencies_ns: None,
             done: Done::default(),
         };
         calls.through(crate::Access::Sequential, std::os::fd::AsFd::as_fd(&file))?;

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use ioassay_filesuite::table::{self, Unit};
 use ioassay_filesuite::{
-    Cache, Cell, Check, Content, Error, Event, Fault, Matrix, Outcome, Setup, run,
+    Cache, Cell, Check, Content, Error, Event, Fault, Matrix, Msync, Outcome, Setup, run,
 };
 use tempfile::TempDir;
 
@@ -357,4 +357,229 @@ fn matrices_have_sizes_in_quotes_and_zeros_beyond_the_crossover() {
     let wanted =
         "\"Writer report\"\n        \"4\"  \"64\"\n\"64\"   1000  1000 \n\"128\"   0  1000 \n\n";
     assert_eq!(text, wanted);
+}
+
+#[test]
+fn a_mapping_moves_the_same_records_as_calls_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let all: Vec<u8> = (0..13).collect();
+    for msync in [Msync::Never, Msync::Async, Msync::Sync] {
+        let setup = Setup {
+            mapped: Some(msync),
+            check: Check::Whole,
+            fsync: msync == Msync::Sync,
+            close: msync == Msync::Async,
+            ..setup(&folder, &all, 200 * KIB + 1, 8 * KIB)
+        };
+        for outcome in outcomes(&setup) {
+            assert_eq!(outcome.fault, None, "{}", outcome.pass.name);
+            assert_eq!(
+                (outcome.done.operations, outcome.done.bytes),
+                (25, 200 * KIB)
+            );
+            let streamed = outcome.pass.name.starts_with('f');
+            assert_eq!(outcome.mapped, !streamed, "{}", outcome.pass.name);
+        }
+    }
+}
+
+#[test]
+fn jitter_reads_two_bytes_more_before_every_hundredth_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let setup = Setup {
+        jitter: true,
+        ..setup(&folder, &[0, 1, 3], 201 * KIB, KIB)
+    };
+    let done: Vec<_> = outcomes(&setup)
+        .iter()
+        .map(|outcome| (outcome.done.operations, outcome.done.bytes))
+        .collect();
+    let (exact, more) = ((201, 201 * KIB), (207, 201 * KIB + 6));
+    assert_eq!(done, [exact, exact, more, more, exact]);
+}
+
+#[test]
+fn each_call_is_timed_where_that_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let setup = Setup {
+        latencies: true,
+        ..setup(&folder, &[0, 3, 4, 6], 32 * KIB, 8 * KIB)
+    };
+    let outcomes = outcomes(&setup);
+    for outcome in &outcomes {
+        assert_eq!(outcome.latencies_ns.len(), 4);
+        let sum_ns: u64 = outcome.latencies_ns.iter().sum();
+        assert!(sum_ns <= outcome.nanoseconds().unwrap(), "{outcome:?}");
+    }
+    let kib = |outcome: &Outcome| -> Vec<u64> {
+        outcome.offsets.iter().map(|offset| offset / KIB).collect()
+    };
+    let backward = outcomes.iter().find(|outcome| outcome.test == 3).unwrap();
+    assert_eq!(kib(backward), [24, 16, 8, 0]);
+    let same = outcomes.iter().find(|outcome| outcome.test == 4).unwrap();
+    assert_eq!(kib(same), [0; 4]);
+    let lines = table::latencies(backward);
+    let fields: Vec<_> = lines.lines().nth(2).unwrap().split_whitespace().collect();
+    assert_eq!((fields[0], fields[2]), ("16", "8192"));
+}
+
+#[test]
+fn a_kept_file_is_read_by_a_later_run_and_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let writing = Setup {
+        keep: true,
+        repetitions: 2,
+        ..setup(&folder, &[0], 64 * KIB, 4 * KIB)
+    };
+    let go = |setup: &Setup| run(setup, &AtomicBool::new(false), &mut |_| {});
+    go(&writing).unwrap();
+    let written = std::fs::read(&writing.path).unwrap();
+    assert_eq!(written.len() as u64, 64 * KIB);
+    let mut faults = Vec::new();
+    let reading = Setup {
+        tests: vec![1, 3, 5, 7],
+        check: Check::Whole,
+        ..writing.clone()
+    };
+    run(&reading, &AtomicBool::new(false), &mut |event| {
+        if let Event::Pass(outcome) = event {
+            faults.push((outcome.fault, outcome.prepared));
+        }
+    })
+    .unwrap();
+    assert_eq!(faults.len(), 2 * 6);
+    assert!(
+        faults.iter().all(|fault| *fault == (None, false)),
+        "{faults:?}"
+    );
+    assert_eq!(std::fs::read(&writing.path).unwrap(), written);
+    let larger = Setup {
+        matrix: Matrix {
+            files: vec![128 * KIB],
+            ..reading.matrix.clone()
+        },
+        ..reading
+    };
+    assert!(matches!(go(&larger), Err(Error::Refused { .. })));
+    assert!(
+        matches!(go(&writing), Err(Error::Refused { .. })),
+        "it is written"
+    );
+}
+
+#[test]
+fn numbers_of_workers_are_measured_one_after_another_on_named_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths: Vec<_> = ["a", "b", "c"]
+        .map(|name| folder.path().join(name))
+        .to_vec();
+    let setup = Setup {
+        workers: 3,
+        workers_from: Some(2),
+        paths: paths.clone(),
+        ..setup(&folder, &[1], 64 * KIB, 4 * KIB)
+    };
+    let passes: Vec<_> = outcomes(&setup)
+        .into_iter()
+        .filter(|outcome| outcome.place == 0)
+        .collect();
+    let order: Vec<_> = passes
+        .iter()
+        .map(|outcome| (outcome.workers, outcome.path.clone(), outcome.primed))
+        .collect();
+    let wanted = [(2, 0), (2, 1), (3, 0), (3, 1), (3, 2)]
+        .map(|(workers, worker): (u32, usize)| (workers, paths[worker].clone(), false));
+    assert_eq!(order, wanted);
+}
+
+#[test]
+fn what_cannot_go_together_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let usual = || setup(&folder, &[0, 1], 64 * KIB, 4 * KIB);
+    let mapped = Some(Msync::Async);
+    let names = |count: u8| -> Vec<_> {
+        let name = |worker: u8| folder.path().join(worker.to_string());
+        (0..count).map(name).collect()
+    };
+    let twice = vec![folder.path().join("a"); 2];
+    let cases = [
+        (
+            "-I",
+            Setup {
+                mapped,
+                direct: true,
+                ..usual()
+            },
+        ),
+        (
+            "-o",
+            Setup {
+                mapped,
+                sync: true,
+                ..usual()
+            },
+        ),
+        (
+            "page",
+            Setup {
+                mapped,
+                ..setup(&folder, &[0], KIB, 512)
+            },
+        ),
+        (
+            "-K",
+            Setup {
+                jitter: true,
+                direct: true,
+                ..usual()
+            },
+        ),
+        (
+            "stride",
+            Setup {
+                stride: 0,
+                ..usual()
+            },
+        ),
+        (
+            "-l",
+            Setup {
+                workers: 2,
+                workers_from: Some(3),
+                ..usual()
+            },
+        ),
+        (
+            "-F",
+            Setup {
+                workers: 2,
+                paths: names(1),
+                ..usual()
+            },
+        ),
+        (
+            "twice",
+            Setup {
+                workers: 2,
+                paths: twice,
+                ..usual()
+            },
+        ),
+        (
+            "processor",
+            Setup {
+                processor: Some(99_999),
+                ..usual()
+            },
+        ),
+    ];
+    for (name, setup) in cases {
+        let ended = run(&setup, &AtomicBool::new(false), &mut |event| {
+            panic!("{event:?}")
+        });
+        assert!(
+            matches!(&ended, Err(error @ Error::Option { .. }) if error.to_string().contains(name)),
+            "{name}: {ended:?}"
+        );
+    }
 }

@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from ioassay.cli import console, options, syntax
+from ioassay.cli import console, filesuite_iozone, options, syntax
 from ioassay.cli import filesuite_options as wanted
 from ioassay.errors import IoassayError, SafetyRefusal, UsageError
+
+_T = TypeVar("_T")
 
 
 def register(app: syntax.Group) -> None:
     """Add the command to `app`."""
-    app.command("filesuite")(filesuite)
+    app.members["filesuite"] = filesuite_iozone.Command(filesuite)
 
 
 def filesuite(
     auto: wanted.Auto = False,
     tests: wanted.Tests = None,
     threads: wanted.Threads = 0,
+    min_threads: wanted.MinThreads = None,
+    max_threads: wanted.MaxThreads = None,
+    processor: wanted.Processor = None,
+    stride: wanted.Stride = wanted.USUAL_STRIDE,
+    jitter: wanted.Jitter = False,
+    mmap: wanted.Mmap = False,
+    msync_async: wanted.MsyncAsync = False,
+    msync_sync: wanted.MsyncSync = False,
     direct: wanted.Direct = False,
     sync: wanted.Sync = False,
     fill: wanted.Fill = None,
+    diagnose: wanted.Diagnose = False,
     sizes: wanted.Sizes = None,
     records: wanted.Records = None,
     min_size: wanted.MinSize = None,
@@ -33,6 +45,8 @@ def filesuite(
     fsync: wanted.Fsync = False,
     close: wanted.Close = False,
     file: wanted.File = None,
+    files: wanted.Files = None,
+    keep: wanted.Keep = False,
     overwrite: wanted.Overwrite = False,
     remount: wanted.Remount = None,
     repetitions: wanted.Repetitions = 1,
@@ -40,22 +54,29 @@ def filesuite(
     data: wanted.Data = "random",
     check: wanted.CheckWhen = None,
     plain: wanted.Plain = False,
+    shuffle: wanted.Shuffle = "3.471",
     seed: wanted.Seed = 1,
     order_seed: wanted.OrderSeed = None,
     format: wanted.Format = "text",
     matrices: wanted.Matrices = False,
     ops: wanted.OpsPerS = False,
     us_per_op: wanted.UsPerOp = False,
+    per_thread: wanted.PerThread = False,
+    workbook: wanted.Workbook = None,
+    latencies: wanted.Latencies = False,
     list_tests: wanted.ListTests = False,
+    posix_threads: wanted.PosixThreads = False,
+    no_stonewall: wanted.NoStonewall = False,
+    extensions: wanted.Extensions = False,
     json: options.Json = False,
 ) -> None:
     """Write and read a file in records, in thirteen ways, and report the speed of each pass.
 
-    The letters are those of IOzone. The file is made for it, and deleted at the end.
+    The letters are those of IOzone. The file is made for it, and deleted at the end unless -w keeps it.
     """
     given = dict(locals())
     from ioassay import _core
-    from ioassay.cli import filesuite_text
+    from ioassay.cli import filesuite_files, filesuite_text
 
     if list_tests:
         known = _core.filesuite_tests()
@@ -66,30 +87,53 @@ def filesuite(
     told = wanted.setup(given, Path(f"ioassay-filesuite.{os.getpid()}.tmp"))
     if format == "iozone":
         wanted.need_kib(told)
+    files = _latency_files(told) if latencies else []
+    filesuite_files.refuse_existing([*files, *([workbook] if workbook else [])], overwrite=overwrite)
     found = _run(told, filesuite_text.progress(told, quiet=json))
+    filesuite_files.write_latencies(found["passes"])
     result = filesuite_text.result(told, found)
+    if workbook:
+        title, unit = filesuite_text.command_line(told), filesuite_text.UNITS[told["unit"]]
+        filesuite_files.write_workbook(workbook, title, unit, result["passes"])
     if json:
         console.emit(result)
     elif format == "iozone":
-        filesuite_text.as_iozone(told, found, matrices=matrices)
+        filesuite_text.as_iozone(told, found, matrices=matrices, per_thread=per_thread)
     else:
-        filesuite_text.describe(result, told["unit"], matrices=matrices)
+        filesuite_text.describe(result, told["unit"], matrices=matrices, per_thread=per_thread)
     _end(result)
 
 
+def _latency_files(told: dict[str, Any]) -> list[Path]:
+    from ioassay import _core
+    from ioassay.cli import filesuite_files
+
+    tests = [test for test in _core.filesuite_tests() if test["number"] in told.get("tests", range(8))]
+    names = [name for test in tests for name in test["passes"]]
+    return filesuite_files.latency_files(told, names, len(_engine(_core.filesuite_cells, told)))
+
+
 def _run(told: dict[str, Any], on_pass: Any) -> dict[str, Any]:
-    """The engine's results; its errors as those of ours."""
+    """The engine's results, with a line of progress meanwhile."""
     from ioassay import _core
 
     try:
-        return _core.filesuite_run(told, on_pass)
+        return _engine(_core.filesuite_run, told, on_pass)
+    finally:
+        if on_pass is not None:
+            on_pass(None)
+
+
+def _engine(function: Callable[..., _T], *arguments: Any) -> _T:
+    """What the engine answers; its errors as those of ours."""
+    from ioassay import _core
+
+    try:
+        return function(*arguments)
     except _core.RefusalError as error:
         raise SafetyRefusal(str(error)) from None
     except _core.CoreError as error:
         raise UsageError(str(error).removeprefix("filesuite.")) from None
-    finally:
-        if on_pass is not None:
-            on_pass(None)
 
 
 def _end(result: dict[str, Any]) -> None:

@@ -14,9 +14,11 @@ from ioassay.cli import syntax
 from ioassay.errors import UsageError
 
 CONTENTS = ("random", "iozone", "zeros")
-CHECKS = ("inside", "after", "off")
+CHECKS = ("inside", "whole", "after", "off")
 CACHES = ("leave", "drop", "drop-all", "warm")
+SHUFFLES = ("3.471", "3.489")
 FORMATS = ("text", "iozone")
+USUAL_STRIDE = 17
 
 _WHAT, _SIZES, _INTERVAL = "What is done", "Sizes: a plain number is kB; b, k, m, g", "What the clock includes"
 _FILE, _SHOWN, _MORE = "The file", "What comes out", "What IOzone cannot do"
@@ -37,11 +39,30 @@ Tests = Annotated[
 Threads = Annotated[
     int, _option("-t", "--threads", help_="Number of threads; each uses its own file.", panel=_WHAT, metavar="N")
 ]
+MinThreads = Annotated[
+    int | None, _option("-l", "--min-threads", help_="Smallest number of threads; with -u.", panel=_WHAT, metavar="N")
+]
+MaxThreads = Annotated[
+    int | None,
+    _option("-u", "--max-threads", help_="Largest number of threads; each from -l on.", panel=_WHAT, metavar="N"),
+]
+Processor = Annotated[
+    int | None,
+    _option("-P", "--processor", help_="Processor of the first thread; the next follow.", panel=_WHAT, metavar="N"),
+]
+Stride = Annotated[
+    int, _option("-j", "--stride", help_="Records from one to the next in test 5.", panel=_WHAT, metavar="N")
+]
+Jitter = Annotated[bool, _option("-K", "--jitter", help_="Read single bytes elsewhere in test 1.", panel=_WHAT)]
+Mmap = Annotated[bool, _option("-B", "--mmap", help_="Map the file into memory, except in tests 6 and 7.", panel=_WHAT)]
+MsyncAsync = Annotated[bool, _option("-D", "--msync-async", help_="With -B: msync each record, no wait.", panel=_WHAT)]
+MsyncSync = Annotated[bool, _option("-G", "--msync-sync", help_="With -B: msync each record to the disk.", panel=_WHAT)]
 Direct = Annotated[bool, _option("-I", "--direct", help_="Use O_DIRECT, except in tests 6 and 7.", panel=_WHAT)]
 Sync = Annotated[bool, _option("-o", "--sync", help_="Write with O_SYNC, except in test 6.", panel=_WHAT)]
 Fill = Annotated[
     int | None, _option("-V", "--fill", help_="Fill with this byte, and check what is read.", panel=_WHAT, metavar="N")
 ]
+Diagnose = Annotated[bool, _option("--diagnose", help_="As -+d of IOzone: --data random --check whole.", panel=_WHAT)]
 Sizes = Annotated[
     list[str] | None, _option("-s", "--size", help_="File size; may be repeated. [512k]", panel=_SIZES, metavar="SIZE")
 ]
@@ -65,6 +86,11 @@ Close = Annotated[bool, _option("-c", "--close", help_="Include close. Without -
 File = Annotated[
     Path | None, _option("-f", "--file", help_="The test file; it is created and deleted.", panel=_FILE, metavar="FILE")
 ]
+Files = Annotated[
+    list[Path] | None,
+    _option("-F", "--files", help_="Files of the threads; as many names as threads.", panel=_FILE, metavar="FILE"),
+]
+Keep = Annotated[bool, _option("-w", "--keep", help_="Keep the file; read one that is there.", panel=_FILE)]
 Overwrite = Annotated[bool, _option("--overwrite", help_="Replace an existing file.", panel=_FILE)]
 Remount = Annotated[
     Path | None,
@@ -85,6 +111,10 @@ Seed = Annotated[int, _option("--seed", help_="Seed of --data random, and of ioz
 OrderSeed = Annotated[
     int | None, _option("--order-seed", help_="Seed of the random order. [IOzone's]", panel=_MORE, metavar="N")
 ]
+Shuffle = Annotated[
+    str,
+    _option("--shuffle", help_="IOzone's version whose random order it is.", panel=_MORE, metavar="|".join(SHUFFLES)),
+]
 Plain = Annotated[
     bool, _option("--plain", help_="No priming reads, no unreported passes; check afterwards.", panel=_MORE)
 ]
@@ -92,6 +122,17 @@ Format = Annotated[str, _option("--format", help_="The result.", panel=_SHOWN, m
 Matrices = Annotated[bool, _option("-R", "--matrices", help_="Print a matrix per pass at the end.", panel=_SHOWN)]
 OpsPerS = Annotated[bool, _option("-O", "--ops", help_="Report operations per second, not bytes.", panel=_SHOWN)]
 UsPerOp = Annotated[bool, _option("-N", "--us-per-op", help_="Report microseconds per operation.", panel=_SHOWN)]
+PerThread = Annotated[bool, _option("-C", "--per-thread", help_="Show each thread's bytes and rate.", panel=_SHOWN)]
+Workbook = Annotated[
+    Path | None,
+    _option("-b", "--workbook", help_="Write the matrices as a workbook.", panel=_SHOWN, metavar="FILE.xls"),
+]
+Latencies = Annotated[
+    bool, _option("-Q", "--latencies", help_="Write the latency of each call, a file per pass.", panel=_SHOWN)
+]
+PosixThreads = Annotated[bool, syntax.Option("-T", "--posix-threads", hidden=True)]
+NoStonewall = Annotated[bool, syntax.Option("-x", "--no-stonewall", hidden=True)]
+Extensions = Annotated[bool, syntax.Option("-E", "--extensions", hidden=True)]
 ListTests = Annotated[bool, _option("--list-tests", help_="List the tests and exit.", panel=_SHOWN)]
 
 
@@ -100,16 +141,25 @@ def setup(given: Mapping[str, Any], default: Path) -> dict[str, Any]:
 
     `default` is the file if none is named.
     """
-    same = ("auto", "direct", "sync", "fsync", "close", "overwrite", "plain", "no_crossover", "seed", "repetitions")
+    same = (
+        *("auto", "direct", "sync", "fsync", "close", "overwrite", "plain", "no_crossover", "seed", "repetitions"),
+        *("jitter", "keep", "latencies", "processor"),
+    )
     told: dict[str, Any] = {name: given[name] for name in same}
     told["path"] = given["file"] or default
     told["remount"] = given["remount"]
-    told["workers"] = _at_least("threads", given["threads"], 0)
+    told["stride"] = _at_least("stride", given["stride"], 1)
+    _at_least("processor", given["processor"] or 0, 0)
     _at_least("repetitions", given["repetitions"], 1)
     _at_least("seed", given["seed"], 0)
+    told |= _threads(given) | _mapping(given)
     told["content"] = _one_of("data", given["data"], CONTENTS)
+    told["shuffle"] = _one_of("shuffle", given["shuffle"], SHUFFLES)
     told["cache"] = _one_of("cache", given["cache"], CACHES)
-    told["check"] = _one_of("check", given["check"] or ("after" if given["plain"] else "inside"), CHECKS)
+    usual_check = "whole" if given["diagnose"] else "after" if given["plain"] else "inside"
+    told["check"] = _one_of("check", given["check"] or usual_check, CHECKS)
+    if given["diagnose"] and (told["check"], told["content"], given["fill"]) != ("whole", "random", None):
+        raise UsageError("--diagnose (-+d) is given with another --check, --data or -V, wanted one of them")
     if given["tests"]:
         told["tests"] = [number for text in given["tests"] for number in _numbers(text)]
     if given["order_seed"] is not None:
@@ -122,6 +172,36 @@ def setup(given: Mapping[str, Any], default: Path) -> dict[str, Any]:
         raise UsageError("--ops (-O) and --us-per-op (-N) are both given, wanted one of them")
     told["unit"] = "ops_per_s" if given["ops"] else "us_per_op" if given["us_per_op"] else "kib_per_s"
     return told | _matrix(given)
+
+
+def _threads(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers of threads, and their files."""
+    least, most = given["min_threads"], given["max_threads"]
+    if (least is None) != (most is None):
+        missing = "--max-threads (-u)" if most is None else "--min-threads (-l)"
+        raise UsageError(f"{missing} is not given, wanted both of -l and -u, or -t alone")
+    if most is not None and given["threads"]:
+        raise UsageError("--threads (-t) and --max-threads (-u) are both given, wanted one of them")
+    workers = _at_least("threads", given["threads"], 0) if most is None else _at_least("max-threads", most, 1)
+    needing = {"files": "-F", "per_thread": "-C", "posix_threads": "-T", "no_stonewall": "-x"}
+    for name, letter in needing.items():
+        if given[name] and not workers:
+            raise UsageError(f"{letter} is given without threads, wanted -t, or -l and -u")
+    if given["workbook"] and workers:
+        raise UsageError("--workbook (-b) and threads are both given, wanted --json: a cell holds one pass")
+    if given["files"] and given["file"]:
+        raise UsageError("--files (-F) and --file (-f) are both given, wanted one of them")
+    return {"workers": workers, "workers_from": least, "paths": given["files"] or []}
+
+
+def _mapping(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Whether files are mapped, and what follows each write."""
+    if given["msync_async"] and given["msync_sync"]:
+        raise UsageError("--msync-async (-D) and --msync-sync (-G) are both given, wanted one of them")
+    synced = "async" if given["msync_async"] else "sync" if given["msync_sync"] else "never"
+    if synced != "never" and not given["mmap"]:
+        raise UsageError(f"--msync-{synced} is given without --mmap (-B), whose records it syncs")
+    return {"mapped": synced} if given["mmap"] else {}
 
 
 def _matrix(given: Mapping[str, Any]) -> dict[str, Any]:

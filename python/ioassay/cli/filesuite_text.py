@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ioassay.cli import console
+from ioassay.cli.filesuite_options import USUAL_STRIDE
 from ioassay.units import format_count, format_ns, format_rate, format_size
 
 SCHEMA = 1
-_UNITS = {"kib_per_s": "kBytes/sec", "ops_per_s": "ops/s", "us_per_op": "us/op"}
+UNITS = {"kib_per_s": "kBytes/sec", "ops_per_s": "ops/s", "us_per_op": "us/op"}
 _MODES = {"ops_per_s": "OPS Mode.", "us_per_op": "Microseconds/op Mode."}
 
 
@@ -37,6 +38,7 @@ def result(told: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
     from ioassay import __version__
 
     setup = {key: str(value) if key in ("path", "remount") and value else value for key, value in told.items()}
+    setup["paths"] = [str(path) for path in told["paths"]]
     passes = [_with_rate(one) for one in found["passes"]]
     return {
         "schema": SCHEMA,
@@ -54,7 +56,7 @@ def result(told: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
 def _with_rate(one: Mapping[str, Any]) -> dict[str, Any]:
     took_ns = one["nanoseconds"]
     return {
-        **one,
+        **{key: value for key, value in one.items() if key != "latencies"},
         "path": str(one["path"]),
         "bytes_per_s": one["bytes"] * 1e9 / took_ns if took_ns else None,
         "operations_per_s": one["operations"] * 1e9 / took_ns if took_ns else None,
@@ -67,8 +69,7 @@ def _joined(group: Mapping[str, Any], passes: Sequence[Mapping[str, Any]]) -> di
     The sum counts rates of different intervals together. It is a rate that was reached only where they overlap:
     `common_ns` is how long all of them ran at once, `span_ns` from the first start to the last end.
     """
-    keys = ("name", "asked_file_bytes", "record_bytes", "repetition")
-    own = [one for one in passes if all(one[key] == group[key] for key in keys)]
+    own = _members(group, passes)
     good = [one for one in own if one["status"] == "ok"]
     told = {**group, "ok": len(good), "bytes": sum(one["bytes"] for one in own), "parent_ns": _parent_ns(group)}
     if not good:
@@ -91,14 +92,22 @@ def _joined(group: Mapping[str, Any], passes: Sequence[Mapping[str, Any]]) -> di
     }
 
 
+def _members(group: Mapping[str, Any], passes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The passes of the workers of a group."""
+    keys = ("name", "asked_file_bytes", "record_bytes", "repetition", "workers")
+    return [each for each in passes if all(each[key] == group[key] for key in keys)]
+
+
 def _parent_ns(group: Mapping[str, Any]) -> int:
     return max(int(group["end_ns"] - group["start_ns"]), 1)
 
 
-def describe(found: Mapping[str, Any], unit: str, *, matrices: bool) -> None:
-    """A line for each pass; with workers, a line for all of them."""
+def describe(found: Mapping[str, Any], unit: str, *, matrices: bool, per_thread: bool = False) -> None:
+    """A line for each pass; with workers, a line for all of them, and for each where that is asked for."""
     if found["groups"]:
         _describe_groups(found["groups"])
+        if per_thread:
+            _describe_threads(found["passes"], unit)
     else:
         several = max((one["repetition"] for one in found["passes"]), default=0) > 0
         rows = [_row(one, unit, several=several) for one in found["passes"]]
@@ -132,6 +141,7 @@ def _notes(one: Mapping[str, Any]) -> str:
     said = [f"with {part}" for part in one["includes"]]
     said += ["direct"] if one["direct"] else []
     said += ["synchronous"] if one["sync"] else []
+    said += ["mapped"] if one["mapped"] else []
     said += ["file written beforehand"] if one["prepared"] else []
     return ", ".join([*said, *([one["reason"]] if one["reason"] else [])])
 
@@ -149,6 +159,18 @@ def _describe_groups(groups: Sequence[Mapping[str, Any]]) -> None:
         workers = f"{one['ok']} of {one['workers']}"
         rows.append([*cell, workers, *rates, f"{one['common_ns'] / one['span_ns']:.0%}"])
     console.table(columns, rows)
+
+
+def _describe_threads(passes: Sequence[Mapping[str, Any]], unit: str) -> None:
+    rows = [
+        [
+            *(format_size(each["asked_file_bytes"]), format_size(each["record_bytes"]), each["name"]),
+            *(f"{each['worker']} of {each['workers']}", format_size(each["bytes"]), _value(each, unit)),
+        ]
+        for each in passes
+    ]
+    console.line("")
+    console.table(["file", "record", "pass", "thread", "moved", "result"], rows)
 
 
 def _describe_matrices(passes: Sequence[Mapping[str, Any]], unit: str) -> None:
@@ -173,20 +195,22 @@ def tests(known: Sequence[Mapping[str, Any]]) -> None:
     )
 
 
-def as_iozone(told: Mapping[str, Any], found: Mapping[str, Any], *, matrices: bool) -> None:
+def as_iozone(told: Mapping[str, Any], found: Mapping[str, Any], *, matrices: bool, per_thread: bool = False) -> None:
     """IOzone's table and, when asked for, its matrices; with workers, its summary of each pass."""
     unit = told["unit"]
     if told["fsync"]:
         console.line("\tInclude fsync in write timing")
     if told["close"]:
         console.line("\tInclude close in write timing")
+    if "mapped" in told:
+        console.line("\tUsing mmap files")
     if unit in _MODES:
         console.line(f"\t{_MODES[unit]}")
     console.line(f"\tCommand line used: {command_line(told)}")
-    console.line(f"\tOutput is in {_UNITS[unit]}")
+    console.line(f"\tOutput is in {UNITS[unit]}")
     console.line("\tTime Resolution = 0.000000001 seconds.")
     if found["groups"]:
-        _throughput(told, found)
+        _throughput(told, found, per_thread=per_thread)
         return
     console.line(found["iozone"]["header"].rstrip("\n"))
     for row in found["iozone"]["rows"]:
@@ -199,21 +223,31 @@ def as_iozone(told: Mapping[str, Any], found: Mapping[str, Any], *, matrices: bo
 def command_line(told: Mapping[str, Any]) -> str:
     """The command that IOzone would have been given."""
     letters = {"auto": "-a", "direct": "-I", "sync": "-o", "fsync": "-e", "close": "-c", "no_crossover": "-z"}
+    letters |= {"jitter": "-K", "keep": "-w", "latencies": "-Q"}
     words = ["filesuite", *(letter for key, letter in letters.items() if told[key])]
+    words += {"never": ["-B"], "async": ["-B", "-D"], "sync": ["-B", "-G"]}.get(told.get("mapped", ""), [])
+    words += [f"-j{told['stride']}"] if told["stride"] != USUAL_STRIDE else []
+    words += [] if told["processor"] is None else [f"-P{told['processor']}"]
     words += [f"-i{number}" for number in told.get("tests", range(8))]
     words += {"ops_per_s": ["-O"], "us_per_op": ["-N"]}.get(told["unit"], [])
     bounds = {"files_from": "-n", "files_to": "-g", "records_from": "-y", "records_to": "-q"}
     words += [f"{letter}{told[key] // 1024}k" for key, letter in bounds.items() if key in told]
     words += [f"-s{size // 1024}k" for size in told["files"]] + [f"-r{size // 1024}k" for size in told["records"]]
-    words += ["-t", str(told["workers"])] if told["workers"] else []
-    return shlex.join([*words, "-f", str(told["path"])])
+    if told["workers_from"] is not None:
+        words += ["-l", str(told["workers_from"]), "-u", str(told["workers"])]
+    elif told["workers"]:
+        words += ["-t", str(told["workers"])]
+    files = ["-F", *map(str, told["paths"])] if told["paths"] else ["-f", str(told["path"])]
+    return shlex.join([*words, *files])
 
 
-def _throughput(told: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+def _throughput(told: Mapping[str, Any], found: Mapping[str, Any], *, per_thread: bool) -> None:
     """The workers' own rates, their sum, and what the one who waits for them saw. All of them moved all their bytes."""
     shown = None
-    for group in result(told, found)["groups"]:
-        if shown != (cell := (group["asked_file_bytes"] // 1024, group["record_bytes"] // 1024)):
+    whole = result(told, found)
+    for group in whole["groups"]:
+        cell = (group["asked_file_bytes"] // 1024, group["record_bytes"] // 1024, group["workers"])
+        if shown != cell:
             shown = cell
             console.line(f"\tThroughput test with {group['workers']} threads")
             console.line(f"\tEach thread writes a {cell[0]} kByte file in {cell[1]} kByte records")
@@ -224,3 +258,7 @@ def _throughput(told: Mapping[str, Any], found: Mapping[str, Any]) -> None:
         for word, name in (("Min", "min"), ("Max", "max"), ("Avg", "mean")):
             console.line(f"\t{word} throughput per process \t\t\t= {kib[name]:10.2f} kB/sec")
         console.line(f"\tMoved by all \t\t\t\t\t= {group['bytes'] / 1024:10.2f} kB")
+        for each in _members(group, whole["passes"]) if per_thread else ():
+            moved, rate = each["bytes"] / 1024, (each["bytes_per_s"] or 0.0) / 1024
+            count = f"Child[{each['worker']}] xfer count = {moved:10.2f} kB"
+            console.line(f"\t{count}, Throughput = {rate:10.2f} kB/sec")

@@ -53,6 +53,7 @@ class Pass:
     silent_passes: Count
     prepared: bool
     resident_share: Amount | None
+    mapped: bool = False
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ def _claim(done: Pass, took_ns: int) -> Claim:
         rate_bytes_per_s=done.bytes / seconds,
         clock_step_s=_CLOCK_STEP_S,
         errors=done.errors,
-        engine=_ENGINES.get(done.test, "sync"),
+        engine="mmap" if done.mapped else _ENGINES.get(done.test, "sync"),
         direct=done.direct,
         paths=(done.path,),
         paths_stated=True,

@@ -1,15 +1,17 @@
 //! The system calls that have no safe wrapper elsewhere. All unsafe code of the crate is below here.
 #![allow(
     unsafe_code,
-    reason = "stdio, cachestat and a close that says its error are C interfaces; each call says why it is sound"
+    reason = "stdio, mappings, cachestat and a close that says its error are C interfaces; each call says why it is sound"
 )]
 
+mod mapping;
 mod stdio;
 
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 
 use rustix::io::Errno;
 
+pub use mapping::Mapping;
 pub use stdio::Stream;
 
 /// What failed last in this thread.

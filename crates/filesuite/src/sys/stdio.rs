@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 use rustix::io::Errno;
 
 use super::last_errno;
+use crate::suite::Kind;
 
 /// An open stream with a buffer of its own.
 pub struct Stream {
@@ -15,11 +16,15 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// A stream to read and write over `file`, with a buffer of `bytes`.
-    pub fn over(file: OwnedFd, bytes: usize) -> Result<Self, Errno> {
+    /// A stream over `file`, with a buffer of `bytes`.
+    pub fn over(file: OwnedFd, bytes: usize, kind: Kind) -> Result<Self, Errno> {
         let descriptor = file.as_raw_fd();
+        let mode = match kind {
+            Kind::Read => c"r",
+            Kind::Write => c"r+",
+        };
         // SAFETY: the descriptor is open and ours; the mode ends with NUL.
-        let stream = unsafe { libc::fdopen(descriptor, c"r+".as_ptr()) };
+        let stream = unsafe { libc::fdopen(descriptor, mode.as_ptr()) };
         let stream = NonNull::new(stream).ok_or_else(last_errno)?;
         // The stream closes it from now on.
         let _ = file.into_raw_fd();

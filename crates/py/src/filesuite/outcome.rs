@@ -14,6 +14,7 @@ pub fn pass<'py>(py: Python<'py>, outcome: &Outcome) -> PyResult<Bound<'py, PyDi
     of.set_item("kind", outcome.kind.name())?;
     sizes(&of, outcome.cell, outcome.repetition)?;
     of.set_item("worker", outcome.worker)?;
+    of.set_item("workers", outcome.workers)?;
     of.set_item("path", outcome.path.as_os_str())?;
     of.set_item("status", status(outcome.fault.as_ref()))?;
     of.set_item("reason", outcome.fault.as_ref().map(ToString::to_string))?;
@@ -29,10 +30,14 @@ pub fn pass<'py>(py: Python<'py>, outcome: &Outcome) -> PyResult<Bound<'py, PyDi
     of.set_item("short_transfers", outcome.short_transfers())?;
     of.set_item("direct", outcome.direct)?;
     of.set_item("sync", outcome.sync)?;
+    of.set_item("mapped", outcome.mapped)?;
     of.set_item("primed", outcome.primed)?;
     of.set_item("silent_passes", outcome.silent_passes)?;
     of.set_item("prepared", outcome.prepared)?;
     of.set_item("resident_share", outcome.resident_share)?;
+    if !outcome.latencies_ns.is_empty() {
+        of.set_item("latencies", table::latencies(outcome))?;
+    }
     Ok(of)
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use ioassay_filesuite::table::Unit;
-use ioassay_filesuite::{Cache, Check, Content, Matrix, Setup};
+use ioassay_filesuite::{Cache, Check, Content, Matrix, Msync, Setup, Shuffle};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -11,6 +11,7 @@ use crate::fields::Fields;
 
 const CHECKS: &[(&str, Check)] = &[
     ("inside", Check::Inside),
+    ("whole", Check::Whole),
     ("after", Check::After),
     ("off", Check::Off),
 ];
@@ -25,18 +26,26 @@ const CONTENTS: &[(&str, Content)] = &[
     ("iozone", Content::Iozone),
     ("zeros", Content::Zeros),
 ];
+const MSYNCS: &[(&str, Option<Msync>)] = &[
+    ("never", Some(Msync::Never)),
+    ("async", Some(Msync::Async)),
+    ("sync", Some(Msync::Sync)),
+];
+const SHUFFLES: &[(&str, Shuffle)] = &[("3.471", Shuffle::Swap), ("3.489", Shuffle::Durstenfeld)];
 const UNITS: &[(&str, Unit)] = &[
     ("kib_per_s", Unit::KibPerS),
     ("ops_per_s", Unit::OpsPerS),
     ("us_per_op", Unit::UsPerOp),
 ];
 
+const NUMBERS: &str = "a list of whole numbers";
+
 /// The setup, and what `IOzone`'s table counts in. Absent items have the engine's defaults.
 pub fn of(dictionary: &Bound<'_, PyDict>) -> PyResult<(Setup, Unit)> {
     let mut fields = Fields::of("filesuite", dictionary)?;
     let usual = Setup::default();
     let mut setup = Setup {
-        tests: list(&mut fields, "tests")?.unwrap_or(usual.tests),
+        tests: list(&mut fields, "tests", NUMBERS)?.unwrap_or(usual.tests),
         matrix: matrix(&mut fields)?,
         path: path(&mut fields, "path")?.unwrap_or(usual.path),
         overwrite: flag(&mut fields, "overwrite")?,
@@ -47,11 +56,20 @@ pub fn of(dictionary: &Bound<'_, PyDict>) -> PyResult<(Setup, Unit)> {
         plain: flag(&mut fields, "plain")?,
         repetitions: number(&mut fields, "repetitions", usual.repetitions)?,
         workers: number(&mut fields, "workers", usual.workers)?,
+        workers_from: optional(&mut fields, "workers_from")?,
+        paths: list(&mut fields, "paths", "a list of paths")?.unwrap_or_default(),
+        processor: optional(&mut fields, "processor")?,
+        stride: fields.whole("stride")?.unwrap_or(usual.stride),
+        jitter: flag(&mut fields, "jitter")?,
+        mapped: choice(&mut fields, "mapped", MSYNCS, None)?,
+        latencies: flag(&mut fields, "latencies")?,
+        keep: flag(&mut fields, "keep")?,
         content: choice(&mut fields, "content", CONTENTS, usual.content)?,
         check: choice(&mut fields, "check", CHECKS, usual.check)?,
         cache: choice(&mut fields, "cache", CACHES, usual.cache)?,
         remount: path(&mut fields, "remount")?,
-        order_key: list(&mut fields, "order_key")?.unwrap_or(usual.order_key),
+        shuffle: choice(&mut fields, "shuffle", SHUFFLES, usual.shuffle)?,
+        order_key: list(&mut fields, "order_key", NUMBERS)?.unwrap_or(usual.order_key),
         seed: fields.whole("seed")?.unwrap_or(usual.seed),
     };
     if let Some(item) = fields.item("fill")? {
@@ -68,8 +86,8 @@ pub fn of(dictionary: &Bound<'_, PyDict>) -> PyResult<(Setup, Unit)> {
 fn matrix(fields: &mut Fields<'_>) -> PyResult<Matrix> {
     Ok(Matrix {
         auto: flag(fields, "auto")?,
-        files: list(fields, "files")?.unwrap_or_default(),
-        records: list(fields, "records")?.unwrap_or_default(),
+        files: list(fields, "files", NUMBERS)?.unwrap_or_default(),
+        records: list(fields, "records", NUMBERS)?.unwrap_or_default(),
         files_from_to: (fields.whole("files_from")?, fields.whole("files_to")?),
         records_from_to: (fields.whole("records_from")?, fields.whole("records_to")?),
         no_crossover: flag(fields, "no_crossover")?,
@@ -81,10 +99,15 @@ fn flag(fields: &mut Fields<'_>, key: &'static str) -> PyResult<bool> {
 }
 
 fn number(fields: &mut Fields<'_>, key: &'static str, usual: u32) -> PyResult<u32> {
+    Ok(optional(fields, key)?.unwrap_or(usual))
+}
+
+fn optional(fields: &mut Fields<'_>, key: &'static str) -> PyResult<Option<u32>> {
     let Some(item) = fields.item(key)? else {
-        return Ok(usual);
+        return Ok(None);
     };
     item.extract()
+        .map(Some)
         .map_err(|_| fields.wrong(key, &item, "a whole number from 0 to 4294967295"))
 }
 
@@ -97,7 +120,11 @@ fn path(fields: &mut Fields<'_>, key: &'static str) -> PyResult<Option<PathBuf>>
         .map_err(|_| fields.wrong(key, &item, "a path"))
 }
 
-fn list<'py, T>(fields: &mut Fields<'py>, key: &'static str) -> PyResult<Option<Vec<T>>>
+fn list<'py, T>(
+    fields: &mut Fields<'py>,
+    key: &'static str,
+    wanted: &str,
+) -> PyResult<Option<Vec<T>>>
 where
     Vec<T>: for<'a> FromPyObject<'a, 'py>,
 {
@@ -106,7 +133,7 @@ where
     };
     match item.extract() {
         Ok(list) => Ok(Some(list)),
-        Err(_) => Err(fields.wrong(key, &item, "a list of whole numbers")),
+        Err(_) => Err(fields.wrong(key, &item, wanted)),
     }
 }
 

@@ -18,7 +18,7 @@ from ioassay.roles import Command, Estimate, Load, Outcome, Parsed, Tool, Trial
 
 CACHES = ("leave", "drop", "drop-all", "warm")
 DATA = ("random", "iozone", "zeros")
-CHECKS = ("", "inside", "after", "off")
+CHECKS = ("", "inside", "whole", "after", "off")
 OWN = ("cache", "data", "check", "plain")
 
 
