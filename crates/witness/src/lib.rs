@@ -34,6 +34,9 @@
 //!   nothing to system calls, and costs a cached read nothing.
 //! - **Every call is counted by its number**, in an array per CPU, and where it fails once more; a call that is not about
 //!   files and succeeds costs one look at its task, one addition, and nothing when it returns.
+//! - **Offsets are counted while the calls are made**: order, stride and extremes in a few words, what was touched in a
+//!   bitmap whose segments are taken from one pool when they are used ([`pattern`]). A call marks one word of it, with
+//!   neither a hash nor an event.
 //! - **Threads share a session**: its sums are atomic, and its first and last times are raised by compare-and-exchange
 //!   (first times as complements, so that zeroed memory is right to begin with).
 //! - **The verifier's time is the start's time.** A loop over the results of `io_getevents`, unrolled 64 times, took it
@@ -45,7 +48,7 @@
 //!
 //! Reads and writes of mapped memory (their page faults show in the page cache and on the device); who wrote what the
 //! kernel writes back later; `libaio` completions that a program reaps from the ring without a call; opens and closes
-//! by `io_uring`; 32-bit programs (their calls are counted together, and as lost). Of registered files of `io_uring` the order of first and second
+//! by `io_uring`; the offsets of calls on mapped memory; 32-bit programs (their calls are counted together, and as lost). Of registered files of `io_uring` the order of first and second
 //! request is that of their completion before 6.13, because the file is known only then.
 //!
 //! # Older kernels
@@ -71,6 +74,7 @@ mod names;
 mod object;
 pub mod observation;
 mod options;
+pub mod pattern;
 mod program_set;
 pub mod record;
 mod shape;

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::pattern::Pattern;
+
 /// One class of calls, or of block requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[allow(
@@ -104,6 +106,12 @@ pub struct Session {
     /// Writes.
     #[serde(skip_serializing_if = "Calls::is_empty")]
     pub write: Calls,
+    /// Where the reads went; none where no offset was seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_pattern: Option<Pattern>,
+    /// Where the writes went.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_pattern: Option<Pattern>,
     /// Calls that make it durable.
     #[serde(skip_serializing_if = "Calls::is_empty")]
     pub sync: Calls,
@@ -206,6 +214,11 @@ mod tests {
                     ..Calls::default()
                 },
                 write: Calls::default(),
+                read_pattern: Some(Pattern {
+                    calls: 3,
+                    ..Pattern::default()
+                }),
+                write_pattern: None,
                 sync: Calls::default(),
                 first: Calls::default(),
                 second_ns: 0,
@@ -239,9 +252,11 @@ mod tests {
             "flags",
             "opened_ns",
             "read",
+            "read_pattern",
             "second_ns",
         ];
         assert_eq!(keys(session), parts);
         assert_eq!(session["read"], serde_json::json!({"calls": 3}));
+        assert_eq!(session["read_pattern"], serde_json::json!({"calls": 3}));
     }
 }

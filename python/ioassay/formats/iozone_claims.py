@@ -15,7 +15,7 @@ from ioassay.errors import InputError
 from ioassay.formats import Conventions, command_line
 from ioassay.formats.iozone_command import Invocation, parse_invocation
 from ioassay.formats.iozone_reports import Throughput, matrices, throughputs
-from ioassay.formats.iozone_table import PASSES, Row, rows
+from ioassay.formats.iozone_table import PASSES, PATTERNS, Row, rows
 from ioassay.formats.number_parsing import lines_with, real, whole_number
 from ioassay.records.record import Claim
 
@@ -27,6 +27,7 @@ _PREAMBLE_CHARS = 20_000
 _KB, _OPS, _MICROSECONDS = "kB", "ops", "us"
 _POOR = re.compile(r"Timer resolution is poor.{0,200}?Sizes (\d{1,15}) kBytes", re.S)
 _PRIMED_TEST, _BACKWARD_TEST = 1, 3
+_WHOLE_FILE_TESTS = (0, 1, 2, 3, 9, 10)
 
 
 def matches(program: str) -> bool:
@@ -130,6 +131,8 @@ def _claim(name: str, row: Row, value: int, run: _Run) -> Claim:
         paths=tuple(run.asked.files),
         file_bytes=row.file_kib * 1024,
         record_bytes=record_bytes,
+        pattern="" if "K" in run.asked.flags else PATTERNS.get(one.test, ""),  # -K: jumps among the readers' records
+        working_set_bytes=operations * record_bytes if one.test in _WHOLE_FILE_TESTS else None,
         includes=run.includes,
         primed=one.test == _PRIMED_TEST,
         silent_passes=int(one.test == _BACKWARD_TEST and not run.asked.no_retest),

@@ -75,6 +75,10 @@ class Samples:
     value: Sequence[float]
 
 
+SEQUENTIAL, RANDOM, STRIDED, BACKWARD = "sequential", "random", "strided", "backward"
+PATTERNS = (SEQUENTIAL, RANDOM, STRIDED, BACKWARD)
+
+
 @dataclass(frozen=True)
 class Claim:
     """What a tool says it did in one interval that it timed; None for what it did not say."""
@@ -107,6 +111,10 @@ class Claim:
     """Files that it names; none: not said."""
     file_bytes: int | None = None
     record_bytes: int | None = None
+    pattern: str = ""
+    """Where its operations go, of `PATTERNS`; '' where it is not said, or depends on more than that."""
+    working_set_bytes: int | None = None
+    """What they reach in the long run, all its files together; of random ones, each part as likely as any other."""
     includes: Sequence[str] = ()
     """What its interval includes beside the calls: 'fsync', 'close'."""
     primed: bool = False

@@ -13,7 +13,7 @@ from typing import Any
 
 from ioassay.records.observation import Observation
 from ioassay.records.record import Claim
-from ioassay.verify import explanations, latency_bounds, operation_counts, session_times, tolerances
+from ioassay.verify import access_pattern, explanations, latency_bounds, operation_counts, session_times, tolerances
 from ioassay.verify.claim_groups import KEYS, TRIM, Group, groups
 from ioassay.verify.device_traffic import Pool, is_direct, judge_device, pool_of
 from ioassay.verify.evidence import Evidence, calls_seen, device_seen
@@ -167,15 +167,16 @@ def _judge(
         return _verdict(unsupported, group.claims[0], unsupported.statements, {}, [])
     timed, timing_notes, times = session_times.judge_times(group, seen, observation, contended=contended)
     late, latency_notes, latencies = latency_bounds.judge_latency(group, seen)
+    elsewhere, pattern_notes, places = access_pattern.judge_pattern(group)
     itself = [fault for fault in (*timed, *late) if fault.reason in _ITSELF]
-    counted = operation_counts.judge_counts(group, want, seen, pool.device, observation) or _empty(want, seen, times)
-    faults = itself or _losses(observation) or counted or [*timed, *late] or judge_device(pool, observation)
+    counted = operation_counts.judge_counts(group, want, seen, pool.device, observation) or _empty(group, want, seen, times)
+    faults = itself or _losses(observation) or counted or [*timed, *late, *elsewhere] or judge_device(pool, observation)
     fault = max(faults, key=_severity) if faults else None
-    notes = [*explanations.notes(group, want, seen, pool, observation), *timing_notes, *latency_notes]
+    notes = [*explanations.notes(group, want, seen, pool, observation), *timing_notes, *latency_notes, *pattern_notes]
     notes += [*_ended(exit_ok), *_effect_notes(probed, observation)]
     if probed is not None and probed.perturbed() and (fault is None or fault.category in TRUE_CLAIMS):
         fault = Fault(PERTURBED, "PROBE-EFFECT", (state(Code.PERTURBED), probed.statement()))
-    numbers = {**_counted(want, seen, pool), **times, **latencies, **_effect_numbers(probed)}
+    numbers = {**_counted(want, seen, pool), **times, **latencies, **places, **_effect_numbers(probed)}
     if fault is None:
         fault = Fault(CONFIRMED, _limit(want, seen))
     explanation = _explained(fault, group, want, seen, pool, times)
@@ -211,14 +212,15 @@ def _unsupported(group: Group, want: Expected, observation: Observation) -> Faul
     stonewalled = any("stonewalled" in one.unreported for one in group.claims)
     if want.operations is None and want.bytes is None and stonewalled:
         return Fault(INCOMPLETE, "STONEWALLED", (state(Code.STONEWALLED), *traffic(observation)))
-    if want.operations is None and want.bytes is None and not any(map(session_times.claimed_seconds, group.claims)):
+    amount = want.operations is not None or want.bytes is not None or access_pattern.is_claimed(group)
+    if not amount and not any(map(session_times.claimed_seconds, group.claims)):
         return Fault(UNSUPPORTED, "NOTHING-TO-JUDGE", (state(Code.NO_AMOUNT), *traffic(observation)))
     return None
 
 
-def _empty(want: Expected, seen: Evidence, times: Mapping[str, float]) -> list[Fault]:
+def _empty(group: Group, want: Expected, seen: Evidence, times: Mapping[str, float]) -> list[Fault]:
     """A time alone, and nothing that was timed to hold it against."""
-    if want.operations is not None or want.bytes is not None or times:
+    if want.operations is not None or want.bytes is not None or times or access_pattern.is_claimed(group):
         return []
     return [Fault(UNSUPPORTED, "NOTHING-TO-JUDGE", (state(Code.TIME_ALONE, seen=seen.amount),))]
 
