@@ -169,7 +169,8 @@ def _judge(
     late, latency_notes, latencies = latency_bounds.judge_latency(group, seen)
     elsewhere, pattern_notes, places = access_pattern.judge_pattern(group)
     itself = [fault for fault in (*timed, *late) if fault.reason in _ITSELF]
-    counted = operation_counts.judge_counts(group, want, seen, pool.device, observation) or _empty(group, want, seen, times)
+    counted = operation_counts.judge_counts(group, want, seen, pool.device, observation)
+    counted = counted or _empty(group, want, seen, times)
     faults = itself or _losses(observation) or counted or [*timed, *late, *elsewhere] or judge_device(pool, observation)
     fault = max(faults, key=_severity) if faults else None
     notes = [*explanations.notes(group, want, seen, pool, observation), *timing_notes, *latency_notes, *pattern_notes]
