@@ -3,12 +3,12 @@
     .venv/bin/python benches/witness.py [FOLDER] [--rounds 5] [--peer-rounds 2] [--seconds 0.7] [--quick]
 
 Seven loads on temporary files in FOLDER (default: the working directory): reads of 512 B from the page cache by a loop
-of pread64 in C (pread_loop.c, the worst case; in order and at random, which marks another place at each call) and by fio, a loop of getppid, which the witness counts and nothing more,
-and direct random reads of 4 KiB by fio's psync, libaio and io_uring. In each round every tracer watches every load
-once, in random order. A ratio is that of the operations a second to the untraced run of the same load and round; the
-interval is that of the median (order statistics), and added the processor time that an operation took the load more
-than untraced (its own getrusage, fio's usr_cpu and sys_cpu). "own CPU" is the tracer's, and "seen" the least share of
-the load's operations that the witness counted.
+of pread64 in C (pread_loop.c, the worst case; in order, and at random, where each call marks another place) and by fio,
+a loop of getppid, which the witness counts and nothing more, and direct random reads of 4 KiB by fio's psync, libaio
+and io_uring. In each round every tracer watches every load once, in random order. A ratio is that of the operations a
+second to the untraced run of the same load and round; the interval is that of the median (order statistics), and added
+the processor time that an operation took the load more than untraced (its own getrusage, fio's usr_cpu and sys_cpu).
+"own CPU" is the tracer's, and "seen" the least share of the load's operations that the witness counted.
 Needs root (BPF, negative nice), fio and cc; strace and bpftrace are left out where they are not installed. bpftrace
 sees only what the load's process does; tracefs is mounted for it in a mount namespace of its own.
 """

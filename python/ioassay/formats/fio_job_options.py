@@ -27,7 +27,8 @@ _ELSEWHERE = {
 _VERIFYING = ("verify", "do_verify", "verify_only", "verify_backlog")
 _PLACING = {
     *("offset", "start_offset", "offset_increment", "offset_align", "filesize", "fill_device", "fill_fs"),
-    *("file_append", "file_service_type", "random_distribution", "opendir", "blockalign", "ba", "bs_unaligned", "blocksize_unaligned"),
+    *("file_append", "file_service_type", "random_distribution", "opendir", "blockalign", "ba"),
+    *("bs_unaligned", "blocksize_unaligned"),
 }
 """Options with which `size` alone does not say what is reached, or not each part as often."""
 _WITHOUT_FILES = {"null", "cpuio", "net", "netsplice", "rdma"}
