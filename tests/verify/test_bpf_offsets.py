@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import mmap
 import os
 import random
 import sys
@@ -32,17 +33,16 @@ for offset, size in calls:
     if way == "readv": os.readv(file, [bytearray(size // 2), bytearray(size - size // 2)])
     if way == "pread": os.pread(file, size, offset)
     if way == "preadv": os.preadv(file, [bytearray(size)], offset)
-    if way == "preadv2": os.preadv(file, [bytearray(size)], offset, os.RWF_HIPRI if False else os.RWF_NOWAIT)
     if way == "write": os.write(file, data)
     if way == "writev": os.writev(file, [data[:9], data[9:]])
     if way == "pwrite": os.pwrite(file, data, offset)
-    if way == "pwritev2": os.pwritev(file, [data], offset, os.RWF_DSYNC)
+    if way == "pwritev": os.pwritev(file, [data], offset)
     if way == "sendfile": os.sendfile(other, file, offset, size)
     if way == "copy": os.copy_file_range(file, other, size, offset, 0)
     if way == "copy-out": os.copy_file_range(other, file, size, 0, offset)
 """
-READS = ("read", "readv", "pread", "preadv", "preadv2", "sendfile", "copy")
-WRITES = ("write", "writev", "pwrite", "pwritev2", "copy-out")
+READS = ("read", "readv", "pread", "preadv", "sendfile", "copy")
+WRITES = ("write", "writev", "pwrite", "pwritev", "copy-out")
 
 
 def expected(calls: Calls) -> Pattern:
@@ -112,7 +112,7 @@ for offset, size in eval(sys.argv[1]):
     calls = random_calls(granule, granule=granule)
     try:
         probe = os.open(data, os.O_RDONLY | os.O_DIRECT)
-        os.preadv(probe, [memoryview(__import__("mmap").mmap(-1, 4096))[:granule]], 0)
+        os.preadv(probe, [memoryview(mmap.mmap(-1, 4096))[:granule]], 0)
         os.close(probe)
     except OSError:
         pytest.skip("this disk's blocks are larger")

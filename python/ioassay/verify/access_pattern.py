@@ -266,6 +266,7 @@ def _judge_random(access: _Access, other: Fault) -> list[Fault]:
     expected = sum(
         part.pattern.calls * min(1.0, part.calls.bytes / part.pattern.calls / max(part.pattern.span_bytes, 1))
         for part in access.parts
+        if part.pattern.calls
     )
     share = min(expected / access.calls + tolerances.of("pattern_share"), 1.0)
     most = share * access.followers + _DEVIATIONS * math.sqrt(share * (1 - share) * access.followers)
@@ -296,7 +297,7 @@ def _touched_by(pattern: str, working_set: int, access: _Access) -> tuple[float,
     """What such calls touch of a working set, and its standard deviation; of random draws with replacement."""
     if pattern and pattern != RANDOM:
         return min(access.longest_bytes, working_set), 0.0
-    draw = min(access.draw_bytes, working_set)
+    draw = max(min(access.draw_bytes, working_set), 1.0)
     places, draws = working_set / draw, access.bytes / draw
     touched = working_set * -math.expm1(draws * math.log1p(-1 / places)) if places > 1 else working_set
     return touched, draw * math.sqrt(_OCCUPANCY_VARIANCE * min(places, draws))
