@@ -27,7 +27,6 @@ _PREAMBLE_CHARS = 20_000
 _KB, _OPS, _MICROSECONDS = "kB", "ops", "us"
 _POOR = re.compile(r"Timer resolution is poor.{0,200}?Sizes (\d{1,15}) kBytes", re.S)
 _PRIMED_TEST, _BACKWARD_TEST = 1, 3
-_WHOLE_FILE_TESTS = (0, 1, 2, 3, 9, 10)
 
 
 def matches(program: str) -> bool:
@@ -119,6 +118,7 @@ def _claim(name: str, row: Row, value: int, run: _Run) -> Claim:
     one = PASSES[name]
     record_bytes = row.record_kib * 1024
     operations = row.file_kib // row.record_kib
+    jitter = "K" in run.asked.flags  # reads jump now and then
     claim = Claim(
         source=NAME,
         kind=one.kind,
@@ -131,8 +131,8 @@ def _claim(name: str, row: Row, value: int, run: _Run) -> Claim:
         paths=tuple(run.asked.files),
         file_bytes=row.file_kib * 1024,
         record_bytes=record_bytes,
-        pattern="" if "K" in run.asked.flags else PATTERNS.get(one.test, ""),  # -K: jumps among the readers' records
-        working_set_bytes=operations * record_bytes if one.test in _WHOLE_FILE_TESTS else None,
+        pattern="" if jitter else PATTERNS.get(one.test, ""),
+        working_set_bytes=operations * record_bytes if one.test in PATTERNS and not jitter else None,
         includes=run.includes,
         primed=one.test == _PRIMED_TEST,
         silent_passes=int(one.test == _BACKWARD_TEST and not run.asked.no_retest),
