@@ -57,8 +57,8 @@ _TESTS = [
 ]
 """In the order in which IOzone runs them, which is that of the columns. Test 8 prints nothing in the table."""
 PATTERNS = {0: SEQUENTIAL, 1: SEQUENTIAL, 2: RANDOM, 3: BACKWARD, 9: SEQUENTIAL, 10: SEQUENTIAL}
-"""Where each test's calls go, by its number. Test 4 stays on one record, 5 is sequential where its stride is longer than
-the file, and those of stdio leave it to the library."""
+"""Where each test's calls go, by its number. Test 4 stays on one record, 5 is sequential where its stride is longer
+than the file, and those of stdio leave it to the library."""
 PASSES = {one.name: one for test in _TESTS for one in test.passes}
 _LONGEST_NUMBER = 19
 _LONGEST_ROW = 400
