@@ -108,15 +108,19 @@ class _Access:
         return self.bytes / max(self.calls if self.one_by_one else self.calls - self.sequential, 1)
 
     @property
+    def expected_sequential(self) -> float:
+        """Of random calls, so many follow the one before by chance: as often as one place of all is drawn."""
+        expected = 0.0
+        for parts in self._files():
+            for part in parts:
+                span = part.pattern.span_bytes if part.pattern.calls > 1 else _span(parts)
+                expected += min(part.pattern.calls, part.calls.bytes / max(span, 1))
+        return expected
+
+    @property
     def most_touched(self) -> int:
         """Different bytes, at most: of each file the sum of its sessions, and no more than from end to end."""
-        return sum(
-            min(
-                sum(part.pattern.unique_bytes for part in parts),
-                max(part.pattern.highest_bytes for part in parts) - min(part.pattern.lowest_bytes for part in parts),
-            )
-            for parts in self._files()
-        )
+        return sum(min(sum(part.pattern.unique_bytes for part in parts), _span(parts)) for parts in self._files())
 
     @property
     def least_touched(self) -> int:
@@ -146,6 +150,12 @@ class _Access:
         for part in self.parts:
             found.setdefault(part.file, []).append(part)
         return list(found.values())
+
+
+def _span(parts: Sequence[_Part]) -> int:
+    """From end to end of what sessions of one file touched."""
+    lowest = min(part.pattern.lowest_bytes for part in parts)
+    return max(part.pattern.highest_bytes for part in parts) - lowest
 
 
 def is_claimed(group: Group) -> bool:
@@ -263,11 +273,7 @@ def _judge_order(pattern: str, access: _Access) -> list[Fault]:
 def _judge_random(access: _Access, other: Fault) -> list[Fault]:
     """Of random operations few are sequential or at one distance, as few as there are places to go to."""
     regular = max(access.sequential, access.strided)
-    expected = sum(
-        part.pattern.calls * min(1.0, part.calls.bytes / part.pattern.calls / max(part.pattern.span_bytes, 1))
-        for part in access.parts
-        if part.pattern.calls
-    )
+    expected = access.expected_sequential
     share = min(expected / access.calls + tolerances.of("pattern_share"), 1.0)
     most = share * access.followers + _DEVIATIONS * math.sqrt(share * (1 - share) * access.followers)
     if regular <= most:
