@@ -86,7 +86,7 @@ def test_passes_of_iozone() -> None:
     text = (GOLDEN / "iozone" / "3.471" / "every-test.txt").read_text()
     claims = {claim.test: claim for claim in iozone_claims.read(text)}
     wanted = {"write": "sequential", "reread": "sequential", "random-read": "random",
-              "backward-read": "backward", "record-rewrite": "", "stride-read": "", "fwrite": "", "fread": ""}  # fmt: skip
+              "backward-read": "backward", "record-rewrite": "", "stride-read": "", "fread": ""}  # fmt: skip
     assert {test: claims[test].pattern for test in wanted} == wanted
     for claim in claims.values():
         assert claim.working_set_bytes == (claim.bytes if claim.pattern else None)
