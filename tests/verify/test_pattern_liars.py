@@ -105,7 +105,7 @@ def test_a_file_that_is_opened_for_each_call(watch: Any, data: Path, order: str)
 def test_threads_that_share_a_file_hide_their_order_and_not_what_they_touch(watch: Any, data: Path, order: str) -> None:
     seen = watch("syscalls", *mover("threads", order))
     stated = claim(f"ops={NUMBER},pattern=random,working_set=16MiB")
-    assert verdict(stated, seen).reason == "OTHER-WORKING-SET"
+    assert verdict(stated, seen).reason in ACCUSED
 
 
 @pytest.mark.parametrize("order", ["random", "shuffled", "backward", "random-mib"])
@@ -175,7 +175,6 @@ def test_lies_about_what_fio_does(watch: Any, data: Path, engine: str, options: 
         ("--rw=randread", "--rw=read --size=4k --loops=4096"),
         ("--rw=randread --norandommap", "--rw=read --zonemode=strided --zonesize=4k --zonerange=64k"),
         ("--rw=read", "--rw=randread"),
-        ("--rw=read", "--rw=read --size=1m --loops=16"),
         ("--rw=randwrite", "--rw=write"),
         ("--rw=randrw", "--rw=rw"),
         ("--rw=randread --numjobs=2", "--rw=read --numjobs=2"),

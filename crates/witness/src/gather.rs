@@ -9,8 +9,8 @@ use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray};
 use crate::entries::Entries;
 use crate::histogram::{BUCKETS, filled};
 use crate::names;
-use crate::observation::{Calls, File, Operation, Requests, Session};
-use crate::pattern::{self, PATTERN_WORDS, Pattern};
+use crate::observation::{Calls, File, Operation, Pattern, Requests, Session};
+use crate::pattern::{self, PATTERN_WORDS};
 use crate::program_set::ProgramSet;
 use crate::record::Event;
 use crate::shape::{

@@ -35,7 +35,7 @@
 //! - **Every call is counted by its number**, in an array per CPU, and where it fails once more; a call that is not about
 //!   files and succeeds costs one look at its task, one addition, and nothing when it returns.
 //! - **Offsets are counted while the calls are made**: order, stride and extremes in a few words, what was touched in a
-//!   bitmap whose segments are taken from one pool when they are used ([`pattern`]). A call marks one word of it, with
+//!   bitmap whose segments are taken from one pool when they are used (`bpf/pattern.h`). A call marks one word of it, with
 //!   neither a hash nor an event.
 //! - **Threads share a session**: its sums are atomic, and its first and last times are raised by compare-and-exchange
 //!   (first times as complements, so that zeroed memory is right to begin with).
@@ -74,7 +74,7 @@ mod names;
 mod object;
 pub mod observation;
 mod options;
-pub mod pattern;
+mod pattern;
 mod program_set;
 pub mod record;
 mod shape;

@@ -6,8 +6,6 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::pattern::Pattern;
-
 /// One class of calls, or of block requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[allow(
@@ -39,15 +37,48 @@ pub struct Calls {
     pub max_ns: u64,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
+fn is_zero<T: Default + PartialEq>(count: &T) -> bool {
+    *count == T::default()
 }
 
 impl Calls {
     fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+}
+
+/// The order and the extent of the calls of one direction of a session, in the shape that
+/// `ioassay.records.observation.Pattern` has in Python. What is zero is left out of the JSON.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[allow(
+    missing_docs,
+    reason = "documented where they are read: python/ioassay/records/observation.py"
+)]
+pub struct Pattern {
+    #[serde(skip_serializing_if = "is_zero")]
+    pub calls: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub sequential: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub rewinds: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub reused: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub stride_bytes: i64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub stride_calls: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unique_bytes: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub error_bytes: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub lowest_bytes: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub highest_bytes: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub switches: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unsure: u64,
 }
 
 /// Latencies: the filled buckets, by their middles.

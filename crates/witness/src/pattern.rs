@@ -1,7 +1,6 @@
-//! Where the calls of a session went: what `struct pattern` of `bpf/shapes.h` holds, as an observation has it.
+//! Where the calls of a session went: from the words of `struct pattern` (`bpf/shapes.h`) to what an observation has.
 
-use serde::Serialize;
-
+use crate::observation::Pattern;
 use crate::shape::halves;
 
 pub(crate) const MAX_PATTERNS: u32 = 32768;
@@ -9,44 +8,6 @@ const SEGMENTS: usize = 28;
 pub(crate) const PATTERN_WORDS: usize = 16 + SEGMENTS / 2;
 /// Bits of the largest segments of a bitmap, as a logarithm (`bpf/pattern.h`).
 const MOST_BITS_LOG: u32 = 18;
-
-/// The order and the extent of the calls of one direction of a session, in the shape that
-/// `ioassay.records.observation.Pattern` has in Python. What is zero is left out of the JSON.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[allow(
-    missing_docs,
-    reason = "documented where they are read: python/ioassay/records/observation.py"
-)]
-pub struct Pattern {
-    #[serde(skip_serializing_if = "is_zero")]
-    pub calls: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub sequential: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub rewinds: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub reused: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub stride_bytes: i64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub stride_calls: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub unique_bytes: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub error_bytes: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub lowest_bytes: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub highest_bytes: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub switches: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub unsure: u64,
-}
-
-fn is_zero<T: Default + PartialEq>(count: &T) -> bool {
-    *count == T::default()
-}
 
 /// None of a pattern without a call whose offset was seen, and without one that is known to be doubtful.
 pub(crate) fn pattern(words: &[u64; PATTERN_WORDS]) -> Option<Pattern> {

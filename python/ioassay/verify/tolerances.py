@@ -116,7 +116,7 @@ TABLE: dict[str, Tolerance] = {
     "working_set_share": Tolerance(
         0.1,
         "share of the working set",
-        "less than random draws touch, besides six standard deviations, or more than is claimed: ends of files that "
+        "less than random draws touch, less six standard deviations, or more than is claimed: ends of files that "
         "are no whole records; chosen",
     ),
     "coverage": Tolerance(
