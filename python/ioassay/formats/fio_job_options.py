@@ -197,9 +197,9 @@ def _block_bytes(table: Mapping[str, str], place: int) -> int | None:
 
 
 def _unreported(tables: Sequence[Mapping[str, str]]) -> list[str]:
-    """What fio does and does not count: requests of the ramp time, the fsync after the last write, a pre-read."""
+    """What fio does and does not count: a ramp, a search for a depth, the fsync after the last write, a pre-read."""
     reasons = {
-        "ramp": ("ramp_time",),
+        "ramp": ("ramp_time", "latency_target"),
         "end-fsync": ("end_fsync", "fsync_on_close"),
         "pre-read": ("pre_read",),
     }
