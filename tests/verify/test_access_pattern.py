@@ -61,6 +61,7 @@ RANDOM_16 = "ops=4096,pattern=random,working_set=16MiB"
         (RANDOM_16, SEQUENTIAL, "OTHER-PATTERN"),
         (RANDOM_16, ONE_BLOCK, "OTHER-WORKING-SET"),
         (RANDOM_16, FIRST_MIB, "OTHER-PATTERN"),
+        (RANDOM_16, replace(SEQUENTIAL, switches=N - 1), "OTHER-PATTERN"),
         (RANDOM_16, SMALL_SET, "OTHER-WORKING-SET"),
         (RANDOM_16, STRIDED, "OTHER-PATTERN"),
         (RANDOM_16, BACKWARD, "OTHER-PATTERN"),
@@ -112,7 +113,8 @@ def test_honest_claims_are_confirmed_with_what_they_rest_on(claim: str, pattern:
 
 UNKNOWN = [
     ("pattern=random", None, Code.OFFSETS_UNWATCHED),
-    ("pattern=random", replace(SEQUENTIAL, switches=N // 2), Code.ORDER_UNKNOWN),
+    ("pattern=random", replace(SHUFFLED, switches=N // 2), Code.ORDER_UNKNOWN),
+    ("pattern=sequential", replace(SHUFFLED, switches=N // 2), Code.ORDER_UNKNOWN),
     ("pattern=random,working_set=16MiB", replace(SMALL_SET, unsure=N // 2), Code.OFFSETS_UNSURE),
     ("pattern=sequential", replace(SHUFFLED, calls=9), Code.TOO_FEW_CALLS),
     ("pattern=random", replace(SEQUENTIAL, sequential=N // 2, stride_calls=N // 2), Code.CALLS_OF_AN_OPERATION),

@@ -245,17 +245,19 @@ def _shares(access: _Access) -> dict[str, float]:
 def _judge_order(pattern: str, access: _Access) -> list[Fault]:
     if not pattern:
         return []
-    switches = sum(part.pattern.switches for part in access.parts)
-    if switches > tolerances.of("pattern_unsure") * access.calls or (access.both_ways and pattern != RANDOM):
-        return [_incomplete(Code.ORDER_UNKNOWN)]
     if access.followers < tolerances.of("pattern_calls"):
         return [_incomplete(Code.TOO_FEW_CALLS)]
     other = Fault(CONTRADICTED, "OTHER-PATTERN", (state(Code.ACCESS_OTHER, pattern=pattern, calls=access.calls,
                                                         **_shares(access)),))  # fmt: skip
     unclear = Fault(INCOMPLETE, "PATTERN-UNKNOWN", (state(Code.ACCESS_UNCLEAR, pattern=pattern, calls=access.calls,
                                                           **_shares(access)),))  # fmt: skip
+    if pattern == RANDOM and (regular := _judge_random(access, other)):
+        return regular  # random calls of several tasks are none the more regular
+    switches = sum(part.pattern.switches for part in access.parts)
+    if switches > tolerances.of("pattern_unsure") * access.calls or (access.both_ways and pattern != RANDOM):
+        return [_incomplete(Code.ORDER_UNKNOWN)]
     if pattern == RANDOM:
-        return _judge_random(access, other)
+        return []
     share = access.followers * tolerances.of("pattern_share")
     if pattern == SEQUENTIAL:
         jumps = access.followers - access.in_order
