@@ -74,6 +74,7 @@ def test_jobs_with_different_patterns_imply_none() -> None:
                 "file_service_type=zipf",
                 "random_distribution=pareto:0.9",
                 "blockalign=512",
+                "io_size=32k loops=1000",
             )
         ),
     ],

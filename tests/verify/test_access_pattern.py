@@ -138,6 +138,14 @@ def test_what_is_not_known_says_nothing_of_what_options_imply(claim: str, patter
     assert verdict(replace(implied, bytes=None, seconds=None), seen(pattern)).category != INCOMPLETE
 
 
+def test_one_random_order_of_few_places_that_is_repeated_is_random() -> None:
+    sixteen = Pattern(16_000, 5_000, 1_000, 15_984, RECORD, 5_000, 16 * RECORD, highest_bytes=16 * RECORD)
+    found = verdict("ops=16000,pattern=random,working_set=64KiB", seen(sixteen))
+    assert found.category.startswith(CONFIRMED)
+    found = verdict("ops=16000,pattern=random,working_set=64KiB", seen(replace(sixteen, sequential=15_000)))
+    assert found.reason == "OTHER-PATTERN"
+
+
 def test_other_programs_on_the_file_accuse_nobody() -> None:
     claim = Claim("fio", "read", operations=N, bytes=SET, paths=("/data",), pattern="random", working_set_bytes=SET)
     assert verdict(claim, seen(SEQUENTIAL)).reason == "OTHER-PATTERN"

@@ -28,9 +28,9 @@ _VERIFYING = ("verify", "do_verify", "verify_only", "verify_backlog")
 _PLACING = {
     *("offset", "start_offset", "offset_increment", "offset_align", "filesize", "fill_device", "fill_fs"),
     *("file_append", "file_service_type", "random_distribution", "opendir", "blockalign", "ba"),
-    *("bs_unaligned", "blocksize_unaligned"),
+    *("bs_unaligned", "blocksize_unaligned", "loops"),
 }
-"""Options with which `size` alone does not say what is reached, or not each part as often."""
+"""Options with which `size` alone does not say what is reached, or not each part as often. Loops repeat their order."""
 _WITHOUT_FILES = {"null", "cpuio", "net", "netsplice", "rdma"}
 
 

@@ -87,7 +87,7 @@ class _Access:
 
     @cached_property
     def _reopened(self) -> list[tuple[Pattern, Pattern]]:
-        """Neighbours in time, of a file that is opened for each call anew."""
+        """Neighbours in time, of a file that is opened again for each call."""
         singles = sorted(
             (part for part in self.parts if part.pattern.calls == 1),
             key=lambda part: (part.file, part.calls.first_ns),
@@ -273,12 +273,14 @@ def _judge_order(pattern: str, access: _Access) -> list[Fault]:
 
 
 def _judge_random(access: _Access, other: Fault) -> list[Fault]:
-    """Of random operations few are sequential or at one distance, as few as there are places to go to."""
+    """Of random operations few are sequential or at one distance, as few as there are places to go to.
+
+    A tool may repeat one random order (fio's loops do): no more calls are by chance than there are places.
+    """
     regular = max(access.sequential, access.strided)
-    expected = access.expected_sequential
-    share = min(expected / access.calls + tolerances.of("pattern_share"), 1.0)
-    most = share * access.followers + _DEVIATIONS * math.sqrt(share * (1 - share) * access.followers)
-    if regular <= most:
+    share = min(access.expected_sequential / access.calls + tolerances.of("pattern_share"), 1.0)
+    draws = max(min(access.followers, access.most_touched * access.calls / access.bytes), 1.0)
+    if regular <= access.followers * (share + _DEVIATIONS * math.sqrt(share * (1 - share) / draws)):
         return []
     if access.one_by_one or regular == access.followers:
         return [other]
