@@ -40,7 +40,7 @@ def observation() -> Observation:
                 ended_ns=55,
                 read_pattern=Pattern(3, 2, stride_bytes=-4, unique_bytes=8, highest_bytes=8),
             )
-        ],  # fmt: skip
+        ],
         block=[Requests("8:0", "sda", True, "read", READS, 1, Histogram([4], [2]))],
         health={"lost": 0},
         counters={"rchar": 8.0},
