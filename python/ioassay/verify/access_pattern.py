@@ -235,11 +235,14 @@ def _access(group: Group, parts: Sequence[_Part | None]) -> _Access:
 
 
 def _seen(access: _Access) -> Statement:
-    return state(Code.ACCESS_SEEN, calls=access.calls, unique_bytes=access.most_touched, **_shares(access))
+    sequential = access.numbers["sequential_share"]
+    return state(Code.ACCESS_SEEN, calls=access.calls, unique_bytes=access.most_touched, sequential=sequential)
 
 
-def _shares(access: _Access) -> dict[str, float]:
-    return {"sequential": access.numbers["sequential_share"], "stride": access.numbers["stride_share"]}
+def _order(code: Code, pattern: str, access: _Access) -> tuple[Statement]:
+    numbers = access.numbers
+    shares = {"sequential": numbers["sequential_share"], "stride": numbers["stride_share"]}
+    return (Statement(code, tuple({"pattern": pattern, "calls": access.calls, **shares}.items())),)
 
 
 def _judge_order(pattern: str, access: _Access) -> list[Fault]:
@@ -247,10 +250,8 @@ def _judge_order(pattern: str, access: _Access) -> list[Fault]:
         return []
     if access.followers < tolerances.of("pattern_calls"):
         return [_incomplete(Code.TOO_FEW_CALLS)]
-    other = Fault(CONTRADICTED, "OTHER-PATTERN", (state(Code.ACCESS_OTHER, pattern=pattern, calls=access.calls,
-                                                        **_shares(access)),))  # fmt: skip
-    unclear = Fault(INCOMPLETE, "PATTERN-UNKNOWN", (state(Code.ACCESS_UNCLEAR, pattern=pattern, calls=access.calls,
-                                                          **_shares(access)),))  # fmt: skip
+    other = Fault(CONTRADICTED, "OTHER-PATTERN", _order(Code.ACCESS_OTHER, pattern, access))
+    unclear = Fault(INCOMPLETE, "PATTERN-UNKNOWN", _order(Code.ACCESS_UNCLEAR, pattern, access))
     if pattern == RANDOM and (regular := _judge_random(access, other)):
         return regular  # random calls of several tasks are none the more regular
     switches = sum(part.pattern.switches for part in access.parts)
