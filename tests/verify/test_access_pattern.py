@@ -119,6 +119,7 @@ UNKNOWN = [
     ("pattern=sequential", replace(SHUFFLED, calls=9), Code.TOO_FEW_CALLS),
     ("pattern=random", replace(SEQUENTIAL, sequential=N // 2, stride_calls=N // 2), Code.CALLS_OF_AN_OPERATION),
     ("pattern=random", ONE_BLOCK, Code.ONE_PLACE),
+    ("pattern=random,record=4KiB", replace(SHUFFLED, sequential=N // 3), Code.ACCESS_UNCLEAR),
     ("pattern=strided", SHUFFLED, Code.ACCESS_UNCLEAR),
     ("pattern=backward", SHUFFLED, Code.ACCESS_UNCLEAR),
     ("pattern=sequential", replace(SEQUENTIAL, sequential=N * 3 // 4), Code.ACCESS_UNCLEAR),

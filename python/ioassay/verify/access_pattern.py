@@ -252,7 +252,7 @@ def _judge_order(pattern: str, access: _Access) -> list[Fault]:
         return [_incomplete(Code.TOO_FEW_CALLS)]
     other = Fault(CONTRADICTED, "OTHER-PATTERN", _order(Code.ACCESS_OTHER, pattern, access))
     unclear = Fault(INCOMPLETE, "PATTERN-UNKNOWN", _order(Code.ACCESS_UNCLEAR, pattern, access))
-    if pattern == RANDOM and (regular := _judge_random(access, other)):
+    if pattern == RANDOM and (regular := _judge_random(access, other, unclear)):
         return regular  # random calls of several tasks are none the more regular
     switches = sum(part.pattern.switches for part in access.parts)
     if switches > tolerances.of("pattern_unsure") * access.calls or (access.both_ways and pattern != RANDOM):
@@ -273,7 +273,7 @@ def _judge_order(pattern: str, access: _Access) -> list[Fault]:
     return []
 
 
-def _judge_random(access: _Access, other: Fault) -> list[Fault]:
+def _judge_random(access: _Access, other: Fault, unclear: Fault) -> list[Fault]:
     """Of random operations few are sequential or at one distance, as few as there are places to go to.
 
     A tool may repeat one random order (fio's loops do): no more calls are by chance than there are places.
@@ -284,7 +284,8 @@ def _judge_random(access: _Access, other: Fault) -> list[Fault]:
     if regular <= access.followers * (share + _DEVIATIONS * math.sqrt(share * (1 - share) / draws)):
         return []
     if access.one_by_one or regular == access.followers:
-        return [other]
+        # fio takes the next free block where a random one was used: in small files more are sequential than by chance.
+        return [other if regular > access.followers / 2 else unclear]
     return [_incomplete(Code.CALLS_OF_AN_OPERATION)]
 
 
