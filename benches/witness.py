@@ -2,13 +2,13 @@
 
     .venv/bin/python benches/witness.py [FOLDER] [--rounds 5] [--peer-rounds 2] [--seconds 0.7] [--quick]
 
-Six loads on temporary files in FOLDER (default: the working directory): reads of 512 B from the page cache by a loop
-of pread64 in C (pread_loop.c, the worst case) and by fio, a loop of getppid, which the witness counts and nothing more,
-and direct random reads of 4 KiB by fio's psync, libaio and io_uring. In each round every tracer watches every load
-once, in random order. A ratio is that of the operations a second to the untraced run of the same load and round; the
-interval is that of the median (order statistics), and added the processor time that an operation took the load more
-than untraced (its own getrusage, fio's usr_cpu and sys_cpu). "own CPU" is the tracer's, and "seen" the least share of
-the load's operations that the witness counted.
+Seven loads on temporary files in FOLDER (default: the working directory): reads of 512 B from the page cache by a loop
+of pread64 in C (pread_loop.c, the worst case; in order, and at random, where each call marks another place) and by fio,
+a loop of getppid, which the witness counts and nothing more, and direct random reads of 4 KiB by fio's psync, libaio
+and io_uring. In each round every tracer watches every load once, in random order. A ratio is that of the operations a
+second to the untraced run of the same load and round; the interval is that of the median (order statistics), and added
+the processor time that an operation took the load more than untraced (its own getrusage, fio's usr_cpu and sys_cpu).
+"own CPU" is the tracer's, and "seen" the least share of the load's operations that the witness counted.
 Needs root (BPF, negative nice), fio and cc; strace and bpftrace are left out where they are not installed. bpftrace
 sees only what the load's process does; tracefs is mounted for it in a mount namespace of its own.
 """
@@ -36,6 +36,7 @@ from ioassay.verify.witness import watch
 
 CACHED_BYTES, DIRECT_BYTES, MIB = 64 << 20, 256 << 20, 1 << 20
 LOOP = "pread64 loop, 512 B cached"
+RANDOM_LOOP = "pread64 loop, 512 B cached, random"
 CACHED = "fio psync, 512 B cached"
 DIRECT = {
     "psync direct 4k": ("--ioengine=psync",),
@@ -43,7 +44,8 @@ DIRECT = {
     "io_uring direct 4k qd16": ("--ioengine=io_uring", "--iodepth=16"),
 }
 PLAIN = "getppid loop"
-LOADS = (LOOP, PLAIN, CACHED, *DIRECT)
+LOOPS = {LOOP: ("512",), RANDOM_LOOP: ("512", "random"), PLAIN: ("0",)}
+LOADS = (*LOOPS, CACHED, *DIRECT)
 LOOP_ROUNDS = 3
 """Rounds of the loop for one of the others: it is short, and its ratio is to be known to a hundredth."""
 
@@ -141,11 +143,12 @@ class Bench:
             text = (folder / "stdout").read_text()
         assert outcome.usage is not None
         used_s = outcome.usage.ru_utime + outcome.usage.ru_stime
-        return cell(*(of_loop(text) if load in (LOOP, PLAIN) else of_fio(text)), used_s, load, watched.seen)
+        return cell(*(of_loop(text) if load in LOOPS else of_fio(text)), used_s, load, watched.seen)
 
     def _argv(self, load: str) -> Sequence[str]:
-        if load in (LOOP, PLAIN):
-            return (str(self._loop), str(self._cached), "512" if load == LOOP else "0", f"{self._seconds:g}")
+        if load in LOOPS:
+            record, *order = LOOPS[load]
+            return (str(self._loop), str(self._cached), record, f"{self._seconds:g}", *order)
         fio = ("fio", "--name=load", "--thread", "--time_based", f"--runtime={self._seconds * 1000:g}ms",
                "--output-format=json")  # fmt: skip
         if load == CACHED:

@@ -6,7 +6,17 @@ import json
 
 import pytest
 
-from ioassay.records.observation import Calls, File, Histogram, Observation, Operation, Requests, Session, from_dict
+from ioassay.records.observation import (
+    Calls,
+    File,
+    Histogram,
+    Observation,
+    Operation,
+    Pattern,
+    Requests,
+    Session,
+    from_dict,
+)
 
 READS = Calls(calls=3, completed=2, bytes=8, first_ns=10, last_ns=50, sum_ns=9, min_ns=4, max_ns=5)
 
@@ -18,7 +28,19 @@ def observation() -> Observation:
         ["block", "syscalls"],
         operations=[Operation("pread64", "read", READS, Histogram([4, 5], [1, 1]))],
         files=[File(0, "8:1", 12, "/data", "regular", "ext4", 4096)],
-        sessions=[Session(0, 5, 60, ["read", "direct"], read=READS, first=READS, second_ns=20, ended_ns=55)],
+        sessions=[
+            Session(
+                0,
+                5,
+                60,
+                ["read", "direct"],
+                read=READS,
+                first=READS,
+                second_ns=20,
+                ended_ns=55,
+                read_pattern=Pattern(3, 2, stride_bytes=-4, unique_bytes=8, highest_bytes=8),
+            )
+        ],
         block=[Requests("8:0", "sda", True, "read", READS, 1, Histogram([4], [2]))],
         health={"lost": 0},
         counters={"rchar": 8.0},
@@ -31,7 +53,19 @@ def test_an_observation_reads_back_from_json_as_it_was() -> None:
     assert from_dict(json.loads(json.dumps(observation().as_dict()))) == observation()
     stored = json.loads(json.dumps(observation().as_stored()))
     assert from_dict(stored) == observation()
-    assert "write" not in stored["sessions"][0]
+    (session,) = stored["sessions"]
+    assert not session.keys() & {"write", "write_pattern"}
+    assert session["read_pattern"].keys() == {"calls", "sequential", "stride_bytes", "unique_bytes", "highest_bytes"}
+
+
+def test_a_record_from_before_offsets_were_kept_has_none() -> None:
+    table = observation().as_stored()
+    del table["sessions"][0]["read_pattern"]
+    (session,) = from_dict(table).sessions
+    assert (session.read_pattern, session.write_pattern) == (None, None)
+    table["sessions"][0]["read_pattern"] = 3
+    with pytest.raises(ValueError, match="not an observation"):
+        from_dict(table)
 
 
 def test_what_a_later_version_adds_is_left_out_and_its_schema_refused() -> None:

@@ -66,6 +66,7 @@ struct inode {
     unsigned long i_ino;
     u32 i_rdev;
     u32 i_generation;
+    s64 i_size;
 } CORE;
 
 struct address_space {
@@ -92,6 +93,7 @@ typedef struct {
 struct file {
     u32 f_flags;
     struct inode *f_inode;
+    s64 f_pos;
     file_ref_t f_ref;
 } CORE;
 typedef struct {
@@ -188,7 +190,12 @@ struct io_kiocb {
     struct io_cqe cqe;
 } CORE;
 
+struct kiocb {
+    s64 ki_pos;
+} CORE;
+
 struct io_rw {
+    struct kiocb kiocb;
     u64 addr;
     u32 len;
 } CORE;

@@ -1,6 +1,6 @@
 /* Counts and latencies of each way into the kernel, over all files. */
 #pragma once
-#include "sessions.h"
+#include "pattern.h"
 
 struct {
     MAP_FIELD_NUMBER(type, MAP_PERCPU_ARRAY);

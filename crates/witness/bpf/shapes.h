@@ -8,6 +8,9 @@
 #define BUCKETS 1280
 #define MAX_SESSIONS 32768
 #define MAX_FILES 32768
+#define MAX_PATTERNS 32768
+#define MAX_GRANULE_WORDS 2097152
+#define SEGMENTS 28
 #define MAX_DEVICES 32
 #define MAX_INFLIGHT 65536
 #define MAX_BIOS 65536
@@ -45,6 +48,8 @@ enum {
     THREADS,     /* of PROCESSES, those that are threads of a process that was there */
     ALIVE,
     MOST_ALIVE,
+    NEXT_PATTERN,
+    NEXT_GRANULE_WORD,
     HEALTH
 };
 
@@ -60,7 +65,18 @@ struct session {
     u32 file_id, flags;
     u64 opened_ns, closed_ns, second_ns, ended_ns;
     u64 nth;
+    u32 read_pattern, write_pattern; /* place and 1; 0 before the first call, NONE where there are no offsets */
     struct calls read, write, sync, first;
+};
+
+/* Where calls of one direction went. The lowest offset is kept as a complement, as in `calls`. */
+struct pattern {
+    u64 calls, sequential, rewinds, reused, unaligned, unsure, switches;
+    u64 unique_bytes, not_lowest, highest;
+    u64 last_start, last_end;
+    u64 stride, stride_calls, stride_lead;
+    u32 granule_log, task;
+    u32 segments[SEGMENTS]; /* place of the first word and 1, NONE where there was no room */
 };
 
 struct file_seen {

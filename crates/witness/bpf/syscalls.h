@@ -28,8 +28,16 @@ enum {
 
 #define CLOSE_RANGE_CLOEXEC 4 /* include/uapi/linux/close_range.h */
 
+/* Where a call that moves data has its offset. */
+enum {
+    NO_OFFSET,
+    AT_POSITION, /* the file's own */
+    OFFSET_AT_3,
+    OFFSET_OR_POSITION, /* the same, -1 for the file's own (preadv2) */
+};
+
 struct entry {
-    u8 shape, kind, operation, padding;
+    u8 shape, kind, operation, offset;
 };
 /* By number of the system call; the loader fills it for the machine's architecture. */
 volatile const struct entry entries[SYSCALLS] __attribute__((aligned(4))) = {};
@@ -115,14 +123,39 @@ INLINE void end_on(u32 slot, u32 is_first, const struct ended *call) {
     session_ended(slot, is_first, call);
 }
 
+/* What a call on a file moved, and where. */
+INLINE void touch(u32 slot, struct pt_regs *regs, u32 offset_at, const struct ended *call) {
+    if (slot == NONE || call->result <= 0 || !offset_at)
+        return;
+    u64 offset = ARG3(regs);
+    if (offset_at == AT_POSITION || (offset_at == OFFSET_OR_POSITION && offset == ~0ULL))
+        pattern_at_position(slot, call->kind, call->result);
+    else
+        pattern_at_offset(slot, call->kind, offset, call->result);
+}
+
+/* One side of a copy: `pointer` is to its offset, which the kernel moved on, or 0 for the file's own. */
+INLINE void touch_copied(u32 slot, u64 pointer, const struct ended *call) {
+    u64 end = 0;
+    if (slot == NONE || call->result <= 0)
+        return;
+    if (!pointer)
+        pattern_at_position(slot, call->kind, call->result);
+    else if (read_user(&end, sizeof(end), (void *)pointer))
+        pattern_unsure(slot, call->kind);
+    else
+        pattern_at_offset(slot, call->kind, end - call->result, call->result);
+}
+
 /* Between -ERESTARTSYS and -ERESTART_RESTARTBLOCK (include/linux/errno.h): a signal came before anything was done, and
  * the call is made again or answered with EINTR. It is not counted, unless its task ends with it. */
 INLINE int is_restarted(s64 result) {
     return result <= -512 && result >= -516;
 }
 
-INLINE void end(struct task *task, struct pt_regs *regs, u32 shape, u32 operation, struct ended *call) {
-    operation_done(operation, call);
+INLINE void end(struct task *task, struct pt_regs *regs, struct entry entry, struct ended *call) {
+    u32 shape = entry.shape;
+    operation_done(entry.operation, call);
     if (shape == PATH_AT_1)
         end_opened(task, call->result, ARG1(regs), ARG2(regs));
     else if (shape == PATH_AT_0)
@@ -142,11 +175,15 @@ INLINE void end(struct task *task, struct pt_regs *regs, u32 shape, u32 operatio
         aio_reap(ARG3(regs), call->result, call->left_ns);
     else if (shape == COPY_OUT_IN || shape == COPY_IN_OUT) {
         end_on(task->slot, task->is_first, call);
+        touch_copied(task->slot, shape == COPY_OUT_IN ? ARG2(regs) : ARG1(regs), call);
         call->kind = WRITE;
-        operation_done(operation + 1, call);
+        operation_done(entry.operation + 1, call);
         end_on(task->other_slot, task->other_is_first, call);
-    } else
+        touch_copied(task->other_slot, shape == COPY_OUT_IN ? 0 : ARG3(regs), call);
+    } else {
         end_on(task->slot, task->is_first, call);
+        touch(task->slot, regs, entry.offset, call);
+    }
 }
 
 SEC("tp_btf/sys_exit")
@@ -173,7 +210,7 @@ int syscall_exit(u64 *ctx) {
         return 0;
     }
     task->shape = IGNORED;
-    end(task, regs, entry.shape, entry.operation, &call);
+    end(task, regs, entry, &call);
     return 0;
 }
 

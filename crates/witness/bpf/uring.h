@@ -44,11 +44,13 @@ INLINE u64 uring_bytes(struct io_kiocb *req, u32 opcode) {
     return length;
 }
 
-INLINE void uring_session(struct task *task, struct uring_request *request, u64 file) {
+INLINE void uring_session(struct task *task, struct uring_request *request, struct io_kiocb *req, u64 file) {
     request->has_session = 1;
     request->slot = session_of(task, file);
     request->is_first = session_begins(request->slot, request->kind, request->at_ns);
     session_issued(request->slot, request->kind, request->is_first, request->at_ns, request->requested_bytes);
+    struct io_rw *rw = (struct io_rw *)req;
+    pattern_submitted(request->slot, request->kind, FIELD(rw, kiocb.ki_pos), request->requested_bytes);
 }
 
 /* The file that a request will use, 0 where this kernel tells it only later. */
@@ -78,7 +80,7 @@ int uring_submit(u64 *ctx) {
     operation_issued(uring_operation + request.kind, request.at_ns, request.requested_bytes);
     u64 file = with_sessions && request.kind < 3 ? uring_file(req) : 0;
     if (file)
-        uring_session(task, &request, file);
+        uring_session(task, &request, req, file);
     /* As with aio, an entry stays when its request is over: the kernel uses the structs again. */
     struct uring_request *old = map_lookup(&uring_requests, &key);
     if (old)
@@ -105,8 +107,10 @@ INLINE int uring_completed(u64 key, s32 result, u32 flags) {
         request.slot = file ? session_find(file) : NONE;
         request.is_first = session_begins(request.slot, request.kind, request.at_ns);
         session_issued(request.slot, request.kind, request.is_first, request.at_ns, request.requested_bytes);
+        pattern_unsure(request.slot, request.kind);
     }
     session_ended(request.slot, request.is_first, &call);
+    pattern_completed(request.slot, &call);
     return 0;
 }
 

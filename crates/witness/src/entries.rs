@@ -3,6 +3,15 @@
 
 use crate::shape::SYSCALLS;
 
+/// `enum` of offsets in `bpf/syscalls.h`: where a call that moves data has its own.
+#[derive(Clone, Copy)]
+enum Offset {
+    Nowhere,
+    AtPosition,
+    At3,
+    OrPosition,
+}
+
 /// `enum` of shapes in `bpf/syscalls.h`.
 #[derive(Clone, Copy)]
 #[cfg_attr(
@@ -41,6 +50,17 @@ const SYNC: u8 = 2;
 const OTHER: u8 = 5;
 
 struct Row(libc::c_long, &'static str, Shape, u8);
+
+impl Row {
+    fn offset(&self) -> Offset {
+        match self.1 {
+            "read" | "readv" | "write" | "writev" => Offset::AtPosition,
+            "pread64" | "preadv" | "pwrite64" | "pwritev" => Offset::At3,
+            "preadv2" | "pwritev2" => Offset::OrPosition,
+            _ => Offset::Nowhere,
+        }
+    }
+}
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
@@ -98,9 +118,11 @@ impl Entries {
     pub(crate) fn new() -> Self {
         let mut classes = Vec::new();
         let mut table = [0; SYSCALLS * 4];
-        for &Row(number, name, shape, kind) in ROWS {
+        for row in ROWS {
+            let &Row(number, name, shape, kind) = row;
             let place = number as usize * 4;
-            table[place..place + 3].copy_from_slice(&[shape as u8, kind, classes.len() as u8]);
+            let entry = [shape as u8, kind, classes.len() as u8, row.offset() as u8];
+            table[place..place + 4].copy_from_slice(&entry);
             classes.push((name, kind_name(kind)));
             if matches!(shape, Shape::CopyOutIn | Shape::CopyInOut) {
                 classes.push((name, kind_name(WRITE))); // a copy is a read of one file and a write of another
@@ -143,10 +165,10 @@ mod tests {
         let entries = Entries::new();
         assert!(entries.classes.len() <= 64, "OPS of bpf/shapes.h");
         let place = libc::SYS_pread64 as usize * 4;
-        let [shape, kind, class, _] = entries.table[place..place + 4] else {
+        let [shape, kind, class, offset] = entries.table[place..place + 4] else {
             unreachable!()
         };
-        assert_eq!((shape, kind), (Shape::SizeAt2 as u8, READ));
+        assert_eq!((shape, kind, offset), (Shape::SizeAt2 as u8, READ, 2));
         assert_eq!(entries.classes[usize::from(class)], ("pread64", "read"));
         let filled = entries
             .table

@@ -9,7 +9,8 @@ use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray};
 use crate::entries::Entries;
 use crate::histogram::{BUCKETS, filled};
 use crate::names;
-use crate::observation::{Calls, File, Operation, Requests, Session};
+use crate::observation::{Calls, File, Operation, Pattern, Requests, Session};
+use crate::pattern::{self, PATTERN_WORDS};
 use crate::program_set::ProgramSet;
 use crate::record::Event;
 use crate::shape::{
@@ -112,14 +113,15 @@ pub(crate) fn sessions(loaded: &ProgramSet) -> Vec<Session> {
     (0..number as u32)
         .filter_map(|slot| map.get(&slot, 0).ok())
         .filter(|words| words[1] != 0)
-        .map(|words| session(&words))
+        .map(|words| session(&words, loaded))
         .collect()
 }
 
-fn session(words: &[u64; SESSION_WORDS]) -> Session {
+fn session(words: &[u64; SESSION_WORDS], loaded: &ProgramSet) -> Session {
+    let (read_pattern, write_pattern) = shape::halves(words[8]);
     let (file, flags) = shape::halves(words[2]);
     let calls = |nth: usize| -> Calls {
-        let from = 8 + nth * shape::CALLS_WORDS;
+        let from = shape::SESSION_CALLS + nth * shape::CALLS_WORDS;
         shape::calls(&words[from..from + shape::CALLS_WORDS])
     };
     let (closed_ns, ended_ns) = (words[4], words[6]);
@@ -131,11 +133,22 @@ fn session(words: &[u64; SESSION_WORDS]) -> Session {
         flags: flag_names(i32::from_ne_bytes(flags.to_ne_bytes())),
         read: calls(0),
         write: calls(1),
+        read_pattern: pattern_at(loaded, read_pattern),
+        write_pattern: pattern_at(loaded, write_pattern),
         sync: calls(2),
         first: calls(3),
         second_ns: words[5],
         ended_ns,
     }
+}
+
+/// `place` is that of the map and 1; 0 and what is behind the map's end are none.
+fn pattern_at(loaded: &ProgramSet, place: u32) -> Option<Pattern> {
+    let place = place
+        .checked_sub(1)
+        .filter(|&place| place < pattern::MAX_PATTERNS)?;
+    let words = map!(loaded, Array<[u64; PATTERN_WORDS]>, "patterns").get(&place, 0);
+    pattern::pattern(&words.ok()?)
 }
 
 /// Flags of `open(2)` as names. `O_SYNC` holds the bit of `O_DSYNC`.

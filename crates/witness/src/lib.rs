@@ -34,6 +34,9 @@
 //!   nothing to system calls, and costs a cached read nothing.
 //! - **Every call is counted by its number**, in an array per CPU, and where it fails once more; a call that is not about
 //!   files and succeeds costs one look at its task, one addition, and nothing when it returns.
+//! - **Offsets are counted while the calls are made**: order, stride and extremes in a few words, what was touched in a
+//!   bitmap whose segments are taken from one pool when they are used (`bpf/pattern.h`). A call marks one word of it, with
+//!   neither a hash nor an event.
 //! - **Threads share a session**: its sums are atomic, and its first and last times are raised by compare-and-exchange
 //!   (first times as complements, so that zeroed memory is right to begin with).
 //! - **The verifier's time is the start's time.** A loop over the results of `io_getevents`, unrolled 64 times, took it
@@ -45,7 +48,7 @@
 //!
 //! Reads and writes of mapped memory (their page faults show in the page cache and on the device); who wrote what the
 //! kernel writes back later; `libaio` completions that a program reaps from the ring without a call; opens and closes
-//! by `io_uring`; 32-bit programs (their calls are counted together, and as lost). Of registered files of `io_uring` the order of first and second
+//! by `io_uring`; the offsets of calls on mapped memory; 32-bit programs (their calls are counted together, and as lost). Of registered files of `io_uring` the order of first and second
 //! request is that of their completion before 6.13, because the file is known only then.
 //!
 //! # Older kernels
@@ -54,7 +57,7 @@
 //! 5.17 there is no `bpf_loop` for the system calls. Each layer has its programs for older kernels;
 //! [`Options::oldest`] takes them where the newer would do, which is how they are tested. On Debian 12's 6.1 (`NVMe`,
 //! virtio, loop, device-mapper and RAID 0 in a virtual machine) the counts and bytes of `psync`, `libaio`, `io_uring` and
-//! buffered I/O were those of the devices' own statistics.
+//! buffered I/O were those of the devices' own statistics, and their offsets those of the programs.
 //!
 //! Before 6.5 the kernel does not tell when a block request starts, and who dispatches it may be anyone. There its owner
 //! is who submitted the first of its bios, and the layer `bios` beside `block` says so. Requests are then counted when
@@ -71,6 +74,7 @@ mod names;
 mod object;
 pub mod observation;
 mod options;
+mod pattern;
 mod program_set;
 pub mod record;
 mod shape;

@@ -37,15 +37,48 @@ pub struct Calls {
     pub max_ns: u64,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
+fn is_zero<T: Default + PartialEq>(count: &T) -> bool {
+    *count == T::default()
 }
 
 impl Calls {
     fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+}
+
+/// The order and the extent of the calls of one direction of a session, in the shape that
+/// `ioassay.records.observation.Pattern` has in Python. What is zero is left out of the JSON.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[allow(
+    missing_docs,
+    reason = "documented where they are read: python/ioassay/records/observation.py"
+)]
+pub struct Pattern {
+    #[serde(skip_serializing_if = "is_zero")]
+    pub calls: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub sequential: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub rewinds: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub reused: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub stride_bytes: i64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub stride_calls: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unique_bytes: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub error_bytes: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub lowest_bytes: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub highest_bytes: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub switches: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unsure: u64,
 }
 
 /// Latencies: the filled buckets, by their middles.
@@ -104,6 +137,12 @@ pub struct Session {
     /// Writes.
     #[serde(skip_serializing_if = "Calls::is_empty")]
     pub write: Calls,
+    /// Where the reads went; none where no offset was seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_pattern: Option<Pattern>,
+    /// Where the writes went.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_pattern: Option<Pattern>,
     /// Calls that make it durable.
     #[serde(skip_serializing_if = "Calls::is_empty")]
     pub sync: Calls,
@@ -206,6 +245,11 @@ mod tests {
                     ..Calls::default()
                 },
                 write: Calls::default(),
+                read_pattern: Some(Pattern {
+                    calls: 3,
+                    ..Pattern::default()
+                }),
+                write_pattern: None,
                 sync: Calls::default(),
                 first: Calls::default(),
                 second_ns: 0,
@@ -239,9 +283,11 @@ mod tests {
             "flags",
             "opened_ns",
             "read",
+            "read_pattern",
             "second_ns",
         ];
         assert_eq!(keys(session), parts);
         assert_eq!(session["read"], serde_json::json!({"calls": 3}));
+        assert_eq!(session["read_pattern"], serde_json::json!({"calls": 3}));
     }
 }

@@ -18,6 +18,8 @@ const SYSCALL_MAPS: &[&str] = &[
     "files",
     "open_files",
     "sessions",
+    "patterns",
+    "granules",
     "aio_requests",
     "called",
     "odd_calls",

@@ -19,7 +19,8 @@ pub(crate) const EVENT_OWN: u32 = 1 << 31;
 pub(crate) const CALLS_WORDS: usize = 11;
 pub(crate) const OPERATION_WORDS: usize = CALLS_WORDS + BUCKETS;
 pub(crate) const BLOCK_CLASS_WORDS: usize = CALLS_WORDS + 1;
-pub(crate) const SESSION_WORDS: usize = 8 + 4 * CALLS_WORDS;
+pub(crate) const SESSION_CALLS: usize = 9;
+pub(crate) const SESSION_WORDS: usize = SESSION_CALLS + 4 * CALLS_WORDS;
 pub(crate) const FILE_WORDS: usize = 4 + PATH_BYTES / 8;
 pub(crate) const INFLIGHT_WORDS: usize = 6;
 pub(crate) const TASK_WORDS: usize = 7;
@@ -42,6 +43,8 @@ pub(crate) enum Health {
     Threads,
     Alive,
     MostAlive,
+    NextPattern,
+    NextGranuleWord,
 }
 
 pub(crate) const KIND_NAMES: [&str; KINDS] = ["read", "write", "sync", "discard", "flush", "other"];

@@ -16,6 +16,7 @@ from pydantic import Field
 from ioassay import validation
 from ioassay.errors import InputError
 from ioassay.formats import Conventions
+from ioassay.formats.iozone_table import PATTERNS
 from ioassay.records.record import Claim
 from ioassay.validation import LARGEST, Amount, Count, Whole
 
@@ -131,6 +132,7 @@ def _claim(done: Pass, took_ns: int) -> Claim:
         paths_stated=True,
         file_bytes=done.file_bytes,
         record_bytes=done.record_bytes,
+        pattern=PATTERNS.get(done.test, ""),
         includes=tuple(done.includes),
         primed=done.primed,
         silent_passes=done.silent_passes,

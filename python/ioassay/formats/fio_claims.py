@@ -118,6 +118,8 @@ def _claim(section: str, results: Results, facts: JobFacts) -> Claim | None:
         paths_stated=facts.paths_stated,
         file_bytes=facts.file_bytes,
         record_bytes=facts.record_bytes.get(kind),
+        pattern=facts.patterns.get(kind, ""),
+        working_set_bytes=facts.working_set_bytes if facts.patterns.get(kind) else None,
         includes=(
             *(("fsync",) if facts.fsyncs and has_syncs else ()),
             *(("osync",) if facts.synchronous and kind == "write" else ()),

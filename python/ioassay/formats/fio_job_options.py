@@ -6,11 +6,13 @@ Only what the results repeat of the job file and the command line is read, with 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ioassay.formats.fio_results import Job
+from ioassay.records.record import RANDOM, SEQUENTIAL
 
 T = TypeVar("T")
 
@@ -18,6 +20,18 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)([kmgtpe]?)(i?b?)", re.I)
 _DEFAULT_BLOCK_BYTES = 4096
 _MOST_PATHS = 1000
 _OPENS_FILES = {"sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio", "mmap", "splice"}
+_ELSEWHERE = {
+    *("zonemode", "zonesize", "zonerange", "zoneskip", "read_iolog", "rw_sequencer", "percentage_random", "perc_rand"),
+    *("experimental_verify", "trim_percentage", "trim_backlog"),
+}
+"""Options with which requests go elsewhere than `rw` says alone."""
+_VERIFYING = ("verify", "do_verify", "verify_only", "verify_backlog")
+_PLACING = {
+    *("offset", "start_offset", "offset_increment", "offset_align", "filesize", "fill_device", "fill_fs"),
+    *("file_append", "file_service_type", "random_distribution", "opendir", "blockalign", "ba"),
+    *("bs_unaligned", "blocksize_unaligned", "loops"),
+}
+"""Options with which `size` alone does not say what is reached, or not each part as often. Loops repeat their order."""
 _WITHOUT_FILES = {"null", "cpuio", "net", "netsplice", "rdma"}
 
 
@@ -39,6 +53,10 @@ class JobFacts:
     unreported: Sequence[str] = ()
     only_kind: str = ""
     """Where all jobs only read, only write or only trim."""
+    patterns: Mapping[str, str] = field(default_factory=dict)
+    """By direction, where all requests follow one."""
+    working_set_bytes: int | None = None
+    """What requests reach in the long run, where `size` says it."""
     runs_others: bool = False
     """Commands are run before or after a job, and may use the same files."""
 
@@ -60,6 +78,11 @@ def job_facts(jobs: Sequence[Job]) -> JobFacts:
         fsyncs=any(_number(table, name) for table in tables for name in ("fsync", "fdatasync", "end_fsync")),
         unreported=_unreported(tables),
         only_kind=kinds.pop() if len(kinds) == 1 else "",
+        patterns={
+            "read": _one(tables, lambda table: _pattern(table, "read")) or "",
+            "write": _one(tables, lambda table: _pattern(table, "write")) or "",
+        },
+        working_set_bytes=_working_set_bytes(jobs),
         runs_others=any(table.keys() & {"exec_prerun", "exec_postrun"} for table in tables),
     )
 
@@ -90,6 +113,39 @@ def _kinds(table: Mapping[str, str]) -> set[str]:
     if rw.startswith(("rw", "readwrite", "randrw", "trimwrite", "randtrimwrite")):
         return {"read", "write", "trim"}
     return {next((kind for kind in ("read", "write", "trim") if kind in rw), "read")}
+
+
+def _pattern(table: Mapping[str, str], kind: str) -> str:
+    """Where requests of one direction go; '' where other options or a number behind `rw` say more than it.
+
+    Verification reads what was written in an order of its own.
+    """
+    rw = table.get("rw", table.get("readwrite", "read"))
+    if ":" in rw or "trim" in rw or table.keys() & _ELSEWHERE:
+        return ""
+    if kind == "read" and any(name in table for name in _VERIFYING):
+        return ""
+    return RANDOM if rw.startswith("rand") else SEQUENTIAL
+
+
+def _working_set_bytes(jobs: Sequence[Job]) -> int | None:
+    """`size` of each job, once where all of them use the same files."""
+    tables = [job.options for job in jobs]
+    if any(table.keys() & _PLACING for table in tables):
+        return None
+    size = _one(tables, lambda table: _size_option(table, "size"))
+    if size is None:
+        return None
+    if all(table.get("filename") for table in tables):
+        return size if _one(tables, lambda table: table["filename"]) else None
+    if any("filename" in table for table in tables):
+        return None
+    entries = Counter(job.name for job in jobs)  # one for each process, or one for all of them with group_reporting
+    return size * sum(max(number, _processes(jobs, name)) for name, number in entries.items())
+
+
+def _processes(jobs: Sequence[Job], name: str) -> int:
+    return max(int(_number(job.options, "numjobs")) for job in jobs if job.name == name)
 
 
 def _paths(job: Job) -> list[str]:
@@ -155,12 +211,12 @@ def _block_bytes(table: Mapping[str, str], place: int) -> int | None:
 
 
 def _unreported(tables: Sequence[Mapping[str, str]]) -> list[str]:
-    """What fio does and does not count: requests of the ramp time, the fsync after the last write, a pre-read.
+    """What fio does and does not count: a ramp, a search for a depth, the fsync after the last write, a pre-read.
 
     Its clock stops while it verifies between its loops.
     """
     reasons = {
-        "ramp": ("ramp_time",),
+        "ramp": ("ramp_time", "latency_target"),
         "end-fsync": ("end_fsync", "fsync_on_close"),
         "pre-read": ("pre_read",),
     }

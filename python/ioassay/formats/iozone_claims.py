@@ -15,7 +15,7 @@ from ioassay.errors import InputError
 from ioassay.formats import Conventions, command_line
 from ioassay.formats.iozone_command import Invocation, parse_invocation
 from ioassay.formats.iozone_reports import Throughput, matrices, throughputs
-from ioassay.formats.iozone_table import PASSES, Row, rows
+from ioassay.formats.iozone_table import PASSES, PATTERNS, Row, rows
 from ioassay.formats.number_parsing import lines_with, real, whole_number
 from ioassay.records.record import Claim
 
@@ -122,6 +122,7 @@ def _claim(name: str, row: Row, value: int, run: _Run) -> Claim:
     operations = row.file_kib // row.record_kib
     engine = "mmap" if "B" in run.asked.flags and one.engine == "sync" else one.engine
     synchronous = one.kind == "write" and one.engine == "sync" == engine and bool({"o", "+D"} & run.asked.flags)
+    jitter = "K" in run.asked.flags  # reads jump now and then
     claim = Claim(
         source=NAME,
         kind=one.kind,
@@ -135,6 +136,8 @@ def _claim(name: str, row: Row, value: int, run: _Run) -> Claim:
         paths_stated=bool(run.asked.files),
         file_bytes=row.file_kib * 1024,
         record_bytes=record_bytes,
+        pattern="" if jitter else PATTERNS.get(one.test, ""),
+        working_set_bytes=operations * record_bytes if one.test in PATTERNS and not jitter else None,
         includes=(*run.includes, *(("osync",) if synchronous else ())),
         primed=one.test == _PRIMED_TEST,
         silent_passes=int(one.test == _BACKWARD_TEST and not run.asked.no_retest),

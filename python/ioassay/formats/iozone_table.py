@@ -15,6 +15,7 @@ from functools import cache
 from ioassay.errors import InputError
 from ioassay.formats.iozone_command import Invocation
 from ioassay.formats.number_parsing import line_end, whole_number
+from ioassay.records.record import BACKWARD, RANDOM, SEQUENTIAL
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,9 @@ _TESTS = [
     _test(12, (8, 9), "preadv repreadv", "pvsync"),
 ]
 """In the order in which IOzone runs them, which is that of the columns. Test 8 prints nothing in the table."""
+PATTERNS = {0: SEQUENTIAL, 1: SEQUENTIAL, 2: RANDOM, 3: BACKWARD, 9: SEQUENTIAL, 10: SEQUENTIAL}
+"""Where each test's calls go, by its number. Test 4 stays on one record, 5 is sequential where its stride is longer
+than the file, and those of stdio leave it to the library."""
 PASSES = {one.name: one for test in _TESTS for one in test.passes}
 _LONGEST_NUMBER = 19
 _LONGEST_ROW = 400

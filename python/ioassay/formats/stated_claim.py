@@ -12,7 +12,7 @@ from typing import Any
 from ioassay import units
 from ioassay.errors import UsageError
 from ioassay.formats.number_parsing import real, whole_number
-from ioassay.records.record import Claim
+from ioassay.records.record import PATTERNS, Claim
 
 NAME = "user"
 KINDS = ("read", "write", "trim", "mixed", "keys")
@@ -42,6 +42,12 @@ def _kind(value: str) -> str:
     return value
 
 
+def _pattern(value: str) -> str:
+    if value not in PATTERNS:
+        raise ValueError(f"'{value}' is no pattern; wanted {', '.join(PATTERNS)}")
+    return value
+
+
 def _flag(value: str) -> bool:
     if value not in ("0", "1", "yes", "no"):
         raise ValueError(f"'{value}' is neither yes nor no")
@@ -62,6 +68,8 @@ _KEYS: dict[str, tuple[str, Callable[[str], Any], str]] = {
     "latency": ("latency_ns", _nanoseconds, "61us"),
     "path": ("paths", _names, "/data/file"),
     "record": ("record_bytes", _size, "4KiB"),
+    "pattern": ("pattern", _pattern, "random"),
+    "working_set": ("working_set_bytes", _size, "16MiB"),
     "syncs": ("syncs", _count, "1"),
     "direct": ("direct", _flag, "yes"),
     "engine": ("engine", str, "psync"),
@@ -69,10 +77,14 @@ _KEYS: dict[str, tuple[str, Callable[[str], Any], str]] = {
 }
 
 
+_JUDGED = frozenset({"bytes", "operations", "seconds", "rate_bytes_per_s", "latency_ns", "pattern",
+                     "working_set_bytes"})  # fmt: skip
+
+
 def parse(text: str) -> Claim:
     """The claim behind `key=value,key=value…`; UsageError names the key, the value and the keys that there are.
 
-    Without `kind` it is of reads. At least one of bytes, ops, seconds, rate and latency has to be there.
+    Without `kind` it is of reads. At least one number, or a pattern, has to be there.
     """
     found: dict[str, Any] = {}
     for part in text.split(","):
@@ -86,8 +98,9 @@ def parse(text: str) -> Claim:
             found[field] = read(value)
         except (ValueError, UsageError) as error:
             raise UsageError(f"--claim {text}: {key}={value}: {error}; wanted such as {key}={example}") from None
-    if not found.keys() & {"bytes", "operations", "seconds", "rate_bytes_per_s", "latency_ns"}:
-        raise UsageError(f"--claim {text}: claims no number; wanted one of bytes, ops, seconds, rate, latency")
+    if not found.keys() & _JUDGED:
+        raise UsageError(f"--claim {text}: claims no number; wanted one of bytes, ops, seconds, rate, latency, "
+                         "working_set, or pattern")  # fmt: skip
     return Claim(source=NAME, kind=found.pop("kind", "read"), rate_unit_bytes=_SMALLEST_RATE_STEP, **found)
 
 

@@ -154,6 +154,26 @@ TEMPLATES: Mapping[Code, str] = {
     Code.LATENCY_ABOVE: "A mean latency of {claimed_ns:ns} was claimed; the kernel measured {seen_ns:ns}.",
     Code.RING_COMPLETES_EARLY: "Requests of io_uring complete in the kernel before the tool collects them.",
     Code.WORK_BEFORE_CLOCK: "Other work separates a call's end from the tool's clock (a busy processor, batches).",
+    Code.ACCESS_SEEN: "{sequential:share} of {calls:#call} began where the one before ended, and at most "
+    "{unique_bytes:size} were touched.",
+    Code.ACCESS_OTHER: "The pattern '{pattern}' was claimed. Of {calls:#call}, {sequential:share} began where the one "
+    "before ended, and {stride:share} were at one distance.",
+    Code.ACCESS_UNCLEAR: "The pattern '{pattern}' was claimed, which the calls neither show nor exclude. "
+    "{sequential:share} of {calls:#call} began where the one before ended.",
+    Code.WORKING_SET_SMALLER: "A working set of {claimed_bytes:size} was claimed, of which such calls touch about "
+    "{expected_bytes:size}. They touched at most {unique_bytes:size}.",
+    Code.WORKING_SET_LARGER: "A working set of {claimed_bytes:size} was claimed. The calls touched at least "
+    "{unique_bytes:size}.",
+    Code.NO_CALL_ON_FILES: "The kernel saw no such call on its files, so there is no pattern.",
+    Code.ONE_PLACE: "All calls were on one place. State working_set to have that judged.",
+    Code.TOO_FEW_CALLS: "There were too few calls to show a pattern.",
+    Code.CALLS_OF_AN_OPERATION: "An operation may be several calls one after the other. State ops or record to have "
+    "the pattern judged.",
+    Code.ORDER_UNKNOWN: "Several tasks, or reads and writes in turn, used one open file. "
+    "The order of its calls shows no pattern.",
+    Code.OFFSETS_UNWATCHED: "Offsets were not watched. Use the level syscalls to have the pattern judged.",
+    Code.OFFSETS_UNSURE: "Some offsets are not known for sure, so the pattern was not judged.",
+    Code.OFFSETS_OF_OTHERS: "Other work may be on the same files, so the pattern was not judged.",
     Code.FILE_IN_MEMORY: "The file is in memory ({filesystems:list}), so no device was used. "
     "The rate is that of memory.",
     Code.DEVICE_UNWATCHED: "The claim states direct I/O, and the device was not watched.",

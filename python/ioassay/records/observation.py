@@ -67,7 +67,45 @@ class Calls:
 
 _PARTS = ("read", "write", "sync", "first")
 """The classes of a Session."""
+_PATTERNS = ("read_pattern", "write_pattern")
 _SUMS = ("calls", "completed", "errors", "short", "requested_bytes", "bytes", "sum_ns")
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Where the calls of one direction of a session went, in the order in which they returned.
+
+    Requests of libaio and io_uring are in the order of their submission. Calls that moved nothing are left out.
+    """
+
+    calls: int = 0
+    sequential: int = 0
+    """Of these, calls that began where the one before ended."""
+    rewinds: int = 0
+    """Calls that began at the lowest offset so far and not where the one before ended."""
+    reused: int = 0
+    """Calls on nothing but what was touched already."""
+    stride_bytes: int = 0
+    """The most frequent distance from one beginning to the next, where more than half of them are equal."""
+    stride_calls: int = 0
+    """At least so many calls were at that distance."""
+    unique_bytes: int = 0
+    """Touched at all, at most: calls count as the granules of 512 or 4096 bytes that they are in. Granules are larger
+    from 256 MiB or 2 GiB on."""
+    error_bytes: int = 0
+    """At most so much less was touched; 0 where it is exact, as with direct I/O."""
+    lowest_bytes: int = 0
+    highest_bytes: int = 0
+    """Offsets: of the first byte touched, and behind the last."""
+    switches: int = 0
+    """Calls by another task than the one before: their order is then that of the tasks, not of a program."""
+    unsure: int = 0
+    """Calls whose offset is not known for sure, or that found no room."""
+
+    @property
+    def span_bytes(self) -> int:
+        """From the lowest to the highest offset."""
+        return self.highest_bytes - self.lowest_bytes
 
 
 @dataclass(frozen=True)
@@ -129,6 +167,9 @@ class Session:
     """Entry of the second read or write."""
     ended_ns: int = 0
     """Exit of the last call on it before its close, whichever it was."""
+    read_pattern: Pattern | None = None
+    """None where offsets were not watched, and of pipes and sockets."""
+    write_pattern: Pattern | None = None
 
 
 @dataclass(frozen=True)
@@ -209,8 +250,8 @@ class Observation:
         used. `from_dict` reads this back as well."""
         table = self.as_dict()
         for session in table["sessions"]:
-            for part in _PARTS:
-                session[part] = _without_zeros(session[part])
+            for part in (*_PARTS, *_PATTERNS):
+                session[part] = _without_zeros(session[part] or {})
                 if not session[part]:
                     del session[part]
         for item in (*table["operations"], *table["block"]):
@@ -255,7 +296,8 @@ def _requests(item: Mapping[str, Any]) -> Requests:
 
 def _session(item: Mapping[str, Any]) -> Session:
     parts = {name: _calls(item.get(name) or {}) for name in _PARTS}
-    return Session(**{**_known(Session, item), **parts})
+    patterns = {name: Pattern(**_known(Pattern, item[name])) for name in _PATTERNS if item.get(name)}
+    return Session(**{**_known(Session, item), **dict.fromkeys(_PATTERNS), **parts, **patterns})
 
 
 def _calls(item: Mapping[str, Any]) -> Calls:

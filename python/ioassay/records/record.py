@@ -75,6 +75,10 @@ class Samples:
     value: Sequence[float]
 
 
+SEQUENTIAL, RANDOM, STRIDED, BACKWARD = "sequential", "random", "strided", "backward"
+PATTERNS = (SEQUENTIAL, RANDOM, STRIDED, BACKWARD)
+
+
 @dataclass(frozen=True)
 class Claim:
     """What a tool says it did in one interval that it timed; None for what it did not say."""
@@ -109,6 +113,10 @@ class Claim:
     """They are words that the tool was given, or that it printed; else they are derived from other words."""
     file_bytes: int | None = None
     record_bytes: int | None = None
+    pattern: str = ""
+    """Where its operations go, of `PATTERNS`; '' where it is not said, or depends on more than that."""
+    working_set_bytes: int | None = None
+    """What they reach in the long run, all its files together; of random ones, each part as likely as any other."""
     includes: Sequence[str] = ()
     """What its interval includes beside the calls: 'fsync', 'close'; 'osync' where each write is synchronous."""
     primed: bool = False

@@ -13,7 +13,15 @@ from typing import Any
 
 from ioassay.records.observation import Observation
 from ioassay.records.record import Claim
-from ioassay.verify import explanations, latency_bounds, operation_counts, properties, session_times, tolerances
+from ioassay.verify import (
+    access_pattern,
+    explanations,
+    latency_bounds,
+    operation_counts,
+    properties,
+    session_times,
+    tolerances,
+)
 from ioassay.verify.claim_groups import KEYS, TRIM, Group, groups
 from ioassay.verify.device_traffic import ELSEWHERE, Pool, is_direct, judge_device, pool_of
 from ioassay.verify.engines import judge_engine
@@ -218,6 +226,7 @@ def _judge(
     parts: dict[str, _Part] = {
         properties.INTERVAL: session_times.judge_times(group, seen, observation, contended=contended),
         properties.LATENCY: latency_bounds.judge_latency(group, seen),
+        properties.PATTERN: access_pattern.judge_pattern(group),
     }
     listed = _properties(group, want, seen, pool, observation, parts, exit_ok=exit_ok)
     if probed is not None and probed.perturbed() and all(each.category in _TRUE for each in listed):
@@ -248,7 +257,7 @@ def _properties(
     counted = operation_counts.judge_counts(group, want, seen, pool.device, observation)
     lost = _losses(observation)
     itself = any(fault.reason in _ITSELF for faults, _, _ in parts.values() for fault in faults)
-    empty = [] if counted or itself else _empty(want, seen, parts[properties.INTERVAL][2])
+    empty = [] if counted or itself else _empty(group, want, seen, parts[properties.INTERVAL][2])
     hold = not counted and not lost and not empty
     judged = [
         *_of_counts(counted, want, seen),
@@ -299,7 +308,8 @@ def _of_part(name: str, group: Group, part: _Part, *, hold: bool) -> Property | 
     stated = {
         properties.INTERVAL: any(session_times.claimed_seconds(claim) for claim in group.claims),
         properties.LATENCY: any(claim.latency_ns for claim in group.claims),
-    }.get(name, bool(numbers))
+        properties.PATTERN: access_pattern.is_claimed(group),
+    }[name]
     known = hold and bool(numbers) and not _UNTIMED & {note.code for note in notes}
     return Property(name, CONFIRMED if known else NOT_JUDGED) if stated else None
 
@@ -364,14 +374,15 @@ def _unsupported(group: Group, want: Expected, observation: Observation) -> Faul
     stonewalled = any("stonewalled" in one.unreported for one in group.claims)
     if want.operations is None and want.bytes is None and stonewalled:
         return Fault(INCOMPLETE, "STONEWALLED", (state(Code.STONEWALLED), *traffic(observation)))
-    if want.operations is None and want.bytes is None and not any(map(session_times.claimed_seconds, group.claims)):
+    amount = want.operations is not None or want.bytes is not None or access_pattern.is_claimed(group)
+    if not amount and not any(map(session_times.claimed_seconds, group.claims)):
         return Fault(UNSUPPORTED, "NOTHING-TO-JUDGE", (state(Code.NO_AMOUNT), *traffic(observation)))
     return None
 
 
-def _empty(want: Expected, seen: Evidence, times: Mapping[str, float]) -> list[Fault]:
+def _empty(group: Group, want: Expected, seen: Evidence, times: Mapping[str, float]) -> list[Fault]:
     """A time alone, and nothing that was timed to hold it against."""
-    if want.operations is not None or want.bytes is not None or times:
+    if want.operations is not None or want.bytes is not None or times or access_pattern.is_claimed(group):
         return []
     return [Fault(UNSUPPORTED, "NOTHING-TO-JUDGE", (state(Code.TIME_ALONE, seen=seen.amount),))]
 

@@ -107,6 +107,26 @@ TABLE: dict[str, Tolerance] = {
         0.02, "share of the mean", "a mean below the kernel's cannot be; less than this is the probe's own cost"
     ),
     "latency_below_ns": Tolerance(1000, "nanoseconds", "the probes at the entry and exit of a call: 0.5 to 0.7 µs"),
+    "pattern_calls": Tolerance(
+        16, "calls", "with fewer that have one before them no pattern is judged: four of ten are one by chance; chosen"
+    ),
+    "pattern_share": Tolerance(
+        0.1,
+        "share of the calls",
+        "that may be out of a pattern, and in order by chance beyond what is expected of random ones: files that end, "
+        "and tools that begin again; chosen",
+    ),
+    "pattern_unsure": Tolerance(
+        0.01,
+        "share of the calls",
+        "whose offset or order is not known for sure: with more nothing is said of the pattern; chosen",
+    ),
+    "working_set_share": Tolerance(
+        0.1,
+        "share of the working set",
+        "less than random draws touch, less six standard deviations, or more than is claimed: ends of files that "
+        "are no whole records; chosen",
+    ),
     "coverage": Tolerance(
         0.98,
         "share of the calls",

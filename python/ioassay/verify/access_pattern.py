@@ -1,0 +1,315 @@
+"""Pattern and working set: did the calls go where the claim says?
+
+Judged by the offsets that the witness kept of each session (`observation.Pattern`). Counts of what was touched are
+upper bounds, sums over sessions as well, so that a claim is contradicted only where too little was touched whatever the
+granules hide. Where offsets, their order or the calls behind an operation are not known, nothing is contradicted: a
+claim that the user states is INCOMPLETE then, and one that was derived from a tool's options is not judged.
+
+Deliberately not here: how random the offsets are beyond that, and what of skewed distributions can be said.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from ioassay.records.observation import READ, WRITE, Calls, Pattern
+from ioassay.records.record import BACKWARD, RANDOM, SEQUENTIAL, STRIDED, Claim
+from ioassay.verify import tolerances
+from ioassay.verify.claim_groups import MIXED, TRIM, Group
+from ioassay.verify.operation_counts import Fault
+from ioassay.verify.statement import Code, Statement, state
+from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED
+
+_DEVIATIONS = 6
+"""A random tool is further off than so many standard deviations once in 10^9 runs."""
+_OCCUPANCY_VARIANCE = 0.15
+"""Of the number of different boxes hit, a box: at most so much, whatever the number of draws (Feller, vol. I, IV.2)."""
+_SMALL_FILE_SHARE = 0.05
+"""Of what the largest file moved, where no file is named: smaller ones may be a program's own."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One direction of one session."""
+
+    file: int
+    calls: Calls
+    pattern: Pattern
+
+
+@dataclass(frozen=True)
+class _Access:
+    """All of them together."""
+
+    parts: Sequence[_Part]
+    operations: int | None
+    """As claimed."""
+    record_bytes: int | None
+    both_ways: bool
+    """Reads and writes, whose order among each other is not known."""
+
+    @property
+    def calls(self) -> int:
+        return sum(part.pattern.calls for part in self.parts)
+
+    @property
+    def bytes(self) -> int:
+        return sum(part.calls.bytes for part in self.parts)
+
+    @property
+    def followers(self) -> int:
+        """Calls that have one before them, in their session or where each session is one call."""
+        return self.calls - len(self.parts) + len(self._reopened)
+
+    @property
+    def sequential(self) -> int:
+        reopened = sum(after.lowest_bytes == before.highest_bytes for before, after in self._reopened)
+        return sum(part.pattern.sequential for part in self.parts) + reopened
+
+    @property
+    def in_order(self) -> int:
+        """Sequential calls, and those that began again at the beginning."""
+        lowest = min((pattern.lowest_bytes for pair in self._reopened for pattern in pair), default=0)
+        reopened = sum(after.lowest_bytes == lowest != before.highest_bytes for before, after in self._reopened)
+        return self.sequential + sum(part.pattern.rewinds for part in self.parts) + reopened
+
+    @property
+    def strided(self) -> int:
+        """Calls at the most frequent distance of their session, which is not 0."""
+        strides = Counter(after.lowest_bytes - before.lowest_bytes for before, after in self._reopened)
+        reopened = max((number for stride, number in strides.items() if stride), default=0)
+        return sum(part.pattern.stride_calls for part in self.parts if part.pattern.stride_bytes) + reopened
+
+    @cached_property
+    def _reopened(self) -> list[tuple[Pattern, Pattern]]:
+        """Neighbours in time, of a file that is opened again for each call."""
+        singles = sorted(
+            (part for part in self.parts if part.pattern.calls == 1),
+            key=lambda part: (part.file, part.calls.first_ns),
+        )
+        return [(before.pattern, after.pattern) for before, after in pairwise(singles) if before.file == after.file]
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether every operation is one call."""
+        slack = tolerances.of("pattern_unsure")
+        if self.operations and abs(self.calls - self.operations) <= slack * self.operations:
+            return True
+        return bool(self.record_bytes) and self.bytes >= (1 - slack) * self.calls * (self.record_bytes or 0)
+
+    @property
+    def draw_bytes(self) -> float:
+        """What one operation moves: a call, or a run of calls where it may be several."""
+        return self.bytes / max(self.calls if self.one_by_one else self.calls - self.sequential, 1)
+
+    @property
+    def expected_sequential(self) -> float:
+        """Of random calls, so many follow the one before by chance: as often as one place of all is drawn."""
+        expected = 0.0
+        for parts in self._files():
+            for part in parts:
+                span = part.pattern.span_bytes if part.pattern.calls > 1 else _span(parts)
+                expected += min(part.pattern.calls, part.calls.bytes / max(span, 1))
+        return expected
+
+    @property
+    def most_touched(self) -> int:
+        """Different bytes, at most: of each file the sum of its sessions, and no more than from end to end."""
+        return sum(min(sum(part.pattern.unique_bytes for part in parts), _span(parts)) for parts in self._files())
+
+    @property
+    def least_touched(self) -> int:
+        """Different bytes, at least: of each file those of its largest session."""
+        return sum(
+            max(part.pattern.unique_bytes - part.pattern.error_bytes for part in parts) for parts in self._files()
+        )
+
+    @property
+    def longest_bytes(self) -> int:
+        """What the longest session of each file moved."""
+        return sum(max(part.calls.bytes for part in parts) for parts in self._files())
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """For the verdict."""
+        return {
+            "sequential_share": self.sequential / self.followers if self.followers else 0.0,
+            "stride_share": self.strided / self.followers if self.followers else 0.0,
+            "reuse_share": sum(part.pattern.reused for part in self.parts) / self.calls if self.calls else 0.0,
+            "unique_bytes_at_most": self.most_touched,
+            "unique_bytes_at_least": self.least_touched,
+        }
+
+    def _files(self) -> list[list[_Part]]:
+        found: dict[int, list[_Part]] = {}
+        for part in self.parts:
+            found.setdefault(part.file, []).append(part)
+        return list(found.values())
+
+
+def _span(parts: Sequence[_Part]) -> int:
+    """From end to end of what sessions of one file touched."""
+    lowest = min(part.pattern.lowest_bytes for part in parts)
+    return max(part.pattern.highest_bytes for part in parts) - lowest
+
+
+def is_claimed(group: Group) -> bool:
+    """Whether the claims say where their operations go."""
+    return any(claim.pattern or claim.working_set_bytes is not None for claim in group.claims)
+
+
+def judge_pattern(group: Group) -> tuple[list[Fault], list[Statement], dict[str, float]]:
+    """Faults, notes and numbers; nothing where nothing is claimed."""
+    pattern, working_set = _agreed(group.claims)
+    if not pattern and working_set is None:
+        return [], [], {}
+    stated = any(claim.source == "user" for claim in group.claims)
+    parts = _parts(group)
+    if unknown := _unknown(group, parts):
+        return ([unknown] if stated else []), [], {}
+    access = _access(group, parts)
+    faults = [*_judge_order(pattern, access), *_judge_extent(pattern, working_set, access)]
+    contradictions = [fault for fault in faults if fault.category == CONTRADICTED]
+    faults = contradictions or (faults if stated else [])
+    return faults[:1], [_seen(access)] if stated and not faults else [], access.numbers
+
+
+def _agreed(claims: Sequence[Claim]) -> tuple[str, int | None]:
+    """What all claims of a group say; '' and None where they differ."""
+    patterns, sets = {claim.pattern for claim in claims}, {claim.working_set_bytes for claim in claims}
+    return patterns.pop() if len(patterns) == 1 else "", sets.pop() if len(sets) == 1 else None
+
+
+def _parts(group: Group) -> list[_Part | None]:
+    """The sessions that moved something, None for one without offsets; of files that are not named, large ones."""
+    kind = group.claims[0].kind
+    found: list[tuple[int, Calls, Pattern | None]] = []
+    for session in group.sessions:
+        if kind in (READ, MIXED):
+            found.append((session.file, session.read, session.read_pattern))
+        if kind in (WRITE, MIXED):
+            found.append((session.file, session.write, session.write_pattern))
+    found = [part for part in found if part[1].bytes]
+    if not group.named and not group.one_pass:
+        volumes: dict[int, int] = {}
+        for file, calls, _ in found:
+            volumes[file] = volumes.get(file, 0) + calls.bytes
+        least = _SMALL_FILE_SHARE * max(volumes.values(), default=0)
+        found = [part for part in found if volumes[part[0]] >= least]
+    return [None if pattern is None else _Part(file, calls, pattern) for file, calls, pattern in found]
+
+
+def _unknown(group: Group, parts: Sequence[_Part | None]) -> Fault | None:
+    """Why nothing can be said of the pattern."""
+    if group.claims[0].kind == TRIM or not group.told_apart or None in parts:
+        return _incomplete(Code.OFFSETS_UNWATCHED)
+    if not parts:
+        return Fault(UNSUBSTANTIATED, "NOTHING-SEEN", (state(Code.NO_CALL_ON_FILES),))
+    known = [part.pattern for part in parts if part is not None]
+    if any("among-others" in claim.doubts or "pre-read" in claim.unreported for claim in group.claims):
+        return _incomplete(Code.OFFSETS_OF_OTHERS)
+    calls = sum(pattern.calls for pattern in known)
+    if sum(pattern.unsure for pattern in known) > tolerances.of("pattern_unsure") * calls:
+        return _incomplete(Code.OFFSETS_UNSURE)
+    return None
+
+
+def _incomplete(code: Code) -> Fault:
+    return Fault(INCOMPLETE, "PATTERN-UNKNOWN", (state(code),))
+
+
+def _access(group: Group, parts: Sequence[_Part | None]) -> _Access:
+    operations = [claim.operations for claim in group.claims if claim.operations is not None]
+    records = {claim.record_bytes for claim in group.claims}
+    return _Access(
+        [part for part in parts if part is not None],
+        sum(operations) if len(operations) == len(group.claims) else None,
+        records.pop() if len(records) == 1 else None,
+        group.claims[0].kind == MIXED and len(parts) > len(group.sessions),
+    )
+
+
+def _seen(access: _Access) -> Statement:
+    sequential = access.numbers["sequential_share"]
+    return state(Code.ACCESS_SEEN, calls=access.calls, unique_bytes=access.most_touched, sequential=sequential)
+
+
+def _order(code: Code, pattern: str, access: _Access) -> tuple[Statement]:
+    numbers = access.numbers
+    shares = {"sequential": numbers["sequential_share"], "stride": numbers["stride_share"]}
+    return (Statement(code, tuple({"pattern": pattern, "calls": access.calls, **shares}.items())),)
+
+
+def _judge_order(pattern: str, access: _Access) -> list[Fault]:
+    if not pattern:
+        return []
+    if access.followers < tolerances.of("pattern_calls"):
+        return [_incomplete(Code.TOO_FEW_CALLS)]
+    other = Fault(CONTRADICTED, "OTHER-PATTERN", _order(Code.ACCESS_OTHER, pattern, access))
+    unclear = Fault(INCOMPLETE, "PATTERN-UNKNOWN", _order(Code.ACCESS_UNCLEAR, pattern, access))
+    if pattern == RANDOM and (regular := _judge_random(access, other, unclear)):
+        return regular  # random calls of several tasks are none the more regular
+    switches = sum(part.pattern.switches for part in access.parts)
+    if switches > tolerances.of("pattern_unsure") * access.calls or (access.both_ways and pattern != RANDOM):
+        return [_incomplete(Code.ORDER_UNKNOWN)]
+    if pattern == RANDOM:
+        return []
+    share = access.followers * tolerances.of("pattern_share")
+    if pattern == SEQUENTIAL:
+        jumps = access.followers - access.in_order
+        if jumps <= share:
+            return []
+        return [other if jumps > access.followers / 2 else unclear]
+    if pattern in (BACKWARD, STRIDED) and access.sequential > access.followers - share:
+        return [other]
+    forward = any(part.pattern.stride_bytes > 0 for part in access.parts)
+    if access.strided < access.followers - share or (pattern == BACKWARD and forward):
+        return [unclear]
+    return []
+
+
+def _judge_random(access: _Access, other: Fault, unclear: Fault) -> list[Fault]:
+    """Of random operations few are sequential or at one distance, as few as there are places to go to.
+
+    A tool may repeat one random order (fio's loops do): no more calls are by chance than there are places.
+    """
+    regular = max(access.sequential, access.strided)
+    share = min(access.expected_sequential / access.calls + tolerances.of("pattern_share"), 1.0)
+    draws = max(min(access.followers, access.most_touched * access.calls / access.bytes), 1.0)
+    if regular <= access.followers * (share + _DEVIATIONS * math.sqrt(share * (1 - share) / draws)):
+        return []
+    if access.one_by_one or regular == access.followers:
+        # fio takes the next free block where a random one was used: in small files more are sequential than by chance.
+        return [other if regular > access.followers / 2 else unclear]
+    return [_incomplete(Code.CALLS_OF_AN_OPERATION)]
+
+
+def _judge_extent(pattern: str, working_set: int | None, access: _Access) -> list[Fault]:
+    if working_set is None:
+        single = pattern in (RANDOM, SEQUENTIAL) and access.calls > 1 and access.most_touched <= access.draw_bytes
+        return [_incomplete(Code.ONE_PLACE)] if single else []
+    slack = tolerances.of("working_set_share")
+    if access.least_touched > working_set * (1 + slack):
+        larger = state(Code.WORKING_SET_LARGER, claimed_bytes=working_set, unique_bytes=access.least_touched)
+        return [Fault(CONTRADICTED, "OTHER-WORKING-SET", (larger,))]
+    expected, deviation = _touched_by(pattern, working_set, access)
+    if access.most_touched >= expected * (1 - slack) - _DEVIATIONS * deviation:
+        return []
+    smaller = state(Code.WORKING_SET_SMALLER, claimed_bytes=working_set, expected_bytes=int(expected),
+                    unique_bytes=access.most_touched)  # fmt: skip
+    return [Fault(CONTRADICTED, "OTHER-WORKING-SET", (smaller,))]
+
+
+def _touched_by(pattern: str, working_set: int, access: _Access) -> tuple[float, float]:
+    """What such calls touch of a working set, and its standard deviation; of random draws with replacement."""
+    if pattern and pattern != RANDOM:
+        return min(access.longest_bytes, working_set), 0.0
+    draw = max(min(access.draw_bytes, working_set), 1.0)
+    places, draws = working_set / draw, access.bytes / draw
+    touched = working_set * -math.expm1(draws * math.log1p(-1 / places)) if places > 1 else working_set
+    return touched, draw * math.sqrt(_OCCUPANCY_VARIANCE * min(places, draws))

@@ -1,0 +1,245 @@
+"""Programs that go elsewhere than they claim, by every way to move data, and honest ones in odd places."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioassay.formats import fio_claims, stated_claim
+from ioassay.records.observation import Observation
+from ioassay.records.record import Claim
+from ioassay.verify.judge import judge
+from ioassay.verify.verdict import CONFIRMED, CONTRADICTED, INCOMPLETE, Verdict
+
+pytestmark = pytest.mark.bpf
+
+MIB = 1 << 20
+ACCUSED = {"OTHER-PATTERN", "OTHER-WORKING-SET"}
+
+MOVER = """
+import os, random, sys, threading
+way, order, number = sys.argv[1], sys.argv[2], int(sys.argv[3])
+record, all_records = 4096, 4096
+draw = random.Random(1).randrange
+places = {
+    "sequential": list(range(number)),
+    "one-block": [7] * number,
+    "first-mib": [place % 256 for place in range(number)],
+    "random-mib": [draw(256) for _ in range(number)],
+    "backward": list(range(number))[::-1],
+    "stride": [place * 17 % all_records for place in range(number)],
+    "random": [draw(all_records) for _ in range(number)],
+    "shuffled": random.Random(2).sample(range(all_records), number),
+}[order]
+def opened(): return os.open("data", os.O_RDWR)
+file, buffer = opened(), bytearray(record)
+def move(place):
+    global file
+    if way == "reopened": os.close(file); file = opened()
+    if way == "read": os.lseek(file, place * record, 0); os.read(file, record)
+    elif way == "preadv": os.preadv(file, [buffer], place * record)
+    elif way == "pwrite": os.pwrite(file, buffer, place * record)
+    elif way == "write": os.lseek(file, place * record, 0); os.write(file, buffer)
+    elif way == "sendfile": os.sendfile(out, file, place * record, record)
+    else: os.pread(file, record, place * record)
+out = os.open("/dev/null", os.O_WRONLY) if way != "sendfile" else os.open("other", os.O_RDWR | os.O_CREAT)
+if way == "threads":
+    parts = [threading.Thread(target=lambda nth=nth: [move(place) for place in places[nth::4]]) for nth in range(4)]
+    [part.start() for part in parts]; [part.join() for part in parts]
+elif way == "processes":
+    for nth in range(4):
+        if os.fork() == 0:
+            file = opened()
+            [move(place) for place in places[nth * number // 4 : (nth + 1) * number // 4]]
+            os._exit(0)
+    [os.wait() for _ in range(4)]
+elif way == "pieces":
+    for place in places:
+        for piece in range(4): os.pread(file, 1024, place * record + piece * 1024)
+else:
+    [move(place) for place in places]
+"""
+NUMBER = 2048
+LIES = ("sequential", "one-block", "first-mib", "random-mib", "backward", "stride")
+
+
+def mover(way: str, order: str, number: int = NUMBER) -> list[str]:
+    return [sys.executable, "-c", MOVER, way, order, str(number)]
+
+
+def claim(text: str, way: str = "") -> Claim:
+    return replace(stated_claim.parse(f"path=data,{text}"), kind="write" if "write" in way else "read")
+
+
+def verdict(stated: Claim, seen: Observation) -> Verdict:
+    (found,) = judge([stated], seen)
+    return found
+
+
+@pytest.mark.parametrize("order", LIES)
+@pytest.mark.parametrize("way", ["pread", "read", "preadv", "pwrite", "write", "sendfile", "processes"])
+def test_what_is_claimed_as_random_over_16_mib(watch: Any, data: Path, way: str, order: str) -> None:
+    seen = watch("syscalls", *mover(way, order))
+    found = verdict(claim(f"ops={NUMBER},pattern=random,working_set=16MiB", way), seen)
+    assert found.category == CONTRADICTED and found.reason in ACCUSED
+    without_number = verdict(claim("pattern=random,working_set=16MiB", way), seen)
+    assert without_number.category in (CONTRADICTED, INCOMPLETE)
+
+
+@pytest.mark.parametrize("order", LIES[:4])
+def test_a_file_that_is_opened_for_each_call(watch: Any, data: Path, order: str) -> None:
+    seen = watch("syscalls", *mover("reopened", order, 512))
+    assert verdict(claim("ops=512,pattern=random,working_set=16MiB"), seen).reason in ACCUSED
+
+
+@pytest.mark.parametrize("order", ["one-block", "first-mib", "random-mib"])
+def test_threads_that_share_a_file_hide_their_order_and_not_what_they_touch(watch: Any, data: Path, order: str) -> None:
+    seen = watch("syscalls", *mover("threads", order))
+    stated = claim(f"ops={NUMBER},pattern=random,working_set=16MiB")
+    assert verdict(stated, seen).reason in ACCUSED
+
+
+@pytest.mark.parametrize("order", ["random", "shuffled", "backward", "random-mib"])
+@pytest.mark.parametrize("way", ["pread", "read", "pwrite", "reopened"])
+def test_what_is_claimed_as_sequential(watch: Any, data: Path, way: str, order: str) -> None:
+    seen = watch("syscalls", *mover(way, order, 512))
+    assert verdict(claim("ops=512,pattern=sequential", way), seen).reason == "OTHER-PATTERN"
+
+
+@pytest.mark.parametrize("order", ["random", "shuffled"])
+@pytest.mark.parametrize("way", ["pread", "read", "preadv", "pwrite", "write", "sendfile", "processes", "reopened"])
+def test_honest_random_access(watch: Any, data: Path, way: str, order: str) -> None:
+    number = 512 if way == "reopened" else NUMBER
+    seen = watch("syscalls", *mover(way, order, number))
+    found = verdict(claim(f"ops={number},pattern=random,working_set=16MiB", way), seen)
+    assert found.category.startswith(CONFIRMED)
+
+
+@pytest.mark.parametrize(("way", "order"), [("threads", "random"), ("pieces", "shuffled"), ("pieces", "random")])
+def test_honest_access_whose_order_is_not_that_of_its_operations(watch: Any, data: Path, way: str, order: str) -> None:
+    seen = watch("syscalls", *mover(way, order))
+    assert verdict(claim("pattern=random,working_set=16MiB"), seen).reason not in ACCUSED
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("cat", "data"),
+        ("dd", "if=data", "of=/dev/null", "bs=1000"),
+        ("dd", "if=data", "of=/dev/null", "bs=64k", "skip=8", "iflag=direct"),
+        ("cp", "data", "other"),
+        ("sh", "-c", "tail -c +1000 data | head -c 3000000 | wc"),
+        ("sh", "-c", "cat data data > /dev/null"),
+    ],
+)
+def test_honest_sequential_access(watch: Any, data: Path, argv: Sequence[str]) -> None:
+    seen = watch("syscalls", *argv)
+    assert verdict(claim("pattern=sequential"), seen).reason not in ACCUSED
+
+
+FIO = ["fio", "--name=job", "--filename=data", "--size=16m", "--bs=4k", "--output-format=json"]
+
+
+@pytest.mark.fio
+@pytest.mark.parametrize("engine", ["psync", "sync", "libaio", "io_uring"])
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ("--rw=read", "ops=4096,pattern=random,working_set=16MiB"),
+        ("--rw=randread --size=1m --loops=4", "ops=1024,pattern=random,working_set=16MiB"),
+        ("--rw=read --size=4k --loops=64", "ops=64,pattern=random,working_set=16MiB"),
+        ("--rw=randread --norandommap", "pattern=sequential"),
+    ],
+)
+def test_lies_about_what_fio_does(watch: Any, data: Path, engine: str, options: str, text: str) -> None:
+    seen = watch("syscalls", *FIO, f"--ioengine={engine}", "--direct=1", "--iodepth=8", *options.split())
+    assert verdict(claim(text), seen).reason in ACCUSED
+
+
+@pytest.mark.fio
+@pytest.mark.parametrize(
+    ("claimed", "done"),
+    [
+        ("--rw=randread", "--rw=read"),
+        ("--rw=randread", "--rw=randread --size=1m --loops=16"),
+        ("--rw=randread", "--rw=read --size=1m --loops=16"),
+        ("--rw=randread", "--rw=read --size=4k --loops=4096"),
+        ("--rw=randread --norandommap", "--rw=read --zonemode=strided --zonesize=4k --zonerange=64k"),
+        ("--rw=read", "--rw=randread"),
+        ("--rw=randwrite", "--rw=write"),
+        ("--rw=randrw", "--rw=rw"),
+        ("--rw=randread --numjobs=2", "--rw=read --numjobs=2"),
+    ],
+)
+def test_a_tool_that_prints_what_another_fio_did(watch: Any, data: Path, claimed: str, done: str) -> None:
+    argv = [*FIO, "--ioengine=psync"]
+    run = subprocess.run([*argv, *claimed.split()], cwd=data.parent, capture_output=True, text=True, check=True)
+    claims = [replace(one, seconds=None, rate_bytes_per_s=None, latency_ns={}) for one in fio_claims.read(run.stdout)]
+    assert claims and all(one.pattern for one in claims)
+    os.sync()
+    seen = watch("syscalls", *argv, *done.split())
+    for one in judge(claims, seen):
+        assert one.reason in ACCUSED or one.reason in ("FEWER-SEEN", "MORE-SEEN"), one
+
+
+@pytest.mark.fio
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--rw=randrw --rwmixread=70",
+        "--rw=rw --numjobs=3 --thread",
+        "--rw=randread --random_distribution=zipf:1.2",
+        "--rw=randread --random_generator=lfsr",
+        "--rw=randread --norandommap --numjobs=4",
+        "--rw=randread:8",
+        "--rw=randread:4 --rw_sequencer=identical",
+        "--rw=read --zonemode=strided --zonesize=64k --zonerange=256k --zoneskip=192k",
+        "--rw=randwrite --verify=crc32c --verify_backlog=64",
+        "--rw=read --size=4m --numjobs=4 --offset_increment=4m",
+        "--rw=randread --size=64k --loops=20",
+        "--rw=randread --bsrange=512-64k",
+        "--rw=randread --size=64k --bs=64k --loops=50",
+        "--rw=randread --ramp_time=100ms --time_based --runtime=100ms",
+        "--rw=randread --rate_iops=20000 --io_size=2m",
+        "--rw=randwrite --ioengine=libaio --iodepth=32 --iodepth_batch=8",
+        "--rw=randread --ioengine=io_uring --iodepth=32 --fixedbufs=1 --registerfiles=1",
+        "--rw=read --ioengine=posixaio --iodepth=8",
+        "--rw=read --ioengine=splice",
+    ],
+)
+def test_fio_itself_is_never_accused(watch: Any, data: Path, options: str) -> None:
+    seen = watch("syscalls", *FIO, "--ioengine=psync", *options.split())
+    verdicts = judge(fio_claims.read((data.parent / "stdout").read_text()), seen)
+    assert verdicts and not ACCUSED & {one.reason for one in verdicts}
+
+
+def test_the_command_ends_with_4_and_names_what_it_saw(data: Path) -> None:
+    argv = [sys.executable, "-m", "ioassay", "witness", "--json", "--output", "seen.json"]
+    argv += ["--claim", f"path=data,ops={NUMBER},pattern=random,working_set=16MiB", "--", *mover("pread", "sequential")]
+    done = subprocess.run(argv, cwd=data.parent, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 4, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["verdict"], found["reason"]) == (CONTRADICTED, "OTHER-PATTERN")
+    assert found["claim"]["pattern"] == "random" and found["claim"]["working_set_bytes"] == 16 * MIB
+    (kept,) = json.loads((data.parent / "seen.json").read_text())
+    patterns = [one["read_pattern"] for one in kept["seen"]["sessions"] if one["read_pattern"]]
+    assert max(one["sequential"] for one in patterns) == NUMBER - 1
+
+
+def test_a_script_beside_the_tool_accuses_nobody(watch: Any, data: Path) -> None:
+    if shutil.which("fio") is None:
+        pytest.skip("needs fio")
+    command = " ".join([*FIO, "--ioengine=psync", "--rw=randread"])
+    seen = watch("syscalls", "sh", "-c", f"{command}; cat data data data > /dev/null")
+    claims = fio_claims.read((data.parent / "stdout").read_text())
+    (found,) = judge([replace(one, doubts=("among-others",)) for one in claims], seen)
+    assert found.reason not in ACCUSED
