@@ -400,15 +400,28 @@ class Witness:
 
     level is block, syscalls or record, with record the file that every block request is written to;
     layers names what is watched besides (syscalls beside record); oldest among them takes the programs
-    for older kernels, to try them. OSError when nothing can be watched here, with the reason and the
-    remedy; what this kernel lacks is left out and told in the result.
+    for older kernels, to try them. running prepares it for processes that run already (adopt), of a
+    cgroup of the unified hierarchy by the inode of its folder. OSError when nothing can be watched here,
+    with the reason and the remedy; what this kernel lacks is left out and told in the result.
     """
 
     def __new__(
-        cls, level: str, record: str | PathLike[str] | None = None, layers: list[str] | None = None
+        cls,
+        level: str,
+        record: str | PathLike[str] | None = None,
+        layers: list[str] | None = None,
+        *,
+        running: bool = False,
+        cgroup: int = 0,
     ) -> Witness: ...
     def follow(self, pid: int) -> None:
         """Follow a process, its threads and all that they start from now on; OSError if there is none."""
+    def adopt(self, processes: list[int], threads: list[int]) -> int:
+        """Follow tasks that run already: processes by their ids, threads beside each first one by theirs.
+
+        Returns how many were not followed before; those that have ended are left out. OSError when the
+        kernel refuses.
+        """
     def finish(self) -> str:
         """Wait shortly for requests under way, detach, and say what was seen.
 

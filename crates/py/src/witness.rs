@@ -25,14 +25,20 @@ pub struct Witness {
 #[pymethods]
 impl Witness {
     #[new]
-    #[pyo3(signature = (level, record=None, layers=None))]
+    #[pyo3(signature = (level, record=None, layers=None, *, running=false, cgroup=0))]
     fn new(
         py: Python<'_>,
         level: &str,
         record: Option<PathBuf>,
         layers: Option<Vec<String>>,
+        running: bool,
+        cgroup: u64,
     ) -> PyResult<Self> {
-        let options = options_of(level, record, &layers.unwrap_or_default())?;
+        let options = Options {
+            running,
+            cgroup,
+            ..options_of(level, record, &layers.unwrap_or_default())?
+        };
         let programs = py.detach(|| Programs::attach(&options)).map_err(refused)?;
         Ok(Self {
             programs: Some(programs),
@@ -43,6 +49,18 @@ impl Witness {
     fn follow(&mut self, pid: i32) -> PyResult<()> {
         let programs = self.programs.as_mut().ok_or_else(finished)?;
         programs.follow(pid).map_err(refused)
+    }
+
+    /// Follows tasks that run already; how many of them were not followed before.
+    fn adopt(
+        &mut self,
+        py: Python<'_>,
+        processes: Vec<i32>,
+        threads: Vec<i32>,
+    ) -> PyResult<u64> {
+        let programs = self.programs.as_mut().ok_or_else(finished)?;
+        py.detach(|| programs.adopt(&processes, &threads))
+            .map_err(refused)
     }
 
     /// Detaches, and says what was seen.
@@ -74,6 +92,7 @@ fn options_of(level: &str, record: Option<PathBuf>, layers: &[String]) -> PyResu
         synthetic: names.clone().any(|name| name == "synthetic"),
         oldest: names.any(|name| name == "oldest"),
         record,
+        ..Options::default()
     })
 }
 

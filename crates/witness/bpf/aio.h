@@ -121,6 +121,8 @@ static long aio_reap_one(u32 index, struct batch *batch) {
         return 1;
     struct aio_key key = {event.iocb, pid_and_tgid() >> 32};
     struct submitted *found = map_lookup(&aio_requests, &key);
+    if (!found)
+        count(BEFORE);
     if (!found || !found->at_ns)
         return 0; /* submitted before the trace, or where the table had no room: that was counted then */
     struct submitted request = *found;

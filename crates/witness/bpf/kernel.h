@@ -115,9 +115,31 @@ struct thread_info {
     u32 status;
 } CORE;
 
+struct kernfs_node {
+    u64 id;
+} CORE;
+
+struct cgroup;
+struct cgroup_subsys_state {
+    struct cgroup *cgroup;
+    struct cgroup_subsys_state *parent;
+} CORE;
+
+struct cgroup {
+    struct cgroup_subsys_state self;
+    struct kernfs_node *kn;
+} CORE;
+
+struct css_set {
+    struct cgroup *dfl_cgrp;
+} CORE;
+
 struct task_struct {
     struct thread_info thread_info;
+    s32 pid, tgid;
+    struct task_struct *real_parent, *group_leader;
     struct files_struct *files;
+    struct css_set *cgroups;
 } CORE;
 
 struct block_device_operations {

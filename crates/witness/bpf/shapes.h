@@ -45,6 +45,7 @@ enum {
     THREADS,     /* of PROCESSES, those that are threads of a process that was there */
     ALIVE,
     MOST_ALIVE,
+    BEFORE,      /* reads, writes and syncs that ended and had begun before their task was followed */
     HEALTH
 };
 

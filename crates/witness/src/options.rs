@@ -16,6 +16,10 @@ pub struct Options {
     pub synthetic: bool,
     /// Watch by the programs for older kernels where they work here as well, to try them.
     pub oldest: bool,
+    /// Processes that run already are to be followed ([`Witness::adopt`](crate::Witness::adopt)).
+    pub running: bool,
+    /// Of these, all in a cgroup of the unified hierarchy: the inode of its folder. 0 for none.
+    pub cgroup: u64,
 }
 
 impl Default for Options {
@@ -26,6 +30,8 @@ impl Default for Options {
             record: None,
             synthetic: false,
             oldest: false,
+            running: false,
+            cgroup: 0,
         }
     }
 }

@@ -42,6 +42,7 @@ pub(crate) enum Health {
     Threads,
     Alive,
     MostAlive,
+    Before,
 }
 
 pub(crate) const KIND_NAMES: [&str; KINDS] = ["read", "write", "sync", "discard", "flush", "other"];

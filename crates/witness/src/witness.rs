@@ -1,7 +1,8 @@
 //! Attaching, following, finishing.
 
 use std::collections::BTreeMap;
-use std::os::fd::AsFd;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,8 @@ pub struct Witness {
     loaded: ProgramSet,
     recorder: Option<Recorder>,
     roots: u64,
+    root_threads: u64,
+    is_running: bool,
     attach_s: f64,
     cpu_s: f64,
 }
@@ -50,6 +53,8 @@ impl Witness {
             loaded,
             recorder,
             roots: 0,
+            root_threads: 0,
+            is_running: options.running,
             attach_s: start.elapsed().as_secs_f64(),
             cpu_s: sys::thread_cpu_s() - cpu_before_s,
         })
@@ -69,15 +74,50 @@ impl Witness {
         // Before it can end; it is held, so nothing else counts at this moment.
         let alive = gather::health(&self.loaded, Health::Alive) + 1;
         set_health(&mut self.loaded, Health::Alive, alive);
-        let Some(Map::Unsupported(tasks)) = self.loaded.ebpf.map("tasks") else {
-            unreachable!("the object has a map of task storage, which aya does not know");
-        };
-        sys::store_for_task::<TASK_WORDS>(tasks.fd().as_fd(), &pidfd).map_err(failed)?;
+        self.store_for_task(&pidfd).map_err(failed)?;
         self.roots += 1;
         if gather::health(&self.loaded, Health::MostAlive) < alive {
             set_health(&mut self.loaded, Health::MostAlive, alive);
         }
         Ok(())
+    }
+
+    /// Follows tasks that run already ([`Options::running`]) and all that they start from now on: `processes` by their
+    /// first task, `threads` by their others. How many are followed that were not: a caller who lists the tasks again
+    /// until that is 0 has missed none. One that has ended meanwhile is left out, and so is a thread that this kernel
+    /// cannot name, which is followed from its next call on.
+    ///
+    /// # Errors
+    /// The kernel refuses to keep storage for a task.
+    pub fn adopt(&mut self, processes: &[i32], threads: &[i32]) -> Result<u64, Unavailable> {
+        let leaders = self.adopt_all(processes)?;
+        let others = self.adopt_all(threads)?;
+        self.roots += leaders + others;
+        self.root_threads += others;
+        Ok(leaders + others)
+    }
+
+    fn adopt_all(&self, tasks: &[i32]) -> Result<u64, Unavailable> {
+        let mut adopted = 0;
+        for &task in tasks {
+            let stored = sys::task_descriptor(task).and_then(|pidfd| self.store_for_task(&pidfd));
+            match stored {
+                Ok(()) => adopted += 1,
+                Err(error) if is_harmless(&error) => (),
+                Err(error) => {
+                    let what = format!("task {task} cannot be followed");
+                    return Err(Unavailable::Io { what, error });
+                }
+            }
+        }
+        Ok(adopted)
+    }
+
+    fn store_for_task(&self, pidfd: &OwnedFd) -> io::Result<()> {
+        let Some(Map::Unsupported(tasks)) = self.loaded.ebpf.map("tasks") else {
+            unreachable!("the object has a map of task storage, which aya does not know");
+        };
+        sys::store_for_task::<TASK_WORDS>(tasks.fd().as_fd(), pidfd)
     }
 
     /// Waits shortly for requests under way, detaches, and says what was seen.
@@ -86,7 +126,8 @@ impl Witness {
     pub fn finish(mut self) -> Seen {
         let cpu_before_s = sys::thread_cpu_s();
         self.drain();
-        let counts_alive = self.loaded.counts_alive();
+        // How many were alive at the beginning is not known exactly where they went on forking.
+        let counts_alive = self.loaded.counts_alive() && !self.is_running;
         self.loaded.detach();
         let unended = gather::unended(&self.loaded);
         let recorder_cpu_s = self.end_recording(&unended);
@@ -101,7 +142,7 @@ impl Witness {
             why: self.loaded.why.join("; "),
             kernel: kernel(),
             processes: self.roots + gather::health(&self.loaded, Health::Processes),
-            threads: gather::health(&self.loaded, Health::Threads),
+            threads: self.root_threads + gather::health(&self.loaded, Health::Threads),
             most_alive,
             calls,
             call_errors,
@@ -143,7 +184,7 @@ impl Witness {
         let under_way = in_flight(unended);
         let of = |which| gather::health(&self.loaded, which);
         let missed = of(Health::Missed) + unended.len() as u64 - under_way;
-        BTreeMap::from([
+        let mut health = BTreeMap::from([
             ("lost", of(Health::Lost)),
             ("missed", missed),
             ("unmatched", of(Health::Unmatched)),
@@ -151,8 +192,20 @@ impl Witness {
             ("dropped", of(Health::Dropped)),
             ("untracked_files", of(Health::UntrackedFiles)),
             ("untracked_sessions", of(Health::UntrackedSessions)),
-        ])
+        ]);
+        if self.is_running {
+            health.insert("in_flight_at_start", of(Health::Before));
+        }
+        health
     }
+}
+
+/// The task has ended, is followed already, or is a thread that this kernel cannot name.
+fn is_harmless(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ESRCH | libc::EEXIST | libc::EINVAL | libc::ENOENT)
+    )
 }
 
 /// How many of the unended requests (the device of each) their devices still work on.

@@ -11,18 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ioassay.cli import console, options, output_tail, syntax
+from ioassay.cli import console, options, output_tail, syntax, witness_attach
 from ioassay.errors import Contradicted, InputError, ToolError, UsageError
 
 if TYPE_CHECKING:
     from ioassay.records.observation import Observation
     from ioassay.records.record import Claim
     from ioassay.verify.verdict import Verdict
-    from ioassay.verify.witness import Observed
+    from ioassay.verify.witness import Attachment, Observed
 
 LEVELS = ("counters", "block", "syscalls")
 BACKENDS = ("auto", "bpf", "counters", "strace")
-Command = Annotated[list[str], syntax.Argument(metavar="COMMAND…", help="The benchmark and its arguments, after --.")]
+Command = Annotated[
+    list[str] | None, syntax.Argument(metavar="COMMAND…", help="The benchmark and its arguments, after --.")
+]
 Backend = Annotated[
     str,
     syntax.Option(metavar="NAME", help="auto, bpf, counters, or strace (exact, but slows the command down)."),
@@ -48,7 +50,7 @@ def register(app: syntax.Group) -> None:
 
 
 def witness(
-    command: Command,
+    command: Command = None,
     level: Annotated[
         str, syntax.Option(metavar="LEVEL", help="counters (free), block (free), or syscalls (half a µs per call).")
     ] = "syscalls",
@@ -60,27 +62,49 @@ def witness(
     twins: Annotated[
         int, syntax.Option(min=0, metavar="N", help="Run it N times more with the witness and N times without it.")
     ] = 0,
+    pid: Annotated[
+        list[str] | None,
+        syntax.Option(metavar="PID,…", help="Watch running processes with their children; COMMAND is their client."),
+    ] = None,
+    cgroup: Annotated[str | None, syntax.Option(metavar="PATH", help="Watch the processes of a control group.")] = None,
+    container: Annotated[
+        str | None, syntax.Option(metavar="NAME", help="Watch a container, by name or id, or a systemd unit.")
+    ] = None,
+    for_: Annotated[
+        str | None, syntax.Option("--for", metavar="TIME", help="How long to watch them; until Ctrl-C by default.")
+    ] = None,
     output: Annotated[Path | None, syntax.Option(metavar="FILE", help="Write the whole observation as JSON.")] = None,
     json: options.Json = False,
 ) -> None:
     """Run COMMAND and compare its claims with the kernel's counts. Exit 4: the kernel contradicts a claim.
 
     Claims are read from the output of fio (best with --output-format=json), IOzone, dd and db_bench, or given by
-    --claim. Examples: ioassay witness -- dd if=data of=/dev/null bs=1M; ioassay witness --twins 3 -- fio job.fio
+    --claim. Examples: ioassay witness -- dd if=data of=/dev/null bs=1M; ioassay witness --twins 3 -- fio job.fio;
+    ioassay witness --pid 123 --for 10s; ioassay witness --pid 123 -- redis-benchmark
     """
     from ioassay.cli import witness_text
 
     console.use_json(json)
-    stated = _stated(claim)
+    stated, command = _stated(claim), command or []
     _check(level, backend, output)
-    runs, untraced = _runs(command, level, backend, stated, twins, quiet=json)
+    running = witness_attach.Choice(pid, cgroup, container, for_)
+    running.check(command, twins)
+    attached = running.attachment(level, backend) if running.is_made else None
+    if attached is not None:
+        runs, untraced = [_attended(attached, command, stated, running.seconds(), quiet=json)], []
+    else:
+        runs, untraced = _runs(command, level, backend, stated, twins, quiet=json)
     judged = _judged(runs, untraced)
     result = witness_text.result(command, runs, judged)
+    if attached is not None:
+        result["attached"] = witness_attach.as_dict(attached, command, runs[-1].seen)
     if output is not None:
         _keep(output, runs)
     if json:
         console.emit(result)
     else:
+        if attached is not None:
+            witness_attach.say(attached, command, runs[-1].seen)
         witness_text.say(runs, judged, result)
     _end(runs, judged)
 
@@ -117,7 +141,31 @@ def _runs(
     return runs[True], runs[False]
 
 
-def _run(command: Sequence[str], level: str, backend: str, stated: Sequence[Claim], *, quiet: bool) -> Run:
+def _attended(
+    attached: Attachment, client: Sequence[str], stated: Sequence[Claim], seconds: float, *, quiet: bool
+) -> Run:
+    """What runs already, watched for a time or while a client of it runs."""
+    from dataclasses import replace
+
+    from ioassay.verify import witness
+
+    if client:
+        run = _run(client, "", "", stated, quiet=quiet, server=attached)
+        return replace(run, claims=witness_attach.served(run.claims, run.seen))
+    witness_attach.note_begin(attached, seconds)
+    watched = witness.attend(attached, seconds)
+    return Run(watched, [_as_opened(one, watched.seen) for one in stated])
+
+
+def _run(
+    command: Sequence[str],
+    level: str,
+    backend: str,
+    stated: Sequence[Claim],
+    *,
+    quiet: bool,
+    server: Attachment | None = None,
+) -> Run:
     from ioassay import host
     from ioassay.process import supervisor
     from ioassay.runner import conditions
@@ -135,7 +183,13 @@ def _run(command: Sequence[str], level: str, backend: str, stated: Sequence[Clai
         sys.stdout.flush()
         with output_tail.followed({folder / "stdout": shown.buffer, folder / "stderr": sys.stderr.buffer}):
             watched = witness.watch(
-                command, level, folder, sorted(devices), backend=backend, stdin=output_tail.piped_in()
+                command,
+                level,
+                folder,
+                sorted(devices),
+                backend=backend,
+                stdin=output_tail.piped_in(),
+                server=server,
             )
         return Run(watched, [_as_opened(one, watched.seen) for one in stated] or _claims(command, folder))
 

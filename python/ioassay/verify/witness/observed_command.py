@@ -126,7 +126,7 @@ class _Strace(_Started):
 
     def observation(self, outcome: Outcome) -> Observation:
         found = strace.read(self._output, self._asked, self._choice.why)
-        files = _with_filesystems(found.files)
+        files = with_filesystems(found.files)
         return replace(found, files=files, held_ns=self._held_ns, ended_ns=self._ended_ns)
 
 
@@ -202,7 +202,7 @@ class _Witness:
             "why": why,
         }
         found = from_dict({**known, "backend": BPF if seen else COUNTERS, "asked": self._asked})
-        return replace(found, files=_with_filesystems(found.files), held_ns=self._held_ns, ended_ns=self._ended_ns)
+        return replace(found, files=with_filesystems(found.files), held_ns=self._held_ns, ended_ns=self._ended_ns)
 
     def _seen(self) -> Mapping[str, Any]:
         if self._programs is None:
@@ -212,7 +212,7 @@ class _Witness:
         return seen
 
 
-def _with_filesystems(files: Sequence[File]) -> list[File]:
+def with_filesystems(files: Sequence[File]) -> list[File]:
     """The files, each with the type of its filesystem where it is still mounted."""
     kinds: dict[str, str] = {}
     with suppress(OSError):

@@ -1,12 +1,14 @@
-"""One run of any command under the witness, outside of a study."""
+"""One run of any command under the witness, or of what runs already, outside of a study."""
 
 from __future__ import annotations
 
 import math
 import os
 import stat
+import time
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from ioassay.process import process_table, supervisor
 from ioassay.records.environment import Environment
 from ioassay.records.observation import Observation
 from ioassay.roles import Outcome
+from ioassay.verify.witness.attachment import Attachment
 from ioassay.verify.witness.capability import AUTO
 from ioassay.verify.witness.observed_command import watching
 
@@ -40,20 +43,22 @@ def watch(
     backend: str = AUTO,
     layers: Sequence[str] = (),
     stdin: int | None = None,
+    server: Attachment | None = None,
 ) -> Observed:
     """Run `argv` to its end; what it prints goes to `stdout` and `stderr` in `folder`, a new folder for each run.
 
-    `level`, `devices`, `backend` and `layers` are those of `watching`. ToolError when it cannot be started, or when a
+    `level`, `devices`, `backend` and `layers` are those of `watching`. With `server` the command is a client, and what
+    is watched meanwhile is the server alone. ToolError when it cannot be started, or when a
     backend that was asked for by name cannot run.
     """
-    before, meter = process_table.children(), Meter()
+    before, meter = process_table.children(), Meter(servers=server.names.values() if server else ())
     tag = f"witness of {os.getpid()} in {folder}"
 
     def held(pid: int) -> None:
         meter.begin(os.sched_getaffinity(pid))
         watched.held(pid)
 
-    with watching(level, devices, folder, backend=backend, layers=layers) as watched:
+    with server or watching(level, devices, folder, backend=backend, layers=layers) as watched:
         outcome = supervisor.run(
             watched.command(argv),
             stdout=folder / "stdout",
@@ -68,6 +73,27 @@ def watch(
         environment = meter.end(interference.cpu_time(outcome.usage))
         adopted = set(process_table.children()) - set(before)
         return Observed(outcome, _with_outlived(watched.observation(outcome), adopted), environment)
+
+
+def attend(running: Attachment, seconds: float) -> Observed:
+    """Watch what runs already for so long, until it has ended, or until a signal of the user's ends the watch."""
+    meter = Meter(servers=running.names.values())
+    with running:
+        meter.begin()
+        running.attach()
+        started_unix_s, started_s = time.time(), time.monotonic()
+        with suppress(KeyboardInterrupt):
+            running.wait(seconds)
+        outcome = Outcome(
+            exit_code=0,
+            signal=None,
+            timed_out=False,
+            started_unix_s=started_unix_s,
+            duration_s=time.monotonic() - started_s,
+            stdout=Path(os.devnull),
+            stderr=Path(os.devnull),
+        )
+        return Observed(outcome, running.observation(), meter.end(interference.CpuTime()))
 
 
 def _with_outlived(seen: Observation | None, processes: AbstractSet[int]) -> Observation | None:
