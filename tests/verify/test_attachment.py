@@ -225,7 +225,7 @@ def test_a_group_is_watched_with_those_that_join_it(server: Server, tmp_path: Pa
     first, second, stranger = (server(source) for _ in range(3))
     try:
         (group / "cgroup.procs").write_text(str(first.pid))
-        with Attachment(attachment.checked([], group), "syscalls") as attached:
+        with Attachment(attachment.running([], group), "syscalls") as attached:
             attached.attach()
             (group / "cgroup.procs").write_text(str(second.pid))
             attached.wait(1)
@@ -246,8 +246,8 @@ def test_a_group_is_watched_with_those_that_join_it(server: Server, tmp_path: Pa
 @pytest.mark.root
 def test_a_process_that_ends_meanwhile_is_refused(server: Server) -> None:
     process = server("import time\nprint('ready', flush=True)\ntime.sleep(60)")
-    running = attachment.checked([process.pid])
-    with Attachment(running, "block") as attached:
+    chosen = attachment.running([process.pid])
+    with Attachment(chosen, "block") as attached:
         process.kill()
         process.wait()
         with pytest.raises(ToolError, match="ended before it was watched"):
@@ -269,9 +269,9 @@ def test_what_cannot_be_watched_is_refused_by_its_reason(server: Server) -> None
         (2**22 + 1, "no such process"),
     ):
         with pytest.raises(UsageError, match=why):
-            attachment.checked([pid])
+            attachment.running([pid])
     ended.wait()
-    assert attachment.checked([process.pid, process.pid]).pids == (process.pid,)
+    assert attachment.running([process.pid, process.pid]).pids == (process.pid,)
 
 
 def test_levels_and_backends_that_cannot_attach_are_refused() -> None:

@@ -1,9 +1,10 @@
 //! The programs that watch a process tree: when they are attached is decided in Python, what they saw goes there as
 //! JSON.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use ioassay_witness::{Options, Unavailable, Witness as Programs, capability};
+use ioassay_witness::{Listing, Options, Unavailable, Witness as Programs, capability};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
@@ -25,7 +26,7 @@ pub struct Witness {
 #[pymethods]
 impl Witness {
     #[new]
-    #[pyo3(signature = (level, record=None, layers=None, *, running=false, cgroup=0))]
+    #[pyo3(signature = (level, record=None, layers=None, *, running=false, cgroup=0, listing=None))]
     fn new(
         py: Python<'_>,
         level: &str,
@@ -33,10 +34,12 @@ impl Witness {
         layers: Option<Vec<String>>,
         running: bool,
         cgroup: u64,
+        listing: Option<PathBuf>,
     ) -> PyResult<Self> {
         let options = Options {
             running,
             cgroup,
+            listing: listing.map(listing_of),
             ..options_of(level, record, &layers.unwrap_or_default())?
         };
         let programs = py.detach(|| Programs::attach(&options)).map_err(refused)?;
@@ -64,9 +67,24 @@ impl Witness {
     }
 
     /// Detaches, and says what was seen.
-    fn finish(&mut self, py: Python<'_>) -> PyResult<String> {
+    #[pyo3(signature = (paths=None))]
+    fn finish(
+        &mut self,
+        py: Python<'_>,
+        paths: Option<BTreeMap<(String, u64), String>>,
+    ) -> PyResult<String> {
         let programs = self.programs.take().ok_or_else(finished)?;
-        Ok(py.detach(|| programs.finish().to_json()))
+        let paths = paths.unwrap_or_default();
+        Ok(py.detach(|| programs.finish(&paths).to_json()))
+    }
+}
+
+/// All calls to a file, or for no path a sample.
+fn listing_of(path: PathBuf) -> Listing {
+    if path.as_os_str().is_empty() {
+        Listing::Sample
+    } else {
+        Listing::Whole(path)
     }
 }
 

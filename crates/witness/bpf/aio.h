@@ -5,6 +5,7 @@
  * take is withdrawn after it.
  */
 #pragma once
+#include "listing.h"
 #include "operations.h"
 #include "vectors.h"
 
@@ -37,6 +38,7 @@ struct iocb {
     u16 opcode, priority;
     u32 fd;
     u64 buffer, bytes;
+    s64 offset;
 };
 
 struct batch {
@@ -75,6 +77,8 @@ static long aio_submit_one(u32 index, struct batch *batch) {
     request.is_first = session_begins(request.slot, request.kind, batch->at_ns);
     operation_issued(aio_operation + short_kind(request.kind), request.at_ns, request.requested_bytes);
     session_issued(request.slot, request.kind, request.is_first, request.at_ns, request.requested_bytes);
+    if (listing)
+        list_request(batch->at_ns, LISTED_AIO + iocb.opcode, request.slot, iocb.fd, request.requested_bytes, iocb.offset);
     /* An entry stays when its request is over (at_ns 0): a program uses its iocbs again, and writing over an entry
      * takes a third of a microsecond less than inserting and deleting it. */
     struct submitted *old = map_lookup(&aio_requests, &key);

@@ -43,6 +43,8 @@ static long (*const read_user)(void *to, u32 size, const void *from) = (void *)1
 static long (*const read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static long (*const read_user_text)(void *to, u32 size, const void *from) = (void *)114;
 static long (*const ring_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
+static void *(*const ring_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
+static void (*const ring_submit)(void *data, u64 flags) = (void *)132;
 static void *(*const task_storage_get)(void *map, struct task_struct *task, void *value, u64 flags) = (void *)156;
 static struct task_struct *(*const current_task)(void) = (void *)158;
 static long (*const loop)(u32 times, void *each, void *context, u64 flags) = (void *)181;
@@ -210,7 +212,12 @@ struct io_kiocb {
     struct io_cqe cqe;
 } CORE;
 
+struct kiocb {
+    s64 ki_pos;
+} CORE;
+
 struct io_rw {
+    struct kiocb kiocb;
     u64 addr;
     u32 len;
 } CORE;

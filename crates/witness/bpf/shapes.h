@@ -46,6 +46,7 @@ enum {
     ALIVE,
     MOST_ALIVE,
     BEFORE,      /* reads, writes and syncs that ended and had begun before their task was followed */
+    UNLISTED,    /* calls that found no room in the listing */
     HEALTH
 };
 

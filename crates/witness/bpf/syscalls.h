@@ -149,6 +149,18 @@ INLINE void end(struct task *task, struct pt_regs *regs, u32 shape, u32 operatio
         end_on(task->slot, task->is_first, call);
 }
 
+INLINE void list(struct task *task, struct pt_regs *regs, u64 number, u32 shape, const struct ended *call) {
+    if (shape == PATH_AT_1 || shape == PATH_HOW)
+        list_opening(task, regs, number, ARG1(regs), call);
+    else if (shape == PATH_AT_0 || shape == PATH_MADE)
+        list_opening(task, regs, number, ARG0(regs), call);
+    else {
+        if (shape == REPLACES)
+            task->slot = session_of(task, file_of(ARG0(regs)));
+        list_call(task, regs, number, call);
+    }
+}
+
 /* A call that began before its task was followed: in no count, but what it reaps may have begun since. Reads of pipes
  * and sockets that waited for a word of somebody are not worth a mention. */
 INLINE int ended_from_before(struct pt_regs *regs, struct entry entry, s64 result) {
@@ -186,6 +198,8 @@ int syscall_exit(u64 *ctx) {
     }
     task->shape = IGNORED;
     end(task, regs, entry.shape, entry.operation, &call);
+    if (listing)
+        list(task, regs, number, entry.shape, &call);
     return 0;
 }
 

@@ -167,6 +167,7 @@ fn wanted(options: &Options) -> [(&'static Layer, bool); 5] {
 fn open(options: &Options) -> Result<Ebpf, Unavailable> {
     let entries = Entries::new();
     let recording = u32::from(options.record.is_some());
+    let listing = u32::from(options.listing.is_some());
     let with_sessions = u32::from(options.syscalls);
     let page_bytes = u64::from(PAGE_BYTES);
     let synthetic_call = libc::SYS_pread64 as u32;
@@ -181,12 +182,16 @@ fn open(options: &Options) -> Result<Ebpf, Unavailable> {
         .set_global("page_bytes", &page_bytes, true)
         .set_global("recording", &recording, true)
         .set_global("synthetic_call", &synthetic_call, true)
+        .set_global("listing", &listing, true)
         .set_global("watched_cgroup", &options.cgroup, true);
     if !options.syscalls {
         shrink(&mut loader, SYSCALL_MAPS, 1);
     }
     if !options.block {
         shrink(&mut loader, BLOCK_MAPS, 1);
+    }
+    if options.listing.is_none() {
+        shrink(&mut loader, &["listing_ring"], PAGE_BYTES);
     }
     if options.record.is_none() {
         shrink(&mut loader, &["ring"], PAGE_BYTES);

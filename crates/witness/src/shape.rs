@@ -43,6 +43,7 @@ pub(crate) enum Health {
     Alive,
     MostAlive,
     Before,
+    Unlisted,
 }
 
 pub(crate) const KIND_NAMES: [&str; KINDS] = ["read", "write", "sync", "discard", "flush", "other"];

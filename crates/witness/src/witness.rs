@@ -11,7 +11,8 @@ use aya::maps::{Array, Map};
 use crate::capability::{check, kernel};
 use crate::error::Unavailable;
 use crate::gather;
-use crate::observation::Seen;
+use crate::listing::{self, Listed, Paths};
+use crate::observation::{File, Seen};
 use crate::options::Options;
 use crate::program_set::ProgramSet;
 use crate::record::{Event, Recorder};
@@ -27,9 +28,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 pub struct Witness {
     loaded: ProgramSet,
     recorder: Option<Recorder>,
+    listing: Option<listing::Recorder>,
     roots: u64,
     root_threads: u64,
     is_running: bool,
+    is_listing: bool,
     attach_s: f64,
     cpu_s: f64,
 }
@@ -47,14 +50,20 @@ impl Witness {
             Some(path) => Some(Recorder::start(&mut loaded, path)?),
             None => None,
         };
+        let listing = match &options.listing {
+            Some(wanted) => Some(listing::Recorder::start(&mut loaded, wanted)?),
+            None => None,
+        };
         loaded.attach()?;
         mark_attached(&mut loaded);
         Ok(Self {
             loaded,
             recorder,
+            listing,
             roots: 0,
             root_threads: 0,
             is_running: options.running,
+            is_listing: options.listing.is_some(),
             attach_s: start.elapsed().as_secs_f64(),
             cpu_s: sys::thread_cpu_s() - cpu_before_s,
         })
@@ -120,10 +129,11 @@ impl Witness {
         sys::store_for_task::<TASK_WORDS>(tasks.fd().as_fd(), pidfd)
     }
 
-    /// Waits shortly for requests under way, detaches, and says what was seen.
+    /// Waits shortly for requests under way, detaches, and says what was seen. `paths` are those of files that were open
+    /// before, by device and inode, for the listing.
     /// What could not be recorded is told in [`Seen::why`].
     #[must_use]
-    pub fn finish(mut self) -> Seen {
+    pub fn finish(mut self, paths: &BTreeMap<(String, u64), String>) -> Seen {
         let cpu_before_s = sys::thread_cpu_s();
         self.drain();
         // How many were alive at the beginning is not known exactly where they went on forking.
@@ -135,6 +145,7 @@ impl Witness {
         let health = self.health(&own.map(|request| request.dev).collect::<Vec<_>>());
         let sessions = gather::sessions(&self.loaded);
         let files = gather::used_files(gather::files(&self.loaded), &sessions);
+        let listing = self.end_listing(&files, paths);
         let (calls, call_errors) = gather::calls(&self.loaded);
         let most_alive = counts_alive.then(|| gather::health(&self.loaded, Health::MostAlive));
         let mut seen = Seen {
@@ -152,6 +163,7 @@ impl Witness {
             block: gather::block(&self.loaded),
             health,
             cost: BTreeMap::new(),
+            listing,
         };
         let cpu_s = self.cpu_s + recorder_cpu_s + sys::thread_cpu_s() - cpu_before_s;
         seen.cost
@@ -169,6 +181,20 @@ impl Witness {
             self.loaded.why.push(why.to_string());
             0.0
         })
+    }
+
+    /// What was listed; a listing that could not be written is no reason to lose the rest.
+    fn end_listing(
+        &mut self,
+        files: &[File],
+        paths: &BTreeMap<(String, u64), String>,
+    ) -> Option<Listed> {
+        let recorder = self.listing.take()?;
+        let paths = Paths::new(files, gather::files_by_slot(&self.loaded), paths);
+        recorder
+            .finish(&paths)
+            .map_err(|why| self.loaded.why.push(why.to_string()))
+            .ok()
     }
 
     fn drain(&self) {
@@ -193,6 +219,9 @@ impl Witness {
             ("untracked_files", of(Health::UntrackedFiles)),
             ("untracked_sessions", of(Health::UntrackedSessions)),
         ]);
+        if self.is_listing {
+            health.insert("unlisted", of(Health::Unlisted));
+        }
         if self.is_running {
             health.insert("in_flight_at_start", of(Health::Before));
         }

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ioassay.cli import console, options, output_tail, syntax, witness_attach
+from ioassay.cli import console, options, output_tail, syntax, witness_attach, witness_calls
 from ioassay.errors import Contradicted, InputError, ToolError, UsageError
 
 if TYPE_CHECKING:
@@ -73,6 +73,10 @@ def witness(
     for_: Annotated[
         str | None, syntax.Option("--for", metavar="TIME", help="How long to watch them; until Ctrl-C by default.")
     ] = None,
+    calls: Annotated[
+        str | None,
+        syntax.Option(metavar="FILE", bare="", help="List calls on files, some of each file or all of them to FILE."),
+    ] = None,
     output: Annotated[Path | None, syntax.Option(metavar="FILE", help="Write the whole observation as JSON.")] = None,
     json: options.Json = False,
 ) -> None:
@@ -87,17 +91,20 @@ def witness(
     console.use_json(json)
     stated, command = _stated(claim), command or []
     _check(level, backend, output)
+    listing = witness_calls.target(calls, level, backend, twins)
     running = witness_attach.Choice(pid, cgroup, container, for_)
     running.check(command, twins)
-    attached = running.attachment(level, backend) if running.is_made else None
+    attached = running.attachment(level, backend, listing) if running.is_made else None
     if attached is not None:
         runs, untraced = [_attended(attached, command, stated, running.seconds(), quiet=json)], []
     else:
-        runs, untraced = _runs(command, level, backend, stated, twins, quiet=json)
+        runs, untraced = _runs(command, level, backend, stated, twins, quiet=json, listing=listing)
     judged = _judged(runs, untraced)
     result = witness_text.result(command, runs, judged)
     if attached is not None:
         result["attached"] = witness_attach.as_dict(attached, command, runs[-1].seen)
+    if listing is not None:
+        result["listing"] = witness_calls.as_dict(runs[-1].watched, listing)
     if output is not None:
         _keep(output, runs)
     if json:
@@ -106,6 +113,8 @@ def witness(
         if attached is not None:
             witness_attach.say(attached, command, runs[-1].seen)
         witness_text.say(runs, judged, result)
+        if listing is not None:
+            witness_calls.say(runs[-1].watched, listing)
     _end(runs, judged)
 
 
@@ -125,7 +134,14 @@ def _check(level: str, backend: str, output: Path | None) -> None:
 
 
 def _runs(
-    command: Sequence[str], level: str, backend: str, stated: Sequence[Claim], twins: int, *, quiet: bool
+    command: Sequence[str],
+    level: str,
+    backend: str,
+    stated: Sequence[Claim],
+    twins: int,
+    *,
+    quiet: bool,
+    listing: str | None = None,
 ) -> tuple[list[Run], list[Run]]:
     """The runs with the witness and, interleaved with these, those without it: `twins` pairs, or one run alone."""
     import random
@@ -137,7 +153,7 @@ def _runs(
     for number, traced in enumerate(order, start=1):
         if len(order) > 1:
             console.note(f"run {number} of {len(order)}, {'with' if traced else 'without'} the witness")
-        runs[traced].append(_run(command, level if traced else OFF, backend, stated, quiet=quiet))
+        runs[traced].append(_run(command, level if traced else OFF, backend, stated, quiet=quiet, listing=listing))
     return runs[True], runs[False]
 
 
@@ -151,7 +167,7 @@ def _attended(
 
     if client:
         run = _run(client, "", "", stated, quiet=quiet, server=attached)
-        return replace(run, claims=witness_attach.served(run.claims, run.seen))
+        return replace(run, claims=witness_attach.claims_on_server(run.claims, run.seen))
     witness_attach.note_begin(attached, seconds)
     watched = witness.attend(attached, seconds)
     return Run(watched, [_as_opened(one, watched.seen) for one in stated])
@@ -165,6 +181,7 @@ def _run(
     *,
     quiet: bool,
     server: Attachment | None = None,
+    listing: str | None = None,
 ) -> Run:
     from ioassay import host
     from ioassay.process import supervisor
@@ -190,6 +207,7 @@ def _run(
                 backend=backend,
                 stdin=output_tail.piped_in(),
                 server=server,
+                listing=listing,
             )
         return Run(watched, [_as_opened(one, watched.seen) for one in stated] or _claims(command, folder))
 

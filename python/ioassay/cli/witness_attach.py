@@ -58,7 +58,7 @@ class Choice:
         except ValueError as error:
             raise UsageError(f"--for {self.time}: {error}") from None
 
-    def attachment(self, level: str, backend: str) -> Attachment:
+    def attachment(self, level: str, backend: str, listing: str | None) -> Attachment:
         """What watches them; UsageError and ToolError say what cannot be watched and why."""
         from ioassay.host import containers
         from ioassay.verify.witness import Attachment, attachment
@@ -68,7 +68,7 @@ class Choice:
             group = containers.group_at(self.cgroup)
         elif self.container:
             group = containers.group_of(self.container)
-        return Attachment(attachment.checked(self._pids(), group), level, backend=backend)
+        return Attachment(attachment.running(self._pids(), group), level, backend=backend, listing=listing)
 
     def _pids(self) -> list[int]:
         numbers = [text.strip() for texts in self.pid or () for text in texts.split(",")]
@@ -109,13 +109,13 @@ def as_dict(attached: Attachment, client: Sequence[str], seen: Observation) -> d
         "cgroup": None if group is None else str(group),
         "names": {str(pid): name for pid, name in sorted(attached.names.items())},
         "client": list(client),
-        "compared": compared(attached, client),
+        "compared": comparison(attached, client),
         "ended": attached.has_ended,
         "in_flight_at_start": seen.health.get("in_flight_at_start", 0),
     }
 
 
-def compared(attached: Attachment, client: Sequence[str]) -> str:
+def comparison(attached: Attachment, client: Sequence[str]) -> str:
     """The sentence on whose I/O was compared with whose claims."""
     if client:
         return f"The claims of {client[0]} were compared with the I/O of {who(attached)}, not with its own."
@@ -125,12 +125,12 @@ def compared(attached: Attachment, client: Sequence[str]) -> str:
 
 def say(attached: Attachment, client: Sequence[str], seen: Observation) -> None:
     """Whose I/O it was, and what was under way when the watch began."""
-    console.paragraph(compared(attached, client))
+    console.paragraph(comparison(attached, client))
     if before := seen.health.get("in_flight_at_start", 0):
         console.paragraph(f"{console.count(before, 'call')} in flight at that moment: in no count.")
 
 
-def served(claims: Sequence[Claim], seen: Observation) -> list[Claim]:
+def claims_on_server(claims: Sequence[Claim], seen: Observation) -> list[Claim]:
     """A client's claims as they can be held against its server.
 
     Where the server used none of the files that a claim names, these are the client's, and so are the engine and the

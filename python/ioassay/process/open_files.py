@@ -31,13 +31,13 @@ class OpenFiles:
 
 def read(pids: Iterable[int], root: Path = Path("/")) -> OpenFiles:
     """What the processes have open now; those that have ended have nothing."""
-    found = OpenFiles()
+    found, rings = OpenFiles(), set[int]()
     for pid in pids:
-        _read_process(found, pid, root / f"proc/{pid}")
+        _read_process(found, rings, pid, root / f"proc/{pid}")
     return found
 
 
-def _read_process(found: OpenFiles, pid: int, process: Path) -> None:
+def _read_process(found: OpenFiles, rings: set[int], pid: int, process: Path) -> None:
     try:
         numbers = os.listdir(process / "fd")
         devices = _devices(process)
@@ -46,7 +46,6 @@ def _read_process(found: OpenFiles, pid: int, process: Path) -> None:
     except OSError as error:
         found.unreadable[pid] = error.strerror or str(error)
         return
-    rings: set[int] = set()
     for number in numbers:
         try:
             link = str((process / "fd" / number).readlink())
@@ -57,8 +56,8 @@ def _read_process(found: OpenFiles, pid: int, process: Path) -> None:
         if status is not None:
             found.paths.setdefault(_identity(status, told, devices), link)
             found.descriptors += 1
-        elif link == "anon_inode:[io_uring]" and (ring := told.get("ino", 0)) not in rings:
-            rings.add(ring) if ring else None
+        elif link == "anon_inode:[io_uring]" and told.get("ino") not in rings:
+            rings.add(told.get("ino", 0))
             found.uring_requests += max(told.get("CachedSqHead", 0) - told.get("CachedCqTail", 0), 0)
 
 

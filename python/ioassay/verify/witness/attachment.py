@@ -13,7 +13,7 @@ import json
 import os
 import select
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
@@ -45,13 +45,13 @@ class Running:
 
     def tasks(self) -> tuple[set[int], set[int]]:
         """Ids of the processes, and of their threads beside the first."""
-        processes = descendants(self.pids)
+        processes = process_table.descendants(process_table.statuses(), self.pids)
         if self.group is not None:
             processes |= set(cgroup.members_of(self.group))
         return processes, {task for pid in processes for task in threads(pid)} - processes
 
 
-def checked(pids: Sequence[int], group: Path | None = None) -> Running:
+def running(pids: Sequence[int], group: Path | None = None) -> Running:
     """What can be watched; UsageError names what cannot, and why."""
     everybody = process_table.statuses()
     for pid in pids:
@@ -61,10 +61,10 @@ def checked(pids: Sequence[int], group: Path | None = None) -> Running:
         members = set(cgroup.members_of(group))
         if not members:
             raise UsageError(f"{group}: no process is in this control group")
-        if os.getpid() in members:
+        if members & _line(everybody):
             raise UsageError(
-                f"{group}: ioassay itself is in this control group and would watch its own work; give a group below it "
-                "or --pid"
+                f"{group}: ioassay itself, or what started it, is in this control group and would be watched; give a "
+                "group below it or --pid"
             )
     return Running(tuple(dict.fromkeys(pids)), group)
 
@@ -79,12 +79,18 @@ def _unwatchable(pid: int, everybody: Mapping[int, process_table.Status]) -> str
         return f"'{status.name}' is a thread of the kernel, which makes no system calls"
     if not status.is_alive:
         return "it has ended and waits for its parent"
-    above = os.getpid()
-    while above in everybody:
-        if above == pid:
-            return "ioassay itself is one of its processes and would watch its own work; give the process of the server"
-        above = everybody[above].parent
+    if pid in _line(everybody):
+        return "ioassay itself is one of its processes and would watch its own work; give the process of the server"
     return ""
+
+
+def _line(everybody: Mapping[int, process_table.Status]) -> set[int]:
+    """This process and those that it descends from."""
+    line, pid = {os.getpid()}, os.getppid()
+    while pid in everybody and pid not in line:
+        line.add(pid)
+        pid = everybody[pid].parent
+    return line
 
 
 def _leader(task: int) -> int:
@@ -92,22 +98,6 @@ def _leader(task: int) -> int:
         text = Path(f"/proc/{task}/status").read_text(errors="replace")
         return int(text.partition("Tgid:")[2].split()[0])
     return task
-
-
-def descendants(pids: Iterable[int]) -> set[int]:
-    """The processes and all that descend from them, as far as their parents live."""
-    children: dict[int, list[int]] = {}
-    everybody = process_table.statuses()
-    for pid, status in everybody.items():
-        children.setdefault(status.parent, []).append(pid)
-    found: set[int] = set()
-    waiting = [pid for pid in pids if pid in everybody]
-    while waiting:
-        pid = waiting.pop()
-        if pid not in found:
-            found.add(pid)
-            waiting += children.get(pid, ())
-    return found
 
 
 def threads(pid: int) -> list[int]:
@@ -121,8 +111,17 @@ def threads(pid: int) -> list[int]:
 class Attachment:
     """Running processes under the witness. Beside a client command it is that command's `Watching`."""
 
-    def __init__(self, running: Running, level: str, devices: Collection[str] = (), backend: str = AUTO) -> None:
+    def __init__(
+        self,
+        running: Running,
+        level: str,
+        devices: Collection[str] = (),
+        backend: str = AUTO,
+        listing: str | None = None,
+    ) -> None:
         _check(level, backend)
+        self._listing = listing
+        self.listed: Mapping[str, Any] | None = None
         self.running, self._level = running, level
         self._devices = list(devices)
         self._programs: _core.Witness | None = None
@@ -155,7 +154,7 @@ class Attachment:
         group = self.running.group
         try:
             inode = group.stat().st_ino if group is not None else 0
-            self._programs = _core.Witness(self._level, running=True, cgroup=inode)
+            self._programs = _core.Witness(self._level, running=True, cgroup=inode, listing=self._listing)
             self._follow()
         except OSError as error:
             raise ToolError(f"running processes cannot be watched: {error}") from None
@@ -228,7 +227,8 @@ class Attachment:
         assert self._programs is not None
         programs, self._programs = self._programs, None
         ended_ns = self._ended_ns or time.monotonic_ns()
-        seen: dict[str, Any] = json.loads(programs.finish())
+        seen: dict[str, Any] = json.loads(programs.finish(self._files.paths))
+        self.listed = seen.pop("listing", None)
         disks = disk_counters(self._devices)
         counted = {name: growth(was, disks[name]) for name, was in self._disks.items() if name in disks}
         health = dict(seen["health"])

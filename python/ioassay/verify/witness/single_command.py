@@ -6,11 +6,12 @@ import math
 import os
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ioassay.host import interference
 from ioassay.host.interference import Meter
@@ -32,6 +33,8 @@ class Observed:
     """None for level OFF."""
     environment: Environment | None
     """What else used the machine."""
+    listed: Mapping[str, Any] | None = None
+    """The listing of calls that was asked for."""
 
 
 def watch(
@@ -44,12 +47,13 @@ def watch(
     layers: Sequence[str] = (),
     stdin: int | None = None,
     server: Attachment | None = None,
+    listing: str | None = None,
 ) -> Observed:
     """Run `argv` to its end; what it prints goes to `stdout` and `stderr` in `folder`, a new folder for each run.
 
-    `level`, `devices`, `backend` and `layers` are those of `watching`. With `server` the command is a client, and what
-    is watched meanwhile is the server alone. ToolError when it cannot be started, or when a
-    backend that was asked for by name cannot run.
+    `level`, `devices`, `backend`, `layers` and `listing` are those of `watching`. With `server` the command is a
+    client, and what is watched meanwhile is the server alone. ToolError when it cannot be started, or when a backend
+    that was asked for by name cannot run.
     """
     before, meter = process_table.children(), Meter(servers=server.names.values() if server else ())
     tag = f"witness of {os.getpid()} in {folder}"
@@ -58,7 +62,7 @@ def watch(
         meter.begin(os.sched_getaffinity(pid))
         watched.held(pid)
 
-    with server or watching(level, devices, folder, backend=backend, layers=layers) as watched:
+    with server or watching(level, devices, folder, backend=backend, layers=layers, listing=listing) as watched:
         outcome = supervisor.run(
             watched.command(argv),
             stdout=folder / "stdout",
@@ -72,7 +76,8 @@ def watch(
         )
         environment = meter.end(interference.cpu_time(outcome.usage))
         adopted = set(process_table.children()) - set(before)
-        return Observed(outcome, _with_outlived(watched.observation(outcome), adopted), environment)
+        seen = _with_outlived(watched.observation(outcome), adopted)
+        return Observed(outcome, seen, environment, watched.listed)
 
 
 def attend(running: Attachment, seconds: float) -> Observed:
@@ -93,7 +98,8 @@ def attend(running: Attachment, seconds: float) -> Observed:
             stdout=Path(os.devnull),
             stderr=Path(os.devnull),
         )
-        return Observed(outcome, running.observation(), meter.end(interference.CpuTime()))
+        seen = running.observation()
+        return Observed(outcome, seen, meter.end(interference.CpuTime()), running.listed)
 
 
 def _with_outlived(seen: Observation | None, processes: AbstractSet[int]) -> Observation | None:
