@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from ioassay.verify.witness import Observed
 
 _MOST_FILES = 12
+_OF_THE_SYSTEM = ("/usr/", "/lib", "/etc/", "/proc/", "/sys/")
+"""Folders of files that most programs open on their own account."""
 
 
 def target(calls: str | None, level: str, backend: str, twins: int) -> str | None:
@@ -55,8 +57,8 @@ def say(watched: Observed, listing: str) -> None:
     console.line(f"\nCalls on files, {shown:,} of {calls:,} (--calls=FILE lists all){missing}:")
     for each in _busiest(files):
         _say_file(each)
-    if (more := len(files) - _MOST_FILES) > 0:
-        console.line(f"and {console.count(more, 'more file')} with fewer calls")
+    if (more := len(files) - len(_busiest(files))) > 0:
+        console.line(f"and {console.count(more, 'more file')}, of the system or with fewer calls")
 
 
 def _say_file(each: Mapping[str, Any]) -> None:
@@ -67,8 +69,9 @@ def _say_file(each: Mapping[str, Any]) -> None:
 
 
 def _busiest(files: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The files with the most calls, in the order in which they were used first."""
-    most = {each["path"] for each in sorted(files, key=lambda each: -each["calls"])[:_MOST_FILES]}
+    """The files with the most calls, in the order of their first use; the system's where there are no others."""
+    of_interest = [each for each in files if each["path"] and not each["path"].startswith(_OF_THE_SYSTEM)] or files
+    most = {each["path"] for each in sorted(of_interest, key=lambda each: -each["calls"])[:_MOST_FILES]}
     return [each for each in files if each["path"] in most]
 
 
