@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -117,3 +118,24 @@ def test_options_that_do_not_go_together_are_refused(tmp_path: Path, words: tupl
     done = subprocess.run([*IOASSAY, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert why in done.stderr
+
+
+@pytest.mark.fio
+def test_fios_client_claims_and_its_server_is_watched(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(bytes(1 << 20))
+    job = tmp_path / "job.fio"
+    job.write_text(f"[j]\nfilename={tmp_path / 'data'}\nrw=randread\nbs=4k\nsize=1m\nioengine=psync\n")
+    address = f"sock:{tmp_path / 'fio'}"
+    with subprocess.Popen(
+        ["fio", f"--server={address}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as server:
+        try:
+            while not (tmp_path / "fio").exists():
+                assert server.poll() is None
+                time.sleep(0.01)
+            client = ["fio", f"--client={address}", str(job), "--output-format=json"]
+            found = result(tmp_path, "--pid", str(server.pid), "--", *client)
+        finally:
+            os.killpg(server.pid, signal.SIGKILL)
+    assert (found["claim"]["source"], found["claim"]["operations"], found["ops"]["read"]) == ("fio", 256, 256)
+    assert found["verdict"].startswith("CONFIRMED")
