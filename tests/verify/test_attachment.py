@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -12,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from ioassay import _core
 from ioassay.errors import ToolError, UsageError
-from ioassay.records.observation import Observation, Session
+from ioassay.records.observation import BPF, Observation, Session, from_dict
 from ioassay.verify.witness import Attachment, Running, attachment
 
 Server = Callable[..., subprocess.Popen[str]]
@@ -278,3 +280,18 @@ def test_levels_and_backends_that_cannot_attach_are_refused() -> None:
     for level, backend in (("counters", "auto"), ("record", "auto"), ("syscalls", "strace"), ("block", "counters")):
         with pytest.raises(UsageError, match="running processes are watched"):
             Attachment(Running(), level, backend=backend)
+
+
+@pytest.mark.bpf
+@pytest.mark.root
+def test_before_linux_6_9_a_thread_is_followed_from_its_next_call(server: Server, tmp_path: Path) -> None:
+    process = server(TREE)
+    time.sleep(0.1)
+    programs = _core.Witness("syscalls", layers=["oldest"], running=True)
+    processes, _ = Running((process.pid,)).tasks()
+    assert programs.adopt(sorted(processes), []) == 3
+    assert programs.adopt(sorted(processes), []) == 0
+    (tmp_path / "go").touch()
+    assert process.wait(30) == 0
+    seen = from_dict({**json.loads(programs.finish()), "backend": BPF, "asked": "syscalls"})
+    assert (reads(seen)["pread64"], seen.processes, seen.threads) == (600, 6, 3)
