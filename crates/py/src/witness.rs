@@ -55,14 +55,9 @@ impl Witness {
     }
 
     /// Follows tasks that run already; how many of them were not followed before.
-    fn adopt(
-        &mut self,
-        py: Python<'_>,
-        processes: Vec<i32>,
-        threads: Vec<i32>,
-    ) -> PyResult<u64> {
+    fn adopt(&mut self, py: Python<'_>, processes: Vec<i32>, threads: Vec<i32>) -> PyResult<u64> {
         let programs = self.programs.as_mut().ok_or_else(finished)?;
-        py.detach(|| programs.adopt(&processes, &threads))
+        py.detach(move || programs.adopt(&processes, &threads))
             .map_err(refused)
     }
 
