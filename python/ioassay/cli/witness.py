@@ -96,7 +96,7 @@ def witness(
     running.check(command, twins)
     attached = running.attachment(level, backend, listing) if running.is_made else None
     if attached is not None:
-        runs, untraced = [_attended(attached, command, stated, running.seconds(), quiet=json)], []
+        runs, untraced = [_attended(attached, command, stated, running.seconds(), quiet=json)], list[Run]()
     else:
         runs, untraced = _runs(command, level, backend, stated, twins, quiet=json, listing=listing)
     judged = _judged(runs, untraced)
