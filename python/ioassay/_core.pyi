@@ -4,7 +4,7 @@ Everything here is pure but for the readers of logs, which open the file they ar
 a wrong type raise TypeError, whole numbers out of range OverflowError, all else CoreError.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from typing import Any, final
 
@@ -400,21 +400,38 @@ class Witness:
 
     level is block, syscalls or record, with record the file that every block request is written to;
     layers names what is watched besides (syscalls beside record); oldest among them takes the programs
-    for older kernels, to try them. OSError when nothing can be watched here, with the reason and the
-    remedy; what this kernel lacks is left out and told in the result.
+    for older kernels, to try them. running prepares it for processes that run already (adopt), of a
+    cgroup of the unified hierarchy by the inode of its folder. listing names a file for a line of each call
+    on a file, '' wants a sample in the result. OSError when nothing can be watched here,
+    with the reason and the remedy; what this kernel lacks is left out and told in the result.
     """
 
     def __new__(
-        cls, level: str, record: str | PathLike[str] | None = None, layers: list[str] | None = None
+        cls,
+        level: str,
+        record: str | PathLike[str] | None = None,
+        layers: list[str] | None = None,
+        *,
+        running: bool = False,
+        cgroup: int = 0,
+        listing: str | None = None,
     ) -> Witness: ...
     def follow(self, pid: int) -> None:
         """Follow a process, its threads and all that they start from now on; OSError if there is none."""
-    def finish(self) -> str:
+    def adopt(self, processes: list[int], threads: list[int]) -> int:
+        """Follow tasks that run already: processes by their ids, threads beside each first one by theirs.
+
+        Returns how many were not followed before; those that have ended are left out. OSError when the
+        kernel refuses.
+        """
+    def finish(self, paths: Mapping[tuple[str, int], str] | None = None) -> str:
         """Wait shortly for requests under way, detach, and say what was seen.
 
+        paths are those of files that were open before, by device ('8:0') and inode, for the listing.
+
         JSON with these keys of ioassay.records.observation.Observation: layers, why, kernel, processes, threads,
-        most_alive, calls, call_errors, operations, files, sessions, block, health, cost. ValueError the
-        second time.
+        most_alive, calls, call_errors, operations, files, sessions, block, health, cost; and
+        listing: how many calls were listed, of a sample the files with their lines. ValueError the second time.
         """
 
 def witness_capability() -> str:

@@ -99,6 +99,20 @@ def test_what_cannot_be_read_is_named(read: Callable[..., Given], words: list[st
     assert str(caught.value).endswith("(see: tool --help)")
 
 
+def test_an_option_may_have_a_value_of_its_own() -> None:
+    given: list[str | None] = []
+
+    def command(
+        rest: Annotated[list[str] | None, syntax.Argument()] = None,
+        calls: Annotated[str | None, syntax.Option(metavar="FILE", bare="")] = None,
+    ) -> None:
+        given.append(calls)
+
+    for words in ([], ["--calls", "x"], ["--calls=x"], ["x", "--calls"]):
+        syntax.Command(command).run(words, "tool")
+    assert given == [None, "", "x", ""]
+
+
 def test_the_table_of_commands_says_what_their_helps_say() -> None:
     for name, about in cli.COMMANDS.items():
         assert syntax.summary(cli.named(name).about) == about

@@ -174,7 +174,7 @@ def test_what_devices_did_for_others_does_not_stand_for_a_file_that_nobody_opene
 
 def test_calls_that_others_finished_leave_fewer_open() -> None:
     half = Evidence(FILES, COUNT // 2, SIZE // 2)
-    for health in ({"outlived": 1}, {"in_flight": 1}, {"unmatched": 2}):
+    for health in ({"outlived": 1}, {"in_flight": 1}, {"unmatched": 2}, {"in_flight_at_start": 1}):
         assert faults(CLAIMED, half, watched=observation(health=health)) == [("INCOMPLETE", "CALLS-UNFINISHED")]
     assert faults(CLAIMED, half, watched=observation(health={"outlived": 0, "lost": 3})) == FEWER
     assert faults(CLAIMED, NOT_SEEN, watched=observation(health={"outlived": 1})) == [

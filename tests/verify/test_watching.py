@@ -14,7 +14,7 @@ import pytest
 from ioassay import _core
 from ioassay.errors import ToolError, UsageError
 from ioassay.verify import witness
-from ioassay.verify.witness.observed_command import _with_filesystems
+from ioassay.verify.witness.observed_command import with_filesystems
 
 WRITES = "import os; f = os.open('data', os.O_WRONLY | os.O_CREAT); [os.write(f, bytes(4096)) for _ in range(100)]"
 
@@ -91,7 +91,7 @@ def test_files_are_told_with_the_filesystem_that_is_mounted() -> None:
 
     status = Path("/proc/self/mountinfo").stat()
     number = f"{os.major(status.st_dev)}:{os.minor(status.st_dev)}"
-    [known, unknown] = _with_filesystems(
+    [known, unknown] = with_filesystems(
         [File(0, number, 1, "/proc/x", "regular"), File(1, "999:1", 1, "/x", "regular")]
     )
     assert (known.filesystem, unknown.filesystem) == ("proc", "")

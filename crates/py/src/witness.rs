@@ -1,9 +1,10 @@
 //! The programs that watch a process tree: when they are attached is decided in Python, what they saw goes there as
 //! JSON.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use ioassay_witness::{Options, Unavailable, Witness as Programs, capability};
+use ioassay_witness::{Listing, Options, Unavailable, Witness as Programs, capability};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
@@ -25,14 +26,22 @@ pub struct Witness {
 #[pymethods]
 impl Witness {
     #[new]
-    #[pyo3(signature = (level, record=None, layers=None))]
+    #[pyo3(signature = (level, record=None, layers=None, *, running=false, cgroup=0, listing=None))]
     fn new(
         py: Python<'_>,
         level: &str,
         record: Option<PathBuf>,
         layers: Option<Vec<String>>,
+        running: bool,
+        cgroup: u64,
+        listing: Option<PathBuf>,
     ) -> PyResult<Self> {
-        let options = options_of(level, record, &layers.unwrap_or_default())?;
+        let options = Options {
+            running,
+            cgroup,
+            listing: listing.map(listing_of),
+            ..options_of(level, record, &layers.unwrap_or_default())?
+        };
         let programs = py.detach(|| Programs::attach(&options)).map_err(refused)?;
         Ok(Self {
             programs: Some(programs),
@@ -45,10 +54,32 @@ impl Witness {
         programs.follow(pid).map_err(refused)
     }
 
+    /// Follows tasks that run already; how many of them were not followed before.
+    fn adopt(&mut self, py: Python<'_>, processes: Vec<i32>, threads: Vec<i32>) -> PyResult<u64> {
+        let programs = self.programs.as_mut().ok_or_else(finished)?;
+        py.detach(move || programs.adopt(&processes, &threads))
+            .map_err(refused)
+    }
+
     /// Detaches, and says what was seen.
-    fn finish(&mut self, py: Python<'_>) -> PyResult<String> {
+    #[pyo3(signature = (paths=None))]
+    fn finish(
+        &mut self,
+        py: Python<'_>,
+        paths: Option<BTreeMap<(String, u64), String>>,
+    ) -> PyResult<String> {
         let programs = self.programs.take().ok_or_else(finished)?;
-        Ok(py.detach(|| programs.finish().to_json()))
+        let paths = paths.unwrap_or_default();
+        Ok(py.detach(|| programs.finish(&paths).to_json()))
+    }
+}
+
+/// All calls to a file, or for no path a sample.
+fn listing_of(path: PathBuf) -> Listing {
+    if path.as_os_str().is_empty() {
+        Listing::Sample
+    } else {
+        Listing::Whole(path)
     }
 }
 
@@ -74,6 +105,7 @@ fn options_of(level: &str, record: Option<PathBuf>, layers: &[String]) -> PyResu
         synthetic: names.clone().any(|name| name == "synthetic"),
         oldest: names.any(|name| name == "oldest"),
         record,
+        ..Options::default()
     })
 }
 

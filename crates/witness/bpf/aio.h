@@ -5,6 +5,7 @@
  * take is withdrawn after it.
  */
 #pragma once
+#include "listing.h"
 #include "operations.h"
 #include "vectors.h"
 
@@ -76,6 +77,8 @@ static long aio_submit_one(u32 index, struct batch *batch) {
     operation_issued(aio_operation + short_kind(request.kind), request.at_ns, request.requested_bytes);
     session_issued(request.slot, request.kind, request.is_first, request.at_ns, request.requested_bytes);
     pattern_submitted(request.slot, request.kind, iocb.offset, request.requested_bytes);
+    if (listing)
+        list_request(batch->at_ns, LISTED_AIO + iocb.opcode, request.slot, iocb.fd, request.requested_bytes, iocb.offset);
     /* An entry stays when its request is over (at_ns 0): a program uses its iocbs again, and writing over an entry
      * takes a third of a microsecond less than inserting and deleting it. */
     struct submitted *old = map_lookup(&aio_requests, &key);
@@ -123,6 +126,8 @@ static long aio_reap_one(u32 index, struct batch *batch) {
         return 1;
     struct aio_key key = {event.iocb, pid_and_tgid() >> 32};
     struct submitted *found = map_lookup(&aio_requests, &key);
+    if (!found)
+        count(BEFORE);
     if (!found || !found->at_ns)
         return 0; /* submitted before the trace, or where the table had no room: that was counted then */
     struct submitted request = *found;

@@ -27,6 +27,18 @@ INLINE struct file_key key_of(struct inode *inode) {
     return key;
 }
 
+#define S_IFMT 0170000 /* include/uapi/linux/stat.h */
+#define S_IFREG 0100000
+#define S_IFBLK 0060000
+
+/* Whether an open file is a regular file or a block device. */
+INLINE int is_on_disk(u64 address) {
+    struct file *file = (struct file *)address;
+    struct inode *inode = file ? FIELD(file, f_inode) : 0;
+    u32 kind = inode ? FIELD(inode, i_mode) & S_IFMT : 0;
+    return kind == S_IFREG || kind == S_IFBLK;
+}
+
 /* Id of the file behind `inode`, NONE where there is no room for another one. `path` is the caller's pointer or 0. */
 INLINE u32 file_id(struct inode *inode, const void *path) {
     struct file_key key = key_of(inode);

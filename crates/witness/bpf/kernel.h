@@ -43,6 +43,8 @@ static long (*const read_user)(void *to, u32 size, const void *from) = (void *)1
 static long (*const read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static long (*const read_user_text)(void *to, u32 size, const void *from) = (void *)114;
 static long (*const ring_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
+static void *(*const ring_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
+static void (*const ring_submit)(void *data, u64 flags) = (void *)132;
 static void *(*const task_storage_get)(void *map, struct task_struct *task, void *value, u64 flags) = (void *)156;
 static struct task_struct *(*const current_task)(void) = (void *)158;
 static long (*const loop)(u32 times, void *each, void *context, u64 flags) = (void *)181;
@@ -117,9 +119,31 @@ struct thread_info {
     u32 status;
 } CORE;
 
+struct kernfs_node {
+    u64 id;
+} CORE;
+
+struct cgroup;
+struct cgroup_subsys_state {
+    struct cgroup *cgroup;
+    struct cgroup_subsys_state *parent;
+} CORE;
+
+struct cgroup {
+    struct cgroup_subsys_state self;
+    struct kernfs_node *kn;
+} CORE;
+
+struct css_set {
+    struct cgroup *dfl_cgrp;
+} CORE;
+
 struct task_struct {
     struct thread_info thread_info;
+    s32 pid, tgid;
+    struct task_struct *real_parent, *group_leader;
     struct files_struct *files;
+    struct css_set *cgroups;
 } CORE;
 
 struct block_device_operations {

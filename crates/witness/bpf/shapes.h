@@ -48,6 +48,8 @@ enum {
     THREADS,     /* of PROCESSES, those that are threads of a process that was there */
     ALIVE,
     MOST_ALIVE,
+    BEFORE,      /* reads, writes and syncs that ended and had begun before their task was followed */
+    UNLISTED,    /* calls that found no room in the listing */
     NEXT_PATTERN,
     NEXT_GRANULE_WORD,
     HEALTH

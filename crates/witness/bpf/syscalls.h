@@ -186,6 +186,28 @@ INLINE void end(struct task *task, struct pt_regs *regs, struct entry entry, str
     }
 }
 
+INLINE void list(struct task *task, struct pt_regs *regs, u64 number, u32 shape, const struct ended *call) {
+    if (shape == PATH_AT_1 || shape == PATH_HOW)
+        list_opening(task, regs, number, ARG1(regs), call);
+    else if (shape == PATH_AT_0 || shape == PATH_MADE)
+        list_opening(task, regs, number, ARG0(regs), call);
+    else {
+        if (shape == REPLACES)
+            task->slot = session_of(task, file_of(ARG0(regs)));
+        list_call(task, regs, number, call);
+    }
+}
+
+/* A call that began before its task was followed: in no count, but what it reaps may have begun since. Reads of pipes
+ * and sockets that waited for a word of somebody are not worth a mention. */
+INLINE int ended_from_before(struct pt_regs *regs, struct entry entry, s64 result) {
+    if (entry.shape == IO_GETEVENTS && result > 0)
+        aio_reap(ARG3(regs), result, now_ns());
+    else if (entry.kind <= SYNC && !is_restarted(result) && is_on_disk(file_of(ARG0(regs))))
+        count(BEFORE);
+    return 0;
+}
+
 SEC("tp_btf/sys_exit")
 int syscall_exit(u64 *ctx) {
     struct pt_regs *regs = (struct pt_regs *)ctx[0];
@@ -202,8 +224,10 @@ int syscall_exit(u64 *ctx) {
         return 0;
     if (failed)
         call_failed(number);
-    if (entry.shape == IGNORED || task->shape != entry.shape)
-        return 0; /* it began before its task was followed */
+    if (entry.shape == IGNORED)
+        return 0;
+    if (task->shape != entry.shape)
+        return ended_from_before(regs, entry, result);
     struct ended call = {task->entered_ns, now_ns(), task->requested_bytes, result, entry.kind};
     if (is_restarted(call.result) && entry.shape != IO_SUBMIT) {
         session_begins_again(task->slot, task->is_first);
@@ -211,6 +235,8 @@ int syscall_exit(u64 *ctx) {
     }
     task->shape = IGNORED;
     end(task, regs, entry, &call);
+    if (listing)
+        list(task, regs, number, entry.shape, &call);
     return 0;
 }
 

@@ -2,6 +2,7 @@
  * and whether or not a system call is made. The bytes asked for are exact; latency is until the completion is posted.
  */
 #pragma once
+#include "listing.h"
 #include "operations.h"
 #include "vectors.h"
 
@@ -81,6 +82,10 @@ int uring_submit(u64 *ctx) {
     u64 file = with_sessions && request.kind < 3 ? uring_file(req) : 0;
     if (file)
         uring_session(task, &request, req, file);
+    if (listing && request.kind < 3) {
+        u64 offset = moves_data(request.kind) ? FIELD((struct io_rw *)req, kiocb.ki_pos) : 0;
+        list_request(request.at_ns, LISTED_URING + opcode, request.slot, req->cqe.fd, request.requested_bytes, offset);
+    }
     /* As with aio, an entry stays when its request is over: the kernel uses the structs again. */
     struct uring_request *old = map_lookup(&uring_requests, &key);
     if (old)

@@ -1,4 +1,5 @@
 /* All programs, as one object: they share their maps. The loader loads those of the layers that are asked for. */
+#include "adopt.h"
 #include "bios.h"
 #include "page_cache.h"
 #include "synthetic.h"

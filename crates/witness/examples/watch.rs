@@ -1,6 +1,7 @@
 //! Watches a command and prints what was seen as JSON: `watch LEVEL COMMAND…`, LEVEL being `block`, `syscalls` or
 //! `record=FILE`, with `oldest-` before it by the programs for older kernels. Meant for trying the programs on another kernel, where nothing but this file and a shell is at hand.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::error::Error;
 use std::io::Write;
@@ -33,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     witness.follow(i32::try_from(child.id())?)?;
     child.stdin.take().ok_or("no pipe")?.write_all(b"\n")?;
     let status = child.wait()?;
-    println!("{}", witness.finish().to_json());
+    println!("{}", witness.finish(&BTreeMap::new()).to_json());
     eprintln!("{status}");
     Ok(())
 }

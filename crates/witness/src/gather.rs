@@ -307,6 +307,18 @@ pub(crate) fn unended_calls(loaded: &ProgramSet) -> u64 {
     (aio + uring) as u64
 }
 
+/// The file of each session, by its slot.
+pub(crate) fn files_by_slot(loaded: &ProgramSet) -> Vec<u32> {
+    let map = map!(loaded, Array<[u64; SESSION_WORDS]>, "sessions");
+    let number = health(loaded, Health::NextSession).min(u64::from(shape::MAX_SESSIONS));
+    (0..number as u32)
+        .map(|slot| {
+            map.get(&slot, 0)
+                .map_or(NONE, |words| shape::halves(words[2]).0)
+        })
+        .collect()
+}
+
 /// Only files that sessions speak of.
 pub(crate) fn used_files(files: Vec<File>, sessions: &[Session]) -> Vec<File> {
     let used: BTreeSet<u32> = sessions.iter().map(|session| session.file).collect();

@@ -42,6 +42,12 @@ const fn extra(name: &'static str, tracepoint: &'static str) -> Program {
 
 pub(crate) const TREE: Program = program("tree_newtask", "task_newtask");
 
+/// Before it, for processes that run already: tasks that were made before their parent was followed.
+pub(crate) const ADOPT: Program = program("tree_adopt", "task_newtask");
+
+/// And threads that no descriptor can name (before Linux 6.9).
+pub(crate) const ADOPT_CALLER: Program = program("tree_adopt_caller", "sys_enter");
+
 /// Beside it: how many tasks of the tree are alive.
 pub(crate) const TREE_END: Program = extra("tree_exit", "sched_process_exit");
 

@@ -70,6 +70,7 @@ mod error;
 mod gather;
 mod histogram;
 mod layer;
+mod listing;
 mod names;
 mod object;
 pub mod observation;
@@ -84,6 +85,7 @@ mod witness;
 
 pub use capability::{Capability, capability};
 pub use error::Unavailable;
+pub use listing::{Listed, ListedFile, Listing};
 pub use observation::Seen;
 pub use options::Options;
 pub use witness::Witness;

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::listing::Listed;
+
 /// One class of calls, or of block requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[allow(
@@ -205,6 +207,9 @@ pub struct Seen {
     pub health: BTreeMap<&'static str, u64>,
     /// `attach_s`, `cpu_s`.
     pub cost: BTreeMap<&'static str, f64>,
+    /// Where calls were listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listing: Option<Listed>,
 }
 
 impl Seen {

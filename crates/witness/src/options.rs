@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::listing::Listing;
+
 /// What to watch. The default is the layers that cost nothing where no device is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is asked for by itself")]
@@ -16,6 +18,12 @@ pub struct Options {
     pub synthetic: bool,
     /// Watch by the programs for older kernels where they work here as well, to try them.
     pub oldest: bool,
+    /// List calls on files; wants `syscalls`.
+    pub listing: Option<Listing>,
+    /// Processes that run already are to be followed ([`Witness::adopt`](crate::Witness::adopt)).
+    pub running: bool,
+    /// Of these, all in a cgroup of the unified hierarchy: the inode of its folder. 0 for none.
+    pub cgroup: u64,
 }
 
 impl Default for Options {
@@ -26,6 +34,9 @@ impl Default for Options {
             record: None,
             synthetic: false,
             oldest: false,
+            listing: None,
+            running: false,
+            cgroup: 0,
         }
     }
 }

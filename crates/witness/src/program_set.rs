@@ -8,9 +8,13 @@ use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};
 
 use crate::entries::Entries;
 use crate::error::{Unavailable, in_one_line};
-use crate::layer::{BLOCK, Layer, PAGE_CACHE, Program, SYNTHETIC, SYSCALLS, TREE, TREE_END, URING};
+use crate::layer::{
+    ADOPT, ADOPT_CALLER, BLOCK, Layer, PAGE_CACHE, Program, SYNTHETIC, SYSCALLS, TREE, TREE_END,
+    URING,
+};
 use crate::object::OBJECT;
 use crate::options::Options;
+use crate::sys;
 
 /// Maps that only a layer needs: made small where it is not asked for.
 const SYSCALL_MAPS: &[&str] = &[
@@ -46,9 +50,11 @@ impl ProgramSet {
         };
         // Without it the most that were alive at once are not known, which is no reason to watch nothing.
         let _ = loaded.load_program(&TREE_END, &btf);
-        loaded
-            .load_program(&TREE, &btf)
-            .map_err(|what| Unavailable::Unsupported { what, errno: None })?;
+        for program in tree(options) {
+            loaded
+                .load_program(program, &btf)
+                .map_err(|what| Unavailable::Unsupported { what, errno: None })?;
+        }
         for (layer, is_wanted) in wanted(options) {
             if is_wanted {
                 loaded.load_layer(layer, &btf, options.oldest);
@@ -139,6 +145,17 @@ impl ProgramSet {
     }
 }
 
+/// What finds the tasks to watch, in the order in which it has to run.
+fn tree(options: &Options) -> &'static [Program] {
+    if !options.running {
+        &[TREE]
+    } else if options.oldest || !sys::can_name_threads() {
+        &[ADOPT_CALLER, ADOPT, TREE]
+    } else {
+        &[ADOPT, TREE]
+    }
+}
+
 fn wanted(options: &Options) -> [(&'static Layer, bool); 5] {
     [
         (&BLOCK, options.block),
@@ -152,6 +169,7 @@ fn wanted(options: &Options) -> [(&'static Layer, bool); 5] {
 fn open(options: &Options) -> Result<Ebpf, Unavailable> {
     let entries = Entries::new();
     let recording = u32::from(options.record.is_some());
+    let listing = u32::from(options.listing.is_some());
     let with_sessions = u32::from(options.syscalls);
     let page_bytes = u64::from(PAGE_BYTES);
     let synthetic_call = libc::SYS_pread64 as u32;
@@ -165,12 +183,17 @@ fn open(options: &Options) -> Result<Ebpf, Unavailable> {
         .set_global("with_sessions", &with_sessions, true)
         .set_global("page_bytes", &page_bytes, true)
         .set_global("recording", &recording, true)
-        .set_global("synthetic_call", &synthetic_call, true);
+        .set_global("synthetic_call", &synthetic_call, true)
+        .set_global("listing", &listing, true)
+        .set_global("watched_cgroup", &options.cgroup, true);
     if !options.syscalls {
         shrink(&mut loader, SYSCALL_MAPS, 1);
     }
     if !options.block {
         shrink(&mut loader, BLOCK_MAPS, 1);
+    }
+    if options.listing.is_none() {
+        shrink(&mut loader, &["listing_ring"], PAGE_BYTES);
     }
     if options.record.is_none() {
         shrink(&mut loader, &["ring"], PAGE_BYTES);

@@ -43,6 +43,8 @@ pub(crate) enum Health {
     Threads,
     Alive,
     MostAlive,
+    Before,
+    Unlisted,
     NextPattern,
     NextGranuleWord,
 }

@@ -12,6 +12,9 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
+const BPF_NOEXIST: u64 = 1;
+/// `include/uapi/linux/pidfd.h`, since Linux 6.9: the descriptor is of the thread, not of its process.
+const PIDFD_THREAD: libc::c_int = libc::O_EXCL;
 
 /// `union bpf_attr` of the commands on elements (`include/uapi/linux/bpf.h`).
 #[repr(C)]
@@ -25,8 +28,26 @@ struct ElementAttributes {
 
 /// A descriptor of the process `pid`.
 pub(crate) fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
+    open_descriptor(pid, 0)
+}
+
+/// A descriptor of the task `id`; before Linux 6.9 only of one that leads its process.
+pub(crate) fn task_descriptor(id: i32) -> io::Result<OwnedFd> {
+    match open_descriptor(id, PIDFD_THREAD) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => pidfd_open(id),
+        opened => opened,
+    }
+}
+
+/// Whether a descriptor can name a thread on this kernel.
+pub(crate) fn can_name_threads() -> bool {
+    let own = i32::try_from(std::process::id());
+    own.is_ok_and(|pid| open_descriptor(pid, PIDFD_THREAD).is_ok())
+}
+
+fn open_descriptor(id: i32, flags: libc::c_int) -> io::Result<OwnedFd> {
     // SAFETY: takes two numbers and returns a descriptor that nobody else owns.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, id, flags) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -34,7 +55,8 @@ pub(crate) fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// Gives the task behind `pidfd` its storage, all zero, in a map of task storage whose values are `N` words.
+/// Gives the task behind `pidfd` its storage, all zero, in a map of task storage whose values are `N` words. A task that
+/// has some keeps it: EEXIST.
 pub(crate) fn store_for_task<const N: usize>(
     map: BorrowedFd<'_>,
     pidfd: &OwnedFd,
@@ -46,7 +68,7 @@ pub(crate) fn store_for_task<const N: usize>(
         padding: 0,
         key: (&raw const key) as u64,
         value: (&raw const value) as u64,
-        flags: 0,
+        flags: BPF_NOEXIST,
     };
     // SAFETY: key and value outlive the call, and are as long as the map's definition says.
     let result = unsafe {

@@ -1,7 +1,8 @@
 //! Attaching, following, finishing.
 
 use std::collections::BTreeMap;
-use std::os::fd::AsFd;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,8 @@ use aya::maps::{Array, Map};
 use crate::capability::{check, kernel};
 use crate::error::Unavailable;
 use crate::gather;
-use crate::observation::Seen;
+use crate::listing::{self, Listed, Paths};
+use crate::observation::{File, Seen};
 use crate::options::Options;
 use crate::program_set::ProgramSet;
 use crate::record::{Event, Recorder};
@@ -26,7 +28,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 pub struct Witness {
     loaded: ProgramSet,
     recorder: Option<Recorder>,
+    listing: Option<listing::Recorder>,
     roots: u64,
+    root_threads: u64,
+    is_running: bool,
+    is_listing: bool,
     attach_s: f64,
     cpu_s: f64,
 }
@@ -44,12 +50,20 @@ impl Witness {
             Some(path) => Some(Recorder::start(&mut loaded, path)?),
             None => None,
         };
+        let listing = match &options.listing {
+            Some(wanted) => Some(listing::Recorder::start(&mut loaded, wanted)?),
+            None => None,
+        };
         loaded.attach()?;
         mark_attached(&mut loaded);
         Ok(Self {
             loaded,
             recorder,
+            listing,
             roots: 0,
+            root_threads: 0,
+            is_running: options.running,
+            is_listing: options.listing.is_some(),
             attach_s: start.elapsed().as_secs_f64(),
             cpu_s: sys::thread_cpu_s() - cpu_before_s,
         })
@@ -69,10 +83,7 @@ impl Witness {
         // Before it can end; it is held, so nothing else counts at this moment.
         let alive = gather::health(&self.loaded, Health::Alive) + 1;
         set_health(&mut self.loaded, Health::Alive, alive);
-        let Some(Map::Unsupported(tasks)) = self.loaded.ebpf.map("tasks") else {
-            unreachable!("the object has a map of task storage, which aya does not know");
-        };
-        sys::store_for_task::<TASK_WORDS>(tasks.fd().as_fd(), &pidfd).map_err(failed)?;
+        self.store_for_task(&pidfd).map_err(failed)?;
         self.roots += 1;
         if gather::health(&self.loaded, Health::MostAlive) < alive {
             set_health(&mut self.loaded, Health::MostAlive, alive);
@@ -80,13 +91,53 @@ impl Witness {
         Ok(())
     }
 
-    /// Waits shortly for requests under way, detaches, and says what was seen.
+    /// Follows tasks that run already ([`Options::running`]) and all that they start from now on: `processes` by their
+    /// first task, `threads` by their others. How many are followed that were not: a caller who lists the tasks again
+    /// until that is 0 has missed none. One that has ended meanwhile is left out, and so is a thread that this kernel
+    /// cannot name, which is followed from its next call on.
+    ///
+    /// # Errors
+    /// The kernel refuses to keep storage for a task.
+    pub fn adopt(&mut self, processes: &[i32], threads: &[i32]) -> Result<u64, Unavailable> {
+        let leaders = self.adopt_all(processes)?;
+        let others = self.adopt_all(threads)?;
+        self.roots += leaders + others;
+        self.root_threads += others;
+        Ok(leaders + others)
+    }
+
+    fn adopt_all(&self, tasks: &[i32]) -> Result<u64, Unavailable> {
+        let mut adopted = 0;
+        for &task in tasks {
+            let stored = sys::task_descriptor(task).and_then(|pidfd| self.store_for_task(&pidfd));
+            match stored {
+                Ok(()) => adopted += 1,
+                Err(error) if is_harmless(&error) => (),
+                Err(error) => {
+                    let what = format!("task {task} cannot be followed");
+                    return Err(Unavailable::Io { what, error });
+                }
+            }
+        }
+        Ok(adopted)
+    }
+
+    fn store_for_task(&self, pidfd: &OwnedFd) -> io::Result<()> {
+        let Some(Map::Unsupported(tasks)) = self.loaded.ebpf.map("tasks") else {
+            unreachable!("the object has a map of task storage, which aya does not know");
+        };
+        sys::store_for_task::<TASK_WORDS>(tasks.fd().as_fd(), pidfd)
+    }
+
+    /// Waits shortly for requests under way, detaches, and says what was seen. `paths` are those of files that were open
+    /// before, by device and inode, for the listing.
     /// What could not be recorded is told in [`Seen::why`].
     #[must_use]
-    pub fn finish(mut self) -> Seen {
+    pub fn finish(mut self, paths: &BTreeMap<(String, u64), String>) -> Seen {
         let cpu_before_s = sys::thread_cpu_s();
         self.drain();
-        let counts_alive = self.loaded.counts_alive();
+        // How many were alive at the beginning is not known exactly where they went on forking.
+        let counts_alive = self.loaded.counts_alive() && !self.is_running;
         self.loaded.detach();
         let unended = gather::unended(&self.loaded);
         let recorder_cpu_s = self.end_recording(&unended);
@@ -94,6 +145,7 @@ impl Witness {
         let health = self.health(&own.map(|request| request.dev).collect::<Vec<_>>());
         let sessions = gather::sessions(&self.loaded);
         let files = gather::used_files(gather::files(&self.loaded), &sessions);
+        let listing = self.end_listing(&files, paths);
         let (calls, call_errors) = gather::calls(&self.loaded);
         let most_alive = counts_alive.then(|| gather::health(&self.loaded, Health::MostAlive));
         let mut seen = Seen {
@@ -101,7 +153,7 @@ impl Witness {
             why: self.loaded.why.join("; "),
             kernel: kernel(),
             processes: self.roots + gather::health(&self.loaded, Health::Processes),
-            threads: gather::health(&self.loaded, Health::Threads),
+            threads: self.root_threads + gather::health(&self.loaded, Health::Threads),
             most_alive,
             calls,
             call_errors,
@@ -111,6 +163,7 @@ impl Witness {
             block: gather::block(&self.loaded),
             health,
             cost: BTreeMap::new(),
+            listing,
         };
         let cpu_s = self.cpu_s + recorder_cpu_s + sys::thread_cpu_s() - cpu_before_s;
         seen.cost
@@ -130,6 +183,20 @@ impl Witness {
         })
     }
 
+    /// What was listed; a listing that could not be written is no reason to lose the rest.
+    fn end_listing(
+        &mut self,
+        files: &[File],
+        paths: &BTreeMap<(String, u64), String>,
+    ) -> Option<Listed> {
+        let recorder = self.listing.take()?;
+        let paths = Paths::new(files, gather::files_by_slot(&self.loaded), paths);
+        recorder
+            .finish(&paths)
+            .map_err(|why| self.loaded.why.push(why.to_string()))
+            .ok()
+    }
+
     fn drain(&self) {
         let deadline = Instant::now() + DRAIN;
         while Instant::now() < deadline && gather::unended(&self.loaded).iter().any(Event::is_own) {
@@ -143,7 +210,7 @@ impl Witness {
         let under_way = in_flight(unended);
         let of = |which| gather::health(&self.loaded, which);
         let missed = of(Health::Missed) + unended.len() as u64 - under_way;
-        BTreeMap::from([
+        let mut health = BTreeMap::from([
             ("lost", of(Health::Lost)),
             ("missed", missed),
             ("unmatched", of(Health::Unmatched)),
@@ -151,8 +218,23 @@ impl Witness {
             ("dropped", of(Health::Dropped)),
             ("untracked_files", of(Health::UntrackedFiles)),
             ("untracked_sessions", of(Health::UntrackedSessions)),
-        ])
+        ]);
+        if self.is_listing {
+            health.insert("unlisted", of(Health::Unlisted));
+        }
+        if self.is_running {
+            health.insert("in_flight_at_start", of(Health::Before));
+        }
+        health
     }
+}
+
+/// The task has ended, is followed already, or is a thread that this kernel cannot name.
+fn is_harmless(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ESRCH | libc::EEXIST | libc::EINVAL | libc::ENOENT)
+    )
 }
 
 /// How many of the unended requests (the device of each) their devices still work on.

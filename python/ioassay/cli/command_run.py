@@ -14,15 +14,26 @@ from typing import TYPE_CHECKING
 from ioassay.cli import console
 
 if TYPE_CHECKING:
-    from ioassay.verify.witness import Observed
+    from ioassay.verify.witness import Attachment, Observed
 
 _INTERRUPTED = 130
 
 
 def watch(
-    command: Sequence[str], level: str, folder: Path, *, backend: str, quiet: bool, reads_output: bool = True
+    command: Sequence[str],
+    level: str,
+    folder: Path,
+    *,
+    backend: str,
+    quiet: bool,
+    reads_output: bool = True,
+    server: Attachment | None = None,
+    listing: str | None = None,
 ) -> Observed:
-    """Run it to its end; with `reads_output`, what it printed is in `stdout` and `stderr` of the new `folder`."""
+    """Run it to its end; with `reads_output`, what it printed is in `stdout` and `stderr` of the new `folder`.
+
+    `server` and `listing` are those of `witness.watch`.
+    """
     from ioassay import host
     from ioassay.process import output_relay
     from ioassay.units import format_size
@@ -38,6 +49,8 @@ def watch(
         stdin=None if sys.stdin is None else sys.stdin.fileno(),
         shown=((sys.stderr if quiet else sys.stdout).fileno(), sys.stderr.fileno()),
         reads_output=reads_output,
+        server=server,
+        listing=listing,
     )
     if watched.is_output_truncated:
         most = format_size(output_relay.MOST_KEPT_BYTES)

@@ -97,6 +97,8 @@ def _term(option: Parameter) -> str:
     if option.no:
         names += " / " + ", ".join(option.no)
     metavar = getattr(option.info, "metavar", None) or ({int: "N", float: "X"}.get(option.kind, "TEXT"))
+    if getattr(option.info, "bare", None) is not None:
+        return f"{names}[={metavar}]"
     return names if option.is_flag else f"{names} {metavar}"
 
 

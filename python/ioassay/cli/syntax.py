@@ -23,7 +23,8 @@ HELP = ("-h", "--help")
 class Option:
     """An option: its names (by default the parameter's, with dashes), and what its help says.
 
-    `--name/--no-name` is a flag that can be denied. `panel` is a heading of the help; `min` and `max` bound numbers.
+    `--name/--no-name` is a flag that can be denied. `bare` is the value of the name alone, where a value may only
+    follow its '='. `panel` is a heading of the help; `min` and `max` bound numbers.
     """
 
     def __init__(
@@ -33,9 +34,11 @@ class Option:
         metavar: str | None = None,
         min: float | None = None,
         max: float | None = None,
+        bare: str | None = None,
         hidden: bool = False,
         panel: str | None = None,
     ) -> None:
+        self.bare = bare
         self.names, self.help, self.metavar = names, help, metavar
         self.min, self.max, self.hidden, self.panel = min, max, hidden, panel
 
@@ -163,6 +166,8 @@ class Command:
                         raise UsageError(f"{name} is a flag and takes no value, and '{value}' is given")
                     given.setdefault(option.name, []).append(name in option.yes)
                     continue
+                if value is None:
+                    value = option.info.bare  # type: ignore[union-attr]
                 if value is None and not waiting:
                     raise UsageError(f"{name} is the last word, wanted a value after it")
                 given.setdefault(option.name, []).append(waiting.pop() if value is None else value)

@@ -11,21 +11,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ioassay.cli import command_run, console, options, syntax
+from ioassay.cli import command_run, console, options, syntax, witness_attach, witness_calls
 from ioassay.errors import Contradicted, InputError, Interrupted, UsageError
 
 if TYPE_CHECKING:
     from ioassay.records.observation import Observation
     from ioassay.records.record import Claim
     from ioassay.verify.verdict import Verdict
-    from ioassay.verify.witness import Observed
+    from ioassay.verify.witness import Attachment, Observed
 
 LEVELS = ("counters", "block", "syscalls")
 BACKENDS = ("auto", "bpf", "counters", "strace")
 NEVER, ON_SUCCESS, ALWAYS = "never", "success", "always"
 EXIT_VERDICTS = (NEVER, ON_SUCCESS, ALWAYS)
 REQUIREMENTS = ("true", "confirmed")
-Command = Annotated[list[str], syntax.Argument(metavar="COMMAND…", help="The benchmark and its arguments, after --.")]
+Command = Annotated[
+    list[str] | None, syntax.Argument(metavar="COMMAND…", help="The benchmark and its arguments, after --.")
+]
 Backend = Annotated[
     str,
     syntax.Option(metavar="NAME", help="auto, bpf, counters, or strace (exact, but slows the command down)."),
@@ -59,7 +61,7 @@ def register(app: syntax.Group) -> None:
 
 
 def witness(
-    command: Command,
+    command: Command = None,
     level: Annotated[
         str, syntax.Option(metavar="LEVEL", help="counters (free), block (free), or syscalls (half a µs per call).")
     ] = "syscalls",
@@ -78,6 +80,21 @@ def witness(
     twins: Annotated[
         int, syntax.Option(min=0, metavar="N", help="Run it N times more with the witness and N times without it.")
     ] = 0,
+    pid: Annotated[
+        list[str] | None,
+        syntax.Option(metavar="PID,…", help="Watch running processes with their children; COMMAND is their client."),
+    ] = None,
+    cgroup: Annotated[str | None, syntax.Option(metavar="PATH", help="Watch the processes of a control group.")] = None,
+    container: Annotated[
+        str | None, syntax.Option(metavar="NAME", help="Watch a container, by name or id, or a systemd unit.")
+    ] = None,
+    for_: Annotated[
+        str | None, syntax.Option("--for", metavar="TIME", help="How long to watch them; until Ctrl-C by default.")
+    ] = None,
+    calls: Annotated[
+        str | None,
+        syntax.Option(metavar="FILE", bare="", help="List calls on files, some of each file or all of them to FILE."),
+    ] = None,
     require: Annotated[
         str | None,
         syntax.Option(
@@ -96,17 +113,29 @@ def witness(
     Otherwise the exit status is COMMAND's own. Claims are read from the output of fio (best with
     --output-format=json), IOzone, filesuite, dd, db_bench, sysbench fileio, ioping, Bonnie++, hdparm, pgbench,
     redis-benchmark, elbencho and vdbench, from any other by --claim-regex, or given by --claim. Examples: ioassay
-    witness -- dd if=data of=/dev/null bs=1M; ioassay witness --twins 3 -- fio job.fio
+    witness -- dd if=data of=/dev/null bs=1M; ioassay witness --twins 3 -- fio job.fio; ioassay witness --pid 123
+    --for 10s; ioassay witness --pid 123 -- redis-benchmark
     """
     from ioassay.cli import witness_text
 
     console.use_json(json)
-    stated = _stated(claim, claim_regex)
+    stated, command = _stated(claim, claim_regex), command or []
     _check(level, backend, output)
     _check_statuses(require, exit_verdict)
-    runs, untraced = _runs(command, level, backend, stated, twins, quiet=json)
+    listing = witness_calls.target(calls, level, backend, twins)
+    running = witness_attach.Choice(pid, cgroup, container, for_)
+    running.check(command, twins)
+    attached = running.attachment(level, backend, listing) if running.is_made else None
+    if attached is not None:
+        runs, untraced = [_attended(attached, command, stated, running.seconds(), quiet=json)], list[Run]()
+    else:
+        runs, untraced = _runs(command, level, backend, stated, twins, quiet=json, listing=listing)
     judged = _judged(runs, untraced)
     result = witness_text.result(command, runs, judged)
+    if attached is not None:
+        result["attached"] = witness_attach.as_dict(attached, command, runs[-1].seen)
+    if listing is not None:
+        result["listing"] = witness_calls.as_dict(runs[-1].watched, listing)
     if output is not None:
         _keep(output, runs)
     own = command_run.status(run.watched for run in (*runs, *untraced))
@@ -116,7 +145,11 @@ def witness(
         if json:
             console.emit(result)
         else:
+            if attached is not None:
+                witness_attach.say(attached, command, runs[-1].seen)
             witness_text.say(runs, judged, result)
+            if listing is not None:
+                witness_calls.say(runs[-1].watched, listing)
             witness_text.say_status(result["verdict"], own, require, failing=failing, decides=decides)
         command_run.say_interruption(own)
 
@@ -157,7 +190,14 @@ def _is_failing(verdict: str, require: str | None) -> bool:
 
 
 def _runs(
-    command: Sequence[str], level: str, backend: str, stated: Stated, twins: int, *, quiet: bool
+    command: Sequence[str],
+    level: str,
+    backend: str,
+    stated: Stated,
+    twins: int,
+    *,
+    quiet: bool,
+    listing: str | None = None,
 ) -> tuple[list[Run], list[Run]]:
     """The runs with the witness and, interleaved with these, those without it: `twins` pairs, or one run alone."""
     import random
@@ -169,14 +209,37 @@ def _runs(
     for number, traced in enumerate(order, start=1):
         if len(order) > 1:
             console.note(f"run {number} of {len(order)}, {'with' if traced else 'without'} the witness")
-        run = _run(command, level if traced else OFF, backend, stated, quiet=quiet)
+        run = _run(command, level if traced else OFF, backend, stated, quiet=quiet, listing=listing)
         if len(order) > 1 and run.watched.was_interrupted:
             raise Interrupted("interrupted; the runs are judged only together")
         runs[traced].append(run)
     return runs[True], runs[False]
 
 
-def _run(command: Sequence[str], level: str, backend: str, stated: Stated, *, quiet: bool) -> Run:
+def _attended(attached: Attachment, client: Sequence[str], stated: Stated, seconds: float, *, quiet: bool) -> Run:
+    """What runs already, watched for a time or while a client of it runs."""
+    from dataclasses import replace
+
+    from ioassay.verify import witness
+
+    if client:
+        run = _run(client, "", "", stated, quiet=quiet, server=attached)
+        return replace(run, claims=witness_attach.claims_on_server(run.claims, run.seen))
+    witness_attach.note_begin(attached, seconds)
+    watched = witness.attend(attached, seconds)
+    return Run(watched, [_as_opened(one, watched.seen) for one in stated.claims])
+
+
+def _run(
+    command: Sequence[str],
+    level: str,
+    backend: str,
+    stated: Stated,
+    *,
+    quiet: bool,
+    server: Attachment | None = None,
+    listing: str | None = None,
+) -> Run:
     from ioassay.process import supervisor
     from ioassay.runner import conditions
 
@@ -186,8 +249,16 @@ def _run(command: Sequence[str], level: str, backend: str, stated: Stated, *, qu
         supervisor.if_killed(lambda: shutil.rmtree(name, ignore_errors=True)),
     ):
         folder = Path(name)
-        reads_output = not stated.claims
-        watched = command_run.watch(command, level, folder, backend=backend, quiet=quiet, reads_output=reads_output)
+        watched = command_run.watch(
+            command,
+            level,
+            folder,
+            backend=backend,
+            quiet=quiet,
+            reads_output=not stated.claims,
+            server=server,
+            listing=listing,
+        )
         return Run(watched, _claims(command, folder, stated, watched.seen))
 
 

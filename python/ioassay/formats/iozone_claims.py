@@ -122,7 +122,7 @@ def _claim(name: str, row: Row, value: int, run: _Run) -> Claim:
     operations = row.file_kib // row.record_kib
     engine = "mmap" if "B" in run.asked.flags and one.engine == "sync" else one.engine
     synchronous = one.kind == "write" and one.engine == "sync" == engine and bool({"o", "+D"} & run.asked.flags)
-    jitter = "K" in run.asked.flags  # reads jump now and then
+    jumps = "K" in run.asked.flags  # reads do so now and then
     claim = Claim(
         source=NAME,
         kind=one.kind,
@@ -136,13 +136,13 @@ def _claim(name: str, row: Row, value: int, run: _Run) -> Claim:
         paths_stated=bool(run.asked.files),
         file_bytes=row.file_kib * 1024,
         record_bytes=record_bytes,
-        pattern="" if jitter else PATTERNS.get(one.test, ""),
-        working_set_bytes=operations * record_bytes if one.test in PATTERNS and not jitter else None,
+        pattern="" if jumps else PATTERNS.get(one.test, ""),
+        working_set_bytes=operations * record_bytes if one.test in PATTERNS and not jumps else None,
         includes=(*run.includes, *(("osync",) if synchronous else ())),
         primed=one.test == _PRIMED_TEST,
         silent_passes=int(one.test == _BACKWARD_TEST and not run.asked.no_retest),
     )
-    jitter = -(-operations // _JITTER_RECORDS) * 2 if "K" in run.asked.flags and one.test == _PRIMED_TEST else 0
+    jitter = -(-operations // _JITTER_RECORDS) * 2 if jumps and one.test == _PRIMED_TEST else 0
     timed = _timed(claim, value, run, record_bytes)  # IOzone's rate leaves the single bytes out
     return replace(timed, operations=operations + jitter, bytes=operations * record_bytes + jitter)
 

@@ -103,7 +103,7 @@ class Group:
 
     def members(self) -> set[int]:
         """The processes that are in it."""
-        return {pid for _, folder in self.folders.values() for pid in _members(folder)}
+        return {pid for _, folder in self.folders.values() for pid in members_of(folder)}
 
     def remove(self) -> None:
         """End what is still in it and remove it, with what the load made below; OSError when it cannot be removed."""
@@ -145,7 +145,7 @@ def groups_of(pid: int | str, root: Path = Path("/")) -> dict[str, tuple[int, Pa
     Groups that cannot be seen from here are left out.
     """
     found: dict[str, tuple[int, Path, Path]] = {}
-    for tree in _hierarchies(root, pid):
+    for tree in hierarchies(root, pid):
         if tree.version == 1:
             found |= dict.fromkeys(tree.controllers, (1, tree.own, tree.mount))
         else:
@@ -175,14 +175,14 @@ def remove_of(owner: restore_file.Owner, root: Path = Path("/")) -> None:
     while folders := [folder for folder, of in _groups(root) if of == owner and not _removed(folder)]:
         if time.monotonic() > deadline_s:
             return
-        supervisor.end_processes({pid for folder in folders for pid in _members(folder)})
+        supervisor.end_processes({pid for folder in folders for pid in members_of(folder)})
         time.sleep(0.02)
 
 
 def _groups(root: Path) -> Iterator[tuple[Path, restore_file.Owner]]:
     """All groups of ours, and the processes that made them."""
     boot_id = restore_file.this_process(root).boot_id
-    mounts = {tree.mount for tree in _hierarchies(root) if tree.version == 2 or tree.controllers & {*_CONTROLLERS}}
+    mounts = {tree.mount for tree in hierarchies(root) if tree.version == 2 or tree.controllers & {*_CONTROLLERS}}
     for mount in sorted(mounts):
         for folder, below, _ in os.walk(mount):
             named = [(name, match) for name in below if (match := _NAME.match(name))]
@@ -195,12 +195,12 @@ def _removal(folder: Path) -> str:
     # Not ended: where process numbers are of another namespace, the run may live after all.
     if _removed(folder):
         return f"{folder}: the group of a run that was killed, removed"
-    return f"{folder}: the group of a run that was killed, with processes still in it: {sorted(_members(folder))}"
+    return f"{folder}: the group of a run that was killed, with processes still in it: {sorted(members_of(folder))}"
 
 
 def _place(controller: str, needed: list[str], root: Path) -> tuple[int, Path]:
     """Version and parent folder for a new group with this controller."""
-    trees = _hierarchies(root)
+    trees = hierarchies(root)
     if tree := next((tree for tree in trees if controller in tree.controllers), None):
         return 1, tree.own
     tree = next((tree for tree in trees if tree.version == 2), None)
@@ -226,8 +226,8 @@ def _denied(controller: str, why: str) -> ConditionError:
     )
 
 
-def _hierarchies(root: Path, pid: int | str = "self") -> list[Hierarchy]:
-    """The mounted trees in which a process's group can be seen (proc_pid_mountinfo(5), cgroups(7))."""
+def hierarchies(root: Path, pid: int | str = "self") -> list[Hierarchy]:
+    """Return the mounted trees in which a process's group can be seen (proc_pid_mountinfo(5), cgroups(7))."""
     own: dict[frozenset[str], str] = {}
     for line in _read(root / f"proc/{pid}/cgroup").splitlines():
         if len(words := line.split(":", 2)) == 3:
@@ -258,7 +258,8 @@ def _removed(folder: Path) -> bool:
     return not folder.exists()
 
 
-def _members(folder: Path) -> Iterator[int]:
+def members_of(folder: Path) -> Iterator[int]:
+    """The processes of a group and of all groups below it."""
     for below, _, _ in os.walk(folder):
         yield from map(int, _read(Path(below, "cgroup.procs")).split())
 

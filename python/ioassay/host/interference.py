@@ -178,7 +178,7 @@ class Meter:
     def _family(self, processes: Mapping[int, Status]) -> set[int]:
         """The processes of ioassay and the servers of the measurement, with all that descend from them."""
         named = [pid for pid, process in processes.items() if process.name in self._servers]
-        return _descendants(processes, [os.getpid(), *named])
+        return process_table.descendants(processes, [os.getpid(), *named])
 
     def _between(
         self,
@@ -245,20 +245,6 @@ def _spent(now: Status, before: Status | None) -> CpuTime:
     if before is None or before.start_ticks != now.start_ticks:
         return used
     return used - CpuTime(before.user_ticks * _TICK_S, before.system_ticks * _TICK_S)
-
-
-def _descendants(processes: Mapping[int, Status], roots: Iterable[int]) -> set[int]:
-    """Processes and all that descend from them."""
-    children: dict[int, list[int]] = {}
-    for pid, process in processes.items():
-        children.setdefault(process.parent, []).append(pid)
-    family, ahead = set(), list(roots)
-    while ahead:
-        pid = ahead.pop()
-        if pid in processes and pid not in family:
-            family.add(pid)
-            ahead += children.get(pid, ())
-    return family
 
 
 def _processors(machine: Machine) -> dict[int, _Processor]:

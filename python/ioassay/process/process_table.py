@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,6 +81,20 @@ def statuses(root: Path = Path("/")) -> dict[int, Status]:
     """Every process that can be seen, by its number."""
     seen = ((int(path.name), status(path.name, root)) for path in root.glob("proc/[0-9]*"))
     return {pid: found for pid, found in seen if found is not None}
+
+
+def descendants(processes: Mapping[int, Status], roots: Iterable[int]) -> set[int]:
+    """Those of the processes that are among `roots`, and all that descend from them as far as their parents live."""
+    children: dict[int, list[int]] = {}
+    for pid, process in processes.items():
+        children.setdefault(process.parent, []).append(pid)
+    family, ahead = set(), list(roots)
+    while ahead:
+        pid = ahead.pop()
+        if pid in processes and pid not in family:
+            family.add(pid)
+            ahead += children.get(pid, ())
+    return family
 
 
 def group_of(pid: int) -> int | None:

@@ -229,7 +229,9 @@ class Observation:
     health: Mapping[str, int] = field(default_factory=dict)
     """What went wrong in watching, each 0 when nothing did: `lost` (events that found no room), `missed` (block
     requests whose completion was not seen), `unmatched` (completions without a start), `in_flight` (not ended when
-    watching stopped), `dropped` (records that found no room in the ring), `untracked_files`, `untracked_sessions`."""
+    watching stopped), `dropped` (records that found no room in the ring), `untracked_files`, `untracked_sessions`. Of
+    processes that ran before, `in_flight_at_start` are calls on files and requests that began before the watch, and are
+    in no count. Of a listing of calls, `unlisted` are those that found no room in it."""
     counters: Mapping[str, float] = field(default_factory=dict)
     """The process tree's own account: rchar, wchar, syscr, syscw, read_bytes, write_bytes, cancelled_write_bytes
     (proc(5), /proc/pid/io); major_faults, minor_faults, user_s, system_s, in_blocks, out_blocks,

@@ -205,6 +205,7 @@ def unsure(group: Group, observation: Observation) -> tuple[str, Statement] | No
     if outlived := health.get("outlived", 0):
         return "CALLS-UNFINISHED", state(Code.PROCESSES_OUTLIVED, processes=outlived)
     in_flight, unmatched = health.get("in_flight", 0), health.get("unmatched", 0)
+    unmatched += health.get("in_flight_at_start", 0)
     if in_flight or unmatched:
         return "CALLS-UNFINISHED", state(Code.RESULTS_UNSEEN, in_flight=in_flight, unmatched=unmatched)
     if group.one_pass and "among-others" in claim.doubts:

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from ioassay import _core
+from ioassay.process import open_files
 from ioassay.records.observation import BPF, COUNTERS, OFF, RECORD, STRACE, SYSCALLS, File, Observation, from_dict
 from ioassay.roles import Outcome
 from ioassay.verify.witness import strace, strace_summary
@@ -50,22 +51,33 @@ class Watching(Protocol):
     def observation(self, outcome: Outcome) -> Observation | None:
         """What was seen, once; None when nothing was to be watched."""
 
+    @property
+    def listed(self) -> Mapping[str, Any] | None:
+        """The listing of calls, after the observation: `calls` and `files`; None without one."""
+
 
 def watching(
-    level: str, devices: Sequence[str], folder: Path, *, backend: str = AUTO, layers: Sequence[str] = ()
+    level: str,
+    devices: Sequence[str],
+    folder: Path,
+    *,
+    backend: str = AUTO,
+    layers: Sequence[str] = (),
+    listing: str | None = None,
 ) -> Watching:
     """What watches one command at `level` (one of LEVELS).
 
     `devices` are the kernel's names of the block devices under what is loaded. In `folder` go REQUESTS, what level
     RECORD writes down, and CALLS, what strace writes; `layers` are more than the level asks for (SYSCALLS beside
-    RECORD). ToolError when a backend that was asked for by name cannot run.
+    RECORD). With `listing` the calls on files are listed, to that file or for '' as a sample. ToolError when a backend
+    that was asked for by name cannot run.
     """
     if level == OFF:
         return _Nothing()
     choice = best(level, backend)
     if choice.backend == STRACE:
         return _Strace(choice, level, folder / CALLS)
-    return _Witness(choice, level, devices, folder / REQUESTS if level == RECORD else None, layers)
+    return _Witness(choice, level, devices, folder / REQUESTS if level == RECORD else None, layers, listing)
 
 
 def counting(devices: Sequence[str], folder: Path) -> Watching:
@@ -79,6 +91,8 @@ def counting(devices: Sequence[str], folder: Path) -> Watching:
 
 class _Nothing:
     """The null watching."""
+
+    listed: Mapping[str, Any] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -127,7 +141,7 @@ class _Strace(_Started):
 
     def observation(self, outcome: Outcome) -> Observation:
         found = strace.read(self._output, self._asked, self._choice.why)
-        files = _with_filesystems(found.files)
+        files = with_filesystems(found.files)
         return replace(found, files=files, held_ns=self._held_ns, ended_ns=self._ended_ns)
 
 
@@ -149,13 +163,23 @@ class _Summary(_Started):
 class _Witness:
     """BPF programs, where they can run, and the counters."""
 
+    listed: Mapping[str, Any] | None = None
+
     def __init__(
-        self, choice: Choice, asked: str, devices: Sequence[str], record: Path | None, layers: Sequence[str]
+        self,
+        choice: Choice,
+        asked: str,
+        devices: Sequence[str],
+        record: Path | None,
+        layers: Sequence[str],
+        listing: str | None = None,
     ) -> None:
         self._choice = choice
         self._asked = asked
         self._record = record
         self._layers = layers
+        self._listing = listing
+        self._inherited: Mapping[open_files.Identity, str] = {}
         self._counters = Counters(devices)
         self._programs: _core.Witness | None = None
         self._why = choice.why
@@ -181,8 +205,11 @@ class _Witness:
 
     def _attach(self, pid: int) -> None:
         try:
-            self._programs = _core.Witness(self._asked, str(self._record) if self._record else None, list(self._layers))
+            record = str(self._record) if self._record else None
+            self._programs = _core.Witness(self._asked, record, list(self._layers), listing=self._listing)
             self._programs.follow(pid)
+            if self._listing is not None:
+                self._inherited = open_files.read([pid]).paths
         except OSError as error:
             self._programs = None
             self._why = f"the BPF programs could not be attached: {error}; only counters were read"
@@ -203,17 +230,18 @@ class _Witness:
             "why": why,
         }
         found = from_dict({**known, "backend": BPF if seen else COUNTERS, "asked": self._asked})
-        return replace(found, files=_with_filesystems(found.files), held_ns=self._held_ns, ended_ns=self._ended_ns)
+        return replace(found, files=with_filesystems(found.files), held_ns=self._held_ns, ended_ns=self._ended_ns)
 
     def _seen(self) -> Mapping[str, Any]:
         if self._programs is None:
             return {}
         programs, self._programs = self._programs, None
-        seen: Mapping[str, Any] = json.loads(programs.finish())
+        seen: dict[str, Any] = json.loads(programs.finish(self._inherited))
+        self.listed = seen.pop("listing", None)
         return seen
 
 
-def _with_filesystems(files: Sequence[File]) -> list[File]:
+def with_filesystems(files: Sequence[File]) -> list[File]:
     """The files, each with the type of its filesystem where it is still mounted."""
     kinds: dict[str, str] = {}
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""One run of any command under the witness, outside of a study."""
+"""One run of any command under the witness, or of what runs already, outside of a study."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import errno
 import math
 import os
 import stat
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ioassay.errors import StartError
 from ioassay.host import interference
@@ -21,6 +23,7 @@ from ioassay.process.output_relay import OutputRelay
 from ioassay.records.environment import Environment
 from ioassay.records.observation import Observation
 from ioassay.roles import Outcome
+from ioassay.verify.witness.attachment import Attachment
 from ioassay.verify.witness.capability import AUTO
 from ioassay.verify.witness.observed_command import watching
 
@@ -42,6 +45,8 @@ class Observed:
     """Why a part of its output could not be shown."""
     was_interrupted: bool = False
     """The user ended it, or asked it to end, by a signal."""
+    listed: Mapping[str, Any] | None = None
+    """The listing of calls that was asked for."""
 
 
 def watch(
@@ -55,22 +60,24 @@ def watch(
     stdin: int | None = None,
     shown: tuple[int, int] | None = None,
     reads_output: bool = True,
+    server: Attachment | None = None,
+    listing: str | None = None,
 ) -> Observed:
     """Run `argv` to its end; what it prints goes to `stdout` and `stderr` in `folder`, a new folder for each run.
 
-    `level`, `devices`, `backend` and `layers` are those of `watching`. With `shown` the command is a job of
-    the user's terminal, and its output goes to these two descriptors, and to the files only with `reads_output`.
-    StartError, with the exit status of a shell, when it cannot be started; ToolError when a backend that was asked for
-    by name cannot run.
+    `level`, `devices`, `backend`, `layers` and `listing` are those of `watching`. With `server` the command is a
+    client, and what is watched meanwhile is the server alone. With `shown` the command is a job of the user's terminal,
+    and its output goes to these two descriptors, and to the files only with `reads_output`. StartError, with the exit
+    status of a shell, when it cannot be started; ToolError when a backend that was asked for by name cannot run.
     """
-    meter = Meter()
+    meter = Meter(servers=server.names.values() if server else ())
     tag = f"witness of {os.getpid()} in {folder}"
     kept = folder / "stdout", folder / "stderr"
     with (
         OutputRelay(shown, kept if reads_output else ()) if shown else nullcontext() as relay,
         Job(relay) if relay else nullcontext() as job,
         supervisor.if_killed(lambda: _clean_up(tag, job), terminal=job.terminal if job else None),
-        watching(level, devices, folder, backend=backend, layers=layers) as watched,
+        server or watching(level, devices, folder, backend=backend, layers=layers, listing=listing) as watched,
     ):
         before = process_table.children()
 
@@ -111,14 +118,38 @@ def watch(
             relay.finish()
             if adopted:
                 relay.discard()
+        seen = _with_outlived(watched.observation(outcome), adopted)
         return Observed(
             outcome,
-            _with_outlived(watched.observation(outcome), adopted),
+            seen,
             environment,
             is_output_truncated=relay.is_truncated if relay else False,
             unshown=relay.failure if relay else None,
             was_interrupted=was_interrupted,
+            listed=watched.listed,
         )
+
+
+def attend(running: Attachment, seconds: float) -> Observed:
+    """Watch what runs already for so long, until it has ended, or until a signal of the user's ends the watch."""
+    meter = Meter(servers=running.names.values())
+    with running:
+        meter.begin()
+        running.attach()
+        started_unix_s, started_s = time.time(), time.monotonic()
+        with suppress(KeyboardInterrupt):
+            running.wait(seconds)
+        outcome = Outcome(
+            exit_code=0,
+            signal=None,
+            timed_out=False,
+            started_unix_s=started_unix_s,
+            duration_s=time.monotonic() - started_s,
+            stdout=Path(os.devnull),
+            stderr=Path(os.devnull),
+        )
+        seen = running.observation()
+        return Observed(outcome, seen, meter.end(interference.CpuTime()), listed=running.listed)
 
 
 def _clean_up(tag: str, job: Job | None) -> None:

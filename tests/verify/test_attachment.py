@@ -1,0 +1,297 @@
+"""Running processes under the witness: nobody is missed, what was open has its name, and what cannot be is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ioassay import _core
+from ioassay.errors import ToolError, UsageError
+from ioassay.records.observation import BPF, Observation, Session, from_dict
+from ioassay.verify.witness import Attachment, Running, attachment
+
+Server = Callable[..., subprocess.Popen[str]]
+
+CALLS = """
+import os, sys, threading, time
+def wait_for(path):
+    while not os.path.exists(path):
+        time.sleep(0.05)
+def read(descriptor, times):
+    for place in range(times):
+        os.pread(descriptor, 512, place * 512)
+"""
+TREE = (
+    CALLS
+    + """
+descriptor = os.open("data", os.O_RDONLY)
+def work():
+    wait_for("go")
+    read(descriptor, 100)
+threads = [threading.Thread(target=work) for _ in range(3)]
+for thread in threads:
+    thread.start()
+if not os.fork():
+    if not os.fork():
+        wait_for("go")
+        with open("data", "rb", buffering=0) as again:
+            read(again.fileno(), 100)
+        os._exit(0)
+    work()
+    os.wait()
+    os._exit(0)
+print("ready", flush=True)
+work()
+[thread.join() for thread in threads]
+os.wait()
+"""
+)
+STORM = (
+    CALLS
+    + """
+descriptor = os.open("data", os.O_RDONLY)
+print("ready", flush=True)
+for number in range(300):
+    time.sleep(0.01)
+    if not os.fork():
+        if number % 2 and not os.fork():
+            wait_for("go")
+            read(descriptor, 10)
+            os._exit(0)
+        if number % 3:
+            other = threading.Thread(target=lambda: (wait_for("go"), read(descriptor, 10)))
+            other.start()
+            other.join()
+        wait_for("go")
+        read(descriptor, 10)
+        os._exit(0)
+open("forked", "w").close()
+wait_for("go")
+try:
+    while True:
+        os.wait()
+except ChildProcessError:
+    pass
+"""
+)
+STORM_READS = 10 * (300 + 150 + 200)
+"""Of children, of grandchildren, and of threads."""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """`server(source)`: a Python program that runs in `tmp_path`, beside 64 KiB of `data`, and has said it is ready."""
+    (tmp_path / "data").write_bytes(os.urandom(1 << 16))
+    started: list[subprocess.Popen[str]] = []
+
+    def start(source: str) -> subprocess.Popen[str]:
+        argv = [sys.executable, "-S", "-c", source]
+        process = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        started.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def until(path: Path, seconds: float = 30.0) -> None:
+    give_up_s = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < give_up_s, f"{path} was not made"
+        time.sleep(0.005)
+
+
+def reads(seen: Observation) -> dict[str, int]:
+    return {each.entry: each.calls.calls for each in seen.operations if each.kind == "read"}
+
+
+def of_file(seen: Observation, path: Path) -> list[Session]:
+    ids = {file.id for file in seen.files if file.path in (str(path), path.name)}
+    return [session for session in seen.sessions if session.file in ids]
+
+
+@pytest.mark.bpf
+@pytest.mark.root
+def test_threads_children_and_open_files_count_from_the_moment_of_attaching(server: Server, tmp_path: Path) -> None:
+    process = server(TREE)
+    time.sleep(0.1)  # the children fork
+    with Attachment(Running((process.pid,)), "syscalls") as attached:
+        attached.attach()
+        (tmp_path / "go").touch()
+        attached.wait(30)
+        seen = attached.observation()
+    assert attached.has_ended
+    assert process.wait(10) == 0
+    assert reads(seen)["pread64"] == 600
+    assert (seen.processes, seen.threads, seen.most_alive) == (6, 3, None)
+    [before, again] = sorted(of_file(seen, tmp_path / "data"), key=lambda session: session.opened_ns)
+    assert (before.opened_ns, before.flags, before.read.calls) == (0, ["read"], 500)
+    assert (again.opened_ns > 0, again.read.calls) == (True, 100)
+    assert [file.path for file in seen.files if file.inode == (tmp_path / "data").stat().st_ino] == [
+        str(tmp_path / "data")
+    ]
+
+
+@pytest.mark.bpf
+@pytest.mark.root
+def test_no_child_is_missed_while_the_tree_goes_on_forking(server: Server, tmp_path: Path) -> None:
+    process = server(STORM)
+    with Attachment(Running((process.pid,)), "syscalls") as attached:
+        attached.attach()
+        assert not (tmp_path / "forked").exists(), "it forked too fast for this test"
+        until(tmp_path / "forked")
+        time.sleep(0.3)  # the last children begin to wait
+        (tmp_path / "go").touch()
+        attached.wait(60)
+        time.sleep(0.5)  # grandchildren, for which nobody waits
+        seen = attached.observation()
+    assert process.wait(30) == 0
+    assert seen.why == ""
+    assert reads(seen)["pread64"] == STORM_READS
+
+
+@pytest.mark.bpf
+@pytest.mark.root
+def test_a_descriptor_that_is_used_again_is_another_file(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "other").write_bytes(bytes(4096))
+    process = server(
+        CALLS
+        + """
+descriptor = os.open("data", os.O_RDONLY)
+print("ready", flush=True)
+wait_for("go")
+read(descriptor, 5)
+os.close(descriptor)
+assert os.open("other", os.O_RDWR | os.O_DSYNC) == descriptor
+read(descriptor, 7)
+"""
+    )
+    with Attachment(Running((process.pid,)), "syscalls") as attached:
+        attached.attach()
+        (tmp_path / "go").touch()
+        attached.wait(30)
+        seen = attached.observation()
+    [data], [other] = of_file(seen, tmp_path / "data"), of_file(seen, tmp_path / "other")
+    assert (data.read.calls, data.flags, data.closed_ns > 0) == (5, ["read"], True)
+    assert (other.read.calls, other.flags) == (7, ["read", "write", "dsync"])
+
+
+@pytest.mark.bpf
+@pytest.mark.root
+def test_what_was_in_flight_is_stated_and_in_no_count(server: Server, tmp_path: Path) -> None:
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(1 << 28)
+    process = server(
+        """
+import os
+descriptor, place = os.open("large", os.O_RDONLY), bytearray(1 << 28)
+print("ready", flush=True)
+while True:
+    os.preadv(descriptor, [place], 0)
+"""
+    )
+    with Attachment(Running((process.pid,)), "syscalls") as attached:
+        attached.attach()
+        attached.wait(1)
+        seen = attached.observation()
+    assert not attached.has_ended
+    assert process.poll() is None
+    assert seen.health["in_flight_at_start"] == 1
+    assert all(each.calls.completed == each.calls.calls for each in seen.operations)
+
+
+@pytest.mark.bpf
+@pytest.mark.root
+def test_a_group_is_watched_with_those_that_join_it(server: Server, tmp_path: Path) -> None:
+    from ioassay.host import cgroup
+
+    trees = sorted(cgroup.hierarchies(Path("/")), key=lambda tree: -tree.version)
+    if not trees:
+        pytest.skip("no control groups are mounted")
+    group = trees[0].mount / f"test-attachment-{os.getpid()}"
+    group.mkdir()
+    source = CALLS + "print('ready', flush=True)\nwait_for('go')\nread(os.open('data', os.O_RDONLY), 100)\n"
+    first, second, stranger = (server(source) for _ in range(3))
+    try:
+        (group / "cgroup.procs").write_text(str(first.pid))
+        with Attachment(attachment.running([], group), "syscalls") as attached:
+            attached.attach()
+            (group / "cgroup.procs").write_text(str(second.pid))
+            attached.wait(1)
+            (tmp_path / "go").touch()
+            attached.wait(30)
+            seen = attached.observation()
+        stranger.wait(10)
+    finally:
+        for each in (first, second):
+            each.kill()
+            each.wait()
+        group.rmdir()
+    assert attached.has_ended
+    assert reads(seen)["pread64"] == 200
+
+
+@pytest.mark.bpf
+@pytest.mark.root
+def test_a_process_that_ends_meanwhile_is_refused(server: Server) -> None:
+    process = server("import time\nprint('ready', flush=True)\ntime.sleep(60)")
+    chosen = attachment.running([process.pid])
+    with Attachment(chosen, "block") as attached:
+        process.kill()
+        process.wait()
+        with pytest.raises(ToolError, match="ended before it was watched"):
+            attached.attach()
+
+
+def test_what_cannot_be_watched_is_refused_by_its_reason(server: Server) -> None:
+    process = server(
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\nprint('ready', flush=True)"
+    )
+    [thread] = [task for task in attachment.threads(process.pid) if task != process.pid]
+    ended = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    for pid, why in (
+        (thread, f"thread of process {process.pid}"),
+        (ended.pid, "waits for its parent"),
+        (os.getpid(), "ioassay itself"),
+        (os.getppid(), "ioassay itself"),
+        (2**22 + 1, "no such process"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            attachment.running([pid])
+    ended.wait()
+    assert attachment.running([process.pid, process.pid]).pids == (process.pid,)
+
+
+def test_levels_and_backends_that_cannot_attach_are_refused() -> None:
+    for level, backend in (("counters", "auto"), ("record", "auto"), ("syscalls", "strace"), ("block", "counters")):
+        with pytest.raises(UsageError, match="running processes are watched"):
+            Attachment(Running(), level, backend=backend)
+
+
+@pytest.mark.bpf
+@pytest.mark.root
+def test_before_linux_6_9_a_thread_is_followed_from_its_next_call(server: Server, tmp_path: Path) -> None:
+    process = server(TREE)
+    time.sleep(0.1)
+    programs = _core.Witness("syscalls", layers=["oldest"], running=True)
+    processes, _ = Running((process.pid,)).tasks()
+    assert programs.adopt(sorted(processes), []) == 3
+    assert programs.adopt(sorted(processes), []) == 0
+    (tmp_path / "go").touch()
+    assert process.wait(30) == 0
+    seen = from_dict({**json.loads(programs.finish()), "backend": BPF, "asked": "syscalls"})
+    assert (reads(seen)["pread64"], seen.processes, seen.threads) == (600, 6, 3)
