@@ -84,7 +84,6 @@ def test_the_watch_ends_by_its_time_and_by_a_signal(server: subprocess.Popen[str
     )
     assert watch.stderr is not None
     assert f"watching process {server.pid}" in watch.stderr.readline()
-    time.sleep(0.5)
     watch.send_signal(signal.SIGINT)
     out, err = watch.communicate(timeout=30)
     assert watch.returncode == 0, err
@@ -94,9 +93,14 @@ def test_the_watch_ends_by_its_time_and_by_a_signal(server: subprocess.Popen[str
 
 def test_the_watch_ends_with_the_server(server: subprocess.Popen[str], tmp_path: Path) -> None:
     watch = subprocess.Popen(
-        [*IOASSAY, "--json", "--pid", str(server.pid)], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+        [*IOASSAY, "--json", "--pid", str(server.pid)],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
-    time.sleep(1.5)
+    assert watch.stderr is not None
+    assert "watching" in watch.stderr.readline()
     server.kill()
     out, _ = watch.communicate(timeout=30)
     assert watch.returncode == 0

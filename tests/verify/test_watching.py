@@ -55,7 +55,7 @@ def test_programs_that_cannot_be_attached_after_all_leave_the_counters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Refused:
-        def __init__(self, *_: object) -> None:
+        def __init__(self, *_: object, **__: object) -> None:
             raise OSError("the verifier said no")
 
     monkeypatch.setattr(_core, "witness_capability", lambda: "", raising=False)

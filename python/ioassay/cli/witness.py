@@ -219,14 +219,14 @@ def _runs(
 def _attended(attached: Attachment, client: Sequence[str], stated: Stated, seconds: float, *, quiet: bool) -> Run:
     """What runs already, watched for a time or while a client of it runs."""
     from dataclasses import replace
+    from functools import partial
 
     from ioassay.verify import witness
 
     if client:
         run = _run(client, "", "", stated, quiet=quiet, server=attached)
         return replace(run, claims=witness_attach.claims_on_server(run.claims, run.seen))
-    witness_attach.note_begin(attached, seconds)
-    watched = witness.attend(attached, seconds)
+    watched = witness.attend(attached, seconds, partial(witness_attach.note_begin, attached, seconds))
     return Run(watched, [_as_opened(one, watched.seen) for one in stated.claims])
 
 

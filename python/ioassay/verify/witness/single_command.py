@@ -7,7 +7,7 @@ import math
 import os
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -130,14 +130,18 @@ def watch(
         )
 
 
-def attend(running: Attachment, seconds: float) -> Observed:
-    """Watch what runs already for so long, until it has ended, or until a signal of the user's ends the watch."""
+def attend(running: Attachment, seconds: float, on_attached: Callable[[], object]) -> Observed:
+    """Watch what runs already for so long, until it has ended, or until a signal of the user's ends the watch.
+
+    `on_attached` is called when everything is counted, and a signal ends the watch.
+    """
     meter = Meter(servers=running.names.values())
     with running:
         meter.begin()
         running.attach()
         started_unix_s, started_s = time.time(), time.monotonic()
         with suppress(KeyboardInterrupt):
+            on_attached()
             running.wait(seconds)
         outcome = Outcome(
             exit_code=0,
