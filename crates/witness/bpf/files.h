@@ -31,12 +31,16 @@ INLINE struct file_key key_of(struct inode *inode) {
 #define S_IFREG 0100000
 #define S_IFBLK 0060000
 
-/* Whether an open file is a regular file or a block device. */
+/* Whether calls on a file of this mode have offsets: regular files and block devices. */
+INLINE int has_offsets(u32 mode) {
+    return (mode & S_IFMT) == S_IFREG || (mode & S_IFMT) == S_IFBLK;
+}
+
+/* The same of an open file. */
 INLINE int is_on_disk(u64 address) {
     struct file *file = (struct file *)address;
     struct inode *inode = file ? FIELD(file, f_inode) : 0;
-    u32 kind = inode ? FIELD(inode, i_mode) & S_IFMT : 0;
-    return kind == S_IFREG || kind == S_IFBLK;
+    return inode && has_offsets(FIELD(inode, i_mode));
 }
 
 /* Id of the file behind `inode`, NONE where there is no room for another one. `path` is the caller's pointer or 0. */

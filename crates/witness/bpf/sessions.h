@@ -42,11 +42,6 @@ INLINE struct session *session_at(u32 slot) {
 /* The kernel forgets that a file was to be made or emptied once that is done; these flags are the caller's. */
 #define MAKING_FLAGS (0100 | 01000) /* O_CREAT, O_TRUNC */
 
-/* Regular files and block devices (include/uapi/linux/stat.h). */
-INLINE int has_offsets(u32 mode) {
-    return (mode & 0170000) == 0100000 || (mode & 0170000) == 0060000;
-}
-
 /* A global function, verified once: opening is rare. Slot of a new session; `path` as in `file_id`. */
 __attribute__((noinline)) u32 session_open(u64 address, u64 opened_ns, u64 path, u32 flags) {
     struct file *file = (struct file *)address;

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from ioassay.verify.witness import Observed
 
 _MOST_FILES = 12
-_OF_THE_SYSTEM = ("/usr/", "/lib", "/etc/", "/proc/", "/sys/")
-"""Folders of files that most programs open on their own account."""
 
 
 def target(calls: str | None, level: str, backend: str, twins: int) -> str | None:
@@ -70,7 +68,9 @@ def _say_file(each: Mapping[str, Any]) -> None:
 
 def _busiest(files: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The files with the most calls, in the order of their first use; the system's where there are no others."""
-    of_interest = [each for each in files if each["path"] and not each["path"].startswith(_OF_THE_SYSTEM)] or files
+    from ioassay.verify.claim_groups import is_of_system
+
+    of_interest = [each for each in files if each["path"] and not is_of_system(each["path"])] or files
     most = {each["path"] for each in sorted(of_interest, key=lambda each: -each["calls"])[:_MOST_FILES]}
     return [each for each in files if each["path"] in most]
 

@@ -143,13 +143,18 @@ class _Index:
         path = file.path
         if file.kind not in _STORAGE or path.startswith(_NEVER):
             return True
-        looks = path.startswith(_OWN_FOLDERS) or path.endswith(_OWN_ENDINGS) or any(part in path for part in _OWN_PARTS)
-        return looks and not any(session.write.calls for session in self.sessions.get(file.id, ()))
+        return is_of_system(path) and not any(session.write.calls for session in self.sessions.get(file.id, ()))
 
     def in_time(self, files: Iterable[File]) -> list[Session]:
         """All sessions of the files, earliest first."""
         found = [session for file in files for session in self.sessions.get(file.id, ())]
         return sorted(found, key=_began)
+
+
+def is_of_system(path: str) -> bool:
+    """Whether programs open a file of this path on their own account, as far as a path can tell."""
+    looks = path.startswith((*_OWN_FOLDERS, *_NEVER)) or path.endswith(_OWN_ENDINGS)
+    return looks or any(part in path for part in _OWN_PARTS)
 
 
 def _began(session: Session) -> int:
