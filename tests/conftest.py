@@ -224,6 +224,21 @@ def seed(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture
+def built(tmp_path: Path) -> Callable[..., str]:
+    """`built(source, *options)`: path of a C program, or with `-shared` of a library."""
+    compiler = shutil.which("cc") or pytest.skip("needs a C compiler: apt-get install gcc libc6-dev")
+
+    def build(source: str, *options: str) -> str:
+        program = tmp_path / ("program.so" if "-shared" in options else "program")
+        argv = [compiler, "-x", "c", "-", "-O1", "-o", str(program), *options]
+        done = subprocess.run(argv, input=source, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return str(program)
+
+    return build
+
+
+@pytest.fixture
 def in_memory() -> Iterator[Callable[[Path], None]]:
     """A function that reads a file into the page cache, where it stays until the test ends.
 

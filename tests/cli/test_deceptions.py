@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -59,18 +58,9 @@ def program(path: Path, script: str) -> None:
 
 
 @pytest.fixture
-def library(tmp_path: Path) -> Callable[[str], str]:
+def library(built: Callable[..., str]) -> Callable[[str], str]:
     """`library(source)`: an `env` word that preloads what the C source defines."""
-    compiler = shutil.which("cc") or pytest.skip("needs a C compiler: apt-get install gcc libc6-dev")
-
-    def build(source: str) -> str:
-        made = tmp_path / "stub.so"
-        argv = [compiler, "-x", "c", "-", "-D_GNU_SOURCE", "-shared", "-fPIC", "-O1", "-o", str(made), "-ldl"]
-        done = subprocess.run(argv, input=source, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return f"LD_PRELOAD={made}"
-
-    return build
+    return lambda source: f"LD_PRELOAD={built(source, '-D_GNU_SOURCE', '-shared', '-fPIC', '-ldl')}"
 
 
 # Synchronisation
@@ -191,6 +181,44 @@ def test_flags_that_no_open_file_has_are_contradicted(tool: str, folder: Path, l
     assert {category for category, _ in judged(lying, name)} == {"CONTRADICTED"}
 
 
+SET_LATER = """
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    void *memory;
+    int file = open("data", O_RDONLY), through = atoi(words[1]);
+    if (count < 2 || posix_memalign(&memory, 4096, 65536)) return 1;
+    for (int call = 0; call < 256; call++) {
+        if (!call || call == through) fcntl(file, F_SETFL, call == through ? 0 : O_DIRECT);
+        if (pread(file, memory, 65536, call * 65536L) != 65536) return 2;
+    }
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("backend", ["bpf", "strace"])
+@pytest.mark.parametrize("through", [0, 1, 128, 254, 255])
+def test_direct_is_what_each_call_was(backend: str, through: int, folder: Path, built: Callable[..., str]) -> None:
+    tool = built(SET_LATER)
+    claim = ["--backend", backend, "--claim", "direct=yes,bytes=16MiB,path=data"]
+    honest = witness(folder, *claim, "--", tool, "999")
+    assert judged(honest, "direct") == {("CONFIRMED", "")}
+    lying = witness(folder, *claim, "--", tool, str(through))
+    assert lying["verdict"] == "CONTRADICTED" and judged(lying, "direct") == {("CONTRADICTED", "NOT-DIRECT")}
+
+
+@pytest.mark.parametrize("size", [100_001, 1_000_448, 65536 * 9 + 4096])
+def test_the_last_block_of_dd_may_be_a_part_of_one(size: int, folder: Path) -> None:
+    """dd clears O_DIRECT for it."""
+    argv = ["dd", "if=/dev/zero", "of=data", "bs=64k", f"count={size}", "iflag=count_bytes", "oflag=direct"]
+    result = witness(folder, "--", *argv, "conv=fsync")
+    assert result["verdict"] in ("CONFIRMED", "AMPLIFIED"), result["verdicts"]
+    assert judged(result, "direct") == judged(result, "sync") == {("CONFIRMED", "")}
+
+
 # Engines and files
 
 FAKE_FIO = """
@@ -248,6 +276,14 @@ def test_a_ring_is_not_claimed_by_cat(engine: str, folder: Path) -> None:
         folder, "--claim", f"bytes=16MiB,path=data,engine={engine}", "--", "sh", "-c", "cat data > /dev/null"
     )
     assert (result["verdict"], result["reason"]) == ("CONTRADICTED", "OTHER-ENGINE"), result["explanation"]
+
+
+@pytest.mark.fio
+def test_fio_reads_every_file_that_it_was_given(folder: Path) -> None:
+    argv = [*FIO, "--filename=data2", "--size=32M", "--rw=read", "--direct=1"]
+    result = witness(folder, "--", *argv)
+    assert result["verdict"] == "CONFIRMED" and judged(result, "files") == {("CONFIRMED", "")}, result["verdicts"]
+    assert result["claims"][0]["paths"] == ["data", "data2"]
 
 
 @pytest.mark.fio

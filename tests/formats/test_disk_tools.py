@@ -49,7 +49,7 @@ def test_ioping_leaves_the_first_request_out_of_its_mean() -> None:
 
 def test_the_target_of_ioping_is_a_file_and_its_step_that_of_the_print() -> None:
     claim = of_ioping("direct", "-c 5 -D -s 16k data")
-    assert (claim.paths, claim.direct, claim.record_bytes) == (("data",), None, 16384)
+    assert (claim.paths, claim.direct, claim.record_bytes) == (("data",), True, 16384)
     assert claim.rate_bytes_per_s == pytest.approx(8.72 * 2**20)
     assert claim.rate_unit_bytes == pytest.approx(2**20 / 100)
     rounded = of_ioping("rapid", "-R .")

@@ -77,6 +77,14 @@ def test_duplicate_keys_are_read_like_fio_means_them() -> None:
     assert read(text).jobs[0].name == "a"
 
 
+def test_every_filename_that_fio_was_given_is_kept() -> None:
+    options = '"filename" : "a", "bs" : "4k", "filename" : "b:c"'
+    text = f'{{"fio version": "fio-3.33", "jobs": [{{"jobname": "j", "job options": {{{options}}}}}]}}'
+    assert read(text).jobs[0].options == {"filename": "a:b:c", "bs": "4k"}
+    twice = text.replace("}]", '}, {"jobname": "k", "job options": {"filename": "d"}}]')
+    assert [job.options["filename"] for job in read(twice).jobs] == ["a:b:c", "d"]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [("", "is empty"), ("fio: no\n", "has no JSON; it begins with 'fio: no'"), ('{\n "fio version" : "fio', "cut off")],

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -35,21 +33,6 @@ def watch(tmp_path: Path) -> Watch:
         return found
 
     return seen
-
-
-@pytest.fixture
-def built(tmp_path: Path) -> Callable[..., str]:
-    """`built(source, *options)`: path of a C program."""
-    compiler = shutil.which("cc") or pytest.skip("needs a C compiler: apt-get install gcc libc6-dev")
-
-    def build(source: str, *options: str) -> str:
-        program = tmp_path / "program"
-        argv = [compiler, "-x", "c", "-", "-O1", "-o", str(program), *options]
-        done = subprocess.run(argv, input=source, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return str(program)
-
-    return build
 
 
 @pytest.fixture

@@ -127,6 +127,36 @@ if child:
     assert first.opened_ns < first.ended_ns < first.closed_ns < second.opened_ns < second.closed_ns
 
 
+def test_flags_that_change_between_calls_begin_a_session(watch: Any, data: Path) -> None:
+    program = """
+import fcntl, mmap, os
+memory = mmap.mmap(-1, 4096)
+fd = os.open("data", os.O_RDONLY)
+def read(flags, calls):
+    fcntl.fcntl(fd, fcntl.F_SETFL, flags)
+    fcntl.fcntl(fd, fcntl.F_GETFL)
+    for _ in range(calls):
+        os.preadv(fd, [memory], 0)
+read(os.O_DIRECT, 1)
+read(os.O_DIRECT, 1)
+read(0, 3)
+read(os.O_DIRECT | os.O_NONBLOCK, 4)
+one, other = os.pipe()
+os.write(other, b"12")
+os.read(one, 1)
+fcntl.fcntl(one, fcntl.F_SETFL, os.O_NONBLOCK)
+os.read(one, 1)
+"""
+    seen = watch("syscalls", sys.executable, "-c", program)
+    (file,) = [file for file in seen.files if file.path == "data"]
+    found = [session for session in seen.sessions if session.file == file.id]
+    assert [("direct" in session.flags, session.read.calls) for session in found] == [(True, 2), (False, 3), (True, 4)]
+    assert [session.opened_ns for session in found] == sorted(session.opened_ns for session in found)
+    assert found[0].opened_ns and found[0].ended_ns < found[1].opened_ns and seen.flags_followed
+    pipes = {file.id for file in seen.files if file.kind == "pipe"}
+    assert max(session.read.calls for session in seen.sessions if session.file in pipes) == 2
+
+
 def test_files_closed_together_have_ended(watch: Any, data: Path) -> None:
     program = "import os; a = os.open('data', 0); os.read(a, 9); os.closerange(a, 4000); os.open('data', 0)"
     seen = watch("syscalls", sys.executable, "-c", program)

@@ -87,6 +87,7 @@ def direct(
     health: Mapping[str, int] | None = None,
     claims: Sequence[Claim] = (Claim("fio", "read", bytes=SIZE, direct=True),),
     told_apart: bool = True,
+    followed: bool = False,
 ) -> tuple[str, str] | None:
     """What is said of direct I/O."""
     group = Group(
@@ -98,7 +99,7 @@ def direct(
         watched=True,
     )  # fmt: skip
     seen = Observation("bpf", "syscalls", ("syscalls",), calls={"read": 9} if calls is None else calls,
-                       health=health or {})  # fmt: skip
+                       health=health or {}, flags_followed=followed)  # fmt: skip
     found = judge_direct(group, pool, seen)
     return found and (found.category, found.reason)
 
@@ -127,3 +128,9 @@ def test_a_flag_that_was_set_later_leaves_it_open_unless_pages_or_a_device_deny_
     assert direct(THROUGH, calls=later, own=0, known=False) == MAYBE
     assert direct(THROUGH, calls=later, own=0, filesystem="tmpfs") == MAYBE
     assert direct(THROUGH, calls=later, own=0, filesystem="nfs4") == MAYBE
+
+
+def test_flags_that_were_followed_leave_nothing_open() -> None:
+    assert direct(THROUGH, calls={"fcntl": 1}, followed=True) == NO
+    assert direct(session(volume=SIZE - 1), session(volume=1, direct=True), calls={"fcntl": 2}, followed=True) == NO
+    assert direct(PAST, calls={"fcntl": 1}, followed=True) == YES

@@ -111,6 +111,24 @@ def test_copies_of_a_number_lead_to_one_session_and_exec_closes_those_marked_for
     assert (second.read.calls, second.flags) == (0, ["read"])
 
 
+def test_flags_that_change_between_calls_begin_a_session() -> None:
+    seen = parsed(
+        '1 openat(AT_FDCWD</>, "/d", O_RDWR) = 3</d>',
+        "1 fcntl(3</d>, F_SETFL, O_RDWR|O_DIRECT) = 0",
+        '1 read(3</d>, ""..., 512) = 512',
+        "1 fcntl(3</d>, F_SETFL, O_RDWR|O_DIRECT|O_NONBLOCK) = 0",
+        '1 read(3</d>, ""..., 512) = 512',
+        "1 fcntl(3</d>, F_SETFL, O_RDWR|O_APPEND) = 0",
+        '1 write(3</d>, ""..., 9) = 9',
+        "1 close(3</d>) = 0",
+    )
+    direct, buffered = sessions(seen, "/d")
+    assert (direct.read.bytes, direct.write.bytes, direct.flags) == (1024, 0, ["read", "write", "direct"])
+    assert (buffered.read.bytes, buffered.write.bytes, buffered.flags) == (0, 9, ["read", "write", "append"])
+    assert (direct.closed_ns, buffered.opened_ns, buffered.closed_ns) == (0, 6.5 * SECOND, 8.5 * SECOND)
+    assert seen.flags_followed
+
+
 def test_a_range_of_numbers_is_closed_from_its_first_to_its_last() -> None:
     opened = [f'1 openat(AT_FDCWD</>, "/{number}", O_RDONLY) = {number}</{number}>' for number in (3, 4, 5, 6)]
     seen = parsed(*opened, "1 close_range(4, 5, 0) = 0", "1 close_range(6, 6, 0) = -1 EINVAL (Invalid argument)")

@@ -119,6 +119,21 @@ INLINE void session_begins_again(u32 slot, u32 is_first) {
         session->nth = 0;
 }
 
+/* The flags of an open file were set. One session has one set of flags, so what was done with the old ones stays apart:
+ * else one direct read in a thousand would make all of them direct. */
+__attribute__((noinline)) int session_flags_set(u64 address, u32 slot, u64 at_ns) {
+    struct file *file = (struct file *)address;
+    struct session *session = session_at(slot);
+    if (!session || !file)
+        return 0;
+    u32 flags = FIELD(file, f_flags) | (session->flags & MAKING_FLAGS);
+    if (flags != session->flags && session->nth && session->read_pattern != NONE)
+        session_open(address, at_ns, 0, flags);
+    else
+        session->flags = flags;
+    return 0;
+}
+
 /* A call was issued that ended, or never will. This and the next are global functions: the verifier goes through them
  * once, not at each call of them. */
 __attribute__((noinline)) int session_issued(u32 slot, u32 kind, u32 is_first, u64 at_ns, u64 requested_bytes) {

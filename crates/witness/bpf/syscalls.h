@@ -24,7 +24,10 @@ enum {
     COPY_IN_OUT, /* in fd, offset, out fd, offset, size (copy_file_range, splice) */
     CLOSE_RANGE, /* first fd, last fd, flags */
     EXEC,        /* closes what is marked so */
+    CONTROL,     /* fd, command, flags (fcntl) */
 };
+
+#define F_SETFL 4 /* include/uapi/asm-generic/fcntl.h; other commands say nothing about a file */
 
 #define CLOSE_RANGE_CLOEXEC 4 /* include/uapi/linux/close_range.h */
 
@@ -60,7 +63,7 @@ INLINE void begin(struct task *task, struct pt_regs *regs, u32 shape, u32 kind) 
     task->requested_bytes = 0;
     task->slot = task->other_slot = NONE;
     task->is_first = task->other_is_first = 0;
-    if (shape == SIZE_AT_2 || shape == VECTORS || shape == NO_SIZE)
+    if (shape == SIZE_AT_2 || shape == VECTORS || shape == NO_SIZE || shape == CONTROL)
         begin_one(task, &task->slot, &task->is_first, ARG0(regs), kind);
     if (shape == SIZE_AT_2)
         task->requested_bytes = ARG2(regs);
@@ -99,7 +102,7 @@ int syscall_enter(u64 *ctx) {
     if (number >= SYSCALLS)
         return 0;
     struct entry entry = entry_by_number(number);
-    if (entry.shape == IGNORED)
+    if (entry.shape == IGNORED || (entry.shape == CONTROL && ARG1((struct pt_regs *)ctx[0]) != F_SETFL))
         return 0;
     task->entered_ns = now_ns();
     task->shape = entry.shape;
@@ -169,6 +172,8 @@ INLINE void end(struct task *task, struct pt_regs *regs, struct entry entry, str
     }
     else if (shape == CLOSE)
         session_closed(task->slot, call->left_ns);
+    else if (shape == CONTROL && !call->result)
+        session_flags_set(file_of(ARG0(regs)), task->slot, call->entered_ns);
     else if (shape == IO_SUBMIT)
         aio_withdraw(ARG2(regs), call->result < 0 ? 0 : call->result, ARG1(regs));
     else if (shape == IO_GETEVENTS && call->result > 0)

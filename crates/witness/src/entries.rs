@@ -35,6 +35,7 @@ enum Shape {
     CopyInOut,
     CloseRange,
     Exec,
+    Control,
 }
 
 /// Not in libc (`arch/x86/entry/syscalls/syscall_64.tbl`, `include/uapi/asm-generic/unistd.h`).
@@ -87,6 +88,7 @@ const ROWS: &[Row] = &[
     Row(libc::SYS_open, "open", Shape::PathAt0, OTHER),
     #[cfg(target_arch = "x86_64")]
     Row(libc::SYS_creat, "creat", Shape::PathMade, OTHER),
+    Row(libc::SYS_fcntl, "fcntl", Shape::Control, OTHER),
     Row(libc::SYS_close, "close", Shape::Close, OTHER),
     #[cfg(target_arch = "x86_64")]
     Row(libc::SYS_dup2, "dup2", Shape::Replaces, OTHER),

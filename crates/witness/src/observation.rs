@@ -201,6 +201,8 @@ pub struct Seen {
     pub files: Vec<File>,
     /// In the order in which they were opened or first used.
     pub sessions: Vec<Session>,
+    /// Whether a change of an open file's flags began a session of its own.
+    pub flags_followed: bool,
     /// By device, owner and kind.
     pub block: Vec<Requests>,
     /// What went wrong in watching.
@@ -269,6 +271,7 @@ mod tests {
             "calls",
             "cost",
             "files",
+            "flags_followed",
             "health",
             "kernel",
             "layers",

@@ -160,6 +160,7 @@ impl Witness {
             operations: gather::operations(&self.loaded),
             files,
             sessions,
+            flags_followed: self.loaded.layers.contains(&"syscalls"),
             block: gather::block(&self.loaded),
             health,
             cost: BTreeMap::new(),

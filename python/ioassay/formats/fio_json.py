@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from typing_extensions import TypedDict
@@ -30,6 +30,8 @@ from ioassay.formats.fio_results import (
 from ioassay.formats.number_parsing import text_around, whole_number
 from ioassay.validation import Amount, Count, Whole
 
+_UNKNOWN = "this is not as fio writes it"
+_SEVERAL_FILENAMES = re.compile(r'"filename"[^{}]*"filename"')
 _BEGINNING = re.compile(r'\{\s*"fio version"\s*:')
 """Not only at the beginning of a line: of many messages fio loses some in the middle of one."""
 _NAMELESS = re.compile(r"^\{", re.M)
@@ -130,11 +132,29 @@ def parse_each(text: str, source: str) -> list[Results]:
     messages = text_around(text, places)
     try:
         return [
-            _results(validation.read(_Document, text[start:end], source, "this is not as fio writes it"), messages)
+            _results(validation.read(_Document, _one_filename(text[start:end]), source, _UNKNOWN), messages)
             for start, end in places
         ]
     except KeyError as error:
         raise InputError(f"{source}: a latency has no {error}; wanted JSON as fio writes it") from None
+
+
+def _one_filename(text: str) -> str:
+    """The document with one `filename` in each table of options.
+
+    fio uses the files of all that it was given, and repeats the key for each.
+    """
+    if not _SEVERAL_FILENAMES.search(text):
+        return text
+    return json.dumps(json.loads(text, object_pairs_hook=_with_all_files))
+
+
+def _with_all_files(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    names = [value for key, value in pairs if key == "filename" and isinstance(value, str)]
+    if len(names) > 1:
+        table["filename"] = ":".join(names)
+    return table
 
 
 def looks_like(text: str) -> bool:

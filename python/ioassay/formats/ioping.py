@@ -5,8 +5,6 @@ ioping prints two sums. The requests that were *completed* leave out the first (
 Calls are all, so the second is claimed. The mean latency is that of the first sum: it is claimed where both are of the
 same requests, else only the least and the most. A number without decimals is exact (ioping.c: print_suffix has decimals
 only where the value is not whole). In a folder ioping makes a file of its own and writes it before its clock starts.
-With -D it sets O_DIRECT on a descriptor that is open already (fcntl(2), F_SETFL), where no witness looks: direct I/O is
-not claimed.
 """
 
 from __future__ import annotations
@@ -122,7 +120,7 @@ def _command(words: Sequence[str]) -> _Command:
     return _Command(
         known=True,
         kind="mixed" if "G" in options else "write" if "W" in options else "read",
-        direct=None if "D" in options else False,
+        direct="D" in options,
         engine="libaio" if "A" in options else "",
         target=options.get("", ""),
         size_bytes=size(printed[1], printed[2], "ioping's -s").rounded if printed else _DEFAULT_BYTES,

@@ -225,6 +225,9 @@ class Observation:
     operations: Sequence[Operation] = ()
     files: Sequence[File] = ()
     sessions: Sequence[Session] = ()
+    flags_followed: bool = False
+    """Whether a change of an open file's flags (fcntl) began a session of its own. Older observations have those that
+    it was opened with, or that it had at its first call."""
     block: Sequence[Requests] = ()
     health: Mapping[str, int] = field(default_factory=dict)
     """What went wrong in watching, each 0 when nothing did: `lost` (events that found no room), `missed` (block

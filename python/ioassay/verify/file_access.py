@@ -1,12 +1,15 @@
 """Files and how they were opened: were the claim's own files used, and past the page cache where that is claimed?
 
-Flags are those of the open file. fcntl(2) may set O_DIRECT later, which no flag shows: then pages that came into the
-cache, or a device that did nothing, decide.
+Flags are those of the open file, as fcntl(2) sets them. Older observations have those of the beginning only: then pages
+that came into the cache, or a device that did nothing, decide.
 """
 
 from __future__ import annotations
 
-from ioassay.records.observation import Observation
+from collections import defaultdict
+from collections.abc import Sequence
+
+from ioassay.records.observation import Observation, Session
 from ioassay.verify import properties, tolerances
 from ioassay.verify.claim_groups import Group, calls_of
 from ioassay.verify.device_traffic import BY_WORKERS, ELSEWHERE, IN_MEMORY, Pool
@@ -46,7 +49,7 @@ def judge_direct(group: Group, pool: Pool, observation: Observation) -> Property
     used = [session for session in group.sessions if calls_of(session, kind).bytes]
     if not group.told_apart or not used:
         return Property(properties.DIRECT, NOT_JUDGED)
-    through = [session for session in used if "direct" not in session.flags]
+    through = _buffered(used, kind)
     buffered = sum(calls_of(session, kind).bytes for session in through)
     direct = sum(calls_of(session, kind).bytes for session in used) - buffered
     volumes = [claim.bytes for claim in claims if claim.bytes is not None]
@@ -55,13 +58,29 @@ def judge_direct(group: Group, pool: Pool, observation: Observation) -> Property
     opened = state(Code.NOT_DIRECT, calls_bytes=buffered)
     if cause := unsure(group, observation):
         return Property(properties.DIRECT, INCOMPLETE, cause[0], (opened, cause[1]))
-    if not observation.calls or observation.calls.get("fcntl"):
+    if not observation.flags_followed and (not observation.calls or observation.calls.get("fcntl")):
         numbers = {session.file for session in through}
         added = sum(file.page_cache_bytes or 0 for file in group.files if file.id in numbers)
         if added < buffered * tolerances.of("cached_share") and _device_may_have(pool, buffered):
             later = state(Code.FLAGS_MAY_CHANGE)
             return Property(properties.DIRECT, INCOMPLETE, "NOT-DIRECT", (opened, later))
     return Property(properties.DIRECT, CONTRADICTED, "NOT-DIRECT", (opened,))
+
+
+def _buffered(sessions: Sequence[Session], kind: str) -> list[Session]:
+    """Those that went through the page cache.
+
+    dd clears O_DIRECT for its last block where that is a part of one. So a single call that moves less than a direct
+    one did is left out.
+    """
+    records: dict[int, float] = defaultdict(float)
+    for session in sessions:
+        calls = calls_of(session, kind)
+        if "direct" in session.flags:
+            records[session.file] = max(records[session.file], calls.bytes / calls.calls)
+    through = [session for session in sessions if "direct" not in session.flags]
+    moved = [(session, calls_of(session, kind)) for session in through]
+    return [session for session, calls in moved if calls.calls > 1 or calls.bytes >= records[session.file]]
 
 
 def _device_may_have(pool: Pool, volume: int) -> bool:

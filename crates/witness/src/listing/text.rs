@@ -143,6 +143,8 @@ fn arguments(name: &str, event: &Event, paths: &Paths) -> String {
             let (from, to) = (offset_at(second), offset_at(fourth));
             format!("{}, {from}, {out}, {to}, {fifth}", file())
         }
+        // The only command that is listed. These flags make no file, and have no mode.
+        "fcntl" => format!("{}, F_SETFL, {}", file(), open_flags(third, 0)),
         "dup2" | "dup3" => format!("{}, {second}", file()),
         "close_range" => format!("{first}, {second}"),
         "io_submit" => format!("{first:#x}, {}, […]", signed(second)),

@@ -82,6 +82,7 @@ def parse(lines: Iterable[str], *, asked: str = SYSCALLS, why: str = "", epoch_n
     tree.finish(unfinished)
     reasons = (why, TIMES, RINGS if tree.rings else "")
     return Observation(
+        flags_followed=True,
         backend=STRACE,
         asked=asked,
         layers=(SYSCALLS, "aio"),

@@ -88,7 +88,9 @@ class Files:
 class Opened:
     """One open file, which descriptors of several processes may share."""
 
-    __slots__ = ("closed_ns", "ended_ns", "file", "first", "flags", "holders", "opened_ns", "second_ns", "tallies")
+    __slots__ = (
+        "before", "closed_ns", "ended_ns", "file", "first", "flags", "holders", "opened_ns", "second_ns", "tallies"
+    )  # fmt: skip
 
     def __init__(self, file: int, opened_ns: int, flags: Iterable[str]) -> None:
         self.file = file
@@ -99,6 +101,8 @@ class Opened:
         self.first = Tally()
         self.holders = 0
         """Descriptors that lead here."""
+        self.before: list[Session] = []
+        """Done with other flags."""
 
     def tallies_of(self, kind: str, entry_ns: int) -> tuple[Tally, ...]:
         """Where a call of this kind is to be counted."""
@@ -109,11 +113,22 @@ class Opened:
         self.second_ns = self.second_ns or entry_ns
         return (self.tallies[kind],)
 
-    def change(self, flags: Iterable[str]) -> None:
-        """fcntl(F_SETFL): a session is direct when it was so at any time."""
-        self.flags += [flag for flag in flags if flag in _SETTABLE and flag not in self.flags]
+    def set_flags(self, flags: Iterable[str], at_ns: int) -> None:
+        """fcntl(F_SETFL). One session has one set of flags: what was done with the old ones stays apart."""
+        kept = [flag for flag in self.flags if flag not in _SETTABLE]
+        wanted = kept + [flag for flag in flags if flag in _SETTABLE]
+        if sorted(wanted) != sorted(self.flags) and self.first.calls:
+            self.before.append(self._session())
+            self.opened_ns, self.second_ns, self.ended_ns = at_ns, 0, 0
+            self.tallies = {kind: Tally() for kind in self.tallies}
+            self.first = Tally()
+        self.flags = wanted
 
-    def session(self) -> Session:
+    def sessions(self) -> list[Session]:
+        """In the order of time; several where its flags were changed between calls."""
+        return [*self.before, self._session()]
+
+    def _session(self) -> Session:
         return Session(
             file=self.file,
             opened_ns=self.opened_ns,

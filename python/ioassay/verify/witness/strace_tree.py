@@ -173,7 +173,7 @@ class Tree:
         return [Operation(entry, kind, tally.calls_seen()) for (entry, kind), tally in self._operations.items()]
 
     def sessions(self) -> list[Session]:
-        return [opened.session() for opened in self._sessions]
+        return [session for opened in self._sessions for session in opened.sessions()]
 
     def health(self) -> dict[str, int]:
         """As `Observation.health`, but for `lost`."""
@@ -349,7 +349,7 @@ class Tree:
         elif given.startswith(", F_SETFD"):
             task.descriptors.mark(of.number, "FD_CLOEXEC" in given)
         elif given.startswith(", F_SETFL") and (opened := self._opened(task, of)) is not None:
-            opened.change(flags_of(given.rpartition(", ")[2]))
+            opened.set_flags(flags_of(given.rpartition(", ")[2]), self._exit(call))
 
     def _close_range(self, task: Task, call: Call) -> None:
         first, last = (_first(text) for text in call.arguments.split(", ")[:2])
