@@ -3,7 +3,8 @@
     .venv/bin/python benches/conditions.py [--rounds 6] [--seconds 2] [--only NAME…]
 
 stress-ng keeps every processor busy for 2 to 100 % of the time, or another fio writes to the same disk. Each loaded
-trial stands between two quiet ones of the same tool, whose mean is what it is compared with. Grades are those of
+trial stands between two quiet ones of the same tool, whose mean is what it is compared with; so is each quiet one with
+those before and after it, and that is the machine's noise: what 95 % of them differ by. Grades are those of
 `analysis.machine_conditions`, from what `host.interference` measured. Promised: at least 95 % of the trials that are
 called fit are within 5 % of the quiet result, or within the quiet machine's own noise where that is larger; and those
 that are called unfit differ.
@@ -136,28 +137,32 @@ def prepare() -> None:
     subprocess.run(fill, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def rounds(tool: str, number: int, seconds: float, order: random.Random) -> list[tuple[Trial, float, float]]:
-    """Loaded trials, each with its difference from the quiet ones around it, and that of these two from each other."""
+Found = tuple[Trial, float]
+"""A trial, and its difference from the quiet ones around it."""
+
+
+def rounds(tool: str, number: int, seconds: float, order: random.Random) -> tuple[list[Found], float]:
+    """Loaded trials, and the noise: how much 95 % of the quiet ones between them differ from their neighbours."""
     meter, found = Meter(), []
     measure(tool, "", seconds, meter)
-    before = measure(tool, "", seconds, meter)
+    quiet = [measure(tool, "", seconds, meter).rate]
     for _ in range(number):
         loads = ["", *map(str, STRENGTHS), *(["disk"] if "direct" in tool else [])]
         order.shuffle(loads)
         for name in loads:
             loaded = measure(tool, name, seconds, meter)
-            after = measure(tool, "", seconds, meter)
-            quiet = (before.rate + after.rate) / 2
-            found.append((loaded, loaded.rate / quiet - 1, (after.rate - before.rate) / quiet))
-            before = after
-    return found
+            quiet.append(measure(tool, "", seconds, meter).rate)
+            found.append((loaded, loaded.rate / statistics.fmean(quiet[-2:]) - 1))
+    neighbours = zip(quiet, quiet[1:], quiet[2:], strict=False)
+    noise = sorted(abs(rate / statistics.fmean((before, after)) - 1) for before, rate, after in neighbours)
+    return found, noise[int(0.95 * len(noise))]
 
 
-def table(found: Sequence[tuple[Trial, float, float]], noise: float) -> None:
+def table(found: Sequence[Found], noise: float) -> None:
     grades = f"{'fit':>4} {'doubt':>5} {'unfit':>5}"
     print(f"    {'load':>6} {'trials':>6} {grades} {'others':>7} {'idle':>6} {'difference':>10}")
     for name in ["", *map(str, STRENGTHS), "disk"]:
-        part = [(trial, difference) for trial, difference, _ in found if trial.load == name]
+        part = [(trial, difference) for trial, difference in found if trial.load == name]
         if part:
             grades = [sum(trial.grade == grade for trial, _ in part) for grade in Grade]
             others = statistics.median(trial.environment.others_share for trial, _ in part)
@@ -168,9 +173,9 @@ def table(found: Sequence[tuple[Trial, float, float]], noise: float) -> None:
     summary(found, noise, "    ")
 
 
-def summary(found: Sequence[tuple[Trial, float, float]], noise: float, indent: str = "") -> None:
+def summary(found: Sequence[Found], noise: float, indent: str = "") -> None:
     for grade in Grade:
-        part = [difference for trial, difference, _ in found if trial.grade == grade]
+        part = [difference for trial, difference in found if trial.grade == grade]
         if part:
             near = sum(abs(difference) <= max(NEAR, noise) for difference in part) / len(part)
             middle, limit = statistics.median(part), max(NEAR, noise)
@@ -189,11 +194,10 @@ def main() -> None:
         os.chdir(folder)
         prepare()
         for tool in asked.only:
-            found = rounds(tool, asked.rounds, asked.seconds, order)
-            noise = sorted(abs(between) for _, _, between in found)[int(0.95 * len(found))] / 2**0.5
-            print(f"{tool}: two quiet trials differ by {noise:.1%} (95 %, a single one)")
+            found, noise = rounds(tool, asked.rounds, asked.seconds, order)
+            print(f"{tool}: 95 % of the quiet trials differ from their neighbours by at most {noise:.1%}", flush=True)
             table(found, noise)
-            everything += [(trial, difference / max(noise / NEAR, 1), between) for trial, difference, between in found]
+            everything += [(trial, difference / max(noise / NEAR, 1)) for trial, difference in found]
         os.chdir("..")
     print("all tools, differences in units of 5 % or of the tool's noise, the larger:")
     summary(everything, NEAR)

@@ -28,7 +28,7 @@ from ioassay.records.record import FAILED, OK, Warning_
 from ioassay.roles import NOTHING, Command, Confinement, Driver, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial
 
 HELD_S, SLEPT_S = 0.001, 0.005
-FILE_PAGES, PACE_HZ = 8192, 20_000
+FILE_PAGES, PACE_HZ = 8192, 60_000
 RESPONSE = "limited.turns"
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from ioassay.analysis.measurements.resource_use import Use, resource_use
 from ioassay.analysis.optimum import optimum
-from ioassay.analysis.optimum.optimum import Peak
+from ioassay.analysis.optimum.optimum import LITTLE, Outcome, Peak
 from ioassay.analysis.optimum.peak_cause import Cause, PerOperation
+from ioassay.narrative import cause_text, phrases
 from ioassay.records.environment import Environment
 from ioassay.records.observation import COUNTERS, Observation
 
@@ -291,6 +292,19 @@ def test_nothing_is_asked_of_other_factors_responses_and_outcomes(lab: Any) -> N
     assert peak(lab, two, counters, response="read.lat.p99").explanation is None
     assert peak(lab, float, counters).explanation is None  # it still grows at the last level
     assert peak(lab, two, lambda *_: {}).explanation is None  # nothing was recorded
+
+
+def test_what_certainly_grows_little_has_a_cause_although_no_level_is_best(lab: Any) -> None:
+    limit = lambda *_: {  # noqa: E731
+        "_environment": environment(0.3),
+        "_samples": samples("cgroup", **{"254:0__reads": 990, "254:0__read_limit_iops": 1000}),
+    }
+    found = peak(lab, constant, limit, noise=0.05)
+    assert found.outcome is Outcome.UNDECIDED and found.most_growth and 0 < found.most_growth < LITTLE
+    assert found.explanation is not None and (found.explanation.cause, found.explanation.end) == (Cause.IO_LIMIT, 0)
+    assert f"at most {phrases.percent(found.most_growth)} beyond 1 " in cause_text.sentences(found)[0]
+    assert peak(lab, constant, limit, noise=0.3).explanation is None  # it may grow by more
+    assert peak(lab, constant, lambda *_: {"_environment": environment(0.3)}, noise=0.05).explanation is None
 
 
 def test_a_rate_that_is_asked_for_has_a_cause_too(lab: Any) -> None:

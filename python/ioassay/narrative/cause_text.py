@@ -10,7 +10,7 @@ from ioassay import units
 from ioassay.analysis.measurements.resource_use import SHARES, Use
 from ioassay.analysis.optimum.optimum import Peak
 from ioassay.analysis.optimum.peak_cause import Cause, Counter, Explanation, PerOperation, Reading
-from ioassay.factors import level_text
+from ioassay.factors import level_phrase, level_text
 from ioassay.narrative import phrases
 from ioassay.narrative.finding import Table
 
@@ -41,6 +41,7 @@ _VALUES = {
 }
 """What stands in brackets behind a cause: its first counter at the end of the gain."""
 _ENDS = "It stops growing {at}: {cause}."
+_GROWS_LITTLE = "It grows by at most {growth} beyond {level}: {cause}."
 _NONE = "No counter explains why it stops growing {at}."
 _OTHERS = "Other programs took {share} of the processors' time there."
 _RISES = "{counter} {rises} from {before} to {after}."
@@ -91,7 +92,12 @@ def sentences(one: Peak) -> list[str]:
     at = phrases.at(one.factor, one.level(found.end))
     if found.cause is Cause.NONE:
         return [_NONE.format(at=at)]
-    head = _ENDS.format(at=at, cause=_CAUSES[found.cause].format(value=_value(found), lock=_lock(found)))
+    cause = _CAUSES[found.cause].format(value=_value(found), lock=_lock(found))
+    if one.most_growth is None:
+        head = _ENDS.format(at=at, cause=cause)
+    else:
+        level = level_phrase(one.factor, one.level(found.end))
+        head = _GROWS_LITTLE.format(growth=phrases.percent(max(one.most_growth, 0.0)), level=level, cause=cause)
     told = found.evidence[1:] if "{value}" in _CAUSES[found.cause] else found.evidence
     counters = [change(reading) for reading in told if reading.changes][:MOST]
     others = found.cause is Cause.PROCESSORS and found.others >= DISTURBING

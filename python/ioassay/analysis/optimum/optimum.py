@@ -19,7 +19,7 @@ from ioassay.analysis.effects.level_contrasts import LevelFamily
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.measurements.missing_trials import MissingConditions, missing
-from ioassay.analysis.optimum.peak_cause import Explanation, explain
+from ioassay.analysis.optimum.peak_cause import Cause, Explanation, explain
 from ioassay.factors import CASE, counts_concurrency, level_phrase, loads_machine, takes_processors
 from ioassay.stats.best_level import BestLevel, Plateau, best_level, levels_off, plateau, second_peaks
 from ioassay.stats.contrasts import Contrasts, bend_p
@@ -33,6 +33,8 @@ from ioassay.study.model import Study
 
 SEPARATE_SLICES = 4
 """Up to so many combinations of the other factors get a finding each; more share one."""
+LITTLE = 0.2
+"""A response that certainly grows by less than this share does not follow a load that doubles."""
 LARGEST_MISS = 0.1
 """A law that a level's mean leaves by more than this share is not what the curve follows."""
 
@@ -211,6 +213,20 @@ class Peak:
         return Outcome.BEST_AT_LAST
 
     @property
+    def most_growth(self) -> float | None:
+        """Where no best level is identified, the share by which the response grows at most over the levels.
+
+        None where it may grow by more than LITTLE, or where the load does not even double.
+        """
+        numbers, contrasts = self.numbers or (), self.family.contrasts
+        if self.outcome != Outcome.UNDECIDED or not numbers or isinstance(contrasts, Undefined):
+            return None
+        if self.family.lower or not positive(self) or numbers[-1] < 2 * numbers[0]:
+            return None
+        most = max(contrasts.pair(index, 0).interval.high for index in range(1, len(numbers))) - 1
+        return most if most < LITTLE else None
+
+    @property
     def end_of_gain(self) -> int | None:
         """The first level beyond which there is no certain gain; None where there may be one beyond the last."""
         known = {
@@ -223,7 +239,7 @@ class Peak:
             Outcome.NARROWED,
         }
         if self.numbers is None or self.outcome not in known:
-            return None
+            return None if self.most_growth is None else 0
         end = 0 if self.outcome == Outcome.EQUIVALENT else self.candidates[0]
         first = self.plateau.first if self.plateau and self.outcome != Outcome.EQUIVALENT else end
         return first if first < len(self.cells) - 1 else None
@@ -328,7 +344,9 @@ def _explained(records: Dataset, study: Study, found: Peak, how: Ask) -> Peak:
     loads = counts_workers(found, how) or (loads_machine(found.factor) and metrics.metric(found.part.response).kind)
     if end is None or found.exact or not loads:
         return found
-    return replace(found, explanation=explain(records, study, found.family, end))
+    explanation = explain(records, study, found.family, end)
+    known = explanation is not None and (found.most_growth is None or explanation.cause is not Cause.NONE)
+    return replace(found, explanation=explanation if known else None)
 
 
 def swept(study: Study, peaks: Mapping[str, Sequence[Peak]]) -> list[str]:
