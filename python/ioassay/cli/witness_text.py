@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ioassay.records.observation import Observation, Requests
     from ioassay.records.record import Claim
     from ioassay.roles import Outcome
-    from ioassay.verify.statement import Statement
     from ioassay.verify.verdict import Verdict
 
 _MOST_CALLS = 8
@@ -96,9 +95,9 @@ def say(runs: Sequence[Run], judged: Sequence[Verdict], result: Mapping[str, Any
         console.line(f"{result['verdict']}: no claim")
         console.paragraph(f"{result['explanation']} State one with --claim bytes=…,ops=…,seconds=…", "    ")
         console.line()
-    shared = _shared_notes(judged)
+    shared = _shared(judged)
     for verdict in judged[:_MOST_CLAIMS]:
-        _say_verdict(verdict, [note for note in verdict.notes if note not in shared])
+        _say_verdict(verdict, [note for note in _notes(verdict) if note not in shared])
     if shared:
         console.line("Of all of them:")
         _say_notes(shared)
@@ -139,14 +138,23 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _shared_notes(judged: Sequence[Verdict]) -> list[Statement]:
+def _notes(verdict: Verdict) -> list[str]:
+    """The sentences below the verdict's explanation."""
+    from ioassay.narrative import explanation_text
+
+    notes = [explanation_text.sentence(note) for note in verdict.notes]
+    return [*notes, *filter(None, [explanation_text.by_property(verdict)])]
+
+
+def _shared(judged: Sequence[Verdict]) -> list[str]:
     """What is said of each of several claims, to be said once."""
     if len(judged) < 2:
         return []
-    return [note for note in judged[0].notes if all(note in verdict.notes for verdict in judged)]
+    of_each = [_notes(verdict) for verdict in judged]
+    return [note for note in of_each[0] if all(note in notes for notes in of_each)]
 
 
-def _say_verdict(verdict: Verdict, notes: Sequence[Statement]) -> None:
+def _say_verdict(verdict: Verdict, notes: Sequence[str]) -> None:
     from ioassay.narrative import explanation_text
 
     claim = verdict.claim
@@ -156,11 +164,9 @@ def _say_verdict(verdict: Verdict, notes: Sequence[Statement]) -> None:
     _say_notes(notes)
 
 
-def _say_notes(notes: Sequence[Statement]) -> None:
-    from ioassay.narrative import explanation_text
-
+def _say_notes(notes: Sequence[str]) -> None:
     for note in notes:
-        console.paragraph(explanation_text.sentence(note), "    ")
+        console.paragraph(note, "    ")
     console.line()
 
 

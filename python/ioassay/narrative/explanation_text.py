@@ -20,10 +20,12 @@ from ioassay.verify.verdict import (
     CONTRADICTED,
     DEFERRED,
     INCOMPLETE,
+    NOT_JUDGED,
     PERTURBED,
     UNSUBSTANTIATED,
     UNSUPPORTED,
     Verdict,
+    rank,
 )
 
 MEANINGS: Mapping[str, str] = {
@@ -84,8 +86,8 @@ TEMPLATES: Mapping[Code, str] = {
     Code.NAME_FILES: "To find out, name its files.",
     Code.USE_SYSCALLS: "To find out, use the level syscalls.",
     Code.NAME_FILES_AND_USE_SYSCALLS: "To find out, name its files and use the level syscalls.",
-    Code.BELOW_RESOLUTION: "Up to {others_bytes:size} of it may be loaders and printed results. "
-    "Use the level syscalls to distinguish files.",
+    Code.TOO_MANY_FILES: "More files were opened than the witness keeps apart, so files are not distinguishable.",
+    Code.BELOW_RESOLUTION: "Up to {others_bytes:size} of it may be loaders and printed results.",
     Code.NOTHING_SEEN: "{claimed:amount} were claimed, but the kernel saw no such I/O of the command ({seen:amount}).",
     Code.FILES_NOT_OPENED: "No process opened {files:list}, which the claim names.",
     Code.CALLS_FAILED: "{errors} of its calls failed.",
@@ -268,6 +270,18 @@ def sentence(statement: Statement) -> str:
     """One sentence, or two; a warning says that it is one."""
     shown = _FORMATTER.vformat(TEMPLATES[statement.code], (), dict(statement.values))
     return f"Warning: {shown}" if statement.warns else shown
+
+
+def by_property(verdict: Verdict) -> str:
+    """'By property: CONFIRMED operations, bytes; not judged pattern.'; '' where nothing could be judged."""
+    names: dict[str, list[str]] = {}
+    for each in sorted(verdict.properties, key=rank, reverse=True):
+        names.setdefault(each.category, []).append(each.name)
+    not_judged = names.pop(NOT_JUDGED, [])
+    parts = [f"{category} {', '.join(among)}" for category, among in names.items()]
+    if not_judged:
+        parts.append(f"not judged {', '.join(not_judged)}")
+    return f"By property: {'; '.join(parts)}." if parts else ""
 
 
 def as_dict(verdict: Verdict) -> dict[str, Any]:

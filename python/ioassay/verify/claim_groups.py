@@ -48,6 +48,8 @@ class Group:
     """Sessions of its files in which the tool made them before it began; not among `sessions`."""
     others: Sequence[Session] = ()
     """Where nobody opened the files that they surely mean: those of files that no claim names."""
+    overflowed: bool = False
+    """More files or sessions were used than the witness keeps apart."""
 
 
 def calls_of(session: Session, kind: str) -> Calls:
@@ -65,7 +67,11 @@ def groups(claims: Sequence[Claim], observation: Observation) -> list[Group]:
         for place, claim in enumerate(claims):
             kinds.setdefault(claim.kind, []).append(place)
         files = list(observation.files)
-        return [Group(places, [claims[p] for p in places], False, files=files) for places in kinds.values()]
+        overflowed = _untracked(observation)
+        return [
+            Group(places, [claims[p] for p in places], False, files=files, overflowed=overflowed)
+            for places in kinds.values()
+        ]
     index = _Index(observation, claims)
     in_passes = [
         place for place, claim in enumerate(claims) if conventions(claim.source).passes and len(claim.paths) < 2

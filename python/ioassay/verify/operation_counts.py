@@ -241,6 +241,8 @@ def _more(group: Group, want: Expected, seen: Evidence) -> list[Fault]:
 def _remedy(group: Group, seen: Evidence) -> list[Statement]:
     """What would identify the rest, where anything is left to be done."""
     unnamed = not any(claim.paths for claim in group.claims)
+    if group.overflowed:
+        return [state(Code.TOO_MANY_FILES)]
     if seen.source != FILES:
         return [state(Code.NAME_FILES_AND_USE_SYSCALLS if unnamed else Code.USE_SYSCALLS)]
     return [state(Code.NAME_FILES)] if unnamed else []
@@ -275,7 +277,7 @@ def _resolution(group: Group, want: Expected, seen: Evidence, device: Device) ->
         return []
     both = state(Code.CLAIMED_AND_SEEN, claimed=want.amount, seen=seen.amount)
     below = state(Code.BELOW_RESOLUTION, others_bytes=seen.others_bytes)
-    return [Fault(INCOMPLETE, "BELOW-RESOLUTION", (both, below))]
+    return [Fault(INCOMPLETE, "BELOW-RESOLUTION", (both, below, *_remedy(group, seen)))]
 
 
 def _by_device(group: Group, want: Expected, device: Device, why: Statement, *, mapped: bool) -> list[Fault]:

@@ -42,6 +42,7 @@ class Code(StrEnum):
     NAME_FILES = auto()
     USE_SYSCALLS = auto()
     NAME_FILES_AND_USE_SYSCALLS = auto()
+    TOO_MANY_FILES = auto()
     BELOW_RESOLUTION = auto()
     NOTHING_SEEN = auto()
     FILES_NOT_OPENED = auto()
