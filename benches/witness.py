@@ -1,4 +1,4 @@
-"""What watching costs who is watched: the witness's levels, strace and bpftrace on the same loads, interleaved.
+"""What watching costs who is watched: the witness's levels, strace, perf and bpftrace on the same loads, interleaved.
 
     .venv/bin/python benches/witness.py [FOLDER] [--rounds 5] [--peer-rounds 2] [--seconds 0.7] [--quick]
 
@@ -9,8 +9,8 @@ and io_uring. In each round every tracer watches every load once, in random orde
 second to the untraced run of the same load and round; the interval is that of the median (order statistics), and added
 the processor time that an operation took the load more than untraced (its own getrusage, fio's usr_cpu and sys_cpu).
 "own CPU" is the tracer's, and "seen" the least share of the load's operations that the witness counted.
-Needs root (BPF, negative nice), fio and cc; strace and bpftrace are left out where they are not installed. bpftrace
-sees only what the load's process does; tracefs is mounted for it in a mount namespace of its own.
+Needs root (BPF, negative nice), fio and cc; strace, perf and bpftrace are left out where they are not installed. perf
+and bpftrace see only what the load's process does; tracefs is mounted for them in a mount namespace of their own.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ CALLS = "pread64,io_submit,io_getevents,io_uring_enter"
 PEERS: dict[str, Callable[[Sequence[str]], Sequence[str]]] = {
     "strace -f -c": lambda argv: ("strace", "-f", "-c", "-o", "/dev/null", *argv),
     "strace -f -e": lambda argv: ("strace", "-f", "-e", f"trace={CALLS}", "-o", "/dev/null", *argv),
+    "perf stat -e": lambda argv: with_tracefs("perf", "stat", "-e", "raw_syscalls:sys_enter", "-o", "/dev/null", *argv),
+    "perf trace -s": lambda argv: with_tracefs("perf", "trace", "-s", "-o", "/dev/null", *argv),
     "bpftrace count, sum": lambda argv: bpftrace(COUNT, argv),
     "bpftrace enter, exit, hist": lambda argv: bpftrace(HISTOGRAM, argv),
 }
@@ -90,7 +92,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=Path, default=Path(), help="where the files are made")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--peer-rounds", type=int, default=2, help="rounds in which strace and bpftrace take part")
+    parser.add_argument("--peer-rounds", type=int, default=2, help="rounds with strace, perf and bpftrace")
     parser.add_argument("--seconds", type=float, default=0.7, help="of one run")
     parser.add_argument("--quick", action="store_true", help="one round")
     parser.add_argument("--seed", type=int, default=1)
@@ -206,10 +208,14 @@ def operations_seen(load: str, seen: Observation) -> int | None:
 
 
 def bpftrace(script: str, argv: Sequence[str]) -> Sequence[str]:
-    """bpftrace 0.17 wants tracefs, the whole path of the program, and a command without quoted blanks."""
-    mounted = "mount -t debugfs none /sys/kernel/debug; mount -t tracefs none /sys/kernel/debug/tracing; exec bpftrace"
+    """bpftrace 0.17 wants the whole path of the program, and a command without quoted blanks."""
     program = " ".join((shutil.which(argv[0]) or argv[0], *argv[1:])) if argv else ""
-    return ("unshare", "--mount", "sh", "-c", f'{mounted} "$@"', "sh", "-e", script, "-c", program)
+    return with_tracefs("bpftrace", "-e", script, "-c", program)
+
+
+def with_tracefs(*argv: str) -> Sequence[str]:
+    mounted = "mount -t debugfs none /sys/kernel/debug; mount -t tracefs none /sys/kernel/debug/tracing"
+    return ("unshare", "--mount", "sh", "-c", f'{mounted}; exec "$@"', "sh", *argv)
 
 
 def say(found: Rounds) -> None:

@@ -1,20 +1,23 @@
 """Damaged copies of golden files, and a reader's answers to them: what `tests/readers` is built on.
 
 A copy is drawn from the seed and the copy's number alone, so each one can be made again. There are 200 of each
-reader's files, with IOASSAY_THOROUGH=1 2 000 (the same and more), with IOASSAY_EXPLORE=1 20 000 others; IOASSAY_SEED
-names the seed, as the report of a failure says. Half of the copies of a structured text (JSON, lines of JSON) are
+reader's files, with IOASSAY_THOROUGH=1 2 000 (the same and more), with IOASSAY_EXPLORE=1 20 000 others, with
+IOASSAY_FUZZ_SECONDS=600 as many others as ten minutes allow; IOASSAY_SEED names the seed, as the report of a failure
+says. Half of the copies of a structured text (JSON, lines of JSON) are
 damaged as trees: values of other types, numbers that no tool measures, keys that are missing or doubled, nesting. All
 others, and the copies of every other format, are damaged as text or bytes: fields, lines, encodings, bytes, two files
 spliced. Nothing here knows a reader."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
 import re
 import resource
 import signal
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,7 +31,8 @@ import pytest
 
 from ioassay.errors import UsageError
 
-EXPLORES = bool(os.environ.get("IOASSAY_EXPLORE"))
+FUZZ_S = float(os.environ.get("IOASSAY_FUZZ_SECONDS") or 0)
+EXPLORES = bool(os.environ.get("IOASSAY_EXPLORE") or FUZZ_S)
 SEED = int(os.environ.get("IOASSAY_SEED") or (random.SystemRandom().randrange(2**32) if EXPLORES else 11))
 COPIES = 20_000 if EXPLORES else 2_000 if os.environ.get("IOASSAY_THOROUGH") else 200
 
@@ -117,7 +121,10 @@ WORDS = (
 
 def copies(goldens: Sequence[bytes], name: str, *, tree: str = "", count: int = COPIES) -> Iterator[tuple[str, bytes]]:
     """Damaged copies, each with its label. `tree` is 'json' or 'jsonl' where the format is structured so."""
-    for number in range(count):
+    until_s = time.monotonic() + FUZZ_S
+    for number in itertools.count() if FUZZ_S else range(count):
+        if FUZZ_S and time.monotonic() > until_s:
+            return
         label = f"{SEED}/{name}/{number}"
         yield label, _copy(goldens, random.Random(label), tree)
 
@@ -306,8 +313,9 @@ def withstands(
     """
     assert any(_takes(read, golden) for golden in goldens), f"no golden file of {name} is read"
     failures: dict[str, str] = {}
-    refused = 0
+    refused = tried = 0
     for label, copy in copies(goldens, name, tree=tree, count=count):
+        tried += 1
         before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         try:
             with cpu_limit():
@@ -324,6 +332,8 @@ def withstands(
         growth_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib
         if growth_kib > MOST_GROWTH_KIB:
             failures.setdefault("memory", _report(label, copy, goldens, f"the process grew by {growth_kib} KiB"))
+    if FUZZ_S:
+        print(f"{name}: {tried:,} copies of seed {SEED}, {refused:,} refused")
     if failures:
         head = f"{name}: {len(failures)} kinds of failures; run them again with IOASSAY_SEED={SEED}"
         pytest.fail("\n\n".join([head, *failures.values()]), pytrace=False)
