@@ -412,6 +412,30 @@ def test_a_full_disk_makes_no_liar(argv: Sequence[str], folder: Path, small_disk
     assert result["verdict"] not in ("CONTRADICTED", "UNSUBSTANTIATED"), result["verdicts"]
 
 
+DEEP = "/".join(["d" * 60] * 6)
+READ = "fio --name=job --rw=randread --bs=64k --direct=1"
+LAYERS = "mount -t overlay none -o lowerdir=t/l,upperdir=t/u,workdir=t/w m"
+ODD = {
+    "deep": f"mkdir -p {DEEP} && ln data {DEEP}/data && {READ} --filename={DEEP}/data",
+    "xargs": "printf 'data data2' | xargs -n1 sh -c 'dd if=$0 of=/dev/null bs=64k'",
+    "sparse": "truncate -s 16M hole; dd if=hole of=copy bs=64k conv=sparse",
+    "overlay": f"mkdir -p t m && mount -t tmpfs none t && mkdir t/l t/u t/w && cp data t/l && {LAYERS} && "
+    "fio --name=job --filename=m/data --rw=write --bs=64k --end_fsync=1",
+    "other-processes": f"unshare --pid --fork --mount-proc {READ} --filename=data",
+    "deleted": "exec 3< data; rm data; dd if=/proc/self/fd/3 of=/dev/null bs=64k",
+    "bound": f"mkdir m; mount --bind . m; cd m; {READ} --filename=data",
+    "nobody": "chmod 777 .; chmod 666 data; setpriv --reuid=65534 --clear-groups dd if=data of=/dev/null bs=64k",
+}
+
+
+@pytest.mark.fio
+@pytest.mark.parametrize("place", ODD)
+def test_no_place_makes_a_liar(place: str, folder: Path) -> None:
+    result = witness(folder, "--", "unshare", "--mount", "sh", "-c", ODD[place])
+    assert result["exit_code"] == 0, result
+    assert result["verdict"] not in ("CONTRADICTED", "UNSUBSTANTIATED"), result["verdicts"]
+
+
 ASKED = "dd if=/dev/zero of=big bs=64k count=3000 oflag=dsync"
 
 

@@ -58,6 +58,15 @@ def test_a_file_is_named_by_its_path_or_its_folder(named: str, opened: str, same
     assert result.missing == ([] if same else [named])
 
 
+def test_a_path_that_was_cut_names_the_one_file_that_it_begins() -> None:
+    cut = "/" + "d" * 254
+    long = Claim("fio", "read", paths=(cut + "d/data",), paths_stated=True)
+    assert used(long, file(0, cut), file(1, "/other")) == [cut]
+    (either,) = groups([long], observation([file(0, cut), file(1, cut)], [session(0, 1, "read")]))
+    assert (either.named, either.missing) == (False, list(long.paths))
+    assert used(long, file(0, cut[:-1])) == []  # whole, so another one
+
+
 def test_a_tool_that_names_no_file_means_those_that_are_no_program_s_own() -> None:
     library, script, data = file(0, "/usr/lib/libc.so.6"), file(1, "/home/me/job.fio"), file(2, "/home/me/data")
     part, proc, pipe = file(3, "/opt/x/locale/de"), file(4, "/proc/stat"), file(5, "/home/me/pipe", "pipe")

@@ -177,6 +177,7 @@ def test_calls_that_others_finished_leave_fewer_open() -> None:
     for health in ({"outlived": 1}, {"in_flight": 1}, {"unmatched": 2}, {"in_flight_at_start": 1}):
         assert faults(CLAIMED, half, watched=observation(health=health)) == [("INCOMPLETE", "CALLS-UNFINISHED")]
     assert faults(CLAIMED, half, watched=observation(health={"outlived": 0, "lost": 3})) == FEWER
+    assert faults(CLAIMED, NOT_SEEN, watched=observation(health={"in_flight": 1})) == NOTHING_SEEN
     assert faults(CLAIMED, NOT_SEEN, watched=observation(health={"outlived": 1})) == [
         ("INCOMPLETE", "CALLS-UNFINISHED")
     ]
@@ -185,7 +186,8 @@ def test_calls_that_others_finished_leave_fewer_open() -> None:
         ("sides-unknown", False, "SIDES-UNKNOWN"),
         ("sparse", False, "SPARSE"),
     ]:
-        assert faults(CLAIMED, half, of=group(doubts=(doubt,), one_pass=one_pass)) == [("INCOMPLETE", wanted)]
+        doubted = group(doubts=(doubt,), one_pass=one_pass)
+        assert faults(CLAIMED, half, of=doubted) == faults(CLAIMED, NOT_SEEN, of=doubted) == [("INCOMPLETE", wanted)]
     assert faults(CLAIMED, half, of=group(doubts=("among-others",))) == FEWER
 
 

@@ -96,12 +96,12 @@ class _Index:
         self._by_last: dict[str, list[File]] = {}
         for file in observation.files:
             self._by_last.setdefault(posixpath.basename(file.path), []).append(file)
-        self._named = {key: self._resolve(key) for key in dict.fromkeys(tuple(claim.paths) for claim in claims)}
-        self._claimed = {file.id for files, _ in self._named.values() for file in files}
         self._unnamed = [
             file for file in observation.files if file.kind in _STORAGE and not 0 < len(file.path) < _LONGEST_PATH
         ]
         """Open before, or with a path that was cut."""
+        self._named = {key: self._resolve(key) for key in dict.fromkeys(tuple(claim.paths) for claim in claims)}
+        self._claimed = {file.id for files, _ in self._named.values() for file in files}
 
     def of(self, claim: Claim) -> tuple[list[File], bool, list[str]]:
         """Files of the claim, whether it names them, and which of its names nobody opened."""
@@ -131,11 +131,16 @@ class _Index:
             last = posixpath.basename(posixpath.normpath(path))
             here = [file for file in self._by_last.get(last, ()) if _is(path, file.path)]
             here = [file for file in here if file.kind != "directory"]  # synchronised, and its files are meant
-            here = here or [file for file in self.files.values() if _lies_in(path, file.path)]
+            here = here or [file for file in self.files.values() if _lies_in(path, file.path)] or self._cut(path)
             found.update({file.id: file for file in here})
             if not here:
                 missing.append(path)
         return list(found.values()), missing
+
+    def _cut(self, path: str) -> list[File]:
+        """The file whose recorded path is the beginning of a long one; none where several may be."""
+        found = [file for file in self._unnamed if file.path and path.startswith(file.path.rstrip("\ufffd"))]
+        return found if len(found) == 1 else []
 
     def relevant(self, kind: str) -> list[File]:
         """Files that are no program's own; those that were open before only where there are no others."""

@@ -128,8 +128,9 @@ def _nothing(group: Group, want: Expected, seen: Evidence, device: Device, obser
         return Fault(INCOMPLETE, "CALLS-NOT-OBSERVED", (state(Code.CALLS_BEHIND_DEVICE),))
     if unnamed and _may_be_hidden(want, seen, device, observation):
         return Fault(INCOMPLETE, "CALLS-NOT-OBSERVED", (state(Code.CALLS_BEHIND_DEVICE),))
-    if observation.health.get("outlived", 0) and (cause := unsure(group, observation)):
-        reason, why = cause
+    reason, why = unsure(group, observation) or ("", None)
+    # Single requests that are under way do not explain that there was none at all.
+    if why and (reason != "CALLS-UNFINISHED" or observation.health.get("outlived", 0)):
         return Fault(INCOMPLETE, reason, (*apart(want, seen), why))
     nothing = state(Code.NOTHING_SEEN, claimed=want.amount, seen=seen.amount)
     missing = [state(Code.FILES_NOT_OPENED, files=tuple(group.missing[:3]))] if group.missing else []
