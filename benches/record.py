@@ -1,12 +1,13 @@
 """Recording at the highest rate of block requests that this machine makes: what is lost, and what it costs.
 
-    .venv/bin/python benches/record.py [FOLDER] [--loops 4] [--rounds 5] [--seconds 3] [--block-bytes 512] [--quick]
+    .venv/bin/python benches/record.py [FOLDER] [--loops 4] [--depth 128] [--rounds 5] [--seconds 3] [--quick]
 
 The source: fio's io_uring with 128 requests under way on each of several loop devices over empty files on a tmpfs,
-where a read gives zeros. Loop devices have queues of requests as disks have, and take no time but the processor's.
-Recorded are all requests of the machine, to a file in FOLDER (default: the working directory). "issued" is what the
-devices' own statistics say (/sys/block/*/stat), "recorded" the events in the file. The arms alternate in random order.
-A rate that the load does not reach says nothing about the recording: what must hold is recorded = issued.
+where a read gives zeros. `--depth` sets the rate: one request at a time takes the processors several times as long.
+Loop devices have queues of requests as disks have, and take no time but the processor's. Recorded are all requests of
+the machine, to a file in FOLDER (default: the working directory). "issued" is what the devices' own statistics say
+(/sys/block/*/stat), "recorded" the events in the file. The arms alternate in random order. A rate that the load does
+not reach says nothing about the recording: what must hold is recorded = issued.
 Then the ring, the thread and the file alone: an event for each pread64 of pread_loop.c, with no block layer around it.
 Needs root, fio and cc. The loop devices and their files are gone at the end.
 """
@@ -33,9 +34,9 @@ from ioassay.verify.witness import Observed, watch
 
 FILE_BYTES = 64 << 20
 ARMS = (OFF, BLOCK, SYSCALLS, RECORD)
-FIO = ("fio", "--ioengine=io_uring", "--iodepth=128", "--iodepth_batch_submit=64", "--iodepth_batch_complete_min=64",
-       "--fixedbufs=1", "--registerfiles=1", "--direct=1", "--rw=randread", "--norandommap", "--gtod_reduce=1",
-       "--time_based", "--thread", "--group_reporting", "--output-format=json")  # fmt: skip
+FIO = ("fio", "--ioengine=io_uring", "--fixedbufs=1", "--registerfiles=1", "--direct=1", "--rw=randread",
+       "--norandommap", "--gtod_reduce=1", "--time_based", "--thread", "--group_reporting",
+       "--output-format=json")  # fmt: skip
 EVENT = np.dtype(
     [("start_ns", "u8"), ("sector", "u8"), ("d2c_ns", "u8")]
     + [(name, "u4") for name in ("q2d_ns", "bytes", "cmd_flags", "dev")]
@@ -71,6 +72,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=Path, default=Path(), help="where the recordings are written")
     parser.add_argument("--loops", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--depth", type=int, default=128, help="requests under way on each; half of them at once")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3.0, help="of one run")
     parser.add_argument("--block-bytes", type=int, default=512)
@@ -107,7 +109,9 @@ def loop_device() -> Iterator[str]:
 
 def run(arm: str, devices: Sequence[str], options: argparse.Namespace) -> Run:
     jobs = [word for name in devices for word in (f"--name={name}", f"--filename=/dev/{name}")]
-    argv = (*FIO, f"--runtime={options.seconds * 1000:g}ms", f"--bs={options.block_bytes}", *jobs)
+    batch = max(options.depth // 2, 1)
+    depth = (f"--iodepth={options.depth}", f"--iodepth_batch_submit={batch}", f"--iodepth_batch_complete_min={batch}")
+    argv = (*FIO, *depth, f"--runtime={options.seconds * 1000:g}ms", f"--bs={options.block_bytes}", *jobs)
     with tempfile.TemporaryDirectory(dir=options.folder, prefix="record-") as name:
         before = sum(map(reads_of, devices))
         watched = watch(argv, arm, Path(name))
@@ -148,9 +152,8 @@ def iops(text: str) -> float:
 
 
 def say(rounds: Sequence[dict[str, Run]], options: argparse.Namespace) -> None:
-    print(
-        f"{options.loops} loop devices, {options.block_bytes} B a read, {len(rounds)} rounds of {options.seconds:g} s"
-    )
+    load = f"{options.loops} loop devices, {options.block_bytes} B a read, {options.depth} under way on each"
+    print(f"{load}, {len(rounds)} rounds of {options.seconds:g} s")
     print(f"{'':10s}{'reads a second':>14s}  {'ratio':>6s}  {'interval':>17s}  own CPU  counted - issued  missed")
     for arm in ARMS:
         runs = [one[arm] for one in rounds]
