@@ -239,3 +239,9 @@ def test_a_sample_says_the_same_in_its_table_and_its_matrices(sample: Path) -> N
 def test_a_sample_with_numbers_run_together(sample: Path) -> None:
     found = kib_s((sample / "E.txt").read_text())
     assert found[4:] == [("pwrite", 8525047), ("repwrite", 10906310), ("pread", 21388672), ("repread", 16468073)]
+
+
+def test_a_report_with_records_of_nothing_is_refused() -> None:
+    text = '"Writer report"\n        "4"  "0"\n"64"   100   200\n'
+    with pytest.raises(InputError, match="Writer|write.*records of 0 kB"):
+        iozone_claims.read(text)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ioassay.errors import InputError
 from ioassay.formats.number_parsing import line_end, lines_with, next_lines, real, whole_number
 
 _MATRICES = {
@@ -50,6 +51,8 @@ def matrices(text: str, start: int = 0) -> dict[str, dict[Cell, int]]:
             continue
         lines = next_lines(text, end, 200)
         columns = [whole_number(size, "record size") for size in re.findall(r'"(\d+)"', lines[0])] if lines else []
+        if 0 in columns:
+            raise InputError(f"IOzone's {name} report has records of 0 kB; wanted 1 or more")
         for line in lines[1:]:
             row = re.fullmatch(r'"(\d+)"((?:\s+\d+)+)\s*', line)
             if row is None:
