@@ -1,8 +1,9 @@
 """Traces for simulations: the Poisson writes of the reference points, and a few lines of one's own."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,20 @@ def poisson_writes(requests: int, rate_per_s: float, pages: int, seed: int) -> I
         yield f"{time_ms:.6f} 0 {chance.randrange(pages) * 8} 8 0\n"
 
 
+def mixed_requests(
+    requests: int, rate_per_s: float, sizes: Sequence[int], read_share: float, seed: int
+) -> Iterator[str]:
+    """The same of reads and writes of `sizes` pages, within 1 GiB; a last read, a second later, lets all others end."""
+    chance = random.Random(seed)
+    time_ms = 0.0
+    for _ in range(requests):
+        time_ms += chance.expovariate(rate_per_s) * 1000.0
+        pages = chance.choice(sizes)
+        sector = chance.randrange(262_144 - pages) * 8
+        yield f"{time_ms:.6f} 0 {sector} {pages * 8} {int(chance.random() < read_share)}\n"
+    yield f"{time_ms + 1000:.6f} 0 0 8 1\n"
+
+
 @pytest.fixture(scope="session")
 def poisson(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Poisson]:
     """A function that writes such a trace, each once; all are removed at the end, for they are large."""
@@ -38,6 +53,18 @@ def poisson(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Poisson]:
     yield make
     for path in folder.iterdir():
         path.unlink()
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Callable[..., Path]:
+    """A function that writes a trace of `mixed_requests`."""
+
+    def make(*arguments: Any) -> Path:
+        path = tmp_path / "mixed.disksim"
+        path.write_text("".join(mixed_requests(*arguments)))
+        return path
+
+    return make
 
 
 @pytest.fixture

@@ -124,6 +124,40 @@ def test_a_small_drive_beyond_saturation_is_given_up(poisson: Any) -> None:
     assert found["mean_response_ms"] == pytest.approx(44.4, rel=1e-3)
 
 
+# Requests, requests a second, their sizes in pages, share of reads, seed; elements, window; mean, longest
+MIXED = [
+    ((15_000, 20_000, (1,), 0.5, 1), 48, None, 0.233004, 0.843958),
+    ((15_000, 60_000, (1,), 0.5, 2), 48, None, 0.266978, 1.343566),
+    ((15_000, 60_000, (1,), 0.5, 2), 48, 20, 0.281759, 1.343566),
+    ((15_000, 150_000, (1,), 0.7, 3), 48, None, 0.328351, 2.360462),
+    ((15_000, 10_000, (1, 2, 4, 8, 16), 0.5, 4), 48, None, 0.331809, 1.627695),
+    ((15_000, 10_000, (1, 2, 4, 8, 16), 0.5, 4), 16, None, 1.467554, 8.682359),
+    ((15_000, 20_000, (1, 2, 4, 8, 16), 0.5, 5), 48, None, 0.553299, 3.878869),
+    ((15_000, 20_000, (1, 2, 4, 8, 16), 0.5, 5), 48, 20, 0.568331, 4.265966),
+    ((15_000, 8_000, (16,), 0.7, 6), 48, None, 0.493203, 3.291920),
+    ((5_000, 300, (1,) * 9 + (256,), 0.5, 7), 48, None, 0.436191, 4.871511),
+    ((15_000, 200_000, (1,), 1.0, 8), 48, None, 0.212620, 1.129006),
+    ((15_000, 5_000, (1, 4), 0.9, 9), 8, 20, 0.192418, 0.986474),
+]
+
+
+@pytest.mark.parametrize(("load", "elements", "window", "mean", "longest"), MIXED)
+def test_reads_and_writes(
+    mixed: Any, load: tuple[Any, ...], elements: int, window: int | None, mean: float, longest: float
+) -> None:
+    found = summary(mixed(*load), elements=elements, window=window, **LAST_ISSUED)
+    assert found["requests"] == load[0]
+    if window is None:
+        assert found["mean_response_ms"] == rounded(mean) and found["max_ms"] == rounded(longest)
+    else:  # ties
+        assert found["mean_response_ms"] == pytest.approx(mean, rel=1e-4)
+
+
+def test_a_read_waits_for_the_write_before_it(lines: Any) -> None:
+    trace = lines((0, 0, 2048), (0.001, 80, 8, 1), (100, 0, 8, 1), (200, 0, 8, 1))
+    assert summary(trace, window=None, **LAST_ISSUED)["mean_response_ms"] == rounded(1.635900)
+
+
 # Requests as (ms, first sector, sectors, read); mean
 ONE_REQUEST = [
     ((0, 0, 8), {}, 0.307507),

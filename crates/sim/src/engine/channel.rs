@@ -1,4 +1,5 @@
-//! The host channels: one transfer at a time on each; completions go before new transfers.
+//! The host channels, each with a queue, first come, first served. A write at its head occupies the
+//! channel; a read leaves for its elements at once. Completions go before the queue.
 
 use std::collections::VecDeque;
 
@@ -11,6 +12,15 @@ pub(super) struct Transfer {
     pub sectors: u32,
 }
 
+/// What waits its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    /// A write's data.
+    Write(Transfer),
+    /// A read, which takes no channel before its data are there.
+    Read(u32),
+}
+
 #[derive(Clone)]
 struct Channel {
     /// The transfer in progress, and when it ends.
@@ -20,13 +30,13 @@ struct Channel {
     to_host: bool,
     /// Requests that are done except for this channel. Those of writes take no time on it.
     completions: VecDeque<Transfer>,
-    transfers: VecDeque<Transfer>,
+    queue: VecDeque<Waiting>,
 }
 
 impl Channel {
     #[inline]
     fn is_free(&self) -> bool {
-        self.current.is_none() && self.completions.is_empty() && self.transfers.is_empty()
+        self.current.is_none() && self.completions.is_empty() && self.queue.is_empty()
     }
 
     #[inline]
@@ -41,6 +51,8 @@ impl Channel {
 pub(super) enum ChannelStep {
     /// A request is complete; it needed no transfer.
     Completes(u32),
+    /// It is a read's turn: its pages on this channel go to their elements.
+    Admits(u32),
     /// A transfer has started.
     Started,
     /// Nothing waits, or the channel is busy.
@@ -59,7 +71,7 @@ impl Channels {
             until_ps: NEVER,
             to_host: false,
             completions: VecDeque::new(),
-            transfers: VecDeque::new(),
+            queue: VecDeque::new(),
         };
         Self {
             channels: vec![idle; spec.channels as usize],
@@ -100,8 +112,19 @@ impl Channels {
         if channel.is_free() {
             channel.start(transfer, false, now_ps, self.ps_per_sector);
         } else {
-            channel.transfers.push_back(transfer);
+            channel.queue.push_back(Waiting::Write(transfer));
         }
+    }
+
+    /// Queues a read; false where its turn is now.
+    #[inline]
+    pub fn enqueue_read(&mut self, channel: u32, request: u32) -> bool {
+        let channel = &mut self.channels[channel as usize];
+        let waits = !channel.is_free();
+        if waits {
+            channel.queue.push_back(Waiting::Read(request));
+        }
+        waits
     }
 
     /// Whether the channel is idle with empty queues, so that a completion would pass at once.
@@ -128,7 +151,7 @@ impl Channels {
             .map(|transfer| (transfer, channel.to_host))
     }
 
-    /// An idle channel starts what waits: completions first, then transfers.
+    /// An idle channel starts what waits: completions first, then the head of its queue.
     #[inline]
     pub fn start_next(&mut self, channel: u32, now_ps: u64) -> ChannelStep {
         let channel = &mut self.channels[channel as usize];
@@ -140,10 +163,12 @@ impl Channels {
                 return ChannelStep::Completes(done.request);
             }
             (done, true)
-        } else if let Some(transfer) = channel.transfers.pop_front() {
-            (transfer, false)
         } else {
-            return ChannelStep::Idle;
+            match channel.queue.pop_front() {
+                Some(Waiting::Write(transfer)) => (transfer, false),
+                Some(Waiting::Read(request)) => return ChannelStep::Admits(request),
+                None => return ChannelStep::Idle,
+            }
         };
         channel.start(transfer, to_host, now_ps, self.ps_per_sector);
         ChannelStep::Started

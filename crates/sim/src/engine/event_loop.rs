@@ -235,7 +235,7 @@ where
         let request = in_flight.request;
         match request.kind {
             Kind::Write => self.start_host_transfer(id, &request),
-            Kind::Read => self.read(id, &request)?,
+            Kind::Read => self.enqueue_read(id, &request)?,
             Kind::Trim => self.trim(id, &request),
             Kind::Flush => self.flush(id)?,
         }
@@ -271,12 +271,27 @@ where
             .sum()
     }
 
-    /// Queues a read's pages at their elements, except those that the buffer holds.
-    fn read(&mut self, id: u32, request: &DriveRequest) -> Result<(), Error> {
+    /// A read waits its turn behind the writes that came before it, on each channel of its pages.
+    fn enqueue_read(&mut self, id: u32, request: &DriveRequest) -> Result<(), Error> {
         self.requests.get(id).parts = request.pages;
+        for channel in 0..self.channels.count() {
+            if self.sectors_on_channel(request, channel) > 0
+                && !self.channels.enqueue_read(channel, id)
+            {
+                self.read(id, request, channel)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Queues a read's pages of a channel at their elements, except those that the buffer holds.
+    fn read(&mut self, id: u32, request: &DriveRequest, channel: u32) -> Result<(), Error> {
         for index in 0..request.pages {
             let page = request.first + index;
             let place = self.drive.place(page);
+            if self.channels.of(place) != channel {
+                continue;
+            }
             if let Some(buffer) = &mut self.buffer {
                 if buffer.read(page, &mut self.tally) {
                     self.part_done(id, place.element);
@@ -440,16 +455,21 @@ where
     #[inline]
     fn drive_channels(&mut self) -> Result<(), Error> {
         loop {
-            let mut completed = false;
+            let mut moved = false;
             for channel in 0..self.channels.count() {
-                while let ChannelStep::Completes(id) =
-                    self.channels.start_next(channel, self.now_ps)
-                {
-                    completed = true;
-                    self.on_host_transfer_done(id)?;
+                loop {
+                    match self.channels.start_next(channel, self.now_ps) {
+                        ChannelStep::Completes(id) => self.on_host_transfer_done(id)?,
+                        ChannelStep::Admits(id) => {
+                            let request = self.requests.get(id).request;
+                            self.read(id, &request, channel)?;
+                        }
+                        ChannelStep::Started | ChannelStep::Idle => break,
+                    }
+                    moved = true;
                 }
             }
-            if !completed || self.channels.count() == 1 {
+            if !moved || self.channels.count() == 1 {
                 return Ok(());
             }
         }

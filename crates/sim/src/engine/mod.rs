@@ -2,9 +2,10 @@
 //!
 //! The rules are those of `DiskSim` 4.0 with its SSD extension, written anew from a description: a
 //! host queue, at most a window of requests in the drive, one serial channel, and a queue for
-//! each element. A write crosses the channel whole and is then split into pages; a read is split
-//! at once and crosses the channel when its last page is there. Completions take no time of a
-//! channel, but wait for a transfer in progress, and go before new transfers.
+//! each element. The drive takes requests first come, first served, whenever the channel is free: a
+//! write crosses it whole and is then split into pages; a read is split at once, and crosses when its
+//! last page is there. Completions take no time of a channel, but wait for a transfer in progress,
+//! and go before what waits in the queue.
 
 mod back_end;
 mod channel;
