@@ -1,9 +1,9 @@
 """The reference drive a second time, for tests to hold the simulator against: slow, short, and written apart from it.
 
-These are the rules of DiskSim 4.0 with its SSD extension as docs/simulator.md has them, in integers of picoseconds, with
-one heap of events, dictionaries and lists; no timer tables, no fast path, nothing shared with the simulator. Of events at
-the same time, the end of a page's work comes first (the lowest element before others), then the end of a transfer, then
-an arrival.
+These are the rules of DiskSim 4.0 with its SSD extension as docs/simulator.md has them, in integers of picoseconds,
+with one heap of events, dictionaries and lists. There are no timer tables, no fast path, and nothing is shared with
+the simulator. Of events at the same time, the end of a page's work comes first, then the end of a transfer, then an
+arrival, and of each kind the one that began first.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Flash:
         for block, number in self.born.items():
             self.content[block] = [number * self.data + page for page in range(self.data)]
         self.place = {page: (block, at) for block, held in self.content.items() for at, page in enumerate(held)}
-        self.valid = {block: self.data for block in self.content}
+        self.valid = dict.fromkeys(self.content, self.data)
         self.pinned = (geometry.planes - 1, geometry.usable - 1)
         self.free = {plane: set(range(geometry.usable + 1, geometry.rows)) for plane in range(geometry.planes)}
         self.open = {}
@@ -106,16 +106,15 @@ class Flash:
         return PROGRAM_PS + PAGE_SECTORS * PINS_PS + self._append(plane, page)
 
     def clean(self) -> int:
-        """The time that it takes, 0 where no plane is low on free blocks."""
+        """The time that it takes, 0 where no plane is low on free blocks, or none that is would gain a page."""
         planes = self.geometry.planes
         in_turn = [(self.cleaning_turn + step) % planes for step in range(planes)]
         low = [plane for plane in in_turn if len(self.free[plane]) <= self.geometry.low]
-        if not low:
+        victims = {plane: victim for plane in low if (victim := self._victim(plane)) is not None}
+        if not victims:
             return 0
-        plane = low[0]
+        plane, victim = next(iter(victims.items()))
         self.cleaning_turn = (plane + 1) % planes
-        full = [block for block in self.content if block[0] == plane and len(self.content[block]) == self.data]
-        victim = min((block for block in full if block != self.pinned), key=lambda block: (self.valid[block], -block[1]))
         spent_ps = ERASE_PS
         for at, page in enumerate(self.content[victim]):
             if self.place[page] == (victim, at):
@@ -125,6 +124,12 @@ class Flash:
         self.free[plane].add(victim[1])
         self.cleaned += 1
         return spent_ps
+
+    def _victim(self, plane: int) -> tuple[int, int] | None:
+        full = [block for block in self.content if block[0] == plane and len(self.content[block]) == self.data]
+        room = len(self.free[plane]) * self.data + self.data - len(self.content[self.open[plane]])
+        won = [block for block in full if block != self.pinned and self.valid[block] <= min(self.data - 1, room)]
+        return min(won, key=lambda block: (self.valid[block], -block[1]), default=None)
 
 
 @dataclass
@@ -148,7 +153,8 @@ class ReferenceDrive:
         self.requests = requests
         self.responses_ps = [0] * len(requests)
         self.parts = [sum(1 for _ in request.pages()) for request in requests]
-        self.events = [(request.at_ps, ARRIVAL, number, 0) for number, request in enumerate(requests)]
+        self.events = [(request.at_ps, ARRIVAL, number, number, 0) for number, request in enumerate(requests)]
+        self.begun = len(requests)
         self.waiting: list[int] = []
         self.head = self.in_drive = 0
         self.queue: deque[int] = deque()
@@ -156,7 +162,7 @@ class ReferenceDrive:
         self.channel_is_busy = False
         heapq.heapify(self.events)
         while self.events:
-            self.now_ps, kind, number, served = heapq.heappop(self.events)
+            self.now_ps, kind, _, number, served = heapq.heappop(self.events)
             (self._page_ends, self._transfer_ends, self._arrives)[kind](number, served)
             self._use_channel()
         return self.responses_ps
@@ -197,7 +203,11 @@ class ReferenceDrive:
     def _transfer(self, number: int) -> None:
         self.channel_is_busy = True
         took_ps = self.requests[number].sectors * CHANNEL_PS
-        heapq.heappush(self.events, (self.now_ps + took_ps, TRANSFER_END, number, 0))
+        self._ends_after(took_ps, TRANSFER_END, number)
+
+    def _ends_after(self, took_ps: int, kind: int, number: int, request: int = 0) -> None:
+        self.begun += 1
+        heapq.heappush(self.events, (self.now_ps + took_ps, kind, self.begun, number, request))
 
     def _transfer_ends(self, number: int, _: int) -> None:
         self.channel_is_busy = False
@@ -223,7 +233,7 @@ class ReferenceDrive:
         while spent_ps := element.flash.clean():
             took_ps += spent_ps
         took_ps += READ_PS + sectors * PINS_PS if sectors else element.flash.write(page)
-        heapq.heappush(self.events, (self.now_ps + took_ps, PAGE_END, number, request))
+        self._ends_after(took_ps, PAGE_END, number, request)
 
     def _page_ends(self, number: int, request: int) -> None:
         self.elements[number].is_busy = False

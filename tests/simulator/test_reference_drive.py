@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from ioassay.simulator import simulate
-from simulator.reference_drive import Geometry, ReferenceDrive, Request
+
+from .reference_drive import Geometry, ReferenceDrive, Request
 
 DRIVES = 500 if os.environ.get("IOASSAY_THOROUGH") else 60
 DRAWS = range(0, DRIVES, 20)
@@ -20,7 +21,8 @@ DRAWS = range(0, DRIVES, 20)
 def draw(chance: random.Random) -> tuple[Geometry, dict[str, Any], list[Request]]:
     """A drive with so little room that most of them clean, its options, and requests for it."""
     rows = chance.randint(12, 40)
-    reserve, min_free = chance.choice((0.3, 0.4, 0.5)), chance.choice((0.1, 0.15, 0.2))
+    min_free = chance.choice((0.1, 0.15, 0.2))
+    reserve = chance.choice([share for share in (0.3, 0.4, 0.5) if int(share * rows) >= int(min_free * rows) + 2])
     geometry = Geometry(
         planes=chance.randint(1, 8), rows=rows, pages=chance.randint(4, 16), usable=rows - int(reserve * rows),
         low=int(min_free * rows),

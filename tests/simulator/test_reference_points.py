@@ -5,6 +5,9 @@ The reference program stops when the last request is issued and does not count w
 everything counts (`end="drained"`, the default). A window of 1000 requests never filled there, so `window=None` is
 the same. Means are in milliseconds, rounded to the digits that are written here.
 
+The reference's times are floating point, so events that are simultaneous here may be apart there. With reads that moves
+the mean of one row by 3 ns; the second drive (`reference_drive`) gives the reference's digits if it computes in floats.
+
 Where the host's queue is long, events at the same instant (a page's end and a transfer's end) decide which request is
 next, and the reference's order of equals follows from its event queue. Any rule is as right as another, and the mean
 depends on it: such rows are held within the band that rules for equals span (`BANDS`), and the reference lies in it.
@@ -148,8 +151,8 @@ def test_reads_and_writes(
     found = summary(mixed(*load), elements=elements, window=window, **LAST_ISSUED)
     assert found["requests"] == load[0]
     if window is None:
-        assert found["mean_response_ms"] == rounded(mean) and found["max_ms"] == rounded(longest)
-    else:  # ties
+        assert found["mean_response_ms"] == pytest.approx(mean, rel=6e-6) and found["max_ms"] == rounded(longest)
+    else:
         assert found["mean_response_ms"] == pytest.approx(mean, rel=1e-4)
 
 
