@@ -37,9 +37,10 @@ def root(tmp_path: Path) -> Path:
     docker = tmp_path / "var/lib/docker/containers" / ID
     docker.mkdir(parents=True)
     (docker / "config.v2.json").write_text(json.dumps({"Name": "/cache"}))
-    podman = tmp_path / "var/lib/containers/storage/overlay-containers"
-    podman.mkdir(parents=True)
-    (podman / "containers.json").write_text(json.dumps([{"id": THIRD, "names": ["store"]}]))
+    for driver, number, called in (("overlay", THIRD, "store"), ("vfs", OTHER, "plain")):
+        podman = tmp_path / "var/lib/containers/storage" / f"{driver}-containers"
+        podman.mkdir(parents=True)
+        (podman / "containers.json").write_text(json.dumps([{"id": number, "names": [called]}]))
     return tmp_path
 
 
@@ -50,6 +51,7 @@ def root(tmp_path: Path) -> Path:
         (ID, f"system.slice/docker-{ID}.scope"),
         ("4f1d1", f"docker/{OTHER}"),
         ("store", f"machine.slice/libpod-{THIRD}.scope"),
+        ("plain", f"docker/{OTHER}"),
         ("ABAB", f"machine.slice/libpod-{THIRD}.scope"),
         ("redis-server", "system.slice/redis-server.service"),
         ("redis-server.service", "system.slice/redis-server.service"),

@@ -23,7 +23,7 @@ _OF_CONTAINER = re.compile(
 )
 _SHORTEST_ID = 4
 _DOCKER = "var/lib/docker/containers"
-_PODMAN = "var/lib/containers/storage/overlay-containers/containers.json"
+_PODMAN = "var/lib/containers/storage"
 _UNITS = ("{}", "{}.service", "{}.scope", "{}.slice", "machine-{}.scope", "lxc.payload.{}")
 
 
@@ -85,10 +85,11 @@ def _names(root: Path) -> dict[str, set[str]]:
         table = _json(path)
         if isinstance(table, dict):
             found[path.parent.name] = {str(table.get("Name", "")).lstrip("/")}
-    containers = _json(root / _PODMAN)
-    for each in containers if isinstance(containers, list) else ():
-        if isinstance(each, dict) and isinstance(each.get("names"), list):
-            found[str(each.get("id"))] = set(map(str, each["names"]))
+    for path in sorted((root / _PODMAN).glob("*-containers/containers.json")):  # by the driver of its storage
+        containers = _json(path)
+        for each in containers if isinstance(containers, list) else ():
+            if isinstance(each, dict) and isinstance(each.get("names"), list):
+                found[str(each.get("id"))] = set(map(str, each["names"]))
     return found
 
 
