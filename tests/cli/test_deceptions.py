@@ -210,6 +210,35 @@ def test_direct_is_what_each_call_was(backend: str, through: int, folder: Path, 
     assert lying["verdict"] == "CONTRADICTED" and judged(lying, "direct") == {("CONTRADICTED", "NOT-DIRECT")}
 
 
+IN_TURNS = """
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(void) {
+    void *memory;
+    int file = open("data", O_RDONLY);
+    if (posix_memalign(&memory, 4096, 65536)) return 1;
+    for (long offset = 0, call = 0; offset < 16 << 20; call++) {
+        fcntl(file, F_SETFL, call % 2 ? 0 : O_DIRECT);
+        long moved = pread(file, memory, call % 2 ? 61440 : 65536, offset);
+        if (moved <= 0) return 2;
+        offset += moved;
+    }
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("backend", ["bpf", "strace"])
+def test_every_second_call_is_not_the_last_part_of_a_block(
+    backend: str, folder: Path, built: Callable[..., str]
+) -> None:
+    claim = ["--backend", backend, "--claim", "direct=yes,bytes=16MiB,path=data"]
+    lying = witness(folder, *claim, "--", built(IN_TURNS))
+    assert lying["verdict"] == "CONTRADICTED" and judged(lying, "direct") == {("CONTRADICTED", "NOT-DIRECT")}
+
+
 @pytest.mark.parametrize("size", [100_001, 1_000_448, 65536 * 9 + 4096])
 def test_the_last_block_of_dd_may_be_a_part_of_one(size: int, folder: Path) -> None:
     """dd clears O_DIRECT for it."""

@@ -130,6 +130,15 @@ def test_a_flag_that_was_set_later_leaves_it_open_unless_pages_or_a_device_deny_
     assert direct(THROUGH, calls=later, own=0, filesystem="nfs4") == MAYBE
 
 
+def test_the_last_part_of_a_block_may_be_buffered_once_a_run() -> None:
+    record = session(volume=SIZE - SIZE // 20, direct=True)
+    part = Session(0, 1, 9, ["read"], read=Calls(1, 1, bytes=SIZE // 20))
+    assert direct(record, part, followed=True) == YES
+    assert direct(record, part, part, followed=True) == NO
+    two = [Claim("dd", "read", bytes=SIZE, direct=True)] * 2
+    assert direct(record, part, record, part, claims=two, followed=True) == YES
+
+
 def test_flags_that_were_followed_leave_nothing_open() -> None:
     assert direct(THROUGH, calls={"fcntl": 1}, followed=True) == NO
     assert direct(session(volume=SIZE - 1), session(volume=1, direct=True), calls={"fcntl": 2}, followed=True) == NO
