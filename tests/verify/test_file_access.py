@@ -65,7 +65,7 @@ def test_what_leaves_the_names_open_blames_nobody() -> None:
     assert files(NAMED, f"/data/{'x' * 248}") == ("CONTRADICTED", "OTHER-FILES")
     assert files(NAMED, f"/data/{'x' * 249}") == ("INCOMPLETE", "OTHER-FILES")  # longer paths are cut
     assert files(NAMED, "/data/two", layers=("block",)) == ("NOT-JUDGED", "")
-    assert files(NAMED, "/data/two", health={"untracked_files": 1}) == ("NOT-JUDGED", "")
+    assert files(NAMED, "/data/two", health={"untracked_files": 1}) == ("INCOMPLETE", "EVENTS-LOST")
 
 
 def test_what_another_claim_names_was_not_read_in_its_place() -> None:

@@ -25,6 +25,8 @@ def judge_files(group: Group) -> Property | None:
     """
     if not any(claim.paths for claim in group.claims):
         return None
+    if group.overflowed:
+        return _overflowed(properties.FILES)
     if not group.told_apart:
         return Property(properties.FILES, NOT_JUDGED)
     if group.named or not group.missing:
@@ -45,6 +47,8 @@ def judge_direct(group: Group, pool: Pool, observation: Observation) -> Property
     claims = [claim for claim in group.claims if claim.direct]
     if not claims:
         return None
+    if group.overflowed:
+        return _overflowed(properties.DIRECT)
     kind = claims[0].kind
     used = [session for session in group.sessions if calls_of(session, kind).bytes]
     if not group.told_apart or not used:
@@ -65,6 +69,11 @@ def judge_direct(group: Group, pool: Pool, observation: Observation) -> Property
             later = state(Code.FLAGS_MAY_CHANGE)
             return Property(properties.DIRECT, INCOMPLETE, "NOT-DIRECT", (opened, later))
     return Property(properties.DIRECT, CONTRADICTED, "NOT-DIRECT", (opened,))
+
+
+def _overflowed(name: str) -> Property:
+    """Not NOT_JUDGED: else opening files until the tables are full would hide how it was done."""
+    return Property(name, INCOMPLETE, "EVENTS-LOST", (state(Code.TOO_MANY_FILES),))
 
 
 def _buffered(sessions: Sequence[Session], kind: str, runs: int) -> list[Session]:
