@@ -20,6 +20,8 @@ from pathlib import Path
 
 import pytest
 
+from ioassay.process import process_table
+
 from .terminal import CTRL_BACKSLASH, CTRL_C, CTRL_Z, Terminal, until
 
 IOASSAY = [sys.executable, "-I", "-m", "ioassay"]
@@ -51,6 +53,12 @@ def is_running(pid: str) -> bool:
         return Path(f"/proc/{pid}/cmdline").read_bytes() != b""
     except OSError:
         return False
+
+
+def status(pid: int) -> process_table.Status:
+    found = process_table.status(pid)
+    assert found is not None
+    return found
 
 
 def words(argv: list[str]) -> str:
@@ -190,13 +198,36 @@ def test_ctrl_z_stops_the_command_and_fg_continues_it(witness: list[str], backen
     shell.until("status=0")
 
 
+def test_the_shell_has_the_terminal_once_all_of_the_command_have_stopped(shell: Terminal) -> None:
+    """One that has not been scheduled since Ctrl-Z is still in its read(2), and would take the next key."""
+    sleepless = "import ctypes, os; c = ctypes.CDLL(None); c.vfork(); print('late=' + str(os.getpid())); c.pause()"
+    script = f"{words(python(sleepless))} & {ASK}"
+    shell.type(f"PYTHONUNBUFFERED=1 {words([*WITNESS, 'sh', '-c', script])}\n")
+    child = int(shell.until(r"late=(\d+)")[1])
+    late = status(child).parent  # of the child that it has vforked, whose exec it waits for
+    shell.type(CTRL_Z)
+    until(lambda: status(shell.foreground).state == "T")
+    assert status(late).state == "D" and process_table.has_yet_to_stop(late)
+    os.kill(child, signal.SIGKILL)
+    shell.until(r"\[1\].*Stopped")
+    assert status(late).state == "T"
+    os.kill(late, signal.SIGKILL)
+    shell.type("fg\n")
+    shell.until("sh -c")
+    shell.type("joe\n")
+    shell.until("got=joe")
+
+
 def test_a_command_that_nobody_waits_for_is_stopped_with_all_of_its_job(shell: Terminal) -> None:
     """A script in front of us is of the same job: the shell has it again only when all of it has stopped."""
-    script = words([*WITNESS, "sh", "-c", ASK]) + "; printf 'do%s' ne"
+    script = "echo job=$$; " + words([*WITNESS, "sh", "-c", ASK]) + "; printf 'do%s' ne"
     shell.type(f"sh -c {shlex.quote(script)}\n")
+    job = int(shell.until(r"job=(\d+)")[1])
     shell.until("name[?]")
+    until(lambda: shell.foreground != job and status(shell.foreground).state == "S")  # it reads, so it was lent to it
     shell.type(CTRL_Z)
     shell.until(r"\[1\].*Stopped")
+    until(lambda: all(status(pid).state == "T" for pid in process_table.members(job)))
     shell.type("fg\n")
     shell.until("sh -c")
     shell.type("joe\n")

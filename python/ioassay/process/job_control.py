@@ -17,6 +17,7 @@ import mmap
 import os
 import signal
 import termios
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType, TracebackType
@@ -29,6 +30,8 @@ from ioassay.roles import Outcome
 
 _INTERRUPTING = (signal.SIGINT, signal.SIGQUIT)
 _WANTS_TERMINAL = (signal.SIGTTIN, signal.SIGTTOU)
+_STOPPING_S = 5.0
+"""How long the user's shell waits for processes that have yet to stop; one in an uninterruptible sleep may never."""
 
 
 class Job:
@@ -44,7 +47,8 @@ class Job:
         self._former: dict[int, Any] = {}
         self.terminal: int | None = None
         """A descriptor of our controlling terminal, while there is one."""
-        self._is_lent = self._was_continued = False
+        self._is_lent = False
+        self._continuations = 0
         self._command_modes: list[Any] | None = None
         self._loan = mmap.mmap(-1, mmap.PAGESIZE)
         """Whom the terminal is lent to and the modes that it had before, for the process that waits for our end."""
@@ -128,6 +132,7 @@ class Job:
 
     def _changed(self, *_: object) -> None:
         """A child has changed its state; it may be the command that has stopped."""
+        continuations = self._continuations
         try:
             stopped = os.waitid(os.P_PID, self._group, os.WSTOPPED | os.WNOHANG) if self._group else None
         except ChildProcessError:
@@ -137,27 +142,34 @@ class Job:
         if stopped.si_status in _WANTS_TERMINAL and self._lend():
             self._signal(signal.SIGCONT)
         elif stopped.si_status != signal.SIGSTOP or self._is_lent:  # SIGSTOP from elsewhere is none of ours
-            self._stop(stopped.si_status)
+            self._stop(stopped.si_status, continuations)
 
-    def _stop(self, number: int) -> None:
-        """Stop as the command did, and go on with it."""
+    def _stop(self, number: int, continuations: int) -> None:
+        """Stop as the command did, and go on with it; not where we were continued since it stopped."""
+        until_s = time.monotonic() + _STOPPING_S
+        late = process_table.members(self._group)
+        while (late := tuple(filter(process_table.has_yet_to_stop, late))) and time.monotonic() < until_s:
+            time.sleep(0.001)
         self._relay.drain()
+        if self._continuations != continuations:  # a shell that saw others of our group stop has continued it already
+            return
         number = signal.SIGTSTP if number == signal.SIGSTOP else number
         was_lent = self._take_back()
         former = signal.signal(number, signal.SIG_DFL)
-        self._was_continued = False
         if was_lent:  # the others of our group have not heard of it
             os.killpg(os.getpgrp(), number)
         else:
             signal.raise_signal(number)
         signal.signal(number, former)
-        if not self._was_continued:  # nobody could continue us, so the kernel has not stopped us: setpgid(2), orphaned
+        if (
+            self._continuations == continuations
+        ):  # the kernel stops none whom nobody could continue: setpgid(2), orphaned
             if number in _WANTS_TERMINAL:
                 self._signal(signal.SIGHUP)
             self._signal(signal.SIGCONT)
 
     def _continued(self, *_: object) -> None:
-        self._was_continued = True
+        self._continuations += 1
         if self._command_modes is not None:
             self._lend()
         self._signal(signal.SIGCONT)

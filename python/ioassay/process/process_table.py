@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 _PF_KTHREAD = 0x00200000
 """include/linux/sched.h"""
 _COLUMNS = 52
+_STOPS = sum(1 << number - 1 for number in (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU))
 
 
 def members(group: int) -> tuple[int, ...]:
@@ -116,6 +118,22 @@ def is_ending(pid: int) -> bool:
     """Whether a process that is still there has given back its memory: it does nothing any more, and tells nothing."""
     found = status(pid)
     return found is not None and found.virtual_bytes == 0
+
+
+def has_yet_to_stop(pid: int) -> bool:
+    """Whether the terminal has stopped a process that has not been scheduled since.
+
+    Until then it is still in the call that it was in, and a read(2) takes what is typed next.
+    """
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
+    except OSError:
+        return False
+    fields = {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    if fields["State"][0] in "TtZX":
+        return False
+    pending, shared, blocked = (int(fields[name], 16) for name in ("SigPnd", "ShdPnd", "SigBlk"))
+    return bool((pending | shared) & ~blocked & _STOPS)
 
 
 def offspring() -> list[int]:
