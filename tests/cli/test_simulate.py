@@ -95,12 +95,12 @@ def test_a_saturated_run_has_no_mean_for_people(ioassay: Ask, trace: Path) -> No
 
 
 def test_policies_are_compared(ioassay: Ask, trace: Path) -> None:
-    policies = ["--policy", "none,lru,bplru,epo", "--padding", "--buffer", "1MiB", "--feed", "closed:48"]
+    policies = ["--policy", "none,lru,bplru-padded,bplru,epo", "--buffer", "1MiB", "--feed", "closed:48"]
     said = ioassay("simulate", trace, *policies, "--window", "none")
     assert said.code == 0
     rows = said.out.splitlines()
-    assert [row.split()[0] for row in rows] == ["policy", "none", "lru", "bplru", "epo"]
-    assert said.err.count("[never-cleaned]") == 1 and "none, lru, bplru, epo: the drive never" in said.err
+    assert [row.split()[0] for row in rows] == ["policy", "none", "lru", "bplru-padded", "bplru", "epo"]
+    assert said.err.count("[never-cleaned]") == 1 and "none, lru, bplru-padded, bplru, epo: the drive never" in said.err
     both = ioassay("simulate", trace, "--policy", "none,epo", "--output", "both", "--csv", "--json").json["simulations"]
     assert [each["policy"] for each in both] == ["none", "epo"]
     assert (trace.parent / "both" / "epo" / "series.csv").exists()

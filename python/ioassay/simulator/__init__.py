@@ -15,7 +15,7 @@ from ioassay import traces
 from ioassay.errors import InputError, UsageError
 from ioassay.simulator.result_files import save
 from ioassay.simulator.results import Simulation
-from ioassay.simulator.simulation_options import NAMES, OPTIONS, Option, setup
+from ioassay.simulator.simulation_options import NAMES, OPTIONS, VARIANTS, Option, setup
 
 __all__ = ["NAMES", "OPTIONS", "Option", "Simulation", "check", "policies", "save", "setup", "simulate"]
 
@@ -23,11 +23,17 @@ MEMORY_SHARE = 0.8
 """Of the memory that is available, what one simulated drive may take."""
 
 
-def policies() -> list[dict[str, str]]:
-    """The write buffers there are: name and what they do."""
+def policies() -> list[dict[str, Any]]:
+    """The write buffers there are: name, what they do, and the options that they know."""
     from ioassay import _core
 
-    return _core.policies()
+    known = {each["name"]: each for each in _core.policies()}
+    for name, fixed in VARIANTS.items():
+        base = known[fixed["policy"]]
+        words = ", ".join(option.replace("_", " ") for option in fixed if option != "policy")
+        free = [option for option in base["options"] if option not in fixed]
+        known[name] = {"name": name, "about": f"{fixed['policy']} with {words}", "options": free}
+    return list(known.values())
 
 
 def simulate(

@@ -20,6 +20,12 @@ COUNT, NUMBER, SHARE, SIZE, FLAG, CHOICE, WINDOW, FEEDING = (
     *("count", "number", "share", "size", "flag", "choice", "window", "feeding"),
 )
 NONE = "none"
+PADDED = "bplru-padded"
+"""BPLRU as its authors describe it: a name of its own, so that it stands next to the one without padding."""
+VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    PADDED: {"policy": "bplru", "padding": True, "compensation": True, "block_requests": True}
+}
+"""Names of policies with fixed options, and those options."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +124,7 @@ def known(name: str) -> Option:
 
 def setup(options: Mapping[str, Any]) -> dict[str, Any]:
     """The core's description of drive, buffer, feeding and preconditioning. Raises UsageError."""
-    values = {name: read(known(name), value) for name, value in options.items()}
+    values = {name: read(known(name), value) for name, value in expanded(options).items()}
     groups: dict[str, Any] = {DRIVE: {}, BUFFER: {}, FEED: {}}
     for option in OPTIONS:
         if option.group == PRECONDITION:
@@ -131,6 +137,18 @@ def setup(options: Mapping[str, Any]) -> dict[str, Any]:
     if share := values.get("precondition"):
         groups[PRECONDITION] = {"share": share}
     return groups
+
+
+def expanded(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options with those that the name of the policy fixes; UsageError for one that contradicts them."""
+    variant = VARIANTS.get(str(options.get("policy")), {})
+    for name in variant.keys() & options.keys() - {"policy"}:
+        if read(known(name), options[name]) != variant[name]:
+            raise UsageError(
+                f"{name} is {options[name]!r}, and '{options['policy']}' fixes it to {variant[name]!r}; "
+                f"wanted policy = '{variant['policy']}'"
+            )
+    return {**options, **variant}
 
 
 def _buffer_pages(groups: Mapping[str, Any]) -> int:

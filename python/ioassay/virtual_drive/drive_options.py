@@ -126,7 +126,7 @@ def settings(words: Iterable[str]) -> dict[str, str]:
 def _model(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     geometry: dict[str, Any] = {}
     buffer: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in simulation.expanded(given).items():
         option = simulation.known(name)
         if option.group not in (simulation.DRIVE, simulation.BUFFER) or option.name in _OF_RESHAPE:
             raise UsageError(f"'{name}' says how a trace is simulated; a drive that is served knows no {name}")

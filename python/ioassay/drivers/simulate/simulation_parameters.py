@@ -19,13 +19,8 @@ from ioassay import simulator, traces
 from ioassay.drivers.simulate.trace_lookup import NotFound, find
 from ioassay.errors import StudyError, UsageError
 from ioassay.roles import Estimate
-from ioassay.simulator.simulation_options import NAMES
+from ioassay.simulator.simulation_options import NAMES, PADDED
 
-PADDED = "bplru-padded"
-"""A policy of this driver: BPLRU as its authors have it, so that it can be a level beside the one without padding."""
-_VARIANTS: dict[str, dict[str, Any]] = {
-    PADDED: {"policy": "bplru", "padding": True, "compensation": True, "block_requests": True}
-}
 _OF_DRIVE = "drive"
 """`prepare.shrink = "drive"`: to the size of the drive that is simulated."""
 _TRACE_KEYS = ("trace", "make", "format", "read", "prepare", "first", "get")
@@ -70,7 +65,7 @@ def read(params: Mapping[str, Any]) -> Settings:
     if ("trace" in params) == ("make" in params):
         raise StudyError("wanted one of trace (a file) and make (a recipe)", key="params.trace")
     return Settings(
-        _options(params),
+        {name: value for name, value in params.items() if name in NAMES},
         _traces(params.get("trace")),
         make=params.get("make"),
         format=params.get("format"),
@@ -97,18 +92,6 @@ def _whole(key: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise StudyError(f"is {value!r}; wanted a whole number of requests, at least 1", key=key)
     return value
-
-
-def _options(params: Mapping[str, Any]) -> dict[str, Any]:
-    given = {name: value for name, value in params.items() if name in NAMES}
-    variant = _VARIANTS.get(str(given.get("policy")), {})
-    for name in variant.keys() & given.keys() - {"policy"}:
-        if given[name] != variant[name]:
-            raise StudyError(
-                f"is {given[name]!r}, but '{given['policy']}' has {variant[name]!r}; wanted policy = 'bplru'",
-                key=f"params.{name}",
-            )
-    return {**given, **variant}
 
 
 def trace(wanted: Settings, repetition: int) -> traces.Trace:
@@ -170,7 +153,8 @@ def _known_keys(table: str, given: Mapping[str, Any], taker: Any) -> None:
 
 def cost(wanted: Settings) -> Estimate:
     """Seconds from the number of requests (of a file from its size), memory from the drive."""
-    seconds = _requests(wanted) * (_PADDED_REQUEST_S if wanted.options.get("padding") else _REQUEST_S)
+    pads = wanted.options.get("padding") or wanted.options.get("policy") == PADDED
+    seconds = _requests(wanted) * (_PADDED_REQUEST_S if pads else _REQUEST_S)
     return Estimate(seconds + 0.05, written_bytes=0, memory_bytes=drive(wanted)["memory_bytes"])
 
 
