@@ -131,7 +131,9 @@ def _model(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         if option.group not in (simulation.DRIVE, simulation.BUFFER) or option.name in _OF_RESHAPE:
             raise UsageError(f"'{name}' says how a trace is simulated; a drive that is served knows no {name}")
         into = geometry if option.group == simulation.DRIVE else buffer
-        into[_RENAMED.get(option.key, option.key)] = simulation.read(option, value)
+        key = _RENAMED.get(option.key, option.key)
+        what = simulation.read(option, value)
+        into.update(what if isinstance(what, dict) else {key: what})
     return geometry, buffer
 
 

@@ -10,6 +10,7 @@ import difflib
 import functools
 import inspect
 import json
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ from ioassay import simulator, traces
 from ioassay.drivers.simulate.trace_lookup import NotFound, find
 from ioassay.errors import StudyError, UsageError
 from ioassay.roles import Estimate
-from ioassay.simulator.simulation_options import NAMES, PADDED
+from ioassay.simulator.simulation_options import DRIVE, NAMES, OPTIONS, PADDED
 
 _OF_DRIVE = "drive"
 """`prepare.shrink = "drive"`: to the size of the drive that is simulated."""
@@ -149,6 +150,23 @@ def _known_keys(table: str, given: Mapping[str, Any], taker: Any) -> None:
             close = difflib.get_close_matches(name, known, 1)
             hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
             raise StudyError(f"no such key; {hint}", key=f"params.{table}.{name}")
+
+
+def optimum(wanted: Settings, trace: traces.Trace) -> simulator.OfflineOptimum:
+    """The offline optimum of the point's buffer on its trace, counted once for all policies and arrival modes."""
+    names = [option.name for option in OPTIONS if option.group == DRIVE] + ["buffer", "unaligned"]
+    options = {name: wanted.options[name] for name in names if name in wanted.options}
+    state = Path(trace).stat() if isinstance(trace, str | Path) and Path(trace).exists() else None
+    version = (state.st_mtime_ns, state.st_size) if state else None
+    how = {"format": wanted.format, "read": wanted.read, "prepare": prepared(wanted), **options}
+    return _optimum(pickle.dumps((trace, how)), version)
+
+
+@functools.lru_cache(maxsize=64)
+def _optimum(arguments: bytes, version: tuple[int, int] | None) -> simulator.OfflineOptimum:
+    """`version`: of a trace's file, which may change while this process lives."""
+    trace, how = pickle.loads(arguments)
+    return simulator.offline_optimum(trace, **how)
 
 
 def cost(wanted: Settings) -> Estimate:
