@@ -89,7 +89,7 @@ def test_the_median_and_the_extremes_are_over_conditions(lab: Any) -> None:
     assert vars(spreads["none"]) == pytest.approx({"least": -0.58, "middle": -0.46, "most": -0.4})
     assert vars(spreads["lru"]) == pytest.approx({"least": -0.475, "middle": -0.325, "most": -0.25})
     assert [place.where["buffer"] for place in one.places] == ["4MiB", "8MiB", "16MiB"]
-    assert (one.wins("epo"), one.wins("idle-cold"), one.wins("lru")) == (3, 1, 0)
+    assert (one.wins("epo"), one.wins("idle-cold"), one.wins("lru"), one.ties) == (2, 0, 0, 1)
     golden.check("reductions", reductions_text.findings([one]))
 
 
@@ -224,7 +224,7 @@ def test_repetitions_have_a_trace_each_and_give_an_interval(lab: Any) -> None:
     assert reduction is not None and reduction.low is not None and reduction.high is not None
     assert reduction.low < -0.25 < reduction.high < -0.2
     assert place.rank("epo", "lru") == Rank.BETTER and one.rivalry("idle-cold") == Rivalry(0, 0, 0, 1)
-    assert (one.exact, one.wins("epo"), one.wins("idle-cold"), one.wins("lru")) == (False, 1, 1, 0)
+    assert (one.exact, one.wins("epo"), one.wins("idle-cold"), one.ties) == (False, 0, 0, 1)
     assert "The data do not show it in 1." in found(lab, asked(lab), measure, 3)[0].statement
 
 
@@ -235,7 +235,7 @@ def test_no_order_is_claimed_of_traces_that_disagree(lab: Any) -> None:
         return {METRIC: 300.0 * random.lognormal(0, 0.3)}
 
     (one,) = answers(lab, asked(lab), measure, repetitions=3)
-    assert [one.wins(policy) for policy in POLICIES] == [1, 1, 1, 1] and one.undecided("epo") == 3
+    assert [one.wins(policy) for policy in POLICIES] == [0, 0, 0, 0] and one.ties == 1 and one.undecided("epo") == 3
     assert "The data do not show a difference in 3 comparisons." in reductions_text.findings([one])[0].statement
     assert one.rivalry("idle-cold") == Rivalry(0, 0, 0, 1)
     study = asked(lab)

@@ -95,14 +95,18 @@ def test_a_saturated_run_has_no_mean_for_people(ioassay: Ask, trace: Path) -> No
 
 
 def test_policies_are_compared(ioassay: Ask, trace: Path) -> None:
-    policies = ["--policy", "none,lru,bplru,epo", "--padding", "--buffer", "1MiB", "--feed", "closed:48"]
+    policies = ["--policy", "none,lru,bplru-padded,bplru,epo", "--buffer", "1MiB", "--feed", "closed:48"]
     said = ioassay("simulate", trace, *policies, "--window", "none")
     assert said.code == 0
     rows = said.out.splitlines()
-    assert [row.split()[0] for row in rows] == ["policy", "none", "lru", "bplru", "epo"]
-    assert said.err.count("[never-cleaned]") == 1 and "none, lru, bplru, epo: the drive never" in said.err
-    both = ioassay("simulate", trace, "--policy", "none,epo", "--output", "both", "--csv", "--json").json["simulations"]
+    assert [row.split()[0] for row in rows] == ["policy", "none", "lru", "bplru-padded", "bplru", "epo", "offline"]
+    assert said.err.count("[never-cleaned]") == 1 and "none, lru, bplru-padded, bplru, epo: the drive never" in said.err
+    found = ioassay("simulate", trace, "--policy", "none,epo", "--output", "both", "--csv", "--json").json
+    both, optimum = found["simulations"], found["offline_optimum"]
     assert [each["policy"] for each in both] == ["none", "epo"]
+    assert optimum["written_pages"] == 10_000 and optimum["hit_ratio"] == optimum["hits"] / 10_000
+    assert both[0]["gain_share"] == 0 < both[1]["gain_share"] <= 1
+    assert both[1]["gain_share"] == both[1]["hit_ratio"] / optimum["hit_ratio"]
     assert (trace.parent / "both" / "epo" / "series.csv").exists()
 
 
@@ -167,6 +171,7 @@ def test_files_are_not_replaced_unless_told(ioassay: Ask, trace: Path) -> None:
             ["t.disksim", "--policy", "none,epo-all", "--buffer", "4KiB"],
             "`epo-all` needs a buffer of at least 48 pages",
         ),
+        (["t.disksim", "--policy", "lru", "--write-behind", "idle"], "write_behind is idle, wanted off in front of"),
         (["t.disksim", "--policy", "lru", "--padding"], "--padding is an option of bplru, and the policy is lru"),
         # the output
         (["t.disksim", "--csv"], "--csv goes with --output DIR"),

@@ -46,10 +46,18 @@ def simulate(**given: Any) -> None:
         if len(runs) == 1 and not json:
             simulate_text.describe(done, drives[policy], options, str(trace))
     _warn(found)
+    if len(found) == 1:
+        if json:
+            console.emit(found[0])
+        return
+    optimum = simulator.offline_optimum(described, **next(iter(runs.values())))
+    for summary in found:
+        summary["gain_share"] = optimum.gain_share(summary["hit_ratio"])
     if json:
-        console.emit(found[0] if len(found) == 1 else {"simulations": found})
-    elif len(found) > 1:
-        simulate_text.compare(found)
+        bound = {**vars(optimum), "hit_ratio": optimum.hit_ratio}
+        console.emit({"simulations": found, "offline_optimum": bound})
+    else:
+        simulate_text.compare(found, optimum)
 
 
 simulate.__signature__ = simulate_options.signature()  # type: ignore[attr-defined]

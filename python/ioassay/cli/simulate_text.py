@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ioassay.cli import console
-from ioassay.simulator import NAMES, Simulation
+from ioassay.simulator import NAMES, OfflineOptimum, Simulation
 from ioassay.units import format_count, format_duration, format_rate, format_size
 
 
@@ -39,8 +39,8 @@ def describe(simulation: Simulation, drive: Mapping[str, Any], given: Mapping[st
     _row("took", f"{format_duration(found['wall_s'])} for {format_duration(found['simulated_s'])} simulated")
 
 
-def compare(found: Sequence[Mapping[str, Any]]) -> None:
-    """Several simulations, one a line."""
+def compare(found: Sequence[Mapping[str, Any]], optimum: OfflineOptimum) -> None:
+    """Several simulations, one a line, and the bound of their hits."""
     columns = [
         "policy",
         "mean ms",
@@ -49,11 +49,14 @@ def compare(found: Sequence[Mapping[str, Any]]) -> None:
         "99.9 % ms",
         "MB/s",
         "hits",
+        "of optimum",
         "write amp.",
         "erases",
         "moved",
     ]
-    console.table(columns, [_cells(each) for each in found])
+    bound = dict.fromkeys(columns, "-")
+    bound |= {"policy": "offline optimum", "hits": f"{optimum.hit_ratio:.2%}"}
+    console.table(columns, [*(_cells(each) for each in found), list(bound.values())])
 
 
 def policies(known: Sequence[Mapping[str, Any]]) -> None:
@@ -72,7 +75,8 @@ def _cells(found: Mapping[str, Any]) -> list[str]:
     mean = "saturated" if found["saturated"] else _number(found["mean_response_ms"])
     return [
         *(found["policy"], mean, *times, _number(found["throughput_mb_s"])),
-        *(f"{found['hit_ratio']:.2%}", _number(found["write_amplification"])),
+        *(f"{found['hit_ratio']:.2%}", "-" if found["gain_share"] is None else f"{found['gain_share']:.1%}"),
+        _number(found["write_amplification"]),
         *(f"{found['erases']:,}", f"{found['moved_pages']:,}"),
     ]
 

@@ -117,22 +117,25 @@ def _rivalry(subject: str, rival: str, counted: Rivalry, spread: Spread | None) 
 
 
 def _lowest(one: Reductions) -> str:
-    """The policies with the lowest mean, by their number of conditions."""
+    """The policies that have the lowest mean alone, by their number of conditions, and the number of ties."""
     conditions = conditions_text(one.feed)
     where = f"{conditions if conditions.startswith(('at ', 'in ')) else f'with {conditions}'}, " if one.feed else ""
     wins: dict[int, list[str]] = {}
     for policy in one.policies:
         wins.setdefault(one.wins(policy), []).append(policy)
     parts = [f"{phrases.listed(wins[count])} in {count}" for count in sorted(wins, reverse=True) if count]
-    if not parts:
+    if not parts and not one.ties:
         return phrases.capital(f"{where}no condition has a mean.")
+    total = phrases.count(len(one.places), "condition")
+    if not parts:
+        return phrases.capital(f"{where}no policy has the lowest mean alone in any of {total}.")
     if len(parts) > _FEW_WINNERS:
         parts = [*parts[: _FEW_WINNERS - 1], "others in fewer"]
-    total = phrases.count(len(one.places), "condition")
-    if not one.exact:
-        return phrases.capital(f"{where}no policy has a certainly lower mean than {phrases.listed(parts)} of {total}.")
     name = phrases.inside(one.response)
-    return phrases.capital(f"{where}{name} is lowest (within half a percent) with {phrases.listed(parts)} of {total}.")
+    certainly = "" if one.exact else "certainly "
+    text = f"{where}{name} is {certainly}lowest with {phrases.listed(parts)} of {total}."
+    ties = f" {phrases.count(one.ties, 'condition')} {'has' if one.ties == 1 else 'have'} a tie." if one.ties else ""
+    return phrases.capital(text + ties)
 
 
 def _saturated(one: Reductions) -> list[str]:

@@ -7,27 +7,46 @@ How the drive works: docs/simulator.md.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ioassay import traces
 from ioassay.errors import InputError, UsageError
 from ioassay.simulator.result_files import save
-from ioassay.simulator.results import Simulation
-from ioassay.simulator.simulation_options import NAMES, OPTIONS, Option, setup
+from ioassay.simulator.results import OfflineOptimum, Simulation
+from ioassay.simulator.simulation_options import NAMES, OPTIONS, VARIANTS, Option, setup
 
-__all__ = ["NAMES", "OPTIONS", "Option", "Simulation", "check", "policies", "save", "setup", "simulate"]
+__all__ = [
+    "NAMES",
+    "OPTIONS",
+    "OfflineOptimum",
+    "Option",
+    "Simulation",
+    "check",
+    "offline_optimum",
+    "policies",
+    "save",
+    "setup",
+    "simulate",
+]
 
 MEMORY_SHARE = 0.8
 """Of the memory that is available, what one simulated drive may take."""
 
 
-def policies() -> list[dict[str, str]]:
-    """The write buffers there are: name and what they do."""
+def policies() -> list[dict[str, Any]]:
+    """The write buffers there are: name, what they do, and the options that they know."""
     from ioassay import _core
 
-    return _core.policies()
+    known = {each["name"]: each for each in _core.policies()}
+    for name, fixed in VARIANTS.items():
+        base = known[fixed["policy"]]
+        words = ", ".join(option.replace("_", " ") for option in fixed if option != "policy")
+        free = [option for option in base["options"] if option not in fixed]
+        known[name] = {"name": name, "about": f"{fixed['policy']} with {words}", "options": free}
+    return list(known.values())
 
 
 def simulate(
@@ -52,8 +71,37 @@ def simulate(
     described = traces.source(trace, format=format, read=read, prepare=prepare)
     wanted = setup({**(drive or {}), "policy": policy, **options})
     wanted["available_bytes"] = int(available_bytes() * MEMORY_SHARE)
-    try:
+    with _errors_of(described):
         return Simulation(_core.simulate(described, wanted))
+
+
+def offline_optimum(
+    trace: traces.Trace,
+    *,
+    format: str | None = None,
+    read: Mapping[str, Any] | None = None,
+    prepare: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> OfflineOptimum:
+    """The offline optimum of the buffer that the options describe, on a trace: the bound of every policy's write hits.
+
+    Arguments and errors as of `simulate`. The policy does not matter, nor when requests are issued.
+    """
+    from ioassay import _core
+
+    described = traces.source(trace, format=format, read=read, prepare=prepare)
+    wanted = setup({**options, "policy": "fifo"})
+    with _errors_of(described):
+        return OfflineOptimum(*_core.offline_optimum(described, wanted))
+
+
+@contextmanager
+def _errors_of(described: Mapping[str, Any]) -> Iterator[None]:
+    """Turn errors of the core into UsageError, or InputError where they are about the trace."""
+    from ioassay import _core
+
+    try:
+        yield
     except _core.CoreError as error:
         path = described.get("path")
         raise (InputError if path and str(error).startswith(str(path)) else UsageError)(str(error)) from None

@@ -23,6 +23,27 @@ _PERCENTILES = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99, "p999_ms": 0.999}
 
 
 @dataclass(frozen=True)
+class OfflineOptimum:
+    """The most write hits that a buffer of a size can have on a trace, whatever its policy (docs/policies.md)."""
+
+    written_pages: int
+    hits: int
+
+    @property
+    def hit_ratio(self) -> float:
+        """Share of written pages that are hits; 0 where nothing was written."""
+        return _ratio(self.hits, self.written_pages) or 0.0
+
+    def gain_share(self, hit_ratio: float) -> float | None:
+        """The share of the possible gain that a policy reaches; None where no policy can gain anything.
+
+        (its hits - hits without a buffer) / (hits of the optimum - hits without a buffer), and there are no hits
+        without a buffer.
+        """
+        return _ratio(hit_ratio, self.hit_ratio)
+
+
+@dataclass(frozen=True)
 class Simulation:
     """The outcome of one simulation; `raw` is what the core said."""
 

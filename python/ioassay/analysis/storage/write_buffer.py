@@ -107,6 +107,14 @@ class Place:
         ranks = [self.rank(policy, other) for other in others]
         return not any(rank == Rank.WORSE for rank in ranks)
 
+    def wins(self, policy: str) -> bool:
+        """True if the policy's mean is certainly lower than that of every other policy, by more than EVEN.
+
+        A tie counts for no policy.
+        """
+        others = [other for other in self.values if other != policy and self.mean(other) is not None]
+        return self.mean(policy) is not None and all(self.rank(policy, other) == Rank.BETTER for other in others)
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -185,8 +193,14 @@ class Reductions:
         return sum(place.rank(subject, other) == Rank.UNDECIDED for place in self.places for other in others)
 
     def wins(self, policy: str) -> int:
-        """The number of places where no other policy has a certainly lower mean."""
-        return sum(place.lowest(policy) for place in self.places)
+        """The number of places where the policy has the lowest mean alone."""
+        return sum(place.wins(policy) for place in self.places)
+
+    @property
+    def ties(self) -> int:
+        """The number of places that have a mean, and no policy whose mean is the lowest alone."""
+        known = [place for place in self.places if any(place.mean(policy) is not None for policy in self.policies)]
+        return sum(not any(place.wins(policy) for policy in self.policies) for place in known)
 
     @property
     def exact(self) -> bool:
