@@ -22,7 +22,7 @@ pub struct Responses {
 
 impl Responses {
     #[inline]
-    fn record(&mut self, response_ps: u64, device_ps: u64, sectors: u32) {
+    pub(super) fn record(&mut self, response_ps: u64, device_ps: u64, sectors: u32) {
         self.response_ps += u128::from(response_ps);
         self.device_ps += u128::from(device_ps);
         self.sectors += u64::from(sectors);
