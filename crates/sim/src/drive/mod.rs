@@ -129,6 +129,21 @@ impl Drive {
             .ok_or_else(|| self.worn_out(place.element))
     }
 
+    /// The place of the page that follows the one at `place`.
+    #[inline]
+    pub(crate) fn next_place(&self, place: Place) -> Place {
+        if place.element + 1 < self.spec.elements {
+            return Place {
+                element: place.element + 1,
+                ..place
+            };
+        }
+        Place {
+            element: 0,
+            local: place.local + 1,
+        }
+    }
+
     /// An element with its part of the tables.
     #[inline]
     pub(crate) fn part(&mut self, element: u32) -> ElementPart<'_> {

@@ -43,11 +43,30 @@ struct Transfer {
     end_ps: u64,
 }
 
-/// What completed between the first issue in one row of the series and that in the next.
+/// What completes between the first issue in one row of the series and that in the next.
+#[derive(Default)]
 struct Interval {
     begin_ps: u64,
+    end_ps: u64,
     completed: u64,
     response_ps: u128,
+    sectors: u64,
+    last_ps: u64,
+}
+
+impl Interval {
+    #[inline]
+    fn holds(&self, done_ps: u64) -> bool {
+        self.begin_ps < done_ps && done_ps <= self.end_ps
+    }
+
+    #[inline]
+    fn record(&mut self, at_ps: u64, pending: &Pending) {
+        self.completed += 1;
+        self.response_ps += u128::from(at_ps - pending.issued_ps);
+        self.sectors += u64::from(pending.sectors);
+        self.last_ps = self.last_ps.max(at_ps);
+    }
 }
 
 pub(super) struct WriteStream<'a> {
@@ -71,7 +90,8 @@ pub(super) struct WriteStream<'a> {
     transfers: Vec<Transfer>,
     first_transfer: u32,
     now_ps: u64,
-    intervals: Vec<Interval>,
+    /// When the intervals between rows of the series begin.
+    begins_ps: Vec<u64>,
     /// The drive's counters at the end of the previous row of the series.
     counters_before: Counters,
 }
@@ -96,7 +116,7 @@ impl<'a> WriteStream<'a> {
             transfers: Vec::new(),
             first_transfer: 0,
             now_ps: 0,
-            intervals: vec![Interval::from(0)],
+            begins_ps: vec![0],
         }
     }
 
@@ -169,7 +189,7 @@ impl<'a> WriteStream<'a> {
         self.series
             .advance(now_ps, 0, all.since(self.counters_before));
         self.counters_before = all;
-        self.intervals.push(Interval::from(now_ps));
+        self.begins_ps.push(now_ps);
     }
 
     fn issue(&mut self, requests: &[DriveRequest]) -> Result<(), Error> {
@@ -178,20 +198,15 @@ impl<'a> WriteStream<'a> {
         let pending = &mut self.pending[first..];
         let busy_ps = &mut self.series.current_row().busy_ps;
         let mut failed: Option<(u32, u32)> = None;
-        let alone = requests.len() == 1;
-        let first = requests.first().map_or(0, |request| request.first);
-        let pages = requests.first().map_or(0, |request| request.pages);
-        let elements = if alone {
-            pages.min(self.elements)
-        } else {
-            self.elements
+        // A request alone concerns few elements.
+        let (mut element, elements) = match requests {
+            [alone] => (
+                self.drive.place(alone.first).element,
+                alone.pages.min(self.elements),
+            ),
+            _ => (0, self.elements),
         };
-        for turn in 0..elements {
-            let element = if alone {
-                self.drive.place(first + turn).element
-            } else {
-                turn
-            };
+        for _ in 0..elements {
             let number = element as usize;
             let writes = &mut self.writes[number];
             let free_ps = &mut self.free_at_ps[number];
@@ -200,6 +215,11 @@ impl<'a> WriteStream<'a> {
                 failed = failed.into_iter().chain([(request, element)]).min();
             }
             writes.clear();
+            element = if element + 1 < self.elements {
+                element + 1
+            } else {
+                0
+            };
         }
         match failed {
             Some((_, element)) => Err(self.drive.worn_out(element)),
@@ -236,13 +256,14 @@ impl<'a> WriteStream<'a> {
         self.pending.extend(pending);
         let transfers = self.transfers[first..].iter();
         for (number, (request, transfer)) in (0..).zip(requests.iter().zip(transfers)) {
-            for page in request.first..request.first + request.pages {
-                let place = self.drive.place(page);
+            let mut place = self.drive.place(request.first);
+            for _ in 0..request.pages {
                 self.writes[place.element as usize].push(PageWrite {
                     received_ps: transfer.end_ps,
                     local: place.local,
                     request: number,
                 });
+                place = self.drive.next_place(place);
             }
         }
         if let Some(last) = requests.last() {
@@ -252,30 +273,26 @@ impl<'a> WriteStream<'a> {
 
     /// Completes the requests that are done by `until_ps`: transfers not issued yet start later.
     fn complete_until(&mut self, until_ps: u64) {
-        let (mut number, mut begin_ps, mut end_ps) = self.interval_of(1);
+        let mut interval = self.interval_of(until_ps);
         let mut left = 0;
         for index in 0..self.pending.len() {
             let pending = self.pending[index];
-            let done_ps = pending.done_ps;
-            if done_ps > until_ps {
+            if pending.done_ps > until_ps {
                 self.pending[left] = pending;
                 left += 1;
                 continue;
             }
             let from = pending.transfer.wrapping_sub(self.first_transfer) as usize;
-            let at_ps = completion_ps(&self.transfers[from..], done_ps);
-            let response_ps = at_ps - pending.issued_ps;
-            self.tally
-                .writes
-                .record(response_ps, response_ps, pending.sectors);
-            self.tally.last_completion_ps = self.tally.last_completion_ps.max(at_ps);
-            if done_ps <= begin_ps || done_ps > end_ps {
-                (number, begin_ps, end_ps) = self.interval_of(done_ps);
+            let at_ps = completion_ps(&self.transfers[from..], pending.done_ps);
+            if !interval.holds(pending.done_ps) {
+                self.add(&interval);
+                interval = self.interval_of(pending.done_ps);
             }
-            let interval = &mut self.intervals[number];
-            interval.completed += 1;
-            interval.response_ps += u128::from(response_ps);
+            interval.record(at_ps, &pending);
+            let response_ps = at_ps - pending.issued_ps;
+            self.tally.writes.record_response(response_ps);
         }
+        self.add(&interval);
         self.pending.truncate(left);
         self.left = left;
         // No later search begins before the transfer of the first that is pending.
@@ -288,16 +305,29 @@ impl<'a> WriteStream<'a> {
         self.first_transfer = oldest;
     }
 
-    /// The interval of a completion, after its beginning and up to its end.
-    fn interval_of(&self, done_ps: u64) -> (usize, u64, u64) {
-        let begun = |interval: &Interval| interval.begin_ps < done_ps;
-        let next = self.intervals.partition_point(begun).max(1);
-        let end_ps = self.intervals.get(next);
-        (
-            next - 1,
-            self.intervals[next - 1].begin_ps,
-            end_ps.map_or(u64::MAX, |next| next.begin_ps),
-        )
+    /// The interval of a completion.
+    fn interval_of(&self, done_ps: u64) -> Interval {
+        let next = self
+            .begins_ps
+            .partition_point(|&begin_ps| begin_ps < done_ps);
+        Interval {
+            begin_ps: self.begins_ps[next.max(1) - 1],
+            end_ps: self.begins_ps.get(next).copied().unwrap_or(u64::MAX),
+            ..Interval::default()
+        }
+    }
+
+    /// Adds what completed in an interval.
+    fn add(&mut self, interval: &Interval) {
+        self.tally.last_completion_ps = self.tally.last_completion_ps.max(interval.last_ps);
+        let writes = &mut self.tally.writes;
+        writes.response_ps += interval.response_ps;
+        writes.device_ps += interval.response_ps;
+        writes.sectors += interval.sectors;
+        // Rows of the series may have been merged since, but never cut.
+        let row = self.series.row_at(interval.begin_ps);
+        row.completed += interval.completed;
+        row.response_ps += interval.response_ps;
     }
 
     fn finish(mut self) -> (Tally, TimeSeries) {
@@ -305,11 +335,6 @@ impl<'a> WriteStream<'a> {
         self.complete_until(self.now_ps);
         if !self.tally.gave_up {
             self.complete_until(u64::MAX);
-        }
-        for interval in &self.intervals {
-            let row = self.series.row_at(interval.begin_ps);
-            row.completed += interval.completed;
-            row.response_ps += interval.response_ps;
         }
         self.series.count_outstanding();
         let outstanding = self.pending.len() as u64;
@@ -356,7 +381,7 @@ fn completion_ps(transfers: &[Transfer], done_ps: u64) -> u64 {
         // Mostly it is one of the next few: then the search has no branch.
         Some(near) if !started(&near[NEAR - 1]) => {
             let mut low = 0;
-            for step in [8, 4, 2, 1] {
+            for step in [32, 16, 8, 4, 2, 1] {
                 low += usize::from(started(&near[low + step])) * step;
             }
             near[low]
@@ -374,17 +399,7 @@ fn completion_ps(transfers: &[Transfer], done_ps: u64) -> u64 {
 }
 
 /// Transfers among which the one in progress mostly is.
-const NEAR: usize = 16;
-
-impl Interval {
-    fn from(begin_ps: u64) -> Self {
-        Self {
-            begin_ps,
-            completed: 0,
-            response_ps: 0,
-        }
-    }
-}
+const NEAR: usize = 64;
 
 /// Requests that are issued together, about.
 const BATCH: usize = 1 << 13;

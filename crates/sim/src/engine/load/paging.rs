@@ -41,16 +41,17 @@ impl Paging {
         }
     }
 
-    /// A request in the drive's pages, issued at `at_ps`; the `number` is for messages.
+    /// Appends a request in the drive's pages, issued at `at_ps`; the `number` is for messages.
     #[inline]
-    pub fn drive_request(
+    pub fn append(
         &self,
         request: &Request,
         at_ps: u64,
         number: u64,
-    ) -> Result<DriveRequest, Error> {
+        out: &mut Vec<DriveRequest>,
+    ) -> Result<(), Error> {
         if let Some(first) = self.whole_page(request) {
-            return Ok(DriveRequest {
+            out.push(DriveRequest {
                 at_ps,
                 first,
                 pages: 1,
@@ -59,7 +60,19 @@ impl Paging {
                 kind: request.kind,
                 bypass: false,
             });
+            return Ok(());
         }
+        out.push(self.drive_request(request, at_ps, number)?);
+        Ok(())
+    }
+
+    /// A request in the drive's pages.
+    pub fn drive_request(
+        &self,
+        request: &Request,
+        at_ps: u64,
+        number: u64,
+    ) -> Result<DriveRequest, Error> {
         let (begin, sectors) = self.sectors(request, number)?;
         let (first, skip) = (begin / self.page_sectors, begin % self.page_sectors);
         Ok(DriveRequest {

@@ -68,7 +68,7 @@ impl<'a> TraceInput<'a> {
         for request in &self.batch {
             number += 1;
             last_ps = self.at_ps(request, first_ns, last_ps, number)?;
-            out.push(self.paging.drive_request(request, last_ps, number)?);
+            self.paging.append(request, last_ps, number, out)?;
         }
         (self.requests_read, self.last_ps) = (number, last_ps);
         Ok(true)
