@@ -25,7 +25,8 @@ pub(in crate::engine) struct Lookahead<'a> {
     /// Requests for the drive, from `issued` on.
     ready: Vec<DriveRequest>,
     issued: usize,
-    issued_before: u64,
+    /// Requests that were given the time of a burst.
+    in_bursts: u64,
     places: Vec<Place>,
 }
 
@@ -45,41 +46,54 @@ impl<'a> Lookahead<'a> {
             consumed: 0,
             ready: Vec::new(),
             issued: 0,
-            issued_before: 0,
+            in_bursts: 0,
             places: Vec::new(),
         }
     }
 
-    /// All requests that are ready; `recycle` gives the vector back for its memory.
-    pub fn take_ready(&mut self) -> Vec<DriveRequest> {
-        self.issued_before += self.ready.len() as u64;
-        std::mem::take(&mut self.ready)
+    /// Whether requests depend on the state of the drive when it reaches them.
+    pub fn watches_elements(&self) -> bool {
+        self.depth == 1
     }
 
-    pub fn recycle(&mut self, ready: Vec<DriveRequest>) {
-        self.ready = ready;
-        self.ready.clear();
-    }
-
-    fn make_ready(&mut self, drive_state: &DriveState<'_>, tally: &mut Tally) {
-        let until = (self.consumed + self.depth).min(self.arrivals.len());
-        let arrived = &self.arrivals[self.consumed..until];
-        match &mut self.reshape {
-            None => self.ready.extend_from_slice(arrived),
-            Some(reshape) => {
-                for request in arrived {
-                    reshape.apply(request, drive_state, &mut self.ready, tally);
+    /// Appends further requests for the drive to `ready`; returns false at the end.
+    pub fn append_ready(
+        &mut self,
+        ready: &mut Vec<DriveRequest>,
+        drive_state: &DriveState<'_>,
+        tally: &mut Tally,
+    ) -> Result<bool, Error> {
+        let first = ready.len();
+        while ready.len() == first {
+            if self.consumed == self.arrivals.len() {
+                self.consumed = 0;
+                self.arrivals.clear();
+                if !self.input.read_batch(&mut self.arrivals)? {
+                    return Ok(false);
                 }
             }
+            let until = (self.consumed + self.depth).min(self.arrivals.len());
+            let arrived = &self.arrivals[self.consumed..until];
+            match &mut self.reshape {
+                None => ready.extend_from_slice(arrived),
+                Some(reshape) => {
+                    for request in arrived {
+                        reshape.apply(request, drive_state, ready, tally);
+                    }
+                }
+            }
+            self.consumed = until;
         }
-        self.consumed = until;
+        self.set_burst_times(&mut ready[first..]);
+        Ok(true)
     }
 
     /// Requests of a burst are issued at the burst's time, not their own.
-    fn set_burst_times(&mut self) {
+    fn set_burst_times(&mut self, ready: &mut [DriveRequest]) {
         if let IssueMode::Bursts { size, gap_ps } = self.issue_mode {
-            for (request, number) in self.ready.iter_mut().zip(self.issued_before..) {
-                request.at_ps = (number / u64::from(size)).saturating_mul(gap_ps);
+            for request in ready {
+                request.at_ps = (self.in_bursts / u64::from(size)).saturating_mul(gap_ps);
+                self.in_bursts += 1;
             }
         }
     }
@@ -113,20 +127,12 @@ impl Arrivals for Lookahead<'_> {
         drive_state: &DriveState<'_>,
         tally: &mut Tally,
     ) -> Result<(), Error> {
-        self.issued_before += self.issued as u64;
         self.issued = 0;
-        self.ready.clear();
-        while self.ready.is_empty() {
-            if self.consumed == self.arrivals.len() {
-                self.consumed = 0;
-                self.arrivals.clear();
-                if !self.input.read_batch(&mut self.arrivals)? {
-                    return Ok(());
-                }
-            }
-            self.make_ready(drive_state, tally);
-        }
-        self.set_burst_times();
+        let mut ready = std::mem::take(&mut self.ready);
+        ready.clear();
+        let appended = self.append_ready(&mut ready, drive_state, tally);
+        self.ready = ready;
+        appended?;
         self.prefetch(drive);
         Ok(())
     }
