@@ -147,6 +147,15 @@ def test_files_are_not_replaced_unless_told(ioassay: Ask, trace: Path) -> None:
         # the trace
         (["far"], "far: request 2 (counted from 1), 4096 bytes at 511999999995904: to end within the drive's"),
         (["zero"], "zero: line 2: a request of no length (--zero-length skip leaves such out)"),
+        (["huge"], "huge: request 1 (counted from 1), 172000000000 bytes at 0: less than 4 GiB in a read or write"),
+        (["huge", "--policy", "lru", "--mode", "inline"], "less than 4 GiB in a read or write"),
+        (["huge", "--sizes", "split"], "huge: request 1: 172000000000 bytes are 41992188 pages of 4096, wanted at most"),
+        (["t.disksim", "--first", "0"], "--first is 0, wanted 1 or more"),
+        (
+            ["t.disksim", "--skip", "50000"],
+            "requests: skip is 50000 and leaves out 10,000; nothing was simulated",
+        ),
+        (["t.disksim", "--keep", "reads", "--policy", "none,lru"], "keep is reads and leaves out 10,000; nothing was"),
         (["order"], "order: line 3: "),
         (["odd"], "odd: line 2: "),
         (["odd.csv", "--unaligned", "refuse"], "odd.csv: request 1 (counted from 1), 1000 bytes at 100: "),
@@ -187,7 +196,7 @@ def test_bad_input_ends_with_2_and_a_reason(
         assert ioassay("trace", "make", "whole.vscsi", "--requests", 100).code == 0
         (tmp_path / "cut.vscsi").write_bytes((tmp_path / "whole.vscsi").read_bytes()[:1000])
     there = set(tmp_path.iterdir())
-    formats = {"far": "disksim", "zero": "disksim", "order": "disksim", "odd": "disksim", "cut.vscsi": "vscsi"}
+    formats = {"far": "disksim", "huge": "disksim", "zero": "disksim", "order": "disksim", "odd": "disksim", "cut.vscsi": "vscsi"}
     told = ["--format", formats[argv[0]]] if argv and argv[0] in formats else []
     if argv and argv[0] == "odd.csv":
         told = ["--format", "csv", "--columns", "time,offset,length,kind", "--skip-header", "--time-unit", "ms"]
@@ -200,6 +209,7 @@ def test_bad_input_ends_with_2_and_a_reason(
 
 def write_bad_traces(folder: Path) -> None:
     (folder / "far").write_text("0 0 8 8 0\n1 0 999999999992 8 0\n")
+    (folder / "huge").write_text("0 0 0 335937500 0\n1 0 8 8 0\n")
     (folder / "zero").write_text("0 0 8 8 0\n1 0 8 0 0\n")
     (folder / "order").write_text("0 0 8 8 0\n1 0 8 8 0\n0.5 0 8 8 0\n")
     (folder / "odd").write_text("0 0 8 8 0\n1 0 x 8 0\n")

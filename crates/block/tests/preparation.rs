@@ -260,6 +260,44 @@ fn offsets_within_a_page_are_refused_where_asked() {
 }
 
 #[test]
+fn a_request_of_a_wrong_unit_is_refused_where_it_would_become_pages() {
+    let huge = request(0, 0, 172_000_000_000);
+    let sized = |request, sizes, page_bytes| {
+        let wanted = Preparation {
+            sizes,
+            page_bytes,
+            ..Preparation::default()
+        };
+        Prepared::new(&[request][..], wanted)
+            .and_then(|mut source| source.next_batch(&mut Vec::new()))
+    };
+    let refused = |done: Result<(), Error>| match done {
+        Err(Error::Refused { refusal, .. }) => Some(refusal),
+        _ => None,
+    };
+    let refusal = Refusal::TooManyPages {
+        length_bytes: 172_000_000_000,
+        page_bytes: PAGE,
+        pages: 41_992_188,
+    };
+    assert_eq!(refused(sized(huge, Sizing::Split, PAGE)), Some(refusal));
+    assert!(
+        refusal
+            .to_string()
+            .contains("at most 8388608 to split them")
+    );
+    for sizes in [Sizing::Keep, Sizing::Cut, Sizing::RoundOut] {
+        assert!(
+            sized(huge, sizes, PAGE).is_ok(),
+            "{sizes:?} makes one request"
+        );
+    }
+    let largest = request(0, 0, 1 << 32);
+    assert!(sized(largest, Sizing::Split, 512).is_ok());
+    assert!(refused(sized(largest, Sizing::Split, 511)).is_some());
+}
+
+#[test]
 fn times_are_scaled_from_the_first() {
     let requests = [request(1000, 0, 1), request(1101, 0, 1), request(900, 0, 1)];
     let wanted = Preparation {

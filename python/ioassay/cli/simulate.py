@@ -38,6 +38,8 @@ def simulate(**given: Any) -> None:
     found = []
     for policy, options in runs.items():
         done = simulator.simulate(described, **options)
+        if not done.raw["changes"]["given"]:
+            raise UsageError(f"{trace}: {done.nothing}; nothing was simulated")
         summary = {"trace": str(trace), "format": done.raw["format"], "policy": policy, **done.summary}
         summary["warnings"] = [vars(warning) for warning in done.warnings]
         found.append(summary)

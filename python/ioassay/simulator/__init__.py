@@ -72,7 +72,7 @@ def simulate(
     wanted = setup({**(drive or {}), "policy": policy, **options})
     wanted["available_bytes"] = int(available_bytes() * MEMORY_SHARE)
     with _errors_of(described):
-        return Simulation(_core.simulate(described, wanted))
+        return Simulation({**_core.simulate(described, wanted), "prepare": described.get("prepare")})
 
 
 def offline_optimum(

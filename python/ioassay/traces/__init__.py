@@ -14,10 +14,13 @@ from typing import Any
 
 from ioassay.errors import InputError, UsageError
 from ioassay.traces import trace_file
-from ioassay.traces.preparation import csv, preparation
+from ioassay.traces.preparation import csv, nothing_left, preparation
 from ioassay.traces.recipes import recipe
 
-__all__ = ["check_output", "convert", "csv", "formats", "info", "make", "preparation", "recipe", "shipped", "source"]
+__all__ = [
+    *("check_output", "convert", "csv", "formats", "info", "make", "nothing_left", "preparation", "recipe", "shipped"),
+    "source",
+]
 
 Trace = str | Path | Mapping[str, Any]
 """A file (`-` is standard input), the name of a shipped trace, a recipe, `{"recording": …}` for what the witness wrote
@@ -104,7 +107,8 @@ def convert(
 
     `.gz` and `.zst` at the end compress; `-` is standard output. `output` is whole or as it was before, whatever
     happens; it is replaced only with `force`. `lose` names what may be lost where the format cannot hold it:
-    alignment, devices, kinds. Returns the formats and the counts of what preparation changed.
+    alignment, devices, kinds. Returns the formats and the counts of what preparation changed. Raises InputError for a
+    trace that cannot be read, UsageError where preparation leaves no request.
     """
     from ioassay import _core
 
@@ -112,9 +116,17 @@ def convert(
     name, compress = trace_file.format_of(output, to, formats())
     with _said(described):
         if str(output) == "-":
-            return _core.trace_write(described, None, name, compress=compress, lose=list(lose))
+            return _filled(_core.trace_write(described, None, name, compress=compress, lose=list(lose)), described)
         with trace_file.replaced(Path(output), force=force) as unfinished:
-            return _core.trace_write(described, unfinished, name, compress=compress, lose=list(lose))
+            done = _core.trace_write(described, unfinished, name, compress=compress, lose=list(lose))
+            return _filled(done, described)
+
+
+def _filled(done: dict[str, Any], described: Mapping[str, Any]) -> dict[str, Any]:
+    """What was written; UsageError where that is no request."""
+    if reason := nothing_left(done["changes"], described.get("prepare")):
+        raise UsageError(f"{described['path']}: {reason}" if "path" in described else reason)
+    return done
 
 
 def make(

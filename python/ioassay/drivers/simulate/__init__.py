@@ -88,8 +88,8 @@ class Simulate(Driver):
             json.dumps(simulation_metrics.summary(done, trace, optimum), indent=1), encoding="utf-8"
         )
         (raw / ELEMENTS).write_text(json.dumps(dict(done.raw["elements"])), encoding="utf-8")
-        if not done.summary["requests"]:
-            return Parsed(FAILED, simulation_metrics.nothing(done), warnings=done.warnings)
+        if done.nothing and not done.summary["saturated"]:
+            return Parsed(SKIPPED, f"nothing was measured: {done.nothing}", warnings=done.warnings)
         return Parsed(
             OK,
             metrics=simulation_metrics.metrics(done, optimum),

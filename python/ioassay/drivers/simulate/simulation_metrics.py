@@ -94,17 +94,6 @@ def _series(done: Simulation) -> Iterator[Series]:
             yield Series(metric, known["time_s"].to_list(), values)
 
 
-def nothing(done: Simulation) -> str:
-    """Why no request reached the drive."""
-    if left := done.summary["left_in_buffer"]:
-        return (
-            f"no request reached the drive: the buffer kept all of the {left} pages; use a smaller one or more requests"
-        )
-    if done.summary["issued"]:
-        return "no request was completed"
-    return "the trace has no requests that could be simulated, after its preparation"
-
-
 def summary(done: Simulation, trace: traces.Trace, optimum: OfflineOptimum) -> dict[str, Any]:
     """What is kept verbatim: the summary, the counts behind it, and which trace it was."""
     raw = done.raw

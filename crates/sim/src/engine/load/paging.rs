@@ -1,6 +1,6 @@
 //! From bytes to the drive's sectors and pages.
 
-use ioassay_block::{Kind, Request};
+use ioassay_block::{Kind, MOST_REQUEST_BYTES, Request};
 
 use crate::Error;
 use crate::drive::{SECTOR_BYTES, Spec};
@@ -120,6 +120,10 @@ impl Paging {
         if request.length_bytes == 0 {
             return Err(refused(request, number, "a length of at least one byte"));
         }
+        if request.length_bytes > MOST_REQUEST_BYTES && request.kind != Kind::Trim {
+            let wanted = "less than 4 GiB in a read or write: is the unit of lengths right?";
+            return Err(refused(request, number, wanted));
+        }
         if end > self.capacity_sectors {
             let capacity_bytes = self.capacity_sectors * sector;
             return Err(refused(
@@ -130,11 +134,7 @@ impl Paging {
                 ),
             ));
         }
-        let most = u64::from(u32::MAX);
-        if end - begin > most && request.kind != Kind::Trim {
-            return Err(refused(request, number, "less than 2 TiB"));
-        }
-        Ok((begin, (end - begin).min(most)))
+        Ok((begin, (end - begin).min(u64::from(u32::MAX))))
     }
 }
 
