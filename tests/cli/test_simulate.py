@@ -149,7 +149,7 @@ def test_files_are_not_replaced_unless_told(ioassay: Ask, trace: Path) -> None:
         (["zero"], "zero: line 2: a request of no length (--zero-length skip leaves such out)"),
         (["huge"], "huge: request 1 (counted from 1), 172000000000 bytes at 0: less than 4 GiB in a read or write"),
         (["huge", "--policy", "lru", "--mode", "inline"], "less than 4 GiB in a read or write"),
-        (["huge", "--sizes", "split"], "huge: request 1: 172000000000 bytes are 41992188 pages of 4096, wanted at most"),
+        (["huge", "--sizes", "split"], "172000000000 bytes are 41992188 pages of 4096, wanted at most"),
         (["t.disksim", "--first", "0"], "--first is 0, wanted 1 or more"),
         (
             ["t.disksim", "--skip", "50000"],
@@ -196,7 +196,7 @@ def test_bad_input_ends_with_2_and_a_reason(
         assert ioassay("trace", "make", "whole.vscsi", "--requests", 100).code == 0
         (tmp_path / "cut.vscsi").write_bytes((tmp_path / "whole.vscsi").read_bytes()[:1000])
     there = set(tmp_path.iterdir())
-    formats = {"far": "disksim", "huge": "disksim", "zero": "disksim", "order": "disksim", "odd": "disksim", "cut.vscsi": "vscsi"}
+    formats = {**dict.fromkeys(("far", "huge", "zero", "order", "odd"), "disksim"), "cut.vscsi": "vscsi"}
     told = ["--format", formats[argv[0]]] if argv and argv[0] in formats else []
     if argv and argv[0] == "odd.csv":
         told = ["--format", "csv", "--columns", "time,offset,length,kind", "--skip-header", "--time-unit", "ms"]

@@ -162,8 +162,7 @@ def test_a_buffer_that_keeps_all_leaves_nothing_to_measure(lines: Any) -> None:
         ({"devices": "only:3"}, "nothing is left of the trace's 4 requests: devices is only:3 and leaves out 4"),
         (
             {"limit": "4KiB", "beyond": "drop", "skip": 1},
-            "nothing is left of the trace's 4 requests: "
-            "beyond is drop and leaves out 3, skip is 1 and leaves out 1",
+            "nothing is left of the trace's 4 requests: beyond is drop and leaves out 3, skip is 1 and leaves out 1",
         ),
     ],
 )

@@ -115,6 +115,38 @@ fn pages_are_rounded_cut_and_split() {
 }
 
 #[test]
+fn requests_are_cut_to_a_block_before_they_are_split_into_pages() {
+    let requests = [
+        request(0, 5000, 100),
+        request(1, PAGE + 1024, 9000),
+        request(2, 0, PAGE),
+    ];
+    let split = |page_bytes| {
+        let wanted = Preparation {
+            cut_bytes: Some(PAGE),
+            sizes: Sizing::Split,
+            page_bytes,
+            ..Preparation::default()
+        };
+        prepared(&requests, wanted)
+    };
+    for pages in [1, 2, 4] {
+        let page_bytes = PAGE / pages;
+        let (given, changes, error) = split(page_bytes);
+        let starts = [PAGE, PAGE, 0].into_iter();
+        let expected: Vec<(u64, u64)> = starts
+            .flat_map(|start| (0..pages).map(move |page| (start + page * page_bytes, page_bytes)))
+            .collect();
+        assert!(error.is_none());
+        assert_eq!(ranges(&given), expected);
+        assert_eq!((changes.given, changes.rounded), (3 * pages, 2));
+        assert_eq!((changes.lengthened, changes.cut), (1, 1));
+    }
+    let (given, ..) = split(2 * PAGE);
+    assert_eq!(ranges(&given), [(0, 2 * PAGE); 3], "no page is torn");
+}
+
+#[test]
 fn a_range_shrinks_by_whole_pages() {
     let shrink = Shrink {
         from_bytes: 10 * PAGE,
@@ -328,6 +360,13 @@ fn an_option_that_cannot_be_is_named() {
         ),
         (Preparation { shrink, ..default }, "shrink"),
         (Preparation { devices, ..default }, "devices"),
+        (
+            Preparation {
+                cut_bytes: Some(0),
+                ..default
+            },
+            "sizes",
+        ),
         (
             Preparation {
                 limit_bytes: Some(1),

@@ -35,7 +35,7 @@ ShrinkFrom = Annotated[
     str | None, syntax.Option(metavar="SIZE", help="End of the trace's addresses; without it the trace is read twice.")
 ]
 Offsets = Annotated[str | None, syntax.Option(metavar="HOW", help="Offsets within a page: keep, down or refuse.")]
-Sizing = Annotated[str | None, syntax.Option(metavar="HOW", help="Lengths: keep, round-out, cut or split.")]
+Sizing = Annotated[str | None, syntax.Option(metavar="HOW", help="Lengths: keep, round-out, cut, split or split:SIZE.")]
 Limit = Annotated[str | None, syntax.Option(metavar="SIZE", help="Last address at which a request may end.")]
 Beyond = Annotated[str | None, syntax.Option(metavar="HOW", help="Requests beyond it: refuse, wrap or drop.")]
 Skip = Annotated[int, syntax.Option(min=0, metavar="N", help="Skip the first N of the remaining requests.")]

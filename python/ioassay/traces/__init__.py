@@ -18,7 +18,16 @@ from ioassay.traces.preparation import csv, nothing_left, preparation
 from ioassay.traces.recipes import recipe
 
 __all__ = [
-    *("check_output", "convert", "csv", "formats", "info", "make", "nothing_left", "preparation", "recipe", "shipped"),
+    "check_output",
+    "convert",
+    "csv",
+    "formats",
+    "info",
+    "make",
+    "nothing_left",
+    "preparation",
+    "recipe",
+    "shipped",
     "source",
 ]
 

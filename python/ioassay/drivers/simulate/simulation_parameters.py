@@ -24,7 +24,7 @@ from ioassay.simulator.simulation_options import DRIVE, NAMES, OPTIONS, PADDED
 
 _OF_DRIVE = "drive"
 """`prepare.shrink = "drive"`: to the size of the drive that is simulated."""
-_TRACE_KEYS = ("trace", "make", "format", "read", "prepare", "first", "get")
+_TRACE_KEYS = ("trace", "make", "format", "read", "prepare", "sizes", "first", "get")
 _TEXTS = ("arrivals", "addresses")
 """Of a recipe, what must be text."""
 _REQUEST_S, _PADDED_REQUEST_S = 3.5e-7, 1e-5
@@ -43,6 +43,8 @@ class Settings:
     format: str | None = None
     read: Mapping[str, Any] | None = None
     prepare: Mapping[str, Any] = field(default_factory=dict)
+    sizes: str | None = None
+    """That of the preparation, as a parameter of its own: it can be a factor."""
     first: int | None = None
     """No more than so many requests, of what the preparation leaves."""
     get: str = ""
@@ -60,7 +62,7 @@ def read(params: Mapping[str, Any]) -> Settings:
     for name in ("make", "read", "prepare"):
         if not isinstance(params.get(name, {}), Mapping):
             raise StudyError(f"is {params[name]!r}; wanted a table", key=f"params.{name}")
-    for name in ("format", "get"):
+    for name in ("format", "get", "sizes"):
         if not isinstance(params.get(name, ""), str):
             raise StudyError(f"is {params[name]!r}; wanted text", key=f"params.{name}")
     if ("trace" in params) == ("make" in params):
@@ -72,6 +74,7 @@ def read(params: Mapping[str, Any]) -> Settings:
         format=params.get("format"),
         read=params.get("read"),
         prepare=params.get("prepare", {}),
+        sizes=params.get("sizes"),
         first=_first(params.get("first")),
         get=params.get("get", ""),
     )
@@ -129,6 +132,10 @@ def made(make: Mapping[str, Any], repetition: int) -> dict[str, Any]:
 def prepared(wanted: Settings) -> dict[str, Any] | None:
     """What is done to the trace. Pages are those of the drive unless told otherwise; a drive may be shrunk to."""
     keys = {**wanted.prepare}
+    if wanted.sizes is not None:
+        if "sizes" in keys:
+            raise StudyError(f"is '{wanted.sizes}', and prepare.sizes is given; wanted one of them", key="params.sizes")
+        keys["sizes"] = wanted.sizes
     if wanted.first is not None and wanted.make is None:
         keys["first"] = min(wanted.first, _whole("params.prepare.first", keys.get("first", wanted.first)))
     if not keys:
