@@ -31,8 +31,8 @@ def preparation(
     `devices`: ignore, only:NUMBER or side-by-side:SIZE. `keep`: kinds such as writes, or reads,writes. `drop_empty`
     drops requests of no bytes. `shrink`: evenly to that size, from `shrink_from` or where the trace ends.
     `offsets`: keep, down, refuse. `sizes`: keep, round-out, cut, split (pages of `page`, 4 KiB), split:SIZE (cut to
-    SIZE, then split). `limit`: where requests may end, and what is `beyond`: refuse, wrap, drop. `skip` and `first` count what is left. `rebase` lets
-    times begin at 0, `time_scale` multiplies them. Raises UsageError.
+    SIZE, then split). `limit`: where requests may end, and what is `beyond`: refuse, wrap, drop. `skip` and `first`
+    count what is left. `rebase` lets times begin at 0, `time_scale` multiplies them. Raises UsageError.
     """
     if first == 0:
         raise UsageError("first is 0, wanted at least 1: nothing would be left of the trace")
