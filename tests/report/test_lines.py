@@ -103,6 +103,7 @@ def test_levels_that_lie_over_each_other_can_be_told_apart() -> None:
     dashes = lines(drawn)[0]["encoding"]["strokeDash"]["scale"]
     assert dashes["domain"] == domain
     assert len({tuple(dash) for dash in dashes["range"]}) == 3
+    assert lines(drawn)[0]["encoding"]["strokeDash"]["legend"] is None, "its marks would be dashed in the legend"
 
 
 def test_one_panel_a_level_in_so_many_columns() -> None:

@@ -119,7 +119,7 @@ def _rivalry(subject: str, rival: str, counted: Rivalry, spread: Spread | None) 
 
 
 def _lowest(one: Reductions) -> str:
-    """The policies that have the lowest mean alone, by their number of conditions, and the number of ties."""
+    """The policies that have the lowest mean alone, and those that share it, by their number of conditions."""
     conditions = conditions_text(one.feed)
     where = f"{conditions if conditions.startswith(('at ', 'in ')) else f'with {conditions}'}, " if one.feed else ""
     wins: dict[int, list[str]] = {}
@@ -128,16 +128,24 @@ def _lowest(one: Reductions) -> str:
     parts = [f"{phrases.listed(wins[count])} in {count}" for count in sorted(wins, reverse=True) if count]
     if not parts and not one.ties:
         return phrases.capital(f"{where}no condition has a mean.")
-    total = phrases.count(len(one.places), "condition")
+    total, name = phrases.count(len(one.places), "condition"), phrases.inside(one.response)
     if not parts:
-        return phrases.capital(f"{where}no policy has the lowest mean alone in any of {total}.")
+        alone = f"no policy has the lowest mean alone in any of {total}."
+        return phrases.capital(where + (f"{_sharers(one, f'the lowest {name}')} of {total}." if one.exact else alone))
     if len(parts) > _FEW_WINNERS:
         parts = [*parts[: _FEW_WINNERS - 1], "others in fewer"]
-    name = phrases.inside(one.response)
     certainly = "" if one.exact else "certainly "
     text = f"{where}{name} is {certainly}lowest with {phrases.listed(parts)} of {total}."
     ties = f" {phrases.count(one.ties, 'condition')} {'has' if one.ties == 1 else 'have'} a tie." if one.ties else ""
-    return phrases.capital(text + ties)
+    shared = f" {phrases.capital(_sharers(one, 'it'))}." if one.ties else ""
+    return phrases.capital(text) + (shared if one.exact else ties)
+
+
+def _sharers(one: Reductions, what: str) -> str:
+    """`epo and idle-cold share it in 7, other policies in 1`: of exact means, those that do so most often first."""
+    (policies, count), *rest = one.shared.items()
+    others = sum(number for _, number in rest)
+    return f"{phrases.listed(policies)} share {what} in {count}" + (f", other policies in {others}" if others else "")
 
 
 def _saturated(one: Reductions) -> list[str]:

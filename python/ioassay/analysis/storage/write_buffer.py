@@ -218,6 +218,16 @@ class Reductions:
         return sum(not any(place.wins(policy) for policy in self.policies) for place in known)
 
     @property
+    def shared(self) -> dict[tuple[str, ...], int]:
+        """The policies that share the lowest mean where none has it alone, and in how many places, most first."""
+        lowest = [
+            tuple(policy for policy in self.policies if place.lowest(policy))
+            for place in self.places
+            if not any(place.wins(policy) for policy in self.policies)
+        ]
+        return dict(Counter(policies for policies in lowest if policies).most_common())
+
+    @property
     def exact(self) -> bool:
         """True if repetitions do not differ, so that every comparison is certain."""
         return all(place.contrasts is None or place.contrasts.means.exact for place in self.places)

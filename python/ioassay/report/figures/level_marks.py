@@ -64,10 +64,10 @@ class LevelMarks:
         return alt.Scale(domain=list(self.every), range=[looks[place % len(looks)] for place in range(len(self.every))])
 
     def dash(self, looks: Sequence[Sequence[int]]) -> Any:
-        """The channel of a line's dashes."""
+        """The channel of a line's dashes. Its legend would draw the marks dashed."""
         import altair as alt
 
-        return alt.StrokeDash(self._field(), scale=self.scale(looks), **self._named())
+        return alt.StrokeDash(self._field(), scale=self.scale(looks), legend=None)
 
     def size(self, looks: Sequence[float]) -> Any:
         """The channel of a mark's area."""
