@@ -354,11 +354,14 @@ def _effect(known: published_results.Change, changes: Sequence[Change]) -> list[
     span = " to ".join(dict.fromkeys(_percent(share) for share in (min(shares), max(shares))))
     ours = phrases.capital(f"{ends}, {name} changes by {span} in {total}.")
     numbers = phrases.listed([_percent(number / 100) if number else "no change" for number in known.percent])
-    missed = [number for number in known.percent if not min(shares) - EVEN <= number / 100 <= max(shares) + EVEN]
+    beyond = [max(min(shares) - number / 100, number / 100 - max(shares)) for number in known.percent]
+    missed = [_percent(number / 100) for number, share in zip(known.percent, beyond, strict=True) if share > EVEN]
     verdict = (
-        f"not reproduced: {phrases.listed([_percent(number / 100) for number in missed])}"
+        f"not reproduced: {phrases.listed(missed)}"
         if missed
         else "within this range"
+        if max(beyond) <= 0
+        else "within half a percent of this range"
     )
     return [ours, f"Published {'is' if len(known.percent) == 1 else 'are'} {numbers}, {verdict}."]
 
