@@ -9,6 +9,7 @@
 
 mod back_end;
 mod channel;
+mod completions;
 mod elements;
 mod event_loop;
 mod host_queue;
@@ -20,6 +21,8 @@ mod run;
 mod tally;
 mod time_series;
 mod timers;
+mod workers;
+mod write_batch;
 mod write_behind;
 mod write_bound;
 mod write_stream;
@@ -28,11 +31,12 @@ pub use host_queue::Scheduler;
 pub use load::paging::Unaligned;
 pub use load::trace_input::IssueMode;
 pub use online_drive::{Event, OnlineDrive};
-pub use run::run;
+pub use run::{run, run_with};
 pub use tally::{Responses, Tally};
 pub use time_series::{TimeSeries, TimeSlice};
 pub use write_behind::{Destager, Destaging, WriteBehind};
 pub use write_bound::write_bound;
+pub use workers::{OneThread, Workers};
 
 use crate::Error;
 use crate::policy::Policy;
