@@ -9,6 +9,7 @@
 
 mod back_end;
 mod channel;
+mod controller;
 mod elements;
 mod event_loop;
 mod host_queue;
@@ -16,6 +17,7 @@ mod inline_buffer;
 mod listener;
 mod load;
 mod online_drive;
+mod online_engine;
 mod run;
 mod tally;
 mod time_series;

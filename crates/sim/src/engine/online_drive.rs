@@ -9,17 +9,17 @@ use std::collections::VecDeque;
 
 use ioassay_block::Request;
 
-use super::elements::Elements;
-use super::elements::parallel::ParallelElements;
-use super::elements::serial::SerialElements;
+use super::controller::ControllerEngine;
 use super::event_loop::Engine;
 use super::host_queue::Scheduler;
 use super::inline_buffer::InlineBuffer;
 use super::listener::Listener;
 use super::load::paging::{Paging, Unaligned};
 use super::load::requests::DriveRequest;
+use super::online_engine::{OnlineEngine, elements};
+use super::run::inline_refused;
 use super::{BufferMode, End, RunOptions, Tally, WriteBuffer};
-use crate::drive::{Drive, Overlap, Spec};
+use crate::drive::Drive;
 use crate::policy::Page;
 use crate::{Error, error};
 
@@ -63,11 +63,11 @@ pub enum Event {
 
 /// Events not fetched yet, and the callers' numbers of requests.
 #[derive(Default)]
-struct EventLog {
-    events: Vec<Event>,
+pub(super) struct EventLog {
+    pub events: Vec<Event>,
     /// Callers' numbers, by the engine's.
     requests: Vec<u64>,
-    issued: u64,
+    pub issued: u64,
 }
 
 impl EventLog {
@@ -113,7 +113,7 @@ impl Listener for EventLog {
 
 /// A drive with its write buffer, advanced event by event.
 pub struct OnlineDrive {
-    engine: Engine<Box<Drive>, Box<dyn Elements + Send>, VecDeque<DriveRequest>, EventLog>,
+    engine: Box<dyn OnlineEngine>,
     paging: Paging,
     submitted: u64,
     last_ps: u64,
@@ -123,7 +123,7 @@ impl OnlineDrive {
     /// A drive at time 0, with its inline write buffer, if it has one.
     ///
     /// # Errors
-    /// [`Error::Option`] for a buffer in front of the drive.
+    /// [`Error::Option`] for a buffer in front of the drive, or one in a drive with a controller.
     pub fn new(drive: Drive, buffer: Option<WriteBuffer>) -> Result<Self, Error> {
         if buffer
             .as_ref()
@@ -140,11 +140,23 @@ impl OnlineDrive {
             ..RunOptions::default()
         };
         let paging = Paging::new(drive.spec(), Unaligned::Round);
-        let elements = elements(drive.spec());
-        let buffer = buffer.map(InlineBuffer::new);
         let (drive, log) = (Box::new(drive), EventLog::default());
+        let arrivals = VecDeque::new();
+        let engine: Box<dyn OnlineEngine> = match drive.spec().controller.clone() {
+            Some(_) if buffer.is_some() => return Err(inline_refused()),
+            Some(controller) => Box::new(ControllerEngine::new(
+                drive, controller, arrivals, &options, log,
+            )),
+            None => {
+                let elements = elements(drive.spec());
+                let buffer = buffer.map(InlineBuffer::new);
+                Box::new(Engine::new(
+                    drive, arrivals, elements, buffer, &options, log,
+                ))
+            }
+        };
         Ok(Self {
-            engine: Engine::new(drive, VecDeque::new(), elements, buffer, &options, log),
+            engine,
             paging,
             submitted: 0,
             last_ps: 0,
@@ -171,7 +183,7 @@ impl OnlineDrive {
     }
 
     fn submit_at(&mut self, at_ps: u64, request: &Request, bypass: bool) -> Result<u64, Error> {
-        let at_ps = at_ps.max(self.last_ps).max(self.engine.now_ps);
+        let at_ps = at_ps.max(self.last_ps).max(self.engine.now_ps());
         let drive_request = self
             .paging
             .drive_request(request, at_ps, self.submitted + 1)?;
@@ -182,7 +194,7 @@ impl OnlineDrive {
                 wanted: "a drive whose clock begins anew when it rests".into(),
             });
         }
-        self.engine.arrivals.push_back(DriveRequest {
+        self.engine.arrivals_mut().push_back(DriveRequest {
             bypass,
             ..drive_request
         });
@@ -200,7 +212,7 @@ impl OnlineDrive {
     /// Time of the latest event, before which nothing can be submitted.
     #[must_use]
     pub fn now_ps(&self) -> u64 {
-        self.engine.now_ps
+        self.engine.now_ps()
     }
 
     /// Advances to `to_ps`, and appends the events up to and including then to `events`, in order.
@@ -208,20 +220,20 @@ impl OnlineDrive {
     /// # Errors
     /// [`Error::WornOut`]: then only [`OnlineDrive::cut_power`] may follow, and no write after that.
     pub fn advance_to(&mut self, to_ps: u64, events: &mut Vec<Event>) -> Result<(), Error> {
-        std::mem::swap(events, &mut self.engine.listener.events);
+        std::mem::swap(events, &mut self.engine.log_mut().events);
         let done = self.engine.advance_to(to_ps);
-        std::mem::swap(events, &mut self.engine.listener.events);
+        std::mem::swap(events, &mut self.engine.log_mut().events);
         done
     }
 
     /// Power loss: the requests in flight and the buffer's content are gone, and none of them will
     /// complete. The mapping has every page whose programming has started.
     pub fn cut_power(&mut self) {
-        self.engine.arrivals.clear();
-        self.engine.listener.events.clear();
-        self.engine.listener.issued = self.submitted;
-        let elements = elements(self.engine.drive.spec());
-        self.engine.cut_power(elements);
+        self.engine.arrivals_mut().clear();
+        let log = self.engine.log_mut();
+        log.events.clear();
+        log.issued = self.submitted;
+        self.engine.cut_power();
     }
 
     /// Restarts the clock at 0 if no request is in flight; returns false otherwise.
@@ -229,8 +241,7 @@ impl OnlineDrive {
         if self.next_ps().is_some() || self.in_flight() > 0 {
             return false;
         }
-        let elements = elements(self.engine.drive.spec());
-        self.engine.reset_clock(elements);
+        self.engine.reset_clock();
         self.last_ps = 0;
         true
     }
@@ -238,55 +249,48 @@ impl OnlineDrive {
     /// Requests submitted and not complete.
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.engine.requests.len() + self.engine.arrivals.len()
+        self.engine.in_flight() + self.engine.arrivals().len()
     }
 
     /// Whether the buffer can serve a read of the page.
     #[must_use]
     pub fn is_buffered(&self, page: Page) -> bool {
-        let buffer = self.engine.buffer.as_ref();
-        buffer.is_some_and(|buffer| buffer.contains(page))
+        self.engine.is_buffered(page)
     }
 
     /// Pages in the buffer.
     #[must_use]
     pub fn buffered_pages(&self) -> u64 {
-        self.engine
-            .buffer
-            .as_ref()
-            .map_or(0, InlineBuffer::held_pages)
+        self.engine.buffered_pages()
     }
 
     /// Pages that the buffer can hold; 0 without one.
     #[must_use]
     pub fn buffer_capacity_pages(&self) -> u64 {
-        self.engine
-            .buffer
-            .as_ref()
-            .map_or(0, InlineBuffer::capacity_pages)
+        self.engine.buffer_capacity_pages()
     }
 
     /// Estimated time at which each element will have finished its queue.
     #[must_use]
     pub fn free_at_ps(&self) -> &[u64] {
-        self.engine.elements.free_at_ps()
+        self.engine.free_at_ps()
     }
 
     /// The drive: its elements and their counters.
     #[must_use]
     pub fn drive(&self) -> &Drive {
-        &self.engine.drive
+        self.engine.drive()
     }
 
     /// The drive, to be preconditioned while no request is in flight.
     pub fn drive_mut(&mut self) -> &mut Drive {
-        &mut self.engine.drive
+        self.engine.drive_mut()
     }
 
     /// Takes the tally of requests and pages since the beginning, or since the last call.
     pub fn take_tally(&mut self) -> Tally {
-        let mut tally = std::mem::take(&mut self.engine.tally);
-        tally.busy_ps = self.engine.series.busy_ps();
+        let mut tally = std::mem::take(self.engine.tally_mut());
+        tally.busy_ps = self.engine.busy_ps();
         tally.record_recent();
         tally.unfinished = self.in_flight() as u64;
         tally.buffered_at_end = self.buffered_pages();
@@ -297,18 +301,10 @@ impl OnlineDrive {
     /// [`OnlineDrive::take_tally`].
     #[must_use]
     pub fn buffer_hits(&self) -> [(u64, u64); 2] {
-        let tally = &self.engine.tally;
+        let tally = self.engine.tally();
         [
             (tally.buffered_writes, tally.write_hits),
             (tally.buffered_reads, tally.read_hits),
         ]
-    }
-}
-
-fn elements(spec: &Spec) -> Box<dyn Elements + Send> {
-    if spec.overlap == Overlap::Off {
-        Box::new(SerialElements::new(spec))
-    } else {
-        Box::new(ParallelElements::new(spec))
     }
 }

@@ -2,6 +2,7 @@
 
 use ioassay_block::Source;
 
+use super::controller::ControllerEngine;
 use super::elements::parallel::ParallelElements;
 use super::elements::serial::SerialElements;
 use super::event_loop::Engine;
@@ -48,6 +49,12 @@ pub fn run(
         ),
     };
     let lookahead = Lookahead::new(input, options, reshape, watches_elements);
+    if let Some(controller) = drive.spec().controller.clone() {
+        if inline.is_some() {
+            return Err(inline_refused());
+        }
+        return ControllerEngine::new(drive, controller, lookahead, options, NoListener).run();
+    }
     if inline.is_none() && only_writes && is_write_stream(drive.spec(), options) {
         return WriteStream::new(drive, lookahead, options).run();
     }
@@ -57,6 +64,15 @@ pub fn run(
     }
     let elements = ParallelElements::new(drive.spec());
     Engine::new(drive, lookahead, elements, inline, options, NoListener).run()
+}
+
+/// A drive with a controller has a write cache instead of an inline write buffer.
+pub(super) fn inline_refused() -> Error {
+    Error::option(
+        "mode",
+        "inline",
+        "reshape, or write_cache instead of the buffer, with the options of the controller",
+    )
 }
 
 /// Whether requests wait for nothing but the drive, in their own order, and all of them complete: then
