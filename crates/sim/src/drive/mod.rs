@@ -7,6 +7,7 @@
 
 mod audit;
 mod controller;
+mod controller_options;
 mod costs;
 mod counters;
 mod element;
@@ -18,7 +19,8 @@ mod spec;
 mod translation;
 mod units;
 
-pub use controller::{COMMAND_BYTES, Controller};
+pub use controller::Controller;
+pub use controller_options::COMMAND_BYTES;
 pub use counters::Counters;
 pub use element::Element;
 pub use shape::Place;

@@ -245,9 +245,9 @@ impl Translation {
         self.groups[group as usize].free.len() <= self.low
     }
 
-    /// As [`Translation::is_low`] when so many superblocks will be free besides.
-    pub fn is_low_with(&self, group: u32, besides: usize) -> bool {
-        self.groups[group as usize].free.len() + besides <= self.low
+    /// As [`Translation::is_low`] when so many superblocks will be gained.
+    pub fn is_low_with(&self, group: u32, gained: usize) -> bool {
+        self.groups[group as usize].free.len() + gained <= self.low
     }
 
     /// Whether an element has a row for a unit.

@@ -162,9 +162,9 @@ impl Drive {
         translation.map_or(0, |translation| translation.group_of_superblock(superblock))
     }
 
-    pub(crate) fn is_low_with(&self, group: u32, besides: usize) -> bool {
+    pub(crate) fn is_low_with(&self, group: u32, gained: usize) -> bool {
         let translation = self.translation.as_ref();
-        translation.is_some_and(|translation| translation.is_low_with(group, besides))
+        translation.is_some_and(|translation| translation.is_low_with(group, gained))
     }
 
     pub(crate) fn unit_pages(&self) -> usize {

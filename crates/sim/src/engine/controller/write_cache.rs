@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::policy::Page;
 
-const NOBODY: u32 = u32::MAX;
+const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
@@ -120,7 +120,7 @@ impl WriteCache {
             return Admission::Waits;
         }
         self.used += 1;
-        self.store(page, NOBODY);
+        self.store(page, NONE);
         Admission::Stored
     }
 
@@ -148,16 +148,16 @@ impl WriteCache {
 
     fn store(&mut self, page: Page, request: u32) {
         let id = self.free.pop().unwrap_or(self.slots.len() as u32);
-        let older = self.newest.insert(page, id).unwrap_or(NOBODY);
+        let older = self.newest.insert(page, id).unwrap_or(NONE);
         let slot = Slot {
             page,
             request,
             arrival: self.arrivals,
             stage: Stage::Staged,
             older,
-            newer: NOBODY,
+            newer: NONE,
         };
-        if older != NOBODY {
+        if older != NONE {
             self.slots[older as usize].newer = id;
         }
         if id as usize == self.slots.len() {
@@ -178,17 +178,17 @@ impl WriteCache {
             return false;
         };
         let slot = self.slots[id as usize];
-        if slot.stage != Stage::Staged || slot.request != NOBODY {
+        if slot.stage != Stage::Staged || slot.request != NONE {
             return false;
         }
         self.slots[id as usize].stage = Stage::Dropped;
         self.staged_pages -= 1;
         self.used -= 1;
-        if slot.older == NOBODY {
+        if slot.older == NONE {
             self.newest.remove(&page);
         } else {
             self.newest.insert(page, slot.older);
-            self.slots[slot.older as usize].newer = NOBODY;
+            self.slots[slot.older as usize].newer = NONE;
         }
         self.settle(slot.arrival, flushed);
         true
@@ -233,7 +233,7 @@ impl WriteCache {
 
     /// Whether a request waits for the slot.
     pub fn is_of_request(&self, slot: u32) -> bool {
-        self.slots[slot as usize].request != NOBODY
+        self.slots[slot as usize].request != NONE
     }
 
     /// A slot is programmed. Appends what is in flash now, and the requests of flushes that are
@@ -241,17 +241,17 @@ impl WriteCache {
     pub fn programmed(&mut self, slot: u32, done: &mut Vec<Programmed>, flushed: &mut Vec<u32>) {
         self.slots[slot as usize].stage = Stage::Programmed;
         let mut next = slot;
-        while next != NOBODY {
+        while next != NONE {
             let slot = self.slots[next as usize];
-            if slot.older != NOBODY || slot.stage != Stage::Programmed {
+            if slot.older != NONE || slot.stage != Stage::Programmed {
                 return;
             }
-            if slot.newer == NOBODY {
+            if slot.newer == NONE {
                 self.newest.remove(&slot.page);
             } else {
-                self.slots[slot.newer as usize].older = NOBODY;
+                self.slots[slot.newer as usize].older = NONE;
             }
-            let request = (slot.request != NOBODY).then_some(slot.request);
+            let request = (slot.request != NONE).then_some(slot.request);
             self.used -= usize::from(request.is_none());
             self.free.push(next);
             done.push(Programmed {
