@@ -245,9 +245,12 @@ impl Translation {
         self.groups[group as usize].free.len() <= self.low
     }
 
-    /// As [`Translation::is_low`] when so many superblocks will be gained.
-    pub fn is_low_with(&self, group: u32, gained: usize) -> bool {
-        self.groups[group as usize].free.len() + gained <= self.low
+    /// As [`Translation::is_low`] when so many more superblocks are free, and, if there is a rest of
+    /// moved pages, when it has its place.
+    pub fn is_low_with(&self, group: u32, gained: usize, has_rest: bool) -> bool {
+        let group = &self.groups[group as usize];
+        let needed = usize::from(has_rest && group.open.is_none());
+        group.free.len() + gained <= self.low + needed
     }
 
     /// Whether an element has a row for a unit.

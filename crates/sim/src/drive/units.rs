@@ -122,7 +122,7 @@ impl Drive {
     fn collect_untimed(&mut self, group: u32) -> Result<(), Error> {
         let mut read: Vec<u32> = Vec::new();
         let mut emptied: Vec<u32> = Vec::new();
-        while self.is_low_with(group, emptied.len()) {
+        while self.is_low_with(group, emptied.len(), !read.is_empty()) {
             let victim = self.take_victim(group)?;
             let mut offset = 0;
             while let Some(physical) = self.next_valid(victim, &mut offset) {
@@ -162,9 +162,11 @@ impl Drive {
         translation.map_or(0, |translation| translation.group_of_superblock(superblock))
     }
 
-    pub(crate) fn is_low_with(&self, group: u32, gained: usize) -> bool {
+    /// Whether a group needs garbage collection, with so many superblocks gained, and perhaps a rest of
+    /// moved pages to be placed.
+    pub(crate) fn is_low_with(&self, group: u32, gained: usize, has_rest: bool) -> bool {
         let translation = self.translation.as_ref();
-        translation.is_some_and(|translation| translation.is_low_with(group, gained))
+        translation.is_some_and(|translation| translation.is_low_with(group, gained, has_rest))
     }
 
     pub(crate) fn unit_pages(&self) -> usize {

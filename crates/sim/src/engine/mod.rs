@@ -39,6 +39,7 @@ pub use write_behind::{Destager, Destaging, WriteBehind};
 pub use write_bound::write_bound;
 
 use crate::Error;
+use crate::drive::Spec;
 use crate::policy::Policy;
 
 /// When a run ends.
@@ -58,6 +59,23 @@ pub enum BufferMode {
     Reshape,
     /// Inside the drive: writes complete in it and wait for room in it, and reads may hit it.
     Inline,
+}
+
+impl BufferMode {
+    /// Checks that a drive can have a buffer there: one with a controller has a write cache instead.
+    ///
+    /// # Errors
+    /// [`Error::Option`].
+    pub fn check(self, spec: &Spec) -> Result<(), Error> {
+        if self == Self::Inline && spec.controller.is_some() {
+            return Err(Error::option(
+                "mode",
+                "inline",
+                "reshape, or write_cache instead of the buffer, with the options of the controller",
+            ));
+        }
+        Ok(())
+    }
 }
 
 /// A write buffer, and how it is connected.

@@ -17,7 +17,6 @@ use super::inline_buffer::InlineBuffer;
 use super::load::paging::{Paging, Unaligned};
 use super::load::requests::DriveRequest;
 use super::online_engine::{OnlineEngine, elements};
-use super::run::inline_refused;
 use super::{BufferMode, End, RunOptions, Tally, WriteBuffer};
 use crate::drive::Drive;
 use crate::policy::Page;
@@ -43,6 +42,9 @@ impl OnlineDrive {
         {
             return Err(Error::option("mode", "reshape", "inline, to be served"));
         }
+        if let Some(buffer) = &buffer {
+            buffer.mode.check(drive.spec())?;
+        }
         let options = RunOptions {
             window: None,
             scheduler: Scheduler::Fcfs,
@@ -55,7 +57,6 @@ impl OnlineDrive {
         let (drive, log) = (Box::new(drive), EventLog::default());
         let arrivals = VecDeque::new();
         let engine: Box<dyn OnlineEngine> = match drive.spec().controller.clone() {
-            Some(_) if buffer.is_some() => return Err(inline_refused()),
             Some(controller) => Box::new(ControllerEngine::new(
                 drive, controller, arrivals, &options, log,
             )),

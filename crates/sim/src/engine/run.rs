@@ -30,6 +30,9 @@ pub fn run(
     options: &RunOptions,
 ) -> Result<(Tally, TimeSeries), Error> {
     options.check()?;
+    if let Some(buffer) = &buffer {
+        buffer.mode.check(drive.spec())?;
+    }
     let pads = buffer
         .as_ref()
         .is_some_and(|buffer| buffer.pad_reads && buffer.policy.pads());
@@ -50,9 +53,6 @@ pub fn run(
     };
     let lookahead = Lookahead::new(input, options, reshape, watches_elements);
     if let Some(controller) = drive.spec().controller.clone() {
-        if inline.is_some() {
-            return Err(inline_refused());
-        }
         return ControllerEngine::new(drive, controller, lookahead, options, NoListener).run();
     }
     if inline.is_none() && only_writes && is_write_stream(drive.spec(), options) {
@@ -64,15 +64,6 @@ pub fn run(
     }
     let elements = ParallelElements::new(drive.spec());
     Engine::new(drive, lookahead, elements, inline, options, NoListener).run()
-}
-
-/// A drive with a controller has a write cache instead of an inline write buffer.
-pub(super) fn inline_refused() -> Error {
-    Error::option(
-        "mode",
-        "inline",
-        "reshape, or write_cache instead of the buffer, with the options of the controller",
-    )
 }
 
 /// Whether requests wait for nothing but the drive, in their own order, and all of them complete: then

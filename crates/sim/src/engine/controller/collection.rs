@@ -89,7 +89,9 @@ where
     /// Groups that are low begin to collect.
     pub(super) fn start_collections(&mut self) -> Result<(), Error> {
         for group in 0..self.collections.groups.len() as u32 {
-            if !self.collections.groups[group as usize].active && self.drive.is_low_with(group, 0) {
+            if !self.collections.groups[group as usize].active
+                && self.drive.is_low_with(group, 0, false)
+            {
                 self.collections.groups[group as usize].active = true;
                 self.collect(group)?;
             }
@@ -112,7 +114,8 @@ where
             self.erase_emptied(group);
             let collection = &mut self.collections.groups[group as usize];
             let gained = collection.emptied.len() + collection.erasing;
-            if self.drive.is_low_with(group, gained) {
+            let has_rest = !collection.rest.is_empty();
+            if self.drive.is_low_with(group, gained, has_rest) {
                 match self.drive.take_victim(group) {
                     Ok(victim) => collection.victim = Some((victim, 0)),
                     Err(_) if gained > 0 => return self.finish_collection(group),
