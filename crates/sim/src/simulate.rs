@@ -40,6 +40,7 @@ impl BufferSpec {
             ..self.settings
         };
         let policy = policy::make(&self.policy, &settings)?;
+        self.mode.check(drive)?;
         if policy.capacity() == 0 {
             return Ok(None);
         }
