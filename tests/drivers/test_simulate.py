@@ -100,6 +100,12 @@ def test_the_estimate_says_memory_and_grows_with_the_requests(tmp_path: Path) ->
         ({"trace": "oltp", "prepare": {"first": "x"}}, "prepare", "wanted a whole number"),
         ({"trace": "oltp", "prepare": {"first": "x"}, "first": 5}, "prepare.first", "wanted a whole number"),
         ({"trace": "oltp", "prepare": {"sizes": "cutt"}}, "prepare", "wanted keep, round-out"),
+        ({"trace": "oltp", "prepare": {"sizes": "cut:4KiB"}}, "prepare", "split or split:SIZE"),
+        ({"trace": "oltp", "prepare": {"sizes": "split:"}}, "prepare", "sizes: "),
+        ({"trace": "oltp", "prepare": {"sizes": "split:0"}}, "prepare", "sizes is 0, wanted at least 1 byte"),
+        ({"trace": "oltp", "sizes": "splitt"}, "prepare", "wanted keep, round-out"),
+        ({"trace": "oltp", "sizes": 4}, "sizes", "wanted text"),
+        ({"trace": "oltp", "sizes": "cut", "prepare": {"sizes": "cut"}}, "sizes", "wanted one of them"),
         ({"trace": "oltp", "first": 0}, "first", "at least 1"),
         ({"trace": "oltp", "first": True}, "first", "at least 1"),
         ({"make": 3}, "make", "wanted a table"),
@@ -194,6 +200,16 @@ def test_a_bare_name_is_looked_for_in_the_named_folders_compressed_too(
     monkeypatch.setenv(FOLDERS, f"{tmp_path / 'nowhere'}:{tmp_path}")
     assert list(Simulate().validate({"trace": "mine.disksim"}, {})) == []
     assert measured(tmp_path, {"trace": "mine.disksim", "prepare": {"keep": "writes"}})["write.ios"] == 100
+
+
+@pytest.mark.parametrize(("page", "pages"), [("1KiB", 4), ("2KiB", 2), ("4KiB", 1)])
+def test_requests_are_split_into_the_pages_of_the_drive(tmp_path: Path, page: str, pages: int) -> None:
+    """Of requests with any size and offset; `cut` leaves one page of each."""
+    make = {"requests": 500, "arrivals": "poisson:500", "sizes": "exponential:3900", "align": "1KiB", "range": "64MiB"}
+    split = measured(tmp_path, {"make": make, "page": page, "sizes": "split:4KiB"})
+    assert (split["write.ios"], split["write.bytes"]) == (500 * pages, 500 * 4096)
+    cut = measured(tmp_path, {"make": make, "page": page, "sizes": "cut"})
+    assert (cut["write.ios"], cut["write.bytes"]) == (500, 500 * 4096 / pages)
 
 
 def test_a_buffer_that_keeps_all_is_no_measurement(tmp_path: Path) -> None:

@@ -12,7 +12,11 @@ import pytest
 import ioassay
 from ioassay import simulator, traces
 from ioassay.errors import InputError, UsageError
-from ioassay.simulator import simulate
+from ioassay.simulator import check, simulate
+
+
+CSV = {"time_unit": "s", "offset_unit_bytes": 1, "length_unit_bytes": 1}
+"""How a CSV trace in bytes is read."""
 
 
 def test_it_takes_a_file_a_recipe_and_a_shipped_trace(lines: Any) -> None:
@@ -63,6 +67,19 @@ def test_a_trace_that_cannot_be_used_is_named_with_the_place(
     with pytest.raises(InputError) as error:
         simulate(path, format="disksim", **options)
     assert str(error.value).startswith(f"{path}: {said}")
+
+
+def test_reads_and_writes_are_below_4_gib_and_trims_are_not(tmp_path: Path) -> None:
+    """4 GiB in sectors is 8,388,608. A longer one is a wrong unit; a trim may be of the whole drive."""
+    path = tmp_path / "long.csv"
+    for kind in ("R", "W"):
+        path.write_text(f"time,offset,length,kind\n0,0,{2**32 - 512},{kind}\n")
+        assert simulate(path, format="csv", read=CSV).summary["requests"] == 1
+        path.write_text(f"time,offset,length,kind\n0,0,512,{kind}\n1,0,{2**32},{kind}\n")
+        with pytest.raises(InputError, match=r"request 2 .* 4294967296 bytes at 0: less than 4 GiB"):
+            simulate(path, format="csv", read=CSV)
+    path.write_text(f"time,offset,length,kind\n0,0,{check({})['capacity_bytes']},D\n1,0,512,W\n")
+    assert simulate(path, format="csv", read=CSV).summary["requests"] == 1
 
 
 def test_ranges_that_are_no_whole_sectors_are_rounded_or_refused() -> None:
