@@ -14,7 +14,6 @@ from ioassay import simulator, traces
 from ioassay.errors import InputError, UsageError
 from ioassay.simulator import check, simulate
 
-
 CSV = {"time_unit": "s", "offset_unit_bytes": 1, "length_unit_bytes": 1}
 """How a CSV trace in bytes is read."""
 
