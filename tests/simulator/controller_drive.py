@@ -44,6 +44,9 @@ class Controller:
     copy_back: bool
     read_priority: bool
     greedy: bool
+    program_suspensions: int
+    erase_suspensions: int
+    suspend_ps: int
 
 
 @dataclass(eq=False)
@@ -80,11 +83,17 @@ class Operation:
     array_ps: int
     sectors: int
     done: Callable[[], None]
+    suspensions: int = 0
+    in_array: bool = False
 
 
 @dataclass(eq=False)
 class Element:
     busy: bool = False
+    array: tuple[Operation, int, int] | None = None
+    """An operation whose array is busy, since when the element has been busy with it, and until when."""
+    epoch: int = 0
+    suspended: Operation | None = None
     reads: deque[Operation] = field(default_factory=deque)
     others: deque[Operation] = field(default_factory=deque)
     has_unit: bool = False
@@ -274,18 +283,36 @@ class ControllerDrive:
         (element.reads if first else element.others).append(operation)
         if not element.busy:
             self._begin(number)
+        elif first and element.array:
+            self._suspend(number, *element.array)
+
+    def _suspend(self, number: int, operation: Operation, since: int, end: int) -> None:
+        """Stop the array for a read: the operation is a shorter one from now on."""
+        element = self.elements[number]
+        if not operation.suspensions or end - self.now <= self.spec.suspend_ps:
+            return
+        left = Operation("resumed " + operation.kind, end - self.now, 0, operation.done, operation.suspensions - 1)
+        element.suspended, element.array = left, None
+        element.epoch += 1
+        element.busy_ps += self.now - since
+        pause = Operation("pause", self.spec.suspend_ps, 0, lambda: None)
+        self._advance(number, self._phases(number, pause), pause, self.now)
 
     def _begin(self, number: int) -> None:
         element = self.elements[number]
-        if not element.reads and not element.others:
+        if element.suspended and not element.reads:
+            operation, element.suspended = element.suspended, None
+        elif element.reads or element.others:
+            operation = element.reads.popleft() if element.reads else element.others.popleft()
+        else:
             return
-        operation = element.reads.popleft() if element.reads else element.others.popleft()
         element.busy = True
         self._advance(number, self._phases(number, operation), operation, self.now)
 
     def _phases(self, number: int, operation: Operation) -> Iterator[int]:
         """When each phase of an operation ends."""
-        if "program" not in operation.kind:
+        if "program" not in operation.kind or "resumed" in operation.kind:
+            operation.in_array = True
             yield self.now + operation.array_ps
             if operation.sectors:
                 yield self._channel(number, operation.sectors)
@@ -297,6 +324,7 @@ class ControllerDrive:
         while left:
             yield self._channel(number, min(left, piece))
             left -= min(left, piece)
+        operation.in_array = True
         yield self.now + operation.array_ps
 
     def _channel(self, number: int, sectors: int) -> int:
@@ -306,13 +334,18 @@ class ControllerDrive:
 
     def _advance(self, number: int, phases: Iterator[int], operation: Operation, since: int) -> None:
         end = next(phases, None)
-        if end is not None:
-            self.at(end, lambda: self._advance(number, phases, operation, since))
-            return
         element = self.elements[number]
+        if end is not None:
+            rests = operation.suspensions and operation.in_array
+            element.array = (operation, since, end) if rests else None
+            element.epoch += 1
+            epoch = element.epoch
+            self.at(end, lambda: self._advance(number, phases, operation, since) if element.epoch == epoch else None)
+            return
+        element.array = None
         element.busy_ps += self.now - since
         element.busy = False
-        if operation.kind == "program":
+        if operation.kind.endswith("program"):
             element.has_unit = False
         self._begin(number)
         operation.done()
@@ -373,7 +406,7 @@ class ControllerDrive:
             def done(versions: list[Version] = versions) -> None:
                 self._programmed(versions)
 
-            self._queue(number, Operation("program", spec.program_ps, sectors, done))
+            self._queue(number, Operation("program", spec.program_ps, sectors, done, spec.program_suspensions))
             self._start_collections()
 
     def _programmed(self, versions: list[Version]) -> None:
@@ -533,7 +566,10 @@ class ControllerDrive:
         self._write(first + within, pages)
         self.moved += len(pages)
         sectors = 0 if self.spec.copy_back else len(pages) * PAGE_SECTORS
-        self._queue(first + within, Operation("move program", self.spec.program_ps, sectors, done))
+        self._queue(
+            first + within,
+            Operation("program of moved", self.spec.program_ps, sectors, done, self.spec.program_suspensions),
+        )
 
     def _erase(self, group: Group, superblock: Superblock) -> None:
         group.erasing += 1
@@ -551,4 +587,4 @@ class ControllerDrive:
             self._collect(group)
 
         for number in range(group.number * self.spec.span, (group.number + 1) * self.spec.span):
-            self._queue(number, Operation("erase", self.spec.erase_ps, 0, done))
+            self._queue(number, Operation("erase", self.spec.erase_ps, 0, done, self.spec.erase_suspensions))

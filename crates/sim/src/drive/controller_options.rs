@@ -50,6 +50,11 @@ impl Controller {
             }
             "link_mb_s" => self.link_ps_per_sector = bandwidth("link_mb_s", values)?,
             "link_duplex" => self.link_duplex = whole("link_duplex", values)? > 0,
+            "program_suspensions" => {
+                self.program_suspensions = whole("program_suspensions", values)?;
+            }
+            "erase_suspensions" => self.erase_suspensions = whole("erase_suspensions", values)?,
+            "suspend_us" => self.suspend_ps = time("suspend_us", values)?,
             "superblock" => self.superblock_elements = whole("superblock", values)?,
             _ => return Err(Error::UnknownOption(name.to_owned())),
         }
@@ -94,6 +99,7 @@ impl Controller {
     pub(super) fn check(&self, spec: &Spec) -> Result<(), Error> {
         self.check_rules(spec)?;
         self.check_units(spec)?;
+        self.check_suspensions(spec)?;
         let types = self.page_type_read_ps.len();
         if ![0, 1, types].contains(&self.small_read_ps.len()) {
             return Err(Error::option(
@@ -146,6 +152,31 @@ impl Controller {
                 "channels",
                 spec.channels,
                 format!("1 {why}: link_mb_s sets the link"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_suspensions(&self, spec: &Spec) -> Result<(), Error> {
+        let most = u64::from(u32::MAX);
+        for (name, suspensions) in [
+            ("program_suspensions", self.program_suspensions),
+            ("erase_suspensions", self.erase_suspensions),
+        ] {
+            if suspensions > 0 && !spec.read_priority {
+                let wanted = "0 without read_priority: other reads wait their turn";
+                return Err(Error::option(name, suspensions, wanted));
+            }
+            if suspensions > most {
+                return Err(Error::option(name, suspensions, format!("at most {most}")));
+            }
+        }
+        if self.suspend_ps > 0 && self.program_suspensions + self.erase_suspensions == 0 {
+            let wanted = "0 without program_suspensions and erase_suspensions";
+            return Err(Error::option(
+                "suspend_us",
+                self.suspend_ps / 1_000_000,
+                wanted,
             ));
         }
         Ok(())

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::ops::DerefMut;
 
 use super::ControllerEngine;
-use super::flash::{Operation, Work};
+use super::flash::Work;
 use crate::Error;
 use crate::drive::Drive;
 use crate::engine::listener::Listener;
@@ -197,11 +197,7 @@ where
             ..job
         });
         for (_, element, in_block, pages) in reads {
-            let operation = Operation {
-                work: Work::CollectionRead(id),
-                array_ps: self.flash.read_ps(in_block, pages * self.page_sectors),
-                sectors: self.flash.moved_sectors(pages),
-            };
+            let operation = self.flash.collection_read(id, in_block, pages);
             self.enqueue(element, operation);
         }
     }
@@ -220,11 +216,8 @@ where
         let Some((element, moved)) = self.drive.move_unit(group, &pages) else {
             return Err(self.drive.worn_out(group * self.collections.span));
         };
-        let operation = Operation {
-            work: Work::CollectionProgram(id),
-            array_ps: self.flash.program_ps(),
-            sectors: self.flash.moved_sectors(moved),
-        };
+        let sectors = self.flash.moved_sectors(moved);
+        let operation = self.flash.program(Work::CollectionProgram(id), sectors);
         self.enqueue(element, operation);
         Ok(())
     }
@@ -249,11 +242,7 @@ where
         });
         let first = group * self.collections.span;
         for element in first..first + self.collections.span {
-            let operation = Operation {
-                work: Work::Erase(superblock),
-                array_ps: self.flash.erase_ps(),
-                sectors: 0,
-            };
+            let operation = self.flash.erase(superblock);
             self.enqueue(element, operation);
         }
     }
