@@ -47,6 +47,8 @@ class Controller:
     program_suspensions: int
     erase_suspensions: int
     suspend_ps: int
+    background: int
+    hot_cold: bool
 
 
 @dataclass(eq=False)
@@ -66,7 +68,7 @@ class Group:
     superblocks: list[Superblock]
     free: deque[Superblock]
     opened: int
-    open: Superblock | None = None
+    open: dict[str, Superblock] = field(default_factory=dict)
     turn: int = 0
     active: bool = False
     victim: Superblock | None = None
@@ -397,7 +399,7 @@ class ControllerDrive:
                 return
             self.turn = (number + 1) % spec.elements
             versions = [self.staged.popleft() for _ in range(min(spec.unit, len(self.staged)))]
-            self._write(number, [version.page for version in versions])
+            self._write(number, [version.page for version in versions], "host")
             for version in versions:
                 version.stage = "placed"
             self.elements[number].has_unit = True
@@ -431,15 +433,17 @@ class ControllerDrive:
 
     # Superblocks
 
-    def _is_low(self, group: Group, gained: int = 0) -> bool:
-        needed = 1 if group.rest and group.open is None else 0
-        return len(group.free) + gained <= self.spec.low + needed
+    def _needs_collection(self, group: Group, gained: int = 0) -> bool:
+        needed = 1 if group.rest and self._stream("moved") not in group.open else 0
+        return len(group.free) + gained <= self.spec.background + needed
 
-    def _has_row(self, number: int) -> bool:
+    def _stream(self, pages: str) -> str:
+        return pages if self.spec.hot_cold else "all"
+
+    def _has_row(self, number: int, pages: str) -> bool:
         group = self.groups[number // self.spec.span]
-        if group.open is None:
-            return bool(group.free)
-        return group.open.rows[number % self.spec.span] < self.rows
+        superblock = group.open.get(self._stream(pages))
+        return bool(group.free) if superblock is None else superblock.rows[number % self.spec.span] < self.rows
 
     def _takes_unit(self, number: int) -> bool:
         spec, group = self.spec, self.groups[number // self.spec.span]
@@ -449,22 +453,24 @@ class ControllerDrive:
             not self.elements[number].has_unit
             and len(group.free) > spec.low
             and valid <= most
-            and self._has_row(number)
+            and self._has_row(number, "host")
         )
 
-    def _write(self, number: int, pages: Sequence[int]) -> None:
+    def _write(self, number: int, pages: Sequence[int], kind: str) -> None:
         group = self.groups[number // self.spec.span]
-        if group.open is None:
-            group.open = superblock = group.free.popleft()
+        stream = self._stream(kind)
+        if stream not in group.open:
+            group.open[stream] = superblock = group.free.popleft()
             group.opened += 1
             superblock.opened, superblock.state, superblock.valid = group.opened, "open", 0
             superblock.content, superblock.rows = [None] * self.size, [0] * self.spec.span
-        superblock = group.open
+        superblock = group.open[stream]
         within = number % self.spec.span
         first = (superblock.rows[within] * self.spec.span + within) * self.spec.unit
         superblock.rows[within] += 1
         if sum(superblock.rows) == self.rows * self.spec.span:
-            superblock.state, group.open = "sealed", None
+            superblock.state = "sealed"
+            del group.open[stream]
         for index, page in enumerate(pages, first):
             old, _ = self.where[page]
             old.valid -= 1
@@ -480,13 +486,14 @@ class ControllerDrive:
 
     def _start_collections(self) -> None:
         for group in self.groups:
-            if not group.active and self._is_low(group):
+            if not group.active and self._needs_collection(group):
                 group.active = True
                 self._collect(group)
 
     def _collect(self, group: Group) -> None:
         while True:
-            while group.victim and group.jobs < self.spec.span:
+            is_low = len(group.free) <= self.spec.low
+            while group.victim and group.jobs < (self.spec.span if is_low else 1):
                 self._fill_rest(group, group.victim)
                 if len(group.rest) < self.spec.unit:
                     group.emptied.append(group.victim)
@@ -499,7 +506,7 @@ class ControllerDrive:
                 emptied, group.emptied = group.emptied, []
                 for superblock in emptied:
                     self._erase(group, superblock)
-            if not self._is_low(group, len(group.emptied) + group.erasing):
+            if not self._needs_collection(group, len(group.emptied) + group.erasing):
                 break
             group.victim, group.offset = self._victim(group), 0
             group.victim.state = "victim"
@@ -561,9 +568,9 @@ class ControllerDrive:
             return
         first = group.number * self.spec.span
         turns = [(group.turn + step) % self.spec.span for step in range(self.spec.span)]
-        within = next(each for each in turns if self._has_row(first + each))
+        within = next(each for each in turns if self._has_row(first + each, "moved"))
         group.turn = (within + 1) % self.spec.span
-        self._write(first + within, pages)
+        self._write(first + within, pages, "moved")
         self.moved += len(pages)
         sectors = 0 if self.spec.copy_back else len(pages) * PAGE_SECTORS
         self._queue(

@@ -32,7 +32,8 @@ def draw(chance: random.Random) -> tuple[Controller, dict[str, Any]]:
     block_pages = unit * chance.randint(1 if unit > 1 else 2, 6)
     blocks, min_free = chance.randint(12, 24), chance.choice((0.1, 0.15))
     low = int(min_free * blocks)
-    reserve = chance.choice([share for share in (0.25, 0.3, 0.5) if int(share * blocks) >= low + 3])
+    reserve = chance.choice([share for share in (0.25, 0.3, 0.5) if int(share * blocks) >= low + 4])
+    background = chance.randint(0, int(reserve * blocks) - 4)
     types = chance.choice((0, 1, 3))
     times = [chance.choice((0, 20, 45, 80)) for _ in range(types)]
     small = [chance.choice((0, 15, 30)) for _ in range(chance.choice((0, 1, types)))]
@@ -54,6 +55,7 @@ def draw(chance: random.Random) -> tuple[Controller, dict[str, Any]]:
         "link_duplex": chance.random() < 0.5,
         "superblock": chance.choice([each for each in (0, 1, 2, elements) if each == 0 or elements % each == 0]),
         "program_suspensions": suspensions[0], "erase_suspensions": suspensions[1], "suspend_us": suspend_us,
+        "background_free": (background + 0.5) / blocks if background else 0, "hot_cold": chance.random() < 0.4,
         "window": chance.choice((None, None, 1, 8)), "driver": "fcfs", "max_outstanding": 1_000_000,
     }  # fmt: skip
     read_ps = [each * US for each in times] or [25 * US]
@@ -73,6 +75,7 @@ def draw(chance: random.Random) -> tuple[Controller, dict[str, Any]]:
         copy_back=options["copy_back"], read_priority=options["read_priority"],
         greedy=options["cleaning"] == "greedy",
         program_suspensions=suspensions[0], erase_suspensions=suspensions[1], suspend_ps=suspend_us * US,
+        background=max(low, background), hot_cold=options["hot_cold"],
     )  # fmt: skip
     return spec, options
 
@@ -228,6 +231,9 @@ def test_steady_state_has_the_amplification_of_its_spare_space_and_no_more_work_
         ({"erase_suspensions": 1}, "erase_suspensions is 1, wanted 0 without read_priority"),
         ({"suspend_us": 20}, "suspend_us is 20, wanted 0 without program_suspensions"),
         ({"write_cache": "64KiB", "reserve": 0.1}, "reserve is 0.1, wanted at least 4 of the 32 blocks"),
+        ({"write_cache": "64KiB", "reserve": 0.13, "hot_cold": True}, "reserve is 0.13, wanted at least 5 of the 32"),
+        ({"background_free": 0.15}, "background_free is 0.15, wanted less than 4 of the 32 blocks"),
+        ({"background_free": 1}, "background_free is 1, wanted a share from 0 up to 1"),
     ],
 )
 def test_drives_that_cannot_be_are_refused_with_the_option(changes: dict[str, Any], message: str) -> None:

@@ -90,7 +90,7 @@ where
     pub(super) fn start_collections(&mut self) -> Result<(), Error> {
         for group in 0..self.collections.groups.len() as u32 {
             if !self.collections.groups[group as usize].active
-                && self.drive.is_low_with(group, 0, false)
+                && self.drive.needs_collection(group, 0, false)
             {
                 self.collections.groups[group as usize].active = true;
                 self.collect(group)?;
@@ -102,7 +102,12 @@ where
     /// A group goes on collecting, as far as it can without waiting.
     fn collect(&mut self, group: u32) -> Result<(), Error> {
         loop {
-            while self.collections.groups[group as usize].jobs < self.collections.span {
+            // In the background one job at a time, so that the host has most of the elements.
+            let most_jobs = match self.drive.is_low(group) {
+                true => self.collections.span,
+                false => 1,
+            };
+            while self.collections.groups[group as usize].jobs < most_jobs {
                 let Some(job) = self.next_job(group) else {
                     break;
                 };
@@ -115,7 +120,7 @@ where
             let collection = &mut self.collections.groups[group as usize];
             let gained = collection.emptied.len() + collection.erasing;
             let has_rest = !collection.rest.is_empty();
-            if self.drive.is_low_with(group, gained, has_rest) {
+            if self.drive.needs_collection(group, gained, has_rest) {
                 match self.drive.take_victim(group) {
                     Ok(victim) => collection.victim = Some((victim, 0)),
                     Err(_) if gained > 0 => return self.finish_collection(group),
