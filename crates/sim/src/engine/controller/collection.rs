@@ -103,9 +103,10 @@ where
     fn collect(&mut self, group: u32) -> Result<(), Error> {
         loop {
             // In the background one job at a time, so that the host has most of the elements.
-            let most_jobs = match self.drive.is_low(group) {
-                true => self.collections.span,
-                false => 1,
+            let most_jobs = if self.drive.is_low(group) {
+                self.collections.span
+            } else {
+                1
             };
             while self.collections.groups[group as usize].jobs < most_jobs {
                 let Some(job) = self.next_job(group) else {
