@@ -44,6 +44,11 @@ class Controller:
     copy_back: bool
     read_priority: bool
     greedy: bool
+    program_suspensions: int
+    erase_suspensions: int
+    suspend_ps: int
+    background: int
+    hot_cold: bool
 
 
 @dataclass(eq=False)
@@ -63,7 +68,7 @@ class Group:
     superblocks: list[Superblock]
     free: deque[Superblock]
     opened: int
-    open: Superblock | None = None
+    open: dict[str, Superblock] = field(default_factory=dict)
     turn: int = 0
     active: bool = False
     victim: Superblock | None = None
@@ -80,11 +85,17 @@ class Operation:
     array_ps: int
     sectors: int
     done: Callable[[], None]
+    suspensions: int = 0
+    in_array: bool = False
 
 
 @dataclass(eq=False)
 class Element:
     busy: bool = False
+    array: tuple[Operation, int, int] | None = None
+    """An operation whose array is busy, since when the element has been busy with it, and until when."""
+    epoch: int = 0
+    suspended: Operation | None = None
     reads: deque[Operation] = field(default_factory=deque)
     others: deque[Operation] = field(default_factory=deque)
     has_unit: bool = False
@@ -274,18 +285,36 @@ class ControllerDrive:
         (element.reads if first else element.others).append(operation)
         if not element.busy:
             self._begin(number)
+        elif first and element.array:
+            self._suspend(number, *element.array)
+
+    def _suspend(self, number: int, operation: Operation, since: int, end: int) -> None:
+        """Stop the array for a read: the operation is a shorter one from now on."""
+        element = self.elements[number]
+        if not operation.suspensions or end - self.now <= self.spec.suspend_ps:
+            return
+        left = Operation("resumed " + operation.kind, end - self.now, 0, operation.done, operation.suspensions - 1)
+        element.suspended, element.array = left, None
+        element.epoch += 1
+        element.busy_ps += self.now - since
+        pause = Operation("pause", self.spec.suspend_ps, 0, lambda: None)
+        self._advance(number, self._phases(number, pause), pause, self.now)
 
     def _begin(self, number: int) -> None:
         element = self.elements[number]
-        if not element.reads and not element.others:
+        if element.suspended and not element.reads:
+            operation, element.suspended = element.suspended, None
+        elif element.reads or element.others:
+            operation = element.reads.popleft() if element.reads else element.others.popleft()
+        else:
             return
-        operation = element.reads.popleft() if element.reads else element.others.popleft()
         element.busy = True
         self._advance(number, self._phases(number, operation), operation, self.now)
 
     def _phases(self, number: int, operation: Operation) -> Iterator[int]:
         """When each phase of an operation ends."""
-        if "program" not in operation.kind:
+        if "program" not in operation.kind or "resumed" in operation.kind:
+            operation.in_array = True
             yield self.now + operation.array_ps
             if operation.sectors:
                 yield self._channel(number, operation.sectors)
@@ -297,6 +326,7 @@ class ControllerDrive:
         while left:
             yield self._channel(number, min(left, piece))
             left -= min(left, piece)
+        operation.in_array = True
         yield self.now + operation.array_ps
 
     def _channel(self, number: int, sectors: int) -> int:
@@ -306,13 +336,18 @@ class ControllerDrive:
 
     def _advance(self, number: int, phases: Iterator[int], operation: Operation, since: int) -> None:
         end = next(phases, None)
-        if end is not None:
-            self.at(end, lambda: self._advance(number, phases, operation, since))
-            return
         element = self.elements[number]
+        if end is not None:
+            rests = operation.suspensions and operation.in_array
+            element.array = (operation, since, end) if rests else None
+            element.epoch += 1
+            epoch = element.epoch
+            self.at(end, lambda: self._advance(number, phases, operation, since) if element.epoch == epoch else None)
+            return
+        element.array = None
         element.busy_ps += self.now - since
         element.busy = False
-        if operation.kind == "program":
+        if operation.kind.endswith("program"):
             element.has_unit = False
         self._begin(number)
         operation.done()
@@ -364,7 +399,7 @@ class ControllerDrive:
                 return
             self.turn = (number + 1) % spec.elements
             versions = [self.staged.popleft() for _ in range(min(spec.unit, len(self.staged)))]
-            self._write(number, [version.page for version in versions])
+            self._write(number, [version.page for version in versions], "host")
             for version in versions:
                 version.stage = "placed"
             self.elements[number].has_unit = True
@@ -373,7 +408,7 @@ class ControllerDrive:
             def done(versions: list[Version] = versions) -> None:
                 self._programmed(versions)
 
-            self._queue(number, Operation("program", spec.program_ps, sectors, done))
+            self._queue(number, Operation("program", spec.program_ps, sectors, done, spec.program_suspensions))
             self._start_collections()
 
     def _programmed(self, versions: list[Version]) -> None:
@@ -398,15 +433,17 @@ class ControllerDrive:
 
     # Superblocks
 
-    def _is_low(self, group: Group, gained: int = 0) -> bool:
-        needed = 1 if group.rest and group.open is None else 0
-        return len(group.free) + gained <= self.spec.low + needed
+    def _needs_collection(self, group: Group, gained: int = 0) -> bool:
+        needed = 1 if group.rest and self._stream("moved") not in group.open else 0
+        return len(group.free) + gained <= self.spec.background + needed
 
-    def _has_row(self, number: int) -> bool:
+    def _stream(self, pages: str) -> str:
+        return pages if self.spec.hot_cold else "all"
+
+    def _has_row(self, number: int, pages: str) -> bool:
         group = self.groups[number // self.spec.span]
-        if group.open is None:
-            return bool(group.free)
-        return group.open.rows[number % self.spec.span] < self.rows
+        superblock = group.open.get(self._stream(pages))
+        return bool(group.free) if superblock is None else superblock.rows[number % self.spec.span] < self.rows
 
     def _takes_unit(self, number: int) -> bool:
         spec, group = self.spec, self.groups[number // self.spec.span]
@@ -416,22 +453,24 @@ class ControllerDrive:
             not self.elements[number].has_unit
             and len(group.free) > spec.low
             and valid <= most
-            and self._has_row(number)
+            and self._has_row(number, "host")
         )
 
-    def _write(self, number: int, pages: Sequence[int]) -> None:
+    def _write(self, number: int, pages: Sequence[int], kind: str) -> None:
         group = self.groups[number // self.spec.span]
-        if group.open is None:
-            group.open = superblock = group.free.popleft()
+        stream = self._stream(kind)
+        if stream not in group.open:
+            group.open[stream] = superblock = group.free.popleft()
             group.opened += 1
             superblock.opened, superblock.state, superblock.valid = group.opened, "open", 0
             superblock.content, superblock.rows = [None] * self.size, [0] * self.spec.span
-        superblock = group.open
+        superblock = group.open[stream]
         within = number % self.spec.span
         first = (superblock.rows[within] * self.spec.span + within) * self.spec.unit
         superblock.rows[within] += 1
         if sum(superblock.rows) == self.rows * self.spec.span:
-            superblock.state, group.open = "sealed", None
+            superblock.state = "sealed"
+            del group.open[stream]
         for index, page in enumerate(pages, first):
             old, _ = self.where[page]
             old.valid -= 1
@@ -447,13 +486,14 @@ class ControllerDrive:
 
     def _start_collections(self) -> None:
         for group in self.groups:
-            if not group.active and self._is_low(group):
+            if not group.active and self._needs_collection(group):
                 group.active = True
                 self._collect(group)
 
     def _collect(self, group: Group) -> None:
         while True:
-            while group.victim and group.jobs < self.spec.span:
+            is_low = len(group.free) <= self.spec.low
+            while group.victim and group.jobs < (self.spec.span if is_low else 1):
                 self._fill_rest(group, group.victim)
                 if len(group.rest) < self.spec.unit:
                     group.emptied.append(group.victim)
@@ -466,7 +506,7 @@ class ControllerDrive:
                 emptied, group.emptied = group.emptied, []
                 for superblock in emptied:
                     self._erase(group, superblock)
-            if not self._is_low(group, len(group.emptied) + group.erasing):
+            if not self._needs_collection(group, len(group.emptied) + group.erasing):
                 break
             group.victim, group.offset = self._victim(group), 0
             group.victim.state = "victim"
@@ -528,12 +568,15 @@ class ControllerDrive:
             return
         first = group.number * self.spec.span
         turns = [(group.turn + step) % self.spec.span for step in range(self.spec.span)]
-        within = next(each for each in turns if self._has_row(first + each))
+        within = next(each for each in turns if self._has_row(first + each, "moved"))
         group.turn = (within + 1) % self.spec.span
-        self._write(first + within, pages)
+        self._write(first + within, pages, "moved")
         self.moved += len(pages)
         sectors = 0 if self.spec.copy_back else len(pages) * PAGE_SECTORS
-        self._queue(first + within, Operation("move program", self.spec.program_ps, sectors, done))
+        self._queue(
+            first + within,
+            Operation("program of moved", self.spec.program_ps, sectors, done, self.spec.program_suspensions),
+        )
 
     def _erase(self, group: Group, superblock: Superblock) -> None:
         group.erasing += 1
@@ -551,4 +594,4 @@ class ControllerDrive:
             self._collect(group)
 
         for number in range(group.number * self.spec.span, (group.number + 1) * self.spec.span):
-            self._queue(number, Operation("erase", self.spec.erase_ps, 0, done))
+            self._queue(number, Operation("erase", self.spec.erase_ps, 0, done, self.spec.erase_suspensions))

@@ -32,16 +32,20 @@ def draw(chance: random.Random) -> tuple[Controller, dict[str, Any]]:
     block_pages = unit * chance.randint(1 if unit > 1 else 2, 6)
     blocks, min_free = chance.randint(12, 24), chance.choice((0.1, 0.15))
     low = int(min_free * blocks)
-    reserve = chance.choice([share for share in (0.25, 0.3, 0.5) if int(share * blocks) >= low + 3])
+    reserve = chance.choice([share for share in (0.25, 0.3, 0.5) if int(share * blocks) >= low + 4])
+    background = chance.randint(0, int(reserve * blocks) - 4)
     types = chance.choice((0, 1, 3))
     times = [chance.choice((0, 20, 45, 80)) for _ in range(types)]
     small = [chance.choice((0, 15, 30)) for _ in range(chance.choice((0, 1, types)))]
     cache = chance.choice((0, unit, 2 * unit + 1, 16 * unit))
+    read_priority = chance.random() < 0.7
+    suspensions = [chance.choice((0, 1, 5)) if read_priority else 0 for _ in range(2)]
+    suspend_us = chance.choice((0, 20)) if any(suspensions) else 0
     options = {
         "elements": elements, "dies": 1, "planes": planes, "blocks": blocks, "pages_per_block": block_pages,
         "reserve": reserve, "min_free": min_free, "endurance": 0, "read_us": 25, "program_us": chance.choice((0, 300)),
         "erase_us": chance.choice((0, 1000)), "copy_back": chance.random() < 0.3,
-        "read_priority": chance.random() < 0.5, "cleaning": chance.choice(("greedy", "cost-benefit")),
+        "read_priority": read_priority, "cleaning": chance.choice(("greedy", "cost-benefit")),
         "write_cache": cache * 4096, "program_unit": unit * 4096, "flash_page": flash_page * 4096,
         "page_type_read_us": times or "none", "small_read_us": "/".join(map(str, small)) or "none",
         "command_read_us": chance.choice((0, 12.5)), "command_write_us": chance.choice((1, 6)),
@@ -50,6 +54,8 @@ def draw(chance: random.Random) -> tuple[Controller, dict[str, Any]]:
         "flash_channel_mb_s": chance.choice((0, 51.2, 800)), "link_mb_s": chance.choice((0, 100, 3200)),
         "link_duplex": chance.random() < 0.5,
         "superblock": chance.choice([each for each in (0, 1, 2, elements) if each == 0 or elements % each == 0]),
+        "program_suspensions": suspensions[0], "erase_suspensions": suspensions[1], "suspend_us": suspend_us,
+        "background_free": (background + 0.5) / blocks if background else 0, "hot_cold": chance.random() < 0.4,
         "window": chance.choice((None, None, 1, 8)), "driver": "fcfs", "max_outstanding": 1_000_000,
     }  # fmt: skip
     read_ps = [each * US for each in times] or [25 * US]
@@ -68,6 +74,8 @@ def draw(chance: random.Random) -> tuple[Controller, dict[str, Any]]:
         link_ps=sector_ps(options["link_mb_s"]) or 238_400, duplex=options["link_duplex"],
         copy_back=options["copy_back"], read_priority=options["read_priority"],
         greedy=options["cleaning"] == "greedy",
+        program_suspensions=suspensions[0], erase_suspensions=suspensions[1], suspend_ps=suspend_us * US,
+        background=max(low, background), hot_cold=options["hot_cold"],
     )  # fmt: skip
     return spec, options
 
@@ -174,6 +182,16 @@ def test_a_cache_drains_at_the_rate_of_flash_when_it_is_full() -> None:
     assert done.summary["mean_response_ms"] == pytest.approx(16 / pages_per_s * 1e3, rel=0.05)
 
 
+def test_suspension_takes_program_and_erase_time_out_of_reads() -> None:
+    options = {**CACHED, "precondition": 1.0, "read_priority": True, "flash_channel_mb_s": 1600, "erase_us": 5000}
+    load = traces.recipe(requests=5000, arrivals="poisson:4000", reads=0.5, range=check(options)["capacity_bytes"])
+    plain = simulate(load, **options)
+    suspended = simulate(load, **options, program_suspensions=4, erase_suspensions=4, suspend_us=10)
+    longest_us = [done.response("read").quantile(0.99) / 1e3 for done in (plain, suspended)]
+    assert suspended.raw["controller"]["suspensions"] > 100
+    assert longest_us[0] > 1000 > 500 > longest_us[1]
+
+
 def test_steady_state_has_the_amplification_of_its_spare_space_and_no_more_work_than_time() -> None:
     options = {**CACHED, "blocks": 64, "min_free": 0.05, "precondition": 1.0, "program_unit": 0}
     size = check(options)["capacity_bytes"]
@@ -210,7 +228,12 @@ def test_steady_state_has_the_amplification_of_its_spare_space_and_no_more_work_
         ({"write_cache": "64KiB", "wear_levelling": "dynamic"}, "wear_levelling is on, wanted off with the options"),
         ({"write_cache": "64KiB", "channels": 2}, "channels is 2, wanted 1 with the options of the controller"),
         ({"write_cache": "64KiB", "policy": "lru", "mode": "inline"}, "mode is inline, wanted reshape, or write_cache"),
+        ({"erase_suspensions": 1}, "erase_suspensions is 1, wanted 0 without read_priority"),
+        ({"suspend_us": 20}, "suspend_us is 20, wanted 0 without program_suspensions"),
         ({"write_cache": "64KiB", "reserve": 0.1}, "reserve is 0.1, wanted at least 4 of the 32 blocks"),
+        ({"write_cache": "64KiB", "reserve": 0.13, "hot_cold": True}, "reserve is 0.13, wanted at least 5 of the 32"),
+        ({"background_free": 0.15}, "background_free is 0.15, wanted less than 4 of the 32 blocks"),
+        ({"background_free": 1}, "background_free is 1, wanted a share from 0 up to 1"),
     ],
 )
 def test_drives_that_cannot_be_are_refused_with_the_option(changes: dict[str, Any], message: str) -> None:

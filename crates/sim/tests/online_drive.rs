@@ -5,7 +5,7 @@ mod loads;
 use std::collections::BTreeMap;
 
 use ioassay_block::{Kind, Request};
-use ioassay_sim::drive::{Drive, Overlap, Pool, Spec};
+use ioassay_sim::drive::{Controller, Drive, Overlap, Pool, Spec};
 use ioassay_sim::engine::{BufferMode, Event, OnlineDrive, Responses, Tally, WriteBuffer, run};
 use ioassay_sim::policy::POLICIES;
 use loads::{Chance, Unsaid, buffer, drive, flush, plain, read, reference, request, write};
@@ -63,9 +63,46 @@ prop_compose! {
     }
 }
 
+prop_compose! {
+    fn controllers()(
+        unit in prop_oneof![Just(1_u32), Just(4), Just(8)], flash_page in prop_oneof![Just(1_u32), Just(4)],
+        cache in prop_oneof![Just(0_u32), Just(9), Just(24)], command_us in 0_u32..20, rate in 0..2, link in 0..2,
+        shared: bool, whole: bool,
+    ) -> Controller {
+        let bytes = |pages: u32| f64::from(pages) * 4096.0;
+        let cache = if cache == 0 { 0 } else { cache.max(unit) };
+        Controller::of([
+            ("program_unit", [bytes(unit)].as_slice()),
+            ("flash_page", &[bytes(flash_page.min(unit))]),
+            ("write_cache", &[bytes(cache)]),
+            ("command_write_us", &[f64::from(command_us)]),
+            ("command_read_us", &[1.0]),
+            ("command_rate", &[f64::from(rate) * 50_000.0]),
+            ("link_mb_s", &[f64::from(link) * 1000.0]),
+            ("flash_channels", &[f64::from(u8::from(shared))]),
+            ("superblock", &[f64::from(u8::from(!whole))]),
+        ])
+        .expect("options")
+        .expect("a controller")
+    }
+}
+
+/// The drives of the reference, and those with a controller.
+fn drives() -> impl Strategy<Value = Spec> {
+    let with_controller = (specs(), controllers()).prop_map(|(spec, controller)| Spec {
+        channels: 1,
+        overlap: Overlap::Off,
+        pool: Pool::Element,
+        controller: Some(controller),
+        ..spec
+    });
+    prop_oneof![specs(), with_controller]
+}
+
 fn made(spec: &Spec, policy: usize, pages: usize) -> Option<WriteBuffer> {
     let name = POLICIES[policy].name;
-    (name != "none").then(|| buffer(spec, name, pages, BufferMode::Inline))
+    let has_buffer = name != "none" && spec.controller.is_none();
+    has_buffer.then(|| buffer(spec, name, pages, BufferMode::Inline))
 }
 
 /// Serves a load in steps of any length, which are to change nothing.
@@ -166,7 +203,7 @@ proptest! {
 
     #[test]
     fn a_served_drive_does_what_a_run_does(
-        spec in specs(), seed: u64, requests in 1_u32..300, gap_us in 0_u32..300,
+        spec in drives(), seed: u64, requests in 1_u32..300, gap_us in 0_u32..300,
         policy in 0..POLICIES.len(), pages in 8_usize..40,
     ) {
         let load = load(&spec, seed, requests, 1000 * gap_us);
@@ -190,7 +227,7 @@ proptest! {
 
     #[test]
     fn after_a_power_cut_the_buffer_is_empty_and_the_drive_serves_on(
-        spec in specs(), seed: u64, policy in 0..POLICIES.len(), until_us in 0_u64..5000,
+        spec in drives(), seed: u64, policy in 0..POLICIES.len(), until_us in 0_u64..5000,
     ) {
         let load = load(&spec, seed, 100, 50_000);
         let mut live = OnlineDrive::new(drive(&spec), made(&spec, policy, 16)).expect("a live drive");
@@ -218,6 +255,39 @@ proptest! {
             .collect();
         done.sort_unstable();
         prop_assert_eq!(done, ids);
+        live.drive().audit().expect("tables that agree");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_was_written_before_a_flush_is_in_flash_when_it_completes(
+        spec in specs(), controller in controllers(), seed: u64, gap_us in 0_u32..50,
+    ) {
+        let spec = Spec {
+            channels: 1,
+            overlap: Overlap::Off,
+            pool: Pool::Element,
+            controller: Some(controller),
+            ..spec
+        };
+        let load = load(&spec, seed, 300, 1000 * gap_us);
+        let mut live = OnlineDrive::new(drive(&spec), None).expect("a live drive");
+        let mut events = serve(&mut live, &load, seed);
+        let last = live.submit(live.now_ps(), &flush(0)).expect("a request");
+        live.advance_to(u64::MAX - 1, &mut events).expect("a drive that lives");
+        let end = events
+            .iter()
+            .position(|event| matches!(event, Event::Complete { request, .. } if *request == last))
+            .expect("a flush that completes");
+        let count = |wanted: fn(&Event) -> bool| events[..end].iter().filter(|event| wanted(event)).count();
+        let issued = count(|event| matches!(event, Event::ProgramIssued { .. }));
+        let programmed = count(|event| matches!(event, Event::Programmed { .. }));
+        prop_assert_eq!(issued, programmed);
+        prop_assert_eq!(live.buffered_pages(), 0);
+        consistent(&events, &live)?;
         live.drive().audit().expect("tables that agree");
     }
 }

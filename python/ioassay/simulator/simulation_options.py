@@ -88,6 +88,13 @@ OPTIONS: tuple[Option, ...] = (
     _controller("flash_channel_mb_s", NUMBER, 0.0, "Bandwidth of a flash channel, MB/s; 0: that of the pins."),
     _controller("link_mb_s", NUMBER, 0.0, "Bandwidth of the link to the host, MB/s; 0: that of the host channel."),
     _controller("link_duplex", FLAG, False, "The link carries both directions at once."),
+    _controller("program_suspensions", COUNT, 0, "Times that reads may suspend a program operation."),
+    _controller("erase_suspensions", COUNT, 0, "Times that reads may suspend an erase operation."),
+    _controller("suspend_us", NUMBER, 0.0, "Time until a suspended operation lets a read begin, microseconds."),
+    _controller(
+        "background_free", SHARE, 0.0, "Share of free superblocks at which garbage collection begins; 0: min_free."
+    ),
+    _controller("hot_cold", FLAG, False, "Write moved pages to superblocks of their own."),
     _controller("superblock", COUNT, 0, "Elements that a superblock spans; 0: all."),
     Option("policy", BUFFER, "name", NONE, "policy", "Policy of the write buffer."),
     Option("buffer", BUFFER, SIZE, "8MiB", "pages", "Size of the write buffer."),

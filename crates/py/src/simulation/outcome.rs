@@ -12,6 +12,7 @@ pub fn dictionary(py: Python<'_>, simulation: Simulation) -> PyResult<Bound<'_, 
     let outcome = PyDict::new(py);
     outcome.set_item("requests", requests(py, &simulation.tally)?)?;
     outcome.set_item("buffer", buffer(py, &simulation.tally)?)?;
+    outcome.set_item("controller", controller(py, &simulation.tally)?)?;
     outcome.set_item("drive", counters(py, &simulation.counters)?)?;
     outcome.set_item("steadiness", steadiness(py, &simulation.steadiness)?)?;
     outcome.set_item("elements", elements(py, &simulation.elements)?)?;
@@ -65,6 +66,13 @@ fn buffer<'py>(py: Python<'py>, tally: &Tally) -> PyResult<Bound<'py, PyDict>> {
     of.set_item("pad_reads", tally.pad_reads)?;
     of.set_item("pad_writes", tally.pad_writes)?;
     of.set_item("left", tally.buffered_at_end)?;
+    Ok(of)
+}
+
+fn controller<'py>(py: Python<'py>, tally: &Tally) -> PyResult<Bound<'py, PyDict>> {
+    let of = PyDict::new(py);
+    of.set_item("cache_waits", tally.cache_waits)?;
+    of.set_item("suspensions", tally.suspensions)?;
     Ok(of)
 }
 

@@ -34,6 +34,16 @@ pub struct Controller {
     pub link_ps_per_sector: Option<u64>,
     /// The link carries both directions at once.
     pub link_duplex: bool,
+    /// Times that reads may suspend a program operation.
+    pub program_suspensions: u64,
+    /// Times that reads may suspend an erase operation.
+    pub erase_suspensions: u64,
+    /// Time until a suspended operation lets a read begin, picoseconds.
+    pub suspend_ps: u64,
+    /// Share of free superblocks at which garbage collection begins in the background, in millionths.
+    pub background_free_ppm: u64,
+    /// Moved pages go to superblocks of their own.
+    pub hot_cold: bool,
     /// Elements that a superblock spans; 0: all.
     pub superblock_elements: u64,
 }

@@ -50,6 +50,20 @@ impl Controller {
             }
             "link_mb_s" => self.link_ps_per_sector = bandwidth("link_mb_s", values)?,
             "link_duplex" => self.link_duplex = whole("link_duplex", values)? > 0,
+            "program_suspensions" => {
+                self.program_suspensions = whole("program_suspensions", values)?;
+            }
+            "erase_suspensions" => self.erase_suspensions = whole("erase_suspensions", values)?,
+            "suspend_us" => self.suspend_ps = time("suspend_us", values)?,
+            "background_free" => {
+                let share = number("background_free", values)?;
+                if !(0.0..1.0).contains(&share) {
+                    let wanted = "a share from 0 up to 1";
+                    return Err(Error::option("background_free", share, wanted));
+                }
+                self.background_free_ppm = (share * 1e6).round() as u64;
+            }
+            "hot_cold" => self.hot_cold = whole("hot_cold", values)? > 0,
             "superblock" => self.superblock_elements = whole("superblock", values)?,
             _ => return Err(Error::UnknownOption(name.to_owned())),
         }
@@ -74,6 +88,13 @@ impl Controller {
         self.write_cache_bytes / u64::from(spec.page_bytes)
     }
 
+    /// Free superblocks of a group at which garbage collection begins.
+    #[must_use]
+    pub fn background_blocks(&self, spec: &Spec) -> u32 {
+        let blocks = u64::from(spec.blocks_per_plane) * self.background_free_ppm / 1_000_000;
+        spec.low_blocks().max(blocks as u32)
+    }
+
     /// Elements that a superblock spans.
     #[must_use]
     pub fn span(&self, spec: &Spec) -> u32 {
@@ -94,6 +115,8 @@ impl Controller {
     pub(super) fn check(&self, spec: &Spec) -> Result<(), Error> {
         self.check_rules(spec)?;
         self.check_units(spec)?;
+        self.check_suspensions(spec)?;
+        self.check_spare(spec)?;
         let types = self.page_type_read_ps.len();
         if ![0, 1, types].contains(&self.small_read_ps.len()) {
             return Err(Error::option(
@@ -146,6 +169,60 @@ impl Controller {
                 "channels",
                 spec.channels,
                 format!("1 {why}: link_mb_s sets the link"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Collection always gains space if two superblocks more are spare than are kept free and written.
+    fn check_spare(&self, spec: &Spec) -> Result<(), Error> {
+        let open = 1 + u32::from(self.hot_cold);
+        let least = spec.low_blocks() + open + 2;
+        if spec.reserved_blocks() < least {
+            return Err(Error::option(
+                "reserve",
+                spec.reserve,
+                format!(
+                    "at least {least} of the {} blocks of a plane with the options of the controller",
+                    spec.blocks_per_plane
+                ),
+            ));
+        }
+        if spec.reserved_blocks() < self.background_blocks(spec) + open + 2 {
+            let most = spec.reserved_blocks() - open - 2;
+            return Err(Error::option(
+                "background_free",
+                self.background_free_ppm as f64 / 1e6,
+                format!(
+                    "less than {} of the {} blocks of a plane, or a larger reserve",
+                    most + 1,
+                    spec.blocks_per_plane
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_suspensions(&self, spec: &Spec) -> Result<(), Error> {
+        let most = u64::from(u32::MAX);
+        for (name, suspensions) in [
+            ("program_suspensions", self.program_suspensions),
+            ("erase_suspensions", self.erase_suspensions),
+        ] {
+            if suspensions > 0 && !spec.read_priority {
+                let wanted = "0 without read_priority: other reads wait their turn";
+                return Err(Error::option(name, suspensions, wanted));
+            }
+            if suspensions > most {
+                return Err(Error::option(name, suspensions, format!("at most {most}")));
+            }
+        }
+        if self.suspend_ps > 0 && self.program_suspensions + self.erase_suspensions == 0 {
+            let wanted = "0 without program_suspensions and erase_suspensions";
+            return Err(Error::option(
+                "suspend_us",
+                self.suspend_ps / 1_000_000,
+                wanted,
             ));
         }
         Ok(())

@@ -204,15 +204,15 @@ impl Spec {
                 ),
             ));
         }
-        let least = low + 2 + u32::from(self.controller.is_some());
-        if reserved < least || self.usable_blocks() < 1 {
+        if reserved < low + 2 || self.usable_blocks() < 1 {
             return Err(Error::option(
                 "reserve",
                 self.reserve,
                 format!(
                     "at least {} of the {} blocks of a plane and less than all: min_free keeps {low} of them free, \
                      one is being written, and garbage collection has to gain one",
-                    least, self.blocks_per_plane
+                    low + 2,
+                    self.blocks_per_plane
                 ),
             ));
         }

@@ -20,6 +20,9 @@ use crate::policy::Page;
 /// In the map: the page was discarded.
 const DISCARDED: u32 = u32::MAX;
 
+/// The stream of the host's pages.
+const HOST: usize = 0;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Free,
@@ -50,7 +53,8 @@ struct Open {
 /// Elements that superblocks span.
 struct Group {
     free: VecDeque<u32>,
-    open: Option<Open>,
+    /// By stream: pages of the host, moved pages.
+    open: [Option<Open>; 2],
     opened: u32,
     valid: u64,
     /// The element at which the search for the next place of moved pages begins.
@@ -81,6 +85,10 @@ pub(crate) struct Translation {
     usable_superblocks: u32,
     pub superblock_pages: u32,
     low: usize,
+    /// Free superblocks at which garbage collection begins; at least `low`.
+    background: usize,
+    /// The stream of moved pages.
+    moved_stream: usize,
     /// Valid pages up to which a group takes units of the host, so that each can be collected.
     most_valid: u64,
     planes: u32,
@@ -115,7 +123,7 @@ impl Translation {
         };
         let group = || Group {
             free: (usable..all).collect(),
-            open: None,
+            open: [None, None],
             opened: usable,
             valid: u64::from(usable) * u64::from(superblock_pages),
             rotation: 0,
@@ -132,6 +140,8 @@ impl Translation {
             usable_superblocks: usable,
             superblock_pages,
             low: spec.low_blocks() as usize,
+            background: controller.background_blocks(spec) as usize,
+            moved_stream: usize::from(controller.hot_cold),
             most_valid: u64::from(usable) * u64::from(superblock_pages)
                 + spare * u64::from(superblock_pages) / 2,
             planes: spec.planes,
@@ -240,24 +250,24 @@ impl Translation {
 
     // Places
 
-    /// Whether a group needs garbage collection, and takes no unit of the host.
+    /// Whether a group takes no unit of the host.
     pub fn is_low(&self, group: u32) -> bool {
         self.groups[group as usize].free.len() <= self.low
     }
 
-    /// As [`Translation::is_low`] when so many more superblocks are free, and, if there is a rest of
-    /// moved pages, when it has its place.
-    pub fn is_low_with(&self, group: u32, gained: usize, has_rest: bool) -> bool {
+    /// Whether a group needs garbage collection, when so many more superblocks are free, and, if there
+    /// is a rest of moved pages, when it has its place.
+    pub fn needs_collection(&self, group: u32, gained: usize, has_rest: bool) -> bool {
         let group = &self.groups[group as usize];
-        let needed = usize::from(has_rest && group.open.is_none());
-        group.free.len() + gained <= self.low + needed
+        let needed = usize::from(has_rest && group.open[self.moved_stream].is_none());
+        group.free.len() + gained <= self.background + needed
     }
 
     /// Whether an element has a row for a unit.
-    pub fn has_row(&self, element: u32) -> bool {
+    fn has_row(&self, element: u32, stream: usize) -> bool {
         let (group, of_group) = self.by_span.div_rem(element);
         let group = &self.groups[group as usize];
-        match &group.open {
+        match &group.open[stream] {
             Some(open) => open.rows[of_group as usize] < self.rows,
             None => !group.free.is_empty(),
         }
@@ -268,7 +278,7 @@ impl Translation {
         let group = self.group_of(element);
         !self.is_low(group)
             && self.groups[group as usize].valid <= self.most_valid
-            && self.has_row(element)
+            && self.has_row(element, HOST)
     }
 
     /// The element of a group that takes the next unit of moved pages; `None` without room.
@@ -277,28 +287,37 @@ impl Translation {
         let rotation = self.groups[group as usize].rotation;
         let next = (0..self.span)
             .map(|step| (rotation + step) % self.span)
-            .find(|&of_group| self.has_row(first + of_group))?;
+            .find(|&of_group| self.has_row(first + of_group, self.moved_stream))?;
         self.groups[group as usize].rotation = (next + 1) % self.span;
         Some(first + next)
     }
 
-    /// The first physical page of the next unit on an element that has a row.
-    pub fn next_unit(&mut self, element: u32) -> Option<u32> {
+    /// The first physical page of the next unit of the host on an element that has a row.
+    pub fn next_host_unit(&mut self, element: u32) -> Option<u32> {
+        self.next_unit(element, HOST)
+    }
+
+    /// The same for moved pages.
+    pub fn next_moved_unit(&mut self, element: u32) -> Option<u32> {
+        self.next_unit(element, self.moved_stream)
+    }
+
+    fn next_unit(&mut self, element: u32, stream: usize) -> Option<u32> {
         let (number, of_group) = self.by_span.div_rem(element);
         let group = &mut self.groups[number as usize];
-        if group.open.is_none() {
+        if group.open[stream].is_none() {
             let superblock = group.free.pop_front()?;
             group.opened += 1;
             let entry = number * self.group_superblocks + superblock;
             self.superblocks[entry as usize].state = State::Open;
             self.superblocks[entry as usize].opened = group.opened;
-            group.open = Some(Open {
+            group.open[stream] = Some(Open {
                 superblock: entry,
                 rows: vec![0; self.span as usize],
                 units_left: self.rows * self.span,
             });
         }
-        let open = group.open.as_mut()?;
+        let open = group.open[stream].as_mut()?;
         let row = open.rows[of_group as usize];
         if row == self.rows {
             return None;
@@ -308,7 +327,7 @@ impl Translation {
         let superblock = open.superblock;
         if open.units_left == 0 {
             self.superblocks[superblock as usize].state = State::Sealed;
-            group.open = None;
+            group.open[stream] = None;
         }
         Some(superblock * self.superblock_pages + (row * self.span + of_group) * self.unit_pages)
     }

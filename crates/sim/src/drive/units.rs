@@ -31,7 +31,7 @@ impl Drive {
         let Some((translation, elements)) = self.translated() else {
             return false;
         };
-        let Some(first) = translation.next_unit(element) else {
+        let Some(first) = translation.next_host_unit(element) else {
             return false;
         };
         for (&page, physical) in pages.iter().zip(first..) {
@@ -46,7 +46,7 @@ impl Drive {
     pub(crate) fn move_unit(&mut self, group: u32, sources: &[u32]) -> Option<(u32, u32)> {
         let (translation, elements) = self.translated()?;
         let element = translation.element_for_moved(group)?;
-        let mut physical = translation.next_unit(element)?;
+        let mut physical = translation.next_moved_unit(element)?;
         let mut moved = 0;
         for &source in sources {
             if let Some(page) = translation.page_at(source) {
@@ -122,7 +122,7 @@ impl Drive {
     fn collect_untimed(&mut self, group: u32) -> Result<(), Error> {
         let mut read: Vec<u32> = Vec::new();
         let mut emptied: Vec<u32> = Vec::new();
-        while self.is_low_with(group, emptied.len(), !read.is_empty()) {
+        while self.needs_collection(group, emptied.len(), !read.is_empty()) {
             let victim = self.take_victim(group)?;
             let mut offset = 0;
             while let Some(physical) = self.next_valid(victim, &mut offset) {
@@ -164,9 +164,15 @@ impl Drive {
 
     /// Whether a group needs garbage collection, with so many superblocks gained, and perhaps a rest of
     /// moved pages to be placed.
-    pub(crate) fn is_low_with(&self, group: u32, gained: usize, has_rest: bool) -> bool {
+    pub(crate) fn needs_collection(&self, group: u32, gained: usize, has_rest: bool) -> bool {
         let translation = self.translation.as_ref();
-        translation.is_some_and(|translation| translation.is_low_with(group, gained, has_rest))
+        translation.is_some_and(|translation| translation.needs_collection(group, gained, has_rest))
+    }
+
+    /// Whether a group takes no unit of the host before superblocks are free.
+    pub(crate) fn is_low(&self, group: u32) -> bool {
+        let translation = self.translation.as_ref();
+        translation.is_some_and(|translation| translation.is_low(group))
     }
 
     pub(crate) fn unit_pages(&self) -> usize {

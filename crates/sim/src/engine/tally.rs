@@ -109,6 +109,10 @@ pub struct Tally {
     pub pad_writes: u64,
     /// Pages in the buffer at the end.
     pub buffered_at_end: u64,
+    /// Pages that waited for room in the write cache of a controller.
+    pub cache_waits: u64,
+    /// Program and erase operations that reads suspended.
+    pub suspensions: u64,
     /// Busy time of each element, picoseconds.
     pub busy_ps: Vec<u64>,
 }

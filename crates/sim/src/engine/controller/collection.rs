@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::ops::DerefMut;
 
 use super::ControllerEngine;
-use super::flash::{Operation, Work};
+use super::flash::Work;
 use crate::Error;
 use crate::drive::Drive;
 use crate::engine::listener::Listener;
@@ -90,7 +90,7 @@ where
     pub(super) fn start_collections(&mut self) -> Result<(), Error> {
         for group in 0..self.collections.groups.len() as u32 {
             if !self.collections.groups[group as usize].active
-                && self.drive.is_low_with(group, 0, false)
+                && self.drive.needs_collection(group, 0, false)
             {
                 self.collections.groups[group as usize].active = true;
                 self.collect(group)?;
@@ -102,7 +102,13 @@ where
     /// A group goes on collecting, as far as it can without waiting.
     fn collect(&mut self, group: u32) -> Result<(), Error> {
         loop {
-            while self.collections.groups[group as usize].jobs < self.collections.span {
+            // In the background one job at a time, so that the host has most of the elements.
+            let most_jobs = if self.drive.is_low(group) {
+                self.collections.span
+            } else {
+                1
+            };
+            while self.collections.groups[group as usize].jobs < most_jobs {
                 let Some(job) = self.next_job(group) else {
                     break;
                 };
@@ -115,7 +121,7 @@ where
             let collection = &mut self.collections.groups[group as usize];
             let gained = collection.emptied.len() + collection.erasing;
             let has_rest = !collection.rest.is_empty();
-            if self.drive.is_low_with(group, gained, has_rest) {
+            if self.drive.needs_collection(group, gained, has_rest) {
                 match self.drive.take_victim(group) {
                     Ok(victim) => collection.victim = Some((victim, 0)),
                     Err(_) if gained > 0 => return self.finish_collection(group),
@@ -197,11 +203,7 @@ where
             ..job
         });
         for (_, element, in_block, pages) in reads {
-            let operation = Operation {
-                work: Work::CollectionRead(id),
-                array_ps: self.flash.read_ps(in_block, pages * self.page_sectors),
-                sectors: self.flash.moved_sectors(pages),
-            };
+            let operation = self.flash.collection_read(id, in_block, pages);
             self.enqueue(element, operation);
         }
     }
@@ -220,11 +222,8 @@ where
         let Some((element, moved)) = self.drive.move_unit(group, &pages) else {
             return Err(self.drive.worn_out(group * self.collections.span));
         };
-        let operation = Operation {
-            work: Work::CollectionProgram(id),
-            array_ps: self.flash.program_ps(),
-            sectors: self.flash.moved_sectors(moved),
-        };
+        let sectors = self.flash.moved_sectors(moved);
+        let operation = self.flash.program(Work::CollectionProgram(id), sectors);
         self.enqueue(element, operation);
         Ok(())
     }
@@ -249,11 +248,7 @@ where
         });
         let first = group * self.collections.span;
         for element in first..first + self.collections.span {
-            let operation = Operation {
-                work: Work::Erase(superblock),
-                array_ps: self.flash.erase_ps(),
-                sectors: 0,
-            };
+            let operation = self.flash.erase(superblock);
             self.enqueue(element, operation);
         }
     }

@@ -17,8 +17,9 @@ pub(super) enum Event {
     Received(u32),
     /// A part of a read has crossed the link.
     Sent(u32),
-    /// A phase of an element's operation is over.
-    Element(u32),
+    /// A phase of an element's operation is over, unless it was suspended: then the phase has another
+    /// number.
+    Element { element: u32, phase: u32 },
 }
 
 #[derive(Default)]

@@ -29,6 +29,8 @@ pub(super) enum Work {
     CollectionProgram(u32),
     /// The erasure of an element's part of a superblock.
     Erase(u32),
+    /// The time until a suspended operation lets a read begin.
+    Suspend,
 }
 
 /// An operation of an element.
@@ -39,6 +41,8 @@ pub(super) struct Operation {
     pub array_ps: u64,
     /// Sectors that are still to cross the channel.
     pub sectors: u32,
+    /// Times that a read may suspend it, while the array is busy.
+    pub suspensions: u32,
 }
 
 impl Operation {
@@ -57,6 +61,10 @@ enum Phase {
 struct ElementQueue {
     /// The operation in progress, its phase, and when it began.
     current: Option<(Operation, Phase, u64)>,
+    /// Number of the phase in progress.
+    phase: u32,
+    /// An operation that goes on when no read waits, with what is left of its time.
+    suspended: Option<Operation>,
     /// Reads that go before all else.
     reads: VecDeque<Operation>,
     queue: VecDeque<Operation>,
@@ -81,6 +89,9 @@ pub(super) struct Flash {
     small_read_ps: Vec<u64>,
     program_ps: u64,
     erase_ps: u64,
+    program_suspensions: u32,
+    erase_suspensions: u32,
+    suspend_ps: u64,
     read_priority: bool,
     copy_back: bool,
     /// Sectors of a piece of a transfer.
@@ -97,6 +108,8 @@ impl Flash {
     pub fn new(spec: &Spec, controller: &Controller) -> Self {
         let element = || ElementQueue {
             current: None,
+            phase: 0,
+            suspended: None,
             reads: VecDeque::new(),
             queue: VecDeque::new(),
             has_unit: false,
@@ -121,6 +134,9 @@ impl Flash {
             read_ps,
             program_ps: spec.program_ps,
             erase_ps: spec.erase_ps,
+            program_suspensions: controller.program_suspensions as u32,
+            erase_suspensions: controller.erase_suspensions as u32,
+            suspend_ps: controller.suspend_ps,
             read_priority: spec.read_priority,
             copy_back: spec.copy_back,
             piece_sectors: controller.flash_page_pages(spec) * spec.page_sectors(),
@@ -182,16 +198,6 @@ impl Flash {
         self.free_units.push(unit);
     }
 
-    /// The time of a read of a flash page by its number within the block.
-    pub fn read_ps(&self, in_block: u32, sectors: u32) -> u64 {
-        let times = if sectors * SECTOR_BYTES <= COMMAND_BYTES {
-            &self.small_read_ps
-        } else {
-            &self.read_ps
-        };
-        times[in_block as usize % times.len()]
-    }
-
     /// Sectors that moved pages put on a channel.
     pub fn moved_sectors(&self, pages: u32) -> u32 {
         if self.copy_back {
@@ -201,12 +207,44 @@ impl Flash {
         }
     }
 
-    pub fn program_ps(&self) -> u64 {
-        self.program_ps
+    /// A read of a flash page by its number within the block.
+    fn read(&self, work: Work, in_block: u32, sectors: u32, transferred: u32) -> Operation {
+        let times = if sectors * SECTOR_BYTES <= COMMAND_BYTES {
+            &self.small_read_ps
+        } else {
+            &self.read_ps
+        };
+        Operation {
+            work,
+            array_ps: times[in_block as usize % times.len()],
+            sectors: transferred,
+            suspensions: 0,
+        }
     }
 
-    pub fn erase_ps(&self) -> u64 {
-        self.erase_ps
+    /// A read of moved pages by the number of their flash page within the block.
+    pub fn collection_read(&self, job: u32, in_block: u32, pages: u32) -> Operation {
+        let sectors = pages * self.page_sectors;
+        let work = Work::CollectionRead(job);
+        self.read(work, in_block, sectors, self.moved_sectors(pages))
+    }
+
+    pub fn program(&self, work: Work, sectors: u32) -> Operation {
+        Operation {
+            work,
+            array_ps: self.program_ps,
+            sectors,
+            suspensions: self.program_suspensions,
+        }
+    }
+
+    pub fn erase(&self, superblock: u32) -> Operation {
+        Operation {
+            work: Work::Erase(superblock),
+            array_ps: self.erase_ps,
+            sectors: 0,
+            suspensions: self.erase_suspensions,
+        }
     }
 
     /// When the next piece of an operation's transfer ends; all of it, for a read.
@@ -231,21 +269,41 @@ where
     L: Listener,
 {
     pub(super) fn enqueue_read(&mut self, id: u32, run: &FlashRun) {
-        let operation = Operation {
-            work: Work::Read(id, run.sectors),
-            array_ps: self.flash.read_ps(run.in_block, run.sectors),
-            sectors: run.sectors,
-        };
+        let work = Work::Read(id, run.sectors);
+        let operation = self
+            .flash
+            .read(work, run.in_block, run.sectors, run.sectors);
         self.enqueue(run.element, operation);
+        if self.flash.read_priority {
+            self.suspend(run.element);
+        }
     }
 
-    pub(super) fn enqueue_unit(&mut self, element: u32, unit: u32, sectors: u32) {
-        let operation = Operation {
-            work: Work::Program(unit),
-            array_ps: self.flash.program_ps,
-            sectors,
+    /// A read has arrived at an element: it suspends what may be suspended and takes longer than that.
+    fn suspend(&mut self, element: u32) {
+        let end_ps = self.flash.free_at_ps[element as usize];
+        let queue = &mut self.flash.elements[element as usize];
+        let Some((operation, Phase::Array, since_ps)) = queue.current else {
+            return;
         };
-        self.enqueue(element, operation);
+        let left_ps = end_ps - self.now_ps;
+        if operation.suspensions == 0 || left_ps <= self.flash.suspend_ps {
+            return;
+        }
+        queue.suspended = Some(Operation {
+            array_ps: left_ps,
+            suspensions: operation.suspensions - 1,
+            ..operation
+        });
+        self.tally.suspensions += 1;
+        self.series.current_row().busy_ps[element as usize] += self.now_ps - since_ps;
+        let suspend = Operation {
+            work: Work::Suspend,
+            array_ps: self.flash.suspend_ps,
+            sectors: 0,
+            suspensions: 0,
+        };
+        self.begin_phase(element, suspend, Phase::Array, self.now_ps);
     }
 
     /// An operation joins an element's queue; an idle element begins it.
@@ -263,8 +321,11 @@ where
 
     fn begin_next(&mut self, element: u32) {
         let queue = &mut self.flash.elements[element as usize];
-        let next = queue.reads.pop_front().or_else(|| queue.queue.pop_front());
-        let Some(operation) = next else {
+        let read = queue.reads.pop_front();
+        if let (None, Some(operation)) = (read, queue.suspended.take_if(|_| read.is_none())) {
+            return self.begin_phase(element, operation, Phase::Array, self.now_ps);
+        }
+        let Some(operation) = read.or_else(|| queue.queue.pop_front()) else {
             return;
         };
         let phase = if operation.transfers_first() {
@@ -283,14 +344,20 @@ where
                 .reserve_channel(element, &mut operation, self.now_ps),
         };
         self.flash.free_at_ps[element as usize] = end_ps;
-        self.flash.elements[element as usize].current = Some((operation, phase, since_ps));
+        let queue = &mut self.flash.elements[element as usize];
+        queue.current = Some((operation, phase, since_ps));
+        queue.phase = queue.phase.wrapping_add(1);
+        let phase = queue.phase;
         self.events
-            .schedule(self.now_ps, end_ps, Event::Element(element));
+            .schedule(self.now_ps, end_ps, Event::Element { element, phase });
     }
 
     /// A phase of an element's operation is over.
-    pub(super) fn end_phase(&mut self, element: u32) -> Result<(), Error> {
+    pub(super) fn end_phase(&mut self, element: u32, phase: u32) -> Result<(), Error> {
         let queue = &mut self.flash.elements[element as usize];
+        if queue.phase != phase {
+            return Ok(());
+        }
         let Some((operation, phase, since_ps)) = queue.current.take() else {
             return Ok(());
         };
@@ -325,6 +392,7 @@ where
             Work::CollectionRead(job) => self.job_read(job),
             Work::CollectionProgram(job) => self.job_programmed(job),
             Work::Erase(superblock) => self.part_erased(superblock),
+            Work::Suspend => Ok(()),
         }
     }
 }

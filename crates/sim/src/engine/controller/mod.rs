@@ -31,7 +31,7 @@ use crate::drive::{COMMAND_BYTES, Controller, Counters, Drive, SECTOR_BYTES};
 use crate::policy::{DriveState, Page};
 use collection::Collections;
 use events::{Event, EventQueue};
-use flash::Flash;
+use flash::{Flash, Work};
 use write_cache::{Admission, Programmed, WriteCache};
 
 /// A drive with a controller under load: the drive, owned or borrowed (`D`), the requests that arrive
@@ -169,7 +169,7 @@ where
                 self.part_done(id);
                 Ok(())
             }
-            Event::Element(element) => self.end_phase(element),
+            Event::Element { element, phase } => self.end_phase(element, phase),
         }
     }
 
@@ -391,7 +391,10 @@ where
         }
         self.tally.buffered_writes += 1;
         match self.cache.write(id, page) {
-            Admission::Waits => return Ok(()),
+            Admission::Waits => {
+                self.tally.cache_waits += 1;
+                return Ok(());
+            }
             Admission::Hit => self.tally.write_hits += 1,
             Admission::Stored => {}
         }
@@ -436,7 +439,8 @@ where
             if !self.drive.write_unit(element, pages) {
                 return Err(self.drive.worn_out(element));
             }
-            self.enqueue_unit(element, unit, sectors);
+            let operation = self.flash.program(Work::Program(unit), sectors);
+            self.enqueue(element, operation);
             self.start_collections()?;
         }
         Ok(())
