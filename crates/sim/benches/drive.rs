@@ -7,8 +7,14 @@ use std::time::Instant;
 
 use ioassay_block::{BATCH, Error, Kind, Request, Source};
 use ioassay_sim::drive::{Drive, Spec};
-use ioassay_sim::engine::{BufferMode, IssueMode, RunOptions, Scheduler, WriteBuffer, run};
+use ioassay_sim::engine::{
+    BufferMode, IssueMode, OneThread, RunOptions, Scheduler, Workers, WriteBuffer, run_with,
+};
 use ioassay_sim::policy::{Layout, Settings, make};
+use threads::Threads;
+
+#[path = "../tests/threads/mod.rs"]
+mod threads;
 
 /// Splitmix64 (Steele, Lea and Flood 2014): good enough for addresses, and as fast as memory needs.
 struct Chance(u64);
@@ -72,6 +78,16 @@ struct Case {
     reads: bool,
 }
 
+impl Case {
+    /// Whether several threads can share it.
+    fn is_shared(&self) -> bool {
+        self.options.window.is_none()
+            && self.options.issue_mode == IssueMode::OpenLoop
+            && !self.reads
+            && self.policy != "idle-cold"
+    }
+}
+
 fn cases() -> Vec<Case> {
     let open = RunOptions {
         window: None,
@@ -124,7 +140,7 @@ fn policy(name: &str, spec: &Spec) -> Option<WriteBuffer> {
 }
 
 /// Millions of requests a second.
-fn rate(case: &Case, requests: u64) -> f64 {
+fn rate(case: &Case, requests: u64, workers: &dyn Workers) -> f64 {
     let spec = Spec::default();
     let mut drive = Drive::new(&spec, u64::MAX).expect("a drive");
     let source = |requests| Uniform {
@@ -138,11 +154,12 @@ fn rate(case: &Case, requests: u64) -> f64 {
     // Once unmeasured, so that the system has granted the tables' memory.
     for warm_up in [true, false] {
         let begin = Instant::now();
-        run(
+        run_with(
             &mut drive,
             &mut source(requests),
             policy(case.policy, &spec),
             &case.options,
+            workers,
         )
         .expect("a run");
         if !warm_up {
@@ -206,12 +223,27 @@ fn main() {
         "limit: with a dependent one", limits[1]
     );
     for case in cases().iter().filter(|case| case.name.contains(&only)) {
-        let rate = median((0..rounds).map(|_| rate(case, requests)).collect());
+        let rate = median(
+            (0..rounds)
+                .map(|_| rate(case, requests, &OneThread))
+                .collect(),
+        );
         println!(
             "{:<28} {rate:7.2} M/s  {:5.1} % of the update limit, {:5.1} % of the dependent one",
             case.name,
             100.0 * rate / limits[0],
             100.0 * rate / limits[1]
+        );
+    }
+    for case in cases()
+        .iter()
+        .filter(|case| case.is_shared() && case.name.contains(&only))
+    {
+        let ratio = || rate(case, requests, &Threads(2)) / rate(case, requests, &OneThread);
+        println!(
+            "{:<28} {:7.2} times as fast by two threads",
+            case.name,
+            median((0..rounds).map(|_| ratio()).collect())
         );
     }
 }
