@@ -132,7 +132,19 @@ impl<'a> WriteStream<'a> {
         };
         let room = self.options.max_outstanding;
         let room = room.saturating_sub(self.pending.len());
-        self.input.prepare(batch, &drive_state, room)
+        let more = self.input.prepare(batch, &drive_state, room);
+        let lookahead = &self.input.lookahead;
+        if let Some(requests) = lookahead
+            .newly_read()
+            .filter(|_| lookahead.watches_elements())
+        {
+            // Which page is evicted is known too late; but a small buffer evicts what came not long ago.
+            let places = requests
+                .iter()
+                .map(|request| self.drive.place(request.first));
+            self.drive.prefetch(&places.collect::<Vec<_>>());
+        }
+        more
     }
 
     /// The workers serve a batch. Meanwhile this thread prepares the next one, unless that may depend on
