@@ -57,15 +57,15 @@ def simulate(
     format: str | None = None,
     read: Mapping[str, Any] | None = None,
     prepare: Mapping[str, Any] | None = None,
-    threads: int | None = None,
+    threads: int = 1,
     **options: Any,
 ) -> Simulation:
     """Run a trace over a simulated SSD.
 
     `trace` is a file, or a recipe (`ioassay.traces.recipes`). `drive` and the other keywords are those of
     `OPTIONS`: `elements=48, page="4KiB", buffer="8MiB", feed="closed:32", window=None, …`. `prepare` is what
-    `traces.preparation` returns. `threads` share the simulation where elements do not depend on each other; None for
-    one per processor that this process may use. Results do not depend on it. Other threads of Python run meanwhile.
+    `traces.preparation` returns. `threads` share the simulation where elements do not depend on each other.
+    Results do not depend on it. Other threads of Python run meanwhile.
     Raises UsageError for what cannot be set so, InputError for a trace that cannot be used.
     """
     from ioassay import _core
@@ -74,7 +74,7 @@ def simulate(
     wanted = setup({**(drive or {}), "policy": policy, **options})
     wanted["available_bytes"] = int(available_bytes() * MEMORY_SHARE)
     with _errors_of(described):
-        simulated = _core.simulate(described, wanted, threads or len(os.sched_getaffinity(0)))
+        simulated = _core.simulate(described, wanted, threads)
         return Simulation({**simulated, "prepare": described.get("prepare")})
 
 

@@ -77,7 +77,6 @@ class Simulate(Driver):
                 format=wanted.format,
                 read=wanted.read,
                 prepare=simulation_parameters.prepared(wanted),
-                threads=1,  # trials themselves run several at a time
                 **wanted.options,
             )
             optimum = simulation_parameters.optimum(wanted, trace)
