@@ -341,13 +341,14 @@ def read_histogram_log(
     each line, by default 0.5 and 0.99. Errors as read_log.
     """
 
-def simulate(source: dict[str, Any], setup: dict[str, Any]) -> dict[str, Any]:
+def simulate(source: dict[str, Any], setup: dict[str, Any], threads: int = 1) -> dict[str, Any]:
     """Run a trace over a simulated SSD; counts, distributions and columns of what happened.
 
     source is what `ioassay.traces.source` makes, setup what `ioassay.simulator.setup` makes. Times
     of results are in picoseconds, those of histograms in nanoseconds. CoreError for what cannot be
     of the setup, and with the path and the line, byte or request for what is wrong with the trace;
-    OSError with the path for a file that cannot be read. Other threads run meanwhile; Ctrl-C ends it.
+    OSError with the path for a file that cannot be read. Up to `threads` share the work, with the same results. Other
+    threads of Python run meanwhile; Ctrl-C ends it.
     """
 
 def device_models() -> list[tuple[str, str]]:

@@ -1,14 +1,24 @@
 //! How many page writes a second the drive takes, beside what memory allows: random updates of a
 //! table of the same size, and the same with a dependent second update, in the same run.
 //!
-//! `cargo bench -p ioassay-sim --bench drive [-- MILLIONS [ROUNDS]]`
+//! Instructions are counted by valgrind, where it is installed: other work on the machine does not change
+//! them.
+//!
+//! `cargo bench -p ioassay-sim --bench drive [-- MILLIONS [ROUNDS]]`; ONLY=NAME for one case.
 
+use std::process::Command;
 use std::time::Instant;
 
 use ioassay_block::{BATCH, Error, Kind, Request, Source};
 use ioassay_sim::drive::{Drive, Spec};
-use ioassay_sim::engine::{BufferMode, IssueMode, RunOptions, Scheduler, WriteBuffer, run};
+use ioassay_sim::engine::{
+    BufferMode, IssueMode, OneThread, RunOptions, Scheduler, Workers, WriteBuffer, run_with,
+};
 use ioassay_sim::policy::{Layout, Settings, make};
+use threads::Threads;
+
+#[path = "../tests/threads/mod.rs"]
+mod threads;
 
 /// Splitmix64 (Steele, Lea and Flood 2014): good enough for addresses, and as fast as memory needs.
 struct Chance(u64);
@@ -72,6 +82,16 @@ struct Case {
     reads: bool,
 }
 
+impl Case {
+    /// Whether several threads can share it.
+    fn is_shared(&self) -> bool {
+        self.options.window.is_none()
+            && self.options.issue_mode == IssueMode::OpenLoop
+            && !self.reads
+            && self.policy != "idle-cold"
+    }
+}
+
 fn cases() -> Vec<Case> {
     let open = RunOptions {
         window: None,
@@ -124,10 +144,22 @@ fn policy(name: &str, spec: &Spec) -> Option<WriteBuffer> {
 }
 
 /// Millions of requests a second.
-fn rate(case: &Case, requests: u64) -> f64 {
-    let spec = Spec::default();
-    let mut drive = Drive::new(&spec, u64::MAX).expect("a drive");
-    let source = |requests| Uniform {
+fn rate(case: &Case, requests: u64, workers: &dyn Workers) -> f64 {
+    let mut drive = Drive::new(&Spec::default(), u64::MAX).expect("a drive");
+    // Once unmeasured, so that the system has granted the tables' memory.
+    for warm_up in [true, false] {
+        let begin = Instant::now();
+        load(case, &mut drive, requests, workers);
+        if !warm_up {
+            return requests as f64 / begin.elapsed().as_secs_f64() / 1e6;
+        }
+    }
+    unreachable!()
+}
+
+fn load(case: &Case, drive: &mut Drive, requests: u64, workers: &dyn Workers) {
+    let spec = drive.spec().clone();
+    let mut source = Uniform {
         chance: Chance(1),
         left: requests,
         pages: spec.pages(),
@@ -135,21 +167,38 @@ fn rate(case: &Case, requests: u64) -> f64 {
         at_ns: 0,
         reads: case.reads,
     };
-    // Once unmeasured, so that the system has granted the tables' memory.
-    for warm_up in [true, false] {
-        let begin = Instant::now();
-        run(
-            &mut drive,
-            &mut source(requests),
-            policy(case.policy, &spec),
-            &case.options,
-        )
-        .expect("a run");
-        if !warm_up {
-            return requests as f64 / begin.elapsed().as_secs_f64() / 1e6;
-        }
-    }
-    unreachable!()
+    let buffer = policy(case.policy, &spec);
+    run_with(drive, &mut source, buffer, &case.options, workers).expect("a run");
+}
+
+/// Instructions a request, by valgrind; the reason why there is no number.
+fn instructions(case: &Case) -> Result<f64, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let count = |requests: u64| -> Result<u64, String> {
+        let output = Command::new("valgrind")
+            .args([
+                "--tool=cachegrind",
+                "--cache-sim=no",
+                "--cachegrind-out-file=/dev/null",
+            ])
+            .arg(&program)
+            .env("COUNTED", case.name)
+            .env("REQUESTS", requests.to_string())
+            .output()
+            .map_err(|error| format!("valgrind: {error}"))?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        let line = text.lines().find(|line| line.contains("refs:"));
+        let digits: String = line
+            .and_then(|line| line.rsplit(':').next())
+            .unwrap_or_default()
+            .chars()
+            .filter(char::is_ascii_digit)
+            .collect();
+        digits.parse().map_err(|_| format!("valgrind said {text}"))
+    };
+    // The difference leaves out the start, and the making of the drive.
+    let (few, many) = (100_000, 300_000);
+    Ok((count(many)? as f64 - count(few)? as f64) / (many - few) as f64)
 }
 
 /// Random updates of a table of 4-byte entries, millions a second; `dependent`: each leads to a
@@ -178,6 +227,17 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 fn main() {
+    if let Ok(name) = std::env::var("COUNTED") {
+        let requests = std::env::var("REQUESTS").expect("a number").parse();
+        let mut drive = Drive::new(&Spec::default(), u64::MAX).expect("a drive");
+        let cases = cases();
+        let case = cases.iter().find(|case| case.name == name).expect("a case");
+        return load(case, &mut drive, requests.expect("a number"), &OneThread);
+    }
+    compare();
+}
+
+fn compare() {
     let mut numbers = std::env::args().filter_map(|argument| argument.parse::<u64>().ok());
     let requests = numbers.next().unwrap_or(2) * 1_000_000;
     let rounds = numbers.next().unwrap_or(5);
@@ -205,13 +265,33 @@ fn main() {
         "{:<28} {:7.2} M/s",
         "limit: with a dependent one", limits[1]
     );
-    for case in cases().iter().filter(|case| case.name.contains(&only)) {
-        let rate = median((0..rounds).map(|_| rate(case, requests)).collect());
+    let cases = cases();
+    let wanted = || cases.iter().filter(|case| case.name.contains(&only));
+    for case in wanted() {
+        let rate = median(
+            (0..rounds)
+                .map(|_| rate(case, requests, &OneThread))
+                .collect(),
+        );
         println!(
             "{:<28} {rate:7.2} M/s  {:5.1} % of the update limit, {:5.1} % of the dependent one",
             case.name,
             100.0 * rate / limits[0],
             100.0 * rate / limits[1]
         );
+    }
+    for case in wanted().filter(|case| case.is_shared()) {
+        let ratio = || rate(case, requests, &Threads(2)) / rate(case, requests, &OneThread);
+        println!(
+            "{:<28} {:7.2} times as fast by two threads",
+            case.name,
+            median((0..rounds).map(|_| ratio()).collect())
+        );
+    }
+    for case in wanted() {
+        match instructions(case) {
+            Ok(count) => println!("{:<28} {count:7.0} instructions a request", case.name),
+            Err(reason) => return println!("no instructions counted: {reason}"),
+        }
     }
 }

@@ -4,7 +4,9 @@ use ioassay_block::Source;
 
 use crate::Error;
 use crate::drive::{Counters, Drive, Element, Spec};
-use crate::engine::{self, BufferMode, Destaging, RunOptions, Tally, TimeSeries, WriteBuffer};
+use crate::engine::{
+    self, BufferMode, Destaging, RunOptions, Tally, TimeSeries, Workers, WriteBuffer,
+};
 use crate::policy::{self, Layout};
 use crate::precondition::{Preconditioned, Preconditioning, precondition};
 use crate::steadiness::{Steadiness, judge};
@@ -118,7 +120,7 @@ pub struct ElementTotals {
     pub block_erases: (u32, u32),
 }
 
-/// Runs a trace over a new drive. Preconditioning calls `proceed` periodically and stops when it
+/// Runs a trace over a new drive, by the threads that the caller lends. Preconditioning calls `proceed` periodically and stops when it
 /// returns false; the run itself can be stopped by its source.
 ///
 /// # Errors
@@ -126,6 +128,7 @@ pub struct ElementTotals {
 pub fn simulate(
     source: &mut dyn Source,
     setup: &Setup,
+    workers: &dyn Workers,
     proceed: &mut dyn FnMut() -> bool,
 ) -> Result<Simulation, Error> {
     let mut drive = Drive::new(&setup.drive, setup.available_bytes)?;
@@ -140,7 +143,8 @@ pub fn simulate(
         .map(|how| precondition(&mut drive, how, proceed))
         .transpose()?;
     let before: Vec<Counters> = drive.elements().iter().map(Element::counters).collect();
-    let (tally, series) = engine::run(&mut drive, source, buffer.flatten(), &setup.run)?;
+    let (tally, series) =
+        engine::run_with(&mut drive, source, buffer.flatten(), &setup.run, workers)?;
     let steadiness = judge(&tally, &series, setup.run.issue_mode);
     let elements = totals(&drive, &before, &tally.busy_ps);
     Ok(Simulation {

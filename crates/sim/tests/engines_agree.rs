@@ -2,12 +2,16 @@
 //! both give the same, wherever both can run.
 
 mod loads;
+mod threads;
 
 use ioassay_block::Request;
 use ioassay_sim::drive::{Drive, GcPolicy, Pool, Spec};
-use ioassay_sim::engine::{BufferMode, End, IssueMode, Responses, RunOptions, Tally, run};
+use ioassay_sim::engine::{
+    BufferMode, End, IssueMode, Responses, RunOptions, Tally, run, run_with,
+};
 use loads::{Chance, Unsaid, buffer, drive, plain, write};
 use proptest::prelude::*;
+use threads::Threads;
 
 /// How a random load looks.
 #[derive(Debug, Clone, Copy)]
@@ -180,4 +184,74 @@ proptest! {
         prop_assert_eq!(&stream.busy_ps, &events.busy_ps);
         same_drive(&short, &long)?;
     }
+
+    /// Few may be outstanding in some runs, so that batches are short and runs are given up.
+    #[test]
+    fn all_is_the_same_by_several_threads(
+        spec in specs(), load in loads(), policy in 0..POLICIES.len(), issue_mode in feedings(),
+        max_outstanding in prop_oneof![Just(1_000_000_usize), 1_usize..300], threads in 2_usize..5,
+    ) {
+        let options = RunOptions { issue_mode, max_outstanding, ..plain() };
+        let load = load.requests(&spec);
+        same_by_threads(&spec, &load, POLICIES[policy], &options, threads)?;
+    }
+}
+
+/// Runs a load by one thread and by several.
+fn same_by_threads(
+    spec: &Spec,
+    load: &[Request],
+    policy: Option<&str>,
+    options: &RunOptions,
+    threads: usize,
+) -> Result<(), TestCaseError> {
+    let new = || policy.map(|policy| buffer(spec, policy, 16, BufferMode::Reshape));
+    let (mut one, mut several) = (drive(spec), drive(spec));
+    let (left, left_series) = run(&mut one, &mut &load[..], new(), options).expect("a run");
+    let (right, right_series) = run_with(
+        &mut several,
+        &mut &load[..],
+        new(),
+        options,
+        &Threads(threads),
+    )
+    .expect("a run");
+    same_tally(&left, &right)?;
+    prop_assert_eq!(left.gave_up, right.gave_up);
+    prop_assert_eq!(&left.busy_ps, &right.busy_ps);
+    prop_assert_eq!(left_series.width_ps, right_series.width_ps);
+    prop_assert_eq!(&left_series.rows, &right_series.rows);
+    same_drive(&one, &several)
+}
+
+#[test]
+fn long_loads_are_the_same_by_several_threads() {
+    let spec = loads::reference(48);
+    let load = Load {
+        seed: 5,
+        requests: 200_000,
+        gap_ns: 40_000,
+        burst: 3,
+        pages: 2,
+    };
+    same_by_threads(&spec, &load.requests(&spec), None, &plain(), 2).expect("the same");
+}
+
+#[test]
+fn a_worn_out_drive_fails_at_the_same_request_by_several_threads() {
+    let spec = Spec {
+        endurance: 3,
+        ..loads::small()
+    };
+    let load: Vec<Request> = (0..5000).map(|at| write(at * 1000, at % 7, 1)).collect();
+    let error = |workers: &Threads| {
+        let run = run_with(&mut drive(&spec), &mut &load[..], None, &plain(), workers);
+        run.expect_err("a worn out drive").to_string()
+    };
+    assert_eq!(error(&Threads(1)), error(&Threads(3)));
+    let events = run(&mut drive(&spec), &mut Unsaid(&load), None, &plain());
+    assert_eq!(
+        events.expect_err("a worn out drive").to_string(),
+        error(&Threads(2))
+    );
 }

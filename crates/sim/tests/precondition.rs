@@ -4,7 +4,7 @@
 mod loads;
 
 use ioassay_sim::drive::{Drive, Spec};
-use ioassay_sim::engine::RunOptions;
+use ioassay_sim::engine::{OneThread, RunOptions};
 use ioassay_sim::{Error, Preconditioned, Preconditioning, Setup, precondition, simulate};
 use loads::{MEMORY, drive, write};
 
@@ -190,7 +190,7 @@ fn a_simulation_counts_what_came_after_it() {
     let load: Vec<_> = (0..1000)
         .map(|number| write(10_000_000 * number, number, 1))
         .collect();
-    let run = simulate(&mut &load[..], &setup, &mut || true).expect("a run");
+    let run = simulate(&mut &load[..], &setup, &OneThread, &mut || true).expect("a run");
     let before = run.preconditioned.expect("it was asked for");
     assert!(before.settled);
     assert_eq!(run.counters.written_pages, 1000);

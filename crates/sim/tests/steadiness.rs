@@ -4,7 +4,7 @@ mod loads;
 
 use ioassay_block::Request;
 use ioassay_sim::drive::Spec;
-use ioassay_sim::engine::{IssueMode, RunOptions, Scheduler};
+use ioassay_sim::engine::{IssueMode, OneThread, RunOptions, Scheduler};
 use ioassay_sim::{Setup, Simulation, Steadiness, simulate};
 use loads::{Chance, MEMORY, plain, reference, write};
 
@@ -33,7 +33,7 @@ fn simulated(spec: &Spec, load: &[Request], options: &RunOptions) -> Simulation 
         run: options.clone(),
         available_bytes: MEMORY,
     };
-    simulate(&mut &load[..], &setup, &mut || true).expect("a run")
+    simulate(&mut &load[..], &setup, &OneThread, &mut || true).expect("a run")
 }
 
 /// Eight elements that do not clean before 20,000 writes.

@@ -57,14 +57,16 @@ def simulate(
     format: str | None = None,
     read: Mapping[str, Any] | None = None,
     prepare: Mapping[str, Any] | None = None,
+    threads: int = 1,
     **options: Any,
 ) -> Simulation:
     """Run a trace over a simulated SSD.
 
     `trace` is a file, or a recipe (`ioassay.traces.recipes`). `drive` and the other keywords are those of
     `OPTIONS`: `elements=48, page="4KiB", buffer="8MiB", feed="closed:32", window=None, …`. `prepare` is what
-    `traces.preparation` returns. Other threads run meanwhile. Raises UsageError for what cannot be set so, InputError
-    for a trace that cannot be used.
+    `traces.preparation` returns. `threads` share the simulation where elements do not depend on each other.
+    Results do not depend on it. Other threads of Python run meanwhile.
+    Raises UsageError for what cannot be set so, InputError for a trace that cannot be used.
     """
     from ioassay import _core
 
@@ -72,7 +74,8 @@ def simulate(
     wanted = setup({**(drive or {}), "policy": policy, **options})
     wanted["available_bytes"] = int(available_bytes() * MEMORY_SHARE)
     with _errors_of(described):
-        return Simulation({**_core.simulate(described, wanted), "prepare": described.get("prepare")})
+        simulated = _core.simulate(described, wanted, threads)
+        return Simulation({**simulated, "prepare": described.get("prepare")})
 
 
 def offline_optimum(

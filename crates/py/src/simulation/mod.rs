@@ -3,6 +3,7 @@
 
 mod outcome;
 mod setup;
+mod threads;
 
 use std::time::Instant;
 
@@ -13,6 +14,7 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::errors::{Failure, exception};
 use crate::traces::{self, ReadAhead, SourceSpec};
+use threads::Threads;
 
 /// Between two looks at whether the user wants to stop: some milliseconds of work.
 const BATCHES_BETWEEN_SIGNALS: u32 = 16;
@@ -89,12 +91,14 @@ impl Source for Stoppable {
     }
 }
 
-/// A trace over a simulated drive.
+/// A trace over a simulated drive, by so many threads at most.
 #[pyfunction]
+#[pyo3(signature = (source, setup, threads = 1))]
 pub fn simulate<'py>(
     py: Python<'py>,
     source: &Bound<'py, PyDict>,
     setup: &Bound<'py, PyDict>,
+    threads: usize,
 ) -> PyResult<Bound<'py, PyDict>> {
     let spec = SourceSpec::from_dict(source)?;
     let setup = setup::of(setup)?;
@@ -110,7 +114,12 @@ pub fn simulate<'py>(
                 false
             }
         };
-        let simulated = sim::simulate(&mut stoppable, &setup, &mut proceed);
+        let simulated = sim::simulate(
+            &mut stoppable,
+            &setup,
+            &Threads(threads.max(1)),
+            &mut proceed,
+        );
         stoppable.check()?;
         interruption.map_or(Ok(()), Err)?;
         let simulation = simulated.map_err(|error| failure(error, &opened))?;

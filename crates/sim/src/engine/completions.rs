@@ -31,7 +31,7 @@ impl Transfers {
     /// When a request with all its pages done completes: then, or after the transfer in progress.
     #[inline]
     fn completion_ps(&self, pending: &Pending) -> u64 {
-        let done_ps = pending.done_ps();
+        let done_ps = pending.done_ps;
         let started = |transfer: &Transfer| transfer.start_ps < done_ps;
         let later = &self.known[pending.transfer.wrapping_sub(self.first) as usize..];
         let in_progress = match later.first_chunk::<NEAR>() {
@@ -107,7 +107,7 @@ impl Share {
         let mut interval = Interval::of(begins_ps, until_ps);
         let mut last_ps = self.last_ps;
         for request in pending {
-            let done_ps = request.done_ps();
+            let done_ps = request.done_ps;
             if done_ps > until_ps {
                 continue;
             }

@@ -1,6 +1,5 @@
 //! A batch of write requests: each element writes its pages of the batch, whatever the others do.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use super::workers::Workers;
@@ -18,20 +17,21 @@ pub(super) struct PageWrite {
 
 /// A request whose last page is programmed at `done_ps`: it completes then, or at the end of the
 /// transfer that is in progress on the channel.
+#[derive(Clone, Copy)]
 pub(super) struct Pending {
     pub issued_ps: u64,
-    /// Elements set it, each for its own pages.
-    pub done_ps: AtomicU64,
+    pub done_ps: u64,
     pub sectors: u32,
     /// Number of its own transfer, where the search for the one in progress begins.
     pub transfer: u32,
 }
 
-impl Pending {
-    #[inline]
-    pub fn done_ps(&self) -> u64 {
-        self.done_ps.load(Relaxed)
-    }
+/// The pages of a request, which lie on one element after the other.
+#[derive(Clone, Copy)]
+pub(super) struct Pages {
+    /// The element of the first.
+    pub element: u32,
+    pub count: u32,
 }
 
 /// Requests of a batch that are issued in the same row of the time series.
@@ -51,13 +51,16 @@ pub(super) struct Work {
 #[derive(Default)]
 pub(super) struct Batch {
     pub pending: Vec<Pending>,
-    /// For each element its page writes, in order.
+    /// The pages of each request.
+    pub pages: Vec<Pages>,
+    /// For each element its page writes, in order, and when each is done.
     pub writes: Vec<Vec<PageWrite>>,
+    done_ps: Vec<Vec<u64>>,
     /// For each element its work for each segment.
     pub work: Vec<Vec<Work>>,
     pub segments: Vec<Segment>,
-    /// Whether a request has several pages, which may lie on several elements.
-    pub has_long: bool,
+    /// How many of its writes each element has been asked for.
+    served: Vec<usize>,
     /// The elements that have a page of it, or all.
     pub elements: Vec<u32>,
 }
@@ -67,6 +70,7 @@ struct Lane<'a> {
     part: ElementPart<'a>,
     free_at_ps: &'a mut u64,
     writes: &'a [PageWrite],
+    done_ps: &'a mut Vec<u64>,
     work: &'a mut Vec<Work>,
 }
 
@@ -74,6 +78,8 @@ impl Batch {
     pub fn new(elements: usize) -> Self {
         Self {
             writes: vec![Vec::new(); elements],
+            done_ps: vec![Vec::new(); elements],
+            served: vec![0; elements],
             work: (0..elements).map(|_| Vec::new()).collect(),
             ..Self::default()
         }
@@ -82,12 +88,14 @@ impl Batch {
     pub fn clear(&mut self) {
         for &element in &self.elements {
             self.writes[element as usize].clear();
+            self.done_ps[element as usize].clear();
+            self.served[element as usize] = 0;
             self.work[element as usize].clear();
         }
         self.pending.clear();
+        self.pages.clear();
         self.segments.clear();
         self.elements.clear();
-        self.has_long = false;
     }
 
     /// Elements write their pages; the error is the element that found no free block first.
@@ -99,9 +107,10 @@ impl Batch {
                 part: drive.part(number),
                 free_at_ps: &mut free_at_ps[element],
                 writes: &self.writes[element],
+                done_ps: &mut self.done_ps[element],
                 work: &mut self.work[element],
             };
-            if let Err(request) = lane.serve(&self.segments, &self.pending, false) {
+            if let Err(request) = lane.serve(&self.segments) {
                 failed.push((request, number));
             }
         }
@@ -116,16 +125,18 @@ impl Batch {
         workers: &dyn Workers,
         meanwhile: &mut dyn FnMut(),
     ) -> Result<(), u32> {
-        let (segments, pending) = (&self.segments, &self.pending);
-        let queues = self.writes.iter().zip(&mut self.work).zip(free_at_ps);
+        let segments = &self.segments;
+        let queues = self.writes.iter().zip(&mut self.done_ps);
+        let queues = queues.zip(&mut self.work).zip(free_at_ps);
         let lanes: Vec<Mutex<Lane<'_>>> = drive
             .parts()
             .zip(queues)
-            .map(|(part, ((writes, work), free_at_ps))| {
+            .map(|(part, (((writes, done_ps), work), free_at_ps))| {
                 Mutex::new(Lane {
                     part,
                     free_at_ps,
                     writes,
+                    done_ps,
                     work,
                 })
             })
@@ -135,13 +146,33 @@ impl Batch {
             let mut lane = lanes[element]
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            if let Err(request) = lane.serve(segments, pending, self.has_long) {
+            if let Err(request) = lane.serve(segments) {
                 let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
                 failed.push((request, element as u32));
             }
         };
         workers.share(lanes.len(), &serve, meanwhile);
         first_of(failed.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Batch {
+    /// Sets when each request is done, of the times when its pages are.
+    pub fn set_done(&mut self) {
+        let elements = self.served.len();
+        for (request, pages) in self.pending.iter_mut().zip(&self.pages) {
+            let mut element = pages.element as usize;
+            for _ in 0..pages.count {
+                let served = &mut self.served[element];
+                request.done_ps = request.done_ps.max(self.done_ps[element][*served]);
+                *served += 1;
+                element = if element + 1 < elements {
+                    element + 1
+                } else {
+                    0
+                };
+            }
+        }
     }
 }
 
@@ -153,13 +184,7 @@ fn first_of(failed: Vec<(u32, u32)>) -> Result<(), u32> {
 
 impl Lane<'_> {
     /// Writes the pages, one after the other; the error is the request that finds no free block.
-    /// `is_shared`: other lanes may write pages of the same request at the same time.
-    fn serve(
-        &mut self,
-        segments: &[Segment],
-        pending: &[Pending],
-        is_shared: bool,
-    ) -> Result<(), u32> {
+    fn serve(&mut self, segments: &[Segment]) -> Result<(), u32> {
         let mut later = self.writes;
         for segment in segments {
             let before = self.part.counters();
@@ -171,7 +196,7 @@ impl Lane<'_> {
                 if chunk.len() > 1 {
                     self.part.prefetch(chunk.iter().map(|write| write.local));
                 }
-                busy_ps += self.serve_chunk(chunk, pending, is_shared)?;
+                busy_ps += self.serve_chunk(chunk)?;
             }
             self.work.push(Work {
                 busy_ps,
@@ -183,12 +208,7 @@ impl Lane<'_> {
 
     /// Returns the time it takes.
     #[inline]
-    fn serve_chunk(
-        &mut self,
-        writes: &[PageWrite],
-        pending: &[Pending],
-        is_shared: bool,
-    ) -> Result<u64, u32> {
+    fn serve_chunk(&mut self, writes: &[PageWrite]) -> Result<u64, u32> {
         let mut busy_ps = 0;
         let mut free_ps = *self.free_at_ps;
         for write in writes {
@@ -196,12 +216,7 @@ impl Lane<'_> {
             let spent_ps = written.ok_or(write.request)?;
             free_ps = write.received_ps.max(free_ps).saturating_add(spent_ps);
             busy_ps += spent_ps;
-            let done_ps = &pending[write.request as usize].done_ps;
-            if is_shared {
-                done_ps.fetch_max(free_ps, Relaxed);
-            } else {
-                done_ps.store(free_ps.max(done_ps.load(Relaxed)), Relaxed);
-            }
+            self.done_ps.push(free_ps);
         }
         *self.free_at_ps = free_ps;
         Ok(busy_ps)

@@ -7,7 +7,6 @@
 //! complete. Workers share the elements, and the completions. The results are exactly those of the
 //! [event loop](super::event_loop) (`tests/engines_agree.rs`), several times as fast.
 
-use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
 
 use super::completions::{self, Share, Transfer, Transfers};
@@ -16,7 +15,7 @@ use super::load::lookahead::Lookahead;
 use super::load::requests::DriveRequest;
 use super::tally::Tally;
 use super::workers::Workers;
-use super::write_batch::{Batch, PageWrite, Pending, Segment};
+use super::write_batch::{Batch, PageWrite, Pages, Pending, Segment};
 use super::{RunOptions, TimeSeries};
 use crate::Error;
 use crate::drive::{Counters, Drive, Placement};
@@ -45,6 +44,7 @@ struct Input<'a> {
     lookahead: Lookahead<'a>,
     tally: Tally,
     requests: Vec<DriveRequest>,
+    batch: usize,
     placement: Placement,
     channel_free_ps: u64,
     channel_ps_per_sector: u64,
@@ -69,6 +69,11 @@ impl<'a> WriteStream<'a> {
                 lookahead,
                 tally: Tally::default(),
                 requests: Vec::new(),
+                batch: if workers.count() == 1 {
+                    BATCH
+                } else {
+                    SHARED_BATCH
+                },
                 placement: drive.placement(),
                 channel_free_ps: 0,
                 channel_ps_per_sector: drive.spec().channel_ps_per_sector,
@@ -127,7 +132,19 @@ impl<'a> WriteStream<'a> {
         };
         let room = self.options.max_outstanding;
         let room = room.saturating_sub(self.pending.len());
-        self.input.prepare(batch, &drive_state, room)
+        let more = self.input.prepare(batch, &drive_state, room);
+        let lookahead = &self.input.lookahead;
+        if let Some(requests) = lookahead
+            .newly_read()
+            .filter(|_| lookahead.watches_elements())
+        {
+            // Which page is evicted is known too late; but a small buffer evicts what came not long ago.
+            let places = requests
+                .iter()
+                .map(|request| self.drive.place(request.first));
+            self.drive.prefetch(&places.collect::<Vec<_>>());
+        }
+        more
     }
 
     /// The workers serve a batch. Meanwhile this thread prepares the next one, unless that may depend on
@@ -173,6 +190,7 @@ impl<'a> WriteStream<'a> {
 
     /// Adds up a batch that was served.
     fn settle(&mut self, batch: &mut Batch) {
+        batch.set_done();
         if let Some(last) = batch.pending.last() {
             self.now_ps = last.issued_ps;
         }
@@ -205,7 +223,7 @@ impl<'a> WriteStream<'a> {
             &self.begins_ps,
             self.workers,
         );
-        self.pending.retain(|request| request.done_ps() > until_ps);
+        self.pending.retain(|request| request.done_ps > until_ps);
         self.left = self.pending.len();
         for share in &mut self.shares {
             let share = share.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -261,7 +279,7 @@ impl Input<'_> {
                 .lookahead
                 .append_ready(&mut self.requests, drive_state, &mut self.tally);
             let requests = self.requests.len();
-            if requests >= BATCH || requests > room || self.lookahead.watches_elements() {
+            if requests >= self.batch || requests > room || self.lookahead.watches_elements() {
                 break;
             }
         }
@@ -289,14 +307,17 @@ impl Input<'_> {
             .pending
             .extend(pending.map(|(request, transfer)| Pending {
                 issued_ps: request.at_ps,
-                done_ps: AtomicU64::new(0),
+                done_ps: 0,
                 sectors: request.sectors,
                 transfer,
             }));
         let transfers = self.transfers.known[first..].iter();
         for (number, (request, transfer)) in (0..).zip(self.requests.iter().zip(transfers)) {
-            batch.has_long |= request.pages > 1;
             let mut place = self.placement.place(request.first);
+            batch.pages.push(Pages {
+                element: place.element,
+                count: request.pages,
+            });
             for _ in 0..request.pages {
                 batch.writes[place.element as usize].push(PageWrite {
                     received_ps: transfer.end_ps,
@@ -319,8 +340,11 @@ impl Input<'_> {
     }
 }
 
-/// Requests that are issued together, about.
+/// Requests that are issued together, about: what the second-level cache holds.
 const BATCH: usize = 1 << 13;
+
+/// The same for several workers, whose meetings cost as much as hundreds of requests.
+const SHARED_BATCH: usize = 1 << 16;
 
 /// Pending requests below which completion waits for more.
 const COMPLETION_BATCH: usize = 1024;

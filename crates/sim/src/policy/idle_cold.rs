@@ -61,6 +61,39 @@ struct Candidate {
     kind: Kind,
 }
 
+/// For the lists of a kind the number of the last write of their back, and the elements in its order.
+struct Backs {
+    ages: Box<[u64]>,
+    /// Age and element, of those that have a page.
+    oldest_first: Vec<(u64, u32)>,
+}
+
+impl Backs {
+    fn new(elements: usize) -> Self {
+        Self {
+            ages: vec![NO_PAGE; elements].into_boxed_slice(),
+            oldest_first: Vec::with_capacity(elements),
+        }
+    }
+
+    #[inline]
+    fn set(&mut self, element: u32, age: u64) {
+        let before = std::mem::replace(&mut self.ages[element as usize], age);
+        if before == age {
+            return;
+        }
+        let place = |order: &[(u64, u32)], age| order.partition_point(|&(other, _)| other < age);
+        if before != NO_PAGE {
+            let place = place(&self.oldest_first, before);
+            self.oldest_first.remove(place);
+        }
+        if age != NO_PAGE {
+            let place = place(&self.oldest_first, age);
+            self.oldest_first.insert(place, (age, element));
+        }
+    }
+}
+
 struct IdleCold {
     slots: Slots,
     /// For each element its pages of `Kind::Recent`, then for each those of `Kind::Frequent`.
@@ -69,8 +102,8 @@ struct IdleCold {
     /// Number of each page's last write, and its kind.
     written: Box<[u64]>,
     kinds: Box<[Kind]>,
-    /// Number of the last write of the back of each list: what an eviction compares.
-    backs: Box<[u64]>,
+    /// The back of each list, for `Kind::Recent` and `Kind::Frequent`: what an eviction compares.
+    backs: [Backs; 2],
     writes: u64,
     recent_pages: usize,
     /// Slots that pages written once may take: the target size of ARC.
@@ -93,7 +126,7 @@ pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error>
         ),
         written: vec![0; capacity].into_boxed_slice(),
         kinds: vec![Kind::Recent; capacity].into_boxed_slice(),
-        backs: vec![NO_PAGE; 2 * elements].into_boxed_slice(),
+        backs: [Backs::new(elements), Backs::new(elements)],
         writes: 0,
         recent_pages: 0,
         recent_target: capacity / 2,
@@ -119,9 +152,11 @@ impl IdleCold {
         self.kinds[slot as usize] = kind;
         self.written[slot as usize] = self.writes;
         self.recent_pages += usize::from(kind == Kind::Recent);
-        let back = &mut self.backs[list as usize];
+        let backs = &mut self.backs[kind as usize];
         // Only the first page of a list is its back as well.
-        *back = (*back).min(self.writes);
+        if backs.ages[element as usize] == NO_PAGE {
+            backs.set(element, self.writes);
+        }
     }
 
     #[inline]
@@ -131,35 +166,42 @@ impl IdleCold {
         self.lists.unlink(slot);
         self.recent_pages -= usize::from(kind == Kind::Recent);
         let back = self.lists.back(list);
-        self.backs[list as usize] = back.map_or(NO_PAGE, |back| self.written[back as usize]);
+        let age = back.map_or(NO_PAGE, |back| self.written[back as usize]);
+        self.backs[kind as usize].set(element, age);
+    }
+
+    #[inline]
+    fn wait_ps(&self, element: u32, drive_state: &DriveState<'_>) -> u64 {
+        let free_ps = drive_state.free_at_ps.get(element as usize);
+        let busy_ps = self.busy_until_ps[element as usize];
+        busy_ps
+            .max(free_ps.copied().unwrap_or(0))
+            .saturating_sub(drive_state.now_ps)
+    }
+
+    /// The idle element whose page of this kind is oldest.
+    #[inline]
+    fn idle_candidate(&self, kind: Kind, drive_state: &DriveState<'_>) -> Option<Candidate> {
+        let order = &self.backs[kind as usize].oldest_first;
+        let idle = |element| self.wait_ps(element, drive_state) == 0;
+        let found = order.iter().find(|&&(_, element)| idle(element));
+        found.map(|&(_, element)| Candidate {
+            wait_ps: 0,
+            element,
+            kind,
+        })
     }
 
     /// The element that can begin first with a page of this kind, of several the one whose page is
-    /// oldest; and whether any element is idle, with or without one.
-    #[inline]
-    fn candidate(&self, kind: Kind, drive_state: &DriveState<'_>) -> (Option<Candidate>, bool) {
-        let from = self.list(kind, 0) as usize;
-        let backs = &self.backs[from..from + self.busy_until_ps.len()];
-        let (mut best_wait_ps, mut best_age, mut best) = (u64::MAX, NO_PAGE, 0);
-        let mut any_idle = false;
-        for (element, (&age, &busy)) in (0..).zip(backs.iter().zip(&self.busy_until_ps)) {
-            let free = drive_state
-                .free_at_ps
-                .get(element as usize)
-                .copied()
-                .unwrap_or(0);
-            let wait_ps = busy.max(free).saturating_sub(drive_state.now_ps);
-            any_idle |= wait_ps == 0;
-            if age != NO_PAGE && (wait_ps, age) < (best_wait_ps, best_age) {
-                (best_wait_ps, best_age, best) = (wait_ps, age, element);
-            }
-        }
-        let found = Candidate {
-            wait_ps: best_wait_ps,
-            element: best,
+    /// oldest.
+    fn candidate(&self, kind: Kind, drive_state: &DriveState<'_>) -> Option<Candidate> {
+        let order = self.backs[kind as usize].oldest_first.iter();
+        let candidates = order.map(|&(_, element)| Candidate {
+            wait_ps: self.wait_ps(element, drive_state),
+            element,
             kind,
-        };
-        ((best_age != NO_PAGE).then_some(found), any_idle)
+        });
+        candidates.min_by_key(|candidate| candidate.wait_ps)
     }
 
     #[inline]
@@ -170,15 +212,11 @@ impl IdleCold {
             } else {
                 Kind::Frequent
             };
-        let (wanted, any_idle) = self.candidate(kind, drive_state);
-        let is_idle = wanted.is_some_and(|wanted| wanted.wait_ps == 0);
-        if is_idle || (wanted.is_some() && !any_idle) {
-            return wanted;
-        }
-        let (other, _) = self.candidate(kind.other(), drive_state);
-        other
-            .filter(|other| other.wait_ps == 0 || wanted.is_none())
-            .or(wanted)
+        let other = kind.other();
+        self.idle_candidate(kind, drive_state)
+            .or_else(|| self.idle_candidate(other, drive_state))
+            .or_else(|| self.candidate(kind, drive_state))
+            .or_else(|| self.candidate(other, drive_state))
     }
 
     #[inline]
@@ -291,7 +329,7 @@ impl Policy for IdleCold {
         };
         while !self.is_empty() {
             for element in 0..self.elements.get() {
-                let age = |kind| self.backs[self.list(kind, element) as usize];
+                let age = |kind| self.backs[kind as usize].ages[element as usize];
                 let kind = if age(Kind::Recent) < age(Kind::Frequent) {
                     Kind::Recent
                 } else {

@@ -56,6 +56,11 @@ impl<'a> Lookahead<'a> {
         self.depth == 1
     }
 
+    /// Requests that were read just now, if the one that passes the buffer is the first of them.
+    pub fn newly_read(&self) -> Option<&[DriveRequest]> {
+        (self.consumed == self.depth).then_some(&self.arrivals)
+    }
+
     /// Appends further requests for the drive to `ready`; returns false at the end.
     pub fn append_ready(
         &mut self,
