@@ -9,6 +9,8 @@ from __future__ import annotations
 ANALYSES: dict[str, str] = {
     "tuned": "ioassay.analysis.optimum.tuning",
     "reductions": "ioassay.analysis.storage.write_buffer",
+    "write_behind": "ioassay.analysis.storage.write_behind",
+    "hits": "ioassay.analysis.storage.hit_bound",
     "conclude": "ioassay.analysis.conclusion",
     "choice": "ioassay.analysis.optimum.alternatives",
     "conditions": "ioassay.analysis.machine_conditions",

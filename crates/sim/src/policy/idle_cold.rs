@@ -36,6 +36,9 @@ use crate::divide::Divisor;
 /// That an element has no page of a kind.
 const NO_PAGE: u64 = u64::MAX;
 
+/// The wait for an element that is given no page now.
+const NEVER_READY: u64 = u64::MAX;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Written once.
@@ -137,18 +140,17 @@ impl IdleCold {
     /// The element that can begin first with a page of this kind, of several the one whose page is
     /// oldest; and whether any element is idle, with or without one.
     #[inline]
-    fn candidate(&self, kind: Kind, drive_state: &DriveState<'_>) -> (Option<Candidate>, bool) {
+    fn candidate(
+        &self,
+        kind: Kind,
+        wait_ps: impl Fn(u32, u64) -> u64,
+    ) -> (Option<Candidate>, bool) {
         let from = self.list(kind, 0) as usize;
         let backs = &self.backs[from..from + self.busy_until_ps.len()];
         let (mut best_wait_ps, mut best_age, mut best) = (u64::MAX, NO_PAGE, 0);
         let mut any_idle = false;
         for (element, (&age, &busy)) in (0..).zip(backs.iter().zip(&self.busy_until_ps)) {
-            let free = drive_state
-                .free_at_ps
-                .get(element as usize)
-                .copied()
-                .unwrap_or(0);
-            let wait_ps = busy.max(free).saturating_sub(drive_state.now_ps);
+            let wait_ps = wait_ps(element, busy);
             any_idle |= wait_ps == 0;
             if age != NO_PAGE && (wait_ps, age) < (best_wait_ps, best_age) {
                 (best_wait_ps, best_age, best) = (wait_ps, age, element);
@@ -163,19 +165,19 @@ impl IdleCold {
     }
 
     #[inline]
-    fn victim(&self, drive_state: &DriveState<'_>) -> Option<Candidate> {
+    fn victim(&self, wait_ps: impl Fn(u32, u64) -> u64 + Copy) -> Option<Candidate> {
         let kind =
             if self.recent_pages > self.recent_target || self.recent_pages == self.slots.len() {
                 Kind::Recent
             } else {
                 Kind::Frequent
             };
-        let (wanted, any_idle) = self.candidate(kind, drive_state);
+        let (wanted, any_idle) = self.candidate(kind, wait_ps);
         let is_idle = wanted.is_some_and(|wanted| wanted.wait_ps == 0);
         if is_idle || (wanted.is_some() && !any_idle) {
             return wanted;
         }
-        let (other, _) = self.candidate(kind.other(), drive_state);
+        let (other, _) = self.candidate(kind.other(), wait_ps);
         other
             .filter(|other| other.wait_ps == 0 || wanted.is_none())
             .or(wanted)
@@ -234,7 +236,12 @@ impl Policy for IdleCold {
         }
         let kind = self.arriving(page);
         if self.slots.is_full() {
-            if let Some(victim) = self.victim(drive_state) {
+            let wait_ps = |element: u32, busy: u64| {
+                let free = drive_state.free_at_ps.get(element as usize).copied();
+                busy.max(free.unwrap_or(0))
+                    .saturating_sub(drive_state.now_ps)
+            };
+            if let Some(victim) = self.victim(wait_ps) {
                 self.evict(victim, drive_state, evicted);
             }
         }
@@ -274,9 +281,10 @@ impl Policy for IdleCold {
     }
 
     fn destage(&mut self, targets: &DestageTargets<'_>, evicted: &mut Vec<Eviction>) -> bool {
-        let victim = self.victim(&targets.drive_state).filter(|victim| {
-            targets.ready[victim.element as usize] && (victim.wait_ps == 0 || !targets.only_idle)
-        });
+        // Which elements are ready is known, and needs no estimate.
+        let wait_ps =
+            |element: u32, _| [NEVER_READY, 0][usize::from(targets.ready[element as usize])];
+        let victim = self.victim(wait_ps).filter(|victim| victim.wait_ps == 0);
         if let Some(victim) = victim {
             self.evict(victim, &targets.drive_state, evicted);
         }
