@@ -8,8 +8,8 @@ from __future__ import annotations
 
 NARRATORS: dict[str, str] = {
     "tuned": "ioassay.narrative.tuned_text",
-    "reductions": "ioassay.narrative.reductions_text",
     "write_behind": "ioassay.narrative.write_behind_text",
+    "reductions": "ioassay.narrative.reductions_text",
     "hits": "ioassay.narrative.hit_bound_text",
     "conclude": "ioassay.narrative.conclude_text",
     "choice": "ioassay.narrative.choice_text",
