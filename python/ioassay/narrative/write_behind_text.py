@@ -17,8 +17,8 @@ def findings(answers: Sequence[Ablation]) -> list[Finding]:
 
 
 def _finding(one: Ablation) -> Finding:
-    text = [sentence for level in one.levels[1:] for sentence in _changes(one, level)]
-    text += [_winners(one, level) for level in one.levels]
+    text = [_winners(one, level) for level in reversed(one.levels)]
+    text += [sentence for level in one.levels[1:] for sentence in _changes(one, level)]
     name = phrases.name(one.response)
     return Finding(
         study=one.study,
@@ -43,11 +43,18 @@ def _changes(one: Ablation, level: str) -> list[str]:
     for policy, spread in known.items():
         size = "" if abs(spread.middle) <= EVEN else f" by {100 * abs(spread.middle):.1f} %"
         groups.setdefault(_verb(spread), []).append(policy + size)
-    median = "" if len(one.conditions) == 1 else "The median over the conditions: write-behind "
+    median = "" if len(one.conditions) == 1 else " (medians over the conditions)"
     return [
-        f"{median or 'Write-behind '}{level} {verb} the mean of {phrases.listed(words, 9)}."
+        _placed(one, f"write-behind {level} {verb} the mean of {phrases.listed(words, 9)}{median}.")
         for verb, words in groups.items()
     ]
+
+
+def _placed(one: Ablation, sentence: str) -> str:
+    """A sentence with the arrival mode in front."""
+    conditions = conditions_text(one.feed)
+    place = conditions if conditions.startswith(("at ", "in ")) else f"with {conditions}"
+    return phrases.capital(f"{place}, {sentence}" if one.feed else sentence)
 
 
 def _verb(spread: Spread) -> str:
@@ -62,9 +69,9 @@ def _winners(one: Ablation, level: str) -> str:
     parts = [f"{policy} in {count}" for policy, count in sorted(counts.items(), key=lambda item: -item[1]) if count]
     ties = one.ties(level)
     if not parts:
-        return f"With write-behind {level}, no policy has the lowest mean alone in any of {total}."
+        return _placed(one, f"with write-behind {level}, no policy has the lowest mean alone in any of {total}.")
     tied = f", and {phrases.count(ties, 'condition')} {'has' if ties == 1 else 'have'} a tie" if ties else ""
-    return f"With write-behind {level}, the mean is lowest with {phrases.listed(parts)} of {total}{tied}."
+    return _placed(one, f"with write-behind {level}, the mean is lowest with {phrases.listed(parts)} of {total}{tied}.")
 
 
 def _shares(one: Ablation, level: str) -> dict[str, dict[str, float]]:
