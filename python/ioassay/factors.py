@@ -176,6 +176,7 @@ FACTORS: tuple[Factor, ...] = (
     Factor("page", "page size", Kind.SIZE, "bytes", "pages of {}"),
     Factor("policy", kind=Kind.TEXT, phrase="{}"),
     Factor("sizes", "sizes of requests", Kind.COMPOUND, phrase="sizes {}"),
+    Factor("write_behind", "write-behind", Kind.TEXT, phrase="write-behind {}"),
     Factor("window", kind=Kind.NUMBER, synonyms={"none": "0"}),
     # Conditions of a trial
     Factor("run.affinity", "processor affinity", Kind.PROCESSORS, phrase="processors {}", preposition="on"),

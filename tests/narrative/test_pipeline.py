@@ -53,7 +53,18 @@ def test_every_question_is_answered_in_report_order(lab: Any) -> None:
     assert list(dict.fromkeys(finding.study for finding in found)) == ["first", "second"]
     order = [finding.question for finding in found if finding.study == "first"]
     # Of simulations, choices, tools that time passes over a file, searches, and trials that count calls alone.
-    apart = {"reductions", "choice", "conditions", "database", "drive", "accountings", "tuned", "calls"}
+    apart = {
+        "reductions",
+        "write_behind",
+        "hits",
+        "choice",
+        "conditions",
+        "database",
+        "drive",
+        "accountings",
+        "tuned",
+        "calls",
+    }
     assert list(dict.fromkeys(order)) == [question for question in ANALYSES if question not in apart]
     assert {finding.severity for finding in found} <= {"info", "warning"}
     assert "NaN" not in plain(found)

@@ -171,7 +171,6 @@ fn run(policy: &mut dyn Policy, steps: &[Step], elements: u32) -> (Vec<Eviction>
                 let targets = DestageTargets {
                     drive_state,
                     ready: &ready,
-                    only_idle: now % 2 == 0,
                 };
                 let destaged = policy.destage(&targets, &mut evicted);
                 assert_eq!(destaged, !evicted.is_empty());
@@ -255,7 +254,7 @@ proptest! {
                         }
                         Step::Destage(bits) => {
                             let ready = ready(bits, layout.elements);
-                            let targets = DestageTargets { drive_state, ready: &ready, only_idle: true };
+                            let targets = DestageTargets { drive_state, ready: &ready };
                             policy.destage(&targets, &mut evicted);
                             model.destage(&|page| ready[(page % layout.elements) as usize])
                         }

@@ -194,7 +194,6 @@ impl Destager {
         DestageTargets {
             drive_state: *drive_state,
             ready: &self.ready,
-            only_idle: self.only_idle,
         }
     }
 

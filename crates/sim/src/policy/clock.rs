@@ -82,17 +82,21 @@ impl Policy for Clock {
         self.slots.capacity()
     }
 
-    /// The hand stays where it is: what was written again keeps its chance, and no mark is lost to
-    /// a search for ready elements.
+    /// The hand goes round over the pages of ready elements: the others keep their places and marks.
     fn destage(&mut self, targets: &DestageTargets<'_>, evicted: &mut Vec<Eviction>) -> bool {
-        let accepts =
-            |&slot: &u32| !self.marked[slot as usize] && targets.accepts(self.slots.key(slot));
-        let victim = self.order.oldest_first(0).take(SEARCH).find(accepts);
-        if let Some(slot) = victim {
-            self.order.unlink(slot);
-            evicted.push(Eviction::of(self.slots.remove(slot)));
+        let accepts = |&slot: &u32| targets.accepts(self.slots.key(slot));
+        loop {
+            let first = self.order.oldest_first(0).take(SEARCH).find(accepts);
+            let Some(slot) = first else {
+                return false;
+            };
+            if !std::mem::take(&mut self.marked[slot as usize]) {
+                self.order.unlink(slot);
+                evicted.push(Eviction::of(self.slots.remove(slot)));
+                return true;
+            }
+            self.order.renew(0, slot);
         }
-        victim.is_some()
     }
 
     fn drain(&mut self, evicted: &mut Vec<Eviction>) {

@@ -16,8 +16,6 @@ pub struct DestageTargets<'a> {
     pub drive_state: DriveState<'a>,
     /// For each element whether it may be given a page.
     pub ready: &'a [bool],
-    /// Whether only idle elements are ready.
-    pub only_idle: bool,
 }
 
 impl DestageTargets<'_> {

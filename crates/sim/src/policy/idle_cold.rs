@@ -36,6 +36,9 @@ use crate::divide::Divisor;
 /// That an element has no page of a kind.
 const NO_PAGE: u64 = u64::MAX;
 
+/// The wait for an element that is given no page now.
+const NEVER_READY: u64 = u64::MAX;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Written once.
@@ -181,10 +184,9 @@ impl IdleCold {
 
     /// The idle element whose page of this kind is oldest.
     #[inline]
-    fn idle_candidate(&self, kind: Kind, drive_state: &DriveState<'_>) -> Option<Candidate> {
+    fn idle_candidate(&self, kind: Kind, wait_ps: impl Fn(u32) -> u64) -> Option<Candidate> {
         let order = &self.backs[kind as usize].oldest_first;
-        let idle = |element| self.wait_ps(element, drive_state) == 0;
-        let found = order.iter().find(|&&(_, element)| idle(element));
+        let found = order.iter().find(|&&(_, element)| wait_ps(element) == 0);
         found.map(|&(_, element)| Candidate {
             wait_ps: 0,
             element,
@@ -194,10 +196,10 @@ impl IdleCold {
 
     /// The element that can begin first with a page of this kind, of several the one whose page is
     /// oldest.
-    fn candidate(&self, kind: Kind, drive_state: &DriveState<'_>) -> Option<Candidate> {
+    fn candidate(&self, kind: Kind, wait_ps: impl Fn(u32) -> u64) -> Option<Candidate> {
         let order = self.backs[kind as usize].oldest_first.iter();
         let candidates = order.map(|&(_, element)| Candidate {
-            wait_ps: self.wait_ps(element, drive_state),
+            wait_ps: wait_ps(element),
             element,
             kind,
         });
@@ -205,7 +207,7 @@ impl IdleCold {
     }
 
     #[inline]
-    fn victim(&self, drive_state: &DriveState<'_>) -> Option<Candidate> {
+    fn victim(&self, wait_ps: impl Fn(u32) -> u64 + Copy) -> Option<Candidate> {
         let kind =
             if self.recent_pages > self.recent_target || self.recent_pages == self.slots.len() {
                 Kind::Recent
@@ -213,10 +215,10 @@ impl IdleCold {
                 Kind::Frequent
             };
         let other = kind.other();
-        self.idle_candidate(kind, drive_state)
-            .or_else(|| self.idle_candidate(other, drive_state))
-            .or_else(|| self.candidate(kind, drive_state))
-            .or_else(|| self.candidate(other, drive_state))
+        self.idle_candidate(kind, wait_ps)
+            .or_else(|| self.idle_candidate(other, wait_ps))
+            .or_else(|| self.candidate(kind, wait_ps))
+            .or_else(|| self.candidate(other, wait_ps))
     }
 
     #[inline]
@@ -272,7 +274,8 @@ impl Policy for IdleCold {
         }
         let kind = self.arriving(page);
         if self.slots.is_full() {
-            if let Some(victim) = self.victim(drive_state) {
+            let victim = self.victim(|element| self.wait_ps(element, drive_state));
+            if let Some(victim) = victim {
                 self.evict(victim, drive_state, evicted);
             }
         }
@@ -312,9 +315,9 @@ impl Policy for IdleCold {
     }
 
     fn destage(&mut self, targets: &DestageTargets<'_>, evicted: &mut Vec<Eviction>) -> bool {
-        let victim = self.victim(&targets.drive_state).filter(|victim| {
-            targets.ready[victim.element as usize] && (victim.wait_ps == 0 || !targets.only_idle)
-        });
+        // Which elements are ready is known, and needs no estimate.
+        let wait_ps = |element: u32| [NEVER_READY, 0][usize::from(targets.ready[element as usize])];
+        let victim = self.victim(wait_ps).filter(|victim| victim.wait_ps == 0);
         if let Some(victim) = victim {
             self.evict(victim, &targets.drive_state, evicted);
         }

@@ -86,10 +86,13 @@ impl Model for Queue {
     }
 
     fn destage(&mut self, ready: &dyn Fn(u32) -> bool) -> Vec<u32> {
-        let mut goes = self.pages.iter().filter(|held| !held.1 && ready(held.0));
-        let left: Vec<u32> = goes.next().map(|held| held.0).into_iter().collect();
-        left.iter().for_each(|&page| self.discard(page));
-        left
+        while let Some(at) = self.pages.iter().position(|held| ready(held.0)) {
+            match self.pages.remove(at).unwrap() {
+                (page, true) => self.pages.push_back((page, false)),
+                (page, false) => return vec![page],
+            }
+        }
+        Vec::new()
     }
 
     fn drain(&mut self) -> Vec<u32> {

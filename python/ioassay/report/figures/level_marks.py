@@ -17,7 +17,7 @@ from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
 # A diamond is the mark of a median.
-_SHAPES = ("circle", "square", "triangle-up", "triangle-down", "cross", "triangle-right", "triangle-left", "wedge")
+_SHAPES = ("circle", "square", "triangle-up", "triangle-down", "cross", "triangle-right", "triangle-left", "diamond")
 _COLOURS = 8
 """Distinct ones of the theme."""
 _ORDERED = 4

@@ -1,0 +1,86 @@
+"""Write-behind apart from the choice of victims, and hits next to their bound: every number by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from ioassay.analysis.storage import hit_bound, write_behind
+from ioassay.narrative import hit_bound_text, write_behind_text
+
+POLICIES = ("none", "lru", "idle-cold")
+METRIC = "write.lat.mean"
+MEANS = {
+    ("lru", "off", "a"): 400.0,
+    ("lru", "idle", "a"): 200.0,
+    ("lru", "off", "b"): 400.0,
+    ("lru", "idle", "b"): 100.0,
+    ("idle-cold", "off", "a"): 300.0,
+    ("idle-cold", "idle", "a"): 180.0,
+    ("idle-cold", "off", "b"): 401.0,
+    ("idle-cold", "idle", "b"): 100.4,
+}
+HITS = {"none": 0.0, "lru": 0.2, "idle-cold": 0.3}
+
+
+def study(lab: Any, **factors: Any) -> Any:
+    return lab.study(
+        "mine",
+        driver="simulate",
+        case=[{"name": "a"}, {"name": "b"}],
+        factors={"policy": list(POLICIES), **factors},
+        responses=[METRIC],
+        params={},
+    )
+
+
+def simulated(point: Mapping[str, Any], _: int) -> dict[str, float]:
+    mean = MEANS.get((point["policy"], point.get("write_behind", "off"), point["case"]), 500.0)
+    optimum = 0.4 if point["case"] == "a" else 0.5
+    hits = HITS[point["policy"]] if point["case"] == "a" else 0.001 * (point["policy"] == "lru")
+    return {METRIC: mean, "sim.span": 10.0, "sim.hit_ratio": hits, "sim.optimum_hit_ratio": optimum}
+
+
+def test_write_behind_is_compared_within_each_policy(lab: Any) -> None:
+    asked = study(lab, write_behind=["off", "idle"])
+    (one,) = write_behind.analyse(lab.records(lab.run(asked, simulated, 1)), asked)
+    spread = one.spread("lru", "idle")
+    assert spread is not None and vars(spread) == pytest.approx({"least": -0.75, "middle": -0.625, "most": -0.5})
+    assert vars(one.spread("none", "idle"))["middle"] == 0
+    # 401 against 400, and 100.4 against 100, are ties.
+    assert (one.wins("idle-cold", "off"), one.wins("lru", "off"), one.ties("off")) == (1, 0, 1)
+    assert (one.wins("idle-cold", "idle"), one.wins("lru", "idle"), one.ties("idle")) == (1, 0, 1)
+    (finding,) = write_behind_text.findings([one])
+    assert "Write-behind idle lowers the mean of lru by 62.5 % and idle-cold by 57.5 %" in finding.statement
+    assert "With write-behind off, the mean is lowest with idle-cold in 1 of 2 conditions" in finding.statement
+    assert list(finding.tables[0].columns)[:4] == ["case", "none, off", "none, idle", "lru, off"]
+    assert list(finding.tables[0].rows[1])[3:5] == [400.0, 100.0]
+
+
+def test_a_study_with_one_write_behind_is_no_ablation(lab: Any) -> None:
+    for asked in (study(lab), study(lab, write_behind=["idle"])):
+        assert write_behind.analyse(lab.records(lab.run(asked, simulated, 1)), asked) == []
+
+
+def test_hits_are_shares_of_what_is_possible(lab: Any) -> None:
+    asked = study(lab)
+    (one,) = hit_bound.analyse(lab.records(lab.run(asked, simulated, 1)), asked)
+    assert one.policies == ["lru", "idle-cold"]
+    a, b = one.places
+    assert (a.share("lru"), a.share("idle-cold")) == pytest.approx((0.5, 0.75))
+    # 0.2 % of the possible gain is no win.
+    assert (a.wins("idle-cold"), b.wins("lru"), one.ties) == (True, False, 1)
+    spread = one.spread("idle-cold")
+    assert spread is not None and (spread.least, spread.most) == pytest.approx((0.0, 0.75))
+    (finding,) = hit_bound_text.findings([one])
+    assert "hits on 40.0 % to 50.0 % of the written pages" in finding.statement
+    assert "idle-cold reaches a median of 37.5 % and lru 25.1 %" in finding.statement
+    assert list(finding.tables[0].columns) == ["case", "offline optimum", "lru", "idle-cold"]
+
+
+def test_trials_without_the_bound_have_no_answer(lab: Any) -> None:
+    asked = study(lab)
+    records = lab.records(lab.run(asked, lambda point, _: {METRIC: 1.0, "sim.span": 1.0}, 1))
+    assert hit_bound.analyse(records, asked) == []
