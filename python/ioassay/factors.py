@@ -171,6 +171,7 @@ FACTORS: tuple[Factor, ...] = (
     Factor("compression_type", "compression", Kind.TEXT, phrase="compression {}"),
     # Simulated drives
     Factor("buffer", "write buffer", Kind.SIZE, "bytes", "a buffer of {}"),
+    Factor("drive", "drive", Kind.TEXT, phrase="{}"),
     Factor("elements", "flash elements", Kind.NUMBER, phrase="{} elements", single="1 element"),
     Factor("feed", "feeding", Kind.COMPOUND, phrase="feeding {}"),
     Factor("page", "page size", Kind.SIZE, "bytes", "pages of {}"),

@@ -1,0 +1,138 @@
+"""What a described drive does in short closed loops: beside public measurements of it, and as figures of its own.
+
+Each point is one simulation of uniform or sequential requests at a constant queue depth. To be quick, the drive has
+fewer blocks than its file says: reads of a drive that nobody writes and the first writes of a drive do not depend on
+their number. Deterministic; sentences and tables are made elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from ioassay import simulator, traces
+from ioassay.simulator.drive_files import DriveFile, Measurement, Point
+from ioassay.simulator.simulation_options import NAMES
+
+_CAPACITY_BYTES = 2**30
+"""Of the drive with fewer blocks, about: beyond the caches that are simulated."""
+_FEWEST_BLOCKS = 64
+"""So that shares of them, over-provisioning and the threshold of garbage collection, keep their meaning."""
+_REQUESTS, _REQUESTS_OF_DEPTH = 4000, 24
+"""At least so many requests a point, and so many times its depth, so that the first ones hardly count."""
+_CACHES, _MOST_REQUESTS = 40, 400_000
+"""A point has requests of so many times the write cache, whose first filling is fast, but not more than this number."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A measured point beside the simulated one."""
+
+    point: Point
+    simulated: Mapping[str, float]
+    """The statistics of the point, of the model."""
+    is_fitted: bool
+    """Whether a fit may have used the point."""
+
+    def error(self, statistic: str) -> float:
+        """Of the model, as a share of the measured value."""
+        return self.simulated[statistic] / self.point.statistics[statistic] - 1
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """A drive beside one of its measurements."""
+
+    measurement: Measurement
+    comparisons: tuple[Comparison, ...]
+
+    def errors(self, statistic: str, fitted: bool | None = None) -> list[float]:
+        """Absolute errors, of the fitted points, of those held out, or of all."""
+        return [
+            abs(each.error(statistic))
+            for each in self.comparisons
+            if statistic in each.point.statistics and fitted in (None, each.is_fitted)
+        ]
+
+    def mean_error(self, statistic: str, fitted: bool | None = None) -> float:
+        """The mean of `errors`; 0 without points."""
+        errors = self.errors(statistic, fitted)
+        return fmean(errors) if errors else 0.0
+
+    @property
+    def excesses(self) -> dict[str, float]:
+        """Statistic -> mean error, of those that are above their limit."""
+        found = {name: self.mean_error(name) for name in self.measurement.limits}
+        return {name: error for name, error in found.items() if error > self.measurement.limits[name]}
+
+
+def accuracy(drive: DriveFile, measurement: Measurement, options: Mapping[str, Any] | None = None) -> Accuracy:
+    """Simulate all points of a measurement. `options` override those of the drive and of the measurement."""
+    of_campaign = {name: entry.value for name, entry in measurement.options.items()}
+    model = small({**drive.options, **of_campaign, **(options or {})})
+    comparisons = (
+        Comparison(point, simulated(model, point), is_fitted=point in measurement.fitted)
+        for point in measurement.points
+    )
+    return Accuracy(measurement, tuple(comparisons))
+
+
+def simulated(options: Mapping[str, Any], point: Point) -> dict[str, float]:
+    """Mean, median and p99 of the response time in microseconds, and IOPS, of a closed loop like that of `point`."""
+    capacity_bytes = simulator.check(options)["capacity_bytes"]
+    cached = min(_MOST_REQUESTS, _CACHES * int(options.get("write_cache", 0)) // point.size_bytes)
+    recipe = traces.recipe(
+        requests=max(_REQUESTS, _REQUESTS_OF_DEPTH * point.depth, cached),
+        arrivals="none",
+        addresses="uniform" if point.pattern == "random" else "sequential",
+        sizes=point.size_bytes,
+        reads=1.0 if point.operation == "read" else 0.0,
+        range=capacity_bytes // point.size_bytes * point.size_bytes,
+        align=point.size_bytes,
+    )
+    loop = {"feed": f"closed:{point.depth}", "window": None, "driver": "fcfs"}
+    summary = simulator.simulate(recipe, **{**options, **loop}).summary
+    return {
+        "mean_us": summary["mean_response_ms"] * 1e3,
+        "iops": summary["iops"],
+        "p50_us": summary["p50_ms"] * 1e3,
+        "p99_us": summary["p99_ms"] * 1e3,
+    }
+
+
+def small(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The same drive with as few blocks a plane as about `_CAPACITY_BYTES` and the points
+    need, where it has more."""
+    blocks = options.get("blocks", NAMES["blocks"].default)
+    capacity_bytes = simulator.check(options)["capacity_bytes"]
+    wanted_bytes = _CAPACITY_BYTES + 4 * int(options.get("write_cache", 0))
+    return {**options, "blocks": min(blocks, max(_FEWEST_BLOCKS, blocks * wanted_bytes // capacity_bytes))}
+
+
+_FIGURES = (
+    ("read at depth 1", Point("read", "random", 4096, 1, {})),
+    ("write at depth 1", Point("write", "random", 4096, 1, {})),
+    ("random reads", Point("read", "random", 4096, 256, {})),
+    ("random writes", Point("write", "random", 4096, 256, {})),
+    ("sequential reads", Point("read", "sequential", 131072, 32, {})),
+    ("sequential writes", Point("write", "sequential", 131072, 32, {})),
+)
+"""What a data sheet states: latencies at depth 1 and rates at saturation."""
+
+
+def figures(options: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Name -> size, depth, mean latency, IOPS and MB/s of the loads of a data sheet, of a fresh drive."""
+    model = small(options)
+    return {name: _figure(point, simulated(model, point)) for name, point in _FIGURES}
+
+
+def _figure(point: Point, done: Mapping[str, float]) -> dict[str, float]:
+    return {
+        "size_bytes": point.size_bytes,
+        "depth": point.depth,
+        "mean_us": done["mean_us"],
+        "iops": done["iops"],
+        "mb_s": done["iops"] * point.size_bytes / 1e6,
+    }
