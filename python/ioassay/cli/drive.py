@@ -158,14 +158,11 @@ def _errors(drive: DriveFile, found: Sequence[Accuracy]) -> None:
 
 def _error_row(found: Accuracy, statistic: str) -> list[str]:
     limit = found.measurement.limits.get(statistic)
-    fitted, held_out = (found.mean_error(statistic, fitted=each) for each in (True, False))
     errors = found.errors(statistic)
-    shares = [f"{each:.1%}" for each in (fitted, held_out, max(errors))]
-    return [
-        *(found.measurement.name, str(len(errors)), _WORDS[statistic]),
-        *shares,
-        "-" if limit is None else f"{limit:.1%}",
-    ]
+    fitted = f"{found.mean_error(statistic, fitted=True):.1%}" if found.errors(statistic, fitted=True) else "-"
+    held_out = f"{found.mean_error(statistic, fitted=False):.1%}"
+    counted = [found.measurement.name, str(len(errors)), _WORDS[statistic]]
+    return [*counted, fitted, held_out, f"{max(errors):.1%}", "-" if limit is None else f"{limit:.1%}"]
 
 
 def _statistics(found: Accuracy) -> list[str]:

@@ -18,11 +18,15 @@ from ioassay.simulator.simulation_options import NAMES
 
 _CAPACITY_BYTES = 2**30
 """Of the drive with fewer blocks, about: beyond the caches that are simulated."""
-_FEWEST_BLOCKS = 64
-"""So that shares of them, over-provisioning and the threshold of garbage collection, keep their meaning."""
+_CAPACITY_OF_CACHE = 64
+"""And so many times the write cache, so that what a point writes fits into the over-provisioned space."""
+_BLOCKS = 256
+"""Of a plane, so that shares of them, over-provisioning and the threshold of garbage collection, keep their meaning."""
+_PAGES = 96
+"""Pages of a block are a multiple of it, and with them those of common program units and page types."""
 _REQUESTS, _REQUESTS_OF_DEPTH = 4000, 24
 """At least so many requests a point, and so many times its depth, so that the first ones hardly count."""
-_CACHES, _MOST_REQUESTS = 40, 400_000
+_CACHES, _MOST_REQUESTS = 40, 100_000
 """A point has requests of so many times the write cache, whose first filling is fast, but not more than this number."""
 
 
@@ -103,12 +107,13 @@ def simulated(options: Mapping[str, Any], point: Point) -> dict[str, float]:
 
 
 def small(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The same drive with as few blocks a plane as about `_CAPACITY_BYTES` and the points
-    need, where it has more."""
-    blocks = options.get("blocks", NAMES["blocks"].default)
-    capacity_bytes = simulator.check(options)["capacity_bytes"]
-    wanted_bytes = _CAPACITY_BYTES + 4 * int(options.get("write_cache", 0))
-    return {**options, "blocks": min(blocks, max(_FEWEST_BLOCKS, blocks * wanted_bytes // capacity_bytes))}
+    """The same drive with fewer and smaller blocks, of about `_CAPACITY_BYTES` and some write caches, if it has more."""
+    wanted_bytes = _CAPACITY_BYTES + _CAPACITY_OF_CACHE * int(options.get("write_cache", 0))
+    blocks, pages = (int(options.get(name, NAMES[name].default)) for name in ("blocks", "pages_per_block"))
+    fewer = min(blocks, _BLOCKS)
+    share = wanted_bytes / simulator.check(options)["capacity_bytes"] * blocks / fewer
+    fewer_pages = max(int(pages * share) // _PAGES * _PAGES, _PAGES)
+    return {**options, "blocks": fewer, "pages_per_block": min(pages, fewer_pages)}
 
 
 _FIGURES = (

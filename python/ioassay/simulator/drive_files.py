@@ -20,6 +20,7 @@ from ioassay import validation
 from ioassay.errors import InputError, UsageError
 from ioassay.simulator.simulation_options import (
     CHOICE,
+    CONTROLLER,
     DRIVE,
     FLAG,
     NAMES,
@@ -192,7 +193,7 @@ class _Reader:
         return {name: self._entry(f"{key}.{name}", name, each) for name, each in self._table(key, table).items()}
 
     def _entry(self, key: str, name: str, entry: Any) -> Entry:
-        known = [each.name for each in NAMES.values() if each.group == DRIVE]
+        known = [each.name for each in NAMES.values() if each.group in (DRIVE, CONTROLLER)]
         if name not in known:
             raise self._wrong(key, f"no option of a drive has this name; {validation.suggestion(name, known)}")
         self._known(key, self._table(key, entry), _ENTRY_KEYS)
