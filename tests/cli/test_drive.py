@@ -8,6 +8,8 @@ import pytest
 
 from ioassay.simulator import drive_files
 
+from .drives import served
+
 Ask = Callable[..., Any]
 MINE = """
 about = "Mine"
@@ -122,3 +124,25 @@ drive = ["reference", "DRIVE"]
     path.write_text(study.replace("DRIVE", "refrence"))
     said = ioassay("plan", path)
     assert said.code == 2 and "params.drive: no drive is called 'refrence'; did you mean 'reference'" in said.err
+
+
+def test_a_served_drive_has_the_options_of_the_drive(ioassay: Ask, mine: Path) -> None:
+    """Page and elements of the file, the size that was asked for, and what --set overrides."""
+    words = ("--size", "256MiB", "--transport", "nbd:unix:drive.sock", "--no-calibrate", "--drive", "./mine.toml")
+    with served(mine.parent, *words) as drive:
+        assert drive.told["page_bytes"] == 8192
+        assert 2**28 <= drive.told["model_bytes"] < 2**28 * 1.2, "not the 64 blocks of the file"
+    with served(mine.parent, *words, "--set", "page=4KiB") as drive:
+        assert drive.told["page_bytes"] == 4096
+    said = ioassay("device", "serve", "--size", "1GiB", "--transport", "nbd:unix:x.sock", "--drive", "mine")
+    assert said.code == 2 and "no drive is called 'mine'" in said.err
+
+
+@pytest.mark.parametrize("name", drive_files.builtin())
+def test_every_built_in_drive_can_be_simulated_and_served(ioassay: Ask, tmp_path: Path, name: str) -> None:
+    words = ("--size", "2GiB", "--transport", "nbd:unix:drive.sock", "--no-calibrate", "--drive", name)
+    with served(tmp_path, *words) as drive:
+        assert drive.told["model_bytes"] >= 2**31
+    assert ioassay("trace", "make", "t.disksim", "--requests", 200, "--reads", 0.5, "--range", "1GiB").code == 0
+    said = ioassay("simulate", "t.disksim", "--drive", name, "--json")
+    assert said.code == 0 and said.json["requests"] == 200, said.err

@@ -107,7 +107,7 @@ def simulated(options: Mapping[str, Any], point: Point) -> dict[str, float]:
 
 
 def small(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The same drive with fewer and smaller blocks, of about `_CAPACITY_BYTES` and some write caches, if it has more."""
+    """The same drive with fewer and smaller blocks, if it is larger than `_CAPACITY_BYTES` and some write caches."""
     wanted_bytes = _CAPACITY_BYTES + _CAPACITY_OF_CACHE * int(options.get("write_cache", 0))
     blocks, pages = (int(options.get(name, NAMES[name].default)) for name in ("blocks", "pages_per_block"))
     fewer = min(blocks, _BLOCKS)
