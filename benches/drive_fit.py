@@ -84,7 +84,7 @@ def loss(drive: DriveFile, free: Sequence[Free], values: Sequence[float]) -> flo
     for measurement in drive.measurements:
         if not measurement.limits:
             continue
-        model = drive_accuracy.small(options(drive, measurement, free, values))
+        model = drive_accuracy.small(options(drive, measurement, free, values), measurement.points)
         done = [(point, drive_accuracy.simulated(model, point)) for point in measurement.fitted]
         for statistic, limit in measurement.limits.items():
             errors = [abs(math.log(model_[statistic] / point.statistics[statistic])) for point, model_ in done]

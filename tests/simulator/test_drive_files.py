@@ -220,7 +220,7 @@ def test_errors_are_those_of_the_model_beside_the_measured_points(write: Write) 
     rows = []
     for point, factor in zip(measured.points, (1.0, 1.1, 1.0), strict=True):
         recipe = traces.recipe(
-            requests=4000,
+            requests=80 * 2**20 // point.size_bytes,
             arrivals="none",
             sizes=point.size_bytes,
             reads=1.0,

@@ -58,10 +58,10 @@ def show(
     size = _checked(described, simulator.check)
     figures = drive_accuracy.figures(described.options)
     if json:
-        entries = {name: vars(entry) for name, entry in described.entries.items()}
+        values = {name: vars(entry) for name, entry in described.entries.items()}
         about = {"name": described.name, "file": str(described.path), "about": described.about}
         derived = {"capacity_bytes": size["capacity_bytes"], "figures": figures}
-        console.emit({**about, "sources": described.sources, "options": entries, **derived})
+        console.emit({**about, "sources": described.sources, "options": values, **derived})
         return
     console.line(f"{described.name}: {described.about}")
     console.line(f"  {'capacity':<18} {format_size(size['capacity_bytes'])}")

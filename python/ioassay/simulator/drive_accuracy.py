@@ -7,27 +7,28 @@ their number. Deterministic; sentences and tables are made elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
 from ioassay import simulator, traces
 from ioassay.simulator.drive_files import DriveFile, Measurement, Point
-from ioassay.simulator.simulation_options import NAMES
+from ioassay.simulator.simulation_options import NAMES, read
 
 _CAPACITY_BYTES = 2**30
 """Of the drive with fewer blocks, about: beyond the caches that are simulated."""
-_CAPACITY_OF_CACHE = 64
-"""And so many times the write cache, so that what a point writes fits into the over-provisioned space."""
+_SPARE_OF_WRITES = 1.5
+"""The over-provisioned space is so many times what a point writes: the drive stays fresh."""
 _BLOCKS = 256
 """Of a plane, so that shares of them, over-provisioning and the threshold of garbage collection, keep their meaning."""
 _PAGES = 96
 """Pages of a block are a multiple of it, and with them those of common program units and page types."""
-_REQUESTS, _REQUESTS_OF_DEPTH = 4000, 24
-"""At least so many requests a point, and so many times its depth, so that the first ones hardly count."""
+_REQUESTS, _REQUESTS_OF_DEPTH, _BYTES = 4000, 24, 80 * 2**20
+"""At least so many requests a point, so many times its depth, and so many bytes: the first ones hardly count."""
 _CACHES, _MOST_REQUESTS = 40, 100_000
-"""A point has requests of so many times the write cache, whose first filling is fast, but not more than this number."""
+"""Writes are so many times the write cache, whose first filling is fast, but not more than this number."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Accuracy:
 def accuracy(drive: DriveFile, measurement: Measurement, options: Mapping[str, Any] | None = None) -> Accuracy:
     """Simulate all points of a measurement. `options` override those of the drive and of the measurement."""
     of_campaign = {name: entry.value for name, entry in measurement.options.items()}
-    model = small({**drive.options, **of_campaign, **(options or {})})
+    model = small({**drive.options, **of_campaign, **(options or {})}, measurement.points)
     comparisons = (
         Comparison(point, simulated(model, point), is_fitted=point in measurement.fitted)
         for point in measurement.points
@@ -86,9 +87,8 @@ def accuracy(drive: DriveFile, measurement: Measurement, options: Mapping[str, A
 def simulated(options: Mapping[str, Any], point: Point) -> dict[str, float]:
     """Mean, median and p99 of the response time in microseconds, and IOPS, of a closed loop like that of `point`."""
     capacity_bytes = simulator.check(options)["capacity_bytes"]
-    cached = min(_MOST_REQUESTS, _CACHES * int(options.get("write_cache", 0)) // point.size_bytes)
     recipe = traces.recipe(
-        requests=max(_REQUESTS, _REQUESTS_OF_DEPTH * point.depth, cached),
+        requests=_requests(options, point),
         arrivals="none",
         addresses="uniform" if point.pattern == "random" else "sequential",
         sizes=point.size_bytes,
@@ -106,13 +106,24 @@ def simulated(options: Mapping[str, Any], point: Point) -> dict[str, float]:
     }
 
 
-def small(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The same drive with fewer and smaller blocks, if it is larger than `_CAPACITY_BYTES` and some write caches."""
-    wanted_bytes = _CAPACITY_BYTES + _CAPACITY_OF_CACHE * int(options.get("write_cache", 0))
+def _requests(options: Mapping[str, Any], point: Point) -> int:
+    cached = _CACHES * int(options.get("write_cache", 0)) if point.operation == "write" else 0
+    by_size = min(_MOST_REQUESTS, max(_BYTES, cached) // point.size_bytes)
+    return max(_REQUESTS, _REQUESTS_OF_DEPTH * point.depth, by_size)
+
+
+def small(options: Mapping[str, Any], points: Iterable[Point]) -> dict[str, Any]:
+    """The same drive with fewer and smaller blocks, if it is larger than these points need."""
+    page_bytes = int(read(NAMES["page"], options.get("page", NAMES["page"].default)))
+    written = [
+        _requests(options, point) * max(point.size_bytes, page_bytes) for point in points if point.operation == "write"
+    ]
+    reserve, min_free = (float(options.get(name, NAMES[name].default)) for name in ("reserve", "min_free"))
+    wanted_bytes = _CAPACITY_BYTES + _SPARE_OF_WRITES * max(written, default=0) / max(reserve - min_free, 0.01)
     blocks, pages = (int(options.get(name, NAMES[name].default)) for name in ("blocks", "pages_per_block"))
     fewer = min(blocks, _BLOCKS)
     share = wanted_bytes / simulator.check(options)["capacity_bytes"] * blocks / fewer
-    fewer_pages = max(int(pages * share) // _PAGES * _PAGES, _PAGES)
+    fewer_pages = math.ceil(pages * share / _PAGES) * _PAGES
     return {**options, "blocks": fewer, "pages_per_block": min(pages, fewer_pages)}
 
 
@@ -129,8 +140,7 @@ _FIGURES = (
 
 def figures(options: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     """Name -> size, depth, mean latency, IOPS and MB/s of the loads of a data sheet, of a fresh drive."""
-    model = small(options)
-    return {name: _figure(point, simulated(model, point)) for name, point in _FIGURES}
+    return {name: _figure(point, simulated(small(options, [point]), point)) for name, point in _FIGURES}
 
 
 def _figure(point: Point, done: Mapping[str, float]) -> dict[str, float]:
