@@ -79,7 +79,7 @@ def show(
 
 def check(
     drive: Name,
-    points: Annotated[bool, syntax.Option("--points", help="Show each measured point beside the model's.")] = False,
+    points: Annotated[bool, syntax.Option("--points", help="Show each measured point and the model's.")] = False,
     json: options.Json = False,
 ) -> None:
     """Validate a drive's file, simulate what was measured on the real drive, and show the errors.

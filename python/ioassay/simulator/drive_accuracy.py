@@ -1,8 +1,8 @@
-"""What a described drive does in short closed loops: beside public measurements of it, and as figures of its own.
+"""Short closed loops of a described drive: compared with public measurements of it, and as figures of its own.
 
-Each point is one simulation of uniform or sequential requests at a constant queue depth. To be quick, the drive has
-fewer blocks than its file says: reads of a drive that nobody writes and the first writes of a drive do not depend on
-their number. Deterministic; sentences and tables are made elsewhere.
+Each point is one simulation of uniform or sequential requests at a constant queue depth. To be quick, the drive is
+fresh and smaller than its file says: neither reads nor the first writes to a drive depend on its capacity.
+Deterministic; sentences and tables are made elsewhere.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from ioassay.simulator.simulation_options import NAMES, read
 _CAPACITY_BYTES = 2**30
 """Of the drive with fewer blocks, about: beyond the caches that are simulated."""
 _SPARE_OF_WRITES = 1.5
-"""The over-provisioned space is so many times what a point writes: the drive stays fresh."""
+"""Over-provisioned space, in units of what a point writes: the drive stays fresh."""
 _BLOCKS = 256
 """Of a plane, so that shares of them, over-provisioning and the threshold of garbage collection, keep their meaning."""
 _PAGES = 96
 """Pages of a block are a multiple of it, and with them those of common program units and page types."""
 _REQUESTS, _REQUESTS_OF_DEPTH, _BYTES = 4000, 24, 80 * 2**20
-"""At least so many requests a point, so many times its depth, and so many bytes: the first ones hardly count."""
+"""Least requests of a point, least requests for each of its depth, least bytes: the first requests hardly count."""
 _CACHES, _MOST_REQUESTS = 40, 100_000
-"""Writes are so many times the write cache, whose first filling is fast, but not more than this number."""
+"""Writes in units of the write cache, whose first filling is fast; and the most requests for the sake of it."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A measured point beside the simulated one."""
+    """A measured point and the simulated one."""
 
     point: Point
     simulated: Mapping[str, float]
@@ -48,7 +48,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """A drive beside one of its measurements."""
+    """A drive compared with one of its measurements."""
 
     measurement: Measurement
     comparisons: tuple[Comparison, ...]
