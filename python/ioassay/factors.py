@@ -171,6 +171,7 @@ FACTORS: tuple[Factor, ...] = (
     Factor("compression_type", "compression", Kind.TEXT, phrase="compression {}"),
     # Simulated drives
     Factor("buffer", "write buffer", Kind.SIZE, "bytes", "a buffer of {}"),
+    Factor("drive", "drive", Kind.TEXT, phrase="{}"),
     Factor("elements", "flash elements", Kind.NUMBER, phrase="{} elements", single="1 element"),
     Factor("feed", "feeding", Kind.COMPOUND, phrase="feeding {}"),
     Factor("page", "page size", Kind.SIZE, "bytes", "pages of {}"),
@@ -210,6 +211,7 @@ FACTORS: tuple[Factor, ...] = (
     *_kinds(Kind.DURATION, "thinktime thinktime_spin thinktime_iotime max_latency latency_target", "µs"),
     *_kinds(Kind.DURATION, "latency_window flow_sleep cpuchunks", "µs"),
     *_kinds(Kind.SIZE, "ba rate_min", "bytes/s"),
+    *_kinds(Kind.SIZE, "write_cache program_unit flash_page", "bytes"),
     # Yes or no: BOOL and STR_SET of fio's options.c, flags of the simulated drive, of file tests and of db_bench
     *_kinds(
         Kind.SWITCH,
@@ -224,7 +226,7 @@ FACTORS: tuple[Factor, ...] = (
         "thread time_based uncached unified_rw_reporting unique_filename unlink unlink_each_loop verify_dump "
         "verify_fatal verify_header_seed verify_only verify_state_load verify_state_save zero_buffers",
     ),
-    *_kinds(Kind.SWITCH, "copy_back read_priority padding pad_reads compensation block_requests calibrate"),
+    *_kinds(Kind.SWITCH, "copy_back read_priority link_duplex padding pad_reads compensation block_requests calibrate"),
     *_kinds(Kind.SWITCH, "auto close disable_wal use_direct_reads use_direct_io_for_flush_and_compaction"),
     *_kinds(Kind.PROCESSORS, "cpus_allowed log_compression_cpus numa_cpu_nodes"),
     *_kinds(

@@ -62,6 +62,7 @@ def left(place: Path) -> list[str]:
         ({"precondition": "worn"}, "target.precondition", "'worn', wanted none, full, steady, or a share"),
         ({"precondition": 1.5}, "target.precondition", "a share up to 1"),
         ({"polcy": "lru"}, "target.polcy", "did you mean 'policy'"),
+        ({"drive": "samsung"}, "target.drive", "no drive is called 'samsung'"),
         ({"read_us": "soon"}, "target", "read_us is 'soon'"),
         ({"feed": "open"}, "target", "says how a trace is simulated"),
     ],

@@ -39,6 +39,7 @@ COMMANDS = {
     "witness": "Run COMMAND and compare its claims with the kernel's counts. Exit 4: the kernel contradicts a claim.",
     "record": "Run COMMAND and record each request that reaches a block device, with its issue time.",
     "simulate": "Run a trace on a simulated SSD and report response times and the drive's activity.",
+    "drive": "List and show descriptions of drives, and compare them with measurements.",
     "filesuite": "Write and read a file in records, in thirteen ways, and report the speed of each pass.",
     "trace": "Inspect, convert and generate traces of block requests.",
     "device": "Serve the simulated drive, and query a served drive.",

@@ -22,6 +22,14 @@ Ways = Annotated[
 Size = Annotated[str | None, syntax.Option(metavar="SIZE", help="Size; by default that of the backing file.")]
 Block = Annotated[str, syntax.Option("--block-size", metavar="SIZE", help="Logical block: 512 or 4096.")]
 Model = Annotated[str, syntax.Option(metavar="NAME", help="thesis, or none (answers at once).")]
+Drive = Annotated[
+    str | None,
+    syntax.Option(
+        "--drive",
+        metavar="NAME|FILE",
+        help="Drive whose options the model takes: a name (ioassay drive list) or a file; --set overrides its own.",
+    ),
+]
 Policy = Annotated[str, syntax.Option(metavar="NAME", help="Write-buffer policy, or none.")]
 Buffer = Annotated[str | None, syntax.Option(metavar="SIZE", help="Size of the write buffer. [8MiB]")]
 OfModel = Annotated[
@@ -72,6 +80,7 @@ def serve(
     size: Size = None,
     block_size: Block = "512",
     model: Model = "thesis",
+    drive: Drive = None,
     policy: Policy = "none",
     buffer: Buffer = None,
     set_: OfModel = None,
@@ -101,7 +110,7 @@ def serve(
     console.use_json(json)
     if with_parent is not None:
         piped_child.end_with(with_parent, signal.SIGTERM)
-    for name in ("json", "transport", "policy", "buffer", "set_", "stats_socket", "with_parent"):
+    for name in ("json", "transport", "drive", "policy", "buffer", "set_", "stats_socket", "with_parent"):
         del given[name]
     ways = [part for text in transport or () for part in described.transports(text)]
     if not ways:
@@ -109,7 +118,7 @@ def serve(
     if size is None and backing_file is None:
         raise UsageError("no --size given; wanted one, such as 1GiB, or --file with a backing file that is there")
     of_model: dict[str, Any] = {"policy": policy, **({"buffer": buffer} if buffer else {})}
-    of_model = described.together(of_model, described.settings(set_ or ()))
+    of_model = {**described.of_drive(drive), **described.together(of_model, described.settings(set_ or ()))}
     if useless := described.unused(model, of_model, precondition) or described.unbuffered(of_model):
         raise UsageError(useless)
     asked = _left_to_the_core()

@@ -28,8 +28,9 @@ def simulate(**given: Any) -> None:
         known = simulator.policies()
         console.emit({"policies": known}) if json else simulate_text.policies(known)
         return
-    trace, described = _trace(given)
-    runs = _runs({name: given[name] for name in simulator.NAMES if given[name] is not None})
+    of_drive = simulator.drive_options(given["drive"])
+    trace, described = _trace(given, of_drive)
+    runs = _runs({**of_drive, **{name: given[name] for name in simulator.NAMES if given[name] is not None}})
     if len(runs) > 1 and str(trace) == "-":
         hint = "write it to a file first: ioassay trace make FILE"
         raise UsageError(f"standard input can be simulated once and {len(runs)} policies were asked for; {hint}")
@@ -65,14 +66,15 @@ def simulate(**given: Any) -> None:
 simulate.__signature__ = simulate_options.signature()  # type: ignore[attr-defined]
 
 
-def _trace(given: Mapping[str, Any]) -> tuple[Path, dict[str, Any]]:
-    """The trace and its description, read and prepared as the options say."""
+def _trace(given: Mapping[str, Any], of_drive: Mapping[str, Any]) -> tuple[Path, dict[str, Any]]:
+    """The trace and its description, read and prepared as the options say; pages are those of the drive."""
     from ioassay import simulator, traces
     from ioassay.cli.trace import preparing, reading
 
     if given["trace"] is None:
         raise UsageError("no trace is given (see: ioassay simulate --help)")
-    prepare = preparing({**given, "page": given["page"] or simulator.NAMES["page"].default})
+    page = given["page"] or of_drive.get("page", simulator.NAMES["page"].default)
+    prepare = preparing({**given, "page": page})
     trace = given["trace"]
     return trace, traces.source(trace, format=given["format"], read=reading(given), prepare=prepare)
 

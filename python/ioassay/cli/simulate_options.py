@@ -50,6 +50,15 @@ Output = Annotated[
 ]
 Csv = Annotated[bool, syntax.Option("--csv", help="With --output: tables as CSV, not Parquet.")]
 Force = Annotated[bool, syntax.Option("--force", help="With --output: replace files that exist.")]
+Drive = Annotated[
+    str | None,
+    syntax.Option(
+        "--drive",
+        metavar="NAME|FILE",
+        panel=PANELS["drive"],
+        help="Drive whose options apply: a name (ioassay drive list) or a file; single options override its own.",
+    ),
+]
 ListPolicies = Annotated[bool, syntax.Option("--list-policies", help="List the write-buffer policies and exit.")]
 
 
@@ -60,6 +69,7 @@ def signature() -> inspect.Signature:
 
 def _parameters() -> Iterator[inspect.Parameter]:
     yield _parameter("trace", Trace, None)
+    yield _parameter("drive", Drive, None)
     for option in OPTIONS:
         yield _parameter(option.name, _annotation(option), None)
     shared = inspect.signature(trace.convert, eval_str=True).parameters

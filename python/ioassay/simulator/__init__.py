@@ -1,6 +1,7 @@
 """A simulated SSD over a trace: `ioassay.simulate` in Python. The work is done in Rust, without the GIL.
 
-`simulation_options.OPTIONS` lists the options, `results.Simulation` is the outcome, `result_files.save` stores it.
+`simulation_options.OPTIONS` lists the options, `drive_files` reads descriptions of drives, `drive_accuracy` compares
+them with measurements. `results.Simulation` is the outcome, `result_files.save` stores it.
 How the drive works: docs/simulator.md.
 """
 
@@ -14,6 +15,7 @@ from typing import Any
 
 from ioassay import traces
 from ioassay.errors import InputError, UsageError
+from ioassay.simulator.drive_files import drive_options
 from ioassay.simulator.result_files import save
 from ioassay.simulator.results import OfflineOptimum, Simulation
 from ioassay.simulator.simulation_options import NAMES, OPTIONS, VARIANTS, Option, setup
@@ -25,6 +27,7 @@ __all__ = [
     "Option",
     "Simulation",
     "check",
+    "drive_options",
     "offline_optimum",
     "policies",
     "save",
@@ -52,7 +55,7 @@ def policies() -> list[dict[str, Any]]:
 def simulate(
     trace: traces.Trace,
     *,
-    drive: Mapping[str, Any] | None = None,
+    drive: str | Path | Mapping[str, Any] | None = None,
     policy: str = "none",
     format: str | None = None,
     read: Mapping[str, Any] | None = None,
@@ -62,16 +65,17 @@ def simulate(
 ) -> Simulation:
     """Run a trace over a simulated SSD.
 
-    `trace` is a file, or a recipe (`ioassay.traces.recipes`). `drive` and the other keywords are those of
-    `OPTIONS`: `elements=48, page="4KiB", buffer="8MiB", feed="closed:32", window=None, …`. `prepare` is what
-    `traces.preparation` returns. `threads` share the simulation where elements do not depend on each other.
-    Results do not depend on it. Other threads of Python run meanwhile.
+    `trace` is a file, or a recipe (`ioassay.traces.recipes`). `drive` is the name of a drive, the path of a file that
+    describes one (`drive_files`), or a mapping of options. The other keywords are those of `OPTIONS`, and override
+    the drive's: `elements=48, page="4KiB", buffer="8MiB", feed="closed:32", window=None, …`. `prepare` is what
+    `traces.preparation` returns. `threads` share the simulation where elements do not depend on each other. Results
+    do not depend on it. Other threads of Python run meanwhile.
     Raises UsageError for what cannot be set so, InputError for a trace that cannot be used.
     """
     from ioassay import _core
 
     described = traces.source(trace, format=format, read=read, prepare=prepare)
-    wanted = setup({**(drive or {}), "policy": policy, **options})
+    wanted = setup({**drive_options(drive), "policy": policy, **options})
     wanted["available_bytes"] = int(available_bytes() * MEMORY_SHARE)
     with _errors_of(described):
         simulated = _core.simulate(described, wanted, threads)

@@ -52,6 +52,8 @@ class VirtualSettings(Settings):
     kind: str = "virtual"
     size: PositiveSize
     model: str = "thesis"
+    drive: str | None = None
+    """A name or a file; single options override its own."""
     form: Literal["file", "device", "folder"] = "file"
     """What the path is: the file itself, a loop device on it, or a folder on a file system on that."""
     filesystem: Literal["ext4", "xfs", "btrfs"] = "ext4"
@@ -73,10 +75,14 @@ class VirtualTarget:
 
     def __init__(self, spec: Mapping[str, Any], consent: Consent, *, root: Path = ROOT) -> None:
         self._settings = read_settings(VirtualSettings, spec)
-        self._model = dict(self._settings.model_extra or {})
-        for name in self._model:
+        own = dict(self._settings.model_extra or {})
+        for name in own:
             if name not in NAMES:
                 raise StudyError(_unknown(name), key=f"target.{name}")
+        try:
+            self._model = {**described.of_drive(self._settings.drive), **own}
+        except UsageError as error:
+            raise StudyError(str(error), key="target.drive") from None
         try:
             self._used = described.is_used(self._settings.precondition)
         except UsageError as error:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ioassay import units
 from ioassay.errors import UsageError
+from ioassay.simulator import drive_options
 from ioassay.simulator import simulation_options as simulation
 from ioassay.virtual_drive import control
 
@@ -52,6 +53,14 @@ def described(model_options: Mapping[str, Any], **served: Any) -> dict[str, Any]
         raise UsageError(f"serial is '{serial}', wanted 1 to {_SERIAL_BYTES} printable characters of ASCII")
     told["geometry"], told["buffer"] = _model(model_options)
     return told
+
+
+def of_drive(drive: str | Path | None) -> dict[str, Any]:
+    """The options of a drive by its name or file; the size that is served decides on the number of its blocks.
+
+    Raises UsageError.
+    """
+    return {name: value for name, value in drive_options(drive).items() if name != "blocks"}
 
 
 def preconditioned(state: float | str) -> float:

@@ -23,7 +23,7 @@ from ioassay.roles import Estimate
 from ioassay.simulator.simulation_options import DRIVE, NAMES, OPTIONS, PADDED
 
 _OF_DRIVE = "drive"
-"""`prepare.shrink = "drive"`: to the size of the drive that is simulated."""
+"""The parameter that names a drive; and `prepare.shrink = "drive"`: to the size of the drive that is simulated."""
 _TRACE_KEYS = ("trace", "make", "format", "read", "prepare", "sizes", "first", "get")
 _TEXTS = ("arrivals", "addresses")
 """Of a recipe, what must be text."""
@@ -53,7 +53,7 @@ class Settings:
 
 def read(params: Mapping[str, Any]) -> Settings:
     """The parameters apart: options of the simulation, and the trace. StudyError for names and kinds that are wrong."""
-    known = [*NAMES, *_TRACE_KEYS]
+    known = [_OF_DRIVE, *NAMES, *_TRACE_KEYS]
     for name in params:
         if name not in known:
             close = difflib.get_close_matches(name, known, 1)
@@ -68,7 +68,7 @@ def read(params: Mapping[str, Any]) -> Settings:
     if ("trace" in params) == ("make" in params):
         raise StudyError("wanted one of trace (a file) and make (a recipe)", key="params.trace")
     return Settings(
-        {name: value for name, value in params.items() if name in NAMES},
+        {**_drive_options(params), **{name: value for name, value in params.items() if name in NAMES}},
         _traces(params.get("trace")),
         make=params.get("make"),
         format=params.get("format"),
@@ -96,6 +96,17 @@ def _whole(key: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise StudyError(f"is {value!r}; wanted a whole number of requests, at least 1", key=key)
     return value
+
+
+def _drive_options(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the drive that the parameter `drive` names, or whose file it is; none without it."""
+    drive = params.get(_OF_DRIVE)
+    if drive is not None and not isinstance(drive, str):
+        raise StudyError(f"is {drive!r}; wanted a drive's name, or the path of its file", key=f"params.{_OF_DRIVE}")
+    try:
+        return simulator.drive_options(drive)
+    except UsageError as error:
+        raise StudyError(str(error), key=f"params.{_OF_DRIVE}") from None
 
 
 def trace(wanted: Settings, repetition: int) -> traces.Trace:

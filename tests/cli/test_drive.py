@@ -1,0 +1,148 @@
+"""ioassay drive and --drive at the real command line: tables, errors with exit codes, and the same drive everywhere."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioassay.simulator import drive_files
+
+from .drives import served
+
+Ask = Callable[..., Any]
+MINE = """
+about = "Mine"
+[sources]
+me = "me"
+[drive]
+elements = { value = 4, basis = "assumed", source = "me" }
+blocks = { value = 64, basis = "assumed", source = "me" }
+page = { value = 8, unit = "KiB", basis = "assumed", source = "me" }
+program_us = { value = 0.4, unit = "ms", basis = "measured", source = "me" }
+[measurements.reads]
+about = "reads"
+data = "points.csv"
+source = "me"
+limits = { iops = LIMIT }
+"""
+POINTS = """engine,operation,pattern,size_bytes,depth,iops,mean_us
+spdk,read,random,8192,1,4000,250
+spdk,read,random,8192,2,8000,250
+"""
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    (tmp_path / "mine.toml").write_text(MINE.replace("LIMIT", "0.9"))
+    (tmp_path / "points.csv").write_text(POINTS)
+    return tmp_path / "mine.toml"
+
+
+def test_the_list_has_every_built_in_drive(ioassay: Ask) -> None:
+    said = ioassay("drive", "list")
+    assert said.code == 0 and len(said.out.splitlines()) <= 15
+    names = [line.split()[0] for line in said.out.splitlines()]
+    assert names == ["drive", *drive_files.builtin()]
+    found = ioassay("drive", "list", "--json").json["drives"]
+    assert [each["name"] for each in found] == names[1:]
+
+
+def test_show_says_what_a_drive_is_in_a_screen(ioassay: Ask, mine: Path) -> None:
+    said = ioassay("drive", "show", mine)
+    assert said.code == 0 and len(said.out.splitlines()) <= 15
+    assert "measured           program_us 400 us" in said.out and "page 8 KiB" in said.out
+    whole = ioassay("drive", "show", mine, "--all")
+    assert "program_us    400  us    measured  me" in whole.out and "me: me" in whole.out
+    found = ioassay("drive", "show", mine, "--json").json
+    assert found["options"]["program_us"] == {"value": 400.0, "unit": "us", "basis": "measured", "source": "me"}
+    assert found["figures"]["write at depth 1"]["mean_us"] > 400 and found["capacity_bytes"] > 0
+    assert found["sources"] == {"me": "me"}
+
+
+def test_check_says_the_errors_and_ends_with_1_beyond_a_limit(ioassay: Ask, mine: Path) -> None:
+    said = ioassay("drive", "check", mine)
+    assert said.code == 0, said.err
+    found = ioassay("drive", "check", mine, "--json").json["measurements"][0]
+    assert [point["fitted"] for point in found["points"]] == [True, False]
+    error = found["errors"]["iops"]["fitted"]
+    assert error == pytest.approx(abs(found["points"][0]["simulated"]["iops"] / 4000 - 1))
+    assert f"{error:.1%}" in said.out and len(said.out.splitlines()) <= 15
+    points = ioassay("drive", "check", mine, "--points").out
+    assert "held out" in points and "4000" in points
+    mine.write_text(MINE.replace("LIMIT", "0.001"))
+    said = ioassay("drive", "check", mine)
+    assert said.code == 1 and "mine misses the limits of its file: reads: IOPS" in said.err
+
+
+def test_a_bad_file_is_refused_with_its_key(ioassay: Ask, mine: Path) -> None:
+    mine.write_text(MINE.replace("LIMIT", "0.9").replace("value = 4,", "value = -4,"))
+    for words in (["drive", "check", mine], ["drive", "show", mine], ["simulate", "x", "--drive", mine]):
+        said = ioassay(*words)
+        assert said.code == 2 and "mine.toml: drive.elements.value: is -4; wanted 0 or more" in said.err
+    mine.write_text(MINE.replace("LIMIT", "0.9").replace("value = 64,", "value = 1,"))
+    said = ioassay("drive", "check", mine)
+    assert said.code == 2 and "mine.toml: " in said.err
+    said = ioassay("simulate", "x", "--drive", "samsung")
+    assert said.code == 2 and "no drive is called 'samsung'" in said.err
+
+
+def test_simulate_takes_the_drive_and_options_override_it(ioassay: Ask, mine: Path) -> None:
+    made = ioassay("trace", "make", "t.disksim", "--requests", 500, "--arrivals", "poisson:1000", "--range", "16MiB")
+    assert made.code == 0, made.err
+
+    def mean(*options: object) -> float:
+        said = ioassay("simulate", "t.disksim", *options, "--json")
+        assert said.code == 0, said.err
+        found: float = said.json["mean_response_ms"]
+        return found
+
+    by_options = ["--elements", 4, "--blocks", 64, "--page", "8KiB", "--program-us", 400]
+    assert mean("--drive", mine) == mean("--drive", "./mine.toml") == mean(*by_options)
+    assert mean("--drive", mine, "--program-us", 200) == mean(*by_options, "--program-us", 200)
+    assert mean("--drive", "reference") == mean()
+
+
+def test_drives_are_a_parameter_and_a_factor_of_studies(ioassay: Ask, mine: Path) -> None:
+    study = """
+title = "Drives"
+driver = "simulate"
+repetitions = 1
+[params]
+window = "none"
+[params.make]
+requests = 500
+arrivals = "poisson:1000"
+range = "16MiB"
+[factors]
+drive = ["reference", "DRIVE"]
+"""
+    path = mine.with_name("drives.toml")
+    path.write_text(study.replace("DRIVE", str(mine)))
+    said = ioassay("run", path, "--output", "found", "--json")
+    assert said.code == 0, said.err
+    path.write_text(study.replace("DRIVE", "refrence"))
+    said = ioassay("plan", path)
+    assert said.code == 2 and "params.drive: no drive is called 'refrence'; did you mean 'reference'" in said.err
+
+
+def test_a_served_drive_has_the_options_of_the_drive(ioassay: Ask, mine: Path) -> None:
+    """Page and elements of the file, the size that was asked for, and what --set overrides."""
+    words = ("--size", "256MiB", "--transport", "nbd:unix:drive.sock", "--no-calibrate", "--drive", "./mine.toml")
+    with served(mine.parent, *words) as drive:
+        assert drive.told["page_bytes"] == 8192
+        assert 2**28 <= drive.told["model_bytes"] < 2**28 * 1.2, "not the 64 blocks of the file"
+    with served(mine.parent, *words, "--set", "page=4KiB") as drive:
+        assert drive.told["page_bytes"] == 4096
+    said = ioassay("device", "serve", "--size", "1GiB", "--transport", "nbd:unix:x.sock", "--drive", "mine")
+    assert said.code == 2 and "no drive is called 'mine'" in said.err
+
+
+@pytest.mark.parametrize("name", drive_files.builtin())
+def test_every_built_in_drive_can_be_simulated_and_served(ioassay: Ask, tmp_path: Path, name: str) -> None:
+    words = ("--size", "2GiB", "--transport", "nbd:unix:drive.sock", "--no-calibrate", "--drive", name)
+    with served(tmp_path, *words) as drive:
+        assert drive.told["model_bytes"] >= 2**31
+    assert ioassay("trace", "make", "t.disksim", "--requests", 200, "--reads", 0.5, "--range", "1GiB").code == 0
+    said = ioassay("simulate", "t.disksim", "--drive", name, "--json")
+    assert said.code == 0 and said.json["requests"] == 200, said.err
