@@ -376,7 +376,8 @@ def trace_info(source: dict[str, Any], page_bytes: int = 4096) -> dict[str, Any]
     wrote, with "own": True for the process tree's requests only and "device": "8:0" for one device's.
     CoreError with the path and the line, byte or
     request for what is wrong with the trace, and for options that cannot be; OSError with the path
-    for a file that cannot be read. Other threads run meanwhile; Ctrl-C ends it.
+    for a file that cannot be read. Other threads run meanwhile; Ctrl-C ends it. `cache` of the result
+    says what the cache of parsed traces did: read, written, note.
     """
 
 def trace_write(

@@ -22,6 +22,7 @@ def simulate(**given: Any) -> None:
     """
     from ioassay import simulator
     from ioassay.cli import simulate_text
+    from ioassay.cli.trace import cache_note
 
     json = console.use_json(given["json"])
     if given["list_policies"]:
@@ -41,6 +42,7 @@ def simulate(**given: Any) -> None:
         summary = {"trace": str(trace), "format": done.raw["format"], "policy": policy, **done.summary}
         summary["warnings"] = [vars(warning) for warning in done.warnings]
         found.append(summary)
+        cache_note(done.raw)
         if policy in folders:
             simulator.save(done, folders[policy], {**summary, "options": options}, csv=given["csv"], force=True)
         if len(runs) == 1 and not json:
@@ -64,7 +66,8 @@ def _trace(given: Mapping[str, Any]) -> tuple[Path, dict[str, Any]]:
         raise UsageError("no trace is given (see: ioassay simulate --help)")
     prepare = preparing({**given, "page": given["page"] or simulator.NAMES["page"].default})
     trace = given["trace"]
-    return trace, traces.source(trace, format=given["format"], read=reading(given), prepare=prepare)
+    read, cache = reading(given), not given["no_cache"]
+    return trace, traces.source(trace, format=given["format"], read=read, prepare=prepare, cache=cache)
 
 
 def _runs(options: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ioassay.cli import options, syntax, trace
-from ioassay.cli.trace_options import PREPARING, READING
+from ioassay.cli.trace_options import PREPARING, READING, NoCache
 from ioassay.simulator.simulation_options import COUNT, FEEDING, FLAG, NUMBER, OPTIONS, SHARE, SIZE, WINDOW, Option
 
 PANELS = {
@@ -52,6 +52,7 @@ def _parameters() -> Iterator[inspect.Parameter]:
     for names, panel in ((READING, "Reading the trace"), (PREPARING, "Preparing the trace, in this order")):
         for name in names:
             yield _parameter(name, shared[name].annotation, shared[name].default, panel)
+    yield _parameter("no_cache", NoCache, False, "Reading the trace")
     yield _parameter("output", Output, None, _OUTPUT)
     yield _parameter("csv", Csv, False, _OUTPUT)
     yield _parameter("force", Force, False, _OUTPUT)

@@ -75,6 +75,10 @@ KindCode = Annotated[
 Event = Annotated[
     str | None, syntax.Option(metavar="NAME", help="Events of a blkparse trace: queued, issued or completed.")
 ]
+NoCache = Annotated[
+    bool, syntax.Option("--no-cache", help="Parse the trace, and keep nothing of it in the cache of parsed traces.")
+]
+Clear = Annotated[bool, syntax.Option("--clear", help="Remove all parsed traces.")]
 
 CSV = ("columns", "skip_header", "time_unit", "offset_unit", "length_unit", "kinds")
 """Names of the options that say how a CSV trace is read."""

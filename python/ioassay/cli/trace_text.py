@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,26 @@ def describe(seen: Mapping[str, Any]) -> None:
         _row("hottest", f"{hot}, {space['hottest_20_percent_share']:.1%} to 20 %")
     if space["sequential_share"] is not None:
         _row("in order", f"{space['sequential_share']:.1%} begin where the one before ended")
+
+
+def cache_entries(kept: Mapping[str, Any]) -> None:
+    """The parsed traces that are kept."""
+    total_bytes = sum(entry["bytes"] for entry in kept["entries"])
+    limit = f"of at most {format_size(kept['limit_bytes'])}" if kept["limit_bytes"] else "and off"
+    console.line(
+        f"{kept['folder']}: {console.count(len(kept['entries']), 'trace')}, {format_size(total_bytes)} {limit}"
+    )
+    if kept["entries"]:
+        rows = [
+            [entry["name"], format_size(entry["bytes"]), f"{datetime.fromtimestamp(entry['used_s']):%Y-%m-%d %H:%M}"]
+            for entry in kept["entries"]
+        ]
+        console.table(["name", "size", "last use"], rows)
+
+
+def cache_cleared(freed_bytes: int) -> None:
+    """What is gone."""
+    console.line(f"{format_size(freed_bytes)} of parsed traces removed")
 
 
 def written(output: Path, done: Mapping[str, Any]) -> None:

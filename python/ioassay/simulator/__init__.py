@@ -38,18 +38,19 @@ def simulate(
     format: str | None = None,
     read: Mapping[str, Any] | None = None,
     prepare: Mapping[str, Any] | None = None,
+    cache: bool = True,
     **options: Any,
 ) -> Simulation:
     """Run a trace over a simulated SSD.
 
     `trace` is a file, or a recipe (`ioassay.traces.recipes`). `drive` and the other keywords are those of
     `OPTIONS`: `elements=48, page="4KiB", buffer="8MiB", feed="closed:32", window=None, …`. `prepare` is what
-    `traces.preparation` returns. Other threads run meanwhile. Raises UsageError for what cannot be set so, InputError
-    for a trace that cannot be used.
+    `traces.preparation` returns, `cache` as in `traces.source`. Other threads run meanwhile. Raises UsageError for what
+    cannot be set so, InputError for a trace that cannot be used.
     """
     from ioassay import _core
 
-    described = traces.source(trace, format=format, read=read, prepare=prepare)
+    described = traces.source(trace, format=format, read=read, prepare=prepare, cache=cache)
     wanted = setup({**(drive or {}), "policy": policy, **options})
     wanted["available_bytes"] = int(available_bytes() * MEMORY_SHARE)
     try:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.errors import InputError, UsageError
+from ioassay.traces import cache as parsed
 from ioassay.traces import trace_file
 from ioassay.traces.preparation import csv, preparation
 from ioassay.traces.recipes import recipe
@@ -43,12 +44,14 @@ def source(
     format: str | None = None,
     read: Mapping[str, Any] | None = None,
     prepare: Mapping[str, Any] | None = None,
+    cache: bool = True,
 ) -> dict[str, Any]:
     """The description of a source of requests.
 
     `format` is a name of `formats()`; without it, the format is found. `read` may have `out_of_order` (refuse, keep or
     the number of places over which to sort), `zero_length` (refuse or skip), `bad_lines` (how many may be left out),
     `event` (of blkparse: queued, issued, completed) and what `csv` returns. `prepare` is what `preparation` returns.
+    With `cache` a large file is parsed once: the parsed trace is kept (`traces.cache`).
     """
     described: dict[str, Any]
     if isinstance(trace, Mapping):
@@ -61,6 +64,8 @@ def source(
         described["read"] = dict(read)
     if prepare:
         described["prepare"] = dict(prepare)
+    if "path" in described:
+        described.setdefault("cache", parsed.description() if cache else None)
     return described
 
 
@@ -71,6 +76,7 @@ def info(
     format: str | None = None,
     read: Mapping[str, Any] | None = None,
     prepare: Mapping[str, Any] | None = None,
+    cache: bool = True,
 ) -> dict[str, Any]:
     """What a trace is like: requests, bytes, rates, sizes, gaps, pages, and the doubts about it.
 
@@ -79,7 +85,8 @@ def info(
     """
     from ioassay import _core
 
-    described = source(trace, format=format, read={"out_of_order": "keep", **(read or {})}, prepare=prepare)
+    read = {"out_of_order": "keep", **(read or {})}
+    described = source(trace, format=format, read=read, prepare=prepare, cache=cache)
     if "make" in described:
         del described["read"]
     page_bytes = preparation(page=page)["page_bytes"]
@@ -99,6 +106,7 @@ def convert(
     prepare: Mapping[str, Any] | None = None,
     lose: Sequence[str] = (),
     force: bool = False,
+    cache: bool = True,
 ) -> dict[str, Any]:
     """Write a trace in the format `to`, by default the one that the name of `output` tells.
 
@@ -108,7 +116,7 @@ def convert(
     """
     from ioassay import _core
 
-    described = source(trace, format=format, read=read, prepare=prepare)
+    described = source(trace, format=format, read=read, prepare=prepare, cache=cache)
     name, compress = trace_file.format_of(output, to, formats())
     with _said(described):
         if str(output) == "-":

@@ -120,6 +120,7 @@ pub fn simulate<'py>(
         changes.set_item(name, count)?;
     }
     results.set_item("changes", changes)?;
+    results.set_item("cache", traces::cache_report(py, opened.cache())?)?;
     results.set_item("wall_s", wall_s)?;
     Ok(results)
 }

@@ -1,7 +1,7 @@
 //! What Python says of a source of requests: a dictionary with
 //!
 //! - `path` (`-` is standard input), `format` (absent: it is found) and `read`
-//!   (`out_of_order`, `zero_length`, `bad_lines`), or `make` (a recipe), or `recording` (`path` of
+//!   (`out_of_order`, `zero_length`, `bad_lines`) and `cache` (`folder`, `limit_bytes`; absent: none), or `make` (a recipe), or `recording` (`path` of
 //!   what the witness recorded, `own`, `device` as `major:minor`), and
 //! - `prepare` (a preparation).
 
@@ -16,6 +16,7 @@ use ioassay_witness::record::Selection;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use super::cache::CacheSpec;
 use crate::errors::{Failure, exception};
 use crate::fields::Fields;
 
@@ -30,16 +31,18 @@ pub struct SourceSpec {
 /// Where the requests come from.
 pub(super) enum Origin {
     Made(Recipe),
-    Recorded {
-        path: PathBuf,
-        selection: Selection,
-    },
-    File {
-        /// None is standard input.
-        path: Option<PathBuf>,
-        format: Option<String>,
-        read: ReadOptions,
-    },
+    Recorded { path: PathBuf, selection: Selection },
+    File(TraceFile),
+}
+
+/// A trace that is a file, and how it is read.
+#[derive(Clone)]
+pub(super) struct TraceFile {
+    /// None is standard input.
+    pub path: Option<PathBuf>,
+    pub format: Option<String>,
+    pub read: ReadOptions,
+    pub cache: Option<CacheSpec>,
 }
 
 impl SourceSpec {
@@ -54,16 +57,18 @@ impl SourceSpec {
         let format = fields.text("format")?;
         let read = fields.fields("read")?;
         let recording = fields.fields("recording")?;
+        let cache = fields.fields("cache")?;
         let prepare = fields.fields("prepare")?;
         fields.finish()?;
         let origin = match (make, path, recording) {
             (Some(make), None, None) => Origin::Made(recipe(make)?),
             (None, None, Some(recording)) => recorded(recording)?,
-            (None, Some(path), None) => Origin::File {
+            (None, Some(path), None) => Origin::File(TraceFile {
                 path: (path.as_os_str() != "-").then_some(path),
                 format,
                 read: read.map(read_options).transpose()?.unwrap_or_default(),
-            },
+                cache: cache.map(cache_spec).transpose()?,
+            }),
             _ => {
                 let message = "trace has to have one of path, make and recording".to_owned();
                 return Err(exception(Failure::Argument(message)));
@@ -99,6 +104,22 @@ fn recorded(mut fields: Fields<'_>) -> PyResult<Origin> {
         path: path.into(),
         selection,
     })
+}
+
+fn cache_spec(mut fields: Fields<'_>) -> PyResult<CacheSpec> {
+    let folder = fields.item("folder")?.map(|item| item.extract());
+    let limit_bytes = fields.whole("limit_bytes")?;
+    fields.finish()?;
+    match (folder.transpose()?, limit_bytes) {
+        (Some(folder), Some(limit_bytes)) => Ok(CacheSpec {
+            folder,
+            limit_bytes,
+        }),
+        _ => {
+            let message = "trace.cache has to have folder and limit_bytes".to_owned();
+            Err(exception(Failure::Argument(message)))
+        }
+    }
 }
 
 fn recipe(mut fields: Fields<'_>) -> PyResult<Recipe> {
