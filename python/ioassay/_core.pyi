@@ -34,6 +34,7 @@ __all__ = [
     "read_histogram_log",
     "read_log",
     "simulate",
+    "simulate_all",
     "trace_formats",
     "trace_info",
     "trace_write",
@@ -348,6 +349,12 @@ def simulate(source: dict[str, Any], setup: dict[str, Any]) -> dict[str, Any]:
     of results are in picoseconds, those of histograms in nanoseconds. CoreError for what cannot be
     of the setup, and with the path and the line, byte or request for what is wrong with the trace;
     OSError with the path for a file that cannot be read. Other threads run meanwhile; Ctrl-C ends it.
+    """
+
+def simulate_all(source: dict[str, Any], setups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Run one pass of a trace over several simulated SSDs, each in a thread; what `simulate` returns for each.
+
+    Errors as `simulate`, of the first setup that has one.
     """
 
 def device_models() -> list[tuple[str, str]]:

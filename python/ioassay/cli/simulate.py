@@ -1,8 +1,10 @@
-"""ioassay simulate: a trace over a simulated SSD, with one write buffer or several beside each other."""
+"""ioassay simulate: a trace over a simulated SSD, with one write buffer and setting or several."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ def register(app: syntax.Group) -> None:
 def simulate(**given: Any) -> None:
     """Run a trace on a simulated SSD and report response times and the drive's activity.
 
-    Several policies, with commas, are simulated one after the other and compared.
+    Several policies, with commas, and several values of options (--set) are simulated in one pass and compared.
     """
     from ioassay import simulator
     from ioassay.cli import simulate_text
@@ -30,24 +32,23 @@ def simulate(**given: Any) -> None:
         console.emit({"policies": known}) if json else simulate_text.policies(known)
         return
     trace, described = _trace(given)
-    runs = _runs({name: given[name] for name in simulator.NAMES if given[name] is not None})
-    if len(runs) > 1 and str(trace) == "-":
-        hint = "write it to a file first: ioassay trace make FILE"
-        raise UsageError(f"standard input can be simulated once and {len(runs)} policies were asked for; {hint}")
+    runs = _runs({name: given[name] for name in simulator.NAMES if given[name] is not None}, given["set"] or ())
+    drives = {name: simulator.check(run.options) for name, run in runs.items()}
     folders = _folders(given, list(runs))
-    drives = {policy: simulator.check(options) for policy, options in runs.items()}
+    simulations = simulator.sweep(described, [run.options for run in runs.values()])
     found = []
-    for policy, options in runs.items():
-        done = simulator.simulate(described, **options)
-        summary = {"trace": str(trace), "format": done.raw["format"], "policy": policy, **done.summary}
+    for (name, run), done in zip(runs.items(), simulations, strict=True):
+        summary = {"trace": str(trace), "format": done.raw["format"], "policy": run.policy, **done.summary}
+        if run.levels:
+            summary["set"] = run.levels
         summary["warnings"] = [vars(warning) for warning in done.warnings]
         found.append(summary)
-        cache_note(done.raw)
-        if policy in folders:
-            simulator.save(done, folders[policy], {**summary, "options": options}, csv=given["csv"], force=True)
+        if name in folders:
+            simulator.save(done, folders[name], {**summary, "options": run.options}, csv=given["csv"], force=True)
         if len(runs) == 1 and not json:
-            simulate_text.describe(done, drives[policy], options, str(trace))
-    _warn(found)
+            simulate_text.describe(done, drives[name], run.options, str(trace))
+    cache_note(simulations[0].raw)
+    _warn(dict(zip(runs, found, strict=True)))
     if json:
         console.emit(found[0] if len(found) == 1 else {"simulations": found})
     elif len(found) > 1:
@@ -70,8 +71,18 @@ def _trace(given: Mapping[str, Any]) -> tuple[Path, dict[str, Any]]:
     return trace, traces.source(trace, format=given["format"], read=read, prepare=prepare, cache=cache)
 
 
-def _runs(options: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The options of each policy. One that only some of them know is for those alone."""
+@dataclass(frozen=True)
+class _Run:
+    """One simulation of a sweep: its options, and those of `--set` among them."""
+
+    policy: str
+    options: dict[str, Any]
+    levels: dict[str, str]
+
+
+def _runs(options: dict[str, Any], sets: Sequence[str]) -> dict[str, _Run]:
+    """A run for each policy and each combination of `--set`, by name. An option that only some policies know is for
+    those alone."""
     from ioassay import simulator
 
     known = {each["name"]: set(each["options"]) for each in simulator.policies()}
@@ -79,32 +90,53 @@ def _runs(options: dict[str, Any]) -> dict[str, dict[str, Any]]:
     for name in wanted:
         if name not in known:
             raise UsageError(f"policy is '{name}', wanted {', '.join(known)}")
+    levels = _levels(sets, options)
     special = set().union(*known.values())
-    for name in special & options.keys() - set().union(*(known[policy] for policy in wanted)):
+    for name in special & (options.keys() | levels.keys()) - set().union(*(known[policy] for policy in wanted)):
         able = ", ".join(policy for policy in known if name in known[policy])
         raise UsageError(f"--{name.replace('_', '-')} is an option of {able}, and the policy is {', '.join(wanted)}")
-    return {
-        policy: {
-            **{name: value for name, value in options.items() if name not in special or name in known[policy]},
-            "policy": policy,
-        }
-        for policy in wanted
-    }
+    runs = {}
+    for policy in wanted:
+        apt = {name: values for name, values in levels.items() if name not in special or name in known[policy]}
+        common = {name: value for name, value in options.items() if name not in special or name in known[policy]}
+        for values in itertools.product(*apt.values()):
+            chosen = dict(zip(apt, values, strict=True))
+            name = " ".join([policy, *(f"{option}={value}" for option, value in chosen.items())])
+            runs[name] = _Run(policy, {**common, **chosen, "policy": policy}, chosen)
+    return runs
 
 
-def _warn(found: list[dict[str, Any]]) -> None:
-    """Each warning once, with the policies that it is about where there are several."""
+def _levels(sets: Sequence[str], options: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The values of each option that `--set NAME=VALUE,VALUE` names."""
+    from ioassay.simulator import simulation_options
+
+    levels: dict[str, list[str]] = {}
+    for text in sets:
+        name, separator, values = text.partition("=")
+        option = simulation_options.known(name.strip().replace("-", "_")).name
+        if option == "policy":
+            raise UsageError("--set policy=…: the policies of a sweep are those of --policy lru,epo")
+        if option in levels or option in options:
+            raise UsageError(f"{option} is given twice, wanted one --set with all of its values, or --{name} alone")
+        levels[option] = list(dict.fromkeys(value.strip() for value in values.split(",")))
+        if not separator or "" in levels[option]:
+            raise UsageError(f"--set is '{text}', wanted NAME=VALUE,VALUE,… such as buffer=1MiB,4MiB")
+    return levels
+
+
+def _warn(found: Mapping[str, dict[str, Any]]) -> None:
+    """Each warning once, with the runs that it is about where there are several."""
     about: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for summary in found:
+    for name, summary in found.items():
         for warning in summary["warnings"]:
-            about.setdefault(tuple(warning.items()), []).append(summary["policy"])
-    for fields, policies in about.items():
+            about.setdefault(tuple(warning.items()), []).append(name)
+    for fields, names in about.items():
         warning = dict(fields)
-        text = warning["text"] if len(found) == 1 else f"{', '.join(policies)}: {warning['text']}"
+        text = warning["text"] if len(found) == 1 else f"{', '.join(names)}: {warning['text']}"
         console.warnings([{**warning, "text": text}])
 
 
-def _folders(given: Mapping[str, Any], policies: list[str]) -> dict[str, Path]:
+def _folders(given: Mapping[str, Any], runs: list[str]) -> dict[str, Path]:
     """Where what is simulated goes, after a look that it may."""
     from ioassay.simulator import result_files
 
@@ -113,7 +145,7 @@ def _folders(given: Mapping[str, Any], policies: list[str]) -> dict[str, Path]:
             raise UsageError(f"--{'csv' if given['csv'] else 'force'} goes with --output DIR")
         return {}
     output: Path = given["output"]
-    folders = {policies[0]: output} if len(policies) == 1 else {policy: output / policy for policy in policies}
+    folders = {runs[0]: output} if len(runs) == 1 else {name: output / name.replace(" ", ",") for name in runs}
     for folder in folders.values():
         result_files.check(folder, csv=given["csv"], force=given["force"])
     return folders

@@ -27,10 +27,14 @@ _OUTPUT = "What comes out"
 
 Trace = Annotated[Path | None, syntax.Argument(metavar="TRACE", help="A trace; - is standard input.")]
 Format = Annotated[str | None, syntax.Option("--format", metavar="NAME", help="Format of TRACE; detected by default.")]
+Set = Annotated[
+    list[str] | None,
+    syntax.Option("--set", metavar="NAME=A,B,…", help="Simulate once for each of these values of an option above."),
+]
 Output = Annotated[
     Path | None,
     syntax.Option(
-        "--output", metavar="DIR", help="Write summary.json and tables there, for several policies in a folder each."
+        "--output", metavar="DIR", help="Write summary.json and tables there, for several simulations in a folder each."
     ),
 ]
 Csv = Annotated[bool, syntax.Option("--csv", help="With --output: tables as CSV, not Parquet.")]
@@ -52,6 +56,7 @@ def _parameters() -> Iterator[inspect.Parameter]:
     for names, panel in ((READING, "Reading the trace"), (PREPARING, "Preparing the trace, in this order")):
         for name in names:
             yield _parameter(name, shared[name].annotation, shared[name].default, panel)
+    yield _parameter("set", Set, None, "Sweep")
     yield _parameter("no_cache", NoCache, False, "Reading the trace")
     yield _parameter("output", Output, None, _OUTPUT)
     yield _parameter("csv", Csv, False, _OUTPUT)

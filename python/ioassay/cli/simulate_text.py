@@ -53,7 +53,13 @@ def compare(found: Sequence[Mapping[str, Any]]) -> None:
         "erases",
         "moved",
     ]
-    console.table(columns, [_cells(each) for each in found])
+    names = list(dict.fromkeys(name for each in found for name in each.get("set", ())))
+    rows = [
+        [cells[0], *(each.get("set", {}).get(name, "-") for name in names), *cells[1:]]
+        for each in found
+        for cells in [_cells(each)]
+    ]
+    console.table([columns[0], *names, *columns[1:]], rows)
 
 
 def policies(known: Sequence[Mapping[str, Any]]) -> None:

@@ -7,7 +7,8 @@ How the drive works: docs/simulator.md.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from ioassay.simulator.result_files import save
 from ioassay.simulator.results import Simulation
 from ioassay.simulator.simulation_options import NAMES, OPTIONS, Option, setup
 
-__all__ = ["NAMES", "OPTIONS", "Option", "Simulation", "check", "policies", "save", "setup", "simulate"]
+__all__ = ["NAMES", "OPTIONS", "Option", "Simulation", "check", "policies", "save", "setup", "simulate", "sweep"]
 
 MEMORY_SHARE = 0.8
 """Of the memory that is available, what one simulated drive may take."""
@@ -51,15 +52,79 @@ def simulate(
     from ioassay import _core
 
     described = traces.source(trace, format=format, read=read, prepare=prepare, cache=cache)
-    wanted = setup({**(drive or {}), "policy": policy, **options})
-    wanted["available_bytes"] = int(available_bytes() * MEMORY_SHARE)
-    try:
+    wanted = _limited({**(drive or {}), "policy": policy, **options})
+    with _errors_of(described):
         return Simulation(_core.simulate(described, wanted))
+
+
+def sweep(
+    trace: traces.Trace,
+    runs: Sequence[Mapping[str, Any]],
+    *,
+    format: str | None = None,
+    read: Mapping[str, Any] | None = None,
+    prepare: Mapping[str, Any] | None = None,
+    cache: bool = True,
+) -> list[Simulation]:
+    """Run a trace over several simulated SSDs at once, each with the options of one of `runs`.
+
+    The trace is parsed once, and its requests are shared in memory. Each simulation has a thread of its own and the
+    result that `simulate` would give it. If the drives do not fit into memory together, they take turns, and the trace
+    is read as often. Raises as `simulate`; UsageError for standard input that would have to be read twice.
+    """
+    from ioassay import _core
+
+    described = traces.source(trace, format=format, read=read, prepare=prepare, cache=cache)
+    groups = list(_groups_that_fit(runs))
+    if described.get("path") == "-" and len(groups) > 1:
+        raise UsageError(
+            f"{len(runs)} drives do not fit into memory at once, and standard input can be read once only; "
+            "write the trace to a file first: ioassay trace make FILE"
+        )
+    done: list[Simulation] = []
+    for group in groups:
+        setups = [_limited(options) for options in group]
+        with _errors_of(described):
+            if len(setups) == 1:
+                done.append(Simulation(_core.simulate(described, setups[0])))
+            else:
+                done += map(Simulation, _core.simulate_all(described, setups))
+    return done
+
+
+def _limited(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The core's description of a simulation that keeps to the memory that is available."""
+    return {**setup(options), "available_bytes": int(available_bytes() * MEMORY_SHARE)}
+
+
+def _groups_that_fit(runs: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """The runs in order, as many at a time as memory has room for; one that alone has none stands alone."""
+    most_bytes = available_bytes() * MEMORY_SHARE
+    group: list[Mapping[str, Any]] = []
+    group_bytes = 0
+    for options in runs:
+        needed_bytes = check(options)["memory_bytes"]
+        if group and group_bytes + needed_bytes > most_bytes:
+            yield group
+            group, group_bytes = [], 0
+        group.append(options)
+        group_bytes += needed_bytes
+    if group:
+        yield group
+
+
+@contextmanager
+def _errors_of(described: Mapping[str, Any]) -> Iterator[None]:
+    """What the core says of a trace or an option, as an error of ours."""
+    from ioassay import _core
+
+    path = described.get("path")
+    try:
+        yield
     except _core.CoreError as error:
-        path = described.get("path")
         raise (InputError if path and str(error).startswith(str(path)) else UsageError)(str(error)) from None
     except OSError as error:
-        if error.filename != described.get("path"):
+        if error.filename != path:
             raise
         raise InputError(f"{error.filename}: {error.strerror}") from None
 

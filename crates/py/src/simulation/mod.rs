@@ -3,6 +3,9 @@
 
 mod outcome;
 mod setup;
+mod sweep;
+
+pub use sweep::simulate_all;
 
 use std::time::Instant;
 
@@ -107,12 +110,27 @@ pub fn simulate<'py>(
         {
             return Err(error);
         }
-        let simulation = simulated.map_err(|error| match error {
-            sim::Error::Trace(error) => opened.failure(error),
-            other => exception(Failure::Simulation(other, opened.path.as_deref())),
-        })?;
+        let simulation = simulated.map_err(|error| simulation_failure(error, &opened))?;
         Ok((simulation, opened, begin.elapsed().as_secs_f64()))
     })?;
+    finished(py, simulation, &opened, wall_s)
+}
+
+/// What is to be raised for an error of a simulation.
+fn simulation_failure(error: sim::Error, opened: &traces::Opened) -> PyErr {
+    match error {
+        sim::Error::Trace(error) => opened.failure(error),
+        other => exception(Failure::Simulation(other, opened.path.as_deref())),
+    }
+}
+
+/// A simulation, with what is known of its trace.
+fn finished<'py>(
+    py: Python<'py>,
+    simulation: sim::Simulation,
+    opened: &traces::Opened,
+    wall_s: f64,
+) -> PyResult<Bound<'py, PyDict>> {
     let results = outcome::dictionary(py, simulation)?;
     results.set_item("format", opened.format)?;
     let changes = PyDict::new(py);

@@ -1,6 +1,7 @@
 //! Traces: opened, looked at, written. What the simulator takes comes through [`open_source`] too,
 //! so that a source is described in one way everywhere.
 
+mod broadcast;
 mod cache;
 mod info;
 mod open;
@@ -8,6 +9,7 @@ mod read_ahead;
 mod spec;
 mod write;
 
+pub use broadcast::Broadcast;
 pub use info::{cache_report, trace_formats, trace_info};
 #[allow(unused_imports, dead_code, reason = "for other modules of this crate")]
 pub use open::{Opened, open, open_source};
