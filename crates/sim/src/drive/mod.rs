@@ -14,6 +14,7 @@ mod gc_victim;
 mod mapping;
 mod shape;
 mod spec;
+mod tables;
 
 pub use counters::Counters;
 pub use element::Element;

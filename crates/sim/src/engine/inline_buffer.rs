@@ -11,7 +11,8 @@ use super::tally::Tally;
 use crate::policy::{Access, Action, DriveState, Eviction, Page, Policy};
 
 /// A written page that has no slot yet.
-struct WaitingWrite {
+#[derive(serde::Serialize, serde::Deserialize)]
+pub(super) struct WaitingWrite {
     request: u32,
     page: Page,
     /// Whether it overwrites a page that waits too, and shares that page's slot.
@@ -19,15 +20,15 @@ struct WaitingWrite {
 }
 
 pub(super) struct InlineBuffer {
-    policy: Box<dyn Policy + Send>,
+    pub policy: Box<dyn Policy + Send>,
     pub pad_reads: bool,
     /// Pages that are being programmed, each with the number of its copies under way.
-    programming: BTreeMap<Page, u32>,
-    programming_pages: usize,
+    pub programming: BTreeMap<Page, u32>,
+    pub programming_pages: usize,
     /// Written pages without a slot, in order of arrival.
-    waiting: VecDeque<WaitingWrite>,
+    pub waiting: VecDeque<WaitingWrite>,
     /// Slots that waiting pages need; an overwrite needs none of its own.
-    missing_slots: usize,
+    pub missing_slots: usize,
     /// Evictions that the caller has to issue.
     pub evicted: Vec<Eviction>,
 }
@@ -47,6 +48,11 @@ impl InlineBuffer {
 
     pub fn watches_elements(&self) -> bool {
         self.policy.watches_elements()
+    }
+
+    /// The policy with its pages, and whether the drive does the reads that pad blocks.
+    pub fn into_policy(self) -> (Box<dyn Policy + Send>, bool) {
+        (self.policy, self.pad_reads)
     }
 
     pub fn held_pages(&self) -> u64 {

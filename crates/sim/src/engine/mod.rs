@@ -9,6 +9,7 @@
 
 mod back_end;
 mod channel;
+mod checkpoint;
 mod elements;
 mod event_loop;
 mod host_queue;
@@ -22,6 +23,7 @@ mod time_series;
 mod timers;
 mod write_stream;
 
+pub use checkpoint::{run_between, settle};
 pub use host_queue::Scheduler;
 pub use load::paging::Unaligned;
 pub use load::trace_input::IssueMode;

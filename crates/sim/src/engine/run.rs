@@ -32,10 +32,29 @@ pub fn run(
     let pads = buffer
         .as_ref()
         .is_some_and(|buffer| buffer.pad_reads && buffer.policy.pads());
+    let only_writes = source.only_writes() && !pads;
+    let (lookahead, inline) = load_of(drive, source, buffer, options);
+    if inline.is_none() && only_writes && is_write_stream(drive.spec(), options) {
+        return WriteStream::new(drive, lookahead, options).run();
+    }
+    if drive.spec().overlap == Overlap::Off {
+        let elements = SerialElements::new(drive.spec());
+        return Engine::new(drive, lookahead, elements, inline, options, NoListener).run();
+    }
+    let elements = ParallelElements::new(drive.spec());
+    Engine::new(drive, lookahead, elements, inline, options, NoListener).run()
+}
+
+/// What the engine issues, and the buffer within the drive.
+pub(super) fn load_of<'a>(
+    drive: &Drive,
+    source: &'a mut dyn Source,
+    buffer: Option<WriteBuffer>,
+    options: &RunOptions,
+) -> (Lookahead<'a>, Option<InlineBuffer>) {
     let watches_elements = buffer
         .as_ref()
         .is_some_and(|buffer| buffer.policy.watches_elements());
-    let only_writes = source.only_writes() && !pads;
     let input = TraceInput::new(source, drive.spec(), options.issue_mode, options.unaligned);
     let page_sectors = drive.spec().page_sectors();
     let (reshape, inline) = match buffer {
@@ -48,15 +67,7 @@ pub fn run(
         ),
     };
     let lookahead = Lookahead::new(input, options, reshape, watches_elements);
-    if inline.is_none() && only_writes && is_write_stream(drive.spec(), options) {
-        return WriteStream::new(drive, lookahead, options).run();
-    }
-    if drive.spec().overlap == Overlap::Off {
-        let elements = SerialElements::new(drive.spec());
-        return Engine::new(drive, lookahead, elements, inline, options, NoListener).run();
-    }
-    let elements = ParallelElements::new(drive.spec());
-    Engine::new(drive, lookahead, elements, inline, options, NoListener).run()
+    (lookahead, inline)
 }
 
 /// Whether requests wait for nothing but the drive, in their own order, and all of them complete: then

@@ -10,6 +10,7 @@ const GROUP: usize = 8;
 /// finding the next one scans the groups. For the dozens of elements of a drive that takes a few
 /// comparisons without a branch. Of several that fire at the same time, the one that was set first
 /// does: that is the reference's order, and it decides which of two reads crosses the channel first.
+#[derive(serde::Serialize, serde::Deserialize)]
 pub(super) struct Timers {
     times: Vec<u64>,
     /// When each was set, counted in calls of `set`.

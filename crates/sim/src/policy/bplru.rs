@@ -17,6 +17,7 @@ use super::{
     Access, DriveState, Error, Eviction, Page, Policy, Settings, blocks::Blocks, list::Lists,
 };
 
+#[derive(serde::Serialize, serde::Deserialize)]
 struct Bplru {
     blocks: Blocks,
     order: Lists,

@@ -9,6 +9,7 @@ use super::{
     Access, DriveState, Error, Eviction, Page, Policy, Settings, list::Lists, slots::Slots,
 };
 
+#[derive(serde::Serialize, serde::Deserialize)]
 struct Clock {
     slots: Slots,
     order: Lists,

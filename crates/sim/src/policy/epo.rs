@@ -12,6 +12,7 @@ use super::{
     Access, DriveState, Error, Eviction, Page, Policy, Settings, per_element_lru::PerElementLru,
 };
 
+#[derive(serde::Serialize, serde::Deserialize)]
 struct Epo {
     held: PerElementLru,
     /// Whose turn it is.

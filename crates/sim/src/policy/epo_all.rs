@@ -8,6 +8,7 @@ use super::{
     Access, DriveState, Error, Eviction, Page, Policy, Settings, per_element_lru::PerElementLru,
 };
 
+#[derive(serde::Serialize, serde::Deserialize)]
 struct EpoAll {
     held: PerElementLru,
 }

@@ -14,6 +14,7 @@ use super::{
     Access, DriveState, Error, Eviction, Page, Policy, Settings, blocks::Blocks, list::Lists,
 };
 
+#[derive(serde::Serialize, serde::Deserialize)]
 struct Fab {
     blocks: Blocks,
     /// List `n - 1` has the blocks of which `n` pages are here.

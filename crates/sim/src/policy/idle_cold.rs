@@ -37,7 +37,7 @@ use crate::divide::Divisor;
 /// That an element has no page of a kind.
 const NO_PAGE: u64 = u64::MAX;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 enum Kind {
     /// Written once.
     Recent,
@@ -62,6 +62,7 @@ struct Candidate {
     kind: Kind,
 }
 
+#[derive(serde::Serialize, serde::Deserialize)]
 struct IdleCold {
     slots: Slots,
     /// For each element its pages of `Kind::Recent`, then for each those of `Kind::Frequent`.

@@ -4,6 +4,7 @@ use super::{Access, DriveState, Eviction, Page, Policy, list::Lists, slots::Slot
 
 /// Pages in one line: new ones join in front, the last one leaves. With `RENEWS`, a page that is
 /// written again goes to the front.
+#[derive(serde::Serialize, serde::Deserialize)]
 pub(super) struct Queue<const RENEWS: bool> {
     slots: Slots,
     order: Lists,

@@ -1,5 +1,7 @@
 //! What the engine issues next: the trace's requests, or what a reshaping buffer makes of them.
 
+use std::io::{Read, Write};
+
 use crate::Error;
 use crate::drive::{Drive, Place};
 use crate::engine::RunOptions;
@@ -8,7 +10,8 @@ use crate::engine::load::requests::DriveRequest;
 use crate::engine::load::reshaping_buffer::ReshapingBuffer;
 use crate::engine::load::trace_input::{IssueMode, TraceInput};
 use crate::engine::tally::Tally;
-use crate::policy::DriveState;
+use crate::policy::{DriveState, Policy};
+use crate::state::{put, take};
 
 /// Requests of the trace that pass the buffer before the drive sees its evictions. Many, so that
 /// table entries are prefetched early; only one where the policy depends on the drive's state.
@@ -59,6 +62,33 @@ impl<'a> Lookahead<'a> {
     pub fn recycle(&mut self, ready: Vec<DriveRequest>) {
         self.ready = ready;
         self.ready.clear();
+    }
+
+    /// Writes the state of a load whose requests are all issued.
+    pub fn save(&self, output: &mut dyn Write) -> Result<(), Error> {
+        put(output, &(self.issued_before + self.issued as u64))?;
+        put(output, &self.input.position)?;
+        match &self.reshape {
+            Some(reshape) => reshape.policy.save(output),
+            None => Ok(()),
+        }
+    }
+
+    /// Continues a load that was saved, behind its last request.
+    pub fn load(&mut self, input: &mut dyn Read) -> Result<(), Error> {
+        self.issued_before = take(input)?;
+        self.input.position = take(input)?;
+        match &mut self.reshape {
+            Some(reshape) => reshape.policy.load(input),
+            None => Ok(()),
+        }
+    }
+
+    /// The policy in front of the drive with its pages, and whether the drive does the reads that pad
+    /// blocks.
+    pub fn into_policy(self) -> Option<(Box<dyn Policy + Send>, bool)> {
+        self.reshape
+            .map(|reshape| (reshape.policy, reshape.pad_reads))
     }
 
     fn make_ready(&mut self, drive_state: &DriveState<'_>, tally: &mut Tally) {

@@ -30,6 +30,12 @@ pub(in crate::engine) struct TraceInput<'a> {
     batch: Vec<Request>,
     paging: Paging,
     scale: Option<f64>,
+    pub position: Position,
+}
+
+/// How far a trace was read.
+#[derive(Debug, Clone, Copy, Default, serde::Serialize, serde::Deserialize)]
+pub(in crate::engine) struct Position {
     first_ns: Option<u64>,
     last_ps: u64,
     requests_read: u64,
@@ -50,9 +56,7 @@ impl<'a> TraceInput<'a> {
                 IssueMode::ScaledOpenLoop(factor) => Some(factor),
                 _ => None,
             },
-            first_ns: None,
-            last_ps: 0,
-            requests_read: 0,
+            position: Position::default(),
         }
     }
 
@@ -62,7 +66,7 @@ impl<'a> TraceInput<'a> {
         let batch = std::mem::take(&mut self.batch);
         out.reserve(batch.len());
         for request in &batch {
-            self.requests_read += 1;
+            self.position.requests_read += 1;
             out.push(self.drive_request(request)?);
         }
         self.batch = batch;
@@ -73,13 +77,13 @@ impl<'a> TraceInput<'a> {
     fn drive_request(&mut self, request: &Request) -> Result<DriveRequest, Error> {
         let at_ps = self.at_ps(request)?;
         self.paging
-            .drive_request(request, at_ps, self.requests_read)
+            .drive_request(request, at_ps, self.position.requests_read)
     }
 
     /// Picoseconds since the first request.
     #[inline]
     fn at_ps(&mut self, request: &Request) -> Result<u64, Error> {
-        let first_ns = *self.first_ns.get_or_insert(request.at_ns);
+        let first_ns = *self.position.first_ns.get_or_insert(request.at_ns);
         let since_ns = request.at_ns.wrapping_sub(first_ns);
         let at_ps = match self.scale {
             None => since_ns.wrapping_mul(1000),
@@ -87,16 +91,16 @@ impl<'a> TraceInput<'a> {
             Some(factor) => (since_ns as f64 * 1000.0 * factor) as u64,
         };
         if since_ns <= error::LONGEST_PS / 1000
-            && (self.last_ps..=error::LONGEST_PS).contains(&at_ps)
+            && (self.position.last_ps..=error::LONGEST_PS).contains(&at_ps)
         {
-            self.last_ps = at_ps;
+            self.position.last_ps = at_ps;
             return Ok(at_ps);
         }
-        if request.at_ns >= first_ns && at_ps >= self.last_ps {
+        if request.at_ns >= first_ns && at_ps >= self.position.last_ps {
             return Err(self.too_late(request));
         }
         Err(Error::Request {
-            number: self.requests_read,
+            number: self.position.requests_read,
             what: format!("at {} ns, goes back in time", request.at_ns),
             wanted: "a trace in the order of time: let its reader sort it".into(),
         })
@@ -105,7 +109,7 @@ impl<'a> TraceInput<'a> {
     #[cold]
     fn too_late(&self, request: &Request) -> Error {
         Error::Request {
-            number: self.requests_read,
+            number: self.position.requests_read,
             what: format!(
                 "at {} ns, is more than 100 days after the first",
                 request.at_ns
