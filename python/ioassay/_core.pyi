@@ -35,6 +35,7 @@ __all__ = [
     "read_log",
     "simulate",
     "simulate_all",
+    "state_label",
     "trace_formats",
     "trace_info",
     "trace_write",
@@ -356,6 +357,9 @@ def simulate_all(source: dict[str, Any], setups: list[dict[str, Any]]) -> list[d
 
     Errors as `simulate`, of the first setup that has one.
     """
+
+def state_label(path: str | PathLike[str]) -> str:
+    """The text that a saved state was given; CoreError for a file that is none, or damaged."""
 
 def device_models() -> list[tuple[str, str]]:
     """Names of the models that a served drive may have, and what they are."""

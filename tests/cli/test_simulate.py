@@ -264,3 +264,64 @@ def test_ctrl_c_ends_it_with_130(trace: Path) -> None:
     os.kill(running.pid, signal.SIGINT)
     out, err = running.communicate(timeout=60)
     assert running.returncode == 130 and "Traceback" not in err and out == ""
+
+
+SMALL = ["--elements", 8, "--blocks", 128, "--endurance", 0]
+
+
+def test_a_run_is_saved_and_resumed(ioassay: Ask, trace: Path) -> None:
+    whole = ioassay("simulate", trace, *SMALL, "--policy", "lru", "--json").json
+    said = ioassay("simulate", trace, *SMALL, "--policy", "lru", "--first", 3000, "--save-state", "s")
+    assert said.code == 0, said.err
+    again = ioassay("simulate", trace, "--save-state", "s", "--first", 10)
+    assert again.code == 2 and "s exists; --force replaces it" in again.err
+    done = ioassay("simulate", trace, "--state", "s", "--resume", "--json").json
+    assert done == {**whole, "wall_s": done["wall_s"]}
+
+
+def test_a_preconditioned_drive_is_saved_without_a_trace(ioassay: Ask, trace: Path) -> None:
+    said = ioassay("simulate", *SMALL, "--precondition", 1, "--save-state", "worn")
+    assert said.code == 0, said.err
+    found = ioassay("simulate", trace, "--state", "worn", "--policy", "none,lru", "--json").json["simulations"]
+    at_once = ioassay("simulate", trace, *SMALL, "--precondition", 1, "--policy", "none,lru", "--json").json[
+        "simulations"
+    ]
+    assert [{**each, "wall_s": 0} for each in found] == [{**each, "wall_s": 0} for each in at_once]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--resume"], "--resume goes with --state FILE"),
+        (["--save-state", "s", "--policy", "lru,epo"], "--save-state goes with one simulation, and 2"),
+        (["--state", "t.disksim"], "t.disksim is not a saved state"),
+        (["--state", "nowhere"], "nowhere: No such file"),
+        (["--save-state", "no/where"], "no is no folder"),
+    ],
+)
+def test_wrong_options_of_states_are_refused(ioassay: Ask, trace: Path, options: list[str], expected: str) -> None:
+    said = ioassay("simulate", trace, *options)
+    assert said.code == 2 and expected in said.err
+
+
+def test_ctrl_c_gives_what_was_measured_and_the_run_goes_on(ioassay: Ask, tmp_path: Path) -> None:
+    assert ioassay("trace", "make", "long.vscsi", "--requests", 4_000_000).code == 0
+    options = ["--elements", "4", "--policy", "lru", "--feed", "closed:32", "--no-cache"]
+    argv = [sys.executable, "-I", "-m", "ioassay", "simulate", "long.vscsi", *options, "--json"]
+    running = subprocess.Popen(
+        [*argv, "--save-state", "s"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while not (tmp_path / ".s.tmp").exists():  # the simulation begins with it
+        assert running.poll() is None, running.communicate()
+        time.sleep(0.01)
+    time.sleep(0.3)
+    os.kill(running.pid, signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    part = json.loads(out)
+    if "error" in part:
+        pytest.skip("interrupted before the first request: nothing to go on with")
+    assert 0 < part["issued"] < 4_000_000 and "interrupted after" in err
+    done = ioassay("simulate", "long.vscsi", "--state", "s", "--resume", "--json").json
+    whole = ioassay("simulate", "long.vscsi", *options, "--json").json
+    assert {**done, "wall_s": 0} == {**whole, "wall_s": 0}

@@ -95,7 +95,7 @@ fn many_blocks_are_read_back_in_few_bytes() {
 
 #[test]
 fn blocks_that_changed_places_are_noticed() {
-    let one_block = vec![ordinary(BATCH as u64), ordinary(BATCH as u64)].concat();
+    let one_block = [ordinary(BATCH as u64), ordinary(BATCH as u64)].concat();
     let mut bytes = written(&one_block, BATCH);
     let length = (bytes.len() - 72) / 2;
     assert_eq!(bytes.len(), 72 + 2 * length);

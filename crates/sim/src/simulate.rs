@@ -116,7 +116,8 @@ pub enum Start<'a> {
     /// A drive whose state was saved, after the requests in flight completed: times and counts begin
     /// anew.
     State(&'a mut dyn Read),
-    /// A run that was saved, behind its last request: the results are those of both together.
+    /// A run that was saved, behind its last request: the source is its trace, from the beginning, and
+    /// the results are those of both together.
     Resumed(&'a mut dyn Read),
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn put(output: &mut dyn Write, value: &impl Serialize) -> Result<(), 
 }
 
 pub(crate) fn take<T: DeserializeOwned>(input: &mut dyn Read) -> Result<T, Error> {
-    let mut text = [0; LONGEST_TEXT];
+    let mut text = vec![0; LONGEST_TEXT];
     let taken = postcard::from_io((input, &mut text[..]));
     let (value, _) = taken.map_err(|error| Error::State(error.to_string()))?;
     Ok(value)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.cli import console, simulate_options, syntax
-from ioassay.errors import UsageError
+from ioassay.errors import Interrupted, UsageError
 
 
 def register(app: syntax.Group) -> None:
@@ -32,10 +32,19 @@ def simulate(**given: Any) -> None:
         console.emit({"policies": known}) if json else simulate_text.policies(known)
         return
     trace, described = _trace(given)
-    runs = _runs({name: given[name] for name in simulator.NAMES if given[name] is not None}, given["set"] or ())
+    options = {name: given[name] for name in simulator.NAMES if given[name] is not None}
+    if given["state"]:
+        options = simulator.options_of(given["state"], options, resume=given["resume"])
+    runs = _runs(options, given["set"] or ())
+    _check_state(given, len(runs))
     drives = {name: simulator.check(run.options) for name, run in runs.items()}
     folders = _folders(given, list(runs))
-    simulations = simulator.sweep(described, [run.options for run in runs.values()])
+    if len(runs) == 1:
+        (run,) = runs.values()
+        states = {name: given[name] for name in ("state", "resume", "save_state")}
+        simulations = [simulator.simulate(described, partial=True, **states, **run.options)]
+    else:
+        simulations = simulator.sweep(described, [run.options for run in runs.values()], state=given["state"])
     found = []
     for (name, run), done in zip(runs.items(), simulations, strict=True):
         summary = {"trace": str(trace), "format": done.raw["format"], "policy": run.policy, **done.summary}
@@ -53,6 +62,10 @@ def simulate(**given: Any) -> None:
         console.emit(found[0] if len(found) == 1 else {"simulations": found})
     elif len(found) > 1:
         simulate_text.compare(found)
+    if simulations[0].raw.get("interrupted"):
+        issued = f"{simulations[0].summary['issued']:,}"
+        console.note(f"ioassay: interrupted after {issued} requests; the results are of the requests until then")
+        raise console.Exit(Interrupted.exit_code)
 
 
 simulate.__signature__ = simulate_options.signature()  # type: ignore[attr-defined]
@@ -63,6 +76,8 @@ def _trace(given: Mapping[str, Any]) -> tuple[Path, dict[str, Any]]:
     from ioassay import simulator, traces
     from ioassay.cli.trace import preparing, reading
 
+    if given["trace"] is None and given["save_state"]:
+        return Path("no trace"), traces.source(traces.recipe(requests=0))
     if given["trace"] is None:
         raise UsageError("no trace is given (see: ioassay simulate --help)")
     prepare = preparing({**given, "page": given["page"] or simulator.NAMES["page"].default})
@@ -124,6 +139,19 @@ def _levels(sets: Sequence[str], options: Mapping[str, Any]) -> dict[str, list[s
     return levels
 
 
+def _check_state(given: Mapping[str, Any], runs: int) -> None:
+    """UsageError for options of states that do not go together, before anything is simulated."""
+    from ioassay.traces import trace_file
+
+    if given["resume"] and not given["state"]:
+        raise UsageError("--resume goes with --state FILE")
+    if runs > 1 and (given["resume"] or given["save_state"]):
+        name = "resume" if given["resume"] else "save-state"
+        raise UsageError(f"--{name} goes with one simulation, and {runs} were asked for")
+    if given["save_state"]:
+        trace_file.check(given["save_state"], force=given["force"])
+
+
 def _warn(found: Mapping[str, dict[str, Any]]) -> None:
     """Each warning once, with the runs that it is about where there are several."""
     about: dict[tuple[tuple[str, str], ...], list[str]] = {}
@@ -141,7 +169,7 @@ def _folders(given: Mapping[str, Any], runs: list[str]) -> dict[str, Path]:
     from ioassay.simulator import result_files
 
     if given["output"] is None:
-        if given["csv"] or given["force"]:
+        if given["csv"] or (given["force"] and not given["save_state"]):
             raise UsageError(f"--{'csv' if given['csv'] else 'force'} goes with --output DIR")
         return {}
     output: Path = given["output"]

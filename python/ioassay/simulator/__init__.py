@@ -8,17 +8,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from ioassay import traces
 from ioassay.errors import InputError, UsageError
+from ioassay.simulator import saved_states
 from ioassay.simulator.result_files import save
 from ioassay.simulator.results import Simulation
-from ioassay.simulator.simulation_options import NAMES, OPTIONS, Option, setup
+from ioassay.simulator.saved_states import options_of
+from ioassay.simulator.simulation_options import NAMES, NONE, OPTIONS, Option, setup
 
-__all__ = ["NAMES", "OPTIONS", "Option", "Simulation", "check", "policies", "save", "setup", "simulate", "sweep"]
+__all__ = [
+    "NAMES",
+    "OPTIONS",
+    "Option",
+    "Simulation",
+    "check",
+    "options_of",
+    "policies",
+    "save",
+    "setup",
+    "simulate",
+    "sweep",
+]
 
 MEMORY_SHARE = 0.8
 """Of the memory that is available, what one simulated drive may take."""
@@ -40,6 +54,10 @@ def simulate(
     read: Mapping[str, Any] | None = None,
     prepare: Mapping[str, Any] | None = None,
     cache: bool = True,
+    state: str | Path | None = None,
+    resume: bool = False,
+    save_state: str | Path | None = None,
+    partial: bool = False,
     **options: Any,
 ) -> Simulation:
     """Run a trace over a simulated SSD.
@@ -48,12 +66,26 @@ def simulate(
     `OPTIONS`: `elements=48, page="4KiB", buffer="8MiB", feed="closed:32", window=None, …`. `prepare` is what
     `traces.preparation` returns, `cache` as in `traces.source`. Other threads run meanwhile. Raises UsageError for what
     cannot be set so, InputError for a trace that cannot be used.
+
+    `state` is a file that `save_state` wrote: the drive is as it was then, and options that are not given are those of
+    the state. With `resume` the saved run goes on: `trace` is its trace, and the result is that of both together. With
+    `partial`, Ctrl-C ends the run as the end of its trace would (`raw["interrupted"]`).
     """
     from ioassay import _core
 
     described = traces.source(trace, format=format, read=read, prepare=prepare, cache=cache)
-    wanted = _limited({**(drive or {}), "policy": policy, **options})
-    with _errors_of(described):
+    chosen = {**(drive or {}), **({} if state and policy == NONE else {"policy": policy}), **options}
+    if state:
+        chosen = saved_states.options_of(state, chosen, resume=resume)
+        if resume:
+            saved_states.check_trace(state, described)
+    elif resume:
+        raise UsageError("resume is given without state, wanted the state of the run to go on with")
+    wanted = {**_limited(chosen, state, resume=resume), "partial": partial}
+    with _errors_of(described), ExitStack() as files:
+        if save_state:
+            unfinished = files.enter_context(traces.trace_file.replaced(Path(save_state), force=True))
+            wanted["save"] = {"path": str(unfinished), "label": saved_states.label(chosen, described)}
         return Simulation(_core.simulate(described, wanted))
 
 
@@ -65,16 +97,20 @@ def sweep(
     read: Mapping[str, Any] | None = None,
     prepare: Mapping[str, Any] | None = None,
     cache: bool = True,
+    state: str | Path | None = None,
 ) -> list[Simulation]:
     """Run a trace over several simulated SSDs at once, each with the options of one of `runs`.
 
     The trace is parsed once, and its requests are shared in memory. Each simulation has a thread of its own and the
     result that `simulate` would give it. If the drives do not fit into memory together, they take turns, and the trace
-    is read as often. Raises as `simulate`; UsageError for standard input that would have to be read twice.
+    is read as often. All begin with the `state`, as in `simulate`. Raises as `simulate`; UsageError for standard input
+    that would have to be read twice.
     """
     from ioassay import _core
 
     described = traces.source(trace, format=format, read=read, prepare=prepare, cache=cache)
+    if state:
+        runs = [saved_states.options_of(state, options, resume=False) for options in runs]
     groups = list(_groups_that_fit(runs))
     if described.get("path") == "-" and len(groups) > 1:
         raise UsageError(
@@ -83,7 +119,7 @@ def sweep(
         )
     done: list[Simulation] = []
     for group in groups:
-        setups = [_limited(options) for options in group]
+        setups = [_limited(options, state) for options in group]
         with _errors_of(described):
             if len(setups) == 1:
                 done.append(Simulation(_core.simulate(described, setups[0])))
@@ -92,9 +128,10 @@ def sweep(
     return done
 
 
-def _limited(options: Mapping[str, Any]) -> dict[str, Any]:
+def _limited(options: Mapping[str, Any], state: str | Path | None, *, resume: bool = False) -> dict[str, Any]:
     """The core's description of a simulation that keeps to the memory that is available."""
-    return {**setup(options), "available_bytes": int(available_bytes() * MEMORY_SHARE)}
+    wanted = {**setup(options), "available_bytes": int(available_bytes() * MEMORY_SHARE)}
+    return {**wanted, "state": {"path": str(state), "resumed": resume}} if state else wanted
 
 
 def _groups_that_fit(runs: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:

@@ -3,10 +3,13 @@
 
 mod outcome;
 mod setup;
+mod state_file;
 mod sweep;
 
+pub use state_file::state_label;
 pub use sweep::simulate_all;
 
+use std::io::Write as _;
 use std::time::Instant;
 
 use ioassay_block::{Error, Request, Source};
@@ -14,6 +17,7 @@ use ioassay_sim as sim;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
+use self::state_file::StateSource;
 use crate::errors::{Failure, exception};
 use crate::traces::{self, ReadAhead, SourceSpec};
 
@@ -85,8 +89,8 @@ pub fn simulate<'py>(
     setup: &Bound<'py, PyDict>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let spec = SourceSpec::from_dict(source)?;
-    let setup = setup::of(setup)?;
-    let (simulation, opened, wall_s) = py.detach(|| -> PyResult<_> {
+    let run = setup::of(setup)?;
+    let (simulation, opened, wall_s, interrupted) = py.detach(|| -> PyResult<_> {
         let begin = Instant::now();
         let mut opened = traces::open(&spec)?;
         let mut stoppable = Stoppable {
@@ -102,26 +106,68 @@ pub fn simulate<'py>(
                 false
             }
         };
-        let simulated = sim::simulate(&mut stoppable, &setup, &mut proceed);
-        if let Some(error) = stoppable
-            .stopped
-            .or(stoppable.source.stopped())
-            .or(interruption)
-        {
+        let simulated = simulate_run(&mut stoppable, &run, &mut proceed);
+        let stopped = stoppable.stopped.or(stoppable.source.stopped());
+        let interrupted = stopped.is_some();
+        let begun = |simulation: &sim::Simulation| simulation.tally.issued > 0;
+        let keeps = run.partial && simulated.as_ref().is_ok_and(begun);
+        if let Some(error) = stopped.filter(|_| !keeps).or(interruption) {
             return Err(error);
         }
-        let simulation = simulated.map_err(|error| simulation_failure(error, &opened))?;
-        Ok((simulation, opened, begin.elapsed().as_secs_f64()))
+        let simulation = simulated.map_err(|error| error.raised(&opened))?;
+        let wall_s = begin.elapsed().as_secs_f64();
+        Ok((simulation, opened, wall_s, interrupted))
     })?;
-    finished(py, simulation, &opened, wall_s)
+    let results = finished(py, simulation, &opened, wall_s)?;
+    results.set_item("interrupted", interrupted)?;
+    Ok(results)
 }
 
-/// What is to be raised for an error of a simulation.
-fn simulation_failure(error: sim::Error, opened: &traces::Opened) -> PyErr {
-    match error {
-        sim::Error::Trace(error) => opened.failure(error),
-        other => exception(Failure::Simulation(other, opened.path.as_deref())),
+/// Why a simulation has no results.
+enum RunError {
+    Simulation(sim::Error),
+    /// A file of a state.
+    State(PyErr),
+}
+
+impl RunError {
+    /// What is to be raised for it.
+    fn raised(self, opened: &traces::Opened) -> PyErr {
+        match self {
+            Self::State(error) => error,
+            Self::Simulation(sim::Error::Trace(error)) => opened.failure(error),
+            Self::Simulation(other) => {
+                exception(Failure::Simulation(other, opened.path.as_deref()))
+            }
+        }
     }
+}
+
+/// Runs a simulation from a state's file and into one.
+fn simulate_run(
+    source: &mut dyn Source,
+    run: &setup::Run,
+    proceed: &mut dyn FnMut() -> bool,
+) -> Result<sim::Simulation, RunError> {
+    let from = run.state.as_ref().map(StateSource::open).transpose();
+    let mut from = from.map_err(RunError::State)?;
+    let resumed = run.state.as_ref().is_some_and(|state| state.resumed);
+    let start = match &mut from {
+        None => sim::Start::New,
+        Some(input) if resumed => sim::Start::Resumed(input),
+        Some(input) => sim::Start::State(input),
+    };
+    let Some(target) = &run.save else {
+        return sim::simulate_from(start, source, &run.setup, None, proceed)
+            .map_err(RunError::Simulation);
+    };
+    let unwritten = |error| RunError::State(state_file::of_file(error, &target.path));
+    let mut output = target.create().map_err(unwritten)?;
+    let done = sim::simulate_from(start, source, &run.setup, Some(&mut output), proceed)
+        .map_err(RunError::Simulation)?;
+    let finished = output.finish().and_then(|mut file| file.flush());
+    finished.map_err(unwritten)?;
+    Ok(done)
 }
 
 /// A simulation, with what is known of its trace.
@@ -163,7 +209,7 @@ pub fn drive_check<'py>(
     py: Python<'py>,
     setup: &Bound<'py, PyDict>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let setup = setup::of(setup)?;
+    let setup = setup::of(setup)?.setup;
     setup
         .check()
         .map_err(|error| exception(Failure::Simulation(error, None)))?;

@@ -9,14 +9,15 @@ use ioassay_sim as sim;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use super::{finished, setup, simulation_failure};
+use super::setup::{self, Run};
+use super::{RunError, finished, simulate_run};
 use crate::traces::{self, Broadcast, Opened, SourceSpec};
 
 /// Between two looks at whether the user wants to stop.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A simulation and its seconds.
-type Timed = (Result<sim::Simulation, sim::Error>, f64);
+type Timed = (Result<sim::Simulation, RunError>, f64);
 
 /// A trace over several simulated drives, each in a thread of its own.
 #[pyfunction]
@@ -26,7 +27,7 @@ pub fn simulate_all<'py>(
     setups: &Bound<'py, PyList>,
 ) -> PyResult<Bound<'py, PyList>> {
     let spec = SourceSpec::from_dict(source)?;
-    let setups: Vec<sim::Setup> = setups
+    let setups: Vec<Run> = setups
         .iter()
         .map(|setup| setup::of(setup.cast::<PyDict>()?))
         .collect::<PyResult<_>>()?;
@@ -42,7 +43,7 @@ pub fn simulate_all<'py>(
     Ok(all)
 }
 
-fn run(opened: &mut Opened, setups: &[sim::Setup]) -> PyResult<Vec<(sim::Simulation, f64)>> {
+fn run(opened: &mut Opened, setups: &[Run]) -> PyResult<Vec<(sim::Simulation, f64)>> {
     let stop = Arc::new(AtomicBool::new(false));
     let mut source = std::mem::replace(&mut opened.source, Box::new(&[][..]));
     let (broadcast, readers) = Broadcast::new(&*source, setups.len(), &stop);
@@ -57,7 +58,7 @@ fn run(opened: &mut Opened, setups: &[sim::Setup]) -> PyResult<Vec<(sim::Simulat
                 scope.spawn(move || {
                     let begin = Instant::now();
                     let mut proceed = || !stop.load(Ordering::Relaxed);
-                    let done = sim::simulate(&mut reader, setup, &mut proceed);
+                    let done = simulate_run(&mut reader, setup, &mut proceed);
                     waiting.unpark();
                     (done, begin.elapsed().as_secs_f64())
                 })
@@ -75,11 +76,10 @@ fn run(opened: &mut Opened, setups: &[sim::Setup]) -> PyResult<Vec<(sim::Simulat
     if let Some(stopped) = stopped {
         return Err(stopped);
     }
-    let failed = |error| simulation_failure(error, opened);
     // A trace that breaks off looks like one that ends, to the simulations.
-    read.map_err(|error| failed(error.into()))?;
+    read.map_err(|error| opened.failure(error))?;
     done.into_iter()
-        .map(|(done, wall_s)| Ok((done.map_err(failed)?, wall_s)))
+        .map(|(done, wall_s)| Ok((done.map_err(|error| error.raised(opened))?, wall_s)))
         .collect()
 }
 

@@ -67,7 +67,7 @@ impl<'a> Lookahead<'a> {
     /// Writes the state of a load whose requests are all issued.
     pub fn save(&self, output: &mut dyn Write) -> Result<(), Error> {
         put(output, &(self.issued_before + self.issued as u64))?;
-        put(output, &self.input.position)?;
+        put(output, &self.input.position())?;
         match &self.reshape {
             Some(reshape) => reshape.policy.save(output),
             None => Ok(()),
@@ -77,7 +77,7 @@ impl<'a> Lookahead<'a> {
     /// Continues a load that was saved, behind its last request.
     pub fn load(&mut self, input: &mut dyn Read) -> Result<(), Error> {
         self.issued_before = take(input)?;
-        self.input.position = take(input)?;
+        self.input.resume(take(input)?);
         match &mut self.reshape {
             Some(reshape) => reshape.policy.load(input),
             None => Ok(()),

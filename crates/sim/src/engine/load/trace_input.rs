@@ -30,7 +30,9 @@ pub(in crate::engine) struct TraceInput<'a> {
     batch: Vec<Request>,
     paging: Paging,
     scale: Option<f64>,
-    pub position: Position,
+    position: Position,
+    /// Requests of the trace that an earlier run had, and that are left out.
+    skip: u64,
 }
 
 /// How far a trace was read.
@@ -57,12 +59,32 @@ impl<'a> TraceInput<'a> {
                 _ => None,
             },
             position: Position::default(),
+            skip: 0,
         }
+    }
+
+    /// How far the trace was read.
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// Goes on behind a position of the same trace, which is read from its beginning.
+    pub fn resume(&mut self, position: Position) {
+        self.position = position;
+        self.skip = position.requests_read;
     }
 
     /// Appends the next requests to `out`; returns false at the end of the trace.
     pub fn read_batch(&mut self, out: &mut Vec<DriveRequest>) -> Result<bool, Error> {
         self.source.next_batch(&mut self.batch)?;
+        while self.skip > 0 && !self.batch.is_empty() {
+            let known = self.skip.min(self.batch.len() as u64);
+            self.skip -= known;
+            self.batch.drain(..known as usize);
+            if self.batch.is_empty() {
+                self.source.next_batch(&mut self.batch)?;
+            }
+        }
         let batch = std::mem::take(&mut self.batch);
         out.reserve(batch.len());
         for request in &batch {
