@@ -38,6 +38,7 @@ __all__ = [
     "state_label",
     "trace_formats",
     "trace_info",
+    "trace_mrc",
     "trace_write",
     "witness_capability",
 ]
@@ -389,6 +390,22 @@ def trace_info(source: dict[str, Any], page_bytes: int = 4096) -> dict[str, Any]
     request for what is wrong with the trace, and for options that cannot be; OSError with the path
     for a file that cannot be read. Other threads run meanwhile; Ctrl-C ends it. `cache` of the result
     says what the cache of parsed traces did: read, written, note.
+    """
+
+def trace_mrc(
+    source: dict[str, Any],
+    page_bytes: int,
+    of: str,
+    points: int,
+    *,
+    rate: float | None = None,
+    pages: int | None = None,
+    exact: bool = False,
+) -> dict[str, Any]:
+    """The miss ratio curve of LRU buffers, at up to so many sizes in a geometric series.
+
+    of is reads, writes or both. rate or pages sample; with exact, the exact curve is computed beside the
+    sampled one. Errors as trace_info.
     """
 
 def trace_write(

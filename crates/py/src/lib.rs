@@ -57,6 +57,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulation::state_label, module)?)?;
     module.add_function(wrap_pyfunction!(traces::trace_formats, module)?)?;
     module.add_function(wrap_pyfunction!(traces::trace_info, module)?)?;
+    module.add_function(wrap_pyfunction!(traces::trace_mrc, module)?)?;
     module.add_function(wrap_pyfunction!(traces::trace_write, module)?)?;
     module.add_function(wrap_pyfunction!(witness::witness_capability, module)?)?;
     Ok(())

@@ -19,6 +19,7 @@ def register(app: syntax.Group) -> None:
     trace.command()(make)
     trace.command()(formats)
     trace.command()(cache)
+    trace.command()(mrc)
     app.add(trace, "trace")
 
 
@@ -143,6 +144,44 @@ def formats(json: options.Json = False) -> None:
         console.emit({"formats": known})
     else:
         console.table(["format", "what", "columns"], [[each["name"], each["about"], each["columns"]] for each in known])
+
+
+def mrc(
+    trace: wanted.In,
+    of: wanted.ReferencesOf = "both",
+    page: wanted.Page = "4KiB",
+    sample: wanted.Sample = None,
+    sample_pages: wanted.SamplePages = None,
+    exact: wanted.Exact = False,
+    points: wanted.Points = 25,
+    format: wanted.Format = None,
+    out_of_order: wanted.OutOfOrder = None,
+    zero_length: wanted.ZeroLength = None,
+    bad_lines: wanted.BadLines = 0,
+    columns: wanted.Columns = None,
+    skip_header: wanted.SkipHeader = False,
+    time_unit: wanted.TimeUnit = None,
+    offset_unit: wanted.OffsetUnit = None,
+    length_unit: wanted.LengthUnit = None,
+    kinds: wanted.KindCode = None,
+    event: wanted.Event = None,
+    no_cache: wanted.NoCache = False,
+    json: options.Json = False,
+) -> None:
+    """Say how the misses of an LRU buffer depend on its size: the miss ratio curve."""
+    given = dict(locals())
+    from ioassay import traces
+    from ioassay.cli import trace_text
+
+    console.use_json(json)
+    sampling = {"sample": sample, "sample_pages": sample_pages, "exact": exact, "points": points}
+    read = reading({**given, "out_of_order": out_of_order or "keep"})
+    curve = traces.mrc(trace, page=page, of=of, format=format, read=read, cache=not no_cache, **sampling)
+    cache_note(curve)
+    if json:
+        console.emit({"trace": str(trace), "of": of, **curve})
+    else:
+        trace_text.miss_ratio_curve(str(trace), of, curve)
 
 
 def cache(clear: wanted.Clear = False, json: options.Json = False) -> None:

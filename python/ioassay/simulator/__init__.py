@@ -80,7 +80,7 @@ def simulate(
         if resume:
             saved_states.check_trace(state, described)
     elif resume:
-        raise UsageError("resume is given without state, wanted the state of the run to go on with")
+        raise UsageError("resume is given without state, wanted the state of the run to continue")
     wanted = {**_limited(chosen, state, resume=resume), "partial": partial}
     with _errors_of(described), ExitStack() as files:
         if save_state:

@@ -42,7 +42,7 @@ def options_of(path: str | Path, given: Mapping[str, Any], *, resume: bool) -> d
 
 
 def check_trace(path: str | Path, trace: Mapping[str, Any]) -> None:
-    """UsageError where a run cannot go on with `trace`, because another one was simulated."""
+    """UsageError where a run cannot continue over `trace`, because another trace was simulated."""
     saved, wanted = _label(path)["trace"], json.loads(json.dumps(_identity(trace)))
     if saved != wanted:
         raise UsageError(f"the run in {path} is of the trace {_shown(saved)}, wanted the same and not {_shown(wanted)}")

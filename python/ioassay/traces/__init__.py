@@ -18,7 +18,19 @@ from ioassay.traces import trace_file
 from ioassay.traces.preparation import csv, preparation
 from ioassay.traces.recipes import recipe
 
-__all__ = ["check_output", "convert", "csv", "formats", "info", "make", "preparation", "recipe", "shipped", "source"]
+__all__ = [
+    "check_output",
+    "convert",
+    "csv",
+    "formats",
+    "info",
+    "make",
+    "mrc",
+    "preparation",
+    "recipe",
+    "shipped",
+    "source",
+]
 
 Trace = str | Path | Mapping[str, Any]
 """A file (`-` is standard input), the name of a shipped trace, a recipe, `{"recording": …}` for what the witness wrote
@@ -94,6 +106,42 @@ def info(
         raise UsageError("page is 0, wanted at least 1 byte")
     with _said(described):
         return _core.trace_info(described, page_bytes)
+
+
+def mrc(
+    trace: Trace,
+    *,
+    page: str | int = "4KiB",
+    of: str = "both",
+    sample: float | None = None,
+    sample_pages: int | None = None,
+    exact: bool = False,
+    points: int = 25,
+    format: str | None = None,
+    read: Mapping[str, Any] | None = None,
+    prepare: Mapping[str, Any] | None = None,
+    cache: bool = True,
+) -> dict[str, Any]:
+    """The miss ratio curve of a trace: miss ratios of LRU buffers of many sizes, from one pass.
+
+    References are the pages of `of`: reads, writes or both. Without a sample the curve is exact. `sample` is the share
+    of pages that are looked at, `sample_pages` how many at most (SHARDS); then `error` is half the width of each
+    ratio's interval of 95 %. With `exact`, the exact ratios are computed too (`exact_miss_ratio`).
+    Raises UsageError, InputError.
+    """
+    from ioassay import _core
+
+    if sample is not None and sample_pages is not None:
+        raise UsageError("sample and sample-pages are given, wanted one of them")
+    if points < 2:
+        raise UsageError(f"points is {points}, wanted at least 2")
+    read = {"out_of_order": "keep", **(read or {})}
+    described = source(trace, format=format, read=read, prepare=prepare, cache=cache)
+    if "make" in described:
+        del described["read"]
+    page_bytes = preparation(page=page)["page_bytes"]
+    with _said(described):
+        return _core.trace_mrc(described, page_bytes, of, points, rate=sample, pages=sample_pages, exact=exact)
 
 
 def convert(

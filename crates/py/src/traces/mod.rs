@@ -4,6 +4,7 @@
 mod broadcast;
 mod cache;
 mod info;
+mod mrc;
 mod open;
 mod read_ahead;
 mod spec;
@@ -12,6 +13,7 @@ mod write;
 pub use broadcast::Broadcast;
 pub use info::{cache_report, trace_formats, trace_info};
 #[allow(unused_imports, dead_code, reason = "for other modules of this crate")]
+pub use mrc::trace_mrc;
 pub use open::{Opened, open, open_source};
 pub use read_ahead::ReadAhead;
 #[allow(unused_imports, reason = "for other modules of this crate")]
