@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use ioassay_block::{Kind, Request};
 use ioassay_sim::Error;
 use ioassay_sim::drive::{GcPolicy, Drive, Overlap, Pool, Spec, WearLevelling};
-use ioassay_sim::engine::{End, RunOptions, IssueMode, BufferMode, Scheduler, WriteBuffer, run};
+use ioassay_sim::engine::{BufferMode, Destaging, End, IssueMode, RunOptions, Scheduler, WriteBehind};
+use ioassay_sim::engine::{WriteBuffer, run};
 use ioassay_sim::policy::{Layout, POLICIES, Settings, make};
 use libfuzzer_sys::fuzz_target;
 
@@ -167,13 +168,21 @@ fn buffer(spec: &Spec, bytes: &mut Bytes<'_>) -> Option<WriteBuffer> {
     settings.padding = bytes.flag();
     settings.block_requests = bytes.flag();
     let policy = make(name, &settings).ok()?;
-    (policy.capacity() > 0).then(|| WriteBuffer {
+    let mode = if bytes.flag() {
+        BufferMode::Inline
+    } else {
+        BufferMode::Reshape
+    };
+    let destaging = Destaging {
+        write_behind: WriteBehind::NAMES[bytes.next() as usize % 4].1,
+        ..Destaging::default()
+    };
+    let (eager, slots) = (policy.writes_behind(), policy.capacity());
+    let destager = destaging.destager(mode, eager, slots, spec.elements).ok()?;
+    (slots > 0).then(|| WriteBuffer {
         policy,
-        mode: if bytes.flag() {
-            BufferMode::Inline
-        } else {
-            BufferMode::Reshape
-        },
+        destager,
+        mode,
         pad_reads: bytes.flag(),
     })
 }

@@ -375,6 +375,12 @@ def device_serve(options: str, ready: Callable[[str], None]) -> str:
 def drive_check(setup: dict[str, Any]) -> dict[str, int]:
     """Whether a setup can be: CoreError as of `simulate`, or pages, bytes and needed memory of its drive."""
 
+def offline_optimum(source: dict[str, Any], setup: dict[str, Any]) -> tuple[int, int]:
+    """Page writes of a trace, and the most of them that a buffer of the setup's size could have as hits.
+
+    source, setup and errors as of `simulate`; policy and mode do not matter. The trace is read once.
+    """
+
 def policies() -> list[dict[str, Any]]:
     """The write buffers: name, what they do in a line, the options that they know."""
 

@@ -175,6 +175,7 @@ FACTORS: tuple[Factor, ...] = (
     Factor("feed", "feeding", Kind.COMPOUND, phrase="feeding {}"),
     Factor("page", "page size", Kind.SIZE, "bytes", "pages of {}"),
     Factor("policy", kind=Kind.TEXT, phrase="{}"),
+    Factor("sizes", "sizes of requests", Kind.COMPOUND, phrase="sizes {}"),
     Factor("window", kind=Kind.NUMBER, synonyms={"none": "0"}),
     # Conditions of a trial
     Factor("run.affinity", "processor affinity", Kind.PROCESSORS, phrase="processors {}", preposition="on"),

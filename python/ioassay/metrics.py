@@ -268,6 +268,8 @@ _RULES: tuple[_Rule, ...] = (
     )),
     *(_sim(*rule) for rule in (
         ("hit_ratio", "", "higher", "Share of written pages found in the buffer", _share),
+        ("optimum_hit_ratio", "", "none", "Share of written pages that the optimum finds in the buffer", _share),
+        ("gain_share", "", "higher", "Share of the possible gain in write hits", _share),
         ("read_hit_ratio", "", "higher", "Share of read pages found in the buffer", _share),
         ("write_amplification", "", "lower", "Write amplification", plain),
         ("erases", "blocks", "lower", "Erased blocks", units.format_count),

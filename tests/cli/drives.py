@@ -14,7 +14,7 @@ from typing import Any
 
 COMMAND = [sys.executable, "-m", "ioassay", "device"]
 PATIENCE_S = 60
-POLICIES = ("none", "fifo", "lru", "clock", "bplru", "fab", "epo", "epo-all", "idle-cold")
+POLICIES = ("none", "fifo", "lru", "clock", "bplru", "bplru-padded", "fab", "epo", "epo-all", "idle-cold")
 
 
 @dataclass

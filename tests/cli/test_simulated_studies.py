@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ioassay.records.record import FAILED, OK, Record
+from ioassay.records.record import FAILED, OK, SKIPPED, Record
 from ioassay.store import packed_page
 from ioassay.store.run_folder import RunStore
 from ioassay.study import catalog
@@ -70,6 +70,19 @@ def test_a_simulated_study_runs_in_parallel_and_has_its_page(ioassay: Any, tmp_p
     assert any("put it there" in warning["remedy"] for warning in answer.json["warnings"] if warning["remedy"])
     assert ioassay("run", "small.toml", "--workers", 1, "--output", "one", "--json", env=NO_TRACES).code == 0
     assert shown(tmp_path / "one") == shown(tmp_path / "two")
+
+
+def test_trials_that_measured_nothing_are_skipped_with_the_reason(tmp_path: Path) -> None:
+    """A buffer of 64 MiB keeps all pages of 16 MiB: without one, the drive is measured."""
+    (tmp_path / "small.toml").write_text(SMALL.partition('[[case]]\nname = "absent"')[0] + FIGURE)
+    words = ("run", "small.toml", "--set", "buffer=64MiB", "--workers", 2, "--output", "run")
+    answer = ask_alone(*words, cwd=tmp_path, env=NO_TRACES)
+    assert answer.code == 0
+    reason = "nothing was measured: no request reached the drive: the buffer kept all of the 2,"
+    assert reason in answer.out + answer.err and "12 trials: 4 ok, 8 skipped" in answer.out + answer.err
+    assert reason in packed_page.unpacked((tmp_path / "run" / "report" / "index.html").read_text())
+    status = {(one.trial["point"]["policy"], one.status) for one in records(tmp_path / "run")}
+    assert status == {("none", OK), ("lru", SKIPPED), ("epo", SKIPPED)}
 
 
 def test_a_wrong_parameter_ends_the_command_before_anything_runs(ioassay: Any, tmp_path: Path) -> None:

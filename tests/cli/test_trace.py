@@ -85,6 +85,10 @@ def test_streams_are_read_and_written(trace: Path, tmp_path: Path) -> None:
         (["convert", "small.disksim", "small.disksim"], "--force"),
         (["convert", "small.disksim", "other.name"], "--to"),
         (["convert", "small.disksim", "a.disksim", "--limit", "1MiB"], "wrap or drop"),
+        (["convert", "small.disksim", "a.disksim", "--skip", "1000"], "skip is 1000 and leaves out 1,000"),
+        (["convert", "small.disksim", "small.disksim", "--force", "--keep", "trims"], "keep is trims and leaves out"),
+        (["convert", "small.disksim", "a.disksim", "--first", "0"], "--first is 0, wanted 1 or more"),
+        (["convert", "huge", "a.disksim", "--from", "disksim", "--sizes", "split"], "is the unit of lengths right?"),
         (["convert", "small.disksim", "a.disksim", "--out-of-order", "sort:x"], "sort:PLACES"),
         (["convert", "small.disksim", "-", "--to", "disksim", "--json"], "standard output"),
         (["convert", "-", "a.disksim", "--from", "disksim", "--shrink", "1MiB"], "shrink-from"),
@@ -92,6 +96,7 @@ def test_streams_are_read_and_written(trace: Path, tmp_path: Path) -> None:
         (["make", "a.disksim", "--trims", "0.1"], "--lose"),
         (["make", "nowhere/a.disksim"], "nowhere is no folder"),
         (["make", "a.disksim", "--requests", "many"], "--requests"),
+        (["make", "a.disksim", "--requests", "0"], "--requests is 0, wanted 1 or more"),
     ],
 )
 def test_bad_input_ends_with_2_and_a_reason(
@@ -99,10 +104,13 @@ def test_bad_input_ends_with_2_and_a_reason(
 ) -> None:
     (tmp_path / "noise").write_bytes(bytes(range(256)) * 40)
     (tmp_path / "nothing").write_bytes(b"")
+    (tmp_path / "huge").write_text("0 0 0 335937500 0\n1 0 8 8 0\n")
+    small = trace.read_bytes()
     there = set(tmp_path.iterdir())
     said = ioassay("trace", *argv)
     assert said.code == 2 and named in said.err, said.err
     assert set(tmp_path.iterdir()) == there
+    assert trace.read_bytes() == small
 
 
 def test_a_reader_that_goes_away_ends_a_trace_with_a_sentence(tmp_path: Path) -> None:

@@ -198,14 +198,21 @@ def test_a_bare_name_is_looked_for_in_the_named_folders_compressed_too(
 
 def test_a_buffer_that_keeps_all_is_no_measurement(tmp_path: Path) -> None:
     found = result(tmp_path, {**MADE, "first": 100, "policy": "lru"})
-    assert found.status == FAILED
-    assert "the buffer kept all of the " in found.reason
+    assert found.status == SKIPPED
+    assert found.reason.startswith("nothing was measured: no request reached the drive: the buffer kept all of the ")
 
 
 def test_a_preparation_that_leaves_nothing_is_no_measurement(tmp_path: Path) -> None:
     found = result(tmp_path, {"trace": "oltp", "prepare": {"keep": "trims"}})
-    assert found.status == FAILED
-    assert "no requests" in found.reason
+    assert found.status == SKIPPED
+    assert "nothing is left of the trace's 10,000 requests: keep is trims and leaves out 10,000" in found.reason
+
+
+def test_a_run_that_is_given_up_before_any_completion_is_saturated(tmp_path: Path) -> None:
+    """It is no trial that measured nothing: its condition stands among the others as saturated."""
+    found = result(tmp_path, {"make": {"requests": 1000, "arrivals": "none"}, "max_outstanding": 100})
+    assert (found.status, found.metrics["sim.saturated"]) == (OK, 1.0)
+    assert "write.lat.mean" not in found.metrics
 
 
 # Results

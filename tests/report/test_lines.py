@@ -101,8 +101,16 @@ def test_levels_that_lie_over_each_other_can_be_told_apart() -> None:
     assert sizes == sorted(sizes, reverse=True)
     assert mark(marks(drawn)[0])["filled"] is False
     dashes = lines(drawn)[0]["encoding"]["strokeDash"]["scale"]
-    assert dashes["domain"] == domain
+    assert dashes["domain"] == domain[::-1]
     assert len({tuple(dash) for dash in dashes["range"]}) == 3
+
+
+def test_the_marks_of_the_legend_are_not_dashed() -> None:
+    """As Vega draws it: Vega-Lite merges legends that say the same."""
+    import vl_convert
+
+    (legend,) = vl_convert.vegalite_to_vega(draw(simulated(level)).spec)["legends"]
+    assert {"stroke", "shape", "size"} <= legend.keys() and "strokeDash" not in legend
 
 
 def test_one_panel_a_level_in_so_many_columns() -> None:

@@ -21,6 +21,9 @@ def test_without_options_it_is_the_reference_drive() -> None:
     assert check({})["pages"] == (2048 - 307) * 8 * 63 * 48
 
 
+INLINE = {"policy": "lru", "mode": "inline"}
+
+
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
 def test_every_default_can_be_given_as_people_write_it(option: Any) -> None:
     default = option.default
@@ -128,6 +131,15 @@ def test_what_cannot_be_read_is_named(given: dict[str, Any], said: str) -> None:
         ({"policy": "lru", "buffer": 4095}, "policy `lru` needs a buffer of at least 1 page"),
         ({"policy": "bplru", "buffer": "64KiB"}, "policy `bplru` needs a buffer of at least 64 pages"),
         ({"policy": "epo-all", "buffer": "64KiB"}, "policy `epo-all` needs a buffer of at least 48 pages"),
+        ({"policy": "lru", "write_behind": "idle"}, "write_behind is idle, wanted off in front of the drive"),
+        ({**INLINE, "write_behind": "idle", "high_watermark": 1}, "high_watermark is 1, wanted a share from 0 up to"),
+        ({**INLINE, "write_behind": "any", "destage_depth": 0}, "destage_depth is 0, wanted at least 1"),
+        ({**INLINE, "write_behind": "idle", "destage_depth": 2}, "destage_depth is 2, wanted write_behind any"),
+        ({**INLINE, "high_watermark": 0.5}, "high_watermark is 0.5, wanted write_behind idle or any, for it is off"),
+        (
+            {**INLINE, "write_behind": "idle", "high_watermark": 0.5, "low_watermark": 0.75},
+            "low_watermark is 0.75, wanted at most the high one, 1024 of 2048 pages",
+        ),
     ],
 )
 def test_a_drive_that_cannot_be_is_refused_before_it_runs(given: dict[str, Any], said: str) -> None:

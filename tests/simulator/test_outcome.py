@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ioassay import traces
+from ioassay.errors import UsageError
 from ioassay.simulator import Simulation, check, simulate
 
 TINY = {"elements": 1, "dies": 1, "planes": 1, "blocks": 32, "reserve": 0.5, "min_free": 0.05}
@@ -146,3 +147,35 @@ def test_a_buffer_that_keeps_all_leaves_nothing_to_measure(lines: Any) -> None:
     done = run(lines((0, 0, 8), (1, 8, 8)), policy="lru")
     assert done.summary["requests"] == 0 and done.summary["left_in_buffer"] == 2
     assert codes(done) == ["nothing-measured"]
+    assert done.nothing == "no request reached the drive: the buffer kept all of the 2 pages"
+
+
+@pytest.mark.parametrize(
+    ("prepare", "reason"),
+    [
+        ({"skip": 5}, "nothing is left of the trace's 4 requests: skip is 5 and leaves out 4"),
+        (
+            {"keep": "reads,flushes", "skip": 1},
+            "nothing is left of the trace's 4 requests: "
+            "keep is reads,flushes and leaves out 3, skip is 1 and leaves out 1",
+        ),
+        ({"devices": "only:3"}, "nothing is left of the trace's 4 requests: devices is only:3 and leaves out 4"),
+        (
+            {"limit": "4KiB", "beyond": "drop", "skip": 1},
+            "nothing is left of the trace's 4 requests: beyond is drop and leaves out 3, skip is 1 and leaves out 1",
+        ),
+    ],
+)
+def test_a_preparation_that_leaves_nothing_is_named(lines: Any, prepare: dict[str, Any], reason: str) -> None:
+    trace = lines((0, 0, 8), (1, 8, 8), (2, 16, 8, 1), (3, 24, 8))
+    done = run(trace, prepare=traces.preparation(**prepare))
+    assert done.nothing == reason and codes(done) == ["nothing-measured"]
+
+
+def test_what_was_measured_has_no_such_reason(lines: Any) -> None:
+    assert run(lines((0, 0, 8), (1, 8, 8)), prepare=traces.preparation(skip=1)).nothing == ""
+
+
+def test_the_first_none_are_refused() -> None:
+    with pytest.raises(UsageError, match="first is 0, wanted at least 1"):
+        traces.preparation(first=0)

@@ -22,5 +22,5 @@ mod source;
 pub mod trace;
 
 pub use error::{Error, Fault};
-pub use request::{Kind, Request};
+pub use request::{Kind, MOST_REQUEST_BYTES, Request};
 pub use source::{BATCH, Source};

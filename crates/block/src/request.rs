@@ -26,6 +26,10 @@ pub enum Kind {
     Flush,
 }
 
+/// The longest read or write: Linux counts the bytes of one in 32 bits (`bi_size` of `struct
+/// bvec_iter`, include/linux/bvec.h).
+pub const MOST_REQUEST_BYTES: u64 = u32::MAX as u64;
+
 /// One request to a block device, as a trace knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Request {

@@ -115,6 +115,38 @@ fn pages_are_rounded_cut_and_split() {
 }
 
 #[test]
+fn requests_are_cut_to_a_block_before_they_are_split_into_pages() {
+    let requests = [
+        request(0, 5000, 100),
+        request(1, PAGE + 1024, 9000),
+        request(2, 0, PAGE),
+    ];
+    let split = |page_bytes| {
+        let wanted = Preparation {
+            cut_bytes: Some(PAGE),
+            sizes: Sizing::Split,
+            page_bytes,
+            ..Preparation::default()
+        };
+        prepared(&requests, wanted)
+    };
+    for pages in [1, 2, 4] {
+        let page_bytes = PAGE / pages;
+        let (given, changes, error) = split(page_bytes);
+        let starts = [PAGE, PAGE, 0].into_iter();
+        let expected: Vec<(u64, u64)> = starts
+            .flat_map(|start| (0..pages).map(move |page| (start + page * page_bytes, page_bytes)))
+            .collect();
+        assert!(error.is_none());
+        assert_eq!(ranges(&given), expected);
+        assert_eq!((changes.given, changes.rounded), (3 * pages, 2));
+        assert_eq!((changes.lengthened, changes.cut), (1, 1));
+    }
+    let (given, ..) = split(2 * PAGE);
+    assert_eq!(ranges(&given), [(0, 2 * PAGE); 3], "no page is torn");
+}
+
+#[test]
 fn a_range_shrinks_by_whole_pages() {
     let shrink = Shrink {
         from_bytes: 10 * PAGE,
@@ -260,6 +292,44 @@ fn offsets_within_a_page_are_refused_where_asked() {
 }
 
 #[test]
+fn a_request_of_a_wrong_unit_is_refused_where_it_would_become_pages() {
+    let huge = request(0, 0, 172_000_000_000);
+    let sized = |request, sizes, page_bytes| {
+        let wanted = Preparation {
+            sizes,
+            page_bytes,
+            ..Preparation::default()
+        };
+        Prepared::new(&[request][..], wanted)
+            .and_then(|mut source| source.next_batch(&mut Vec::new()))
+    };
+    let refused = |done: Result<(), Error>| match done {
+        Err(Error::Refused { refusal, .. }) => Some(refusal),
+        _ => None,
+    };
+    let refusal = Refusal::TooManyPages {
+        length_bytes: 172_000_000_000,
+        page_bytes: PAGE,
+        pages: 41_992_188,
+    };
+    assert_eq!(refused(sized(huge, Sizing::Split, PAGE)), Some(refusal));
+    assert!(
+        refusal
+            .to_string()
+            .contains("at most 8388608 to split them")
+    );
+    for sizes in [Sizing::Keep, Sizing::Cut, Sizing::RoundOut] {
+        assert!(
+            sized(huge, sizes, PAGE).is_ok(),
+            "{sizes:?} makes one request"
+        );
+    }
+    let largest = request(0, 0, 1 << 32);
+    assert!(sized(largest, Sizing::Split, 512).is_ok());
+    assert!(refused(sized(largest, Sizing::Split, 511)).is_some());
+}
+
+#[test]
 fn times_are_scaled_from_the_first() {
     let requests = [request(1000, 0, 1), request(1101, 0, 1), request(900, 0, 1)];
     let wanted = Preparation {
@@ -290,6 +360,13 @@ fn an_option_that_cannot_be_is_named() {
         ),
         (Preparation { shrink, ..default }, "shrink"),
         (Preparation { devices, ..default }, "devices"),
+        (
+            Preparation {
+                cut_bytes: Some(0),
+                ..default
+            },
+            "sizes",
+        ),
         (
             Preparation {
                 limit_bytes: Some(1),

@@ -3,7 +3,7 @@
 
 use ioassay_sim::BufferSpec;
 use ioassay_sim::drive::{GcPolicy, Overlap, Pool, Spec, WearLevelling};
-use ioassay_sim::engine::BufferMode;
+use ioassay_sim::engine::{BufferMode, Destaging, WriteBehind};
 use ioassay_sim::policy::{BlockBy, Layout, Settings};
 use serde::Deserialize;
 
@@ -60,6 +60,14 @@ pub struct BufferOptions {
     pub compensation: bool,
     /// A block goes as one request.
     pub block_requests: bool,
+    /// Elements that are given pages ahead of need: auto, off, idle or any.
+    pub write_behind: String,
+    /// Share of the slots above which destaging begins.
+    pub high_watermark: Option<f64>,
+    /// Share of the slots at which it ends.
+    pub low_watermark: Option<f64>,
+    /// Pages that an element has to program at most.
+    pub destage_depth: Option<u32>,
 }
 
 impl Default for BufferOptions {
@@ -72,6 +80,10 @@ impl Default for BufferOptions {
             pad_reads: true,
             compensation: false,
             block_requests: false,
+            write_behind: "auto".into(),
+            high_watermark: None,
+            low_watermark: None,
+            destage_depth: None,
         }
     }
 }
@@ -250,7 +262,21 @@ impl BufferOptions {
         let blocks = [("lba", BlockBy::Lba), ("element", BlockBy::Element)];
         let block_by = Some(self.block_by.as_str());
         one_of("block_by", block_by, &blocks, &mut settings.block_by)?;
+        let mut destaging = Destaging {
+            high_watermark: self.high_watermark,
+            low_watermark: self.low_watermark,
+            depth: self.destage_depth,
+            ..Destaging::default()
+        };
+        let write_behind = Some(self.write_behind.as_str());
+        one_of(
+            "write_behind",
+            write_behind,
+            &WriteBehind::NAMES,
+            &mut destaging.write_behind,
+        )?;
         Ok(Some(BufferSpec {
+            destaging,
             policy: self.policy.clone(),
             settings,
             mode: BufferMode::Inline,

@@ -51,6 +51,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(samples::percentile_interval, module)?)?;
     module.add_function(wrap_pyfunction!(samples::percentiles, module)?)?;
     module.add_function(wrap_pyfunction!(simulation::drive_check, module)?)?;
+    module.add_function(wrap_pyfunction!(simulation::offline_optimum, module)?)?;
     module.add_function(wrap_pyfunction!(simulation::policies, module)?)?;
     module.add_function(wrap_pyfunction!(simulation::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(simulation::simulate_all, module)?)?;

@@ -119,6 +119,7 @@ fn policy(name: &str, spec: &Spec) -> Option<WriteBuffer> {
         policy: make(name, &settings).expect("a policy"),
         mode: BufferMode::Reshape,
         pad_reads: true,
+        destager: None,
     })
 }
 

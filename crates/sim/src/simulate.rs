@@ -6,7 +6,7 @@ use ioassay_block::Source;
 
 use crate::Error;
 use crate::drive::{Counters, Drive, Element, Spec};
-use crate::engine::{self, BufferMode, RunOptions, Tally, TimeSeries, WriteBuffer};
+use crate::engine::{self, BufferMode, Destaging, RunOptions, Tally, TimeSeries, WriteBuffer};
 use crate::policy::{self, Layout};
 use crate::precondition::{Preconditioned, Preconditioning, precondition};
 use crate::state::{VERSION, put, take};
@@ -23,13 +23,15 @@ pub struct BufferSpec {
     pub mode: BufferMode,
     /// Whether the drive does the reads that pad blocks.
     pub pad_reads: bool,
+    /// When it writes pages ahead of need.
+    pub destaging: Destaging,
 }
 
 impl BufferSpec {
     /// The buffer of a drive; `None` for the policy `none`.
     ///
     /// # Errors
-    /// [`Error::Policy`].
+    /// [`Error::Policy`]; [`Error::Option`] for a write-behind that cannot be.
     pub fn make(&self, drive: &Spec) -> Result<Option<WriteBuffer>, Error> {
         let settings = policy::Settings {
             layout: Layout {
@@ -41,8 +43,17 @@ impl BufferSpec {
             ..self.settings
         };
         let policy = policy::make(&self.policy, &settings)?;
-        Ok((policy.capacity() > 0).then_some(WriteBuffer {
+        if policy.capacity() == 0 {
+            return Ok(None);
+        }
+        let slots = policy.capacity();
+        let eager = policy.writes_behind();
+        let destager = self
+            .destaging
+            .destager(self.mode, eager, slots, drive.elements)?;
+        Ok(Some(WriteBuffer {
             policy,
+            destager,
             mode: self.mode,
             pad_reads: self.pad_reads,
         }))

@@ -6,9 +6,9 @@ mod policy_models;
 use std::collections::BTreeSet;
 
 use ioassay_sim::policy::{
-    Access, Action, DriveState, Eviction, Layout, POLICIES, Policy, Settings,
+    Access, Action, DestageTargets, DriveState, Eviction, Layout, POLICIES, Policy, Settings,
 };
-use ioassay_sim::policy::{BlockBy, Error, belady::best_hits, make};
+use ioassay_sim::policy::{BlockBy, Error, belady::OfflineOptimum, make};
 use policy_models::model;
 use proptest::prelude::*;
 
@@ -17,7 +17,8 @@ enum Step {
     Write(u32),
     Read(u32),
     Discard(u32),
-    WriteBack,
+    /// Bits: the elements that are ready.
+    Destage(u8),
     Drain,
 }
 
@@ -54,7 +55,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         20 => page().prop_map(Step::Write),
         2 => page().prop_map(Step::Read),
         2 => page().prop_map(Step::Discard),
-        1 => Just(Step::WriteBack),
+        4 => any::<u8>().prop_map(Step::Destage),
     ];
     let drain = Just(vec![Step::Drain]);
     let some = prop_oneof![40 => one.prop_map(|step| vec![step]), 4 => run, 1 => drain];
@@ -80,6 +81,13 @@ fn variants(name: &str, layout: Layout, capacity: usize) -> Vec<Settings> {
             settings.block_requests = bits & 8 != 0;
             entry.build(&settings).ok().map(|_| settings)
         })
+        .collect()
+}
+
+/// The elements whose bits are set.
+fn ready(bits: u8, elements: u32) -> Vec<bool> {
+    (0..elements)
+        .map(|element| bits >> element & 1 == 1)
         .collect()
 }
 
@@ -158,8 +166,22 @@ fn run(policy: &mut dyn Policy, steps: &[Step], elements: u32) -> (Vec<Eviction>
             }
             Step::Read(page) => policy.read(page),
             Step::Discard(page) => assert_eq!(policy.discard(page), held.remove(&page)),
-            Step::WriteBack => {
-                policy.write_back(&drive_state, &mut evicted);
+            Step::Destage(bits) => {
+                let ready = ready(bits, elements);
+                let targets = DestageTargets {
+                    drive_state,
+                    ready: &ready,
+                    only_idle: now % 2 == 0,
+                };
+                let destaged = policy.destage(&targets, &mut evicted);
+                assert_eq!(destaged, !evicted.is_empty());
+                for eviction in &evicted {
+                    let written = eviction.action != Action::PadRead;
+                    assert!(
+                        pages_of(eviction)
+                            .all(|page| !written || ready[(page % elements) as usize])
+                    );
+                }
                 leave(&mut held, &evicted);
             }
             Step::Drain => {
@@ -194,7 +216,9 @@ proptest! {
             Step::Write(page) => Some(*page),
             _ => None,
         }).collect();
-        let best = best_hits(&writes, capacity);
+        let mut optimum = OfflineOptimum::new(capacity, PAGES);
+        writes.iter().for_each(|&page| optimum.write(page));
+        let best = optimum.hits();
         for entry in POLICIES {
             for settings in variants(entry.name, layout, capacity) {
                 let once = run(&mut *entry.build(&settings).unwrap(), &steps, layout.elements);
@@ -229,7 +253,13 @@ proptest! {
                             policy.drain(&mut evicted);
                             model.drain()
                         }
-                        Step::Read(_) | Step::WriteBack => continue,
+                        Step::Destage(bits) => {
+                            let ready = ready(bits, layout.elements);
+                            let targets = DestageTargets { drive_state, ready: &ready, only_idle: true };
+                            policy.destage(&targets, &mut evicted);
+                            model.destage(&|page| ready[(page % layout.elements) as usize])
+                        }
+                        Step::Read(_) => continue,
                     };
                     let left: Vec<u32> = evicted.iter().filter(|eviction| eviction.action == Action::Write)
                         .flat_map(pages_of).collect();

@@ -5,6 +5,7 @@ mod loads;
 
 use ioassay_block::{Kind, Request};
 use ioassay_sim::drive::{Drive, Overlap, Pool, Spec, WearLevelling};
+use ioassay_sim::engine::Destaging;
 use ioassay_sim::engine::{RunOptions, run};
 use ioassay_sim::policy::Settings;
 use ioassay_sim::{BufferSpec, Error, Preconditioning, Setup};
@@ -264,6 +265,7 @@ fn a_setup_is_checked_without_a_run() {
         settings: Settings::new(layout, 8),
         mode: ioassay_sim::engine::BufferMode::Inline,
         pad_reads: true,
+        destaging: Destaging::default(),
     };
     let buffered = Setup {
         buffer: Some(unknown),

@@ -37,6 +37,11 @@ def simulate(**given: Any) -> None:
         options = simulator.options_of(given["state"], options, resume=given["resume"])
     runs = _runs(options, given["set"] or ())
     _check_state(given, len(runs))
+    if len(runs) > 1 and str(trace) == "-":
+        hint = "write it to a file first: ioassay trace make FILE"
+        raise UsageError(
+            f"standard input can be read once, {len(runs)} simulations and their optimum need more; {hint}"
+        )
     drives = {name: simulator.check(run.options) for name, run in runs.items()}
     folders = _folders(given, list(runs))
     if len(runs) == 1:
@@ -47,6 +52,8 @@ def simulate(**given: Any) -> None:
         simulations = simulator.sweep(described, [run.options for run in runs.values()], state=given["state"])
     found = []
     for (name, run), done in zip(runs.items(), simulations, strict=True):
+        if not done.raw["changes"]["given"] and given["trace"] is not None:
+            raise UsageError(f"{trace}: {done.nothing}; nothing was simulated")
         summary = {"trace": str(trace), "format": done.raw["format"], "policy": run.policy, **done.summary}
         if run.levels:
             summary["set"] = run.levels
@@ -58,10 +65,10 @@ def simulate(**given: Any) -> None:
             simulate_text.describe(done, drives[name], run.options, str(trace))
     cache_note(simulations[0].raw)
     _warn(dict(zip(runs, found, strict=True)))
-    if json:
-        console.emit(found[0] if len(found) == 1 else {"simulations": found})
-    elif len(found) > 1:
-        simulate_text.compare(found)
+    if len(found) > 1:
+        _compare(described, runs, found, json)
+    elif json:
+        console.emit(found[0])
     if simulations[0].raw.get("interrupted"):
         issued = f"{simulations[0].summary['issued']:,}"
         console.note(f"ioassay: interrupted after {issued} requests; the results are of the requests until then")
@@ -69,6 +76,31 @@ def simulate(**given: Any) -> None:
 
 
 simulate.__signature__ = simulate_options.signature()  # type: ignore[attr-defined]
+
+
+def _compare(
+    described: Mapping[str, Any], runs: Mapping[str, _Run], found: Sequence[dict[str, Any]], json: bool
+) -> None:
+    """Several simulations beside the offline optimum of their buffer, of which there is one for each `--set`."""
+    from ioassay import simulator
+    from ioassay.cli import simulate_text
+
+    optima: dict[tuple[str, ...], simulator.OfflineOptimum] = {}
+    for run, summary in zip(runs.values(), found, strict=True):
+        levels = tuple(run.levels.values())
+        if levels not in optima:
+            optima[levels] = simulator.offline_optimum(described, **run.options)
+        optimum = optima[levels]
+        summary["gain_share"] = optimum.gain_share(summary["hit_ratio"])
+        if run.levels:
+            summary["offline_optimum"] = {**vars(optimum), "hit_ratio": optimum.hit_ratio}
+    if not json:
+        simulate_text.compare(found, optima)
+    elif len(optima) == 1:
+        (optimum,) = optima.values()
+        console.emit({"simulations": found, "offline_optimum": {**vars(optimum), "hit_ratio": optimum.hit_ratio}})
+    else:
+        console.emit({"simulations": found})
 
 
 def _trace(given: Mapping[str, Any]) -> tuple[Path, dict[str, Any]]:

@@ -14,7 +14,19 @@ from typing import Annotated, Any
 
 from ioassay.cli import options, syntax, trace
 from ioassay.cli.trace_options import PREPARING, READING, NoCache
-from ioassay.simulator.simulation_options import COUNT, FEEDING, FLAG, NUMBER, OPTIONS, SHARE, SIZE, WINDOW, Option
+from ioassay.simulator.simulation_options import (
+    AUTO_COUNT,
+    AUTO_SHARE,
+    COUNT,
+    FEEDING,
+    FLAG,
+    NUMBER,
+    OPTIONS,
+    SHARE,
+    SIZE,
+    WINDOW,
+    Option,
+)
 
 PANELS = {
     "drive": "The drive",
@@ -23,6 +35,7 @@ PANELS = {
     "precondition": "Before the measurement",
 }
 _METAVARS = {COUNT: "N", NUMBER: "X", SHARE: "SHARE", SIZE: "SIZE", WINDOW: "N|none", FEEDING: "HOW"}
+_METAVARS |= {AUTO_SHARE: "SHARE|auto", AUTO_COUNT: "N|auto"}
 _OUTPUT = "What comes out"
 _STATE = "States"
 

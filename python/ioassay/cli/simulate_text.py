@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ioassay.cli import console
-from ioassay.simulator import NAMES, Simulation
+from ioassay.simulator import NAMES, OfflineOptimum, Simulation
 from ioassay.units import format_count, format_duration, format_rate, format_size
 
 
@@ -39,8 +39,8 @@ def describe(simulation: Simulation, drive: Mapping[str, Any], given: Mapping[st
     _row("took", f"{format_duration(found['wall_s'])} for {format_duration(found['simulated_s'])} simulated")
 
 
-def compare(found: Sequence[Mapping[str, Any]]) -> None:
-    """Several simulations, one a line."""
+def compare(found: Sequence[Mapping[str, Any]], optima: Mapping[tuple[str, ...], OfflineOptimum]) -> None:
+    """Several simulations, one a line, and the bound of their hits."""
     columns = [
         "policy",
         "mean ms",
@@ -49,16 +49,20 @@ def compare(found: Sequence[Mapping[str, Any]]) -> None:
         "99.9 % ms",
         "MB/s",
         "hits",
+        "of optimum",
         "write amp.",
         "erases",
         "moved",
     ]
     names = list(dict.fromkeys(name for each in found for name in each.get("set", ())))
-    rows = [
-        [cells[0], *(each.get("set", {}).get(name, "-") for name in names), *cells[1:]]
-        for each in found
-        for cells in [_cells(each)]
-    ]
+    rows = []
+    for each in found:
+        policy, *cells = _cells(each)
+        rows.append([policy, *(each.get("set", {}).get(name, "-") for name in names), *cells])
+    for levels, optimum in optima.items():
+        bound = dict.fromkeys(columns, "-") | dict(zip(names, levels, strict=False))
+        bound |= {"policy": "offline optimum", "hits": f"{optimum.hit_ratio:.2%}"}
+        rows.append([bound[name] for name in (columns[0], *names, *columns[1:])])
     console.table([columns[0], *names, *columns[1:]], rows)
 
 
@@ -78,7 +82,8 @@ def _cells(found: Mapping[str, Any]) -> list[str]:
     mean = "saturated" if found["saturated"] else _number(found["mean_response_ms"])
     return [
         *(found["policy"], mean, *times, _number(found["throughput_mb_s"])),
-        *(f"{found['hit_ratio']:.2%}", _number(found["write_amplification"])),
+        *(f"{found['hit_ratio']:.2%}", "-" if found["gain_share"] is None else f"{found['gain_share']:.1%}"),
+        _number(found["write_amplification"]),
         *(f"{found['erases']:,}", f"{found['moved_pages']:,}"),
     ]
 

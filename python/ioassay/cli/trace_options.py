@@ -35,14 +35,14 @@ ShrinkFrom = Annotated[
     str | None, syntax.Option(metavar="SIZE", help="End of the trace's addresses; without it the trace is read twice.")
 ]
 Offsets = Annotated[str | None, syntax.Option(metavar="HOW", help="Offsets within a page: keep, down or refuse.")]
-Sizing = Annotated[str | None, syntax.Option(metavar="HOW", help="Lengths: keep, round-out, cut or split.")]
+Sizing = Annotated[str | None, syntax.Option(metavar="HOW", help="Lengths: keep, round-out, cut, split or split:SIZE.")]
 Limit = Annotated[str | None, syntax.Option(metavar="SIZE", help="Last address at which a request may end.")]
 Beyond = Annotated[str | None, syntax.Option(metavar="HOW", help="Requests beyond it: refuse, wrap or drop.")]
 Skip = Annotated[int, syntax.Option(min=0, metavar="N", help="Skip the first N of the remaining requests.")]
-First = Annotated[int | None, syntax.Option(min=0, metavar="N", help="Keep the first N of the remaining requests.")]
+First = Annotated[int | None, syntax.Option(min=1, metavar="N", help="Keep the first N of the remaining requests.")]
 Rebase = Annotated[bool, syntax.Option("--rebase", help="Shift times to begin at 0.")]
 TimeScale = Annotated[float, syntax.Option(metavar="X", help="Multiply times; 0.5 is twice as fast.")]
-Requests = Annotated[int, syntax.Option(min=0, metavar="N", help="Number of requests.")]
+Requests = Annotated[int, syntax.Option(min=1, metavar="N", help="Number of requests.")]
 Arrivals = Annotated[
     str,
     syntax.Option(metavar="LAW", help="none, fixed:RATE, uniform:RATE, poisson:RATE or bursts:RATE:LENGTH:PEAK."),

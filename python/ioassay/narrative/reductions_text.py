@@ -10,6 +10,7 @@ from ioassay.analysis.storage.write_buffer import (
     CLASSICS,
     EVEN,
     FEED,
+    Change,
     Place,
     Rank,
     Reduction,
@@ -17,7 +18,7 @@ from ioassay.analysis.storage.write_buffer import (
     Rivalry,
     Spread,
 )
-from ioassay.factors import CASE
+from ioassay.factors import CASE, factor_label, level_phrase, level_text
 from ioassay.narrative import phrases
 from ioassay.narrative.finding import Finding, Table
 
@@ -32,12 +33,13 @@ _FEW_WINNERS = 3
 _IDLE = 0.1
 """Drives whose elements are busy for less than this share of the time hardly let a write wait."""
 _ABSORBED = "Means are of the requests that reach the drive. A policy that absorbs more writes sends fewer requests."
+_SOURCE = "Published: {source}. A trace called …-like is generated, not recorded."
 _WITHOUT_MEAN = "A saturated run has no mean: the waits of its requests depend on the length of the trace."
 
 
 def findings(answers: Sequence[Reductions]) -> list[Finding]:
     """One finding for each arrival mode; where there are published numbers one more, last."""
-    return [*map(_finding, answers), *_published(answers)]
+    return [*map(_finding, answers), *_published(answers), *_published_changes(answers)]
 
 
 def conditions_text(feed: str) -> str:
@@ -117,22 +119,33 @@ def _rivalry(subject: str, rival: str, counted: Rivalry, spread: Spread | None) 
 
 
 def _lowest(one: Reductions) -> str:
-    """The policies with the lowest mean, by their number of conditions."""
+    """The policies that have the lowest mean alone, and those that share it, by their number of conditions."""
     conditions = conditions_text(one.feed)
     where = f"{conditions if conditions.startswith(('at ', 'in ')) else f'with {conditions}'}, " if one.feed else ""
     wins: dict[int, list[str]] = {}
     for policy in one.policies:
         wins.setdefault(one.wins(policy), []).append(policy)
     parts = [f"{phrases.listed(wins[count])} in {count}" for count in sorted(wins, reverse=True) if count]
-    if not parts:
+    if not parts and not one.ties:
         return phrases.capital(f"{where}no condition has a mean.")
+    total, name = phrases.count(len(one.places), "condition"), phrases.inside(one.response)
+    if not parts:
+        alone = f"no policy has the lowest mean alone in any of {total}."
+        return phrases.capital(where + (f"{_sharers(one, f'the lowest {name}')} of {total}." if one.exact else alone))
     if len(parts) > _FEW_WINNERS:
         parts = [*parts[: _FEW_WINNERS - 1], "others in fewer"]
-    total = phrases.count(len(one.places), "condition")
-    if not one.exact:
-        return phrases.capital(f"{where}no policy has a certainly lower mean than {phrases.listed(parts)} of {total}.")
-    name = phrases.inside(one.response)
-    return phrases.capital(f"{where}{name} is lowest (within half a percent) with {phrases.listed(parts)} of {total}.")
+    certainly = "" if one.exact else "certainly "
+    text = f"{where}{name} is {certainly}lowest with {phrases.listed(parts)} of {total}."
+    ties = f" {phrases.count(one.ties, 'condition')} {'has' if one.ties == 1 else 'have'} a tie." if one.ties else ""
+    shared = f" {phrases.capital(_sharers(one, 'it'))}." if one.ties else ""
+    return phrases.capital(text) + (shared if one.exact else ties)
+
+
+def _sharers(one: Reductions, what: str) -> str:
+    """`epo and idle-cold share it in 7, other policies in 1`: of exact means, those that do so most often first."""
+    (policies, count), *rest = one.shared.items()
+    others = sum(number for _, number in rest)
+    return f"{phrases.listed(policies)} share {what} in {count}" + (f", other policies in {others}" if others else "")
 
 
 def _saturated(one: Reductions) -> list[str]:
@@ -172,7 +185,7 @@ def _cell(one: Reductions, place: Place, subject: str, other: str) -> float | st
 def _shown(reduction: Reduction) -> float | str:
     """Percent for a table, with the interval where there is one."""
     if reduction.low is None or reduction.high is None:
-        return round(100 * reduction.share, 1) + 0.0  # no minus before a zero
+        return _rounded(reduction.share)
     return f"{100 * reduction.share:.1f} ({100 * reduction.low:.1f} to {100 * reduction.high:.1f})"
 
 
@@ -201,31 +214,42 @@ def _published(answers: Sequence[Reductions]) -> list[Finding]:
     known = published_results.of(answers[0].study) if answers else None
     if known is None or known.policy not in answers[0].policies:
         return []
-    rows, differences = [], []
+    rows: list[list[Any]] = []
     for case, against in known.reductions.items():
         for other in [policy for policy in answers[0].policies if policy in CLASSICS]:
             ours = [_at(one, case, known.policy, other) for one in answers]
             if any(value is not None for value in ours):
                 note = known.notes.get(case, "") if other == "bplru-padded" else ""
                 rows.append([case, other, against.get(other), *ours, note])
-                differences.append((against.get(other), ours))
     if not rows:
         return []
     columns = ["trace", f"{known.policy} against", "published (%)"]
-    columns += [f"{conditions_text(one.feed)} (%)" if one.feed else "here (%)" for one in answers]
-    text = _compared(differences, _utilisation(answers, known.reductions))
+    columns += _mode_columns(answers)
+    ranges = [
+        (row[0], row[1], row[2], [value for value in row[3:-1] if isinstance(value, int | float)])
+        for row in rows
+        if row[2] is not None
+    ]
+    known_ranges = [one for one in ranges if len(one[3]) > 1]
+    missed = [(case, other) for case, other, number, ours in known_ranges if not min(ours) <= number <= max(ours)]
+    text = [*_contained(len(known_ranges), missed), *_idle(_utilisation(answers, known.reductions))]
+    reasons = dict.fromkeys(known.reasons[other] for _, other in missed)
     return [
         Finding(
             study=answers[0].study,
             question="reductions",
             response=answers[0].response,
             title=f"Reductions of the mean response by {known.policy}, here and published",
-            statement=" ".join(text),
+            statement=" ".join(text or ["No published number can be compared here."]),
             statistics={"summary": text[:2], "rows": rows, "source": known.source},
             tables=[Table([*columns, "note"], rows)],
-            caveats=[*known.reading, f"Published: {known.source}. A trace called …-like is generated, not recorded."],
+            caveats=[*known.reading, *reasons, _SOURCE.format(source=known.source)],
         )
     ]
+
+
+def _mode_columns(answers: Sequence[Reductions]) -> list[str]:
+    return [f"{conditions_text(one.feed)} (%)" if one.feed else "here (%)" for one in answers]
 
 
 def _at(one: Reductions, case: str, policy: str, other: str) -> float | str | None:
@@ -243,31 +267,112 @@ def _utilisation(answers: Sequence[Reductions], cases: Mapping[str, object]) -> 
     ]
 
 
-def _compared(
-    differences: Sequence[tuple[float | None, Sequence[float | str | None]]], busy: Sequence[float]
-) -> list[str]:
-    """How many published reductions lie between ours of all arrival modes, and how busy the drive was.
+def _contained(compared: int, missed: Sequence[tuple[str, str]]) -> list[str]:
+    """How many published reductions lie between ours of all arrival modes, and which do not.
 
-    `differences`: the published percentage and ours at each arrival mode; `busy`: utilisations at the time stamps.
+    `missed`: the trace and the other policy of each that does not.
     """
-    ranges = [
-        (published, [value for value in ours if isinstance(value, int | float)]) for published, ours in differences
+    if not compared:
+        return []
+    within = compared - len(missed)
+    text = [
+        "The range of these results, from original time stamps to many requests outstanding, contains "
+        f"{within} of {phrases.count(compared, 'published reduction')}."
     ]
-    between = [
-        min(ours) <= published <= max(ours) for published, ours in ranges if published is not None and len(ours) > 1
+    traces: dict[str, list[str]] = {}
+    for case, other in missed:
+        traces.setdefault(other, []).append(case)
+    return [*text, *(f"Not reproduced against {other}: {phrases.listed(cases)}." for other, cases in traces.items())]
+
+
+def _idle(busy: Sequence[float]) -> list[str]:
+    """How busy the drive was at the original time stamps, of utilisations."""
+    if not busy:
+        return []
+    ends = list(dict.fromkeys(f"{100 * share:.2g}" for share in (min(busy), max(busy))))
+    idle = ", so the order of evictions can avoid little waiting" if max(busy) < _IDLE else ""
+    return [f"At the original time stamps, the elements are busy {' to '.join(ends)} % of the time{idle}."]
+
+
+def _published_changes(answers: Sequence[Reductions]) -> list[Finding]:
+    """What a factor changes, here and published; none where nothing was published."""
+    by_effect: dict[published_results.Change, list[list[Change]]] = {}
+    for place, one in enumerate(answers):
+        for change in one.changes:
+            by_effect.setdefault(change.published, [[] for _ in answers])[place].append(change)
+    if not by_effect:
+        return []
+    first = next(iter(by_effect))
+    label = factor_label(first.factor)
+    rows = [row for known, by_mode in by_effect.items() for row in _change_rows(answers[0], known, by_mode)]
+    text = [
+        sentence for known, by_mode in by_effect.items() for sentence in _effect(known, [c for m in by_mode for c in m])
     ]
-    text = []
-    if between:
-        total = phrases.count(len(between), "published reduction")
-        text.append(
-            "The range of these results, from original time stamps to many requests outstanding, contains "
-            f"{sum(between)} of {total}."
+    columns = [*_rest(answers[0], first), label, "published (%)", *_mode_columns(answers)]
+    return [
+        Finding(
+            study=answers[0].study,
+            question="reductions",
+            response=first.response,
+            title=f"{phrases.name(first.response)} with {first.policy} by {label}, here and published",
+            statement=" ".join(text),
+            statistics={"summary": text, "rows": rows, "source": first.source},
+            tables=[Table(columns, rows)],
+            caveats=[*(known.reading for known in by_effect), _SOURCE.format(source=first.source)],
         )
-    if busy:
-        ends = list(dict.fromkeys(f"{100 * share:.2g}" for share in (min(busy), max(busy))))
-        idle = ", so the order of evictions can avoid little waiting" if max(busy) < _IDLE else ""
-        text.append(f"At the original time stamps, the elements are busy {' to '.join(ends)} % of the time{idle}.")
-    return text or ["No published number can be compared here."]
+    ]
+
+
+def _rest(one: Reductions, known: published_results.Change) -> list[str]:
+    return [name for name in one.factors if name != known.factor]
+
+
+def _change_rows(one: Reductions, known: published_results.Change, by_mode: Sequence[Sequence[Change]]) -> list[Any]:
+    """A row for each condition: where it is, the levels, the published numbers, and ours at each arrival mode."""
+    levels = phrases.joined(level_text(known.factor, known.start), level_text(known.factor, known.end))
+    published = ", ".join(f"{number:.1f}" for number in known.percent) or "higher"
+    shares = [{tuple(change.where.items()): change.share for change in changes} for changes in by_mode]
+    rows = []
+    for where in dict.fromkeys(key for mode in shares for key in mode):
+        ours = [_change_cell(mode[where]) if where in mode else None for mode in shares]
+        rows.append([*(dict(where)[name] for name in _rest(one, known)), levels, published, *ours])
+    return rows
+
+
+def _effect(known: published_results.Change, changes: Sequence[Change]) -> list[str]:
+    """The range of ours over all conditions, and which published numbers it contains."""
+    shares = [change.share for change in changes if change.share is not None]
+    if not shares:
+        return []
+    total = phrases.count(len(shares), "condition")
+    ends = f"from {level_phrase(known.factor, known.start)} to {level_phrase(known.factor, known.end)}"
+    name = f"{phrases.inside(known.response)} with {known.policy}"
+    if not known.percent:
+        counts = {"higher": sum(share > EVEN for share in shares), "lower": sum(share < -EVEN for share in shares)}
+        parts = [f"{word} in {count}" for word, count in counts.items() if count] or ["even"]
+        return [phrases.capital(f"{ends}, {name} is {phrases.listed(parts)} of {total}; published is higher.")]
+    span = " to ".join(dict.fromkeys(_percent(share) for share in (min(shares), max(shares))))
+    ours = phrases.capital(f"{ends}, {name} changes by {span} in {total}.")
+    numbers = phrases.listed([_percent(number / 100) if number else "no change" for number in known.percent])
+    beyond = [max(min(shares) - number / 100, number / 100 - max(shares)) for number in known.percent]
+    missed = [_percent(number / 100) for number, share in zip(known.percent, beyond, strict=True) if share > EVEN]
+    verdict = (
+        f"not reproduced: {phrases.listed(missed)}"
+        if missed
+        else "within this range"
+        if max(beyond) <= 0
+        else "within half a percent of this range"
+    )
+    return [ours, f"Published {'is' if len(known.percent) == 1 else 'are'} {numbers}, {verdict}."]
+
+
+def _change_cell(share: float | None) -> float | str:
+    return _SATURATED if share is None else _rounded(share)
+
+
+def _rounded(share: float) -> float:
+    """Percent for a table."""
+    return round(100 * share, 1) + 0.0  # no minus before a zero
 
 
 def _percent(share: float) -> str:

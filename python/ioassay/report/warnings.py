@@ -50,7 +50,7 @@ def _lost_trials(records: Dataset) -> list[Alert]:
                 text = f"{len(reasons)} of {rows.height} trials {'failed' if status == FAILED else 'were skipped'}"
                 first, *others = Counter(reason or "no reason was recorded" for reason in reasons).items()
                 shown = [f"{reason} ({phrases.count(number, 'trial')})" for reason, number in others]
-                remedy = "see the raw output below"
+                remedy = "see the raw output below" if status == FAILED else ""
                 found.append(Alert(f"trials-{status}", f"{text}: {first[0]}", remedy, f"study {name}", shown))
         absent = records.planned.get(name, rows.height) - rows.height
         if absent > 0:

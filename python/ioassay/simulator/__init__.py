@@ -16,16 +16,18 @@ from ioassay import traces
 from ioassay.errors import InputError, UsageError
 from ioassay.simulator import saved_states
 from ioassay.simulator.result_files import save
-from ioassay.simulator.results import Simulation
+from ioassay.simulator.results import OfflineOptimum, Simulation
 from ioassay.simulator.saved_states import options_of
-from ioassay.simulator.simulation_options import NAMES, NONE, OPTIONS, Option, setup
+from ioassay.simulator.simulation_options import NAMES, NONE, OPTIONS, VARIANTS, Option, setup
 
 __all__ = [
     "NAMES",
     "OPTIONS",
+    "OfflineOptimum",
     "Option",
     "Simulation",
     "check",
+    "offline_optimum",
     "options_of",
     "policies",
     "save",
@@ -38,11 +40,17 @@ MEMORY_SHARE = 0.8
 """Of the memory that is available, what one simulated drive may take."""
 
 
-def policies() -> list[dict[str, str]]:
-    """The write buffers there are: name and what they do."""
+def policies() -> list[dict[str, Any]]:
+    """The write buffers there are: name, what they do, and the options that they know."""
     from ioassay import _core
 
-    return _core.policies()
+    known = {each["name"]: each for each in _core.policies()}
+    for name, fixed in VARIANTS.items():
+        base = known[fixed["policy"]]
+        words = ", ".join(option.replace("_", " ") for option in fixed if option != "policy")
+        free = [option for option in base["options"] if option not in fixed]
+        known[name] = {"name": name, "about": f"{fixed['policy']} with {words}", "options": free}
+    return list(known.values())
 
 
 def simulate(
@@ -86,7 +94,7 @@ def simulate(
         if save_state:
             unfinished = files.enter_context(traces.trace_file.replaced(Path(save_state), force=True))
             wanted["save"] = {"path": str(unfinished), "label": saved_states.label(chosen, described)}
-        return Simulation(_core.simulate(described, wanted))
+        return Simulation({**_core.simulate(described, wanted), "prepare": described.get("prepare")})
 
 
 def sweep(
@@ -121,10 +129,8 @@ def sweep(
     for group in groups:
         setups = [_limited(options, state) for options in group]
         with _errors_of(described):
-            if len(setups) == 1:
-                done.append(Simulation(_core.simulate(described, setups[0])))
-            else:
-                done += map(Simulation, _core.simulate_all(described, setups))
+            raw = _core.simulate_all(described, setups) if len(setups) > 1 else [_core.simulate(described, setups[0])]
+        done += (Simulation({**each, "prepare": described.get("prepare")}) for each in raw)
     return done
 
 
@@ -148,6 +154,26 @@ def _groups_that_fit(runs: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping
         group_bytes += needed_bytes
     if group:
         yield group
+
+
+def offline_optimum(
+    trace: traces.Trace,
+    *,
+    format: str | None = None,
+    read: Mapping[str, Any] | None = None,
+    prepare: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> OfflineOptimum:
+    """The offline optimum of the buffer that the options describe, on a trace: the bound of every policy's write hits.
+
+    Arguments and errors as of `simulate`. The policy does not matter, nor when requests are issued.
+    """
+    from ioassay import _core
+
+    described = traces.source(trace, format=format, read=read, prepare=prepare)
+    wanted = setup({**options, "policy": "fifo"})
+    with _errors_of(described):
+        return OfflineOptimum(*_core.offline_optimum(described, wanted))
 
 
 @contextmanager

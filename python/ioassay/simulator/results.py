@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ioassay.records.record import Warning_
+from ioassay.traces import nothing_left
 from ioassay.units import format_count
 
 if TYPE_CHECKING:
@@ -23,8 +24,29 @@ _PERCENTILES = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99, "p999_ms": 0.999}
 
 
 @dataclass(frozen=True)
+class OfflineOptimum:
+    """The most write hits that a buffer of a size can have on a trace, whatever its policy (docs/policies.md)."""
+
+    written_pages: int
+    hits: int
+
+    @property
+    def hit_ratio(self) -> float:
+        """Share of written pages that are hits; 0 where nothing was written."""
+        return _ratio(self.hits, self.written_pages) or 0.0
+
+    def gain_share(self, hit_ratio: float) -> float | None:
+        """The share of the possible gain that a policy reaches; None where no policy can gain anything.
+
+        (its hits - hits without a buffer) / (hits of the optimum - hits without a buffer), and there are no hits
+        without a buffer.
+        """
+        return _ratio(hit_ratio, self.hit_ratio)
+
+
+@dataclass(frozen=True)
 class Simulation:
-    """The outcome of one simulation; `raw` is what the core said."""
+    """The outcome of one simulation; `raw` is what the core said, and `prepare` of its trace."""
 
     raw: Mapping[str, Any]
 
@@ -61,6 +83,19 @@ class Simulation:
             "simulated_s": self.span_s,
             "wall_s": raw["wall_s"],
         }
+
+    @property
+    def nothing(self) -> str:
+        """Why nothing was measured; '' where a request was."""
+        if self.raw["all"]["count"]:
+            return ""
+        if reason := nothing_left(self.raw["changes"], self.raw["prepare"]):
+            return reason
+        if self.raw["requests"]["unfinished"]:
+            return "no request was complete at the end"
+        if left := self.raw["buffer"]["left"]:
+            return f"no request reached the drive: the buffer kept all of the {left:,} pages"
+        return "the trace has neither reads nor writes"
 
     @property
     def span_s(self) -> float:
@@ -182,9 +217,9 @@ def _warnings(simulation: Simulation) -> Iterator[Warning_]:
         before, after = (_ms(half) or 0.0 for half in raw["steadiness"]["halves_ps"])
         text = f"not steady: the mean response was {before:.4g} ms in the first half and {after:.4g} ms in the second"
         yield Warning_("unsteady", text, "use a longer trace, or precondition the drive (--precondition 1)")
-    if not summary["requests"] and summary["left_in_buffer"]:
-        text = "nothing reached the drive: all that was written is still in the buffer"
-        yield Warning_("nothing-measured", text, "use a longer trace, a smaller --buffer, or --mode inline")
+    if simulation.nothing and not summary["unfinished"]:
+        remedy = "use a longer trace, a smaller --buffer, or --mode inline" if summary["left_in_buffer"] else ""
+        yield Warning_("nothing-measured", simulation.nothing, remedy)
     if summary["written_pages"] and not summary["cleanings"] and not raw["preconditioned"]:
         text = "the drive never cleaned: this is how it does when fresh, not in long use"
         yield Warning_("never-cleaned", text, "precondition it (--precondition 1), or write more")

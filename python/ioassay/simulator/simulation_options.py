@@ -16,10 +16,16 @@ from ioassay import units
 from ioassay.errors import UsageError
 
 DRIVE, BUFFER, FEED, PRECONDITION = "drive", "buffer", "feed", "precondition"
-COUNT, NUMBER, SHARE, SIZE, FLAG, CHOICE, WINDOW, FEEDING = (
-    *("count", "number", "share", "size", "flag", "choice", "window", "feeding"),
+COUNT, NUMBER, SHARE, SIZE, FLAG, CHOICE, WINDOW, FEEDING, AUTO_SHARE, AUTO_COUNT = (
+    *("count", "number", "share", "size", "flag", "choice", "window", "feeding", "share or auto", "count or auto"),
 )
-NONE = "none"
+NONE, AUTO = "none", "auto"
+PADDED = "bplru-padded"
+"""BPLRU as its authors describe it: a name of its own, so that it stands next to the one without padding."""
+VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    PADDED: {"policy": "bplru", "padding": True, "compensation": True, "block_requests": True}
+}
+"""Names of policies with fixed options, and those options."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,23 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("compensation", BUFFER, FLAG, False, "compensation", "Evict blocks first that were written in order."),
     Option("block_requests", BUFFER, FLAG, False, "block_requests", "Write a block as one request, not page by page."),
+    Option(
+        *("write_behind", BUFFER, CHOICE, AUTO, "write_behind"),
+        "Elements of an inline buffer that get pages ahead of need; auto: as the policy has it.",
+        (AUTO, "off", "idle", "any"),
+    ),
+    Option(
+        *("high_watermark", BUFFER, AUTO_SHARE, AUTO, "high_watermark"),
+        "Share of the buffer's slots above which write-behind begins.",
+    ),
+    Option(
+        *("low_watermark", BUFFER, AUTO_SHARE, AUTO, "low_watermark"),
+        "Share of the buffer's slots at which write-behind ends.",
+    ),
+    Option(
+        *("destage_depth", BUFFER, AUTO_COUNT, AUTO, "destage_depth"),
+        "Pages of the buffer that an element has to program at most, for --write-behind any.",
+    ),
     Option("feed", FEED, FEEDING, "open", "feeding", "open, scaled:FACTOR, closed:OUTSTANDING or batch:SIZE@GAP."),
     Option("window", FEED, WINDOW, 20, "window", "Requests outstanding at the drive at once, or none for no limit."),
     Option("driver", FEED, CHOICE, "clook", "scheduler", "Scheduling of the host's queue.", ("clook", "fcfs")),
@@ -118,7 +141,7 @@ def known(name: str) -> Option:
 
 def setup(options: Mapping[str, Any]) -> dict[str, Any]:
     """The core's description of drive, buffer, feeding and preconditioning. Raises UsageError."""
-    values = {name: read(known(name), value) for name, value in options.items()}
+    values = {name: read(known(name), value) for name, value in expanded(options).items()}
     groups: dict[str, Any] = {DRIVE: {}, BUFFER: {}, FEED: {}}
     for option in OPTIONS:
         if option.group == PRECONDITION:
@@ -133,13 +156,25 @@ def setup(options: Mapping[str, Any]) -> dict[str, Any]:
     return groups
 
 
+def expanded(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options with those that the name of the policy fixes; UsageError for one that contradicts them."""
+    variant = VARIANTS.get(str(options.get("policy")), {})
+    for name in variant.keys() & options.keys() - {"policy"}:
+        if read(known(name), options[name]) != variant[name]:
+            raise UsageError(
+                f"{name} is {options[name]!r}, and '{options['policy']}' fixes it to {variant[name]!r}; "
+                f"wanted policy = '{variant['policy']}'"
+            )
+    return {**options, **variant}
+
+
 def _buffer_pages(groups: Mapping[str, Any]) -> int:
     size_bytes, page_bytes = groups[BUFFER]["pages"], groups[DRIVE]["page_bytes"]
     return int(size_bytes // page_bytes) if page_bytes else 0
 
 
 def read(option: Option, value: Any) -> Any:
-    """What the core takes for it; a dictionary where that is more than one thing. Raises UsageError."""
+    """What the core takes for it; a dictionary where that is more than one thing, or nothing. Raises UsageError."""
     match option.kind:
         case "size":
             return _size(option, value)
@@ -147,9 +182,11 @@ def read(option: Option, value: Any) -> Any:
             return feeding(value)
         case "window":
             return 0 if value in (NONE, None, 0) else _whole(option, value)
-        case "count":
+        case "share or auto" | "count or auto" if value in (AUTO, None):
+            return {}
+        case "count" | "count or auto":
             return _whole(option, value)
-        case "number" | "share":
+        case "number" | "share" | "share or auto":
             return _number(option, value)
         case "flag":
             return _flag(option, value)

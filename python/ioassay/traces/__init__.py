@@ -15,7 +15,7 @@ from typing import Any
 from ioassay.errors import InputError, UsageError
 from ioassay.traces import cache as parsed
 from ioassay.traces import trace_file
-from ioassay.traces.preparation import csv, preparation
+from ioassay.traces.preparation import csv, nothing_left, preparation
 from ioassay.traces.recipes import recipe
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "info",
     "make",
     "mrc",
+    "nothing_left",
     "preparation",
     "recipe",
     "shipped",
@@ -160,7 +161,8 @@ def convert(
 
     `.gz` and `.zst` at the end compress; `-` is standard output. `output` is whole or as it was before, whatever
     happens; it is replaced only with `force`. `lose` names what may be lost where the format cannot hold it:
-    alignment, devices, kinds. Returns the formats and the counts of what preparation changed.
+    alignment, devices, kinds. Returns the formats and the counts of what preparation changed. Raises InputError for a
+    trace that cannot be read, UsageError where preparation leaves no request.
     """
     from ioassay import _core
 
@@ -168,9 +170,17 @@ def convert(
     name, compress = trace_file.format_of(output, to, formats())
     with _said(described):
         if str(output) == "-":
-            return _core.trace_write(described, None, name, compress=compress, lose=list(lose))
+            return _filled(_core.trace_write(described, None, name, compress=compress, lose=list(lose)), described)
         with trace_file.replaced(Path(output), force=force) as unfinished:
-            return _core.trace_write(described, unfinished, name, compress=compress, lose=list(lose))
+            done = _core.trace_write(described, unfinished, name, compress=compress, lose=list(lose))
+            return _filled(done, described)
+
+
+def _filled(done: dict[str, Any], described: Mapping[str, Any]) -> dict[str, Any]:
+    """What was written; UsageError where that is no request."""
+    if reason := nothing_left(done["changes"], described.get("prepare")):
+        raise UsageError(f"{described['path']}: {reason}" if "path" in described else reason)
+    return done
 
 
 def make(

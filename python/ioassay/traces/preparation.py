@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ioassay.errors import UsageError
@@ -30,11 +30,14 @@ def preparation(
 
     `devices`: ignore, only:NUMBER or side-by-side:SIZE. `keep`: kinds such as writes, or reads,writes. `drop_empty`
     drops requests of no bytes. `shrink`: evenly to that size, from `shrink_from` or where the trace ends.
-    `offsets`: keep, down, refuse. `sizes`: keep, round-out, cut, split (pages of `page`, 4 KiB). `limit`: where
-    requests may end, and what is `beyond`: refuse, wrap, drop. `skip` and `first` count what is left. `rebase` lets
-    times begin at 0, `time_scale` multiplies them. Raises UsageError.
+    `offsets`: keep, down, refuse. `sizes`: keep, round-out, cut, split (pages of `page`, 4 KiB), split:SIZE (cut to
+    SIZE, then split). `limit`: where requests may end, and what is `beyond`: refuse, wrap, drop. `skip` and `first`
+    count what is left. `rebase` lets times begin at 0, `time_scale` multiplies them. Raises UsageError.
     """
+    if first == 0:
+        raise UsageError("first is 0, wanted at least 1: nothing would be left of the trace")
     kinds = keep.split(",") if isinstance(keep, str) else keep
+    sizing, cut_bytes = _sizes(sizes) if sizes else (None, None)
     wanted = {
         "devices": _devices(devices) if devices else None,
         "keep": [kind.strip() for kind in kinds] if kinds else None,
@@ -43,7 +46,8 @@ def preparation(
         "shrink_from_bytes": _size("shrink-from", shrink_from),
         "page_bytes": _size("page", page),
         "offsets": offsets,
-        "sizes": sizes,
+        "cut_bytes": cut_bytes,
+        "sizes": sizing,
         "limit_bytes": _size("limit", limit),
         "beyond": beyond,
         "skip": skip or None,
@@ -54,6 +58,49 @@ def preparation(
     if shrink_from is not None and shrink is None:
         raise UsageError("shrink-from is given without shrink, wanted both or none")
     return {name: value for name, value in wanted.items() if value is not None}
+
+
+_DROPS = {
+    "dropped_device": "devices",
+    "dropped_kind": "keep",
+    "dropped_empty": "drop_empty",
+    "dropped_beyond": "beyond",
+    "skipped": "skip",
+}
+"""Counts of what a preparation leaves out, and the option that is the reason."""
+
+
+def nothing_left(changes: Mapping[str, int], prepare: Mapping[str, Any] | None) -> str:
+    """Why a preparation left no request: each option with its value and count; '' where it left some.
+
+    `changes` are the counts of the core, `prepare` is what `preparation` returned.
+    """
+    if changes["given"]:
+        return ""
+    if not changes["seen"]:
+        return "the trace has no requests"
+    values = prepare or {}
+    drops = [
+        f"{option.replace('_', '-')} is {_written(values.get(option, True))} and leaves out {changes[count]:,}"
+        for count, option in _DROPS.items()
+        if changes[count]
+    ]
+    return f"nothing is left of the trace's {changes['seen']:,} requests: {', '.join(drops)}"
+
+
+def _written(value: Any) -> str:
+    """A value as a user writes it: `reads,writes`, `only:3`."""
+    if isinstance(value, tuple):
+        return ":".join(map(str, value))
+    return ",".join(value) if isinstance(value, list) else str(value)
+
+
+def _sizes(text: str) -> tuple[str, int | None]:
+    """`split:4KiB` -> ("split", 4096)."""
+    name, colon, size = text.partition(":")
+    if colon and name != "split":
+        raise UsageError(f"sizes is '{text}', wanted keep, round-out, cut, split or split:SIZE")
+    return name, _size("sizes", size) if colon else None
 
 
 def _devices(text: str) -> str | tuple[str, int]:

@@ -17,6 +17,9 @@ use crate::{BATCH, Error, Kind, Request, Source};
 use changes::Moves;
 use place::{Fit, Places};
 
+/// Pages that one request may be split into: 4 GiB in sectors of 512 bytes.
+const MOST_PAGES: u64 = 1 << 23;
+
 /// A source over another one, as a [`Preparation`] says.
 pub struct Prepared<S> {
     source: S,
@@ -143,11 +146,18 @@ impl<S: Source> Prepared<S> {
             self.changes.skipped += 1;
             return Ok(None);
         }
-        self.kept += 1;
         let pages = match self.wanted.sizes {
             Sizing::Split => (request.length_bytes / self.wanted.page_bytes).max(1),
             _ => 1,
         };
+        if pages > MOST_PAGES {
+            return Err(Refusal::TooManyPages {
+                length_bytes: before_bytes,
+                page_bytes: self.wanted.page_bytes,
+                pages,
+            });
+        }
+        self.kept += 1;
         (self.changes).keep(before_bytes, moves, request.length_bytes, pages);
         request.at_ns = self.scaled(request.at_ns);
         Ok(Some(request))

@@ -35,6 +35,7 @@ impl Places {
             return Ok(Fit::Beyond);
         }
         self.shrink(request, moves);
+        self.cut(request, moves);
         self.round(request, moves)?;
         let limit_bytes = self.wanted.limit_bytes.unwrap_or(u64::MAX);
         self.limit(request, limit_bytes, moves)
@@ -84,6 +85,15 @@ impl Places {
         request.offset_bytes = shrunk * page_bytes + within;
     }
 
+    fn cut(&self, request: &mut Request, moves: &mut Moves) {
+        if let Some(cut_bytes) = self.wanted.cut_bytes {
+            let within = request.offset_bytes % cut_bytes;
+            request.offset_bytes -= within;
+            request.length_bytes = cut_bytes;
+            moves.rounded = within > 0;
+        }
+    }
+
     fn round(&self, request: &mut Request, moves: &mut Moves) -> Result<(), Refusal> {
         let page_bytes = self.wanted.page_bytes;
         let within = request.offset_bytes % page_bytes;
@@ -95,7 +105,7 @@ impl Places {
         }
         if self.wanted.offsets == Offsets::Down || self.wanted.sizes != Sizing::Keep {
             request.offset_bytes -= within;
-            moves.rounded = within > 0;
+            moves.rounded |= within > 0;
         }
         match self.wanted.sizes {
             Sizing::Keep => {}

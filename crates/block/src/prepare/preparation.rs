@@ -191,8 +191,8 @@ impl Shrink {
     }
 }
 
-/// What is to be done to a trace, in this order: devices, kinds, empty requests, shrinking, offsets
-/// and sizes, the limit, skipping and counting off, splitting, time.
+/// What is to be done to a trace, in this order: devices, kinds, empty requests, shrinking, cutting,
+/// offsets and sizes, the limit, skipping and counting off, splitting, time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Preparation {
     /// What becomes of devices.
@@ -207,6 +207,8 @@ pub struct Preparation {
     pub page_bytes: u64,
     /// What becomes of offsets within a page.
     pub offsets: Offsets,
+    /// Requests are first cut to the block of so many bytes that holds their first byte.
+    pub cut_bytes: Option<u64>,
     /// What becomes of lengths.
     pub sizes: Sizing,
     /// Requests may end here at most.
@@ -233,6 +235,7 @@ impl Default for Preparation {
             shrink: None,
             page_bytes: 4096,
             offsets: Offsets::Keep,
+            cut_bytes: None,
             sizes: Sizing::Keep,
             limit_bytes: None,
             beyond: Beyond::Refuse,
@@ -249,6 +252,7 @@ impl Preparation {
         let bytes = [
             ("page", Some(self.page_bytes)),
             ("shrink", self.shrink.map(|shrink| shrink.to_bytes)),
+            ("sizes", self.cut_bytes),
         ];
         for (name, value) in bytes {
             if value == Some(0) {

@@ -27,6 +27,20 @@ pub enum Refusal {
         /// What it had to be a multiple of.
         page_bytes: u64,
     },
+    /// A request that would become more pages than any trace has requests at one time.
+    #[error(
+        "{length_bytes} bytes are {pages} pages of {page_bytes}, wanted at most {} to split them; \
+         is the unit of lengths right? cut or keep sizes otherwise",
+        super::MOST_PAGES
+    )]
+    TooManyPages {
+        /// Its length in the trace.
+        length_bytes: u64,
+        /// What it was to be split into.
+        page_bytes: u64,
+        /// How many that would be.
+        pages: u64,
+    },
     /// A device that has no place beside the others.
     #[error("device {device} is one more than fit side by side; wanted at most {most}")]
     TooManyDevices {

@@ -57,6 +57,21 @@ impl Input {
     }
 }
 
+impl Stoppable {
+    fn new(opened: &mut traces::Opened) -> Self {
+        Self {
+            source: Input::of(opened),
+            batches: 0,
+            stopped: None,
+        }
+    }
+
+    /// What stopped it.
+    fn check(self) -> PyResult<()> {
+        self.stopped.or(self.source.stopped()).map_or(Ok(()), Err)
+    }
+}
+
 impl Source for Stoppable {
     fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), Error> {
         self.batches += 1;
@@ -93,11 +108,7 @@ pub fn simulate<'py>(
     let (simulation, opened, wall_s, interrupted) = py.detach(|| -> PyResult<_> {
         let begin = Instant::now();
         let mut opened = traces::open(&spec)?;
-        let mut stoppable = Stoppable {
-            source: Input::of(&mut opened),
-            batches: 0,
-            stopped: None,
-        };
+        let mut stoppable = Stoppable::new(&mut opened);
         let mut interruption = None;
         let mut proceed = || match Python::attach(|py| py.check_signals()) {
             Ok(()) => true,
@@ -135,10 +146,7 @@ impl RunError {
     fn raised(self, opened: &traces::Opened) -> PyErr {
         match self {
             Self::State(error) => error,
-            Self::Simulation(sim::Error::Trace(error)) => opened.failure(error),
-            Self::Simulation(other) => {
-                exception(Failure::Simulation(other, opened.path.as_deref()))
-            }
+            Self::Simulation(error) => failure(error, opened),
         }
     }
 }
@@ -187,6 +195,38 @@ fn finished<'py>(
     results.set_item("cache", traces::cache_report(py, opened.cache())?)?;
     results.set_item("wall_s", wall_s)?;
     Ok(results)
+}
+
+/// The offline optimum of the buffer of a setup on a trace: page writes, the most hits among them.
+#[pyfunction]
+pub fn offline_optimum(
+    py: Python<'_>,
+    source: &Bound<'_, PyDict>,
+    setup: &Bound<'_, PyDict>,
+) -> PyResult<(u64, u64)> {
+    let spec = SourceSpec::from_dict(source)?;
+    let setup = setup::of(setup)?.setup;
+    let slots = setup
+        .buffer
+        .as_ref()
+        .map(|buffer| buffer.settings.capacity_pages);
+    py.detach(|| -> PyResult<_> {
+        let mut opened = traces::open(&spec)?;
+        let mut stoppable = Stoppable::new(&mut opened);
+        let (drive, unaligned) = (&setup.drive, setup.run.unaligned);
+        let bound = sim::engine::write_bound(&mut stoppable, drive, slots.unwrap_or(0), unaligned);
+        stoppable.check()?;
+        let bound = bound.map_err(|error| failure(error, &opened))?;
+        Ok((bound.writes(), bound.hits()))
+    })
+}
+
+/// What went wrong in a simulation, with the trace where it is about that.
+fn failure(error: sim::Error, opened: &traces::Opened) -> PyErr {
+    match error {
+        sim::Error::Trace(error) => opened.failure(error),
+        other => exception(Failure::Simulation(other, opened.path.as_deref())),
+    }
 }
 
 /// The write buffers: one dictionary each.

@@ -2,7 +2,8 @@
 //! and `available_bytes`. What is absent is as in the reference drive. Times are in microseconds.
 
 use ioassay_sim::drive::{GcPolicy, Overlap, Pool, Spec, WearLevelling};
-use ioassay_sim::engine::{BufferMode, End, IssueMode, RunOptions, Scheduler, Unaligned};
+use ioassay_sim::engine::{BufferMode, Destaging, End, IssueMode, RunOptions, Scheduler};
+use ioassay_sim::engine::{Unaligned, WriteBehind};
 use ioassay_sim::policy::{BlockBy, Layout, Settings};
 use ioassay_sim::{BufferSpec, Preconditioning, Setup};
 use pyo3::prelude::*;
@@ -146,13 +147,33 @@ fn read_buffer(mut fields: Fields<'_>, drive: &Spec) -> PyResult<BufferSpec> {
     ];
     one_of(&mut fields, "mode", &modes, &mut mode)?;
     let pad_reads = fields.flag("pad_reads")?.unwrap_or(true);
+    let destaging = read_destaging(&mut fields)?;
     fields.finish()?;
     Ok(BufferSpec {
         policy,
         settings,
         mode,
         pad_reads,
+        destaging,
     })
+}
+
+fn read_destaging(fields: &mut Fields<'_>) -> PyResult<Destaging> {
+    let mut destaging = Destaging {
+        high_watermark: fields.number("high_watermark")?,
+        low_watermark: fields.number("low_watermark")?,
+        ..Destaging::default()
+    };
+    let mut depth = u32::MAX;
+    small(fields, "destage_depth", &mut depth)?;
+    destaging.depth = (depth < u32::MAX).then_some(depth);
+    one_of(
+        fields,
+        "write_behind",
+        &WriteBehind::NAMES,
+        &mut destaging.write_behind,
+    )?;
+    Ok(destaging)
 }
 
 fn read_preconditioning(mut fields: Fields<'_>) -> PyResult<Preconditioning> {

@@ -12,8 +12,8 @@ mod write;
 
 pub use broadcast::Broadcast;
 pub use info::{cache_report, trace_formats, trace_info};
-#[allow(unused_imports, dead_code, reason = "for other modules of this crate")]
 pub use mrc::trace_mrc;
+#[allow(unused_imports, dead_code, reason = "for other modules of this crate")]
 pub use open::{Opened, open, open_source};
 pub use read_ahead::ReadAhead;
 #[allow(unused_imports, reason = "for other modules of this crate")]

@@ -181,6 +181,7 @@ fn end_of(spec: &SourceSpec) -> PyResult<u64> {
     let unmoved = Preparation::default();
     let only_counted = Preparation {
         offsets: unmoved.offsets,
+        cut_bytes: None,
         sizes: unmoved.sizes,
         limit_bytes: None,
         ..spec.preparation

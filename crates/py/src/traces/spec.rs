@@ -240,6 +240,7 @@ fn preparation(mut fields: Fields<'_>) -> PyResult<(Preparation, Option<u64>)> {
     if let Some(name) = fields.text("sizes")? {
         wanted.sizes = Sizing::named(&name).map_err(of_option)?;
     }
+    wanted.cut_bytes = fields.whole("cut_bytes")?;
     wanted.limit_bytes = fields.whole("limit_bytes")?;
     if let Some(name) = fields.text("beyond")? {
         wanted.beyond = Beyond::named(&name).map_err(of_option)?;

@@ -246,22 +246,25 @@ impl Element {
     /// Among the allowed planes whose open block is at least as young as `opened`, the one with the
     /// most room, in round-robin order among equals.
     ///
-    /// Mostly that is the next plane in turn, because none has more room: `most_room` says so without
-    /// a scan of the others.
+    /// Mostly that is the next plane in turn, because none has more room: `most_room` says so, mostly
+    /// without a look at the others.
     #[inline]
     pub(super) fn roomiest(&mut self, opened: u32, allowed: impl Fn(u32) -> bool) -> Option<u32> {
         let next = &self.planes[self.next_plane as usize];
+        if next.room < self.most_room {
+            let rooms = self.planes.iter().map(|plane| plane.room);
+            self.most_room = rooms.fold(0, u32::max);
+        }
         if next.room >= self.most_room && next.opened >= opened && allowed(self.next_plane) {
             return Some(self.next_plane);
         }
         self.roomiest_of_all(opened, allowed)
     }
 
-    fn roomiest_of_all(&mut self, opened: u32, allowed: impl Fn(u32) -> bool) -> Option<u32> {
+    fn roomiest_of_all(&self, opened: u32, allowed: impl Fn(u32) -> bool) -> Option<u32> {
         let (before, from) = self.planes.split_at(self.next_plane as usize);
-        let (mut best, mut room, mut most_room) = (None, 0, 0);
+        let (mut best, mut room) = (None, 0);
         for (number, plane) in (self.next_plane..).zip(from).chain((0..).zip(before)) {
-            most_room = plane.room.max(most_room);
             // Without any room at all the first one has to do: it collects garbage.
             let better = plane.room > room || best.is_none();
             if better && plane.opened >= opened && allowed(number) {
@@ -269,7 +272,6 @@ impl Element {
                 room = plane.room;
             }
         }
-        self.most_room = most_room;
         best
     }
 

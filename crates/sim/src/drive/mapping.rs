@@ -84,6 +84,12 @@ fn decode_logical_page(shape: &Shape, physical: u32, entry: u32) -> u32 {
 }
 
 impl ElementMapping<'_> {
+    /// Reads the entry of a logical page, so that the processor fetches it.
+    #[inline]
+    pub fn touch_entry(&self, local: u32) -> u32 {
+        self.map[local as usize]
+    }
+
     /// The physical page of a logical one; `None` when it is discarded.
     #[inline]
     pub fn physical_page(&self, shape: &Shape, local: u32) -> Option<u32> {

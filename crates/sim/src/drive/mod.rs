@@ -24,7 +24,7 @@ pub use spec::{GcPolicy, Overlap, Pool, SECTOR_BYTES, Spec, WearLevelling};
 use crate::Error;
 use crate::policy::Page;
 use costs::Costs;
-use mapping::MappingTables;
+use mapping::{ElementMapping, MappingTables};
 use shape::Shape;
 
 /// A drive whose every page holds data, as after it was once written from end to end.
@@ -42,6 +42,47 @@ pub(crate) struct PlaneWork {
     pub plane: u32,
     pub pins_ps: u64,
     pub plane_ps: u64,
+}
+
+/// An element with its part of the tables.
+pub(crate) struct ElementPart<'a> {
+    shape: &'a Shape,
+    costs: &'a Costs,
+    element: &'a mut Element,
+    mapping: ElementMapping<'a>,
+}
+
+impl ElementPart<'_> {
+    /// Collects garbage if that is due, then programs a page; returns the time of both together, `None`
+    /// when no block is left.
+    #[inline]
+    pub fn collect_and_write(&mut self, local: u32) -> Option<u64> {
+        let mut busy_ps = 0;
+        if self.element.is_low() {
+            busy_ps = self
+                .element
+                .collect_while_low(self.shape, &mut self.mapping, self.costs);
+        }
+        let write_ps = self
+            .element
+            .write(self.shape, &mut self.mapping, self.costs, local)?;
+        Some(busy_ps + write_ps)
+    }
+
+    /// Prefetches the table entries of pages that will be written soon. Without it, each write waits
+    /// for memory about twice.
+    #[inline]
+    pub fn prefetch(&self, locals: impl Iterator<Item = u32> + Clone) {
+        let seen = locals
+            .clone()
+            .fold(0, |seen, local| seen ^ self.mapping.touch_entry(local));
+        std::hint::black_box(seen);
+        let seen = locals.fold(0, |seen, local| {
+            let physical = self.mapping.physical_page(self.shape, local);
+            seen ^ physical.map_or(0, |physical| self.element.touch_entry(self.shape, physical))
+        });
+        std::hint::black_box(seen);
+    }
 }
 
 impl Drive {
@@ -89,17 +130,30 @@ impl Drive {
             .ok_or_else(|| self.worn_out(place.element))
     }
 
-    /// [`Drive::collect_garbage`], then [`Drive::write`]; returns the time of both together, `None` when
-    /// no block is left.
+    /// The place of the page that follows the one at `place`.
     #[inline]
-    pub(crate) fn collect_and_write(&mut self, place: Place) -> Option<u64> {
-        let element = &mut self.elements[place.element as usize];
-        let mut mapping = self.mapping.of(place.element);
-        let mut busy_ps = 0;
-        if element.is_low() {
-            busy_ps = element.collect_while_low(&self.shape, &mut mapping, &self.costs);
+    pub(crate) fn next_place(&self, place: Place) -> Place {
+        if place.element + 1 < self.spec.elements {
+            return Place {
+                element: place.element + 1,
+                ..place
+            };
         }
-        Some(busy_ps + element.write(&self.shape, &mut mapping, &self.costs, place.local)?)
+        Place {
+            element: 0,
+            local: place.local + 1,
+        }
+    }
+
+    /// An element with its part of the tables.
+    #[inline]
+    pub(crate) fn part(&mut self, element: u32) -> ElementPart<'_> {
+        ElementPart {
+            shape: &self.shape,
+            costs: &self.costs,
+            element: &mut self.elements[element as usize],
+            mapping: self.mapping.of(element),
+        }
     }
 
     /// Reads `sectors` of a page; returns how long its element is busy, picoseconds. A discarded page

@@ -43,20 +43,18 @@ where
         self.advance_buffer()
     }
 
-    /// Completes pages that got a slot, lets the policy write back ahead of need, and issues the
+    /// Completes pages that got a slot, destages, and issues the
     /// evictions.
     fn advance_buffer(&mut self) -> Result<(), Error> {
         while let Some(id) = self.buffer.as_mut().and_then(InlineBuffer::pop_placed) {
             self.part_done(id, 0);
         }
-        if self.watches_elements {
-            if let Some(buffer) = &mut self.buffer {
-                let drive_state = DriveState {
-                    now_ps: self.now_ps,
-                    free_at_ps: self.elements.free_at_ps(),
-                };
-                buffer.write_back(&drive_state, &mut self.tally);
-            }
+        if let Some(buffer) = &mut self.buffer {
+            let drive_state = DriveState {
+                now_ps: self.now_ps,
+                free_at_ps: self.elements.free_at_ps(),
+            };
+            buffer.destage(&drive_state, &mut self.tally);
         }
         self.issue_evictions()
     }

@@ -22,7 +22,7 @@ use super::run::load_of;
 use super::tally::Tally;
 use super::time_series::TimeSeries;
 use super::timers::NEVER;
-use super::{BufferMode, End, RunOptions, WriteBuffer};
+use super::{End, RunOptions, WriteBuffer};
 use crate::Error;
 use crate::drive::{Drive, Overlap};
 use crate::state::{put, take};
@@ -60,16 +60,14 @@ pub fn settle(
     from: &mut dyn Read,
 ) -> Result<Option<WriteBuffer>, Error> {
     let options = RunOptions::default();
-    let mode = buffer.as_ref().map(|buffer| buffer.mode);
     let mut nothing: &[ioassay_block::Request] = &[];
     let (lookahead, inline) = load_of(drive, &mut nothing, buffer, &options);
     if drive.spec().overlap == Overlap::Off {
         let elements = SerialElements::new(drive.spec());
-        return Engine::new(drive, lookahead, elements, inline, &options, NoListener)
-            .settle(from, mode);
+        return Engine::new(drive, lookahead, elements, inline, &options, NoListener).settle(from);
     }
     let elements = ParallelElements::new(drive.spec());
-    Engine::new(drive, lookahead, elements, inline, &options, NoListener).settle(from, mode)
+    Engine::new(drive, lookahead, elements, inline, &options, NoListener).settle(from)
 }
 
 impl<E> Engine<&mut Drive, E, Lookahead<'_>, NoListener>
@@ -105,24 +103,13 @@ where
         self.advance_to(NEVER)
     }
 
-    fn settle(
-        mut self,
-        input: &mut dyn Read,
-        mode: Option<BufferMode>,
-    ) -> Result<Option<WriteBuffer>, Error> {
+    fn settle(mut self, input: &mut dyn Read) -> Result<Option<WriteBuffer>, Error> {
         self.load(input)?;
         self.advance_to(NEVER)?;
-        let policy = match self.buffer {
-            Some(buffer) => Some(buffer.into_policy()),
-            None => self.arrivals.into_policy(),
-        };
-        Ok(policy
-            .zip(mode)
-            .map(|((policy, pad_reads), mode)| WriteBuffer {
-                policy,
-                mode,
-                pad_reads,
-            }))
+        Ok(match self.buffer {
+            Some(buffer) => Some(buffer.into_buffer()),
+            None => self.arrivals.into_buffer(),
+        })
     }
 
     fn save(&self, output: &mut dyn Write) -> Result<(), Error> {
@@ -167,6 +154,7 @@ where
 impl InlineBuffer {
     fn save(&self, output: &mut dyn Write) -> Result<(), Error> {
         self.policy.save(output)?;
+        put(output, &self.destager)?;
         put(output, &self.programming)?;
         put(output, &self.programming_pages)?;
         put(output, &self.waiting)?;
@@ -176,6 +164,7 @@ impl InlineBuffer {
 
     fn load(&mut self, input: &mut dyn Read) -> Result<(), Error> {
         self.policy.load(input)?;
+        self.destager = take(input)?;
         self.programming = take(input)?;
         self.programming_pages = take(input)?;
         self.waiting = take(input)?;

@@ -36,8 +36,6 @@ pub(super) struct Engine<D, E, A, L> {
     pub host_queue: HostQueue,
     pub requests: Slab,
     pub buffer: Option<InlineBuffer>,
-    /// Whether the buffer's policy depends on the state of the elements.
-    pub watches_elements: bool,
     pub page_sectors: u32,
     pub element_count: u32,
     pub tally: Tally,
@@ -68,7 +66,6 @@ where
             channels: Channels::new(spec),
             host_queue: HostQueue::new(options.scheduler, options.window),
             requests: Slab::default(),
-            watches_elements: buffer.as_ref().is_some_and(InlineBuffer::watches_elements),
             buffer,
             page_sectors: spec.page_sectors(),
             element_count: spec.elements,

@@ -6,8 +6,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::WriteBuffer;
 use super::tally::Tally;
+use super::write_behind::Destager;
+use super::{BufferMode, WriteBuffer};
 use crate::policy::{Access, Action, DriveState, Eviction, Page, Policy};
 
 /// A written page that has no slot yet.
@@ -22,6 +23,7 @@ pub(super) struct WaitingWrite {
 pub(super) struct InlineBuffer {
     pub policy: Box<dyn Policy + Send>,
     pub pad_reads: bool,
+    pub destager: Option<Destager>,
     /// Pages that are being programmed, each with the number of its copies under way.
     pub programming: BTreeMap<Page, u32>,
     pub programming_pages: usize,
@@ -38,6 +40,7 @@ impl InlineBuffer {
         Self {
             policy: buffer.policy,
             pad_reads: buffer.pad_reads,
+            destager: buffer.destager,
             programming: BTreeMap::new(),
             programming_pages: 0,
             waiting: VecDeque::new(),
@@ -46,13 +49,14 @@ impl InlineBuffer {
         }
     }
 
-    pub fn watches_elements(&self) -> bool {
-        self.policy.watches_elements()
-    }
-
-    /// The policy with its pages, and whether the drive does the reads that pad blocks.
-    pub fn into_policy(self) -> (Box<dyn Policy + Send>, bool) {
-        (self.policy, self.pad_reads)
+    /// The buffer with its pages.
+    pub fn into_buffer(self) -> WriteBuffer {
+        WriteBuffer {
+            policy: self.policy,
+            mode: BufferMode::Inline,
+            pad_reads: self.pad_reads,
+            destager: self.destager,
+        }
     }
 
     pub fn held_pages(&self) -> u64 {
@@ -92,11 +96,31 @@ impl InlineBuffer {
         false
     }
 
-    /// Lets the policy evict ahead of need.
-    pub fn write_back(&mut self, drive_state: &DriveState<'_>, tally: &mut Tally) {
-        let before = self.evicted.len();
-        self.policy.write_back(drive_state, &mut self.evicted);
-        self.start_programming(before, tally);
+    /// Lets the policy evict ahead of need, as far as the watermarks and the elements allow.
+    #[inline]
+    pub fn destage(&mut self, drive_state: &DriveState<'_>, tally: &mut Tally) {
+        let held = self.policy.len();
+        let evicted = &self.evicted;
+        let Some(destager) = &mut self.destager else {
+            return;
+        };
+        if destager.begin(held, drive_state, evicted) {
+            self.destage_pages(drive_state, tally);
+        }
+    }
+
+    fn destage_pages(&mut self, drive_state: &DriveState<'_>, tally: &mut Tally) {
+        while let Some(destager) = &mut self.destager {
+            if !destager.wants_page(self.policy.len()) {
+                return;
+            }
+            let before = self.evicted.len();
+            let targets = destager.targets(drive_state);
+            if !self.policy.destage(&targets, &mut self.evicted) {
+                return;
+            }
+            self.start_programming(before, tally);
+        }
     }
 
     /// Evicts all pages.
@@ -113,6 +137,9 @@ impl InlineBuffer {
                 self.programming_pages += eviction.pages as usize;
                 for page in eviction.first..eviction.first + eviction.pages {
                     *self.programming.entry(page).or_default() += 1;
+                    if let Some(destager) = &mut self.destager {
+                        destager.on_evicted(page);
+                    }
                 }
             }
         }
@@ -122,6 +149,9 @@ impl InlineBuffer {
     pub fn on_programmed(&mut self, page: Page) {
         if let Some(times) = self.programming.get_mut(&page) {
             self.programming_pages -= 1;
+            if let Some(destager) = &mut self.destager {
+                destager.on_programmed(page);
+            }
             *times -= 1;
             if *times == 0 {
                 self.programming.remove(&page);
@@ -170,5 +200,8 @@ impl InlineBuffer {
         self.programming_pages = 0;
         self.waiting.clear();
         self.missing_slots = 0;
+        if let Some(destager) = &mut self.destager {
+            destager.clear();
+        }
     }
 }

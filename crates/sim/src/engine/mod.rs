@@ -21,6 +21,8 @@ mod run;
 mod tally;
 mod time_series;
 mod timers;
+mod write_behind;
+mod write_bound;
 mod write_stream;
 
 pub use checkpoint::{run_between, settle};
@@ -31,6 +33,8 @@ pub use online_drive::{Event, OnlineDrive};
 pub use run::run;
 pub use tally::{Responses, Tally};
 pub use time_series::{TimeSeries, TimeSlice};
+pub use write_behind::{Destager, Destaging, WriteBehind};
+pub use write_bound::write_bound;
 
 use crate::Error;
 use crate::policy::Policy;
@@ -62,6 +66,8 @@ pub struct WriteBuffer {
     pub mode: BufferMode,
     /// Whether the drive does the reads that pad blocks; else they are only counted.
     pub pad_reads: bool,
+    /// What writes pages ahead of need; `None`: nothing does. Only in a buffer inside the drive.
+    pub destager: Option<Destager>,
 }
 
 /// How a run issues its load and when it ends.

@@ -26,12 +26,19 @@ impl Responses {
         self.response_ps += u128::from(response_ps);
         self.device_ps += u128::from(device_ps);
         self.sectors += u64::from(sectors);
+        self.record_response(response_ps);
+    }
+
+    /// Records a response time, but not in the sums.
+    #[inline]
+    pub(super) fn record_response(&mut self, response_ps: u64) {
         self.recent_ns.push((response_ps + 500) / 1000);
         if self.recent_ns.len() >= BATCH {
             self.record_recent();
         }
     }
 
+    #[inline(never)]
     fn record_recent(&mut self) {
         self.response_ns.record_all(&self.recent_ns);
         self.recent_ns.clear();

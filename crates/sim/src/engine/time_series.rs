@@ -77,14 +77,18 @@ impl TimeSeries {
     }
 
     /// The row of a time that has passed.
-    #[inline]
     pub(super) fn row_at(&mut self, at_ps: u64) -> &mut TimeSlice {
-        let last = self.rows.len() - 1;
-        if at_ps >= self.row_end_ps - self.width_ps {
-            return &mut self.rows[last];
-        }
         let row = (at_ps / self.width_ps) as usize;
-        &mut self.rows[row.min(last)]
+        &mut self.rows[row]
+    }
+
+    /// Sets the requests outstanding at the end of each row, from those issued and completed.
+    pub(super) fn count_outstanding(&mut self) {
+        let mut outstanding = 0;
+        for row in &mut self.rows {
+            outstanding = outstanding + row.issued - row.completed;
+            row.outstanding = outstanding;
+        }
     }
 
     /// Closes the current row, and goes on to the one that holds `now_ps`.

@@ -167,6 +167,22 @@ impl Blocks {
         self.find(block).is_some_and(|slot| self.has(slot, offset))
     }
 
+    /// Whether all pages that a flush of the block in a slot would write are such; `whole`: with
+    /// those that are not buffered.
+    pub(super) fn all_pages(&self, slot: u32, whole: bool, is_such: impl Fn(Page) -> bool) -> bool {
+        let block = self.slots.key(slot);
+        let at = |offset| self.cut.page(block, offset).is_none_or(&is_such);
+        if whole {
+            return (0..self.cut.length.get()).all(at);
+        }
+        (0..self.words).all(|word| {
+            let bits = self.present[slot as usize * self.words + word];
+            let rest = std::iter::successors(Some(bits), |bits| Some(bits & (bits - 1)));
+            rest.take_while(|&bits| bits != 0)
+                .all(|bits| at(word as u32 * 64 + bits.trailing_zeros()))
+        })
+    }
+
     /// Gives a block a slot, without any page. `None`: the caller has to evict first.
     #[inline]
     pub(super) fn open(&mut self, block: u32) -> Option<u32> {

@@ -14,7 +14,8 @@
 //! block is either consecutive LBAs or the pages of one element: the paper's drive had but one.
 
 use super::{
-    Access, DriveState, Error, Eviction, Page, Policy, Settings, blocks::Blocks, list::Lists,
+    Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings, blocks::Blocks,
+    destage::SEARCH, list::Lists,
 };
 
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -41,10 +42,10 @@ pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error>
 }
 
 impl Bplru {
-    /// Evicts the oldest block. `false`: there is none.
+    /// Evicts a block. `false`: there is none.
     #[inline]
-    fn evict(&mut self, evicted: &mut Vec<Eviction>) -> bool {
-        let Some(slot) = self.order.back(0) else {
+    fn evict(&mut self, slot: Option<u32>, evicted: &mut Vec<Eviction>) -> bool {
+        let Some(slot) = slot else {
             return false;
         };
         self.order.unlink(slot);
@@ -73,7 +74,7 @@ impl Bplru {
     #[inline]
     fn open(&mut self, block: u32, evicted: &mut Vec<Eviction>) -> Option<u32> {
         if self.blocks.is_full() {
-            self.evict(evicted);
+            self.evict(self.order.back(0), evicted);
         }
         let slot = self.blocks.open(block)?;
         if self.compensation {
@@ -104,7 +105,7 @@ impl Policy for Bplru {
             } else {
                 if self.blocks.is_full() {
                     // Another block: this one is the newest, and were it alone it would be whole.
-                    self.evict(evicted);
+                    self.evict(self.order.back(0), evicted);
                 }
                 self.blocks.add(slot, offset);
             }
@@ -150,7 +151,14 @@ impl Policy for Bplru {
         self.blocks.capacity()
     }
 
+    fn destage(&mut self, targets: &DestageTargets<'_>, evicted: &mut Vec<Eviction>) -> bool {
+        let accepts = |page| targets.accepts(page);
+        let goes = |&slot: &u32| self.blocks.all_pages(slot, self.padding, accepts);
+        let victim = self.order.oldest_first(0).take(SEARCH).find(goes);
+        self.evict(victim, evicted)
+    }
+
     fn drain(&mut self, evicted: &mut Vec<Eviction>) {
-        while self.evict(evicted) {}
+        while self.evict(self.order.back(0), evicted) {}
     }
 }

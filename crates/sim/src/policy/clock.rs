@@ -6,7 +6,8 @@
 //! no hole in the ring. A page comes unmarked: only one that was written again gets its chance.
 
 use super::{
-    Access, DriveState, Error, Eviction, Page, Policy, Settings, list::Lists, slots::Slots,
+    Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings, destage::SEARCH,
+    list::Lists, slots::Slots,
 };
 
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -80,6 +81,19 @@ impl Policy for Clock {
 
     fn capacity(&self) -> usize {
         self.slots.capacity()
+    }
+
+    /// The hand stays where it is: what was written again keeps its chance, and no mark is lost to
+    /// a search for ready elements.
+    fn destage(&mut self, targets: &DestageTargets<'_>, evicted: &mut Vec<Eviction>) -> bool {
+        let accepts =
+            |&slot: &u32| !self.marked[slot as usize] && targets.accepts(self.slots.key(slot));
+        let victim = self.order.oldest_first(0).take(SEARCH).find(accepts);
+        if let Some(slot) = victim {
+            self.order.unlink(slot);
+            evicted.push(Eviction::of(self.slots.remove(slot)));
+        }
+        victim.is_some()
     }
 
     fn drain(&mut self, evicted: &mut Vec<Eviction>) {

@@ -9,7 +9,8 @@
 //! last write, and that elements take turns, is our reading; `epo-all` is the other one.
 
 use super::{
-    Access, DriveState, Error, Eviction, Page, Policy, Settings, per_element_lru::PerElementLru,
+    Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings,
+    per_element_lru::PerElementLru,
 };
 
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -28,20 +29,23 @@ pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error>
 }
 
 impl Epo {
-    /// Evicts one page. Elements without a page lose their turn.
+    /// Evicts one page of an element that is `ready`. Elements without a page, and those that are
+    /// not ready, lose their turn. `false`: there is no such page, and the turn is where it was.
     #[inline]
-    fn evict(&mut self, evicted: &mut Vec<Eviction>) {
-        for _ in 0..self.held.elements() {
+    fn evict(&mut self, ready: impl Fn(u32) -> bool, evicted: &mut Vec<Eviction>) -> bool {
+        let elements = self.held.elements();
+        for _ in 0..elements {
             let element = self.turn;
-            self.turn = if element + 1 == self.held.elements() {
+            self.turn = if element + 1 == elements {
                 0
             } else {
                 element + 1
             };
-            if self.held.evict(element, evicted) {
-                return;
+            if ready(element) && self.held.evict(element, evicted) {
+                return true;
             }
         }
+        false
     }
 }
 
@@ -56,7 +60,7 @@ impl Policy for Epo {
             return Access::Hit;
         }
         if self.held.slots.is_full() {
-            self.evict(evicted);
+            self.evict(|_| true, evicted);
         }
         self.held.insert(page);
         Access::Miss
@@ -78,9 +82,11 @@ impl Policy for Epo {
         self.held.slots.capacity()
     }
 
+    fn destage(&mut self, targets: &DestageTargets<'_>, evicted: &mut Vec<Eviction>) -> bool {
+        self.evict(|element| targets.ready[element as usize], evicted)
+    }
+
     fn drain(&mut self, evicted: &mut Vec<Eviction>) {
-        while !self.is_empty() {
-            self.evict(evicted);
-        }
+        while self.evict(|_| true, evicted) {}
     }
 }

@@ -5,7 +5,8 @@
 //! pages. Inferred, as `epo` is: the other reading of the same abstract.
 
 use super::{
-    Access, DriveState, Error, Eviction, Page, Policy, Settings, per_element_lru::PerElementLru,
+    Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings,
+    per_element_lru::PerElementLru,
 };
 
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -22,10 +23,13 @@ pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error>
 }
 
 impl EpoAll {
-    fn evict(&mut self, evicted: &mut Vec<Eviction>) {
-        for element in 0..self.held.elements() {
-            self.held.evict(element, evicted);
+    /// Evicts a page of every element that is `ready` and has one; `false`: there is none.
+    fn evict(&mut self, ready: impl Fn(u32) -> bool, evicted: &mut Vec<Eviction>) -> bool {
+        let mut any = false;
+        for element in (0..self.held.elements()).filter(|&element| ready(element)) {
+            any |= self.held.evict(element, evicted);
         }
+        any
     }
 }
 
@@ -40,7 +44,7 @@ impl Policy for EpoAll {
             return Access::Hit;
         }
         if self.held.slots.is_full() {
-            self.evict(evicted);
+            self.evict(|_| true, evicted);
         }
         self.held.insert(page);
         Access::Miss
@@ -62,9 +66,11 @@ impl Policy for EpoAll {
         self.held.slots.capacity()
     }
 
+    fn destage(&mut self, targets: &DestageTargets<'_>, evicted: &mut Vec<Eviction>) -> bool {
+        self.evict(|element| targets.ready[element as usize], evicted)
+    }
+
     fn drain(&mut self, evicted: &mut Vec<Eviction>) {
-        while !self.is_empty() {
-            self.evict(evicted);
-        }
+        while self.evict(|_| true, evicted) {}
     }
 }

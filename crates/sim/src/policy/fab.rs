@@ -11,7 +11,8 @@
 //! page, so each list is in the order of last use, and nothing is ever searched.
 
 use super::{
-    Access, DriveState, Error, Eviction, Page, Policy, Settings, blocks::Blocks, list::Lists,
+    Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings, blocks::Blocks,
+    destage::SEARCH, list::Lists,
 };
 
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -116,6 +117,21 @@ impl Policy for Fab {
 
     fn capacity(&self) -> usize {
         self.blocks.capacity()
+    }
+
+    fn destage(&mut self, targets: &DestageTargets<'_>, evicted: &mut Vec<Eviction>) -> bool {
+        let accepts = |page| targets.accepts(page);
+        let goes = |&slot: &u32| self.blocks.all_pages(slot, false, accepts);
+        let victim = (0..self.most)
+            .rev()
+            .flat_map(|list| self.by_count.oldest_first(list))
+            .take(SEARCH)
+            .find(goes);
+        if let Some(slot) = victim {
+            self.by_count.unlink(slot);
+            self.blocks.flush(slot, evicted);
+        }
+        victim.is_some()
     }
 
     fn drain(&mut self, evicted: &mut Vec<Eviction>) {

@@ -19,9 +19,8 @@
 //! no element with a page of the kind in excess is idle, an idle one's page of the other kind goes:
 //! it is still the coldest of its element and may cost a write later, while waiting costs time now.
 //!
-//! Writing back inside a drive keeps as many slots free as there are elements, so that a burst as
-//! wide as the drive finds room, but an eighth of the buffer at most; only idle elements are given
-//! pages, one each.
+//! Inside a drive it writes behind unless that is switched off; when and how far ahead is none of
+//! its business (`engine::write_behind`).
 //!
 //! Cost: a hit moves one page between two lists, as LRU does; an eviction looks at one number an
 //! element, two if none of the kind is idle. 105 to 185 bytes a page. There is no other parameter.
@@ -29,8 +28,8 @@
 use std::num::NonZeroU32;
 
 use super::{
-    Access, DriveState, Error, Eviction, Page, Policy, Settings, ghost::Ghost, list::Lists,
-    slots::Slots,
+    Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings, ghost::Ghost,
+    list::Lists, slots::Slots,
 };
 use crate::divide::Divisor;
 
@@ -81,7 +80,6 @@ struct IdleCold {
     /// Until when each element is busy with the pages that this policy evicted.
     busy_until_ps: Box<[u64]>,
     service_ps: u64,
-    spare_slots: usize,
 }
 
 pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {
@@ -103,7 +101,6 @@ pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error>
         ghost: Ghost::new(capacity),
         busy_until_ps: vec![0; elements].into_boxed_slice(),
         service_ps: settings.service_ps.max(1),
-        spare_slots: elements.min(capacity / 8),
     }))
 }
 
@@ -273,16 +270,18 @@ impl Policy for IdleCold {
         true
     }
 
-    fn write_back(&mut self, drive_state: &DriveState<'_>, evicted: &mut Vec<Eviction>) {
-        while self.slots.capacity() - self.slots.len() < self.spare_slots {
-            match self
-                .victim(drive_state)
-                .filter(|victim| victim.wait_ps == 0)
-            {
-                Some(victim) => self.evict(victim, drive_state, evicted),
-                None => return,
-            }
+    fn writes_behind(&self) -> bool {
+        true
+    }
+
+    fn destage(&mut self, targets: &DestageTargets<'_>, evicted: &mut Vec<Eviction>) -> bool {
+        let victim = self.victim(&targets.drive_state).filter(|victim| {
+            targets.ready[victim.element as usize] && (victim.wait_ps == 0 || !targets.only_idle)
+        });
+        if let Some(victim) = victim {
+            self.evict(victim, &targets.drive_state, evicted);
         }
+        victim.is_some()
     }
 
     /// One page an element in turn, so that all have work: the older of its two candidates.

@@ -76,6 +76,14 @@ impl Lists {
         let back = self.links[(self.slots + list) as usize].newer;
         (back < self.slots).then_some(back)
     }
+
+    /// The slots of `list`, from the oldest on.
+    pub(super) fn oldest_first(&self, list: u32) -> impl Iterator<Item = u32> + '_ {
+        std::iter::successors(self.back(list), |&slot| {
+            let newer = self.links[slot as usize].newer;
+            (newer < self.slots).then_some(newer)
+        })
+    }
 }
 
 #[cfg(test)]
@@ -116,6 +124,7 @@ mod tests {
                 for (list, model) in (0..).zip(&models) {
                     let expected: Vec<u32> = model.iter().rev().copied().collect();
                     prop_assert_eq!(lists.back(list), model.back().copied());
+                    prop_assert_eq!(lists.oldest_first(list).collect::<Vec<_>>(), expected.clone());
                     prop_assert_eq!(contents(&mut lists, list), expected);
                 }
             }

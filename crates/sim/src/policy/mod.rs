@@ -10,6 +10,7 @@ pub mod belady;
 mod blocks;
 mod bplru;
 mod clock;
+mod destage;
 mod epo;
 mod epo_all;
 mod error;
@@ -28,6 +29,7 @@ mod slots;
 
 use crate::state::Stored;
 
+pub use destage::DestageTargets;
 pub use error::Error;
 pub use settings::{BlockBy, Settings};
 
@@ -147,15 +149,21 @@ pub trait Policy: Stored {
         false
     }
 
-    /// Whether `write` and `write_back` depend on the state of the drive. Then each page is decided when
-    /// the drive reaches it; otherwise many are decided at once.
+    /// Whether `write` depends on the state of the drive. Then each page is decided when the drive
+    /// reaches it; otherwise many are decided at once.
     fn watches_elements(&self) -> bool {
         false
     }
 
-    /// Evicts pages ahead of need, for example to idle elements. Inline buffers call it at every write
-    /// and every completion; most policies wait until they are full.
-    fn write_back(&mut self, _drive_state: &DriveState<'_>, _evicted: &mut Vec<Eviction>) {}
+    /// Whether the policy is made for write-behind, so that an inline buffer writes ahead of need
+    /// unless that is switched off.
+    fn writes_behind(&self) -> bool {
+        false
+    }
+
+    /// Evicts the first victim, in the policy's own order, of which every page goes to a ready
+    /// element: one page, or what the policy keeps together. Returns false if there is none.
+    fn destage(&mut self, targets: &DestageTargets<'_>, evicted: &mut Vec<Eviction>) -> bool;
 
     /// Evicts all pages, in the policy's own order.
     fn drain(&mut self, evicted: &mut Vec<Eviction>);

@@ -1,6 +1,6 @@
 //! `none`: no buffer. Every page goes straight to the drive. What all others are compared with.
 
-use super::{Access, DriveState, Error, Eviction, Page, Policy, Settings};
+use super::{Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings};
 
 #[derive(serde::Serialize, serde::Deserialize)]
 struct None;
@@ -38,6 +38,10 @@ impl Policy for None {
 
     fn capacity(&self) -> usize {
         0
+    }
+
+    fn destage(&mut self, _targets: &DestageTargets<'_>, _evicted: &mut Vec<Eviction>) -> bool {
+        false
     }
 
     fn drain(&mut self, _evicted: &mut Vec<Eviction>) {}

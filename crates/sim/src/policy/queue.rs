@@ -1,6 +1,9 @@
 //! What first in, first out and least recently used share: one line of pages.
 
-use super::{Access, DriveState, Eviction, Page, Policy, list::Lists, slots::Slots};
+use super::{
+    Access, DestageTargets, DriveState, Eviction, Page, Policy, destage::SEARCH, list::Lists,
+    slots::Slots,
+};
 
 /// Pages in one line: new ones join in front, the last one leaves. With `RENEWS`, a page that is
 /// written again goes to the front.
@@ -19,8 +22,8 @@ impl<const RENEWS: bool> Queue<RENEWS> {
     }
 
     #[inline]
-    fn evict(&mut self, evicted: &mut Vec<Eviction>) -> bool {
-        let Some(slot) = self.order.back(0) else {
+    fn evict(&mut self, slot: Option<u32>, evicted: &mut Vec<Eviction>) -> bool {
+        let Some(slot) = slot else {
             return false;
         };
         self.order.unlink(slot);
@@ -43,7 +46,7 @@ impl<const RENEWS: bool> Policy for Queue<RENEWS> {
             return Access::Hit;
         }
         if self.slots.is_full() {
-            self.evict(evicted);
+            self.evict(self.order.back(0), evicted);
         }
         if let Some(slot) = self.slots.insert(page) {
             self.order.push_front(0, slot);
@@ -72,7 +75,13 @@ impl<const RENEWS: bool> Policy for Queue<RENEWS> {
         self.slots.capacity()
     }
 
+    fn destage(&mut self, targets: &DestageTargets<'_>, evicted: &mut Vec<Eviction>) -> bool {
+        let accepts = |&slot: &u32| targets.accepts(self.slots.key(slot));
+        let victim = self.order.oldest_first(0).take(SEARCH).find(accepts);
+        self.evict(victim, evicted)
+    }
+
     fn drain(&mut self, evicted: &mut Vec<Eviction>) {
-        while self.evict(evicted) {}
+        while self.evict(self.order.back(0), evicted) {}
     }
 }

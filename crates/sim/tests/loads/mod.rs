@@ -94,6 +94,7 @@ pub fn buffer(spec: &Spec, policy: &str, pages: usize, mode: BufferMode) -> Writ
         policy: make(policy, &Settings::new(layout, pages)).expect("a policy"),
         mode,
         pad_reads: true,
+        destager: None,
     }
 }
 

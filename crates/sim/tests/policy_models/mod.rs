@@ -8,6 +8,8 @@ use ioassay_sim::policy::{BlockBy, Settings};
 pub trait Model {
     fn write(&mut self, page: u32) -> Vec<u32>;
     fn discard(&mut self, page: u32);
+    /// The first victim all of whose pages are `ready`.
+    fn destage(&mut self, ready: &dyn Fn(u32) -> bool) -> Vec<u32>;
     fn drain(&mut self) -> Vec<u32>;
 }
 
@@ -83,6 +85,13 @@ impl Model for Queue {
         self.pages.retain(|held| held.0 != page);
     }
 
+    fn destage(&mut self, ready: &dyn Fn(u32) -> bool) -> Vec<u32> {
+        let mut goes = self.pages.iter().filter(|held| !held.1 && ready(held.0));
+        let left: Vec<u32> = goes.next().map(|held| held.0).into_iter().collect();
+        left.iter().for_each(|&page| self.discard(page));
+        left
+    }
+
     fn drain(&mut self) -> Vec<u32> {
         self.pages.drain(..).map(|held| held.0).collect()
     }
@@ -138,6 +147,25 @@ impl Model for Turns {
         self.lists
             .iter_mut()
             .for_each(|list| list.retain(|&held| held != page));
+    }
+
+    fn destage(&mut self, ready: &dyn Fn(u32) -> bool) -> Vec<u32> {
+        let elements = self.lists.len();
+        let order = (0..elements).map(|step| (self.turn + step) % elements);
+        let able: Vec<usize> = order
+            .filter(|&element| ready(element as u32) && !self.lists[element].is_empty())
+            .collect();
+        if self.all {
+            return (0..elements)
+                .filter(|element| able.contains(element))
+                .filter_map(|element| self.lists[element].pop_front())
+                .collect();
+        }
+        let Some(&element) = able.first() else {
+            return Vec::new();
+        };
+        self.turn = (element + 1) % elements;
+        self.lists[element].pop_front().into_iter().collect()
     }
 
     fn drain(&mut self) -> Vec<u32> {
@@ -197,6 +225,14 @@ impl Blocks {
         pages
             .filter(|&page| block.places.contains(&self.locate(page).1))
             .collect()
+    }
+
+    /// What a block writes when it leaves.
+    fn written(&self, block: &Block) -> Vec<u32> {
+        let padding = self.settings.padding;
+        let mut pages = self.pages(block.number);
+        pages.retain(|&page| padding || block.places.contains(&self.locate(page).1));
+        pages
     }
 
     fn len(&self) -> usize {
@@ -263,6 +299,26 @@ impl Model for Blocks {
             let block = self.order.remove(at).unwrap();
             self.order.push_back(block);
         }
+    }
+
+    fn destage(&mut self, ready: &dyn Fn(u32) -> bool) -> Vec<u32> {
+        let able: Vec<&Block> = self
+            .order
+            .iter()
+            .filter(|block| self.written(block).into_iter().all(ready))
+            .collect();
+        let size = |block: &&&Block| if self.fullest { block.places.len() } else { 0 };
+        let Some(most) = able.iter().map(|block| size(&block)).max() else {
+            return Vec::new();
+        };
+        let number = able
+            .iter()
+            .find(|block| size(block) == most)
+            .map(|block| block.number);
+        let block = self.take(number.unwrap());
+        let mut pages = self.pages(block.number);
+        pages.retain(|&page| block.places.contains(&self.locate(page).1));
+        pages
     }
 
     fn drain(&mut self) -> Vec<u32> {

@@ -24,11 +24,49 @@ class Claims:
     reductions: Mapping[str, Mapping[str, float]]
     notes: Mapping[str, str]
     reading: tuple[str, ...]
+    reasons: Mapping[str, str]
+    """Why a reduction against a policy may not be reproduced."""
 
 
 def of(study: str) -> Claims | None:
     """What was published of the study called so; None for nothing."""
     return next((_claims(table) for table in _tables() if study in table["studies"] and "trace" in table), None)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What one source published of a factor: from level `start` to `end`, `policy`'s `response` changes by `percent`.
+
+    `percent` has a number for each of its traces; none where the source states only that the response is higher.
+    """
+
+    source: str
+    policy: str
+    factor: str
+    start: Scalar
+    end: Scalar
+    response: str
+    percent: tuple[float, ...]
+    reading: str
+
+
+def changes_of(study: str) -> list[Change]:
+    """The published effects of factors on the study called so."""
+    return [
+        Change(
+            table["source"],
+            table["policy"],
+            change["factor"],
+            change["from"],
+            change["to"],
+            change["response"],
+            tuple(change.get("percent", ())),
+            change["reading"],
+        )
+        for table in _tables()
+        for change in table.get("change", ())
+        if change["study"] == study
+    ]
 
 
 @dataclass(frozen=True)
@@ -110,6 +148,7 @@ def _claims(table: Mapping[str, Any]) -> Claims:
         reductions={name: trace["reductions"] for name, trace in cases.items()},
         notes={name: trace["note"] for name, trace in cases.items() if "note" in trace},
         reading=tuple(table["reading"]),
+        reasons=table["reasons"],
     )
 
 

@@ -2,7 +2,7 @@
 
 For simulated SSDs with a factor `policy`. Policies are compared where all else is the same, the requests included, by
 the one model of the response: exactly where each run is exact, and with passes as blocks where repetitions have a trace
-each. A run that saturated has no mean.
+each. A run that saturated has no mean. Where a source published what a factor changes, the same is computed here.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from ioassay.analysis.claims import published_results
 from ioassay.analysis.effects import level_contrasts
 from ioassay.analysis.effects.level_contrasts import LevelFamily
-from ioassay.factors import Design
+from ioassay.factors import Design, level_key
 from ioassay.records.record import OK, Scalar
 from ioassay.stats.condition_means import Scale
 from ioassay.stats.contrasts import Contrasts
@@ -107,6 +108,14 @@ class Place:
         ranks = [self.rank(policy, other) for other in others]
         return not any(rank == Rank.WORSE for rank in ranks)
 
+    def wins(self, policy: str) -> bool:
+        """True if the policy's mean is certainly lower than that of every other policy, by more than EVEN.
+
+        A tie counts for no policy.
+        """
+        others = [other for other in self.values if other != policy and self.mean(other) is not None]
+        return self.mean(policy) is not None and all(self.rank(policy, other) == Rank.BETTER for other in others)
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -143,6 +152,18 @@ class Rivalry:
 
 
 @dataclass(frozen=True)
+class Change:
+    """What a factor changes, where a source published it: the response at one level over that at another, less one.
+
+    `where` is all else but the policy and the arrival mode. `share` is None where one of the runs saturated.
+    """
+
+    published: published_results.Change
+    where: Mapping[str, Scalar]
+    share: float | None
+
+
+@dataclass(frozen=True)
 class Reductions:
     """One study's policies under one arrival mode (`feed`); `subjects` are those that are compared with all others."""
 
@@ -156,6 +177,8 @@ class Reductions:
     places: Sequence[Place]
     absorbs: bool
     """True if writes that the buffer absorbs are in no mean."""
+    changes: Sequence[Change] = ()
+    """Those of factors, where their like was published."""
 
     def shares(self, subject: str, other: str) -> list[float]:
         """The reductions in all places that have one."""
@@ -185,8 +208,24 @@ class Reductions:
         return sum(place.rank(subject, other) == Rank.UNDECIDED for place in self.places for other in others)
 
     def wins(self, policy: str) -> int:
-        """The number of places where no other policy has a certainly lower mean."""
-        return sum(place.lowest(policy) for place in self.places)
+        """The number of places where the policy has the lowest mean alone."""
+        return sum(place.wins(policy) for place in self.places)
+
+    @property
+    def ties(self) -> int:
+        """The number of places that have a mean, and no policy whose mean is the lowest alone."""
+        known = [place for place in self.places if any(place.mean(policy) is not None for policy in self.policies)]
+        return sum(not any(place.wins(policy) for policy in self.policies) for place in known)
+
+    @property
+    def shared(self) -> dict[tuple[str, ...], int]:
+        """The policies that share the lowest mean where none has it alone, and in how many places, most first."""
+        lowest = [
+            tuple(policy for policy in self.policies if place.lowest(policy))
+            for place in self.places
+            if not any(place.wins(policy) for policy in self.policies)
+        ]
+        return dict(Counter(policies for policies in lowest if policies).most_common())
 
     @property
     def exact(self) -> bool:
@@ -219,9 +258,28 @@ def analyse(records: Dataset, study: Study) -> list[Reductions]:
             factors=[name for name in factors if name not in (POLICY, FEED)],
             places=[place for place in found if str(place.where.get(FEED, "")) == feed],
             absorbs=study.params.get("mode", "reshape") == "reshape",
+            changes=[
+                change
+                for known in published_results.changes_of(study.name)
+                for change in _changes(records, study, known, feed)
+            ],
         )
         for feed in feeds
     ]
+
+
+def _changes(records: Dataset, study: Study, known: published_results.Change, feed: str) -> Iterator[Change]:
+    """In each condition that has both levels of the factor."""
+    ends: dict[str, list[tuple[dict[str, Scalar], Place]]] = {}
+    for place in places(records, study, known.response):
+        if known.factor in place.where and str(place.where.get(FEED, "")) == feed and _has(place, known.policy):
+            rest = {name: level for name, level in place.where.items() if name not in (known.factor, FEED)}
+            ends.setdefault(level_key(known.factor, place.where[known.factor]), []).append((rest, place))
+    start, end = (ends.get(level_key(known.factor, level), []) for level in (known.start, known.end))
+    for where, before in start:
+        for after in (place for rest, place in end if rest == where):
+            base, mean = before.mean(known.policy), after.mean(known.policy)
+            yield Change(known, where, None if mean is None or not base else mean / base - 1)
 
 
 def _has(place: Place, policy: str) -> bool:

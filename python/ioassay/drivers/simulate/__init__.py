@@ -79,17 +79,20 @@ class Simulate(Driver):
                 prepare=simulation_parameters.prepared(wanted),
                 **wanted.options,
             )
+            optimum = simulation_parameters.optimum(wanted, trace)
         except NotFound as error:
             return Parsed(SKIPPED, f"{error}. {wanted.get}")
         except UsageError as error:  # a trace that makes no sense, or a drive that does not fit into the memory
             return Parsed(FAILED, str(error))
-        (raw / SUMMARY).write_text(json.dumps(simulation_metrics.summary(done, trace), indent=1), encoding="utf-8")
+        (raw / SUMMARY).write_text(
+            json.dumps(simulation_metrics.summary(done, trace, optimum), indent=1), encoding="utf-8"
+        )
         (raw / ELEMENTS).write_text(json.dumps(dict(done.raw["elements"])), encoding="utf-8")
-        if not done.summary["requests"]:
-            return Parsed(FAILED, simulation_metrics.nothing(done), warnings=done.warnings)
+        if done.nothing and not done.summary["saturated"]:
+            return Parsed(SKIPPED, f"nothing was measured: {done.nothing}", warnings=done.warnings)
         return Parsed(
             OK,
-            metrics=simulation_metrics.metrics(done),
+            metrics=simulation_metrics.metrics(done, optimum),
             buckets=simulation_metrics.buckets(done),
             series=simulation_metrics.series(done),
             warnings=done.warnings,

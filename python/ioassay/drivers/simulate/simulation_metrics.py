@@ -13,7 +13,7 @@ from typing import Any
 from ioassay import traces
 from ioassay.metrics import PERCENTILES, percentile_name
 from ioassay.records.record import Buckets, Series
-from ioassay.simulator import Simulation
+from ioassay.simulator import OfflineOptimum, Simulation
 
 _KINDS = {"read": "read", "write": "write", "all": "total"}
 """What the simulator tells apart, and the direction in names of metrics."""
@@ -41,10 +41,13 @@ _SERIES = {
 """Metric -> column of the simulation's series, and what it is multiplied with."""
 
 
-def metrics(done: Simulation) -> dict[str, float]:
-    """Rates and latencies of reads, writes and all requests, and what drive and buffer did."""
+def metrics(done: Simulation, optimum: OfflineOptimum) -> dict[str, float]:
+    """Rates and latencies of reads, writes and all requests, and what drive and buffer did, with the bound of hits."""
     summary = done.summary
     found = {name: float(summary[key]) for name, key in _SIM.items() if summary[key] is not None}
+    found["sim.optimum_hit_ratio"] = optimum.hit_ratio
+    if (share := optimum.gain_share(summary["hit_ratio"])) is not None:
+        found["sim.gain_share"] = share
     found["sim.saturated"] = float(summary["saturated"])
     for kind, direction in _KINDS.items():
         if done.raw[kind]["count"]:
@@ -91,23 +94,13 @@ def _series(done: Simulation) -> Iterator[Series]:
             yield Series(metric, known["time_s"].to_list(), values)
 
 
-def nothing(done: Simulation) -> str:
-    """Why no request reached the drive."""
-    if left := done.summary["left_in_buffer"]:
-        return (
-            f"no request reached the drive: the buffer kept all of the {left} pages; use a smaller one or more requests"
-        )
-    if done.summary["issued"]:
-        return "no request was completed"
-    return "the trace has no requests that could be simulated, after its preparation"
-
-
-def summary(done: Simulation, trace: traces.Trace) -> dict[str, Any]:
+def summary(done: Simulation, trace: traces.Trace, optimum: OfflineOptimum) -> dict[str, Any]:
     """What is kept verbatim: the summary, the counts behind it, and which trace it was."""
     raw = done.raw
     described = dict(trace) if isinstance(trace, Mapping) else str(trace)
     counts = {name: raw[name] for name in ("format", "changes", "requests", "buffer", "drive", "steadiness")}
     numbers = {name: _finite(value) for name, value in done.summary.items()}
+    counts["offline_optimum"] = vars(optimum)
     return {"trace": described, "summary": numbers, **counts, "preconditioned": raw["preconditioned"]}
 
 

@@ -10,6 +10,7 @@ import difflib
 import functools
 import inspect
 import json
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,16 +20,11 @@ from ioassay import simulator, traces
 from ioassay.drivers.simulate.trace_lookup import NotFound, find
 from ioassay.errors import StudyError, UsageError
 from ioassay.roles import Estimate
-from ioassay.simulator.simulation_options import NAMES
+from ioassay.simulator.simulation_options import DRIVE, NAMES, OPTIONS, PADDED
 
-PADDED = "bplru-padded"
-"""A policy of this driver: BPLRU as its authors have it, so that it can be a level beside the one without padding."""
-_VARIANTS: dict[str, dict[str, Any]] = {
-    PADDED: {"policy": "bplru", "padding": True, "compensation": True, "block_requests": True}
-}
 _OF_DRIVE = "drive"
 """`prepare.shrink = "drive"`: to the size of the drive that is simulated."""
-_TRACE_KEYS = ("trace", "make", "format", "read", "prepare", "first", "get")
+_TRACE_KEYS = ("trace", "make", "format", "read", "prepare", "sizes", "first", "get")
 _TEXTS = ("arrivals", "addresses")
 """Of a recipe, what must be text."""
 _REQUEST_S, _PADDED_REQUEST_S = 3.5e-7, 1e-5
@@ -47,6 +43,8 @@ class Settings:
     format: str | None = None
     read: Mapping[str, Any] | None = None
     prepare: Mapping[str, Any] = field(default_factory=dict)
+    sizes: str | None = None
+    """That of the preparation, as a parameter of its own: it can be a factor."""
     first: int | None = None
     """No more than so many requests, of what the preparation leaves."""
     get: str = ""
@@ -64,18 +62,19 @@ def read(params: Mapping[str, Any]) -> Settings:
     for name in ("make", "read", "prepare"):
         if not isinstance(params.get(name, {}), Mapping):
             raise StudyError(f"is {params[name]!r}; wanted a table", key=f"params.{name}")
-    for name in ("format", "get"):
+    for name in ("format", "get", "sizes"):
         if not isinstance(params.get(name, ""), str):
             raise StudyError(f"is {params[name]!r}; wanted text", key=f"params.{name}")
     if ("trace" in params) == ("make" in params):
         raise StudyError("wanted one of trace (a file) and make (a recipe)", key="params.trace")
     return Settings(
-        _options(params),
+        {name: value for name, value in params.items() if name in NAMES},
         _traces(params.get("trace")),
         make=params.get("make"),
         format=params.get("format"),
         read=params.get("read"),
         prepare=params.get("prepare", {}),
+        sizes=params.get("sizes"),
         first=_first(params.get("first")),
         get=params.get("get", ""),
     )
@@ -97,18 +96,6 @@ def _whole(key: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise StudyError(f"is {value!r}; wanted a whole number of requests, at least 1", key=key)
     return value
-
-
-def _options(params: Mapping[str, Any]) -> dict[str, Any]:
-    given = {name: value for name, value in params.items() if name in NAMES}
-    variant = _VARIANTS.get(str(given.get("policy")), {})
-    for name in variant.keys() & given.keys() - {"policy"}:
-        if given[name] != variant[name]:
-            raise StudyError(
-                f"is {given[name]!r}, but '{given['policy']}' has {variant[name]!r}; wanted policy = 'bplru'",
-                key=f"params.{name}",
-            )
-    return {**given, **variant}
 
 
 def trace(wanted: Settings, repetition: int) -> traces.Trace:
@@ -145,6 +132,10 @@ def made(make: Mapping[str, Any], repetition: int) -> dict[str, Any]:
 def prepared(wanted: Settings) -> dict[str, Any] | None:
     """What is done to the trace. Pages are those of the drive unless told otherwise; a drive may be shrunk to."""
     keys = {**wanted.prepare}
+    if wanted.sizes is not None:
+        if "sizes" in keys:
+            raise StudyError(f"is '{wanted.sizes}', and prepare.sizes is given; wanted one of them", key="params.sizes")
+        keys["sizes"] = wanted.sizes
     if wanted.first is not None and wanted.make is None:
         keys["first"] = min(wanted.first, _whole("params.prepare.first", keys.get("first", wanted.first)))
     if not keys:
@@ -168,9 +159,27 @@ def _known_keys(table: str, given: Mapping[str, Any], taker: Any) -> None:
             raise StudyError(f"no such key; {hint}", key=f"params.{table}.{name}")
 
 
+def optimum(wanted: Settings, trace: traces.Trace) -> simulator.OfflineOptimum:
+    """The offline optimum of the point's buffer on its trace, counted once for all policies and arrival modes."""
+    names = [option.name for option in OPTIONS if option.group == DRIVE] + ["buffer", "unaligned"]
+    options = {name: wanted.options[name] for name in names if name in wanted.options}
+    state = Path(trace).stat() if isinstance(trace, str | Path) and Path(trace).exists() else None
+    version = (state.st_mtime_ns, state.st_size) if state else None
+    how = {"format": wanted.format, "read": wanted.read, "prepare": prepared(wanted), **options}
+    return _optimum(pickle.dumps((trace, how)), version)
+
+
+@functools.lru_cache(maxsize=64)
+def _optimum(arguments: bytes, version: tuple[int, int] | None) -> simulator.OfflineOptimum:
+    """`version`: of a trace's file, which may change while this process lives."""
+    trace, how = pickle.loads(arguments)
+    return simulator.offline_optimum(trace, **how)
+
+
 def cost(wanted: Settings) -> Estimate:
     """Seconds from the number of requests (of a file from its size), memory from the drive."""
-    seconds = _requests(wanted) * (_PADDED_REQUEST_S if wanted.options.get("padding") else _REQUEST_S)
+    pads = wanted.options.get("padding") or wanted.options.get("policy") == PADDED
+    seconds = _requests(wanted) * (_PADDED_REQUEST_S if pads else _REQUEST_S)
     return Estimate(seconds + 0.05, written_bytes=0, memory_bytes=drive(wanted)["memory_bytes"])
 
 

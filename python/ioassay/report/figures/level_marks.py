@@ -64,10 +64,16 @@ class LevelMarks:
         return alt.Scale(domain=list(self.every), range=[looks[place % len(looks)] for place in range(len(self.every))])
 
     def dash(self, looks: Sequence[Sequence[int]]) -> Any:
-        """The channel of a line's dashes."""
+        """The channel of a line's dashes, which would make the outlines of the legend's marks dashed.
+
+        Vega-Lite merges the legends of one domain, the hidden ones too. So this one has its domain in another order.
+        """
         import altair as alt
 
-        return alt.StrokeDash(self._field(), scale=self.scale(looks), **self._named())
+        scale = self.scale(looks)
+        return alt.StrokeDash(
+            self._field(), scale=alt.Scale(domain=scale.domain[::-1], range=scale.range[::-1]), legend=None
+        )
 
     def size(self, looks: Sequence[float]) -> Any:
         """The channel of a mark's area."""

@@ -211,7 +211,7 @@ def _metric_axis(view: _View, rows: chart_marks.Rows) -> Any:
 
 
 def _marks(view: _View) -> VegaLite:
-    """Colour, shape, size and dash of a level; one legend for all, since they say the same."""
+    """Colour, shape, size and dash of a level; one legend for the marks, since they say the same."""
     marks = view.marks
     step = (_SMALLEST / _LARGEST) ** (1 / max(len(marks.every) - 1, 1))
     sizes = [round(_LARGEST * step**place, 1) for place in range(len(marks.every))]

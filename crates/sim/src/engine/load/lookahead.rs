@@ -4,13 +4,13 @@ use std::io::{Read, Write};
 
 use crate::Error;
 use crate::drive::{Drive, Place};
-use crate::engine::RunOptions;
 use crate::engine::load::arrivals::Arrivals;
 use crate::engine::load::requests::DriveRequest;
 use crate::engine::load::reshaping_buffer::ReshapingBuffer;
 use crate::engine::load::trace_input::{IssueMode, TraceInput};
 use crate::engine::tally::Tally;
-use crate::policy::{DriveState, Policy};
+use crate::engine::{BufferMode, RunOptions, WriteBuffer};
+use crate::policy::DriveState;
 use crate::state::{put, take};
 
 /// Requests of the trace that pass the buffer before the drive sees its evictions. Many, so that
@@ -28,7 +28,8 @@ pub(in crate::engine) struct Lookahead<'a> {
     /// Requests for the drive, from `issued` on.
     ready: Vec<DriveRequest>,
     issued: usize,
-    issued_before: u64,
+    /// Requests that were given the time of a burst.
+    in_bursts: u64,
     places: Vec<Place>,
 }
 
@@ -48,25 +49,19 @@ impl<'a> Lookahead<'a> {
             consumed: 0,
             ready: Vec::new(),
             issued: 0,
-            issued_before: 0,
+            in_bursts: 0,
             places: Vec::new(),
         }
     }
 
-    /// All requests that are ready; `recycle` gives the vector back for its memory.
-    pub fn take_ready(&mut self) -> Vec<DriveRequest> {
-        self.issued_before += self.ready.len() as u64;
-        std::mem::take(&mut self.ready)
-    }
-
-    pub fn recycle(&mut self, ready: Vec<DriveRequest>) {
-        self.ready = ready;
-        self.ready.clear();
+    /// Whether requests depend on the state of the drive when it reaches them.
+    pub fn watches_elements(&self) -> bool {
+        self.depth == 1
     }
 
     /// Writes the state of a load whose requests are all issued.
     pub fn save(&self, output: &mut dyn Write) -> Result<(), Error> {
-        put(output, &(self.issued_before + self.issued as u64))?;
+        put(output, &self.in_bursts)?;
         put(output, &self.input.position())?;
         match &self.reshape {
             Some(reshape) => reshape.policy.save(output),
@@ -76,7 +71,7 @@ impl<'a> Lookahead<'a> {
 
     /// Continues a load that was saved, behind its last request.
     pub fn load(&mut self, input: &mut dyn Read) -> Result<(), Error> {
-        self.issued_before = take(input)?;
+        self.in_bursts = take(input)?;
         self.input.resume(take(input)?);
         match &mut self.reshape {
             Some(reshape) => reshape.policy.load(input),
@@ -84,32 +79,54 @@ impl<'a> Lookahead<'a> {
         }
     }
 
-    /// The policy in front of the drive with its pages, and whether the drive does the reads that pad
-    /// blocks.
-    pub fn into_policy(self) -> Option<(Box<dyn Policy + Send>, bool)> {
-        self.reshape
-            .map(|reshape| (reshape.policy, reshape.pad_reads))
+    /// The buffer in front of the drive with its pages.
+    pub fn into_buffer(self) -> Option<WriteBuffer> {
+        self.reshape.map(|reshape| WriteBuffer {
+            policy: reshape.policy,
+            mode: BufferMode::Reshape,
+            pad_reads: reshape.pad_reads,
+            destager: None,
+        })
     }
 
-    fn make_ready(&mut self, drive_state: &DriveState<'_>, tally: &mut Tally) {
-        let until = (self.consumed + self.depth).min(self.arrivals.len());
-        let arrived = &self.arrivals[self.consumed..until];
-        match &mut self.reshape {
-            None => self.ready.extend_from_slice(arrived),
-            Some(reshape) => {
-                for request in arrived {
-                    reshape.apply(request, drive_state, &mut self.ready, tally);
+    /// Appends further requests for the drive to `ready`; returns false at the end.
+    pub fn append_ready(
+        &mut self,
+        ready: &mut Vec<DriveRequest>,
+        drive_state: &DriveState<'_>,
+        tally: &mut Tally,
+    ) -> Result<bool, Error> {
+        let first = ready.len();
+        while ready.len() == first {
+            if self.consumed == self.arrivals.len() {
+                self.consumed = 0;
+                self.arrivals.clear();
+                if !self.input.read_batch(&mut self.arrivals)? {
+                    return Ok(false);
                 }
             }
+            let until = (self.consumed + self.depth).min(self.arrivals.len());
+            let arrived = &self.arrivals[self.consumed..until];
+            match &mut self.reshape {
+                None => ready.extend_from_slice(arrived),
+                Some(reshape) => {
+                    for request in arrived {
+                        reshape.apply(request, drive_state, ready, tally);
+                    }
+                }
+            }
+            self.consumed = until;
         }
-        self.consumed = until;
+        self.set_burst_times(&mut ready[first..]);
+        Ok(true)
     }
 
     /// Requests of a burst are issued at the burst's time, not their own.
-    fn set_burst_times(&mut self) {
+    fn set_burst_times(&mut self, ready: &mut [DriveRequest]) {
         if let IssueMode::Bursts { size, gap_ps } = self.issue_mode {
-            for (request, number) in self.ready.iter_mut().zip(self.issued_before..) {
-                request.at_ps = (number / u64::from(size)).saturating_mul(gap_ps);
+            for request in ready {
+                request.at_ps = (self.in_bursts / u64::from(size)).saturating_mul(gap_ps);
+                self.in_bursts += 1;
             }
         }
     }
@@ -143,20 +160,12 @@ impl Arrivals for Lookahead<'_> {
         drive_state: &DriveState<'_>,
         tally: &mut Tally,
     ) -> Result<(), Error> {
-        self.issued_before += self.issued as u64;
         self.issued = 0;
-        self.ready.clear();
-        while self.ready.is_empty() {
-            if self.consumed == self.arrivals.len() {
-                self.consumed = 0;
-                self.arrivals.clear();
-                if !self.input.read_batch(&mut self.arrivals)? {
-                    return Ok(());
-                }
-            }
-            self.make_ready(drive_state, tally);
-        }
-        self.set_burst_times();
+        let mut ready = std::mem::take(&mut self.ready);
+        ready.clear();
+        let appended = self.append_ready(&mut ready, drive_state, tally);
+        self.ready = ready;
+        appended?;
         self.prefetch(drive);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! From bytes to the drive's sectors and pages.
 
-use ioassay_block::{Kind, Request};
+use ioassay_block::{Kind, MOST_REQUEST_BYTES, Request};
 
 use crate::Error;
 use crate::drive::{SECTOR_BYTES, Spec};
@@ -17,8 +17,9 @@ pub enum Unaligned {
 
 pub(in crate::engine) struct Paging {
     page_sectors: u64,
-    /// Binary logarithm of the page size, where that is a power of two.
-    page_shift: Option<u32>,
+    /// The page size, where that is a power of two; else a length that no request has.
+    whole_page_bytes: u64,
+    page_shift: u32,
     capacity_bytes: u64,
     capacity_sectors: u64,
     unaligned: Unaligned,
@@ -28,26 +29,29 @@ impl Paging {
     pub fn new(spec: &Spec, unaligned: Unaligned) -> Self {
         Self {
             page_sectors: u64::from(spec.page_sectors()),
-            page_shift: spec
-                .page_bytes
-                .is_power_of_two()
-                .then(|| spec.page_bytes.trailing_zeros()),
+            whole_page_bytes: if spec.page_bytes.is_power_of_two() {
+                spec.page_bytes.into()
+            } else {
+                u64::MAX
+            },
+            page_shift: spec.page_bytes.trailing_zeros(),
             capacity_bytes: spec.capacity_bytes(),
             capacity_sectors: spec.capacity_bytes() / u64::from(SECTOR_BYTES),
             unaligned,
         }
     }
 
-    /// A request in the drive's pages, issued at `at_ps`; the `number` is for messages.
+    /// Appends a request in the drive's pages, issued at `at_ps`; the `number` is for messages.
     #[inline]
-    pub fn drive_request(
+    pub fn append(
         &self,
         request: &Request,
         at_ps: u64,
         number: u64,
-    ) -> Result<DriveRequest, Error> {
+        out: &mut Vec<DriveRequest>,
+    ) -> Result<(), Error> {
         if let Some(first) = self.whole_page(request) {
-            return Ok(DriveRequest {
+            out.push(DriveRequest {
                 at_ps,
                 first,
                 pages: 1,
@@ -56,7 +60,19 @@ impl Paging {
                 kind: request.kind,
                 bypass: false,
             });
+            return Ok(());
         }
+        out.push(self.drive_request(request, at_ps, number)?);
+        Ok(())
+    }
+
+    /// A request in the drive's pages.
+    pub fn drive_request(
+        &self,
+        request: &Request,
+        at_ps: u64,
+        number: u64,
+    ) -> Result<DriveRequest, Error> {
         let (begin, sectors) = self.sectors(request, number)?;
         let (first, skip) = (begin / self.page_sectors, begin % self.page_sectors);
         Ok(DriveRequest {
@@ -73,12 +89,12 @@ impl Paging {
     /// The page of a request for exactly one page, the most common case.
     #[inline]
     fn whole_page(&self, request: &Request) -> Option<u32> {
-        let page_bytes = 1 << self.page_shift?;
-        let fits = request.length_bytes == page_bytes
-            && request.offset_bytes & (page_bytes - 1) == 0
-            && request.offset_bytes < self.capacity_bytes
-            && request.kind != Kind::Flush;
-        fits.then(|| (request.offset_bytes >> self.page_shift.unwrap_or(0)) as u32)
+        let page_bytes = self.whole_page_bytes;
+        let fits = (request.length_bytes == page_bytes)
+            & (request.offset_bytes & (page_bytes - 1) == 0)
+            & (request.offset_bytes < self.capacity_bytes)
+            & (request.kind != Kind::Flush);
+        fits.then(|| (request.offset_bytes >> self.page_shift) as u32)
     }
 
     /// First sector and number of sectors.
@@ -104,6 +120,10 @@ impl Paging {
         if request.length_bytes == 0 {
             return Err(refused(request, number, "a length of at least one byte"));
         }
+        if request.length_bytes > MOST_REQUEST_BYTES && request.kind != Kind::Trim {
+            let wanted = "less than 4 GiB in a read or write: is the unit of lengths right?";
+            return Err(refused(request, number, wanted));
+        }
         if end > self.capacity_sectors {
             let capacity_bytes = self.capacity_sectors * sector;
             return Err(refused(
@@ -114,11 +134,7 @@ impl Paging {
                 ),
             ));
         }
-        let most = u64::from(u32::MAX);
-        if end - begin > most && request.kind != Kind::Trim {
-            return Err(refused(request, number, "less than 2 TiB"));
-        }
-        Ok((begin, (end - begin).min(most)))
+        Ok((begin, (end - begin).min(u64::from(u32::MAX))))
     }
 }
 

@@ -85,58 +85,58 @@ impl<'a> TraceInput<'a> {
                 self.source.next_batch(&mut self.batch)?;
             }
         }
-        let batch = std::mem::take(&mut self.batch);
-        out.reserve(batch.len());
-        for request in &batch {
-            self.position.requests_read += 1;
-            out.push(self.drive_request(request)?);
+        let Some(first) = self.batch.first() else {
+            return Ok(false);
+        };
+        let first_ns = *self.position.first_ns.get_or_insert(first.at_ns);
+        out.reserve(self.batch.len());
+        let (mut number, mut last_ps) = (self.position.requests_read, self.position.last_ps);
+        for request in &self.batch {
+            number += 1;
+            last_ps = self.at_ps(request, first_ns, last_ps, number)?;
+            self.paging.append(request, last_ps, number, out)?;
         }
-        self.batch = batch;
-        Ok(!self.batch.is_empty())
+        (self.position.requests_read, self.position.last_ps) = (number, last_ps);
+        Ok(true)
     }
 
+    /// Picoseconds since the first request; at least `last_ps`.
     #[inline]
-    fn drive_request(&mut self, request: &Request) -> Result<DriveRequest, Error> {
-        let at_ps = self.at_ps(request)?;
-        self.paging
-            .drive_request(request, at_ps, self.position.requests_read)
-    }
-
-    /// Picoseconds since the first request.
-    #[inline]
-    fn at_ps(&mut self, request: &Request) -> Result<u64, Error> {
-        let first_ns = *self.position.first_ns.get_or_insert(request.at_ns);
+    fn at_ps(
+        &self,
+        request: &Request,
+        first_ns: u64,
+        last_ps: u64,
+        number: u64,
+    ) -> Result<u64, Error> {
         let since_ns = request.at_ns.wrapping_sub(first_ns);
         let at_ps = match self.scale {
             None => since_ns.wrapping_mul(1000),
             // The conversion saturates far beyond the longest run, which is refused below.
             Some(factor) => (since_ns as f64 * 1000.0 * factor) as u64,
         };
-        if since_ns <= error::LONGEST_PS / 1000
-            && (self.position.last_ps..=error::LONGEST_PS).contains(&at_ps)
-        {
-            self.position.last_ps = at_ps;
+        if since_ns <= error::LONGEST_PS / 1000 && (last_ps..=error::LONGEST_PS).contains(&at_ps) {
             return Ok(at_ps);
         }
-        if request.at_ns >= first_ns && at_ps >= self.position.last_ps {
-            return Err(self.too_late(request));
+        if request.at_ns >= first_ns && at_ps >= last_ps {
+            return Err(too_late(request, number));
         }
         Err(Error::Request {
-            number: self.position.requests_read,
+            number,
             what: format!("at {} ns, goes back in time", request.at_ns),
             wanted: "a trace in the order of time: let its reader sort it".into(),
         })
     }
+}
 
-    #[cold]
-    fn too_late(&self, request: &Request) -> Error {
-        Error::Request {
-            number: self.position.requests_read,
-            what: format!(
-                "at {} ns, is more than 100 days after the first",
-                request.at_ns
-            ),
-            wanted: "a shorter trace, or another unit of time".into(),
-        }
+#[cold]
+fn too_late(request: &Request, number: u64) -> Error {
+    Error::Request {
+        number,
+        what: format!(
+            "at {} ns, is more than 100 days after the first",
+            request.at_ns
+        ),
+        wanted: "a shorter trace, or another unit of time".into(),
     }
 }
