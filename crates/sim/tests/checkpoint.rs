@@ -5,7 +5,8 @@ mod loads;
 use ioassay_block::{Kind, Request};
 use ioassay_sim::drive::{GcPolicy, Overlap, Pool, Spec, WearLevelling};
 use ioassay_sim::engine::{
-    BufferMode, End, IssueMode, Responses, RunOptions, Scheduler, TimeSeries,
+    BufferMode, Destaging, End, IssueMode, Responses, RunOptions, Scheduler, TimeSeries,
+    WriteBehind,
 };
 use ioassay_sim::policy::{Layout, Settings};
 use ioassay_sim::{
@@ -109,6 +110,7 @@ fn buffer(spec: &Spec, policy: &str, mode: BufferMode) -> BufferSpec {
         settings,
         mode,
         pad_reads: true,
+        destaging: Destaging::default(),
     }
 }
 
@@ -187,10 +189,15 @@ proptest! {
         spec in specs(), run in options(), seed: u64, requests in 0_u32..500, gap_us in 0_u32..300,
         cuts in proptest::collection::vec(any::<prop::sample::Index>(), 1..4),
         policy in 0..POLICIES.len(), inline: bool, only_writes: bool, precondition: bool,
+        write_behind in prop_oneof![Just(WriteBehind::Auto), Just(WriteBehind::Idle), Just(WriteBehind::Any)],
     ) {
         let mode = if inline { BufferMode::Inline } else { BufferMode::Reshape };
+        let mut buffer = buffer(&spec, POLICIES[policy], mode);
+        if inline && POLICIES[policy] != "none" {
+            buffer.destaging.write_behind = write_behind;
+        }
         let setup = Setup {
-            buffer: Some(buffer(&spec, POLICIES[policy], mode)),
+            buffer: Some(buffer),
             preconditioning: precondition.then(|| Preconditioning { share: 0.5, most_rounds: 3, ..Preconditioning::default() }),
             run,
             ..setup(&spec)

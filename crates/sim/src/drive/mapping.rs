@@ -48,6 +48,14 @@ impl MappingTables {
         }
     }
 
+    /// The mapping of each element.
+    pub fn parts(&mut self) -> impl Iterator<Item = ElementMapping<'_>> {
+        let maps = self.map.chunks_exact_mut(self.local_pages);
+        let reverse_maps = self.reverse_map.chunks_exact_mut(self.physical_pages);
+        maps.zip(reverse_maps)
+            .map(|(map, reverse_map)| ElementMapping { map, reverse_map })
+    }
+
     /// Reads the entry of a logical page, so that the processor fetches it.
     #[inline]
     pub fn touch_entry(&self, element: u32, local: u32) -> u32 {

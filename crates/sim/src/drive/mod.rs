@@ -19,6 +19,7 @@ mod tables;
 pub use counters::Counters;
 pub use element::Element;
 pub use shape::Place;
+pub(crate) use shape::Placement;
 pub use spec::{GcPolicy, Overlap, Pool, SECTOR_BYTES, Spec, WearLevelling};
 
 use crate::Error;
@@ -53,6 +54,10 @@ pub(crate) struct ElementPart<'a> {
 }
 
 impl ElementPart<'_> {
+    pub fn counters(&self) -> Counters {
+        self.element.counters()
+    }
+
     /// Collects garbage if that is due, then programs a page; returns the time of both together, `None`
     /// when no block is left.
     #[inline]
@@ -130,19 +135,9 @@ impl Drive {
             .ok_or_else(|| self.worn_out(place.element))
     }
 
-    /// The place of the page that follows the one at `place`.
-    #[inline]
-    pub(crate) fn next_place(&self, place: Place) -> Place {
-        if place.element + 1 < self.spec.elements {
-            return Place {
-                element: place.element + 1,
-                ..place
-            };
-        }
-        Place {
-            element: 0,
-            local: place.local + 1,
-        }
+    /// Where pages are.
+    pub(crate) fn placement(&self) -> Placement {
+        self.shape.placement
     }
 
     /// An element with its part of the tables.
@@ -154,6 +149,20 @@ impl Drive {
             element: &mut self.elements[element as usize],
             mapping: self.mapping.of(element),
         }
+    }
+
+    /// The elements, each with its part of the tables: they do not depend on each other.
+    pub(crate) fn parts(&mut self) -> impl Iterator<Item = ElementPart<'_>> {
+        let (shape, costs) = (&self.shape, &self.costs);
+        self.elements
+            .iter_mut()
+            .zip(self.mapping.parts())
+            .map(move |(element, mapping)| ElementPart {
+                shape,
+                costs,
+                element,
+                mapping,
+            })
     }
 
     /// Reads `sectors` of a page; returns how long its element is busy, picoseconds. A discarded page

@@ -18,6 +18,39 @@ pub struct Place {
     pub local: u32,
 }
 
+/// Which page is where: they go round the elements.
+#[derive(Clone, Copy)]
+pub(crate) struct Placement {
+    by_elements: Divisor,
+}
+
+impl Placement {
+    pub fn elements(self) -> u32 {
+        self.by_elements.get()
+    }
+
+    #[inline]
+    pub fn place(self, page: Page) -> Place {
+        let (local, element) = self.by_elements.div_rem(page);
+        Place { element, local }
+    }
+
+    /// The place of the page that follows the one at `place`.
+    #[inline]
+    pub fn next(self, place: Place) -> Place {
+        if place.element + 1 < self.elements() {
+            return Place {
+                element: place.element + 1,
+                ..place
+            };
+        }
+        Place {
+            element: 0,
+            local: place.local + 1,
+        }
+    }
+}
+
 pub(super) struct Shape {
     pub planes: u32,
     /// Blocks of a plane.
@@ -35,7 +68,7 @@ pub(super) struct Shape {
     pub gc_policy: GcPolicy,
     pub wear_levelling: WearLevelling,
     pub copy_back: bool,
-    by_elements: Divisor,
+    pub placement: Placement,
     by_data_pages: Divisor,
     by_planes: Divisor,
     by_rows: Divisor,
@@ -57,7 +90,9 @@ impl Shape {
             gc_policy: spec.gc_policy,
             wear_levelling: spec.wear_levelling,
             copy_back: spec.copy_back,
-            by_elements: prepared(spec.elements),
+            placement: Placement {
+                by_elements: prepared(spec.elements),
+            },
             by_data_pages: prepared(spec.data_pages()),
             by_planes: prepared(spec.planes),
             by_rows: prepared(spec.blocks_per_plane),
@@ -67,8 +102,7 @@ impl Shape {
 
     #[inline]
     pub fn place(&self, page: Page) -> Place {
-        let (local, element) = self.by_elements.div_rem(page);
-        Place { element, local }
+        self.placement.place(page)
     }
 
     pub fn blocks(&self) -> u32 {

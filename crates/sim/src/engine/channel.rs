@@ -134,6 +134,15 @@ impl Channels {
         self.channels[channel as usize].is_free()
     }
 
+    /// Whether an idle channel has something to start.
+    #[inline]
+    pub fn are_ready(&self) -> bool {
+        self.channels.iter().any(|channel| {
+            channel.current.is_none()
+                && !(channel.completions.is_empty() && channel.queue.is_empty())
+        })
+    }
+
     #[inline]
     pub fn enqueue_completion(&mut self, channel: u32, transfer: Transfer) {
         self.channels[channel as usize]

@@ -459,23 +459,23 @@ where
     /// work for another.
     #[inline]
     fn drive_channels(&mut self) -> Result<(), Error> {
-        loop {
-            let mut moved = false;
+        while self.channels.are_ready() {
             for channel in 0..self.channels.count() {
-                loop {
-                    match self.channels.start_next(channel, self.now_ps) {
-                        ChannelStep::Completes(id) => self.on_host_transfer_done(id)?,
-                        ChannelStep::Admits(id) => {
-                            let request = self.requests.get(id).request;
-                            self.read(id, &request, channel)?;
-                        }
-                        ChannelStep::Started | ChannelStep::Idle => break,
-                    }
-                    moved = true;
-                }
+                self.drive_channel(channel)?;
             }
-            if !moved || self.channels.count() == 1 {
-                return Ok(());
+        }
+        Ok(())
+    }
+
+    fn drive_channel(&mut self, channel: u32) -> Result<(), Error> {
+        loop {
+            match self.channels.start_next(channel, self.now_ps) {
+                ChannelStep::Completes(id) => self.on_host_transfer_done(id)?,
+                ChannelStep::Admits(id) => {
+                    let request = self.requests.get(id).request;
+                    self.read(id, &request, channel)?;
+                }
+                ChannelStep::Started | ChannelStep::Idle => return Ok(()),
             }
         }
     }

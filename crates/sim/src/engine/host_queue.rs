@@ -24,6 +24,7 @@ pub(super) struct HostQueue {
     /// How many the drive may have.
     window: u32,
     in_drive: u32,
+    waiting: usize,
     last_sector: u64,
     sequence: u64,
 }
@@ -37,6 +38,7 @@ impl HostQueue {
             },
             window: window.unwrap_or(u32::MAX),
             in_drive: 0,
+            waiting: 0,
             last_sector: 0,
             sequence: 0,
         }
@@ -52,6 +54,7 @@ impl HostQueue {
             return true;
         }
         self.sequence += 1;
+        self.waiting += 1;
         match &mut self.order {
             Order::Fcfs(waiting) => waiting.push_back(id),
             Order::Clook(waiting) => {
@@ -64,21 +67,19 @@ impl HostQueue {
     /// The drive has completed a request; the one that takes its place.
     #[inline]
     pub fn complete(&mut self) -> Option<u32> {
-        let next = match &mut self.order {
+        if self.waiting == 0 {
+            self.in_drive -= 1;
+            return None;
+        }
+        self.waiting -= 1;
+        match &mut self.order {
             Order::Fcfs(waiting) => waiting.pop_front(),
-            Order::Clook(waiting) if waiting.is_empty() => None,
             Order::Clook(waiting) => {
                 let above = waiting.range((self.last_sector, 0)..).next();
-                let key = above.or_else(|| waiting.iter().next()).map(|(&key, _)| key);
-                key.and_then(|key| {
-                    self.last_sector = key.0;
-                    waiting.remove(&key)
-                })
+                let (&key, _) = above.or_else(|| waiting.iter().next())?;
+                self.last_sector = key.0;
+                waiting.remove(&key)
             }
-        };
-        if next.is_none() {
-            self.in_drive -= 1;
         }
-        next
     }
 }

@@ -10,6 +10,7 @@
 mod back_end;
 mod channel;
 mod checkpoint;
+mod completions;
 mod elements;
 mod event_loop;
 mod host_queue;
@@ -21,6 +22,8 @@ mod run;
 mod tally;
 mod time_series;
 mod timers;
+mod workers;
+mod write_batch;
 mod write_behind;
 mod write_bound;
 mod write_stream;
@@ -30,9 +33,10 @@ pub use host_queue::Scheduler;
 pub use load::paging::Unaligned;
 pub use load::trace_input::IssueMode;
 pub use online_drive::{Event, OnlineDrive};
-pub use run::run;
+pub use run::{run, run_with};
 pub use tally::{Responses, Tally};
 pub use time_series::{TimeSeries, TimeSlice};
+pub use workers::{OneThread, Workers};
 pub use write_behind::{Destager, Destaging, WriteBehind};
 pub use write_bound::write_bound;
 

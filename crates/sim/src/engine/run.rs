@@ -12,6 +12,7 @@ use super::load::reshaping_buffer::ReshapingBuffer;
 use super::load::trace_input::{IssueMode, TraceInput};
 use super::tally::Tally;
 use super::time_series::TimeSeries;
+use super::workers::{OneThread, Workers};
 use super::write_stream::WriteStream;
 use super::{BufferMode, End, RunOptions, WriteBuffer};
 use crate::Error;
@@ -28,6 +29,20 @@ pub fn run(
     buffer: Option<WriteBuffer>,
     options: &RunOptions,
 ) -> Result<(Tally, TimeSeries), Error> {
+    run_with(drive, source, buffer, options, &OneThread)
+}
+
+/// As [`run`], with the same results, by several threads where elements do not depend on each other.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(
+    drive: &mut Drive,
+    source: &mut dyn Source,
+    buffer: Option<WriteBuffer>,
+    options: &RunOptions,
+    workers: &dyn Workers,
+) -> Result<(Tally, TimeSeries), Error> {
     options.check()?;
     let pads = buffer
         .as_ref()
@@ -35,7 +50,7 @@ pub fn run(
     let only_writes = source.only_writes() && !pads;
     let (lookahead, inline) = load_of(drive, source, buffer, options);
     if inline.is_none() && only_writes && is_write_stream(drive.spec(), options) {
-        return WriteStream::new(drive, lookahead, options).run();
+        return WriteStream::new(drive, lookahead, options, workers).run();
     }
     if drive.spec().overlap == Overlap::Off {
         let elements = SerialElements::new(drive.spec());

@@ -39,7 +39,7 @@ impl Responses {
     }
 
     #[inline(never)]
-    fn record_recent(&mut self) {
+    pub(super) fn record_recent(&mut self) {
         self.response_ns.record_all(&self.recent_ns);
         self.recent_ns.clear();
     }

@@ -3,90 +3,67 @@
 /// The time of a timer that is not set.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// Timers that are compared together: a power of two that fits a cache line.
-const GROUP: usize = 8;
-
-/// Timers in groups, with the earliest time of each group: setting a timer scans its group, and
-/// finding the next one scans the groups. For the dozens of elements of a drive that takes a few
-/// comparisons without a branch. Of several that fire at the same time, the one that was set first
-/// does: that is the reference's order, and it decides which of two reads crosses the channel first.
+/// The timers that are set, in the order in which they fire. Mostly a timer that is set is the last to
+/// fire, or near it: pages take about the same time. Of several that fire at the same time, the one
+/// that was set first does: that is the reference's order, and it decides which of two reads crosses
+/// the channel first.
 #[derive(serde::Serialize, serde::Deserialize)]
 pub(super) struct Timers {
-    times: Vec<u64>,
-    /// When each was set, counted in calls of `set`.
-    turns: Vec<u64>,
-    turn: u64,
-    /// The earliest time of each group.
-    earliest: Vec<u64>,
-    /// When the next timer fires, and which.
-    next: (u64, u32),
+    /// Time and timer, ascending from `first` on.
+    order: Vec<(u64, u32)>,
+    first: usize,
+    is_set: Vec<bool>,
 }
 
 impl Timers {
     pub fn new(timers: usize) -> Self {
-        let groups = timers.div_ceil(GROUP).max(1);
         Self {
-            times: vec![NEVER; groups * GROUP],
-            turns: vec![0; groups * GROUP],
-            turn: 0,
-            earliest: vec![NEVER; groups],
-            next: (NEVER, 0),
+            order: Vec::with_capacity(2 * timers),
+            first: 0,
+            is_set: vec![false; timers],
         }
     }
 
     /// When the next timer fires, and which; `NEVER` if none is set.
     #[inline]
     pub fn next(&self) -> (u64, u32) {
-        self.next
-    }
-
-    #[inline]
-    fn earliest(&self) -> (u64, u32) {
-        let (mut time, mut group, mut equals) = (NEVER, 0, 0);
-        for (number, &earliest) in self.earliest.iter().enumerate() {
-            let earlier = earliest < time;
-            equals = if earlier {
-                0
-            } else {
-                equals + usize::from(earliest == time)
-            };
-            group = if earlier { number } else { group };
-            time = if earlier { earliest } else { time };
-        }
-        let first = group * GROUP;
-        let of_group = &self.times[first..first + GROUP];
-        equals += of_group.iter().filter(|&&at| at == time).count();
-        if equals > 1 && time < NEVER {
-            return (time, self.first_set(time));
-        }
-        let within = of_group.iter().position(|&at| at == time).unwrap_or(0);
-        (time, (first + within) as u32)
-    }
-
-    /// Of the timers that fire at `time`, the one that was set first.
-    #[cold]
-    fn first_set(&self, time: u64) -> u32 {
-        let at = (0..).zip(&self.times).filter(|(_, at)| **at == time);
-        let first = at.min_by_key(|&(timer, _)| self.turns[timer as usize]);
-        first.map_or(0, |(timer, _)| timer)
+        self.order.get(self.first).copied().unwrap_or((NEVER, 0))
     }
 
     /// Sets a timer.
     #[inline]
     pub fn set(&mut self, timer: u32, at_ps: u64) {
-        let timer = timer as usize;
-        self.times[timer] = at_ps;
-        self.turn += 1;
-        self.turns[timer] = self.turn;
-        let group = timer / GROUP;
-        let of_group = &self.times[group * GROUP..(group + 1) * GROUP];
-        self.earliest[group] = of_group
-            .iter()
-            .fold(NEVER, |earliest, &at| earliest.min(at));
-        if at_ps < self.next.0 {
-            self.next = (at_ps, timer as u32);
-        } else if timer as u32 == self.next.1 {
-            self.next = self.earliest();
+        if self.next().1 == timer && self.is_set[timer as usize] {
+            self.first += 1;
+        } else if self.is_set[timer as usize] {
+            self.withdraw(timer);
         }
+        self.is_set[timer as usize] = at_ps < NEVER;
+        if at_ps < NEVER {
+            self.insert(timer, at_ps);
+        }
+    }
+
+    #[inline]
+    fn insert(&mut self, timer: u32, at_ps: u64) {
+        if self.order.len() == self.order.capacity() {
+            self.order.drain(..self.first);
+            self.first = 0;
+        }
+        let mut place = self.order.len();
+        self.order.push((at_ps, timer));
+        while place > self.first && self.order[place - 1].0 > at_ps {
+            self.order[place] = self.order[place - 1];
+            place -= 1;
+        }
+        self.order[place] = (at_ps, timer);
+    }
+
+    #[cold]
+    fn withdraw(&mut self, timer: u32) {
+        let mut number = 0..;
+        let first = self.first;
+        self.order
+            .retain(|&(_, other)| number.next() < Some(first) || other != timer);
     }
 }

@@ -1,0 +1,156 @@
+//! When the requests of a write stream complete, and what is counted of that.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::tally::Responses;
+use super::workers::Workers;
+use super::write_batch::Pending;
+
+#[derive(Clone, Copy)]
+pub(super) struct Transfer {
+    pub start_ps: u64,
+    pub end_ps: u64,
+}
+
+/// The transfers of the channel that a search may still reach, numbered from `first` on.
+#[derive(Default)]
+pub(super) struct Transfers {
+    pub known: Vec<Transfer>,
+    pub first: u32,
+}
+
+impl Transfers {
+    /// Forgets the transfers before all of some.
+    pub fn forget_before_all(&mut self, some: impl Iterator<Item = u32>) {
+        let places = some.map(|transfer| transfer.wrapping_sub(self.first) as usize);
+        let passed = places.min().unwrap_or(self.known.len());
+        self.known.drain(..passed);
+        self.first = self.first.wrapping_add(passed as u32);
+    }
+
+    /// When a request with all its pages done completes: then, or after the transfer in progress.
+    #[inline]
+    fn completion_ps(&self, pending: &Pending) -> u64 {
+        let done_ps = pending.done_ps();
+        let started = |transfer: &Transfer| transfer.start_ps < done_ps;
+        let later = &self.known[pending.transfer.wrapping_sub(self.first) as usize..];
+        let in_progress = match later.first_chunk::<NEAR>() {
+            // Mostly it is among the next few: then the search has no branch.
+            Some(near) if !started(&near[NEAR - 1]) => {
+                let mut low = 0;
+                for step in [32, 16, 8, 4, 2, 1] {
+                    low += usize::from(started(&near[low + step])) * step;
+                }
+                near[low]
+            }
+            _ => {
+                let mut width = NEAR;
+                while later.get(width).is_some_and(started) {
+                    width *= 4;
+                }
+                let near = &later[..width.min(later.len())];
+                near[near.partition_point(started) - 1]
+            }
+        };
+        in_progress.end_ps.max(done_ps)
+    }
+}
+
+/// Transfers among which the one in progress mostly is.
+const NEAR: usize = 64;
+
+/// What completes between the first issue in one row of the time series and that in the next.
+#[derive(Default)]
+pub(super) struct Interval {
+    pub begin_ps: u64,
+    end_ps: u64,
+    pub completed: u64,
+    pub response_ps: u128,
+    sectors: u64,
+}
+
+impl Interval {
+    /// The interval, of those that begin at `begins_ps`, after whose beginning a request is done.
+    fn of(begins_ps: &[u64], done_ps: u64) -> Self {
+        let next = begins_ps.partition_point(|&begin_ps| begin_ps < done_ps);
+        Self {
+            begin_ps: begins_ps[next.max(1) - 1],
+            end_ps: begins_ps.get(next).copied().unwrap_or(u64::MAX),
+            ..Self::default()
+        }
+    }
+
+    #[inline]
+    fn holds(&self, done_ps: u64) -> bool {
+        self.begin_ps < done_ps && done_ps <= self.end_ps
+    }
+}
+
+/// Completions that were counted by one worker at a time.
+#[derive(Default)]
+pub(super) struct Share {
+    pub responses: Responses,
+    pub last_ps: u64,
+    /// What was counted since they were taken last.
+    pub intervals: Vec<Interval>,
+}
+
+impl Share {
+    /// Counts the requests that are done by `until_ps`.
+    fn count(
+        &mut self,
+        pending: &[Pending],
+        until_ps: u64,
+        transfers: &Transfers,
+        begins_ps: &[u64],
+    ) {
+        let mut interval = Interval::of(begins_ps, until_ps);
+        let mut last_ps = self.last_ps;
+        for request in pending {
+            let done_ps = request.done_ps();
+            if done_ps > until_ps {
+                continue;
+            }
+            if !interval.holds(done_ps) {
+                self.add(interval);
+                interval = Interval::of(begins_ps, done_ps);
+            }
+            let at_ps = transfers.completion_ps(request);
+            last_ps = last_ps.max(at_ps);
+            let response_ps = at_ps - request.issued_ps;
+            interval.completed += 1;
+            interval.response_ps += u128::from(response_ps);
+            interval.sectors += u64::from(request.sectors);
+            self.responses.record_response(response_ps);
+        }
+        self.add(interval);
+        self.last_ps = last_ps;
+    }
+
+    fn add(&mut self, interval: Interval) {
+        self.responses.response_ps += interval.response_ps;
+        self.responses.device_ps += interval.response_ps;
+        self.responses.sectors += interval.sectors;
+        self.intervals.push(interval);
+    }
+}
+
+/// Counts the requests that are done by `until_ps`, shared by the workers.
+pub(super) fn count(
+    shares: &[Mutex<Share>],
+    pending: &[Pending],
+    until_ps: u64,
+    transfers: &Transfers,
+    begins_ps: &[u64],
+    workers: &dyn Workers,
+) {
+    let size = pending.len().div_ceil(shares.len()).max(1);
+    let chunks: Vec<&[Pending]> = pending.chunks(size).collect();
+    let count = |number: usize| {
+        let mut share = shares[number]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        share.count(chunks[number], until_ps, transfers, begins_ps);
+    };
+    workers.share(chunks.len(), &count, &mut || ());
+}
