@@ -118,7 +118,9 @@ def test_a_sweep_is_the_cross_product(ioassay: Ask, trace: Path) -> None:
     assert rows[0][:3] == ["policy", "buffer", "elements"]
     expected = [[p, b, e] for p in ("lru", "epo") for b in ("256KiB", "1MiB") for e in ("4", "8")]
     assert [row[:3] for row in rows[1:9]] == expected
-    assert [row[:4] for row in rows[9:]] == [["offline", "optimum", b, e] for b in ("256KiB", "1MiB") for e in ("4", "8")]
+    assert [row[:4] for row in rows[9:]] == [
+        ["offline", "optimum", b, e] for b in ("256KiB", "1MiB") for e in ("4", "8")
+    ]
     found = ioassay("simulate", trace, *sweep, "--output", "many", "--json").json["simulations"]
     assert [[each["policy"], *each["set"].values()] for each in found] == expected
     alone = ["--policy", "epo", "--buffer", "256KiB", "--elements", 8, "--window", "none", "--json"]

@@ -26,7 +26,7 @@ WRITES = traces.recipe(requests=60_000, arrivals="poisson:20000", range="64MiB",
 
 def content(done: Simulation) -> dict[str, Any]:
     """All that a simulation measured."""
-    raw = {name: value for name, value in done.raw.items() if name not in ("wall_s", "cache")}
+    raw = {name: value for name, value in done.raw.items() if name not in ("wall_s", "cache", "interrupted")}
     for kind in ("all", "read", "write", "other"):
         histogram = raw[kind]["response_ns"]
         quantiles = histogram.quantiles([0.1, 0.5, 0.99, 1.0]) if histogram.count else None

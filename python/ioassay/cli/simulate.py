@@ -6,10 +6,14 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ioassay.cli import console, simulate_options, syntax
+from ioassay.cli.progress import reading_progress
 from ioassay.errors import Interrupted, UsageError
+
+if TYPE_CHECKING:
+    from ioassay.simulator import Simulation
 
 
 def register(app: syntax.Group) -> None:
@@ -44,12 +48,10 @@ def simulate(**given: Any) -> None:
         )
     drives = {name: simulator.check(run.options) for name, run in runs.items()}
     folders = _folders(given, list(runs))
-    if len(runs) == 1:
-        (run,) = runs.values()
-        states = {name: given[name] for name in ("state", "resume", "save_state")}
-        simulations = [simulator.simulate(described, partial=True, **states, **run.options)]
-    else:
-        simulations = simulator.sweep(described, [run.options for run in runs.values()], state=given["state"])
+    with reading_progress() as progress:
+        described["progress"] = progress
+        simulations = _simulations(given, described, list(runs.values()))
+    del described["progress"]
     found = []
     for (name, run), done in zip(runs.items(), simulations, strict=True):
         if not done.raw["changes"]["given"] and given["trace"] is not None:
@@ -76,6 +78,15 @@ def simulate(**given: Any) -> None:
 
 
 simulate.__signature__ = simulate_options.signature()  # type: ignore[attr-defined]
+
+
+def _simulations(given: Mapping[str, Any], described: Mapping[str, Any], runs: Sequence[_Run]) -> list[Simulation]:
+    from ioassay import simulator
+
+    if len(runs) > 1:
+        return simulator.sweep(described, [run.options for run in runs], state=given["state"])
+    states = {name: given[name] for name in ("state", "resume", "save_state")}
+    return [simulator.simulate(described, partial=True, **states, **runs[0].options)]
 
 
 def _compare(

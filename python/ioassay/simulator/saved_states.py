@@ -67,7 +67,7 @@ def _value(options: Mapping[str, Any], name: str) -> Any:
 
 def _identity(trace: Mapping[str, Any]) -> dict[str, Any]:
     """What makes a trace the same, however much of it is simulated: file or recipe, and how it is read and prepared."""
-    kept = {name: value for name, value in trace.items() if name != "cache"}
+    kept = {name: value for name, value in trace.items() if name not in ("cache", "progress")}
     if "path" in kept and kept["path"] != "-":
         kept["path"] = str(Path(kept["path"]).resolve())
     kept["prepare"] = {name: value for name, value in kept.get("prepare", {}).items() if name != "first"}

@@ -19,14 +19,15 @@ use pyo3::types::{PyDict, PyList};
 
 use self::state_file::StateSource;
 use crate::errors::{Failure, exception};
-use crate::traces::{self, ReadAhead, SourceSpec};
+use crate::traces::{self, Progress, ReadAhead, SourceSpec};
 
 /// Between two looks at whether the user wants to stop: some milliseconds of work.
 const BATCHES_BETWEEN_SIGNALS: u32 = 16;
 
 /// A source that ends when the user wants to stop.
-struct Stoppable {
+struct Stoppable<'a> {
     source: Input,
+    progress: &'a mut Progress,
     batches: u32,
     stopped: Option<PyErr>,
 }
@@ -57,10 +58,11 @@ impl Input {
     }
 }
 
-impl Stoppable {
-    fn new(opened: &mut traces::Opened) -> Self {
+impl<'a> Stoppable<'a> {
+    fn new(opened: &'a mut traces::Opened) -> Self {
         Self {
             source: Input::of(opened),
+            progress: &mut opened.progress,
             batches: 0,
             stopped: None,
         }
@@ -72,11 +74,11 @@ impl Stoppable {
     }
 }
 
-impl Source for Stoppable {
+impl Source for Stoppable<'_> {
     fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), Error> {
         self.batches += 1;
         if self.batches % BATCHES_BETWEEN_SIGNALS == 0 {
-            if let Err(error) = Python::attach(|py| py.check_signals()) {
+            if let Err(error) = self.progress.look() {
                 self.stopped = Some(error);
                 batch.clear();
                 return Ok(());

@@ -67,7 +67,7 @@ fn run(opened: &mut Opened, setups: &[Run]) -> PyResult<Vec<(sim::Simulation, f6
         let mut stopped = None;
         while stopped.is_none() && !running.iter().all(ScopedJoinHandle::is_finished) {
             thread::park_timeout(PATIENCE);
-            stopped = Python::attach(|py| py.check_signals()).err();
+            stopped = opened.progress.look().err();
         }
         stop.store(stopped.is_some(), Ordering::Relaxed);
         let done: Vec<Timed> = running.into_iter().map(joined).collect();

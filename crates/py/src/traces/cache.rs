@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use super::progress::Amount;
 use ioassay_block::trace::ReadOptions;
 use ioassay_block::trace::columns::{ColumnReader, ColumnWriter, PARSER};
 use ioassay_block::{Error, Request, Source};
@@ -311,12 +312,16 @@ pub struct FromCache {
     trace: CachedTrace,
     place: PathBuf,
     given: u64,
+    amount: Arc<Amount>,
     parse: Option<Parse>,
 }
 
 impl FromCache {
-    pub fn new(trace: CachedTrace, hit: Hit, parse: Parse) -> Self {
+    pub fn new(trace: CachedTrace, hit: Hit, amount: &Arc<Amount>, parse: Parse) -> Self {
+        let requests = hit.reader.head().requests;
+        amount.total.store(requests, Ordering::Relaxed);
         Self {
+            amount: Arc::clone(amount),
             source: Box::new(hit.reader),
             trace,
             place: hit.place,
@@ -345,6 +350,9 @@ impl Source for FromCache {
             }
         }
         self.given += batch.len() as u64;
+        if self.parse.is_some() {
+            self.amount.done.store(self.given, Ordering::Relaxed);
+        }
         done
     }
 

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ioassay_block::prepare::{Changes, Preparation, Prepared, Shrink};
@@ -11,6 +12,7 @@ use ioassay_witness::record::Reader;
 use pyo3::prelude::*;
 
 use super::cache::{CacheReport, CachedTrace, FromCache, Parse, SharedReport};
+use super::progress::{Amount, Progress};
 use super::spec::{Origin, SourceSpec, TraceFile};
 use crate::errors::{Failure, exception};
 
@@ -26,6 +28,8 @@ pub struct Opened {
     pub format: Option<&'static str>,
     /// For messages; None of a trace that is made.
     pub path: Option<PathBuf>,
+    /// Looks at signals, and tells how much was read.
+    pub progress: Progress,
     /// What the cache of parsed traces did.
     cache: SharedReport,
     /// A Ctrl-C that came while a read was waiting.
@@ -59,6 +63,8 @@ pub fn open(spec: &SourceSpec) -> PyResult<Opened> {
 fn open_with(spec: &SourceSpec, preparation: Preparation) -> PyResult<Opened> {
     let interruption = Interruption::default();
     let cache = SharedReport::default();
+    let listener = Python::attach(|py| spec.listener.as_ref().map(|known| known.clone_ref(py)));
+    let progress = Progress::new(listener);
     let changes = Arc::new(Mutex::new(Changes::default()));
     let (source, format, path): (Box<dyn Source + Send>, _, _) = match &spec.origin {
         Origin::Made(recipe) => {
@@ -71,7 +77,7 @@ fn open_with(spec: &SourceSpec, preparation: Preparation) -> PyResult<Opened> {
             (Box::new(reader), Some("recording"), Some(path.clone()))
         }
         Origin::File(file) => {
-            let (source, format) = open_file(file, &interruption, &cache)?;
+            let (source, format) = open_file(file, &interruption, &cache, &progress.amount)?;
             (source, Some(format), Some(shown(file.path.as_deref())))
         }
     };
@@ -86,6 +92,7 @@ fn open_with(spec: &SourceSpec, preparation: Preparation) -> PyResult<Opened> {
         format,
         path,
         cache,
+        progress,
         interruption,
     })
 }
@@ -100,6 +107,7 @@ fn open_file(
     file: &TraceFile,
     interruption: &Interruption,
     report: &SharedReport,
+    amount: &Arc<Amount>,
 ) -> PyResult<(Box<dyn Source + Send>, &'static str)> {
     let path = file.path.as_deref();
     let failed = |error| match taken(interruption) {
@@ -110,7 +118,7 @@ fn open_file(
         CachedTrace::of(cache, path, file.format.as_deref(), &file.read, report)
     });
     let Some(trace) = in_cache else {
-        let input = input_of(path, interruption).map_err(failed)?;
+        let input = input_of(path, interruption, amount).map_err(failed)?;
         return parse(input, file).map_err(failed);
     };
     let mut stopped = None;
@@ -124,25 +132,41 @@ fn open_file(
     if let Some(hit) = hit {
         let format = hit.format;
         let (file, interruption) = (file.clone(), Arc::clone(interruption));
+        let of_file = Arc::clone(amount);
         let parse_anew: Parse = Box::new(move || {
-            let input = input_of(file.path.as_deref(), &interruption)?;
+            let input = input_of(file.path.as_deref(), &interruption, &of_file)?;
             parse(input, &file).map(|(source, _)| source)
         });
-        return Ok((Box::new(FromCache::new(trace, hit, parse_anew)), format));
+        return Ok((
+            Box::new(FromCache::new(trace, hit, amount, parse_anew)),
+            format,
+        ));
     }
-    let input = input_of(path, interruption).map_err(failed)?;
+    let input = input_of(path, interruption, amount).map_err(failed)?;
     let (input, hashing) = CachedTrace::hashed(input);
     let (source, format) = parse(input, file).map_err(failed)?;
     Ok((trace.recorded(source, format, hashing), format))
 }
 
-fn input_of(path: Option<&Path>, interruption: &Interruption) -> Result<Interruptible, Error> {
+fn input_of(
+    path: Option<&Path>,
+    interruption: &Interruption,
+    amount: &Arc<Amount>,
+) -> Result<Interruptible, Error> {
+    let mut total = 0;
     let input: Box<dyn Read + Send> = match path {
-        Some(path) => Box::new(File::open(path)?),
+        Some(path) => {
+            let file = File::open(path)?;
+            total = file.metadata()?.len();
+            Box::new(file)
+        }
         None => Box::new(io::stdin()),
     };
+    amount.done.store(0, Ordering::Relaxed);
+    amount.total.store(total, Ordering::Relaxed);
     Ok(Interruptible {
         input,
+        amount: Arc::clone(amount),
         interruption: Arc::clone(interruption),
     })
 }
@@ -209,7 +233,7 @@ impl Opened {
             }
             take(&batch)?;
             if number % BATCHES_BETWEEN_SIGNALS == 0 {
-                Python::attach(|py| py.check_signals())?;
+                self.progress.look()?;
             }
         }
         Ok(())
@@ -256,12 +280,16 @@ impl Source for Counted {
 /// handler is asked here.
 struct Interruptible {
     input: Box<dyn Read + Send>,
+    amount: Arc<Amount>,
     interruption: Interruption,
 }
 
 impl Read for Interruptible {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let done = self.input.read(into);
+        if let Ok(bytes) = done {
+            self.amount.done.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
         if !matches!(&done, Err(error) if error.kind() == io::ErrorKind::Interrupted) {
             return done;
         }

@@ -3,7 +3,9 @@
 //! - `path` (`-` is standard input), `format` (absent: it is found) and `read`
 //!   (`out_of_order`, `zero_length`, `bad_lines`) and `cache` (`folder`, `limit_bytes`; absent: none), or `make` (a recipe), or `recording` (`path` of
 //!   what the witness recorded, `own`, `device` as `major:minor`), and
-//! - `prepare` (a preparation).
+//! - `prepare` (a preparation), and
+//! - `progress`, which is called with what was read and all there is (0: unknown): bytes of a file as
+//!   it is on disk, or requests of the cache.
 
 use std::path::PathBuf;
 
@@ -26,6 +28,8 @@ pub struct SourceSpec {
     pub(super) preparation: Preparation,
     /// Shrink to so many bytes from where the trace ends, which a first pass finds.
     pub(super) shrink_to_bytes: Option<u64>,
+    /// What is told how much was read.
+    pub(super) listener: Option<Py<PyAny>>,
 }
 
 /// Where the requests come from.
@@ -58,6 +62,7 @@ impl SourceSpec {
         let read = fields.fields("read")?;
         let recording = fields.fields("recording")?;
         let cache = fields.fields("cache")?;
+        let listener = fields.item("progress")?.map(Bound::unbind);
         let prepare = fields.fields("prepare")?;
         fields.finish()?;
         let origin = match (make, path, recording) {
@@ -80,6 +85,7 @@ impl SourceSpec {
             origin,
             preparation,
             shrink_to_bytes,
+            listener,
         })
     }
 }
