@@ -100,7 +100,7 @@ def convert(
     console.use_json(json)
     _check_streams(output, json)
     read, prepare = reading(given), preparing(given)
-    options_ = {"format": from_, "read": read, "prepare": prepare, "lose": lose or (), "force": force}
+    options_: dict[str, Any] = {"format": from_, "read": read, "prepare": prepare, "lose": lose or (), "force": force}
     done = traces.convert(trace, output, to=to, cache=not no_cache, **options_)
     cache_note(done)
     _written(output, done, json)
@@ -174,7 +174,7 @@ def mrc(
     from ioassay.cli import trace_text
 
     console.use_json(json)
-    sampling = {"sample": sample, "sample_pages": sample_pages, "exact": exact, "points": points}
+    sampling: dict[str, Any] = {"sample": sample, "sample_pages": sample_pages, "exact": exact, "points": points}
     read = reading({**given, "out_of_order": out_of_order or "keep"})
     curve = traces.mrc(trace, page=page, of=of, format=format, read=read, cache=not no_cache, **sampling)
     cache_note(curve)
