@@ -1,8 +1,10 @@
 //! What the model of a drive is made of, as options say it: the names are those of a simulation's
 //! options, times are in microseconds, and what is absent is as in the reference drive.
 
+use std::collections::BTreeMap;
+
 use ioassay_sim::BufferSpec;
-use ioassay_sim::drive::{GcPolicy, Overlap, Pool, Spec, WearLevelling};
+use ioassay_sim::drive::{Controller, GcPolicy, Overlap, Pool, Spec, WearLevelling};
 use ioassay_sim::engine::{BufferMode, Destaging, WriteBehind};
 use ioassay_sim::policy::{BlockBy, Layout, Settings};
 use serde::Deserialize;
@@ -39,6 +41,8 @@ pub struct Geometry {
     pub wear_levelling: Option<String>,
     pub wear_spread: Option<u32>,
     pub overlap: Option<String>,
+    /// Options of the controller, by name.
+    pub controller: BTreeMap<String, Vec<f64>>,
 }
 
 /// Options of the write buffer within the drive.
@@ -152,6 +156,9 @@ impl Geometry {
         set(&mut spec.copy_back, self.copy_back);
         set(&mut spec.read_priority, self.read_priority);
         self.rules(&mut spec)?;
+        let options = self.controller.iter();
+        let options = options.map(|(name, values)| (name.as_str(), values.as_slice()));
+        spec.controller = Controller::of(options)?;
         Ok(spec)
     }
 

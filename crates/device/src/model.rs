@@ -34,6 +34,15 @@ pub const MODELS: &[Entry] = &[
 /// After so long a rest its clock begins anew: its time is bounded.
 const CLOCK_RESET_PS: u64 = 10 * 24 * 3600 * 1_000_000_000_000;
 
+/// When the latest request completed.
+fn completion_ps(events: &[Event]) -> u64 {
+    let completion = |event: &Event| match event {
+        Event::Complete { at_ps, .. } => Some(*at_ps),
+        _ => None,
+    };
+    events.iter().rev().find_map(completion).unwrap_or(0)
+}
+
 /// A drive in real time.
 pub struct Model {
     simulation: OnlineDrive,
@@ -119,13 +128,15 @@ impl Model {
         let mut events = Vec::new();
         alone.submit(0, &page(Kind::Read))?;
         alone.advance_to(u64::MAX - 1, &mut events)?;
-        let read_ps = alone.now_ps();
-        let write_ps = if self.simulation.buffer_capacity_pages() > 0 {
+        let read_ps = completion_ps(&events);
+        let has_inline_buffer =
+            self.simulation.buffer_capacity_pages() > 0 && spec.controller.is_none();
+        let write_ps = if has_inline_buffer {
             channel_ps
         } else {
             alone.submit(read_ps, &page(Kind::Write))?;
             alone.advance_to(u64::MAX - 1, &mut events)?;
-            alone.now_ps() - read_ps
+            completion_ps(&events) - read_ps
         };
         Ok([("read", read_ps / 1000), ("write", write_ps / 1000)])
     }

@@ -16,6 +16,9 @@ pub enum Error {
         /// What it may be.
         wanted: String,
     },
+    /// An option that there is not.
+    #[error("{0} is no option of a controller")]
+    UnknownOption(String),
     /// A drive that does not fit into memory.
     #[error(
         "a drive of {pages} pages takes {needed_bytes} bytes of memory and {available_bytes} are available: \

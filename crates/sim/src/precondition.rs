@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::drive::{Drive, Place};
+use crate::policy::Page;
 
 /// How a drive is preconditioned: its pages are overwritten at random until write amplification
 /// settles, as SNIA's Solid State Storage Performance Test Specification asks of real drives
@@ -138,18 +139,25 @@ fn overwrite(
     chance: &mut u64,
     proceed: &mut dyn FnMut() -> bool,
 ) -> Result<(), Error> {
+    let batch_pages = BATCH.next_multiple_of(drive.unit_pages() as u32);
+    let mut batch: Vec<Page> = Vec::with_capacity(batch_pages as usize);
     let mut places: Vec<Place> = Vec::with_capacity(BATCH as usize);
     let mut left = count;
     while left > 0 {
-        places.clear();
-        for _ in 0..left.min(BATCH) {
+        batch.clear();
+        for _ in 0..left.min(batch_pages) {
             let page = (u64::from((random(chance) >> 32) as u32) * u64::from(pages)) >> 32;
-            places.push(drive.place(page as u32));
+            batch.push(page as u32);
         }
-        left -= places.len() as u32;
+        left -= batch.len() as u32;
         if left / BATCH % BATCHES_PER_CHECK == 0 && !proceed() {
             return Err(Error::Stopped);
         }
+        if drive.overwrite(&batch)? {
+            continue;
+        }
+        places.clear();
+        places.extend(batch.iter().map(|&page| drive.place(page)));
         drive.prefetch(&places);
         for &place in &places {
             drive.collect_garbage(place.element);

@@ -43,6 +43,7 @@ impl BufferSpec {
             ..self.settings
         };
         let policy = policy::make(&self.policy, &settings)?;
+        self.mode.check(drive)?;
         if policy.capacity() == 0 {
             return Ok(None);
         }
@@ -158,6 +159,14 @@ pub fn simulate_from(
     mut save: Option<&mut dyn Write>,
     proceed: &mut dyn FnMut() -> bool,
 ) -> Result<Simulation, Error> {
+    let stays = matches!(start, Start::New) && save.is_none();
+    if setup.drive.controller.is_some() && !stays {
+        return Err(Error::option(
+            "state",
+            "of a drive with a controller",
+            "the state of a drive without one",
+        ));
+    }
     let mut drive = Drive::new(&setup.drive, setup.available_bytes)?;
     let mut buffer = setup
         .buffer

@@ -21,6 +21,7 @@ from ioassay.simulator.simulation_options import (
     FEEDING,
     FLAG,
     NUMBER,
+    NUMBERS,
     OPTIONS,
     SHARE,
     SIZE,
@@ -30,11 +31,12 @@ from ioassay.simulator.simulation_options import (
 
 PANELS = {
     "drive": "The drive",
+    "controller": "The controller of a drive of today",
     "buffer": "The write buffer",
     "feed": "Feeding",
     "precondition": "Before the measurement",
 }
-_METAVARS = {COUNT: "N", NUMBER: "X", SHARE: "SHARE", SIZE: "SIZE", WINDOW: "N|none", FEEDING: "HOW"}
+_METAVARS = {COUNT: "N", NUMBER: "X", NUMBERS: "X/X/…", SHARE: "SHARE", SIZE: "SIZE", WINDOW: "N|none", FEEDING: "HOW"}
 _METAVARS |= {AUTO_SHARE: "SHARE|auto", AUTO_COUNT: "N|auto"}
 _OUTPUT = "What comes out"
 _STATE = "States"

@@ -15,9 +15,10 @@ from typing import Any
 from ioassay import units
 from ioassay.errors import UsageError
 
-DRIVE, BUFFER, FEED, PRECONDITION = "drive", "buffer", "feed", "precondition"
-COUNT, NUMBER, SHARE, SIZE, FLAG, CHOICE, WINDOW, FEEDING, AUTO_SHARE, AUTO_COUNT = (
-    *("count", "number", "share", "size", "flag", "choice", "window", "feeding", "share or auto", "count or auto"),
+DRIVE, CONTROLLER, BUFFER, FEED, PRECONDITION = "drive", "controller", "buffer", "feed", "precondition"
+COUNT, NUMBER, NUMBERS, SHARE, SIZE, FLAG, CHOICE, WINDOW, FEEDING, AUTO_SHARE, AUTO_COUNT = (
+    *("count", "number", "numbers", "share", "size", "flag", "choice", "window", "feeding"),
+    *("share or auto", "count or auto"),
 )
 NONE, AUTO = "none", "auto"
 PADDED = "bplru-padded"
@@ -45,6 +46,10 @@ def _drive(name: str, kind: str, default: Any, about: str, *, key: str = "", cho
     return Option(name, DRIVE, kind, default, key or name, about, choices)
 
 
+def _controller(name: str, kind: str, default: Any, about: str) -> Option:
+    return Option(name, CONTROLLER, kind, default, name, about)
+
+
 OPTIONS: tuple[Option, ...] = (
     _drive("elements", COUNT, 48, "Flash elements (packages)."),
     _drive("dies", COUNT, 2, "Dies per element."),
@@ -69,6 +74,21 @@ OPTIONS: tuple[Option, ...] = (
     _drive("overlap", CHOICE, "off", "Parts of an element that work in parallel.", choices=("off", "dies", "planes")),
     _drive("read_priority", FLAG, False, "Serve waiting reads of an element before its writes."),
     _drive("endurance", COUNT, 50, "Erasures that a block survives; 0: unlimited."),
+    _controller("write_cache", SIZE, 0, "Write cache, in which writes complete; 0: none."),
+    _controller("program_unit", SIZE, 0, "Bytes that a program operation writes; 0: a page."),
+    _controller("flash_page", SIZE, 0, "Bytes that a read operation reads at most; 0: a page."),
+    _controller("page_type_read_us", NUMBERS, NONE, "Read times by page type, microseconds: 40/60/80."),
+    _controller("small_read_us", NUMBERS, NONE, "The same for reads of at most 4 KiB."),
+    _controller("command_read_us", NUMBER, 0.0, "Fixed time of a read command, microseconds."),
+    _controller("command_write_us", NUMBER, 0.0, "Fixed time of a write command, microseconds."),
+    _controller("command_read_us_per_4k", NUMBER, 0.0, "Time of a read command for each 4 KiB, microseconds."),
+    _controller("command_write_us_per_4k", NUMBER, 0.0, "Time of a write command for each 4 KiB, microseconds."),
+    _controller("command_rate", NUMBER, 0.0, "Commands a second at most; 0: no limit."),
+    _controller("flash_channels", COUNT, 0, "Flash channels that the elements share; 0: one each."),
+    _controller("flash_channel_mb_s", NUMBER, 0.0, "Bandwidth of a flash channel, MB/s; 0: that of the pins."),
+    _controller("link_mb_s", NUMBER, 0.0, "Bandwidth of the link to the host, MB/s; 0: that of the host channel."),
+    _controller("link_duplex", FLAG, False, "The link carries both directions at once."),
+    _controller("superblock", COUNT, 0, "Elements that a superblock spans; 0: all."),
     Option("policy", BUFFER, "name", NONE, "policy", "Policy of the write buffer."),
     Option("buffer", BUFFER, SIZE, "8MiB", "pages", "Size of the write buffer."),
     Option(
@@ -142,12 +162,13 @@ def known(name: str) -> Option:
 def setup(options: Mapping[str, Any]) -> dict[str, Any]:
     """The core's description of drive, buffer, feeding and preconditioning. Raises UsageError."""
     values = {name: read(known(name), value) for name, value in expanded(options).items()}
-    groups: dict[str, Any] = {DRIVE: {}, BUFFER: {}, FEED: {}}
+    groups: dict[str, Any] = {DRIVE: {}, CONTROLLER: {}, BUFFER: {}, FEED: {}}
     for option in OPTIONS:
         if option.group == PRECONDITION:
             continue
         value = values[option.name] if option.name in values else read(option, option.default)
         groups[option.group].update(value if isinstance(value, dict) else {option.key: value})
+    groups[DRIVE][CONTROLLER] = groups.pop(CONTROLLER)
     groups[BUFFER]["pages"] = _buffer_pages(groups)
     if groups[BUFFER]["policy"] == NONE:
         del groups[BUFFER]
@@ -175,6 +196,8 @@ def _buffer_pages(groups: Mapping[str, Any]) -> int:
 
 def read(option: Option, value: Any) -> Any:
     """What the core takes for it; a dictionary where that is more than one thing, or nothing. Raises UsageError."""
+    if option.group == CONTROLLER:
+        return _numbers(option, value)
     match option.kind:
         case "size":
             return _size(option, value)
@@ -223,6 +246,22 @@ def _number(option: Option, value: Any) -> float:
         return float(value)
     except (TypeError, ValueError):
         raise _wrong(option, value, "a number") from None
+
+
+def _numbers(option: Option, value: Any) -> list[float]:
+    """What the core takes for an option of the controller: its numbers, of which a flag has 0 or 1."""
+    match option.kind:
+        case "numbers":
+            if isinstance(value, str):
+                value = [] if value == NONE else value.split("/")
+            return [_number(option, part) for part in (value if isinstance(value, list | tuple) else [value])]
+        case "size":
+            return [float(_size(option, value))]
+        case "count":
+            return [float(_whole(option, value))]
+        case "flag":
+            return [float(_flag(option, value))]
+    return [_number(option, value)]
 
 
 def _flag(option: Option, value: Any) -> bool:

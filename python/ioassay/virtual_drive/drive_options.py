@@ -125,15 +125,18 @@ def settings(words: Iterable[str]) -> dict[str, str]:
 
 def _model(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     geometry: dict[str, Any] = {}
+    controller: dict[str, Any] = {}
     buffer: dict[str, Any] = {}
+    groups = {simulation.DRIVE: geometry, simulation.CONTROLLER: controller, simulation.BUFFER: buffer}
     for name, value in simulation.expanded(given).items():
         option = simulation.known(name)
-        if option.group not in (simulation.DRIVE, simulation.BUFFER) or option.name in _OF_RESHAPE:
+        if option.group not in groups or option.name in _OF_RESHAPE:
             raise UsageError(f"'{name}' says how a trace is simulated; a drive that is served knows no {name}")
-        into = geometry if option.group == simulation.DRIVE else buffer
         key = _RENAMED.get(option.key, option.key)
         what = simulation.read(option, value)
-        into.update(what if isinstance(what, dict) else {key: what})
+        groups[option.group].update(what if isinstance(what, dict) else {key: what})
+    if controller:
+        geometry[simulation.CONTROLLER] = controller
     return geometry, buffer
 
 

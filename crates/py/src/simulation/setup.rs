@@ -1,7 +1,9 @@
 //! What Python says of a simulation: a dictionary with `drive`, `buffer`, `precondition`, `feed`
 //! and `available_bytes`. What is absent is as in the reference drive. Times are in microseconds.
 
-use ioassay_sim::drive::{GcPolicy, Overlap, Pool, Spec, WearLevelling};
+use std::collections::BTreeMap;
+
+use ioassay_sim::drive::{Controller, GcPolicy, Overlap, Pool, Spec, WearLevelling};
 use ioassay_sim::engine::{BufferMode, Destaging, End, IssueMode, RunOptions, Scheduler};
 use ioassay_sim::engine::{Unaligned, WriteBehind};
 use ioassay_sim::policy::{BlockBy, Layout, Settings};
@@ -122,8 +124,20 @@ fn read_drive(mut fields: Fields<'_>) -> PyResult<Spec> {
         &levellings,
         &mut spec.wear_levelling,
     )?;
+    if let Some(options) = fields.item("controller")? {
+        spec.controller = read_controller(&options)?;
+    }
     fields.finish()?;
     Ok(spec)
+}
+
+/// A dictionary from the controller's options, by name, to lists of numbers.
+fn read_controller(options: &Bound<'_, PyAny>) -> PyResult<Option<Controller>> {
+    let options: BTreeMap<String, Vec<f64>> = options.extract()?;
+    let options = options
+        .iter()
+        .map(|(name, values)| (name.as_str(), values.as_slice()));
+    Controller::of(options).map_err(|error| exception(Failure::Simulation(error, None)))
 }
 
 fn read_buffer(mut fields: Fields<'_>, drive: &Spec) -> PyResult<BufferSpec> {

@@ -14,6 +14,9 @@ impl Drive {
     /// The first contradiction.
     #[doc(hidden)]
     pub fn audit(&self) -> Result<(), String> {
+        if let Some(translation) = &self.translation {
+            return translation.audit();
+        }
         for (number, element) in (0..).zip(&self.elements) {
             element
                 .audit(&self.shape, &self.mapping, number)
@@ -26,6 +29,10 @@ impl Drive {
     #[doc(hidden)]
     #[must_use]
     pub fn physical_page(&self, page: u32) -> Option<(u32, u32)> {
+        if let Some(translation) = &self.translation {
+            let physical = translation.physical(page)?;
+            return Some((translation.position(physical).element, physical));
+        }
         let place = self.place(page);
         let physical_page = self
             .mapping

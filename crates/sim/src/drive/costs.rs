@@ -52,6 +52,9 @@ impl Spec {
     #[must_use]
     pub fn mean_write_ps(&self) -> u64 {
         let costs = Costs::of(self);
+        if let Some(controller) = &self.controller {
+            return costs.transfer + self.program_ps / u64::from(controller.unit_pages(self));
+        }
         costs.write + costs.summary / u64::from(self.data_pages())
     }
 }

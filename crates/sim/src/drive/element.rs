@@ -84,6 +84,21 @@ impl Element {
         element
     }
 
+    /// An element of a drive with a controller: only its counters and erasures are here.
+    pub(super) fn of_controller(shape: &Shape) -> Self {
+        Self {
+            blocks: Vec::new(),
+            erases: vec![0; shape.blocks() as usize],
+            planes: Vec::new(),
+            next_plane: 0,
+            most_room: 0,
+            next_collected: 0,
+            low_planes: 0,
+            opened: 0,
+            counters: Counters::default(),
+        }
+    }
+
     /// Fills every exported block with the pages that it holds initially.
     fn fill(&mut self, shape: &Shape) {
         for plane in 0..shape.planes {

@@ -6,6 +6,8 @@
 //! time alike.
 
 mod audit;
+mod controller;
+mod controller_options;
 mod costs;
 mod counters;
 mod element;
@@ -15,7 +17,11 @@ mod mapping;
 mod shape;
 mod spec;
 mod tables;
+mod translation;
+mod units;
 
+pub use controller::Controller;
+pub use controller_options::COMMAND_BYTES;
 pub use counters::Counters;
 pub use element::Element;
 pub use shape::Place;
@@ -27,6 +33,7 @@ use crate::policy::Page;
 use costs::Costs;
 use mapping::{ElementMapping, MappingTables};
 use shape::Shape;
+use translation::Translation;
 
 /// A drive whose every page holds data, as after it was once written from end to end.
 pub struct Drive {
@@ -35,6 +42,10 @@ pub struct Drive {
     costs: Costs,
     mapping: MappingTables,
     elements: Vec<Element>,
+    /// Where pages are in a drive with a controller; the mapping above is empty then.
+    translation: Option<Translation>,
+    /// The element at which the next unit goes when a drive with a controller is preconditioned.
+    rotation: u32,
 }
 
 /// The work on a page: in its plane, and over the pins.
@@ -100,9 +111,21 @@ impl Drive {
     pub fn new(spec: &Spec, available_bytes: u64) -> Result<Self, Error> {
         spec.check_memory(available_bytes)?;
         let shape = Shape::of(spec);
+        let controller = spec.controller.as_ref();
+        let element = |_| match controller {
+            None => Element::new(&shape),
+            Some(_) => Element::of_controller(&shape),
+        };
+        let mapped = if controller.is_some() {
+            0
+        } else {
+            spec.elements
+        };
         Ok(Self {
-            elements: (0..spec.elements).map(|_| Element::new(&shape)).collect(),
-            mapping: MappingTables::new(&shape, spec.elements),
+            elements: (0..spec.elements).map(element).collect(),
+            mapping: MappingTables::new(&shape, mapped),
+            translation: controller.map(|controller| Translation::new(spec, controller)),
+            rotation: 0,
             costs: Costs::of(spec),
             shape,
             spec: spec.clone(),
@@ -263,6 +286,12 @@ impl Drive {
 
     /// Discards a page; takes no time.
     pub fn trim(&mut self, place: Place) {
+        if let Some(translation) = &mut self.translation {
+            let page = place.local * self.spec.elements + place.element;
+            self.elements[place.element as usize].counters.trimmed_pages +=
+                u64::from(translation.physical(page).is_some());
+            return translation.discard(page);
+        }
         let mut mapping = self.mapping.of(place.element);
         self.elements[place.element as usize].trim(&self.shape, &mut mapping, place.local);
     }
@@ -284,6 +313,9 @@ impl Drive {
     /// for memory about twice.
     #[inline]
     pub fn prefetch(&self, places: &[Place]) {
+        if self.translation.is_some() {
+            return;
+        }
         let seen = places.iter().fold(0_u32, |seen, place| {
             seen ^ self.mapping.touch_entry(place.element, place.local)
         });

@@ -1,5 +1,6 @@
 //! The specification of a drive: geometry, times and policies.
 
+use super::controller::Controller;
 use crate::Error;
 
 /// Bytes of a sector, the unit of transfers.
@@ -59,7 +60,8 @@ pub struct Spec {
     pub planes: u32,
     /// Blocks of a plane.
     pub blocks_per_plane: u32,
-    /// Pages of a block; the last of them holds a summary, the others data.
+    /// Pages of a block; the last of them holds a summary, the others data. Without a summary in a
+    /// drive with a controller.
     pub pages_per_block: u32,
     /// Bytes of a page.
     pub page_bytes: u32,
@@ -96,6 +98,8 @@ pub struct Spec {
     pub read_priority: bool,
     /// Erasures after which a block is dead; 0: never.
     pub endurance: u32,
+    /// What a drive of today does beyond that; `None` for the reference drive.
+    pub controller: Option<Controller>,
 }
 
 impl Default for Spec {
@@ -123,6 +127,7 @@ impl Default for Spec {
             overlap: Overlap::Off,
             read_priority: false,
             endurance: 50,
+            controller: None,
         }
     }
 }
@@ -136,7 +141,11 @@ impl Spec {
         self.check_counts()?;
         self.check_reserve()?;
         self.check_size()?;
-        self.check_times()
+        self.check_times()?;
+        match &self.controller {
+            Some(controller) => controller.check(self),
+            None => Ok(()),
+        }
     }
 
     /// Checks that such a drive can work and fits into memory.
@@ -195,15 +204,15 @@ impl Spec {
                 ),
             ));
         }
-        if reserved < low + 2 || self.usable_blocks() < 1 {
+        let least = low + 2 + u32::from(self.controller.is_some());
+        if reserved < least || self.usable_blocks() < 1 {
             return Err(Error::option(
                 "reserve",
                 self.reserve,
                 format!(
                     "at least {} of the {} blocks of a plane and less than all: min_free keeps {low} of them free, \
                      one is being written, and garbage collection has to gain one",
-                    low + 2,
-                    self.blocks_per_plane
+                    least, self.blocks_per_plane
                 ),
             ));
         }
@@ -282,10 +291,10 @@ impl Spec {
         (self.min_free * f64::from(self.blocks_per_plane)) as u32
     }
 
-    /// Pages of a block that hold data.
+    /// Pages of a block that hold data: a drive with a controller has no summaries.
     #[must_use]
     pub fn data_pages(&self) -> u32 {
-        self.pages_per_block - 1
+        self.pages_per_block - u32::from(self.controller.is_none())
     }
 
     /// Blocks of an element.

@@ -11,13 +11,16 @@ mod back_end;
 mod channel;
 mod checkpoint;
 mod completions;
+mod controller;
 mod elements;
+mod event_log;
 mod event_loop;
 mod host_queue;
 mod inline_buffer;
 mod listener;
 mod load;
 mod online_drive;
+mod online_engine;
 mod run;
 mod tally;
 mod time_series;
@@ -29,10 +32,11 @@ mod write_bound;
 mod write_stream;
 
 pub use checkpoint::{run_between, settle};
+pub use event_log::Event;
 pub use host_queue::Scheduler;
 pub use load::paging::Unaligned;
 pub use load::trace_input::IssueMode;
-pub use online_drive::{Event, OnlineDrive};
+pub use online_drive::OnlineDrive;
 pub use run::{run, run_with};
 pub use tally::{Responses, Tally};
 pub use time_series::{TimeSeries, TimeSlice};
@@ -41,6 +45,7 @@ pub use write_behind::{Destager, Destaging, WriteBehind};
 pub use write_bound::write_bound;
 
 use crate::Error;
+use crate::drive::Spec;
 use crate::policy::Policy;
 
 /// When a run ends.
@@ -60,6 +65,23 @@ pub enum BufferMode {
     Reshape,
     /// Inside the drive: writes complete in it and wait for room in it, and reads may hit it.
     Inline,
+}
+
+impl BufferMode {
+    /// Checks that a drive can have a buffer there: one with a controller has a write cache instead.
+    ///
+    /// # Errors
+    /// [`Error::Option`].
+    pub fn check(self, spec: &Spec) -> Result<(), Error> {
+        if self == Self::Inline && spec.controller.is_some() {
+            return Err(Error::option(
+                "mode",
+                "inline",
+                "reshape, or write_cache instead of the buffer, with the options of the controller",
+            ));
+        }
+        Ok(())
+    }
 }
 
 /// A write buffer, and how it is connected.

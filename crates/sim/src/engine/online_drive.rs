@@ -9,111 +9,22 @@ use std::collections::VecDeque;
 
 use ioassay_block::Request;
 
-use super::elements::Elements;
-use super::elements::parallel::ParallelElements;
-use super::elements::serial::SerialElements;
+use super::controller::ControllerEngine;
+use super::event_log::{Event, EventLog};
 use super::event_loop::Engine;
 use super::host_queue::Scheduler;
 use super::inline_buffer::InlineBuffer;
-use super::listener::Listener;
 use super::load::paging::{Paging, Unaligned};
 use super::load::requests::DriveRequest;
+use super::online_engine::{OnlineEngine, elements};
 use super::{BufferMode, End, RunOptions, Tally, WriteBuffer};
-use crate::drive::{Drive, Overlap, Spec};
+use crate::drive::Drive;
 use crate::policy::Page;
 use crate::{Error, error};
 
-/// An event. Requests have the numbers that [`OnlineDrive::submit`] gave them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
-    /// A request is complete.
-    Complete {
-        /// Its number.
-        request: u64,
-        /// When, picoseconds.
-        at_ps: u64,
-    },
-    /// A written page is in the write buffer, and replaces an older version there.
-    Buffered {
-        /// The request that wrote it.
-        request: u64,
-        /// The page.
-        page: Page,
-    },
-    /// The buffer dropped a page: it was discarded, or a write that bypasses the buffer replaces it.
-    Dropped {
-        /// The page.
-        page: Page,
-    },
-    /// A page was queued at its element; its content at this time will be programmed.
-    ProgramIssued {
-        /// The request that wrote it; `None` for an eviction of the buffer.
-        request: Option<u64>,
-        /// The page.
-        page: Page,
-    },
-    /// Such a page is programmed: it survives a power loss.
-    Programmed {
-        /// As in `ProgramIssued`. Evictions of one page are programmed in the order of issue.
-        request: Option<u64>,
-        /// The page.
-        page: Page,
-    },
-}
-
-/// Events not fetched yet, and the callers' numbers of requests.
-#[derive(Default)]
-struct EventLog {
-    events: Vec<Event>,
-    /// Callers' numbers, by the engine's.
-    requests: Vec<u64>,
-    issued: u64,
-}
-
-impl EventLog {
-    fn request(&self, request: u32) -> u64 {
-        self.requests[request as usize]
-    }
-}
-
-impl Listener for EventLog {
-    fn issued(&mut self, request: u32) {
-        let id = request as usize;
-        if id >= self.requests.len() {
-            self.requests.resize(id + 1, 0);
-        }
-        self.requests[id] = self.issued;
-        self.issued += 1;
-    }
-
-    fn completed(&mut self, request: u32, at_ps: u64) {
-        let request = self.request(request);
-        self.events.push(Event::Complete { request, at_ps });
-    }
-
-    fn buffered(&mut self, request: u32, page: Page) {
-        let request = self.request(request);
-        self.events.push(Event::Buffered { request, page });
-    }
-
-    fn dropped(&mut self, page: Page) {
-        self.events.push(Event::Dropped { page });
-    }
-
-    fn program_issued(&mut self, request: Option<u32>, page: Page) {
-        let request = request.map(|request| self.request(request));
-        self.events.push(Event::ProgramIssued { request, page });
-    }
-
-    fn programmed(&mut self, request: Option<u32>, page: Page) {
-        let request = request.map(|request| self.request(request));
-        self.events.push(Event::Programmed { request, page });
-    }
-}
-
 /// A drive with its write buffer, advanced event by event.
 pub struct OnlineDrive {
-    engine: Engine<Box<Drive>, Box<dyn Elements + Send>, VecDeque<DriveRequest>, EventLog>,
+    engine: Box<dyn OnlineEngine>,
     paging: Paging,
     submitted: u64,
     last_ps: u64,
@@ -123,13 +34,16 @@ impl OnlineDrive {
     /// A drive at time 0, with its inline write buffer, if it has one.
     ///
     /// # Errors
-    /// [`Error::Option`] for a buffer in front of the drive.
+    /// [`Error::Option`] for a buffer in front of the drive, or one in a drive with a controller.
     pub fn new(drive: Drive, buffer: Option<WriteBuffer>) -> Result<Self, Error> {
         if buffer
             .as_ref()
             .is_some_and(|buffer| buffer.mode != BufferMode::Inline)
         {
             return Err(Error::option("mode", "reshape", "inline, to be served"));
+        }
+        if let Some(buffer) = &buffer {
+            buffer.mode.check(drive.spec())?;
         }
         let options = RunOptions {
             window: None,
@@ -140,11 +54,22 @@ impl OnlineDrive {
             ..RunOptions::default()
         };
         let paging = Paging::new(drive.spec(), Unaligned::Round);
-        let elements = elements(drive.spec());
-        let buffer = buffer.map(InlineBuffer::new);
         let (drive, log) = (Box::new(drive), EventLog::default());
+        let arrivals = VecDeque::new();
+        let engine: Box<dyn OnlineEngine> = match drive.spec().controller.clone() {
+            Some(controller) => Box::new(ControllerEngine::new(
+                drive, controller, arrivals, &options, log,
+            )),
+            None => {
+                let elements = elements(drive.spec());
+                let buffer = buffer.map(InlineBuffer::new);
+                Box::new(Engine::new(
+                    drive, arrivals, elements, buffer, &options, log,
+                ))
+            }
+        };
         Ok(Self {
-            engine: Engine::new(drive, VecDeque::new(), elements, buffer, &options, log),
+            engine,
             paging,
             submitted: 0,
             last_ps: 0,
@@ -171,7 +96,7 @@ impl OnlineDrive {
     }
 
     fn submit_at(&mut self, at_ps: u64, request: &Request, bypass: bool) -> Result<u64, Error> {
-        let at_ps = at_ps.max(self.last_ps).max(self.engine.now_ps);
+        let at_ps = at_ps.max(self.last_ps).max(self.engine.now_ps());
         let drive_request = self
             .paging
             .drive_request(request, at_ps, self.submitted + 1)?;
@@ -182,7 +107,7 @@ impl OnlineDrive {
                 wanted: "a drive whose clock begins anew when it rests".into(),
             });
         }
-        self.engine.arrivals.push_back(DriveRequest {
+        self.engine.arrivals_mut().push_back(DriveRequest {
             bypass,
             ..drive_request
         });
@@ -200,7 +125,7 @@ impl OnlineDrive {
     /// Time of the latest event, before which nothing can be submitted.
     #[must_use]
     pub fn now_ps(&self) -> u64 {
-        self.engine.now_ps
+        self.engine.now_ps()
     }
 
     /// Advances to `to_ps`, and appends the events up to and including then to `events`, in order.
@@ -208,20 +133,20 @@ impl OnlineDrive {
     /// # Errors
     /// [`Error::WornOut`]: then only [`OnlineDrive::cut_power`] may follow, and no write after that.
     pub fn advance_to(&mut self, to_ps: u64, events: &mut Vec<Event>) -> Result<(), Error> {
-        std::mem::swap(events, &mut self.engine.listener.events);
+        std::mem::swap(events, &mut self.engine.log_mut().events);
         let done = self.engine.advance_to(to_ps);
-        std::mem::swap(events, &mut self.engine.listener.events);
+        std::mem::swap(events, &mut self.engine.log_mut().events);
         done
     }
 
     /// Power loss: the requests in flight and the buffer's content are gone, and none of them will
     /// complete. The mapping has every page whose programming has started.
     pub fn cut_power(&mut self) {
-        self.engine.arrivals.clear();
-        self.engine.listener.events.clear();
-        self.engine.listener.issued = self.submitted;
-        let elements = elements(self.engine.drive.spec());
-        self.engine.cut_power(elements);
+        self.engine.arrivals_mut().clear();
+        let log = self.engine.log_mut();
+        log.events.clear();
+        log.issued = self.submitted;
+        self.engine.cut_power();
     }
 
     /// Restarts the clock at 0 if no request is in flight; returns false otherwise.
@@ -229,8 +154,7 @@ impl OnlineDrive {
         if self.next_ps().is_some() || self.in_flight() > 0 {
             return false;
         }
-        let elements = elements(self.engine.drive.spec());
-        self.engine.reset_clock(elements);
+        self.engine.reset_clock();
         self.last_ps = 0;
         true
     }
@@ -238,55 +162,48 @@ impl OnlineDrive {
     /// Requests submitted and not complete.
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.engine.requests.len() + self.engine.arrivals.len()
+        self.engine.in_flight() + self.engine.arrivals().len()
     }
 
     /// Whether the buffer can serve a read of the page.
     #[must_use]
     pub fn is_buffered(&self, page: Page) -> bool {
-        let buffer = self.engine.buffer.as_ref();
-        buffer.is_some_and(|buffer| buffer.contains(page))
+        self.engine.is_buffered(page)
     }
 
     /// Pages in the buffer.
     #[must_use]
     pub fn buffered_pages(&self) -> u64 {
-        self.engine
-            .buffer
-            .as_ref()
-            .map_or(0, InlineBuffer::held_pages)
+        self.engine.buffered_pages()
     }
 
     /// Pages that the buffer can hold; 0 without one.
     #[must_use]
     pub fn buffer_capacity_pages(&self) -> u64 {
-        self.engine
-            .buffer
-            .as_ref()
-            .map_or(0, InlineBuffer::capacity_pages)
+        self.engine.buffer_capacity_pages()
     }
 
     /// Estimated time at which each element will have finished its queue.
     #[must_use]
     pub fn free_at_ps(&self) -> &[u64] {
-        self.engine.elements.free_at_ps()
+        self.engine.free_at_ps()
     }
 
     /// The drive: its elements and their counters.
     #[must_use]
     pub fn drive(&self) -> &Drive {
-        &self.engine.drive
+        self.engine.drive()
     }
 
     /// The drive, to be preconditioned while no request is in flight.
     pub fn drive_mut(&mut self) -> &mut Drive {
-        &mut self.engine.drive
+        self.engine.drive_mut()
     }
 
     /// Takes the tally of requests and pages since the beginning, or since the last call.
     pub fn take_tally(&mut self) -> Tally {
-        let mut tally = std::mem::take(&mut self.engine.tally);
-        tally.busy_ps = self.engine.series.busy_ps();
+        let mut tally = std::mem::take(self.engine.tally_mut());
+        tally.busy_ps = self.engine.busy_ps();
         tally.record_recent();
         tally.unfinished = self.in_flight() as u64;
         tally.buffered_at_end = self.buffered_pages();
@@ -297,18 +214,10 @@ impl OnlineDrive {
     /// [`OnlineDrive::take_tally`].
     #[must_use]
     pub fn buffer_hits(&self) -> [(u64, u64); 2] {
-        let tally = &self.engine.tally;
+        let tally = self.engine.tally();
         [
             (tally.buffered_writes, tally.write_hits),
             (tally.buffered_reads, tally.read_hits),
         ]
-    }
-}
-
-fn elements(spec: &Spec) -> Box<dyn Elements + Send> {
-    if spec.overlap == Overlap::Off {
-        Box::new(SerialElements::new(spec))
-    } else {
-        Box::new(ParallelElements::new(spec))
     }
 }

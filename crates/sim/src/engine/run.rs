@@ -2,6 +2,7 @@
 
 use ioassay_block::Source;
 
+use super::controller::ControllerEngine;
 use super::elements::parallel::ParallelElements;
 use super::elements::serial::SerialElements;
 use super::event_loop::Engine;
@@ -44,11 +45,17 @@ pub fn run_with(
     workers: &dyn Workers,
 ) -> Result<(Tally, TimeSeries), Error> {
     options.check()?;
+    if let Some(buffer) = &buffer {
+        buffer.mode.check(drive.spec())?;
+    }
     let pads = buffer
         .as_ref()
         .is_some_and(|buffer| buffer.pad_reads && buffer.policy.pads());
     let only_writes = source.only_writes() && !pads;
     let (lookahead, inline) = load_of(drive, source, buffer, options);
+    if let Some(controller) = drive.spec().controller.clone() {
+        return ControllerEngine::new(drive, controller, lookahead, options, NoListener).run();
+    }
     if inline.is_none() && only_writes && is_write_stream(drive.spec(), options) {
         return WriteStream::new(drive, lookahead, options, workers).run();
     }

@@ -1,0 +1,255 @@
+//! The options of a controller by name, what they may be, and what follows from them for a drive.
+
+use super::controller::Controller;
+use super::spec::{Overlap, Pool, SECTOR_BYTES, Spec, WearLevelling};
+use crate::Error;
+
+/// Bytes that the command times by size count by, and up to which a read of flash is small.
+pub const COMMAND_BYTES: u32 = 4096;
+
+/// A second, picoseconds.
+const SECOND_PS: f64 = 1e12;
+
+impl Controller {
+    /// A controller with options by name, in the units of the command line: bytes, microseconds,
+    /// 10^6 bytes a second, commands a second; a flag is 0 or 1. `None` if all have their defaults.
+    ///
+    /// # Errors
+    /// [`Error::Option`] for a value that cannot be; [`Error::UnknownOption`].
+    pub fn of<'a>(
+        options: impl IntoIterator<Item = (&'a str, &'a [f64])>,
+    ) -> Result<Option<Self>, Error> {
+        let mut controller = Self::default();
+        for (name, values) in options {
+            controller.set(name, values)?;
+        }
+        Ok((controller != Self::default()).then_some(controller))
+    }
+
+    fn set(&mut self, name: &str, values: &[f64]) -> Result<(), Error> {
+        match name {
+            "write_cache" => self.write_cache_bytes = whole("write_cache", values)?,
+            "program_unit" => self.program_unit_bytes = whole("program_unit", values)?,
+            "flash_page" => self.flash_page_bytes = whole("flash_page", values)?,
+            "page_type_read_us" => self.page_type_read_ps = times("page_type_read_us", values)?,
+            "small_read_us" => self.small_read_ps = times("small_read_us", values)?,
+            "command_read_us" => self.command_read_ps = time("command_read_us", values)?,
+            "command_write_us" => self.command_write_ps = time("command_write_us", values)?,
+            "command_read_us_per_4k" => {
+                self.command_read_ps_per_4k = time("command_read_us_per_4k", values)?;
+            }
+            "command_write_us_per_4k" => {
+                self.command_write_ps_per_4k = time("command_write_us_per_4k", values)?;
+            }
+            "command_rate" => {
+                self.command_interval_ps = interval("command_rate", values, 1.0)?.unwrap_or(0);
+            }
+            "flash_channels" => self.flash_channels = whole("flash_channels", values)?,
+            "flash_channel_mb_s" => {
+                self.flash_channel_ps_per_sector = bandwidth("flash_channel_mb_s", values)?;
+            }
+            "link_mb_s" => self.link_ps_per_sector = bandwidth("link_mb_s", values)?,
+            "link_duplex" => self.link_duplex = whole("link_duplex", values)? > 0,
+            "superblock" => self.superblock_elements = whole("superblock", values)?,
+            _ => return Err(Error::UnknownOption(name.to_owned())),
+        }
+        Ok(())
+    }
+
+    /// Pages of a program unit.
+    #[must_use]
+    pub fn unit_pages(&self, spec: &Spec) -> u32 {
+        pages(self.program_unit_bytes, spec)
+    }
+
+    /// Pages of a flash page.
+    #[must_use]
+    pub fn flash_page_pages(&self, spec: &Spec) -> u32 {
+        pages(self.flash_page_bytes, spec)
+    }
+
+    /// Pages of the write cache.
+    #[must_use]
+    pub fn cache_pages(&self, spec: &Spec) -> u64 {
+        self.write_cache_bytes / u64::from(spec.page_bytes)
+    }
+
+    /// Elements that a superblock spans.
+    #[must_use]
+    pub fn span(&self, spec: &Spec) -> u32 {
+        match self.superblock_elements {
+            0 => spec.elements,
+            elements => elements as u32,
+        }
+    }
+
+    /// Time of a sector on a flash channel, picoseconds.
+    #[must_use]
+    pub fn flash_sector_ps(&self, spec: &Spec) -> u64 {
+        self.flash_channel_ps_per_sector.unwrap_or_else(|| {
+            u64::from(SECTOR_BYTES + spec.spare_bytes_per_sector) * spec.transfer_ps_per_byte
+        })
+    }
+
+    pub(super) fn check(&self, spec: &Spec) -> Result<(), Error> {
+        self.check_rules(spec)?;
+        self.check_units(spec)?;
+        let types = self.page_type_read_ps.len();
+        if ![0, 1, types].contains(&self.small_read_ps.len()) {
+            return Err(Error::option(
+                "small_read_us",
+                self.small_read_ps.len(),
+                format!("1 time, or {types} as of page_type_read_us"),
+            ));
+        }
+        if self.flash_channels > u64::from(spec.elements) {
+            return Err(Error::option(
+                "flash_channels",
+                self.flash_channels,
+                format!("at most the {} elements", spec.elements),
+            ));
+        }
+        if self.superblock_elements > u64::from(spec.elements)
+            || spec.elements % self.span(spec) != 0
+        {
+            return Err(Error::option(
+                "superblock",
+                self.superblock_elements,
+                format!("a divisor of the {} elements", spec.elements),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Rules of the reference drive that this one does not have.
+    fn check_rules(&self, spec: &Spec) -> Result<(), Error> {
+        let why = "with the options of the controller";
+        if spec.overlap != Overlap::Off {
+            return Err(Error::option(
+                "overlap",
+                "on",
+                format!("off {why}: an element is a die"),
+            ));
+        }
+        if spec.pool == Pool::Plane {
+            return Err(Error::option(
+                "pool",
+                "plane",
+                format!("element {why}: pages go to any element"),
+            ));
+        }
+        if spec.wear_levelling != WearLevelling::Off {
+            return Err(Error::option("wear_levelling", "on", format!("off {why}")));
+        }
+        if spec.channels != 1 {
+            return Err(Error::option(
+                "channels",
+                spec.channels,
+                format!("1 {why}: link_mb_s sets the link"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_units(&self, spec: &Spec) -> Result<(), Error> {
+        let page = u64::from(spec.page_bytes);
+        let (unit, flash_page) = (self.unit_pages(spec), self.flash_page_pages(spec));
+        let block = u64::from(spec.planes) * u64::from(spec.pages_per_block);
+        let bytes = self.program_unit_bytes;
+        if bytes % page != 0 || u64::from(unit) > block || block % u64::from(unit) != 0 {
+            return Err(Error::option(
+                "program_unit",
+                bytes,
+                format!(
+                    "a multiple of the page of {page} bytes that divides the {block} pages of a block over all planes"
+                ),
+            ));
+        }
+        let bytes = self.flash_page_bytes;
+        if bytes % page != 0 || flash_page > unit || unit % flash_page != 0 {
+            return Err(Error::option(
+                "flash_page",
+                bytes,
+                format!(
+                    "a multiple of the page of {page} bytes that divides the program unit of {} bytes",
+                    u64::from(unit) * page
+                ),
+            ));
+        }
+        let cache = self.cache_pages(spec);
+        if self.write_cache_bytes > 0 && !(u64::from(unit)..1 << 31).contains(&cache) {
+            return Err(Error::option(
+                "write_cache",
+                self.write_cache_bytes,
+                format!(
+                    "0, or at least the program unit of {} bytes",
+                    u64::from(unit) * page
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn pages(bytes: u64, spec: &Spec) -> u32 {
+    u32::try_from(bytes / u64::from(spec.page_bytes)).map_or(u32::MAX, |pages| pages.max(1))
+}
+
+fn number(name: &'static str, values: &[f64]) -> Result<f64, Error> {
+    match values {
+        [value] => Ok(*value),
+        _ => Err(Error::option(name, values.len(), "one value")),
+    }
+}
+
+fn whole(name: &'static str, values: &[f64]) -> Result<u64, Error> {
+    let value = number(name, values)?;
+    if value >= 0.0 && value <= 9e15 && value.fract() == 0.0 {
+        return Ok(value as u64);
+    }
+    Err(Error::option(name, value, "a whole number from 0 on"))
+}
+
+fn time(name: &'static str, values: &[f64]) -> Result<u64, Error> {
+    picoseconds(name, number(name, values)?)
+}
+
+fn times(name: &'static str, values: &[f64]) -> Result<Vec<u64>, Error> {
+    if values.len() > 16 {
+        return Err(Error::option(name, values.len(), "at most 16 times"));
+    }
+    values.iter().map(|&us| picoseconds(name, us)).collect()
+}
+
+fn picoseconds(name: &'static str, value_us: f64) -> Result<u64, Error> {
+    if (0.0..=1e6).contains(&value_us) {
+        return Ok((value_us * 1e6).round() as u64);
+    }
+    Err(Error::option(
+        name,
+        value_us,
+        "0 to a second (10^6 microseconds)",
+    ))
+}
+
+/// Time between events of a rate in `scale` a second; `None` for 0, which is no limit.
+fn interval(name: &'static str, values: &[f64], scale: f64) -> Result<Option<u64>, Error> {
+    let rate = number(name, values)?;
+    if rate == 0.0 {
+        return Ok(None);
+    }
+    let interval_ps = SECOND_PS / (rate * scale);
+    if rate > 0.0 && interval_ps <= SECOND_PS / 1e3 && rate.is_finite() {
+        return Ok(Some(interval_ps.round() as u64));
+    }
+    Err(Error::option(
+        name,
+        rate,
+        format!("0, or at least {}", 1e3 / scale),
+    ))
+}
+
+/// Time of a sector at a bandwidth in 10^6 bytes a second.
+fn bandwidth(name: &'static str, values: &[f64]) -> Result<Option<u64>, Error> {
+    interval(name, values, 1e6 / f64::from(SECTOR_BYTES))
+}

@@ -1,0 +1,186 @@
+//! A drive with a controller: program units are written, superblocks collected, reads located.
+
+use super::translation::{Position, Translation};
+use super::{Drive, Element};
+use crate::Error;
+use crate::policy::Page;
+
+impl Drive {
+    /// The flash translation layer; `None` for the reference drive.
+    pub(crate) fn translation(&self) -> Option<&Translation> {
+        self.translation.as_ref()
+    }
+
+    fn translated(&mut self) -> Option<(&mut Translation, &mut [Element])> {
+        Some((self.translation.as_mut()?, &mut self.elements))
+    }
+
+    /// Where a page is; `None` when it is discarded.
+    pub(crate) fn position(&self, page: Page) -> Option<Position> {
+        let translation = self.translation.as_ref()?;
+        Some(translation.position(translation.physical(page)?))
+    }
+
+    /// Counts pages read for the host from an element.
+    pub(crate) fn count_reads(&mut self, element: u32, pages: u32) {
+        self.elements[element as usize].counters.read_pages += u64::from(pages);
+    }
+
+    /// Writes pages of the host as the next unit of an element; false without a place.
+    pub(crate) fn write_unit(&mut self, element: u32, pages: &[Page]) -> bool {
+        let Some((translation, elements)) = self.translated() else {
+            return false;
+        };
+        let Some(first) = translation.next_unit(element) else {
+            return false;
+        };
+        for (&page, physical) in pages.iter().zip(first..) {
+            translation.write(page, physical);
+        }
+        elements[element as usize].counters.written_pages += pages.len() as u64;
+        true
+    }
+
+    /// Moves what is still valid at physical pages to the next unit of an element of the group.
+    /// Returns the element and the pages moved; `None` without a place.
+    pub(crate) fn move_unit(&mut self, group: u32, sources: &[u32]) -> Option<(u32, u32)> {
+        let (translation, elements) = self.translated()?;
+        let element = translation.element_for_moved(group)?;
+        let mut physical = translation.next_unit(element)?;
+        let mut moved = 0;
+        for &source in sources {
+            if let Some(page) = translation.page_at(source) {
+                translation.write(page, physical);
+                physical += 1;
+                moved += 1;
+            }
+        }
+        elements[element as usize].counters.moved_pages += u64::from(moved);
+        Some((element, moved))
+    }
+
+    /// Whether an element has a place for a unit of the host.
+    pub(crate) fn takes_host_unit(&self, element: u32) -> bool {
+        let translation = self.translation.as_ref();
+        translation.is_some_and(|translation| translation.takes_host_unit(element))
+    }
+
+    /// Takes a group's best superblock as its victim.
+    ///
+    /// # Errors
+    /// [`Error::WornOut`] when none would gain space.
+    pub(crate) fn take_victim(&mut self, group: u32) -> Result<u32, Error> {
+        let span = self.translation.as_ref().map_or(1, |layer| layer.span);
+        let translation = self.translation.as_mut();
+        translation
+            .and_then(|translation| translation.take_victim(group))
+            .ok_or_else(|| self.worn_out(group * span))
+    }
+
+    /// Gives up the garbage collection in progress.
+    pub(crate) fn release_victims(&mut self) {
+        if let Some(translation) = &mut self.translation {
+            translation.release_victims();
+        }
+    }
+
+    /// Erases a superblock whose pages are elsewhere.
+    pub(crate) fn erase_superblock(&mut self, superblock: u32) {
+        if let Some((translation, elements)) = self.translated() {
+            translation.erase(superblock, elements);
+        }
+    }
+
+    /// Overwrites pages, unit by unit over the elements in turn, with garbage collection and without
+    /// time. Returns false when it is not a drive with a controller.
+    ///
+    /// # Errors
+    /// [`Error::WornOut`].
+    pub(crate) fn overwrite(&mut self, pages: &[Page]) -> Result<bool, Error> {
+        let Some(translation) = &self.translation else {
+            return Ok(false);
+        };
+        let (unit_pages, groups) = (translation.unit_pages as usize, translation.groups());
+        let elements = self.spec.elements;
+        for unit in pages.chunks(unit_pages) {
+            for group in 0..groups {
+                self.collect_untimed(group)?;
+            }
+            let next = (0..elements)
+                .map(|step| (self.rotation + step) % elements)
+                .find(|&element| self.takes_host_unit(element));
+            let Some(element) = next else {
+                return Err(self.worn_out(0));
+            };
+            self.rotation = (element + 1) % elements;
+            self.write_unit(element, unit);
+        }
+        Ok(true)
+    }
+
+    /// Collects garbage in a group until it is no longer low.
+    fn collect_untimed(&mut self, group: u32) -> Result<(), Error> {
+        let mut read: Vec<u32> = Vec::new();
+        let mut emptied: Vec<u32> = Vec::new();
+        while self.is_low_with(group, emptied.len(), !read.is_empty()) {
+            let victim = self.take_victim(group)?;
+            let mut offset = 0;
+            while let Some(physical) = self.next_valid(victim, &mut offset) {
+                read.push(physical);
+                if read.len() == self.unit_pages() {
+                    self.move_unit(group, &read)
+                        .ok_or_else(|| self.worn_out(group))?;
+                    read.clear();
+                    emptied
+                        .drain(..)
+                        .for_each(|done| self.erase_superblock(done));
+                }
+            }
+            emptied.push(victim);
+        }
+        if !read.is_empty() {
+            self.move_unit(group, &read)
+                .ok_or_else(|| self.worn_out(group))?;
+        }
+        emptied
+            .drain(..)
+            .for_each(|done| self.erase_superblock(done));
+        Ok(())
+    }
+
+    /// Whether any of the physical pages is still valid.
+    pub(crate) fn holds_any(&self, physicals: &[u32]) -> bool {
+        let translation = self.translation.as_ref();
+        translation.is_some_and(|translation| {
+            let mut all = physicals.iter();
+            all.any(|&physical| translation.page_at(physical).is_some())
+        })
+    }
+
+    pub(crate) fn group_of_superblock(&self, superblock: u32) -> u32 {
+        let translation = self.translation.as_ref();
+        translation.map_or(0, |translation| translation.group_of_superblock(superblock))
+    }
+
+    /// Whether a group needs garbage collection, with so many superblocks gained, and perhaps a rest of
+    /// moved pages to be placed.
+    pub(crate) fn is_low_with(&self, group: u32, gained: usize, has_rest: bool) -> bool {
+        let translation = self.translation.as_ref();
+        translation.is_some_and(|translation| translation.is_low_with(group, gained, has_rest))
+    }
+
+    pub(crate) fn unit_pages(&self) -> usize {
+        let translation = self.translation.as_ref();
+        translation.map_or(1, |translation| translation.unit_pages as usize)
+    }
+
+    /// The next valid page of a superblock from an offset on, which moves behind it.
+    pub(crate) fn next_valid(&self, superblock: u32, offset: &mut u32) -> Option<u32> {
+        let translation = self.translation.as_ref()?;
+        let next = translation.next_valid(superblock, *offset);
+        *offset = next.map_or(translation.superblock_pages, |physical| {
+            physical - superblock * translation.superblock_pages + 1
+        });
+        next
+    }
+}

@@ -1,0 +1,281 @@
+//! Garbage collection of superblocks, beside the host's work.
+//!
+//! A group that is low on free superblocks collects until it is not; meanwhile it takes no unit of the
+//! host. Valid pages of the victim become jobs of one program unit each, at most one for each element
+//! of the group at a time: a job's pages are read, then programmed as a unit of the group's next
+//! element. What is left of a victim goes with the first pages of the next, or, at the end, in a unit
+//! that is not full. A superblock is erased, on all its elements, when its pages are programmed.
+
+use std::collections::VecDeque;
+use std::ops::DerefMut;
+
+use super::ControllerEngine;
+use super::flash::{Operation, Work};
+use crate::Error;
+use crate::drive::Drive;
+use crate::engine::listener::Listener;
+use crate::engine::load::arrivals::Arrivals;
+
+/// The garbage collection of one group.
+#[derive(Default)]
+struct Collection {
+    active: bool,
+    /// The superblock that is being collected, and how much of it was looked at.
+    victim: Option<(u32, u32)>,
+    /// Physical pages that wait for more, to fill a unit.
+    rest: Vec<u32>,
+    /// Superblocks whose last valid pages are among `rest`.
+    emptied: Vec<u32>,
+    jobs: u32,
+    /// Superblocks that are being erased.
+    erasing: usize,
+}
+
+/// Pages that are moved together.
+#[derive(Default)]
+struct Job {
+    group: u32,
+    /// Physical pages.
+    pages: Vec<u32>,
+    reads_left: u32,
+    /// Superblocks that are erased when it is done.
+    emptied: Vec<u32>,
+}
+
+/// A superblock that is being erased.
+struct Erasure {
+    superblock: u32,
+    parts_left: u32,
+}
+
+pub(super) struct Collections {
+    groups: Vec<Collection>,
+    jobs: Vec<Job>,
+    free_jobs: Vec<u32>,
+    erasures: VecDeque<Erasure>,
+    /// Elements of a group: jobs of a group at a time.
+    span: u32,
+}
+
+impl Collections {
+    pub fn new(drive: &Drive) -> Self {
+        let translation = drive.translation();
+        let groups = translation.map_or(0, |translation| translation.groups());
+        Self {
+            groups: (0..groups).map(|_| Collection::default()).collect(),
+            jobs: Vec::new(),
+            free_jobs: Vec::new(),
+            erasures: VecDeque::new(),
+            span: translation.map_or(1, |translation| translation.span),
+        }
+    }
+
+    fn new_job(&mut self, job: Job) -> u32 {
+        if let Some(id) = self.free_jobs.pop() {
+            self.jobs[id as usize] = job;
+            return id;
+        }
+        self.jobs.push(job);
+        (self.jobs.len() - 1) as u32
+    }
+}
+
+impl<D, A, L> ControllerEngine<D, A, L>
+where
+    D: DerefMut<Target = Drive>,
+    A: Arrivals,
+    L: Listener,
+{
+    /// Groups that are low begin to collect.
+    pub(super) fn start_collections(&mut self) -> Result<(), Error> {
+        for group in 0..self.collections.groups.len() as u32 {
+            if !self.collections.groups[group as usize].active
+                && self.drive.is_low_with(group, 0, false)
+            {
+                self.collections.groups[group as usize].active = true;
+                self.collect(group)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A group goes on collecting, as far as it can without waiting.
+    fn collect(&mut self, group: u32) -> Result<(), Error> {
+        loop {
+            while self.collections.groups[group as usize].jobs < self.collections.span {
+                let Some(job) = self.next_job(group) else {
+                    break;
+                };
+                self.start_job(job);
+            }
+            if self.collections.groups[group as usize].jobs > 0 {
+                return Ok(());
+            }
+            self.erase_emptied(group);
+            let collection = &mut self.collections.groups[group as usize];
+            let gained = collection.emptied.len() + collection.erasing;
+            let has_rest = !collection.rest.is_empty();
+            if self.drive.is_low_with(group, gained, has_rest) {
+                match self.drive.take_victim(group) {
+                    Ok(victim) => collection.victim = Some((victim, 0)),
+                    Err(_) if gained > 0 => return self.finish_collection(group),
+                    Err(error) => return Err(error),
+                }
+            } else {
+                return self.finish_collection(group);
+            }
+        }
+    }
+
+    /// No further victim is needed: the rest of the pages goes, then the superblocks are erased.
+    fn finish_collection(&mut self, group: u32) -> Result<(), Error> {
+        let collection = &mut self.collections.groups[group as usize];
+        if !collection.rest.is_empty() {
+            let job = Job {
+                group,
+                pages: std::mem::take(&mut collection.rest),
+                reads_left: 0,
+                emptied: std::mem::take(&mut collection.emptied),
+            };
+            self.start_job(job);
+            return Ok(());
+        }
+        if collection.erasing == 0 {
+            collection.active = false;
+            return self.place_units();
+        }
+        Ok(())
+    }
+
+    /// Superblocks none of whose pages wait are erased; no job is in progress.
+    fn erase_emptied(&mut self, group: u32) {
+        let collection = &mut self.collections.groups[group as usize];
+        if collection.rest.is_empty() {
+            for superblock in std::mem::take(&mut collection.emptied) {
+                self.erase(group, superblock);
+            }
+        }
+    }
+
+    /// Pages of a unit from the victim; `None` when it has not enough left, or there is none.
+    fn next_job(&mut self, group: u32) -> Option<Job> {
+        let collection = &mut self.collections.groups[group as usize];
+        let (victim, mut offset) = collection.victim?;
+        while collection.rest.len() < self.unit_pages {
+            let Some(physical) = self.drive.next_valid(victim, &mut offset) else {
+                collection.victim = None;
+                collection.emptied.push(victim);
+                return None;
+            };
+            collection.rest.push(physical);
+        }
+        collection.victim = Some((victim, offset));
+        Some(Job {
+            group,
+            pages: std::mem::take(&mut collection.rest),
+            reads_left: 0,
+            emptied: std::mem::take(&mut collection.emptied),
+        })
+    }
+
+    /// The pages of a job are read, those of a flash page together.
+    fn start_job(&mut self, job: Job) {
+        let mut reads: Vec<(u32, u32, u32, u32)> = Vec::new(); // flash page, element, in block, pages
+        for &physical in &job.pages {
+            let Some(translation) = self.drive.translation() else {
+                continue;
+            };
+            let at = translation.position(physical);
+            match reads.last_mut() {
+                Some((flash_page, .., pages)) if *flash_page == at.flash_page => *pages += 1,
+                _ => reads.push((at.flash_page, at.element, at.in_block, 1)),
+            }
+        }
+        self.collections.groups[job.group as usize].jobs += 1;
+        let id = self.collections.new_job(Job {
+            reads_left: reads.len() as u32,
+            ..job
+        });
+        for (_, element, in_block, pages) in reads {
+            let operation = Operation {
+                work: Work::CollectionRead(id),
+                array_ps: self.flash.read_ps(in_block, pages * self.page_sectors),
+                sectors: self.flash.moved_sectors(pages),
+            };
+            self.enqueue(element, operation);
+        }
+    }
+
+    /// A read of a job is done; after the last one what is still valid is programmed.
+    pub(super) fn job_read(&mut self, id: u32) -> Result<(), Error> {
+        let job = &mut self.collections.jobs[id as usize];
+        job.reads_left -= 1;
+        if job.reads_left > 0 {
+            return Ok(());
+        }
+        let (group, pages) = (job.group, std::mem::take(&mut job.pages));
+        if !self.drive.holds_any(&pages) {
+            return self.job_programmed(id);
+        }
+        let Some((element, moved)) = self.drive.move_unit(group, &pages) else {
+            return Err(self.drive.worn_out(group * self.collections.span));
+        };
+        let operation = Operation {
+            work: Work::CollectionProgram(id),
+            array_ps: self.flash.program_ps(),
+            sectors: self.flash.moved_sectors(moved),
+        };
+        self.enqueue(element, operation);
+        Ok(())
+    }
+
+    /// A job is done.
+    pub(super) fn job_programmed(&mut self, id: u32) -> Result<(), Error> {
+        let job = std::mem::take(&mut self.collections.jobs[id as usize]);
+        self.collections.free_jobs.push(id);
+        self.collections.groups[job.group as usize].jobs -= 1;
+        for superblock in job.emptied {
+            self.erase(job.group, superblock);
+        }
+        self.collect(job.group)
+    }
+
+    /// A superblock is erased on each of its elements.
+    fn erase(&mut self, group: u32, superblock: u32) {
+        self.collections.groups[group as usize].erasing += 1;
+        self.collections.erasures.push_back(Erasure {
+            superblock,
+            parts_left: self.collections.span,
+        });
+        let first = group * self.collections.span;
+        for element in first..first + self.collections.span {
+            let operation = Operation {
+                work: Work::Erase(superblock),
+                array_ps: self.flash.erase_ps(),
+                sectors: 0,
+            };
+            self.enqueue(element, operation);
+        }
+    }
+
+    /// An element has erased its part of a superblock.
+    pub(super) fn part_erased(&mut self, superblock: u32) -> Result<(), Error> {
+        let erasures = &mut self.collections.erasures;
+        let Some(at) = erasures
+            .iter()
+            .position(|erasure| erasure.superblock == superblock)
+        else {
+            return Ok(());
+        };
+        erasures[at].parts_left -= 1;
+        if erasures[at].parts_left > 0 {
+            return Ok(());
+        }
+        erasures.remove(at);
+        self.drive.erase_superblock(superblock);
+        let group = self.drive.group_of_superblock(superblock);
+        self.collections.groups[group as usize].erasing -= 1;
+        self.place_units()?;
+        self.collect(group)
+    }
+}

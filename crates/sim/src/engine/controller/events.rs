@@ -1,0 +1,62 @@
+//! The events of a drive with a controller, in order of time.
+//!
+//! What takes no time happens before anything else of the same time, in the order in which it began.
+//! Of events that took time and end together, the one that began first is first.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use crate::engine::timers::NEVER;
+
+/// What happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Event {
+    /// A request's command time is over.
+    Command(u32),
+    /// The next page of a write has crossed the link.
+    Received(u32),
+    /// A part of a read has crossed the link.
+    Sent(u32),
+    /// A phase of an element's operation is over.
+    Element(u32),
+}
+
+#[derive(Default)]
+pub(super) struct EventQueue {
+    later: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    at_once: VecDeque<Event>,
+    sequence: u64,
+}
+
+impl EventQueue {
+    /// Schedules an event for `at_ps`, which is not before `now_ps`.
+    #[inline]
+    pub fn schedule(&mut self, now_ps: u64, at_ps: u64, event: Event) {
+        if at_ps <= now_ps {
+            self.at_once.push_back(event);
+        } else {
+            self.sequence += 1;
+            self.later.push(Reverse((at_ps, self.sequence, event)));
+        }
+    }
+
+    /// The next event of the present time that took no time.
+    #[inline]
+    pub fn pop_at_once(&mut self) -> Option<Event> {
+        self.at_once.pop_front()
+    }
+
+    /// When the next event that takes time ends; `NEVER` without one.
+    #[inline]
+    pub fn next_ps(&self) -> u64 {
+        self.later
+            .peek()
+            .map_or(NEVER, |Reverse((at_ps, ..))| *at_ps)
+    }
+
+    /// That event.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Event> {
+        self.later.pop().map(|Reverse((.., event))| event)
+    }
+}

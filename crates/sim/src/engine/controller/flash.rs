@@ -1,0 +1,330 @@
+//! The elements and the flash channels that they share.
+//!
+//! An element does one operation at a time, in two phases: the array is busy, and data cross its
+//! channel. It is busy with an operation until the last phase is over. A channel serves the transfers
+//! that are ready, first come, first served; a program unit crosses in pieces of a flash page, so that
+//! reads go between them.
+
+use std::collections::VecDeque;
+use std::ops::DerefMut;
+
+use super::events::Event;
+use super::{ControllerEngine, FlashRun};
+use crate::Error;
+use crate::drive::{COMMAND_BYTES, Controller, Drive, SECTOR_BYTES, Spec};
+use crate::engine::listener::Listener;
+use crate::engine::load::arrivals::Arrivals;
+use crate::policy::Page;
+
+/// Who an operation is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    /// A read of so many sectors of a request.
+    Read(u32, u32),
+    /// A program unit of the host.
+    Program(u32),
+    /// A read of a job of garbage collection.
+    CollectionRead(u32),
+    /// The program unit of such a job.
+    CollectionProgram(u32),
+    /// The erasure of an element's part of a superblock.
+    Erase(u32),
+}
+
+/// An operation of an element.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Operation {
+    pub work: Work,
+    /// Time of the array, picoseconds.
+    pub array_ps: u64,
+    /// Sectors that are still to cross the channel.
+    pub sectors: u32,
+}
+
+impl Operation {
+    /// Whether its data cross the channel before the array is busy.
+    fn transfers_first(&self) -> bool {
+        matches!(self.work, Work::Program(_) | Work::CollectionProgram(_))
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Array,
+    Transfer,
+}
+
+struct ElementQueue {
+    /// The operation in progress, its phase, and when it began.
+    current: Option<(Operation, Phase, u64)>,
+    /// Reads that go before all else.
+    reads: VecDeque<Operation>,
+    queue: VecDeque<Operation>,
+    /// Whether it has a program unit of the host.
+    has_unit: bool,
+}
+
+/// A program unit: its slots of the write cache, and their pages.
+#[derive(Default)]
+struct Unit {
+    slots: Vec<u32>,
+    pages: Vec<Page>,
+}
+
+pub(super) struct Flash {
+    elements: Vec<ElementQueue>,
+    free_at_ps: Vec<u64>,
+    /// When each channel is free.
+    channel_free_ps: Vec<u64>,
+    channel_ps_per_sector: u64,
+    read_ps: Vec<u64>,
+    small_read_ps: Vec<u64>,
+    program_ps: u64,
+    erase_ps: u64,
+    read_priority: bool,
+    copy_back: bool,
+    /// Sectors of a piece of a transfer.
+    piece_sectors: u32,
+    page_sectors: u32,
+    /// The element at which the search for one that takes a unit begins.
+    rotation: u32,
+    elements_without_unit: u32,
+    units: Vec<Unit>,
+    free_units: Vec<u32>,
+}
+
+impl Flash {
+    pub fn new(spec: &Spec, controller: &Controller) -> Self {
+        let element = || ElementQueue {
+            current: None,
+            reads: VecDeque::new(),
+            queue: VecDeque::new(),
+            has_unit: false,
+        };
+        let channels = match controller.flash_channels {
+            0 => spec.elements as usize,
+            channels => channels as usize,
+        };
+        let read_ps = match controller.page_type_read_ps.as_slice() {
+            [] => vec![spec.read_ps],
+            times => times.to_vec(),
+        };
+        Self {
+            elements: (0..spec.elements).map(|_| element()).collect(),
+            free_at_ps: vec![0; spec.elements as usize],
+            channel_free_ps: vec![0; channels],
+            channel_ps_per_sector: controller.flash_sector_ps(spec),
+            small_read_ps: match controller.small_read_ps.as_slice() {
+                [] => read_ps.clone(),
+                times => times.to_vec(),
+            },
+            read_ps,
+            program_ps: spec.program_ps,
+            erase_ps: spec.erase_ps,
+            read_priority: spec.read_priority,
+            copy_back: spec.copy_back,
+            piece_sectors: controller.flash_page_pages(spec) * spec.page_sectors(),
+            page_sectors: spec.page_sectors(),
+            rotation: 0,
+            elements_without_unit: spec.elements,
+            units: Vec::new(),
+            free_units: Vec::new(),
+        }
+    }
+
+    pub fn free_at_ps(&self) -> &[u64] {
+        &self.free_at_ps
+    }
+
+    /// Restarts the clock at 0, when nothing is in progress.
+    pub fn reset_clock(&mut self) {
+        self.free_at_ps.fill(0);
+        self.channel_free_ps.fill(0);
+    }
+
+    /// The first element in rotation that has no unit of the host and takes one; the rotation goes on
+    /// behind it.
+    pub fn next_for_unit(&mut self, drive: &Drive) -> Option<u32> {
+        if self.elements_without_unit == 0 {
+            return None;
+        }
+        let count = self.elements.len() as u32;
+        let next = (self.rotation..count)
+            .chain(0..self.rotation)
+            .find(|&element| {
+                !self.elements[element as usize].has_unit && drive.takes_host_unit(element)
+            })?;
+        self.rotation = if next + 1 == count { 0 } else { next + 1 };
+        Some(next)
+    }
+
+    /// A new unit of the host, for an element that has none.
+    pub fn new_unit(&mut self, element: u32) -> u32 {
+        self.elements[element as usize].has_unit = true;
+        self.elements_without_unit -= 1;
+        if let Some(unit) = self.free_units.pop() {
+            return unit;
+        }
+        self.units.push(Unit::default());
+        (self.units.len() - 1) as u32
+    }
+
+    pub fn unit(&mut self, unit: u32) -> (&mut Vec<u32>, &mut Vec<Page>) {
+        let unit = &mut self.units[unit as usize];
+        (&mut unit.slots, &mut unit.pages)
+    }
+
+    pub fn recycle_unit(&mut self, unit: u32, mut slots: Vec<u32>) {
+        slots.clear();
+        let entry = &mut self.units[unit as usize];
+        entry.pages.clear();
+        entry.slots = slots;
+        self.free_units.push(unit);
+    }
+
+    /// The time of a read of a flash page by its number within the block.
+    pub fn read_ps(&self, in_block: u32, sectors: u32) -> u64 {
+        let times = if sectors * SECTOR_BYTES <= COMMAND_BYTES {
+            &self.small_read_ps
+        } else {
+            &self.read_ps
+        };
+        times[in_block as usize % times.len()]
+    }
+
+    /// Sectors that moved pages put on a channel.
+    pub fn moved_sectors(&self, pages: u32) -> u32 {
+        if self.copy_back {
+            0
+        } else {
+            pages * self.page_sectors
+        }
+    }
+
+    pub fn program_ps(&self) -> u64 {
+        self.program_ps
+    }
+
+    pub fn erase_ps(&self) -> u64 {
+        self.erase_ps
+    }
+
+    /// When the next piece of an operation's transfer ends; all of it, for a read.
+    fn reserve_channel(&mut self, element: u32, operation: &mut Operation, now_ps: u64) -> u64 {
+        let sectors = if operation.transfers_first() {
+            operation.sectors.min(self.piece_sectors)
+        } else {
+            operation.sectors
+        };
+        operation.sectors -= sectors;
+        let channel = element as usize % self.channel_free_ps.len();
+        let free_ps = &mut self.channel_free_ps[channel];
+        *free_ps = now_ps.max(*free_ps) + u64::from(sectors) * self.channel_ps_per_sector;
+        *free_ps
+    }
+}
+
+impl<D, A, L> ControllerEngine<D, A, L>
+where
+    D: DerefMut<Target = Drive>,
+    A: Arrivals,
+    L: Listener,
+{
+    pub(super) fn enqueue_read(&mut self, id: u32, run: &FlashRun) {
+        let operation = Operation {
+            work: Work::Read(id, run.sectors),
+            array_ps: self.flash.read_ps(run.in_block, run.sectors),
+            sectors: run.sectors,
+        };
+        self.enqueue(run.element, operation);
+    }
+
+    pub(super) fn enqueue_unit(&mut self, element: u32, unit: u32, sectors: u32) {
+        let operation = Operation {
+            work: Work::Program(unit),
+            array_ps: self.flash.program_ps,
+            sectors,
+        };
+        self.enqueue(element, operation);
+    }
+
+    /// An operation joins an element's queue; an idle element begins it.
+    pub(super) fn enqueue(&mut self, element: u32, operation: Operation) {
+        let queue = &mut self.flash.elements[element as usize];
+        if self.flash.read_priority && matches!(operation.work, Work::Read(..)) {
+            queue.reads.push_back(operation);
+        } else {
+            queue.queue.push_back(operation);
+        }
+        if queue.current.is_none() {
+            self.begin_next(element);
+        }
+    }
+
+    fn begin_next(&mut self, element: u32) {
+        let queue = &mut self.flash.elements[element as usize];
+        let next = queue.reads.pop_front().or_else(|| queue.queue.pop_front());
+        let Some(operation) = next else {
+            return;
+        };
+        let phase = if operation.transfers_first() {
+            Phase::Transfer
+        } else {
+            Phase::Array
+        };
+        self.begin_phase(element, operation, phase, self.now_ps);
+    }
+
+    fn begin_phase(&mut self, element: u32, mut operation: Operation, phase: Phase, since_ps: u64) {
+        let end_ps = match phase {
+            Phase::Array => self.now_ps + operation.array_ps,
+            Phase::Transfer => self
+                .flash
+                .reserve_channel(element, &mut operation, self.now_ps),
+        };
+        self.flash.free_at_ps[element as usize] = end_ps;
+        self.flash.elements[element as usize].current = Some((operation, phase, since_ps));
+        self.events
+            .schedule(self.now_ps, end_ps, Event::Element(element));
+    }
+
+    /// A phase of an element's operation is over.
+    pub(super) fn end_phase(&mut self, element: u32) -> Result<(), Error> {
+        let queue = &mut self.flash.elements[element as usize];
+        let Some((operation, phase, since_ps)) = queue.current.take() else {
+            return Ok(());
+        };
+        let next = match phase {
+            Phase::Transfer if operation.sectors > 0 => Some(Phase::Transfer),
+            Phase::Transfer if operation.transfers_first() => Some(Phase::Array),
+            Phase::Array if !operation.transfers_first() && operation.sectors > 0 => {
+                Some(Phase::Transfer)
+            }
+            _ => None,
+        };
+        if let Some(phase) = next {
+            self.begin_phase(element, operation, phase, since_ps);
+            return Ok(());
+        }
+        self.series.current_row().busy_ps[element as usize] += self.now_ps - since_ps;
+        if matches!(operation.work, Work::Program(_)) {
+            queue.has_unit = false;
+            self.flash.elements_without_unit += 1;
+        }
+        self.begin_next(element);
+        self.finish_work(operation.work)
+    }
+
+    fn finish_work(&mut self, work: Work) -> Result<(), Error> {
+        match work {
+            Work::Read(id, sectors) => {
+                self.send(id, sectors);
+                Ok(())
+            }
+            Work::Program(unit) => self.unit_done(unit),
+            Work::CollectionRead(job) => self.job_read(job),
+            Work::CollectionProgram(job) => self.job_programmed(job),
+            Work::Erase(superblock) => self.part_erased(superblock),
+        }
+    }
+}
