@@ -58,12 +58,37 @@ def from_file(folder: Path) -> None:
         ("no window", {"window": "none", "driver": "fcfs"}),
         ("no window, LRU", {"window": "none", "driver": "fcfs", "policy": "lru"}),
     ):
-        times = [ioassay.simulate(path, format="disksim", **options).summary["wall_s"] for _ in range(TURNS)]
+        times = [
+            ioassay.simulate(path, format="disksim", cache=False, **options).summary["wall_s"] for _ in range(TURNS)
+        ]
         median = statistics.median(times)
         print(f"  {name:20} {median:.3f} s  ({min(times):.3f} to {max(times):.3f})  {LINES / median / 1e6:.1f} M/s")
     began_s = time.perf_counter()
-    traces.info(path, format="disksim")
+    traces.info(path, format="disksim", cache=False)
     print(f"  {'trace info alone':20} {time.perf_counter() - began_s:.3f} s")
+
+
+def one_pass(folder: Path) -> None:
+    """A sweep from one pass over a file, beside separate runs of the same simulations, with and without the cache."""
+    import ioassay
+    from ioassay import simulator, traces
+
+    path = folder / "sweep.disksim"
+    traces.make(path, to="disksim", requests=LINES, arrivals="poisson:20000", range="1GiB", seed=1)
+    plain = {"window": "none", "driver": "fcfs", "policy": "lru", "blocks": 512}
+    runs = [{**plain, "buffer": f"{size}MiB"} for size in (1, 2, 4, 8, 16, 32, 64, 128)]
+    ratios: dict[bool, list[float]] = {True: [], False: []}
+    for _ in range(3):
+        for cache, found in ratios.items():
+            began_s = time.perf_counter()
+            for run in runs:
+                ioassay.simulate(path, format="disksim", cache=cache, **run)
+            separate_s = time.perf_counter() - began_s
+            began_s = time.perf_counter()
+            simulator.sweep(path, runs, format="disksim", cache=cache)
+            found.append(separate_s / (time.perf_counter() - began_s))
+    uncached, cached = statistics.median(ratios[False]), statistics.median(ratios[True])
+    print(f"{len(runs)} runs in one pass: {uncached:.2f} times as fast as separate runs, {cached:.2f} with the cache")
 
 
 def start_up(folder: Path) -> None:
@@ -130,6 +155,7 @@ def main() -> None:
     workers = int(sys.argv[1]) if len(sys.argv) > 1 else 4
     with tempfile.TemporaryDirectory() as folder:
         from_file(Path(folder))
+        one_pass(Path(folder))
         start_up(Path(folder))
     sweep(workers)
 

@@ -34,8 +34,11 @@ __all__ = [
     "read_histogram_log",
     "read_log",
     "simulate",
+    "simulate_all",
+    "state_label",
     "trace_formats",
     "trace_info",
+    "trace_mrc",
     "trace_write",
     "witness_capability",
 ]
@@ -351,6 +354,15 @@ def simulate(source: dict[str, Any], setup: dict[str, Any], threads: int = 1) ->
     threads of Python run meanwhile; Ctrl-C ends it.
     """
 
+def simulate_all(source: dict[str, Any], setups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Run one pass of a trace over several simulated SSDs, each in a thread; what `simulate` returns for each.
+
+    Errors as `simulate`, of the first setup that has one.
+    """
+
+def state_label(path: str | PathLike[str]) -> str:
+    """The text that a saved state was given; CoreError for a file that is none, or damaged."""
+
 def device_models() -> list[tuple[str, str]]:
     """Names of the models that a served drive may have, and what they are."""
 
@@ -383,7 +395,24 @@ def trace_info(source: dict[str, Any], page_bytes: int = 4096) -> dict[str, Any]
     wrote, with "own": True for the process tree's requests only and "device": "8:0" for one device's.
     CoreError with the path and the line, byte or
     request for what is wrong with the trace, and for options that cannot be; OSError with the path
-    for a file that cannot be read. Other threads run meanwhile; Ctrl-C ends it.
+    for a file that cannot be read. Other threads run meanwhile; Ctrl-C ends it. `cache` of the result
+    says what the cache of parsed traces did: read, written, note.
+    """
+
+def trace_mrc(
+    source: dict[str, Any],
+    page_bytes: int,
+    of: str,
+    points: int,
+    *,
+    rate: float | None = None,
+    pages: int | None = None,
+    exact: bool = False,
+) -> dict[str, Any]:
+    """The miss ratio curve of LRU buffers, at up to so many sizes in a geometric series.
+
+    of is reads, writes or both. rate or pages sample; with exact, the exact curve is computed beside the
+    sampled one. Errors as trace_info.
     """
 
 def trace_write(

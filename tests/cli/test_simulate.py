@@ -110,16 +110,64 @@ def test_policies_are_compared(ioassay: Ask, trace: Path) -> None:
     assert (trace.parent / "both" / "epo" / "series.csv").exists()
 
 
+def test_a_sweep_is_the_cross_product(ioassay: Ask, trace: Path) -> None:
+    sweep = ["--policy", "lru,epo", "--set", "buffer=256KiB,1MiB", "--set", "elements=4,8", "--window", "none"]
+    said = ioassay("simulate", trace, *sweep)
+    assert said.code == 0, said.err
+    rows = [row.split() for row in said.out.splitlines()]
+    assert rows[0][:3] == ["policy", "buffer", "elements"]
+    expected = [[p, b, e] for p in ("lru", "epo") for b in ("256KiB", "1MiB") for e in ("4", "8")]
+    assert [row[:3] for row in rows[1:9]] == expected
+    assert [row[:4] for row in rows[9:]] == [
+        ["offline", "optimum", b, e] for b in ("256KiB", "1MiB") for e in ("4", "8")
+    ]
+    found = ioassay("simulate", trace, *sweep, "--output", "many", "--json").json["simulations"]
+    assert [[each["policy"], *each["set"].values()] for each in found] == expected
+    alone = ["--policy", "epo", "--buffer", "256KiB", "--elements", 8, "--window", "none", "--json"]
+    single = ioassay("simulate", trace, *alone).json
+    assert single == {name: found[5][name] for name in single} | {"wall_s": single["wall_s"]}
+    assert found[5]["offline_optimum"]["hit_ratio"] >= max(single["hit_ratio"], found[1]["hit_ratio"])
+    kept = json.loads((trace.parent / "many" / "epo,buffer=256KiB,elements=8" / "summary.json").read_text())
+    assert kept["mean_response_ms"] == single["mean_response_ms"] and kept["options"]["elements"] == "8"
+
+
+def test_an_option_of_some_policies_multiplies_only_those(ioassay: Ask, trace: Path) -> None:
+    said = ioassay("simulate", trace, "--policy", "lru,bplru", "--set", "padding=yes,no", "--json")
+    assert said.code == 0, said.err
+    runs = [(each["policy"], each.get("set")) for each in said.json["simulations"]]
+    assert runs == [("lru", None), ("bplru", {"padding": "yes"}), ("bplru", {"padding": "no"})]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--set", "buffer"], "--set is 'buffer', wanted NAME=VALUE"),
+        (["--set", "buffer=1MiB,"], "wanted NAME=VALUE"),
+        (["--set", "bufer=1MiB"], "did you mean 'buffer'?"),
+        (["--set", "buffer=1MiB,much", "--policy", "lru"], "buffer"),
+        (["--set", "buffer=1MiB,2MiB", "--buffer", "1MiB"], "buffer is given twice"),
+        (["--set", "buffer=1MiB", "--set", "buffer=2MiB"], "buffer is given twice"),
+        (["--set", "policy=lru,epo"], "--policy lru,epo"),
+        (["--set", "padding=yes,no", "--policy", "lru"], "--padding is an option of bplru"),
+        (["--set", "elements=4,0"], "elements is 0"),
+    ],
+)
+def test_a_wrong_sweep_is_refused(ioassay: Ask, trace: Path, options: list[str], expected: str) -> None:
+    said = ioassay("simulate", trace, *options)
+    assert said.code == 2 and expected in said.err
+
+
 def test_policies_are_listed(ioassay: Ask) -> None:
     assert "round robin" in ioassay("simulate", "--list-policies").out
     known = ioassay("simulate", "--list-policies", "--json").json["policies"]
     assert {"none", "lru", "epo", "idle-cold"} <= {each["name"] for each in known}
 
 
-def test_a_made_trace_comes_through_a_pipe(ioassay: Ask, trace: Path, tmp_path: Path) -> None:
+def test_a_made_trace_comes_through_a_pipe(ioassay: Ask, trace: Path) -> None:
     command = [sys.executable, "-I", "-m", "ioassay"]
     make = subprocess.Popen([*command, "trace", "make", "-", "--requests", "10000"], stdout=subprocess.PIPE)
-    done = subprocess.run([*command, "simulate", "-", "--json"], stdin=make.stdout, capture_output=True, timeout=60)
+    simulate = [*command, "simulate", "-", "--json"]
+    done = subprocess.run(simulate, stdin=make.stdout, capture_output=True, timeout=60)
     assert make.stdout
     make.stdout.close()
     assert (done.returncode, make.wait(timeout=60)) == (0, 0)
@@ -164,7 +212,7 @@ def test_files_are_not_replaced_unless_told(ioassay: Ask, trace: Path) -> None:
         (["."], "Is a directory"),
         (["nothing"], "nothing: the trace parses to nothing"),
         ([], "no trace is given"),
-        (["-", "--policy", "none,lru"], "standard input can be simulated once and 2 policies were asked for; write it"),
+        (["-", "--policy", "none,lru"], "standard input can be read once, 2 simulations and their optimum need more"),
         # the drive
         (["t.disksim", "--reserve", "0"], "reserve is 0, wanted at least 104 of the 2048 blocks"),
         (["t.disksim", "--blocks", "4"], "min_free is 0.05, wanted at least 0.2500"),
@@ -234,3 +282,64 @@ def test_ctrl_c_ends_it_with_130(trace: Path) -> None:
     os.kill(running.pid, signal.SIGINT)
     out, err = running.communicate(timeout=60)
     assert running.returncode == 130 and "Traceback" not in err and out == ""
+
+
+SMALL = ["--elements", 8, "--blocks", 128, "--endurance", 0]
+
+
+def test_a_run_is_saved_and_resumed(ioassay: Ask, trace: Path) -> None:
+    whole = ioassay("simulate", trace, *SMALL, "--policy", "lru", "--json").json
+    said = ioassay("simulate", trace, *SMALL, "--policy", "lru", "--first", 3000, "--save-state", "s")
+    assert said.code == 0, said.err
+    again = ioassay("simulate", trace, "--save-state", "s", "--first", 10)
+    assert again.code == 2 and "s exists; --force replaces it" in again.err
+    done = ioassay("simulate", trace, "--state", "s", "--resume", "--json").json
+    assert done == {**whole, "wall_s": done["wall_s"]}
+
+
+def test_a_preconditioned_drive_is_saved_without_a_trace(ioassay: Ask, trace: Path) -> None:
+    said = ioassay("simulate", *SMALL, "--precondition", 1, "--save-state", "worn")
+    assert said.code == 0, said.err
+    found = ioassay("simulate", trace, "--state", "worn", "--policy", "none,lru", "--json").json["simulations"]
+    at_once = ioassay("simulate", trace, *SMALL, "--precondition", 1, "--policy", "none,lru", "--json").json[
+        "simulations"
+    ]
+    assert [{**each, "wall_s": 0} for each in found] == [{**each, "wall_s": 0} for each in at_once]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--resume"], "--resume goes with --state FILE"),
+        (["--save-state", "s", "--policy", "lru,epo"], "--save-state goes with one simulation, and 2"),
+        (["--state", "t.disksim"], "t.disksim is not a saved state"),
+        (["--state", "nowhere"], "nowhere: No such file"),
+        (["--save-state", "no/where"], "no is no folder"),
+    ],
+)
+def test_wrong_options_of_states_are_refused(ioassay: Ask, trace: Path, options: list[str], expected: str) -> None:
+    said = ioassay("simulate", trace, *options)
+    assert said.code == 2 and expected in said.err
+
+
+def test_ctrl_c_gives_what_was_measured_and_the_run_goes_on(ioassay: Ask, tmp_path: Path) -> None:
+    assert ioassay("trace", "make", "long.vscsi", "--requests", 4_000_000).code == 0
+    options = ["--elements", "4", "--policy", "lru", "--feed", "closed:32", "--no-cache"]
+    argv = [sys.executable, "-I", "-m", "ioassay", "simulate", "long.vscsi", *options, "--json"]
+    running = subprocess.Popen(
+        [*argv, "--save-state", "s"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while not (tmp_path / ".s.tmp").exists():  # the simulation begins with it
+        assert running.poll() is None, running.communicate()
+        time.sleep(0.01)
+    time.sleep(0.3)
+    os.kill(running.pid, signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    part = json.loads(out)
+    if "error" in part:
+        pytest.skip("interrupted before the first request: nothing to go on with")
+    assert 0 < part["issued"] < 4_000_000 and "interrupted after" in err
+    done = ioassay("simulate", "long.vscsi", "--state", "s", "--resume", "--json").json
+    whole = ioassay("simulate", "long.vscsi", *options, "--json").json
+    assert {**done, "wall_s": 0} == {**whole, "wall_s": 0}

@@ -159,3 +159,32 @@ def test_ctrl_c_ends_a_wait_for_standard_input(tmp_path: Path) -> None:
         running.kill()
         _, err = running.communicate()
     assert running.returncode == 130, err
+
+
+def test_a_miss_ratio_curve_is_a_table_and_json(ioassay: Ask) -> None:
+    said = ioassay("trace", "mrc", "oltp", "--of", "writes", "--sample", 0.5, "--exact", "--points", 5)
+    assert said.code == 0, said.err
+    lines = said.out.splitlines()
+    assert lines[0].startswith("oltp: writes, ") and "95 % confidence" in lines[1] and "off by" in lines[2]
+    assert lines[3].split()[:6] == ["buffer", "pages", "miss", "ratio", "error", "exact"] and "█" in lines[4]
+    found = ioassay("trace", "mrc", "oltp", "--points", 5, "--json").json
+    assert len(found["miss_ratio"]) == len(found["size_pages"]) == 5
+    assert found["miss_ratio"] == sorted(found["miss_ratio"], reverse=True) and found["exact_miss_ratio"] is None
+    wrong = ioassay("trace", "mrc", "oltp", "--of", "all")
+    assert wrong.code == 2 and "of is all, wanted reads, writes or both" in wrong.err
+
+
+def test_the_cache_is_listed_and_cleared(ioassay: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert ioassay("trace", "make", "large.csv", "--requests", 60_000).code == 0
+    assert ioassay("trace", "info", "large.csv", "--no-cache").code == 0
+    assert ioassay("trace", "cache", "--json").json["entries"] == []
+    assert ioassay("trace", "info", "large.csv").code == 0
+    assert "1 trace, " in ioassay("trace", "cache").out
+    (kept,) = ioassay("trace", "cache", "--json").json["entries"]
+    place = tmp_path / "cache" / "ioassay" / "traces" / kept["name"]
+    place.write_bytes(place.read_bytes()[:-1])
+    said = ioassay("trace", "info", "large.csv")
+    assert said.code == 0 and said.err.startswith("note: ") and "damaged" in said.err
+    assert ioassay("trace", "cache", "--clear").out.endswith("of parsed traces removed\n")
+    assert ioassay("trace", "cache", "--json").json["entries"] == []

@@ -10,6 +10,7 @@ use std::io::Cursor;
 use std::sync::{Arc, Mutex};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use ioassay_block::trace::columns::{ColumnReader, ColumnWriter};
 use ioassay_block::trace::{self, ReadOptions, WriteOptions};
 use ioassay_block::{BATCH, Kind, Request, Source as _};
 
@@ -63,6 +64,46 @@ fn written(name: &str, requests: &[Request]) -> Vec<u8> {
     std::mem::take(&mut *output.0.lock().expect("one thread"))
 }
 
+/// What the cache of parsed traces reads, beside copying as many requests, which is the limit.
+fn columns(criterion: &mut Criterion) {
+    let requests = requests();
+    let mut writer = ColumnWriter::new(Cursor::new(Vec::new()), "csv").expect("memory");
+    writer.put(&requests).expect("memory");
+    let bytes: &'static [u8] = writer.finish().expect("memory").into_inner().leak();
+    println!(
+        "columns: {:.2} bytes a request",
+        bytes.len() as f64 / LINES as f64
+    );
+    let mut group = criterion.benchmark_group("columns");
+    group.sample_size(10);
+    group.throughput(Throughput::Elements(LINES));
+    group.bench_function("read", |bencher| {
+        bencher.iter(|| {
+            let mut source = ColumnReader::new(black_box(bytes)).expect("a whole file");
+            let (mut batch, mut seen) = (Vec::with_capacity(BATCH), 0);
+            loop {
+                source.next_batch(&mut batch).expect("a whole file");
+                if batch.is_empty() {
+                    break;
+                }
+                seen += batch.len();
+            }
+            assert_eq!(seen as u64, LINES);
+        });
+    });
+    group.bench_function("requests copied only", |bencher| {
+        let mut batch = Vec::with_capacity(BATCH);
+        bencher.iter(|| {
+            for part in black_box(&requests).chunks(BATCH) {
+                batch.clear();
+                batch.extend_from_slice(part);
+                black_box(&batch);
+            }
+        });
+    });
+    group.finish();
+}
+
 fn speed(criterion: &mut Criterion) {
     let requests = requests();
     let mut group = criterion.benchmark_group("read_trace");
@@ -98,5 +139,5 @@ fn speed(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, speed);
+criterion_group!(benches, speed, columns);
 criterion_main!(benches);

@@ -15,6 +15,7 @@
 mod error;
 pub mod info;
 pub mod make;
+pub mod mrc;
 pub mod prepare;
 mod request;
 mod source;

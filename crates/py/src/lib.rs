@@ -54,8 +54,11 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulation::offline_optimum, module)?)?;
     module.add_function(wrap_pyfunction!(simulation::policies, module)?)?;
     module.add_function(wrap_pyfunction!(simulation::simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(simulation::simulate_all, module)?)?;
+    module.add_function(wrap_pyfunction!(simulation::state_label, module)?)?;
     module.add_function(wrap_pyfunction!(traces::trace_formats, module)?)?;
     module.add_function(wrap_pyfunction!(traces::trace_info, module)?)?;
+    module.add_function(wrap_pyfunction!(traces::trace_mrc, module)?)?;
     module.add_function(wrap_pyfunction!(traces::trace_write, module)?)?;
     module.add_function(wrap_pyfunction!(witness::witness_capability, module)?)?;
     Ok(())

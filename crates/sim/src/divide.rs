@@ -12,7 +12,7 @@ use std::num::NonZeroU32;
 /// 32-bit operands it holds for every numerator and every divisor, 1 included: `m = (2^64 - e) / d`
 /// with `1 <= e <= d`, so what is shifted is short of `(n + 1) / d` by more than 0 and by at most
 /// `2^-32`, which is less than `1 / d`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Divisor {
     reciprocal: u64,
     divisor: u32,

@@ -35,6 +35,17 @@ pub enum Error {
     /// A write buffer that cannot be.
     #[error(transparent)]
     Policy(#[from] crate::policy::Error),
+    /// A saved state that cannot be written or read.
+    #[error("the state: {0}")]
+    State(String),
+    /// A saved state of something else.
+    #[error("the state is of {seen}, wanted {wanted}")]
+    OtherState {
+        /// What it is of.
+        seen: String,
+        /// What the options say.
+        wanted: String,
+    },
     /// The caller did not want it to go on.
     #[error("stopped")]
     Stopped,

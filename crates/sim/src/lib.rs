@@ -13,9 +13,10 @@ pub mod policy;
 
 mod precondition;
 mod simulate;
+pub mod state;
 mod steadiness;
 
 pub use error::Error;
 pub use precondition::{Preconditioned, Preconditioning, precondition};
-pub use simulate::{BufferSpec, ElementTotals, Setup, Simulation, simulate};
+pub use simulate::{BufferSpec, ElementTotals, Setup, Simulation, Start, simulate, simulate_from};
 pub use steadiness::{Steadiness, judge};

@@ -35,7 +35,7 @@ impl Default for Preconditioning {
 }
 
 /// The result of preconditioning.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Preconditioned {
     /// Pages written.
     pub pages: u64,

@@ -1,5 +1,7 @@
 //! One simulation from beginning to end.
 
+use std::io::{Read, Write};
+
 use ioassay_block::Source;
 
 use crate::Error;
@@ -9,6 +11,7 @@ use crate::engine::{
 };
 use crate::policy::{self, Layout};
 use crate::precondition::{Preconditioned, Preconditioning, precondition};
+use crate::state::{VERSION, put, take};
 use crate::steadiness::{Steadiness, judge};
 
 /// A write buffer.
@@ -120,6 +123,18 @@ pub struct ElementTotals {
     pub block_erases: (u32, u32),
 }
 
+/// What a simulation begins with.
+pub enum Start<'a> {
+    /// A new drive.
+    New,
+    /// A drive whose state was saved, after the requests in flight completed: times and counts begin
+    /// anew.
+    State(&'a mut dyn Read),
+    /// A run that was saved, behind its last request: the source is its trace, from the beginning, and
+    /// the results are those of both together.
+    Resumed(&'a mut dyn Read),
+}
+
 /// Runs a trace over a new drive, by the threads that the caller lends. Preconditioning calls `proceed` periodically and stops when it
 /// returns false; the run itself can be stopped by its source.
 ///
@@ -131,20 +146,71 @@ pub fn simulate(
     workers: &dyn Workers,
     proceed: &mut dyn FnMut() -> bool,
 ) -> Result<Simulation, Error> {
+    simulate_from(Start::New, source, setup, None, workers, proceed)
+}
+
+/// As [`simulate`], from a state that was saved, and into one: `save` gets the state at the issue of
+/// the last request.
+///
+/// # Errors
+/// As `simulate`; [`Error::State`] for a state that cannot be read or written, [`Error::OtherState`]
+/// for one of another drive, buffer or load.
+pub fn simulate_from(
+    start: Start<'_>,
+    source: &mut dyn Source,
+    setup: &Setup,
+    mut save: Option<&mut dyn Write>,
+    workers: &dyn Workers,
+    proceed: &mut dyn FnMut() -> bool,
+) -> Result<Simulation, Error> {
+    let stays = matches!(start, Start::New) && save.is_none();
+    if setup.drive.controller.is_some() && !stays {
+        return Err(Error::option(
+            "state",
+            "of a drive with a controller",
+            "the state of a drive without one",
+        ));
+    }
     let mut drive = Drive::new(&setup.drive, setup.available_bytes)?;
-    let buffer = setup
+    let mut buffer = setup
         .buffer
         .as_ref()
         .map(|buffer| buffer.make(&setup.drive))
-        .transpose()?;
-    let preconditioned = setup
-        .preconditioning
-        .as_ref()
-        .map(|how| precondition(&mut drive, how, proceed))
-        .transpose()?;
-    let before: Vec<Counters> = drive.elements().iter().map(Element::counters).collect();
-    let (tally, series) =
-        engine::run_with(&mut drive, source, buffer.flatten(), &setup.run, workers)?;
+        .transpose()?
+        .flatten();
+    let mut from = None;
+    let (preconditioned, before) = match start {
+        Start::New => {
+            let done = setup
+                .preconditioning
+                .as_ref()
+                .map(|how| precondition(&mut drive, how, proceed))
+                .transpose()?;
+            (done, counters(&drive))
+        }
+        Start::State(input) => {
+            let saved = StateHead::read(input)?.check(setup, false)?;
+            if saved.buffer == NO_BUFFER {
+                engine::settle(&mut drive, None, input)?;
+            } else {
+                buffer = engine::settle(&mut drive, buffer, input)?;
+            }
+            (saved.preconditioned, counters(&drive))
+        }
+        Start::Resumed(input) => {
+            let saved = StateHead::read(input)?.check(setup, true)?;
+            from = Some(input);
+            (saved.preconditioned, saved.before)
+        }
+    };
+    if let Some(output) = &mut save {
+        StateHead::of(setup, preconditioned.clone(), before.clone()).write(*output)?;
+    }
+    let (tally, series) = if from.is_none() && save.is_none() {
+        engine::run_with(&mut drive, source, buffer, &setup.run, workers)?
+    } else {
+        engine::run_between(&mut drive, source, buffer, &setup.run, from, save)?
+    };
     let steadiness = judge(&tally, &series, setup.run.issue_mode);
     let elements = totals(&drive, &before, &tally.busy_ps);
     Ok(Simulation {
@@ -157,6 +223,73 @@ pub fn simulate(
         preconditioned,
         steadiness,
     })
+}
+
+fn counters(drive: &Drive) -> Vec<Counters> {
+    drive.elements().iter().map(Element::counters).collect()
+}
+
+/// A [`Setup`]'s buffer that is none, in a saved state.
+const NO_BUFFER: &str = "None";
+
+/// What a saved state begins with.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct StateHead {
+    version: u32,
+    drive: String,
+    buffer: String,
+    run: String,
+    preconditioned: Option<Preconditioned>,
+    /// The counters at the beginning of the measurement.
+    before: Vec<Counters>,
+}
+
+impl StateHead {
+    fn of(setup: &Setup, preconditioned: Option<Preconditioned>, before: Vec<Counters>) -> Self {
+        Self {
+            version: VERSION,
+            drive: format!("{:?}", setup.drive),
+            buffer: format!("{:?}", setup.buffer),
+            run: format!("{:?}", setup.run),
+            preconditioned,
+            before,
+        }
+    }
+
+    fn write(&self, output: &mut dyn Write) -> Result<(), Error> {
+        put(output, self)
+    }
+
+    fn read(input: &mut dyn Read) -> Result<Self, Error> {
+        take(input)
+    }
+
+    /// Whether a simulation with this setup can begin from the state.
+    fn check(self, setup: &Setup, resumed: bool) -> Result<Self, Error> {
+        let wanted = Self::of(setup, None, Vec::new());
+        let same = |seen: &str, wanted: &str| {
+            if seen == wanted {
+                return Ok(());
+            }
+            Err(Error::OtherState {
+                seen: seen.to_owned(),
+                wanted: wanted.to_owned(),
+            })
+        };
+        same(
+            &format!("version {}", self.version),
+            &format!("version {VERSION}"),
+        )?;
+        same(&self.drive, &wanted.drive)?;
+        // A drive that had none may get any, but not within a run.
+        if resumed || self.buffer != NO_BUFFER {
+            same(&self.buffer, &wanted.buffer)?;
+        }
+        if resumed {
+            same(&self.run, &wanted.run)?;
+        }
+        Ok(self)
+    }
 }
 
 fn totals(drive: &Drive, before: &[Counters], busy_ps: &[u64]) -> Vec<ElementTotals> {

@@ -8,7 +8,7 @@
 pub(crate) const ENCODED_BYTES: usize = 80;
 
 /// Exact running moments of `u64` values; two of them merge into the moments of all values.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct ExactMoments {
     count: u64,
     min: u64,

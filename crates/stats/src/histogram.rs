@@ -21,7 +21,7 @@ pub struct Bucket {
 
 /// Distribution of `u64` values (latencies in nanoseconds, mostly): bucketed to within 0.05 % of
 /// each value, with exact count, minimum, maximum, mean and deviation.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Histogram {
     counts: Vec<u64>,
     moments: ExactMoments,

@@ -207,3 +207,42 @@ def examining() -> Iterator[Callable[[str, float], None]]:
         if width:
             sys.stderr.write(f"\r{'':<{width}}\r")
             sys.stderr.flush()
+
+
+_SILENT_S = 1.0
+"""What takes less says nothing."""
+Listener = Callable[[int, int], None]
+"""Called with what was read and all there is, bytes or requests; all is 0 where nobody knows."""
+
+
+@contextmanager
+def reading_progress() -> Iterator[Listener | None]:
+    """What to call with the progress of reading; None where nobody looks on. The line is gone at the end."""
+    if not sys.stderr.isatty() or debug_log.enabled():
+        yield None
+        return
+    began_s = time.monotonic()
+    drawn = False
+
+    def draw(done: int, total: int) -> None:
+        nonlocal drawn
+        elapsed_s = time.monotonic() - began_s
+        if elapsed_s >= _SILENT_S:
+            drawn = True
+            sys.stderr.write(f"\r{reading_line(done, total, elapsed_s)}{_ERASE_LINE}")
+            sys.stderr.flush()
+
+    try:
+        yield draw
+    finally:
+        if drawn:
+            sys.stderr.write(f"\r{_ERASE_LINE}")
+            sys.stderr.flush()
+
+
+def reading_line(done: int, total: int, elapsed_s: float) -> str:
+    """`34 % of the trace, 12 s left`; the time alone where the end is unknown, as of standard input."""
+    if not total or not done:
+        return f"{units.format_duration(elapsed_s)} so far"
+    share = min(done / total, 1.0)
+    return f"{share:.0%} of the trace, {units.format_duration(elapsed_s * (1 - share) / share)} left"

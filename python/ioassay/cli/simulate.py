@@ -1,13 +1,19 @@
-"""ioassay simulate: a trace over a simulated SSD, with one write buffer or several beside each other."""
+"""ioassay simulate: a trace over a simulated SSD, with one write buffer and setting or several."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ioassay.cli import console, simulate_options, syntax
-from ioassay.errors import UsageError
+from ioassay.cli.progress import reading_progress
+from ioassay.errors import Interrupted, UsageError
+
+if TYPE_CHECKING:
+    from ioassay.simulator import Simulation
 
 
 def register(app: syntax.Group) -> None:
@@ -18,10 +24,11 @@ def register(app: syntax.Group) -> None:
 def simulate(**given: Any) -> None:
     """Run a trace on a simulated SSD and report response times and the drive's activity.
 
-    Several policies, with commas, are simulated one after the other and compared.
+    Several policies, with commas, and several values of options (--set) are simulated in one pass and compared.
     """
     from ioassay import simulator
     from ioassay.cli import simulate_text
+    from ioassay.cli.trace import cache_note
 
     json = console.use_json(given["json"])
     if given["list_policies"]:
@@ -30,40 +37,82 @@ def simulate(**given: Any) -> None:
         return
     of_drive = simulator.drive_options(given["drive"])
     trace, described = _trace(given, of_drive)
-    runs = _runs({**of_drive, **{name: given[name] for name in simulator.NAMES if given[name] is not None}})
+    options = {**of_drive, **{name: given[name] for name in simulator.NAMES if given[name] is not None}}
+    if given["state"]:
+        options = simulator.options_of(given["state"], options, resume=given["resume"])
+    runs = _runs(options, given["set"] or ())
+    _check_state(given, len(runs))
     if len(runs) > 1 and str(trace) == "-":
         hint = "write it to a file first: ioassay trace make FILE"
-        raise UsageError(f"standard input can be simulated once and {len(runs)} policies were asked for; {hint}")
+        raise UsageError(
+            f"standard input can be read once, {len(runs)} simulations and their optimum need more; {hint}"
+        )
+    drives = {name: simulator.check(run.options) for name, run in runs.items()}
     folders = _folders(given, list(runs))
-    drives = {policy: simulator.check(options) for policy, options in runs.items()}
+    with reading_progress() as progress:
+        described["progress"] = progress
+        simulations = _simulations(given, described, list(runs.values()))
+    del described["progress"]
     found = []
-    for policy, options in runs.items():
-        done = simulator.simulate(described, **options)
-        if not done.raw["changes"]["given"]:
+    for (name, run), done in zip(runs.items(), simulations, strict=True):
+        if not done.raw["changes"]["given"] and given["trace"] is not None:
             raise UsageError(f"{trace}: {done.nothing}; nothing was simulated")
-        summary = {"trace": str(trace), "format": done.raw["format"], "policy": policy, **done.summary}
+        summary = {"trace": str(trace), "format": done.raw["format"], "policy": run.policy, **done.summary}
+        if run.levels:
+            summary["set"] = run.levels
         summary["warnings"] = [vars(warning) for warning in done.warnings]
         found.append(summary)
-        if policy in folders:
-            simulator.save(done, folders[policy], {**summary, "options": options}, csv=given["csv"], force=True)
+        if name in folders:
+            simulator.save(done, folders[name], {**summary, "options": run.options}, csv=given["csv"], force=True)
         if len(runs) == 1 and not json:
-            simulate_text.describe(done, drives[policy], options, str(trace))
-    _warn(found)
-    if len(found) == 1:
-        if json:
-            console.emit(found[0])
-        return
-    optimum = simulator.offline_optimum(described, **next(iter(runs.values())))
-    for summary in found:
-        summary["gain_share"] = optimum.gain_share(summary["hit_ratio"])
-    if json:
-        bound = {**vars(optimum), "hit_ratio": optimum.hit_ratio}
-        console.emit({"simulations": found, "offline_optimum": bound})
-    else:
-        simulate_text.compare(found, optimum)
+            simulate_text.describe(done, drives[name], run.options, str(trace))
+    cache_note(simulations[0].raw)
+    _warn(dict(zip(runs, found, strict=True)))
+    if len(found) > 1:
+        _compare(described, runs, found, json)
+    elif json:
+        console.emit(found[0])
+    if simulations[0].raw.get("interrupted"):
+        issued = f"{simulations[0].summary['issued']:,}"
+        console.note(f"ioassay: interrupted after {issued} requests; the results are of the requests until then")
+        raise console.Exit(Interrupted.exit_code)
 
 
 simulate.__signature__ = simulate_options.signature()  # type: ignore[attr-defined]
+
+
+def _simulations(given: Mapping[str, Any], described: Mapping[str, Any], runs: Sequence[_Run]) -> list[Simulation]:
+    from ioassay import simulator
+
+    if len(runs) > 1:
+        return simulator.sweep(described, [run.options for run in runs], state=given["state"])
+    states = {name: given[name] for name in ("state", "resume", "save_state")}
+    return [simulator.simulate(described, partial=True, **states, **runs[0].options)]
+
+
+def _compare(
+    described: Mapping[str, Any], runs: Mapping[str, _Run], found: Sequence[dict[str, Any]], json: bool
+) -> None:
+    """Several simulations beside the offline optimum of their buffer, of which there is one for each `--set`."""
+    from ioassay import simulator
+    from ioassay.cli import simulate_text
+
+    optima: dict[tuple[str, ...], simulator.OfflineOptimum] = {}
+    for run, summary in zip(runs.values(), found, strict=True):
+        levels = tuple(run.levels.values())
+        if levels not in optima:
+            optima[levels] = simulator.offline_optimum(described, **run.options)
+        optimum = optima[levels]
+        summary["gain_share"] = optimum.gain_share(summary["hit_ratio"])
+        if run.levels:
+            summary["offline_optimum"] = {**vars(optimum), "hit_ratio": optimum.hit_ratio}
+    if not json:
+        simulate_text.compare(found, optima)
+    elif len(optima) == 1:
+        (optimum,) = optima.values()
+        console.emit({"simulations": found, "offline_optimum": {**vars(optimum), "hit_ratio": optimum.hit_ratio}})
+    else:
+        console.emit({"simulations": found})
 
 
 def _trace(given: Mapping[str, Any], of_drive: Mapping[str, Any]) -> tuple[Path, dict[str, Any]]:
@@ -71,16 +120,29 @@ def _trace(given: Mapping[str, Any], of_drive: Mapping[str, Any]) -> tuple[Path,
     from ioassay import simulator, traces
     from ioassay.cli.trace import preparing, reading
 
+    if given["trace"] is None and given["save_state"]:
+        return Path("no trace"), traces.source(traces.recipe(requests=0))
     if given["trace"] is None:
         raise UsageError("no trace is given (see: ioassay simulate --help)")
     page = given["page"] or of_drive.get("page", simulator.NAMES["page"].default)
     prepare = preparing({**given, "page": page})
     trace = given["trace"]
-    return trace, traces.source(trace, format=given["format"], read=reading(given), prepare=prepare)
+    read, cache = reading(given), not given["no_cache"]
+    return trace, traces.source(trace, format=given["format"], read=read, prepare=prepare, cache=cache)
 
 
-def _runs(options: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The options of each policy. One that only some of them know is for those alone."""
+@dataclass(frozen=True)
+class _Run:
+    """One simulation of a sweep: its options, and those of `--set` among them."""
+
+    policy: str
+    options: dict[str, Any]
+    levels: dict[str, str]
+
+
+def _runs(options: dict[str, Any], sets: Sequence[str]) -> dict[str, _Run]:
+    """A run for each policy and each combination of `--set`, by name. An option that only some policies know is for
+    those alone."""
     from ioassay import simulator
 
     known = {each["name"]: set(each["options"]) for each in simulator.policies()}
@@ -88,41 +150,75 @@ def _runs(options: dict[str, Any]) -> dict[str, dict[str, Any]]:
     for name in wanted:
         if name not in known:
             raise UsageError(f"policy is '{name}', wanted {', '.join(known)}")
+    levels = _levels(sets, options)
     special = set().union(*known.values())
-    for name in special & options.keys() - set().union(*(known[policy] for policy in wanted)):
+    for name in special & (options.keys() | levels.keys()) - set().union(*(known[policy] for policy in wanted)):
         able = ", ".join(policy for policy in known if name in known[policy])
         raise UsageError(f"--{name.replace('_', '-')} is an option of {able}, and the policy is {', '.join(wanted)}")
-    return {
-        policy: {
-            **{name: value for name, value in options.items() if name not in special or name in known[policy]},
-            "policy": policy,
-        }
-        for policy in wanted
-    }
+    runs = {}
+    for policy in wanted:
+        apt = {name: values for name, values in levels.items() if name not in special or name in known[policy]}
+        common = {name: value for name, value in options.items() if name not in special or name in known[policy]}
+        for values in itertools.product(*apt.values()):
+            chosen = dict(zip(apt, values, strict=True))
+            name = " ".join([policy, *(f"{option}={value}" for option, value in chosen.items())])
+            runs[name] = _Run(policy, {**common, **chosen, "policy": policy}, chosen)
+    return runs
 
 
-def _warn(found: list[dict[str, Any]]) -> None:
-    """Each warning once, with the policies that it is about where there are several."""
+def _levels(sets: Sequence[str], options: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The values of each option that `--set NAME=VALUE,VALUE` names."""
+    from ioassay.simulator import simulation_options
+
+    levels: dict[str, list[str]] = {}
+    for text in sets:
+        name, separator, values = text.partition("=")
+        option = simulation_options.known(name.strip().replace("-", "_")).name
+        if option == "policy":
+            raise UsageError("--set policy=…: the policies of a sweep are those of --policy lru,epo")
+        if option in levels or option in options:
+            raise UsageError(f"{option} is given twice, wanted one --set with all of its values, or --{name} alone")
+        levels[option] = list(dict.fromkeys(value.strip() for value in values.split(",")))
+        if not separator or "" in levels[option]:
+            raise UsageError(f"--set is '{text}', wanted NAME=VALUE,VALUE,… such as buffer=1MiB,4MiB")
+    return levels
+
+
+def _check_state(given: Mapping[str, Any], runs: int) -> None:
+    """UsageError for options of states that do not go together, before anything is simulated."""
+    from ioassay.traces import trace_file
+
+    if given["resume"] and not given["state"]:
+        raise UsageError("--resume goes with --state FILE")
+    if runs > 1 and (given["resume"] or given["save_state"]):
+        name = "resume" if given["resume"] else "save-state"
+        raise UsageError(f"--{name} goes with one simulation, and {runs} were asked for")
+    if given["save_state"]:
+        trace_file.check(given["save_state"], force=given["force"])
+
+
+def _warn(found: Mapping[str, dict[str, Any]]) -> None:
+    """Each warning once, with the runs that it is about where there are several."""
     about: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for summary in found:
+    for name, summary in found.items():
         for warning in summary["warnings"]:
-            about.setdefault(tuple(warning.items()), []).append(summary["policy"])
-    for fields, policies in about.items():
+            about.setdefault(tuple(warning.items()), []).append(name)
+    for fields, names in about.items():
         warning = dict(fields)
-        text = warning["text"] if len(found) == 1 else f"{', '.join(policies)}: {warning['text']}"
+        text = warning["text"] if len(found) == 1 else f"{', '.join(names)}: {warning['text']}"
         console.warnings([{**warning, "text": text}])
 
 
-def _folders(given: Mapping[str, Any], policies: list[str]) -> dict[str, Path]:
+def _folders(given: Mapping[str, Any], runs: list[str]) -> dict[str, Path]:
     """Where what is simulated goes, after a look that it may."""
     from ioassay.simulator import result_files
 
     if given["output"] is None:
-        if given["csv"] or given["force"]:
+        if given["csv"] or (given["force"] and not given["save_state"]):
             raise UsageError(f"--{'csv' if given['csv'] else 'force'} goes with --output DIR")
         return {}
     output: Path = given["output"]
-    folders = {policies[0]: output} if len(policies) == 1 else {policy: output / policy for policy in policies}
+    folders = {runs[0]: output} if len(runs) == 1 else {name: output / name.replace(" ", ",") for name in runs}
     for folder in folders.values():
         result_files.check(folder, csv=given["csv"], force=given["force"])
     return folders

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ioassay.cli import options, syntax, trace
-from ioassay.cli.trace_options import PREPARING, READING
+from ioassay.cli.trace_options import PREPARING, READING, NoCache
 from ioassay.simulator.simulation_options import (
     AUTO_COUNT,
     AUTO_SHARE,
@@ -39,17 +39,32 @@ PANELS = {
 _METAVARS = {COUNT: "N", NUMBER: "X", NUMBERS: "X/X/…", SHARE: "SHARE", SIZE: "SIZE", WINDOW: "N|none", FEEDING: "HOW"}
 _METAVARS |= {AUTO_SHARE: "SHARE|auto", AUTO_COUNT: "N|auto"}
 _OUTPUT = "What comes out"
+_STATE = "States"
 
 Trace = Annotated[Path | None, syntax.Argument(metavar="TRACE", help="A trace; - is standard input.")]
 Format = Annotated[str | None, syntax.Option("--format", metavar="NAME", help="Format of TRACE; detected by default.")]
+Set = Annotated[
+    list[str] | None,
+    syntax.Option("--set", metavar="NAME=A,B,…", help="Simulate once for each of these values of an option above."),
+]
+State = Annotated[
+    Path | None, syntax.Option("--state", metavar="FILE", help="Begin with the drive whose state was saved there.")
+]
+Resume = Annotated[
+    bool, syntax.Option("--resume", help="With --state: continue the saved run behind its last request.")
+]
+SaveState = Annotated[
+    Path | None,
+    syntax.Option("--save-state", metavar="FILE", help="Save the state; without TRACE, of the preconditioned drive."),
+]
 Output = Annotated[
     Path | None,
     syntax.Option(
-        "--output", metavar="DIR", help="Write summary.json and tables there, for several policies in a folder each."
+        "--output", metavar="DIR", help="Write summary.json and tables there, for several simulations in a folder each."
     ),
 ]
 Csv = Annotated[bool, syntax.Option("--csv", help="With --output: tables as CSV, not Parquet.")]
-Force = Annotated[bool, syntax.Option("--force", help="With --output: replace files that exist.")]
+Force = Annotated[bool, syntax.Option("--force", help="With --output and --save-state: replace files that exist.")]
 Drive = Annotated[
     str | None,
     syntax.Option(
@@ -77,6 +92,11 @@ def _parameters() -> Iterator[inspect.Parameter]:
     for names, panel in ((READING, "Reading the trace"), (PREPARING, "Preparing the trace, in this order")):
         for name in names:
             yield _parameter(name, shared[name].annotation, shared[name].default, panel)
+    yield _parameter("set", Set, None, "Sweep")
+    yield _parameter("no_cache", NoCache, False, "Reading the trace")
+    yield _parameter("state", State, None, _STATE)
+    yield _parameter("resume", Resume, False, _STATE)
+    yield _parameter("save_state", SaveState, None, _STATE)
     yield _parameter("output", Output, None, _OUTPUT)
     yield _parameter("csv", Csv, False, _OUTPUT)
     yield _parameter("force", Force, False, _OUTPUT)

@@ -39,7 +39,7 @@ def describe(simulation: Simulation, drive: Mapping[str, Any], given: Mapping[st
     _row("took", f"{format_duration(found['wall_s'])} for {format_duration(found['simulated_s'])} simulated")
 
 
-def compare(found: Sequence[Mapping[str, Any]], optimum: OfflineOptimum) -> None:
+def compare(found: Sequence[Mapping[str, Any]], optima: Mapping[tuple[str, ...], OfflineOptimum]) -> None:
     """Several simulations, one a line, and the bound of their hits."""
     columns = [
         "policy",
@@ -54,9 +54,16 @@ def compare(found: Sequence[Mapping[str, Any]], optimum: OfflineOptimum) -> None
         "erases",
         "moved",
     ]
-    bound = dict.fromkeys(columns, "-")
-    bound |= {"policy": "offline optimum", "hits": f"{optimum.hit_ratio:.2%}"}
-    console.table(columns, [*(_cells(each) for each in found), list(bound.values())])
+    names = list(dict.fromkeys(name for each in found for name in each.get("set", ())))
+    rows = []
+    for each in found:
+        policy, *cells = _cells(each)
+        rows.append([policy, *(each.get("set", {}).get(name, "-") for name in names), *cells])
+    for levels, optimum in optima.items():
+        bound = dict.fromkeys(columns, "-") | dict(zip(names, levels, strict=False))
+        bound |= {"policy": "offline optimum", "hits": f"{optimum.hit_ratio:.2%}"}
+        rows.append([bound[name] for name in (columns[0], *names, *columns[1:])])
+    console.table([columns[0], *names, *columns[1:]], rows)
 
 
 def policies(known: Sequence[Mapping[str, Any]]) -> None:

@@ -18,6 +18,8 @@ def register(app: syntax.Group) -> None:
     trace.command()(convert)
     trace.command()(make)
     trace.command()(formats)
+    trace.command()(cache)
+    trace.command()(mrc)
     app.add(trace, "trace")
 
 
@@ -35,6 +37,7 @@ def info(
     length_unit: wanted.LengthUnit = None,
     kinds: wanted.KindCode = None,
     event: wanted.Event = None,
+    no_cache: wanted.NoCache = False,
     json: options.Json = False,
 ) -> None:
     """Say what traces are like, and what makes them implausible."""
@@ -46,10 +49,11 @@ def info(
     read = reading({**given, "out_of_order": out_of_order or "keep"})
     found = []
     for path in files:
-        seen = {"path": str(path), **traces.info(path, page=page, format=format, read=read)}
+        seen = {"path": str(path), **traces.info(path, page=page, format=format, read=read, cache=not no_cache)}
         found.append(seen)
         if not json:
             trace_text.describe(seen)
+        cache_note(seen)
         console.warnings({**doubt, "text": f"{path}: {doubt['text']}"} for doubt in seen["doubts"])
     if json:
         console.emit({"traces": found})
@@ -86,6 +90,7 @@ def convert(
     time_scale: wanted.TimeScale = 1.0,
     lose: wanted.Lose = None,
     force: wanted.Force = False,
+    no_cache: wanted.NoCache = False,
     json: options.Json = False,
 ) -> None:
     """Write a trace in another format, prepared as the options say, in the order of this list."""
@@ -95,7 +100,9 @@ def convert(
     console.use_json(json)
     _check_streams(output, json)
     read, prepare = reading(given), preparing(given)
-    done = traces.convert(trace, output, to=to, format=from_, read=read, prepare=prepare, lose=lose or (), force=force)
+    options_: dict[str, Any] = {"format": from_, "read": read, "prepare": prepare, "lose": lose or (), "force": force}
+    done = traces.convert(trace, output, to=to, cache=not no_cache, **options_)
+    cache_note(done)
     _written(output, done, json)
 
 
@@ -137,6 +144,66 @@ def formats(json: options.Json = False) -> None:
         console.emit({"formats": known})
     else:
         console.table(["format", "what", "columns"], [[each["name"], each["about"], each["columns"]] for each in known])
+
+
+def mrc(
+    trace: wanted.In,
+    of: wanted.ReferencesOf = "both",
+    page: wanted.Page = "4KiB",
+    sample: wanted.Sample = None,
+    sample_pages: wanted.SamplePages = None,
+    exact: wanted.Exact = False,
+    points: wanted.Points = 25,
+    format: wanted.Format = None,
+    out_of_order: wanted.OutOfOrder = None,
+    zero_length: wanted.ZeroLength = None,
+    bad_lines: wanted.BadLines = 0,
+    columns: wanted.Columns = None,
+    skip_header: wanted.SkipHeader = False,
+    time_unit: wanted.TimeUnit = None,
+    offset_unit: wanted.OffsetUnit = None,
+    length_unit: wanted.LengthUnit = None,
+    kinds: wanted.KindCode = None,
+    event: wanted.Event = None,
+    no_cache: wanted.NoCache = False,
+    json: options.Json = False,
+) -> None:
+    """Say how the misses of an LRU buffer depend on its size: the miss ratio curve."""
+    given = dict(locals())
+    from ioassay import traces
+    from ioassay.cli import trace_text
+
+    console.use_json(json)
+    sampling: dict[str, Any] = {"sample": sample, "sample_pages": sample_pages, "exact": exact, "points": points}
+    read = reading({**given, "out_of_order": out_of_order or "keep"})
+    curve = traces.mrc(trace, page=page, of=of, format=format, read=read, cache=not no_cache, **sampling)
+    cache_note(curve)
+    if json:
+        console.emit({"trace": str(trace), "of": of, **curve})
+    else:
+        trace_text.miss_ratio_curve(str(trace), of, curve)
+
+
+def cache(clear: wanted.Clear = False, json: options.Json = False) -> None:
+    """List the parsed traces that are kept, or remove them."""
+    from ioassay.cli import trace_text
+    from ioassay.traces import cache as parsed
+
+    console.use_json(json)
+    freed = parsed.clear() if clear else 0
+    kept = {"folder": str(parsed.folder()), "limit_bytes": parsed.limit_bytes(), "entries": parsed.entries()}
+    if json:
+        console.emit({**kept, "freed_bytes": freed})
+    elif clear:
+        trace_text.cache_cleared(freed)
+    else:
+        trace_text.cache_entries(kept)
+
+
+def cache_note(done: Mapping[str, Any]) -> None:
+    """What went wrong with the cache of parsed traces, in one line; of `ioassay simulate` as well."""
+    if note := done["cache"]["note"]:
+        console.note(f"note: {note}")
 
 
 def reading(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -75,6 +75,19 @@ KindCode = Annotated[
 Event = Annotated[
     str | None, syntax.Option(metavar="NAME", help="Events of a blkparse trace: queued, issued or completed.")
 ]
+ReferencesOf = Annotated[
+    str, syntax.Option("--of", metavar="KINDS", help="Requests whose pages are references: reads, writes or both.")
+]
+Sample = Annotated[float | None, syntax.Option("--sample", metavar="RATE", help="Look at this share of the pages.")]
+SamplePages = Annotated[
+    int | None, syntax.Option("--sample-pages", metavar="N", help="Look at N pages at most, whatever the trace's size.")
+]
+Exact = Annotated[bool, syntax.Option("--exact", help="With a sample: compute the exact curve too, and compare.")]
+Points = Annotated[int, syntax.Option(min=2, metavar="N", help="Buffer sizes, from one page to all pages.")]
+NoCache = Annotated[
+    bool, syntax.Option("--no-cache", help="Parse the trace, and keep nothing of it in the cache of parsed traces.")
+]
+Clear = Annotated[bool, syntax.Option("--clear", help="Remove all parsed traces.")]
 
 CSV = ("columns", "skip_header", "time_unit", "offset_unit", "length_unit", "kinds")
 """Names of the options that say how a CSV trace is read."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,55 @@ def describe(seen: Mapping[str, Any]) -> None:
         _row("hottest", f"{hot}, {space['hottest_20_percent_share']:.1%} to 20 %")
     if space["sequential_share"] is not None:
         _row("in order", f"{space['sequential_share']:.1%} begin where the one before ended")
+
+
+BAR_COLUMNS = 40
+"""Width of a miss ratio of 1 in the drawing of a curve."""
+
+
+def miss_ratio_curve(trace: str, of: str, curve: Mapping[str, Any]) -> None:
+    """A table of sizes with their miss ratios, drawn as bars."""
+    kinds = "reads and writes" if of == "both" else of
+    pages = f"{round(curve['pages']):,} pages of {format_size(curve['page_bytes'])}"
+    console.line(f"{trace}: {kinds}, {curve['references']:,} references to {pages}")
+    sampled = any(error is not None for error in curve["error"])
+    exact = curve["exact_miss_ratio"]
+    if sampled:
+        share = f"{curve['rate']:.3g} of the pages, {curve['sampled']:,} references"
+        largest = max(error or 0.0 for error in curve["error"])
+        _row("sample", f"{share}; each ratio is within its error with 95 % confidence, {largest:.4f} at most")
+    if sampled and exact:
+        differences = [abs(mine - other) for mine, other in zip(curve["miss_ratio"], exact, strict=True)]
+        mean, worst = sum(differences) / len(differences), max(differences)
+        _row("compared", f"with the exact curve, the sample is off by {mean:.4f} on average and {worst:.4f} at most")
+    rows = []
+    for at, (pages, ratio) in enumerate(zip(curve["size_pages"], curve["miss_ratio"], strict=True)):
+        cells = [format_size(pages * curve["page_bytes"]), f"{pages:,}", f"{ratio:.4f}"]
+        cells += [f"{curve['error'][at]:.4f}"] if sampled else []
+        cells += [f"{exact[at]:.4f}"] if exact else []
+        rows.append([*cells, "█" * round(BAR_COLUMNS * ratio)])
+    columns = ["buffer", "pages", "miss ratio", *(["error"] if sampled else []), *(["exact"] if exact else []), ""]
+    console.table(columns, rows)
+
+
+def cache_entries(kept: Mapping[str, Any]) -> None:
+    """The parsed traces that are kept."""
+    total_bytes = sum(entry["bytes"] for entry in kept["entries"])
+    limit = f"of at most {format_size(kept['limit_bytes'])}" if kept["limit_bytes"] else "and off"
+    console.line(
+        f"{kept['folder']}: {console.count(len(kept['entries']), 'trace')}, {format_size(total_bytes)} {limit}"
+    )
+    if kept["entries"]:
+        rows = [
+            [entry["name"], format_size(entry["bytes"]), f"{datetime.fromtimestamp(entry['used_s']):%Y-%m-%d %H:%M}"]
+            for entry in kept["entries"]
+        ]
+        console.table(["name", "size", "last use"], rows)
+
+
+def cache_cleared(freed_bytes: int) -> None:
+    """What is gone."""
+    console.line(f"{format_size(freed_bytes)} of parsed traces removed")
 
 
 def written(output: Path, done: Mapping[str, Any]) -> None:

@@ -8,17 +8,19 @@ How the drive works: docs/simulator.md.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from ioassay import traces
 from ioassay.errors import InputError, UsageError
+from ioassay.simulator import saved_states
 from ioassay.simulator.drive_files import drive_options
 from ioassay.simulator.result_files import save
 from ioassay.simulator.results import OfflineOptimum, Simulation
-from ioassay.simulator.simulation_options import NAMES, OPTIONS, VARIANTS, Option, setup
+from ioassay.simulator.saved_states import options_of
+from ioassay.simulator.simulation_options import NAMES, NONE, OPTIONS, VARIANTS, Option, setup
 
 __all__ = [
     "NAMES",
@@ -29,10 +31,12 @@ __all__ = [
     "check",
     "drive_options",
     "offline_optimum",
+    "options_of",
     "policies",
     "save",
     "setup",
     "simulate",
+    "sweep",
 ]
 
 MEMORY_SHARE = 0.8
@@ -61,6 +65,11 @@ def simulate(
     read: Mapping[str, Any] | None = None,
     prepare: Mapping[str, Any] | None = None,
     threads: int = 1,
+    cache: bool = True,
+    state: str | Path | None = None,
+    resume: bool = False,
+    save_state: str | Path | None = None,
+    partial: bool = False,
     **options: Any,
 ) -> Simulation:
     """Run a trace over a simulated SSD.
@@ -68,18 +77,89 @@ def simulate(
     `trace` is a file, or a recipe (`ioassay.traces.recipes`). `drive` is the name of a drive, the path of a file that
     describes one (`drive_files`), or a mapping of options. The other keywords are those of `OPTIONS`, and override
     the drive's: `elements=48, page="4KiB", buffer="8MiB", feed="closed:32", window=None, …`. `prepare` is what
-    `traces.preparation` returns. `threads` share the simulation where elements do not depend on each other. Results
-    do not depend on it. Other threads of Python run meanwhile.
+    `traces.preparation` returns, `cache` as in `traces.source`. `threads` share the simulation where elements do not
+    depend on each other. Results do not depend on it. Other threads of Python run meanwhile.
     Raises UsageError for what cannot be set so, InputError for a trace that cannot be used.
+
+    `state` is a file that `save_state` wrote: the drive is as it was then, and options that are not given are those of
+    the state. With `resume` the saved run goes on: `trace` is its trace, and the result is that of both together. With
+    `partial`, Ctrl-C ends the run as the end of its trace would (`raw["interrupted"]`).
     """
     from ioassay import _core
 
-    described = traces.source(trace, format=format, read=read, prepare=prepare)
-    wanted = setup({**drive_options(drive), "policy": policy, **options})
-    wanted["available_bytes"] = int(available_bytes() * MEMORY_SHARE)
-    with _errors_of(described):
-        simulated = _core.simulate(described, wanted, threads)
-        return Simulation({**simulated, "prepare": described.get("prepare")})
+    described = traces.source(trace, format=format, read=read, prepare=prepare, cache=cache)
+    chosen = {**drive_options(drive), **({} if state and policy == NONE else {"policy": policy}), **options}
+    if state:
+        chosen = saved_states.options_of(state, chosen, resume=resume)
+        if resume:
+            saved_states.check_trace(state, described)
+    elif resume:
+        raise UsageError("resume is given without state, wanted the state of the run to continue")
+    wanted = {**_limited(chosen, state, resume=resume), "partial": partial}
+    with _errors_of(described), ExitStack() as files:
+        if save_state:
+            unfinished = files.enter_context(traces.trace_file.replaced(Path(save_state), force=True))
+            wanted["save"] = {"path": str(unfinished), "label": saved_states.label(chosen, described)}
+        return Simulation({**_core.simulate(described, wanted, threads), "prepare": described.get("prepare")})
+
+
+def sweep(
+    trace: traces.Trace,
+    runs: Sequence[Mapping[str, Any]],
+    *,
+    format: str | None = None,
+    read: Mapping[str, Any] | None = None,
+    prepare: Mapping[str, Any] | None = None,
+    cache: bool = True,
+    state: str | Path | None = None,
+) -> list[Simulation]:
+    """Run a trace over several simulated SSDs at once, each with the options of one of `runs`.
+
+    The trace is parsed once, and its requests are shared in memory. Each simulation has a thread of its own and the
+    result that `simulate` would give it. If the drives do not fit into memory together, they take turns, and the trace
+    is read as often. All begin with the `state`, as in `simulate`. Raises as `simulate`; UsageError for standard input
+    that would have to be read twice.
+    """
+    from ioassay import _core
+
+    described = traces.source(trace, format=format, read=read, prepare=prepare, cache=cache)
+    if state:
+        runs = [saved_states.options_of(state, options, resume=False) for options in runs]
+    groups = list(_groups_that_fit(runs))
+    if described.get("path") == "-" and len(groups) > 1:
+        raise UsageError(
+            f"{len(runs)} drives do not fit into memory at once, and standard input can be read once only; "
+            "write the trace to a file first: ioassay trace make FILE"
+        )
+    done: list[Simulation] = []
+    for group in groups:
+        setups = [_limited(options, state) for options in group]
+        with _errors_of(described):
+            raw = _core.simulate_all(described, setups) if len(setups) > 1 else [_core.simulate(described, setups[0], 1)]
+        done += (Simulation({**each, "prepare": described.get("prepare")}) for each in raw)
+    return done
+
+
+def _limited(options: Mapping[str, Any], state: str | Path | None, *, resume: bool = False) -> dict[str, Any]:
+    """The core's description of a simulation that keeps to the memory that is available."""
+    wanted = {**setup(options), "available_bytes": int(available_bytes() * MEMORY_SHARE)}
+    return {**wanted, "state": {"path": str(state), "resumed": resume}} if state else wanted
+
+
+def _groups_that_fit(runs: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """The runs in order, as many at a time as memory has room for; one that alone has none stands alone."""
+    most_bytes = available_bytes() * MEMORY_SHARE
+    group: list[Mapping[str, Any]] = []
+    group_bytes = 0
+    for options in runs:
+        needed_bytes = check(options)["memory_bytes"]
+        if group and group_bytes + needed_bytes > most_bytes:
+            yield group
+            group, group_bytes = [], 0
+        group.append(options)
+        group_bytes += needed_bytes
+    if group:
+        yield group
 
 
 def offline_optimum(
@@ -104,16 +184,16 @@ def offline_optimum(
 
 @contextmanager
 def _errors_of(described: Mapping[str, Any]) -> Iterator[None]:
-    """Turn errors of the core into UsageError, or InputError where they are about the trace."""
+    """What the core says of a trace or an option, as an error of ours."""
     from ioassay import _core
 
+    path = described.get("path")
     try:
         yield
     except _core.CoreError as error:
-        path = described.get("path")
         raise (InputError if path and str(error).startswith(str(path)) else UsageError)(str(error)) from None
     except OSError as error:
-        if error.filename != described.get("path"):
+        if error.filename != path:
             raise
         raise InputError(f"{error.filename}: {error.strerror}") from None
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.errors import InputError, UsageError
+from ioassay.traces import cache as parsed
 from ioassay.traces import trace_file
 from ioassay.traces.preparation import csv, nothing_left, preparation
 from ioassay.traces.recipes import recipe
@@ -24,6 +25,7 @@ __all__ = [
     "formats",
     "info",
     "make",
+    "mrc",
     "nothing_left",
     "preparation",
     "recipe",
@@ -55,12 +57,14 @@ def source(
     format: str | None = None,
     read: Mapping[str, Any] | None = None,
     prepare: Mapping[str, Any] | None = None,
+    cache: bool = True,
 ) -> dict[str, Any]:
     """The description of a source of requests.
 
     `format` is a name of `formats()`; without it, the format is found. `read` may have `out_of_order` (refuse, keep or
     the number of places over which to sort), `zero_length` (refuse or skip), `bad_lines` (how many may be left out),
     `event` (of blkparse: queued, issued, completed) and what `csv` returns. `prepare` is what `preparation` returns.
+    With `cache` a large file is parsed once: the parsed trace is kept (`traces.cache`).
     """
     described: dict[str, Any]
     if isinstance(trace, Mapping):
@@ -73,6 +77,8 @@ def source(
         described["read"] = dict(read)
     if prepare:
         described["prepare"] = dict(prepare)
+    if "path" in described:
+        described.setdefault("cache", parsed.description() if cache else None)
     return described
 
 
@@ -83,6 +89,7 @@ def info(
     format: str | None = None,
     read: Mapping[str, Any] | None = None,
     prepare: Mapping[str, Any] | None = None,
+    cache: bool = True,
 ) -> dict[str, Any]:
     """What a trace is like: requests, bytes, rates, sizes, gaps, pages, and the doubts about it.
 
@@ -91,7 +98,8 @@ def info(
     """
     from ioassay import _core
 
-    described = source(trace, format=format, read={"out_of_order": "keep", **(read or {})}, prepare=prepare)
+    read = {"out_of_order": "keep", **(read or {})}
+    described = source(trace, format=format, read=read, prepare=prepare, cache=cache)
     if "make" in described:
         del described["read"]
     page_bytes = preparation(page=page)["page_bytes"]
@@ -99,6 +107,42 @@ def info(
         raise UsageError("page is 0, wanted at least 1 byte")
     with _said(described):
         return _core.trace_info(described, page_bytes)
+
+
+def mrc(
+    trace: Trace,
+    *,
+    page: str | int = "4KiB",
+    of: str = "both",
+    sample: float | None = None,
+    sample_pages: int | None = None,
+    exact: bool = False,
+    points: int = 25,
+    format: str | None = None,
+    read: Mapping[str, Any] | None = None,
+    prepare: Mapping[str, Any] | None = None,
+    cache: bool = True,
+) -> dict[str, Any]:
+    """The miss ratio curve of a trace: miss ratios of LRU buffers of many sizes, from one pass.
+
+    References are the pages of `of`: reads, writes or both. Without a sample the curve is exact. `sample` is the share
+    of pages that are looked at, `sample_pages` how many at most (SHARDS); then `error` is half the width of each
+    ratio's interval of 95 %. With `exact`, the exact ratios are computed too (`exact_miss_ratio`).
+    Raises UsageError, InputError.
+    """
+    from ioassay import _core
+
+    if sample is not None and sample_pages is not None:
+        raise UsageError("sample and sample-pages are given, wanted one of them")
+    if points < 2:
+        raise UsageError(f"points is {points}, wanted at least 2")
+    read = {"out_of_order": "keep", **(read or {})}
+    described = source(trace, format=format, read=read, prepare=prepare, cache=cache)
+    if "make" in described:
+        del described["read"]
+    page_bytes = preparation(page=page)["page_bytes"]
+    with _said(described):
+        return _core.trace_mrc(described, page_bytes, of, points, rate=sample, pages=sample_pages, exact=exact)
 
 
 def convert(
@@ -111,6 +155,7 @@ def convert(
     prepare: Mapping[str, Any] | None = None,
     lose: Sequence[str] = (),
     force: bool = False,
+    cache: bool = True,
 ) -> dict[str, Any]:
     """Write a trace in the format `to`, by default the one that the name of `output` tells.
 
@@ -121,7 +166,7 @@ def convert(
     """
     from ioassay import _core
 
-    described = source(trace, format=format, read=read, prepare=prepare)
+    described = source(trace, format=format, read=read, prepare=prepare, cache=cache)
     name, compress = trace_file.format_of(output, to, formats())
     with _said(described):
         if str(output) == "-":

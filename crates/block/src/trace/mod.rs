@@ -7,6 +7,7 @@
 
 mod alibaba;
 mod blkparse;
+pub mod columns;
 mod compression;
 mod csv;
 mod csv_columns;

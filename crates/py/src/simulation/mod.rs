@@ -3,8 +3,14 @@
 
 mod outcome;
 mod setup;
+mod state_file;
+mod sweep;
 mod threads;
 
+pub use state_file::state_label;
+pub use sweep::simulate_all;
+
+use std::io::Write as _;
 use std::time::Instant;
 
 use ioassay_block::{Error, Request, Source};
@@ -12,16 +18,18 @@ use ioassay_sim as sim;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
+use self::state_file::StateSource;
 use crate::errors::{Failure, exception};
-use crate::traces::{self, ReadAhead, SourceSpec};
+use crate::traces::{self, Progress, ReadAhead, SourceSpec};
 use threads::Threads;
 
 /// Between two looks at whether the user wants to stop: some milliseconds of work.
 const BATCHES_BETWEEN_SIGNALS: u32 = 16;
 
 /// A source that ends when the user wants to stop.
-struct Stoppable {
+struct Stoppable<'a> {
     source: Input,
+    progress: &'a mut Progress,
     batches: u32,
     stopped: Option<PyErr>,
 }
@@ -52,10 +60,11 @@ impl Input {
     }
 }
 
-impl Stoppable {
-    fn new(opened: &mut traces::Opened) -> Self {
+impl<'a> Stoppable<'a> {
+    fn new(opened: &'a mut traces::Opened) -> Self {
         Self {
             source: Input::of(opened),
+            progress: &mut opened.progress,
             batches: 0,
             stopped: None,
         }
@@ -67,11 +76,11 @@ impl Stoppable {
     }
 }
 
-impl Source for Stoppable {
+impl Source for Stoppable<'_> {
     fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), Error> {
         self.batches += 1;
         if self.batches % BATCHES_BETWEEN_SIGNALS == 0 {
-            if let Err(error) = Python::attach(|py| py.check_signals()) {
+            if let Err(error) = self.progress.look() {
                 self.stopped = Some(error);
                 batch.clear();
                 return Ok(());
@@ -101,8 +110,8 @@ pub fn simulate<'py>(
     threads: usize,
 ) -> PyResult<Bound<'py, PyDict>> {
     let spec = SourceSpec::from_dict(source)?;
-    let setup = setup::of(setup)?;
-    let (simulation, opened, wall_s) = py.detach(|| -> PyResult<_> {
+    let run = setup::of(setup)?;
+    let (simulation, opened, wall_s, interrupted) = py.detach(|| -> PyResult<_> {
         let begin = Instant::now();
         let mut opened = traces::open(&spec)?;
         let mut stoppable = Stoppable::new(&mut opened);
@@ -114,17 +123,82 @@ pub fn simulate<'py>(
                 false
             }
         };
-        let simulated = sim::simulate(
-            &mut stoppable,
-            &setup,
-            &Threads(threads.max(1)),
-            &mut proceed,
-        );
-        stoppable.check()?;
-        interruption.map_or(Ok(()), Err)?;
-        let simulation = simulated.map_err(|error| failure(error, &opened))?;
-        Ok((simulation, opened, begin.elapsed().as_secs_f64()))
+        let simulated = simulate_run(&mut stoppable, &run, &Threads(threads.max(1)), &mut proceed);
+        let stopped = stoppable.stopped.or(stoppable.source.stopped());
+        let interrupted = stopped.is_some();
+        let begun = |simulation: &sim::Simulation| simulation.tally.issued > 0;
+        let keeps = run.partial && simulated.as_ref().is_ok_and(begun);
+        if let Some(error) = stopped.filter(|_| !keeps).or(interruption) {
+            return Err(error);
+        }
+        let simulation = simulated.map_err(|error| error.raised(&opened))?;
+        let wall_s = begin.elapsed().as_secs_f64();
+        Ok((simulation, opened, wall_s, interrupted))
     })?;
+    let results = finished(py, simulation, &opened, wall_s)?;
+    results.set_item("interrupted", interrupted)?;
+    Ok(results)
+}
+
+/// Why a simulation has no results.
+enum RunError {
+    Simulation(sim::Error),
+    /// A file of a state.
+    State(PyErr),
+}
+
+impl RunError {
+    /// What is to be raised for it.
+    fn raised(self, opened: &traces::Opened) -> PyErr {
+        match self {
+            Self::State(error) => error,
+            Self::Simulation(error) => failure(error, opened),
+        }
+    }
+}
+
+/// Runs a simulation from a state's file and into one.
+fn simulate_run(
+    source: &mut dyn Source,
+    run: &setup::Run,
+    threads: &Threads,
+    proceed: &mut dyn FnMut() -> bool,
+) -> Result<sim::Simulation, RunError> {
+    let from = run.state.as_ref().map(StateSource::open).transpose();
+    let mut from = from.map_err(RunError::State)?;
+    let resumed = run.state.as_ref().is_some_and(|state| state.resumed);
+    let start = match &mut from {
+        None => sim::Start::New,
+        Some(input) if resumed => sim::Start::Resumed(input),
+        Some(input) => sim::Start::State(input),
+    };
+    let Some(target) = &run.save else {
+        return sim::simulate_from(start, source, &run.setup, None, threads, proceed)
+            .map_err(RunError::Simulation);
+    };
+    let unwritten = |error| RunError::State(state_file::of_file(error, &target.path));
+    let mut output = target.create().map_err(unwritten)?;
+    let done = sim::simulate_from(
+        start,
+        source,
+        &run.setup,
+        Some(&mut output),
+        threads,
+        proceed,
+    )
+    .map_err(RunError::Simulation)?;
+    let finished = output.finish().and_then(|mut file| file.flush());
+    finished.map_err(unwritten)?;
+    Ok(done)
+}
+
+/// A simulation, with what is known of its trace.
+fn finished<'py>(
+    py: Python<'py>,
+    simulation: sim::Simulation,
+    opened: &traces::Opened,
+    wall_s: f64,
+) -> PyResult<Bound<'py, PyDict>> {
     let results = outcome::dictionary(py, simulation)?;
     results.set_item("format", opened.format)?;
     let changes = PyDict::new(py);
@@ -132,6 +206,7 @@ pub fn simulate<'py>(
         changes.set_item(name, count)?;
     }
     results.set_item("changes", changes)?;
+    results.set_item("cache", traces::cache_report(py, opened.cache())?)?;
     results.set_item("wall_s", wall_s)?;
     Ok(results)
 }
@@ -144,7 +219,7 @@ pub fn offline_optimum(
     setup: &Bound<'_, PyDict>,
 ) -> PyResult<(u64, u64)> {
     let spec = SourceSpec::from_dict(source)?;
-    let setup = setup::of(setup)?;
+    let setup = setup::of(setup)?.setup;
     let slots = setup
         .buffer
         .as_ref()
@@ -188,7 +263,7 @@ pub fn drive_check<'py>(
     py: Python<'py>,
     setup: &Bound<'py, PyDict>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let setup = setup::of(setup)?;
+    let setup = setup::of(setup)?.setup;
     setup
         .check()
         .map_err(|error| exception(Failure::Simulation(error, None)))?;

@@ -11,10 +11,20 @@ use ioassay_sim::{BufferSpec, Preconditioning, Setup};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use super::state_file::{StateSource, StateTarget};
 use crate::errors::{Failure, exception};
 use crate::fields::Fields;
 
-pub fn of(dictionary: &Bound<'_, PyDict>) -> PyResult<Setup> {
+/// A simulation, and the files of its states.
+pub struct Run {
+    pub setup: Setup,
+    pub state: Option<StateSource>,
+    pub save: Option<StateTarget>,
+    /// Whether Ctrl-C ends it like the end of its trace.
+    pub partial: bool,
+}
+
+pub fn of(dictionary: &Bound<'_, PyDict>) -> PyResult<Run> {
     let mut fields = Fields::of("setup", dictionary)?;
     let drive = fields.fields("drive")?.map(read_drive).transpose()?;
     let drive = drive.unwrap_or_default();
@@ -22,8 +32,11 @@ pub fn of(dictionary: &Bound<'_, PyDict>) -> PyResult<Setup> {
     let preconditioning = fields.fields("precondition")?;
     let run_options = fields.fields("feed")?;
     let available_bytes = fields.whole("available_bytes")?.unwrap_or(u64::MAX);
+    let state = fields.fields("state")?;
+    let save = fields.fields("save")?;
+    let partial = fields.flag("partial")?.unwrap_or(false);
     fields.finish()?;
-    Ok(Setup {
+    let setup = Setup {
         buffer: buffer
             .map(|fields| read_buffer(fields, &drive))
             .transpose()?,
@@ -34,7 +47,27 @@ pub fn of(dictionary: &Bound<'_, PyDict>) -> PyResult<Setup> {
             .unwrap_or_default(),
         drive,
         available_bytes,
+    };
+    Ok(Run {
+        setup,
+        state: state.map(read_state).transpose()?,
+        save: save.map(read_save).transpose()?,
+        partial,
     })
+}
+
+fn read_state(mut fields: Fields<'_>) -> PyResult<StateSource> {
+    let path = fields.text("path")?.unwrap_or_default().into();
+    let resumed = fields.flag("resumed")?.unwrap_or(false);
+    fields.finish()?;
+    Ok(StateSource { path, resumed })
+}
+
+fn read_save(mut fields: Fields<'_>) -> PyResult<StateTarget> {
+    let path = fields.text("path")?.unwrap_or_default().into();
+    let label = fields.text("label")?.unwrap_or_default();
+    fields.finish()?;
+    Ok(StateTarget { path, label })
 }
 
 fn read_drive(mut fields: Fields<'_>) -> PyResult<Spec> {

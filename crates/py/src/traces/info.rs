@@ -6,6 +6,7 @@ use ioassay_stats::Histogram;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
+use super::cache::CacheReport;
 use super::open::open;
 use super::spec::SourceSpec;
 
@@ -18,14 +19,14 @@ pub fn trace_info<'py>(
     page_bytes: u64,
 ) -> PyResult<Bound<'py, PyDict>> {
     let spec = SourceSpec::from_dict(source)?;
-    let (format, info) = py.detach(|| -> PyResult<_> {
+    let (format, info, cache) = py.detach(|| -> PyResult<_> {
         let mut opened = open(&spec)?;
         let mut survey = Survey::new(page_bytes);
         opened.each(|batch| {
             survey.take(batch);
             Ok(())
         })?;
-        Ok((opened.format, survey.finish()))
+        Ok((opened.format, survey.finish(), opened.cache()))
     })?;
     let found = PyDict::new(py);
     found.set_item("format", format)?;
@@ -35,7 +36,17 @@ pub fn trace_info<'py>(
     found.set_item("time", time(py, &info)?)?;
     found.set_item("space", space(py, &info)?)?;
     found.set_item("doubts", warnings(py, &info)?)?;
+    found.set_item("cache", cache_report(py, cache)?)?;
     Ok(found)
+}
+
+/// What the cache of parsed traces did.
+pub fn cache_report(py: Python<'_>, report: CacheReport) -> PyResult<Bound<'_, PyDict>> {
+    let of = PyDict::new(py);
+    of.set_item("read", report.read)?;
+    of.set_item("written", report.written)?;
+    of.set_item("note", report.note)?;
+    Ok(of)
 }
 
 fn kinds<'py>(py: Python<'py>, info: &Info) -> PyResult<Bound<'py, PyDict>> {

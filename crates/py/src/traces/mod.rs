@@ -1,15 +1,22 @@
 //! Traces: opened, looked at, written. What the simulator takes comes through [`open_source`] too,
 //! so that a source is described in one way everywhere.
 
+mod broadcast;
+mod cache;
 mod info;
+mod mrc;
 mod open;
+mod progress;
 mod read_ahead;
 mod spec;
 mod write;
 
-pub use info::{trace_formats, trace_info};
+pub use broadcast::Broadcast;
+pub use info::{cache_report, trace_formats, trace_info};
+pub use mrc::trace_mrc;
 #[allow(unused_imports, dead_code, reason = "for other modules of this crate")]
 pub use open::{Opened, open, open_source};
+pub use progress::Progress;
 pub use read_ahead::ReadAhead;
 #[allow(unused_imports, reason = "for other modules of this crate")]
 pub use spec::SourceSpec;

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ioassay_block::prepare::{Changes, Preparation, Prepared, Shrink};
@@ -10,7 +11,9 @@ use ioassay_block::{Error, Request, Source, trace};
 use ioassay_witness::record::Reader;
 use pyo3::prelude::*;
 
-use super::spec::{Origin, SourceSpec};
+use super::cache::{CacheReport, CachedTrace, FromCache, Parse, SharedReport};
+use super::progress::{Amount, Progress};
+use super::spec::{Origin, SourceSpec, TraceFile};
 use crate::errors::{Failure, exception};
 
 /// Between two looks at whether the user wants to stop: a few milliseconds of work.
@@ -25,6 +28,10 @@ pub struct Opened {
     pub format: Option<&'static str>,
     /// For messages; None of a trace that is made.
     pub path: Option<PathBuf>,
+    /// Looks at signals, and tells how much was read.
+    pub progress: Progress,
+    /// What the cache of parsed traces did.
+    cache: SharedReport,
     /// A Ctrl-C that came while a read was waiting.
     interruption: Interruption,
 }
@@ -55,6 +62,9 @@ pub fn open(spec: &SourceSpec) -> PyResult<Opened> {
 
 fn open_with(spec: &SourceSpec, preparation: Preparation) -> PyResult<Opened> {
     let interruption = Interruption::default();
+    let cache = SharedReport::default();
+    let listener = Python::attach(|py| spec.listener.as_ref().map(|known| known.clone_ref(py)));
+    let progress = Progress::new(listener);
     let changes = Arc::new(Mutex::new(Changes::default()));
     let (source, format, path): (Box<dyn Source + Send>, _, _) = match &spec.origin {
         Origin::Made(recipe) => {
@@ -66,10 +76,9 @@ fn open_with(spec: &SourceSpec, preparation: Preparation) -> PyResult<Opened> {
                 .map_err(|error| of_trace(error, Some(path.as_path())))?;
             (Box::new(reader), Some("recording"), Some(path.clone()))
         }
-        Origin::File { path, format, read } => {
-            let (source, format) =
-                open_file(path.as_deref(), format.as_deref(), read, &interruption)?;
-            (source, Some(format), Some(shown(path.as_deref())))
+        Origin::File(file) => {
+            let (source, format) = open_file(file, &interruption, &cache, &progress.amount)?;
+            (source, Some(format), Some(shown(file.path.as_deref())))
         }
     };
     let prepared =
@@ -82,6 +91,8 @@ fn open_with(spec: &SourceSpec, preparation: Preparation) -> PyResult<Opened> {
         changes,
         format,
         path,
+        cache,
+        progress,
         interruption,
     })
 }
@@ -91,54 +102,105 @@ fn shown(path: Option<&Path>) -> PathBuf {
     path.map_or_else(|| PathBuf::from("standard input"), Path::to_owned)
 }
 
+/// Opens a file: out of the cache of parsed traces, or parsed, and then written into it.
 fn open_file(
-    path: Option<&Path>,
-    format: Option<&str>,
-    options: &trace::ReadOptions,
+    file: &TraceFile,
     interruption: &Interruption,
+    report: &SharedReport,
+    amount: &Arc<Amount>,
 ) -> PyResult<(Box<dyn Source + Send>, &'static str)> {
+    let path = file.path.as_deref();
     let failed = |error| match taken(interruption) {
         Some(stopped) => stopped,
         None => of_trace(error, Some(&shown(path))),
     };
+    let in_cache = path.zip(file.cache.as_ref()).and_then(|(path, cache)| {
+        CachedTrace::of(cache, path, file.format.as_deref(), &file.read, report)
+    });
+    let Some(trace) = in_cache else {
+        let input = input_of(path, interruption, amount).map_err(failed)?;
+        return parse(input, file).map_err(failed);
+    };
+    let mut stopped = None;
+    let hit = trace.look_up(&mut || {
+        stopped = Python::attach(|py| py.check_signals()).err();
+        stopped.is_none()
+    });
+    if let Some(stopped) = stopped {
+        return Err(stopped);
+    }
+    if let Some(hit) = hit {
+        let format = hit.format;
+        let (file, interruption) = (file.clone(), Arc::clone(interruption));
+        let of_file = Arc::clone(amount);
+        let parse_anew: Parse = Box::new(move || {
+            let input = input_of(file.path.as_deref(), &interruption, &of_file)?;
+            parse(input, &file).map(|(source, _)| source)
+        });
+        return Ok((
+            Box::new(FromCache::new(trace, hit, amount, parse_anew)),
+            format,
+        ));
+    }
+    let input = input_of(path, interruption, amount).map_err(failed)?;
+    let (input, hashing) = CachedTrace::hashed(input);
+    let (source, format) = parse(input, file).map_err(failed)?;
+    Ok((trace.recorded(source, format, hashing), format))
+}
+
+fn input_of(
+    path: Option<&Path>,
+    interruption: &Interruption,
+    amount: &Arc<Amount>,
+) -> Result<Interruptible, Error> {
+    let mut total = 0;
     let input: Box<dyn Read + Send> = match path {
-        Some(path) => Box::new(File::open(path).map_err(|error| failed(error.into()))?),
+        Some(path) => {
+            let file = File::open(path)?;
+            total = file.metadata()?.len();
+            Box::new(file)
+        }
         None => Box::new(io::stdin()),
     };
-    let input = Interruptible {
+    amount.done.store(0, Ordering::Relaxed);
+    amount.total.store(total, Ordering::Relaxed);
+    Ok(Interruptible {
         input,
+        amount: Arc::clone(amount),
         interruption: Arc::clone(interruption),
-    };
-    let mut input = trace::decompressed(input).map_err(|error| failed(error.into()))?;
-    if let Some(name) = format {
-        let format = trace::format(name).map_err(failed)?;
-        let source = trace::read(format, input, options).map_err(failed)?;
-        return Ok((source, format.name));
+    })
+}
+
+/// The requests of a file's content, compressed or not, and the name of their format.
+fn parse<R: Read + Send + 'static>(
+    input: R,
+    file: &TraceFile,
+) -> Result<(Box<dyn Source + Send>, &'static str), Error> {
+    let mut input = trace::decompressed(input)?;
+    if let Some(name) = &file.format {
+        let format = trace::format(name)?;
+        return Ok((trace::read(format, input, &file.read)?, format.name));
     }
     let mut head = Vec::new();
     (&mut input)
         .take(trace::SNIFF_BYTES as u64)
-        .read_to_end(&mut head)
-        .map_err(|error| failed(error.into()))?;
-    let hint = path
-        .and_then(Path::file_name)
-        .and_then(|name| name.to_str());
-    let format = trace::sniff(&head, hint).map_err(failed)?.format;
+        .read_to_end(&mut head)?;
+    let hint = file.path.as_deref().and_then(Path::file_name);
+    let format = trace::sniff(&head, hint.and_then(|name| name.to_str()))?.format;
     let whole = Cursor::new(head).chain(input);
-    let source = trace::read(format, whole, options).map_err(failed)?;
-    Ok((source, format.name))
+    Ok((trace::read(format, whole, &file.read)?, format.name))
 }
 
 /// Where the furthest of the requests that are kept ends, before anything is moved.
 fn end_of(spec: &SourceSpec) -> PyResult<u64> {
     match &spec.origin {
         Origin::Made(recipe) => return Ok(recipe.range_bytes),
-        Origin::File { path: None, .. } => {
+        Origin::File(TraceFile { path: None, .. }) => {
             let message = "shrink-from is absent, wanted where the trace ends: standard input \
                            cannot be read twice to find it";
             return Err(exception(Failure::Argument(message.to_owned())));
         }
-        Origin::File { .. } | Origin::Recorded { .. } => {}
+        Origin::File(_) | Origin::Recorded { .. } => {}
     }
     let unmoved = Preparation::default();
     let only_counted = Preparation {
@@ -171,7 +233,7 @@ impl Opened {
             }
             take(&batch)?;
             if number % BATCHES_BETWEEN_SIGNALS == 0 {
-                Python::attach(|py| py.check_signals())?;
+                self.progress.look()?;
             }
         }
         Ok(())
@@ -180,6 +242,14 @@ impl Opened {
     /// What is to be raised for an error of its source.
     pub fn failure(&self, error: Error) -> PyErr {
         taken(&self.interruption).unwrap_or_else(|| of_trace(error, self.path.as_deref()))
+    }
+
+    /// What the cache of parsed traces has done so far.
+    pub fn cache(&self) -> CacheReport {
+        self.cache
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// What preparation has done so far.
@@ -210,12 +280,16 @@ impl Source for Counted {
 /// handler is asked here.
 struct Interruptible {
     input: Box<dyn Read + Send>,
+    amount: Arc<Amount>,
     interruption: Interruption,
 }
 
 impl Read for Interruptible {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let done = self.input.read(into);
+        if let Ok(bytes) = done {
+            self.amount.done.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
         if !matches!(&done, Err(error) if error.kind() == io::ErrorKind::Interrupted) {
             return done;
         }

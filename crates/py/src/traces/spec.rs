@@ -1,9 +1,11 @@
 //! What Python says of a source of requests: a dictionary with
 //!
 //! - `path` (`-` is standard input), `format` (absent: it is found) and `read`
-//!   (`out_of_order`, `zero_length`, `bad_lines`), or `make` (a recipe), or `recording` (`path` of
+//!   (`out_of_order`, `zero_length`, `bad_lines`) and `cache` (`folder`, `limit_bytes`; absent: none), or `make` (a recipe), or `recording` (`path` of
 //!   what the witness recorded, `own`, `device` as `major:minor`), and
-//! - `prepare` (a preparation).
+//! - `prepare` (a preparation), and
+//! - `progress`, which is called with what was read and all there is (0: unknown): bytes of a file as
+//!   it is on disk, or requests of the cache.
 
 use std::path::PathBuf;
 
@@ -16,6 +18,7 @@ use ioassay_witness::record::Selection;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use super::cache::CacheSpec;
 use crate::errors::{Failure, exception};
 use crate::fields::Fields;
 
@@ -25,21 +28,25 @@ pub struct SourceSpec {
     pub(super) preparation: Preparation,
     /// Shrink to so many bytes from where the trace ends, which a first pass finds.
     pub(super) shrink_to_bytes: Option<u64>,
+    /// What is told how much was read.
+    pub(super) listener: Option<Py<PyAny>>,
 }
 
 /// Where the requests come from.
 pub(super) enum Origin {
     Made(Recipe),
-    Recorded {
-        path: PathBuf,
-        selection: Selection,
-    },
-    File {
-        /// None is standard input.
-        path: Option<PathBuf>,
-        format: Option<String>,
-        read: ReadOptions,
-    },
+    Recorded { path: PathBuf, selection: Selection },
+    File(TraceFile),
+}
+
+/// A trace that is a file, and how it is read.
+#[derive(Clone)]
+pub(super) struct TraceFile {
+    /// None is standard input.
+    pub path: Option<PathBuf>,
+    pub format: Option<String>,
+    pub read: ReadOptions,
+    pub cache: Option<CacheSpec>,
 }
 
 impl SourceSpec {
@@ -54,16 +61,19 @@ impl SourceSpec {
         let format = fields.text("format")?;
         let read = fields.fields("read")?;
         let recording = fields.fields("recording")?;
+        let cache = fields.fields("cache")?;
+        let listener = fields.item("progress")?.map(Bound::unbind);
         let prepare = fields.fields("prepare")?;
         fields.finish()?;
         let origin = match (make, path, recording) {
             (Some(make), None, None) => Origin::Made(recipe(make)?),
             (None, None, Some(recording)) => recorded(recording)?,
-            (None, Some(path), None) => Origin::File {
+            (None, Some(path), None) => Origin::File(TraceFile {
                 path: (path.as_os_str() != "-").then_some(path),
                 format,
                 read: read.map(read_options).transpose()?.unwrap_or_default(),
-            },
+                cache: cache.map(cache_spec).transpose()?,
+            }),
             _ => {
                 let message = "trace has to have one of path, make and recording".to_owned();
                 return Err(exception(Failure::Argument(message)));
@@ -75,6 +85,7 @@ impl SourceSpec {
             origin,
             preparation,
             shrink_to_bytes,
+            listener,
         })
     }
 }
@@ -99,6 +110,22 @@ fn recorded(mut fields: Fields<'_>) -> PyResult<Origin> {
         path: path.into(),
         selection,
     })
+}
+
+fn cache_spec(mut fields: Fields<'_>) -> PyResult<CacheSpec> {
+    let folder = fields.item("folder")?.map(|item| item.extract());
+    let limit_bytes = fields.whole("limit_bytes")?;
+    fields.finish()?;
+    match (folder.transpose()?, limit_bytes) {
+        (Some(folder), Some(limit_bytes)) => Ok(CacheSpec {
+            folder,
+            limit_bytes,
+        }),
+        _ => {
+            let message = "trace.cache has to have folder and limit_bytes".to_owned();
+            Err(exception(Failure::Argument(message)))
+        }
+    }
 }
 
 fn recipe(mut fields: Fields<'_>) -> PyResult<Recipe> {

@@ -12,6 +12,7 @@ use ioassay_block::trace::{self, Format, Loss, WriteOptions};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use super::info::cache_report;
 use super::open::{Opened, of_trace, open};
 use super::spec::SourceSpec;
 use crate::errors::{Failure, exception};
@@ -36,10 +37,10 @@ pub fn trace_write<'py>(
     let options = write_options(&lose.unwrap_or_default())?;
     let packing = Packing::named(compress)?;
     let path = path.as_deref();
-    let (from, changes) = py.detach(|| -> PyResult<_> {
+    let (from, changes, cache) = py.detach(|| -> PyResult<_> {
         let mut opened = open(&spec)?;
         write(&mut opened, path, format, &options, packing)?;
-        Ok((opened.format, opened.changes()))
+        Ok((opened.format, opened.changes(), opened.cache()))
     })?;
     let counts = PyDict::new(py);
     for (name, count) in changes.counts() {
@@ -49,6 +50,7 @@ pub fn trace_write<'py>(
     written.set_item("from", from)?;
     written.set_item("to", format.name)?;
     written.set_item("changes", counts)?;
+    written.set_item("cache", cache_report(py, cache)?)?;
     Ok(written)
 }
 

@@ -1,7 +1,7 @@
 //! The counters of a drive.
 
 /// Counts since the drive was made, or since they were taken last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Counters {
     /// Pages written by the host, or evicted by its write buffer.
     pub written_pages: u64,

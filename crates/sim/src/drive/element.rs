@@ -12,6 +12,7 @@ use super::spec::{Pool, WearLevelling};
 /// The state of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
+#[derive(serde::Serialize, serde::Deserialize)]
 pub(super) enum State {
     #[default]
     Free,
@@ -23,7 +24,7 @@ pub(super) enum State {
     Dead,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct Block {
     /// When it was opened, counted in blocks of the element.
     pub opened: u32,
@@ -32,7 +33,7 @@ pub(super) struct Block {
 }
 
 /// The open block of a plane, and the plane's room for further pages.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
 pub(super) struct Plane {
     pub open_block: u32,
     /// When it was opened.
@@ -45,6 +46,7 @@ pub(super) struct Plane {
 }
 
 /// A flash element (die or package).
+#[derive(serde::Serialize, serde::Deserialize)]
 pub struct Element {
     pub(super) blocks: Vec<Block>,
     pub(super) erases: Vec<u32>,

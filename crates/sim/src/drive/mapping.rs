@@ -8,6 +8,7 @@ use super::shape::Shape;
 /// In the map: the page was discarded.
 const DISCARDED: u32 = u32::MAX;
 
+#[derive(serde::Serialize, serde::Deserialize)]
 pub(super) struct MappingTables {
     /// Logical page -> physical page + 1; 0: as initially.
     map: Vec<u32>,

@@ -16,6 +16,7 @@ mod gc_victim;
 mod mapping;
 mod shape;
 mod spec;
+mod tables;
 mod translation;
 mod units;
 

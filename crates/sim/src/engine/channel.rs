@@ -6,14 +6,14 @@ use std::collections::VecDeque;
 use super::timers::NEVER;
 use crate::drive::{Place, Spec};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Transfer {
     pub request: u32,
     pub sectors: u32,
 }
 
 /// What waits its turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 enum Waiting {
     /// A write's data.
     Write(Transfer),
@@ -21,7 +21,7 @@ enum Waiting {
     Read(u32),
 }
 
-#[derive(Clone)]
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
 struct Channel {
     /// The transfer in progress, and when it ends.
     current: Option<Transfer>,
@@ -59,6 +59,7 @@ pub(super) enum ChannelStep {
     Idle,
 }
 
+#[derive(serde::Serialize, serde::Deserialize)]
 pub(super) struct Channels {
     channels: Vec<Channel>,
     ps_per_sector: u64,

@@ -27,11 +27,13 @@ pub(super) struct Engine<D, E, A, L> {
     pub drive: D,
     pub arrivals: A,
     pub listener: L,
-    options: RunOptions,
+    pub options: RunOptions,
+    /// Whether it stops when the last request is issued (`checkpoint`).
+    pub pauses_at_end: bool,
     pub now_ps: u64,
     pub elements: E,
-    channels: Channels,
-    host_queue: HostQueue,
+    pub channels: Channels,
+    pub host_queue: HostQueue,
     pub requests: Slab,
     pub buffer: Option<InlineBuffer>,
     pub page_sectors: u32,
@@ -39,7 +41,7 @@ pub(super) struct Engine<D, E, A, L> {
     pub tally: Tally,
     pub series: TimeSeries,
     /// The drive's counters at the end of the previous row of the series.
-    counters_before: Counters,
+    pub counters_before: Counters,
 }
 
 impl<D, E, A, L> Engine<D, E, A, L>
@@ -74,6 +76,7 @@ where
             arrivals,
             listener,
             options: options.clone(),
+            pauses_at_end: false,
         }
     }
 
@@ -164,7 +167,12 @@ where
             self.tally.gave_up = true;
             return true;
         }
-        self.options.end == End::LastIssued && self.arrivals.peek().is_none()
+        (self.options.end == End::LastIssued || self.pauses_at_end) && self.is_exhausted()
+    }
+
+    /// Whether all requests are issued.
+    pub fn is_exhausted(&self) -> bool {
+        self.arrivals.peek().is_none()
     }
 
     #[inline]
@@ -184,7 +192,7 @@ where
         since
     }
 
-    fn refill(&mut self) -> Result<(), Error> {
+    pub fn refill(&mut self) -> Result<(), Error> {
         let drive_state = DriveState {
             now_ps: self.now_ps,
             free_at_ps: self.elements.free_at_ps(),
@@ -472,7 +480,7 @@ where
         }
     }
 
-    fn finish(mut self) -> (Tally, TimeSeries) {
+    pub fn finish(mut self) -> (Tally, TimeSeries) {
         let counters = self.take_counters();
         let outstanding = self.requests.len() as u64;
         self.series.close(outstanding, counters);

@@ -11,12 +11,14 @@ pub enum Scheduler {
     Clook,
 }
 
+#[derive(serde::Serialize, serde::Deserialize)]
 enum Order {
     Fcfs(VecDeque<u32>),
     /// (sector, sequence) -> request.
     Clook(BTreeMap<(u64, u64), u32>),
 }
 
+#[derive(serde::Serialize, serde::Deserialize)]
 pub(super) struct HostQueue {
     order: Order,
     /// How many the drive may have.

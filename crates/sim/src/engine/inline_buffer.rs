@@ -6,13 +6,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::WriteBuffer;
 use super::tally::Tally;
 use super::write_behind::Destager;
+use super::{BufferMode, WriteBuffer};
 use crate::policy::{Access, Action, DriveState, Eviction, Page, Policy};
 
 /// A written page that has no slot yet.
-struct WaitingWrite {
+#[derive(serde::Serialize, serde::Deserialize)]
+pub(super) struct WaitingWrite {
     request: u32,
     page: Page,
     /// Whether it overwrites a page that waits too, and shares that page's slot.
@@ -20,16 +21,16 @@ struct WaitingWrite {
 }
 
 pub(super) struct InlineBuffer {
-    policy: Box<dyn Policy + Send>,
+    pub policy: Box<dyn Policy + Send>,
     pub pad_reads: bool,
-    destager: Option<Destager>,
+    pub destager: Option<Destager>,
     /// Pages that are being programmed, each with the number of its copies under way.
-    programming: BTreeMap<Page, u32>,
-    programming_pages: usize,
+    pub programming: BTreeMap<Page, u32>,
+    pub programming_pages: usize,
     /// Written pages without a slot, in order of arrival.
-    waiting: VecDeque<WaitingWrite>,
+    pub waiting: VecDeque<WaitingWrite>,
     /// Slots that waiting pages need; an overwrite needs none of its own.
-    missing_slots: usize,
+    pub missing_slots: usize,
     /// Evictions that the caller has to issue.
     pub evicted: Vec<Eviction>,
 }
@@ -45,6 +46,16 @@ impl InlineBuffer {
             waiting: VecDeque::new(),
             missing_slots: 0,
             evicted: Vec::new(),
+        }
+    }
+
+    /// The buffer with its pages.
+    pub fn into_buffer(self) -> WriteBuffer {
+        WriteBuffer {
+            policy: self.policy,
+            mode: BufferMode::Inline,
+            pad_reads: self.pad_reads,
+            destager: self.destager,
         }
     }
 

@@ -51,22 +51,8 @@ pub fn run_with(
     let pads = buffer
         .as_ref()
         .is_some_and(|buffer| buffer.pad_reads && buffer.policy.pads());
-    let watches_elements = buffer
-        .as_ref()
-        .is_some_and(|buffer| buffer.policy.watches_elements());
     let only_writes = source.only_writes() && !pads;
-    let input = TraceInput::new(source, drive.spec(), options.issue_mode, options.unaligned);
-    let page_sectors = drive.spec().page_sectors();
-    let (reshape, inline) = match buffer {
-        Some(buffer) if buffer.mode == BufferMode::Inline => {
-            (None, Some(InlineBuffer::new(buffer)))
-        }
-        buffer => (
-            buffer.map(|buffer| ReshapingBuffer::new(buffer, page_sectors)),
-            None,
-        ),
-    };
-    let lookahead = Lookahead::new(input, options, reshape, watches_elements);
+    let (lookahead, inline) = load_of(drive, source, buffer, options);
     if let Some(controller) = drive.spec().controller.clone() {
         return ControllerEngine::new(drive, controller, lookahead, options, NoListener).run();
     }
@@ -79,6 +65,31 @@ pub fn run_with(
     }
     let elements = ParallelElements::new(drive.spec());
     Engine::new(drive, lookahead, elements, inline, options, NoListener).run()
+}
+
+/// What the engine issues, and the buffer within the drive.
+pub(super) fn load_of<'a>(
+    drive: &Drive,
+    source: &'a mut dyn Source,
+    buffer: Option<WriteBuffer>,
+    options: &RunOptions,
+) -> (Lookahead<'a>, Option<InlineBuffer>) {
+    let watches_elements = buffer
+        .as_ref()
+        .is_some_and(|buffer| buffer.policy.watches_elements());
+    let input = TraceInput::new(source, drive.spec(), options.issue_mode, options.unaligned);
+    let page_sectors = drive.spec().page_sectors();
+    let (reshape, inline) = match buffer {
+        Some(buffer) if buffer.mode == BufferMode::Inline => {
+            (None, Some(InlineBuffer::new(buffer)))
+        }
+        buffer => (
+            buffer.map(|buffer| ReshapingBuffer::new(buffer, page_sectors)),
+            None,
+        ),
+    };
+    let lookahead = Lookahead::new(input, options, reshape, watches_elements);
+    (lookahead, inline)
 }
 
 /// Whether requests wait for nothing but the drive, in their own order, and all of them complete: then

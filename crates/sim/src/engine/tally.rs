@@ -7,7 +7,7 @@ use ioassay_stats::Histogram;
 const BATCH: usize = 512;
 
 /// Response times and transfers of one kind of request.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct Responses {
     /// From issue to completion, nanoseconds.
     pub response_ns: Histogram,
@@ -75,7 +75,7 @@ impl Responses {
 }
 
 /// Counts of a run.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct Tally {
     /// Reads that completed.
     pub reads: Responses,

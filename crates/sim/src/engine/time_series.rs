@@ -4,7 +4,7 @@
 use crate::drive::Counters;
 
 /// One row: what happened in an interval of time.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct TimeSlice {
     /// Requests issued.
     pub issued: u64,
@@ -34,7 +34,7 @@ impl TimeSlice {
 }
 
 /// Rows of one width, from time 0 on.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct TimeSeries {
     /// Width of a row, picoseconds.
     pub width_ps: u64,

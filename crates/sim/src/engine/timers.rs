@@ -7,6 +7,7 @@ pub(super) const NEVER: u64 = u64::MAX;
 /// fire, or near it: pages take about the same time. Of several that fire at the same time, the one
 /// that was set first does: that is the reference's order, and it decides which of two reads crosses
 /// the channel first.
+#[derive(serde::Serialize, serde::Deserialize)]
 pub(super) struct Timers {
     /// Time and timer, ascending from `first` on.
     order: Vec<(u64, u32)>,

@@ -136,7 +136,7 @@ fn pages_of(name: &'static str, share: Option<f64>, slots: usize) -> Result<Opti
 }
 
 /// Decides when pages are destaged, and to which elements.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct Destager {
     only_idle: bool,
     depth: u32,

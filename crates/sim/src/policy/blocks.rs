@@ -7,7 +7,7 @@ use super::{Action, BlockBy, Eviction, Page, Settings, slots::Slots};
 use crate::divide::Divisor;
 
 /// How pages make blocks.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
 struct Cut {
     by: BlockBy,
     elements: Divisor,
@@ -65,7 +65,7 @@ impl Cut {
 }
 
 /// What is buffered, block by block. A block that has a page has a slot.
-#[derive(Debug)]
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct Blocks {
     cut: Cut,
     slots: Slots,

@@ -18,6 +18,7 @@ use super::{
     destage::SEARCH, list::Lists,
 };
 
+#[derive(serde::Serialize, serde::Deserialize)]
 struct Bplru {
     blocks: Blocks,
     order: Lists,

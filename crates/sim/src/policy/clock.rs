@@ -10,6 +10,7 @@ use super::{
     list::Lists, slots::Slots,
 };
 
+#[derive(serde::Serialize, serde::Deserialize)]
 struct Clock {
     slots: Slots,
     order: Lists,

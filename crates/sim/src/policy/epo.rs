@@ -13,6 +13,7 @@ use super::{
     per_element_lru::PerElementLru,
 };
 
+#[derive(serde::Serialize, serde::Deserialize)]
 struct Epo {
     held: PerElementLru,
     /// Whose turn it is.

@@ -9,6 +9,7 @@ use super::{
     per_element_lru::PerElementLru,
 };
 
+#[derive(serde::Serialize, serde::Deserialize)]
 struct EpoAll {
     held: PerElementLru,
 }

@@ -15,6 +15,7 @@ use super::{
     destage::SEARCH, list::Lists,
 };
 
+#[derive(serde::Serialize, serde::Deserialize)]
 struct Fab {
     blocks: Blocks,
     /// List `n - 1` has the blocks of which `n` pages are here.

@@ -4,7 +4,7 @@
 //! and costs one memory access. Eight bytes a page, at least twice as many entries as are
 //! remembered.
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
 struct Entry {
     page: u32,
     /// Number of the departure, times two, plus the mark.
@@ -12,7 +12,7 @@ struct Entry {
 }
 
 /// Remembers the last departures, as many as the buffer has slots, each with a mark.
-#[derive(Debug)]
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct Ghost {
     entries: Box<[Entry]>,
     shift: u32,

@@ -39,7 +39,7 @@ const NO_PAGE: u64 = u64::MAX;
 /// The wait for an element that is given no page now.
 const NEVER_READY: u64 = u64::MAX;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 enum Kind {
     /// Written once.
     Recent,
@@ -65,6 +65,7 @@ struct Candidate {
 }
 
 /// For the lists of a kind the number of the last write of their back, and the elements in its order.
+#[derive(serde::Serialize, serde::Deserialize)]
 struct Backs {
     ages: Box<[u64]>,
     /// Age and element, of those that have a page.
@@ -97,6 +98,7 @@ impl Backs {
     }
 }
 
+#[derive(serde::Serialize, serde::Deserialize)]
 struct IdleCold {
     slots: Slots,
     /// For each element its pages of `Kind::Recent`, then for each those of `Kind::Frequent`.

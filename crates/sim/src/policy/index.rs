@@ -10,7 +10,7 @@
 /// The slot of an entry that is free; no list is that long.
 const FREE: u32 = u32::MAX;
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
 struct Entry {
     key: u32,
     slot: u32,
@@ -19,7 +19,7 @@ struct Entry {
 const EMPTY: Entry = Entry { key: 0, slot: FREE };
 
 /// A map from page or block numbers to slots below `u32::MAX`.
-#[derive(Debug)]
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct Index {
     entries: Box<[Entry]>,
     shift: u32,

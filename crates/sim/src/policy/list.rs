@@ -3,14 +3,14 @@
 //! A slot is in one list at most. Each list is a ring through a sentinel of its own, which lies
 //! behind the slots: linking and unlinking have no special cases, hence no branches.
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
 struct Link {
     newer: u32,
     older: u32,
 }
 
 /// Lists of slots. The front is where slots come in (newest), the back where they leave (oldest).
-#[derive(Debug)]
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct Lists {
     links: Box<[Link]>,
     slots: u32,

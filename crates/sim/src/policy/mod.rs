@@ -27,6 +27,8 @@ mod queue;
 mod settings;
 mod slots;
 
+use crate::state::Stored;
+
 pub use destage::DestageTargets;
 pub use error::Error;
 pub use settings::{BlockBy, Settings};
@@ -67,7 +69,7 @@ pub enum Access {
 }
 
 /// What the drive does for an eviction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Action {
     /// Pages that were in the buffer are written.
     Write,
@@ -82,7 +84,7 @@ pub enum Action {
 /// A padded block that is written as one request is reported as its parts, [`Action::Write`] and
 /// [`Action::PadWrite`], in ascending order, with `joined` on all but the first: parts that are
 /// joined to the one before them go to the drive with it, as one request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Eviction {
     /// First page.
     pub first: Page,
@@ -112,7 +114,7 @@ impl Eviction {
 /// Contract, held by `tests/policy_contract.rs` over every entry of [`POLICIES`]: no page is lost
 /// or invented (what was written and is not in the buffer was evicted with [`Action::Write`]
 /// since), never more than `capacity` pages are held, a hit evicts nothing, `drain` leaves it empty.
-pub trait Policy {
+pub trait Policy: Stored {
     /// One page is written. Evictions are appended to `evicted`, in the order in which they are to go.
     fn write(
         &mut self,

@@ -2,6 +2,7 @@
 
 use super::{Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings};
 
+#[derive(serde::Serialize, serde::Deserialize)]
 struct None;
 
 #[allow(

@@ -6,7 +6,7 @@ use super::{Eviction, Page, Settings, list::Lists, slots::Slots};
 use crate::divide::Divisor;
 
 /// A buffer's pages, in one LRU list per element.
-#[derive(Debug)]
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct PerElementLru {
     pub(super) slots: Slots,
     lists: Lists,

@@ -7,6 +7,7 @@ use super::{
 
 /// Pages in one line: new ones join in front, the last one leaves. With `RENEWS`, a page that is
 /// written again goes to the front.
+#[derive(serde::Serialize, serde::Deserialize)]
 pub(super) struct Queue<const RENEWS: bool> {
     slots: Slots,
     order: Lists,

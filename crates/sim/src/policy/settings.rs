@@ -8,7 +8,7 @@ const MOST_PAGES: usize = 1 << 28;
 const MOST_PAGES_PER_BLOCK: u32 = 1 << 20;
 
 /// Which pages make a block, for the policies that keep blocks together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub enum BlockBy {
     /// As many consecutive logical pages as an erase block has. They lie on different elements.
     #[default]

@@ -3,7 +3,7 @@
 use super::{Page, index::Index};
 
 /// A fixed number of slots, each free or taken by one key: a page, or a block of pages.
-#[derive(Debug)]
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct Slots {
     index: Index,
     keys: Box<[u32]>,

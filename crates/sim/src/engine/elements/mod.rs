@@ -8,7 +8,7 @@ use crate::drive::{Drive, Place};
 use crate::engine::time_series::TimeSeries;
 
 /// Who waits for the work on a page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(in crate::engine) enum Waiter {
     /// A request, by its number.
     Request(u32),
@@ -19,7 +19,7 @@ pub(in crate::engine) enum Waiter {
 }
 
 /// The work on a page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(in crate::engine) enum PageOp {
     /// Read this number of sectors.
     Read(u32),
@@ -29,7 +29,7 @@ pub(in crate::engine) enum PageOp {
 }
 
 /// Work on one page of an element.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(in crate::engine) struct PageJob {
     pub waiter: Waiter,
     /// Number of the page within the element.

@@ -17,7 +17,7 @@ use crate::engine::timers::{NEVER, Timers};
 const LOOKAHEAD: usize = 64;
 
 /// A die, or a plane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 enum Unit {
     Idle,
     /// Its page crosses the pins, or waits for them.
@@ -29,7 +29,7 @@ enum Unit {
 }
 
 /// What crosses the pins.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
 enum Crossing {
     /// A page to a unit, and for how long the unit then works, picoseconds.
     In(u32, PageJob, u64),
@@ -39,7 +39,7 @@ enum Crossing {
     Barrier(PageJob),
 }
 
-#[derive(Clone)]
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
 struct Element {
     queue: VecDeque<PageJob>,
     pins: Option<Crossing>,
@@ -48,6 +48,7 @@ struct Element {
     sensed: VecDeque<(u32, PageJob, u64)>,
 }
 
+#[derive(serde::Serialize, serde::Deserialize)]
 pub(in crate::engine) struct ParallelElements {
     elements: Vec<Element>,
     /// For each element the timer of its pins, then those of its units.

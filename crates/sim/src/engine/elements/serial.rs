@@ -7,7 +7,7 @@ use crate::Error;
 use crate::drive::{Drive, Spec};
 use crate::engine::timers::{NEVER, Timers};
 
-#[derive(Default, Clone)]
+#[derive(Default, Clone, serde::Serialize, serde::Deserialize)]
 struct Queue {
     /// In progress.
     current: Option<PageJob>,
@@ -26,6 +26,7 @@ impl Queue {
     }
 }
 
+#[derive(serde::Serialize, serde::Deserialize)]
 pub(in crate::engine) struct SerialElements {
     queues: Vec<Queue>,
     timers: Timers,

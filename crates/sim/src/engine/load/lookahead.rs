@@ -1,14 +1,17 @@
 //! What the engine issues next: the trace's requests, or what a reshaping buffer makes of them.
 
+use std::io::{Read, Write};
+
 use crate::Error;
 use crate::drive::{Drive, Place};
-use crate::engine::RunOptions;
 use crate::engine::load::arrivals::Arrivals;
 use crate::engine::load::requests::DriveRequest;
 use crate::engine::load::reshaping_buffer::ReshapingBuffer;
 use crate::engine::load::trace_input::{IssueMode, TraceInput};
 use crate::engine::tally::Tally;
+use crate::engine::{BufferMode, RunOptions, WriteBuffer};
 use crate::policy::DriveState;
+use crate::state::{put, take};
 
 /// Requests of the trace that pass the buffer before the drive sees its evictions. Many, so that
 /// table entries are prefetched early; only one where the policy depends on the drive's state.
@@ -59,6 +62,36 @@ impl<'a> Lookahead<'a> {
     /// Requests that were read just now, if the one that passes the buffer is the first of them.
     pub fn newly_read(&self) -> Option<&[DriveRequest]> {
         (self.consumed == self.depth).then_some(&self.arrivals)
+    }
+
+    /// Writes the state of a load whose requests are all issued.
+    pub fn save(&self, output: &mut dyn Write) -> Result<(), Error> {
+        put(output, &self.in_bursts)?;
+        put(output, &self.input.position())?;
+        match &self.reshape {
+            Some(reshape) => reshape.policy.save(output),
+            None => Ok(()),
+        }
+    }
+
+    /// Continues a load that was saved, behind its last request.
+    pub fn load(&mut self, input: &mut dyn Read) -> Result<(), Error> {
+        self.in_bursts = take(input)?;
+        self.input.resume(take(input)?);
+        match &mut self.reshape {
+            Some(reshape) => reshape.policy.load(input),
+            None => Ok(()),
+        }
+    }
+
+    /// The buffer in front of the drive with its pages.
+    pub fn into_buffer(self) -> Option<WriteBuffer> {
+        self.reshape.map(|reshape| WriteBuffer {
+            policy: reshape.policy,
+            mode: BufferMode::Reshape,
+            pad_reads: reshape.pad_reads,
+            destager: None,
+        })
     }
 
     /// Appends further requests for the drive to `ready`; returns false at the end.

@@ -5,7 +5,7 @@ use ioassay_block::Kind;
 use crate::policy::Page;
 
 /// A request as the drive sees it, in its own pages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct DriveRequest {
     /// Time of issue, in an open loop.
     pub at_ps: u64,
@@ -31,7 +31,7 @@ impl DriveRequest {
 }
 
 /// A request that is issued and not complete.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
 pub(in crate::engine) struct InFlight {
     pub request: DriveRequest,
     /// When it was issued.
@@ -43,7 +43,7 @@ pub(in crate::engine) struct InFlight {
 }
 
 /// Requests in flight by small numbers, which are reused.
-#[derive(Default)]
+#[derive(Default, serde::Serialize, serde::Deserialize)]
 pub(in crate::engine) struct Slab {
     entries: Vec<InFlight>,
     free: Vec<u32>,

@@ -8,8 +8,8 @@ use crate::engine::tally::Tally;
 use crate::policy::{Access, Action, DriveState, Eviction, Policy};
 
 pub(in crate::engine) struct ReshapingBuffer {
-    policy: Box<dyn Policy + Send>,
-    pad_reads: bool,
+    pub policy: Box<dyn Policy + Send>,
+    pub pad_reads: bool,
     evicted: Vec<Eviction>,
     page_sectors: u32,
 }

@@ -30,6 +30,14 @@ pub(in crate::engine) struct TraceInput<'a> {
     batch: Vec<Request>,
     paging: Paging,
     scale: Option<f64>,
+    position: Position,
+    /// Requests of the trace that an earlier run had, and that are left out.
+    skip: u64,
+}
+
+/// How far a trace was read.
+#[derive(Debug, Clone, Copy, Default, serde::Serialize, serde::Deserialize)]
+pub(in crate::engine) struct Position {
     first_ns: Option<u64>,
     last_ps: u64,
     requests_read: u64,
@@ -50,27 +58,45 @@ impl<'a> TraceInput<'a> {
                 IssueMode::ScaledOpenLoop(factor) => Some(factor),
                 _ => None,
             },
-            first_ns: None,
-            last_ps: 0,
-            requests_read: 0,
+            position: Position::default(),
+            skip: 0,
         }
+    }
+
+    /// How far the trace was read.
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// Goes on behind a position of the same trace, which is read from its beginning.
+    pub fn resume(&mut self, position: Position) {
+        self.position = position;
+        self.skip = position.requests_read;
     }
 
     /// Appends the next requests to `out`; returns false at the end of the trace.
     pub fn read_batch(&mut self, out: &mut Vec<DriveRequest>) -> Result<bool, Error> {
         self.source.next_batch(&mut self.batch)?;
+        while self.skip > 0 && !self.batch.is_empty() {
+            let known = self.skip.min(self.batch.len() as u64);
+            self.skip -= known;
+            self.batch.drain(..known as usize);
+            if self.batch.is_empty() {
+                self.source.next_batch(&mut self.batch)?;
+            }
+        }
         let Some(first) = self.batch.first() else {
             return Ok(false);
         };
-        let first_ns = *self.first_ns.get_or_insert(first.at_ns);
+        let first_ns = *self.position.first_ns.get_or_insert(first.at_ns);
         out.reserve(self.batch.len());
-        let (mut number, mut last_ps) = (self.requests_read, self.last_ps);
+        let (mut number, mut last_ps) = (self.position.requests_read, self.position.last_ps);
         for request in &self.batch {
             number += 1;
             last_ps = self.at_ps(request, first_ns, last_ps, number)?;
             self.paging.append(request, last_ps, number, out)?;
         }
-        (self.requests_read, self.last_ps) = (number, last_ps);
+        (self.position.requests_read, self.position.last_ps) = (number, last_ps);
         Ok(true)
     }
 

@@ -1,0 +1,25 @@
+//! Gives the readers of traces a name that changes with their sources, so that what an older reader
+//! left in the cache of parsed traces is never taken for what this one would read.
+
+use std::fs;
+use std::path::PathBuf;
+
+const READERS: &str = "src/trace";
+
+fn main() {
+    println!("cargo::rerun-if-changed={READERS}");
+    println!("cargo::rerun-if-changed=src/request.rs");
+    println!("cargo::rerun-if-changed=Cargo.toml");
+    let entries = fs::read_dir(READERS).expect("the readers are there");
+    let mut sources: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    sources.push("src/request.rs".into());
+    sources.sort();
+    // FNV-1a, of G. Fowler, L. C. Noll, K.-P. Vo: 64 bits are plenty for versions of one program.
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for path in sources {
+        for byte in fs::read(&path).expect("a reader is readable") {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    println!("cargo::rustc-env=IOASSAY_TRACE_PARSER={hash:016x}");
+}

@@ -1,0 +1,192 @@
+//! Miss ratio curves of LRU buffers of all sizes, from one pass over a trace: exact, or of a sample.
+//!
+//! The reuse distance of a page is the number of different pages between two references to it: an LRU
+//! buffer of more pages than that has it still (R. L. Mattson et al., "Evaluation Techniques for
+//! Storage Hierarchies", IBM Systems Journal 9(2), 1970). A sample has only pages whose hash is below
+//! a threshold, and its distances are divided by the sampling rate: SHARDS (C. A. Waldspurger et al.,
+//! "Efficient MRC Construction with SHARDS", FAST 2015). With a fixed rate, memory grows with the
+//! pages of the trace; with a fixed size, the rate falls until so many pages are enough. Both are
+//! adjusted as in section 3.3 of the paper: references that a sample has too few count as hits.
+//!
+//! The error of a sample is estimated from [`PARTS`] parts of it, which have no page in common.
+
+mod curve;
+mod distances;
+mod page_table;
+
+pub use curve::Curve;
+
+use crate::{Error, Kind, Request};
+use distances::Distances;
+
+/// Parts of a sample, for its error.
+pub const PARTS: usize = 8;
+
+/// Which requests are references.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum References {
+    /// Reads.
+    Reads,
+    /// Writes, as those of a write buffer.
+    Writes,
+    /// Both.
+    Both,
+}
+
+impl References {
+    /// By its name.
+    ///
+    /// # Errors
+    /// [`Error::Option`].
+    pub fn named(name: &str) -> Result<Self, Error> {
+        match name {
+            "reads" => Ok(Self::Reads),
+            "writes" => Ok(Self::Writes),
+            "both" => Ok(Self::Both),
+            _ => Err(option("of", name, "reads, writes or both")),
+        }
+    }
+
+    const fn has(self, kind: Kind) -> bool {
+        matches!(
+            (self, kind),
+            (Self::Reads | Self::Both, Kind::Read) | (Self::Writes | Self::Both, Kind::Write)
+        )
+    }
+}
+
+/// Which pages are looked at.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Sampling {
+    /// All.
+    Exact,
+    /// A share of them.
+    Rate(f64),
+    /// At most so many at a time, from an initial rate of one in ten.
+    Pages(usize),
+}
+
+/// The rate with which a sample of fixed size begins, as in the paper.
+const FIRST_RATE: f64 = 0.1;
+/// Hashes are below it.
+const HASHES: u64 = 1 << 32;
+
+/// Takes the requests of a trace.
+pub struct Mrc {
+    page_bytes: u64,
+    of: References,
+    /// Pages with a hash below it are in the sample.
+    threshold: u64,
+    whole: Distances,
+    parts: Vec<Distances>,
+    references: u64,
+}
+
+impl Mrc {
+    /// A curve of no request yet.
+    ///
+    /// # Errors
+    /// [`Error::Option`] for a page of no byte, a rate that is no share, a sample of few pages.
+    pub fn new(page_bytes: u64, of: References, sampling: Sampling) -> Result<Self, Error> {
+        if page_bytes == 0 {
+            return Err(option("page", page_bytes, "at least 1 byte"));
+        }
+        let (rate, most_pages) = match sampling {
+            Sampling::Exact => (1.0, usize::MAX),
+            Sampling::Rate(rate) if rate > 0.0 && rate <= 1.0 => (rate, usize::MAX),
+            Sampling::Rate(rate) => {
+                return Err(option("sample", rate, "a rate above 0, at most 1"));
+            }
+            Sampling::Pages(pages) if pages >= 8 * PARTS => (FIRST_RATE, pages),
+            Sampling::Pages(pages) => {
+                return Err(option("sample-pages", pages, "at least 64 pages"));
+            }
+        };
+        let threshold = ((HASHES as f64 * rate) as u64).max(1);
+        let parts = if sampling == Sampling::Exact {
+            0
+        } else {
+            PARTS
+        };
+        Ok(Self {
+            page_bytes,
+            of,
+            threshold,
+            whole: Distances::new(most_pages),
+            parts: (0..parts).map(|_| Distances::new(usize::MAX)).collect(),
+            references: 0,
+        })
+    }
+
+    /// Takes requests.
+    pub fn take(&mut self, batch: &[Request]) {
+        for request in batch {
+            if !self.of.has(request.kind) || request.length_bytes == 0 {
+                continue;
+            }
+            let last = request
+                .offset_bytes
+                .saturating_add(request.length_bytes - 1);
+            let pages = request.offset_bytes / self.page_bytes..=last / self.page_bytes;
+            self.references += pages.end() - pages.start() + 1;
+            for page in pages {
+                self.refer(page, request.device);
+            }
+        }
+    }
+
+    #[inline]
+    fn refer(&mut self, page: u64, device: u32) {
+        let mixed = mix(page ^ u64::from(device) << 40);
+        // The upper half samples; the lower one, independent of it, names the part.
+        let hash = mixed >> 32;
+        if hash >= self.threshold {
+            return;
+        }
+        let rate = self.threshold as f64 / HASHES as f64;
+        self.whole.refer(page, device, hash, rate);
+        let part = mixed as usize % PARTS;
+        if let Some(part) = self.parts.get_mut(part) {
+            part.refer(page, device, hash, rate / PARTS as f64);
+        }
+        while let Some(threshold) = self.whole.shrink() {
+            self.threshold = threshold;
+            for part in &mut self.parts {
+                part.shrink_to(threshold);
+            }
+        }
+    }
+
+    /// The curve.
+    #[must_use]
+    pub fn finish(&self) -> Curve {
+        let of = |distances: &Distances, references: f64| distances.adjusted(references);
+        let parts = self.parts.iter();
+        Curve {
+            page_bytes: self.page_bytes,
+            references: self.references,
+            sampled: self.whole.references,
+            rate: self.threshold as f64 / HASHES as f64,
+            pages: self.whole.pages as f64 * HASHES as f64 / self.threshold as f64,
+            whole: of(&self.whole, self.references as f64),
+            parts: parts.map(|part| of(part, self.references as f64)).collect(),
+        }
+    }
+}
+
+/// Splitmix64's finalizer (G. L. Steele, D. Lea, C. H. Flood, OOPSLA 2014): neighbouring pages have
+/// unrelated hashes.
+fn mix(page: u64) -> u64 {
+    let mut z = page.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+fn option(name: &'static str, value: impl ToString, wanted: &str) -> Error {
+    Error::Option {
+        name,
+        value: value.to_string(),
+        wanted: wanted.into(),
+    }
+}

@@ -1,0 +1,57 @@
+//! The state of a simulation as bytes: what a saved run consists of, value by value.
+//!
+//! Values follow each other in the encoding of the crate postcard, in an order that code fixes:
+//! `engine/checkpoint.rs` and `drive/tables.rs` have one function that writes and one that reads.
+//! [`VERSION`] changes whenever one of these values does. Checksum, compression and the file are the
+//! caller's.
+
+use std::io::{Read, Write};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::Error;
+
+/// Version of what is written.
+pub const VERSION: u32 = 1;
+
+/// Longest text of a state, in bytes.
+const LONGEST_TEXT: usize = 64 * 1024;
+
+pub(crate) fn put(output: &mut dyn Write, value: &impl Serialize) -> Result<(), Error> {
+    postcard::to_io(value, output).map_err(|error| Error::State(error.to_string()))?;
+    Ok(())
+}
+
+pub(crate) fn take<T: DeserializeOwned>(input: &mut dyn Read) -> Result<T, Error> {
+    let mut text = vec![0; LONGEST_TEXT];
+    let taken = postcard::from_io((input, &mut text[..]));
+    let (value, _) = taken.map_err(|error| Error::State(error.to_string()))?;
+    Ok(value)
+}
+
+/// Something with a state that can be saved, and loaded into another one of the same kind.
+pub trait Stored {
+    /// Writes the state.
+    ///
+    /// # Errors
+    /// The output fails.
+    fn save(&self, output: &mut dyn Write) -> Result<(), Error>;
+
+    /// Takes a state over.
+    ///
+    /// # Errors
+    /// The input fails, or has no such state.
+    fn load(&mut self, input: &mut dyn Read) -> Result<(), Error>;
+}
+
+impl<T: Serialize + DeserializeOwned> Stored for T {
+    fn save(&self, output: &mut dyn Write) -> Result<(), Error> {
+        put(output, self)
+    }
+
+    fn load(&mut self, input: &mut dyn Read) -> Result<(), Error> {
+        *self = take(input)?;
+        Ok(())
+    }
+}

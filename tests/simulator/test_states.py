@@ -1,0 +1,139 @@
+"""Saved states: a simulation goes on from one as if it had never stopped, and from nothing else."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ioassay
+from ioassay import simulator, traces
+from ioassay.errors import IoassayError, UsageError
+from ioassay.simulator import Simulation
+
+RECIPE = traces.recipe(
+    requests=30_000, reads=0.3, arrivals="poisson:20000", addresses="zipf:0.9", range="64MiB", seed=3
+)
+DRIVE: dict[str, Any] = {"elements": 8, "blocks": 64, "endurance": 0}
+
+
+def content(done: Simulation) -> str:
+    """All that a simulation measured."""
+    summary = {name: value for name, value in done.summary.items() if name != "wall_s"}
+    return repr((summary, done.raw["elements"], done.raw["series"], done.raw["preconditioned"]))
+
+
+def first(requests: int) -> dict[str, Any]:
+    return traces.preparation(first=requests)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"policy": "lru", "buffer": "1MiB"},
+        {"policy": "idle-cold", "buffer": "1MiB", "mode": "inline", "window": None},
+        {"policy": "bplru", "buffer": "1MiB", "mode": "inline", "feed": "closed:32", "precondition": 0.5},
+        {"overlap": "planes", "feed": "batch:48@5ms", "end": "last-issued"},
+    ],
+    ids=["plain", "lru", "idle-cold", "bplru", "planes"],
+)
+def test_a_resumed_run_is_one_run(options: dict[str, Any], tmp_path: Path) -> None:
+    whole = ioassay.simulate(RECIPE, **DRIVE, **options)
+    state = tmp_path / "run.state"
+    ioassay.simulate(RECIPE, prepare=first(7_000), save_state=state, **DRIVE, **options)
+    ioassay.simulate(RECIPE, prepare=first(19_001), state=state, resume=True, save_state=state)
+    done = ioassay.simulate(RECIPE, state=state, resume=True)
+    assert content(done) == content(whole)
+
+
+def test_a_file_is_resumed_from_the_cache_too(tmp_path: Path) -> None:
+    path, state = tmp_path / "trace.csv", tmp_path / "run.state"
+    traces.convert(RECIPE, path)
+    whole = ioassay.simulate(path, **DRIVE)
+    ioassay.simulate(path, prepare=first(5_000), save_state=state, **DRIVE)
+    assert content(ioassay.simulate(path, state=state, resume=True)) == content(whole)
+
+
+def test_preconditioning_is_paid_once(tmp_path: Path) -> None:
+    state = tmp_path / "worn.state"
+    worn = {**DRIVE, "precondition": 1}
+    ioassay.simulate(traces.recipe(requests=0), save_state=state, **worn)
+    runs = [
+        {"policy": policy, "buffer": "1MiB", "window": window} for policy in ("none", "epo") for window in (None, 20)
+    ]
+    from_state = simulator.sweep(RECIPE, runs, state=state)
+    for options, done in zip(runs, from_state, strict=True):
+        at_once = ioassay.simulate(RECIPE, **worn, **options)
+        assert content(done) == content(at_once) == content(ioassay.simulate(RECIPE, state=state, **options))
+
+
+def test_a_second_run_finds_the_drive_and_the_buffer_as_the_first_left_them(tmp_path: Path) -> None:
+    state = tmp_path / "used.state"
+    options = {**DRIVE, "policy": "lru", "buffer": "1MiB"}
+    ioassay.simulate(RECIPE, save_state=state, **options)
+    alone, after = ioassay.simulate(RECIPE, **options), ioassay.simulate(RECIPE, state=state)
+    assert after.summary["requests"] > 0
+    assert after.summary["hit_ratio"] > alone.summary["hit_ratio"]
+    assert after.summary["most_block_erases"] >= alone.summary["most_block_erases"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"elements": 4}, "elements is 4, and the state in .* is of a drive with elements 8"),
+        ({"cleaning": "cost-benefit"}, "cleaning is cost-benefit, .* cleaning greedy"),
+        ({"policy": "epo"}, "policy is epo, .* policy lru"),
+        ({"buffer": "2MiB"}, "buffer is 2MiB, .* buffer 1MiB"),
+        ({"precondition": 1}, "precondition is 1, and .* is the state of a drive already"),
+    ],
+)
+def test_other_options_are_refused_by_name(changed: dict[str, Any], named: str, tmp_path: Path) -> None:
+    state = tmp_path / "used.state"
+    ioassay.simulate(RECIPE, prepare=first(100), save_state=state, policy="lru", buffer="1MiB", **DRIVE)
+    with pytest.raises(UsageError, match=named):
+        ioassay.simulate(RECIPE, state=state, **changed)
+    same = {"elements": "8", "buffer": 2**20, "window": None}
+    assert ioassay.simulate(RECIPE, state=state, **same).summary["requests"]
+    with pytest.raises(UsageError, match=r"window is None, .* window 20"):
+        ioassay.simulate(RECIPE, state=state, resume=True, window=None)
+
+
+def test_another_trace_is_not_resumed(tmp_path: Path) -> None:
+    state = tmp_path / "used.state"
+    ioassay.simulate(RECIPE, prepare=first(100), save_state=state, **DRIVE)
+    with pytest.raises(UsageError, match="wanted the same"):
+        ioassay.simulate({**RECIPE, "seed": 4}, state=state, resume=True)
+    with pytest.raises(UsageError, match="resume is given without state"):
+        ioassay.simulate(RECIPE, resume=True)
+
+
+def test_damaged_states_are_refused(tmp_path: Path) -> None:
+    state = tmp_path / "used.state"
+    ioassay.simulate(RECIPE, prepare=first(3000), save_state=state, **DRIVE)
+    whole = state.read_bytes()
+    for length in (0, 10, 30, len(whole) // 2, len(whole) - 1):
+        state.write_bytes(whole[:length])
+        with pytest.raises(IoassayError, match="used.state.* is damaged|not a saved state"):
+            ioassay.simulate(RECIPE, state=state)
+    for place in range(25, len(whole), max(1, len(whole) // 60)):
+        state.write_bytes(whole[:place] + bytes([whole[place] ^ 64]) + whole[place + 1 :])
+        with pytest.raises(IoassayError):
+            ioassay.simulate(RECIPE, state=state)
+    state.write_bytes(whole[:16] + b"\x09" + whole[17:])
+    with pytest.raises(UsageError, match="version 9, wanted 1"):
+        ioassay.simulate(RECIPE, state=state)
+    with pytest.raises(UsageError, match="missing: No such file"):
+        ioassay.simulate(RECIPE, state=tmp_path / "missing")
+
+
+def test_a_state_is_whole_or_as_it_was(tmp_path: Path) -> None:
+    state = tmp_path / "used.state"
+    ioassay.simulate(RECIPE, prepare=first(100), save_state=state, **DRIVE)
+    before = state.read_bytes()
+    with pytest.raises(UsageError):
+        ioassay.simulate(traces.recipe(requests=10, range="64TiB"), save_state=state, **DRIVE)
+    assert state.read_bytes() == before
+    assert os.listdir(tmp_path) == ["used.state"]
