@@ -90,10 +90,10 @@ impl Paging {
     #[inline]
     fn whole_page(&self, request: &Request) -> Option<u32> {
         let page_bytes = self.whole_page_bytes;
-        let fits = (request.length_bytes == page_bytes)
-            & (request.offset_bytes & (page_bytes - 1) == 0)
-            & (request.offset_bytes < self.capacity_bytes)
-            & (request.kind != Kind::Flush);
+        let fits = request.length_bytes == page_bytes
+            && request.offset_bytes & (page_bytes - 1) == 0
+            && request.offset_bytes < self.capacity_bytes
+            && request.kind != Kind::Flush;
         fits.then(|| (request.offset_bytes >> self.page_shift) as u32)
     }
 
