@@ -5,7 +5,7 @@ mod loads;
 use ioassay_block::{Kind, Request};
 use ioassay_sim::drive::{GcPolicy, Overlap, Pool, Spec, WearLevelling};
 use ioassay_sim::engine::{
-    BufferMode, Destaging, End, IssueMode, Responses, RunOptions, Scheduler, TimeSeries,
+    BufferMode, Destaging, End, IssueMode, OneThread, Responses, RunOptions, Scheduler, TimeSeries,
     WriteBehind,
 };
 use ioassay_sim::policy::{Layout, Settings};
@@ -157,6 +157,7 @@ fn saved(start: Start<'_>, load: &[Request], setup: &Setup) -> (Simulation, Vec<
         &mut Unsaid(load),
         setup,
         Some(&mut state),
+        &OneThread,
         &mut || true,
     );
     (done.expect("a run"), state)
@@ -204,7 +205,7 @@ proptest! {
         };
         let load = load(&spec, seed, requests, gap_us, only_writes);
         let mut source = load.as_slice();
-        let whole = simulate(&mut source, &setup, &mut || true).expect("a run");
+        let whole = simulate(&mut source, &setup, &OneThread, &mut || true).expect("a run");
         let (events, _) = saved(Start::New, &load, &setup);
         let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(load.len() + 1)).collect();
         places.sort_unstable();
@@ -229,7 +230,7 @@ proptest! {
         let second = load(&spec, seed ^ 1, requests, 100, only_writes);
         let (_, state) = saved(Start::New, &first, &setup);
         let mut input = state.as_slice();
-        let alone = simulate_from(Start::State(&mut input), &mut Unsaid(&second), &setup, None, &mut || true)
+        let alone = simulate_from(Start::State(&mut input), &mut Unsaid(&second), &setup, None, &OneThread, &mut || true)
             .expect("a run");
         let pause_ns = 10_000_000_000;
         let later = second.iter().map(|request| Request { at_ns: request.at_ns + pause_ns, ..*request });
@@ -263,10 +264,18 @@ fn a_preconditioned_drive_is_saved_and_takes_any_buffer() {
                 ..setup(&worn.drive)
             },
         );
-        let at_once = simulate(&mut load.as_slice(), &worn, &mut || true).expect("a run");
+        let at_once =
+            simulate(&mut load.as_slice(), &worn, &OneThread, &mut || true).expect("a run");
         let mut input = state.as_slice();
         let start = Start::State(&mut input);
-        let from_state = simulate_from(start, &mut load.as_slice(), &new, None, &mut || true);
+        let from_state = simulate_from(
+            start,
+            &mut load.as_slice(),
+            &new,
+            None,
+            &OneThread,
+            &mut || true,
+        );
         let from_state = from_state.expect("a run");
         assert_eq!(content(&from_state), content(&at_once));
         assert_eq!(rows(&from_state.series), rows(&at_once.series));
@@ -288,7 +297,14 @@ fn a_state_of_something_else_is_refused() {
             Start::State(&mut input)
         };
         let nothing: &[Request] = &[];
-        let done = simulate_from(start, &mut { nothing }, setup, None, &mut || true);
+        let done = simulate_from(
+            start,
+            &mut { nothing },
+            setup,
+            None,
+            &OneThread,
+            &mut || true,
+        );
         matches!(done, Err(Error::OtherState { .. }))
     };
     let other_drive = Setup {
@@ -325,7 +341,14 @@ fn a_state_that_breaks_off_is_refused() {
         let mut input = &state[..length];
         let nothing: &[Request] = &[];
         let start = Start::State(&mut input);
-        let done = simulate_from(start, &mut { nothing }, &setup, None, &mut || true);
+        let done = simulate_from(
+            start,
+            &mut { nothing },
+            &setup,
+            None,
+            &OneThread,
+            &mut || true,
+        );
         assert!(matches!(done, Err(Error::State(_))), "{length} bytes");
     }
 }
