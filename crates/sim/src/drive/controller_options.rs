@@ -113,7 +113,7 @@ impl Controller {
     }
 
     pub(super) fn check(&self, spec: &Spec) -> Result<(), Error> {
-        self.check_rules(spec)?;
+        Self::check_rules(spec)?;
         self.check_units(spec)?;
         self.check_suspensions(spec)?;
         self.check_spare(spec)?;
@@ -145,7 +145,7 @@ impl Controller {
     }
 
     /// Rules of the reference drive that this one does not have.
-    fn check_rules(&self, spec: &Spec) -> Result<(), Error> {
+    fn check_rules(spec: &Spec) -> Result<(), Error> {
         let why = "with the options of the controller";
         if spec.overlap != Overlap::Off {
             return Err(Error::option(
@@ -281,7 +281,7 @@ fn number(name: &'static str, values: &[f64]) -> Result<f64, Error> {
 
 fn whole(name: &'static str, values: &[f64]) -> Result<u64, Error> {
     let value = number(name, values)?;
-    if value >= 0.0 && value <= 9e15 && value.fract() == 0.0 {
+    if (0.0..=9e15).contains(&value) && value.fract() == 0.0 {
         return Ok(value as u64);
     }
     Err(Error::option(name, value, "a whole number from 0 on"))

@@ -33,7 +33,7 @@ use crate::policy::Page;
 use costs::Costs;
 use mapping::{ElementMapping, MappingTables};
 use shape::Shape;
-use translation::Translation;
+pub(crate) use translation::Translation;
 
 /// A drive whose every page holds data, as after it was once written from end to end.
 pub struct Drive {

@@ -56,18 +56,18 @@ impl OnlineDrive {
         let paging = Paging::new(drive.spec(), Unaligned::Round);
         let (drive, log) = (Box::new(drive), EventLog::default());
         let arrivals = VecDeque::new();
-        let engine: Box<dyn OnlineEngine> = match drive.spec().controller.clone() {
-            Some(controller) => Box::new(ControllerEngine::new(
-                drive, controller, arrivals, &options, log,
-            )),
-            None => {
+        let engine: Box<dyn OnlineEngine> =
+            if let Some(controller) = drive.spec().controller.clone() {
+                Box::new(ControllerEngine::new(
+                    drive, controller, arrivals, &options, log,
+                ))
+            } else {
                 let elements = elements(drive.spec());
                 let buffer = buffer.map(InlineBuffer::new);
                 Box::new(Engine::new(
                     drive, arrivals, elements, buffer, &options, log,
                 ))
-            }
-        };
+            };
         Ok(Self {
             engine,
             paging,

@@ -12,7 +12,7 @@ use std::ops::DerefMut;
 use super::ControllerEngine;
 use super::flash::Work;
 use crate::Error;
-use crate::drive::Drive;
+use crate::drive::{Drive, Translation};
 use crate::engine::listener::Listener;
 use crate::engine::load::arrivals::Arrivals;
 
@@ -60,7 +60,7 @@ pub(super) struct Collections {
 impl Collections {
     pub fn new(drive: &Drive) -> Self {
         let translation = drive.translation();
-        let groups = translation.map_or(0, |translation| translation.groups());
+        let groups = translation.map_or(0, Translation::groups);
         Self {
             groups: (0..groups).map(|_| Collection::default()).collect(),
             jobs: Vec::new(),
