@@ -5,7 +5,7 @@
 //! Storage Hierarchies", IBM Systems Journal 9(2), 1970). A sample has only pages whose hash is below
 //! a threshold, and its distances are divided by the sampling rate: SHARDS (C. A. Waldspurger et al.,
 //! "Efficient MRC Construction with SHARDS", FAST 2015). With a fixed rate, memory grows with the
-//! pages of the trace; with a fixed size, the rate falls until so many pages are enough. Both are
+//! pages of the trace; with a fixed size, the rate falls until the given number of pages is enough. Both are
 //! adjusted as in section 3.3 of the paper: references that a sample has too few count as hits.
 //!
 //! The error of a sample is estimated from [`PARTS`] parts of it, which have no page in common.
@@ -62,7 +62,7 @@ pub enum Sampling {
     Exact,
     /// A share of them.
     Rate(f64),
-    /// At most so many at a time, from an initial rate of one in ten.
+    /// At most this number at a time, from an initial rate of one in ten.
     Pages(usize),
 }
 
