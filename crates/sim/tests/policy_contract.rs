@@ -87,7 +87,7 @@ fn variants(name: &str, layout: Layout, capacity: usize) -> Vec<Settings> {
 /// The elements whose bits are set.
 fn ready(bits: u8, elements: u32) -> Vec<bool> {
     (0..elements)
-        .map(|element| bits >> element & 1 == 1)
+        .map(|element| (bits >> element) & 1 == 1)
         .collect()
 }
 
@@ -216,7 +216,9 @@ proptest! {
             _ => None,
         }).collect();
         let mut optimum = OfflineOptimum::new(capacity, PAGES);
-        writes.iter().for_each(|&page| optimum.write(page));
+        for &page in &writes {
+            optimum.write(page);
+        }
         let best = optimum.hits();
         for entry in POLICIES {
             for settings in variants(entry.name, layout, capacity) {

@@ -117,7 +117,9 @@ fn counts_are_what_they_were() {
         }
         seen.push((what, "bplru, padded", run("bplru", true, &pages)));
         let mut optimum = OfflineOptimum::new(CAPACITY, LAYOUT.pages);
-        pages.iter().for_each(|&page| optimum.write(page));
+        for &page in &pages {
+            optimum.write(page);
+        }
         seen.push((what, "optimum", [optimum.hits(), 0, 0]));
     }
     assert_eq!(seen, GOLDEN);

@@ -135,7 +135,8 @@ def sweep(
     for group in groups:
         setups = [_limited(options, state) for options in group]
         with _errors_of(described):
-            raw = _core.simulate_all(described, setups) if len(setups) > 1 else [_core.simulate(described, setups[0], 1)]
+            alone = len(setups) == 1
+            raw = [_core.simulate(described, setups[0], 1)] if alone else _core.simulate_all(described, setups)
         done += (Simulation({**each, "prepare": described.get("prepare")}) for each in raw)
     return done
 

@@ -43,7 +43,7 @@ impl References {
             "reads" => Ok(Self::Reads),
             "writes" => Ok(Self::Writes),
             "both" => Ok(Self::Both),
-            _ => Err(option("of", name, "reads, writes or both")),
+            _ => Err(option("of", &name, "reads, writes or both")),
         }
     }
 
@@ -89,17 +89,17 @@ impl Mrc {
     /// [`Error::Option`] for a page of no byte, a rate that is no share, a sample of few pages.
     pub fn new(page_bytes: u64, of: References, sampling: Sampling) -> Result<Self, Error> {
         if page_bytes == 0 {
-            return Err(option("page", page_bytes, "at least 1 byte"));
+            return Err(option("page", &page_bytes, "at least 1 byte"));
         }
         let (rate, most_pages) = match sampling {
             Sampling::Exact => (1.0, usize::MAX),
             Sampling::Rate(rate) if rate > 0.0 && rate <= 1.0 => (rate, usize::MAX),
             Sampling::Rate(rate) => {
-                return Err(option("sample", rate, "a rate above 0, at most 1"));
+                return Err(option("sample", &rate, "a rate above 0, at most 1"));
             }
             Sampling::Pages(pages) if pages >= 8 * PARTS => (FIRST_RATE, pages),
             Sampling::Pages(pages) => {
-                return Err(option("sample-pages", pages, "at least 64 pages"));
+                return Err(option("sample-pages", &pages, "at least 64 pages"));
             }
         };
         let threshold = ((HASHES as f64 * rate) as u64).max(1);
@@ -137,7 +137,7 @@ impl Mrc {
 
     #[inline]
     fn refer(&mut self, page: u64, device: u32) {
-        let mixed = mix(page ^ u64::from(device) << 40);
+        let mixed = mix(page ^ (u64::from(device) << 40));
         // The upper half samples; the lower one, independent of it, names the part.
         let hash = mixed >> 32;
         if hash >= self.threshold {
@@ -183,7 +183,7 @@ fn mix(page: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-fn option(name: &'static str, value: impl ToString, wanted: &str) -> Error {
+fn option(name: &'static str, value: &dyn ToString, wanted: &str) -> Error {
     Error::Option {
         name,
         value: value.to_string(),

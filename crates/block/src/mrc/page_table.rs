@@ -37,7 +37,7 @@ impl PageTable {
 
     /// Spread by a multiplication with 2^64 / golden ratio (Knuth 6.4): samples have similar hashes.
     fn home(&self, page: u64, device: u32) -> usize {
-        let mixed = (page ^ u64::from(device) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (page ^ (u64::from(device) << 40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (mixed >> 32) as usize & (self.entries.len() - 1)
     }
 

@@ -89,7 +89,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 }
 
 const fn tag(request: &Request) -> u64 {
-    (request.device as u64) << 2 | request.kind as u64
+    ((request.device as u64) << 2) | request.kind as u64
 }
 
 const fn kind_of(tag: u64) -> Kind {

@@ -126,8 +126,8 @@ pub fn simulate<'py>(
         let simulated = simulate_run(&mut stoppable, &run, &Threads(threads.max(1)), &mut proceed);
         let stopped = stoppable.stopped.or(stoppable.source.stopped());
         let interrupted = stopped.is_some();
-        let begun = |simulation: &sim::Simulation| simulation.tally.issued > 0;
-        let keeps = run.partial && simulated.as_ref().is_ok_and(begun);
+        let has_issued = |simulation: &sim::Simulation| simulation.tally.issued > 0;
+        let keeps = run.partial && simulated.as_ref().is_ok_and(has_issued);
         if let Some(error) = stopped.filter(|_| !keeps).or(interruption) {
             return Err(error);
         }

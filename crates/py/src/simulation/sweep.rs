@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use super::setup::{self, Run};
+use super::threads::Threads;
 use super::{RunError, finished, simulate_run};
 use crate::traces::{self, Broadcast, Opened, SourceSpec};
 
@@ -58,7 +59,7 @@ fn run(opened: &mut Opened, setups: &[Run]) -> PyResult<Vec<(sim::Simulation, f6
                 scope.spawn(move || {
                     let begin = Instant::now();
                     let mut proceed = || !stop.load(Ordering::Relaxed);
-                    let done = simulate_run(&mut reader, setup, &mut proceed);
+                    let done = simulate_run(&mut reader, setup, &Threads(1), &mut proceed);
                     waiting.unpark();
                     (done, begin.elapsed().as_secs_f64())
                 })

@@ -116,7 +116,7 @@ impl CachedTrace {
         let reader = File::open(&place).map_err(Error::from);
         match reader.and_then(ColumnReader::new) {
             Ok(reader) => {
-                self.touch(&place);
+                touch(&place);
                 report(&self.report, |report| report.read = true);
                 Some(Hit {
                     format: reader.head().format,
@@ -151,12 +151,6 @@ impl CachedTrace {
 
     fn prefix(&self) -> String {
         format!("{:016x}-{:x}-", self.key, self.status.len())
-    }
-
-    /// A last use is the time of modification, by which [`evict`] chooses. Others may own the file.
-    fn touch(&self, place: &Path) {
-        let now = |file: File| file.set_modified(SystemTime::now());
-        let _ = OpenOptions::new().append(true).open(place).and_then(now);
     }
 
     /// The name that says: this very file, unchanged, has the content that is hashed behind it.
@@ -540,8 +534,18 @@ fn evict(spec: &CacheSpec, keep: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// A last use is the time of modification, by which [`evict`] chooses. Others may own the file.
+fn touch(place: &Path) {
+    let now = |file: File| file.set_modified(SystemTime::now());
+    let _ = OpenOptions::new().append(true).open(place).and_then(now);
+}
+
 /// Whether the file is on a local file system whose kernel sets the time of change with each write,
 /// through mappings too. Elsewhere the content is hashed each time.
+#[allow(
+    clippy::useless_conversion,
+    reason = "the type of f_type depends on the processor"
+)]
 fn times_are_reliable(path: &Path) -> bool {
     const EXT: i64 = 0xef53;
     const XFS: i64 = 0x5846_5342;

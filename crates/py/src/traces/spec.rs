@@ -116,16 +116,14 @@ fn cache_spec(mut fields: Fields<'_>) -> PyResult<CacheSpec> {
     let folder = fields.item("folder")?.map(|item| item.extract());
     let limit_bytes = fields.whole("limit_bytes")?;
     fields.finish()?;
-    match (folder.transpose()?, limit_bytes) {
-        (Some(folder), Some(limit_bytes)) => Ok(CacheSpec {
-            folder,
-            limit_bytes,
-        }),
-        _ => {
-            let message = "trace.cache has to have folder and limit_bytes".to_owned();
-            Err(exception(Failure::Argument(message)))
-        }
-    }
+    let (Some(folder), Some(limit_bytes)) = (folder.transpose()?, limit_bytes) else {
+        let message = "trace.cache has to have folder and limit_bytes".to_owned();
+        return Err(exception(Failure::Argument(message)));
+    };
+    Ok(CacheSpec {
+        folder,
+        limit_bytes,
+    })
 }
 
 fn recipe(mut fields: Fields<'_>) -> PyResult<Recipe> {

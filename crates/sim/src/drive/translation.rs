@@ -175,10 +175,11 @@ impl Translation {
     /// The physical page of a page; `None` when it is discarded.
     #[inline]
     pub fn physical(&self, page: Page) -> Option<u32> {
-        match self.map[page as usize] {
+        let entry = self.map[page as usize];
+        match entry {
             0 => Some(self.initial_physical(page)),
             DISCARDED => None,
-            entry => Some(entry - 1),
+            _ => Some(entry - 1),
         }
     }
 
@@ -194,9 +195,10 @@ impl Translation {
 
     /// The page that was written last to a physical page, whether or not it is still there.
     fn logical(&self, physical: u32) -> Option<Page> {
-        match self.reverse[physical as usize] {
+        let entry = self.reverse[physical as usize];
+        match entry {
             0 => self.initial_logical(physical),
-            entry => Some(entry - 1),
+            _ => Some(entry - 1),
         }
     }
 

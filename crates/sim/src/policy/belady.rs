@@ -134,7 +134,9 @@ mod tests {
 
     fn hits(pages: &[u32], capacity: usize) -> u64 {
         let mut optimum = OfflineOptimum::new(capacity, 60);
-        pages.iter().for_each(|&page| optimum.write(page));
+        for &page in pages {
+            optimum.write(page);
+        }
         optimum.hits()
     }
 

@@ -177,8 +177,8 @@ impl Blocks {
         }
         (0..self.words).all(|word| {
             let bits = self.present[slot as usize * self.words + word];
-            let rest = std::iter::successors(Some(bits), |bits| Some(bits & (bits - 1)));
-            rest.take_while(|&bits| bits != 0)
+            let some = |bits: u64| Some(bits).filter(|&bits| bits != 0);
+            std::iter::successors(some(bits), |bits| some(bits & (bits - 1)))
                 .all(|bits| at(word as u32 * 64 + bits.trailing_zeros()))
         })
     }
