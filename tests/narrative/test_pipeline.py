@@ -55,7 +55,7 @@ def test_every_question_is_answered_in_report_order(lab: Any) -> None:
     # Of simulations, choices, tools that time passes over a file, searches, and trials that count calls alone.
     apart = {
         "reductions",
-        "write_behind",
+        "ablation",
         "hits",
         "choice",
         "conditions",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 ANALYSES: dict[str, str] = {
     "tuned": "ioassay.analysis.optimum.tuning",
-    "write_behind": "ioassay.analysis.storage.write_behind",
+    "ablation": "ioassay.analysis.storage.write_behind",
     "reductions": "ioassay.analysis.storage.write_buffer",
     "hits": "ioassay.analysis.storage.hit_bound",
     "conclude": "ioassay.analysis.conclusion",

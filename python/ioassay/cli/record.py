@@ -77,12 +77,12 @@ def _written(
     from ioassay import traces
 
     try:
-        return traces.convert(described, output, to=to, lose=lose, force=force)
+        return traces.convert(described, output, to=to, lose=lose, force=force, empty=True)
     except UsageError as error:
         if str(output) == "-":
             raise
         whole = _free(output.with_name(f"{output.name}.csv"))
-        traces.convert(described, whole, to="csv")
+        traces.convert(described, whole, to="csv", empty=True)
         kept = f"the whole recording is kept as {whole}; change it with: ioassay trace convert {whole} {output}"
         raise UsageError(f"{str(error).rpartition('.tmp: ')[2]}; {kept}") from None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 NARRATORS: dict[str, str] = {
     "tuned": "ioassay.narrative.tuned_text",
-    "write_behind": "ioassay.narrative.write_behind_text",
+    "ablation": "ioassay.narrative.write_behind_text",
     "reductions": "ioassay.narrative.reductions_text",
     "hits": "ioassay.narrative.hit_bound_text",
     "conclude": "ioassay.narrative.conclude_text",
@@ -35,7 +35,7 @@ NARRATORS: dict[str, str] = {
 HEADINGS: dict[str, str] = {
     "tuned": "What did the search find? Winner, default and confirmation",
     "choice": "Which case is best, when, and is that real?",
-    "write_behind": "What does write-behind change, and what the choice of victims?",
+    "ablation": "What does write-behind change, and what the choice of victims?",
     "hits": "How much of the possible hits? The offline optimum",
     "conditions": "Was the machine quiet enough?",
     "verdict": "Is it true? Claims and what the kernel saw",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ioassay.narrative.finding import Finding
     from ioassay.study.model import Study
 
-QUESTIONS = ("tuned", "write_behind", "reductions", "conclude", "choice", "database", "accountings", "unclaimed")
+QUESTIONS = ("tuned", "ablation", "reductions", "conclude", "choice", "database", "accountings", "unclaimed")
 """Those that can answer for a study, the most telling first."""
 OVERVIEWS = ("peaks", "choices")
 """Those that answer for all studies of a run, better than one after the other."""

@@ -22,7 +22,7 @@ def _finding(one: Ablation) -> Finding:
     name = phrases.name(one.response)
     return Finding(
         study=one.study,
-        question="write_behind",
+        question="ablation",
         response=one.response,
         title=f"{name} without and with write-behind" + (f", {conditions_text(one.feed)}" if one.feed else ""),
         statement=" ".join(text),

@@ -156,13 +156,14 @@ def convert(
     lose: Sequence[str] = (),
     force: bool = False,
     cache: bool = True,
+    empty: bool = False,
 ) -> dict[str, Any]:
     """Write a trace in the format `to`, by default the one that the name of `output` tells.
 
     `.gz` and `.zst` at the end compress; `-` is standard output. `output` is whole or as it was before, whatever
     happens; it is replaced only with `force`. `lose` names what may be lost where the format cannot hold it:
     alignment, devices, kinds. Returns the formats and the counts of what preparation changed. Raises InputError for a
-    trace that cannot be read, UsageError where preparation leaves no request.
+    trace that cannot be read, UsageError where there is no request, unless it may be `empty`.
     """
     from ioassay import _core
 
@@ -170,10 +171,11 @@ def convert(
     name, compress = trace_file.format_of(output, to, formats())
     with _said(described):
         if str(output) == "-":
-            return _filled(_core.trace_write(described, None, name, compress=compress, lose=list(lose)), described)
+            done = _core.trace_write(described, None, name, compress=compress, lose=list(lose))
+            return done if empty else _filled(done, described)
         with trace_file.replaced(Path(output), force=force) as unfinished:
             done = _core.trace_write(described, unfinished, name, compress=compress, lose=list(lose))
-            return _filled(done, described)
+            return done if empty else _filled(done, described)
 
 
 def _filled(done: dict[str, Any], described: Mapping[str, Any]) -> dict[str, Any]:

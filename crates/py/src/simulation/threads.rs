@@ -5,7 +5,7 @@ use std::thread;
 
 use ioassay_sim::engine::Workers;
 
-/// So many threads, this one included. The others are started for each share of work, some
+/// A number of threads, this one included. The others are started for each share of work, some
 /// milliseconds of it, and end with it.
 pub struct Threads(pub usize);
 
