@@ -18,7 +18,7 @@ from . import initramfs
 from .kernel import Kernel
 
 QEMU = "qemu-system-x86_64"
-LIMIT_S = 400.0
+LIMIT_S = 240.0
 """A guest of these tests takes a twentieth of it on an idle machine."""
 
 ENDED = "GUEST: ended with 0"

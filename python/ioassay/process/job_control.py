@@ -161,9 +161,7 @@ class Job:
         else:
             signal.raise_signal(number)
         signal.signal(number, former)
-        if (
-            self._continuations == continuations
-        ):  # the kernel stops none whom nobody could continue: setpgid(2), orphaned
+        if self._continuations == continuations:  # we were not stopped: nobody could continue us (setpgid(2), orphaned)
             if number in _WANTS_TERMINAL:
                 self._signal(signal.SIGHUP)
             self._signal(signal.SIGCONT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from pathlib import Path
 _PF_KTHREAD = 0x00200000
 """include/linux/sched.h"""
 _COLUMNS = 52
+_STATUS_FIELD = re.compile(r"^(State|SigPnd|ShdPnd|SigBlk):\s+(\w+)", re.MULTILINE)
 _STOPS = sum(1 << number - 1 for number in (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU))
 
 
@@ -121,19 +123,21 @@ def is_ending(pid: int) -> bool:
 
 
 def has_yet_to_stop(pid: int) -> bool:
-    """Whether the terminal has stopped a process that has not been scheduled since.
+    """Whether the terminal has stopped a process of which a thread has not been scheduled since.
 
-    Until then it is still in the call that it was in, and a read(2) takes what is typed next.
+    Until then the thread is still in the call that it was in, and a read(2) takes what is typed next.
     """
     try:
-        lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
-    except OSError:
-        return False
-    fields = {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    if fields["State"][0] in "TtZX":
-        return False
-    pending, shared, blocked = (int(fields[name], 16) for name in ("SigPnd", "ShdPnd", "SigBlk"))
-    return bool((pending | shared) & ~blocked & _STOPS)
+        texts = [path.read_text(errors="replace") for path in Path(f"/proc/{pid}/task").glob("*/status")]
+    except OSError:  # a thread has ended meanwhile
+        return group_of(pid) is not None
+    threads = [dict(_STATUS_FIELD.findall(text)) for text in texts]
+    living = [fields for fields in threads if fields["State"] not in "ZX"]
+    running = [fields for fields in living if fields["State"] not in "Tt"]
+    if 0 < len(running) < len(living):
+        return True  # the first thread to take the signal stops the others
+    waiting = ((int(fields["SigPnd"], 16) | int(fields["ShdPnd"], 16), int(fields["SigBlk"], 16)) for fields in running)
+    return any(pending & ~blocked & _STOPS for pending, blocked in waiting)
 
 
 def offspring() -> list[int]:
