@@ -54,7 +54,7 @@ time.sleep(600)
 
 def test_a_process_has_stopped_when_all_its_threads_have() -> None:
     """A thread that waits for the exec of its vfork stops after it, and the first thread at once."""
-    with subprocess.Popen([sys.executable, "-c", LATE_THREAD], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen([sys.executable, "-c", LATE_THREAD], stdout=subprocess.PIPE, process_group=0) as process:
         assert process.stdout is not None
         child = int(process.stdout.readline())
         try:

@@ -226,7 +226,10 @@ FACTORS: tuple[Factor, ...] = (
         "thread time_based uncached unified_rw_reporting unique_filename unlink unlink_each_loop verify_dump "
         "verify_fatal verify_header_seed verify_only verify_state_load verify_state_save zero_buffers",
     ),
-    *_kinds(Kind.SWITCH, "copy_back read_priority link_duplex hot_cold padding pad_reads compensation block_requests calibrate"),
+    *_kinds(
+        Kind.SWITCH,
+        "copy_back read_priority link_duplex hot_cold padding pad_reads compensation block_requests calibrate",
+    ),
     *_kinds(Kind.SWITCH, "auto close disable_wal use_direct_reads use_direct_io_for_flush_and_compaction"),
     *_kinds(Kind.PROCESSORS, "cpus_allowed log_compression_cpus numa_cpu_nodes"),
     *_kinds(

@@ -506,9 +506,13 @@ class ControllerDrive:
                 emptied, group.emptied = group.emptied, []
                 for superblock in emptied:
                     self._erase(group, superblock)
-            if not self._needs_collection(group, len(group.emptied) + group.erasing):
+            gained = len(group.emptied) + group.erasing
+            if not self._needs_collection(group, gained):
                 break
-            group.victim, group.offset = self._victim(group), 0
+            sealed = [each for each in group.superblocks if each.state == "sealed" and each.valid < self.size]
+            if gained and not sealed:
+                break
+            group.victim, group.offset = self._victim(group, sealed), 0
             group.victim.state = "victim"
         if group.rest:
             self._start_job(group)
@@ -516,8 +520,7 @@ class ControllerDrive:
             group.active = False
             self._place_units()
 
-    def _victim(self, group: Group) -> Superblock:
-        sealed = [each for each in group.superblocks if each.state == "sealed" and each.valid < self.size]
+    def _victim(self, group: Group, sealed: list[Superblock]) -> Superblock:
         if self.spec.greedy:
             return min(sealed, key=lambda each: (each.valid, each.opened))
         return max(sealed, key=lambda each: self._benefit(group, each))
