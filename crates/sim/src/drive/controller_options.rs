@@ -88,11 +88,18 @@ impl Controller {
         self.write_cache_bytes / u64::from(spec.page_bytes)
     }
 
+    /// Free superblocks of a group at which it takes no unit of the host: those that `min_free` keeps, and
+    /// one more for moved pages that have superblocks of their own.
+    #[must_use]
+    pub fn low_blocks(&self, spec: &Spec) -> u32 {
+        spec.low_blocks() + u32::from(self.hot_cold)
+    }
+
     /// Free superblocks of a group at which garbage collection begins.
     #[must_use]
     pub fn background_blocks(&self, spec: &Spec) -> u32 {
         let blocks = u64::from(spec.blocks_per_plane) * self.background_free_ppm / 1_000_000;
-        spec.low_blocks().max(blocks as u32)
+        self.low_blocks(spec).max(blocks as u32)
     }
 
     /// Elements that a superblock spans.
@@ -177,7 +184,7 @@ impl Controller {
     /// Collection always gains space if two superblocks more are spare than are kept free and written.
     fn check_spare(&self, spec: &Spec) -> Result<(), Error> {
         let open = 1 + u32::from(self.hot_cold);
-        let least = spec.low_blocks() + open + 2;
+        let least = self.low_blocks(spec) + open + 2;
         if spec.reserved_blocks() < least {
             return Err(Error::option(
                 "reserve",

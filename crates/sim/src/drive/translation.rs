@@ -109,7 +109,7 @@ impl Translation {
         let rows = spec.planes * spec.pages_per_block / unit_pages;
         let (all, usable) = (spec.blocks_per_plane, spec.usable_blocks());
         let superblock_pages = span * spec.planes * spec.pages_per_block;
-        let spare = u64::from(spec.reserved_blocks() - spec.low_blocks() - 2);
+        let spare = u64::from(spec.reserved_blocks() - controller.low_blocks(spec) - 2);
         let groups = spec.elements / span;
         let superblock = |number: u32| Superblock {
             valid: if number < usable { superblock_pages } else { 0 },
@@ -139,7 +139,7 @@ impl Translation {
             group_superblocks: all,
             usable_superblocks: usable,
             superblock_pages,
-            low: spec.low_blocks() as usize,
+            low: controller.low_blocks(spec) as usize,
             background: controller.background_blocks(spec) as usize,
             moved_stream: usize::from(controller.hot_cold),
             most_valid: u64::from(usable) * u64::from(superblock_pages)
