@@ -105,6 +105,18 @@ def test_policies_share_the_lowest_mean_where_none_has_it_alone(lab: Any) -> Non
     assert text.startswith("Epo and idle-cold share the lowest mean write total latency in 2, other policies in 1 of 3")
 
 
+def test_a_shared_lead_in_most_conditions_comes_before_a_lead_alone(lab: Any) -> None:
+    def measure(point: Mapping[str, Any], _: int) -> dict[str, float]:
+        level = 200.0 if point["policy"] == "idle-cold" and point["page"] == 3 else 240.0
+        return {METRIC: level if point["policy"] in ("epo", "idle-cold") else MEANS[point["policy"]]}
+
+    finding, *_ = found(lab, asked(lab, page=[1, 2, 3]), measure)
+    assert finding.statement.startswith(
+        "Epo and idle-cold share the lowest mean write total latency in 2 of 3 conditions. "
+        "Elsewhere one policy is lowest: idle-cold in 1."
+    )
+
+
 def falling(share: float) -> Any:
     """Means of epo that are lower by `share` from 48 elements on."""
 

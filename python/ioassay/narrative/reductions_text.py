@@ -134,6 +134,9 @@ def _lowest(one: Reductions) -> str:
         return phrases.capital(where + (f"{_sharers(one, f'the lowest {name}')} of {total}." if one.exact else alone))
     if len(parts) > _FEW_WINNERS:
         parts = [*parts[: _FEW_WINNERS - 1], "others in fewer"]
+    if one.exact and one.ties and max(one.shared.values()) > max(wins):
+        shared = _sharers(one, f"the lowest {name}")
+        return phrases.capital(f"{where}{shared} of {total}. Elsewhere one policy is lowest: {phrases.listed(parts)}.")
     certainly = "" if one.exact else "certainly "
     text = f"{where}{name} is {certainly}lowest with {phrases.listed(parts)} of {total}."
     ties = f" {phrases.count(one.ties, 'condition')} {'has' if one.ties == 1 else 'have'} a tie." if one.ties else ""
