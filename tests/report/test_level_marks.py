@@ -12,6 +12,7 @@ from charts import layers, mark
 from ioassay.report import render
 from ioassay.report.figures import chart_marks, level_marks
 from ioassay.store.dataset import Dataset
+from ioassay.study import catalog
 
 
 @pytest.fixture
@@ -54,6 +55,17 @@ def test_a_figure_of_some_levels_keeps_their_looks_and_shows_no_others(suite_of_
 
 def test_levels_that_no_other_study_shares_begin_with_the_first_colour(suite_of_engines: Dataset) -> None:
     assert looks(suite_of_engines, 2, "color") == {"sync": 0, "mmap": 1}
+
+
+@pytest.mark.parametrize("name", sorted(catalog.builtin()))
+def test_a_built_in_suite_has_a_colour_for_each_level(name: str) -> None:
+    """With more levels than distinct colours, a level would look different from study to study."""
+    levels: dict[str, set[Any]] = {}
+    for study in catalog.load(name).studies:
+        for factor in {getattr(figure, "color", "") for figure in study.figures} & study.levels.keys():
+            levels.setdefault(factor, set()).update(study.levels[factor])
+    for factor, every in levels.items():
+        assert len(every) <= 8 or all(isinstance(level, int) for level in every), (factor, every)
 
 
 @pytest.mark.parametrize("kind", ["bar", "lines", "order"])
