@@ -59,10 +59,22 @@ of_queue() {
 }
 """
 
-_NETWORK = """
+_NETWORK = f"""
 ip link set lo up
 ip addr add 10.0.2.15/24 dev eth0
 ip link set eth0 up
+for turn in $(seq 60); do
+    ping -c 1 -W 1 {HOST} >/dev/null 2>&1 && break
+    sleep 0.5
+done
+connect() {{ # Linux gives up when two SYN packets have no answer in 3 s, which a busy host may take
+    for turn in 1 2 3; do
+        nvme connect "$@" 2>/tmp/why && return
+        grep -q "timed out" /tmp/why || break
+    done
+    cat /tmp/why
+    return 1
+}}
 mkdir -p /etc/nvme
 echo nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000001 >/etc/nvme/hostnqn
 echo 00000000-0000-4000-8000-000000000001 >/etc/nvme/hostid
@@ -74,7 +86,7 @@ _PLACE = f"-t tcp -a {HOST} -s"
 
 def _connect(told: dict[str, Any], options: str = "") -> str:
     port = told["nvme_tcp"].rpartition(":")[2]
-    return f"nvme connect {_PLACE} {port} -n {told['nqn']} {options}\n"
+    return f"connect {_PLACE} {port} -n {told['nqn']} {options}\n"
 
 
 def _disconnect(told: dict[str, Any]) -> str:
