@@ -382,7 +382,7 @@ def test_a_study_whose_tool_lies_ends_with_4_and_says_so_in_its_report(level: st
         codes[name] = answer.code, answer.json
     assert codes["honest"][0] == 0
     code, found = codes["lying"]
-    assert code == 4
+    assert code == 4, found["findings"]
     assert found["trials"]["ok"] == 1
     [verdict] = [finding for finding in found["findings"] if finding["question"] == "verdict"]
     assert verdict["statistics"]["contradicted"] == 1
