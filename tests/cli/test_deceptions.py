@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -390,14 +391,18 @@ def test_pauses_between_sessions_belong_to_the_interval(folder: Path) -> None:
 
 
 @pytest.mark.fio
-@pytest.mark.parametrize("kept", [4, 8, 12])
+@pytest.mark.parametrize("kept", [8, 12, 15])
 def test_a_file_with_holes_has_fewer_bytes_on_its_device(kept: int, folder: Path) -> None:
+    """What others read meanwhile may have been the rest, if it is as much: then nothing is decided."""
     with (folder / "data").open("r+b") as file:
         file.truncate(kept * MIB)
         file.truncate(SIZE)
     for argv in ([*FIO, "--rw=randread", "--direct=1"], FLAGGED["dd-direct-read"][1]):
         result = witness(folder, "--", *argv)
-        assert (result["verdict"], result["reason"]) == ("UNSUBSTANTIATED", "NO-DEVICE-IO"), result["explanation"]
+        others = re.search(r"up to ([\d.]+) MiB were read for other files", result["explanation"])
+        is_open = others is not None and float(others[1]) * MIB >= SIZE - kept * MIB
+        expected = "INCOMPLETE" if is_open else "UNSUBSTANTIATED"
+        assert (result["verdict"], result["reason"]) == (expected, "NO-DEVICE-IO"), result["explanation"]
         assert not any("merged" in note for verdict in result["verdicts"] for note in verdict["notes"])
 
 

@@ -65,7 +65,7 @@ def test_a_built_in_suite_has_a_colour_for_each_level(name: str) -> None:
         for factor in {getattr(figure, "color", "") for figure in study.figures} & study.levels.keys():
             levels.setdefault(factor, set()).update(study.levels[factor])
     for factor, every in levels.items():
-        assert len(every) <= 8 or all(isinstance(level, int) for level in every), (factor, every)
+        assert len(every) <= level_marks._COLOURS or all(isinstance(level, int) for level in every), (factor, every)
 
 
 @pytest.mark.parametrize("kind", ["bar", "lines", "order"])
