@@ -108,6 +108,8 @@ pub struct Simulation {
     pub elements: Vec<ElementTotals>,
     /// The results of preconditioning.
     pub preconditioned: Option<Preconditioned>,
+    /// Share of the SLC region that can be written at the end; `None` without one.
+    pub slc_free_share: Option<f64>,
     /// Whether the mean response time can be interpreted.
     pub steadiness: Steadiness,
 }
@@ -221,6 +223,7 @@ pub fn simulate_from(
         tally,
         series,
         preconditioned,
+        slc_free_share: drive.slc_free_share(),
         steadiness,
     })
 }

@@ -21,6 +21,10 @@ pub struct Counters {
     pub levellings: u64,
     /// Dead blocks.
     pub dead_blocks: u32,
+    /// Pages of the host written to the SLC region, among `written_pages`.
+    pub slc_pages: u64,
+    /// Pages moved from there, among `moved_pages`.
+    pub folded_pages: u64,
 }
 
 impl Counters {
@@ -37,6 +41,8 @@ impl Counters {
             erases: self.erases + other.erases,
             levellings: self.levellings + other.levellings,
             dead_blocks: self.dead_blocks + other.dead_blocks,
+            slc_pages: self.slc_pages + other.slc_pages,
+            folded_pages: self.folded_pages + other.folded_pages,
         }
     }
 
@@ -53,6 +59,8 @@ impl Counters {
             erases: self.erases - earlier.erases,
             levellings: self.levellings - earlier.levellings,
             dead_blocks: self.dead_blocks - earlier.dead_blocks,
+            slc_pages: self.slc_pages - earlier.slc_pages,
+            folded_pages: self.folded_pages - earlier.folded_pages,
         }
     }
 

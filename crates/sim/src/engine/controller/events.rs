@@ -20,6 +20,8 @@ pub(super) enum Event {
     /// A phase of an element's operation is over, unless it was suspended: then the phase has another
     /// number.
     Element { element: u32, phase: u32 },
+    /// The host may be idle, unless this rest has ended.
+    Idle(u64),
 }
 
 #[derive(Default)]

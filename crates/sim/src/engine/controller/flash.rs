@@ -11,7 +11,7 @@ use std::ops::DerefMut;
 use super::events::Event;
 use super::{ControllerEngine, FlashRun};
 use crate::Error;
-use crate::drive::{COMMAND_BYTES, Controller, Drive, SECTOR_BYTES, Spec};
+use crate::drive::{COMMAND_BYTES, Controller, Drive, Position, SECTOR_BYTES, Spec, UnitPlace};
 use crate::engine::listener::Listener;
 use crate::engine::load::arrivals::Arrivals;
 use crate::policy::Page;
@@ -87,7 +87,9 @@ pub(super) struct Flash {
     channel_ps_per_sector: u64,
     read_ps: Vec<u64>,
     small_read_ps: Vec<u64>,
-    program_ps: u64,
+    program_ps: Vec<u64>,
+    slc_read_ps: u64,
+    slc_program_ps: u64,
     erase_ps: u64,
     program_suspensions: u32,
     erase_suspensions: u32,
@@ -122,6 +124,10 @@ impl Flash {
             [] => vec![spec.read_ps],
             times => times.to_vec(),
         };
+        let program_ps = match controller.page_type_program_ps.as_slice() {
+            [] => vec![spec.program_ps],
+            times => times.to_vec(),
+        };
         Self {
             elements: (0..spec.elements).map(|_| element()).collect(),
             free_at_ps: vec![0; spec.elements as usize],
@@ -132,7 +138,9 @@ impl Flash {
                 times => times.to_vec(),
             },
             read_ps,
-            program_ps: spec.program_ps,
+            program_ps,
+            slc_read_ps: controller.slc.read_ps.unwrap_or(spec.read_ps),
+            slc_program_ps: controller.slc.program_ps.unwrap_or(spec.program_ps),
             erase_ps: spec.erase_ps,
             program_suspensions: controller.program_suspensions as u32,
             erase_suspensions: controller.erase_suspensions as u32,
@@ -158,19 +166,22 @@ impl Flash {
         self.channel_free_ps.fill(0);
     }
 
-    /// The first element in rotation that has no unit of the host and takes one; the rotation goes on
-    /// behind it.
-    pub fn next_for_unit(&mut self, drive: &Drive) -> Option<u32> {
+    /// The first element in rotation that has no unit of the host and takes one of at most so many
+    /// pages, with the pages of that unit; the rotation goes on behind it.
+    pub fn next_for_unit(&mut self, drive: &Drive, most_pages: usize) -> Option<(u32, usize)> {
         if self.elements_without_unit == 0 {
             return None;
         }
         let count = self.elements.len() as u32;
         let next = (self.rotation..count)
             .chain(0..self.rotation)
-            .find(|&element| {
-                !self.elements[element as usize].has_unit && drive.takes_host_unit(element)
+            .filter(|&element| !self.elements[element as usize].has_unit)
+            .find_map(|element| {
+                let pages = drive.host_unit(element)?;
+                (pages <= most_pages).then_some((element, pages))
             })?;
-        self.rotation = if next + 1 == count { 0 } else { next + 1 };
+        let (element, _) = next;
+        self.rotation = if element + 1 == count { 0 } else { element + 1 };
         Some(next)
     }
 
@@ -207,32 +218,42 @@ impl Flash {
         }
     }
 
-    /// A read of a flash page by its number within the block.
-    fn read(&self, work: Work, in_block: u32, sectors: u32, transferred: u32) -> Operation {
+    /// A read of a flash page.
+    fn read(&self, work: Work, at: &Position, sectors: u32, transferred: u32) -> Operation {
         let times = if sectors * SECTOR_BYTES <= COMMAND_BYTES {
             &self.small_read_ps
         } else {
             &self.read_ps
         };
+        let array_ps = if at.slc {
+            self.slc_read_ps
+        } else {
+            times[at.in_block as usize % times.len()]
+        };
         Operation {
             work,
-            array_ps: times[in_block as usize % times.len()],
+            array_ps,
             sectors: transferred,
             suspensions: 0,
         }
     }
 
-    /// A read of moved pages by the number of their flash page within the block.
-    pub fn collection_read(&self, job: u32, in_block: u32, pages: u32) -> Operation {
+    /// A read of moved pages of a flash page.
+    pub fn collection_read(&self, job: u32, at: &Position, pages: u32) -> Operation {
         let sectors = pages * self.page_sectors;
         let work = Work::CollectionRead(job);
-        self.read(work, in_block, sectors, self.moved_sectors(pages))
+        self.read(work, at, sectors, self.moved_sectors(pages))
     }
 
-    pub fn program(&self, work: Work, sectors: u32) -> Operation {
+    /// The program operation of a unit.
+    pub fn program(&self, work: Work, unit: &UnitPlace, sectors: u32) -> Operation {
         Operation {
             work,
-            array_ps: self.program_ps,
+            array_ps: if unit.slc {
+                self.slc_program_ps
+            } else {
+                self.program_ps[unit.row as usize % self.program_ps.len()]
+            },
             sectors,
             suspensions: self.program_suspensions,
         }
@@ -270,12 +291,10 @@ where
 {
     pub(super) fn enqueue_read(&mut self, id: u32, run: &FlashRun) {
         let work = Work::Read(id, run.sectors);
-        let operation = self
-            .flash
-            .read(work, run.in_block, run.sectors, run.sectors);
-        self.enqueue(run.element, operation);
+        let operation = self.flash.read(work, &run.at, run.sectors, run.sectors);
+        self.enqueue(run.at.element, operation);
         if self.flash.read_priority {
-            self.suspend(run.element);
+            self.suspend(run.at.element);
         }
     }
 
