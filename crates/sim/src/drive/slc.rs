@@ -107,7 +107,11 @@ impl Translation {
             Some(region) if region.dynamic => {
                 let free = group.free.len() as u32 + gained.free;
                 let most = free.saturating_sub(self.background as u32 + 1);
-                most.min(region.superblocks.saturating_sub(group.slc.used - gained.slc))
+                most.min(
+                    region
+                        .superblocks
+                        .saturating_sub(group.slc.used - gained.slc),
+                )
             }
             Some(_) => group.slc.free.len() as u32 + gained.slc,
             None => 0,
@@ -146,56 +150,6 @@ impl Translation {
             superblock.slc && superblock.state == State::Sealed
         });
         sealed.min_by_key(|&number| self.superblocks[number as usize].opened)
-    }
-
-    /// Checks that the superblocks of each group are where their state says, and their number in SLC
-    /// mode.
-    pub(super) fn audit_superblocks(&self) -> Result<(), String> {
-        let per_group = self.group_superblocks as usize;
-        for (number, group) in self.groups.iter().enumerate() {
-            let own = &self.superblocks[number * per_group..(number + 1) * per_group];
-            let count = |which: &dyn Fn(&Superblock) -> bool| {
-                own.iter().filter(|superblock| which(superblock)).count()
-            };
-            let open = group.open.iter().flatten().count();
-            let used = |each: &Superblock| !matches!(each.state, State::Free | State::Dead);
-            let slc = &group.slc;
-            for (what, listed, counted) in [
-                (
-                    "free",
-                    group.free.len() + slc.free.len(),
-                    count(&|each| each.state == State::Free),
-                ),
-                ("open", open, count(&|each| each.state == State::Open)),
-                (
-                    "SLC",
-                    slc.used as usize,
-                    count(&|each| each.slc && used(each)),
-                ),
-                (
-                    "sealed SLC",
-                    slc.sealed as usize,
-                    count(&|each| each.slc && each.state == State::Sealed),
-                ),
-            ] {
-                if listed != counted {
-                    return Err(format!(
-                        "group {number}: {listed} {what} superblocks listed, {counted} counted"
-                    ));
-                }
-            }
-            let free = |row: &u32| own[*row as usize].state == State::Free;
-            if !group.free.iter().chain(&slc.free).all(free) {
-                return Err(format!("group {number} lists a superblock that is not free"));
-            }
-            let most = self.slc.as_ref().map_or(0, |region| {
-                region.rows * region.unit_pages * self.span
-            });
-            if own.iter().any(|each| each.slc && each.valid > most) {
-                return Err(format!("group {number}: too many pages in SLC mode"));
-            }
-        }
-        Ok(())
     }
 
     /// Pages of the region, at most, and those of them that can be written now.

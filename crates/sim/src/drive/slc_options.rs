@@ -103,16 +103,15 @@ impl Controller {
         let slc = &self.slc;
         if slc.region_bytes == 0 {
             return match slc.stray() {
-                Some((name, value)) => Err(Error::option(
-                    name,
-                    value,
-                    "its default without slc_region",
-                )),
+                Some((name, value)) => {
+                    Err(Error::option(name, value, "its default without slc_region"))
+                }
                 None => Ok(()),
             };
         }
         if !(2..=5).contains(&slc.bits_per_cell) {
-            let wanted = "2 to 5 with slc_region: a block in SLC mode has so many times fewer pages";
+            let wanted =
+                "2 to 5 with slc_region: a block in SLC mode has so many times fewer pages";
             return Err(Error::option("bits_per_cell", slc.bits_per_cell, wanted));
         }
         let page = u64::from(spec.page_bytes);

@@ -63,7 +63,7 @@ pub(super) struct Group {
     /// Its part of the SLC region.
     pub slc: SlcSuperblocks,
     opened: u32,
-    valid: u64,
+    pub valid: u64,
     /// The element at which the search for the next place of moved pages begins.
     rotation: u32,
 }
@@ -99,7 +99,7 @@ pub(super) struct NextUnit {
 }
 
 pub(crate) struct Translation {
-    map: Vec<u32>,
+    pub(super) map: Vec<u32>,
     reverse: Vec<u32>,
     pub(super) superblocks: Vec<Superblock>,
     pub(super) groups: Vec<Group>,
@@ -131,7 +131,7 @@ pub(crate) struct Translation {
     by_elements: Divisor,
     by_span: Divisor,
     by_rows: Divisor,
-    by_superblock: Divisor,
+    pub(super) by_superblock: Divisor,
     by_flash_page: Divisor,
 }
 
@@ -143,9 +143,8 @@ impl Translation {
         let superblock_pages = span * spec.planes * spec.pages_per_block;
         let apart = controller.slc_blocks_apart(spec);
         let open = controller.slc_open_blocks();
-        let spare = u64::from(
-            spec.reserved_blocks() - apart - open - controller.low_blocks(spec) - 2,
-        );
+        let spare =
+            u64::from(spec.reserved_blocks() - apart - open - controller.low_blocks(spec) - 2);
         let groups = spec.elements / span;
         let superblock = |number: u32| Superblock {
             valid: 0,
@@ -561,7 +560,9 @@ impl Translation {
             of_slc.free.extend((!dead).then_some(row));
         } else {
             entry.slc = false;
-            self.groups[group as usize].free.extend((!dead).then_some(row));
+            self.groups[group as usize]
+                .free
+                .extend((!dead).then_some(row));
         }
         let of_group = group * self.span..(group + 1) * self.span;
         for element in &mut elements[of_group.start as usize..of_group.end as usize] {
@@ -572,41 +573,6 @@ impl Translation {
             element.counters.collected_blocks += u64::from(self.planes);
             element.counters.dead_blocks += if dead { self.planes } else { 0 };
         }
-    }
-
-    /// Checks that every mapped page has a physical page of its own, and that all counts agree.
-    pub fn audit(&self) -> Result<(), String> {
-        let mut valid = vec![0_u32; self.superblocks.len()];
-        for page in 0..self.map.len() as u32 {
-            let Some(physical) = self.physical(page) else {
-                continue;
-            };
-            if self.page_at(physical) != Some(page) {
-                return Err(format!("page {page} at {physical}, which holds another"));
-            }
-            valid[self.by_superblock.div(physical) as usize] += 1;
-        }
-        for (number, (superblock, &counted)) in self.superblocks.iter().zip(&valid).enumerate() {
-            if superblock.valid != counted {
-                let recorded = superblock.valid;
-                return Err(format!(
-                    "superblock {number}: {recorded} valid pages recorded, {counted} counted"
-                ));
-            }
-            if counted > 0 && matches!(superblock.state, State::Free | State::Dead) {
-                return Err(format!("superblock {number} is erased and holds pages"));
-            }
-        }
-        self.audit_superblocks()?;
-        let per_group = self.group_superblocks as usize;
-        for (number, (group, valid)) in self.groups.iter().zip(valid.chunks(per_group)).enumerate()
-        {
-            let counted: u64 = valid.iter().map(|&valid| u64::from(valid)).sum();
-            if group.valid != counted {
-                return Err(format!("group {number}: {counted} valid pages counted"));
-            }
-        }
-        Ok(())
     }
 }
 

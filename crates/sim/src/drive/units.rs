@@ -200,7 +200,10 @@ impl Drive {
 
     /// Pages of the smallest unit of the host.
     pub(crate) fn least_unit_pages(&self) -> usize {
-        let region = self.translation.as_ref().and_then(|layer| layer.slc.as_ref());
+        let region = self
+            .translation
+            .as_ref()
+            .and_then(|layer| layer.slc.as_ref());
         region.map_or(self.unit_pages(), |region| region.unit_pages as usize)
     }
 

@@ -97,11 +97,9 @@ where
         for group in 0..self.collections.groups.len() as u32 {
             if !self.collections.groups[group as usize].active
                 && (self.drive.needs_collection(group, 0, false)
-                    || self.drive.needs_folding(
-                        group,
-                        Gained::default(),
-                        self.idle.is_idle(),
-                    ))
+                    || self
+                        .drive
+                        .needs_folding(group, Gained::default(), self.idle.is_idle()))
             {
                 self.collections.groups[group as usize].active = true;
                 self.collect(group)?;
@@ -144,10 +142,7 @@ where
                     Err(_) if free > 0 || has_rest => return self.finish_collection(group),
                     Err(error) => return Err(error),
                 }
-            } else if self
-                .drive
-                .needs_folding(group, gained, self.idle.is_idle())
-            {
+            } else if self.drive.needs_folding(group, gained, self.idle.is_idle()) {
                 collection.victim = self.drive.take_folded(group).map(|victim| (victim, 0));
                 collection.folds = true;
             } else {

@@ -60,8 +60,7 @@ where
         let Some(after_ps) = self.idle.after_ps else {
             return;
         };
-        if self.requests.len() == 0 && (self.idle.is_open_ended || self.arrivals.peek().is_some())
-        {
+        if self.requests.len() == 0 && (self.idle.is_open_ended || self.arrivals.peek().is_some()) {
             let event = Event::Idle(self.idle.rest);
             let at_ps = self.now_ps + after_ps;
             self.events.schedule(self.now_ps, at_ps, event);
