@@ -38,6 +38,7 @@ def draw(chance: random.Random) -> tuple[Controller, dict[str, Any]]:
     slc, slc_options = None, {}
     if chance.random() < 0.6:
         slc, slc_options = draw_slc(chance, elements, planes * block_pages, unit, flash_page)
+        blocks += 4
     low = int(min_free * blocks) + hot_cold + bool(slc)
     least = low + 3 + hot_cold + (0 if slc is None else 1 if slc.dynamic else slc.superblocks)
     reserve = chance.choice([share for share in (0.25, 0.3, 0.5, 0.7, 0.8) if int(share * blocks) >= least][:3])
