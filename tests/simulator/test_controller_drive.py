@@ -103,7 +103,7 @@ def draw_slc(
 ) -> tuple[Slc | None, dict[str, Any]]:
     """An SLC region of a few superblocks, and its options; none where a block has too few pages for one."""
     bits = chance.choice((2, 3, 4))
-    slc_unit = chance.choice([each for each in range(flash_page, unit + 1, flash_page)])
+    slc_unit = chance.choice(range(flash_page, unit + 1, flash_page))
     rows = block_pages // bits // slc_unit
     if rows == 0:
         return None, {}
