@@ -102,8 +102,10 @@ OPTIONS: tuple[Option, ...] = (
     _controller("slc_dynamic", FLAG, False, "The SLC region takes free superblocks, as far as there are some."),
     _controller("bits_per_cell", COUNT, 0, "Bits of a cell outside the SLC region: 3 for TLC, 4 for QLC."),
     _controller("slc_program_unit", SIZE, 0, "Bytes of a program operation in SLC mode; 0: as in others."),
-    _controller("slc_program_us", NUMBERS, NONE, "Time of a program operation in SLC mode, microseconds."),
-    _controller("slc_read_us", NUMBERS, NONE, "Time of a read in SLC mode, microseconds."),
+    _controller(
+        "slc_program_us", NUMBERS, NONE, "Time of a program operation in SLC mode, microseconds; none: as in others."
+    ),
+    _controller("slc_read_us", NUMBERS, NONE, "Time of a read in SLC mode, microseconds; none: as of others."),
     Option(
         *("slc_folding", CONTROLLER, CHOICE, "both", "slc_folding"),
         "When pages of the SLC region are folded: the host is idle, the region is full, or both.",
