@@ -32,9 +32,9 @@ WIDTH, HEIGHT = 520, 300
 CLIFF = "client-write-cliff"
 CLIFF_CURVES = {
     "tlc-client": ("tlc-client", 1.0),
-    "qlc-client, empty": ("qlc-client", 0.0),
     "qlc-client, half full": ("qlc-client", 0.5),
     "qlc-client, 90 % full": ("qlc-client", 0.9),
+    "qlc-client, full": ("qlc-client", 1.0),
 }
 """Curve -> drive, and the share of its pages that is mapped at first."""
 CLIFF_BYTES, CLIFF_REQUEST = 90 * 10**9, 2**20
@@ -79,7 +79,7 @@ def chart(data: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def cliff_rows(curve: str) -> list[dict[str, Any]]:
-    """Sequential writes at depth 8: the rate over what was written so far, without the last, partial slice of time."""
+    """Sequential writes at depth 8: the rate over what was written so far, but for the last slices of time."""
     drive, fill = CLIFF_CURVES[curve]
     options = {**drive_files.load(drive).options, "fill": fill}
     size = simulator.check(options)["capacity_bytes"] // CLIFF_REQUEST * CLIFF_REQUEST
@@ -87,7 +87,7 @@ def cliff_rows(curve: str) -> list[dict[str, Any]]:
         requests=CLIFF_BYTES // CLIFF_REQUEST, arrivals="none", addresses="sequential", sizes=CLIFF_REQUEST, range=size
     )
     done = simulator.simulate(load, feed="closed:8", window=None, driver="fcfs", **options)
-    series = done.series.head(-1)
+    series = done.series.head(-2)
     width_s = series["time_s"][1]
     written_gb = (series["written_pages"] * 4096 / 1e9).to_list()
     ends = list(accumulate(written_gb))

@@ -110,8 +110,7 @@ impl Controller {
             };
         }
         if !(2..=5).contains(&slc.bits_per_cell) {
-            let wanted =
-                "2 to 5 with slc_region: a block in SLC mode has so many times fewer pages";
+            let wanted = "2 to 5 with slc_region, the pages of a block over those in SLC mode";
             return Err(Error::option("bits_per_cell", slc.bits_per_cell, wanted));
         }
         let page = u64::from(spec.page_bytes);

@@ -160,7 +160,7 @@ where
         })
     }
 
-    /// Whether a group goes on with its victim: to fold it, there has to be a reason still.
+    /// Whether a group continues with its victim: to fold it, there has to be a reason still.
     fn collection_goes_on(&self, group: u32) -> bool {
         let collection = &self.collections.groups[group as usize];
         !(collection.folds && collection.victim.is_some())

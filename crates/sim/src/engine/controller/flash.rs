@@ -166,7 +166,7 @@ impl Flash {
         self.channel_free_ps.fill(0);
     }
 
-    /// The first element in rotation that has no unit of the host and takes one of at most so many
+    /// The first element in rotation that has no unit of the host and takes one of at most `most_pages`
     /// pages, with the pages of that unit; the rotation goes on behind it.
     pub fn next_for_unit(&mut self, drive: &Drive, most_pages: usize) -> Option<(u32, usize)> {
         if self.elements_without_unit == 0 {
