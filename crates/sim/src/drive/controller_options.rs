@@ -301,7 +301,7 @@ pub(super) fn pages(bytes: u64, spec: &Spec) -> u32 {
     u32::try_from(bytes / u64::from(spec.page_bytes)).map_or(u32::MAX, |pages| pages.max(1))
 }
 
-pub(super) fn number(name: &'static str, values: &[f64]) -> Result<f64, Error> {
+fn number(name: &'static str, values: &[f64]) -> Result<f64, Error> {
     match values {
         [value] => Ok(*value),
         _ => Err(Error::option(name, values.len(), "one value")),

@@ -1,7 +1,7 @@
 //! The options of the SLC region by name, what they may be, and what follows from them for a drive.
 
 use super::controller::{Controller, Folding, SlcOptions};
-use super::controller_options::{number, pages, time, times, whole};
+use super::controller_options::{pages, time, times, whole};
 use super::spec::Spec;
 use crate::Error;
 
@@ -49,14 +49,16 @@ fn one_time(name: &'static str, values: &[f64]) -> Result<Option<u64>, Error> {
 }
 
 fn folding(values: &[f64]) -> Result<Folding, Error> {
-    let number = number("slc_folding", values)?;
-    [Folding::Both, Folding::Idle, Folding::Full]
-        .into_iter()
-        .find(|&folding| f64::from(folding as u8) == number)
-        .ok_or_else(|| {
-            let wanted = "0 (both), 1 (idle) or 2 (full)";
-            Error::option("slc_folding", number, wanted)
-        })
+    match whole("slc_folding", values)? {
+        0 => Ok(Folding::Both),
+        1 => Ok(Folding::Idle),
+        2 => Ok(Folding::Full),
+        other => Err(Error::option(
+            "slc_folding",
+            other,
+            "0 (both), 1 (idle) or 2 (full)",
+        )),
+    }
 }
 
 impl Controller {

@@ -515,11 +515,15 @@ where
                         pages: 1,
                         sectors,
                     });
-                    before.iter().for_each(|run| self.read_run(id, run));
+                    if let Some(before) = before {
+                        self.read_run(id, &before);
+                    }
                 }
             }
         }
-        run.iter().for_each(|run| self.read_run(id, run));
+        if let Some(run) = run {
+            self.read_run(id, &run);
+        }
         self.part_done(id);
     }
 
