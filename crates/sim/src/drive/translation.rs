@@ -8,6 +8,8 @@
 //! A new drive is full, as if it had been written from end to end: program unit `u` is on element
 //! `u % elements`.
 
+mod saved;
+
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
@@ -23,7 +25,7 @@ const DISCARDED: u32 = u32::MAX;
 /// The stream of the host's pages.
 const HOST: usize = 0;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 enum State {
     Free,
     Open,
@@ -33,7 +35,7 @@ enum State {
     Dead,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
 struct Superblock {
     valid: u32,
     /// When it was opened, counted in superblocks of its group.
@@ -43,6 +45,7 @@ struct Superblock {
 }
 
 /// A superblock that is being written.
+#[derive(serde::Serialize, serde::Deserialize)]
 struct Open {
     superblock: u32,
     /// The next row of each element.
@@ -51,6 +54,7 @@ struct Open {
 }
 
 /// Elements that superblocks span.
+#[derive(serde::Serialize, serde::Deserialize)]
 struct Group {
     free: VecDeque<u32>,
     /// By stream: pages of the host, moved pages.

@@ -11,6 +11,7 @@
 mod collection;
 mod events;
 mod flash;
+mod saved;
 mod write_cache;
 
 use std::ops::DerefMut;
@@ -32,6 +33,7 @@ use crate::policy::{DriveState, Page};
 use collection::Collections;
 use events::{Event, EventQueue};
 use flash::{Flash, Work};
+pub(in crate::engine) use saved::Idle;
 use write_cache::{Admission, Programmed, WriteCache};
 
 /// A drive with a controller under load: the drive, owned or borrowed (`D`), the requests that arrive
@@ -62,6 +64,8 @@ pub(super) struct ControllerEngine<D, A, L> {
     counters_before: Counters,
     programmed: Vec<Programmed>,
     flushed: Vec<u32>,
+    /// Whether it stops when the last request is issued (`checkpoint`).
+    pauses_at_end: bool,
 }
 
 /// The link to the host, first come, first served.
@@ -120,6 +124,7 @@ where
             counters_before: drive.counters(),
             programmed: Vec::new(),
             flushed: Vec::new(),
+            pauses_at_end: false,
             options: options.clone(),
             controller,
             drive,
@@ -230,7 +235,8 @@ where
             self.tally.gave_up = true;
             return true;
         }
-        self.options.end == End::LastIssued && self.arrivals.peek().is_none()
+        (self.options.end == End::LastIssued || self.pauses_at_end)
+            && self.arrivals.peek().is_none()
     }
 
     #[inline]
