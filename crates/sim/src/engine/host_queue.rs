@@ -94,7 +94,7 @@ impl HostQueue {
         }
     }
 
-    /// Checks a queue that was read: the drive has so many requests.
+    /// Checks a queue that was read: the drive has `in_drive` requests.
     pub fn check(&self, in_drive: usize) -> Result<(), Error> {
         let waiting = self.waiting().len();
         ensure(

@@ -140,7 +140,7 @@ impl TimeSeries {
         row.counters = row.counters.plus(counters);
     }
 
-    /// Checks a series that was read: it is that of a drive of so many elements, in so many rows.
+    /// Checks a series that was read: it is that of a drive with `elements`, in at most `max_rows`.
     pub(super) fn check(&self, max_rows: usize, elements: usize) -> Result<(), Error> {
         let doubled = self.width_ps / INITIAL_WIDTH_PS;
         let whole = doubled.is_power_of_two() && self.width_ps % INITIAL_WIDTH_PS == 0;

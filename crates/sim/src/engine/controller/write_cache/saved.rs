@@ -8,7 +8,7 @@ use crate::policy::Page;
 use crate::state::ensure;
 
 impl WriteCache {
-    /// Whether it can be the cache of a drive of so many pages with this one's capacity.
+    /// Whether it can be the cache of a drive with `pages` and a cache of this `capacity`.
     pub fn check(&self, capacity: usize, pages: u32) -> Result<(), Error> {
         ensure(
             self.capacity == capacity && self.arrivals < u64::MAX / 2,
