@@ -234,7 +234,10 @@ impl Translation {
                     ));
                 }
             }
-            let free = |row: &u32| own[*row as usize].state == SuperblockState::Free;
+            let free = |row: &u32| {
+                let superblock = own.get(*row as usize);
+                superblock.is_some_and(|each| each.state == SuperblockState::Free)
+            };
             if !group.free.iter().chain(&slc.free).all(free) {
                 return Err(format!(
                     "group {number} lists a superblock that is not free"

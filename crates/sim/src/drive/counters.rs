@@ -64,6 +64,21 @@ impl Counters {
         }
     }
 
+    /// Whether they can be counts at a later time than `earlier`.
+    pub(crate) fn follow(&self, earlier: &Self) -> bool {
+        self.written_pages >= earlier.written_pages
+            && self.read_pages >= earlier.read_pages
+            && self.trimmed_pages >= earlier.trimmed_pages
+            && self.moved_pages >= earlier.moved_pages
+            && self.summary_pages >= earlier.summary_pages
+            && self.collected_blocks >= earlier.collected_blocks
+            && self.erases >= earlier.erases
+            && self.levellings >= earlier.levellings
+            && self.dead_blocks >= earlier.dead_blocks
+            && self.slc_pages >= earlier.slc_pages
+            && self.folded_pages >= earlier.folded_pages
+    }
+
     /// Write amplification: data pages programmed per page written by the host; `None` before the
     /// first write. Summary pages are not counted, as usual.
     #[must_use]

@@ -100,6 +100,21 @@ impl Translation {
         superblock.slc && self.slc.as_ref().is_some_and(SlcRegion::is_apart)
     }
 
+    /// Whether a superblock is set apart, by its number within its group.
+    pub(super) fn is_apart_by_number(&self, row: u32) -> bool {
+        let region = self.slc.as_ref().filter(|region| region.is_apart());
+        region.is_some_and(|region| row >= self.group_superblocks - region.superblocks)
+    }
+
+    /// What the erasure of a superblock gains.
+    pub fn gain_of(&self, superblock: u32) -> Gained {
+        let entry = &self.superblocks[superblock as usize];
+        Gained {
+            free: u32::from(!self.is_apart(entry)),
+            slc: u32::from(entry.slc),
+        }
+    }
+
     /// Superblocks of a group that can be opened in SLC mode, with those that it gains.
     pub(super) fn slc_free(&self, group: u32, gained: Gained) -> u32 {
         let group = &self.groups[group as usize];
@@ -170,14 +185,8 @@ impl Translation {
 impl Drive {
     /// What the erasure of a superblock gains.
     pub(crate) fn gain_of(&self, superblock: u32) -> Gained {
-        let Some(translation) = &self.translation else {
-            return Gained::default();
-        };
-        let entry = &translation.superblocks[superblock as usize];
-        Gained {
-            free: u32::from(!translation.is_apart(entry)),
-            slc: u32::from(entry.slc),
-        }
+        let translation = self.translation.as_ref();
+        translation.map_or_else(Gained::default, |layer| layer.gain_of(superblock))
     }
 
     /// Whether folding in progress goes on in a group, with what it gains.

@@ -8,6 +8,8 @@
 //! A new drive is full, as if it had been written from end to end: program unit `u` is on element
 //! `u % elements`.
 
+mod saved;
+
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
@@ -26,7 +28,7 @@ pub(super) const HOST: usize = 0;
 /// The stream of the host's pages to the SLC region.
 pub(super) const SLC: usize = 2;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) enum State {
     Free,
     Open,
@@ -36,7 +38,7 @@ pub(super) enum State {
     Dead,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
 pub(super) struct Superblock {
     pub valid: u32,
     /// When it was opened, counted in superblocks of its group.
@@ -48,6 +50,7 @@ pub(super) struct Superblock {
 }
 
 /// A superblock that is being written.
+#[derive(serde::Serialize, serde::Deserialize)]
 pub(super) struct Open {
     superblock: u32,
     /// The next row of each element.
@@ -56,6 +59,7 @@ pub(super) struct Open {
 }
 
 /// Elements that superblocks span.
+#[derive(serde::Serialize, serde::Deserialize)]
 pub(super) struct Group {
     pub free: VecDeque<u32>,
     /// By stream: pages of the host, moved pages, pages of the host to the SLC region.

@@ -9,6 +9,8 @@
 //! element. What is left of a victim goes with the first pages of the next, or, at the end, in a unit
 //! that is not full. A superblock is erased, on all its elements, when its pages are programmed.
 
+mod saved;
+
 use std::collections::VecDeque;
 use std::ops::DerefMut;
 
@@ -20,7 +22,7 @@ use crate::engine::listener::Listener;
 use crate::engine::load::arrivals::Arrivals;
 
 /// The garbage collection of one group.
-#[derive(Default)]
+#[derive(Default, serde::Serialize, serde::Deserialize)]
 struct Collection {
     active: bool,
     /// The superblock that is being collected, and how much of it was looked at.
@@ -38,7 +40,7 @@ struct Collection {
 }
 
 /// Pages that are moved together.
-#[derive(Default)]
+#[derive(Default, serde::Serialize, serde::Deserialize)]
 struct Job {
     group: u32,
     /// Physical pages.
@@ -49,11 +51,13 @@ struct Job {
 }
 
 /// A superblock that is being erased.
+#[derive(serde::Serialize, serde::Deserialize)]
 struct Erasure {
     superblock: u32,
     parts_left: u32,
 }
 
+#[derive(serde::Serialize, serde::Deserialize)]
 pub(super) struct Collections {
     groups: Vec<Collection>,
     jobs: Vec<Job>,

@@ -5,6 +5,8 @@
 //! that are ready, first come, first served; a program unit crosses in pieces of a flash page, so that
 //! reads go between them.
 
+mod saved;
+
 use std::collections::VecDeque;
 use std::ops::DerefMut;
 
@@ -17,7 +19,7 @@ use crate::engine::load::arrivals::Arrivals;
 use crate::policy::Page;
 
 /// Who an operation is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) enum Work {
     /// A read of so many sectors of a request.
     Read(u32, u32),
@@ -34,7 +36,7 @@ pub(super) enum Work {
 }
 
 /// An operation of an element.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
 pub(super) struct Operation {
     pub work: Work,
     /// Time of the array, picoseconds.
@@ -52,12 +54,13 @@ impl Operation {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 enum Phase {
     Array,
     Transfer,
 }
 
+#[derive(serde::Serialize, serde::Deserialize)]
 struct ElementQueue {
     /// The operation in progress, its phase, and when it began.
     current: Option<(Operation, Phase, u64)>,
@@ -73,9 +76,10 @@ struct ElementQueue {
 }
 
 /// A program unit: its slots of the write cache, and their pages.
-#[derive(Default)]
+#[derive(Default, serde::Serialize, serde::Deserialize)]
 struct Unit {
     slots: Vec<u32>,
+    #[serde(skip)] // only until it is written to its place, at once
     pages: Vec<Page>,
 }
 

@@ -3,9 +3,8 @@
 //! The host is idle when no request has been in the drive for some time. In a run over a trace it is
 //! not idle behind the last request: nobody waits for what happens then.
 
+use std::io::{Read, Write};
 use std::ops::DerefMut;
-
-use serde::{Deserialize, Serialize};
 
 use super::ControllerEngine;
 use super::events::Event;
@@ -13,8 +12,8 @@ use crate::Error;
 use crate::drive::{Drive, Folding, SlcOptions};
 use crate::engine::listener::Listener;
 use crate::engine::load::arrivals::Arrivals;
+use crate::state::{put, take};
 
-#[derive(Debug, Serialize, Deserialize)]
 pub(in crate::engine) struct HostIdle {
     /// Time without a request after which the host is idle, picoseconds; `None`: it does not matter.
     after_ps: Option<u64>,
@@ -36,6 +35,15 @@ impl HostIdle {
         }
     }
 
+    pub fn save(&self, output: &mut dyn Write) -> Result<(), Error> {
+        put(output, &(self.is_idle, self.rest))
+    }
+
+    pub fn load(&mut self, input: &mut dyn Read) -> Result<(), Error> {
+        (self.is_idle, self.rest) = take(input)?;
+        Ok(())
+    }
+
     pub fn is_idle(&self) -> bool {
         self.is_idle
     }
@@ -44,7 +52,7 @@ impl HostIdle {
     #[inline]
     pub fn end(&mut self) {
         self.is_idle = false;
-        self.rest += 1;
+        self.rest = self.rest.wrapping_add(1);
     }
 }
 

@@ -12,6 +12,7 @@ mod collection;
 mod events;
 mod flash;
 mod host_idle;
+mod saved;
 mod write_cache;
 
 use std::ops::DerefMut;
@@ -34,6 +35,7 @@ use collection::Collections;
 use events::{Event, EventQueue};
 use flash::{Flash, Work};
 use host_idle::HostIdle;
+pub(in crate::engine) use saved::Idle;
 use write_cache::{Admission, Programmed, WriteCache};
 
 /// A drive with a controller under load: the drive, owned or borrowed (`D`), the requests that arrive
@@ -67,6 +69,8 @@ pub(super) struct ControllerEngine<D, A, L> {
     counters_before: Counters,
     programmed: Vec<Programmed>,
     flushed: Vec<u32>,
+    /// Whether it stops when the last request is issued (`checkpoint`).
+    pauses_at_end: bool,
 }
 
 /// The link to the host, first come, first served.
@@ -127,6 +131,7 @@ where
             counters_before: drive.counters(),
             programmed: Vec::new(),
             flushed: Vec::new(),
+            pauses_at_end: false,
             options: options.clone(),
             controller,
             drive,
@@ -239,7 +244,8 @@ where
             self.tally.gave_up = true;
             return true;
         }
-        self.options.end == End::LastIssued && self.arrivals.peek().is_none()
+        (self.options.end == End::LastIssued || self.pauses_at_end)
+            && self.arrivals.peek().is_none()
     }
 
     #[inline]
