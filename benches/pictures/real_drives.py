@@ -2,18 +2,20 @@
 
     .venv/bin/python benches/pictures/real_drives.py docs/images/real-drives
 
-Filled points were open to the fit, hollow ones are held out.
+Filled points were open to the fit, hollow ones are held out. Drives that were not measured have curves alone.
 """
 
 from __future__ import annotations
 
 import sys
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import altair as alt
 import vl_convert
 
+from ioassay import simulator, traces
 from ioassay.report import theme
 from ioassay.simulator import drive_accuracy, drive_files
 from ioassay.units import format_size
@@ -27,6 +29,15 @@ PICTURES = {
 """Name -> drive, measurement, statistics. One statistic has a curve for each size, several have one each."""
 NAMES = {"mean_us": "mean", "p50_us": "median", "p99_us": "99 %"}
 WIDTH, HEIGHT = 520, 300
+CLIFF = "client-write-cliff"
+CLIFF_CURVES = {
+    "tlc-client": ("tlc-client", 1.0),
+    "qlc-client, half full": ("qlc-client", 0.5),
+    "qlc-client, 90 % full": ("qlc-client", 0.9),
+    "qlc-client, full": ("qlc-client", 1.0),
+}
+"""Curve -> drive, and the share of its pages that is mapped at first."""
+CLIFF_BYTES, CLIFF_REQUEST = 90 * 10**9, 2**20
 
 
 def rows(drive: str, measurement: str, statistics: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -67,12 +78,49 @@ def chart(data: list[dict[str, Any]]) -> dict[str, Any]:
     return {**found, "config": theme.config()}
 
 
+def cliff_rows(curve: str) -> list[dict[str, Any]]:
+    """Sequential writes at depth 8: the rate over what was written so far, but for the last slices of time."""
+    drive, fill = CLIFF_CURVES[curve]
+    options = {**drive_files.load(drive).options, "fill": fill}
+    size = simulator.check(options)["capacity_bytes"] // CLIFF_REQUEST * CLIFF_REQUEST
+    load = traces.recipe(
+        requests=CLIFF_BYTES // CLIFF_REQUEST, arrivals="none", addresses="sequential", sizes=CLIFF_REQUEST, range=size
+    )
+    done = simulator.simulate(load, feed="closed:8", window=None, driver="fcfs", **options)
+    series = done.series.head(-2)
+    width_s = series["time_s"][1]
+    written_gb = (series["written_pages"] * 4096 / 1e9).to_list()
+    ends = list(accumulate(written_gb))
+    return [
+        {"curve": curve, "written": end - gb / 2, "rate": gb * 1e3 / width_s}
+        for end, gb in zip(ends, written_gb, strict=True)
+    ]
+
+
+def cliff_chart(data: list[dict[str, Any]]) -> dict[str, Any]:
+    """Vega-Lite: a line for each drive and state; rates logarithmic."""
+    found: dict[str, Any] = (
+        alt.Chart(alt.Data(values=data))
+        .mark_line(strokeWidth=1.5)
+        .encode(
+            x=alt.X("written:Q", title="written, GB"),
+            y=alt.Y("rate:Q", title="sequential writes, MB/s", scale=alt.Scale(type="log", nice=False, padding=8)),
+            color=alt.Color("curve:N", title=None, scale=alt.Scale(domain=list(CLIFF_CURVES))),
+        )
+        .properties(width=WIDTH, height=HEIGHT)
+        .to_dict()
+    )
+    return {**found, "config": theme.config()}
+
+
 def main() -> None:
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     for name, (drive, measurement, statistics) in PICTURES.items():
         svg = vl_convert.vegalite_to_svg(chart(rows(drive, measurement, statistics)))
         (folder / f"{name}.svg").write_text(svg + "\n")
+    data = [row for curve in CLIFF_CURVES for row in cliff_rows(curve)]
+    (folder / f"{CLIFF}.svg").write_text(vl_convert.vegalite_to_svg(cliff_chart(data)) + "\n")
 
 
 if __name__ == "__main__":

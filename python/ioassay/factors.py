@@ -211,7 +211,7 @@ FACTORS: tuple[Factor, ...] = (
     *_kinds(Kind.DURATION, "thinktime thinktime_spin thinktime_iotime max_latency latency_target", "µs"),
     *_kinds(Kind.DURATION, "latency_window flow_sleep cpuchunks", "µs"),
     *_kinds(Kind.SIZE, "ba rate_min", "bytes/s"),
-    *_kinds(Kind.SIZE, "write_cache program_unit flash_page", "bytes"),
+    *_kinds(Kind.SIZE, "write_cache program_unit flash_page slc_region slc_program_unit", "bytes"),
     # Yes or no: BOOL and STR_SET of fio's options.c, flags of the simulated drive, of file tests and of db_bench
     *_kinds(
         Kind.SWITCH,
@@ -228,7 +228,8 @@ FACTORS: tuple[Factor, ...] = (
     ),
     *_kinds(
         Kind.SWITCH,
-        "copy_back read_priority link_duplex hot_cold padding pad_reads compensation block_requests calibrate",
+        "copy_back read_priority link_duplex hot_cold slc_dynamic padding pad_reads compensation block_requests "
+        "calibrate",
     ),
     *_kinds(Kind.SWITCH, "auto close disable_wal use_direct_reads use_direct_io_for_flush_and_compaction"),
     *_kinds(Kind.PROCESSORS, "cpus_allowed log_compression_cpus numa_cpu_nodes"),

@@ -12,81 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .controller_superblocks import Controller, Group, Operation, Superblocks
 from .reference_drive import PAGE_SECTORS, Request
-
-
-@dataclass(frozen=True)
-class Controller:
-    """All numbers of a drive; times in picoseconds, sizes in pages, rates as time for a sector."""
-
-    elements: int
-    planes: int
-    blocks: int
-    block_pages: int
-    usable: int
-    low: int
-    unit: int
-    flash_page: int
-    span: int
-    cache: int
-    read_ps: tuple[int, ...]
-    small_read_ps: tuple[int, ...]
-    program_ps: int
-    erase_ps: int
-    command_ps: tuple[int, int]
-    """Fixed: of a write, of a read."""
-    command_ps_per_4k: tuple[int, int]
-    interval_ps: int
-    channels: int
-    channel_ps: int
-    link_ps: int
-    duplex: bool
-    copy_back: bool
-    read_priority: bool
-    greedy: bool
-    program_suspensions: int
-    erase_suspensions: int
-    suspend_ps: int
-    background: int
-    hot_cold: bool
-
-
-@dataclass(eq=False)
-class Superblock:
-    number: int
-    content: list[int | None]
-    opened: int
-    state: str = "free"
-    valid: int = 0
-    rows: list[int] = field(default_factory=list)
-    erasing: int = 0
-
-
-@dataclass(eq=False)
-class Group:
-    number: int
-    superblocks: list[Superblock]
-    free: deque[Superblock]
-    opened: int
-    open: dict[str, Superblock] = field(default_factory=dict)
-    turn: int = 0
-    active: bool = False
-    victim: Superblock | None = None
-    offset: int = 0
-    rest: list[tuple[Superblock, int]] = field(default_factory=list)
-    emptied: list[Superblock] = field(default_factory=list)
-    jobs: int = 0
-    erasing: int = 0
-
-
-@dataclass(eq=False)
-class Operation:
-    kind: str
-    array_ps: int
-    sectors: int
-    done: Callable[[], None]
-    suspensions: int = 0
-    in_array: bool = False
 
 
 @dataclass(eq=False)
@@ -119,9 +46,12 @@ class InFlight:
     parts: int = 0
 
 
-class ControllerDrive:
+class ControllerDrive(Superblocks):
     def __init__(self, spec: Controller, window: int | None = None) -> None:
-        self.spec, self.window = spec, window or 10**9
+        super().__init__(spec)
+        self.window = window or 10**9
+        self.arrivals: deque[Request] = deque()
+        self.rests = 0
         self.now = 0
         self.heap: list[tuple[int, int, Callable[[], None]]] = []
         self.at_once: deque[Callable[[], None]] = deque()
@@ -137,24 +67,7 @@ class ControllerDrive:
         self.waiting_pages: deque[tuple[InFlight, int]] = deque()
         self.used = 0
         self.responses: list[int] = []
-        self.moved = self.erased = self.hits = 0
-        self.size = spec.span * spec.planes * spec.block_pages
-        self.rows = spec.planes * spec.block_pages // spec.unit
-        self.where: dict[int, tuple[Superblock, int]] = {}
-        self.groups = [self._group(number) for number in range(spec.elements // spec.span)]
-
-    def _group(self, number: int) -> Group:
-        spec = self.spec
-        superblocks = [Superblock(each, [None] * self.size, each + 1) for each in range(spec.blocks)]
-        for superblock in superblocks[: spec.usable]:
-            superblock.state, superblock.valid = "sealed", self.size
-            for index in range(self.size):
-                unit, within = divmod(index, spec.unit)
-                row, element = divmod(unit, spec.span)
-                across = (superblock.number * self.rows + row) * spec.elements + number * spec.span + element
-                superblock.content[index] = page = across * spec.unit + within
-                self.where[page] = superblock, index
-        return Group(number, superblocks, deque(superblocks[spec.usable :]), spec.usable)
+        self.hits = 0
 
     # Time
 
@@ -168,7 +81,7 @@ class ControllerDrive:
     def run(self, requests: Sequence[Request]) -> list[int]:
         """Response times, in the order of completion."""
         begin = requests[0].at_ps
-        arrivals = deque(requests)
+        self.arrivals = arrivals = deque(requests)
         while self.at_once or self.heap or arrivals:
             if self.at_once:
                 self.at_once.popleft()()
@@ -184,6 +97,8 @@ class ControllerDrive:
     # Commands
 
     def _issue(self, flight: InFlight) -> None:
+        self.is_idle = False
+        self.rests += 1
         if self.in_drive < self.window:
             self.in_drive += 1
             self._dispatch(flight)
@@ -219,6 +134,16 @@ class ControllerDrive:
                 self._dispatch(self.waiting_requests.popleft())
             else:
                 self.in_drive -= 1
+            slc = self.spec.slc
+            if slc and slc.folding != "full" and self.arrivals and not self.in_drive:
+                rest = self.rests
+                self.at(self.now + slc.idle_ps, lambda: self._rest(rest))
+
+    def _rest(self, rest: int) -> None:
+        """The host is idle if no request came since."""
+        if rest == self.rests:
+            self.is_idle = True
+            self._start_collections()
 
     # Reads
 
@@ -231,22 +156,11 @@ class ControllerDrive:
         superblock, _ = self.where[page]
         return next(group for group in self.groups if superblock is group.superblocks[superblock.number])
 
-    def _spot(self, group: Group, superblock: Superblock, index: int) -> tuple[int, tuple[int, int, int], int]:
-        unit, within = divmod(index, self.spec.unit)
-        row, element = divmod(unit, self.spec.span)
-        in_block = (row * self.spec.unit + within) // self.spec.flash_page
-        flash_page = (group.number, superblock.number, index // self.spec.flash_page)
-        return group.number * self.spec.span + element, flash_page, in_block
-
-    def _read_ps(self, in_block: int, sectors: int) -> int:
-        times = self.spec.small_read_ps if sectors <= 8 else self.spec.read_ps
-        return times[in_block % len(times)]
-
     def _read(self, flight: InFlight) -> None:
         runs: list[list[Any]] = []
         hits, order = [], []
         for page, sectors in flight.request.pages():
-            if page in self.newest:
+            if page in self.newest or page not in self.where:
                 order.append(("hit", sectors))
                 hits.append(sectors)
                 continue
@@ -254,7 +168,7 @@ class ControllerDrive:
             if runs and runs[-1][1] == flash_page:
                 runs[-1][3] += sectors
             else:
-                runs.append([element, flash_page, in_block, sectors])
+                runs.append([element, flash_page, in_block, sectors, self.where[page][0].slc])
                 order.append(("run", len(runs) - 1))
         flight.parts = len(runs) + len(hits)
         # A run is queued when the next one begins, or behind all; what the cache has goes at once.
@@ -270,12 +184,12 @@ class ControllerDrive:
             self._queue_run(flight, runs[pending])
 
     def _queue_run(self, flight: InFlight, run: list[Any]) -> None:
-        element, _, in_block, sectors = run
+        element, _, in_block, sectors, slc = run
 
         def send() -> None:
             self.at(self._link(1, sectors), lambda: self._part_done(flight))
 
-        self._queue(element, Operation("read", self._read_ps(in_block, sectors), sectors, send))
+        self._queue(element, Operation("read", self._read_ps(slc, in_block, sectors), sectors, send))
 
     # Elements
 
@@ -391,15 +305,17 @@ class ControllerDrive:
 
     def _place_units(self) -> None:
         spec = self.spec
-        while len(self.staged) >= spec.unit or (self.staged and spec.cache == 0):
+        while self._has_pages(min(spec.unit, self._unit_pages(True))):
             takers = [(self.turn + step) % spec.elements for step in range(spec.elements)]
-            number = next((each for each in takers if self._takes_unit(each)), None)
+            kinds = {each: kind for each in takers if (kind := self._takes(each))}
+            units = {each: self._unit_pages(kind == "slc") for each, kind in kinds.items()}
+            number = next((each for each in takers if each in units and self._has_pages(units[each])), None)
             if number is None:
                 self._start_collections()
                 return
             self.turn = (number + 1) % spec.elements
-            versions = [self.staged.popleft() for _ in range(min(spec.unit, len(self.staged)))]
-            self._write(number, [version.page for version in versions], "host")
+            versions = [self.staged.popleft() for _ in range(min(units[number], len(self.staged)))]
+            program_ps = self._write(number, [version.page for version in versions], kinds[number])
             for version in versions:
                 version.stage = "placed"
             self.elements[number].has_unit = True
@@ -408,8 +324,14 @@ class ControllerDrive:
             def done(versions: list[Version] = versions) -> None:
                 self._programmed(versions)
 
-            self._queue(number, Operation("program", spec.program_ps, sectors, done, spec.program_suspensions))
+            self._queue(number, Operation("program", program_ps, sectors, done, spec.program_suspensions))
             self._start_collections()
+
+    def _has_pages(self, unit: int) -> bool:
+        return len(self.staged) >= unit or bool(self.staged and self.spec.cache == 0)
+
+    def _has_unit(self, number: int) -> bool:
+        return self.elements[number].has_unit
 
     def _programmed(self, versions: list[Version]) -> None:
         out: list[Version] = []
@@ -430,171 +352,3 @@ class ControllerDrive:
                 self._part_done(version.request)
         self._admit()
         self._place_units()
-
-    # Superblocks
-
-    def _needs_collection(self, group: Group, gained: int = 0) -> bool:
-        needed = 1 if group.rest and self._stream("moved") not in group.open else 0
-        return len(group.free) + gained <= self.spec.background + needed
-
-    def _stream(self, pages: str) -> str:
-        return pages if self.spec.hot_cold else "all"
-
-    def _has_row(self, number: int, pages: str) -> bool:
-        group = self.groups[number // self.spec.span]
-        superblock = group.open.get(self._stream(pages))
-        return bool(group.free) if superblock is None else superblock.rows[number % self.spec.span] < self.rows
-
-    def _takes_unit(self, number: int) -> bool:
-        spec, group = self.spec, self.groups[number // self.spec.span]
-        valid = sum(superblock.valid for superblock in group.superblocks)
-        most = spec.usable * self.size + (spec.blocks - spec.usable - spec.low - 2) * self.size // 2
-        return (
-            not self.elements[number].has_unit
-            and len(group.free) > spec.low
-            and valid <= most
-            and self._has_row(number, "host")
-        )
-
-    def _write(self, number: int, pages: Sequence[int], kind: str) -> None:
-        group = self.groups[number // self.spec.span]
-        stream = self._stream(kind)
-        if stream not in group.open:
-            group.open[stream] = superblock = group.free.popleft()
-            group.opened += 1
-            superblock.opened, superblock.state, superblock.valid = group.opened, "open", 0
-            superblock.content, superblock.rows = [None] * self.size, [0] * self.spec.span
-        superblock = group.open[stream]
-        within = number % self.spec.span
-        first = (superblock.rows[within] * self.spec.span + within) * self.spec.unit
-        superblock.rows[within] += 1
-        if sum(superblock.rows) == self.rows * self.spec.span:
-            superblock.state = "sealed"
-            del group.open[stream]
-        for index, page in enumerate(pages, first):
-            old, _ = self.where[page]
-            old.valid -= 1
-            superblock.content[index] = page
-            superblock.valid += 1
-            self.where[page] = superblock, index
-
-    def _holds(self, superblock: Superblock, index: int) -> int | None:
-        page = superblock.content[index]
-        return page if page is not None and self.where[page] == (superblock, index) else None
-
-    # Garbage collection
-
-    def _start_collections(self) -> None:
-        for group in self.groups:
-            if not group.active and self._needs_collection(group):
-                group.active = True
-                self._collect(group)
-
-    def _collect(self, group: Group) -> None:
-        while True:
-            is_low = len(group.free) <= self.spec.low
-            while group.victim and group.jobs < (self.spec.span if is_low else 1):
-                self._fill_rest(group, group.victim)
-                if len(group.rest) < self.spec.unit:
-                    group.emptied.append(group.victim)
-                    group.victim = None
-                else:
-                    self._start_job(group)
-            if group.jobs:
-                return
-            if not group.rest:
-                emptied, group.emptied = group.emptied, []
-                for superblock in emptied:
-                    self._erase(group, superblock)
-            gained = len(group.emptied) + group.erasing
-            if not self._needs_collection(group, gained):
-                break
-            sealed = [each for each in group.superblocks if each.state == "sealed" and each.valid < self.size]
-            if gained and not sealed:
-                break
-            group.victim, group.offset = self._victim(group, sealed), 0
-            group.victim.state = "victim"
-        if group.rest:
-            self._start_job(group)
-        elif not group.erasing:
-            group.active = False
-            self._place_units()
-
-    def _victim(self, group: Group, sealed: list[Superblock]) -> Superblock:
-        if self.spec.greedy:
-            return min(sealed, key=lambda each: (each.valid, each.opened))
-        return max(sealed, key=lambda each: self._benefit(group, each))
-
-    def _benefit(self, group: Group, superblock: Superblock) -> float:
-        if superblock.valid == 0:
-            return float("inf")
-        age = group.opened - superblock.opened
-        return (self.size - superblock.valid) / (2.0 * superblock.valid) * (age + 1)
-
-    def _fill_rest(self, group: Group, victim: Superblock) -> None:
-        while group.offset < self.size and len(group.rest) < self.spec.unit:
-            if self._holds(victim, group.offset) is not None:
-                group.rest.append((victim, group.offset))
-            group.offset += 1
-
-    def _start_job(self, group: Group) -> None:
-        rest, group.rest = group.rest, []
-        emptied, group.emptied = group.emptied, []
-        group.jobs += 1
-        reads: dict[tuple[int, int, int], list[int]] = {}
-        for superblock, index in rest:
-            element, flash_page, in_block = self._spot(group, superblock, index)
-            reads.setdefault(flash_page, [element, in_block, 0])[2] += 1
-        left = len(reads)
-
-        def read() -> None:
-            nonlocal left
-            left -= 1
-            if not left:
-                self._move(group, rest, emptied)
-
-        for element, in_block, pages in reads.values():
-            sectors = 0 if self.spec.copy_back else pages * PAGE_SECTORS
-            array_ps = self._read_ps(in_block, pages * PAGE_SECTORS)
-            self._queue(element, Operation("collect", array_ps, sectors, read))
-
-    def _move(self, group: Group, rest: list[tuple[Superblock, int]], emptied: list[Superblock]) -> None:
-        def done() -> None:
-            group.jobs -= 1
-            for superblock in emptied:
-                self._erase(group, superblock)
-            self._collect(group)
-
-        pages = [page for spot in rest if (page := self._holds(*spot)) is not None]
-        if not pages:
-            done()
-            return
-        first = group.number * self.spec.span
-        turns = [(group.turn + step) % self.spec.span for step in range(self.spec.span)]
-        within = next(each for each in turns if self._has_row(first + each, "moved"))
-        group.turn = (within + 1) % self.spec.span
-        self._write(first + within, pages, "moved")
-        self.moved += len(pages)
-        sectors = 0 if self.spec.copy_back else len(pages) * PAGE_SECTORS
-        self._queue(
-            first + within,
-            Operation("program of moved", self.spec.program_ps, sectors, done, self.spec.program_suspensions),
-        )
-
-    def _erase(self, group: Group, superblock: Superblock) -> None:
-        group.erasing += 1
-        superblock.erasing = self.spec.span
-
-        def done() -> None:
-            superblock.erasing -= 1
-            if superblock.erasing:
-                return
-            superblock.state = "free"
-            group.free.append(superblock)
-            self.erased += self.spec.span * self.spec.planes
-            group.erasing -= 1
-            self._place_units()
-            self._collect(group)
-
-        for number in range(group.number * self.spec.span, (group.number + 1) * self.spec.span):
-            self._queue(number, Operation("erase", self.spec.erase_ps, 0, done, self.spec.erase_suspensions))

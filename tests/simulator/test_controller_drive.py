@@ -6,6 +6,7 @@ import math
 import os
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from ioassay import traces
 from ioassay.errors import UsageError
 from ioassay.simulator import check, simulate
 
-from .controller_drive import Controller, ControllerDrive
+from .controller_drive import ControllerDrive
+from .controller_superblocks import Controller, Slc
 from .reference_drive import Request
 
 DRIVES = 400 if os.environ.get("IOASSAY_THOROUGH") else 60
@@ -32,10 +34,18 @@ def draw(chance: random.Random) -> tuple[Controller, dict[str, Any]]:
     block_pages = unit * chance.randint(1 if unit > 1 else 2, 6)
     blocks, min_free = chance.randint(12, 24), chance.choice((0.1, 0.15))
     hot_cold = chance.random() < 0.4
-    low = int(min_free * blocks) + hot_cold
-    reserve = chance.choice([share for share in (0.25, 0.3, 0.5) if int(share * blocks) >= low + 3 + hot_cold])
-    background = chance.randint(0, int(reserve * blocks) - 4)
+    superblock = chance.choice([each for each in (0, 1, 2, elements) if each == 0 or elements % each == 0])
+    slc, slc_options = None, {}
+    if chance.random() < 0.6:
+        slc, slc_options = draw_slc(chance, elements, planes * block_pages, unit, flash_page)
+        blocks += 4
+    low = int(min_free * blocks) + hot_cold + bool(slc)
+    least = low + 3 + hot_cold + (0 if slc is None else 1 if slc.dynamic else slc.superblocks)
+    reserve = chance.choice([share for share in (0.25, 0.3, 0.5, 0.7, 0.8) if int(share * blocks) >= least][:3])
+    background = chance.randint(0, max(0, int(reserve * blocks) - least + low - 1))
     types = chance.choice((0, 1, 3))
+    programs = [chance.choice((0, 300, 700)) for _ in range(chance.choice((0, types)))]
+    fill = chance.choice((1, 1, 0, 0.5, chance.random()))
     times = [chance.choice((0, 20, 45, 80)) for _ in range(types)]
     small = [chance.choice((0, 15, 30)) for _ in range(chance.choice((0, 1, types)))]
     cache = chance.choice((0, unit, 2 * unit + 1, 16 * unit))
@@ -54,17 +64,23 @@ def draw(chance: random.Random) -> tuple[Controller, dict[str, Any]]:
         "command_rate": chance.choice((0, 40_000)), "flash_channels": chance.choice((0, 1, elements)),
         "flash_channel_mb_s": chance.choice((0, 51.2, 800)), "link_mb_s": chance.choice((0, 100, 3200)),
         "link_duplex": chance.random() < 0.5,
-        "superblock": chance.choice([each for each in (0, 1, 2, elements) if each == 0 or elements % each == 0]),
+        "superblock": superblock, "page_type_program_us": programs or "none", "fill": fill,
+        **slc_options,
         "program_suspensions": suspensions[0], "erase_suspensions": suspensions[1], "suspend_us": suspend_us,
         "background_free": (background + 0.5) / blocks if background else 0, "hot_cold": hot_cold,
         "window": chance.choice((None, None, 1, 8)), "driver": "fcfs", "max_outstanding": 1_000_000,
     }  # fmt: skip
+    if slc:
+        slc_us = {"program_ps": options["program_us"], "read_ps": 25}
+        for name, key in (("slc_program_us", "program_ps"), ("slc_read_us", "read_ps")):
+            slc_us[key] = slc_us[key] if options[name] == "none" else options[name]
+        slc = replace(slc, **{key: value * US for key, value in slc_us.items()})
     read_ps = [each * US for each in times] or [25 * US]
     spec = Controller(
         elements, planes, blocks, block_pages, blocks - int(reserve * blocks), low, unit, flash_page,
         span=options["superblock"] or elements, cache=cache,
         read_ps=tuple(read_ps), small_read_ps=tuple([each * US for each in small] or read_ps),
-        program_ps=options["program_us"] * US, erase_ps=options["erase_us"] * US,
+        program_ps=tuple(each * US for each in programs or [options["program_us"]]), erase_ps=options["erase_us"] * US,
         command_ps=(round(options["command_write_us"] * US), round(options["command_read_us"] * US)),
         command_ps_per_4k=(
             round(options["command_write_us_per_4k"] * US), round(options["command_read_us_per_4k"] * US)
@@ -76,9 +92,35 @@ def draw(chance: random.Random) -> tuple[Controller, dict[str, Any]]:
         copy_back=options["copy_back"], read_priority=options["read_priority"],
         greedy=options["cleaning"] == "greedy",
         program_suspensions=suspensions[0], erase_suspensions=suspensions[1], suspend_ps=suspend_us * US,
-        background=max(low, background), hot_cold=hot_cold,
+        background=max(low, background), hot_cold=hot_cold, typed_units=bool(programs),
+        mapped=int(check(options)["pages"] * round(fill * 1e6) // 10**6), slc=slc,
     )  # fmt: skip
     return spec, options
+
+
+def draw_slc(
+    chance: random.Random, elements: int, block_pages: int, unit: int, flash_page: int
+) -> tuple[Slc | None, dict[str, Any]]:
+    """An SLC region of a few superblocks, and its options; none where a block has too few pages for one."""
+    bits = chance.choice((2, 3, 4))
+    slc_unit = chance.choice(range(flash_page, unit + 1, flash_page))
+    rows = block_pages // bits // slc_unit
+    if rows == 0:
+        return None, {}
+    program_us, read_us = chance.choice((None, 0, 75)), chance.choice((None, 10))
+    slc = Slc(
+        superblocks=chance.randint(1, 4), dynamic=chance.random() < 0.5, unit=slc_unit, rows=rows,
+        program_ps=0, read_ps=0, folding=chance.choice(("both", "idle", "full")),
+        idle_ps=chance.choice((0, 50, 1000)) * US,
+    )  # fmt: skip
+    superblock_bytes = elements * rows * slc_unit * 4096
+    return slc, {
+        "slc_region": slc.superblocks * superblock_bytes + chance.randrange(superblock_bytes),
+        "slc_dynamic": slc.dynamic, "bits_per_cell": bits, "slc_program_unit": slc_unit * 4096,
+        "slc_program_us": "none" if program_us is None else program_us,
+        "slc_read_us": "none" if read_us is None else read_us,
+        "slc_folding": slc.folding, "slc_idle_us": slc.idle_ps // US,
+    }  # fmt: skip
 
 
 def sector_ps(mb_s: float) -> int:
@@ -117,6 +159,8 @@ def test_random_drives_under_random_loads(first: int, seed: int, lines: Callable
         assert found["max_ms"] == pytest.approx(max(responses_ps) / 1e9, abs=1e-6), case
         assert found["moved_pages"] == reference.moved, case
         assert found["erases"] == reference.erased, case
+        assert (found["slc_pages"], found["folded_pages"]) == (reference.in_slc, reference.folded), case
+        assert found["slc_free_share"] == reference.slc_free_share, case
         assert done.raw["buffer"]["write_hits"] == reference.hits, case
         assert list(done.raw["elements"]["busy_ps"]) == [each.busy_ps for each in reference.elements], case
 

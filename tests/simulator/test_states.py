@@ -37,13 +37,16 @@ def first(requests: int) -> dict[str, Any]:
         {"policy": "idle-cold", "buffer": "1MiB", "mode": "inline", "window": None},
         {"policy": "bplru", "buffer": "1MiB", "mode": "inline", "feed": "closed:32", "precondition": 0.5},
         {"overlap": "planes", "feed": "batch:48@5ms", "end": "last-issued"},
+        {"write_cache": "1MiB", "program_unit": "32KiB", "command_write_us": 6, "precondition": 0.5},
+        {"drive": "samsung-970-pro", "min_free": 0.05, "reserve": 0.15, "feed": "closed:32", "precondition": 0.01},
     ],
-    ids=["plain", "lru", "idle-cold", "bplru", "planes"],
+    ids=["plain", "lru", "idle-cold", "bplru", "planes", "controller", "named drive"],
 )
 def test_a_resumed_run_is_one_run(options: dict[str, Any], tmp_path: Path) -> None:
-    whole = ioassay.simulate(RECIPE, **DRIVE, **options)
+    options = {**DRIVE, **options}
+    whole = ioassay.simulate(RECIPE, **options)
     state = tmp_path / "run.state"
-    ioassay.simulate(RECIPE, prepare=first(7_000), save_state=state, **DRIVE, **options)
+    ioassay.simulate(RECIPE, prepare=first(7_000), save_state=state, **options)
     ioassay.simulate(RECIPE, prepare=first(19_001), state=state, resume=True, save_state=state)
     done = ioassay.simulate(RECIPE, state=state, resume=True)
     assert content(done) == content(whole)
@@ -57,9 +60,10 @@ def test_a_file_is_resumed_from_the_cache_too(tmp_path: Path) -> None:
     assert content(ioassay.simulate(path, state=state, resume=True)) == content(whole)
 
 
-def test_preconditioning_is_paid_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("controller", [{}, {"write_cache": "1MiB", "program_unit": "32KiB"}], ids=["none", "cache"])
+def test_preconditioning_is_paid_once(controller: dict[str, Any], tmp_path: Path) -> None:
     state = tmp_path / "worn.state"
-    worn = {**DRIVE, "precondition": 1}
+    worn = {**DRIVE, "precondition": 1, **controller}
     ioassay.simulate(traces.recipe(requests=0), save_state=state, **worn)
     runs = [
         {"policy": policy, "buffer": "1MiB", "window": window} for policy in ("none", "epo") for window in (None, 20)
@@ -80,6 +84,16 @@ def test_a_second_run_finds_the_drive_and_the_buffer_as_the_first_left_them(tmp_
     assert after.summary["most_block_erases"] >= alone.summary["most_block_erases"]
 
 
+def test_the_options_of_a_controller_are_those_of_its_state(tmp_path: Path) -> None:
+    state = tmp_path / "used.state"
+    controller = {"write_cache": "1MiB", "program_unit": "32KiB", "small_read_us": "20"}
+    ioassay.simulate(RECIPE, prepare=first(100), save_state=state, **DRIVE, **controller)
+    with pytest.raises(UsageError, match="program-unit is 0, .* program-unit 32KiB"):
+        ioassay.simulate(RECIPE, state=state, program_unit=0)
+    again = ioassay.simulate(RECIPE, state=state, write_cache=2**20, small_read_us=[20])
+    assert again.summary["requests"] == RECIPE["requests"]
+
+
 @pytest.mark.parametrize(
     ("changed", "named"),
     [
@@ -87,6 +101,8 @@ def test_a_second_run_finds_the_drive_and_the_buffer_as_the_first_left_them(tmp_
         ({"cleaning": "cost-benefit"}, "cleaning is cost-benefit, .* cleaning greedy"),
         ({"policy": "epo"}, "policy is epo, .* policy lru"),
         ({"buffer": "2MiB"}, "buffer is 2MiB, .* buffer 1MiB"),
+        ({"write_cache": "1MiB"}, "write-cache is 1MiB, .* write-cache 0"),
+        ({"page_type_read_us": "40/60"}, "page-type-read-us is 40/60, .* page-type-read-us none"),
         ({"precondition": 1}, "precondition is 1, and .* is the state of a drive already"),
     ],
 )
@@ -123,7 +139,7 @@ def test_damaged_states_are_refused(tmp_path: Path) -> None:
         with pytest.raises(IoassayError):
             ioassay.simulate(RECIPE, state=state)
     state.write_bytes(whole[:16] + b"\x09" + whole[17:])
-    with pytest.raises(UsageError, match="version 9, wanted 1"):
+    with pytest.raises(UsageError, match="version 9, wanted 2"):
         ioassay.simulate(RECIPE, state=state)
     with pytest.raises(UsageError, match="missing: No such file"):
         ioassay.simulate(RECIPE, state=tmp_path / "missing")

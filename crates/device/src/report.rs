@@ -146,6 +146,10 @@ pub struct FlashReport {
     pub trimmed_pages: u64,
     /// Valid pages moved by garbage collection.
     pub moved_pages: u64,
+    /// Pages written to the SLC region, among those written.
+    pub slc_pages: u64,
+    /// Pages folded, among those moved.
+    pub folded_pages: u64,
     /// Blocks collected.
     pub cleanings: u64,
     /// Blocks erased.
@@ -163,6 +167,8 @@ impl From<Counters> for FlashReport {
             read_pages: counters.read_pages,
             trimmed_pages: counters.trimmed_pages,
             moved_pages: counters.moved_pages,
+            slc_pages: counters.slc_pages,
+            folded_pages: counters.folded_pages,
             cleanings: counters.collected_blocks,
             erases: counters.erases,
             dead_blocks: counters.dead_blocks,

@@ -7,7 +7,7 @@ use ioassay_block::Source;
 use crate::Error;
 use crate::drive::{Counters, Drive, Element, Spec};
 use crate::engine::{
-    self, BufferMode, Destaging, RunOptions, Tally, TimeSeries, Workers, WriteBuffer,
+    self, BufferMode, Destaging, RunOptions, Settled, Tally, TimeSeries, Workers, WriteBuffer,
 };
 use crate::policy::{self, Layout};
 use crate::precondition::{Preconditioned, Preconditioning, precondition};
@@ -108,6 +108,8 @@ pub struct Simulation {
     pub elements: Vec<ElementTotals>,
     /// The results of preconditioning.
     pub preconditioned: Option<Preconditioned>,
+    /// Share of the SLC region that can be written at the end; `None` without one.
+    pub slc_free_share: Option<f64>,
     /// Whether the mean response time can be interpreted.
     pub steadiness: Steadiness,
 }
@@ -163,21 +165,14 @@ pub fn simulate_from(
     workers: &dyn Workers,
     proceed: &mut dyn FnMut() -> bool,
 ) -> Result<Simulation, Error> {
-    let stays = matches!(start, Start::New) && save.is_none();
-    if setup.drive.controller.is_some() && !stays {
-        return Err(Error::option(
-            "state",
-            "of a drive with a controller",
-            "the state of a drive without one",
-        ));
-    }
     let mut drive = Drive::new(&setup.drive, setup.available_bytes)?;
-    let mut buffer = setup
+    let buffer = setup
         .buffer
         .as_ref()
         .map(|buffer| buffer.make(&setup.drive))
         .transpose()?
         .flatten();
+    let mut settled = Settled::from(buffer);
     let mut from = None;
     let (preconditioned, before) = match start {
         Start::New => {
@@ -190,10 +185,12 @@ pub fn simulate_from(
         }
         Start::State(input) => {
             let saved = StateHead::read(input)?.check(setup, false)?;
+            let buffer = settled.buffer.take();
             if saved.buffer == NO_BUFFER {
-                engine::settle(&mut drive, None, input)?;
+                settled = engine::settle(&mut drive, None, input)?;
+                settled.buffer = buffer;
             } else {
-                buffer = engine::settle(&mut drive, buffer, input)?;
+                settled = engine::settle(&mut drive, buffer, input)?;
             }
             (saved.preconditioned, counters(&drive))
         }
@@ -206,10 +203,10 @@ pub fn simulate_from(
     if let Some(output) = &mut save {
         StateHead::of(setup, preconditioned.clone(), before.clone()).write(*output)?;
     }
-    let (tally, series) = if from.is_none() && save.is_none() {
-        engine::run_with(&mut drive, source, buffer, &setup.run, workers)?
+    let (tally, series) = if from.is_none() && save.is_none() && settled.is_by_tables() {
+        engine::run_with(&mut drive, source, settled.buffer, &setup.run, workers)?
     } else {
-        engine::run_between(&mut drive, source, buffer, &setup.run, from, save)?
+        engine::run_between(&mut drive, source, settled, &setup.run, from, save)?
     };
     let steadiness = judge(&tally, &series, setup.run.issue_mode);
     let elements = totals(&drive, &before, &tally.busy_ps);
@@ -221,6 +218,7 @@ pub fn simulate_from(
         tally,
         series,
         preconditioned,
+        slc_free_share: drive.slc_free_share(),
         steadiness,
     })
 }

@@ -3,7 +3,8 @@
 //! Values follow each other in the encoding of the crate postcard, in an order that code fixes:
 //! `engine/checkpoint.rs` and `drive/tables.rs` have one function that writes and one that reads.
 //! [`VERSION`] changes whenever one of these values does. Checksum, compression and the file are the
-//! caller's.
+//! caller's. What is read of a drive with a controller is checked before it is used, in the files
+//! `saved.rs`: every number that is an index or a length, and whether the parts agree.
 
 use std::io::{Read, Write};
 
@@ -13,7 +14,7 @@ use serde::de::DeserializeOwned;
 use crate::Error;
 
 /// Version of what is written.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Longest text of a state, in bytes.
 const LONGEST_TEXT: usize = 64 * 1024;
@@ -28,6 +29,14 @@ pub(crate) fn take<T: DeserializeOwned>(input: &mut dyn Read) -> Result<T, Error
     let taken = postcard::from_io((input, &mut text[..]));
     let (value, _) = taken.map_err(|error| Error::State(error.to_string()))?;
     Ok(value)
+}
+
+/// Refuses a state that was read, unless this holds of it.
+pub(crate) fn ensure(holds: bool, what: &str) -> Result<(), Error> {
+    if holds {
+        return Ok(());
+    }
+    Err(Error::State(format!("it is damaged: {what}")))
 }
 
 /// Something with a state that can be saved, and loaded into another one of the same kind.

@@ -3,7 +3,9 @@
 mod loads;
 
 use ioassay_block::{Kind, Request};
-use ioassay_sim::drive::{GcPolicy, Overlap, Pool, Spec, WearLevelling};
+use ioassay_sim::drive::{
+    Controller, Folding, GcPolicy, Overlap, Pool, SlcOptions, Spec, WearLevelling,
+};
 use ioassay_sim::engine::{
     BufferMode, Destaging, End, IssueMode, OneThread, Responses, RunOptions, Scheduler, TimeSeries,
     WriteBehind,
@@ -60,6 +62,76 @@ prop_compose! {
             overlap,
             wear_levelling: wear,
             endurance: 0,
+            ..Spec::default()
+        }
+    }
+}
+
+prop_compose! {
+    fn controllers()(
+        write_cache in prop_oneof![Just(0_u64), Just(5), Just(64)], unit in prop_oneof![Just(1_u64), Just(4)],
+        flash_page in prop_oneof![Just(1_u64), Just(2)], channels in 0_u64..2, small_read: bool, duplex: bool,
+        command_us in 0_u64..9, interval_us in 0_u64..2, suspensions in 0_u64..3, hot_cold: bool,
+        background in prop_oneof![Just(0_u64), Just(230_000)], superblock in 0_u64..2,
+    ) -> Controller {
+        let page = 4096;
+        Controller {
+            write_cache_bytes: write_cache * page,
+            program_unit_bytes: unit * page,
+            flash_page_bytes: flash_page.min(unit) * page,
+            page_type_read_ps: vec![40_000_000, 80_000_000],
+            small_read_ps: if small_read { vec![30_000_000] } else { Vec::new() },
+            command_read_ps: command_us * 1_000_000,
+            command_write_ps: 2_000_000,
+            command_write_ps_per_4k: command_us * 100_000,
+            command_interval_ps: interval_us * 1_000_000,
+            flash_channels: channels,
+            link_duplex: duplex,
+            program_suspensions: suspensions,
+            erase_suspensions: suspensions,
+            suspend_ps: suspensions * 5_000_000,
+            background_free_ppm: background,
+            hot_cold,
+            superblock_elements: superblock,
+            ..Controller::default()
+        }
+    }
+}
+
+prop_compose! {
+    fn controlled_specs()(
+        elements in prop_oneof![Just(1_u32), Just(3), Just(8)], planes in 1_u32..3, blocks in 20_u32..28,
+        units in 1_u32..4, cost_benefit: bool, copy_back: bool, mut controller in controllers(),
+        region in 0_u64..3, dynamic: bool, folding in 0_usize..3, idle_us in 0_u64..100, fill in 0_u64..4,
+    ) -> Spec {
+        controller.unmapped_ppm = (fill * 400_000).min(1_000_000);
+        if region > 0 {
+            let unit_bytes = controller.flash_page_bytes;
+            let rows = u64::from(planes * 4 * units) / 2 / (unit_bytes / 4096);
+            controller.slc = SlcOptions {
+                region_bytes: region * rows * unit_bytes * u64::from(elements),
+                dynamic,
+                bits_per_cell: 2,
+                program_unit_bytes: unit_bytes,
+                program_ps: Some(75_000_000),
+                read_ps: Some(10_000_000),
+                folding: [Folding::Both, Folding::Idle, Folding::Full][folding],
+                idle_ps: idle_us * 1_000_000,
+            };
+        }
+        Spec {
+            elements,
+            dies: 1,
+            planes,
+            blocks_per_plane: blocks,
+            pages_per_block: 4 * units,
+            reserve: 0.5,
+            min_free: 0.126,
+            gc_policy: if cost_benefit { GcPolicy::CostBenefit } else { GcPolicy::Greedy },
+            copy_back,
+            read_priority: controller.program_suspensions > 0,
+            endurance: 0,
+            controller: Some(controller),
             ..Spec::default()
         }
     }
@@ -163,6 +235,26 @@ fn saved(start: Start<'_>, load: &[Request], setup: &Setup) -> (Simulation, Vec<
     (done.expect("a run"), state)
 }
 
+/// A run, the same by the engine of runs that are saved, and the same in parts.
+fn interrupted(
+    setup: &Setup,
+    load: &[Request],
+    cuts: &[prop::sample::Index],
+) -> (Simulation, Simulation, Simulation) {
+    let mut source = load;
+    let whole = simulate(&mut source, setup, &OneThread, &mut || true).expect("a run");
+    let (events, _) = saved(Start::New, load, setup);
+    let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(load.len() + 1)).collect();
+    places.sort_unstable();
+    let (mut done, mut state) = saved(Start::New, &load[..places[0]], setup);
+    for number in 0..places.len() {
+        let until = places.get(number + 1).copied().unwrap_or(load.len());
+        let mut input = state.as_slice();
+        (done, state) = saved(Start::Resumed(&mut input), &load[..until], setup);
+    }
+    (whole, events, done)
+}
+
 fn small_spec() -> Spec {
     Spec {
         blocks_per_plane: 64,
@@ -204,19 +296,55 @@ proptest! {
             ..setup(&spec)
         };
         let load = load(&spec, seed, requests, gap_us, only_writes);
-        let mut source = load.as_slice();
-        let whole = simulate(&mut source, &setup, &OneThread, &mut || true).expect("a run");
-        let (events, _) = saved(Start::New, &load, &setup);
-        let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(load.len() + 1)).collect();
-        places.sort_unstable();
-        let (mut done, mut state) = saved(Start::New, &load[..places[0]], &setup);
-        for number in 0..places.len() {
-            let until = places.get(number + 1).copied().unwrap_or(load.len());
-            let mut input = state.as_slice();
-            (done, state) = saved(Start::Resumed(&mut input), &load[..until], &setup);
-        }
+        let (whole, events, done) = interrupted(&setup, &load, &cuts);
         prop_assert_eq!(content(&done), content(&whole));
         prop_assert_eq!(rows(&done.series), rows(&events.series));
+    }
+
+    #[test]
+    fn continued_runs_of_a_drive_with_a_controller_are_one_run(
+        spec in controlled_specs(), run in options(), seed: u64, requests in 0_u32..500, gap_us in 0_u32..300,
+        cuts in proptest::collection::vec(any::<prop::sample::Index>(), 1..4), policy in 0..4_usize,
+        precondition: bool,
+    ) {
+        let setup = Setup {
+            buffer: Some(buffer(&spec, POLICIES[policy], BufferMode::Reshape)),
+            preconditioning: precondition.then(|| Preconditioning { share: 0.5, most_rounds: 3, ..Preconditioning::default() }),
+            run,
+            ..setup(&spec)
+        };
+        let load = load(&spec, seed, requests, gap_us, false);
+        let (whole, events, done) = interrupted(&setup, &load, &cuts);
+        prop_assert_eq!(content(&done), content(&whole));
+        prop_assert_eq!(rows(&done.series), rows(&whole.series));
+        prop_assert_eq!(rows(&done.series), rows(&events.series));
+    }
+
+    #[test]
+    fn a_drive_with_a_controller_works_on_as_it_was_left(
+        spec in controlled_specs(), seed: u64, requests in 1_u32..300,
+    ) {
+        let setup = setup(&spec);
+        let first = load(&spec, seed, requests, 100, false);
+        let second = load(&spec, seed ^ 1, requests, 100, false);
+        let (before, state) = saved(Start::New, &first, &setup);
+        let mut input = state.as_slice();
+        let alone = simulate_from(Start::State(&mut input), &mut Unsaid(&second), &setup, None, &OneThread, &mut || true)
+            .expect("a run");
+        let begin_ns = second[0].at_ns;
+        let pause_ns = 10_000_000_000 - begin_ns;
+        let later = second.iter().map(|request| Request { at_ns: request.at_ns + pause_ns, ..*request });
+        let both: Vec<Request> = first.iter().copied().chain(later).collect();
+        let (together, _) = saved(Start::New, &both, &setup);
+        for (element, one) in alone.elements.iter().enumerate() {
+            let (two, earlier) = (&together.elements[element], &before.elements[element]);
+            prop_assert_eq!(one.block_erases, two.block_erases, "element {}", element);
+            prop_assert_eq!(one.counters, two.counters.since(earlier.counters), "element {}", element);
+        }
+        let sums = |of: &Simulation| [&of.tally.reads, &of.tally.writes, &of.tally.others].map(|each| each.response_ps);
+        let (one, two, earlier) = (sums(&alone), sums(&together), sums(&before));
+        prop_assert_eq!(one, [0, 1, 2].map(|kind| two[kind] - earlier[kind]));
+        prop_assert_eq!(alone.tally.write_hits, together.tally.write_hits - before.tally.write_hits);
     }
 
     #[test]
@@ -350,5 +478,61 @@ fn a_state_that_breaks_off_is_refused() {
             &mut || true,
         );
         assert!(matches!(done, Err(Error::State(_))), "{length} bytes");
+    }
+}
+
+/// What becomes of a state that was changed: a run, or an error. Anything else ends the test.
+fn tried(state: &[u8], setup: &Setup, load: &[Request]) -> bool {
+    [true, false]
+        .map(|resumed| {
+            let mut input = state;
+            let start = if resumed {
+                Start::Resumed(&mut input)
+            } else {
+                Start::State(&mut input)
+            };
+            simulate_from(
+                start,
+                &mut Unsaid(load),
+                setup,
+                None,
+                &OneThread,
+                &mut || true,
+            )
+        })
+        .iter()
+        .all(Result::is_ok)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_damaged_state_of_a_drive_with_a_controller_is_refused_or_runs(
+        spec in controlled_specs(), run in options(), seed: u64, gap_us in 0_u32..100,
+    ) {
+        let setup = Setup { run, ..setup(&spec) };
+        let load = load(&spec, seed, 400, gap_us, false);
+        let (_, state) = saved(Start::New, &load[..300], &setup);
+        prop_assert!(tried(&state, &setup, &load));
+        let mut chance = Chance(seed ^ 7);
+        let mut refused = 0;
+        for _ in 0..150 {
+            let mut damaged = state.clone();
+            // The tables of the mapping are the most of it, and behind them is what happens.
+            let place = if chance.below(3) == 0 {
+                chance.below(state.len() as u32) as usize
+            } else {
+                state.len() - 1 - chance.below((state.len() / 3) as u32) as usize
+            };
+            match chance.below(4) {
+                0 => damaged.truncate(place),
+                1 => damaged[place] ^= 1 << chance.below(8),
+                2 => damaged[place] = damaged[place].wrapping_add(1),
+                _ => damaged[place] = chance.below(256) as u8,
+            }
+            refused += u32::from(!tried(&damaged, &setup, &load));
+        }
+        prop_assert!(refused >= 40, "{} of 150", refused);
     }
 }

@@ -30,6 +30,9 @@ def describe(simulation: Simulation, drive: Mapping[str, Any], given: Mapping[st
             "cleaning",
             f"{console.count(found['cleanings'], 'cleaning')}, {moved}, {found['erases']:,} erases ({spread})",
         )
+    if (free := found["slc_free_share"]) is not None:
+        slc = f"{_pages(found['slc_pages'])} written, {_pages(found['folded_pages'])} folded"
+        _row("SLC", f"{slc}, {free:.1%} of the region free at the end")
     if _value(given, "policy") != "none":
         _row("hits", f"{found['hit_ratio']:.2%} of written pages, {found['left_in_buffer']:,} pages left in the buffer")
     if found["pad_reads"] or found["pad_writes"]:

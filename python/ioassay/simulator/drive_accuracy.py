@@ -113,7 +113,12 @@ def _requests(options: Mapping[str, Any], point: Point) -> int:
 
 
 def small(options: Mapping[str, Any], points: Iterable[Point]) -> dict[str, Any]:
-    """The same drive with fewer and smaller blocks, if it is larger than these points need."""
+    """The same drive with fewer and smaller blocks, if it is larger than these points need.
+
+    A drive with an SLC region keeps its blocks: how long the first writes are fast depends on them.
+    """
+    if read(NAMES["slc_region"], options.get("slc_region", 0)) != [0.0]:
+        return dict(options)
     page_bytes = int(read(NAMES["page"], options.get("page", NAMES["page"].default)))
     written = [
         _requests(options, point) * max(point.size_bytes, page_bytes) for point in points if point.operation == "write"
@@ -140,7 +145,14 @@ _FIGURES = (
 
 def figures(options: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     """Name -> size, depth, mean latency, IOPS and MB/s of the loads of a data sheet, of a fresh drive."""
-    return {name: _figure(point, simulated(small(options, [point]), point)) for name, point in _FIGURES}
+    found = {}
+    for name, point in _FIGURES:
+        model = small(options, [point])
+        # The first writes to a drive with an SLC region depend on how full it is: a fresh one is empty.
+        if point.operation == "write" and "slc_region" in options:
+            model = {"fill": 0.0, **model}
+        found[name] = _figure(point, simulated(model, point))
+    return found
 
 
 def _figure(point: Point, done: Mapping[str, float]) -> dict[str, float]:

@@ -71,6 +71,8 @@ class Simulation:
             "read_hit_ratio": _ratio(buffer["read_hits"], buffer["read_pages"]),
             "write_amplification": drive["write_amplification"],
             **{name: drive[name] for name in ("erases", "cleanings", "moved_pages", "written_pages", "dead_blocks")},
+            **{name: drive[name] for name in ("slc_pages", "folded_pages")},
+            "slc_free_share": raw["controller"]["slc_free_share"],
             **self._wear(),
             "pad_reads": buffer["pad_reads"],
             "pad_writes": buffer["pad_writes"],
@@ -137,6 +139,8 @@ class Simulation:
             outstanding="outstanding",
             written_pages="written_pages",
             moved_pages="moved_pages",
+            slc_pages="slc_pages",
+            folded_pages="folded_pages",
             write_amplification=pl.when(pl.col("written_pages") > 0).then(
                 1 + pl.col("moved_pages") / pl.col("written_pages")
             ),

@@ -12,7 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.errors import UsageError
-from ioassay.simulator.simulation_options import BUFFER, DRIVE, NAMES, NONE, OPTIONS, PRECONDITION, known, read
+from ioassay.simulator.simulation_options import (
+    BUFFER,
+    CONTROLLER,
+    DRIVE,
+    NAMES,
+    NONE,
+    OPTIONS,
+    PRECONDITION,
+    known,
+    read,
+)
 
 
 def label(options: Mapping[str, Any], trace: Mapping[str, Any]) -> str:
@@ -34,7 +44,7 @@ def options_of(path: str | Path, given: Mapping[str, Any], *, resume: bool) -> d
         merged.pop(PRECONDITION, None)
     used = _value(saved, "policy") != NONE
     for option in OPTIONS:
-        fixed = resume or option.group == DRIVE or (option.group == BUFFER and used)
+        fixed = resume or option.group in (DRIVE, CONTROLLER) or (option.group == BUFFER and used)
         if fixed and option.group != PRECONDITION and _value(saved, option.name) != _value(merged, option.name):
             was, name = saved.get(option.name, option.default), option.name.replace("_", "-")
             raise UsageError(f"{name} is {given[option.name]}, and the state in {path} is of a drive with {name} {was}")

@@ -96,6 +96,22 @@ OPTIONS: tuple[Option, ...] = (
     ),
     _controller("hot_cold", FLAG, False, "Write moved pages to superblocks of their own."),
     _controller("superblock", COUNT, 0, "Elements that a superblock spans; 0: all."),
+    _controller("page_type_program_us", NUMBERS, NONE, "Program times by page type, microseconds: 300/700/1100."),
+    _controller("fill", SHARE, 1.0, "Share of the logical pages that are mapped at first."),
+    _controller("slc_region", SIZE, 0, "Capacity of the region that is written in SLC mode; 0: none."),
+    _controller("slc_dynamic", FLAG, False, "The SLC region takes free superblocks, as far as there are some."),
+    _controller("bits_per_cell", COUNT, 0, "Bits of a cell outside the SLC region: 3 for TLC, 4 for QLC."),
+    _controller("slc_program_unit", SIZE, 0, "Bytes of a program operation in SLC mode; 0: as in others."),
+    _controller(
+        "slc_program_us", NUMBERS, NONE, "Time of a program operation in SLC mode, microseconds; none: as in others."
+    ),
+    _controller("slc_read_us", NUMBERS, NONE, "Time of a read in SLC mode, microseconds; none: as of others."),
+    Option(
+        *("slc_folding", CONTROLLER, CHOICE, "both", "slc_folding"),
+        "When pages of the SLC region are folded: the host is idle, the region is full, or both.",
+        ("both", "idle", "full"),
+    ),
+    _controller("slc_idle_us", NUMBER, 0.0, "Time without a request after which the host is idle, microseconds."),
     Option("policy", BUFFER, "name", NONE, "policy", "Policy of the write buffer."),
     Option("buffer", BUFFER, SIZE, "8MiB", "pages", "Size of the write buffer."),
     Option(
@@ -268,6 +284,10 @@ def _numbers(option: Option, value: Any) -> list[float]:
             return [float(_whole(option, value))]
         case "flag":
             return [float(_flag(option, value))]
+        case "choice":
+            if value not in option.choices:
+                raise _wrong(option, value, " or ".join(option.choices))
+            return [float(option.choices.index(value))]
     return [_number(option, value)]
 
 

@@ -12,7 +12,7 @@ pub fn dictionary(py: Python<'_>, simulation: Simulation) -> PyResult<Bound<'_, 
     let outcome = PyDict::new(py);
     outcome.set_item("requests", requests(py, &simulation.tally)?)?;
     outcome.set_item("buffer", buffer(py, &simulation.tally)?)?;
-    outcome.set_item("controller", controller(py, &simulation.tally)?)?;
+    outcome.set_item("controller", controller(py, &simulation)?)?;
     outcome.set_item("drive", counters(py, &simulation.counters)?)?;
     outcome.set_item("steadiness", steadiness(py, &simulation.steadiness)?)?;
     outcome.set_item("elements", elements(py, &simulation.elements)?)?;
@@ -69,10 +69,11 @@ fn buffer<'py>(py: Python<'py>, tally: &Tally) -> PyResult<Bound<'py, PyDict>> {
     Ok(of)
 }
 
-fn controller<'py>(py: Python<'py>, tally: &Tally) -> PyResult<Bound<'py, PyDict>> {
+fn controller<'py>(py: Python<'py>, simulation: &Simulation) -> PyResult<Bound<'py, PyDict>> {
     let of = PyDict::new(py);
-    of.set_item("cache_waits", tally.cache_waits)?;
-    of.set_item("suspensions", tally.suspensions)?;
+    of.set_item("cache_waits", simulation.tally.cache_waits)?;
+    of.set_item("suspensions", simulation.tally.suspensions)?;
+    of.set_item("slc_free_share", simulation.slc_free_share)?;
     Ok(of)
 }
 
@@ -87,6 +88,8 @@ fn counters<'py>(py: Python<'py>, counters: &Counters) -> PyResult<Bound<'py, Py
     of.set_item("erases", counters.erases)?;
     of.set_item("levellings", counters.levellings)?;
     of.set_item("dead_blocks", counters.dead_blocks)?;
+    of.set_item("slc_pages", counters.slc_pages)?;
+    of.set_item("folded_pages", counters.folded_pages)?;
     of.set_item("write_amplification", counters.write_amplification())?;
     Ok(of)
 }
@@ -146,6 +149,11 @@ fn series<'py>(py: Python<'py>, series: &TimeSeries) -> PyResult<Bound<'py, PyDi
         column(rows, |row| row.counters.written_pages),
     )?;
     of.set_item("moved_pages", column(rows, |row| row.counters.moved_pages))?;
+    of.set_item("slc_pages", column(rows, |row| row.counters.slc_pages))?;
+    of.set_item(
+        "folded_pages",
+        column(rows, |row| row.counters.folded_pages),
+    )?;
     of.set_item(
         "cleanings",
         column(rows, |row| row.counters.collected_blocks),

@@ -5,6 +5,7 @@ use super::Drive;
 use super::element::{Element, Plane, State};
 use super::mapping::MappingTables;
 use super::shape::Shape;
+use super::translation::{State as SuperblockState, Superblock, Translation};
 
 impl Drive {
     /// Checks that every logical page that is not discarded has a physical page of its own, and that
@@ -144,6 +145,110 @@ impl Element {
             same("whether a block is dead", dead(block), worn)?;
             if block.opened > self.opened {
                 return Err(format!("a block opened as number {}", block.opened));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Translation {
+    /// Checks that every mapped page has a physical page of its own, and that all counts agree.
+    pub fn audit(&self) -> Result<(), String> {
+        let mut valid = vec![0_u32; self.superblocks.len()];
+        for page in 0..self.map.len() as u32 {
+            let Some(physical) = self.physical(page) else {
+                continue;
+            };
+            if self.page_at(physical) != Some(page) {
+                return Err(format!("page {page} at {physical}, which holds another"));
+            }
+            valid[self.by_superblock.div(physical) as usize] += 1;
+        }
+        for (number, (superblock, &counted)) in self.superblocks.iter().zip(&valid).enumerate() {
+            if superblock.valid != counted {
+                let recorded = superblock.valid;
+                return Err(format!(
+                    "superblock {number}: {recorded} valid pages recorded, {counted} counted"
+                ));
+            }
+            if counted > 0
+                && matches!(
+                    superblock.state,
+                    SuperblockState::Free | SuperblockState::Dead
+                )
+            {
+                return Err(format!("superblock {number} is erased and holds pages"));
+            }
+        }
+        self.audit_superblocks()?;
+        let per_group = self.group_superblocks as usize;
+        for (number, (group, valid)) in self.groups.iter().zip(valid.chunks(per_group)).enumerate()
+        {
+            let counted: u64 = valid.iter().map(|&valid| u64::from(valid)).sum();
+            if group.valid != counted {
+                return Err(format!("group {number}: {counted} valid pages counted"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the superblocks of each group are where their state says, and their number in SLC
+    /// mode.
+    pub(super) fn audit_superblocks(&self) -> Result<(), String> {
+        let per_group = self.group_superblocks as usize;
+        for (number, group) in self.groups.iter().enumerate() {
+            let own = &self.superblocks[number * per_group..(number + 1) * per_group];
+            let count = |which: &dyn Fn(&Superblock) -> bool| {
+                own.iter().filter(|superblock| which(superblock)).count()
+            };
+            let open = group.open.iter().flatten().count();
+            let used = |each: &Superblock| {
+                !matches!(each.state, SuperblockState::Free | SuperblockState::Dead)
+            };
+            let slc = &group.slc;
+            for (what, listed, counted) in [
+                (
+                    "free",
+                    group.free.len() + slc.free.len(),
+                    count(&|each| each.state == SuperblockState::Free),
+                ),
+                (
+                    "open",
+                    open,
+                    count(&|each| each.state == SuperblockState::Open),
+                ),
+                (
+                    "SLC",
+                    slc.used as usize,
+                    count(&|each| each.slc && used(each)),
+                ),
+                (
+                    "sealed SLC",
+                    slc.sealed as usize,
+                    count(&|each| each.slc && each.state == SuperblockState::Sealed),
+                ),
+            ] {
+                if listed != counted {
+                    return Err(format!(
+                        "group {number}: {listed} {what} superblocks listed, {counted} counted"
+                    ));
+                }
+            }
+            let free = |row: &u32| {
+                let superblock = own.get(*row as usize);
+                superblock.is_some_and(|each| each.state == SuperblockState::Free)
+            };
+            if !group.free.iter().chain(&slc.free).all(free) {
+                return Err(format!(
+                    "group {number} lists a superblock that is not free"
+                ));
+            }
+            let most = self
+                .slc
+                .as_ref()
+                .map_or(0, |region| region.rows * region.unit_pages * self.span);
+            if own.iter().any(|each| each.slc && each.valid > most) {
+                return Err(format!("group {number}: too many pages in SLC mode"));
             }
         }
         Ok(())

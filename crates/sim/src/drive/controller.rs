@@ -46,4 +46,44 @@ pub struct Controller {
     pub hot_cold: bool,
     /// Elements that a superblock spans; 0: all.
     pub superblock_elements: u64,
+    /// Program times by page type, picoseconds, where a program unit has pages of one type only; empty:
+    /// the program time of the specification.
+    pub page_type_program_ps: Vec<u64>,
+    /// Share of the logical pages that are not mapped at first, in millionths.
+    pub unmapped_ppm: u64,
+    /// The region that is written in SLC mode.
+    pub slc: SlcOptions,
+}
+
+/// The SLC region of a drive with a controller. The default has none.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SlcOptions {
+    /// Bytes that are written in SLC mode at most; 0: there is no region.
+    pub region_bytes: u64,
+    /// Its superblocks are any free ones. Otherwise they are set apart from the over-provisioned space.
+    pub dynamic: bool,
+    /// Bits of a cell in other superblocks.
+    pub bits_per_cell: u64,
+    /// Bytes that a program operation writes in SLC mode; 0: the program unit.
+    pub program_unit_bytes: u64,
+    /// Time of such an operation, picoseconds; `None`: the program time of the specification.
+    pub program_ps: Option<u64>,
+    /// Time of a read, picoseconds; `None`: the read time of the specification.
+    pub read_ps: Option<u64>,
+    /// When pages are folded.
+    pub folding: Folding,
+    /// Time without a request after which the host is idle, picoseconds.
+    pub idle_ps: u64,
+}
+
+/// When valid pages of the SLC region are folded: moved to superblocks with all bits of a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Folding {
+    /// While the host is idle, and when the region is full.
+    #[default]
+    Both,
+    /// While the host is idle. When the region is full, the host's pages go to other superblocks.
+    Idle,
+    /// When the region is full. The host's pages wait for room in it.
+    Full,
 }

@@ -65,6 +65,17 @@ impl Controller {
             }
             "hot_cold" => self.hot_cold = whole("hot_cold", values)? > 0,
             "superblock" => self.superblock_elements = whole("superblock", values)?,
+            "page_type_program_us" => {
+                self.page_type_program_ps = times("page_type_program_us", values)?;
+            }
+            "fill" => {
+                let share = number("fill", values)?;
+                if !(0.0..=1.0).contains(&share) {
+                    return Err(Error::option("fill", share, "a share from 0 to 1"));
+                }
+                self.unmapped_ppm = ((1.0 - share) * 1e6).round() as u64;
+            }
+            _ if self.slc.set(name, values)? => {}
             _ => return Err(Error::UnknownOption(name.to_owned())),
         }
         Ok(())
@@ -89,10 +100,10 @@ impl Controller {
     }
 
     /// Free superblocks of a group at which it takes no unit of the host: those that `min_free` keeps, and
-    /// one more for moved pages that have superblocks of their own.
+    /// one more each for moved pages that have superblocks of their own, and for folded pages.
     #[must_use]
     pub fn low_blocks(&self, spec: &Spec) -> u32 {
-        spec.low_blocks() + u32::from(self.hot_cold)
+        spec.low_blocks() + u32::from(self.hot_cold) + u32::from(self.slc.region_bytes > 0)
     }
 
     /// Free superblocks of a group at which garbage collection begins.
@@ -122,6 +133,7 @@ impl Controller {
     pub(super) fn check(&self, spec: &Spec) -> Result<(), Error> {
         Self::check_rules(spec)?;
         self.check_units(spec)?;
+        self.check_slc(spec)?;
         self.check_suspensions(spec)?;
         self.check_spare(spec)?;
         let types = self.page_type_read_ps.len();
@@ -129,6 +141,14 @@ impl Controller {
             return Err(Error::option(
                 "small_read_us",
                 self.small_read_ps.len(),
+                format!("1 time, or {types} as of page_type_read_us"),
+            ));
+        }
+        let programs = self.page_type_program_ps.len();
+        if types > 1 && programs > 1 && programs != types {
+            return Err(Error::option(
+                "page_type_program_us",
+                programs,
                 format!("1 time, or {types} as of page_type_read_us"),
             ));
         }
@@ -183,8 +203,9 @@ impl Controller {
 
     /// Collection always gains space if two superblocks more are spare than are kept free and written.
     fn check_spare(&self, spec: &Spec) -> Result<(), Error> {
-        let open = 1 + u32::from(self.hot_cold);
-        let least = self.low_blocks(spec) + open + 2;
+        let open = 1 + u32::from(self.hot_cold) + self.slc_open_blocks();
+        let apart = self.slc_blocks_apart(spec);
+        let least = self.low_blocks(spec) + open + 2 + apart;
         if spec.reserved_blocks() < least {
             return Err(Error::option(
                 "reserve",
@@ -195,8 +216,9 @@ impl Controller {
                 ),
             ));
         }
-        if spec.reserved_blocks() < self.background_blocks(spec) + open + 2 {
-            let most = spec.reserved_blocks() - open - 2;
+        let begins = self.background_blocks(spec);
+        if spec.reserved_blocks() < begins + open + 2 + apart {
+            let most = spec.reserved_blocks() - open - 2 - apart;
             return Err(Error::option(
                 "background_free",
                 self.background_free_ppm as f64 / 1e6,
@@ -275,7 +297,7 @@ impl Controller {
     }
 }
 
-fn pages(bytes: u64, spec: &Spec) -> u32 {
+pub(super) fn pages(bytes: u64, spec: &Spec) -> u32 {
     u32::try_from(bytes / u64::from(spec.page_bytes)).map_or(u32::MAX, |pages| pages.max(1))
 }
 
@@ -286,7 +308,7 @@ fn number(name: &'static str, values: &[f64]) -> Result<f64, Error> {
     }
 }
 
-fn whole(name: &'static str, values: &[f64]) -> Result<u64, Error> {
+pub(super) fn whole(name: &'static str, values: &[f64]) -> Result<u64, Error> {
     let value = number(name, values)?;
     if (0.0..=9e15).contains(&value) && value.fract() == 0.0 {
         return Ok(value as u64);
@@ -294,11 +316,11 @@ fn whole(name: &'static str, values: &[f64]) -> Result<u64, Error> {
     Err(Error::option(name, value, "a whole number from 0 on"))
 }
 
-fn time(name: &'static str, values: &[f64]) -> Result<u64, Error> {
+pub(super) fn time(name: &'static str, values: &[f64]) -> Result<u64, Error> {
     picoseconds(name, number(name, values)?)
 }
 
-fn times(name: &'static str, values: &[f64]) -> Result<Vec<u64>, Error> {
+pub(super) fn times(name: &'static str, values: &[f64]) -> Result<Vec<u64>, Error> {
     if values.len() > 16 {
         return Err(Error::option(name, values.len(), "at most 16 times"));
     }

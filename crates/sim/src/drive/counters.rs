@@ -21,6 +21,10 @@ pub struct Counters {
     pub levellings: u64,
     /// Dead blocks.
     pub dead_blocks: u32,
+    /// Pages of the host written to the SLC region, among `written_pages`.
+    pub slc_pages: u64,
+    /// Pages moved from there, among `moved_pages`.
+    pub folded_pages: u64,
 }
 
 impl Counters {
@@ -37,6 +41,8 @@ impl Counters {
             erases: self.erases + other.erases,
             levellings: self.levellings + other.levellings,
             dead_blocks: self.dead_blocks + other.dead_blocks,
+            slc_pages: self.slc_pages + other.slc_pages,
+            folded_pages: self.folded_pages + other.folded_pages,
         }
     }
 
@@ -53,7 +59,24 @@ impl Counters {
             erases: self.erases - earlier.erases,
             levellings: self.levellings - earlier.levellings,
             dead_blocks: self.dead_blocks - earlier.dead_blocks,
+            slc_pages: self.slc_pages - earlier.slc_pages,
+            folded_pages: self.folded_pages - earlier.folded_pages,
         }
+    }
+
+    /// Whether they can be counts at a later time than `earlier`.
+    pub(crate) fn follow(&self, earlier: &Self) -> bool {
+        self.written_pages >= earlier.written_pages
+            && self.read_pages >= earlier.read_pages
+            && self.trimmed_pages >= earlier.trimmed_pages
+            && self.moved_pages >= earlier.moved_pages
+            && self.summary_pages >= earlier.summary_pages
+            && self.collected_blocks >= earlier.collected_blocks
+            && self.erases >= earlier.erases
+            && self.levellings >= earlier.levellings
+            && self.dead_blocks >= earlier.dead_blocks
+            && self.slc_pages >= earlier.slc_pages
+            && self.folded_pages >= earlier.folded_pages
     }
 
     /// Write amplification: data pages programmed per page written by the host; `None` before the

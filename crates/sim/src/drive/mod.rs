@@ -15,12 +15,14 @@ mod gc;
 mod gc_victim;
 mod mapping;
 mod shape;
+mod slc;
+mod slc_options;
 mod spec;
 mod tables;
 mod translation;
 mod units;
 
-pub use controller::Controller;
+pub use controller::{Controller, Folding, SlcOptions};
 pub use controller_options::COMMAND_BYTES;
 pub use counters::Counters;
 pub use element::Element;
@@ -33,7 +35,8 @@ use crate::policy::Page;
 use costs::Costs;
 use mapping::{ElementMapping, MappingTables};
 use shape::Shape;
-pub(crate) use translation::Translation;
+pub(crate) use slc::Gained;
+pub(crate) use translation::{Position, Translation, UnitPlace};
 
 /// A drive whose every page holds data, as after it was once written from end to end.
 pub struct Drive {

@@ -8,11 +8,14 @@
 //! A new drive is full, as if it had been written from end to end: program unit `u` is on element
 //! `u % elements`.
 
+mod saved;
+
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
 use super::controller::Controller;
 use super::element::Element;
+use super::slc::{Gained, SlcRegion, SlcSuperblocks};
 use super::spec::{GcPolicy, Spec};
 use crate::divide::Divisor;
 use crate::policy::Page;
@@ -20,11 +23,13 @@ use crate::policy::Page;
 /// In the map: the page was discarded.
 const DISCARDED: u32 = u32::MAX;
 
-/// The stream of the host's pages.
-const HOST: usize = 0;
+/// The stream of the host's pages, other than to the SLC region.
+pub(super) const HOST: usize = 0;
+/// The stream of the host's pages to the SLC region.
+pub(super) const SLC: usize = 2;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(super) enum State {
     Free,
     Open,
     Sealed,
@@ -33,30 +38,36 @@ enum State {
     Dead,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Superblock {
-    valid: u32,
+#[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
+pub(super) struct Superblock {
+    pub valid: u32,
     /// When it was opened, counted in superblocks of its group.
-    opened: u32,
+    pub opened: u32,
     erases: u32,
-    state: State,
+    pub state: State,
+    /// Written in SLC mode.
+    pub slc: bool,
 }
 
 /// A superblock that is being written.
-struct Open {
+#[derive(serde::Serialize, serde::Deserialize)]
+pub(super) struct Open {
     superblock: u32,
     /// The next row of each element.
-    rows: Vec<u32>,
-    units_left: u32,
+    pub rows: Vec<u32>,
+    pub units_left: u32,
 }
 
 /// Elements that superblocks span.
-struct Group {
-    free: VecDeque<u32>,
-    /// By stream: pages of the host, moved pages.
-    open: [Option<Open>; 2],
+#[derive(serde::Serialize, serde::Deserialize)]
+pub(super) struct Group {
+    pub free: VecDeque<u32>,
+    /// By stream: pages of the host, moved pages, pages of the host to the SLC region.
+    pub open: [Option<Open>; 3],
+    /// Its part of the SLC region.
+    pub slc: SlcSuperblocks,
     opened: u32,
-    valid: u64,
+    pub valid: u64,
     /// The element at which the search for the next place of moved pages begins.
     rotation: u32,
 }
@@ -67,26 +78,51 @@ pub(crate) struct Position {
     pub element: u32,
     /// The flash page, over the whole drive.
     pub flash_page: u32,
-    /// Number of the flash page within its block.
+    /// Number of the flash page within its block, or of the unit where a unit has one page type.
     pub in_block: u32,
+    /// Written in SLC mode.
+    pub slc: bool,
+}
+
+/// Where a program unit was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct UnitPlace {
+    pub element: u32,
+    pub pages: u32,
+    /// Number of the unit within its block.
+    pub row: u32,
+    /// Written in SLC mode.
+    pub slc: bool,
+}
+
+/// The place of the next unit of an element: its first physical page, and the rest as above.
+pub(super) struct NextUnit {
+    pub first: u32,
+    pub row: u32,
+    pub slc: bool,
 }
 
 pub(crate) struct Translation {
-    map: Vec<u32>,
+    pub(super) map: Vec<u32>,
     reverse: Vec<u32>,
-    superblocks: Vec<Superblock>,
-    groups: Vec<Group>,
+    pub(super) superblocks: Vec<Superblock>,
+    pub(super) groups: Vec<Group>,
+    pub(super) slc: Option<SlcRegion>,
+    /// Logical pages from this one on are not mapped at first.
+    filled: u32,
+    /// A program unit has pages of one type.
+    typed_units: bool,
     pub unit_pages: u32,
     /// Elements of a group.
     pub span: u32,
     rows: u32,
     /// Superblocks of a group.
-    group_superblocks: u32,
+    pub(super) group_superblocks: u32,
     usable_superblocks: u32,
     pub superblock_pages: u32,
     low: usize,
     /// Free superblocks at which garbage collection begins; at least `low`.
-    background: usize,
+    pub(super) background: usize,
     /// The stream of moved pages.
     moved_stream: usize,
     /// Valid pages up to which a group takes units of the host, so that each can be collected.
@@ -99,7 +135,7 @@ pub(crate) struct Translation {
     by_elements: Divisor,
     by_span: Divisor,
     by_rows: Divisor,
-    by_superblock: Divisor,
+    pub(super) by_superblock: Divisor,
     by_flash_page: Divisor,
 }
 
@@ -109,30 +145,35 @@ impl Translation {
         let rows = spec.planes * spec.pages_per_block / unit_pages;
         let (all, usable) = (spec.blocks_per_plane, spec.usable_blocks());
         let superblock_pages = span * spec.planes * spec.pages_per_block;
-        let spare = u64::from(spec.reserved_blocks() - controller.low_blocks(spec) - 2);
+        let apart = controller.slc_blocks_apart(spec);
+        let open = controller.slc_open_blocks();
+        let spare =
+            u64::from(spec.reserved_blocks() - apart - open - controller.low_blocks(spec) - 2);
         let groups = spec.elements / span;
         let superblock = |number: u32| Superblock {
-            valid: if number < usable { superblock_pages } else { 0 },
+            valid: 0,
             opened: number + 1,
             erases: 0,
-            state: if number < usable {
-                State::Sealed
-            } else {
-                State::Free
-            },
+            state: State::Free,
+            slc: number >= all - apart,
         };
         let group = || Group {
-            free: (usable..all).collect(),
-            open: [None, None],
+            free: VecDeque::new(),
+            open: [None, None, None],
+            slc: SlcSuperblocks::new(all - apart..all),
             opened: usable,
-            valid: u64::from(usable) * u64::from(superblock_pages),
+            valid: 0,
             rotation: 0,
         };
-        Self {
+        let mapped = 1_000_000 - controller.unmapped_ppm;
+        let mut layer = Self {
             map: vec![0; spec.pages() as usize],
             reverse: vec![0; (groups * all) as usize * superblock_pages as usize],
             superblocks: (0..groups).flat_map(|_| (0..all).map(superblock)).collect(),
             groups: (0..groups).map(|_| group()).collect(),
+            slc: SlcRegion::new(spec, controller),
+            filled: (u64::from(spec.pages()) * mapped / 1_000_000) as u32,
+            typed_units: !controller.page_type_program_ps.is_empty(),
             unit_pages,
             span,
             rows,
@@ -154,7 +195,52 @@ impl Translation {
             by_rows: prepared(rows),
             by_superblock: prepared(superblock_pages),
             by_flash_page: prepared(controller.flash_page_pages(spec)),
+        };
+        layer.fill();
+        layer
+    }
+
+    /// Seals the superblocks that hold pages at first; the others are free.
+    fn fill(&mut self) {
+        for group in 0..self.groups() {
+            for number in 0..self.group_superblocks {
+                let valid = self.filled_pages(group, number);
+                let entry = group * self.group_superblocks + number;
+                let superblock = &mut self.superblocks[entry as usize];
+                superblock.valid = valid;
+                let group = &mut self.groups[group as usize];
+                group.valid += u64::from(valid);
+                if valid > 0 {
+                    superblock.state = State::Sealed;
+                } else if !superblock.slc {
+                    group.free.push_back(number);
+                }
+            }
         }
+    }
+
+    /// Pages that a superblock holds at first, by its number within its group.
+    fn filled_pages(&self, group: u32, number: u32) -> u32 {
+        // Superblocks with the same number in all groups have consecutive pages.
+        let across = u64::from(self.superblock_pages) * u64::from(self.groups());
+        let first = u64::from(number) * across;
+        let filled = u64::from(self.filled);
+        if number >= self.usable_superblocks || first >= filled {
+            return 0;
+        }
+        if first + across <= filled {
+            return self.superblock_pages;
+        }
+        let unit_pages = u64::from(self.unit_pages);
+        let units = (0..u64::from(self.rows)).flat_map(|row| {
+            let elements = group * self.span..(group + 1) * self.span;
+            elements.map(move |element| row * u64::from(self.elements) + u64::from(element))
+        });
+        let pages = units.map(|unit| {
+            let before = first + unit * unit_pages;
+            filled.saturating_sub(before).min(unit_pages)
+        });
+        pages.sum::<u64>() as u32
     }
 
     /// Groups of elements, each with superblocks of its own.
@@ -177,7 +263,7 @@ impl Translation {
     pub fn physical(&self, page: Page) -> Option<u32> {
         let entry = self.map[page as usize];
         match entry {
-            0 => Some(self.initial_physical(page)),
+            0 => (page < self.filled).then(|| self.initial_physical(page)),
             DISCARDED => None,
             _ => Some(entry - 1),
         }
@@ -216,13 +302,23 @@ impl Translation {
     #[inline]
     pub fn position(&self, physical: u32) -> Position {
         let (superblock, offset) = self.by_superblock.div_rem(physical);
-        let (unit, within) = self.by_unit.div_rem(offset);
+        let slc = self
+            .slc
+            .as_ref()
+            .filter(|_| self.superblocks[superblock as usize].slc);
+        let by_unit = slc.map_or(&self.by_unit, |region| &region.by_unit);
+        let (unit, within) = by_unit.div_rem(offset);
         let (row, of_group) = self.by_span.div_rem(unit);
         let group = superblock / self.group_superblocks;
         Position {
             element: group * self.span + of_group,
             flash_page: self.by_flash_page.div(physical),
-            in_block: self.by_flash_page.div(row * self.unit_pages + within),
+            in_block: if self.typed_units {
+                row
+            } else {
+                self.by_flash_page.div(row * self.unit_pages + within)
+            },
+            slc: slc.is_some(),
         }
     }
 
@@ -267,16 +363,37 @@ impl Translation {
 
     /// Whether an element has a row for a unit.
     fn has_row(&self, element: u32, stream: usize) -> bool {
-        let (group, of_group) = self.by_span.div_rem(element);
-        let group = &self.groups[group as usize];
+        let (number, of_group) = self.by_span.div_rem(element);
+        let group = &self.groups[number as usize];
         match &group.open[stream] {
-            Some(open) => open.rows[of_group as usize] < self.rows,
+            Some(open) => open.rows[of_group as usize] < self.rows_of(stream),
+            None if stream == SLC => self.slc_free(number, Gained::default()) > 0,
             None => !group.free.is_empty(),
         }
     }
 
-    /// Whether an element has a row for a unit of the host.
-    pub fn takes_host_unit(&self, element: u32) -> bool {
+    /// Rows of a superblock of a stream.
+    fn rows_of(&self, stream: usize) -> u32 {
+        match &self.slc {
+            Some(region) if stream == SLC => region.rows,
+            _ => self.rows,
+        }
+    }
+
+    /// Pages of the next unit of the host on an element; `None` when it takes none.
+    pub fn host_unit(&self, element: u32) -> Option<u32> {
+        let group = self.group_of(element);
+        if self.groups[group as usize].valid > self.most_valid {
+            return None;
+        }
+        match (self.host_stream(group)?, &self.slc) {
+            (SLC, Some(region)) => self.has_row(element, SLC).then_some(region.unit_pages),
+            _ => self.takes_other_unit(element).then_some(self.unit_pages),
+        }
+    }
+
+    /// Whether an element has a row for a unit of the host beside the SLC region.
+    pub fn takes_other_unit(&self, element: u32) -> bool {
         let group = self.group_of(element);
         !self.is_low(group)
             && self.groups[group as usize].valid <= self.most_valid
@@ -294,34 +411,53 @@ impl Translation {
         Some(first + next)
     }
 
-    /// The first physical page of the next unit of the host on an element that has a row.
-    pub fn next_host_unit(&mut self, element: u32) -> Option<u32> {
+    /// The next unit of the host on an element that takes one.
+    pub(super) fn next_host_unit(&mut self, element: u32) -> Option<NextUnit> {
+        let stream = self.host_stream(self.group_of(element))?;
+        self.next_unit(element, stream)
+    }
+
+    /// The same beside the SLC region.
+    pub(super) fn next_other_unit(&mut self, element: u32) -> Option<NextUnit> {
         self.next_unit(element, HOST)
     }
 
     /// The same for moved pages.
-    pub fn next_moved_unit(&mut self, element: u32) -> Option<u32> {
+    pub(super) fn next_moved_unit(&mut self, element: u32) -> Option<NextUnit> {
         self.next_unit(element, self.moved_stream)
     }
 
-    fn next_unit(&mut self, element: u32, stream: usize) -> Option<u32> {
+    fn next_unit(&mut self, element: u32, stream: usize) -> Option<NextUnit> {
         let (number, of_group) = self.by_span.div_rem(element);
+        let rows = self.rows_of(stream);
+        let slc = self.slc.as_ref().filter(|_| stream == SLC);
+        let unit_pages = slc.map_or(self.unit_pages, |region| region.unit_pages);
+        let apart = slc.is_some_and(SlcRegion::is_apart);
+        let slc = slc.is_some();
         let group = &mut self.groups[number as usize];
         if group.open[stream].is_none() {
-            let superblock = group.free.pop_front()?;
+            let free = if slc && apart {
+                &mut group.slc.free
+            } else {
+                &mut group.free
+            };
+            let superblock = free.pop_front()?;
             group.opened += 1;
             let entry = number * self.group_superblocks + superblock;
-            self.superblocks[entry as usize].state = State::Open;
-            self.superblocks[entry as usize].opened = group.opened;
+            let opened = &mut self.superblocks[entry as usize];
+            opened.state = State::Open;
+            opened.opened = group.opened;
+            opened.slc = slc;
+            group.slc.used += u32::from(slc);
             group.open[stream] = Some(Open {
                 superblock: entry,
                 rows: vec![0; self.span as usize],
-                units_left: self.rows * self.span,
+                units_left: rows * self.span,
             });
         }
         let open = group.open[stream].as_mut()?;
         let row = open.rows[of_group as usize];
-        if row == self.rows {
+        if row == rows {
             return None;
         }
         open.rows[of_group as usize] += 1;
@@ -329,9 +465,14 @@ impl Translation {
         let superblock = open.superblock;
         if open.units_left == 0 {
             self.superblocks[superblock as usize].state = State::Sealed;
+            group.slc.sealed += u32::from(slc);
             group.open[stream] = None;
         }
-        Some(superblock * self.superblock_pages + (row * self.span + of_group) * self.unit_pages)
+        Some(NextUnit {
+            first: superblock * self.superblock_pages + (row * self.span + of_group) * unit_pages,
+            row,
+            slc,
+        })
     }
 
     // Garbage collection
@@ -343,7 +484,10 @@ impl Translation {
         let mut best: Option<(f64, u32)> = None;
         for number in first..first + self.group_superblocks {
             let superblock = &self.superblocks[number as usize];
-            if superblock.state != State::Sealed || superblock.valid == self.superblock_pages {
+            if superblock.state != State::Sealed
+                || superblock.valid == self.superblock_pages
+                || self.is_apart(superblock)
+            {
                 continue;
             }
             let benefit = self.benefit(superblock, opened);
@@ -352,8 +496,24 @@ impl Translation {
             }
         }
         let (_, victim) = best?;
-        self.superblocks[victim as usize].state = State::Victim;
+        self.begin_collection(victim);
         Some(victim)
+    }
+
+    /// Makes a superblock a victim.
+    pub(super) fn begin_collection(&mut self, victim: u32) {
+        let group = self.group_of_superblock(victim);
+        let superblock = &mut self.superblocks[victim as usize];
+        superblock.state = State::Victim;
+        self.groups[group as usize].slc.sealed -= u32::from(superblock.slc);
+    }
+
+    /// Gives up the collection of a superblock: it keeps what is valid.
+    pub fn release_victim(&mut self, victim: u32) {
+        let group = self.group_of_superblock(victim);
+        let superblock = &mut self.superblocks[victim as usize];
+        superblock.state = State::Sealed;
+        self.groups[group as usize].slc.sealed += u32::from(superblock.slc);
     }
 
     fn benefit(&self, superblock: &Superblock, opened: u32) -> f64 {
@@ -381,11 +541,11 @@ impl Translation {
         (self.physical(page) == Some(physical)).then_some(page)
     }
 
-    /// Gives up all garbage collection in progress: its victims keep what is valid.
+    /// Gives up all garbage collection in progress.
     pub fn release_victims(&mut self) {
-        for superblock in &mut self.superblocks {
-            if superblock.state == State::Victim {
-                superblock.state = State::Sealed;
+        for number in 0..self.superblocks.len() as u32 {
+            if self.superblocks[number as usize].state == State::Victim {
+                self.release_victim(number);
             }
         }
     }
@@ -398,8 +558,15 @@ impl Translation {
         entry.erases += 1;
         let dead = self.endurance > 0 && entry.erases >= self.endurance;
         entry.state = if dead { State::Dead } else { State::Free };
-        if !dead {
-            self.groups[group as usize].free.push_back(row);
+        let of_slc = &mut self.groups[group as usize].slc;
+        of_slc.used -= u32::from(entry.slc);
+        if entry.slc && self.slc.as_ref().is_some_and(SlcRegion::is_apart) {
+            of_slc.free.extend((!dead).then_some(row));
+        } else {
+            entry.slc = false;
+            self.groups[group as usize]
+                .free
+                .extend((!dead).then_some(row));
         }
         let of_group = group * self.span..(group + 1) * self.span;
         for element in &mut elements[of_group.start as usize..of_group.end as usize] {
@@ -411,43 +578,9 @@ impl Translation {
             element.counters.dead_blocks += if dead { self.planes } else { 0 };
         }
     }
-
-    /// Checks that every mapped page has a physical page of its own, and that all counts agree.
-    pub fn audit(&self) -> Result<(), String> {
-        let mut valid = vec![0_u32; self.superblocks.len()];
-        for page in 0..self.map.len() as u32 {
-            let Some(physical) = self.physical(page) else {
-                continue;
-            };
-            if self.page_at(physical) != Some(page) {
-                return Err(format!("page {page} at {physical}, which holds another"));
-            }
-            valid[self.by_superblock.div(physical) as usize] += 1;
-        }
-        for (number, (superblock, &counted)) in self.superblocks.iter().zip(&valid).enumerate() {
-            if superblock.valid != counted {
-                let recorded = superblock.valid;
-                return Err(format!(
-                    "superblock {number}: {recorded} valid pages recorded, {counted} counted"
-                ));
-            }
-            if counted > 0 && matches!(superblock.state, State::Free | State::Dead) {
-                return Err(format!("superblock {number} is erased and holds pages"));
-            }
-        }
-        let per_group = self.group_superblocks as usize;
-        for (number, (group, valid)) in self.groups.iter().zip(valid.chunks(per_group)).enumerate()
-        {
-            let counted: u64 = valid.iter().map(|&valid| u64::from(valid)).sum();
-            if group.valid != counted {
-                return Err(format!("group {number}: {counted} valid pages counted"));
-            }
-        }
-        Ok(())
-    }
 }
 
 /// A checked specification has no zero here.
-fn prepared(divisor: u32) -> Divisor {
+pub(super) fn prepared(divisor: u32) -> Divisor {
     Divisor::new(NonZeroU32::new(divisor).unwrap_or(NonZeroU32::MIN))
 }

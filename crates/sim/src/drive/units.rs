@@ -1,6 +1,6 @@
 //! A drive with a controller: program units are written, superblocks collected, reads located.
 
-use super::translation::{Position, Translation};
+use super::translation::{NextUnit, Position, Translation, UnitPlace};
 use super::{Drive, Element};
 use crate::Error;
 use crate::policy::Page;
@@ -26,43 +26,58 @@ impl Drive {
         self.elements[element as usize].counters.read_pages += u64::from(pages);
     }
 
-    /// Writes pages of the host as the next unit of an element; false without a place.
-    pub(crate) fn write_unit(&mut self, element: u32, pages: &[Page]) -> bool {
-        let Some((translation, elements)) = self.translated() else {
-            return false;
-        };
-        let Some(first) = translation.next_host_unit(element) else {
-            return false;
-        };
-        for (&page, physical) in pages.iter().zip(first..) {
-            translation.write(page, physical);
-        }
-        elements[element as usize].counters.written_pages += pages.len() as u64;
-        true
+    /// Writes pages of the host as the next unit of an element; `None` without a place.
+    pub(crate) fn write_unit(&mut self, element: u32, pages: &[Page]) -> Option<UnitPlace> {
+        let unit = self.translation.as_mut()?.next_host_unit(element)?;
+        Some(self.write_pages(element, &unit, pages))
     }
 
-    /// Moves what is still valid at physical pages to the next unit of an element of the group.
-    /// Returns the element and the pages moved; `None` without a place.
-    pub(crate) fn move_unit(&mut self, group: u32, sources: &[u32]) -> Option<(u32, u32)> {
+    fn write_pages(&mut self, element: u32, unit: &NextUnit, pages: &[Page]) -> UnitPlace {
+        if let Some((translation, elements)) = self.translated() {
+            for (&page, physical) in pages.iter().zip(unit.first..) {
+                translation.write(page, physical);
+            }
+            let counters = &mut elements[element as usize].counters;
+            counters.written_pages += pages.len() as u64;
+            counters.slc_pages += if unit.slc { pages.len() as u64 } else { 0 };
+        }
+        UnitPlace {
+            element,
+            pages: pages.len() as u32,
+            row: unit.row,
+            slc: unit.slc,
+        }
+    }
+
+    /// Moves what is still valid at physical pages to the next unit of an element of the group; `None`
+    /// without a place.
+    pub(crate) fn move_unit(&mut self, group: u32, sources: &[u32]) -> Option<UnitPlace> {
         let (translation, elements) = self.translated()?;
         let element = translation.element_for_moved(group)?;
-        let mut physical = translation.next_moved_unit(element)?;
-        let mut moved = 0;
+        let unit = translation.next_moved_unit(element)?;
+        let (mut moved, mut folded) = (0, 0);
         for &source in sources {
             if let Some(page) = translation.page_at(source) {
-                translation.write(page, physical);
-                physical += 1;
+                folded += u64::from(translation.position(source).slc);
+                translation.write(page, unit.first + moved);
                 moved += 1;
             }
         }
-        elements[element as usize].counters.moved_pages += u64::from(moved);
-        Some((element, moved))
+        let counters = &mut elements[element as usize].counters;
+        counters.moved_pages += u64::from(moved);
+        counters.folded_pages += folded;
+        Some(UnitPlace {
+            element,
+            pages: moved,
+            row: unit.row,
+            slc: unit.slc,
+        })
     }
 
-    /// Whether an element has a place for a unit of the host.
-    pub(crate) fn takes_host_unit(&self, element: u32) -> bool {
-        let translation = self.translation.as_ref();
-        translation.is_some_and(|translation| translation.takes_host_unit(element))
+    /// Pages of the next unit of the host on an element; `None` when it has no place for one.
+    pub(crate) fn host_unit(&self, element: u32) -> Option<usize> {
+        let unit = self.translation.as_ref()?.host_unit(element)?;
+        Some(unit as usize)
     }
 
     /// Takes a group's best superblock as its victim.
@@ -92,7 +107,7 @@ impl Drive {
     }
 
     /// Overwrites pages, unit by unit over the elements in turn, with garbage collection and without
-    /// time. Returns false when it is not a drive with a controller.
+    /// time, beside the SLC region. Returns false when it is not a drive with a controller.
     ///
     /// # Errors
     /// [`Error::WornOut`].
@@ -108,14 +123,22 @@ impl Drive {
             }
             let next = (0..elements)
                 .map(|step| (self.rotation + step) % elements)
-                .find(|&element| self.takes_host_unit(element));
+                .find(|&element| self.takes_other_unit(element));
             let Some(element) = next else {
                 return Err(self.worn_out(0));
             };
             self.rotation = (element + 1) % elements;
-            self.write_unit(element, unit);
+            let place = self.translation.as_mut();
+            if let Some(place) = place.and_then(|layer| layer.next_other_unit(element)) {
+                self.write_pages(element, &place, unit);
+            }
         }
         Ok(true)
+    }
+
+    fn takes_other_unit(&self, element: u32) -> bool {
+        let translation = self.translation.as_ref();
+        translation.is_some_and(|translation| translation.takes_other_unit(element))
     }
 
     /// Collects garbage in a group until it is no longer low.
@@ -173,6 +196,15 @@ impl Drive {
     pub(crate) fn is_low(&self, group: u32) -> bool {
         let translation = self.translation.as_ref();
         translation.is_some_and(|translation| translation.is_low(group))
+    }
+
+    /// Pages of the smallest unit of the host.
+    pub(crate) fn least_unit_pages(&self) -> usize {
+        let region = self
+            .translation
+            .as_ref()
+            .and_then(|layer| layer.slc.as_ref());
+        region.map_or(self.unit_pages(), |region| region.unit_pages as usize)
     }
 
     pub(crate) fn unit_pages(&self) -> usize {

@@ -11,6 +11,7 @@ use ioassay_block::Source;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::controller::{ControllerEngine, Idle};
 use super::elements::Elements;
 use super::elements::parallel::ParallelElements;
 use super::elements::serial::SerialElements;
@@ -27,20 +28,56 @@ use crate::Error;
 use crate::drive::{Drive, Overlap};
 use crate::state::{put, take};
 
-/// As [`run`](super::run()), from a state that was saved (`from`) and into one (`to`).
+/// What a drive has between two runs, beside its tables.
+#[derive(Default)]
+pub struct Settled {
+    /// Its write buffer.
+    pub buffer: Option<WriteBuffer>,
+    /// What its controller has, if it has one and this is not its first run.
+    controller: Option<Idle>,
+}
+
+impl From<Option<WriteBuffer>> for Settled {
+    fn from(buffer: Option<WriteBuffer>) -> Self {
+        Self {
+            buffer,
+            controller: None,
+        }
+    }
+}
+
+impl Settled {
+    /// Whether tables and buffer are all there is.
+    pub(crate) fn is_by_tables(&self) -> bool {
+        self.controller.is_none()
+    }
+}
+
+/// As [`run`](super::run()), from a state that was saved (`from`) and into one (`to`), or on a drive
+/// that has `settled`.
 ///
 /// # Errors
 /// As `run`, and [`Error::State`].
 pub fn run_between(
     drive: &mut Drive,
     source: &mut dyn Source,
-    buffer: Option<WriteBuffer>,
+    settled: Settled,
     options: &RunOptions,
     from: Option<&mut dyn Read>,
     to: Option<&mut dyn Write>,
 ) -> Result<(Tally, TimeSeries), Error> {
     options.check()?;
-    let (lookahead, inline) = load_of(drive, source, buffer, options);
+    if let Some(buffer) = &settled.buffer {
+        buffer.mode.check(drive.spec())?;
+    }
+    let (lookahead, inline) = load_of(drive, source, settled.buffer, options);
+    if let Some(controller) = drive.spec().controller.clone() {
+        let mut engine = ControllerEngine::new(drive, controller, lookahead, options, NoListener);
+        if let Some(idle) = settled.controller {
+            engine.begin_with(idle);
+        }
+        return engine.run_between(from, to);
+    }
     if drive.spec().overlap == Overlap::Off {
         let elements = SerialElements::new(drive.spec());
         return Engine::new(drive, lookahead, elements, inline, options, NoListener)
@@ -58,22 +95,44 @@ pub fn settle(
     drive: &mut Drive,
     buffer: Option<WriteBuffer>,
     from: &mut dyn Read,
-) -> Result<Option<WriteBuffer>, Error> {
+) -> Result<Settled, Error> {
     let options = RunOptions::default();
     let mut nothing: &[ioassay_block::Request] = &[];
     let (lookahead, inline) = load_of(drive, &mut nothing, buffer, &options);
-    if drive.spec().overlap == Overlap::Off {
-        let elements = SerialElements::new(drive.spec());
-        return Engine::new(drive, lookahead, elements, inline, &options, NoListener).settle(from);
+    if let Some(controller) = drive.spec().controller.clone() {
+        let engine = ControllerEngine::new(drive, controller, lookahead, &options, NoListener);
+        let (buffer, idle) = engine.settle(from)?;
+        return Ok(Settled {
+            buffer,
+            controller: Some(idle),
+        });
     }
-    let elements = ParallelElements::new(drive.spec());
-    Engine::new(drive, lookahead, elements, inline, &options, NoListener).settle(from)
+    let buffer = if drive.spec().overlap == Overlap::Off {
+        let elements = SerialElements::new(drive.spec());
+        Engine::new(drive, lookahead, elements, inline, &options, NoListener).settle(from)
+    } else {
+        let elements = ParallelElements::new(drive.spec());
+        Engine::new(drive, lookahead, elements, inline, &options, NoListener).settle(from)
+    };
+    buffer.map(Settled::from)
 }
 
-impl<E> Engine<&mut Drive, E, Lookahead<'_>, NoListener>
-where
-    E: Elements + Serialize + DeserializeOwned,
-{
+/// An engine whose run can stop when its last request is issued, and go on from there.
+pub(super) trait Pausable: Sized {
+    /// Writes all that the run consists of, when all its requests are issued.
+    fn save(&self, output: &mut dyn Write) -> Result<(), Error>;
+    /// Takes over what was written.
+    fn load(&mut self, input: &mut dyn Read) -> Result<(), Error>;
+    fn refill(&mut self) -> Result<(), Error>;
+    fn advance_to(&mut self, until_ps: u64) -> Result<(), Error>;
+    /// Whether `advance_to` stops when the last request is issued.
+    fn pause_at_end(&mut self, pauses: bool);
+    /// Whether all requests are issued.
+    fn is_exhausted(&self) -> bool;
+    /// Whether the run is not over when it has paused.
+    fn goes_on(&self) -> bool;
+    fn finish(self) -> (Tally, TimeSeries);
+
     fn run_between(
         mut self,
         from: Option<&mut dyn Read>,
@@ -84,25 +143,33 @@ where
         }
         self.refill()?;
         if let Some(output) = to {
-            self.pauses_at_end = true;
-            self.advance_to_end()?;
+            self.pause_at_end(true);
+            if !self.is_exhausted() {
+                self.advance_to(NEVER)?;
+            }
             self.save(output)?;
-            self.pauses_at_end = false;
+            self.pause_at_end(false);
         }
-        if !self.tally.gave_up && (self.options.end == End::Drained || !self.is_exhausted()) {
+        if self.goes_on() {
             self.advance_to(NEVER)?;
         }
         Ok(self.finish())
     }
+}
 
-    /// Handles all events up to the issue of the last request.
-    fn advance_to_end(&mut self) -> Result<(), Error> {
-        if self.is_exhausted() {
-            return Ok(());
-        }
-        self.advance_to(NEVER)
+/// Refuses a state that goes on behind its end.
+pub(super) fn at_end(input: &mut dyn Read) -> Result<(), Error> {
+    match io::copy(input, &mut io::sink()) {
+        Ok(0) => Ok(()),
+        Ok(more) => Err(Error::State(format!("{more} bytes too many"))),
+        Err(error) => Err(Error::State(error.to_string())),
     }
+}
 
+impl<E> Engine<&mut Drive, E, Lookahead<'_>, NoListener>
+where
+    E: Elements + Serialize + DeserializeOwned,
+{
     fn settle(mut self, input: &mut dyn Read) -> Result<Option<WriteBuffer>, Error> {
         self.load(input)?;
         self.advance_to(NEVER)?;
@@ -111,7 +178,12 @@ where
             None => self.arrivals.into_buffer(),
         })
     }
+}
 
+impl<E> Pausable for Engine<&mut Drive, E, Lookahead<'_>, NoListener>
+where
+    E: Elements + Serialize + DeserializeOwned,
+{
     fn save(&self, output: &mut dyn Write) -> Result<(), Error> {
         self.drive.save(output)?;
         self.arrivals.save(output)?;
@@ -142,11 +214,31 @@ where
         self.tally = take(input)?;
         self.series = take(input)?;
         self.counters_before = take(input)?;
-        match io::copy(input, &mut io::sink()) {
-            Ok(0) => Ok(()),
-            Ok(more) => Err(Error::State(format!("{more} bytes too many"))),
-            Err(error) => Err(Error::State(error.to_string())),
-        }
+        at_end(input)
+    }
+
+    fn refill(&mut self) -> Result<(), Error> {
+        Engine::refill(self)
+    }
+
+    fn advance_to(&mut self, until_ps: u64) -> Result<(), Error> {
+        Engine::advance_to(self, until_ps)
+    }
+
+    fn pause_at_end(&mut self, pauses: bool) {
+        self.pauses_at_end = pauses;
+    }
+
+    fn is_exhausted(&self) -> bool {
+        Engine::is_exhausted(self)
+    }
+
+    fn goes_on(&self) -> bool {
+        !self.tally.gave_up && (self.options.end == End::Drained || !self.is_exhausted())
+    }
+
+    fn finish(self) -> (Tally, TimeSeries) {
+        Engine::finish(self)
     }
 }
 

@@ -32,7 +32,7 @@ mod write_behind;
 mod write_bound;
 mod write_stream;
 
-pub use checkpoint::{run_between, settle};
+pub use checkpoint::{Settled, run_between, settle};
 pub use event_log::Event;
 pub use host_queue::Scheduler;
 pub use load::paging::Unaligned;

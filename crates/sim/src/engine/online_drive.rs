@@ -58,9 +58,9 @@ impl OnlineDrive {
         let arrivals = VecDeque::new();
         let engine: Box<dyn OnlineEngine> =
             if let Some(controller) = drive.spec().controller.clone() {
-                Box::new(ControllerEngine::new(
-                    drive, controller, arrivals, &options, log,
-                ))
+                let mut engine = ControllerEngine::new(drive, controller, arrivals, &options, log);
+                engine.idle.is_open_ended = true;
+                Box::new(engine)
             } else {
                 let elements = elements(drive.spec());
                 let buffer = buffer.map(InlineBuffer::new);

@@ -1,10 +1,15 @@
 //! Garbage collection of superblocks, beside the host's work.
 //!
+//! Folding of the SLC region is garbage collection, too: its superblocks are victims, its pages move to
+//! others. It stops between two jobs when its reason is gone.
+//!
 //! A group that is low on free superblocks collects until it is not; meanwhile it takes no unit of the
 //! host. Valid pages of the victim become jobs of one program unit each, at most one for each element
 //! of the group at a time: a job's pages are read, then programmed as a unit of the group's next
 //! element. What is left of a victim goes with the first pages of the next, or, at the end, in a unit
 //! that is not full. A superblock is erased, on all its elements, when its pages are programmed.
+
+mod saved;
 
 use std::collections::VecDeque;
 use std::ops::DerefMut;
@@ -12,27 +17,30 @@ use std::ops::DerefMut;
 use super::ControllerEngine;
 use super::flash::Work;
 use crate::Error;
-use crate::drive::{Drive, Translation};
+use crate::drive::{Drive, Gained, Position, Translation};
 use crate::engine::listener::Listener;
 use crate::engine::load::arrivals::Arrivals;
 
 /// The garbage collection of one group.
-#[derive(Default)]
+#[derive(Default, serde::Serialize, serde::Deserialize)]
 struct Collection {
     active: bool,
     /// The superblock that is being collected, and how much of it was looked at.
     victim: Option<(u32, u32)>,
+    /// Whether the victim is collected to fold its pages only.
+    folds: bool,
     /// Physical pages that wait for more, to fill a unit.
     rest: Vec<u32>,
     /// Superblocks whose last valid pages are among `rest`.
     emptied: Vec<u32>,
     jobs: u32,
-    /// Superblocks that are being erased.
+    /// Superblocks that are being erased, and what they gain.
     erasing: usize,
+    erasing_gain: Gained,
 }
 
 /// Pages that are moved together.
-#[derive(Default)]
+#[derive(Default, serde::Serialize, serde::Deserialize)]
 struct Job {
     group: u32,
     /// Physical pages.
@@ -43,11 +51,13 @@ struct Job {
 }
 
 /// A superblock that is being erased.
+#[derive(serde::Serialize, serde::Deserialize)]
 struct Erasure {
     superblock: u32,
     parts_left: u32,
 }
 
+#[derive(serde::Serialize, serde::Deserialize)]
 pub(super) struct Collections {
     groups: Vec<Collection>,
     jobs: Vec<Job>,
@@ -90,7 +100,10 @@ where
     pub(super) fn start_collections(&mut self) -> Result<(), Error> {
         for group in 0..self.collections.groups.len() as u32 {
             if !self.collections.groups[group as usize].active
-                && self.drive.needs_collection(group, 0, false)
+                && (self.drive.needs_collection(group, 0, false)
+                    || self
+                        .drive
+                        .needs_folding(group, Gained::default(), self.idle.is_idle()))
             {
                 self.collections.groups[group as usize].active = true;
                 self.collect(group)?;
@@ -103,12 +116,13 @@ where
     fn collect(&mut self, group: u32) -> Result<(), Error> {
         loop {
             // In the background one job at a time, so that the host has most of the elements.
-            let most_jobs = if self.drive.is_low(group) {
-                self.collections.span
-            } else {
-                1
-            };
-            while self.collections.groups[group as usize].jobs < most_jobs {
+            let hurries = self.drive.is_low(group)
+                || self.idle.is_idle()
+                || self.drive.waits_for_folding(group);
+            let most_jobs = if hurries { self.collections.span } else { 1 };
+            while self.collections.groups[group as usize].jobs < most_jobs
+                && self.collection_goes_on(group)
+            {
                 let Some(job) = self.next_job(group) else {
                     break;
                 };
@@ -117,18 +131,56 @@ where
             if self.collections.groups[group as usize].jobs > 0 {
                 return Ok(());
             }
+            self.give_up_folding(group);
             self.erase_emptied(group);
+            let gained = self.gained(group);
             let collection = &mut self.collections.groups[group as usize];
-            let gained = collection.emptied.len() + collection.erasing;
             let has_rest = !collection.rest.is_empty();
-            if self.drive.needs_collection(group, gained, has_rest) {
+            let free = gained.free as usize;
+            if self.drive.needs_collection(group, free, has_rest) {
                 match self.drive.take_victim(group) {
-                    Ok(victim) => collection.victim = Some((victim, 0)),
-                    Err(_) if gained > 0 => return self.finish_collection(group),
+                    Ok(victim) => {
+                        collection.victim = Some((victim, 0));
+                        collection.folds = false;
+                    }
+                    Err(_) if free > 0 || has_rest => return self.finish_collection(group),
                     Err(error) => return Err(error),
                 }
+            } else if self.drive.needs_folding(group, gained, self.idle.is_idle()) {
+                collection.victim = self.drive.take_folded(group).map(|victim| (victim, 0));
+                collection.folds = true;
             } else {
                 return self.finish_collection(group);
+            }
+        }
+    }
+
+    /// What a group gains when its emptied superblocks are erased.
+    fn gained(&self, group: u32) -> Gained {
+        let collection = &self.collections.groups[group as usize];
+        let emptied = collection.emptied.iter();
+        emptied.fold(collection.erasing_gain, |sum, &superblock| {
+            sum.plus(self.drive.gain_of(superblock))
+        })
+    }
+
+    /// Whether a group continues with its victim: to fold it, there has to be a reason still.
+    fn collection_goes_on(&self, group: u32) -> bool {
+        let collection = &self.collections.groups[group as usize];
+        !(collection.folds && collection.victim.is_some())
+            || self
+                .drive
+                .folds(group, self.gained(group), self.idle.is_idle())
+    }
+
+    /// Gives up folding whose reason is gone; no job is in progress. Pages that were not moved stay.
+    fn give_up_folding(&mut self, group: u32) {
+        let collection = &mut self.collections.groups[group as usize];
+        if let Some((victim, _)) = collection.victim.take() {
+            collection.rest.clear();
+            self.drive.release_victim(victim);
+            for superblock in collection.emptied.drain(..) {
+                self.drive.release_victim(superblock);
             }
         }
     }
@@ -186,15 +238,15 @@ where
 
     /// The pages of a job are read, those of a flash page together.
     fn start_job(&mut self, job: Job) {
-        let mut reads: Vec<(u32, u32, u32, u32)> = Vec::new(); // flash page, element, in block, pages
+        let mut reads: Vec<(Position, u32)> = Vec::new();
         for &physical in &job.pages {
             let Some(translation) = self.drive.translation() else {
                 continue;
             };
             let at = translation.position(physical);
             match reads.last_mut() {
-                Some((flash_page, .., pages)) if *flash_page == at.flash_page => *pages += 1,
-                _ => reads.push((at.flash_page, at.element, at.in_block, 1)),
+                Some((first, pages)) if first.flash_page == at.flash_page => *pages += 1,
+                _ => reads.push((at, 1)),
             }
         }
         self.collections.groups[job.group as usize].jobs += 1;
@@ -202,9 +254,9 @@ where
             reads_left: reads.len() as u32,
             ..job
         });
-        for (_, element, in_block, pages) in reads {
-            let operation = self.flash.collection_read(id, in_block, pages);
-            self.enqueue(element, operation);
+        for (at, pages) in reads {
+            let operation = self.flash.collection_read(id, &at, pages);
+            self.enqueue(at.element, operation);
         }
     }
 
@@ -219,12 +271,13 @@ where
         if !self.drive.holds_any(&pages) {
             return self.job_programmed(id);
         }
-        let Some((element, moved)) = self.drive.move_unit(group, &pages) else {
+        let Some(unit) = self.drive.move_unit(group, &pages) else {
             return Err(self.drive.worn_out(group * self.collections.span));
         };
-        let sectors = self.flash.moved_sectors(moved);
-        let operation = self.flash.program(Work::CollectionProgram(id), sectors);
-        self.enqueue(element, operation);
+        let sectors = self.flash.moved_sectors(unit.pages);
+        let work = Work::CollectionProgram(id);
+        let operation = self.flash.program(work, &unit, sectors);
+        self.enqueue(unit.element, operation);
         Ok(())
     }
 
@@ -241,7 +294,10 @@ where
 
     /// A superblock is erased on each of its elements.
     fn erase(&mut self, group: u32, superblock: u32) {
-        self.collections.groups[group as usize].erasing += 1;
+        let gain = self.drive.gain_of(superblock);
+        let collection = &mut self.collections.groups[group as usize];
+        collection.erasing += 1;
+        collection.erasing_gain = collection.erasing_gain.plus(gain);
         self.collections.erasures.push_back(Erasure {
             superblock,
             parts_left: self.collections.span,
@@ -267,9 +323,12 @@ where
             return Ok(());
         }
         erasures.remove(at);
+        let gain = self.drive.gain_of(superblock);
         self.drive.erase_superblock(superblock);
         let group = self.drive.group_of_superblock(superblock);
-        self.collections.groups[group as usize].erasing -= 1;
+        let collection = &mut self.collections.groups[group as usize];
+        collection.erasing -= 1;
+        collection.erasing_gain = collection.erasing_gain.minus(gain);
         self.place_units()?;
         self.collect(group)
     }

@@ -6,10 +6,14 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use crate::Error;
 use crate::engine::timers::NEVER;
+use crate::state::ensure;
 
 /// What happens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 pub(super) enum Event {
     /// A request's command time is over.
     Command(u32),
@@ -20,9 +24,11 @@ pub(super) enum Event {
     /// A phase of an element's operation is over, unless it was suspended: then the phase has another
     /// number.
     Element { element: u32, phase: u32 },
+    /// The host may be idle, unless this rest has ended.
+    Idle(u64),
 }
 
-#[derive(Default)]
+#[derive(Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct EventQueue {
     later: BinaryHeap<Reverse<(u64, u64, Event)>>,
     at_once: VecDeque<Event>,
@@ -59,5 +65,22 @@ impl EventQueue {
     #[inline]
     pub fn pop(&mut self) -> Option<Event> {
         self.later.pop().map(|Reverse((.., event))| event)
+    }
+
+    /// Checks a queue that was read: no event is in the past, or later than `latest_ps`.
+    pub fn check(&self, now_ps: u64, latest_ps: u64) -> Result<(), Error> {
+        let later = self.later.iter().all(|Reverse((at_ps, number, _))| {
+            (now_ps..=latest_ps).contains(at_ps) && *number <= self.sequence
+        });
+        let counts = self.sequence < u64::MAX / 2;
+        ensure(later && counts, "an event is not in order")
+    }
+
+    /// All events with their times.
+    pub fn iter(&self, now_ps: u64) -> impl Iterator<Item = (u64, Event)> {
+        let later = self.later.iter();
+        let later = later.map(|&Reverse((at_ps, _, event))| (at_ps, event));
+        let at_once = self.at_once.iter();
+        later.chain(at_once.map(move |&event| (now_ps, event)))
     }
 }

@@ -5,19 +5,21 @@
 //! that are ready, first come, first served; a program unit crosses in pieces of a flash page, so that
 //! reads go between them.
 
+mod saved;
+
 use std::collections::VecDeque;
 use std::ops::DerefMut;
 
 use super::events::Event;
 use super::{ControllerEngine, FlashRun};
 use crate::Error;
-use crate::drive::{COMMAND_BYTES, Controller, Drive, SECTOR_BYTES, Spec};
+use crate::drive::{COMMAND_BYTES, Controller, Drive, Position, SECTOR_BYTES, Spec, UnitPlace};
 use crate::engine::listener::Listener;
 use crate::engine::load::arrivals::Arrivals;
 use crate::policy::Page;
 
 /// Who an operation is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) enum Work {
     /// A read of so many sectors of a request.
     Read(u32, u32),
@@ -34,7 +36,7 @@ pub(super) enum Work {
 }
 
 /// An operation of an element.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
 pub(super) struct Operation {
     pub work: Work,
     /// Time of the array, picoseconds.
@@ -52,12 +54,13 @@ impl Operation {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 enum Phase {
     Array,
     Transfer,
 }
 
+#[derive(serde::Serialize, serde::Deserialize)]
 struct ElementQueue {
     /// The operation in progress, its phase, and when it began.
     current: Option<(Operation, Phase, u64)>,
@@ -73,9 +76,10 @@ struct ElementQueue {
 }
 
 /// A program unit: its slots of the write cache, and their pages.
-#[derive(Default)]
+#[derive(Default, serde::Serialize, serde::Deserialize)]
 struct Unit {
     slots: Vec<u32>,
+    #[serde(skip)] // only until it is written to its place, at once
     pages: Vec<Page>,
 }
 
@@ -87,7 +91,9 @@ pub(super) struct Flash {
     channel_ps_per_sector: u64,
     read_ps: Vec<u64>,
     small_read_ps: Vec<u64>,
-    program_ps: u64,
+    program_ps: Vec<u64>,
+    slc_read_ps: u64,
+    slc_program_ps: u64,
     erase_ps: u64,
     program_suspensions: u32,
     erase_suspensions: u32,
@@ -122,6 +128,10 @@ impl Flash {
             [] => vec![spec.read_ps],
             times => times.to_vec(),
         };
+        let program_ps = match controller.page_type_program_ps.as_slice() {
+            [] => vec![spec.program_ps],
+            times => times.to_vec(),
+        };
         Self {
             elements: (0..spec.elements).map(|_| element()).collect(),
             free_at_ps: vec![0; spec.elements as usize],
@@ -132,7 +142,9 @@ impl Flash {
                 times => times.to_vec(),
             },
             read_ps,
-            program_ps: spec.program_ps,
+            program_ps,
+            slc_read_ps: controller.slc.read_ps.unwrap_or(spec.read_ps),
+            slc_program_ps: controller.slc.program_ps.unwrap_or(spec.program_ps),
             erase_ps: spec.erase_ps,
             program_suspensions: controller.program_suspensions as u32,
             erase_suspensions: controller.erase_suspensions as u32,
@@ -158,19 +170,22 @@ impl Flash {
         self.channel_free_ps.fill(0);
     }
 
-    /// The first element in rotation that has no unit of the host and takes one; the rotation goes on
-    /// behind it.
-    pub fn next_for_unit(&mut self, drive: &Drive) -> Option<u32> {
+    /// The first element in rotation that has no unit of the host and takes one of at most `most_pages`
+    /// pages, with the pages of that unit; the rotation goes on behind it.
+    pub fn next_for_unit(&mut self, drive: &Drive, most_pages: usize) -> Option<(u32, usize)> {
         if self.elements_without_unit == 0 {
             return None;
         }
         let count = self.elements.len() as u32;
         let next = (self.rotation..count)
             .chain(0..self.rotation)
-            .find(|&element| {
-                !self.elements[element as usize].has_unit && drive.takes_host_unit(element)
+            .filter(|&element| !self.elements[element as usize].has_unit)
+            .find_map(|element| {
+                let pages = drive.host_unit(element)?;
+                (pages <= most_pages).then_some((element, pages))
             })?;
-        self.rotation = if next + 1 == count { 0 } else { next + 1 };
+        let (element, _) = next;
+        self.rotation = if element + 1 == count { 0 } else { element + 1 };
         Some(next)
     }
 
@@ -207,32 +222,42 @@ impl Flash {
         }
     }
 
-    /// A read of a flash page by its number within the block.
-    fn read(&self, work: Work, in_block: u32, sectors: u32, transferred: u32) -> Operation {
+    /// A read of a flash page.
+    fn read(&self, work: Work, at: &Position, sectors: u32, transferred: u32) -> Operation {
         let times = if sectors * SECTOR_BYTES <= COMMAND_BYTES {
             &self.small_read_ps
         } else {
             &self.read_ps
         };
+        let array_ps = if at.slc {
+            self.slc_read_ps
+        } else {
+            times[at.in_block as usize % times.len()]
+        };
         Operation {
             work,
-            array_ps: times[in_block as usize % times.len()],
+            array_ps,
             sectors: transferred,
             suspensions: 0,
         }
     }
 
-    /// A read of moved pages by the number of their flash page within the block.
-    pub fn collection_read(&self, job: u32, in_block: u32, pages: u32) -> Operation {
+    /// A read of moved pages of a flash page.
+    pub fn collection_read(&self, job: u32, at: &Position, pages: u32) -> Operation {
         let sectors = pages * self.page_sectors;
         let work = Work::CollectionRead(job);
-        self.read(work, in_block, sectors, self.moved_sectors(pages))
+        self.read(work, at, sectors, self.moved_sectors(pages))
     }
 
-    pub fn program(&self, work: Work, sectors: u32) -> Operation {
+    /// The program operation of a unit.
+    pub fn program(&self, work: Work, unit: &UnitPlace, sectors: u32) -> Operation {
         Operation {
             work,
-            array_ps: self.program_ps,
+            array_ps: if unit.slc {
+                self.slc_program_ps
+            } else {
+                self.program_ps[unit.row as usize % self.program_ps.len()]
+            },
             sectors,
             suspensions: self.program_suspensions,
         }
@@ -270,12 +295,10 @@ where
 {
     pub(super) fn enqueue_read(&mut self, id: u32, run: &FlashRun) {
         let work = Work::Read(id, run.sectors);
-        let operation = self
-            .flash
-            .read(work, run.in_block, run.sectors, run.sectors);
-        self.enqueue(run.element, operation);
+        let operation = self.flash.read(work, &run.at, run.sectors, run.sectors);
+        self.enqueue(run.at.element, operation);
         if self.flash.read_priority {
-            self.suspend(run.element);
+            self.suspend(run.at.element);
         }
     }
 

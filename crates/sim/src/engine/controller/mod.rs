@@ -11,6 +11,8 @@
 mod collection;
 mod events;
 mod flash;
+mod host_idle;
+mod saved;
 mod write_cache;
 
 use std::ops::DerefMut;
@@ -27,11 +29,13 @@ use super::time_series::TimeSeries;
 use super::timers::NEVER;
 use super::{End, RunOptions};
 use crate::Error;
-use crate::drive::{COMMAND_BYTES, Controller, Counters, Drive, SECTOR_BYTES};
+use crate::drive::{COMMAND_BYTES, Controller, Counters, Drive, Position, SECTOR_BYTES};
 use crate::policy::{DriveState, Page};
 use collection::Collections;
 use events::{Event, EventQueue};
 use flash::{Flash, Work};
+use host_idle::HostIdle;
+pub(in crate::engine) use saved::Idle;
 use write_cache::{Admission, Programmed, WriteCache};
 
 /// A drive with a controller under load: the drive, owned or borrowed (`D`), the requests that arrive
@@ -52,16 +56,21 @@ pub(super) struct ControllerEngine<D, A, L> {
     link: Link,
     flash: Flash,
     collections: Collections,
+    pub idle: HostIdle,
     /// For each request in flight, the pages that have crossed the link.
     received: Vec<u32>,
     /// When the next command may start.
     next_command_ps: u64,
     page_sectors: u32,
     unit_pages: usize,
+    /// Pages of the smallest unit of the host: in SLC mode, where there is an SLC region.
+    least_unit_pages: usize,
     /// The drive's counters at the end of the previous row of the series.
     counters_before: Counters,
     programmed: Vec<Programmed>,
     flushed: Vec<u32>,
+    /// Whether it stops when the last request is issued (`checkpoint`).
+    pauses_at_end: bool,
 }
 
 /// The link to the host, first come, first served.
@@ -113,13 +122,16 @@ where
             },
             flash: Flash::new(spec, &controller),
             collections: Collections::new(&drive),
+            idle: HostIdle::new(&controller.slc),
             received: Vec::new(),
             next_command_ps: 0,
             page_sectors: spec.page_sectors(),
             unit_pages: drive.unit_pages(),
+            least_unit_pages: drive.least_unit_pages(),
             counters_before: drive.counters(),
             programmed: Vec::new(),
             flushed: Vec::new(),
+            pauses_at_end: false,
             options: options.clone(),
             controller,
             drive,
@@ -170,6 +182,7 @@ where
                 Ok(())
             }
             Event::Element { element, phase } => self.end_phase(element, phase),
+            Event::Idle(rest) => self.begin_idle(rest),
         }
     }
 
@@ -190,6 +203,7 @@ where
         self.requests = Slab::default();
         self.link.free_ps = [0; 2];
         self.next_command_ps = 0;
+        self.idle.end();
     }
 
     /// Restarts the clock at 0, for a drive in which nothing happens. The cache keeps its pages.
@@ -230,7 +244,8 @@ where
             self.tally.gave_up = true;
             return true;
         }
-        self.options.end == End::LastIssued && self.arrivals.peek().is_none()
+        (self.options.end == End::LastIssued || self.pauses_at_end)
+            && self.arrivals.peek().is_none()
     }
 
     #[inline]
@@ -263,6 +278,7 @@ where
         let Some(&request) = self.arrivals.peek() else {
             return Ok(());
         };
+        self.idle.end();
         self.tally.issued += 1;
         self.tally.last_issue_ps = self.now_ps;
         self.series.current_row().issued += 1;
@@ -420,13 +436,19 @@ where
     /// Program units go to the elements in turn that have none and have room, as long as there are
     /// pages for one.
     fn place_units(&mut self) -> Result<(), Error> {
-        while self.cache.has_unit(self.unit_pages) {
-            let Some(element) = self.flash.next_for_unit(&self.drive) else {
+        while self.cache.has_unit(self.least_unit_pages) {
+            let most_pages = if self.cache.has_unit(self.unit_pages) {
+                self.unit_pages
+            } else {
+                self.least_unit_pages
+            };
+            let next = self.flash.next_for_unit(&self.drive, most_pages);
+            let Some((element, unit_pages)) = next else {
                 return self.start_collections();
             };
             let unit = self.flash.new_unit(element);
             let (slots, pages) = self.flash.unit(unit);
-            self.cache.take_unit(self.unit_pages, slots, pages);
+            self.cache.take_unit(unit_pages, slots, pages);
             if self.cache.capacity() > 0 {
                 for (&slot, &page) in slots.iter().zip(pages.iter()) {
                     if !self.cache.is_of_request(slot) {
@@ -436,10 +458,10 @@ where
                 }
             }
             let sectors = pages.len() as u32 * self.page_sectors;
-            if !self.drive.write_unit(element, pages) {
+            let Some(place) = self.drive.write_unit(element, pages) else {
                 return Err(self.drive.worn_out(element));
-            }
-            let operation = self.flash.program(Work::Program(unit), sectors);
+            };
+            let operation = self.flash.program(Work::Program(unit), &place, sectors);
             self.enqueue(element, operation);
             self.start_collections()?;
         }
@@ -473,7 +495,7 @@ where
     /// Pages that the cache has cross the link; the others are read, those of a flash page together.
     fn read(&mut self, id: u32, request: &DriveRequest) {
         self.requests.get(id).parts = 1;
-        let mut run = FlashRun::default();
+        let mut run: Option<FlashRun> = None;
         for index in 0..request.pages {
             let page: Page = request.first + index;
             let sectors = request.sectors_of(index, self.page_sectors);
@@ -488,17 +510,24 @@ where
                 self.send(id, sectors);
                 continue;
             };
-            if run.pages > 0 && run.flash_page != position.flash_page {
-                self.read_run(id, &run);
-                run = FlashRun::default();
+            match &mut run {
+                Some(run) if run.at.flash_page == position.flash_page => {
+                    run.sectors += sectors;
+                    run.pages += 1;
+                }
+                _ => {
+                    let before = run.replace(FlashRun {
+                        at: position,
+                        pages: 1,
+                        sectors,
+                    });
+                    if let Some(before) = before {
+                        self.read_run(id, &before);
+                    }
+                }
             }
-            run.flash_page = position.flash_page;
-            run.element = position.element;
-            run.in_block = position.in_block;
-            run.sectors += sectors;
-            run.pages += 1;
         }
-        if run.pages > 0 {
+        if let Some(run) = run {
             self.read_run(id, &run);
         }
         self.part_done(id);
@@ -506,7 +535,7 @@ where
 
     fn read_run(&mut self, id: u32, run: &FlashRun) {
         self.requests.get(id).parts += 1;
-        self.drive.count_reads(run.element, run.pages);
+        self.drive.count_reads(run.at.element, run.pages);
         self.enqueue_read(id, run);
     }
 
@@ -537,6 +566,7 @@ where
         if let Some(next) = self.host_queue.complete() {
             self.dispatch(next);
         }
+        self.await_idle();
     }
 
     fn finish(mut self) -> (Tally, TimeSeries) {
@@ -552,11 +582,9 @@ where
 }
 
 /// Pages of a request that one operation of an element reads.
-#[derive(Default)]
 struct FlashRun {
-    element: u32,
-    flash_page: u32,
-    in_block: u32,
+    /// Of the first.
+    at: Position,
     pages: u32,
     sectors: u32,
 }

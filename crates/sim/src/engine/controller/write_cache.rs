@@ -4,13 +4,15 @@
 //! slots in order. Without one, there are as many slots as pages, and each belongs to its request.
 //! Versions of a page leave in the order of their arrival.
 
+mod saved;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::policy::Page;
 
 const NONE: u32 = u32::MAX;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 enum Stage {
     /// Waits for a program unit.
     Staged,
@@ -22,7 +24,7 @@ enum Stage {
     Dropped,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
 struct Slot {
     page: Page,
     /// The request that completes when it is programmed.
@@ -44,6 +46,7 @@ pub(in crate::engine) enum Admission {
 }
 
 /// A flush: what arrived before it and is not programmed.
+#[derive(serde::Serialize, serde::Deserialize)]
 struct Flush {
     request: u32,
     arrivals: u64,
@@ -57,6 +60,7 @@ pub(in crate::engine) struct Programmed {
     pub request: Option<u32>,
 }
 
+#[derive(serde::Serialize, serde::Deserialize)]
 pub(in crate::engine) struct WriteCache {
     /// Pages; 0: there is no cache.
     capacity: usize,

@@ -1,0 +1,158 @@
+//! The options of the SLC region by name, what they may be, and what follows from them for a drive.
+
+use super::controller::{Controller, Folding, SlcOptions};
+use super::controller_options::{pages, time, times, whole};
+use super::spec::Spec;
+use crate::Error;
+
+impl SlcOptions {
+    /// Sets an option by its name; false for a name that is not of the region.
+    pub(super) fn set(&mut self, name: &str, values: &[f64]) -> Result<bool, Error> {
+        match name {
+            "slc_region" => self.region_bytes = whole("slc_region", values)?,
+            "slc_dynamic" => self.dynamic = whole("slc_dynamic", values)? > 0,
+            "bits_per_cell" => self.bits_per_cell = whole("bits_per_cell", values)?,
+            "slc_program_unit" => self.program_unit_bytes = whole("slc_program_unit", values)?,
+            "slc_program_us" => self.program_ps = one_time("slc_program_us", values)?,
+            "slc_read_us" => self.read_ps = one_time("slc_read_us", values)?,
+            "slc_folding" => self.folding = folding(values)?,
+            "slc_idle_us" => self.idle_ps = time("slc_idle_us", values)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// The first option that is set without a region, with its value.
+    fn stray(&self) -> Option<(&'static str, u64)> {
+        let in_us = |time: Option<u64>| time.map_or(0, |time_ps| (time_ps / 1_000_000).max(1));
+        [
+            ("slc_dynamic", u64::from(self.dynamic)),
+            ("bits_per_cell", self.bits_per_cell),
+            ("slc_program_unit", self.program_unit_bytes),
+            ("slc_program_us", in_us(self.program_ps)),
+            ("slc_read_us", in_us(self.read_ps)),
+            ("slc_folding", u64::from(self.folding != Folding::Both)),
+            ("slc_idle_us", self.idle_ps.div_ceil(1_000_000)),
+        ]
+        .into_iter()
+        .find(|&(_, value)| value > 0)
+    }
+}
+
+/// One time, or none.
+fn one_time(name: &'static str, values: &[f64]) -> Result<Option<u64>, Error> {
+    match times(name, values)?.as_slice() {
+        [] => Ok(None),
+        [time_ps] => Ok(Some(*time_ps)),
+        several => Err(Error::option(name, several.len(), "one time, or none")),
+    }
+}
+
+fn folding(values: &[f64]) -> Result<Folding, Error> {
+    match whole("slc_folding", values)? {
+        0 => Ok(Folding::Both),
+        1 => Ok(Folding::Idle),
+        2 => Ok(Folding::Full),
+        other => Err(Error::option(
+            "slc_folding",
+            other,
+            "0 (both), 1 (idle) or 2 (full)",
+        )),
+    }
+}
+
+impl Controller {
+    /// Pages of a program unit in SLC mode.
+    pub(super) fn slc_unit_pages(&self, spec: &Spec) -> u32 {
+        match self.slc.program_unit_bytes {
+            0 => self.unit_pages(spec),
+            bytes => pages(bytes, spec),
+        }
+    }
+
+    /// Program units of a block over all planes in SLC mode.
+    pub(super) fn slc_rows(&self, spec: &Spec) -> u32 {
+        let block = u64::from(spec.planes) * u64::from(spec.pages_per_block);
+        let unit = u64::from(self.slc_unit_pages(spec));
+        (block / self.slc.bits_per_cell.max(1) / unit) as u32
+    }
+
+    /// Superblocks of the region in each group, at most.
+    pub(super) fn slc_superblocks(&self, spec: &Spec) -> u32 {
+        let superblock_pages = u64::from(self.slc_rows(spec))
+            * u64::from(self.slc_unit_pages(spec))
+            * u64::from(self.span(spec));
+        let groups = u64::from(spec.elements / self.span(spec));
+        let bytes = superblock_pages * u64::from(spec.page_bytes) * groups;
+        let superblocks = self.slc.region_bytes.checked_div(bytes).unwrap_or(0);
+        superblocks.min(u64::from(spec.blocks_per_plane)) as u32
+    }
+
+    /// Those of them that are set apart from the over-provisioned space.
+    pub(super) fn slc_blocks_apart(&self, spec: &Spec) -> u32 {
+        if self.slc.region_bytes == 0 || self.slc.dynamic {
+            return 0;
+        }
+        self.slc_superblocks(spec)
+    }
+
+    /// Superblocks that are being written in SLC mode and are among those of other pages.
+    pub(super) fn slc_open_blocks(&self) -> u32 {
+        u32::from(self.slc.region_bytes > 0 && self.slc.dynamic)
+    }
+
+    pub(super) fn check_slc(&self, spec: &Spec) -> Result<(), Error> {
+        let slc = &self.slc;
+        if slc.region_bytes == 0 {
+            return match slc.stray() {
+                Some((name, value)) => {
+                    Err(Error::option(name, value, "its default without slc_region"))
+                }
+                None => Ok(()),
+            };
+        }
+        if !(2..=5).contains(&slc.bits_per_cell) {
+            let wanted = "2 to 5 with slc_region, the pages of a block over those in SLC mode";
+            return Err(Error::option("bits_per_cell", slc.bits_per_cell, wanted));
+        }
+        let page = u64::from(spec.page_bytes);
+        let (unit, flash_page) = (self.slc_unit_pages(spec), self.flash_page_pages(spec));
+        if slc.program_unit_bytes % page != 0
+            || unit % flash_page != 0
+            || unit > self.unit_pages(spec)
+        {
+            return Err(Error::option(
+                "slc_program_unit",
+                slc.program_unit_bytes,
+                format!(
+                    "a multiple of the flash page of {} bytes, and at most the program unit of {} bytes",
+                    u64::from(flash_page) * page,
+                    u64::from(self.unit_pages(spec)) * page
+                ),
+            ));
+        }
+        if self.slc_rows(spec) == 0 {
+            return Err(Error::option(
+                "slc_program_unit",
+                u64::from(unit) * page,
+                format!(
+                    "at most the {} bytes of a block over all planes in SLC mode",
+                    u64::from(spec.planes) * u64::from(spec.pages_per_block) * page
+                        / slc.bits_per_cell
+                ),
+            ));
+        }
+        if self.slc_superblocks(spec) == 0 {
+            let superblocks = u64::from(spec.elements) * u64::from(self.slc_rows(spec));
+            return Err(Error::option(
+                "slc_region",
+                slc.region_bytes,
+                format!(
+                    "0, or at least the {} bytes of a superblock of each group in SLC mode",
+                    superblocks * u64::from(unit) * page
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
