@@ -46,12 +46,13 @@ pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error>
 }
 
 impl S3Fifo {
-    /// The queue that gives the next victim, and the other one.
-    fn turn(&self) -> [u8; 2] {
+    /// The queues that are looked at for a victim. What leaves the small one may be in the main one
+    /// only then.
+    fn turn(&self) -> &'static [u8] {
         if self.segments.len(SMALL) >= self.small_share {
-            [SMALL, MAIN]
+            &[SMALL, MAIN]
         } else {
-            [MAIN, SMALL]
+            &[MAIN, SMALL, MAIN]
         }
     }
 
@@ -93,7 +94,7 @@ impl S3Fifo {
     }
 
     fn evict_oldest(&mut self, evicted: &mut Vec<Eviction>) {
-        for queue in self.turn() {
+        for &queue in self.turn() {
             if self.evict(queue, |segments| segments.oldest(queue), evicted) {
                 return;
             }
@@ -154,7 +155,7 @@ impl Policy for S3Fifo {
 
     /// Pages of elements that are not ready keep their places and their counts.
     fn destage(&mut self, targets: &DestageTargets<'_>, evicted: &mut Vec<Eviction>) -> bool {
-        self.turn().into_iter().any(|queue| {
+        self.turn().iter().any(|&queue| {
             let next = |segments: &Segments| segments.oldest_ready(queue, targets);
             self.evict(queue, next, evicted)
         })

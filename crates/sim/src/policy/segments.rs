@@ -1,7 +1,7 @@
 //! Pages in several queues, of which some hold pages and others only remember their numbers: what
 //! policies with ghosts share.
 
-use super::{DestageTargets, Page, destage::SEARCH, list::Lists, slots::Slots};
+use super::{DestageTargets, Page, destage::SEARCH_PAGES, list::Lists, slots::Slots};
 
 /// Queues of page numbers that share a fixed number of slots; a page is in one of them at most.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -51,7 +51,7 @@ impl Segments {
 
     /// The oldest slot of a queue whose page goes to a ready element, of those that are looked at.
     pub(super) fn oldest_ready(&self, queue: u8, targets: &DestageTargets<'_>) -> Option<u32> {
-        let slots = self.lists.oldest_first(queue.into()).take(SEARCH);
+        let slots = self.lists.oldest_first(queue.into()).take(SEARCH_PAGES);
         slots
             .into_iter()
             .find(|&slot| targets.accepts(self.slots.key(slot)))

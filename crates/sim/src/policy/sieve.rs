@@ -8,8 +8,8 @@
 //! old end.
 
 use super::{
-    Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings, destage::SEARCH,
-    list::Lists, slots::Slots,
+    Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings,
+    destage::SEARCH_PAGES, list::Lists, slots::Slots,
 };
 
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -50,33 +50,35 @@ impl Sieve {
     }
 
     /// Evicts the first page without a mark, of those that are accepted among the first `most` from
-    /// the hand on. Marks of accepted pages are taken; if all had one, the first of them leaves.
+    /// the hand on; if all have one, the first of them. The hand takes the marks of the pages that
+    /// it passes, and stops at one that is not accepted.
     fn evict(
         &mut self,
         most: usize,
         accepts: impl Fn(Page) -> bool,
         evicted: &mut Vec<Eviction>,
     ) -> bool {
-        let most = most.min(self.slots.len());
-        let mut first = None;
         let mut at = self.hand.or_else(|| self.order.back(0));
-        let mut victim = None;
-        for _ in 0..most {
+        let (mut stop, mut first, mut unmarked) = (None, None, None);
+        for _ in 0..most.min(self.slots.len()) {
             let Some(slot) = at else { break };
-            if accepts(self.slots.key(slot)) {
-                if !std::mem::take(&mut self.marked[slot as usize]) {
-                    victim = Some(slot);
-                    break;
-                }
-                first = first.or(Some(slot));
+            let marked = &mut self.marked[slot as usize];
+            if !accepts(self.slots.key(slot)) {
+                stop = stop.or(at);
+            } else if *marked {
+                *marked = stop.is_some();
+                first = first.or(at);
+            } else {
+                unmarked = at;
+                break;
             }
             at = self.after(slot);
         }
-        let Some(slot) = victim.or(first) else {
+        let Some(victim) = unmarked.or(first) else {
             return false;
         };
-        self.hand = Some(slot);
-        let page = self.remove(slot);
+        self.hand = stop.or(Some(victim));
+        let page = self.remove(victim);
         evicted.push(Eviction::of(page));
         true
     }
@@ -123,9 +125,9 @@ impl Policy for Sieve {
         self.slots.capacity()
     }
 
-    /// The hand passes over pages of elements that are not ready: they keep their marks.
+    /// The hand waits for the first page of an element that is not ready, and changes nothing behind it.
     fn destage(&mut self, targets: &DestageTargets<'_>, evicted: &mut Vec<Eviction>) -> bool {
-        self.evict(SEARCH, |page| targets.accepts(page), evicted)
+        self.evict(SEARCH_PAGES, |page| targets.accepts(page), evicted)
     }
 
     /// From the oldest page on, whatever is marked.

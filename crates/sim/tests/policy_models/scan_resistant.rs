@@ -33,18 +33,21 @@ impl Sieve {
         let hand = self.pages.iter().position(|held| Some(held.0) == self.hand);
         let mut round = self.pages.clone();
         round.rotate_left(hand.unwrap_or(0));
-        round.retain(|held| ready(held.0));
-        let unmarked = round.iter().position(|held| !held.1);
-        let passed = unmarked.unwrap_or(round.len());
-        for held in &mut self.pages {
-            held.1 &= !round[..passed].iter().any(|other| other.0 == held.0);
-        }
-        let Some(&(page, _)) = round.get(unmarked.unwrap_or(0)) else {
+        let able = |held: &&(u32, bool)| ready(held.0);
+        let unmarked = round.iter().filter(able).find(|held| !held.1);
+        let Some(&(victim, marked)) = unmarked.or_else(|| round.iter().find(able)) else {
             return Vec::new();
         };
-        self.hand = Some(page);
-        self.remove(page);
-        vec![page]
+        // The hand goes up to the victim, or all the way round, or to a page that is not ready.
+        let way = round.iter().take_while(|held| marked || held.0 != victim);
+        let stop = way.clone().find(|held| !ready(held.0));
+        let passed: Vec<u32> = way.take_while(able).map(|held| held.0).collect();
+        for held in &mut self.pages {
+            held.1 &= !passed.contains(&held.0);
+        }
+        self.hand = Some(stop.map_or(victim, |held| held.0));
+        self.remove(victim);
+        vec![victim]
     }
 }
 
@@ -125,7 +128,9 @@ impl S3Fifo {
         if self.small.len() >= self.capacity / 10 {
             self.evict_small(ready).or_else(|| self.evict_main(ready))
         } else {
-            self.evict_main(ready).or_else(|| self.evict_small(ready))
+            let victim = self.evict_main(ready).or_else(|| self.evict_small(ready));
+            // The small queue may only have moved its pages on.
+            victim.or_else(|| self.evict_main(ready))
         }
     }
 }
