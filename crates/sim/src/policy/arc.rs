@@ -6,7 +6,7 @@
 //! left too early: its kind gets more slots, the more of them the rarer its kind is among what is
 //! remembered.
 //!
-//! Memory: numbers of as many pages as are held, 85 to 280 bytes a page.
+//! Memory: numbers of as many pages as are held; 160 to 290 bytes a page in all.
 
 use super::{
     Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings, segments::Segments,

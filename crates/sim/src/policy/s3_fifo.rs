@@ -6,7 +6,7 @@
 //! queue has pages. A page that returns while it is remembered goes straight to the main queue. There a
 //! page that was written since goes round once more for each write, three times at most.
 //!
-//! Memory: numbers of nine tenths as many pages as are held, 85 to 260 bytes a page.
+//! Memory: numbers of nine tenths as many pages as are held; 155 to 280 bytes a page in all.
 
 use super::{
     Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings, segments::Segments,
