@@ -14,7 +14,10 @@ from typing import Any
 
 COMMAND = [sys.executable, "-m", "ioassay", "device"]
 PATIENCE_S = 60
-POLICIES = ("none", "fifo", "lru", "clock", "bplru", "bplru-padded", "fab", "epo", "epo-all", "idle-cold")
+POLICIES = (
+    *("none", "fifo", "lru", "clock", "sieve", "s3-fifo", "arc"),
+    *("bplru", "bplru-padded", "fab", "epo", "epo-all", "idle-cold"),
+)
 
 
 @dataclass

@@ -157,11 +157,14 @@ prop_compose! {
     }
 }
 
-const POLICIES: [&str; 9] = [
+const POLICIES: [&str; 12] = [
     "none",
     "fifo",
     "lru",
     "clock",
+    "sieve",
+    "s3-fifo",
+    "arc",
     "bplru",
     "fab",
     "epo",

@@ -291,10 +291,9 @@ fn what_cannot_be_is_refused_with_the_number() {
         refusal("lruu", &settings),
         "no policy is called `lruu`; did you mean lru?"
     );
-    assert!(
-        refusal("zzz", &settings)
-            .ends_with("none, fifo, lru, clock, bplru, fab, epo, epo-all, idle-cold")
-    );
+    assert!(refusal("zzz", &settings).ends_with(
+        "none, fifo, lru, clock, sieve, s3-fifo, arc, bplru, fab, epo, epo-all, idle-cold"
+    ));
     let padded = Settings {
         padding: true,
         ..settings

@@ -15,7 +15,7 @@
 
 use super::{
     Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings, blocks::Blocks,
-    destage::SEARCH, list::Lists,
+    destage::SEARCH_BLOCKS, list::Lists,
 };
 
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -154,7 +154,7 @@ impl Policy for Bplru {
     fn destage(&mut self, targets: &DestageTargets<'_>, evicted: &mut Vec<Eviction>) -> bool {
         let accepts = |page| targets.accepts(page);
         let goes = |&slot: &u32| self.blocks.all_pages(slot, self.padding, accepts);
-        let victim = self.order.oldest_first(0).take(SEARCH).find(goes);
+        let victim = self.order.oldest_first(0).take(SEARCH_BLOCKS).find(goes);
         self.evict(victim, evicted)
     }
 

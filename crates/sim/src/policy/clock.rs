@@ -6,8 +6,8 @@
 //! no hole in the ring. A page comes unmarked: only one that was written again gets its chance.
 
 use super::{
-    Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings, destage::SEARCH,
-    list::Lists, slots::Slots,
+    Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings,
+    destage::SEARCH_PAGES, list::Lists, slots::Slots,
 };
 
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -87,7 +87,7 @@ impl Policy for Clock {
     fn destage(&mut self, targets: &DestageTargets<'_>, evicted: &mut Vec<Eviction>) -> bool {
         let accepts = |&slot: &u32| targets.accepts(self.slots.key(slot));
         loop {
-            let first = self.order.oldest_first(0).take(SEARCH).find(accepts);
+            let first = self.order.oldest_first(0).take(SEARCH_PAGES).find(accepts);
             let Some(slot) = first else {
                 return false;
             };

@@ -5,9 +5,13 @@
 
 use super::{DriveState, Page};
 
-/// Victims, in the policy's order, among which one for a ready element is looked for: a bound of the
-/// search where few elements are ready, several times as many as a drive has elements.
-pub(super) const SEARCH: usize = 256;
+/// Pages, in the policy's order, among which one of a ready element is looked for: all of a buffer of
+/// 16 MiB. The oldest pages are those of the elements that have been busy longest, so a short search
+/// finds nothing for idle ones: with 256, a closed loop over the reference drive is 7 % slower.
+pub(super) const SEARCH_PAGES: usize = 4096;
+/// The same of blocks. Those of many pages rarely find all their elements ready; to look further
+/// takes the small ones and leaves a buffer of large ones behind.
+pub(super) const SEARCH_BLOCKS: usize = 256;
 
 /// The elements that may be given pages now.
 #[derive(Debug, Clone, Copy)]

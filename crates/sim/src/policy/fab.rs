@@ -12,7 +12,7 @@
 
 use super::{
     Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings, blocks::Blocks,
-    destage::SEARCH, list::Lists,
+    destage::SEARCH_BLOCKS, list::Lists,
 };
 
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -125,7 +125,7 @@ impl Policy for Fab {
         let victim = (0..self.most)
             .rev()
             .flat_map(|list| self.by_count.oldest_first(list))
-            .take(SEARCH)
+            .take(SEARCH_BLOCKS)
             .find(goes);
         if let Some(slot) = victim {
             self.by_count.unlink(slot);

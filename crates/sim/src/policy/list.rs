@@ -77,12 +77,16 @@ impl Lists {
         (back < self.slots).then_some(back)
     }
 
+    /// The slot of the same list that is next newer than `slot`.
+    #[inline]
+    pub(super) fn newer(&self, slot: u32) -> Option<u32> {
+        let newer = self.links[slot as usize].newer;
+        (newer < self.slots).then_some(newer)
+    }
+
     /// The slots of `list`, from the oldest on.
     pub(super) fn oldest_first(&self, list: u32) -> impl Iterator<Item = u32> + '_ {
-        std::iter::successors(self.back(list), |&slot| {
-            let newer = self.links[slot as usize].newer;
-            (newer < self.slots).then_some(newer)
-        })
+        std::iter::successors(self.back(list), |&slot| self.newer(slot))
     }
 }
 

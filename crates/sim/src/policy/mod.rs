@@ -6,6 +6,7 @@
 //! evictions become the requests of a trace for a drive without buffer. *Inline* it is a buffer inside
 //! the drive, whose slots come free when the drive has programmed the evicted pages.
 
+mod arc;
 pub mod belady;
 mod blocks;
 mod bplru;
@@ -24,7 +25,10 @@ mod lru;
 mod none;
 mod per_element_lru;
 mod queue;
+mod s3_fifo;
+mod segments;
 mod settings;
+mod sieve;
 mod slots;
 
 use crate::state::Stored;
@@ -242,6 +246,24 @@ pub const POLICIES: &[Entry] = &[
         "first in, first out, with a second chance for what was written again",
         &[],
         clock::make,
+    ),
+    Entry::new(
+        "sieve",
+        "the first page from a hand on that was not written again leaves",
+        &[],
+        sieve::make,
+    ),
+    Entry::new(
+        "s3-fifo",
+        "pages pass a small queue, and stay in a large one if they are written again",
+        &[],
+        s3_fifo::make,
+    ),
+    Entry::new(
+        "arc",
+        "of pages written once and pages written again, the kind with too many slots gives its oldest",
+        &[],
+        arc::make,
     ),
     Entry::new(
         "bplru",

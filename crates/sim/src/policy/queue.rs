@@ -1,7 +1,7 @@
 //! What first in, first out and least recently used share: one line of pages.
 
 use super::{
-    Access, DestageTargets, DriveState, Eviction, Page, Policy, destage::SEARCH, list::Lists,
+    Access, DestageTargets, DriveState, Eviction, Page, Policy, destage::SEARCH_PAGES, list::Lists,
     slots::Slots,
 };
 
@@ -77,7 +77,7 @@ impl<const RENEWS: bool> Policy for Queue<RENEWS> {
 
     fn destage(&mut self, targets: &DestageTargets<'_>, evicted: &mut Vec<Eviction>) -> bool {
         let accepts = |&slot: &u32| targets.accepts(self.slots.key(slot));
-        let victim = self.order.oldest_first(0).take(SEARCH).find(accepts);
+        let victim = self.order.oldest_first(0).take(SEARCH_PAGES).find(accepts);
         self.evict(victim, evicted)
     }
 

@@ -1,5 +1,7 @@
 //! The policies whose order is promised, in the plainest way there is: a queue that is searched.
 
+mod scan_resistant;
+
 use std::collections::VecDeque;
 
 use ioassay_sim::policy::{BlockBy, Settings};
@@ -15,10 +17,11 @@ pub trait Model {
 
 /// The model of a policy; `None` where no order is promised.
 pub fn model(name: &str, settings: &Settings) -> Option<Box<dyn Model>> {
+    let capacity = settings.capacity_pages;
     let queue = |moves, marks| {
         Box::new(Queue {
             pages: VecDeque::new(),
-            capacity: settings.capacity_pages,
+            capacity,
             moves,
             marks,
         }) as Box<dyn Model>
@@ -29,7 +32,7 @@ pub fn model(name: &str, settings: &Settings) -> Option<Box<dyn Model>> {
         Box::new(Turns {
             lists,
             turn: 0,
-            capacity: settings.capacity_pages,
+            capacity,
             all,
         }) as Box<dyn Model>
     };
@@ -44,6 +47,9 @@ pub fn model(name: &str, settings: &Settings) -> Option<Box<dyn Model>> {
         "fifo" => Some(queue(false, false)),
         "lru" => Some(queue(true, false)),
         "clock" => Some(queue(false, true)),
+        "sieve" => Some(Box::new(scan_resistant::Sieve::new(capacity))),
+        "s3-fifo" => Some(Box::new(scan_resistant::S3Fifo::new(capacity))),
+        "arc" => Some(Box::new(scan_resistant::Arc::new(capacity))),
         "epo" => Some(turns(false)),
         "epo-all" => Some(turns(true)),
         "bplru" => Some(blocks(false)),

@@ -26,7 +26,7 @@ from ioassay.study.model import Study
 
 POLICY, FEED = "policy", "feed"
 SATURATED_METRIC, UTILISATION = "sim.saturated", "sim.utilisation"
-CLASSICS = ("none", "fifo", "lru", "clock", "bplru", "bplru-padded", "fab")
+CLASSICS = ("none", "fifo", "lru", "clock", "sieve", "s3-fifo", "arc", "bplru", "bplru-padded", "fab")
 """The established policies; every other policy of a study is compared with all."""
 EVEN = 0.005
 """Means that are certainly closer than this share are even."""
