@@ -38,9 +38,13 @@ def first(requests: int) -> dict[str, Any]:
         {"policy": "bplru", "buffer": "1MiB", "mode": "inline", "feed": "closed:32", "precondition": 0.5},
         {"overlap": "planes", "feed": "batch:48@5ms", "end": "last-issued"},
         {"write_cache": "1MiB", "program_unit": "32KiB", "command_write_us": 6, "precondition": 0.5},
+        {
+            **{"write_cache": "1MiB", "reserve": 0.25, "fill": 0.8, "slc_region": "16MiB", "bits_per_cell": 3},
+            **{"slc_program_us": 50, "slc_idle_us": 20, "page_type_program_us": "200/300"},
+        },
         {"drive": "samsung-970-pro", "min_free": 0.05, "reserve": 0.15, "feed": "closed:32", "precondition": 0.01},
     ],
-    ids=["plain", "lru", "idle-cold", "bplru", "planes", "controller", "named drive"],
+    ids=["plain", "lru", "idle-cold", "bplru", "planes", "controller", "SLC region", "named drive"],
 )
 def test_a_resumed_run_is_one_run(options: dict[str, Any], tmp_path: Path) -> None:
     options = {**DRIVE, **options}
