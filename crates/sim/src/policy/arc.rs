@@ -61,9 +61,9 @@ impl Arc {
         if self.len() < self.capacity {
             return;
         }
-        let turn = self.turn(returns).into_iter();
+        let mut turn = self.turn(returns).into_iter();
         let oldest = |list| self.segments.oldest(list).map(|slot| (slot, list));
-        if let Some((slot, list)) = turn.filter_map(oldest).next() {
+        if let Some((slot, list)) = turn.find_map(oldest) {
             self.evict(slot, list, evicted);
         }
     }
@@ -157,12 +157,12 @@ impl Policy for Arc {
     }
 
     fn destage(&mut self, targets: &DestageTargets<'_>, evicted: &mut Vec<Eviction>) -> bool {
-        let turn = self.turn(false).into_iter();
+        let mut turn = self.turn(false).into_iter();
         let oldest = |list| {
             let slot = self.segments.oldest_ready(list, targets);
             slot.map(|slot| (slot, list))
         };
-        let victim = turn.filter_map(oldest).next();
+        let victim = turn.find_map(oldest);
         if let Some((slot, list)) = victim {
             self.evict(slot, list, evicted);
         }

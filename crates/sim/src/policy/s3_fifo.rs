@@ -19,7 +19,7 @@ const GHOST: u8 = 2;
 
 /// Writes since a page came to its queue are counted up to this number.
 const MOST_WRITES: u8 = 3;
-/// So many of them move a page from the small queue to the main one.
+/// The number of writes that moves a page from the small queue to the main one.
 const ENOUGH_WRITES: u8 = 2;
 
 #[derive(serde::Serialize, serde::Deserialize)]

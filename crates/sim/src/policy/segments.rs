@@ -9,7 +9,7 @@ pub(super) struct Segments {
     slots: Slots,
     lists: Lists,
     /// The queue of each taken slot.
-    segments: Box<[u8]>,
+    queues: Box<[u8]>,
     lengths: Box<[usize]>,
 }
 
@@ -19,7 +19,7 @@ impl Segments {
         Self {
             slots: Slots::new(slots),
             lists: Lists::new(slots, queues.into()),
-            segments: vec![0; slots].into_boxed_slice(),
+            queues: vec![0; slots].into_boxed_slice(),
             lengths: vec![0; queues.into()].into_boxed_slice(),
         }
     }
@@ -28,7 +28,7 @@ impl Segments {
     #[inline]
     pub(super) fn find(&self, page: Page) -> Option<(u32, u8)> {
         let slot = self.slots.find(page)?;
-        Some((slot, self.segments[slot as usize]))
+        Some((slot, self.queues[slot as usize]))
     }
 
     /// The page in a taken slot.
@@ -51,10 +51,8 @@ impl Segments {
 
     /// The oldest slot of a queue whose page goes to a ready element, of those that are looked at.
     pub(super) fn oldest_ready(&self, queue: u8, targets: &DestageTargets<'_>) -> Option<u32> {
-        let slots = self.lists.oldest_first(queue.into()).take(SEARCH_PAGES);
-        slots
-            .into_iter()
-            .find(|&slot| targets.accepts(self.slots.key(slot)))
+        let mut slots = self.lists.oldest_first(queue.into()).take(SEARCH_PAGES);
+        slots.find(|&slot| targets.accepts(self.slots.key(slot)))
     }
 
     /// Puts a page that is in no queue at the front of one. `None`: no slot is free.
@@ -62,7 +60,7 @@ impl Segments {
     pub(super) fn insert(&mut self, page: Page, queue: u8) -> Option<u32> {
         let slot = self.slots.insert(page)?;
         self.lists.push_front(queue.into(), slot);
-        self.segments[slot as usize] = queue;
+        self.queues[slot as usize] = queue;
         self.lengths[queue as usize] += 1;
         Some(slot)
     }
@@ -70,7 +68,7 @@ impl Segments {
     /// Moves a taken slot to the front of a queue.
     #[inline]
     pub(super) fn renew(&mut self, slot: u32, queue: u8) {
-        let before = std::mem::replace(&mut self.segments[slot as usize], queue);
+        let before = std::mem::replace(&mut self.queues[slot as usize], queue);
         self.lengths[before as usize] -= 1;
         self.lengths[queue as usize] += 1;
         self.lists.renew(queue.into(), slot);
@@ -80,7 +78,7 @@ impl Segments {
     #[inline]
     pub(super) fn remove(&mut self, slot: u32) {
         self.lists.unlink(slot);
-        self.lengths[self.segments[slot as usize] as usize] -= 1;
+        self.lengths[self.queues[slot as usize] as usize] -= 1;
         self.slots.remove(slot);
     }
 }

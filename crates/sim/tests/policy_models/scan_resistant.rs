@@ -192,11 +192,8 @@ impl Arc {
 
     fn replace(&mut self, in_b2: bool, ready: &dyn Fn(u32) -> bool) -> Vec<u32> {
         let t1 = self.t[0].len() as f64;
-        let first = if t1 > self.p || in_b2 && t1 >= self.p {
-            0
-        } else {
-            1
-        };
+        let recent = t1 > self.p || in_b2 && t1 >= self.p;
+        let first = usize::from(!recent);
         for list in [first, 1 - first] {
             if let Some(at) = self.t[list].iter().position(|&page| ready(page)) {
                 let page = self.t[list].remove(at);
@@ -217,17 +214,17 @@ impl Arc {
 
 impl Model for Arc {
     fn write(&mut self, page: u32) -> Vec<u32> {
-        let [in_t1, in_t2, in_b1, in_b2] =
+        let is_in =
             [&self.t[0], &self.t[1], &self.b[0], &self.b[1]].map(|list| list.contains(&page));
         let [b1, b2] = [self.b[0].len() as f64, self.b[1].len() as f64];
         let mut left = Vec::new();
-        if in_b1 {
+        if is_in[2] {
             self.p = (self.c as f64).min(self.p + if b1 >= b2 { 1.0 } else { b2 / b1 });
             left = self.replace_if_full(false);
-        } else if in_b2 {
+        } else if is_in[3] {
             self.p = 0_f64.max(self.p - if b2 >= b1 { 1.0 } else { b1 / b2 });
             left = self.replace_if_full(true);
-        } else if !in_t1 && !in_t2 {
+        } else if !is_in[0] && !is_in[1] {
             let [l1, l2] = [0, 1].map(|list: usize| self.t[list].len() + self.b[list].len());
             if self.t[0].len() == self.c {
                 left.push(self.t[0].remove(0));
