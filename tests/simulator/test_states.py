@@ -139,7 +139,7 @@ def test_damaged_states_are_refused(tmp_path: Path) -> None:
         with pytest.raises(IoassayError):
             ioassay.simulate(RECIPE, state=state)
     state.write_bytes(whole[:16] + b"\x09" + whole[17:])
-    with pytest.raises(UsageError, match="version 9, wanted 2"):
+    with pytest.raises(UsageError, match="version 9, wanted 3"):
         ioassay.simulate(RECIPE, state=state)
     with pytest.raises(UsageError, match="missing: No such file"):
         ioassay.simulate(RECIPE, state=tmp_path / "missing")

@@ -73,6 +73,10 @@ fn controller<'py>(py: Python<'py>, tally: &Tally) -> PyResult<Bound<'py, PyDict
     let of = PyDict::new(py);
     of.set_item("cache_waits", tally.cache_waits)?;
     of.set_item("suspensions", tally.suspensions)?;
+    of.set_item("mapping_hits", tally.mapping_hits)?;
+    of.set_item("mapping_misses", tally.mapping_misses)?;
+    of.set_item("translation_reads", tally.translation_reads)?;
+    of.set_item("translation_writes", tally.translation_writes)?;
     Ok(of)
 }
 

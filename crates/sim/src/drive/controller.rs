@@ -46,4 +46,8 @@ pub struct Controller {
     pub hot_cold: bool,
     /// Elements that a superblock spans; 0: all.
     pub superblock_elements: u64,
+    /// Bytes of the mapping cache; 0: the drive's memory has the whole mapping.
+    pub mapping_cache_bytes: u64,
+    /// Bytes of an entry of the mapping; `None`: 8.
+    pub mapping_entry_bytes: Option<u64>,
 }

@@ -118,6 +118,11 @@ impl Translation {
         true
     }
 
+    /// Pages of the drive.
+    pub fn pages(&self) -> u32 {
+        self.map.len() as u32
+    }
+
     /// The superblock of a physical page; `None` beyond the drive.
     pub fn superblock_of(&self, physical: u32) -> Option<u32> {
         let known = (physical as usize) < self.reverse.len();

@@ -17,6 +17,7 @@ use crate::Error;
 use crate::drive::{Drive, Translation};
 use crate::engine::listener::Listener;
 use crate::engine::load::arrivals::Arrivals;
+use crate::policy::Page;
 
 /// The garbage collection of one group.
 #[derive(Default, serde::Serialize, serde::Deserialize)]
@@ -40,6 +41,8 @@ struct Job {
     /// Physical pages.
     pages: Vec<u32>,
     reads_left: u32,
+    /// Pages that are programmed, for the mapping cache.
+    moved: Vec<Page>,
     /// Superblocks that are erased when it is done.
     emptied: Vec<u32>,
 }
@@ -145,6 +148,7 @@ where
                 group,
                 pages: std::mem::take(&mut collection.rest),
                 reads_left: 0,
+                moved: Vec::new(),
                 emptied: std::mem::take(&mut collection.emptied),
             };
             self.start_job(job);
@@ -184,6 +188,7 @@ where
             group,
             pages: std::mem::take(&mut collection.rest),
             reads_left: 0,
+            moved: Vec::new(),
             emptied: std::mem::take(&mut collection.emptied),
         })
     }
@@ -223,6 +228,12 @@ where
         if !self.drive.holds_any(&pages) {
             return self.job_programmed(id);
         }
+        if let (Some(_), Some(translation)) = (&self.mapping, self.drive.translation()) {
+            let pages = pages.iter();
+            self.collections.jobs[id as usize].moved = pages
+                .filter_map(|&physical| translation.page_at(physical))
+                .collect();
+        }
         let Some((element, moved)) = self.drive.move_unit(group, &pages) else {
             return Err(self.drive.worn_out(group * self.collections.span));
         };
@@ -237,6 +248,9 @@ where
         let job = std::mem::take(&mut self.collections.jobs[id as usize]);
         self.collections.free_jobs.push(id);
         self.collections.groups[job.group as usize].jobs -= 1;
+        for page in job.moved {
+            self.change_entry(page);
+        }
         for superblock in job.emptied {
             self.erase(job.group, superblock);
         }

@@ -31,6 +31,12 @@ pub(super) enum Work {
     CollectionProgram(u32),
     /// The erasure of an element's part of a superblock.
     Erase(u32),
+    /// A read of a translation page for reads of the host.
+    TranslationRead(u32),
+    /// A read of a translation page that has changed.
+    TranslationUpdate(u32),
+    /// The program operation of such a page.
+    TranslationWrite(u32),
     /// The time until a suspended operation lets a read begin.
     Suspend,
 }
@@ -48,9 +54,17 @@ pub(super) struct Operation {
 }
 
 impl Operation {
+    /// Whether a read of the host waits for it.
+    fn is_for_read(&self) -> bool {
+        matches!(self.work, Work::Read(..) | Work::TranslationRead(_))
+    }
+
     /// Whether its data cross the channel before the array is busy.
     fn transfers_first(&self) -> bool {
-        matches!(self.work, Work::Program(_) | Work::CollectionProgram(_))
+        matches!(
+            self.work,
+            Work::Program(_) | Work::CollectionProgram(_) | Work::TranslationWrite(_)
+        )
     }
 }
 
@@ -233,6 +247,19 @@ impl Flash {
         self.read(work, in_block, sectors, self.moved_sectors(pages))
     }
 
+    pub fn element_of_translation(&self, number: u32) -> u32 {
+        number % self.elements.len() as u32
+    }
+
+    pub fn translation_read(&self, work: Work, number: u32) -> Operation {
+        let in_block = number / self.elements.len() as u32;
+        self.read(work, in_block, self.piece_sectors, self.piece_sectors)
+    }
+
+    pub fn translation_write(&self, number: u32) -> Operation {
+        self.program(Work::TranslationWrite(number), self.piece_sectors)
+    }
+
     pub fn program(&self, work: Work, sectors: u32) -> Operation {
         Operation {
             work,
@@ -277,9 +304,14 @@ where
         let operation = self
             .flash
             .read(work, run.in_block, run.sectors, run.sectors);
-        self.enqueue(run.element, operation);
+        self.enqueue_first(run.element, operation);
+    }
+
+    /// A read for the host joins an element's queue, and may suspend what the element does.
+    pub(super) fn enqueue_first(&mut self, element: u32, operation: Operation) {
+        self.enqueue(element, operation);
         if self.flash.read_priority {
-            self.suspend(run.element);
+            self.suspend(element);
         }
     }
 
@@ -313,7 +345,7 @@ where
     /// An operation joins an element's queue; an idle element begins it.
     pub(super) fn enqueue(&mut self, element: u32, operation: Operation) {
         let queue = &mut self.flash.elements[element as usize];
-        if self.flash.read_priority && matches!(operation.work, Work::Read(..)) {
+        if self.flash.read_priority && operation.is_for_read() {
             queue.reads.push_back(operation);
         } else {
             queue.queue.push_back(operation);
@@ -396,7 +428,15 @@ where
             Work::CollectionRead(job) => self.job_read(job),
             Work::CollectionProgram(job) => self.job_programmed(job),
             Work::Erase(superblock) => self.part_erased(superblock),
-            Work::Suspend => Ok(()),
+            Work::TranslationRead(number) => {
+                self.translation_read(number);
+                Ok(())
+            }
+            Work::TranslationUpdate(number) => {
+                self.translation_changed(number);
+                Ok(())
+            }
+            Work::TranslationWrite(_) | Work::Suspend => Ok(()),
         }
     }
 }

@@ -11,6 +11,7 @@
 mod collection;
 mod events;
 mod flash;
+mod mapping_cache;
 mod saved;
 mod write_cache;
 
@@ -33,6 +34,7 @@ use crate::policy::{DriveState, Page};
 use collection::Collections;
 use events::{Event, EventQueue};
 use flash::{Flash, Work};
+use mapping_cache::MappingCache;
 pub(in crate::engine) use saved::Idle;
 use write_cache::{Admission, Programmed, WriteCache};
 
@@ -54,6 +56,8 @@ pub(super) struct ControllerEngine<D, A, L> {
     link: Link,
     flash: Flash,
     collections: Collections,
+    /// `None`: the drive's memory has the whole mapping.
+    mapping: Option<MappingCache>,
     /// For each request in flight, the pages that have crossed the link.
     received: Vec<u32>,
     /// When the next command may start.
@@ -117,6 +121,7 @@ where
             },
             flash: Flash::new(spec, &controller),
             collections: Collections::new(&drive),
+            mapping: MappingCache::new(spec, &controller),
             received: Vec::new(),
             next_command_ps: 0,
             page_sectors: spec.page_sectors(),
@@ -188,6 +193,7 @@ where
         let spec = self.drive.spec();
         self.flash = Flash::new(spec, &self.controller);
         self.cache = WriteCache::new(self.cache.capacity());
+        self.mapping = MappingCache::new(spec, &self.controller);
         self.collections = Collections::new(&self.drive);
         self.drive.release_victims();
         self.events = EventQueue::default();
@@ -327,7 +333,7 @@ where
         let request = self.requests.get(id).request;
         match request.kind {
             Kind::Write => self.start_transfer(id, &request),
-            Kind::Read => self.read(id, &request),
+            Kind::Read => self.look_up(id, &request),
             Kind::Trim => self.trim(id, &request)?,
             Kind::Flush => {
                 self.requests.get(id).parts = 1;
@@ -369,6 +375,7 @@ where
             }
             let place = self.drive.place(page);
             self.drive.trim(place);
+            self.change_entry(page);
         }
         self.requests.get(id).parts = 1;
         self.part_done(id);
@@ -456,6 +463,11 @@ where
     fn unit_done(&mut self, unit: u32) -> Result<(), Error> {
         let (slots, _) = self.flash.unit(unit);
         let slots = std::mem::take(slots);
+        if self.mapping.is_some() {
+            for &slot in &slots {
+                self.change_entry(self.cache.page_of(slot));
+            }
+        }
         for &slot in &slots {
             self.cache
                 .programmed(slot, &mut self.programmed, &mut self.flushed);
