@@ -37,7 +37,7 @@ def first(requests: int) -> dict[str, Any]:
         {"policy": "idle-cold", "buffer": "1MiB", "mode": "inline", "window": None},
         {"policy": "bplru", "buffer": "1MiB", "mode": "inline", "feed": "closed:32", "precondition": 0.5},
         {"overlap": "planes", "feed": "batch:48@5ms", "end": "last-issued"},
-        {"write_cache": "1MiB", "program_unit": "32KiB", "command_write_us": 6, "precondition": 0.5},
+        {"write_cache": "1MiB", "program_unit": "32KiB", "mapping_cache": "16KiB", "precondition": 0.5},
         {"drive": "samsung-970-pro", "min_free": 0.05, "reserve": 0.15, "feed": "closed:32", "precondition": 0.01},
     ],
     ids=["plain", "lru", "idle-cold", "bplru", "planes", "controller", "named drive"],

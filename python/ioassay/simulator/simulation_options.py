@@ -96,6 +96,8 @@ OPTIONS: tuple[Option, ...] = (
     ),
     _controller("hot_cold", FLAG, False, "Write moved pages to superblocks of their own."),
     _controller("superblock", COUNT, 0, "Elements that a superblock spans; 0: all."),
+    _controller("mapping_cache", SIZE, 0, "Mapping cache; 0: the drive's memory has the whole mapping."),
+    _controller("mapping_entry_bytes", COUNT, 8, "Bytes of an entry of the mapping."),
     Option("policy", BUFFER, "name", NONE, "policy", "Policy of the write buffer."),
     Option("buffer", BUFFER, SIZE, "8MiB", "pages", "Size of the write buffer."),
     Option(
