@@ -107,9 +107,13 @@ impl Controller {
     /// Entries that the mapping cache has at most; 0: there is none.
     #[must_use]
     pub fn cached_entries(&self, spec: &Spec) -> u32 {
-        let entries =
-            self.mapping_cache_bytes / self.mapping_entry_bytes.unwrap_or(ENTRY_BYTES).max(1);
-        entries.min(u64::from(spec.pages())) as u32
+        self.entries(u64::from(spec.pages())) as u32
+    }
+
+    /// The same for a drive of `pages`.
+    pub(super) fn entries(&self, pages: u64) -> u64 {
+        let entry_bytes = self.mapping_entry_bytes.unwrap_or(ENTRY_BYTES).max(1);
+        (self.mapping_cache_bytes / entry_bytes).min(pages)
     }
 
     /// Free superblocks of a group at which it takes no unit of the host: those that `min_free` keeps, and

@@ -10,7 +10,7 @@
 
 mod saved;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::DerefMut;
 
 use super::ControllerEngine;
@@ -48,10 +48,10 @@ pub(super) struct MappingCache {
     translation_pages: u32,
     entries: Vec<Entry>,
     order: Lists,
-    /// Page -> its entry.
-    known: HashMap<Page, u32>,
+    /// Page -> its entry + 1; 0: it is not there.
+    known: Vec<u32>,
     /// Translation page -> its entries that have changed.
-    dirty: HashMap<u32, Vec<u32>>,
+    dirty: BTreeMap<u32, Vec<u32>>,
     /// By translation page.
     fetches: BTreeMap<u32, Fetch>,
 }
@@ -67,15 +67,19 @@ impl MappingCache {
             translation_pages: spec.pages().div_ceil(page_entries),
             entries: Vec::new(),
             order: Lists::new(capacity, 1),
-            known: HashMap::new(),
-            dirty: HashMap::new(),
+            known: vec![0; spec.pages() as usize],
+            dirty: BTreeMap::new(),
             fetches: BTreeMap::new(),
         })
     }
 
+    fn find(&self, page: Page) -> Option<u32> {
+        self.known[page as usize].checked_sub(1)
+    }
+
     /// Whether the entry of a page is there; it is the most recently used one then.
     fn look_up(&mut self, page: Page) -> bool {
-        let Some(&slot) = self.known.get(&page) else {
+        let Some(slot) = self.find(page) else {
             return false;
         };
         self.order.renew(LRU, slot);
@@ -100,7 +104,7 @@ impl MappingCache {
     /// because an entry had to leave for it.
     fn store(&mut self, page: Page, changes: bool) -> Option<u32> {
         let mut written = None;
-        let slot = if let Some(&slot) = self.known.get(&page) {
+        let slot = if let Some(slot) = self.find(page) {
             self.order.renew(LRU, slot);
             slot
         } else {
@@ -116,7 +120,7 @@ impl MappingCache {
                 slot
             };
             self.entries[slot as usize].page = page;
-            self.known.insert(page, slot);
+            self.known[page as usize] = slot + 1;
             self.order.push_front(LRU, slot);
             slot
         };
@@ -132,7 +136,7 @@ impl MappingCache {
     fn evict(&mut self, slot: u32) -> Option<u32> {
         self.order.unlink(slot);
         let Entry { page, is_dirty } = self.entries[slot as usize];
-        self.known.remove(&page);
+        self.known[page as usize] = 0;
         if !is_dirty {
             return None;
         }

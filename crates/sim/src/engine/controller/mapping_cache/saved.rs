@@ -1,6 +1,6 @@
 //! The mapping cache, saved and loaded.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 
 use super::{Entry, Fetch, LRU, MappingCache};
@@ -18,7 +18,7 @@ impl MappingCache {
         put(output, &self.fetches)
     }
 
-    /// Takes over the entries of a drive of so many `pages` with the same options.
+    /// Takes over the entries of a drive with `pages` and the same options.
     pub fn load(&mut self, input: &mut dyn Read, pages: u32) -> Result<(), Error> {
         let entries: Vec<Entry> = take(input)?;
         let fetches: BTreeMap<u32, Fetch> = take(input)?;
@@ -30,7 +30,8 @@ impl MappingCache {
             "its mapping cache is that of another drive",
         )?;
         self.order = Lists::new(self.capacity, 1);
-        (self.known, self.dirty) = (HashMap::new(), HashMap::new());
+        self.known.fill(0);
+        self.dirty.clear();
         self.entries.clear();
         for entry in entries {
             self.store(entry.page, entry.is_dirty);
