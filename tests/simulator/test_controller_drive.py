@@ -19,6 +19,7 @@ from ioassay.simulator import check, simulate
 
 from .controller_drive import ControllerDrive
 from .controller_superblocks import Controller, Slc
+from .mapped_drive import MappedDrive
 from .reference_drive import Request
 
 DRIVES = 400 if os.environ.get("IOASSAY_THOROUGH") else 60
@@ -52,7 +53,9 @@ def draw(chance: random.Random) -> tuple[Controller, dict[str, Any]]:
     read_priority = chance.random() < 0.7
     suspensions = [chance.choice((0, 1, 5)) if read_priority else 0 for _ in range(2)]
     suspend_us = chance.choice((0, 20)) if any(suspensions) else 0
+    entry_bytes, mapping_pages = chance.choice((8, 200, 512)), chance.choice((0, 0, 1, 2, 9))
     options = {
+        "mapping_cache": mapping_pages * flash_page * 4096, "mapping_entry_bytes": entry_bytes if mapping_pages else 8,
         "elements": elements, "dies": 1, "planes": planes, "blocks": blocks, "pages_per_block": block_pages,
         "reserve": reserve, "min_free": min_free, "endurance": 0, "read_us": 25, "program_us": chance.choice((0, 300)),
         "erase_us": chance.choice((0, 1000)), "copy_back": chance.random() < 0.3,
@@ -123,6 +126,16 @@ def draw_slc(
     }  # fmt: skip
 
 
+def drive(spec: Controller, options: dict[str, Any]) -> ControllerDrive:
+    """The second drive, with a mapping cache if the options have one."""
+    if not options["mapping_cache"]:
+        return ControllerDrive(spec, options["window"])
+    entry_bytes = options["mapping_entry_bytes"]
+    entries, per_page = options["mapping_cache"] // entry_bytes, spec.flash_page * 4096 // entry_bytes
+    pages = spec.usable * spec.elements * spec.planes * spec.block_pages
+    return MappedDrive(spec, options["window"], min(entries, pages), per_page)
+
+
 def sector_ps(mb_s: float) -> int:
     return round(512 * 10**6 / mb_s) if mb_s else 0
 
@@ -150,7 +163,7 @@ def test_random_drives_under_random_loads(first: int, seed: int, lines: Callable
         spec, options = draw(chance)
         requests = load(chance, check(options)["pages"])
         trace = lines(*((f"{each.at_ps / 1e9:.6f}", each.sector, each.sectors, int(each.is_read)) for each in requests))
-        reference = ControllerDrive(spec, options["window"])
+        reference = drive(spec, options)
         responses_ps = reference.run(requests)
         done = simulate(trace, format="disksim", **options)
         found, case = done.summary, (seed, number, options)
@@ -162,6 +175,8 @@ def test_random_drives_under_random_loads(first: int, seed: int, lines: Callable
         assert (found["slc_pages"], found["folded_pages"]) == (reference.in_slc, reference.folded), case
         assert found["slc_free_share"] == reference.slc_free_share, case
         assert done.raw["buffer"]["write_hits"] == reference.hits, case
+        if isinstance(reference, MappedDrive):
+            assert {name: done.raw["controller"][name] for name in reference.lookups} == reference.lookups, case
         assert list(done.raw["elements"]["busy_ps"]) == [each.busy_ps for each in reference.elements], case
 
 
@@ -237,6 +252,33 @@ def test_suspension_takes_program_and_erase_time_out_of_reads() -> None:
     assert longest_us[0] > 1000 > 500 > longest_us[1]
 
 
+def test_random_reads_hit_the_share_of_the_mapping_that_is_cached() -> None:
+    read = traces.recipe(requests=30_000, reads=1.0, range="8MiB", seed=5)
+    options = {**PLAIN, "mapping_cache": "4KiB", "read_us": 50, "flash_channel_mb_s": 1e5, "link_mb_s": 1e5}
+    found = simulate(read, feed="closed:1", **options).summary
+    assert found["mapping_hit_ratio"] == pytest.approx(512 / 2048, abs=0.01)
+    assert found["mapping_misses"] == found["translation_reads"] and found["translation_writes"] == 0
+    assert found["mapping_hits"] + found["mapping_misses"] == 30_000
+    # A miss reads flash twice.
+    assert found["mean_response_ms"] == pytest.approx(0.05 * (2 - found["mapping_hit_ratio"]), rel=0.01)
+
+
+def test_pages_of_one_request_share_the_read_of_their_translation_page() -> None:
+    options = {**PLAIN, "mapping_cache": "4KiB"}
+    found = simulate(traces.recipe(requests=1, reads=1.0, sizes="64KiB", range="64KiB"), **options).summary
+    assert (found["mapping_misses"], found["translation_reads"]) == (16, 1)
+
+
+def test_changed_entries_of_a_translation_page_are_written_together() -> None:
+    options = {**PLAIN, "mapping_cache": "4KiB", "mapping_entry_bytes": 512}
+    writes = traces.recipe(requests=1, sizes="64KiB", range="64KiB")
+    found = simulate(writes, **options).summary
+    # 8 entries: the ninth lets the first leave, and the 7 others that changed with it are written too.
+    assert (found["translation_reads"], found["translation_writes"]) == (1, 1)
+    assert found["mapping_hit_ratio"] is None
+    assert simulate(writes, **PLAIN, command_read_us=1).summary["translation_writes"] is None
+
+
 def test_steady_state_has_the_amplification_of_its_spare_space_and_no_more_work_than_time() -> None:
     options = {**CACHED, "blocks": 64, "min_free": 0.05, "precondition": 1.0, "program_unit": 0}
     size = check(options)["capacity_bytes"]
@@ -278,6 +320,9 @@ def test_steady_state_has_the_amplification_of_its_spare_space_and_no_more_work_
         ({"write_cache": "64KiB", "reserve": 0.1}, "reserve is 0.1, wanted at least 4 of the 32 blocks"),
         ({"write_cache": "64KiB", "reserve": 0.13, "hot_cold": True}, "reserve is 0.13, wanted at least 6 of the 32"),
         ({"background_free": 0.15}, "background_free is 0.15, wanted less than 4 of the 32 blocks"),
+        ({"mapping_cache": "2KiB"}, "mapping_cache is 2048, wanted 0, or at least a translation page, the 4096 bytes"),
+        ({"mapping_entry_bytes": 4}, "mapping_entry_bytes is 4, wanted 8 without mapping_cache"),
+        ({"mapping_cache": "4KiB", "mapping_entry_bytes": 0}, "mapping_entry_bytes is 0, wanted 1 to 512"),
         ({"background_free": 1}, "background_free is 1, wanted a share from 0 up to 1"),
     ],
 )

@@ -42,6 +42,7 @@ def first(requests: int) -> dict[str, Any]:
             **{"write_cache": "1MiB", "reserve": 0.25, "fill": 0.8, "slc_region": "16MiB", "bits_per_cell": 3},
             **{"slc_program_us": 50, "slc_idle_us": 20, "page_type_program_us": "200/300"},
         },
+        {"write_cache": "1MiB", "program_unit": "32KiB", "mapping_cache": "16KiB", "precondition": 0.5},
         {"drive": "samsung-970-pro", "min_free": 0.05, "reserve": 0.15, "feed": "closed:32", "precondition": 0.01},
     ],
     ids=["plain", "lru", "idle-cold", "bplru", "planes", "controller", "SLC region", "named drive"],
@@ -143,7 +144,7 @@ def test_damaged_states_are_refused(tmp_path: Path) -> None:
         with pytest.raises(IoassayError):
             ioassay.simulate(RECIPE, state=state)
     state.write_bytes(whole[:16] + b"\x09" + whole[17:])
-    with pytest.raises(UsageError, match="version 9, wanted 2"):
+    with pytest.raises(UsageError, match="version 9, wanted 3"):
         ioassay.simulate(RECIPE, state=state)
     with pytest.raises(UsageError, match="missing: No such file"):
         ioassay.simulate(RECIPE, state=tmp_path / "missing")

@@ -72,7 +72,7 @@ prop_compose! {
         write_cache in prop_oneof![Just(0_u64), Just(5), Just(64)], unit in prop_oneof![Just(1_u64), Just(4)],
         flash_page in prop_oneof![Just(1_u64), Just(2)], channels in 0_u64..2, small_read: bool, duplex: bool,
         command_us in 0_u64..9, interval_us in 0_u64..2, suspensions in 0_u64..3, hot_cold: bool,
-        background in prop_oneof![Just(0_u64), Just(230_000)], superblock in 0_u64..2,
+        background in prop_oneof![Just(0_u64), Just(230_000)], superblock in 0_u64..2, mapping in 0_u64..4,
     ) -> Controller {
         let page = 4096;
         Controller {
@@ -93,6 +93,8 @@ prop_compose! {
             background_free_ppm: background,
             hot_cold,
             superblock_elements: superblock,
+            mapping_cache_bytes: mapping.saturating_sub(1) * 2 * page,
+            mapping_entry_bytes: (mapping > 1).then_some(512),
             ..Controller::default()
         }
     }
@@ -213,6 +215,10 @@ fn content(of: &Simulation) -> String {
         tally.pad_reads,
         tally.pad_writes,
         tally.buffered_at_end,
+        tally.mapping_hits,
+        tally.mapping_misses,
+        tally.translation_reads,
+        tally.translation_writes,
     ];
     let kinds = [&tally.reads, &tally.writes, &tally.others].map(responses);
     format!(

@@ -67,7 +67,7 @@ prop_compose! {
     fn controllers()(
         unit in prop_oneof![Just(1_u32), Just(4), Just(8)], flash_page in prop_oneof![Just(1_u32), Just(4)],
         cache in prop_oneof![Just(0_u32), Just(9), Just(24)], command_us in 0_u32..20, rate in 0..2, link in 0..2,
-        shared: bool, whole: bool,
+        shared: bool, whole: bool, mapping in 0_u32..3,
     ) -> Controller {
         let bytes = |pages: u32| f64::from(pages) * 4096.0;
         let cache = if cache == 0 { 0 } else { cache.max(unit) };
@@ -81,6 +81,8 @@ prop_compose! {
             ("link_mb_s", &[f64::from(link) * 1000.0]),
             ("flash_channels", &[f64::from(u8::from(shared))]),
             ("superblock", &[f64::from(u8::from(!whole))]),
+            ("mapping_cache", &[bytes(mapping * flash_page.min(unit))]),
+            ("mapping_entry_bytes", &[if mapping > 0 { 512.0 } else { 8.0 }]),
         ])
         .expect("options")
         .expect("a controller")

@@ -37,6 +37,10 @@ def describe(simulation: Simulation, drive: Mapping[str, Any], given: Mapping[st
         _row("hits", f"{found['hit_ratio']:.2%} of written pages, {found['left_in_buffer']:,} pages left in the buffer")
     if found["pad_reads"] or found["pad_writes"]:
         _row("padding", f"{_pages(found['pad_reads'])} read, {_pages(found['pad_writes'])} written")
+    if found["translation_reads"] is not None:
+        hits = "no lookups" if found["mapping_hit_ratio"] is None else f"{found['mapping_hit_ratio']:.2%} hits"
+        reads, writes = _pages(found["translation_reads"]), f"{found['translation_writes']:,} written"
+        _row("mapping", f"{hits}, translation {reads} read, {writes}")
     if found["mean_utilisation"] is not None:
         _row("busy", f"elements {found['mean_utilisation']:.1%} of the time")
     _row("took", f"{format_duration(found['wall_s'])} for {format_duration(found['simulated_s'])} simulated")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SECTOR_BYTES = 512
 PS_PER_MS = 1e9
+_MAPPING = ("mapping_hits", "mapping_misses", "translation_reads", "translation_writes")
 _PERCENTILES = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99, "p999_ms": 0.999}
 
 
@@ -77,6 +78,7 @@ class Simulation:
             "pad_reads": buffer["pad_reads"],
             "pad_writes": buffer["pad_writes"],
             "left_in_buffer": buffer["left"],
+            **self._mapping(),
             "mean_utilisation": self._utilisation(),
             "saturated": raw["steadiness"]["saturated"],
             "steady": raw["steadiness"]["steady"],
@@ -85,6 +87,14 @@ class Simulation:
             "simulated_s": self.span_s,
             "wall_s": raw["wall_s"],
         }
+
+    def _mapping(self) -> dict[str, Any]:
+        """Counts of the mapping cache; None where the drive's memory has the whole mapping."""
+        counts = {name: self.raw["controller"][name] for name in _MAPPING}
+        hits, misses = counts["mapping_hits"], counts["mapping_misses"]
+        used = any(counts.values())
+        ratio = _ratio(hits, hits + misses)
+        return {"mapping_hit_ratio": ratio, **{name: count if used else None for name, count in counts.items()}}
 
     @property
     def nothing(self) -> str:

@@ -112,6 +112,8 @@ OPTIONS: tuple[Option, ...] = (
         ("both", "idle", "full"),
     ),
     _controller("slc_idle_us", NUMBER, 0.0, "Time without a request after which the host is idle, microseconds."),
+    _controller("mapping_cache", SIZE, 0, "Mapping cache; 0: the drive's memory has the whole mapping."),
+    _controller("mapping_entry_bytes", COUNT, 8, "Bytes of an entry of the mapping."),
     Option("policy", BUFFER, "name", NONE, "policy", "Policy of the write buffer."),
     Option("buffer", BUFFER, SIZE, "8MiB", "pages", "Size of the write buffer."),
     Option(

@@ -74,6 +74,10 @@ fn controller<'py>(py: Python<'py>, simulation: &Simulation) -> PyResult<Bound<'
     of.set_item("cache_waits", simulation.tally.cache_waits)?;
     of.set_item("suspensions", simulation.tally.suspensions)?;
     of.set_item("slc_free_share", simulation.slc_free_share)?;
+    of.set_item("mapping_hits", simulation.tally.mapping_hits)?;
+    of.set_item("mapping_misses", simulation.tally.mapping_misses)?;
+    of.set_item("translation_reads", simulation.tally.translation_reads)?;
+    of.set_item("translation_writes", simulation.tally.translation_writes)?;
     Ok(of)
 }
 

@@ -53,6 +53,10 @@ pub struct Controller {
     pub unmapped_ppm: u64,
     /// The region that is written in SLC mode.
     pub slc: SlcOptions,
+    /// Bytes of the mapping cache; 0: the drive's memory has the whole mapping.
+    pub mapping_cache_bytes: u64,
+    /// Bytes of an entry of the mapping; `None`: 8.
+    pub mapping_entry_bytes: Option<u64>,
 }
 
 /// The SLC region of a drive with a controller. The default has none.

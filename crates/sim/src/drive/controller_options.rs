@@ -7,6 +7,9 @@ use crate::Error;
 /// Bytes that the command times by size count by, and up to which a read of flash is small.
 pub const COMMAND_BYTES: u32 = 4096;
 
+/// Bytes of an entry of the mapping, by default.
+const ENTRY_BYTES: u64 = 8;
+
 /// A second, picoseconds.
 const SECOND_PS: f64 = 1e12;
 
@@ -64,6 +67,11 @@ impl Controller {
                 self.background_free_ppm = (share * 1e6).round() as u64;
             }
             "hot_cold" => self.hot_cold = whole("hot_cold", values)? > 0,
+            "mapping_cache" => self.mapping_cache_bytes = whole("mapping_cache", values)?,
+            "mapping_entry_bytes" => {
+                let bytes = whole("mapping_entry_bytes", values)?;
+                self.mapping_entry_bytes = Some(bytes).filter(|&bytes| bytes != ENTRY_BYTES);
+            }
             "superblock" => self.superblock_elements = whole("superblock", values)?,
             "page_type_program_us" => {
                 self.page_type_program_ps = times("page_type_program_us", values)?;
@@ -97,6 +105,26 @@ impl Controller {
     #[must_use]
     pub fn cache_pages(&self, spec: &Spec) -> u64 {
         self.write_cache_bytes / u64::from(spec.page_bytes)
+    }
+
+    /// Entries of a translation page, which is a flash page.
+    #[must_use]
+    pub fn translation_page_entries(&self, spec: &Spec) -> u32 {
+        let bytes = u64::from(self.flash_page_pages(spec)) * u64::from(spec.page_bytes);
+        let entries = bytes / self.mapping_entry_bytes.unwrap_or(ENTRY_BYTES).max(1);
+        u32::try_from(entries).map_or(u32::MAX, |entries| entries.max(1))
+    }
+
+    /// Entries that the mapping cache has at most; 0: there is none.
+    #[must_use]
+    pub fn cached_entries(&self, spec: &Spec) -> u32 {
+        self.entries(u64::from(spec.pages())) as u32
+    }
+
+    /// The same for a drive of `pages`.
+    pub(super) fn entries(&self, pages: u64) -> u64 {
+        let entry_bytes = self.mapping_entry_bytes.unwrap_or(ENTRY_BYTES).max(1);
+        (self.mapping_cache_bytes / entry_bytes).min(pages)
     }
 
     /// Free superblocks of a group at which it takes no unit of the host: those that `min_free` keeps, and
@@ -135,6 +163,7 @@ impl Controller {
         self.check_units(spec)?;
         self.check_slc(spec)?;
         self.check_suspensions(spec)?;
+        self.check_mapping(spec)?;
         self.check_spare(spec)?;
         let types = self.page_type_read_ps.len();
         if ![0, 1, types].contains(&self.small_read_ps.len()) {
@@ -252,6 +281,29 @@ impl Controller {
                 "suspend_us",
                 self.suspend_ps / 1_000_000,
                 wanted,
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_mapping(&self, spec: &Spec) -> Result<(), Error> {
+        let cache = self.mapping_cache_bytes;
+        if let Some(bytes) = self.mapping_entry_bytes {
+            let (name, most) = ("mapping_entry_bytes", SECTOR_BYTES);
+            if !(1..=u64::from(most)).contains(&bytes) {
+                return Err(Error::option(name, bytes, format!("1 to {most}")));
+            }
+            if cache == 0 {
+                let wanted = format!("{ENTRY_BYTES} without mapping_cache");
+                return Err(Error::option(name, bytes, wanted));
+            }
+        }
+        let least = u64::from(self.flash_page_pages(spec)) * u64::from(spec.page_bytes);
+        if cache > 0 && cache < least {
+            return Err(Error::option(
+                "mapping_cache",
+                cache,
+                format!("0, or at least a translation page, the {least} bytes of a flash page"),
             ));
         }
         Ok(())

@@ -333,7 +333,10 @@ impl Spec {
     pub fn memory_bytes(&self) -> u64 {
         let blocks = u64::from(self.blocks_per_element()) * u64::from(self.elements);
         let per_block = 4 * u64::from(self.pages_per_block) + BLOCK_STATE_BYTES;
-        4 * self.pages_wide() + blocks * per_block
+        let controller = self.controller.as_ref();
+        let cached = controller.map_or(0, |controller| controller.entries(self.pages_wide()));
+        let index = if cached > 0 { 4 * self.pages_wide() } else { 0 };
+        4 * self.pages_wide() + blocks * per_block + index + cached * CACHED_ENTRY_BYTES
     }
 
     /// Sectors of a page.
@@ -345,6 +348,9 @@ impl Spec {
 
 /// What a block costs beside its pages: its state (8 bytes) and its erasures (4).
 const BLOCK_STATE_BYTES: u64 = 12;
+
+/// What an entry of the mapping cache costs beside its place in an index of all pages.
+const CACHED_ENTRY_BYTES: u64 = 16;
 
 fn within(name: &'static str, value: u32, least: u32, most: u32) -> Result<(), Error> {
     if (least..=most).contains(&value) {

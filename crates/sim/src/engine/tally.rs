@@ -113,6 +113,14 @@ pub struct Tally {
     pub cache_waits: u64,
     /// Program and erase operations that reads suspended.
     pub suspensions: u64,
+    /// Pages read whose entry the mapping cache had.
+    pub mapping_hits: u64,
+    /// Pages read whose entry it had not.
+    pub mapping_misses: u64,
+    /// Translation pages read.
+    pub translation_reads: u64,
+    /// Translation pages written.
+    pub translation_writes: u64,
     /// Busy time of each element, picoseconds.
     pub busy_ps: Vec<u64>,
 }

@@ -11,14 +11,14 @@ struct Link {
 
 /// Lists of slots. The front is where slots come in (newest), the back where they leave (oldest).
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
-pub(super) struct Lists {
+pub(crate) struct Lists {
     links: Box<[Link]>,
     slots: u32,
 }
 
 impl Lists {
     /// `lists` empty lists that share the slots below `slots`.
-    pub(super) fn new(slots: usize, lists: usize) -> Self {
+    pub(crate) fn new(slots: usize, lists: usize) -> Self {
         let alone = |at| Link {
             newer: at,
             older: at,
@@ -31,7 +31,7 @@ impl Lists {
 
     /// Puts a slot that is in no list at the front of `list`.
     #[inline]
-    pub(super) fn push_front(&mut self, list: u32, slot: u32) {
+    pub(crate) fn push_front(&mut self, list: u32, slot: u32) {
         let sentinel = self.slots + list;
         let older = self.links[sentinel as usize].older;
         self.links[slot as usize] = Link {
@@ -44,7 +44,7 @@ impl Lists {
 
     /// Puts a slot that is in no list at the back of `list`.
     #[inline]
-    pub(super) fn push_back(&mut self, list: u32, slot: u32) {
+    pub(crate) fn push_back(&mut self, list: u32, slot: u32) {
         let sentinel = self.slots + list;
         let newer = self.links[sentinel as usize].newer;
         self.links[slot as usize] = Link {
@@ -57,7 +57,7 @@ impl Lists {
 
     /// Takes a slot out of its list.
     #[inline]
-    pub(super) fn unlink(&mut self, slot: u32) {
+    pub(crate) fn unlink(&mut self, slot: u32) {
         let Link { newer, older } = self.links[slot as usize];
         self.links[newer as usize].older = older;
         self.links[older as usize].newer = newer;
@@ -65,14 +65,14 @@ impl Lists {
 
     /// Moves a slot to the front of `list`, from wherever it was.
     #[inline]
-    pub(super) fn renew(&mut self, list: u32, slot: u32) {
+    pub(crate) fn renew(&mut self, list: u32, slot: u32) {
         self.unlink(slot);
         self.push_front(list, slot);
     }
 
     /// The oldest slot of `list`.
     #[inline]
-    pub(super) fn back(&self, list: u32) -> Option<u32> {
+    pub(crate) fn back(&self, list: u32) -> Option<u32> {
         let back = self.links[(self.slots + list) as usize].newer;
         (back < self.slots).then_some(back)
     }
@@ -85,7 +85,7 @@ impl Lists {
     }
 
     /// The slots of `list`, from the oldest on.
-    pub(super) fn oldest_first(&self, list: u32) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn oldest_first(&self, list: u32) -> impl Iterator<Item = u32> + '_ {
         std::iter::successors(self.back(list), |&slot| self.newer(slot))
     }
 }

@@ -20,7 +20,7 @@ mod fifo;
 mod ghost;
 mod idle_cold;
 mod index;
-mod list;
+pub(crate) mod list;
 mod lru;
 mod none;
 mod per_element_lru;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 
-use super::{DISCARDED, Group, SLC, SlcRegion, State, Superblock, Translation};
+use super::{DISCARDED, Group, SLC, State, Superblock, Translation};
 use crate::Error;
 use crate::state::{ensure, put, take};
 
@@ -160,6 +160,11 @@ impl Translation {
             offset += 1;
         }
         true
+    }
+
+    /// Pages of the drive.
+    pub fn pages(&self) -> u32 {
+        self.map.len() as u32
     }
 
     /// The superblock of a physical page; `None` beyond the drive.

@@ -20,6 +20,7 @@ use crate::Error;
 use crate::drive::{Drive, Gained, Position, Translation};
 use crate::engine::listener::Listener;
 use crate::engine::load::arrivals::Arrivals;
+use crate::policy::Page;
 
 /// The garbage collection of one group.
 #[derive(Default, serde::Serialize, serde::Deserialize)]
@@ -46,6 +47,8 @@ struct Job {
     /// Physical pages.
     pages: Vec<u32>,
     reads_left: u32,
+    /// Pages that are programmed, for the mapping cache.
+    moved: Vec<Page>,
     /// Superblocks that are erased when it is done.
     emptied: Vec<u32>,
 }
@@ -193,6 +196,7 @@ where
                 group,
                 pages: std::mem::take(&mut collection.rest),
                 reads_left: 0,
+                moved: Vec::new(),
                 emptied: std::mem::take(&mut collection.emptied),
             };
             self.start_job(job);
@@ -232,6 +236,7 @@ where
             group,
             pages: std::mem::take(&mut collection.rest),
             reads_left: 0,
+            moved: Vec::new(),
             emptied: std::mem::take(&mut collection.emptied),
         })
     }
@@ -271,6 +276,12 @@ where
         if !self.drive.holds_any(&pages) {
             return self.job_programmed(id);
         }
+        if let (Some(_), Some(translation)) = (&self.mapping, self.drive.translation()) {
+            let pages = pages.iter();
+            self.collections.jobs[id as usize].moved = pages
+                .filter_map(|&physical| translation.page_at(physical))
+                .collect();
+        }
         let Some(unit) = self.drive.move_unit(group, &pages) else {
             return Err(self.drive.worn_out(group * self.collections.span));
         };
@@ -286,6 +297,9 @@ where
         let job = std::mem::take(&mut self.collections.jobs[id as usize]);
         self.collections.free_jobs.push(id);
         self.collections.groups[job.group as usize].jobs -= 1;
+        for page in job.moved {
+            self.change_entry(page);
+        }
         for superblock in job.emptied {
             self.erase(job.group, superblock);
         }

@@ -31,6 +31,12 @@ pub(super) enum Work {
     CollectionProgram(u32),
     /// The erasure of an element's part of a superblock.
     Erase(u32),
+    /// A read of a translation page for reads of the host.
+    TranslationRead(u32),
+    /// A read of a translation page that has changed.
+    TranslationUpdate(u32),
+    /// The program operation of such a page.
+    TranslationWrite(u32),
     /// The time until a suspended operation lets a read begin.
     Suspend,
 }
@@ -48,9 +54,17 @@ pub(super) struct Operation {
 }
 
 impl Operation {
+    /// Whether a read of the host waits for it.
+    fn is_for_read(&self) -> bool {
+        matches!(self.work, Work::Read(..) | Work::TranslationRead(_))
+    }
+
     /// Whether its data cross the channel before the array is busy.
     fn transfers_first(&self) -> bool {
-        matches!(self.work, Work::Program(_) | Work::CollectionProgram(_))
+        matches!(
+            self.work,
+            Work::Program(_) | Work::CollectionProgram(_) | Work::TranslationWrite(_)
+        )
     }
 }
 
@@ -224,15 +238,10 @@ impl Flash {
 
     /// A read of a flash page.
     fn read(&self, work: Work, at: &Position, sectors: u32, transferred: u32) -> Operation {
-        let times = if sectors * SECTOR_BYTES <= COMMAND_BYTES {
-            &self.small_read_ps
-        } else {
-            &self.read_ps
-        };
         let array_ps = if at.slc {
             self.slc_read_ps
         } else {
-            times[at.in_block as usize % times.len()]
+            self.read_ps(at.in_block, sectors)
         };
         Operation {
             work,
@@ -242,11 +251,52 @@ impl Flash {
         }
     }
 
+    /// Time of a read of some sectors of a flash page, by its number within the block.
+    fn read_ps(&self, in_block: u32, sectors: u32) -> u64 {
+        let times = if sectors * SECTOR_BYTES <= COMMAND_BYTES {
+            &self.small_read_ps
+        } else {
+            &self.read_ps
+        };
+        times[in_block as usize % times.len()]
+    }
+
+    fn program_ps(&self, row: u32) -> u64 {
+        self.program_ps[row as usize % self.program_ps.len()]
+    }
+
     /// A read of moved pages of a flash page.
     pub fn collection_read(&self, job: u32, at: &Position, pages: u32) -> Operation {
         let sectors = pages * self.page_sectors;
         let work = Work::CollectionRead(job);
         self.read(work, at, sectors, self.moved_sectors(pages))
+    }
+
+    pub fn element_of_translation(&self, number: u32) -> u32 {
+        number % self.elements.len() as u32
+    }
+
+    /// The number of a translation page within its element.
+    fn row_of_translation(&self, number: u32) -> u32 {
+        number / self.elements.len() as u32
+    }
+
+    pub fn translation_read(&self, work: Work, number: u32) -> Operation {
+        Operation {
+            work,
+            array_ps: self.read_ps(self.row_of_translation(number), self.piece_sectors),
+            sectors: self.piece_sectors,
+            suspensions: 0,
+        }
+    }
+
+    pub fn translation_write(&self, number: u32) -> Operation {
+        Operation {
+            work: Work::TranslationWrite(number),
+            array_ps: self.program_ps(self.row_of_translation(number)),
+            sectors: self.piece_sectors,
+            suspensions: self.program_suspensions,
+        }
     }
 
     /// The program operation of a unit.
@@ -256,7 +306,7 @@ impl Flash {
             array_ps: if unit.slc {
                 self.slc_program_ps
             } else {
-                self.program_ps[unit.row as usize % self.program_ps.len()]
+                self.program_ps(unit.row)
             },
             sectors,
             suspensions: self.program_suspensions,
@@ -296,9 +346,14 @@ where
     pub(super) fn enqueue_read(&mut self, id: u32, run: &FlashRun) {
         let work = Work::Read(id, run.sectors);
         let operation = self.flash.read(work, &run.at, run.sectors, run.sectors);
-        self.enqueue(run.at.element, operation);
+        self.enqueue_first(run.at.element, operation);
+    }
+
+    /// A read for the host joins an element's queue, and may suspend what the element does.
+    pub(super) fn enqueue_first(&mut self, element: u32, operation: Operation) {
+        self.enqueue(element, operation);
         if self.flash.read_priority {
-            self.suspend(run.at.element);
+            self.suspend(element);
         }
     }
 
@@ -332,7 +387,7 @@ where
     /// An operation joins an element's queue; an idle element begins it.
     pub(super) fn enqueue(&mut self, element: u32, operation: Operation) {
         let queue = &mut self.flash.elements[element as usize];
-        if self.flash.read_priority && matches!(operation.work, Work::Read(..)) {
+        if self.flash.read_priority && operation.is_for_read() {
             queue.reads.push_back(operation);
         } else {
             queue.queue.push_back(operation);
@@ -415,7 +470,15 @@ where
             Work::CollectionRead(job) => self.job_read(job),
             Work::CollectionProgram(job) => self.job_programmed(job),
             Work::Erase(superblock) => self.part_erased(superblock),
-            Work::Suspend => Ok(()),
+            Work::TranslationRead(number) => {
+                self.translation_read(number);
+                Ok(())
+            }
+            Work::TranslationUpdate(number) => {
+                self.translation_changed(number);
+                Ok(())
+            }
+            Work::TranslationWrite(_) | Work::Suspend => Ok(()),
         }
     }
 }

@@ -12,6 +12,7 @@ mod collection;
 mod events;
 mod flash;
 mod host_idle;
+mod mapping_cache;
 mod saved;
 mod write_cache;
 
@@ -35,6 +36,7 @@ use collection::Collections;
 use events::{Event, EventQueue};
 use flash::{Flash, Work};
 use host_idle::HostIdle;
+use mapping_cache::MappingCache;
 pub(in crate::engine) use saved::Idle;
 use write_cache::{Admission, Programmed, WriteCache};
 
@@ -57,6 +59,8 @@ pub(super) struct ControllerEngine<D, A, L> {
     flash: Flash,
     collections: Collections,
     pub idle: HostIdle,
+    /// `None`: the drive's memory has the whole mapping.
+    mapping: Option<MappingCache>,
     /// For each request in flight, the pages that have crossed the link.
     received: Vec<u32>,
     /// When the next command may start.
@@ -123,6 +127,7 @@ where
             flash: Flash::new(spec, &controller),
             collections: Collections::new(&drive),
             idle: HostIdle::new(&controller.slc),
+            mapping: MappingCache::new(spec, &controller),
             received: Vec::new(),
             next_command_ps: 0,
             page_sectors: spec.page_sectors(),
@@ -196,6 +201,7 @@ where
         let spec = self.drive.spec();
         self.flash = Flash::new(spec, &self.controller);
         self.cache = WriteCache::new(self.cache.capacity());
+        self.mapping = MappingCache::new(spec, &self.controller);
         self.collections = Collections::new(&self.drive);
         self.drive.release_victims();
         self.events = EventQueue::default();
@@ -337,7 +343,7 @@ where
         let request = self.requests.get(id).request;
         match request.kind {
             Kind::Write => self.start_transfer(id, &request),
-            Kind::Read => self.read(id, &request),
+            Kind::Read => self.look_up(id, &request),
             Kind::Trim => self.trim(id, &request)?,
             Kind::Flush => {
                 self.requests.get(id).parts = 1;
@@ -379,6 +385,7 @@ where
             }
             let place = self.drive.place(page);
             self.drive.trim(place);
+            self.change_entry(page);
         }
         self.requests.get(id).parts = 1;
         self.part_done(id);
@@ -472,6 +479,11 @@ where
     fn unit_done(&mut self, unit: u32) -> Result<(), Error> {
         let (slots, _) = self.flash.unit(unit);
         let slots = std::mem::take(slots);
+        if self.mapping.is_some() {
+            for &slot in &slots {
+                self.change_entry(self.cache.page_of(slot));
+            }
+        }
         for &slot in &slots {
             self.cache
                 .programmed(slot, &mut self.programmed, &mut self.flushed);

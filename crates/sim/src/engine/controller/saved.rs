@@ -9,6 +9,7 @@ use ioassay_block::Kind;
 
 use super::events::Event;
 use super::flash::Work;
+use super::mapping_cache::MappingCache;
 use super::write_cache::WriteCache;
 use super::{ControllerEngine, Drive};
 use crate::engine::checkpoint::{Pausable, at_end};
@@ -29,6 +30,7 @@ const LATEST_PS: u64 = error::LONGEST_PS / 2 * 3;
 /// What a drive with a controller has between two runs, beside its tables.
 pub(in crate::engine) struct Idle {
     cache: WriteCache,
+    mapping: Option<MappingCache>,
     rotation: u32,
 }
 
@@ -48,13 +50,18 @@ impl Engine<'_, '_> {
         self.counters_before = self.drive.counters();
         self.advance_to(NEVER)?;
         let rotation = self.flash.rotation();
-        let cache = self.cache;
-        Ok((self.arrivals.into_buffer(), Idle { cache, rotation }))
+        let idle = Idle {
+            cache: self.cache,
+            mapping: self.mapping,
+            rotation,
+        };
+        Ok((self.arrivals.into_buffer(), idle))
     }
 
     /// Begins as another run on the drive left it.
     pub fn begin_with(&mut self, idle: Idle) {
         self.cache = idle.cache;
+        self.mapping = idle.mapping;
         self.flash.continue_rotation(idle.rotation);
     }
 
@@ -78,6 +85,9 @@ impl Engine<'_, '_> {
             .load(input, self.now_ps, LATEST_PS, unit_sectors)?;
         self.collections = take(input)?;
         self.idle.load(input)?;
+        if let Some(mapping) = &mut self.mapping {
+            mapping.load(input, self.drive.spec().pages())?;
+        }
         self.tally = take(input)?;
         self.series = take(input)?;
         self.counters_before = take(input)?;
@@ -98,8 +108,28 @@ impl Engine<'_, '_> {
         if let Some(translation) = self.drive.translation() {
             self.collections.check(&self.flash, translation)?;
         }
+        match &self.mapping {
+            Some(mapping) => mapping.check(&self.flash, self.drive.spec().elements)?,
+            None => self.check_no_translation()?,
+        }
         self.check_phases()?;
         self.check_requests(pages)
+    }
+
+    /// No element reads a mapping that the drive's memory has.
+    fn check_no_translation(&self) -> Result<(), Error> {
+        let elements = 0..self.drive.spec().elements;
+        let mut operations = elements.flat_map(|element| self.flash.operations(element));
+        let translates = |work| {
+            matches!(
+                work,
+                Work::TranslationRead(_) | Work::TranslationUpdate(_) | Work::TranslationWrite(_)
+            )
+        };
+        ensure(
+            !operations.any(|operation| translates(operation.work)),
+            "a drive without mapping cache reads its mapping",
+        )
     }
 
     /// The phase of each element that is busy ends with an event.
@@ -159,6 +189,9 @@ impl Engine<'_, '_> {
         }
         for id in self.cache.flushes_that_wait() {
             of(&mut parts, id, Some(Kind::Flush))?;
+        }
+        for id in self.mapping.iter().flat_map(MappingCache::reads_that_wait) {
+            of(&mut parts, id, Some(Kind::Read))?;
         }
         for element in 0..self.drive.spec().elements {
             for operation in self.flash.operations(element) {
@@ -236,6 +269,9 @@ impl Pausable for Engine<'_, '_> {
         self.flash.save(output)?;
         put(output, &self.collections)?;
         self.idle.save(output)?;
+        if let Some(mapping) = &self.mapping {
+            mapping.save(output)?;
+        }
         put(output, &self.tally)?;
         put(output, &self.series)?;
         put(output, &self.counters_before)

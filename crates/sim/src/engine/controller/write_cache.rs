@@ -240,6 +240,11 @@ impl WriteCache {
         self.slots[slot as usize].request != NONE
     }
 
+    /// The page of a slot.
+    pub fn page_of(&self, slot: u32) -> Page {
+        self.slots[slot as usize].page
+    }
+
     /// A slot is programmed. Appends what is in flash now, and the requests of flushes that are
     /// complete.
     pub fn programmed(&mut self, slot: u32, done: &mut Vec<Programmed>, flushed: &mut Vec<u32>) {

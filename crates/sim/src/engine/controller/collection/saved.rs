@@ -69,7 +69,7 @@ impl Collections {
                         erased.insert(superblock);
                         *pending.erasures.entry(superblock).or_default() += 1;
                     }
-                    Work::Read(..) | Work::Program(_) | Work::Suspend => {}
+                    _ => {}
                 }
             }
         }
@@ -94,6 +94,7 @@ impl Collections {
             ensure(
                 (is_read || is_programmed)
                     && job.pages.len() <= translation.unit_pages as usize
+                    && job.moved.iter().all(|&page| page < translation.pages())
                     && (job.group as usize) < self.groups.len(),
                 "a job of garbage collection is not that of its operations",
             )?;
