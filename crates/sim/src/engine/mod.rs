@@ -34,6 +34,7 @@ mod write_stream;
 pub use checkpoint::{run_between, settle};
 pub use event_log::Event;
 pub use host_queue::Scheduler;
+pub(crate) use load::paging::Paging;
 pub use load::paging::Unaligned;
 pub use load::trace_input::IssueMode;
 pub use online_drive::OnlineDrive;
