@@ -5,8 +5,8 @@ mod loads;
 use ioassay_block::{Kind, Request};
 use ioassay_sim::Error;
 use ioassay_sim::drive::{Controller, Overlap, Spec};
-use ioassay_sim::engine::{IssueMode, RunOptions, Scheduler};
-use loads::{Unsaid, drive, plain, read, reference, tally, write};
+use ioassay_sim::engine::{self, IssueMode, RunOptions, Scheduler};
+use loads::{Unsaid, drive, plain, reference, request, tally, write};
 
 const DAY_NS: u64 = 24 * 3600 * 1_000_000_000;
 
@@ -43,8 +43,8 @@ fn windowless(issue_mode: IssueMode) -> [RunOptions; 2] {
 
 fn failure(spec: &Spec, requests: &[Request], options: &RunOptions) -> String {
     // A load that may have reads, and one that is known to have none, take different ways.
-    let long_way = ioassay_sim::engine::run(&mut drive(spec), &mut Unsaid(requests), None, options);
-    let short_way = ioassay_sim::engine::run(&mut drive(spec), &mut &*requests, None, options);
+    let long_way = engine::run(&mut drive(spec), &mut Unsaid(requests), None, options);
+    let short_way = engine::run(&mut drive(spec), &mut &*requests, None, options);
     let texts = [long_way, short_way].map(|run| run.map(|_| ()).unwrap_err().to_string());
     assert_eq!(texts[0], texts[1]);
     texts[0].clone()
@@ -110,30 +110,31 @@ fn work_of_years_is_refused() {
     let second_ps = 1_000_000_000_000;
     for spec in drives() {
         let slow = Spec {
-            read_ps: second_ps,
+            page_bytes: 1 << 20,
             program_ps: second_ps,
             channel_ps_per_sector: second_ps / 1000,
+            endurance: 0,
+            controller: spec.controller.clone().map(|controller| Controller {
+                link_ps_per_sector: None,
+                ..controller
+            }),
             ..spec
         };
-        let pages = slow.pages() / 2;
         let large = |kind| Request {
-            kind,
-            ..write(0, 0, u64::from(pages))
+            length_bytes: 4095 << 20,
+            ..request(kind, 0, 0, 0)
         };
-        let requests = vec![large(Kind::Write); 600_000_000 / pages as usize / 10];
-        let mut reads = requests.clone();
-        reads[0] = read(0, 0, 1);
-        for load in [requests, reads] {
-            for issue_mode in [IssueMode::OpenLoop, IssueMode::ClosedLoop(2)] {
-                let options = &windowless(issue_mode)[0];
-                let run =
-                    ioassay_sim::engine::run(&mut drive(&slow), &mut &load[..], None, options);
-                assert!(
-                    matches!(run, Err(Error::TooLong { days: 150 })),
-                    "{:?}",
-                    run.map(|_| ())
-                );
-            }
+        // 8,387 seconds on the channel each.
+        let writes = vec![large(Kind::Write); 2000];
+        let mut mixed = writes.clone();
+        mixed[0] = large(Kind::Read);
+        for (load, issue_mode) in [
+            (writes, IssueMode::OpenLoop),
+            (mixed, IssueMode::ClosedLoop(2)),
+        ] {
+            let options = &windowless(issue_mode)[0];
+            let run = engine::run(&mut drive(&slow), &mut &load[..], None, options).map(|_| ());
+            assert!(matches!(run, Err(Error::TooLong { days: 150 })), "{run:?}");
         }
     }
 }

@@ -8,13 +8,14 @@ How the drive works: docs/simulator.md.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from ioassay import traces
-from ioassay.errors import InputError, UsageError
+from ioassay.errors import InputError, Interrupted, UsageError
 from ioassay.simulator import sampling, saved_states
 from ioassay.simulator.drive_files import drive_options
 from ioassay.simulator.result_files import save
@@ -108,7 +109,25 @@ def simulate(
         if save_state:
             unfinished = files.enter_context(traces.trace_file.replaced(Path(save_state), force=True))
             wanted["save"] = {"path": str(unfinished), "label": saved_states.label(chosen, described)}
-        return Simulation({**_core.simulate(described, wanted, threads), "prepare": described.get("prepare")})
+        raw = _core.simulate(described, wanted, threads)
+        # An interruption from here on would lose what was saved, and what was measured.
+        raw["interrupted"] |= partial and _finished_uninterrupted(files)
+    return Simulation({**raw, "prepare": described.get("prepare")})
+
+
+def _finished_uninterrupted(files: ExitStack) -> bool:
+    """Finish the files while Ctrl-C and SIGTERM wait; whether one of them came."""
+    held = {signal.SIGINT, signal.SIGTERM}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, held)
+    try:
+        files.close()
+    finally:
+        came = bool(signal.sigpending() & held)
+        try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        except (KeyboardInterrupt, Interrupted):
+            came = True
+    return came
 
 
 def sweep(

@@ -138,6 +138,8 @@ pub fn simulate<'py>(
         Ok((simulation, opened, wall_s, interrupted))
     })?;
     let results = finished(py, simulation, &opened, wall_s)?;
+    // An interruption while the state was written is one as well: raised in Python, it would lose the results.
+    let interrupted = interrupted || (run.partial && py.check_signals().is_err());
     results.set_item("interrupted", interrupted)?;
     Ok(results)
 }
