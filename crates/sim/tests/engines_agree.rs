@@ -74,7 +74,13 @@ prop_compose! {
     }
 }
 
-const POLICIES: [Option<&str>; 4] = [None, Some("fifo"), Some("lru"), Some("epo")];
+const POLICIES: [Option<&str>; 5] = [
+    None,
+    Some("fifo"),
+    Some("lru"),
+    Some("epo"),
+    Some("idle-cold"),
+];
 
 /// Runs a load both ways.
 fn both(

@@ -12,6 +12,7 @@ mod channel;
 mod checkpoint;
 mod completions;
 mod controller;
+mod element_queues;
 mod elements;
 mod event_log;
 mod event_loop;

@@ -61,8 +61,6 @@ pub(super) struct Batch {
     pub segments: Vec<Segment>,
     /// How many of its writes each element has been asked for.
     served: Vec<usize>,
-    /// The elements that have a page of it, or all.
-    pub elements: Vec<u32>,
 }
 
 /// An element, with what it needs for a batch.
@@ -86,23 +84,19 @@ impl Batch {
     }
 
     pub fn clear(&mut self) {
-        for &element in &self.elements {
-            self.writes[element as usize].clear();
-            self.done_ps[element as usize].clear();
-            self.served[element as usize] = 0;
-            self.work[element as usize].clear();
-        }
+        self.writes.iter_mut().for_each(Vec::clear);
+        self.done_ps.iter_mut().for_each(Vec::clear);
+        self.work.iter_mut().for_each(Vec::clear);
+        self.served.fill(0);
         self.pending.clear();
         self.pages.clear();
         self.segments.clear();
-        self.elements.clear();
     }
 
     /// Elements write their pages; the error is the element that found no free block first.
     pub fn serve(&mut self, drive: &mut Drive, free_at_ps: &mut [u64]) -> Result<(), u32> {
         let mut failed = Vec::new();
-        for &number in &self.elements {
-            let element = number as usize;
+        for (number, element) in (0..).zip(0..self.writes.len()) {
             let mut lane = Lane {
                 part: drive.part(number),
                 free_at_ps: &mut free_at_ps[element],

@@ -10,6 +10,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::completions::{self, Share, Transfer, Transfers};
+use super::element_queues::ElementQueues;
 use super::load::arrivals::Arrivals;
 use super::load::lookahead::Lookahead;
 use super::load::requests::DriveRequest;
@@ -94,7 +95,15 @@ impl<'a> WriteStream<'a> {
         }
     }
 
-    pub fn run(mut self) -> Result<(Tally, TimeSeries), Error> {
+    pub fn run(self) -> Result<(Tally, TimeSeries), Error> {
+        if self.input.lookahead.watches_elements() {
+            self.run_in_steps()
+        } else {
+            self.run_in_batches()
+        }
+    }
+
+    fn run_in_batches(mut self) -> Result<(Tally, TimeSeries), Error> {
         let elements = self.free_at_ps.len();
         let (mut batch, mut next) = (Batch::new(elements), Batch::new(elements));
         let mut more = self.prepare(&mut batch);
@@ -114,14 +123,8 @@ impl<'a> WriteStream<'a> {
             if !more? {
                 break;
             }
-            let most = self.options.max_outstanding;
-            // Rarely enough that what is left is looked at a few times at most.
-            if self.pending.len() > most.min(COMPLETION_BATCH + 2 * self.left) {
-                self.complete_until(self.now_ps, &next);
-                if self.pending.len() > most {
-                    self.input.tally.gave_up = true;
-                    break;
-                }
+            if self.gives_up(next.pending.first()) {
+                break;
             }
             more = prepared.unwrap_or_else(|| self.prepare(&mut next));
             std::mem::swap(&mut batch, &mut next);
@@ -129,31 +132,112 @@ impl<'a> WriteStream<'a> {
         Ok(self.finish())
     }
 
-    /// Prepares a batch; returns false at the end.
-    fn prepare(&mut self, batch: &mut Batch) -> Result<bool, Error> {
+    /// As in batches, a request at a time: a buffer that watches the elements evicts by their state when
+    /// the request before was issued.
+    fn run_in_steps(mut self) -> Result<(Tally, TimeSeries), Error> {
+        let mut queues = ElementQueues::new(self.drive.spec());
+        let mut counters = self.drive.counters();
+        let mut requests = Vec::new();
+        while self.read_next(&mut requests, &queues)? {
+            for request in requests.drain(..) {
+                queues.advance(request.at_ps);
+                self.begin_row(request.at_ps, &mut counters);
+                self.serve(&request, &mut queues)?;
+                if self.gives_up(None) {
+                    break;
+                }
+            }
+            if self.input.tally.gave_up {
+                break;
+            }
+        }
+        let row = self.series.current_row();
+        row.counters = row.counters.plus(self.drive.counters().since(counters));
+        Ok(self.finish())
+    }
+
+    /// Reads what the next request of the trace makes of the buffer; returns false at the end.
+    fn read_next(
+        &mut self,
+        requests: &mut Vec<DriveRequest>,
+        queues: &ElementQueues,
+    ) -> Result<bool, Error> {
         let drive_state = DriveState {
             now_ps: self.now_ps,
-            free_at_ps: &self.free_at_ps,
+            free_at_ps: queues.free_at_ps(),
         };
-        let room = self.options.max_outstanding;
-        let room = room.saturating_sub(self.pending.len());
-        let more = self.input.prepare(batch, &drive_state, room);
-        let lookahead = &self.input.lookahead;
-        if let Some(requests) = lookahead
-            .newly_read()
-            .filter(|_| lookahead.watches_elements())
-        {
+        let Input {
+            lookahead, tally, ..
+        } = &mut self.input;
+        let more = lookahead.append_ready(requests, &drive_state, tally)?;
+        if let Some(requests) = lookahead.newly_read() {
             // Which page is evicted is known too late; but a small buffer evicts what came not long ago.
             let places = requests
                 .iter()
                 .map(|request| self.drive.place(request.first));
             self.drive.prefetch(&places.collect::<Vec<_>>());
         }
-        more
+        Ok(more)
     }
 
-    /// The workers serve a batch. Meanwhile this thread prepares the next one, unless that may depend on
-    /// the first: because of the elements' state, or because too many requests may be outstanding.
+    /// Begins a row of the series where `now_ps` is beyond the current one.
+    #[inline]
+    fn begin_row(&mut self, now_ps: u64, counters: &mut Counters) {
+        if now_ps >= self.series.row_end_ps {
+            let before = std::mem::replace(counters, self.drive.counters());
+            self.series.advance(now_ps, 0, counters.since(before));
+            self.begins_ps.push(now_ps);
+        }
+    }
+
+    /// A request crosses the channel, and its elements write its pages.
+    #[inline]
+    fn serve(&mut self, request: &DriveRequest, queues: &mut ElementQueues) -> Result<(), Error> {
+        let (number, transfer) = self.input.transfer(request);
+        let row = self.series.current_row();
+        row.issued += 1;
+        let mut place = self.input.placement.place(request.first);
+        let mut done_ps = 0;
+        for _ in 0..request.pages {
+            let element = place.element;
+            let Some(spent_ps) = self.drive.part(element).collect_and_write(place.local) else {
+                return Err(self.drive.worn_out(element));
+            };
+            row.busy_ps[element as usize] += spent_ps;
+            done_ps = queues.push(element, transfer.end_ps, spent_ps).max(done_ps);
+            place = self.input.placement.next(place);
+        }
+        self.pending.push(Pending {
+            issued_ps: request.at_ps,
+            done_ps,
+            sectors: request.sectors,
+            transfer: number,
+        });
+        self.now_ps = request.at_ps;
+        self.input.tally.issued += 1;
+        Ok(())
+    }
+
+    /// Completes what is done, if much is pending; returns whether too much is outstanding even so.
+    fn gives_up(&mut self, next: Option<&Pending>) -> bool {
+        let most = self.options.max_outstanding;
+        // Rarely enough that what is left is looked at a few times at most.
+        if self.pending.len() > most.min(COMPLETION_BATCH + 2 * self.left) {
+            self.complete_until(self.now_ps, next);
+            self.input.tally.gave_up = self.pending.len() > most;
+        }
+        self.input.tally.gave_up
+    }
+
+    /// Prepares a batch; returns false at the end.
+    fn prepare(&mut self, batch: &mut Batch) -> Result<bool, Error> {
+        let room = self.options.max_outstanding;
+        let room = room.saturating_sub(self.pending.len());
+        self.input.prepare(batch, room)
+    }
+
+    /// The workers serve a batch. Meanwhile this thread prepares the next one, unless too many requests
+    /// may be outstanding then.
     fn serve_and_prepare(
         &mut self,
         batch: &mut Batch,
@@ -161,15 +245,9 @@ impl<'a> WriteStream<'a> {
     ) -> Result<Option<Result<bool, Error>>, Error> {
         let outstanding = self.pending.len() + batch.pending.len();
         let room = self.options.max_outstanding.checked_sub(outstanding);
-        let depends = self.input.lookahead.watches_elements();
-        let room = room.filter(|_| !depends);
-        let drive_state = DriveState {
-            now_ps: self.now_ps,
-            free_at_ps: &[],
-        };
         let mut prepared = None;
         let mut meanwhile = || {
-            prepared = room.map(|room| self.input.prepare(next, &drive_state, room));
+            prepared = room.map(|room| self.input.prepare(next, room));
         };
         let free_at_ps = &mut self.free_at_ps;
         batch
@@ -205,9 +283,9 @@ impl<'a> WriteStream<'a> {
             let row = self.series.row_at(segment.begin_ps);
             row.issued += (segment.end - begin) as u64;
             begin = segment.end;
-            for &element in &batch.elements {
-                let work = &batch.work[element as usize][number];
-                row.busy_ps[element as usize] += work.busy_ps;
+            for (busy_ps, work) in row.busy_ps.iter_mut().zip(&batch.work) {
+                let work = &work[number];
+                *busy_ps += work.busy_ps;
                 row.counters = row.counters.plus(work.counters);
             }
         }
@@ -219,7 +297,7 @@ impl<'a> WriteStream<'a> {
     }
 
     /// Completes the requests that are done by `until_ps`: transfers not issued yet start later.
-    fn complete_until(&mut self, until_ps: u64, next: &Batch) {
+    fn complete_until(&mut self, until_ps: u64, next: Option<&Pending>) {
         completions::count(
             &self.shares,
             &self.pending,
@@ -240,16 +318,15 @@ impl<'a> WriteStream<'a> {
             }
         }
         // No later search begins before the transfer of the oldest that is pending.
-        let transfers = self.pending.iter().chain(next.pending.first());
+        let transfers = self.pending.iter().chain(next);
         let transfers = transfers.map(|request| request.transfer);
         self.input.transfers.forget_before_all(transfers);
     }
 
     fn finish(mut self) -> (Tally, TimeSeries) {
-        let none = Batch::default();
-        self.complete_until(self.now_ps, &none);
+        self.complete_until(self.now_ps, None);
         if !self.input.tally.gave_up {
-            self.complete_until(u64::MAX, &none);
+            self.complete_until(u64::MAX, None);
         }
         let mut tally = self.input.tally;
         for share in self.shares {
@@ -270,30 +347,44 @@ impl<'a> WriteStream<'a> {
 impl Input<'_> {
     /// Prepares a batch: `room` more requests, about, before too many may be outstanding. Returns false
     /// at the end.
-    fn prepare(
-        &mut self,
-        batch: &mut Batch,
-        drive_state: &DriveState<'_>,
-        room: usize,
-    ) -> Result<bool, Error> {
+    fn prepare(&mut self, batch: &mut Batch, room: usize) -> Result<bool, Error> {
         batch.clear();
         self.requests.clear();
+        // The buffer does not look at the elements.
+        let drive_state = DriveState {
+            now_ps: 0,
+            free_at_ps: &[],
+        };
         let mut more = Ok(true);
         while let Ok(true) = more {
             more = self
                 .lookahead
-                .append_ready(&mut self.requests, drive_state, &mut self.tally);
+                .append_ready(&mut self.requests, &drive_state, &mut self.tally);
             let requests = self.requests.len();
-            if requests >= self.batch || requests > room || self.lookahead.watches_elements() {
+            if requests >= self.batch || requests > room {
                 break;
             }
         }
-        self.transfer(batch);
+        self.transfer_all(batch);
         more
     }
 
+    /// A request crosses the channel: returns the number of its transfer, and its times.
+    #[inline]
+    fn transfer(&mut self, request: &DriveRequest) -> (u32, Transfer) {
+        let number = self.transfers.known.len() as u32;
+        let start_ps = request.at_ps.max(self.channel_free_ps);
+        self.channel_free_ps = start_ps + u64::from(request.sectors) * self.channel_ps_per_sector;
+        let transfer = Transfer {
+            start_ps,
+            end_ps: self.channel_free_ps,
+        };
+        self.transfers.known.push(transfer);
+        (self.transfers.first.wrapping_add(number), transfer)
+    }
+
     /// Requests cross the channel, and their pages queue at the elements.
-    fn transfer(&mut self, batch: &mut Batch) {
+    fn transfer_all(&mut self, batch: &mut Batch) {
         let first = self.transfers.known.len();
         let mut free_ps = self.channel_free_ps;
         let transfers = self.requests.iter().map(|request| {
@@ -334,16 +425,6 @@ impl Input<'_> {
                 });
                 place = self.placement.next(place);
             }
-        }
-        let elements = self.placement.elements();
-        match self.requests[..] {
-            // A request alone concerns few elements.
-            [request] if request.pages < elements => {
-                let pages = request.first..request.first + request.pages;
-                let places = pages.map(|page| self.placement.place(page));
-                batch.elements.extend(places.map(|place| place.element));
-            }
-            _ => batch.elements.extend(0..elements),
         }
     }
 }

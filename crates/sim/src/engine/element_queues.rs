@@ -1,0 +1,91 @@
+//! The queues of elements whose pages are known until they are programmed, without an event for each.
+
+use std::collections::VecDeque;
+
+use super::timers::NEVER;
+use crate::drive::Spec;
+
+/// A page that waits at its element, or is on its way there.
+struct Queued {
+    received_ps: u64,
+    done_ps: u64,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// Pages that are not programmed, the first of them in progress if it was received.
+    pages: VecDeque<Queued>,
+    /// How many of them were received.
+    received: usize,
+}
+
+/// The queues of a [write stream](super::write_stream), and what a buffer in front of the drive is told of
+/// them: the same as by the [event loop](super::event_loop), which does not know when pages that
+/// wait will be programmed either.
+pub(super) struct ElementQueues {
+    queues: Vec<Queue>,
+    /// When each finishes the pages that it has received, if every waiting one takes `write_ps`.
+    free_at_ps: Vec<u64>,
+    /// When that is to be estimated again.
+    changes_ps: Vec<u64>,
+    write_ps: u64,
+}
+
+impl ElementQueues {
+    pub fn new(spec: &Spec) -> Self {
+        let elements = spec.elements as usize;
+        Self {
+            queues: (0..elements).map(|_| Queue::default()).collect(),
+            free_at_ps: vec![0; elements],
+            changes_ps: vec![NEVER; elements],
+            write_ps: spec.mean_write_ps(),
+        }
+    }
+
+    pub fn free_at_ps(&self) -> &[u64] {
+        &self.free_at_ps
+    }
+
+    /// Takes note of all that happens up to and including `now_ps`.
+    #[inline]
+    pub fn advance(&mut self, now_ps: u64) {
+        for element in 0..self.changes_ps.len() {
+            if self.changes_ps[element] <= now_ps {
+                self.advance_one(element, now_ps);
+            }
+        }
+    }
+
+    fn advance_one(&mut self, element: usize, now_ps: u64) {
+        let Queue { pages, received } = &mut self.queues[element];
+        let done = pages.partition_point(|page| page.done_ps <= now_ps);
+        pages.drain(..done);
+        *received = pages.partition_point(|page| page.received_ps <= now_ps);
+        let next_ps = pages.get(*received).map_or(NEVER, |page| page.received_ps);
+        if *received == 0 {
+            self.free_at_ps[element] = now_ps;
+            self.changes_ps[element] = next_ps;
+            return;
+        }
+        let until_ps = pages[0].done_ps;
+        let waiting = *received as u64 - 1;
+        self.free_at_ps[element] = until_ps.saturating_add(waiting * self.write_ps);
+        self.changes_ps[element] = next_ps.min(until_ps);
+    }
+
+    /// Queues a page that will take `spent_ps`; returns when it will be programmed.
+    #[inline]
+    pub fn push(&mut self, element: u32, received_ps: u64, spent_ps: u64) -> u64 {
+        let element = element as usize;
+        let pages = &mut self.queues[element].pages;
+        let free_ps = pages.back().map_or(0, |page| page.done_ps);
+        let done_ps = received_ps.max(free_ps).saturating_add(spent_ps);
+        pages.push_back(Queued {
+            received_ps,
+            done_ps,
+        });
+        let change_ps = &mut self.changes_ps[element];
+        *change_ps = (*change_ps).min(received_ps);
+        done_ps
+    }
+}
