@@ -1,7 +1,7 @@
 """Laws that every described drive obeys, whatever its numbers are: queueing, conservation, and sums of its parts.
 
-A file in `ioassay/drives` is under these laws as soon as it is there. Their numbers come from docs/simulator.md, "Drives of
-today" and "The cost of a page", and share nothing with the simulator.
+A file in `ioassay/drives` is under these laws as soon as it is there. Their numbers come from docs/simulator.md,
+"Drives of today" and "The cost of a page", and share nothing with the simulator.
 """
 
 from __future__ import annotations
@@ -174,10 +174,8 @@ def total_ps(options: Mapping[str, Any], rows: list[dict[str, int]], kind: str) 
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "alone.disksim"
-        lines = [
-            f"{row['at_ns'] / 1e6:.6f} 0 {row['offset_bytes'] // 512} {row['length_bytes'] // 512} {int(kind == 'read')}"
-            for row in rows
-        ]
+        sectors = [(row["at_ns"], row["offset_bytes"] // 512, row["length_bytes"] // 512) for row in rows]
+        lines = [f"{at_ns / 1e6:.6f} 0 {first} {count} {int(kind == 'read')}" for at_ns, first, count in sectors]
         path.write_text("\n".join(lines) + "\n")
         done = ioassay.simulate(path, format="disksim", cache=False, **{**options, "window": None})
     assert done.raw[kind]["count"] == len(rows)
