@@ -167,3 +167,17 @@ def test_an_interruption_while_the_state_is_written_loses_neither_state_nor_resu
     assert done.raw["interrupted"] and done.summary["requests"] == 1000
     assert [path.name for path in tmp_path.iterdir()] == ["s"]
     assert ioassay.simulate(recipe, state=tmp_path / "s", resume=True).raw["all"]["count"] == 1000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"5", b"[]", b"{}", b"null", b'"a"', b'{"options": 5, "trace": {}}', b'{"options": {}}', b"[" * 3000, b"\xff"],
+)
+def test_a_state_whose_text_is_damaged_is_refused(text: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    ioassay.simulate(traces.recipe(requests=10, range="1MiB"), save_state=path, elements=4, blocks=64)
+    whole = path.read_bytes()
+    old_length = int.from_bytes(whole[20:24], "little")
+    path.write_bytes(whole[:20] + len(text).to_bytes(4, "little") + text + whole[24 + old_length :])
+    with pytest.raises(UsageError, match="the saved state is damaged"):
+        ioassay.simulate(RECIPE, state=path)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from ioassay import traces
-from ioassay.errors import InputError, Interrupted, UsageError
+from ioassay.errors import InputError, UsageError
 from ioassay.simulator import sampling, saved_states
 from ioassay.simulator.drive_files import drive_options
 from ioassay.simulator.result_files import save
@@ -116,18 +117,18 @@ def simulate(
 
 
 def _finished_uninterrupted(files: ExitStack) -> bool:
-    """Finish the files while Ctrl-C and SIGTERM wait; whether one of them came."""
-    held = {signal.SIGINT, signal.SIGTERM}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, held)
+    """Finish the files while Ctrl-C and SIGTERM only leave a note; whether one of them came."""
+    came: list[int] = []
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, lambda number, _frame: came.append(number))
     try:
         files.close()
     finally:
-        came = bool(signal.sigpending() & held)
-        try:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        except (KeyboardInterrupt, Interrupted):
-            came = True
-    return came
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+    return bool(came)
 
 
 def sweep(
