@@ -140,19 +140,19 @@ impl SampledBuffer {
     pub fn take(&mut self, batch: &[Request]) -> Result<(), Error> {
         for request in batch {
             self.requests += 1;
-            let paged = self.paging.drive_request(request, 0, self.requests)?;
-            let pages = paged.first..paged.first + paged.pages;
-            match paged.kind {
+            let in_pages = self.paging.drive_request(request, 0, self.requests)?;
+            let pages = in_pages.first..in_pages.first + in_pages.pages;
+            match in_pages.kind {
                 Kind::Write => {
-                    self.written_pages += u64::from(paged.pages);
+                    self.written_pages += u64::from(in_pages.pages);
                     pages.for_each(|page| self.touch(page, |buffer, page| buffer.write(page)));
                 }
                 Kind::Read => {
-                    self.read_pages += u64::from(paged.pages);
+                    self.read_pages += u64::from(in_pages.pages);
                     pages.for_each(|page| self.touch(page, |buffer, page| buffer.read(page)));
                 }
                 Kind::Trim => {
-                    pages.for_each(|page| self.touch(page, |buffer, page| buffer.discard(page)))
+                    pages.for_each(|page| self.touch(page, |buffer, page| buffer.discard(page)));
                 }
                 Kind::Flush => {
                     self.policy.each(PageBuffer::flush);
@@ -265,7 +265,7 @@ impl<B: PageBuffer> Sampled<B> {
 
     /// The share of hits among the writes that a sample has if it has `expected` of them.
     fn write_hit_ratio(&self, expected: f64) -> Estimate {
-        let ratio = |hits: Hits, expected: f64| {
+        let ratio = |hits: Counts, expected: f64| {
             let misses = (hits.writes - hits.write_hits) as f64;
             if expected > 0.0 {
                 (1.0 - misses / expected).clamp(0.0, 1.0)
@@ -280,11 +280,11 @@ impl<B: PageBuffer> Sampled<B> {
 
     fn read_hit_ratio(&self) -> Estimate {
         let ratio =
-            |hits: Hits| (hits.reads > 0).then(|| hits.read_hits as f64 / hits.reads as f64);
+            |hits: Counts| (hits.reads > 0).then(|| hits.read_hits as f64 / hits.reads as f64);
         self.estimate(ratio(self.whole.hits()).unwrap_or(0.0), ratio)
     }
 
-    fn estimate(&self, value: f64, of_part: impl Fn(Hits) -> Option<f64>) -> Estimate {
+    fn estimate(&self, value: f64, of_part: impl Fn(Counts) -> Option<f64>) -> Estimate {
         if self.parts.is_empty() {
             return Estimate {
                 value,
@@ -302,7 +302,7 @@ impl<B: PageBuffer> Sampled<B> {
 
 /// Page reads and writes of a buffer, and the hits among them.
 #[derive(Debug, Clone, Copy, Default)]
-struct Hits {
+struct Counts {
     writes: u64,
     write_hits: u64,
     reads: u64,
@@ -314,7 +314,7 @@ trait PageBuffer {
     fn read(&mut self, page: Page);
     fn discard(&mut self, page: Page);
     fn flush(&mut self);
-    fn hits(&self) -> Hits;
+    fn hits(&self) -> Counts;
 }
 
 struct PolicyBuffer {
@@ -322,7 +322,7 @@ struct PolicyBuffer {
     /// Elements that are always idle.
     free_at_ps: Vec<u64>,
     evicted: Vec<Eviction>,
-    hits: Hits,
+    hits: Counts,
 }
 
 impl PolicyBuffer {
@@ -331,7 +331,7 @@ impl PolicyBuffer {
             policy,
             free_at_ps: vec![0; setup.drive.elements as usize],
             evicted: Vec::new(),
-            hits: Hits::default(),
+            hits: Counts::default(),
         }
     }
 }
@@ -363,7 +363,7 @@ impl PageBuffer for PolicyBuffer {
         self.evicted.clear();
     }
 
-    fn hits(&self) -> Hits {
+    fn hits(&self) -> Counts {
         self.hits
     }
 }
@@ -405,11 +405,11 @@ impl PageBuffer for OptimalBuffer {
         self.optimum.flush();
     }
 
-    fn hits(&self) -> Hits {
-        Hits {
+    fn hits(&self) -> Counts {
+        Counts {
             writes: self.optimum.writes(),
             write_hits: self.optimum.hits(),
-            ..Hits::default()
+            ..Counts::default()
         }
     }
 }
