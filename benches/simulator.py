@@ -68,6 +68,34 @@ def from_file(folder: Path) -> None:
     print(f"  {'trace info alone':20} {time.perf_counter() - began_s:.3f} s")
 
 
+def beside_duckdb(folder: Path) -> None:
+    """The same file: the whole drive simulated, and two columns summed up by DuckDB with one thread, in turns."""
+    import duckdb
+
+    import ioassay
+    from ioassay import traces
+
+    path = folder / "sums.disksim"
+    traces.make(path, to="disksim", requests=LINES, arrivals="poisson:20000", range="1GiB", seed=1)
+    connection = duckdb.connect(config={"threads": 1})
+    query = f"SELECT sum(column2), sum(column3) FROM read_csv('{path}', delim=' ', header=false)"
+    sectors = connection.execute(query).fetchone()[1]
+    simulated_s, summed_s = [], []
+    for _ in range(TURNS):
+        began_s = time.perf_counter()
+        done = ioassay.simulate(path, format="disksim", cache=False)
+        simulated_s.append(time.perf_counter() - began_s)
+        began_s = time.perf_counter()
+        connection.execute(query).fetchall()
+        summed_s.append(time.perf_counter() - began_s)
+        assert done.raw["all"]["sectors"] == sectors, "DuckDB read another file"
+    ratio = statistics.median(mine / other for mine, other in zip(simulated_s, summed_s, strict=True))
+    medians = f"{statistics.median(simulated_s):.3f} s simulated, {statistics.median(summed_s):.3f} s summed by DuckDB"
+    print(
+        f"DuckDB {duckdb.__version__}, {LINES:,} lines, medians of {TURNS} turns: {medians}, {ratio:.2f} times its time"
+    )
+
+
 def one_pass(folder: Path) -> None:
     """A sweep from one pass over a file, beside separate runs of the same simulations, with and without the cache."""
     import ioassay
@@ -155,6 +183,7 @@ def main() -> None:
     workers = int(sys.argv[1]) if len(sys.argv) > 1 else 4
     with tempfile.TemporaryDirectory() as folder:
         from_file(Path(folder))
+        beside_duckdb(Path(folder))
         one_pass(Path(folder))
         start_up(Path(folder))
     sweep(workers)

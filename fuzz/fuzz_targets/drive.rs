@@ -1,14 +1,15 @@
 //! Any bytes as a drive and what is done to it, against a plain map: each page that was not
 //! discarded lies at a place of its own, the tables agree with each other, and a drive runs out of
-//! blocks only when they die. Then the rest as a load, through a write buffer or none.
+//! blocks only when they die. Then the rest as a load, through a write buffer or none. A drive with a
+//! controller gets loads only: one after the other, after preconditioning or without.
 
 #![no_main]
 
 use std::collections::BTreeSet;
 
 use ioassay_block::{Kind, Request};
-use ioassay_sim::Error;
-use ioassay_sim::drive::{GcPolicy, Drive, Overlap, Pool, Spec, WearLevelling};
+use ioassay_sim::{Error, Preconditioning, precondition};
+use ioassay_sim::drive::{Controller, Drive, GcPolicy, Overlap, Pool, Spec, WearLevelling};
 use ioassay_sim::engine::{BufferMode, Destaging, End, IssueMode, RunOptions, Scheduler, WriteBehind};
 use ioassay_sim::engine::{WriteBuffer, run};
 use ioassay_sim::policy::{Layout, POLICIES, Settings, make};
@@ -69,6 +70,88 @@ fn spec(bytes: &mut Bytes<'_>) -> Spec {
         read_priority: bytes.flag(),
         endurance: bytes.next() % 16,
         ..Spec::default()
+    }
+}
+
+/// A controller with options of all kinds, and what of the specification it depends on.
+fn with_controller(spec: &mut Spec, bytes: &mut Bytes<'_>) {
+    let page = f64::from(spec.page_bytes);
+    let unit = 1 + bytes.next() % 6;
+    let flash_page = [1, unit, 2][bytes.next() as usize % 3];
+    let own_superblocks = bytes.next() % 2;
+    let low = 1 + bytes.next() % 2;
+    let reserved = low + 3 + 2 * own_superblocks + bytes.next() % 4;
+    let background = bytes.next() % (reserved - 2 - own_superblocks);
+    spec.blocks_per_plane = reserved + 1 + bytes.next() % 6;
+    let share = |blocks: u32| (f64::from(blocks) + 0.5) / f64::from(spec.blocks_per_plane);
+    (spec.reserve, spec.min_free) = (share(reserved), share(low));
+    let background_free = share(background);
+    spec.elements = 1 + bytes.next() % 4;
+    spec.pages_per_block = unit * (1 + bytes.next() % 3).max(2 / unit.min(2));
+    (spec.channels, spec.dies, spec.planes) = (1, 1, 1 + bytes.next() % 2);
+    (spec.pool, spec.overlap, spec.wear_levelling) = (Pool::Element, Overlap::Off, WearLevelling::Off);
+    let mut some = |most: u32| if bytes.flag() { f64::from(bytes.next() % (most + 1)) } else { 0.0 };
+    let types: Vec<f64> = (0..some(3) as u32).map(|_| some(90)).collect();
+    let suspensions = if spec.read_priority { [some(3), some(3)] } else { [0.0; 2] };
+    let suspend_us = if suspensions == [0.0; 2] { 0.0 } else { some(50) };
+    let cache_pages = if some(1) > 0.0 { f64::from(unit) + some(40) } else { 0.0 };
+    let numbers = [
+        ("write_cache", cache_pages * page),
+        ("program_unit", f64::from(unit) * page),
+        ("flash_page", f64::from(flash_page) * page),
+        ("command_read_us", some(30)),
+        ("command_write_us", some(30)),
+        ("command_read_us_per_4k", some(3)),
+        ("command_write_us_per_4k", some(3)),
+        ("command_rate", some(200) * 1000.0),
+        ("flash_channels", some(spec.elements)),
+        ("flash_channel_mb_s", some(250)),
+        ("link_mb_s", some(250)),
+        ("link_duplex", some(1)),
+        ("program_suspensions", suspensions[0]),
+        ("erase_suspensions", suspensions[1]),
+        ("suspend_us", suspend_us),
+        ("background_free", if background > 0 { background_free } else { 0.0 }),
+        ("hot_cold", f64::from(own_superblocks)),
+        ("superblock", some(spec.elements)),
+    ];
+    let small = [some(20)];
+    let mut options: Vec<(&str, &[f64])> = Vec::new();
+    options.extend(numbers.iter().map(|(name, number)| (*name, std::slice::from_ref(number))));
+    options.extend([("page_type_read_us", &types[..]), ("small_read_us", &small[..])]);
+    spec.controller = Controller::of(options).expect("options that can be");
+}
+
+/// Loads on a drive with a controller: none loses a request or a page.
+fn run_controller(spec: &Spec, bytes: &mut Bytes<'_>) {
+    let mut drive = Drive::new(spec, 1 << 24).expect("a drive that was checked");
+    if bytes.flag() {
+        let how = Preconditioning { share: 0.5, most_rounds: 3, ..Preconditioning::default() };
+        if let Err(error) = precondition(&mut drive, &how, &mut || true) {
+            return worn_out(spec, &error);
+        }
+        drive.audit().expect("tables that agree after preconditioning");
+    }
+    let mut trims = false;
+    for _ in 0..2 {
+        let (mut options, buffer) = (options(bytes), buffer(spec, bytes));
+        // What is in the cache when the last request is issued is in flight.
+        options.end = End::Drained;
+        let half = bytes.0.as_slice().len() / 2;
+        let mut own = Bytes(bytes.0.as_slice()[..half].iter());
+        bytes.0 = bytes.0.as_slice()[half..].iter();
+        let load = load(spec, &mut own);
+        trims |= load.iter().any(|request| request.kind == Kind::Trim);
+        match run(&mut drive, &mut &load[..], buffer, &options) {
+            Err(error) => return worn_out(spec, &error),
+            Ok((tally, _)) => {
+                let done = tally.reads.count() + tally.writes.count() + tally.others.count();
+                assert_eq!((done, tally.unfinished), (tally.issued, 0));
+            }
+        }
+        drive.audit().expect("tables that agree");
+        let lost = (0..spec.pages()).filter(|&page| drive.physical_page(page).is_none()).count();
+        assert!(trims || lost == 0, "{lost} pages have no place, and none was discarded");
     }
 }
 
@@ -168,7 +251,7 @@ fn buffer(spec: &Spec, bytes: &mut Bytes<'_>) -> Option<WriteBuffer> {
     settings.padding = bytes.flag();
     settings.block_requests = bytes.flag();
     let policy = make(name, &settings).ok()?;
-    let mode = if bytes.flag() {
+    let mode = if bytes.flag() && spec.controller.is_none() {
         BufferMode::Inline
     } else {
         BufferMode::Reshape
@@ -189,7 +272,15 @@ fn buffer(spec: &Spec, bytes: &mut Bytes<'_>) -> Option<WriteBuffer> {
 
 fuzz_target!(|bytes: &[u8]| {
     let mut bytes = Bytes(bytes.iter());
-    let spec = spec(&mut bytes);
+    let mut spec = spec(&mut bytes);
+    if bytes.flag() {
+        with_controller(&mut spec, &mut bytes);
+        // Some draws contradict each other.
+        if spec.check().is_ok() {
+            run_controller(&spec, &mut bytes);
+        }
+        return;
+    }
     let mut drive = Drive::new(&spec, 1 << 24).expect("a drive that can be");
     let mut map: BTreeSet<u32> = (0..spec.pages()).collect();
     for _ in 0..bytes.next() << 8 | bytes.next() {

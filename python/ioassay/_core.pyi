@@ -33,6 +33,7 @@ __all__ = [
     "policies",
     "read_histogram_log",
     "read_log",
+    "sampled_hits",
     "simulate",
     "simulate_all",
     "state_label",
@@ -358,6 +359,13 @@ def simulate_all(source: dict[str, Any], setups: list[dict[str, Any]]) -> list[d
     """Run one pass of a trace over several simulated SSDs, each in a thread; what `simulate` returns for each.
 
     Errors as `simulate`, of the first setup that has one.
+    """
+
+def sampled_hits(source: dict[str, Any], setups: list[dict[str, Any]], rate: float) -> dict[str, Any]:
+    """Estimate the hit ratios of write buffers, one for each of the setups, from about `rate` of a trace's pages.
+
+    `hits` has for each the requests and pages of the trace, the sampled ones, and pairs of a ratio and its error.
+    Errors as of `simulate`; CoreError for a buffer that cannot be sampled.
     """
 
 def state_label(path: str | PathLike[str]) -> str:

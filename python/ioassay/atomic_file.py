@@ -18,12 +18,16 @@ def write(path: Path, text: str) -> None:
 def write_pieces(path: Path, pieces: Iterable[str]) -> None:
     """`write` for a text that comes piece by piece and need not fit into memory."""
     unfinished = unfinished_of(path)
-    with unfinished.open("w", encoding="utf-8") as file:
-        os.fchmod(file.fileno(), MODE)
-        file.writelines(pieces)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.rename(path)
+    try:
+        with unfinished.open("w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), MODE)
+            file.writelines(pieces)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.rename(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
     sync(path.parent)
 
 

@@ -131,6 +131,36 @@ def test_a_sweep_is_the_cross_product(ioassay: Ask, trace: Path) -> None:
     assert kept["mean_response_ms"] == single["mean_response_ms"] and kept["options"]["elements"] == "8"
 
 
+def test_threads_do_not_change_results(ioassay: Ask, trace: Path) -> None:
+    options = ["--window", "none", "--policy", "lru", "--buffer", "64KiB", "--json"]
+    alone = ioassay("simulate", trace, *options).json
+    several = ioassay("simulate", trace, *options, "--threads", 3).json
+    assert several == {**alone, "wall_s": several["wall_s"]} and alone["written_pages"] > 9000
+
+
+def test_a_sample_has_hit_ratios_and_nothing_else(ioassay: Ask, trace: Path) -> None:
+    sweep = ["--policy", "lru,epo", "--set", "buffer=4MiB,8MiB", "--sample", 0.25]
+    said = ioassay("simulate", trace, *sweep, "--output", "sampled", "--json")
+    assert said.code == 0, said.err
+    found = said.json["samples"]
+    assert [(each["policy"], each["set"]["buffer"]) for each in found] == [
+        *(("lru", "4MiB"), ("lru", "8MiB"), ("epo", "4MiB"), ("epo", "8MiB"))
+    ]
+    for each in found:
+        assert not each.keys() & {"mean_response_ms", "throughput_mb_s", "iops", "write_amplification", "wall_s"}
+        assert each["sample_rate"] == 0.25 and 0 <= each["hit_ratio"] <= each["optimum_hit_ratio"] + 0.01
+    kept = trace.parent / "sampled" / "lru,buffer=4MiB"
+    assert [path.name for path in kept.iterdir()] == ["summary.json"]
+    assert json.loads((kept / "summary.json").read_text())["hit_ratio"] == found[0]["hit_ratio"]
+    assert ioassay("simulate", trace, *sweep, "--output", "sampled").code == 2
+    rows = ioassay("simulate", trace, *sweep).out.splitlines()
+    assert "95 % confidence" in rows[1] and [row.split()[:2] for row in rows[3:]] == [
+        *(["lru", "4MiB"], ["lru", "8MiB"], ["epo", "4MiB"], ["epo", "8MiB"])
+    ]
+    one = ioassay("simulate", trace, "--policy", "lru", "--sample", 0.25, "--json").json
+    assert one["hit_ratio"] == found[1]["hit_ratio"]
+
+
 def test_an_option_of_some_policies_multiplies_only_those(ioassay: Ask, trace: Path) -> None:
     said = ioassay("simulate", trace, "--policy", "lru,bplru", "--set", "padding=yes,no", "--json")
     assert said.code == 0, said.err
@@ -230,6 +260,19 @@ def test_files_are_not_replaced_unless_told(ioassay: Ask, trace: Path) -> None:
         ),
         (["t.disksim", "--policy", "lru", "--write-behind", "idle"], "write_behind is idle, wanted off in front of"),
         (["t.disksim", "--policy", "lru", "--padding"], "--padding is an option of bplru, and the policy is lru"),
+        # long traces
+        (["t.disksim", "--threads", "0"], "--threads is 0, wanted 1 to 1024"),
+        (["t.disksim", "--threads", "many"], "--threads is 'many', wanted a whole number"),
+        (["t.disksim", "--threads", "2", "--policy", "none,lru"], "--threads goes with one simulation, and 2 were"),
+        (["t.disksim", "--threads", "2", "--policy", "lru", "--sample", "0.5"], "--threads and --sample do not go"),
+        (["t.disksim", "--sample", "0.5"], "policy is none, wanted a write buffer"),
+        (["t.disksim", "--sample", "50", "--policy", "lru"], "sample is 50, wanted a rate above 0 and at most 1"),
+        (["t.disksim", "--sample", "half", "--policy", "lru"], "--sample is 'half', wanted a number"),
+        (["t.disksim", "--sample", "0.5", "--policy", "lru", "--csv"], "--csv and --sample do not go together"),
+        (["t.disksim", "--sample", "0.5", "--policy", "lru", "--feed", "closed:8"], "feed and sample do not go"),
+        (["t.disksim", "--sample", "0.5", "--policy", "lru", "--set", "window=1,2"], "window and sample do not go"),
+        (["t.disksim", "--sample", "0.5", "--policy", "lru", "--save-state", "s"], "--save-state and --sample do not"),
+        (["t.disksim", "--feed", "batch:1@1d"], "the simulation passes 150 days of simulated time"),
         # the output
         (["t.disksim", "--csv"], "--csv goes with --output DIR"),
         (["t.disksim", "--output", "t.disksim"], "t.disksim is a file, wanted a folder"),

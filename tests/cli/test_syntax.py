@@ -155,6 +155,22 @@ def test_the_help_imports_nothing_that_takes_time() -> None:
         (["nothing", ""], set()),
         (["nothing", "more", ""], set()),
         (["--sh"], {"--show-completion"}),
+        (["simulate", "--drive", "samsung-98"], {"samsung-980-pro"}),
+        (["simulate", "t.disksim", "--drive=samsung-98"], {"--drive=samsung-980-pro"}),  # as zsh and fish have it
+        (["simulate", "--drive", "=", "samsung-98"], {"samsung-980-pro"}),  # as bash splits it
+        (["simulate", "--drive", "sam", "--pol"], {"--policy"}),
+        (["simulate", "--cleaning", ""], {"greedy", "cost-benefit"}),
+        (["simulate", "--set", "background"], {"background_free="}),
+        (["simulate", "--set", "cleaning", "=", "g"], {"greedy"}),
+        (["simulate", "--json", "sam"], set()),
+        (["device", "serve", "--drive", "wd"], {"wd-zn540"}),
+        (["drive", "show", "mqsim"], {"mqsim-default"}),
+        (["run", "write-buffer", "--set", "drive=samsung-98"], {"drive=samsung-980-pro"}),
+        (["run", "write-buffer", "--set", "drive", "=", "samsung-98"], {"samsung-980-pro"}),
+        (
+            ["run", "write-buffer", "--factor", "drive=samsung-970-pro,samsung-98"],
+            {"drive=samsung-970-pro,samsung-980-pro"},
+        ),
     ],
 )
 def test_shells_are_offered_commands_and_options(words: list[str], offered: set[str]) -> None:

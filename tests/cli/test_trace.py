@@ -188,3 +188,20 @@ def test_the_cache_is_listed_and_cleared(ioassay: Ask, monkeypatch: pytest.Monke
     assert said.code == 0 and said.err.startswith("note: ") and "damaged" in said.err
     assert ioassay("trace", "cache", "--clear").out.endswith("of parsed traces removed\n")
     assert ioassay("trace", "cache", "--json").json["entries"] == []
+
+
+def test_a_curve_is_drawn_and_replaced_only_when_told(ioassay: Ask, tmp_path: Path) -> None:
+    said = ioassay("trace", "mrc", "oltp", "--sample", 0.5, "--output", "curve.SVG", "--json")
+    assert said.code == 0 and said.json["output"] == "curve.SVG", said.err
+    assert (tmp_path / "curve.SVG").read_text().startswith("<svg")
+    for words, named in (
+        (["curve.SVG"], "curve.SVG exists; --force replaces it"),
+        (["curve.pdf"], "curve.pdf: the name tells no kind of picture, wanted one that ends in .svg, .png, .html"),
+        (["no/curve.png"], "no is no folder"),
+        (["."], "the name tells no kind of picture"),
+    ):
+        said = ioassay("trace", "mrc", "oltp", "--output", *words)
+        assert said.code == 2 and named in said.err and said.out == ""
+    assert ioassay("trace", "mrc", "oltp", "--output", "curve.SVG", "--force").code == 0
+    assert "--force goes with --output FILE" in ioassay("trace", "mrc", "oltp", "--force").err
+    assert [path.name for path in tmp_path.iterdir()] == ["curve.SVG"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ioassay
-from ioassay import simulator, traces
+from ioassay import atomic_file, simulator, traces
 from ioassay.errors import IoassayError, UsageError
 from ioassay.simulator import Simulation
 
@@ -158,3 +159,46 @@ def test_a_state_is_whole_or_as_it_was(tmp_path: Path) -> None:
         ioassay.simulate(traces.recipe(requests=10, range="64TiB"), save_state=state, **DRIVE)
     assert state.read_bytes() == before
     assert os.listdir(tmp_path) == ["used.state"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_while_the_state_is_written_loses_neither_state_nor_results(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state is synchronised last, which may take long."""
+    recipe = traces.recipe(requests=1000, range="16MiB")
+    sync = atomic_file.sync
+
+    def interrupted(path: Path) -> None:
+        os.kill(os.getpid(), number)
+        sync(path)
+
+    def ended(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(atomic_file, "sync", interrupted)
+    before = signal.signal(number, ended)
+    try:
+        done = ioassay.simulate(recipe, partial=True, save_state=tmp_path / "s", elements=4, blocks=64)
+        with pytest.raises(KeyboardInterrupt):
+            ioassay.simulate(recipe, save_state=tmp_path / "lost", elements=4, blocks=64)
+    finally:
+        signal.signal(number, before)
+    monkeypatch.undo()
+    assert done.raw["interrupted"] and done.summary["requests"] == 1000
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]
+    assert ioassay.simulate(recipe, state=tmp_path / "s", resume=True).raw["all"]["count"] == 1000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"5", b"[]", b"{}", b"null", b'"a"', b'{"options": 5, "trace": {}}', b'{"options": {}}', b"[" * 3000, b"\xff"],
+)
+def test_a_state_whose_text_is_damaged_is_refused(text: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    ioassay.simulate(traces.recipe(requests=10, range="1MiB"), save_state=path, elements=4, blocks=64)
+    whole = path.read_bytes()
+    old_length = int.from_bytes(whole[20:24], "little")
+    path.write_bytes(whole[:20] + len(text).to_bytes(4, "little") + text + whole[24 + old_length :])
+    with pytest.raises(UsageError, match="the saved state is damaged"):
+        ioassay.simulate(RECIPE, state=path)

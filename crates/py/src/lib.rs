@@ -53,6 +53,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulation::drive_check, module)?)?;
     module.add_function(wrap_pyfunction!(simulation::offline_optimum, module)?)?;
     module.add_function(wrap_pyfunction!(simulation::policies, module)?)?;
+    module.add_function(wrap_pyfunction!(simulation::sampled_hits, module)?)?;
     module.add_function(wrap_pyfunction!(simulation::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(simulation::simulate_all, module)?)?;
     module.add_function(wrap_pyfunction!(simulation::state_label, module)?)?;

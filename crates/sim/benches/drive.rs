@@ -10,11 +10,12 @@ use std::process::Command;
 use std::time::Instant;
 
 use ioassay_block::{BATCH, Error, Kind, Request, Source};
-use ioassay_sim::drive::{Drive, Spec};
+use ioassay_sim::drive::{Controller, Drive, Spec};
 use ioassay_sim::engine::{
     BufferMode, IssueMode, OneThread, RunOptions, Scheduler, Workers, WriteBuffer, run_with,
 };
 use ioassay_sim::policy::{Layout, Settings, make};
+use ioassay_sim::{Preconditioning, precondition};
 use threads::Threads;
 
 #[path = "../tests/threads/mod.rs"]
@@ -45,7 +46,15 @@ struct Uniform {
     pages: u32,
     gap_ns: u64,
     at_ns: u64,
-    reads: bool,
+    reads: Reads,
+}
+
+/// The share of reads.
+#[derive(Clone, Copy, PartialEq)]
+enum Reads {
+    None,
+    Half,
+    All,
 }
 
 impl Source for Uniform {
@@ -59,7 +68,7 @@ impl Source for Uniform {
                 offset_bytes: u64::from(page) * 4096,
                 length_bytes: 4096,
                 device: 0,
-                kind: if self.reads && page % 2 == 0 {
+                kind: if self.reads == Reads::All || (self.reads == Reads::Half && page % 2 == 0) {
                     Kind::Read
                 } else {
                     Kind::Write
@@ -71,7 +80,7 @@ impl Source for Uniform {
     }
 
     fn only_writes(&self) -> bool {
-        !self.reads
+        self.reads == Reads::None
     }
 }
 
@@ -80,6 +89,15 @@ struct Case {
     policy: &'static str,
     options: RunOptions,
     reads: bool,
+    /// Of a drive of today instead of the reference drive; in steady state.
+    controller: Option<Load>,
+}
+
+/// What a drive with a controller is given.
+#[derive(Clone, Copy)]
+enum Load {
+    Reads,
+    Writes,
 }
 
 impl Case {
@@ -89,6 +107,7 @@ impl Case {
             && self.options.issue_mode == IssueMode::OpenLoop
             && !self.reads
             && self.policy != "idle-cold"
+            && self.controller.is_none()
     }
 }
 
@@ -107,6 +126,14 @@ fn cases() -> Vec<Case> {
         policy,
         options,
         reads,
+        controller: None,
+    };
+    let controller = |name, load| Case {
+        name,
+        policy: "none",
+        options: with(IssueMode::ClosedLoop(128)),
+        reads: false,
+        controller: Some(load),
     };
     vec![
         case("no buffer", "none", open.clone(), false),
@@ -122,7 +149,46 @@ fn cases() -> Vec<Case> {
             with(IssueMode::ClosedLoop(32)),
             false,
         ),
+        controller("controller, reads", Load::Reads),
+        controller("controller, writes", Load::Writes),
     ]
+}
+
+/// The reference drive; for a controller, 64 elements with program units of 32 KiB and a write cache.
+fn spec(case: &Case) -> Spec {
+    if case.controller.is_none() {
+        return Spec::default();
+    }
+    let options: [(&str, &[f64]); 6] = [
+        ("write_cache", &[2_097_152.0]),
+        ("program_unit", &[32_768.0]),
+        ("flash_page", &[16_384.0]),
+        ("flash_channels", &[8.0]),
+        ("flash_channel_mb_s", &[800.0]),
+        ("link_mb_s", &[3200.0]),
+    ];
+    Spec {
+        elements: 64,
+        dies: 1,
+        planes: 2,
+        blocks_per_plane: 256,
+        pages_per_block: 256,
+        reserve: 0.15,
+        min_free: 0.02,
+        program_ps: 600_000_000,
+        endurance: 0,
+        controller: Controller::of(options).expect("options that can be"),
+        ..Spec::default()
+    }
+}
+
+fn drive_of(case: &Case) -> Drive {
+    let mut drive = Drive::new(&spec(case), u64::MAX).expect("a drive");
+    if matches!(case.controller, Some(Load::Writes)) {
+        let how = Preconditioning::default();
+        precondition(&mut drive, &how, &mut || true).expect("a steady state");
+    }
+    drive
 }
 
 fn policy(name: &str, spec: &Spec) -> Option<WriteBuffer> {
@@ -145,7 +211,7 @@ fn policy(name: &str, spec: &Spec) -> Option<WriteBuffer> {
 
 /// Millions of requests a second.
 fn rate(case: &Case, requests: u64, workers: &dyn Workers) -> f64 {
-    let mut drive = Drive::new(&Spec::default(), u64::MAX).expect("a drive");
+    let mut drive = drive_of(case);
     // Once unmeasured, so that the system has granted the tables' memory.
     for warm_up in [true, false] {
         let begin = Instant::now();
@@ -165,7 +231,11 @@ fn load(case: &Case, drive: &mut Drive, requests: u64, workers: &dyn Workers) {
         pages: spec.pages(),
         gap_ns: 20_000,
         at_ns: 0,
-        reads: case.reads,
+        reads: match case.controller {
+            Some(Load::Reads) => Reads::All,
+            _ if case.reads => Reads::Half,
+            _ => Reads::None,
+        },
     };
     let buffer = policy(case.policy, &spec);
     run_with(drive, &mut source, buffer, &case.options, workers).expect("a run");
@@ -229,9 +299,9 @@ fn median(mut values: Vec<f64>) -> f64 {
 fn main() {
     if let Ok(name) = std::env::var("COUNTED") {
         let requests = std::env::var("REQUESTS").expect("a number").parse();
-        let mut drive = Drive::new(&Spec::default(), u64::MAX).expect("a drive");
         let cases = cases();
         let case = cases.iter().find(|case| case.name == name).expect("a case");
+        let mut drive = drive_of(case);
         return load(case, &mut drive, requests.expect("a number"), &OneThread);
     }
     compare();

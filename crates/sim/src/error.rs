@@ -59,6 +59,15 @@ pub enum Error {
         /// What was wanted.
         wanted: String,
     },
+    /// A run beyond the times that its numbers can have.
+    #[error(
+        "the simulation passes {days} days of simulated time: wanted fewer requests, shorter gaps between them, \
+         or shorter times of the drive"
+    )]
+    TooLong {
+        /// The limit.
+        days: u64,
+    },
     /// A plane without a block to write to.
     #[error(
         "element {element} has no free block left after {erases} erasures: {dead} of its blocks are dead \
@@ -90,5 +99,20 @@ impl Error {
     }
 }
 
-/// The latest time of a run, 100 days: so that no sum of a time and a cost leaves 64 bits.
-pub(crate) const LONGEST_PS: u64 = 100 * 24 * 3600 * 1_000_000_000_000;
+const DAY_PS: u64 = 24 * 3600 * 1_000_000_000_000;
+
+/// The latest time at which a request is issued, 100 days.
+pub(crate) const LONGEST_PS: u64 = 100 * DAY_PS;
+
+/// The latest time of a run, 150 days of the 213 that 64 bits have: what comes behind is not simulated.
+pub(crate) const LONGEST_RUN_PS: u64 = 150 * DAY_PS;
+
+/// [`Error::TooLong`] for a time behind the latest one.
+pub(crate) fn check_time(at_ps: u64) -> Result<(), Error> {
+    if at_ps > LONGEST_RUN_PS {
+        return Err(Error::TooLong {
+            days: LONGEST_RUN_PS / DAY_PS,
+        });
+    }
+    Ok(())
+}

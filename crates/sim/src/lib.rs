@@ -12,6 +12,7 @@ mod error;
 pub mod policy;
 
 mod precondition;
+pub mod sampling;
 mod simulate;
 pub mod state;
 mod steadiness;

@@ -19,6 +19,7 @@ _SCRIPTS = {
 _ioassay_completion() {
     local IFS=$'\\n'
     COMPREPLY=($("$1" --complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+    [[ ${COMPREPLY-} == *= ]] && compopt -o nospace
 }
 complete -o default -F _ioassay_completion ioassay""",
     "zsh": """\
@@ -59,6 +60,23 @@ def answer(option: str, words: Sequence[str]) -> None:
 
 def candidates(words: Sequence[str]) -> list[str]:
     """The words that the last of these, which may be empty, can become."""
+    words, cut = _joined(words)
+    return [word[cut:] for word in _candidates(words)]
+
+
+def _joined(words: Sequence[str]) -> tuple[list[str], int]:
+    """The words with those joined that bash splits at '=', and how much of the last one stands before the cursor's."""
+    joined: list[str] = []
+    for place, word in enumerate(words):
+        if joined and place and (word == "=" or words[place - 1] == "="):
+            joined[-1] += word
+        else:
+            joined.append(word)
+    split = len(words) > 1 and "=" in words[-2:]
+    return joined, joined[-1].index("=") + 1 if split else 0
+
+
+def _candidates(words: Sequence[str]) -> list[str]:
     *before, last = words or [""]
     known: Sequence[str] = [*COMMANDS, *(name for name, _ in OPTIONS), *HELP]
     member: Command | Group | None = None
@@ -71,8 +89,18 @@ def candidates(words: Sequence[str]) -> list[str]:
     if isinstance(member, Group):
         known = [*member.members, *HELP]
     elif member is not None:
-        known = member.names() if last.startswith("-") else ()
+        return _of_command(member, before, last)
     return [word for word in known if word.startswith(last)]
+
+
+def _of_command(command: Command, before: Sequence[str], last: str) -> list[str]:
+    """An option's name, or the value of the option or argument that is due, where the command knows its values."""
+    name, equals, value = last.partition("=")
+    if last.startswith("--") and equals:
+        return [f"{name}={each}" for each in command.values_after([name], value)]
+    if last.startswith("-"):
+        return [each for each in command.names() if each.startswith(last)]
+    return command.values_after(before, last)
 
 
 def install(shell: str, home: Path) -> Path:

@@ -27,6 +27,7 @@ Drive = Annotated[
     syntax.Option(
         "--drive",
         metavar="NAME|FILE",
+        values=options.drive_names,
         help="Drive whose options the model takes: a name (ioassay drive list) or a file; --set overrides its own.",
     ),
 ]

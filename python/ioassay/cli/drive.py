@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from ioassay.simulator.drive_accuracy import Accuracy
     from ioassay.simulator.drive_files import DriveFile, Entry
 
-Name = Annotated[str, syntax.Argument(metavar="NAME|FILE", help="A drive's name, or the file that describes it.")]
+Name = Annotated[
+    str,
+    syntax.Argument(
+        metavar="NAME|FILE", values=options.drive_names, help="A drive's name, or the file that describes it."
+    ),
+]
 _WORDS = {"mean_us": "mean latency", "iops": "IOPS", "p50_us": "p50", "p99_us": "p99"}
 
 

@@ -13,11 +13,21 @@ Scale = Annotated[
     str, syntax.Option(metavar="NAME", help="A smaller or larger variant that the study defines, such as quick.")
 ]
 Set = Annotated[
-    list[str] | None, syntax.Option("--set", metavar="KEY=VALUE", help="Set a parameter, target.KEY, run.KEY or seed.")
+    list[str] | None,
+    syntax.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        values=lambda text: drive_levels(text),
+        help="Set a parameter, target.KEY, run.KEY or seed.",
+    ),
 ]
 Factor = Annotated[
     list[str] | None,
-    syntax.Option(metavar="KEY=A,B,…", help="Add a factor, or replace a factor's levels; in a suite, where it is one."),
+    syntax.Option(
+        metavar="KEY=A,B,…",
+        values=lambda text: drive_levels(text),
+        help="Add a factor, or replace a factor's levels; in a suite, where it is one.",
+    ),
 ]
 Repetitions = Annotated[int | None, syntax.Option(min=1, metavar="N", help="Repetitions of each point.")]
 DestroyData = Annotated[
@@ -42,6 +52,19 @@ WaitQuiet = Annotated[
         metavar="TIME", help="Wait up to TIME for a quiet machine before each trial, and repeat disturbed ones."
     ),
 ]
+
+
+def drive_names(_text: str) -> list[str]:
+    """The names of the drives that are described, for completion."""
+    from ioassay.simulator import drive_files
+
+    return list(drive_files.builtin())
+
+
+def drive_levels(text: str) -> list[str]:
+    """What `drive=A,B` can become, for completion; other parameters are those of the study."""
+    listed = text.rpartition(",")[0]
+    return [f"{listed},{name}" if listed else f"drive={name}" for name in drive_names(text)]
 
 
 def seconds(option: str, text: str) -> float:

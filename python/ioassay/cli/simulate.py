@@ -42,6 +42,12 @@ def simulate(**given: Any) -> None:
         options = simulator.options_of(given["state"], options, resume=given["resume"])
     runs = _runs(options, given["set"] or ())
     _check_state(given, len(runs))
+    if given["sample"] is not None:
+        _sample(given, described, runs, json=json)
+        return
+    if len(runs) > 1 and given["threads"] > 1:
+        hint = "each has a thread of its own, and they share the processors"
+        raise UsageError(f"--threads goes with one simulation, and {len(runs)} were asked for: {hint}")
     if len(runs) > 1 and str(trace) == "-":
         hint = "write it to a file first: ioassay trace make FILE"
         raise UsageError(
@@ -87,7 +93,40 @@ def _simulations(given: Mapping[str, Any], described: Mapping[str, Any], runs: S
     if len(runs) > 1:
         return simulator.sweep(described, [run.options for run in runs], state=given["state"])
     states = {name: given[name] for name in ("state", "resume", "save_state")}
-    return [simulator.simulate(described, partial=True, **states, **runs[0].options)]
+    threads = given["threads"]
+    return [simulator.simulate(described, partial=True, threads=threads, **states, **runs[0].options)]
+
+
+def _sample(given: Mapping[str, Any], described: dict[str, Any], runs: Mapping[str, _Run], *, json: bool) -> None:
+    """The hit ratios of each run's buffer from a sample of the pages, in one pass."""
+    from ioassay import simulator
+    from ioassay.cli import simulate_text
+    from ioassay.simulator import result_files, sampling
+
+    given_too = {"threads": given["threads"] > 1, **{name: given[name] for name in ("state", "save_state", "csv")}}
+    for name in (name for name, there in given_too.items() if there):
+        raise UsageError(f"--{name.replace('_', '-')} and --sample do not go together: no drive is simulated")
+    for run in runs.values():
+        sampling.check(run.options)
+    folders = _folders(given, list(runs), names=[result_files.SUMMARY])
+    with reading_progress() as progress:
+        hits = simulator.sampled_hits(
+            {**described, "progress": progress}, [run.options for run in runs.values()], given["sample"]
+        )
+    found = []
+    for (name, run), done in zip(runs.items(), hits, strict=True):
+        summary = {"trace": str(given["trace"]), "policy": run.policy, **done.summary}
+        if run.levels:
+            summary["set"] = run.levels
+        summary["warnings"] = [vars(warning) for warning in done.warnings]
+        found.append(summary)
+        if name in folders:
+            result_files.save_summary(folders[name], {**summary, "options": run.options})
+    _warn(dict(zip(runs, found, strict=True)))
+    if json:
+        console.emit(found[0] if len(found) == 1 else {"samples": found})
+    else:
+        simulate_text.sampled(found)
 
 
 def _compare(
@@ -209,7 +248,7 @@ def _warn(found: Mapping[str, dict[str, Any]]) -> None:
         console.warnings([{**warning, "text": text}])
 
 
-def _folders(given: Mapping[str, Any], runs: list[str]) -> dict[str, Path]:
+def _folders(given: Mapping[str, Any], runs: list[str], names: Sequence[str] = ()) -> dict[str, Path]:
     """Where what is simulated goes, after a look that it may."""
     from ioassay.simulator import result_files
 
@@ -220,5 +259,5 @@ def _folders(given: Mapping[str, Any], runs: list[str]) -> dict[str, Path]:
     output: Path = given["output"]
     folders = {runs[0]: output} if len(runs) == 1 else {name: output / name.replace(" ", ",") for name in runs}
     for folder in folders.values():
-        result_files.check(folder, csv=given["csv"], force=given["force"])
+        result_files.check(folder, names or result_files.names(given["csv"]), force=given["force"])
     return folders

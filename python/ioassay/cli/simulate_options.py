@@ -40,12 +40,36 @@ _METAVARS = {COUNT: "N", NUMBER: "X", NUMBERS: "X/X/…", SHARE: "SHARE", SIZE: 
 _METAVARS |= {AUTO_SHARE: "SHARE|auto", AUTO_COUNT: "N|auto"}
 _OUTPUT = "What comes out"
 _STATE = "States"
+_LONG = "Long traces"
 
 Trace = Annotated[Path | None, syntax.Argument(metavar="TRACE", help="A trace; - is standard input.")]
 Format = Annotated[str | None, syntax.Option("--format", metavar="NAME", help="Format of TRACE; detected by default.")]
 Set = Annotated[
     list[str] | None,
-    syntax.Option("--set", metavar="NAME=A,B,…", help="Simulate once for each of these values of an option above."),
+    syntax.Option(
+        "--set",
+        metavar="NAME=A,B,…",
+        values=lambda _: [f"{option.name}={value}" for option in OPTIONS for value in option.choices or ("",)],
+        help="Simulate once for each of these values of an option above.",
+    ),
+]
+Threads = Annotated[
+    int,
+    syntax.Option(
+        "--threads",
+        metavar="N",
+        min=1,
+        max=1024,
+        help="Threads that share one simulation, for writes in an open loop without window. [default: 1]",
+    ),
+]
+Sample = Annotated[
+    float | None,
+    syntax.Option(
+        "--sample",
+        metavar="RATE",
+        help="Estimate the hit ratios of write buffers from this share of the pages, and simulate nothing else.",
+    ),
 ]
 State = Annotated[
     Path | None, syntax.Option("--state", metavar="FILE", help="Begin with the drive whose state was saved there.")
@@ -70,6 +94,7 @@ Drive = Annotated[
     syntax.Option(
         "--drive",
         metavar="NAME|FILE",
+        values=options.drive_names,
         panel=PANELS["drive"],
         help="Drive whose options apply: a name (ioassay drive list) or a file; single options override its own.",
     ),
@@ -93,6 +118,8 @@ def _parameters() -> Iterator[inspect.Parameter]:
         for name in names:
             yield _parameter(name, shared[name].annotation, shared[name].default, panel)
     yield _parameter("set", Set, None, "Sweep")
+    yield _parameter("threads", Threads, 1, _LONG)
+    yield _parameter("sample", Sample, None, _LONG)
     yield _parameter("no_cache", NoCache, False, "Reading the trace")
     yield _parameter("state", State, None, _STATE)
     yield _parameter("resume", Resume, False, _STATE)
@@ -119,7 +146,8 @@ def _annotation(option: Option) -> Any:
     if option.kind == FLAG:
         return Annotated[bool | None, syntax.Option(f"--{name}/--no-{name}", help=help_, panel=panel)]
     metavar = "|".join(option.choices) or _METAVARS.get(option.kind, "NAME,…")
-    return Annotated[str | None, syntax.Option(f"--{name}", metavar=metavar, help=help_, panel=panel)]
+    values = (lambda _: option.choices) if option.choices else None
+    return Annotated[str | None, syntax.Option(f"--{name}", metavar=metavar, help=help_, panel=panel, values=values)]
 
 
 def _shown(default: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -71,6 +72,27 @@ def compare(found: Sequence[Mapping[str, Any]], optima: Mapping[tuple[str, ...],
         bound |= {"policy": "offline optimum", "hits": f"{optimum.hit_ratio:.2%}"}
         rows.append([bound[name] for name in (columns[0], *names, *columns[1:])])
     console.table([columns[0], *names, *columns[1:]], rows)
+
+
+def sampled(found: Sequence[Mapping[str, Any]]) -> None:
+    """The hit ratios of a sample, one buffer a line."""
+    first = found[0]
+    names = list(dict.fromkeys(name for each in found for name in each.get("set", ())))
+    pages = f"{first['written_pages']:,} page writes and {first['read_pages']:,} page reads"
+    console.line(f"{first['trace']}: {first['requests']:,} requests, {pages}")
+    _row("sample", "each ratio is within its error with 95 % confidence; times and wear are not those of a sample")
+    rows = []
+    for each in found:
+        ratios = [_estimate(each, name) for name in ("hit_ratio", "read_hit_ratio", "optimum_hit_ratio")]
+        cells = [f"{each['sample_rate']:.4g}", f"{each['sampled_pages']:,}", *itertools.chain(*ratios)]
+        rows.append([each["policy"], *(each.get("set", {}).get(name, "-") for name in names), *cells])
+    columns = ["hits", "error", "read hits", "error", "optimum", "error"]
+    console.table(["policy", *names, "sample", "pages", *columns], rows)
+
+
+def _estimate(found: Mapping[str, Any], name: str) -> tuple[str, str]:
+    ratio, error = found[name], found[f"{name}_error"]
+    return "-" if ratio is None else f"{ratio:.2%}", "-" if error is None else f"{error:.2%}"
 
 
 def policies(known: Sequence[Mapping[str, Any]]) -> None:

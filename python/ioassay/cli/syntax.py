@@ -12,19 +12,21 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Union, get_args, get_origin
 
 from ioassay.errors import UsageError
 
 HELP = ("-h", "--help")
+Completer = Callable[[str], Iterable[str]]
 
 
 class Option:
     """An option: its names (by default the parameter's, with dashes), and what its help says.
 
     `--name/--no-name` is a flag that can be denied. `bare` is the value of the name alone, where a value may only
-    follow its '='. `panel` is a heading of the help; `min` and `max` bound numbers.
+    follow its '='. `panel` is a heading of the help; `min` and `max` bound numbers. `values` gives the values that a
+    text can become, for completion.
     """
 
     def __init__(
@@ -37,8 +39,9 @@ class Option:
         bare: str | None = None,
         hidden: bool = False,
         panel: str | None = None,
+        values: Completer | None = None,
     ) -> None:
-        self.bare = bare
+        self.bare, self.values = bare, values
         self.names, self.help, self.metavar = names, help, metavar
         self.min, self.max, self.hidden, self.panel = min, max, hidden, panel
 
@@ -46,8 +49,8 @@ class Option:
 class Argument:
     """An argument, by its place; a list takes all that is left."""
 
-    def __init__(self, *, metavar: str | None = None, help: str = "") -> None:
-        self.metavar, self.help = metavar, help
+    def __init__(self, *, metavar: str | None = None, help: str = "", values: Completer | None = None) -> None:
+        self.metavar, self.help, self.values = metavar, help, values
 
 
 class Parameter:
@@ -129,6 +132,14 @@ class Command:
         shown = [each for each in self.options if not each.info.hidden]  # type: ignore[union-attr]
         return [name for each in shown for name in (*each.yes, *each.no)] + list(HELP)
 
+    def values_after(self, before: Sequence[str], text: str) -> list[str]:
+        """What `text` can become behind the words `before`: values of an option or argument that names some."""
+        name = before[-1] if before else ""
+        option = self._by_name.get(name)
+        if option is not None and not option.is_flag:
+            return _values_of(option, text)
+        return [value for argument in self.arguments[:1] for value in _values_of(argument, text)]
+
     def run(self, words: Sequence[str], path: str) -> None:
         """Call the function with what `words` say, or show the help of the command, which is called `path`."""
         try:
@@ -202,6 +213,12 @@ class Command:
             else:
                 values[each.name] = texts[-1] if each.is_flag else each.read(texts)
         return values
+
+
+def _values_of(parameter: Parameter, text: str) -> list[str]:
+    """The values of a parameter that begin with `text`."""
+    values = parameter.info.values
+    return [value for value in values(text) if value.startswith(text)] if values else []
 
 
 def _split(word: str, known: Mapping[str, Parameter]) -> Iterator[tuple[str, str | None]]:

@@ -154,6 +154,8 @@ def mrc(
     sample_pages: wanted.SamplePages = None,
     exact: wanted.Exact = False,
     points: wanted.Points = 25,
+    output: wanted.CurveOutput = None,
+    force: wanted.CurveForce = False,
     format: wanted.Format = None,
     out_of_order: wanted.OutOfOrder = None,
     zero_length: wanted.ZeroLength = None,
@@ -174,14 +176,40 @@ def mrc(
     from ioassay.cli import trace_text
 
     console.use_json(json)
+    _check_picture(output, force=force)
     sampling: dict[str, Any] = {"sample": sample, "sample_pages": sample_pages, "exact": exact, "points": points}
     read = reading({**given, "out_of_order": out_of_order or "keep"})
     curve = traces.mrc(trace, page=page, of=of, format=format, read=read, cache=not no_cache, **sampling)
     cache_note(curve)
+    if output is not None:
+        _draw(output, str(trace), of, curve, force=force)
     if json:
-        console.emit({"trace": str(trace), "of": of, **curve})
+        drawn = {} if output is None else {"output": str(output)}
+        console.emit({"trace": str(trace), "of": of, **curve, **drawn})
     else:
         trace_text.miss_ratio_curve(str(trace), of, curve)
+        if output is not None:
+            console.line(f"the curve is drawn in {output}")
+
+
+def _check_picture(output: Path | None, *, force: bool) -> None:
+    from ioassay.report import miss_ratio_chart
+    from ioassay.traces import trace_file
+
+    if output is not None:
+        miss_ratio_chart.check(output)
+        trace_file.check(output, force=force)
+    elif force:
+        raise UsageError("--force goes with --output FILE")
+
+
+def _draw(output: Path, trace: str, of: str, curve: Mapping[str, Any], *, force: bool) -> None:
+    from ioassay.report import miss_ratio_chart
+    from ioassay.traces import trace_file
+
+    with trace_file.replaced(output, force=force) as unfinished:
+        spec = miss_ratio_chart.chart(trace, of, miss_ratio_chart.Curve.of(curve))
+        miss_ratio_chart.write(unfinished, spec, output.suffix.lower())
 
 
 def cache(clear: wanted.Clear = False, json: options.Json = False) -> None:

@@ -84,6 +84,11 @@ SamplePages = Annotated[
 ]
 Exact = Annotated[bool, syntax.Option("--exact", help="With a sample: compute the exact curve too, and compare.")]
 Points = Annotated[int, syntax.Option(min=2, metavar="N", help="Buffer sizes, from one page to all pages.")]
+CurveOutput = Annotated[
+    Path | None,
+    syntax.Option("--output", metavar="FILE", help="Draw the curve in FILE, which ends in .svg, .png or .html."),
+]
+CurveForce = Annotated[bool, syntax.Option("--force", help="With --output: replace FILE where it exists.")]
 NoCache = Annotated[
     bool, syntax.Option("--no-cache", help="Parse the trace, and keep nothing of it in the cache of parsed traces.")
 ]

@@ -8,6 +8,8 @@ How the drive works: docs/simulator.md.
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -15,24 +17,28 @@ from typing import Any
 
 from ioassay import traces
 from ioassay.errors import InputError, UsageError
-from ioassay.simulator import saved_states
+from ioassay.simulator import sampling, saved_states
 from ioassay.simulator.drive_files import drive_options
 from ioassay.simulator.result_files import save
 from ioassay.simulator.results import OfflineOptimum, Simulation
+from ioassay.simulator.sampling import Estimate, SampledHits
 from ioassay.simulator.saved_states import options_of
 from ioassay.simulator.simulation_options import NAMES, NONE, OPTIONS, VARIANTS, Option, setup
 
 __all__ = [
     "NAMES",
     "OPTIONS",
+    "Estimate",
     "OfflineOptimum",
     "Option",
+    "SampledHits",
     "Simulation",
     "check",
     "drive_options",
     "offline_optimum",
     "options_of",
     "policies",
+    "sampled_hits",
     "save",
     "setup",
     "simulate",
@@ -41,6 +47,8 @@ __all__ = [
 
 MEMORY_SHARE = 0.8
 """Of the memory that is available, what one simulated drive may take."""
+MOST_THREADS = 1024
+"""Threads that may share a simulation."""
 
 
 def policies() -> list[dict[str, Any]]:
@@ -78,7 +86,7 @@ def simulate(
     describes one (`drive_files`), or a mapping of options. The other keywords are those of `OPTIONS`, and override
     the drive's: `elements=48, page="4KiB", buffer="8MiB", feed="closed:32", window=None, …`. `prepare` is what
     `traces.preparation` returns, `cache` as in `traces.source`. `threads` share the simulation where elements do not
-    depend on each other. Results do not depend on it. Other threads of Python run meanwhile.
+    depend on each other, from 1 to 1024. Results do not depend on it. Other threads of Python run meanwhile.
     Raises UsageError for what cannot be set so, InputError for a trace that cannot be used.
 
     `state` is a file that `save_state` wrote: the drive is as it was then, and options that are not given are those of
@@ -87,6 +95,8 @@ def simulate(
     """
     from ioassay import _core
 
+    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= MOST_THREADS:
+        raise UsageError(f"threads is {threads!r}, wanted 1 to {MOST_THREADS}")
     described = traces.source(trace, format=format, read=read, prepare=prepare, cache=cache)
     chosen = {**drive_options(drive), **({} if state and policy == NONE else {"policy": policy}), **options}
     if state:
@@ -100,7 +110,25 @@ def simulate(
         if save_state:
             unfinished = files.enter_context(traces.trace_file.replaced(Path(save_state), force=True))
             wanted["save"] = {"path": str(unfinished), "label": saved_states.label(chosen, described)}
-        return Simulation({**_core.simulate(described, wanted, threads), "prepare": described.get("prepare")})
+        raw = _core.simulate(described, wanted, threads)
+        # An interruption from here on would lose what was saved, and what was measured.
+        raw["interrupted"] |= partial and _finished_uninterrupted(files)
+    return Simulation({**raw, "prepare": described.get("prepare")})
+
+
+def _finished_uninterrupted(files: ExitStack) -> bool:
+    """Finish the files while Ctrl-C and SIGTERM only leave a note; whether one of them came."""
+    came: list[int] = []
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, lambda number, _frame: came.append(number))
+    try:
+        files.close()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+    return bool(came)
 
 
 def sweep(
@@ -181,6 +209,33 @@ def offline_optimum(
     wanted = setup({**options, "policy": "fifo"})
     with _errors_of(described):
         return OfflineOptimum(*_core.offline_optimum(described, wanted))
+
+
+def sampled_hits(
+    trace: traces.Trace,
+    runs: Sequence[Mapping[str, Any]],
+    sample: float,
+    *,
+    format: str | None = None,
+    read: Mapping[str, Any] | None = None,
+    prepare: Mapping[str, Any] | None = None,
+    cache: bool = True,
+) -> list[SampledHits]:
+    """Estimate the hit ratios of write buffers from the share `sample` of a trace's pages, in one pass over it.
+
+    Each of `runs` has the options of a simulation with a write buffer in front of the drive. Options of times, such as
+    `feed`, are refused, and so are policies whose hits depend on the drive. `sample=1` is exact. Raises as `simulate`.
+    """
+    from ioassay import _core
+
+    described = traces.source(trace, format=format, read=read, prepare=prepare, cache=cache)
+    for options in runs:
+        sampling.check(options)
+    with _errors_of(described):
+        raw = _core.sampled_hits(described, [setup(options) for options in runs], sample)
+    if reason := traces.nothing_left(raw["changes"], described.get("prepare")):
+        raise UsageError(f"{described.get('path', 'the trace')}: {reason}; nothing was simulated")
+    return [sampling.from_core(each) for each in raw["hits"]]
 
 
 @contextmanager

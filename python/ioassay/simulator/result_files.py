@@ -6,7 +6,7 @@ Nothing is computed here. Tables are Parquet, or CSV where it was asked for.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,11 +27,11 @@ def names(csv: bool) -> list[str]:
     return [SUMMARY, *(f"{table}.{'csv' if csv else 'parquet'}" for table in TABLES)]
 
 
-def check(folder: Path, *, csv: bool = False, force: bool = False) -> None:
+def check(folder: Path, files: Sequence[str], *, force: bool = False) -> None:
     """Refuse a folder that cannot take the files; raises UsageError. Ask before the work is done."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file, wanted a folder")
-    for name in names(csv):
+    for name in files:
         if (folder / name).exists() and not force:
             raise UsageError(f"{folder / name} exists; --force replaces it")
 
@@ -43,12 +43,18 @@ def save(
 
     Raises UsageError as `check`, OSError.
     """
-    check(folder, csv=csv, force=force)
+    check(folder, names(csv), force=force)
     folder.mkdir(parents=True, exist_ok=True)
     for table in TABLES:
         _write(getattr(simulation, table), folder / f"{table}.{'csv' if csv else 'parquet'}")
-    atomic_file.write(folder / SUMMARY, json.dumps(summary, indent=2, default=str) + "\n")
+    save_summary(folder, summary)
     return [folder / name for name in names(csv)]
+
+
+def save_summary(folder: Path, summary: Mapping[str, Any]) -> None:
+    """Write `summary` to `folder`, which is made, in place of what is there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    atomic_file.write(folder / SUMMARY, json.dumps(summary, indent=2, default=str) + "\n")
 
 
 def _write(frame: pl.DataFrame, path: Path) -> None:

@@ -62,11 +62,18 @@ def _label(path: str | Path) -> dict[str, Any]:
     from ioassay import _core
 
     try:
-        found: dict[str, Any] = json.loads(_core.state_label(path))
-    except (_core.CoreError, ValueError) as error:
+        text = _core.state_label(path)
+    except _core.CoreError as error:
         raise UsageError(str(error)) from None
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    # The checksum is of what follows this text.
+    if not isinstance(found, dict) or not all(isinstance(found.get(part), dict) for part in ("options", "trace")):
+        raise UsageError(f"{path}: the saved state is damaged: its text has no options and no trace")
     return found
 
 

@@ -1,9 +1,6 @@
 //! The curve that reuse distances make.
 
-use super::PARTS;
-
-/// Student's t for a confidence of 95 % with one degree of freedom less than there are parts.
-const T_95: f64 = 2.365;
+use super::sample;
 
 /// Miss ratios of LRU buffers of all sizes.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,13 +28,8 @@ impl Curve {
         let whole = misses(&self.whole, sizes);
         let parts: Vec<Vec<f64>> = self.parts.iter().map(|part| misses(part, sizes)).collect();
         let error = |at: usize| {
-            if parts.len() < PARTS {
-                return None;
-            }
-            let values = parts.iter().map(|part| part[at]);
-            let mean = values.clone().sum::<f64>() / PARTS as f64;
-            let squares: f64 = values.map(|value| (value - mean).powi(2)).sum();
-            Some(T_95 * (squares / (PARTS * (PARTS - 1)) as f64).sqrt())
+            let values: Vec<f64> = parts.iter().map(|part| part[at]).collect();
+            values.try_into().ok().map(sample::error)
         };
         (0..sizes.len()).map(|at| (whole[at], error(at))).collect()
     }

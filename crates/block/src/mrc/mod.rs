@@ -13,14 +13,14 @@
 mod curve;
 mod distances;
 mod page_table;
+pub mod sample;
 
 pub use curve::Curve;
+pub use sample::PARTS;
 
 use crate::{Error, Kind, Request};
 use distances::Distances;
-
-/// Parts of a sample, for its error.
-pub const PARTS: usize = 8;
+use sample::Draw;
 
 /// Which requests are references.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,8 +68,6 @@ pub enum Sampling {
 
 /// The rate with which a sample of fixed size begins, as in the paper.
 const FIRST_RATE: f64 = 0.1;
-/// Hashes are below it.
-const HASHES: u64 = 1 << 32;
 
 /// Takes the requests of a trace.
 pub struct Mrc {
@@ -102,7 +100,7 @@ impl Mrc {
                 return Err(option("sample-pages", &pages, "at least 64 pages"));
             }
         };
-        let threshold = ((HASHES as f64 * rate) as u64).max(1);
+        let threshold = sample::threshold(rate);
         let parts = if sampling == Sampling::Exact {
             0
         } else {
@@ -137,15 +135,12 @@ impl Mrc {
 
     #[inline]
     fn refer(&mut self, page: u64, device: u32) {
-        let mixed = mix(page ^ (u64::from(device) << 40));
-        // The upper half samples; the lower one, independent of it, names the part.
-        let hash = mixed >> 32;
+        let Draw { hash, part } = sample::draw(page, device);
         if hash >= self.threshold {
             return;
         }
-        let rate = self.threshold as f64 / HASHES as f64;
+        let rate = sample::rate(self.threshold);
         self.whole.refer(page, device, hash, rate);
-        let part = mixed as usize % PARTS;
         if let Some(part) = self.parts.get_mut(part) {
             part.refer(page, device, hash, rate / PARTS as f64);
         }
@@ -166,21 +161,12 @@ impl Mrc {
             page_bytes: self.page_bytes,
             references: self.references,
             sampled: self.whole.references,
-            rate: self.threshold as f64 / HASHES as f64,
-            pages: self.whole.pages as f64 * HASHES as f64 / self.threshold as f64,
+            rate: sample::rate(self.threshold),
+            pages: self.whole.pages as f64 / sample::rate(self.threshold),
             whole: of(&self.whole, self.references as f64),
             parts: parts.map(|part| of(part, self.references as f64)).collect(),
         }
     }
-}
-
-/// Splitmix64's finalizer (G. L. Steele, D. Lea, C. H. Flood, OOPSLA 2014): neighbouring pages have
-/// unrelated hashes.
-fn mix(page: u64) -> u64 {
-    let mut z = page.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 fn option(name: &'static str, value: &dyn ToString, wanted: &str) -> Error {

@@ -2,11 +2,13 @@
 //! `outcome.rs`.
 
 mod outcome;
+mod sampling;
 mod setup;
 mod state_file;
 mod sweep;
 mod threads;
 
+pub use sampling::sampled_hits;
 pub use state_file::state_label;
 pub use sweep::simulate_all;
 
@@ -136,6 +138,8 @@ pub fn simulate<'py>(
         Ok((simulation, opened, wall_s, interrupted))
     })?;
     let results = finished(py, simulation, &opened, wall_s)?;
+    // An interruption while the state was written is one as well: raised in Python, it would lose the results.
+    let interrupted = interrupted || (run.partial && py.check_signals().is_err());
     results.set_item("interrupted", interrupted)?;
     Ok(results)
 }
@@ -200,15 +204,20 @@ fn finished<'py>(
     wall_s: f64,
 ) -> PyResult<Bound<'py, PyDict>> {
     let results = outcome::dictionary(py, simulation)?;
+    of_trace(py, &results, opened)?;
+    results.set_item("wall_s", wall_s)?;
+    Ok(results)
+}
+
+/// Adds what is known of a trace that was read.
+fn of_trace(py: Python<'_>, results: &Bound<'_, PyDict>, opened: &traces::Opened) -> PyResult<()> {
     results.set_item("format", opened.format)?;
     let changes = PyDict::new(py);
     for (name, count) in opened.changes().counts() {
         changes.set_item(name, count)?;
     }
     results.set_item("changes", changes)?;
-    results.set_item("cache", traces::cache_report(py, opened.cache())?)?;
-    results.set_item("wall_s", wall_s)?;
-    Ok(results)
+    results.set_item("cache", traces::cache_report(py, opened.cache())?)
 }
 
 /// The offline optimum of the buffer of a setup on a trace: page writes, the most hits among them.

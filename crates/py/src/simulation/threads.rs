@@ -22,8 +22,9 @@ impl Workers for Threads {
             }
         };
         thread::scope(|scope| {
-            for _ in 1..self.0 {
-                scope.spawn(work);
+            for _ in 1..self.0.min(tasks) {
+                // Those that there are do the work of one that cannot be started.
+                let _ = thread::Builder::new().spawn_scoped(scope, work);
             }
             meanwhile();
             work();

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::timers::NEVER;
+use super::timers::{NEVER, after};
 use crate::drive::{Place, Spec};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -43,7 +43,7 @@ impl Channel {
     fn start(&mut self, transfer: Transfer, to_host: bool, now_ps: u64, ps_per_sector: u64) {
         self.current = Some(transfer);
         self.to_host = to_host;
-        self.until_ps = now_ps + u64::from(transfer.sectors) * ps_per_sector;
+        self.until_ps = after(now_ps, u64::from(transfer.sectors) * ps_per_sector);
     }
 }
 

@@ -19,6 +19,7 @@ use super::timers::NEVER;
 use super::{End, RunOptions};
 use crate::Error;
 use crate::drive::{Counters, Drive, Place};
+use crate::error::check_time;
 use crate::policy::DriveState;
 
 /// A drive under load: the drive, owned or borrowed (`D`), the schedule of its elements (`E`), the
@@ -98,21 +99,21 @@ where
                 if element_ps == NEVER || element_ps > until_ps {
                     return Ok(());
                 }
-                self.set_now(element_ps);
+                self.set_now(element_ps)?;
                 self.on_element_done(timer)?;
                 self.drive_channels()?;
             } else if channel_ps <= arrival_ps {
                 if channel_ps > until_ps {
                     return Ok(());
                 }
-                self.set_now(channel_ps);
+                self.set_now(channel_ps)?;
                 self.on_channel_done(channel)?;
                 self.drive_channels()?;
             } else {
                 if arrival_ps > until_ps {
                     return Ok(());
                 }
-                self.set_now(arrival_ps);
+                self.set_now(arrival_ps)?;
                 self.issue()?;
                 if self.is_over() {
                     return Ok(());
@@ -176,13 +177,15 @@ where
     }
 
     #[inline]
-    fn set_now(&mut self, at_ps: u64) {
+    fn set_now(&mut self, at_ps: u64) -> Result<(), Error> {
         self.now_ps = at_ps;
         if at_ps >= self.series.row_end_ps {
+            check_time(at_ps)?;
             let counters = self.take_counters();
             self.series
                 .advance(at_ps, self.requests.len() as u64, counters);
         }
+        Ok(())
     }
 
     fn take_counters(&mut self) -> Counters {

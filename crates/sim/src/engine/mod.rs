@@ -35,6 +35,7 @@ mod write_stream;
 pub use checkpoint::{Settled, run_between, settle};
 pub use event_log::Event;
 pub use host_queue::Scheduler;
+pub(crate) use load::paging::Paging;
 pub use load::paging::Unaligned;
 pub use load::trace_input::IssueMode;
 pub use online_drive::OnlineDrive;

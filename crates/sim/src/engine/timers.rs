@@ -3,6 +3,13 @@
 /// The time of a timer that is not set.
 pub(super) const NEVER: u64 = u64::MAX;
 
+/// The end of something that takes `cost_ps`; a time behind the latest one of a run where it would leave
+/// 64 bits.
+#[inline]
+pub(super) fn after(now_ps: u64, cost_ps: u64) -> u64 {
+    now_ps.saturating_add(cost_ps).min(NEVER - 1)
+}
+
 /// The timers that are set, in the order in which they fire. Mostly a timer that is set is the last to
 /// fire, or near it: pages take about the same time. Of several that fire at the same time, the one
 /// that was set first does: that is the reference's order, and it decides which of two reads crosses

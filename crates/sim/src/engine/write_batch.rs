@@ -203,13 +203,13 @@ impl Lane<'_> {
     /// Returns the time it takes.
     #[inline]
     fn serve_chunk(&mut self, writes: &[PageWrite]) -> Result<u64, u32> {
-        let mut busy_ps = 0;
+        let mut busy_ps = 0_u64;
         let mut free_ps = *self.free_at_ps;
         for write in writes {
             let written = self.part.collect_and_write(write.local);
             let spent_ps = written.ok_or(write.request)?;
             free_ps = write.received_ps.max(free_ps).saturating_add(spent_ps);
-            busy_ps += spent_ps;
+            busy_ps = busy_ps.saturating_add(spent_ps);
             self.done_ps.push(free_ps);
         }
         *self.free_at_ps = free_ps;

@@ -15,11 +15,13 @@ use super::load::arrivals::Arrivals;
 use super::load::lookahead::Lookahead;
 use super::load::requests::DriveRequest;
 use super::tally::Tally;
+use super::timers::after;
 use super::workers::Workers;
 use super::write_batch::{Batch, PageWrite, Pages, Pending, Segment};
 use super::{RunOptions, TimeSeries};
 use crate::Error;
 use crate::drive::{Counters, Drive, Placement};
+use crate::error::check_time;
 use crate::policy::DriveState;
 
 pub(super) struct WriteStream<'a> {
@@ -114,6 +116,9 @@ impl<'a> WriteStream<'a> {
                 let served = batch.serve(self.drive, &mut self.free_at_ps);
                 served.map_err(|element| self.drive.worn_out(element))?;
             }
+            self.free_at_ps
+                .iter()
+                .try_for_each(|&at_ps| check_time(at_ps))?;
             self.settle(&mut batch);
             if !more? {
                 break;
@@ -384,7 +389,10 @@ impl Input<'_> {
         let mut free_ps = self.channel_free_ps;
         let transfers = self.requests.iter().map(|request| {
             let start_ps = request.at_ps.max(free_ps);
-            free_ps = start_ps + u64::from(request.sectors) * self.channel_ps_per_sector;
+            free_ps = after(
+                start_ps,
+                u64::from(request.sectors) * self.channel_ps_per_sector,
+            );
             Transfer {
                 start_ps,
                 end_ps: free_ps,

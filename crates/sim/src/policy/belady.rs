@@ -46,6 +46,12 @@ impl OfflineOptimum {
         }
     }
 
+    /// One page more than before; returns its number.
+    pub fn add_page(&mut self) -> Page {
+        self.written.push(0);
+        self.written.len() as Page - 1
+    }
+
     /// A page is written.
     pub fn write(&mut self, page: Page) {
         self.writes += 1;

@@ -66,6 +66,11 @@ impl Policy for EpoAll {
         self.held.slots.capacity()
     }
 
+    /// Each element gives a page however few there are: a small buffer loses a larger share of them.
+    fn can_be_sampled(&self) -> bool {
+        false
+    }
+
     fn destage(&mut self, targets: &DestageTargets<'_>, evicted: &mut Vec<Eviction>) -> bool {
         self.evict(|element| targets.ready[element as usize], evicted)
     }

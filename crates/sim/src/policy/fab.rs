@@ -95,6 +95,10 @@ impl Policy for Fab {
         self.blocks.holds(page)
     }
 
+    fn block_of(&self, page: Page) -> Option<u32> {
+        Some(self.blocks.locate(page).0)
+    }
+
     fn discard(&mut self, page: Page) -> bool {
         let (block, offset) = self.blocks.locate(page);
         let found = self

@@ -312,6 +312,10 @@ impl Policy for IdleCold {
         true
     }
 
+    fn can_be_sampled(&self) -> bool {
+        false
+    }
+
     fn writes_behind(&self) -> bool {
         true
     }

@@ -159,6 +159,17 @@ pub trait Policy: Stored {
         false
     }
 
+    /// The block that the policy keeps a page with; `None`: it keeps pages.
+    fn block_of(&self, _page: Page) -> Option<u32> {
+        None
+    }
+
+    /// Whether the hits among a sample of the pages, in a buffer with as small a share of the slots, are
+    /// those among all pages ([`sampling`](crate::sampling)).
+    fn can_be_sampled(&self) -> bool {
+        true
+    }
+
     /// Whether the policy is made for write-behind, so that an inline buffer writes ahead of need
     /// unless that is switched off.
     fn writes_behind(&self) -> bool {

@@ -16,6 +16,7 @@ use crate::Error;
 use crate::drive::{COMMAND_BYTES, Controller, Drive, Position, SECTOR_BYTES, Spec, UnitPlace};
 use crate::engine::listener::Listener;
 use crate::engine::load::arrivals::Arrivals;
+use crate::engine::timers::after;
 use crate::policy::Page;
 
 /// Who an operation is for.
@@ -332,7 +333,10 @@ impl Flash {
         operation.sectors -= sectors;
         let channel = element as usize % self.channel_free_ps.len();
         let free_ps = &mut self.channel_free_ps[channel];
-        *free_ps = now_ps.max(*free_ps) + u64::from(sectors) * self.channel_ps_per_sector;
+        *free_ps = after(
+            now_ps.max(*free_ps),
+            u64::from(sectors) * self.channel_ps_per_sector,
+        );
         *free_ps
     }
 }
@@ -416,7 +420,7 @@ where
 
     fn begin_phase(&mut self, element: u32, mut operation: Operation, phase: Phase, since_ps: u64) {
         let end_ps = match phase {
-            Phase::Array => self.now_ps + operation.array_ps,
+            Phase::Array => after(self.now_ps, operation.array_ps),
             Phase::Transfer => self
                 .flash
                 .reserve_channel(element, &mut operation, self.now_ps),

@@ -27,10 +27,11 @@ use super::load::requests::{DriveRequest, InFlight, Slab};
 use super::load::trace_input::IssueMode;
 use super::tally::Tally;
 use super::time_series::TimeSeries;
-use super::timers::NEVER;
+use super::timers::{NEVER, after};
 use super::{End, RunOptions};
 use crate::Error;
 use crate::drive::{COMMAND_BYTES, Controller, Counters, Drive, Position, SECTOR_BYTES};
+use crate::error::check_time;
 use crate::policy::{DriveState, Page};
 use collection::Collections;
 use events::{Event, EventQueue};
@@ -90,7 +91,10 @@ impl Link {
     #[inline]
     fn reserve(&mut self, direction: usize, now_ps: u64, sectors: u32) -> u64 {
         let free_ps = &mut self.free_ps[direction];
-        *free_ps = now_ps.max(*free_ps) + u64::from(sectors) * self.ps_per_sector;
+        *free_ps = after(
+            now_ps.max(*free_ps),
+            u64::from(sectors) * self.ps_per_sector,
+        );
         *free_ps
     }
 }
@@ -163,7 +167,7 @@ where
             if next_ps == NEVER || next_ps > until_ps {
                 return Ok(());
             }
-            self.set_now(next_ps);
+            self.set_now(next_ps)?;
             if event_ps <= arrival_ps {
                 if let Some(event) = self.events.pop() {
                     self.apply(event)?;
@@ -255,13 +259,15 @@ where
     }
 
     #[inline]
-    fn set_now(&mut self, at_ps: u64) {
+    fn set_now(&mut self, at_ps: u64) -> Result<(), Error> {
         self.now_ps = at_ps;
         if at_ps >= self.series.row_end_ps {
+            check_time(at_ps)?;
             let counters = self.take_counters();
             self.series
                 .advance(at_ps, self.requests.len() as u64, counters);
         }
+        Ok(())
     }
 
     fn take_counters(&mut self) -> Counters {
@@ -315,8 +321,8 @@ where
         in_flight.dispatched_ps = self.now_ps;
         let request = in_flight.request;
         let start_ps = self.now_ps.max(self.next_command_ps);
-        self.next_command_ps = start_ps + self.controller.command_interval_ps;
-        let end_ps = start_ps + self.command_ps(&request);
+        self.next_command_ps = after(start_ps, self.controller.command_interval_ps);
+        let end_ps = after(start_ps, self.command_ps(&request));
         self.events
             .schedule(self.now_ps, end_ps, Event::Command(id));
     }

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use super::{Context, Elements, PageJob, PageOp};
 use crate::Error;
 use crate::drive::{Drive, Overlap, Place, Spec};
-use crate::engine::timers::{NEVER, Timers};
+use crate::engine::timers::{NEVER, Timers, after};
 
 /// How far into the queue a controller looks for a read that can begin.
 const LOOKAHEAD: usize = 64;
@@ -130,8 +130,10 @@ impl ParallelElements {
         context: &mut Context<'_>,
     ) {
         self.elements[element as usize].units[unit as usize] = Unit::Working(job);
-        self.timers
-            .set(self.unit_timer(element, unit), context.now_ps + busy_ps);
+        self.timers.set(
+            self.unit_timer(element, unit),
+            after(context.now_ps, busy_ps),
+        );
         context.record_busy(element, busy_ps / self.units());
     }
 
@@ -195,7 +197,7 @@ impl ParallelElements {
     ) {
         self.elements[element as usize].pins = Some(crossing);
         self.timers
-            .set(self.pins_timer(element), context.now_ps + pins_ps);
+            .set(self.pins_timer(element), after(context.now_ps, pins_ps));
         context.record_busy(element, pins_ps / self.units());
     }
 
@@ -228,8 +230,10 @@ impl ParallelElements {
                 .read_split(place, sectors)
                 .map_or((0, 0), |read| (read.plane_ps, read.pins_ps));
             state.units[unit as usize] = Unit::Sensing(job, pins_ps);
-            self.timers
-                .set(self.unit_timer(element, unit), context.now_ps + plane_ps);
+            self.timers.set(
+                self.unit_timer(element, unit),
+                after(context.now_ps, plane_ps),
+            );
             context.record_busy(element, plane_ps / self.units());
         }
     }
@@ -239,7 +243,11 @@ impl ParallelElements {
         let state = &self.elements[element as usize];
         let idle = state.units.contains(&Unit::Idle) && state.queue.is_empty();
         let ahead_ps = self.write_ps * (state.queue.len() as u64 + 1) / self.units();
-        self.free_at_ps[element as usize] = if idle { now_ps } else { now_ps + ahead_ps };
+        self.free_at_ps[element as usize] = if idle {
+            now_ps
+        } else {
+            after(now_ps, ahead_ps)
+        };
     }
 
     /// The pins are idle again; returns the job that is done with it.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::{Context, Elements, PageJob, PageOp, execute_serially};
 use crate::Error;
 use crate::drive::{Drive, Spec};
-use crate::engine::timers::{NEVER, Timers};
+use crate::engine::timers::{NEVER, Timers, after};
 
 #[derive(Default, Clone, serde::Serialize, serde::Deserialize)]
 struct Queue {
@@ -61,8 +61,8 @@ impl SerialElements {
         let queue = &mut self.queues[element as usize];
         queue.current = Some(job);
         let waiting = queue.waiting.len() + queue.reads.len();
-        let until_ps = context.now_ps.saturating_add(busy_ps);
-        self.free_at_ps[element as usize] = until_ps + waiting as u64 * self.write_ps;
+        let until_ps = after(context.now_ps, busy_ps);
+        self.free_at_ps[element as usize] = until_ps.saturating_add(waiting as u64 * self.write_ps);
         context.record_busy(element, busy_ps);
         self.timers.set(element, until_ps);
         Ok(())
@@ -92,7 +92,8 @@ impl Elements for SerialElements {
         } else {
             queue.waiting.push_back(job);
         }
-        self.free_at_ps[element as usize] += self.write_ps;
+        let free_at_ps = &mut self.free_at_ps[element as usize];
+        *free_at_ps = free_at_ps.saturating_add(self.write_ps);
         Ok(())
     }
 

@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 
-use crate::Error;
 use crate::drive::{Drive, Place};
 use crate::engine::load::arrivals::Arrivals;
 use crate::engine::load::requests::DriveRequest;
@@ -12,6 +11,7 @@ use crate::engine::tally::Tally;
 use crate::engine::{BufferMode, RunOptions, WriteBuffer};
 use crate::policy::DriveState;
 use crate::state::{put, take};
+use crate::{Error, error};
 
 /// Requests of the trace that pass the buffer before the drive sees its evictions. Many, so that
 /// table entries are prefetched early; only one where the policy depends on the drive's state.
@@ -122,18 +122,20 @@ impl<'a> Lookahead<'a> {
             }
             self.consumed = until;
         }
-        self.set_burst_times(&mut ready[first..]);
+        self.set_burst_times(&mut ready[first..])?;
         Ok(true)
     }
 
     /// Requests of a burst are issued at the burst's time, not their own.
-    fn set_burst_times(&mut self, ready: &mut [DriveRequest]) {
+    fn set_burst_times(&mut self, ready: &mut [DriveRequest]) -> Result<(), Error> {
         if let IssueMode::Bursts { size, gap_ps } = self.issue_mode {
             for request in ready {
                 request.at_ps = (self.in_bursts / u64::from(size)).saturating_mul(gap_ps);
+                error::check_time(request.at_ps)?;
                 self.in_bursts += 1;
             }
         }
+        Ok(())
     }
 
     fn prefetch(&mut self, drive: &Drive) {

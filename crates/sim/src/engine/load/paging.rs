@@ -15,7 +15,7 @@ pub enum Unaligned {
     Refuse,
 }
 
-pub(in crate::engine) struct Paging {
+pub(crate) struct Paging {
     page_sectors: u64,
     /// The page size, where that is a power of two; else a length that no request has.
     whole_page_bytes: u64,

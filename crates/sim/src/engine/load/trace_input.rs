@@ -30,6 +30,8 @@ pub(in crate::engine) struct TraceInput<'a> {
     batch: Vec<Request>,
     paging: Paging,
     scale: Option<f64>,
+    /// Whether requests are issued at the time stamps of the trace.
+    timed: bool,
     position: Position,
     /// Requests of the trace that an earlier run had, and that are left out.
     skip: u64,
@@ -58,6 +60,10 @@ impl<'a> TraceInput<'a> {
                 IssueMode::ScaledOpenLoop(factor) => Some(factor),
                 _ => None,
             },
+            timed: matches!(
+                issue_mode,
+                IssueMode::OpenLoop | IssueMode::ScaledOpenLoop(_)
+            ),
             position: Position::default(),
             skip: 0,
         }
@@ -115,11 +121,18 @@ impl<'a> TraceInput<'a> {
             // The conversion saturates far beyond the longest run, which is refused below.
             Some(factor) => (since_ns as f64 * 1000.0 * factor) as u64,
         };
-        if since_ns <= error::LONGEST_PS / 1000 && (last_ps..=error::LONGEST_PS).contains(&at_ps) {
+        // Later, picoseconds wrap; a scaled time does not.
+        let fits = since_ns <= error::LONGEST_PS / 1000
+            || (self.scale.is_some() && request.at_ns >= first_ns);
+        if fits && (last_ps..=error::LONGEST_PS).contains(&at_ps) {
             return Ok(at_ps);
         }
-        if request.at_ns >= first_ns && at_ps >= last_ps {
-            return Err(too_late(request, number));
+        if request.at_ns >= first_ns && (!fits || at_ps > error::LONGEST_PS) {
+            return if self.timed {
+                Err(too_late(request, number))
+            } else {
+                Ok(error::LONGEST_PS)
+            };
         }
         Err(Error::Request {
             number,
