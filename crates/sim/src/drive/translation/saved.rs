@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 
-use super::{DISCARDED, Group, SLC, SlcRegion, State, Superblock, Translation};
+use super::{DISCARDED, Group, SLC, State, Superblock, Translation};
 use crate::Error;
 use crate::state::{ensure, put, take};
 
