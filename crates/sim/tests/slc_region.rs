@@ -17,10 +17,10 @@ fn specs() -> impl Strategy<Value = Spec> {
     (geometry, region, space).prop_map(|(geometry, region, space)| {
         let (elements, unit, rows, bits, whole) = geometry;
         let (superblocks, dynamic, folding, hot_cold) = region;
-        let (spare, fill, cached) = space;
+        let (extra, fill, cached) = space;
         let unit_bytes = f64::from(unit) * 4096.0;
         let apart = if dynamic { 1 } else { superblocks };
-        let reserved = 5 + 2 * u32::from(hot_cold) + apart + spare;
+        let reserved = 5 + 2 * u32::from(hot_cold) + apart + extra;
         let blocks = reserved + 8;
         let span = if whole { elements } else { 1 };
         let superblock_bytes = unit_bytes * f64::from(rows * span * (elements / span));
