@@ -59,6 +59,11 @@ impl Divisor {
     }
 }
 
+/// A divisor that a checked specification has, so that it is not zero.
+pub(crate) fn prepared(divisor: u32) -> Divisor {
+    Divisor::new(NonZeroU32::new(divisor).unwrap_or(NonZeroU32::MIN))
+}
+
 #[cfg(test)]
 mod tests {
     use super::Divisor;

@@ -13,14 +13,14 @@ use proptest::prelude::*;
 fn specs() -> impl Strategy<Value = Spec> {
     let geometry = (1_u32..5, 1_u32..3, 1_u32..4, 2_u32..4, any::<bool>());
     let region = (1_u32..4, any::<bool>(), 0_u32..3, any::<bool>());
-    let filled = (0_u32..4, 0_u32..11, any::<bool>());
-    (geometry, region, filled).prop_map(|(geometry, region, filled)| {
+    let space = (0_u32..4, 0_u32..11, any::<bool>());
+    (geometry, region, space).prop_map(|(geometry, region, space)| {
         let (elements, unit, rows, bits, whole) = geometry;
         let (superblocks, dynamic, folding, hot_cold) = region;
-        let (spare, fill, cached) = filled;
+        let (extra, fill, cached) = space;
         let unit_bytes = f64::from(unit) * 4096.0;
         let apart = if dynamic { 1 } else { superblocks };
-        let reserved = 5 + 2 * u32::from(hot_cold) + apart + spare;
+        let reserved = 5 + 2 * u32::from(hot_cold) + apart + extra;
         let blocks = reserved + 8;
         let span = if whole { elements } else { 1 };
         let superblock_bytes = unit_bytes * f64::from(rows * span * (elements / span));

@@ -17,6 +17,7 @@ mod mapping;
 mod shape;
 mod slc;
 mod slc_options;
+mod slc_region;
 mod spec;
 mod tables;
 mod translation;
@@ -35,7 +36,7 @@ use crate::policy::Page;
 use costs::Costs;
 use mapping::{ElementMapping, MappingTables};
 use shape::Shape;
-pub(crate) use slc::Gained;
+pub(crate) use slc_region::Gained;
 pub(crate) use translation::{Position, Translation, UnitPlace};
 
 /// A drive whose every page holds data, as after it was once written from end to end.

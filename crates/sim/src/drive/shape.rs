@@ -3,10 +3,8 @@
 //! Within an element, blocks are numbered plane by plane (`plane × rows + row`), so that the
 //! blocks of a plane lie side by side, and physical pages block by block.
 
-use std::num::NonZeroU32;
-
 use super::spec::{GcPolicy, Pool, Spec, WearLevelling};
-use crate::divide::Divisor;
+use crate::divide::{Divisor, prepared};
 use crate::policy::Page;
 
 /// The location of a logical page: its element, and its number there.
@@ -133,9 +131,4 @@ impl Shape {
         let (plane, row) = self.by_rows.div_rem(block);
         (row * self.planes + plane) * self.data_pages + page
     }
-}
-
-/// A checked specification has no zero here.
-fn prepared(divisor: u32) -> Divisor {
-    Divisor::new(NonZeroU32::new(divisor).unwrap_or(NonZeroU32::MIN))
 }

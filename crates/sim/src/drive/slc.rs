@@ -6,93 +6,10 @@
 //! over-provisioned space, or takes free superblocks while there are more than garbage collection
 //! begins at. Nothing here takes time.
 
-use std::collections::VecDeque;
-use std::ops::Range;
-
-use serde::{Deserialize, Serialize};
-
 use super::Drive;
-use super::controller::{Controller, Folding};
-use super::spec::Spec;
-use super::translation::{HOST, SLC, State, Superblock, Translation, prepared};
-use crate::divide::Divisor;
-
-/// The rules of the region, the same for each group of elements.
-pub(super) struct SlcRegion {
-    /// Superblocks of a group, at most.
-    superblocks: u32,
-    pub unit_pages: u32,
-    pub rows: u32,
-    pub by_unit: Divisor,
-    dynamic: bool,
-    folding: Folding,
-}
-
-impl SlcRegion {
-    pub fn new(spec: &Spec, controller: &Controller) -> Option<Self> {
-        let superblocks = controller.slc_superblocks(spec);
-        let unit_pages = controller.slc_unit_pages(spec);
-        (controller.slc.region_bytes > 0).then(|| Self {
-            superblocks,
-            unit_pages,
-            rows: controller.slc_rows(spec),
-            by_unit: prepared(unit_pages),
-            dynamic: controller.slc.dynamic,
-            folding: controller.slc.folding,
-        })
-    }
-
-    /// Whether its superblocks are set apart.
-    pub fn is_apart(&self) -> bool {
-        !self.dynamic
-    }
-}
-
-/// The region's superblocks of one group.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct SlcSuperblocks {
-    /// Those that are set apart and free, by their number within the group.
-    pub free: VecDeque<u32>,
-    /// Those in SLC mode that are neither free nor dead.
-    pub used: u32,
-    /// Those of them that are written and not being folded.
-    pub sealed: u32,
-}
-
-impl SlcSuperblocks {
-    pub fn new(apart: Range<u32>) -> Self {
-        Self {
-            free: apart.collect(),
-            used: 0,
-            sealed: 0,
-        }
-    }
-}
-
-/// Superblocks that are being erased, or will be when moved pages are programmed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct Gained {
-    /// Those that any pages can go to then.
-    pub free: u32,
-    /// Those that were written in SLC mode.
-    pub slc: u32,
-}
-
-impl Gained {
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            free: self.free + other.free,
-            slc: self.slc + other.slc,
-        }
-    }
-
-    pub fn minus(self, other: Self) -> Self {
-        Self {
-            free: self.free - other.free,
-            slc: self.slc - other.slc,
-        }
-    }
-}
+use super::controller::Folding;
+use super::slc_region::{Gained, SlcRegion};
+use super::translation::{HOST, SLC, State, Superblock, Translation};
 
 impl Translation {
     /// Whether a superblock is set apart for the region.

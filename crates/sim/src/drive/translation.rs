@@ -11,13 +11,12 @@
 mod saved;
 
 use std::collections::VecDeque;
-use std::num::NonZeroU32;
 
 use super::controller::Controller;
 use super::element::Element;
-use super::slc::{Gained, SlcRegion, SlcSuperblocks};
+use super::slc_region::{Gained, SlcRegion, SlcSuperblocks};
 use super::spec::{GcPolicy, Spec};
-use crate::divide::Divisor;
+use crate::divide::{Divisor, prepared};
 use crate::policy::Page;
 
 /// In the map: the page was discarded.
@@ -578,9 +577,4 @@ impl Translation {
             element.counters.dead_blocks += if dead { self.planes } else { 0 };
         }
     }
-}
-
-/// A checked specification has no zero here.
-pub(super) fn prepared(divisor: u32) -> Divisor {
-    Divisor::new(NonZeroU32::new(divisor).unwrap_or(NonZeroU32::MIN))
 }
