@@ -12,6 +12,7 @@ mod collection;
 mod events;
 mod flash;
 mod host_idle;
+mod link;
 mod mapping_cache;
 mod saved;
 mod write_cache;
@@ -37,6 +38,7 @@ use collection::Collections;
 use events::{Event, EventQueue};
 use flash::{Flash, Work};
 use host_idle::HostIdle;
+use link::Link;
 use mapping_cache::MappingCache;
 pub(in crate::engine) use saved::Idle;
 use write_cache::{Admission, Programmed, WriteCache};
@@ -78,27 +80,6 @@ pub(super) struct ControllerEngine<D, A, L> {
     pauses_at_end: bool,
 }
 
-/// The link to the host, first come, first served.
-struct Link {
-    /// When each direction is free; one that is not duplex uses the first only.
-    free_ps: [u64; 2],
-    ps_per_sector: u64,
-    to_host: usize,
-}
-
-impl Link {
-    /// When a transfer that is ready now ends.
-    #[inline]
-    fn reserve(&mut self, direction: usize, now_ps: u64, sectors: u32) -> u64 {
-        let free_ps = &mut self.free_ps[direction];
-        *free_ps = after(
-            now_ps.max(*free_ps),
-            u64::from(sectors) * self.ps_per_sector,
-        );
-        *free_ps
-    }
-}
-
 impl<D, A, L> ControllerEngine<D, A, L>
 where
     D: DerefMut<Target = Drive>,
@@ -121,13 +102,7 @@ where
             cache: WriteCache::new(controller.cache_pages(spec) as usize),
             host_queue: HostQueue::new(options.scheduler, options.window),
             events: EventQueue::default(),
-            link: Link {
-                free_ps: [0; 2],
-                ps_per_sector: controller
-                    .link_ps_per_sector
-                    .unwrap_or(spec.channel_ps_per_sector),
-                to_host: usize::from(controller.link_duplex),
-            },
+            link: Link::new(spec, &controller),
             flash: Flash::new(spec, &controller),
             collections: Collections::new(&drive),
             idle: HostIdle::new(&controller.slc),
@@ -372,7 +347,7 @@ where
         self.received[id as usize] = 0;
         for index in 0..request.pages {
             let sectors = request.sectors_of(index, self.page_sectors);
-            let end_ps = self.link.reserve(0, self.now_ps, sectors);
+            let end_ps = self.link.receive(self.now_ps, sectors);
             self.events
                 .schedule(self.now_ps, end_ps, Event::Received(id));
         }
@@ -380,7 +355,7 @@ where
 
     /// A part of a read's data crosses the link.
     fn send(&mut self, id: u32, sectors: u32) {
-        let end_ps = self.link.reserve(self.link.to_host, self.now_ps, sectors);
+        let end_ps = self.link.send(self.now_ps, sectors);
         self.events.schedule(self.now_ps, end_ps, Event::Sent(id));
     }
 
