@@ -11,7 +11,7 @@ use crate::engine::{
 };
 use crate::policy::{self, Layout};
 use crate::precondition::{Preconditioned, Preconditioning, precondition};
-use crate::state::{VERSION, put, take};
+use crate::state::{VERSION, ensure, put, take};
 use crate::steadiness::{Steadiness, judge};
 
 /// A write buffer.
@@ -208,6 +208,11 @@ pub fn simulate_from(
     } else {
         engine::run_between(&mut drive, source, settled, &setup.run, from, save)?
     };
+    let own = drive.elements().iter().map(Element::counters);
+    ensure(
+        own.len() == before.len() && own.zip(&before).all(|(own, before)| own.follow(before)),
+        "the drive's counts are behind those of its beginning",
+    )?;
     let steadiness = judge(&tally, &series, setup.run.issue_mode);
     let elements = totals(&drive, &before, &tally.busy_ps);
     Ok(Simulation {

@@ -27,6 +27,9 @@ pub struct Counters {
     pub folded_pages: u64,
 }
 
+/// A count that no drive reaches.
+const MOST: u64 = 1 << 48;
+
 impl Counters {
     /// The sum of both.
     #[must_use]
@@ -77,6 +80,24 @@ impl Counters {
             && self.dead_blocks >= earlier.dead_blocks
             && self.slc_pages >= earlier.slc_pages
             && self.folded_pages >= earlier.folded_pages
+    }
+
+    /// Whether work can be added to them for longer than any run takes, over all elements of a drive too.
+    pub(crate) fn can_grow(self) -> bool {
+        let most = Self {
+            written_pages: MOST,
+            read_pages: MOST,
+            trimmed_pages: MOST,
+            moved_pages: MOST,
+            summary_pages: MOST,
+            collected_blocks: MOST,
+            erases: MOST,
+            levellings: MOST,
+            dead_blocks: 1 << 24,
+            slc_pages: MOST,
+            folded_pages: MOST,
+        };
+        most.follow(&self)
     }
 
     /// Write amplification: data pages programmed per page written by the host; `None` before the

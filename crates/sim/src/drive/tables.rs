@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 
-use super::{Drive, Element};
+use super::{Counters, Drive, Element};
 use crate::Error;
 use crate::state::{ensure, put, take};
 
@@ -20,7 +20,7 @@ impl Drive {
         let Some(translation) = &mut self.translation else {
             self.mapping = take(input)?;
             self.elements = take(input)?;
-            return Ok(());
+            return self.check_counts();
         };
         translation.load(input)?;
         let elements: Vec<Element> = take(input)?;
@@ -35,6 +35,15 @@ impl Drive {
             "its elements are those of another drive",
         )?;
         self.elements = elements;
-        Ok(())
+        self.check_counts()
+    }
+
+    /// Whether the counts that were read can go on.
+    fn check_counts(&self) -> Result<(), Error> {
+        let counts = self.elements.iter().map(|element| element.counters);
+        ensure(
+            counts.into_iter().all(Counters::can_grow),
+            "its counts are beyond all that a drive can do",
+        )
     }
 }
