@@ -262,11 +262,16 @@ def _law(one: Peak, found: Law, subject: str, *, upto: bool) -> list[str]:
 
 
 def _percent(share: float) -> str:
-    return f"{max(share, 0) * 100:.2g} %"
+    return f"{_number(share)} %"
+
+
+def _number(share: float) -> str:
+    """In percent; what only rounding makes differ from 0 is 0."""
+    return f"{round(max(share, 0) * 100, 6):.2g}"
 
 
 def _percents(bounds: Interval) -> str:
-    low, high = (f"{max(end, 0) * 100:.2g}" for end in (bounds.low, bounds.high))
+    low, high = (_number(end) for end in (bounds.low, bounds.high))
     return f"{phrases.level(bounds.confidence)} interval {low} to {high} %"
 
 

@@ -121,7 +121,7 @@ def _law(one: Peak) -> str:
 
 def _called(law: Law) -> str:
     name = "universal scalability" if law.kind == USL else "Amdahl"
-    return f"{name}, {max(law.alpha, 0) * 100:.2g} % cannot run in parallel"
+    return f"{name}, {round(max(law.alpha, 0) * 100, 6):.2g} % cannot run in parallel"
 
 
 def _row(one: Sweep) -> list[Any]:

@@ -275,7 +275,7 @@ class _Look:
 
 
 def _law_note(law: Law) -> str:
-    told = f"{max(law.alpha, 0) * 100:.2g} % cannot run in parallel"
+    told = f"{round(max(law.alpha, 0) * 100, 6):.2g} % cannot run in parallel"
     if law.peak is not None and law.peak_interval is not None:
         told += f", peak at {law.peak:.3g} ({law.peak_interval.low:.3g} to {law.peak_interval.high:.3g})"
     return f"{told}, R² = {law.r2:.3f}"
