@@ -265,6 +265,9 @@ _RULES: tuple[_Rule, ...] = (
         ("write_amplification", "", "lower", "Drive's write amplification", plain),
         ("erases", "blocks", "lower", "Blocks that the drive erased", units.format_count),
         ("flash.bytes", "bytes", "lower", "Bytes that the drive programmed into its flash", units.format_size),
+        ("mapping_hit_ratio", "", "higher", "Share of read pages found in the drive's mapping cache", _share),
+        ("translation_reads", "pages", "lower", "Translation pages that the drive read", units.format_count),
+        ("translation_writes", "pages", "lower", "Translation pages that the drive wrote", units.format_count),
     )),
     *(_sim(*rule) for rule in (
         ("hit_ratio", "", "higher", "Share of written pages found in the buffer", _share),

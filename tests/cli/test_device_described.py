@@ -11,8 +11,9 @@ import pytest
 
 import ioassay
 from ioassay import traces
+from ioassay.virtual_drive import control
 
-from .drives import PATIENCE_S, served
+from .drives import COMMAND, PATIENCE_S, served
 
 REQUESTS = 200
 DRIVES = ("samsung-980-pro", "nvme-a")
@@ -49,3 +50,21 @@ def test_no_answer_comes_before_the_simulation_has_it(name: str, tmp_path: Path)
             seen_ns = job[kind]["lat_ns"]["min"]
             assert seen_ns >= 0.999 * least_ns(name, reads), f"{kind}s in {seen_ns} ns"
         assert drive.end() == (0, "")
+
+
+@pytest.mark.fio
+def test_a_mapping_cache_is_counted(tmp_path: Path) -> None:
+    words = ("--size", "64MiB", "--transport", "nbd:unix:a", "--no-calibrate", "--drive")
+    with served(tmp_path, *words, "nvme-a") as without:
+        assert without.ask("stats")["mapping"] is None
+    with served(tmp_path, *words, "mqsim-default", "--set", "mapping_cache=16KiB") as drive:
+        job = fio(tmp_path, drive.told["nbd"], "randread")
+        assert job["error"] == 0
+        found = drive.ask("stats")
+        mapping, pages = found["mapping"], found["flash"]["read_pages"]
+        assert mapping["hits"] + mapping["misses"] == pages > 0
+        assert 0 < mapping["translation_reads"] <= mapping["misses"] and mapping["translation_writes"] == 0
+        said = subprocess.run([*COMMAND, "stats", drive.told["stats"]], capture_output=True, text=True, timeout=60)
+        share = f"mapping   {mapping['hits'] / pages:.1%} of read pages found in the cache; "
+        assert f"{share}{mapping['translation_reads']} translation pages read, 0 written" in said.stdout
+        assert control.metrics(found)["drive.mapping_hit_ratio"] == mapping["hits"] / pages

@@ -49,7 +49,7 @@ def test_linux_uses_drives_by_nvme_over_tcp(tmp_path: Path) -> None:
     drive = ("--size", "128MiB", "--transport", TCP)
     short_lived = ("--size", "4MiB", "--set", "endurance=1", "--transport", TCP)
     with (
-        served(*drive, "--policy", "epo") as small,
+        served(*drive, "--drive", "samsung-980-pro") as small,
         served(*drive, "--block-size", "4096") as large,
         served(*short_lived) as brief,
     ):

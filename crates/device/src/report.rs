@@ -29,15 +29,43 @@ impl BufferReport {
     /// That of a drive; all is 0 where it has none.
     #[must_use]
     pub fn of(drive: &OnlineDrive) -> Self {
-        let [(written_pages, write_hits), (read_pages, read_hits)] = drive.buffer_hits();
+        let tally = drive.tally();
         Self {
             capacity_pages: drive.buffer_capacity_pages(),
             held_pages: drive.buffered_pages(),
-            written_pages,
-            write_hits,
-            read_pages,
-            read_hits,
+            written_pages: tally.buffered_writes,
+            write_hits: tally.write_hits,
+            read_pages: tally.buffered_reads,
+            read_hits: tally.read_hits,
         }
+    }
+}
+
+/// The mapping cache of a drive whose memory has not the whole mapping.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct MappingReport {
+    /// Pages read whose entry it had.
+    pub hits: u64,
+    /// Pages read whose entry it had not.
+    pub misses: u64,
+    /// Translation pages read.
+    pub translation_reads: u64,
+    /// Translation pages written.
+    pub translation_writes: u64,
+}
+
+impl MappingReport {
+    /// That of a drive; `None` where the memory has the whole mapping.
+    #[must_use]
+    pub fn of(drive: &OnlineDrive) -> Option<Self> {
+        let (spec, tally) = (drive.drive().spec(), drive.tally());
+        let entries = spec.controller.as_ref()?.cached_entries(spec);
+        (entries > 0).then_some(Self {
+            hits: tally.mapping_hits,
+            misses: tally.mapping_misses,
+            translation_reads: tally.translation_reads,
+            translation_writes: tally.translation_writes,
+        })
     }
 }
 
@@ -59,6 +87,8 @@ pub struct Snapshot {
     pub flash: Option<Counters>,
     /// Counters of the buffer, where there is a model.
     pub buffer: Option<BufferReport>,
+    /// Counters of the mapping cache, where there is one.
+    pub mapping: Option<MappingReport>,
     /// Pages whose content a power cut would change.
     pub volatile_pages: u64,
     /// Power cuts.
@@ -212,6 +242,8 @@ pub struct Report {
     pub buffer: Option<BufferReport>,
     /// Flash; absent without a model.
     pub flash: Option<FlashReport>,
+    /// The mapping cache; absent where the memory has the whole mapping.
+    pub mapping: Option<MappingReport>,
     /// Pages whose content a power cut would change.
     pub volatile_pages: u64,
     /// Power cuts since it was started.
@@ -244,6 +276,7 @@ impl Snapshot {
             depth: Distribution::of(&counters.depth, buckets),
             buffer: self.buffer,
             flash: self.flash.map(FlashReport::from),
+            mapping: self.mapping,
             volatile_pages: self.volatile_pages,
             power_cuts: self.power_cuts,
             lost_pages: self.lost_pages,

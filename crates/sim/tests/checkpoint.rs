@@ -519,7 +519,7 @@ fn tried(state: &[u8], setup: &Setup, load: &[Request]) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_damaged_state_of_a_drive_with_a_controller_is_refused_or_runs(

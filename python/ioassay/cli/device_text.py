@@ -65,6 +65,12 @@ def statistics(found: Mapping[str, Any]) -> None:
             f"flash     {units.format_count(flash['written_pages'])} pages written, {flash['erases']} blocks erased"
             + (f", write amplification {amplification:.3f}" if amplification else "")
         )
+    if mapping := found.get("mapping"):
+        console.line(
+            f"mapping   {_share(mapping['hits'], mapping['hits'] + mapping['misses'])} of read pages found in the cache; "
+            f"{units.format_count(mapping['translation_reads'])} translation pages read, "
+            f"{units.format_count(mapping['translation_writes'])} written"
+        )
     console.line(f"volatile  {console.count(found['volatile_pages'], 'page')} that a power cut would touch")
     console.line(
         f"late      {latency(found['late_ns']['p50'])} in the middle, {latency(found['late_ns']['p99'])} at 99 %"

@@ -101,10 +101,15 @@ def _of_model(counted: Mapping[str, Any], page_bytes: int | None) -> dict[str, f
     buffer, flash = counted.get("buffer") or {}, counted.get("flash") or {}
     written, read = buffer.get("written_pages", 0), buffer.get("read_pages", 0)
     programmed = flash.get("written_pages", 0) + flash.get("moved_pages", 0)
+    mapping = counted.get("mapping") or {}
+    mapped = mapping.get("hits", 0) + mapping.get("misses", 0)
     return {
         "drive.flash.bytes": programmed * page_bytes if flash and page_bytes else None,
         "drive.hit_ratio": buffer["write_hits"] / written if written else None,
         "drive.read_hit_ratio": buffer["read_hits"] / read if read else None,
         "drive.write_amplification": flash.get("write_amplification"),
         "drive.erases": flash.get("erases"),
+        "drive.mapping_hit_ratio": mapping["hits"] / mapped if mapped else None,
+        "drive.translation_reads": mapping.get("translation_reads"),
+        "drive.translation_writes": mapping.get("translation_writes"),
     }

@@ -20,7 +20,7 @@ use crate::command::{Command, Drive, Facts, Health, Op, Trouble};
 use crate::counters::{CommandCounters, Completion};
 use crate::id_map::IdMap;
 use crate::model::Model;
-use crate::report::{BufferReport, Snapshot};
+use crate::report::{BufferReport, MappingReport, Snapshot};
 use crate::store::{Store, Syncer};
 use crate::write_cache::WriteCache;
 use crate::{Error, Status};
@@ -187,6 +187,7 @@ impl EmulatedDrive {
             flash: simulation
                 .map(|simulation| simulation.drive().counters().since(self.flash_before)),
             buffer: simulation.map(BufferReport::of),
+            mapping: simulation.and_then(MappingReport::of),
             volatile_pages: self.write_cache.pages() as u64,
             power_cuts: self.health.unsafe_shutdowns,
             lost_pages: self.lost_pages,

@@ -26,7 +26,7 @@ use super::timers::NEVER;
 use super::{End, RunOptions, WriteBuffer};
 use crate::Error;
 use crate::drive::{Drive, Overlap};
-use crate::state::{put, take};
+use crate::state::{ensure, put, take};
 
 /// What a drive has between two runs, beside its tables.
 #[derive(Default)]
@@ -131,6 +131,9 @@ pub(super) trait Pausable: Sized {
     fn is_exhausted(&self) -> bool;
     /// Whether the run is not over when it has paused.
     fn goes_on(&self) -> bool;
+    /// Refuses a state that was read and whose requests are not complete, though nothing more happens:
+    /// its parts can agree and still wait for what will never be.
+    fn check_end(&self) -> Result<(), Error>;
     fn finish(self) -> (Tally, TimeSeries);
 
     fn run_between(
@@ -138,6 +141,7 @@ pub(super) trait Pausable: Sized {
         from: Option<&mut dyn Read>,
         to: Option<&mut dyn Write>,
     ) -> Result<(Tally, TimeSeries), Error> {
+        let is_continued = from.is_some();
         if let Some(input) = from {
             self.load(input)?;
         }
@@ -152,6 +156,9 @@ pub(super) trait Pausable: Sized {
         }
         if self.goes_on() {
             self.advance_to(NEVER)?;
+            if is_continued && self.goes_on() {
+                self.check_end()?;
+            }
         }
         Ok(self.finish())
     }
@@ -173,6 +180,7 @@ where
     fn settle(mut self, input: &mut dyn Read) -> Result<Option<WriteBuffer>, Error> {
         self.load(input)?;
         self.advance_to(NEVER)?;
+        self.check_end()?;
         Ok(match self.buffer {
             Some(buffer) => Some(buffer.into_buffer()),
             None => self.arrivals.into_buffer(),
@@ -235,6 +243,11 @@ where
 
     fn goes_on(&self) -> bool {
         !self.tally.gave_up && (self.options.end == End::Drained || !self.is_exhausted())
+    }
+
+    fn check_end(&self) -> Result<(), Error> {
+        let what = "a request waits for what never happens";
+        ensure(self.requests.len() == 0, what)
     }
 
     fn finish(self) -> (Tally, TimeSeries) {

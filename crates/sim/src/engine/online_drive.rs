@@ -210,14 +210,9 @@ impl OnlineDrive {
         tally
     }
 
-    /// Page writes to the buffer and the hits among them, then the same of page reads, since
-    /// [`OnlineDrive::take_tally`].
+    /// What was counted since [`OnlineDrive::take_tally`], without busy times and what is in progress.
     #[must_use]
-    pub fn buffer_hits(&self) -> [(u64, u64); 2] {
-        let tally = self.engine.tally();
-        [
-            (tally.buffered_writes, tally.write_hits),
-            (tally.buffered_reads, tally.read_hits),
-        ]
+    pub fn tally(&self) -> &Tally {
+        self.engine.tally()
     }
 }

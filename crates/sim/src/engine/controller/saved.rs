@@ -49,6 +49,7 @@ impl Engine<'_, '_> {
         );
         self.counters_before = self.drive.counters();
         self.advance_to(NEVER)?;
+        self.check_end()?;
         let rotation = self.flash.rotation();
         let idle = Idle {
             cache: self.cache,
@@ -301,6 +302,19 @@ impl Pausable for Engine<'_, '_> {
 
     fn goes_on(&self) -> bool {
         !self.tally.gave_up && (self.options.end == End::Drained || !self.is_exhausted())
+    }
+
+    fn check_end(&self) -> Result<(), Error> {
+        let elements = 0..self.drive.spec().elements;
+        let mut operations = elements.flat_map(|element| self.flash.operations(element));
+        let mut requests = self.cache.writes_that_wait();
+        ensure(
+            self.requests.len() == 0
+                && operations.next().is_none()
+                && requests.next().is_none()
+                && self.cache.flushes_that_wait().next().is_none(),
+            "something waits for what never happens",
+        )
     }
 
     fn finish(self) -> (Tally, TimeSeries) {

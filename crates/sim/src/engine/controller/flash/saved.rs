@@ -50,6 +50,10 @@ impl Flash {
                     pauses && *since_ps <= now_ps && now_ps <= free_ps,
                     "an element's operation is in no phase",
                 )?;
+                ensure(
+                    queue.suspended.is_none() || operation.suspensions == 0,
+                    "two operations of an element are suspended",
+                )?;
             } else {
                 let waits = queue.reads.len() + queue.queue.len();
                 ensure(
