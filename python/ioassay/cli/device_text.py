@@ -66,8 +66,9 @@ def statistics(found: Mapping[str, Any]) -> None:
             + (f", write amplification {amplification:.3f}" if amplification else "")
         )
     if mapping := found.get("mapping"):
+        read = mapping["hits"] + mapping["misses"]
         console.line(
-            f"mapping   {_share(mapping['hits'], mapping['hits'] + mapping['misses'])} of read pages found in the cache; "
+            f"mapping   {_share(mapping['hits'], read)} of read pages found in the cache; "
             f"{units.format_count(mapping['translation_reads'])} translation pages read, "
             f"{units.format_count(mapping['translation_writes'])} written"
         )
