@@ -111,6 +111,11 @@ def format_count(number: float) -> str:
     return _scaled(number, 1000.0, ("", "k", "M", "G", "T")).strip()
 
 
+def format_percent(share: float) -> str:
+    """A share from 0 on in percent, without its sign; what only rounding makes differ from 0 is 0."""
+    return f"{round(max(share, 0) * 100, 6):.2g}"
+
+
 def format_duration(seconds: float) -> str:
     """A length of time for people: `75` -> `1 min 15 s`."""
     if seconds < 60:

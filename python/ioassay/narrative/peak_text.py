@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ioassay import metrics
+from ioassay import metrics, units
 from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.optimum.optimum import Optimum, Outcome, Peak
 from ioassay.factors import factor_label
@@ -262,16 +262,11 @@ def _law(one: Peak, found: Law, subject: str, *, upto: bool) -> list[str]:
 
 
 def _percent(share: float) -> str:
-    return f"{_number(share)} %"
-
-
-def _number(share: float) -> str:
-    """In percent; what only rounding makes differ from 0 is 0."""
-    return f"{round(max(share, 0) * 100, 6):.2g}"
+    return f"{units.format_percent(share)} %"
 
 
 def _percents(bounds: Interval) -> str:
-    low, high = (_number(end) for end in (bounds.low, bounds.high))
+    low, high = (units.format_percent(end) for end in (bounds.low, bounds.high))
     return f"{phrases.level(bounds.confidence)} interval {low} to {high} %"
 
 

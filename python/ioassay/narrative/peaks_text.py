@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ioassay import metrics
+from ioassay import metrics, units
 from ioassay.analysis.optimum.optimum import Outcome, Peak
 from ioassay.analysis.optimum.optimum_overview import Sweep
 from ioassay.analysis.optimum.study_focus import FACTS
@@ -121,7 +121,7 @@ def _law(one: Peak) -> str:
 
 def _called(law: Law) -> str:
     name = "universal scalability" if law.kind == USL else "Amdahl"
-    return f"{name}, {round(max(law.alpha, 0) * 100, 6):.2g} % cannot run in parallel"
+    return f"{name}, {units.format_percent(law.alpha)} % cannot run in parallel"
 
 
 def _row(one: Sweep) -> list[Any]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ioassay import units
 from ioassay.factors import factor_label, level_number, same_level
 from ioassay.report.figures import (
     axes,
@@ -275,7 +276,7 @@ class _Look:
 
 
 def _law_note(law: Law) -> str:
-    told = f"{round(max(law.alpha, 0) * 100, 6):.2g} % cannot run in parallel"
+    told = f"{units.format_percent(law.alpha)} % cannot run in parallel"
     if law.peak is not None and law.peak_interval is not None:
         told += f", peak at {law.peak:.3g} ({law.peak_interval.low:.3g} to {law.peak_interval.high:.3g})"
     return f"{told}, R² = {law.r2:.3f}"
