@@ -291,7 +291,8 @@ fn limit(entries: usize, updates: u64, dependent: bool) -> f64 {
     updates as f64 / begin.elapsed().as_secs_f64() / 1e6
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// Sorts them.
+fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
@@ -321,33 +322,27 @@ fn compare() {
         requests / 1_000_000
     );
     let entries = spec.pages() as usize;
-    let limits: Vec<f64> = [false, true]
-        .map(|dependent| {
-            median(
-                (0..rounds)
-                    .map(|_| limit(entries, requests, dependent))
-                    .collect(),
-            )
-        })
-        .to_vec();
-    println!("{:<28} {:7.2} M/s", "limit: random update", limits[0]);
-    println!(
-        "{:<28} {:7.2} M/s",
-        "limit: with a dependent one", limits[1]
-    );
     let cases = cases();
     let wanted = || cases.iter().filter(|case| case.name.contains(&only));
+    println!(
+        "shares of the limits measured beside each round: random updates, and with a dependent one"
+    );
     for case in wanted() {
-        let rate = median(
-            (0..rounds)
-                .map(|_| rate(case, requests, &OneThread))
-                .collect(),
-        );
+        let (mut rates, mut shares, mut dependent) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..rounds {
+            let rate = rate(case, requests, &OneThread);
+            rates.push(rate);
+            shares.push(rate / limit(entries, requests, false));
+            dependent.push(rate / limit(entries, requests, true));
+        }
         println!(
-            "{:<28} {rate:7.2} M/s  {:5.1} % of the update limit, {:5.1} % of the dependent one",
+            "{:<28} {:7.2} M/s  {:.2} of updates, {:.2} ({:.2} to {:.2}) of dependent ones",
             case.name,
-            100.0 * rate / limits[0],
-            100.0 * rate / limits[1]
+            median(&mut rates),
+            median(&mut shares),
+            median(&mut dependent),
+            dependent[0],
+            dependent[dependent.len() - 1],
         );
     }
     for case in wanted().filter(|case| case.is_shared()) {
@@ -355,7 +350,7 @@ fn compare() {
         println!(
             "{:<28} {:7.2} times as fast by two threads",
             case.name,
-            median((0..rounds).map(|_| ratio()).collect())
+            median(&mut (0..rounds).map(|_| ratio()).collect::<Vec<_>>())
         );
     }
     for case in wanted() {
