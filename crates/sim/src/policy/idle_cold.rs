@@ -184,30 +184,29 @@ impl IdleCold {
             .saturating_sub(drive_state.now_ps)
     }
 
-    /// The idle element whose page of this kind is oldest.
-    #[inline]
-    fn idle_candidate(&self, kind: Kind, wait_ps: impl Fn(u32) -> u64) -> Option<Candidate> {
-        let order = &self.backs[kind as usize].oldest_first;
-        let found = order.iter().find(|&&(_, element)| wait_ps(element) == 0);
-        found.map(|&(_, element)| Candidate {
-            wait_ps: 0,
-            element,
-            kind,
-        })
-    }
-
     /// The element that can begin first with a page of this kind, of several the one whose page is
     /// oldest.
+    #[inline]
     fn candidate(&self, kind: Kind, wait_ps: impl Fn(u32) -> u64) -> Option<Candidate> {
-        let order = self.backs[kind as usize].oldest_first.iter();
-        let candidates = order.map(|&(_, element)| Candidate {
-            wait_ps: wait_ps(element),
-            element,
-            kind,
-        });
-        candidates.min_by_key(|candidate| candidate.wait_ps)
+        let mut first: Option<Candidate> = None;
+        for &(_, element) in &self.backs[kind as usize].oldest_first {
+            let wait_ps = wait_ps(element);
+            if first.is_none_or(|first| wait_ps < first.wait_ps) {
+                first = Some(Candidate {
+                    wait_ps,
+                    element,
+                    kind,
+                });
+                if wait_ps == 0 {
+                    break;
+                }
+            }
+        }
+        first
     }
 
+    /// An idle element's page of the kind in excess, or of the other one; without an idle element, the
+    /// first that begins with a page of the kind in excess.
     #[inline]
     fn victim(&self, wait_ps: impl Fn(u32) -> u64 + Copy) -> Option<Candidate> {
         let kind =
@@ -216,11 +215,13 @@ impl IdleCold {
             } else {
                 Kind::Frequent
             };
-        let other = kind.other();
-        self.idle_candidate(kind, wait_ps)
-            .or_else(|| self.idle_candidate(other, wait_ps))
-            .or_else(|| self.candidate(kind, wait_ps))
-            .or_else(|| self.candidate(other, wait_ps))
+        let first = self.candidate(kind, wait_ps);
+        if first.is_some_and(|first| first.wait_ps == 0) {
+            return first;
+        }
+        let other = self.candidate(kind.other(), wait_ps);
+        let idle = other.filter(|other| other.wait_ps == 0);
+        idle.or(first).or(other)
     }
 
     #[inline]
