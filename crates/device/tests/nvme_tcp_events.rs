@@ -210,3 +210,34 @@ fn a_threshold_below_the_temperature_is_told_of() {
         assert_eq!(scene.log(2, 512, 0).unwrap()[0], 0);
     }
 }
+
+/// SPDK's host does so when it leaves: its property commands carry the number of an event request.
+#[test]
+fn a_property_may_have_the_number_of_a_held_event_request() {
+    let mut scene = Scene::connected();
+    let request = Entry::new(0x0c, 2).capsule(&[], (false, false));
+    assert_eq!(scene.send(0, &request), []);
+    let get = |offset: u32| Entry::new(0x7f, 2).namespace(4).word(11, offset);
+    assert_eq!(scene.ask(0, get(0x1c)), (0, 1));
+    assert_eq!(scene.ask(0, get(0x30)).0, vain(2));
+    assert_eq!(
+        scene.ask(0, Entry::new(0x18, 2)).0,
+        vain(3),
+        "no other command may"
+    );
+    // The request is still held, and its number is its own.
+    scene.drive.facts.read_only ^= true;
+    assert_eq!(
+        scene.ask(0, Entry::new(9, 3).word(10, 0x0b).word(11, 1 << 8)),
+        (0, 0)
+    );
+    scene.drive.facts.read_only ^= true;
+    assert!(matches!(
+        scene.tick(0, Duration::ZERO).1[..],
+        [Said::Completed { id: 2, .. }]
+    ));
+    assert_eq!(scene.send(0, &request), []);
+    let leave = Entry::new(0x7f, 2).word(11, 0x14).word(12, ENABLED | (1 << 14));
+    assert_eq!(scene.ask(0, leave), (0, 0), "a shutdown");
+    assert_eq!(scene.ask(0, get(0x1c)), (0, 1 | (2 << 2)));
+}

@@ -95,6 +95,13 @@ impl Events {
         self.warnings = (self.warnings | new) & warnings;
     }
 
+    /// Whether a command of that number is a request that is held. SPDK's host gives the number of one
+    /// to a property command when it leaves, which has to be answered all the same.
+    #[must_use]
+    pub fn holds(&self, id: u16) -> bool {
+        self.requests.contains(&id)
+    }
+
     /// The request that is to be answered now, and with what.
     pub fn next(&mut self) -> Option<(u16, u64)> {
         if !self.health.due && !self.namespace.due {

@@ -1,10 +1,10 @@
 //! Commands of fabrics: Connect, and the properties (NVMe over Fabrics 1.1, section 3).
 
 use super::controller::{Controller, Host, property};
-use super::entry::{Outcome, Submission};
+use super::entry::{FABRICS, Outcome, Submission};
 use super::pdu::u16_at;
 use super::queue::Opening;
-use super::status;
+use super::status::{self, Status};
 use super::{NvmeTcp, numbered};
 
 /// Types of commands.
@@ -46,7 +46,9 @@ impl<'a> Request<'a> {
     fn read(data: &'a [u8]) -> Result<Self, Outcome> {
         let mut id = [0; 16];
         id.copy_from_slice(&data[..16]);
-        let subsystem = name(&data[256..512]).ok_or_else(|| in_data(256))?;
+        let subsystem = name(&data[256..512]).filter(|name| !name.is_empty());
+        let subsystem = subsystem.ok_or_else(|| in_data(256))?;
+        // SPDK's tools send none unless they are told one.
         let host = name(&data[512..768]).ok_or_else(|| in_data(512))?;
         Ok(Self {
             host: Host {
@@ -61,7 +63,7 @@ impl<'a> Request<'a> {
 
 fn name(field: &[u8]) -> Option<&[u8]> {
     let end = field.iter().position(|byte| *byte == 0)?;
-    (1..NAME_BYTES).contains(&end).then(|| &field[..end])
+    (end < NAME_BYTES).then(|| &field[..end])
 }
 
 impl NvmeTcp {
@@ -146,21 +148,27 @@ impl NvmeTcp {
     }
 }
 
+/// Whether a command reads or sets a property.
+#[must_use]
+pub fn is_property(command: &Submission) -> bool {
+    command.opcode() == FABRICS && command.fabrics_type() != kind::CONNECT
+}
+
 /// Reads or sets a property; and whether a shutdown begins.
 pub fn property(
     controller: &mut Controller,
     command: &Submission,
     entries: u16,
-) -> (Outcome, bool) {
+) -> (Result<u64, Status>, bool) {
     let (size, offset) = (command.word(10) & 7, command.word(11));
     let wide = offset == property::CAP;
     let outcome = match (command.fabrics_type(), controller.property(offset, entries)) {
-        (kind::PROPERTY_GET, Some(value)) if (size == 1) == wide => Outcome::Done(value),
+        (kind::PROPERTY_GET, Some(value)) if (size == 1) == wide => Ok(value),
         (kind::PROPERTY_SET, Some(_)) if size == 0 && offset == property::CC => {
-            return (Outcome::Done(0), controller.configure(command.word(12)));
+            return (Ok(0), controller.configure(command.word(12)));
         }
-        (kind::PROPERTY_SET | kind::PROPERTY_GET, _) => status::INVALID_FIELD.into(),
-        _ => status::INVALID_OPCODE.into(),
+        (kind::PROPERTY_SET | kind::PROPERTY_GET, _) => Err(status::INVALID_FIELD),
+        _ => Err(status::INVALID_OPCODE),
     };
     (outcome, false)
 }

@@ -174,9 +174,16 @@ impl Queue {
         self.outstanding = self.outstanding.saturating_sub(1);
     }
 
-    /// Completes a command that does not hold its number: one that was refused one.
-    pub fn refuse(&self, id: u16, status: Status, link: &Link, out: &mut Vec<u8>) {
-        link.complete(self.completion(id, status, 0), out);
+    /// Completes a command that does not hold its number, because another one has it.
+    pub fn complete_unnumbered(
+        &self,
+        id: u16,
+        status: Status,
+        result: u64,
+        link: &Link,
+        out: &mut Vec<u8>,
+    ) {
+        link.complete(self.completion(id, status, result), out);
     }
 
     /// Completes a command.

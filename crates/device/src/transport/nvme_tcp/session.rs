@@ -171,17 +171,25 @@ impl NvmeTcp {
             return Ok(());
         };
         let command = Submission::read(unit.header);
-        match queue.begin(command.id()) {
-            Ok(true) => {}
-            Ok(false) => return Err(Fatal::SEQUENCE.into()),
-            Err(status) => {
-                queue.refuse(command.id(), status, link, out);
-                return Ok(());
-            }
-        }
         let Some(controller) = numbered(&mut self.controllers, queue.controller) else {
             return Err(Fatal::SEQUENCE.into());
         };
+        match queue.begin(command.id()) {
+            Ok(true) => {}
+            Ok(false) => return Err(Fatal::SEQUENCE.into()),
+            Err(_) if queue.id == 0 && controller.events.holds(command.id()) && fabrics::is_property(&command) => {
+                controller.hear();
+                let entries = self.subsystem.queue_entries;
+                let done = change_property(controller, queue, &command, entries, drive);
+                let (status, result) = done.map_or_else(|status| (status, 0), |result| (status::SUCCESS, result));
+                queue.complete_unnumbered(command.id(), status, result, link, out);
+                return Ok(());
+            }
+            Err(status) => {
+                queue.complete_unnumbered(command.id(), status, 0, link, out);
+                return Ok(());
+            }
+        }
         let located = match admit(controller, queue, &command) {
             Ok(()) => locate(queue, &command, unit, drive.facts()),
             Err(status) => Err(status),
@@ -277,12 +285,9 @@ fn execute(
         if command.fabrics_type() == fabrics_kind::CONNECT {
             return status::SEQUENCE_ERROR.into();
         }
-        let (outcome, shuts_down) = fabrics::property(controller, command, subsystem.queue_entries);
-        queue.forget(&mut controller.events.dropped);
-        if shuts_down {
-            io::flush(queue, command.id(), Part::Shutdown, drive);
-        }
-        return outcome;
+        let entries = subsystem.queue_entries;
+        let done = change_property(controller, queue, command, entries, drive);
+        return done.map_or_else(Outcome::from, Outcome::Done);
     }
     if admin::aborts(command) {
         admin::abort(controller, queue, command, link, out);
@@ -299,6 +304,22 @@ fn execute(
     if admin::is_event_request(command) && outcome == Outcome::Later {
         queue.hold();
         admin::tell(controller, queue, link, out);
+    }
+    outcome
+}
+
+/// Reads or sets a property.
+fn change_property(
+    controller: &mut Controller,
+    queue: &mut Queue,
+    command: &Submission,
+    entries: u16,
+    drive: &mut dyn Drive,
+) -> Result<u64, Status> {
+    let (outcome, shuts_down) = fabrics::property(controller, command, entries);
+    queue.forget(&mut controller.events.dropped);
+    if shuts_down {
+        io::flush(queue, command.id(), Part::Shutdown, drive);
     }
     outcome
 }
