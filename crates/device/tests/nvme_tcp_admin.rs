@@ -209,9 +209,9 @@ fn the_discovery_controller_only_discovers() {
 #[test]
 fn a_host_needs_no_name_and_keeps_to_the_one_that_it_has() {
     let mut scene = Scene::new();
-    let mut connects = |queue: u16, controller: u16, name: &str, host: &str| {
+    let mut connects = |queue: u16, controller: u16, host: &str| {
         let at = scene.open();
-        let data = connect_data(controller, name, host);
+        let data = connect_data(controller, NAME, host);
         let said = scene.send(at, &connect(queue, 32, 0).capsule(&data, (false, false)));
         if queue == 0 && matches!(said[..], [Said::Completed { status: 0, .. }]) {
             assert_eq!(scene.ask(at, configure(ENABLED)), (0, 0));
@@ -221,8 +221,7 @@ fn a_host_needs_no_name_and_keeps_to_the_one_that_it_has() {
             _ => panic!("{said:?}"),
         }
     };
-    assert_eq!(connects(0, 0xffff, "", HOST), (0x4182, 256 | (1 << 16)));
-    assert_eq!(connects(0, 0xffff, NAME, ""), (0, 1));
-    assert_eq!(connects(1, 1, NAME, ""), (0, 1));
-    assert_eq!(connects(2, 1, NAME, HOST), (0x4182, 512 | (1 << 16)));
+    assert_eq!(connects(0, 0xffff, ""), (0, 1));
+    assert_eq!(connects(1, 1, ""), (0, 1));
+    assert_eq!(connects(2, 1, HOST), (0x4182, 512 | (1 << 16)));
 }

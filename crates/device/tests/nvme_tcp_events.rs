@@ -237,7 +237,9 @@ fn a_property_may_have_the_number_of_a_held_event_request() {
         [Said::Completed { id: 2, .. }]
     ));
     assert_eq!(scene.send(0, &request), []);
-    let leave = Entry::new(0x7f, 2).word(11, 0x14).word(12, ENABLED | (1 << 14));
+    let leave = Entry::new(0x7f, 2)
+        .word(11, 0x14)
+        .word(12, ENABLED | (1 << 14));
     assert_eq!(scene.ask(0, leave), (0, 0), "a shutdown");
     assert_eq!(scene.ask(0, get(0x1c)), (0, 1 | (2 << 2)));
 }

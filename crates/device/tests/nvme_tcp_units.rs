@@ -120,7 +120,13 @@ fn connect_refuses_what_it_does_not_have_and_says_where() {
     let cases = [
         (admin, data(any, "nqn.other", HOST), 0x182, 256 | in_data),
         (admin, data(5, NAME, HOST), 0x182, 16 | in_data),
-        (admin, data(any, NAME, ""), 0x182, 512 | in_data),
+        (admin, data(any, "", HOST), 0x182, 256 | in_data),
+        (
+            admin,
+            data(any, NAME, &"h".repeat(224)),
+            0x182,
+            512 | in_data,
+        ),
         (connect(0, 1, 0), data(any, NAME, HOST), 0x182, 44),
         (connect(0, 1025, 0), data(any, NAME, HOST), 0x182, 44),
         (admin.word(10, 1), data(any, NAME, HOST), 0x180, 0),

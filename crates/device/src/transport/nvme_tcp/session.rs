@@ -177,11 +177,16 @@ impl NvmeTcp {
         match queue.begin(command.id()) {
             Ok(true) => {}
             Ok(false) => return Err(Fatal::SEQUENCE.into()),
-            Err(_) if queue.id == 0 && controller.events.holds(command.id()) && fabrics::is_property(&command) => {
+            Err(_)
+                if queue.id == 0
+                    && controller.events.holds(command.id())
+                    && fabrics::is_property(&command) =>
+            {
                 controller.hear();
                 let entries = self.subsystem.queue_entries;
                 let done = change_property(controller, queue, &command, entries, drive);
-                let (status, result) = done.map_or_else(|status| (status, 0), |result| (status::SUCCESS, result));
+                let (status, result) =
+                    done.map_or_else(|status| (status, 0), |result| (status::SUCCESS, result));
                 queue.complete_unnumbered(command.id(), status, result, link, out);
                 return Ok(());
             }
