@@ -143,7 +143,7 @@ def test_fifty_clients_follow_and_all_get_the_end(scene: Scene) -> None:
     for reader in readers:
         reader.start()
     time.sleep(1.5)
-    assert scene.tick(100) < 1.0
+    assert scene.tick(100) < page_server._PATIENCE_S
     scene.state.end("complete", "")
     for reader in readers:
         reader.join(20)
@@ -156,15 +156,18 @@ def test_a_client_that_never_reads_delays_neither_run_nor_end(scene: Scene) -> N
     stuck.sendall(f"GET {scene.path}events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     news = events(scene.follow())
     next(news)
-    for number in range(20_000):  # more than its buffers hold, in one piece of news
+    for number in range(20_000):  # more than its buffers hold, in the one or two pieces of news of so long
         scene.state.started(Trial(f"t{number}", "s" * 100, "fio", {"x": number}, {}, {}, {}, 0, 1, 0))
-    assert scene.tick(1000) < 2.0
-    assert len(next(news)["rows"]) == 20_000
+    assert scene.tick(1000) < page_server._PATIENCE_S
+    rows = 0
+    while rows < 20_000:
+        rows += len(next(news)["rows"])
+    assert rows == 20_000
     scene.state.end("complete", "")
     assert list(news)[-1]["end"] == "complete"
     began_s = time.monotonic()
     scene.server.stop()
-    assert time.monotonic() - began_s < page_server._FAREWELL_S + 2
+    assert time.monotonic() - began_s < page_server._FAREWELL_S + page_server._PATIENCE_S
 
 
 GARBAGE = {

@@ -41,12 +41,12 @@ impl BufferReport {
     }
 }
 
-/// The mapping cache of a drive whose memory has not the whole mapping.
+/// The mapping cache of a drive whose memory does not hold the whole mapping.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct MappingReport {
-    /// Pages read whose entry it had.
+    /// Pages read whose entry was in it.
     pub hits: u64,
-    /// Pages read whose entry it had not.
+    /// Pages read whose entry was not.
     pub misses: u64,
     /// Translation pages read.
     pub translation_reads: u64,
@@ -55,7 +55,7 @@ pub struct MappingReport {
 }
 
 impl MappingReport {
-    /// That of a drive; `None` where the memory has the whole mapping.
+    /// That of a drive; `None` where the memory holds the whole mapping.
     #[must_use]
     pub fn of(drive: &OnlineDrive) -> Option<Self> {
         let (spec, tally) = (drive.drive().spec(), drive.tally());
@@ -242,7 +242,7 @@ pub struct Report {
     pub buffer: Option<BufferReport>,
     /// Flash; absent without a model.
     pub flash: Option<FlashReport>,
-    /// The mapping cache; absent where the memory has the whole mapping.
+    /// The mapping cache; absent where the memory holds the whole mapping.
     pub mapping: Option<MappingReport>,
     /// Pages whose content a power cut would change.
     pub volatile_pages: u64,

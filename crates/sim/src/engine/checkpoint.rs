@@ -131,8 +131,8 @@ pub(super) trait Pausable: Sized {
     fn is_exhausted(&self) -> bool;
     /// Whether the run is not over when it has paused.
     fn goes_on(&self) -> bool;
-    /// Refuses a state that was read and whose requests are not complete, though nothing more happens:
-    /// its parts can agree and still wait for what will never be.
+    /// Refuses a state whose requests are still in flight when no event is left: all its parts can agree
+    /// and yet wait for something that never happens.
     fn check_end(&self) -> Result<(), Error>;
     fn finish(self) -> (Tally, TimeSeries);
 
@@ -246,8 +246,7 @@ where
     }
 
     fn check_end(&self) -> Result<(), Error> {
-        let what = "a request waits for what never happens";
-        ensure(self.requests.len() == 0, what)
+        ensure(self.requests.len() == 0, "a request in it never completes")
     }
 
     fn finish(self) -> (Tally, TimeSeries) {

@@ -95,8 +95,8 @@ impl Events {
         self.warnings = (self.warnings | new) & warnings;
     }
 
-    /// Whether a command of that number is a request that is held. SPDK's host gives the number of one
-    /// to a property command when it leaves, which has to be answered all the same.
+    /// Whether a request with this number is held. SPDK's host reuses such a number for property commands
+    /// when it shuts down, and expects answers to them.
     #[must_use]
     pub fn holds(&self, id: u16) -> bool {
         self.requests.contains(&id)

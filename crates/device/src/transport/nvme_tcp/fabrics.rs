@@ -48,7 +48,7 @@ impl<'a> Request<'a> {
         id.copy_from_slice(&data[..16]);
         let subsystem = name(&data[256..512]).filter(|name| !name.is_empty());
         let subsystem = subsystem.ok_or_else(|| in_data(256))?;
-        // SPDK's tools send none unless they are told one.
+        // May be empty: SPDK's tools send no name unless they are given one.
         let host = name(&data[512..768]).ok_or_else(|| in_data(512))?;
         Ok(Self {
             host: Host {
@@ -151,7 +151,11 @@ impl NvmeTcp {
 /// Whether a command reads or sets a property.
 #[must_use]
 pub fn is_property(command: &Submission) -> bool {
-    command.opcode() == FABRICS && command.fabrics_type() != kind::CONNECT
+    command.opcode() == FABRICS
+        && matches!(
+            command.fabrics_type(),
+            kind::PROPERTY_GET | kind::PROPERTY_SET
+        )
 }
 
 /// Reads or sets a property; and whether a shutdown begins.

@@ -313,7 +313,7 @@ impl Pausable for Engine<'_, '_> {
                 && operations.next().is_none()
                 && requests.next().is_none()
                 && self.cache.flushes_that_wait().next().is_none(),
-            "something waits for what never happens",
+            "something in it never completes",
         )
     }
 
