@@ -68,6 +68,15 @@ pub struct Answer {
     pub status: Status,
 }
 
+/// The beginning of a range that is alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// How long it is: at least one byte, and at most the range.
+    pub length_bytes: u64,
+    /// Whether it was written; what was not, or was trimmed since, reads as zeroes.
+    pub is_allocated: bool,
+}
+
 /// What transports know of the drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
@@ -108,6 +117,15 @@ pub trait Drive {
     /// What the backing file says.
     fn load(&mut self, _offset_bytes: u64, _length_bytes: u64) -> Result<(), Status> {
         Ok(())
+    }
+
+    /// How much of a range is alike from its beginning on. The range lies within the drive and is not
+    /// empty.
+    fn extent(&self, _offset_bytes: u64, length_bytes: u64) -> Extent {
+        Extent {
+            length_bytes,
+            is_allocated: true,
+        }
     }
 
     /// Numbers for health log pages.

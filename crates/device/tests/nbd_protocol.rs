@@ -36,10 +36,16 @@ impl Talk {
 
     /// After the greeting and `GO`.
     fn agreed(structured: bool) -> Self {
+        let options: &[_] = if structured { &[option(8, b"")] } else { &[] };
+        Self::after(options)
+    }
+
+    /// After the greeting, these options, and `GO`.
+    fn after(options: &[Vec<u8>]) -> Self {
         let mut talk = Self::new();
         talk.send(&3u32.to_be_bytes());
-        if structured {
-            talk.send(&option(8, b""));
+        for option in options {
+            talk.send(option);
         }
         talk.send(&option(7, &wanted("", &[])));
         talk.out.clear();
@@ -167,12 +173,13 @@ fn a_name_that_is_not_exported_is_refused() {
 
 #[test]
 fn options_are_answered_as_the_document_says() {
-    let cases: [(u32, &[u8], u32); 8] = [
+    let cases: [(u32, &[u8], u32); 9] = [
         (3, b"x", 0x8000_0003),                // LIST has no data
         (5, b"", 0x8000_0001),                 // no TLS
         (8, b"x", 0x8000_0003),                // STRUCTURED_REPLY has no data
-        (9, b"\0\0\0\0\0\0\0\0", 0x8000_0001), // no meta contexts
-        (11, b"", 0x8000_0001),                // no extended headers
+        (9, b"\0\0\0\0\0\0\0\0", 0x8000_0003), // contexts need structured replies
+        (10, b"", 0x8000_0003),
+        (11, b"", 0x8000_0001), // no extended headers
         (7, b"", 0x8000_0003),
         (7, b"\xff\xff\xff\xff\0\0", 0x8000_0003),
         (7, b"\0\0\0\0\0\x05\0\0", 0x8000_0003),
@@ -190,6 +197,64 @@ fn options_are_answered_as_the_document_says() {
     assert_eq!(kinds(&talk.ask(&option(3, b""))), [2, 1]);
     assert_eq!(talk.send(&option(2, b"")), Then::Ends(End::Now));
     assert_eq!(kinds(&talk.out), [1]);
+}
+
+/// Data of `LIST_META_CONTEXT` and `SET_META_CONTEXT`.
+fn contexts(export: &str, queries: &[&str]) -> Vec<u8> {
+    let word = |text: &str| [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat();
+    let count = (queries.len() as u32).to_be_bytes().to_vec();
+    let queries = queries.iter().flat_map(|query| word(query));
+    word(export)
+        .into_iter()
+        .chain(count)
+        .chain(queries)
+        .collect()
+}
+
+#[test]
+fn the_context_of_allocation_is_listed_and_set() {
+    let mut talk = Talk::new();
+    talk.out.clear();
+    talk.send(&3u32.to_be_bytes());
+    talk.ask(&option(8, b""));
+    let listed: [(&[&str], bool); 5] = [
+        (&[], true),
+        (&["base:"], true),
+        (&["qemu:dirty-bitmap:x", "base:allocation"], true),
+        (&["base"], false),
+        (&["base:allocations"], false),
+    ];
+    for (queries, is_listed) in listed {
+        let told = talk.ask(&option(9, &contexts("drive", queries)));
+        assert_eq!(
+            told.windows(15).any(|text| text == b"base:allocation"),
+            is_listed
+        );
+        let expected: &[u32] = if is_listed { &[4, 1] } else { &[1] };
+        assert_eq!(kinds(&told), expected, "{queries:?}");
+    }
+    for queries in [&["base:"][..], &[], &["base"]] {
+        assert_eq!(kinds(&talk.ask(&option(10, &contexts("", queries)))), [1]);
+    }
+    assert_eq!(
+        kinds(&talk.ask(&option(10, &contexts("other", &[])))),
+        [0x8000_0006]
+    );
+    let good = contexts("", &["base:allocation"]);
+    assert_eq!(kinds(&talk.ask(&option(10, &good))), [4, 1]);
+    for end in 0..good.len() {
+        assert_eq!(
+            kinds(&talk.ask(&option(10, &good[..end]))),
+            [0x8000_0003],
+            "{end}"
+        );
+    }
+    let huge = [0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff];
+    assert_eq!(kinds(&talk.ask(&option(10, &huge))), [0x8000_0003]);
+    assert_eq!(
+        kinds(&talk.ask(&option(9, &[&good[..], b"x"].concat()))),
+        [0x8000_0003]
+    );
 }
 
 #[test]
@@ -264,6 +329,68 @@ fn reads_are_answered_with_simple_or_structured_replies() {
     let refused = [head, 22u32.to_be_bytes().to_vec(), vec![0, 0]].concat();
     assert_eq!(talk.ask(&request(0, 0, 1 << 20, 512)), refused);
     assert_eq!(talk.drive.seen[0].tag.queue, 5);
+}
+
+/// The extents of an answer about allocation: their lengths and flags.
+fn extents(answer: &[u8]) -> Vec<(u32, u32)> {
+    let words: Vec<u32> = answer[20..]
+        .chunks(4)
+        .map(|word| u32::from_be_bytes(word.try_into().unwrap()))
+        .collect();
+    assert_eq!(answer[..8], [0x66, 0x8e, 0x33, 0xef, 0, 1, 0, 5]);
+    assert_eq!(answer[8..16], *b"a cookie");
+    assert_eq!(answer[16..20], (4 * words.len() as u32).to_be_bytes());
+    assert_eq!(words[0], 1);
+    words[1..]
+        .chunks(2)
+        .map(|pair| (pair[0], pair[1]))
+        .collect()
+}
+
+#[test]
+fn what_is_allocated_is_told_in_extents() {
+    let mut talk = Talk::after(&[
+        option(8, b""),
+        option(10, &contexts("", &["base:allocation"])),
+    ]);
+    talk.drive.bytes[1024..2048].fill(7);
+    let whole = talk.ask(&request(7, 0, 0, 1 << 20));
+    assert_eq!(
+        extents(&whole),
+        [(1024, 3), (1024, 0), ((1 << 20) - 2048, 3)]
+    );
+    assert_eq!(extents(&talk.ask(&request(7, 8, 512, 1 << 18))), [(512, 3)]);
+    assert_eq!(extents(&talk.ask(&request(7, 0, 1536, 512))), [(512, 0)]);
+    for (bytes, code) in [
+        (request(7, 0, 0, 0), 22),
+        (request(7, 0, 1 << 20, 512), 22),
+        (request(7, 0, 1, 512), 22),
+        (request(7, 4, 0, 512), 22),
+    ] {
+        let answer = talk.ask(&bytes);
+        assert_eq!(answer[4..8], [0, 1, 0x80, 1]);
+        assert_eq!(answer[20..24], u32::to_be_bytes(code));
+    }
+    assert!(talk.drive.seen.is_empty());
+}
+
+#[test]
+fn questions_for_extents_wait_where_answers_are_not_taken() {
+    let mut talk = Talk::after(&[
+        option(8, b""),
+        option(10, &contexts("", &["base:allocation"])),
+    ]);
+    for block in talk.drive.bytes.chunks_mut(1024) {
+        block[0] = 1;
+    }
+    let many: Vec<u8> = (0..10_000)
+        .flat_map(|_| request(7, 0, 0, 1 << 20))
+        .collect();
+    assert_eq!(talk.send(&many), Then::Blocked);
+    assert!(talk.out.len() < 5 << 20, "{}", talk.out.len());
+    talk.out.clear();
+    assert_eq!(talk.send(&[]), Then::Blocked);
+    assert!(!talk.out.is_empty());
 }
 
 #[test]

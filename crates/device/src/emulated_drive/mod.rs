@@ -16,7 +16,7 @@ use ioassay_sim::drive::Counters;
 use ioassay_sim::engine::Event;
 
 use crate::clock::Clock;
-use crate::command::{Command, Drive, Facts, Health, Op, Trouble};
+use crate::command::{Command, Drive, Extent, Facts, Health, Op, Trouble};
 use crate::counters::{CommandCounters, Completion};
 use crate::id_map::IdMap;
 use crate::model::Model;
@@ -291,6 +291,10 @@ impl Drive for EmulatedDrive {
 
     fn load(&mut self, offset_bytes: u64, length_bytes: u64) -> Result<(), Status> {
         self.store.load(offset_bytes, length_bytes)
+    }
+
+    fn extent(&self, offset_bytes: u64, length_bytes: u64) -> Extent {
+        self.store.extent(offset_bytes, length_bytes)
     }
 
     fn trouble(&self) -> Trouble {

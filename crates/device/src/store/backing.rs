@@ -6,11 +6,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{Advice, FallocateFlags, FlockOperation};
+use rustix::fs::{Advice, FallocateFlags, FlockOperation, SeekFrom};
 use rustix::io::Errno;
 
 use crate::{Error, Status};
@@ -87,6 +88,23 @@ impl Backing {
     #[must_use]
     pub fn file(&self) -> Arc<File> {
         Arc::clone(&self.file)
+    }
+
+    /// Tells the ranges that hold data, bytes; all of the file where its holes cannot be found. Nobody
+    /// else uses the position of the file.
+    pub fn each_data_range(&self, mut tell: impl FnMut(Range<u64>)) {
+        let mut from = 0;
+        while from < self.size_bytes {
+            let data = match rustix::fs::seek(&*self.file, SeekFrom::Data(from)) {
+                Ok(data) => data,
+                Err(Errno::NXIO) => return, // only holes are left
+                Err(_) => from,
+            };
+            let hole = rustix::fs::seek(&*self.file, SeekFrom::Hole(data));
+            let end = hole.unwrap_or(self.size_bytes).min(self.size_bytes);
+            tell(data..end);
+            from = end.max(data + 1);
+        }
     }
 
     /// Reads a range; what lies behind the end of a truncated file is an error.

@@ -13,11 +13,19 @@ impl Bits {
         }
     }
 
-    fn is_set(&self, bit: u64) -> bool {
+    pub fn is_set(&self, bit: u64) -> bool {
         (self.words[(bit / 64) as usize] >> (bit % 64)) & 1 == 1
     }
 
     pub fn set(&mut self, bits: Range<u64>) {
+        self.change(bits, |word, ones| *word |= ones);
+    }
+
+    pub fn clear(&mut self, bits: Range<u64>) {
+        self.change(bits, |word, ones| *word &= !ones);
+    }
+
+    fn change(&mut self, bits: Range<u64>, change: impl Fn(&mut u64, u64)) {
         let mut bit = bits.start;
         while bit < bits.end {
             let word = bit / 64;
@@ -28,17 +36,29 @@ impl Bits {
             } else {
                 (1 << width) - 1
             };
-            self.words[word as usize] |= ones << (bit % 64);
+            change(&mut self.words[word as usize], ones << (bit % 64));
             bit = until;
         }
     }
 
     /// The first run of bits of a range that are not set.
     pub fn missing(&self, bits: Range<u64>) -> Option<Range<u64>> {
-        let mut bits = bits;
-        let start = bits.find(|&bit| !self.is_set(bit))?;
-        let end = bits.find(|&bit| self.is_set(bit)).unwrap_or(bits.end);
-        Some(start..end)
+        let start = self.run_end(true, bits.clone());
+        (start < bits.end).then(|| start..self.run_end(false, start..bits.end))
+    }
+
+    /// Where the bits that are set, or not set, from the beginning of a range on end; at most its end.
+    pub fn run_end(&self, is_set: bool, bits: Range<u64>) -> u64 {
+        let mut bit = bits.start;
+        while bit < bits.end {
+            let word = self.words[(bit / 64) as usize];
+            let others = if is_set { !word } else { word } >> (bit % 64);
+            if others != 0 {
+                return (bit + u64::from(others.trailing_zeros())).min(bits.end);
+            }
+            bit = (bit / 64 + 1) * 64;
+        }
+        bits.end
     }
 }
 
@@ -59,5 +79,25 @@ mod tests {
         assert_eq!(bits.missing(5..5), None);
         bits.set(0..300);
         assert_eq!(bits.missing(0..300), None);
+    }
+
+    #[test]
+    fn runs_end_where_a_bit_by_bit_search_finds_it() {
+        let mut bits = Bits::new(400);
+        for (from, to) in [(3, 5), (63, 65), (128, 256), (300, 301), (330, 400)] {
+            bits.set(from..to);
+        }
+        bits.clear(130..131);
+        bits.clear(190..195);
+        for from in 0..400 {
+            for end in [from, from + 1, from + 63, from + 64, 400].map(|end| end.min(400)) {
+                for is_set in [false, true] {
+                    let slowly = (from..end)
+                        .find(|&bit| bits.is_set(bit) != is_set)
+                        .unwrap_or(end);
+                    assert_eq!(bits.run_end(is_set, from..end), slowly, "{from} {end}");
+                }
+            }
+        }
     }
 }

@@ -16,6 +16,7 @@ pub use backing::{Backing, status};
 pub use content::Content;
 pub use sync::Syncer;
 
+use crate::command::Extent;
 use crate::{Error, Status};
 use bits::Bits;
 
@@ -28,6 +29,8 @@ pub struct Store {
     backing: Option<Backing>,
     /// Units in memory; without a backing file all are.
     loaded: Bits,
+    /// Units that may hold anything but zeroes.
+    allocated: Bits,
     /// Units that are durable in the model, but that the backing file refused.
     dirty: BTreeSet<u64>,
     size_bytes: u64,
@@ -44,9 +47,16 @@ impl Store {
         } else {
             0
         };
+        let mut allocated = Bits::new(size_bytes.div_ceil(UNIT_BYTES));
+        if let Some(backing) = &backing {
+            backing.each_data_range(|range| {
+                allocated.set(range.start / UNIT_BYTES..range.end.div_ceil(UNIT_BYTES));
+            });
+        }
         Ok(Self {
             present: Content::new(size_bytes)?,
             loaded: Bits::new(units),
+            allocated,
             backing,
             dirty: BTreeSet::new(),
             size_bytes,
@@ -116,6 +126,7 @@ impl Store {
     pub fn write(&mut self, offset_bytes: u64, data: &[u8]) {
         let from = offset_bytes as usize;
         self.present.bytes_mut()[from..from + data.len()].copy_from_slice(data);
+        self.allocated.set(units(offset_bytes, data.len() as u64));
         self.mark_loaded(offset_bytes, data.len() as u64);
     }
 
@@ -123,6 +134,8 @@ impl Store {
     pub fn zero(&mut self, offset_bytes: u64, length_bytes: u64) {
         self.present
             .zero(offset_bytes as usize, length_bytes as usize);
+        self.allocated
+            .clear(self.whole_units(offset_bytes, length_bytes));
         self.mark_loaded(offset_bytes, length_bytes);
     }
 
@@ -184,21 +197,36 @@ impl Store {
             self.dirty.extend(units(offset_bytes, length_bytes));
         } else if !self.dirty.is_empty() {
             // A unit is clean only if the range covers it entirely.
-            let (first, end) = (
-                offset_bytes.div_ceil(UNIT_BYTES),
-                offset_bytes + length_bytes,
-            );
-            let end = if end == self.size_bytes {
-                end.div_ceil(UNIT_BYTES)
-            } else {
-                end / UNIT_BYTES
-            };
-            let end = end.max(first);
-            while let Some(&unit) = self.dirty.range(first..end).next() {
+            let whole = self.whole_units(offset_bytes, length_bytes);
+            while let Some(&unit) = self.dirty.range(whole.clone()).next() {
                 self.dirty.remove(&unit);
             }
         }
         done
+    }
+
+    /// The units that a range covers entirely.
+    fn whole_units(&self, offset_bytes: u64, length_bytes: u64) -> Range<u64> {
+        let first = offset_bytes.div_ceil(UNIT_BYTES);
+        let end = offset_bytes + length_bytes;
+        let end = if end == self.size_bytes {
+            end.div_ceil(UNIT_BYTES)
+        } else {
+            end / UNIT_BYTES
+        };
+        first..end.max(first)
+    }
+
+    /// How much of a range that is not empty is alike from its beginning on: allocated, or a hole.
+    #[must_use]
+    pub fn extent(&self, offset_bytes: u64, length_bytes: u64) -> Extent {
+        let units = units(offset_bytes, length_bytes);
+        let is_allocated = self.allocated.is_set(units.start);
+        let end_bytes = self.allocated.run_end(is_allocated, units) * UNIT_BYTES;
+        Extent {
+            length_bytes: end_bytes.min(offset_bytes + length_bytes) - offset_bytes,
+            is_allocated,
+        }
     }
 
     /// The first dirty unit that a range touches: its offset and length, bytes.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use ioassay_device::command::{Answer, Command, Drive, Facts, Health, Op, Status, Trouble};
+use ioassay_device::command::{Answer, Command, Drive, Extent, Facts, Health, Op, Status, Trouble};
 use ioassay_device::transport::Transport;
 
 /// Answers at once, or when it is told to.
@@ -87,6 +87,20 @@ impl Drive for Memory {
 
     fn content(&self, offset_bytes: u64, length_bytes: u64) -> &[u8] {
         &self.bytes[offset_bytes as usize..(offset_bytes + length_bytes) as usize]
+    }
+
+    /// A block is allocated that has anything but zeroes.
+    fn extent(&self, offset_bytes: u64, length_bytes: u64) -> Extent {
+        let blocks = self.content(offset_bytes, length_bytes);
+        let mut blocks = blocks
+            .chunks(self.facts.block_bytes as usize)
+            .map(|block| block.iter().any(|&byte| byte != 0));
+        let is_allocated = blocks.next().expect("a block");
+        let alike = 1 + blocks.take_while(|&block| block == is_allocated).count() as u64;
+        Extent {
+            length_bytes: alike * u64::from(self.facts.block_bytes),
+            is_allocated,
+        }
     }
 
     fn trouble(&self) -> Trouble {

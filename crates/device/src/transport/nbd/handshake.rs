@@ -1,14 +1,23 @@
 //! The negotiation: options until one of them begins the transmission.
 
 use super::wire::{
-    MAX_PAYLOAD_BYTES, NBD_MAGIC, OPTION_BYTES, OPTION_MAGIC, OPTION_REPLY_MAGIC, can, hello, info,
-    option, reply, u16_at, u32_at, u64_at,
+    MAX_PAYLOAD_BYTES, NBD_MAGIC, OPTION_BYTES, OPTION_MAGIC, OPTION_REPLY_MAGIC, allocation, can,
+    hello, info, option, reply, u16_at, u32_at, u64_at,
 };
 use crate::command::Facts;
 use crate::transport::socket::{End, Then};
 
 /// Data of the longest option: an export's name has at most 4096 bytes, and a few numbers follow.
 const MAX_OPTION_BYTES: u32 = 8 << 10;
+
+/// What was agreed for the transmission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Agreement {
+    /// Replies are structured.
+    pub structured: bool,
+    /// The client may ask what is allocated.
+    pub allocation: bool,
+}
 
 /// Options that a client may send; real ones send about five.
 const MAX_OPTIONS: u32 = 256;
@@ -18,7 +27,7 @@ const MAX_OPTIONS: u32 = 256;
 pub struct Handshake {
     /// The client's flags, once they came.
     flags: Option<u16>,
-    structured: bool,
+    agreement: Agreement,
     options: u32,
 }
 
@@ -29,8 +38,8 @@ pub struct Progress {
     pub consumed: usize,
     /// What follows, unless it was agreed.
     pub then: Then,
-    /// The transmission begins, with structured replies or without.
-    pub agreed: Option<bool>,
+    /// The transmission begins.
+    pub agreed: Option<Agreement>,
 }
 
 enum Step {
@@ -47,7 +56,7 @@ impl Handshake {
         out.extend_from_slice(&(hello::FIXED_NEWSTYLE | hello::NO_ZEROES).to_be_bytes());
         Self {
             flags: None,
-            structured: false,
+            agreement: Agreement::default(),
             options: 0,
         }
     }
@@ -109,7 +118,7 @@ impl Handshake {
                     return Progress {
                         consumed,
                         then: Then::Wants(1),
-                        agreed: Some(self.structured),
+                        agreed: Some(self.agreement),
                     };
                 }
                 Step::Ends => return ended(bytes),
@@ -161,8 +170,11 @@ impl Handshake {
                 answer(out, kind, reply::ACK, &[]);
             }
             option::STRUCTURED_REPLY if data.is_empty() => {
-                self.structured = true;
+                self.agreement.structured = true;
                 answer(out, kind, reply::ACK, &[]);
+            }
+            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => {
+                self.contexts(kind, data, out, name);
             }
             option::LIST | option::STRUCTURED_REPLY => {
                 answer(out, kind, reply::ERR_INVALID, b"this option has no data");
@@ -172,9 +184,36 @@ impl Handshake {
         Step::Goes
     }
 
+    /// Lists the contexts that a client asks for, or sets them: there is one at most.
+    fn contexts(&mut self, kind: u32, data: &[u8], out: &mut Vec<u8>, name: &str) {
+        let sets = kind == option::SET_META_CONTEXT;
+        if sets {
+            self.agreement.allocation = false; // each such option replaces what was set before
+        }
+        let Some(asked) = Contexts::read(data).filter(|_| self.agreement.structured) else {
+            return answer(out, kind, reply::ERR_INVALID, b"malformed, or too early");
+        };
+        if !asked.export.is_empty() && asked.export != name.as_bytes() {
+            return answer(out, kind, reply::ERR_UNKNOWN, b"no export has that name");
+        }
+        let lists_all = !sets && asked.queries.is_empty();
+        if lists_all
+            || asked
+                .queries
+                .iter()
+                .any(|&query| query == allocation::NAME || (!sets && query == allocation::FAMILY))
+        {
+            self.agreement.allocation |= sets;
+            let id = allocation::ID.to_be_bytes();
+            let named = [&id[..], allocation::NAME].concat();
+            answer(out, kind, reply::META_CONTEXT, &named);
+        }
+        answer(out, kind, reply::ACK, &[]);
+    }
+
     fn begin_at_once(&self, out: &mut Vec<u8>, facts: &Facts) {
         out.extend_from_slice(&facts.size_bytes.to_be_bytes());
-        out.extend_from_slice(&transmission_flags(facts, self.structured).to_be_bytes());
+        out.extend_from_slice(&transmission_flags(facts, self.agreement.structured).to_be_bytes());
         if self.flags.unwrap_or(0) & hello::NO_ZEROES == 0 {
             out.extend_from_slice(&[0; 124]);
         }
@@ -189,7 +228,7 @@ impl Handshake {
         facts: &Facts,
     ) {
         let size = facts.size_bytes.to_be_bytes();
-        let flags = transmission_flags(facts, self.structured).to_be_bytes();
+        let flags = transmission_flags(facts, self.agreement.structured).to_be_bytes();
         inform(out, kind, info::EXPORT, &[&size[..], &flags].concat());
         if wanted.asks_for(info::NAME) {
             inform(out, kind, info::NAME, name.as_bytes());
@@ -216,9 +255,7 @@ struct Wanted<'a> {
 
 impl<'a> Wanted<'a> {
     fn read(data: &'a [u8]) -> Option<Self> {
-        let name_bytes = u32_at(data.get(..4)?, 0) as usize;
-        let name = data.get(4..4usize.checked_add(name_bytes)?)?;
-        let rest = &data[4 + name_bytes..];
+        let (name, rest) = word(data)?;
         let infos = rest.get(2..)?;
         (infos.len() == 2 * usize::from(u16_at(rest, 0))).then_some(Self { name, infos })
     }
@@ -228,6 +265,33 @@ impl<'a> Wanted<'a> {
             .chunks_exact(2)
             .any(|asked| u16_at(asked, 0) == kind)
     }
+}
+
+/// Data of `LIST_META_CONTEXT` and `SET_META_CONTEXT`: an export, and names of contexts.
+struct Contexts<'a> {
+    export: &'a [u8],
+    queries: Vec<&'a [u8]>,
+}
+
+impl<'a> Contexts<'a> {
+    fn read(data: &'a [u8]) -> Option<Self> {
+        let (export, rest) = word(data)?;
+        let count = u32_at(rest.get(..4)?, 0);
+        let mut rest = &rest[4..];
+        let mut queries = Vec::new(); // as many as the data hold, whatever the number is
+        for _ in 0..count {
+            let (query, after) = word(rest)?;
+            queries.push(query);
+            rest = after;
+        }
+        rest.is_empty().then_some(Self { export, queries })
+    }
+}
+
+/// Bytes behind their length, and what follows them.
+fn word(data: &[u8]) -> Option<(&[u8], &[u8])> {
+    let length = u32_at(data.get(..4)?, 0) as usize;
+    data[4..].split_at_checked(length)
 }
 
 fn ended(bytes: &[u8]) -> Progress {

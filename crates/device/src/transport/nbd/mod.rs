@@ -1,8 +1,8 @@
 //! The Network Block Device protocol, as the NBD project's own document describes it: fixed
-//! newstyle negotiation, structured and simple replies, and every command but block status.
+//! newstyle negotiation, structured and simple replies, and every command but resizing.
 //!
-//! Deliberately absent: TLS (the socket is this machine's own), block status (the drive keeps no map
-//! of what was written), resizing and extended headers; all are refused as the document asks.
+//! Deliberately absent: TLS (the socket is this machine's own), resizing and extended headers; all are
+//! refused as the document asks.
 
 mod handshake;
 mod session;
@@ -116,7 +116,7 @@ impl Protocol for Nbd {
         let mut consumed = 0;
         if let Phase::Negotiates(handshake) = &mut session.phase {
             let progress = handshake.received(bytes, out, &self.export.name, drive.facts());
-            let Some(structured) = progress.agreed else {
+            let Some(agreement) = progress.agreed else {
                 return Received {
                     consumed: progress.consumed,
                     then: progress.then,
@@ -126,7 +126,7 @@ impl Protocol for Nbd {
             session.phase = Phase::Transmits(Transmission::new(
                 session.transport,
                 session.queue,
-                structured,
+                agreement,
             ));
         }
         match &mut session.phase {

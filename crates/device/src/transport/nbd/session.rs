@@ -1,8 +1,9 @@
 //! The transmission: requests and replies.
 
+use super::handshake::Agreement;
 use super::wire::{
-    CHUNK_MAGIC, MAX_PAYLOAD_BYTES, REQUEST_BYTES, Request, SIMPLE_REPLY_MAGIC, chunk, command,
-    error, flag,
+    CHUNK_MAGIC, MAX_PAYLOAD_BYTES, REQUEST_BYTES, Request, SIMPLE_REPLY_MAGIC, allocation, chunk,
+    command, error, flag,
 };
 use crate::command::{Answer, Command, Drive, Facts, Op, Status, Tag};
 use crate::transport::socket::{End, Received, Then};
@@ -13,12 +14,19 @@ const MAX_IN_FLIGHT: usize = 1024;
 /// Bytes that reads in flight may bring; one read that is longer goes alone.
 const MAX_READING_BYTES: u64 = 8 << 20;
 
+/// Unsent answers from which on questions for extents wait: those are answered at once, and answers are
+/// longer than questions.
+const MAX_UNSENT_BYTES: usize = 4 << 20;
+
+/// Extents in one answer; the client asks again for what is left.
+const MAX_EXTENTS: usize = 1024;
+
 /// A client that reads and writes.
 #[derive(Debug)]
 pub struct Transmission {
     transport: u32,
     queue: u32,
-    structured: bool,
+    agreement: Agreement,
     in_flight: usize,
     reading_bytes: u64,
 }
@@ -29,18 +37,20 @@ enum Meaning {
     Command(Op, bool),
     /// Nothing to do.
     Done,
+    /// What is allocated is told at once.
+    Extents,
     /// It is refused.
     Refused(u32),
 }
 
 impl Transmission {
-    /// For a client that agreed on structured replies, or did not.
+    /// For a client that agreed on this.
     #[must_use]
-    pub fn new(transport: u32, queue: u32, structured: bool) -> Self {
+    pub fn new(transport: u32, queue: u32, agreement: Agreement) -> Self {
         Self {
             transport,
             queue,
-            structured,
+            agreement,
             in_flight: 0,
             reading_bytes: 0,
         }
@@ -79,7 +89,8 @@ impl Transmission {
             if request.kind == command::DISC {
                 break Then::Ends(End::WhenAnswered);
             }
-            if self.is_full(&request) {
+            let is_long = request.kind == command::BLOCK_STATUS && out.len() > MAX_UNSENT_BYTES;
+            if is_long || self.is_full(&request) {
                 break Then::Blocked;
             }
             consumed += whole;
@@ -99,7 +110,7 @@ impl Transmission {
     }
 
     fn take(&mut self, request: &Request, data: &[u8], out: &mut Vec<u8>, drive: &mut dyn Drive) {
-        match meaning(request, self.structured, drive.facts()) {
+        match meaning(request, self.agreement, drive.facts()) {
             Meaning::Command(op, fua) => {
                 self.in_flight += 1;
                 if op == Op::Read {
@@ -123,16 +134,16 @@ impl Transmission {
                 };
                 drive.submit(command, data);
             }
-            Meaning::Done => self.reply(request.kind == command::READ, request.cookie, 0, out),
-            Meaning::Refused(code) => {
-                self.reply(request.kind == command::READ, request.cookie, code, out);
-            }
+            Meaning::Done => self.reply(request.kind, request.cookie, 0, out),
+            Meaning::Extents => extents(request, out, drive),
+            Meaning::Refused(code) => self.reply(request.kind, request.cookie, code, out),
         }
     }
 
     /// Appends a reply without data.
-    fn reply(&self, read: bool, cookie: u64, code: u32, out: &mut Vec<u8>) {
-        if !(self.structured && read) {
+    fn reply(&self, kind: u16, cookie: u64, code: u32, out: &mut Vec<u8>) {
+        let in_chunks = matches!(kind, command::READ | command::BLOCK_STATUS);
+        if !(self.agreement.structured && in_chunks) {
             simple(out, code, cookie);
         } else if code == 0 {
             begin_chunk(out, chunk::NONE, cookie, 0);
@@ -154,9 +165,14 @@ impl Transmission {
             ..
         } = answer.command;
         if op != Op::Read || answer.status != Status::Done {
-            return self.reply(op == Op::Read, tag.command, code_of(answer.status, op), out);
+            let kind = if op == Op::Read {
+                command::READ
+            } else {
+                command::WRITE
+            };
+            return self.reply(kind, tag.command, code_of(answer.status, op), out);
         }
-        if self.structured {
+        if self.agreement.structured {
             begin_chunk(
                 out,
                 chunk::OFFSET_DATA,
@@ -181,6 +197,40 @@ impl Transmission {
     }
 }
 
+/// Appends what of a range is allocated, in extents; of as much of it as an answer holds.
+fn extents(request: &Request, out: &mut Vec<u8>, drive: &dyn Drive) {
+    let most = if request.flags & flag::REQ_ONE != 0 {
+        1
+    } else {
+        MAX_EXTENTS
+    };
+    let mut at = request.offset_bytes;
+    let end = at + u64::from(request.length_bytes);
+    let mut descriptors = Vec::new();
+    for _ in 0..most {
+        if at == end {
+            break;
+        }
+        let extent = drive.extent(at, end - at);
+        at += extent.length_bytes;
+        let flags = if extent.is_allocated {
+            0
+        } else {
+            allocation::HOLE
+        };
+        descriptors.extend_from_slice(&(extent.length_bytes as u32).to_be_bytes());
+        descriptors.extend_from_slice(&flags.to_be_bytes());
+    }
+    begin_chunk(
+        out,
+        chunk::BLOCK_STATUS,
+        request.cookie,
+        descriptors.len() as u32 + 4,
+    );
+    out.extend_from_slice(&allocation::ID.to_be_bytes());
+    out.extend_from_slice(&descriptors);
+}
+
 fn simple(out: &mut Vec<u8>, code: u32, cookie: u64) {
     let mut bytes = [0; 16];
     bytes[0..4].copy_from_slice(&SIMPLE_REPLY_MAGIC.to_be_bytes());
@@ -200,9 +250,11 @@ fn begin_chunk(out: &mut Vec<u8>, kind: u16, cookie: u64, length: u32) {
     out.extend_from_slice(&bytes);
 }
 
-fn meaning(request: &Request, structured: bool, facts: &Facts) -> Meaning {
+fn meaning(request: &Request, agreement: Agreement, facts: &Facts) -> Meaning {
     let (op, flags) = match request.kind {
-        command::READ => (Op::Read, if structured { flag::DF } else { 0 }),
+        command::READ if agreement.structured => (Op::Read, flag::DF),
+        command::READ => (Op::Read, 0),
+        command::BLOCK_STATUS if agreement.allocation => (Op::Read, flag::REQ_ONE),
         command::WRITE => (Op::Write, 0),
         command::FLUSH => (Op::Flush, 0),
         command::TRIM => (Op::Trim, 0),
@@ -225,6 +277,10 @@ fn meaning(request: &Request, structured: bool, facts: &Facts) -> Meaning {
     }
     let fua = request.flags & flag::FUA != 0 && op != Op::Read;
     match op {
+        _ if request.kind == command::BLOCK_STATUS => match request.length_bytes {
+            0 => Meaning::Refused(error::INVALID),
+            _ => Meaning::Extents,
+        },
         _ if request.length_bytes == 0 || request.kind == command::CACHE => Meaning::Done,
         // Zeroes are written as data is, so only leaving them out is faster than a write.
         Op::WriteZeroes if request.flags & flag::FAST_ZERO != 0 => {

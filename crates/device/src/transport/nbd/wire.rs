@@ -37,6 +37,8 @@ pub mod option {
     pub const INFO: u32 = 6;
     pub const GO: u32 = 7;
     pub const STRUCTURED_REPLY: u32 = 8;
+    pub const LIST_META_CONTEXT: u32 = 9;
+    pub const SET_META_CONTEXT: u32 = 10;
 }
 
 /// Types of answers to options.
@@ -45,6 +47,7 @@ pub mod reply {
     pub const ACK: u32 = 1;
     pub const SERVER: u32 = 2;
     pub const INFO: u32 = 3;
+    pub const META_CONTEXT: u32 = 4;
     pub const ERR_UNSUP: u32 = 0x8000_0001;
     pub const ERR_INVALID: u32 = 0x8000_0003;
     pub const ERR_UNKNOWN: u32 = 0x8000_0006;
@@ -84,6 +87,7 @@ pub mod command {
     pub const TRIM: u16 = 4;
     pub const CACHE: u16 = 5;
     pub const WRITE_ZEROES: u16 = 6;
+    pub const BLOCK_STATUS: u16 = 7;
 }
 
 /// Flags of commands.
@@ -92,6 +96,7 @@ pub mod flag {
     pub const FUA: u16 = 1;
     pub const NO_HOLE: u16 = 2;
     pub const DF: u16 = 4;
+    pub const REQ_ONE: u16 = 8;
     pub const FAST_ZERO: u16 = 16;
 }
 
@@ -113,7 +118,20 @@ pub mod chunk {
     pub const DONE: u16 = 1;
     pub const NONE: u16 = 0;
     pub const OFFSET_DATA: u16 = 1;
+    pub const BLOCK_STATUS: u16 = 5;
     pub const ERROR: u16 = 0x8001;
+}
+
+/// The context in which clients may ask what is allocated, and what its numbers mean.
+pub mod allocation {
+    /// Its name.
+    pub const NAME: &[u8] = b"base:allocation";
+    /// The beginning of the names of its family, which stands for all of them in lists.
+    pub const FAMILY: &[u8] = b"base:";
+    /// The number that answers carry.
+    pub const ID: u32 = 1;
+    /// Flags of an extent that reads as zeroes and is not allocated.
+    pub const HOLE: u32 = 1 | 2;
 }
 
 /// A number at the place `at`, which must be there.
