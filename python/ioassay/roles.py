@@ -176,6 +176,8 @@ class Counted:
     metrics: Mapping[str, float]
     past_cache: bool = False
     """Its file is answered without the page cache, however a tool opens it."""
+    warnings: Sequence[Warning_] = ()
+    """Why its answers may not have been what they should have been."""
 
 
 @dataclass(frozen=True)

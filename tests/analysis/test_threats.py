@@ -125,6 +125,18 @@ def test_threats_from_the_host(lab: Any) -> None:
     assert "governor" not in raised(lab, host=host)
 
 
+def test_an_uncertain_calibration_is_a_threat(lab: Any) -> None:
+    def measure(point: Any, repetition: int) -> dict[str, Any]:
+        code = "calibration-uncertain" if repetition else "floor-unknown"
+        warned = [(code, "the machine was busy")] if point["bs"] == "4KiB" and repetition < 2 else []
+        return {"read.bw": 1e8 + repetition, "_warnings": warned}
+
+    threat = raised(lab, measure)["calibration-uncertain"]
+    assert (threat.evidence["trials"], threat.evidence["conditions"]) == (2, ["bs=4KiB"])
+    assert threat.evidence["of"] > 2
+    assert "calibration-uncertain" not in raised(lab)
+
+
 def test_a_processor_fewer_under_some_conditions_is_a_threat(lab: Any) -> None:
     warned = [("affinity-narrowed", "run.scheduler = fifo:99: runs on 1-3, since processor 0 is left to the lab")]
 

@@ -37,6 +37,7 @@ CASES: list[tuple[Code, dict[str, Any]]] = [
     (Code.SATURATION, {"factor": "iodepth", "from": 8, "where": {"bs": "4KiB"}, "margin": 0.05}),
     (Code.FEWER_PROCESSORS, {"conditions": ["run.scheduler=fifo:99"], "others": ["run.scheduler=other"]}),
     (Code.DIFFERENT_WORK, {"factors": ["cpu-method"]}),
+    (Code.CALIBRATION, {"trials": 2, "of": 12, "conditions": ["bs=4KiB"]}),
     (Code.DEVICE_BUSY, {"limit_percent": 95.0, "trials": 12, "devices": ["vda"], "conditions": ["bs=4KiB"]}),
     (Code.VIRTUAL, {"vm": "kvm", "container": "docker", "target": True}),
     (Code.VIRTUAL, {"vm": "kvm", "target": False}),

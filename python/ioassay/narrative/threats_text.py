@@ -204,6 +204,12 @@ TABLE = {
         lambda threat: different_work_text(threat.evidence["factors"]),
         "compare the other factors, at one level of these at a time",
     ),
+    Code.CALIBRATION: Words(
+        "The virtual drive was calibrated on a busy machine",
+        "In {trials} of {of:number of trial} ({conditions:list}), the time that a transport takes by itself could not "
+        "be measured reliably. It is subtracted from the model's time, so latencies may be too low or too high.",
+        "run the study again when the machine is idle (run --wait-quiet)",
+    ),
     Code.DEVICE_BUSY: Words(
         "The device was never idle",
         "{devices:list} had a request in flight at least {limit_percent:g} % of the time in {trials:number of trial} "

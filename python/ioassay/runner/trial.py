@@ -160,7 +160,8 @@ def _with_counts(parsed: Parsed, counted: Counted | None, raw: Path) -> Parsed:
     claims = parsed.claims
     if counted.past_cache:
         claims = [dataclasses.replace(claim, direct=True) for claim in claims]
-    return dataclasses.replace(parsed, metrics={**parsed.metrics, **counted.metrics}, claims=claims)
+    metrics, warnings = {**parsed.metrics, **counted.metrics}, [*parsed.warnings, *counted.warnings]
+    return dataclasses.replace(parsed, metrics=metrics, claims=claims, warnings=warnings)
 
 
 def _settle(trial: Trial) -> list[Warning_]:

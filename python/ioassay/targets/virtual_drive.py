@@ -40,6 +40,13 @@ _DYING_S = 1.0
 _WAYS = {"fuse": "fuse:{}/drive", "nbd": "nbd:unix:{}/nbd.sock", "nvme-tcp": "nvme-tcp:127.0.0.1:0"}
 _SERVED = {"size", "block_size", "model", "poll", "pin", "keep_awake"}
 """Settings that the drive has under the same names."""
+_DOUBTS = {
+    "calibration-uncertain": "a transport's own time was measured while the machine was busy: the virtual drive's "
+    "answers may have come before or after the model's time",
+    "floor-unknown": "a transport's own time could not be measured: the virtual drive's answers came later than the "
+    "model says",
+}
+"""Warnings of a served drive that concern what was measured on it. The numbers are in what it said of itself."""
 _HELPER = "fusermount3"
 _OWN_TAG = "a drive"
 """No trial's: what ends a tool's orphans is to leave the drive alone."""
@@ -250,7 +257,10 @@ def _counted(server: PipedChild, told: Mapping[str, Any], *, past_cache: bool) -
         found = control.ask(Path(told["stats"]), "stats", buckets=True)["stats"]
     except InputError as error:
         raise ToolError(f"the virtual drive ended during the trial{_how(server) or f': {error}'}") from None
-    return Counted({"drive": dict(told), "counted": found}, control.metrics(found, told.get("page_bytes")), past_cache)
+    doubts = [item["kind"] for item in told["warnings"] if item["kind"] in _DOUBTS]
+    warnings = [Warning_(kind, _DOUBTS[kind], "measure when the machine is idle") for kind in dict.fromkeys(doubts)]
+    document, metrics = {"drive": dict(told), "counted": found}, control.metrics(found, told.get("page_bytes"))
+    return Counted(document, metrics, past_cache, warnings)
 
 
 def _how(server: PipedChild) -> str:

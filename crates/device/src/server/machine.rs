@@ -72,6 +72,15 @@ pub fn spread(over: Option<&CpuSet>) {
     }
 }
 
+/// How long this thread has been ready to run and had no processor (proc(5), `schedstat`); 0 where the
+/// kernel does not count it.
+#[must_use]
+pub fn waited_ns() -> u64 {
+    let counts = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let waited = counts.split_whitespace().nth(1);
+    waited.and_then(|ns| ns.parse().ok()).unwrap_or(0)
+}
+
 /// Keeps processors awake until it is dropped.
 pub struct KeepAwake {
     end: Arc<AtomicBool>,

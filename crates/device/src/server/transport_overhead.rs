@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::event_loop::DriveServer;
 use super::machine;
+use super::microseconds;
 use super::options::Warning;
 use crate::Error;
 use crate::emulated_drive::TransportOverhead;
@@ -18,6 +19,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LONGEST_WAIT_NS: u64 = 500_000;
 /// Fewest reads of a measurement.
 const FEWEST: usize = 20;
+/// Share of a measurement in which the server may wait for a processor.
+const MOST_WAITED: f64 = 0.1;
+/// How far the two smallest medians of the parts of a measurement may lie apart, as a ratio.
+const MOST_SPREAD: f64 = 2.0;
 
 /// The overhead of each transport; `None`, with a warning, where it cannot be measured. `model_ns` is
 /// the model's time of a read.
@@ -32,7 +37,12 @@ pub fn measure(
     let mut overheads = Vec::new();
     for number in 0..server.transports.len() {
         let overhead = match measure_transport(server, number, model_ns)? {
-            Ok(overhead) => Some(overhead),
+            Ok((overhead, doubt)) => {
+                if let Some(doubt) = doubt {
+                    warnings.push(doubt.warning(server.transports[number].name()));
+                }
+                Some(overhead)
+            }
             Err(why) => {
                 let name = server.transports[number].name();
                 warnings.push(Warning {
@@ -53,26 +63,72 @@ pub fn measure(
 }
 
 /// Measures with immediate answers, then with answers after the model's time of a read: a client that
-/// waits so long may sleep.
+/// waits so long may sleep. The overhead, and a doubt about it if there is one.
 fn measure_transport(
     server: &mut DriveServer,
     number: usize,
     model_ns: Option<u64>,
-) -> Result<Result<TransportOverhead, ProbeError>, Error> {
-    let busy_ns = match measure_at(server, number, 0)? {
-        Ok(busy_ns) => busy_ns,
+) -> Result<Result<(TransportOverhead, Option<Doubt>), ProbeError>, Error> {
+    let at_once = match measure_at(server, number, 0)? {
+        Ok(measured) => measured,
         Err(why) => return Ok(Err(why)),
     };
+    let busy_ns = at_once.took_ns;
     let Some(wait_ns) = wait_ns(model_ns, busy_ns) else {
         let alone_ns = busy_ns;
-        return Ok(Ok(TransportOverhead { busy_ns, alone_ns }));
+        let overhead = TransportOverhead { busy_ns, alone_ns };
+        return Ok(Ok((overhead, at_once.doubt())));
     };
-    Ok(
-        measure_at(server, number, wait_ns)?.map(|took_ns| TransportOverhead {
-            busy_ns,
-            alone_ns: took_ns.saturating_sub(wait_ns),
-        }),
-    )
+    Ok(measure_at(server, number, wait_ns)?.map(|later| {
+        let alone_ns = later.took_ns.saturating_sub(wait_ns);
+        let overhead = TransportOverhead { busy_ns, alone_ns };
+        (overhead, at_once.doubt().or_else(|| later.doubt()))
+    }))
+}
+
+/// A measurement.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Measured {
+    /// The smallest median of four parts of the reads: other load on the machine comes in bursts, and
+    /// an overhead that is too high would send answers before the model's time.
+    took_ns: u64,
+    /// The next one, which confirms it or does not.
+    next_ns: u64,
+    /// Share of the time in which the server was ready to run and had no processor.
+    waited: f64,
+}
+
+impl Measured {
+    /// Why it cannot be trusted.
+    #[allow(clippy::cast_precision_loss)] // below seconds
+    fn doubt(self) -> Option<Doubt> {
+        let spread = self.next_ns as f64 / self.took_ns.max(1) as f64;
+        (self.waited > MOST_WAITED || spread > MOST_SPREAD).then_some(Doubt(self))
+    }
+}
+
+/// A measurement that cannot be trusted.
+struct Doubt(Measured);
+
+impl Doubt {
+    fn warning(&self, transport: &str) -> Warning {
+        let Measured {
+            took_ns,
+            next_ns,
+            waited,
+        } = self.0;
+        Warning {
+            kind: "calibration-uncertain",
+            text: format!(
+                "what {transport} takes by itself was measured while the machine was busy: a read took {} µs and then \
+                 {} µs, and the server waited for a processor {:.0} % of the time. Its answers may come before or after \
+                 the model's time. Serve it when the machine is idle",
+                microseconds(took_ns),
+                microseconds(next_ns),
+                waited * 100.0
+            ),
+        }
+    }
 }
 
 /// How long a client waits for a read of the model, given the transport's overhead `busy_ns`; `None`
@@ -87,7 +143,7 @@ fn measure_at(
     server: &mut DriveServer,
     number: usize,
     answer_ns: u64,
-) -> Result<Result<u64, ProbeError>, Error> {
+) -> Result<Result<Measured, ProbeError>, Error> {
     server.drive.set_fixed_latency(Some(answer_ns));
     let slow = answer_ns > 0;
     let measured = run_probe(server, number, PROBE_MS[0], slow)?;
@@ -115,7 +171,7 @@ fn run_probe(
     number: usize,
     probe_ms: u64,
     slow: bool,
-) -> Result<Result<u64, ProbeError>, Error> {
+) -> Result<Result<Measured, ProbeError>, Error> {
     let Some(mut probe) = server.transports[number].probe() else {
         return Ok(Err(ProbeError::NoClient));
     };
@@ -128,26 +184,27 @@ fn run_probe(
         })
         .map_err(|error| Error::system("cannot start a client", error))?;
     let begin = Instant::now();
+    let waited_before_ns = machine::waited_ns();
     while !client.is_finished() {
         server.poll_once()?;
         if begin.elapsed() > PATIENCE {
             return Ok(Err(ProbeError::NoAnswer));
         }
     }
+    let waited_ns = machine::waited_ns().saturating_sub(waited_before_ns);
+    let waited = Duration::from_nanos(waited_ns).as_secs_f64() / begin.elapsed().as_secs_f64();
     // Its connection ends here and not among those of others.
     for _ in 0..100 {
         server.poll_once()?;
     }
     Ok(match client.join() {
-        Ok(Ok(took_ns)) => overhead_of(&took_ns),
+        Ok(Ok(took_ns)) => measured(&took_ns, waited),
         Ok(Err(error)) => Err(ProbeError::Failed(error.to_string())),
         Err(_) => Err(ProbeError::Failed("it panicked".into())),
     })
 }
 
-/// The smallest median of four parts of the reads: other load on the machine comes in bursts,
-/// and an overhead that is too high would send answers before the model's time.
-fn overhead_of(took_ns: &[u64]) -> Result<u64, ProbeError> {
+fn measured(took_ns: &[u64], waited: f64) -> Result<Measured, ProbeError> {
     if took_ns.len() < FEWEST {
         return Err(ProbeError::TooFew(took_ns.len()));
     }
@@ -156,7 +213,16 @@ fn overhead_of(took_ns: &[u64]) -> Result<u64, ProbeError> {
         stretch.sort_unstable();
         stretch[stretch.len() / 2]
     });
-    medians.min().ok_or(ProbeError::TooFew(0))
+    let mut medians: Vec<u64> = medians.collect();
+    medians.sort_unstable();
+    let [took_ns, next_ns, ..] = medians[..] else {
+        return Err(ProbeError::TooFew(took_ns.len()));
+    };
+    Ok(Measured {
+        took_ns,
+        next_ns,
+        waited,
+    })
 }
 
 #[cfg(test)]
@@ -175,15 +241,39 @@ mod tests {
 
     #[test]
     fn bursts_of_others_do_not_count() {
+        let took = |took_ns: &[u64]| measured(took_ns, 0.0).map(|measured| measured.took_ns).ok();
         let mut took_ns = vec![10; 100];
-        assert_eq!(overhead_of(&took_ns).ok(), Some(10));
+        assert_eq!(took(&took_ns), Some(10));
         took_ns[..70].fill(900);
-        assert_eq!(overhead_of(&took_ns).ok(), Some(10));
+        assert_eq!(took(&took_ns), Some(10));
         took_ns.fill(900);
-        assert_eq!(overhead_of(&took_ns).ok(), Some(900));
+        assert_eq!(took(&took_ns), Some(900));
         assert!(matches!(
-            overhead_of(&took_ns[..19]),
+            measured(&took_ns[..19], 0.0),
             Err(ProbeError::TooFew(19))
         ));
+    }
+
+    #[test]
+    fn a_measurement_on_a_busy_machine_is_doubted() {
+        let steady = vec![10_000; 100];
+        let bursts: Vec<u64> = (0..100)
+            .map(|read| if read < 80 { 90_000 } else { 10_000 })
+            .collect();
+        let doubt =
+            |took_ns: &[u64], waited| measured(took_ns, waited).ok().and_then(Measured::doubt);
+        assert!(doubt(&steady, 0.05).is_none());
+        for (took_ns, waited) in [(&steady, 0.5), (&bursts, 0.0)] {
+            let text = doubt(took_ns, waited).expect("a doubt").warning("nbd").text;
+            assert!(
+                text.starts_with("what nbd takes by itself was measured while"),
+                "{text}"
+            );
+        }
+        let text = doubt(&bursts, 0.34).expect("a doubt").warning("nbd").text;
+        assert!(
+            text.contains("10.0 µs and then 90.0 µs") && text.contains(" 34 % "),
+            "{text}"
+        );
     }
 }

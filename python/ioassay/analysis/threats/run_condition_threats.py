@@ -10,6 +10,7 @@ from ioassay.analysis.measurements.cells import label
 from ioassay.analysis.threats.threat import Code, Context, Threat
 
 _NARROWED = "affinity-narrowed"
+_UNCALIBRATED = ("calibration-uncertain", "floor-unknown")
 _BOGO = "bogo_ops"
 _WORK = ("stressor", "-method")
 """Ends of the names of stress-ng's options that define its work."""
@@ -17,14 +18,28 @@ _WORK = ("stressor", "-method")
 
 def narrowed(context: Context) -> Iterator[Threat]:
     """Real-time policies that left a processor to ioassay, compared with others that had all."""
-    warnings = context.records.warnings
-    of_study = (pl.col("study") == context.study.name) & (pl.col("code") == _NARROWED)
-    concerned = set(warnings.filter(of_study)["trial"].to_list()) if not warnings.is_empty() else set()
-    points = context.points()
+    points, concerned = context.points(), _warned(context, _NARROWED)
     fewer = list(dict.fromkeys(label(point) for trial, point in points.items() if trial in concerned))
     others = list(dict.fromkeys(label(point) for trial, point in points.items() if trial not in concerned))
     if fewer and others:
         yield context.threat(Code.FEWER_PROCESSORS, "info", conditions=fewer, others=others)
+
+
+def uncalibrated(context: Context) -> Iterator[Threat]:
+    """A virtual drive whose transports' own time was measured on a busy machine, or not at all."""
+    points, concerned = context.points(), _warned(context, *_UNCALIBRATED)
+    if trials := [trial for trial in points if trial in concerned]:
+        conditions = list(dict.fromkeys(label(points[trial]) for trial in trials))
+        yield context.threat(Code.CALIBRATION, trials=len(trials), of=len(points), conditions=conditions)
+
+
+def _warned(context: Context, *codes: str) -> set[str]:
+    """Trials of the study whose records have a warning of these codes."""
+    warnings = context.records.warnings
+    if warnings.is_empty():
+        return set()
+    of_study = (pl.col("study") == context.study.name) & pl.col("code").is_in(codes)
+    return set(warnings.filter(of_study)["trial"].to_list())
 
 
 def other_work(context: Context) -> Iterator[Threat]:

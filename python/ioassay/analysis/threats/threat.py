@@ -36,6 +36,7 @@ class Code(StrEnum):
     SATURATION = "saturation"
     FEWER_PROCESSORS = "fewer-processors"
     DIFFERENT_WORK = "different-work"
+    CALIBRATION = "calibration-uncertain"
     DEVICE_BUSY = "device-busy"
     VIRTUAL = "virtual"
     GOVERNOR = "governor"

@@ -26,6 +26,7 @@ CHECKS = (
     data_threats.saturated,
     run_condition_threats.narrowed,
     run_condition_threats.other_work,
+    run_condition_threats.uncalibrated,
     machine_threats.busy_device,
     machine_threats.virtual,
     machine_threats.governor,
