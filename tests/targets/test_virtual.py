@@ -73,6 +73,14 @@ def test_a_setting_that_cannot_be_is_named(settings: dict[str, Any], key: str, s
     assert found.value.key == key
 
 
+@pytest.mark.parametrize("form", ["device", "folder"])
+def test_a_loop_device_is_not_put_on_a_drive_in_real_time(form: str) -> None:
+    made(realtime=True).inspect(READ)
+    with pytest.raises(StudyError, match=r"wanted target.form = 'file'") as found:
+        made(form=form, realtime=True).inspect(READ)
+    assert found.value.key == "target.realtime"
+
+
 def test_a_device_lies_on_the_file() -> None:
     with pytest.raises(StudyError, match="wanted 'fuse' among them"):
         made(form="device", ways=["nbd"]).inspect(READ)

@@ -50,6 +50,9 @@ Pin = Annotated[int | None, syntax.Option(min=0, metavar="CPU", help="Processor 
 Awake = Annotated[
     bool, syntax.Option("--keep-awake", help="Keep all other processors awake with threads of lowest priority.")
 ]
+Realtime = Annotated[
+    bool, syntax.Option("--realtime", help="Serve under SCHED_FIFO, before all other programs, with a watchdog.")
+]
 Poll = Annotated[str, syntax.Option(metavar="HOW", help="adaptive: sleep when idle; always: never sleep.")]
 Calibrate = Annotated[
     bool, syntax.Option(help="Measure each transport's overhead and subtract it from the model's time.")
@@ -90,6 +93,7 @@ def serve(
     read_only: ReadOnly = False,
     pin: Pin = None,
     keep_awake: Awake = False,
+    realtime: Realtime = False,
     poll: Poll = "adaptive",
     calibrate: Calibrate = True,
     prefault: Prefault = False,

@@ -9,7 +9,7 @@ from typing import Any
 from ioassay import units
 from ioassay.cli import console
 
-_DOUBTS = {"calibration-uncertain", "floor-unknown"}
+_UNCALIBRATED = {"calibration-uncertain", "floor-unknown"}
 """Warnings that its latencies may not be the model's."""
 _OPS = ("reads", "writes", "trims", "flushes")
 
@@ -20,8 +20,8 @@ def ready(told: Mapping[str, Any], *, as_json: bool) -> None:
         console.line(json.dumps(told))
     else:
         what = f"{units.format_size(told['size_bytes'])}, model {told['model']}, policy {told['policy']}"
-        doubt = ", calibration uncertain" if _DOUBTS & {item["kind"] for item in told["warnings"]} else ""
-        console.line(f"serving {what}{doubt}")
+        uncertain = ", calibration uncertain" if _UNCALIBRATED & {item["kind"] for item in told["warnings"]} else ""
+        console.line(f"serving {what}{uncertain}")
         for way in told["ways"]:
             floor = f", takes {units.format_ns(way['floor_ns'])} by itself" if way.get("floor_ns") else ""
             console.line(f"  {way['transport']:8}  {way['address']}{floor}")

@@ -38,9 +38,9 @@ _END_S = 20.0
 _DYING_S = 1.0
 """What a process takes to be gone, whose socket nobody answers any more."""
 _WAYS = {"fuse": "fuse:{}/drive", "nbd": "nbd:unix:{}/nbd.sock", "nvme-tcp": "nvme-tcp:127.0.0.1:0"}
-_SERVED = {"size", "block_size", "model", "poll", "pin", "keep_awake"}
+_SERVED = {"size", "block_size", "model", "poll", "pin", "keep_awake", "realtime"}
 """Settings that the drive has under the same names."""
-_DOUBTS = {
+_UNCALIBRATED = {
     "calibration-uncertain": "a transport's own time was measured while the machine was busy: the virtual drive's "
     "answers may have come before or after the model's time",
     "floor-unknown": "a transport's own time could not be measured: the virtual drive's answers came later than the "
@@ -71,6 +71,7 @@ class VirtualSettings(Settings):
     precondition: float | str = "none"
     pin: PositiveInt | Literal[0] | None = None
     keep_awake: bool = False
+    realtime: bool = False
     poll: Literal["adaptive", "always"] = "always"
     calibrate: bool = True
 
@@ -116,6 +117,9 @@ class VirtualTarget:
         if self._settings.form == "folder" and shutil.which(f"mkfs.{self._settings.filesystem}") is None:
             said = f"is '{self._settings.filesystem}', and mkfs.{self._settings.filesystem} is not installed"
             raise StudyError(said, key="target.filesystem")
+        if self._settings.form != "file" and self._settings.realtime:
+            said = "is set, and a loop device lies on the file, whose kernel threads would wait for the server; wanted"
+            raise StudyError(f"{said} target.form = 'file'", key="target.realtime")
         if self._settings.form != "file" and "fuse" not in self._settings.ways:
             raise StudyError(f"a {self._settings.form} lies on the file; wanted 'fuse' among them", key="target.ways")
         return [*warnings, *([Warning_("will-be-skipped", text, "run as root")] if (text := self._missing()) else [])]
@@ -257,8 +261,9 @@ def _counted(server: PipedChild, told: Mapping[str, Any], *, past_cache: bool) -
         found = control.ask(Path(told["stats"]), "stats", buckets=True)["stats"]
     except InputError as error:
         raise ToolError(f"the virtual drive ended during the trial{_how(server) or f': {error}'}") from None
-    doubts = [item["kind"] for item in told["warnings"] if item["kind"] in _DOUBTS]
-    warnings = [Warning_(kind, _DOUBTS[kind], "measure when the machine is idle") for kind in dict.fromkeys(doubts)]
+    kinds = dict.fromkeys(item["kind"] for item in told["warnings"])
+    remedy = "measure when the machine is idle"
+    warnings = [Warning_(kind, _UNCALIBRATED[kind], remedy) for kind in kinds if kind in _UNCALIBRATED]
     document, metrics = {"drive": dict(told), "counted": found}, control.metrics(found, told.get("page_bytes"))
     return Counted(document, metrics, past_cache, warnings)
 

@@ -1,7 +1,8 @@
 //! The event loop: one thread polls transports, advances the model and answers.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
@@ -28,6 +29,10 @@ pub struct DriveServer {
     pub overheads: Vec<Option<TransportOverhead>>,
     /// Processors for clients of its own, while this thread is pinned.
     pub allowed: Option<CpuSet>,
+    /// Whether clients of its own run in real time, as it does.
+    pub realtime: bool,
+    /// Counts polls, for the watchdog of a server in real time.
+    heartbeat: Arc<AtomicU64>,
     completions: Vec<Completion>,
     /// Wakes the thread that sleeps.
     wakeup: OwnedFd,
@@ -58,6 +63,8 @@ impl DriveServer {
             overheads: vec![None; transports.len()],
             transports,
             allowed: machine::allowed(),
+            realtime: false,
+            heartbeat: Arc::default(),
             completions: Vec::new(),
             wakeup,
         })
@@ -72,6 +79,12 @@ impl DriveServer {
         wakeup.map_err(|error| Error::system("cannot copy a descriptor", error))
     }
 
+    /// What counts its polls.
+    #[must_use]
+    pub fn heartbeat(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.heartbeat)
+    }
+
     /// Polls the transports once and sends the answers that are due. Returns false if there was nothing
     /// to do.
     ///
@@ -79,6 +92,10 @@ impl DriveServer {
     /// [`Error::System`] when a transport fails altogether.
     pub fn poll_once(&mut self) -> Result<bool, Error> {
         let mut any = false;
+        // Only this thread counts, so that no atomic addition is needed.
+        let beats = self.heartbeat.load(Ordering::Relaxed);
+        self.heartbeat
+            .store(beats.wrapping_add(1), Ordering::Relaxed);
         for transport in &mut self.transports {
             any |= transport
                 .poll(&mut self.drive)

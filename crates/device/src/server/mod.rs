@@ -4,6 +4,7 @@ mod control;
 mod event_loop;
 mod machine;
 mod options;
+mod realtime;
 mod transport_overhead;
 
 use std::path::Path;
@@ -25,6 +26,7 @@ use crate::transport;
 use control::Control;
 use event_loop::{DriveServer, LoopOptions};
 use machine::{KeepAwake, StopSignal};
+use realtime::Realtime;
 
 /// Memory besides the content, one part in this many: tables, copies of volatile pages, buffers.
 const CONTENT_PER_OVERHEAD: u64 = 20;
@@ -59,6 +61,11 @@ pub fn serve(options: &Options, ready: impl FnOnce(&Ready)) -> Result<Summary, E
     if let Some(processor) = options.pin {
         machine::pin(processor)?;
     }
+    let realtime = options
+        .realtime
+        .then(|| Realtime::start(server.heartbeat()))
+        .transpose()?;
+    server.realtime = options.realtime;
     let mut warnings = Vec::new();
     if options.calibrate {
         calibrate(&mut server, &mut warnings)?;
@@ -72,7 +79,7 @@ pub fn serve(options: &Options, ready: impl FnOnce(&Ready)) -> Result<Summary, E
         end: &flag,
         requests: control.as_ref().map(|control| &control.requests),
     });
-    drop(awake);
+    drop((awake, realtime));
     let lost = server.drive.finish().err();
     ended?;
     Ok(Summary {

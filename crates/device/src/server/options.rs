@@ -48,6 +48,8 @@ pub struct Options {
     /// Halted processors take long to wake, in a virtual machine most of all; but other programs
     /// are disturbed, and it costs power.
     pub keep_awake: bool,
+    /// Whether the thread that serves runs before all programs of the usual scheduling class.
+    pub realtime: bool,
     /// Whether the thread that serves may sleep.
     pub poll: Poll,
     /// Time without a command after which it does.
@@ -79,6 +81,7 @@ impl Default for Options {
             transports: Vec::new(),
             pin: None,
             keep_awake: false,
+            realtime: false,
             poll: Poll::Adaptive,
             idle_ms: 200,
             calibrate: true,

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::event_loop::DriveServer;
 use super::machine;
-use super::microseconds;
 use super::options::Warning;
+use super::{microseconds, realtime};
 use crate::Error;
 use crate::emulated_drive::TransportOverhead;
 
@@ -37,9 +37,9 @@ pub fn measure(
     let mut overheads = Vec::new();
     for number in 0..server.transports.len() {
         let overhead = match measure_transport(server, number, model_ns)? {
-            Ok((overhead, doubt)) => {
-                if let Some(doubt) = doubt {
-                    warnings.push(doubt.warning(server.transports[number].name()));
+            Ok((overhead, uncertain)) => {
+                if let Some(uncertain) = uncertain {
+                    warnings.push(uncertain.warning(server.transports[number].name()));
                 }
                 Some(overhead)
             }
@@ -63,12 +63,12 @@ pub fn measure(
 }
 
 /// Measures with immediate answers, then with answers after the model's time of a read: a client that
-/// waits so long may sleep. The overhead, and a doubt about it if there is one.
+/// waits so long may sleep. The overhead, and why it is uncertain if it is.
 fn measure_transport(
     server: &mut DriveServer,
     number: usize,
     model_ns: Option<u64>,
-) -> Result<Result<(TransportOverhead, Option<Doubt>), ProbeError>, Error> {
+) -> Result<Result<(TransportOverhead, Option<Uncertain>), ProbeError>, Error> {
     let at_once = match measure_at(server, number, 0)? {
         Ok(measured) => measured,
         Err(why) => return Ok(Err(why)),
@@ -77,12 +77,15 @@ fn measure_transport(
     let Some(wait_ns) = wait_ns(model_ns, busy_ns) else {
         let alone_ns = busy_ns;
         let overhead = TransportOverhead { busy_ns, alone_ns };
-        return Ok(Ok((overhead, at_once.doubt())));
+        return Ok(Ok((overhead, at_once.uncertainty())));
     };
     Ok(measure_at(server, number, wait_ns)?.map(|later| {
         let alone_ns = later.took_ns.saturating_sub(wait_ns);
         let overhead = TransportOverhead { busy_ns, alone_ns };
-        (overhead, at_once.doubt().or_else(|| later.doubt()))
+        (
+            overhead,
+            at_once.uncertainty().or_else(|| later.uncertainty()),
+        )
     }))
 }
 
@@ -101,16 +104,16 @@ struct Measured {
 impl Measured {
     /// Why it cannot be trusted.
     #[allow(clippy::cast_precision_loss)] // below seconds
-    fn doubt(self) -> Option<Doubt> {
+    fn uncertainty(self) -> Option<Uncertain> {
         let spread = self.next_ns as f64 / self.took_ns.max(1) as f64;
-        (self.waited > MOST_WAITED || spread > MOST_SPREAD).then_some(Doubt(self))
+        (self.waited > MOST_WAITED || spread > MOST_SPREAD).then_some(Uncertain(self))
     }
 }
 
 /// A measurement that cannot be trusted.
-struct Doubt(Measured);
+struct Uncertain(Measured);
 
-impl Doubt {
+impl Uncertain {
     fn warning(&self, transport: &str) -> Warning {
         let Measured {
             took_ns,
@@ -175,11 +178,14 @@ fn run_probe(
     let Some(mut probe) = server.transports[number].probe() else {
         return Ok(Err(ProbeError::NoClient));
     };
-    let allowed = server.allowed;
+    let (allowed, in_realtime) = (server.allowed, server.realtime);
     let client = thread::Builder::new()
         .name("ioassay-floor".into())
         .spawn(move || {
             machine::spread(allowed.as_ref());
+            if in_realtime {
+                let _ = realtime::enter(0); // it could, so its client can
+            }
             probe.run(probe_ms, slow)
         })
         .map_err(|error| Error::system("cannot start a client", error))?;
@@ -255,22 +261,31 @@ mod tests {
     }
 
     #[test]
-    fn a_measurement_on_a_busy_machine_is_doubted() {
+    fn a_measurement_on_a_busy_machine_is_uncertain() {
         let steady = vec![10_000; 100];
         let bursts: Vec<u64> = (0..100)
             .map(|read| if read < 80 { 90_000 } else { 10_000 })
             .collect();
-        let doubt =
-            |took_ns: &[u64], waited| measured(took_ns, waited).ok().and_then(Measured::doubt);
-        assert!(doubt(&steady, 0.05).is_none());
+        let uncertain = |took_ns: &[u64], waited| {
+            measured(took_ns, waited)
+                .ok()
+                .and_then(Measured::uncertainty)
+        };
+        assert!(uncertain(&steady, 0.05).is_none());
         for (took_ns, waited) in [(&steady, 0.5), (&bursts, 0.0)] {
-            let text = doubt(took_ns, waited).expect("a doubt").warning("nbd").text;
+            let text = uncertain(took_ns, waited)
+                .expect("a warning")
+                .warning("nbd")
+                .text;
             assert!(
                 text.starts_with("what nbd takes by itself was measured while"),
                 "{text}"
             );
         }
-        let text = doubt(&bursts, 0.34).expect("a doubt").warning("nbd").text;
+        let text = uncertain(&bursts, 0.34)
+            .expect("a warning")
+            .warning("nbd")
+            .text;
         assert!(
             text.contains("10.0 µs and then 90.0 µs") && text.contains(" 34 % "),
             "{text}"

@@ -253,13 +253,12 @@ fn begin_chunk(out: &mut Vec<u8>, kind: u16, cookie: u64, length: u32) {
 fn meaning(request: &Request, agreement: Agreement, facts: &Facts) -> Meaning {
     let (op, flags) = match request.kind {
         command::READ if agreement.structured => (Op::Read, flag::DF),
-        command::READ => (Op::Read, 0),
+        command::READ | command::CACHE => (Op::Read, 0),
         command::BLOCK_STATUS if agreement.allocation => (Op::Read, flag::REQ_ONE),
         command::WRITE => (Op::Write, 0),
         command::FLUSH => (Op::Flush, 0),
         command::TRIM => (Op::Trim, 0),
         command::WRITE_ZEROES => (Op::WriteZeroes, flag::NO_HOLE | flag::FAST_ZERO),
-        command::CACHE => (Op::Read, 0),
         _ => return Meaning::Refused(error::INVALID),
     };
     // FUA is allowed on everything, and without meaning where nothing is written.
