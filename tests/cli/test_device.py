@@ -56,6 +56,11 @@ def test_what_cannot_be_served_is_told(tmp_path: Path) -> None:
         ((), "no --transport given"),
         (("--transport", "nbd:unix:a"), "no --size given; wanted one, such as 1GiB, or --file"),
         (("--transport", "nvme-tcp:127.0.0.1:0,nqn=foo", "--size", "1MiB"), 'nqn is "foo", wanted nqn.YEAR-MONTH'),
+        (("--transport", "nvme-tcp:127.0.0.1:0,host=foo", "--size", "1MiB"), 'nqn is "foo", wanted nqn.YEAR-MONTH'),
+        (
+            ("--transport", "nvme-tcp:127.0.0.1:0,nqn=nqn.a,host=nqn.b,nqn=nqn.c", "--size", "1MiB"),
+            "nqn is nqn.a and nqn.c, wanted one name of the subsystem",
+        ),
         (("--transport", "smb:a", "--size", "1MiB"), "transport is 'smb:a'"),
         (("--transport", "nbd:unix:a", "--size", "1MiB", "--model", "fast"), "model is fast"),
         (("--transport", "nbd:unix:a", "--size", "1MiB", "--policy", "mru"), "mru"),

@@ -59,6 +59,8 @@ of_queue() {
 }
 """
 
+HOST_NAME = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000001"
+"""Of the guest, as a host of NVMe over fabrics."""
 _NETWORK = f"""
 ip link set lo up
 ip addr add 10.0.2.15/24 dev eth0
@@ -76,7 +78,7 @@ connect() {{ # Linux gives up when two SYN packets have no answer in 3 s, which 
     return 1
 }}
 mkdir -p /etc/nvme
-echo nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000001 >/etc/nvme/hostnqn
+echo {HOST_NAME} >/etc/nvme/hostnqn
 echo 00000000-0000-4000-8000-000000000001 >/etc/nvme/hostid
 wait_for /dev/nvme-fabrics
 """
@@ -95,12 +97,15 @@ def _disconnect(told: dict[str, Any]) -> str:
 
 def nvme_tcp(small: dict[str, Any], large: dict[str, Any], brief: dict[str, Any]) -> str:
     """Drives by NVMe over TCP, of blocks of 512 bytes and of 4096: discovery, digests, several queues, what nvme-cli
-    asks of a drive, an idle host that only keeps its connection alive, and a drive that wears out.
+    asks of a drive, an idle host that only keeps its connection alive, a drive that wears out, and a host that may not
+    use the small one.
 
     They are what the drives said of themselves.
     """
+    another = f"--hostnqn={HOST_NAME[:-1]}2"
+    port = small["nvme_tcp"].rpartition(":")[2]
     return f"""{_WAIT}{_USE}{_NETWORK}
-for port in {small["nvme_tcp"].rpartition(":")[2]} {large["nvme_tcp"].rpartition(":")[2]}; do
+for port in {port} {large["nvme_tcp"].rpartition(":")[2]}; do
     nvme discover {_PLACE} $port | sed -n 's/^subnqn: */GUEST: discovered /p'
 done
 {_connect(large, "--keep-alive-tmo=5")}
@@ -127,6 +132,9 @@ zero /dev/nvme0n1
 {_disconnect(small)}{_disconnect(large)}{_connect(brief)}
 wait_for /dev/nvme0n1
 {_WEARING}{_disconnect(brief)}
+echo "GUEST: another host discovers $(nvme discover {_PLACE} {port} {another} | grep -c ^subnqn)"
+{_connect(small, another).strip()} || echo "GUEST: another host is refused"
+dmesg | sed -n 's/.*Connect for subsystem .* is not allowed.*/GUEST: Linux says that it is not allowed/p'
 """
 
 

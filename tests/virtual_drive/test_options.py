@@ -11,10 +11,10 @@ from ioassay.virtual_drive import drive_options
 
 
 def test_a_list_of_ways_is_split_where_a_transport_begins() -> None:
-    text = "nbd:unix:a.sock,nvme-tcp:127.0.0.1:4420,nqn=nqn.2026-01.org.example:a,fuse:b,c.img"
+    text = "nbd:unix:a.sock,nvme-tcp:127.0.0.1:4420,nqn=nqn.2026-01.org.example:a,host=nqn.h,host=nqn.i,fuse:b,c.img"
     assert drive_options.transports(text) == [
         "nbd:unix:a.sock",
-        "nvme-tcp:127.0.0.1:4420,nqn=nqn.2026-01.org.example:a",
+        "nvme-tcp:127.0.0.1:4420,nqn=nqn.2026-01.org.example:a,host=nqn.h,host=nqn.i",
         "fuse:b,c.img",
     ]
 

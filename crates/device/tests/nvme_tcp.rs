@@ -12,12 +12,12 @@ use memory_drive::{EmulatedDrive, Memory};
 const NAME: &str = "nqn.2016-06.io.example:drive";
 
 fn drive(size_bytes: u64, block_bytes: u32) -> (EmulatedDrive, Endpoint) {
-    let transport = nvme_tcp::serve(
-        Subsystem::new(NAME).unwrap(),
-        0,
-        &"127.0.0.1:0".parse().unwrap(),
-    )
-    .unwrap();
+    serve(Subsystem::new(NAME).unwrap(), size_bytes, block_bytes)
+}
+
+fn serve(subsystem: Subsystem, size_bytes: u64, block_bytes: u32) -> (EmulatedDrive, Endpoint) {
+    let at = "127.0.0.1:0".parse().unwrap();
+    let transport = nvme_tcp::serve(subsystem, 0, &at).unwrap();
     let at = transport.address().parse().unwrap();
     (
         EmulatedDrive::start(transport, Memory::new(size_bytes, block_bytes)),
@@ -133,6 +133,44 @@ fn a_second_host_gets_a_controller_of_its_own() {
     );
     drop((second, two));
     assert!(drive.stop().seen[0].fua);
+}
+
+#[test]
+fn hosts_that_are_not_listed_are_refused_and_told_of_nothing() {
+    let mut subsystem = Subsystem::new(NAME).unwrap();
+    let names = ["nqn.2016-06.io.example:one", "nqn.2016-06.io.example:two"];
+    for name in names {
+        subsystem.allow(name).unwrap();
+    }
+    for name in ["", "one", "nqn.", nvme_tcp::DISCOVERY_NAME] {
+        assert!(subsystem.allow(name).is_err(), "{name:?}");
+    }
+    let (_served, at) = serve(subsystem, 1 << 20, 4096);
+    let settings = |host: &str| Settings {
+        host: host.to_owned(),
+        ..Settings::default()
+    };
+    let entries = |host: &str| {
+        let mut admin = Admin::connect(&at, nvme_tcp::DISCOVERY_NAME, &settings(host)).unwrap();
+        admin.enable().unwrap();
+        admin.log(0x70, 0, 2048).unwrap()[8]
+    };
+    for name in names {
+        let (_admin, mut queue) = connect(&at, NAME, &settings(name)).unwrap();
+        queue.call(Request::Flush).unwrap();
+        assert_eq!(entries(name), 1);
+    }
+    let longer = format!("{}x", names[0]);
+    for name in [
+        "",
+        "nqn.2016-06.io.example:on",
+        &longer,
+        &names[0].to_uppercase(),
+    ] {
+        let refused = connect(&at, NAME, &settings(name)).err().unwrap();
+        assert!(refused.to_string().contains("184"), "{refused}");
+        assert_eq!(entries(name), 0);
+    }
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub const TRANSPORTS: &[Entry] = &[
     },
     Entry {
         name: "nvme-tcp",
-        form: "nvme-tcp:ADDRESS:PORT or nvme-tcp:ADDRESS:PORT,nqn=NAME",
+        form: "nvme-tcp:ADDRESS:PORT, with ,nqn=NAME and ,host=NAME as wanted",
         open: open_nvme_tcp,
     },
     Entry {
@@ -90,18 +90,42 @@ fn open_nbd(number: u32, place: &str) -> Result<Box<dyn Transport>, Error> {
 }
 
 fn open_nvme_tcp(number: u32, place: &str) -> Result<Box<dyn Transport>, Error> {
-    let (place, name) = match place.split_once(",nqn=") {
-        Some((place, name)) => (place, Some(name)),
-        None => (place, None),
+    // A name may contain commas: it ends where the next key begins.
+    let mut parts = place.split(",host=");
+    let (place, name) = named(parts.next().unwrap_or(""));
+    let mut hosts = Vec::new();
+    let mut names: Vec<&str> = name.into_iter().collect();
+    for part in parts {
+        let (host, name) = named(part);
+        hosts.push(host);
+        names.extend(name);
+    }
+    let mut subsystem = match names[..] {
+        [] => Subsystem::unnamed(),
+        [name] => Subsystem::new(name)?,
+        _ => {
+            return Err(Error::Option {
+                name: "nqn",
+                value: names.join(" and "),
+                wanted: "one name of the subsystem".to_owned(),
+            });
+        }
     };
-    let subsystem = match name {
-        Some(name) => Subsystem::new(name)?,
-        None => Subsystem::unnamed(),
-    };
+    for host in hosts {
+        subsystem.allow(host)?;
+    }
     let server = nvme_tcp::serve(subsystem, number, &endpoint(place)?).map_err(|error| {
         Error::system("cannot serve NVMe over TCP", std::io::Error::other(error))
     })?;
     Ok(Box::new(server))
+}
+
+/// What stands before the name of a subsystem, and the name.
+fn named(text: &str) -> (&str, Option<&str>) {
+    match text.split_once(",nqn=") {
+        Some((before, name)) => (before, Some(name)),
+        None => (text, None),
+    }
 }
 
 fn open_fuse(number: u32, place: &str) -> Result<Box<dyn Transport>, Error> {

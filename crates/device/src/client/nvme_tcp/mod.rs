@@ -70,25 +70,30 @@ pub fn connect(to: &Endpoint, subsystem: &str, settings: &Settings) -> io::Resul
 pub struct OverheadProbe {
     at: Endpoint,
     subsystem: String,
+    host: Option<String>,
 }
 
 impl OverheadProbe {
-    /// Of a subsystem that listens there.
+    /// Of a subsystem that listens there, under the name of a host that may connect, if not any may.
     #[must_use]
-    pub fn new(at: Endpoint, subsystem: &str) -> Self {
+    pub fn new(at: Endpoint, subsystem: &str, host: Option<&str>) -> Self {
         Self {
             at,
             subsystem: subsystem.to_owned(),
+            host: host.map(str::to_owned),
         }
     }
 }
 
 impl Probe for OverheadProbe {
     fn run(&mut self, for_ms: u64, slow: bool) -> io::Result<Vec<u64>> {
-        let settings = Settings {
+        let mut settings = Settings {
             waiting: Waiting::of_most(slow),
             ..Settings::default()
         };
+        if let Some(host) = &self.host {
+            settings.host.clone_from(host);
+        }
         let (_admin, mut queue) = connect(&self.at, &self.subsystem, &settings)?;
         overhead(&mut queue, for_ms)
     }

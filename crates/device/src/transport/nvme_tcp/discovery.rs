@@ -1,4 +1,5 @@
-//! The discovery service: it tells of the one subsystem (NVMe over Fabrics 1.1, section 5).
+//! The discovery service: it tells of the one subsystem those hosts that may use it (NVMe over Fabrics
+//! 1.1, section 5).
 
 use super::Subsystem;
 
@@ -8,15 +9,15 @@ pub const NAME: &str = "nqn.2014-08.org.nvmexpress.discovery";
 /// Bytes of the log's header, and of each of its entries.
 const RECORD_BYTES: usize = 1024;
 
-/// The log page.
+/// The log page, for a host of this name.
 #[must_use]
-pub fn log(subsystem: &Subsystem) -> Vec<u8> {
+pub fn log(subsystem: &Subsystem, host: &[u8]) -> Vec<u8> {
     let mut log = vec![0; 2 * RECORD_BYTES];
     let (header, entry) = log.split_at_mut(RECORD_BYTES);
-    header[8] = 1; // entries
-    let Some(address) = subsystem.address else {
+    let Some(address) = subsystem.address.filter(|_| subsystem.allows(host)) else {
         return log;
     };
+    header[8] = 1; // entries
     entry[0] = 3; // TCP
     entry[1] = if address.is_ipv4() { 1 } else { 2 };
     entry[2] = 2; // a subsystem that does I/O

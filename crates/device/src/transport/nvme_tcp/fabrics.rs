@@ -105,6 +105,9 @@ impl NvmeTcp {
         if !discovers && request.subsystem != self.subsystem.name.as_bytes() {
             return Err(in_data(256));
         }
+        if !discovers && !self.subsystem.allows(&request.host.name) {
+            return Err(status::CONNECT_HOST.into());
+        }
         if request.controller != ANY_CONTROLLER {
             return Err(in_data(16));
         }

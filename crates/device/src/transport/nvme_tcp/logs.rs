@@ -70,7 +70,7 @@ fn page(
     drive: &dyn Drive,
 ) -> Option<Vec<u8>> {
     match (command.word(10) as u8, controller.discovers) {
-        (id::DISCOVERY, true) => Some(discovery::log(subsystem)),
+        (id::DISCOVERY, true) => Some(discovery::log(subsystem, &controller.host.name)),
         (_, true) | (id::DISCOVERY, _) => None,
         (id::SUPPORTED, _) => Some(supported()),
         (id::ERRORS, _) => Some(errors(controller)),

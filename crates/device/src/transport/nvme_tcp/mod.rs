@@ -225,6 +225,7 @@ impl Protocol for NvmeTcp {
         Some(Box::new(crate::client::nvme_tcp::OverheadProbe::new(
             at.clone(),
             &self.subsystem.name,
+            self.subsystem.hosts.first().map(String::as_str),
         )))
     }
 }

@@ -59,6 +59,8 @@ pub const CONNECT_FORMAT: Status = specific(0x80);
 pub const CONNECT_BUSY: Status = specific(0x81);
 /// A parameter of Connect is not allowed; the result says which.
 pub const CONNECT_PARAMETER: Status = specific(0x82);
+/// The host may not use the subsystem.
+pub const CONNECT_HOST: Status = specific(0x84);
 /// The backing file could not be written.
 pub const WRITE_FAULT: Status = Status((2 << 8) | 0x80);
 /// The backing file could not be read.

@@ -23,6 +23,9 @@ pub struct Subsystem {
     pub controllers: u16,
     /// Connections at a time.
     pub connections: usize,
+    /// Names of the hosts that may connect; any may if there are none. A name is no secret: the list keeps
+    /// hosts from the wrong drive, and is no protection from hostile ones.
+    pub hosts: Vec<String>,
     /// Where the discovery service says that it is; where it listens, if nothing is said.
     pub address: Option<SocketAddr>,
 }
@@ -44,14 +47,7 @@ impl Subsystem {
     /// # Errors
     /// The name is too long, is the discovery service's, or does not begin as names do.
     pub fn new(name: &str) -> Result<Self, NameError> {
-        let printable = name.bytes().all(|byte| byte.is_ascii_graphic());
-        let fits = name.starts_with("nqn.") && (5..=MAX_NAME_BYTES).contains(&name.len());
-        if !printable || !fits || name == super::DISCOVERY_NAME {
-            return Err(NameError {
-                name: name.to_owned(),
-            });
-        }
-        Ok(Self::named(name.to_owned()))
+        checked(name).map(Self::named)
     }
 
     /// Of a name that follows from the place where it will listen, so that hosts find the same drive
@@ -97,8 +93,35 @@ impl Subsystem {
             io_queues: 16,
             controllers: 16,
             connections: 128,
+            hosts: Vec::new(),
             address: None,
         }
+    }
+
+    /// Lets a host of this name connect, and none that has no such name.
+    ///
+    /// # Errors
+    /// As [`Subsystem::new`].
+    pub fn allow(&mut self, host: &str) -> Result<(), NameError> {
+        self.hosts.push(checked(host)?);
+        Ok(())
+    }
+
+    /// Whether a host of this name may connect.
+    pub(super) fn allows(&self, host: &[u8]) -> bool {
+        self.hosts.is_empty() || self.hosts.iter().any(|name| name.as_bytes() == host)
+    }
+}
+
+/// A qualified name, if it is one and not the discovery service's.
+fn checked(name: &str) -> Result<String, NameError> {
+    let printable = name.bytes().all(|byte| byte.is_ascii_graphic());
+    let fits = name.starts_with("nqn.") && (5..=MAX_NAME_BYTES).contains(&name.len());
+    let name = name.to_owned();
+    if printable && fits && name != super::DISCOVERY_NAME {
+        Ok(name)
+    } else {
+        Err(NameError { name })
     }
 }
 
