@@ -90,7 +90,7 @@ check_source() {
 # make_parts PART…   one after the other: a file of the source, or a folder that has a Makefile
 make_parts() {
     for part; do
-        if [ -d "$part" ]; then make -j "$(nproc)" -C "$part"; else make "$part"; fi || return 1
+        if [ -d "$part" ]; then make -j "$(nproc)" -C "$part" all; else make "$part"; fi || return 1
     done
 }
 
