@@ -55,6 +55,7 @@ def test_a_drive_that_cannot_be(tmp_path: Path) -> None:
             ((*NBD, "--size", "0"), ("size is 0", "at least one")),
             ((*NBD, "--size", "-1"), ("size",)),
             ((*NBD, "--block-size", "1024"), ("1024, wanted 512 or 4096",)),
+            ((*NBD, "--set", "read_us=2000000"), ("read_us is 2000000",)),
             ((*NBD, "--model", "fast"), ("model is fast", "thesis")),
             ((*NBD, "--policy", "mru"), ("mru", "lru")),
             ((*NBD, "--poll", "never"), ("poll is 'never', wanted adaptive or always",)),

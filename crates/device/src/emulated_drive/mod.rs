@@ -11,6 +11,7 @@ mod submission;
 mod trim;
 
 use std::collections::{BinaryHeap, VecDeque};
+use std::ops::Range;
 
 use ioassay_sim::drive::Counters;
 use ioassay_sim::engine::Event;
@@ -26,6 +27,9 @@ use crate::write_cache::WriteCache;
 use crate::{Error, Status};
 use slots::{ReadyAnswer, Slots};
 use trim::{PendingTrim, TrimBudget};
+
+/// Changed ranges that are remembered; more of them become one, the whole drive.
+const MOST_CHANGES: usize = 1024;
 
 /// The overhead of a transport: the part of the latency that is not the drive's, nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +67,8 @@ pub struct EmulatedDrive {
     events: Vec<Event>,
     /// Durable ranges of the present content to be written back to the backing file.
     writeback: Vec<(u64, u64)>,
+    /// Ranges whose content has changed and nobody was told of it.
+    changes: Vec<Range<u64>>,
     counters: CommandCounters,
     /// As of the last reset of the counters.
     health: Health,
@@ -110,6 +116,7 @@ impl EmulatedDrive {
             trim_budget: TrimBudget::default(),
             events: Vec::new(),
             writeback: Vec::new(),
+            changes: Vec::new(),
             counters: CommandCounters::default(),
             health: Health::default(),
             flash_before: flash_before.unwrap_or_default(),
@@ -127,6 +134,21 @@ impl EmulatedDrive {
     /// Answers all commands after a fixed latency instead of the model's, while overheads are measured.
     pub fn set_fixed_latency(&mut self, fixed_latency_ns: Option<u64>) {
         self.fixed_latency_ps = fixed_latency_ns.map(|ns| ns * 1000);
+    }
+
+    /// Appends the ranges whose content has changed since this was called last.
+    pub fn take_changes(&mut self, into: &mut Vec<Range<u64>>) {
+        into.append(&mut self.changes);
+    }
+
+    /// The content of a range changes.
+    fn note_change(&mut self, range: Range<u64>) {
+        if self.changes.len() < MOST_CHANGES {
+            self.changes.push(range);
+        } else {
+            self.changes.clear();
+            self.changes.push(0..self.facts.size_bytes);
+        }
     }
 
     /// Its model, if it has one.

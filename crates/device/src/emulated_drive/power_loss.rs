@@ -22,6 +22,9 @@ impl EmulatedDrive {
         let lost = self
             .write_cache
             .lose_power(|page, durable| store.write(u64::from(page) * page_bytes, durable));
+        if lost > 0 {
+            self.note_change(0..self.facts.size_bytes);
+        }
         self.complete_all(|_| Status::PowerLost, now_ps);
         self.health.unsafe_shutdowns += 1;
         self.lost_pages += lost as u64;

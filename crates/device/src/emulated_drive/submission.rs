@@ -89,6 +89,7 @@ impl EmulatedDrive {
                 self.write_cache.write(page, request, present);
             }
         }
+        self.note_change(offset..offset + length);
         match data {
             Some(data) => self.store.write(offset, data),
             None => self.store.zero(offset, length),

@@ -113,6 +113,7 @@ impl EmulatedDrive {
         self.store.load_ends(range.0, range.1)?;
         self.submit_part(rest.slot, Kind::Trim, range, false, now_ps)?;
         self.write_cache.trim(self.pages(range));
+        self.note_change(range.0..range.0 + range.1);
         self.store.zero(range.0, range.1);
         self.store.write_back_zeroes(range.0, range.1)
     }

@@ -1,9 +1,10 @@
 //! The event loop: one thread polls transports, advances the model and answers.
 
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, SyncSender};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::thread::CpuSet;
@@ -34,6 +35,10 @@ pub struct DriveServer {
     /// Counts polls, for the watchdog of a server in real time.
     heartbeat: Arc<AtomicU64>,
     completions: Vec<Completion>,
+    /// Completions, and replies of the control socket, that wait until no old content is cached.
+    held: Vec<Completion>,
+    held_replies: Vec<(SyncSender<ControlReply>, ControlReply)>,
+    changes: Vec<Range<u64>>,
     /// Wakes the thread that sleeps.
     wakeup: OwnedFd,
 }
@@ -66,6 +71,9 @@ impl DriveServer {
             realtime: false,
             heartbeat: Arc::default(),
             completions: Vec::new(),
+            held: Vec::new(),
+            held_replies: Vec::new(),
+            changes: Vec::new(),
             wakeup,
         })
     }
@@ -102,6 +110,7 @@ impl DriveServer {
                 .map_err(|error| failed(transport.as_ref(), error))?;
         }
         self.drive.take_completions(&mut self.completions);
+        any |= self.hold_while_stale();
         for completion in &self.completions {
             if let Some(transport) = self
                 .transports
@@ -123,6 +132,36 @@ impl DriveServer {
         Ok(any)
     }
 
+    /// Tells the transports of changed content, and holds what must not be told while old content
+    /// is still cached. Returns whether anything is held.
+    fn hold_while_stale(&mut self) -> bool {
+        self.drive.take_changes(&mut self.changes);
+        for change in self.changes.drain(..) {
+            for transport in &mut self.transports {
+                transport.changed(&change);
+            }
+        }
+        let transports = &self.transports;
+        if transports.iter().any(|transport| transport.is_stale()) {
+            let caches = |completion: &Completion| {
+                let transport = transports.get(completion.command.tag.transport as usize);
+                transport.is_some_and(|transport| transport.caches(&completion.command))
+            };
+            let completions = std::mem::take(&mut self.completions).into_iter();
+            let (answered, held): (Vec<_>, Vec<_>) = completions.partition(caches);
+            self.completions = answered;
+            self.held.extend(held);
+            return true;
+        }
+        if !self.held.is_empty() {
+            self.completions.splice(..0, self.held.drain(..));
+        }
+        for (reply_to, reply) in self.held_replies.drain(..) {
+            let _ = reply_to.send(reply); // the client may be gone
+        }
+        false
+    }
+
     /// Serves until it is stopped.
     ///
     /// # Errors
@@ -137,7 +176,7 @@ impl DriveServer {
                     self.answer_request(&pending, options.end);
                 }
             }
-            if busy || self.drive.in_flight() > 0 {
+            if busy || self.drive.in_flight() > 0 || !self.held_replies.is_empty() {
                 busy_ps = self.drive.now_ps();
             } else if options.poll == Poll::Adaptive && self.drive.now_ps() - busy_ps >= idle_ps {
                 self.sleep()?;
@@ -151,7 +190,11 @@ impl DriveServer {
             ControlRequest::Stats => {
                 ControlReply::Stats(Box::new(self.drive.snapshot()), self.transport_reports())
             }
-            ControlRequest::PowerCut => ControlReply::PowerCut(self.drive.power_cut()),
+            ControlRequest::PowerCut => {
+                let reply = ControlReply::PowerCut(self.drive.power_cut());
+                // Sent with the next poll, if nothing that was lost is cached then.
+                return self.held_replies.push((pending.reply_to.clone(), reply));
+            }
             ControlRequest::ResetStats => {
                 self.drive.reset_counters();
                 ControlReply::Done

@@ -12,7 +12,9 @@ pub mod socket;
 
 pub use open::{Entry, TRANSPORTS, open};
 
-use crate::command::{Answer, Drive};
+use std::ops::Range;
+
+use crate::command::{Answer, Command, Drive};
 
 /// One way to reach the drive.
 pub trait Transport {
@@ -31,6 +33,20 @@ pub trait Transport {
 
     /// A command's answer is due. It may be kept until `send`.
     fn answer(&mut self, answer: Answer, drive: &dyn Drive);
+
+    /// The drive's content changed within this range: what the system has cached of it is dropped.
+    fn changed(&mut self, _range: &Range<u64>) {}
+
+    /// Whether old content can still be read from the system's cache: until then nobody is answered
+    /// who could know the new.
+    fn is_stale(&self) -> bool {
+        false
+    }
+
+    /// Whether the system's cache waits for this command, and so must not wait for the cache.
+    fn caches(&self, _command: &Command) -> bool {
+        false
+    }
 
     /// Sends all answers that are kept: one system call for many. Returns true if that made room for
     /// requests that have arrived already: no descriptor will tell of these.

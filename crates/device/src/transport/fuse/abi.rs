@@ -1,6 +1,8 @@
 //! The numbers and layouts of the FUSE protocol (Linux UAPI, fuse.h, version 7): what is read from
 //! and written to /dev/fuse, in the machine's own byte order.
 
+use std::ops::Range;
+
 /// Protocol version that is spoken. The kernel's may be newer, and then it adapts.
 pub const MAJOR: u32 = 7;
 /// Minor version: 31 is Linux 5.4.
@@ -14,6 +16,11 @@ pub const IN_HEADER: usize = 40;
 pub const OUT_HEADER: usize = 16;
 /// Bytes between a write's header and its data.
 pub const WRITE_IN: usize = 40;
+
+/// In the flags of a read: it is a program's own. Reads into the page cache have no owner.
+pub const READ_HAS_OWNER: u32 = 1 << 1;
+/// Code of the notification that drops a range of a file from the page cache.
+const INVALIDATE_INODE: i32 = 2;
 
 pub mod opcode {
     //! What the kernel asks.
@@ -125,4 +132,17 @@ pub fn out_header(unique: u64, error: i32, following: usize) -> [u8; OUT_HEADER]
     header[4..8].copy_from_slice(&(-error).to_ne_bytes());
     header[8..].copy_from_slice(&unique.to_ne_bytes());
     header
+}
+
+/// A notification that drops a range of the file from the page cache.
+pub fn invalidation(range: &Range<u64>) -> [u8; OUT_HEADER + 24] {
+    let mut message = [0; OUT_HEADER + 24];
+    let length = message.len() as u32;
+    message[..4].copy_from_slice(&length.to_ne_bytes());
+    message[4..8].copy_from_slice(&INVALIDATE_INODE.to_ne_bytes());
+    let fields = [ROOT, range.start, range.end - range.start];
+    for (into, field) in message[OUT_HEADER..].chunks_mut(8).zip(fields) {
+        into.copy_from_slice(&field.to_ne_bytes());
+    }
+    message
 }

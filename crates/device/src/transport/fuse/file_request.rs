@@ -14,6 +14,8 @@ pub struct FileRequest {
     /// Bytes, within the file.
     pub range: Range<u64>,
     pub durable: bool,
+    /// Whether it is read into the page cache.
+    pub caches: bool,
 }
 
 impl FileRequest {
@@ -31,6 +33,7 @@ impl FileRequest {
                 op: Op::Flush,
                 range: 0..0,
                 durable: false,
+                caches: false,
             }),
         }
     }
@@ -40,10 +43,12 @@ impl FileRequest {
         let (offset, length) = (fields.u64(8)?, fields.u32(16)?);
         let range = within(offset, length.into(), size);
         if opcode == opcode::READ {
+            let caches = fields.u32(20)? & abi::READ_HAS_OWNER == 0;
             return (range.end - range.start <= u64::from(MAX_DATA_BYTES)).then_some(Self {
                 op: Op::Read,
                 range,
                 durable: false,
+                caches,
             });
         }
         let durable = fields.u32(32)? & O_DSYNC != 0;
@@ -51,6 +56,7 @@ impl FileRequest {
             op: Op::Write,
             range,
             durable,
+            caches: false,
         })
     }
 
@@ -71,6 +77,7 @@ impl FileRequest {
             op,
             range: within(offset, length, size),
             durable: false,
+            caches: false,
         })
     }
 }

@@ -2,18 +2,22 @@
 //!
 //! The file is the root of a file system of its own, so that nothing but reads and writes is ever
 //! asked. It is opened with direct I/O whatever the program says: its reads and writes reach the
-//! drive as they are, several at once, and the page cache holds nothing of it.
+//! drive as they are, several at once. What the kernel caches in spite of that is dropped when the
+//! content changes, and soon in any case.
 
 mod abi;
 mod file_request;
 mod metadata;
 mod mount;
+mod page_cache;
 mod probe;
 mod session;
 
 use std::io::{self, IoSlice};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::Path;
+use std::time::Instant;
 
 use rustix::io::Errno;
 
@@ -21,8 +25,9 @@ pub use self::session::{Reply, Session};
 
 use self::metadata::MAX_DATA_BYTES;
 use self::mount::Mount;
+use self::page_cache::{CachedRanges, Invalidator};
 use super::{Probe, Transport};
-use crate::command::{Answer, Drive};
+use crate::command::{Answer, Command, Drive};
 
 /// Requests, and their bytes, taken in one turn, so that other transports have theirs.
 const TURN: usize = 64;
@@ -36,6 +41,9 @@ pub struct Fuse {
     out: Vec<u8>,
     /// Whether the kernel still asks: not after somebody has unmounted it.
     mounted: bool,
+    invalidator: Option<Invalidator>,
+    /// The request of the invalidator after which nothing cached is stale.
+    stale_until: u64,
 }
 
 impl Fuse {
@@ -48,13 +56,37 @@ impl Fuse {
             rustix::process::geteuid().as_raw(),
             rustix::process::getegid().as_raw(),
         );
+        let mount = Mount::new(path)?;
+        let mut session = Session::new(number, owner);
+        let invalidator = if mount.aborts() {
+            Invalidator::start(&mount.device)
+        } else {
+            None
+        };
+        session.cached = invalidator.as_ref().map(|_| CachedRanges::default());
         Ok(Self {
-            mount: Mount::new(path)?,
-            session: Session::new(number, owner),
+            mount,
+            session,
             request: vec![0; MAX_DATA_BYTES as usize + 4096],
             out: Vec::new(),
             mounted: true,
+            invalidator,
+            stale_until: 0,
         })
+    }
+
+    /// Drops from the page cache what was read long enough ago.
+    fn drop_expired(&mut self) {
+        let (Some(cached), Some(invalidator)) = (&mut self.session.cached, &mut self.invalidator)
+        else {
+            return;
+        };
+        if cached.is_empty() {
+            return;
+        }
+        for range in cached.expired(Instant::now()) {
+            invalidator.request(range);
+        }
     }
 
     /// Bytes of the request, if there was one.
@@ -98,6 +130,7 @@ impl Transport for Fuse {
             requests += 1;
             bytes += length;
         }
+        self.drop_expired();
         Ok(requests > 0)
     }
 
@@ -112,6 +145,25 @@ impl Transport for Fuse {
             }
         };
         self.mounted &= sent.is_ok();
+    }
+
+    fn changed(&mut self, range: &Range<u64>) {
+        let (Some(cached), Some(invalidator)) = (&self.session.cached, &mut self.invalidator)
+        else {
+            return;
+        };
+        if cached.overlaps(range) {
+            self.stale_until = invalidator.request(range.clone());
+        }
+    }
+
+    fn is_stale(&self) -> bool {
+        let invalidator = self.invalidator.as_ref().filter(|_| self.mounted);
+        invalidator.is_some_and(|invalidator| !invalidator.is_done(self.stale_until))
+    }
+
+    fn caches(&self, command: &Command) -> bool {
+        self.session.caches(command)
     }
 
     fn send(&mut self) -> io::Result<bool> {

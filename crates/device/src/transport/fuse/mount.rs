@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, StatxFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
@@ -27,6 +27,8 @@ pub struct Mount {
     pub device: OwnedFd,
     root: bool,
     made: bool,
+    /// What ends the mount at once, where the system has it.
+    abort: Option<PathBuf>,
     watcher: Option<Child>,
 }
 
@@ -51,13 +53,20 @@ impl Mount {
             by_helper(&path)
         };
         let device = mounted.map_err(undo)?;
+        let abort = abort_file(&path);
         Ok(Self {
-            watcher: watch(&path, root),
+            watcher: watch(&path, root, abort.as_deref()),
+            abort,
             path,
             device,
             root,
             made,
         })
+    }
+
+    /// Whether it can be ended while the kernel waits for an answer.
+    pub fn aborts(&self) -> bool {
+        self.root || self.abort.is_some()
     }
 
     /// Where it is mounted.
@@ -69,7 +78,11 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         if self.root {
-            let _ = rustix::mount::unmount(&self.path, UnmountFlags::DETACH);
+            let flags = UnmountFlags::DETACH | UnmountFlags::FORCE;
+            let _ = rustix::mount::unmount(&self.path, flags);
+        }
+        if let Some(abort) = &self.abort {
+            let _ = std::fs::write(abort, "1"); // gone with the mount
         }
         if let Some(mut watcher) = self.watcher.take() {
             drop(watcher.stdin.take());
@@ -83,10 +96,10 @@ impl Drop for Mount {
 
 /// A process that unmounts when nobody holds the other end of its standard input any more. It needs
 /// nothing but a shell; where there is none, a killed drive's mount stays until the next one is
-/// served there.
-fn watch(path: &Path, root: bool) -> Option<Child> {
+/// served there. It is aborted first: a thread of the killed process may wait for an answer of its.
+fn watch(path: &Path, root: bool, abort: Option<&Path>) -> Option<Child> {
     let unmount = if root {
-        "umount -l"
+        "umount -l -f"
     } else {
         "fusermount3 -u -q -z"
     };
@@ -94,15 +107,26 @@ fn watch(path: &Path, root: bool) -> Option<Child> {
     shell
         .arg("-c")
         .arg(format!(
-            "trap '' INT TERM HUP; read -r _; exec {unmount} -- \"$0\""
+            "trap '' INT TERM HUP; read -r _; [ -z \"$1\" ] || echo 1 >\"$1\"; exec {unmount} -- \"$0\""
         ))
         .arg(path)
+        .arg(abort.unwrap_or(Path::new("")))
         .current_dir("/")
         .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     shell.spawn().ok()
+}
+
+/// The file that aborts the mount when it is written, if it may be; nothing is asked of the mount.
+fn abort_file(path: &Path) -> Option<PathBuf> {
+    let (flags, mask) = (AtFlags::STATX_DONT_SYNC, StatxFlags::empty());
+    let found = rustix::fs::statx(CWD, path, flags, mask).ok()?;
+    let device = rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor);
+    let abort = PathBuf::from(format!("/sys/fs/fuse/connections/{device}/abort"));
+    rustix::fs::access(&abort, Access::WRITE_OK).ok()?;
+    Some(abort)
 }
 
 /// A file to mount on; whether it had to be made.

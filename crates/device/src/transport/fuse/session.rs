@@ -10,6 +10,7 @@ use std::ops::Range;
 use super::abi::{self, Request, errno, opcode};
 use super::file_request::FileRequest;
 use super::metadata;
+use super::page_cache::CachedRanges;
 use crate::command::{Command, Drive, Op, Status, Tag};
 
 /// More zeroes than two blocks have.
@@ -20,6 +21,8 @@ const ZEROES: [u8; 8192] = [0; 8192];
 struct Waiting {
     unique: u64,
     op: Op,
+    /// Whether the page cache waits for it.
+    caches: bool,
     /// Bytes that the program asked for.
     wanted: Range<u64>,
     /// Commands that are not answered.
@@ -46,6 +49,8 @@ pub struct Session {
     free: Vec<u32>,
     in_flight: usize,
     widened: Vec<u8>,
+    /// What the page cache may hold; `None` where it could not be dropped from there.
+    pub cached: Option<CachedRanges>,
 }
 
 impl Session {
@@ -59,6 +64,7 @@ impl Session {
             free: Vec::new(),
             in_flight: 0,
             widened: Vec::new(),
+            cached: None,
         }
     }
 
@@ -66,6 +72,14 @@ impl Session {
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight
+    }
+
+    /// Whether the page cache waits for this command of its.
+    #[must_use]
+    pub fn caches(&self, command: &Command) -> bool {
+        let place = usize::try_from(command.tag.command).ok();
+        let request = place.and_then(|place| self.waiting.get(place)?.as_ref());
+        request.is_some_and(|request| request.caches)
     }
 
     /// Takes one request as it was read from the kernel. What can be answered at once is appended
@@ -142,6 +156,10 @@ impl Session {
         }
         if file_request.op != Op::Flush && file_request.range.is_empty() {
             return Ok(false);
+        }
+        if file_request.caches {
+            let cached = self.cached.as_mut().ok_or(errno::NOT_SUPPORTED)?;
+            cached.insert(file_request.range.clone());
         }
         if changes {
             load_ends(&file_request.range, block, drive)?;
@@ -228,6 +246,7 @@ impl Session {
         let waiting = Some(Waiting {
             unique,
             op: file_request.op,
+            caches: file_request.caches,
             wanted: file_request.range.clone(),
             left: commands,
             status: Status::Done,
