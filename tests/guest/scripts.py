@@ -53,7 +53,7 @@ zero() { # 1 MiB of random blocks, but for the first and the last 4 KiB of them
     echo "GUEST: zeroed $1"
 }
 of_queue() {
-    for name in logical_block_size write_cache fua; do
+    for name in logical_block_size physical_block_size write_cache fua; do
         echo "GUEST: $1 $name $(cat /sys/block/$1/queue/$name)"
     done
 }

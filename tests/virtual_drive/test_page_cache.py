@@ -9,6 +9,7 @@ import ctypes
 import mmap
 import os
 import random
+import signal
 import threading
 import time
 from array import array
@@ -124,6 +125,11 @@ def paths_to(folder: Path, *words: str) -> Iterator[tuple[Drive, Paths]]:
             paths.close()
 
 
+def test_hosts_are_told_the_page_size(tmp_path: Path) -> None:
+    with served(tmp_path, *WORDS, "--set", "page=16KiB"):
+        assert (tmp_path / "file").stat().st_blksize == 16384
+
+
 def test_what_one_path_changes_all_others_read(tmp_path: Path) -> None:
     value = 0
     with paths_to(tmp_path) as (_, paths):
@@ -149,12 +155,13 @@ def test_what_one_path_discards_all_others_read_as_zeroes(tmp_path: Path) -> Non
 
 def test_what_a_power_cut_takes_no_path_reads_any_more(tmp_path: Path) -> None:
     with paths_to(tmp_path, "--policy", "lru", "--buffer", "1MiB") as (drive, paths):
+        stats = Path(drive.told["stats"])
         for name, read in paths.readers.items():
             paths.client.write(0, page_of(1))
             paths.client.flush()
             paths.client.write(0, page_of(2))
             assert read(0) == page_of(2)
-            assert control.ask(Path(drive.told["stats"]), "power-cut")["lost_pages"] == 1
+            assert control.ask(stats, "power-cut", keep_connections=True)["lost_pages"] == 1
             assert read(0) == page_of(1), name
 
 
@@ -201,9 +208,12 @@ def reads(drive: Drive) -> int:
     return int(control.ask(Path(drive.told["stats"]), "stats")["stats"]["reads"]["commands"])
 
 
-def test_a_drive_that_is_killed_while_the_page_cache_waits_leaves_nobody_waiting(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_drive_that_ends_while_the_page_cache_waits_leaves_nobody_waiting(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     """A read of 16 s fills the page cache, and what it reads changes meanwhile: to drop its pages the kernel waits for
-    the read, for which nobody is left when the drive is killed.
+    the read, for which nobody is left when the drive ends.
     """
     ended, slow = list[int](), ("--set", "read_us=1000000", "--set", "elements=1")
     with served(tmp_path, *WORDS, *slow) as drive, Client(tmp_path / "a") as client:
@@ -221,7 +231,7 @@ def test_a_drive_that_is_killed_while_the_page_cache_waits_leaves_nobody_waiting
         in_flight(drive, 1)
         client.submit(WRITE, data=random.randbytes(PAGE))
         in_flight(drive, 2)
-        drive.process.kill()
+        drive.process.send_signal(number)
         drive.process.wait(PATIENCE_S)
         reader.join(PATIENCE_S)
         with suppress(OSError):  # the file system is gone, the descriptor is closed all the same

@@ -41,9 +41,9 @@ def values(client: Client) -> list[int]:
     return found
 
 
-def ask(drive: Drive, request: str) -> dict[str, Any]:
+def ask(drive: Drive, request: str, **more: Any) -> dict[str, Any]:
     """Without a process of its own."""
-    return control.ask(Path(drive.told["stats"]), request)
+    return control.ask(Path(drive.told["stats"]), request, **more)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_cut_leaves_what_a_drive_may_keep(tmp_path: Path, policy: str, backed:
         for number in range(1, 6):
             with Client(tmp_path / "a") as client:
                 sure, maybe = written(client, chance, number)
-                told = ask(drive, "power-cut")["lost_pages"]
+                told = ask(drive, "power-cut", keep_connections=True)["lost_pages"]
                 client.flush()  # the connection goes on
                 after = values(client)
             check(before, after, sure, maybe)
@@ -115,13 +115,30 @@ def test_what_is_in_flight_at_a_cut_is_an_error_and_the_connection_goes_on(tmp_p
         if policy != "none":
             cookies.append(client.submit(FLUSH))
         until_in_flight(drive, len(cookies))
-        ask(drive, "power-cut")
+        ask(drive, "power-cut", keep_connections=True)
         assert client.replies() == dict.fromkeys(cookies, errno.ESHUTDOWN)
         assert values(client) == [0] * PAGES
         client.write(0, page_of(9), fua=True)
         assert client.read(0, PAGE) == page_of(9)
         counted = ask(drive, "stats")["stats"]
         assert counted["writes"]["errors"] + counted["flushes"]["errors"] == len(cookies)
+
+
+@pytest.mark.parametrize("policy", ["none", "lru"])
+def test_a_cut_drops_the_connections_with_what_is_in_flight(tmp_path: Path, policy: str) -> None:
+    with served(tmp_path, *SIZE, "--policy", policy, *SLOW) as drive:
+        with Client(tmp_path / "a") as busy, Client(tmp_path / "a") as idle:
+            busy.submit(WRITE, 0, data=page_of(7) * LONG, flags=FUA)
+            until_in_flight(drive, 1)
+            assert drive.ask("power-cut")["lost_pages"] == LONG
+            for client in (busy, idle):
+                with pytest.raises((EOFError, ConnectionError)):
+                    client.reply()
+        with Client(tmp_path / "a") as again:
+            assert values(again) == [0] * PAGES
+            again.write(0, page_of(9), fua=True)
+        counted = ask(drive, "stats")["stats"]
+        assert (counted["power_cuts"], counted["writes"]["errors"]) == (1, 1)
 
 
 def until_in_flight(drive: Drive, count: int) -> None:
@@ -147,7 +164,7 @@ def test_qemu_is_told_of_a_cut_and_goes_on(tmp_path: Path) -> None:
                 qemu.stdin.write(f"aio_write -P 1 0 {LONG * PAGE}\n")
                 qemu.stdin.flush()
                 until_in_flight(drive, 1)
-                ask(drive, "power-cut")
+                ask(drive, "power-cut", keep_connections=True)
                 qemu.stdin.write("aio_flush\nread -P 0 0 256k\nwrite -f -P 2 1M 4k\nread -P 2 1M 4k\nquit\n")
                 said, _ = qemu.communicate(timeout=PATIENCE_S)
             finally:

@@ -46,6 +46,7 @@ fn drive(case: &Case, clock: &Arc<AtomicU64>, folder: &tempfile::TempDir) -> Emu
     let facts = Facts {
         size_bytes: SIZE_BYTES,
         block_bytes: 512,
+        preferred_bytes: 4096,
         read_only: false,
         volatile_cache: true,
         serial: String::new(),

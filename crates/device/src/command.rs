@@ -84,6 +84,8 @@ pub struct Facts {
     pub size_bytes: u64,
     /// Bytes of a logical block: 512 or 4096.
     pub block_bytes: u32,
+    /// Bytes that it best reads and writes at once, aligned: a power of two, and whole blocks.
+    pub preferred_bytes: u32,
     /// Whether it refuses writes.
     pub read_only: bool,
     /// Whether it has a volatile write buffer, so that only a flush makes answered writes durable.
@@ -94,6 +96,15 @@ pub struct Facts {
     pub model: String,
     /// At most 8.
     pub firmware: String,
+}
+
+impl Facts {
+    /// Bytes that are written whole or not at all when power is lost, if they are aligned: a page of
+    /// the model, and no more than the backing file's system writes at once.
+    #[must_use]
+    pub fn atomic_bytes(&self) -> u32 {
+        self.preferred_bytes.min(4096).max(self.block_bytes)
+    }
 }
 
 /// The drive as transports see it.

@@ -57,6 +57,11 @@ fn identify_describes_the_controller_and_its_namespace() {
     let namespace = scene.identify(0, 1).unwrap();
     assert_eq!(namespace[..8], 8192u64.to_le_bytes());
     assert_eq!((namespace[130], namespace[33], namespace[99]), (9, 9, 0));
+    // Pages of 4 KiB, in blocks less one: atomic units, their boundaries, and preferred sizes.
+    assert_eq!(namespace[24], 0b1_0010);
+    for at in [34, 36, 40, 44, 64, 66, 68, 70, 72] {
+        assert_eq!(namespace[at..at + 2], [7, 0], "at {at}");
+    }
     assert_eq!(scene.identify(2, 0).unwrap()[..8], [1, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!(scene.identify(2, 1).unwrap()[..4], [0; 4]);
     let descriptors = scene.identify(3, 1).unwrap();

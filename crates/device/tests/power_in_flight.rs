@@ -62,10 +62,10 @@ impl Drive {
         }
     }
 
-    fn ask(&self, request: &str) -> Value {
+    fn ask(&self, request: &Value) -> Value {
         let mut stream =
             UnixStream::connect(self.folder.path().join("stats.sock")).expect("a socket");
-        writeln!(stream, "{}", json!({"request": request})).expect("a listener");
+        writeln!(stream, "{request}").expect("a listener");
         let mut line = String::new();
         BufReader::new(stream)
             .read_line(&mut line)
@@ -77,7 +77,7 @@ impl Drive {
     fn wait_until_alone(&self) {
         let begin = Instant::now();
         loop {
-            let stats = &self.ask("stats")["stats"];
+            let stats = &self.ask(&json!({"request": "stats"}))["stats"];
             let ways = stats["ways"].as_array().expect("ways").iter();
             let clients: u64 = ways
                 .map(|way| way["connections"].as_u64().expect("a count"))
@@ -95,7 +95,7 @@ impl Drive {
     }
 
     fn stop(&mut self) {
-        assert_eq!(self.ask("stop"), json!({"ok": true}));
+        assert_eq!(self.ask(&json!({"request": "stop"})), json!({"ok": true}));
         let thread = self.thread.take().expect("a thread");
         thread.join().expect("no panic").expect("a clean end");
     }
@@ -248,7 +248,8 @@ fn round(
     client.submit(IN_FLIGHT, Request::Flush);
     client.push().expect("a drive that serves");
     std::thread::sleep(Duration::from_micros(chance.below(6000)));
-    assert_eq!(drive.ask("power-cut")["ok"], true);
+    let kept = json!({"request": "power-cut", "keep_connections": true});
+    assert_eq!(drive.ask(&kept)["ok"], true);
     changes
 }
 
@@ -311,7 +312,10 @@ fn cut_again_and_again(connect: fn(&Drive) -> Connection, policy: &str, seed: u6
             "never were there commands in flight: {counts:?}"
         );
     }
-    assert!(drive.ask("stats")["stats"]["power_cuts"].as_u64() >= Some(ROUNDS.into()));
+    assert!(
+        drive.ask(&json!({"request": "stats"}))["stats"]["power_cuts"].as_u64()
+            >= Some(ROUNDS.into())
+    );
     drive.stop();
     let file = std::fs::read(drive.backing()).expect("the backing file");
     let first_of_each = file.chunks(PAGE as usize).map(|page| vec![page[0]]);

@@ -104,6 +104,23 @@ fn read(client: &mut Client, block: u64) -> u8 {
 }
 
 #[test]
+fn power_cuts_drop_all_connections_and_new_clients_are_served() {
+    let drive = Drive::start(&json!({"buffer": {"policy": "lru", "bytes": 1 << 20}}));
+    let mut clients = [drive.client(), drive.client()];
+    write(&mut clients[0], 0, 1);
+    let answer = ask(&drive.stats(), &json!({"request": "power-cut"}));
+    assert_eq!(answer, json!({"ok": true, "lost_pages": 1}));
+    for client in &mut clients {
+        assert!(client.call(Request::Flush).is_err());
+    }
+    let stats = &ask(&drive.stats(), &json!({"request": "stats"}))["stats"];
+    assert_eq!(stats["ways"][0]["connections"], 0);
+    let mut client = drive.client();
+    assert_eq!(read(&mut client, 0), 0);
+    drive.stop();
+}
+
+#[test]
 fn power_cuts_take_what_was_not_flushed() {
     let drive = Drive::start(&json!({"buffer": {"policy": "lru", "bytes": 1 << 20}}));
     assert_eq!(
@@ -116,7 +133,8 @@ fn power_cuts_take_what_was_not_flushed() {
     write(&mut client, 0, 2);
     write(&mut client, 1, 2);
     assert_eq!(read(&mut client, 0), 2);
-    let answer = ask(&drive.stats(), &json!({"request": "power-cut"}));
+    let kept = json!({"request": "power-cut", "keep_connections": true});
+    let answer = ask(&drive.stats(), &kept);
     assert_eq!(answer, json!({"ok": true, "lost_pages": 2}));
     assert_eq!((read(&mut client, 0), read(&mut client, 1)), (1, 0));
     let stats = &ask(

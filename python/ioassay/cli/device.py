@@ -67,6 +67,11 @@ Socket = Annotated[
     Path, syntax.Argument(metavar="SOCKET", help="The control socket that the drive printed as 'stats'.")
 ]
 
+KeepConnections = Annotated[
+    bool,
+    syntax.Option("--keep-connections", help="Keep the connections: commands in flight are answered with an error."),
+]
+
 
 def register(app: syntax.Group) -> None:
     """Add the commands to `app`."""
@@ -190,15 +195,16 @@ def top(
     device_top.follow(lambda: control.ask(socket, "stats", buckets=not json)["stats"], interval, count, as_json=json)
 
 
-def power_cut(socket: Socket, json: options.Json = False) -> None:
+def power_cut(socket: Socket, keep_connections: KeepConnections = False, json: options.Json = False) -> None:
     """Cut a served drive's power, which comes back at once.
 
-    What is in its volatile buffer and was not flushed is lost.
+    What is in its volatile buffer and was not flushed is lost, and so are the connections: clients see them end, and
+    connect again. Of a mounted file, what is in flight fails.
     """
     from ioassay.virtual_drive import control
 
     console.use_json(json)
-    lost = control.ask(socket, "power-cut")["lost_pages"]
+    lost = control.ask(socket, "power-cut", keep_connections=keep_connections)["lost_pages"]
     console.emit({"lost_pages": lost}) if json else console.line(f"power was cut: {console.count(lost, 'page')} lost")
 
 

@@ -1,7 +1,7 @@
 //! The control socket of a drive: one line of JSON per request, one line of JSON per answer.
 //!
-//! Requests are `{"request": "stats"}`, with `"buckets": true` for whole histograms, `power-cut`,
-//! `reset-stats` and `stop`. Answers are `{"ok": true, ...}` or `{"ok": false, "error": "..."}`.
+//! Requests are `{"request": "stats"}`, with `"buckets": true` for whole histograms, `power-cut`, with
+//! `"keep_connections": true` if they are to survive, `reset-stats` and `stop`. Answers are `{"ok": true, ...}` or `{"ok": false, "error": "..."}`.
 //! Its own threads serve the clients and write the JSON. The thread that serves the drive only takes
 //! the snapshot.
 
@@ -36,16 +36,24 @@ const ANSWER_TIME: Duration = Duration::from_secs(10);
 
 /// What a client requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ControlRequest {
     /// A snapshot of all counters.
-    Stats,
+    Stats {
+        /// Whether with whole histograms.
+        #[serde(default)]
+        buckets: bool,
+    },
     /// Power is cut, and restored.
-    PowerCut,
+    PowerCut {
+        /// Whether connections survive it.
+        #[serde(default)]
+        keep_connections: bool,
+    },
     /// Counters start again at 0.
-    ResetStats,
+    ResetStats {},
     /// The drive stops.
-    Stop,
+    Stop {},
 }
 
 /// A request, and where its reply goes.
@@ -66,14 +74,6 @@ pub enum ControlReply {
     PowerCut(u64),
     /// It is done.
     Done,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Request {
-    request: ControlRequest,
-    #[serde(default)]
-    buckets: bool,
 }
 
 #[derive(Serialize)]
@@ -198,7 +198,7 @@ fn serve_client(client: &UnixStream, sender: &RequestSender) -> std::io::Result<
 }
 
 fn answer(line: &[u8], sender: &RequestSender) -> Value {
-    let request: Request = match serde_json::from_slice(line) {
+    let request: ControlRequest = match serde_json::from_slice(line) {
         Ok(request) => request,
         Err(error) => {
             return refusal(&format!(
@@ -206,12 +206,12 @@ fn answer(line: &[u8], sender: &RequestSender) -> Value {
             ));
         }
     };
-    match sender.send(request.request) {
+    match sender.send(request) {
         None => refusal("the drive has ended"),
         Some(ControlReply::Done) => json!({"ok": true}),
         Some(ControlReply::PowerCut(lost_pages)) => json!({"ok": true, "lost_pages": lost_pages}),
         Some(ControlReply::Stats(snapshot, transports)) => {
-            let report = snapshot.report(request.buckets);
+            let report = snapshot.report(request == ControlRequest::Stats { buckets: true });
             json!({"ok": true, "stats": StatsReply { report, transports }})
         }
     }

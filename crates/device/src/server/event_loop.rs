@@ -187,19 +187,24 @@ impl DriveServer {
 
     fn answer_request(&mut self, pending: &PendingRequest, end: &AtomicBool) {
         let reply = match pending.request {
-            ControlRequest::Stats => {
+            ControlRequest::Stats { .. } => {
                 ControlReply::Stats(Box::new(self.drive.snapshot()), self.transport_reports())
             }
-            ControlRequest::PowerCut => {
+            ControlRequest::PowerCut { keep_connections } => {
                 let reply = ControlReply::PowerCut(self.drive.power_cut());
+                if !keep_connections {
+                    for transport in &mut self.transports {
+                        transport.disconnect();
+                    }
+                }
                 // Sent with the next poll, if nothing that was lost is cached then.
                 return self.held_replies.push((pending.reply_to.clone(), reply));
             }
-            ControlRequest::ResetStats => {
+            ControlRequest::ResetStats {} => {
                 self.drive.reset_counters();
                 ControlReply::Done
             }
-            ControlRequest::Stop => {
+            ControlRequest::Stop {} => {
                 end.store(true, Ordering::Relaxed);
                 ControlReply::Done
             }

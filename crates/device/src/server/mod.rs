@@ -201,12 +201,20 @@ fn facts(options: &Options, size_bytes: u64, backed: bool, model: Option<&Model>
     Facts {
         size_bytes,
         block_bytes: options.block_bytes,
+        preferred_bytes: preferred_bytes(options.block_bytes, model),
         read_only: options.read_only,
         volatile_cache: buffered || backed,
         serial: fits(&options.serial, 20),
         model: fits(&format!("ioassay {}", options.model), 40),
         firmware: fits(env!("CARGO_PKG_VERSION"), 8),
     }
+}
+
+/// A page of the model where hosts can be told of it.
+fn preferred_bytes(block_bytes: u32, model: Option<&Model>) -> u32 {
+    let page_bytes = model.and_then(|model| u32::try_from(model.page_bytes()).ok());
+    let told = page_bytes.filter(|page_bytes| page_bytes.is_power_of_two());
+    told.unwrap_or(4096).max(block_bytes)
 }
 
 /// Measures the overhead of each transport, to be subtracted from the model's time, and warns where

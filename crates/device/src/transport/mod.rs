@@ -61,6 +61,9 @@ pub trait Transport {
     /// Connections that are open.
     fn connections(&self) -> usize;
 
+    /// Drops all connections, as when power is lost: nothing more is sent on them.
+    fn disconnect(&mut self) {}
+
     /// The qualified name of its NVMe subsystem, where it has one.
     fn nqn(&self) -> Option<String> {
         None

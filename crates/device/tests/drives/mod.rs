@@ -72,6 +72,7 @@ impl Made {
         Facts {
             size_bytes: self.size_bytes(),
             block_bytes: 512,
+            preferred_bytes: 4096,
             read_only: false,
             volatile_cache: true,
             serial: "test".into(),

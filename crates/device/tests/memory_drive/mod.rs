@@ -30,6 +30,7 @@ impl Memory {
         let facts = Facts {
             size_bytes,
             block_bytes,
+            preferred_bytes: 4096,
             read_only: false,
             volatile_cache: true,
             serial: "IA0001".to_owned(),

@@ -41,7 +41,8 @@ fn attributes(owner: (u32, u32), facts: &Facts) -> Vec<u8> {
         body.extend(long.to_ne_bytes());
     }
     let (user, group) = owner;
-    for short in [0, 0, 0, MODE, 1, user, group, 0, PAGE_BYTES, 0] {
+    let preferred = facts.preferred_bytes;
+    for short in [0, 0, 0, MODE, 1, user, group, 0, preferred, 0] {
         body.extend(short.to_ne_bytes());
     }
     body

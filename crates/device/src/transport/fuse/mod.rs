@@ -25,7 +25,7 @@ pub use self::session::{Reply, Session};
 
 use self::metadata::MAX_DATA_BYTES;
 use self::mount::Mount;
-use self::page_cache::{CachedRanges, Invalidator};
+use self::page_cache::Invalidator;
 use super::{Probe, Transport};
 use crate::command::{Answer, Command, Drive};
 
@@ -63,7 +63,9 @@ impl Fuse {
         } else {
             None
         };
-        session.cached = invalidator.as_ref().map(|_| CachedRanges::default());
+        if invalidator.is_none() {
+            session.cached = None;
+        }
         Ok(Self {
             mount,
             session,

@@ -64,7 +64,7 @@ impl Session {
             free: Vec::new(),
             in_flight: 0,
             widened: Vec::new(),
-            cached: None,
+            cached: Some(CachedRanges::default()),
         }
     }
 

@@ -237,12 +237,8 @@ impl Handshake {
             inform(out, kind, info::DESCRIPTION, facts.model.as_bytes());
         }
         // Told to those too who do not ask: nothing less than a block is served.
-        let sizes = [
-            facts.block_bytes,
-            facts.block_bytes.max(4096),
-            MAX_PAYLOAD_BYTES,
-        ]
-        .map(u32::to_be_bytes);
+        let sizes =
+            [facts.block_bytes, facts.preferred_bytes, MAX_PAYLOAD_BYTES].map(u32::to_be_bytes);
         inform(out, kind, info::BLOCK_SIZE, &sizes.concat());
     }
 }

@@ -162,13 +162,29 @@ fn describe_io(page: &mut [u8], facts: &Facts) {
 fn describe_namespace(subsystem: &Subsystem, facts: &Facts) -> Vec<u8> {
     let blocks = (facts.size_bytes / u64::from(facts.block_bytes.max(1))).to_le_bytes();
     let exponent = facts.block_bytes.max(1).ilog2();
+    // Numbers of blocks, less one.
+    let blocks_of = |bytes: u32| ((bytes >> exponent).saturating_sub(1) as u16).to_le_bytes();
+    let (preferred, atomic) = (
+        blocks_of(facts.preferred_bytes),
+        blocks_of(facts.atomic_bytes()),
+    );
     page(&[
         (0, &blocks),
         (8, &blocks),
         (16, &blocks),
-        (30, &[1]),      // shared by several controllers
-        (33, &[0b1001]), // deallocated blocks read as zeroes; Write Zeroes may deallocate
+        (24, &[0b1_0010]), // has atomic units of its own, and preferred sizes
+        (30, &[1]),        // shared by several controllers
+        (33, &[0b1001]),   // deallocated blocks read as zeroes; Write Zeroes may deallocate
+        (34, &atomic),     // as seen by other commands, and then when power is lost
+        (36, &atomic),
+        (40, &atomic), // within these boundaries
+        (44, &atomic),
         (48, &u128::from(facts.size_bytes).to_le_bytes()),
+        (64, &preferred), // writes: unit, alignment; deallocation: unit, alignment; best size
+        (66, &preferred),
+        (68, &preferred),
+        (70, &preferred),
+        (72, &preferred),
         (99, &[u8::from(facts.read_only)]),
         (104, &subsystem.uuid),
         (128, &(exponent << 16).to_le_bytes()),

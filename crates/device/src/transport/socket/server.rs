@@ -350,6 +350,12 @@ impl<P: Protocol> Transport for Server<P> {
             .count()
     }
 
+    fn disconnect(&mut self) {
+        for at in 0..self.slots.len() as u32 {
+            self.close(at);
+        }
+    }
+
     fn probe(&self) -> Option<Box<dyn Probe>> {
         self.protocol.probe(self.listener.endpoint())
     }

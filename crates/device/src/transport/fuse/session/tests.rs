@@ -20,6 +20,7 @@ impl Ram {
         let facts = Facts {
             size_bytes: SIZE,
             block_bytes: BLOCK as u32,
+            preferred_bytes: 4096,
             read_only: false,
             volatile_cache: true,
             serial: "1".into(),
@@ -291,6 +292,19 @@ fn a_read_only_drive_says_so() {
         errno::READ_ONLY
     );
     assert_eq!(file.ask(opcode::OPEN, &0_u32.to_ne_bytes()).0, 0);
+}
+
+#[test]
+fn reads_into_the_page_cache_are_remembered_or_refused() {
+    let mut file = File::new();
+    let mut body = transfer(4096, 4096, 0, &[]);
+    assert_eq!(file.ask(opcode::READ, &body).0, 0);
+    let cached = file.session.cached.as_ref().unwrap();
+    assert!(cached.overlaps(&(8191..8192)) && !cached.overlaps(&(0..4096)));
+    file.session.cached = None;
+    assert_eq!(file.ask(opcode::READ, &body).0, errno::NOT_SUPPORTED);
+    body[20..24].copy_from_slice(&abi::READ_HAS_OWNER.to_ne_bytes());
+    assert_eq!(file.ask(opcode::READ, &body).0, 0);
 }
 
 #[test]
