@@ -57,6 +57,8 @@ pub enum Status {
     Failed,
     /// The drive lost its power before it was done.
     PowerLost,
+    /// Its host aborted it: it may be done, in part or not at all.
+    Aborted,
 }
 
 /// The drive's answer to one command.
@@ -116,6 +118,12 @@ pub trait Drive {
     /// later, to [`Transport::answer`](crate::transport::Transport::answer) of the tag's transport,
     /// for every command once: those too that are refused, and those whose connection is gone.
     fn submit(&mut self, command: Command, data: &[u8]);
+
+    /// Aborts the commands with this tag that are in flight, as far as that can be; whether one was.
+    /// Each is answered all the same, soon.
+    fn abort(&mut self, _tag: Tag) -> bool {
+        false
+    }
 
     /// The present content of a range that lies within the drive: what a read that is
     /// [done](Status::Done) answers with. Of what no read was answered for it is only right after

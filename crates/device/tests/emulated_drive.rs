@@ -4,8 +4,9 @@ mod drives;
 
 use drives::{Bench, Chance, Made, PAGE};
 use ioassay_device::command::Drive;
+use ioassay_device::counters::Completion;
 use ioassay_device::emulated_drive::TransportOverhead;
-use ioassay_device::{Op, Status};
+use ioassay_device::{Op, Status, Tag};
 
 /// A page over the channel of the reference drive, picoseconds.
 const CHANNEL: u64 = 8 * 238_400;
@@ -156,6 +157,41 @@ fn large_trims_let_others_pass() {
         assert_eq!(bench.settle()[0].status, Status::PowerLost);
         assert_eq!((bench.drive.in_flight(), bench.drive.next_ps()), (0, None));
     }
+}
+
+#[test]
+fn an_aborted_command_is_answered_now_and_its_number_means_nothing_later() {
+    let made = Made {
+        policy: "none",
+        ..Made::default()
+    };
+    let mut bench = Bench::new(&made);
+    let write = bench.submit(Op::Write, 0, PAGE, false, &[7; PAGE as usize]);
+    let trim = bench.submit(Op::Trim, PAGE, made.size_bytes() - PAGE, false, &[]);
+    let read = bench.submit(Op::Read, 0, PAGE, false, &[]);
+    for command in [write, read] {
+        let tag = Tag {
+            transport: 0,
+            queue: 0,
+            command,
+        };
+        assert!(bench.drive.abort(tag) && !bench.drive.abort(tag));
+    }
+    let ended = |answers: &[Completion]| -> Vec<(u64, Status)> {
+        let answers = answers.iter();
+        answers
+            .map(|one| (one.command.tag.command, one.status))
+            .collect()
+    };
+    let aborted = [(write, Status::Aborted), (read, Status::Aborted)];
+    assert_eq!(ended(&bench.pass(0)), aborted);
+    // What takes their places is answered when it is done, not when they would have been.
+    let next = bench.submit(Op::Write, 0, PAGE, false, &[8; PAGE as usize]);
+    let settled = ended(&bench.settle());
+    assert!(settled.contains(&(next, Status::Done)) && settled.contains(&(trim, Status::Done)));
+    assert_eq!(settled.len(), 2);
+    assert_eq!((bench.drive.in_flight(), bench.drive.next_ps()), (0, None));
+    assert_eq!(bench.content()[..PAGE as usize], [8; PAGE as usize]);
 }
 
 #[test]

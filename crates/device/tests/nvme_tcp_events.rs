@@ -9,7 +9,7 @@ use std::time::Duration;
 use host::{ENABLED, Entry, Said, configure};
 use ioassay_device::Op;
 use ioassay_device::transport::socket::Protocol;
-use scene::{Scene, vain, write};
+use scene::{Scene, read, vain, write};
 
 #[test]
 fn a_host_is_told_when_the_drive_can_only_be_read_from_now_on() {
@@ -101,6 +101,37 @@ fn events_are_held_told_once_and_aborted() {
         (0, 1),
         "nothing to abort"
     );
+}
+
+#[test]
+fn commands_that_the_drive_has_not_done_are_aborted_on_their_own_queue() {
+    let mut scene = Scene::connected();
+    scene.io(2, 32);
+    let abort = |id: u16, queue: u32, of: u32| {
+        let entry = Entry::new(8, id).word(10, (of << 16) | queue);
+        entry.capsule(&[], (false, false))
+    };
+    for id in [5, 6] {
+        let read = read(id, 0, 1).capsule(&[], (false, false));
+        assert_eq!(scene.receive(1, &read), []);
+    }
+    for (id, queue, of, result) in [(20, 1, 6, 0), (21, 2, 6, 1), (22, 1, 7, 1), (23, 9, 6, 1)] {
+        let said = scene.receive(0, &abort(id, queue, of));
+        assert!(
+            matches!(said[..], [Said::Completed { id: done, status: 0, result: told, .. }] if (done, told) == (id, result)),
+            "{said:?}"
+        );
+    }
+    let said = scene.answers(1);
+    let ended = |wanted: u16| {
+        said.iter().find_map(|said| match said {
+            Said::Completed { id, status, .. } if *id == wanted => Some(*status),
+            _ => None,
+        })
+    };
+    assert_eq!((ended(5), ended(6)), (Some(0), Some(0x4007)), "{said:?}");
+    let again = scene.ask_with(1, write(6, 0, 1), &[1; 512]);
+    assert_eq!(again.0, 0, "its number is free again");
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! The drive that transports see: its content and its model.
 //!
 //! A command changes the content when it arrives; the model says when it is answered. `submission` and
-//! `trim` have what a command does, `completion` what follows later, `power_loss` what a power loss
+//! `trim` have what a command does, `completion` what follows later, `abort` what an abort does, `power_loss` what a power loss
 //! or the end leaves.
 
+mod abort;
 mod completion;
 mod power_loss;
 mod slots;
@@ -17,7 +18,7 @@ use ioassay_sim::drive::Counters;
 use ioassay_sim::engine::Event;
 
 use crate::clock::Clock;
-use crate::command::{Command, Drive, Extent, Facts, Health, Op, Trouble};
+use crate::command::{Command, Drive, Extent, Facts, Health, Op, Tag, Trouble};
 use crate::counters::{CommandCounters, Completion};
 use crate::id_map::IdMap;
 use crate::model::Model;
@@ -305,6 +306,10 @@ impl Drive for EmulatedDrive {
         if self.slots.get(slot).parts == 0 {
             self.finish_command(slot, now_ps + self.fixed_latency_ps.unwrap_or(0));
         }
+    }
+
+    fn abort(&mut self, tag: Tag) -> bool {
+        self.abort_commands(tag)
     }
 
     fn content(&self, offset_bytes: u64, length_bytes: u64) -> &[u8] {

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::command::{Command, Status};
+use crate::command::{Command, Status, Tag};
 
 /// A command in flight.
 #[derive(Debug, Clone, Copy)]
@@ -59,9 +59,18 @@ impl Slots {
 
     /// The numbers in use.
     pub fn numbers(&self) -> Vec<u32> {
+        self.numbers_where(|_| true)
+    }
+
+    /// The numbers in use by commands with this tag.
+    pub fn numbers_of(&self, tag: Tag) -> Vec<u32> {
+        self.numbers_where(|slot| slot.command.tag == tag)
+    }
+
+    fn numbers_where(&self, wanted: impl Fn(&Slot) -> bool) -> Vec<u32> {
         let numbered = self.entries.iter().zip(0..);
         numbered
-            .filter_map(|(slot, number)| slot.used.then_some(number))
+            .filter_map(|(slot, number)| (slot.used && wanted(slot)).then_some(number))
             .collect()
     }
 }

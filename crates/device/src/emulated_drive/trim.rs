@@ -32,7 +32,7 @@ impl Default for TrimBudget {
 /// The rest of a trim.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PendingTrim {
-    slot: u32,
+    pub(super) slot: u32,
     from: u64,
     end: u64,
 }

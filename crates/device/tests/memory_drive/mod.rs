@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use ioassay_device::command::{Answer, Command, Drive, Extent, Facts, Health, Op, Status, Trouble};
+use ioassay_device::command::{
+    Answer, Command, Drive, Extent, Facts, Health, Op, Status, Tag, Trouble,
+};
 use ioassay_device::transport::Transport;
 
 /// Answers at once, or when it is told to.
@@ -84,6 +86,15 @@ impl Drive for Memory {
             self.seen.push(command);
         }
         self.due.push_back(Answer { command, status });
+    }
+
+    fn abort(&mut self, tag: Tag) -> bool {
+        let mut of_tag = self.due.iter_mut();
+        let Some(answer) = of_tag.find(|answer| answer.command.tag == tag) else {
+            return false;
+        };
+        answer.status = Status::Aborted;
+        true
     }
 
     fn content(&self, offset_bytes: u64, length_bytes: u64) -> &[u8] {

@@ -81,6 +81,13 @@ impl Scene {
 
     /// Sends bytes, lets the drive answer, and gives what came back.
     pub fn send(&mut self, at: usize, bytes: &[u8]) -> Vec<Said> {
+        let mut all = self.receive(at, bytes);
+        all.extend(self.answers(at));
+        all
+    }
+
+    /// Sends bytes, and the drive answers none of its commands yet.
+    pub fn receive(&mut self, at: usize, bytes: &[u8]) -> Vec<Said> {
         let mut out = Vec::new();
         let received = self
             .nvme
@@ -88,9 +95,7 @@ impl Scene {
         self.then = received.then;
         let ended = matches!(received.then, Then::Ends(_));
         assert!(ended || received.consumed == bytes.len(), "{received:?}");
-        let mut all = said(&out);
-        all.extend(self.answers(at));
-        all
+        said(&out)
     }
 
     pub fn answers(&mut self, at: usize) -> Vec<Said> {

@@ -312,7 +312,7 @@ fn errno_of(status: Status) -> i32 {
         Status::OutOfRange => errno::INVALID,
         Status::ReadOnly => errno::READ_ONLY,
         Status::NoSpace => errno::NO_SPACE,
-        Status::Failed | Status::PowerLost => errno::IO,
+        Status::Failed | Status::PowerLost | Status::Aborted => errno::IO,
     }
 }
 

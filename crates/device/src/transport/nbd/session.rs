@@ -319,7 +319,7 @@ fn code_of(status: Status, op: Op) -> u32 {
         Status::OutOfRange => error::INVALID,
         Status::ReadOnly => error::PERM,
         Status::NoSpace => error::NO_SPACE,
-        Status::Failed => error::IO,
+        Status::Failed | Status::Aborted => error::IO,
         Status::PowerLost => error::SHUTDOWN,
     }
 }

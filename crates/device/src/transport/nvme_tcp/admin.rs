@@ -67,13 +67,15 @@ fn hold_event_request(controller: &mut Controller, command: &Submission) -> Outc
     Outcome::Later
 }
 
-/// Aborts what can be: an asynchronous event request. All else is short, and is left alone.
+/// Aborts what can be: a held event request, and I/O that the drive has not done yet. Other commands
+/// of the admin queue are short, and a command that waits for its data is left alone.
 pub fn abort(
     controller: &mut Controller,
     queue: &mut Queue,
     command: &Submission,
     link: &Link,
     out: &mut Vec<u8>,
+    drive: &mut dyn Drive,
 ) {
     let (of_queue, id) = (command.word(10) as u16, (command.word(10) >> 16) as u16);
     let held = controller
@@ -87,7 +89,11 @@ pub fn abort(
         queue.resume();
         queue.complete(id, status::ABORT_REQUESTED, 0, link, out);
     }
-    let result = if held.is_some() { 0 } else { NOT_ABORTED };
+    let connection = controller.queues.get(usize::from(of_queue));
+    let connection = connection.copied().flatten();
+    let aborted = held.is_some()
+        || connection.is_some_and(|connection| queue.abort_of(connection, id, drive));
+    let result = if aborted { 0 } else { NOT_ABORTED };
     queue.complete(command.id(), status::SUCCESS, result, link, out);
 }
 

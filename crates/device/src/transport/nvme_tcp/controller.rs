@@ -73,8 +73,8 @@ pub struct Controller {
     pub host: Host,
     /// Its features.
     pub features: Features,
-    /// Queues that are connected, I/O queues by number.
-    pub queues: Vec<bool>,
+    /// The numbers of the connections of I/O queues, by the queues' numbers.
+    pub queues: Vec<Option<u32>>,
     /// Connections of it.
     pub connections: usize,
     /// It is over: all its connections end.
@@ -100,7 +100,7 @@ impl Controller {
             discovers,
             host,
             features: Features::new(keep_alive_ms),
-            queues: vec![false; usize::from(queues) + 1],
+            queues: vec![None; usize::from(queues) + 1],
             connections: 0,
             is_over: false,
             events: Events::default(),

@@ -67,10 +67,11 @@ fn name(field: &[u8]) -> Option<&[u8]> {
 }
 
 impl NvmeTcp {
-    /// Connects a queue: of a new controller, or of one that there is. The outcome's result is the
-    /// controller's number.
+    /// Connects a queue on the connection of this number: of a new controller, or of one that there is.
+    /// The outcome's result is the controller's number.
     pub(super) fn connect(
         &mut self,
+        connection: u32,
         command: &Submission,
         data: &[u8],
     ) -> Result<Opening, Outcome> {
@@ -90,7 +91,7 @@ impl NvmeTcp {
         let controller = if id == 0 {
             self.connect_admin(request, command.word(12))?
         } else {
-            self.connect_io(&request, id)?
+            self.connect_io(&request, id, connection)?
         };
         Ok(Opening {
             id,
@@ -126,7 +127,12 @@ impl NvmeTcp {
         Ok(id)
     }
 
-    fn connect_io(&mut self, request: &Request<'_>, id: u16) -> Result<u16, Outcome> {
+    fn connect_io(
+        &mut self,
+        request: &Request<'_>,
+        id: u16,
+        connection: u32,
+    ) -> Result<u16, Outcome> {
         let granted = |controller: &Controller| controller.features.io_queues.unwrap_or(u16::MAX);
         let Some(controller) = numbered(&mut self.controllers, request.controller) else {
             return Err(in_data(16));
@@ -143,9 +149,11 @@ impl NvmeTcp {
         if usize::from(id) >= controller.queues.len() || id > granted(controller) {
             return Err(in_command(42));
         }
-        if std::mem::replace(&mut controller.queues[usize::from(id)], true) {
+        let queue = &mut controller.queues[usize::from(id)];
+        if queue.is_some() {
             return Err(status::CONNECT_BUSY.into());
         }
+        *queue = Some(connection);
         controller.connections += 1;
         Ok(controller.id)
     }

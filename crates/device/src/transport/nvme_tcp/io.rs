@@ -243,6 +243,7 @@ fn status_of(ended: Ended, op: Op) -> Status {
         Ended::ReadOnly => status::WRITE_PROTECTED,
         Ended::NoSpace => status::CAPACITY_EXCEEDED,
         Ended::PowerLost => status::POWER_LOST,
+        Ended::Aborted => status::ABORT_REQUESTED,
         Ended::Failed => match op {
             Op::Read => status::READ_ERROR,
             Op::Write | Op::WriteZeroes => status::WRITE_FAULT,

@@ -214,7 +214,7 @@ impl Protocol for NvmeTcp {
             controller.is_over = true;
             self.attention = true;
         } else {
-            controller.queues[usize::from(queue.id)] = false;
+            controller.queues[usize::from(queue.id)] = None;
         }
         if controller.connections == 0 {
             self.controllers[usize::from(queue.controller) - 1] = None;

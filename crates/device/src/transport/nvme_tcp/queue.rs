@@ -39,6 +39,16 @@ const PARTS: [Part; 5] = [
 ];
 
 impl Part {
+    /// The tag of such a part of a command.
+    #[must_use]
+    pub fn tag(self, transport: u32, queue: u32, id: u16) -> Tag {
+        Tag {
+            transport,
+            queue,
+            command: u64::from(id) | ((self as u64) << 16),
+        }
+    }
+
     /// Of this answer.
     #[must_use]
     pub fn of(answer: &Answer) -> Self {
@@ -260,19 +270,23 @@ impl Queue {
         if wanted.op == Op::Read {
             self.reading_bytes += wanted.length_bytes;
         }
-        let number = u64::from(id) | ((part as u64) << 16);
         let command = Command {
-            tag: Tag {
-                transport: self.transport,
-                queue: self.number,
-                command: number,
-            },
+            tag: part.tag(self.transport, self.number, id),
             op: wanted.op,
             offset_bytes: wanted.offset_bytes,
             length_bytes: wanted.length_bytes,
             fua: wanted.fua,
         };
         drive.submit(command, data);
+    }
+
+    /// Aborts what the drive has of a command of the controller's queue on another connection of this
+    /// number; whether there was anything.
+    pub fn abort_of(&self, connection: u32, id: u16, drive: &mut dyn Drive) -> bool {
+        let mut tags = PARTS
+            .map(|part| part.tag(self.transport, connection, id))
+            .into_iter();
+        tags.any(|tag| drive.abort(tag))
     }
 
     /// Counts an answer off: whose it is.

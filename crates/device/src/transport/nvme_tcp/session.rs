@@ -135,7 +135,7 @@ impl NvmeTcp {
         let opening = match in_capsule(&command, unit) {
             _ if !connects => Err(status::SEQUENCE_ERROR.into()),
             Err(status) => Err(status.into()),
-            Ok(data) => self.connect(&command, data),
+            Ok(data) => self.connect(session.number, &command, data),
         };
         let (status, result, head) = match opening {
             Ok(opening) => {
@@ -295,7 +295,7 @@ fn execute(
         return done.map_or_else(Outcome::from, Outcome::Done);
     }
     if admin::aborts(command) {
-        admin::abort(controller, queue, command, link, out);
+        admin::abort(controller, queue, command, link, out, drive);
         return Outcome::Later;
     }
     controller.look(drive);

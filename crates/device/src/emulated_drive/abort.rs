@@ -1,0 +1,32 @@
+//! Aborting commands that are not done yet.
+
+use super::EmulatedDrive;
+use super::slots::ReadyAnswer;
+use crate::command::{Status, Tag};
+
+impl EmulatedDrive {
+    /// Answers commands with this tag now, with [`Status::Aborted`], where the model has yet to do
+    /// something for them; whether there was one. What it does is done all the same, as by a drive
+    /// that has begun, and of a trim what was not begun is left.
+    pub(super) fn abort_commands(&mut self, tag: Tag) -> bool {
+        let deadline_ps = self.clock.now_ps();
+        let mut any = false;
+        for number in self.slots.numbers_of(tag) {
+            let waited_for = self.by_request.len() + self.trims.len();
+            self.by_request.retain(|_, slot| *slot != number);
+            self.trims.retain(|trim| trim.slot != number);
+            if self.by_request.len() + self.trims.len() == waited_for {
+                continue; // only its answer is due, or a sync of the backing file
+            }
+            let slot = self.slots.get(number);
+            slot.parts = 0;
+            slot.status = Status::Aborted;
+            self.ready.push(ReadyAnswer {
+                deadline_ps,
+                slot: number,
+            });
+            any = true;
+        }
+        any
+    }
+}
