@@ -83,7 +83,7 @@ def test_perf_opens_as_many_queues_as_a_controller_has(tmp_path: Path) -> None:
 
 
 def test_abort_aborts_what_waits(tmp_path: Path) -> None:
-    """Half of what it submits it aborts; the drive holds reads for 10 ms, so that they are there to be aborted."""
+    """The drive holds reads for 10 ms, so that they are there to be aborted."""
     slow = ("--size", "64MiB", "--transport", "nvme-tcp:127.0.0.1:0", "--no-calibrate", "--set", "read_us=10000")
     with served(tmp_path, *slow) as drive:
         load = ("-q", 64, "-o", 4096, "-w", "randread", "-t", 2, "-a", 1)

@@ -4,18 +4,27 @@ use super::EmulatedDrive;
 use super::slots::ReadyAnswer;
 use crate::command::{Status, Tag};
 
+/// Requests of aborted commands that the model may have: it does them all, and a host that aborts all it
+/// submits must not fill it without end.
+const MOST_ABORTED: usize = 1024;
+
 impl EmulatedDrive {
     /// Answers commands with this tag now, with [`Status::Aborted`], where the model has yet to do
     /// something for them; whether there was one. What it does is done all the same, as by a drive
     /// that has begun, and of a trim what was not begun is left.
     pub(super) fn abort_commands(&mut self, tag: Tag) -> bool {
         let deadline_ps = self.clock.now_ps();
+        if self.aborted_requests >= MOST_ABORTED {
+            return false;
+        }
         let mut any = false;
         for number in self.slots.numbers_of(tag) {
-            let waited_for = self.by_request.len() + self.trims.len();
+            let (requests, trims) = (self.by_request.len(), self.trims.len());
             self.by_request.retain(|_, slot| *slot != number);
             self.trims.retain(|trim| trim.slot != number);
-            if self.by_request.len() + self.trims.len() == waited_for {
+            let forgotten = requests - self.by_request.len();
+            self.aborted_requests += forgotten;
+            if forgotten == 0 && self.trims.len() == trims {
                 continue; // only its answer is due, or a sync of the backing file
             }
             let slot = self.slots.get(number);

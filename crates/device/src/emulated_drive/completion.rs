@@ -100,6 +100,7 @@ impl EmulatedDrive {
 
     fn completed(&mut self, request: u64, at_ps: u64) {
         let Some(slot) = self.by_request.remove(&request) else {
+            self.aborted_requests = self.aborted_requests.saturating_sub(1);
             return;
         };
         self.part_done(slot, at_ps);

@@ -59,6 +59,8 @@ pub struct EmulatedDrive {
     slots: Slots,
     /// By the model's numbers of requests.
     by_request: IdMap<u64, u32>,
+    /// Requests that the model has and no command waits for.
+    aborted_requests: usize,
     ready: BinaryHeap<ReadyAnswer>,
     /// Of each transport.
     overheads: Vec<TransportOverhead>,
@@ -111,6 +113,7 @@ impl EmulatedDrive {
             epoch: 0,
             slots: Slots::default(),
             by_request: IdMap::default(),
+            aborted_requests: 0,
             ready: BinaryHeap::new(),
             overheads: Vec::new(),
             trims: VecDeque::new(),

@@ -52,6 +52,7 @@ impl EmulatedDrive {
     fn complete_all(&mut self, status: impl Fn(Op) -> Status, now_ps: u64) {
         self.epoch = self.epoch.wrapping_add(1);
         self.by_request.clear();
+        self.aborted_requests = 0;
         self.trims.clear();
         self.ready.clear();
         for number in self.slots.numbers() {
