@@ -12,6 +12,7 @@ It deliberately holds no fixture about one subject: those belong beside their te
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 import random
@@ -303,7 +304,10 @@ def loop_device(tmp_path: Path) -> Iterator[Callable[..., Path]]:
                 file.truncate(size_bytes)
         flags = ["--partscan"] if partitions else []
         command = ["losetup", "--find", "--show", *flags, str(backing)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        # One at a time: another one would open the device that this one finds, and then look for the next.
+        with Path(tempfile.gettempdir(), "ioassay-tests-loop.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             pytest.skip(f"needs loop devices: {done.stderr.strip()}")
         made.append(Path(done.stdout.strip()))
