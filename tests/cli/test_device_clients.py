@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -112,4 +113,27 @@ def test_more_connections_than_there_is_room_for_are_closed_until_there_is(tmp_p
         until(lambda: stats(drive)["ways"][0]["connections"] == CONNECTIONS - 1)
         with Client(tmp_path / "a") as client:
             assert client.read(PAGE, PAGE) == b"\1" * PAGE
+        assert drive.end() == (0, "")
+
+
+def _resident_bytes(pid: int) -> int:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_clients_that_send_or_take_half_of_much_take_no_more_memory_than_was_told(tmp_path: Path) -> None:
+    """Writes of 32 MiB without their last byte, and reads of 32 MiB that nobody takes."""
+    words = ("--size", "64MiB", "--transport", "nbd:unix:a", "--model", "none", "--no-calibrate")
+    with served(tmp_path, *words) as drive, ExitStack() as stack:
+        other = stack.enter_context(Client(tmp_path / "a"))
+        before_bytes = _resident_bytes(drive.process.pid)
+        clients = [stack.enter_context(Client(tmp_path / "a")) for _ in range(CONNECTIONS - 1)]
+        unfinished = Client.request(WRITE, 0, 32 * MIB) + bytes(32 * MIB - 1)
+        most_bytes = 0
+        for number, client in enumerate(clients):
+            client.send_some(unfinished if number % 2 else Client.request(READ, 0, 32 * MIB))
+            other.write(number * PAGE, b"\1" * PAGE)  # who asks for little is not kept waiting
+            most_bytes = max(most_bytes, _resident_bytes(drive.process.pid) - before_bytes)
+        assert 32 * MIB < most_bytes < drive.told["memory_bytes"] < 256 * MIB
+        assert stats(drive)["ways"][0]["connections"] == CONNECTIONS
         assert drive.end() == (0, "")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+from contextlib import suppress
 from pathlib import Path
 
 READ, WRITE, DISCONNECT, FLUSH, TRIM, WRITE_ZEROES = 0, 1, 2, 3, 4, 6
@@ -66,13 +67,24 @@ class Client:
             length -= len(part)
         return b"".join(parts)
 
+    @staticmethod
+    def request(kind: int, offset: int, length: int, cookie: int = 0, flags: int = 0) -> bytes:
+        """The head of a request, as it is sent."""
+        return struct.pack(">IHHQQI", _REQUEST, flags, kind, cookie, offset, length)
+
+    def send_some(self, data: bytes) -> None:
+        """Sends as much of this as the drive takes within a moment."""
+        self._socket.settimeout(0.2)
+        with suppress(TimeoutError):
+            self._socket.sendall(data)
+        self._socket.settimeout(PATIENCE_S)
+
     def submit(self, kind: int, offset: int = 0, length: int = 0, data: bytes = b"", flags: int = 0) -> int:
         """Sends a request: its cookie."""
         self._last += 1
         length = len(data) or length
         self._lengths[self._last] = length if kind == READ else 0
-        head = struct.pack(">IHHQQI", _REQUEST, flags, kind, self._last, offset, length)
-        self._socket.sendall(head + data)
+        self._socket.sendall(self.request(kind, offset, length, self._last, flags) + data)
         return self._last
 
     def reply(self) -> tuple[int, int, bytes]:

@@ -2,11 +2,11 @@
 
 mod drives;
 
-use drives::{Bench, Chance, Made, PAGE};
+use drives::{Bench, Chance, Made, PAGE, tag};
 use ioassay_device::command::Drive;
 use ioassay_device::counters::Completion;
 use ioassay_device::emulated_drive::TransportOverhead;
-use ioassay_device::{Op, Status, Tag};
+use ioassay_device::{Op, Status};
 
 /// A page over the channel of the reference drive, picoseconds.
 const CHANNEL: u64 = 8 * 238_400;
@@ -170,12 +170,7 @@ fn an_aborted_command_is_answered_now_and_its_number_means_nothing_later() {
     let trim = bench.submit(Op::Trim, PAGE, made.size_bytes() - PAGE, false, &[]);
     let read = bench.submit(Op::Read, 0, PAGE, false, &[]);
     for command in [write, read] {
-        let tag = Tag {
-            transport: 0,
-            queue: 0,
-            command,
-        };
-        assert!(bench.drive.abort(tag) && !bench.drive.abort(tag));
+        assert!(bench.drive.abort(tag(command)) && !bench.drive.abort(tag(command)));
     }
     let ended = |answers: &[Completion]| -> Vec<(u64, Status)> {
         let answers = answers.iter();

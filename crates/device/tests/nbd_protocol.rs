@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use ioassay_device::command::{Op, Status};
 use ioassay_device::transport::nbd::{Export, Nbd, Session};
-use ioassay_device::transport::socket::{End, Protocol, Then};
-use memory_drive::Memory;
+use ioassay_device::transport::socket::{End, Output, Protocol, SharedMemory, Then};
+use memory_drive::{Memory, sent};
 
 /// A client whose bytes go in by hand.
 struct Talk {
@@ -23,7 +23,7 @@ impl Talk {
     fn new() -> Self {
         let mut nbd = Nbd::new(Export::default());
         let mut out = Vec::new();
-        let session = nbd.open(1, 5, Instant::now(), &mut out);
+        let session = nbd.open(1, 5, Instant::now(), &SharedMemory::default(), &mut out);
         Self {
             nbd,
             session,
@@ -66,10 +66,12 @@ impl Talk {
     }
 
     fn answer(&mut self) {
+        let mut out = Output::default();
         while let Some(answer) = self.drive.due.pop_front() {
             self.nbd
-                .answer(&mut self.session, answer, &mut self.out, &self.drive);
+                .answer(&mut self.session, answer, &mut out, &self.drive);
         }
+        self.out.extend(sent(out, &self.drive));
     }
 
     /// Sends, lets the drive answer, and gives what came back.

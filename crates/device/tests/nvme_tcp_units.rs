@@ -7,16 +7,20 @@ mod scene;
 use std::time::Duration;
 
 use host::{Entry, Said, connect, connect_data, data, initialize, unit};
-use ioassay_device::transport::socket::{End, Protocol, Then};
+use ioassay_device::transport::socket::{End, Protocol, SharedMemory, Then};
 use scene::{HOST, NAME, Scene, read, vain, write};
 
 #[test]
 fn the_initialization_agrees_on_digests_and_the_length_of_data() {
     for digests in 0..4 {
         let mut scene = Scene::new();
-        scene
-            .sessions
-            .push(scene.nvme.open(0, 0, scene.start, &mut Vec::new()));
+        scene.sessions.push(scene.nvme.open(
+            0,
+            0,
+            scene.start,
+            &SharedMemory::default(),
+            &mut Vec::new(),
+        ));
         assert_eq!(
             scene.send(0, &initialize(0, digests)),
             [Said::Initialized {
@@ -74,9 +78,13 @@ fn nothing_but_an_initialization_may_come_first_and_it_has_to_be_possible() {
     ];
     for (bytes, status, about) in cases {
         let mut scene = Scene::new();
-        scene
-            .sessions
-            .push(scene.nvme.open(0, 0, scene.start, &mut Vec::new()));
+        scene.sessions.push(scene.nvme.open(
+            0,
+            0,
+            scene.start,
+            &SharedMemory::default(),
+            &mut Vec::new(),
+        ));
         assert_eq!(scene.send(0, &bytes), [Said::Ends { status, about }]);
     }
 }

@@ -286,7 +286,7 @@ fn what_cannot_be_served_is_said() {
         ),
         (
             json!({"transports": [transport], "size_bytes": size, "available_bytes": size}),
-            "takes 17616076 bytes of memory and 16777216 are available",
+            "takes 185388236 bytes of memory and 16777216 are available",
         ),
         (
             json!({"transports": [transport], "size_bytes": size, "buffer": {"policy": "magic"}}),

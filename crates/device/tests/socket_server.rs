@@ -15,7 +15,7 @@ use ioassay_device::command::Drive;
 use ioassay_device::transport::Transport;
 use ioassay_device::transport::nbd::{self, Export, Nbd};
 use ioassay_device::transport::nvme_tcp::{self, Subsystem};
-use ioassay_device::transport::socket::{Endpoint, Server};
+use ioassay_device::transport::socket::{Endpoint, Server, SharedMemory};
 use memory_drive::{EmulatedDrive, Memory, round};
 
 /// After so long without anything nothing more is expected.
@@ -71,7 +71,7 @@ fn settle_unanswered(server: &mut Server<Nbd>, drive: &mut Memory) {
         if server.poll(drive).unwrap() {
             quiet = Instant::now();
         }
-        server.send().unwrap();
+        server.send(drive).unwrap();
     }
 }
 
@@ -393,4 +393,85 @@ fn many_clients_at_once_read_what_they_wrote() {
     for client in clients {
         client.join().unwrap();
     }
+}
+
+/// The head of a write.
+fn write_request(length: u32) -> Vec<u8> {
+    [
+        &0x2560_9513u32.to_be_bytes()[..],
+        &[0, 0, 0, 1],
+        &[0; 16],
+        &length.to_be_bytes(),
+    ]
+    .concat()
+}
+
+/// A client that sends all of this when it can, in a thread of its own; dropped when told to.
+fn sends(mut client: TcpStream, bytes: Vec<u8>) -> std::thread::JoinHandle<TcpStream> {
+    std::thread::spawn(move || {
+        client.write_all(&bytes).unwrap();
+        client
+    })
+}
+
+#[test]
+fn long_messages_share_a_bounded_memory_and_all_of_them_are_taken_in_the_end() {
+    const LENGTH: usize = 4 << 20;
+    let (mut server, at) = nbd_server(20);
+    // Enough for one of them at a time.
+    server.share_memory(&SharedMemory::new(LENGTH as u64));
+    let mut drive = Memory::new(LENGTH as u64, 512);
+    let clients: Vec<_> = (0..12u8)
+        .map(|number| {
+            let data = vec![number; LENGTH];
+            sends(begin(at), [write_request(LENGTH as u32), data].concat())
+        })
+        .collect();
+    let start = Instant::now();
+    while !clients.iter().all(std::thread::JoinHandle::is_finished) {
+        assert!(start.elapsed() < PATIENCE, "they wait for ever");
+        round(&mut server, &mut drive);
+    }
+    let hello = 18 + 10;
+    for client in clients {
+        let mut client = client.join().unwrap();
+        let came = receive(&mut server, &mut drive, &mut client, hello + 16);
+        assert_eq!(came.len(), hello + 16);
+    }
+}
+
+#[test]
+fn who_keeps_memory_and_sends_nothing_makes_room_for_those_who_wait() {
+    const LENGTH: usize = 4 << 20;
+    let (mut server, at) = nbd_server(4);
+    server.share_memory(&SharedMemory::new(LENGTH as u64));
+    let mut drive = Memory::new(LENGTH as u64, 512);
+    let mut keeper = begin(at);
+    // Half of a message, and no more.
+    let half = [write_request(LENGTH as u32), vec![1; LENGTH / 2]].concat();
+    let sent = sends(keeper.try_clone().unwrap(), half);
+    while !sent.is_finished() {
+        round(&mut server, &mut drive);
+    }
+    settle(&mut server, &mut drive);
+    // A small request is answered meanwhile.
+    let mut other = begin(at);
+    other.write_all(&read_request(512)).unwrap();
+    let small = 18 + 10 + 16 + 512;
+    assert_eq!(
+        receive(&mut server, &mut drive, &mut other, small).len(),
+        small
+    );
+    assert!(is_open(&mut keeper));
+    other.set_nonblocking(false).unwrap();
+    let long = [write_request(LENGTH as u32), vec![2; LENGTH]].concat();
+    let waits = sends(other, long);
+    let start = Instant::now();
+    while !waits.is_finished() {
+        assert!(start.elapsed() < PATIENCE, "it waits for ever");
+        round(&mut server, &mut drive);
+    }
+    let mut other = waits.join().unwrap();
+    assert_eq!(receive(&mut server, &mut drive, &mut other, 16).len(), 16);
+    assert!(ends(&mut server, &mut drive, &mut keeper));
 }

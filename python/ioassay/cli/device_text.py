@@ -28,6 +28,7 @@ def ready(told: Mapping[str, Any], *, as_json: bool) -> None:
             if way.get("nqn"):
                 console.line(f"            {way['nqn']}")
         console.line(f"  stats     {told['stats']}")
+        console.line(f"  memory    at most {units.format_size(told['memory_bytes'])}, with the drive's content")
     for item in told["warnings"]:  # each of its own: there is no report that would have the rest
         console.warnings([{"code": item["kind"], "text": item["text"], "remedy": ""}])
     console.flush()
@@ -75,7 +76,7 @@ def statistics(found: Mapping[str, Any]) -> None:
             f"{units.format_count(mapping['translation_reads'])} translation pages read, "
             f"{units.format_count(mapping['translation_writes'])} written"
         )
-    console.line(f"volatile  {console.count(found['volatile_pages'], 'page')} that a power cut would touch")
+    console.line(f"volatile  {console.count(found['volatile_pages'], 'page')} that would be lost with the power")
     console.line(
         f"late      {latency(found['late_ns']['p50'])} in the middle, {latency(found['late_ns']['p99'])} at 99 %"
     )

@@ -70,13 +70,12 @@ impl Client {
         self.wire.consume(18);
         self.wire
             .output
-            .bytes
             .extend_from_slice(&u32::from(flags).to_be_bytes());
         self.wire.push()
     }
 
     fn option(&mut self, kind: u32, data: &[u8]) -> io::Result<()> {
-        let out = &mut self.wire.output.bytes;
+        let out = &mut self.wire.output;
         out.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
         out.extend_from_slice(&kind.to_be_bytes());
         out.extend_from_slice(&(data.len() as u32).to_be_bytes());
@@ -157,7 +156,7 @@ impl Client {
             offset_bytes: 0,
             length_bytes: 0,
         }
-        .write(&mut self.wire.output.bytes);
+        .write(&mut self.wire.output);
         self.wire.push()
     }
 }
@@ -269,8 +268,8 @@ impl Initiator for Client {
                 };
             }
         }
-        head.write(&mut self.wire.output.bytes);
-        self.wire.output.bytes.extend_from_slice(payload);
+        head.write(&mut self.wire.output);
+        self.wire.output.extend_from_slice(payload);
     }
 
     fn push(&mut self) -> io::Result<()> {

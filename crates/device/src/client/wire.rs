@@ -1,12 +1,12 @@
 //! A client's end of a connection: it never waits for the drive to take what it sends without taking
 //! what the drive sends meanwhile.
 
-use std::io;
+use std::io::{self, ErrorKind, Write};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::transport::socket::{Endpoint, Filled, Input, Output, Stream, connect};
+use crate::transport::socket::{Endpoint, Filled, Input, Stream, connect};
 
 /// How long a drive may be silent.
 const SILENCE_S: i64 = 30;
@@ -36,7 +36,7 @@ pub struct Wire {
     stream: Stream,
     input: Input,
     /// What is to be sent.
-    pub output: Output,
+    pub output: Vec<u8>,
     waiting: Waiting,
 }
 
@@ -51,7 +51,7 @@ impl Wire {
         Ok(Self {
             stream,
             input: Input::default(),
-            output: Output::default(),
+            output: Vec::new(),
             waiting,
         })
     }
@@ -62,13 +62,28 @@ impl Wire {
     /// The connection is over.
     pub fn push(&mut self) -> io::Result<()> {
         let mut silence = Silence::default();
-        while !self.output.send(&mut self.stream)? {
-            let wants = self.input.pending().len() + 1;
-            if self.input.fill(&mut self.stream, wants)? == Filled::Nothing {
-                self.wait(PollFlags::IN | PollFlags::OUT, &mut silence)?;
+        let mut sent = 0;
+        while sent < self.output.len() {
+            match self.stream.write(&self.output[sent..]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(bytes) => sent += bytes,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    let wants = self.input.pending().len() + 1;
+                    if self.fill(wants)? == Filled::Nothing {
+                        self.wait(PollFlags::IN | PollFlags::OUT, &mut silence)?;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
             }
         }
+        self.output.clear();
         Ok(())
+    }
+
+    fn fill(&mut self, wants: usize) -> io::Result<Filled> {
+        self.input.make_room(self.input.room_for(wants));
+        self.input.fill(&mut self.stream)
     }
 
     /// What arrived and was not consumed.
@@ -89,9 +104,9 @@ impl Wire {
     pub fn more(&mut self, wants: usize) -> io::Result<()> {
         let mut silence = Silence::default();
         loop {
-            match self.input.fill(&mut self.stream, wants)? {
+            match self.fill(wants)? {
                 Filled::Bytes(_) => return Ok(()),
-                Filled::Over => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Filled::Over => return Err(ErrorKind::UnexpectedEof.into()),
                 Filled::Nothing => self.wait(PollFlags::IN, &mut silence)?,
             }
         }
@@ -123,7 +138,7 @@ impl Wire {
             tv_nsec: 0,
         };
         match poll(&mut waits, Some(&limit)) {
-            Ok(0) => Err(io::ErrorKind::TimedOut.into()),
+            Ok(0) => Err(ErrorKind::TimedOut.into()),
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -144,7 +159,7 @@ impl Silence {
         if self.rounds % 4096 == 0 {
             let limit = Duration::from_secs(SILENCE_S.unsigned_abs());
             if self.began.get_or_insert_with(Instant::now).elapsed() > limit {
-                return Err(io::ErrorKind::TimedOut.into());
+                return Err(ErrorKind::TimedOut.into());
             }
         }
         Ok(())

@@ -121,7 +121,7 @@ impl DriveServer {
         }
         for transport in &mut self.transports {
             any |= transport
-                .send()
+                .send(&self.drive)
                 .map_err(|error| failed(transport.as_ref(), error))?;
         }
         if !self.completions.is_empty() {

@@ -23,6 +23,7 @@ use crate::model::Model;
 use crate::report::Report;
 use crate::store::{Backing, Store};
 use crate::transport;
+use crate::transport::socket::SharedMemory;
 use control::Control;
 use event_loop::{DriveServer, LoopOptions};
 use machine::{KeepAwake, StopSignal};
@@ -128,7 +129,11 @@ fn prepare(options: &Options, proceed: &dyn Fn() -> bool) -> Result<DriveServer,
     )?;
     let opened = options.transports.iter().zip(0..);
     let opened = opened.map(|(pending, number)| transport::open(number, pending));
-    let transports = opened.collect::<Result<_, _>>()?;
+    let mut transports = opened.collect::<Result<Vec<_>, _>>()?;
+    let memory = SharedMemory::default();
+    for transport in &mut transports {
+        transport.share_memory(&memory);
+    }
     // After all that can be refused: a file is not made for a drive that cannot be.
     let backing = match &options.backing_file {
         None => None,
@@ -169,6 +174,12 @@ fn wanted_size(options: &Options) -> Result<u64, Error> {
     }
 }
 
+/// Memory that it takes at most: its content, tables, and what connections have under way.
+fn needed_bytes(size_bytes: u64, transports: &[String]) -> u64 {
+    let overhead_bytes = size_bytes / CONTENT_PER_OVERHEAD + transport::memory_bytes(transports);
+    size_bytes.saturating_add(overhead_bytes)
+}
+
 /// Whether the machine has room for it; what is left beside its content.
 fn check_size(options: &Options, size_bytes: u64, available_bytes: u64) -> Result<u64, Error> {
     let block = u64::from(options.block_bytes);
@@ -179,7 +190,7 @@ fn check_size(options: &Options, size_bytes: u64, available_bytes: u64) -> Resul
             format!("whole blocks of {block} bytes, and at least one"),
         ));
     }
-    let needed_bytes = size_bytes.saturating_add(size_bytes / CONTENT_PER_OVERHEAD);
+    let needed_bytes = needed_bytes(size_bytes, &options.transports);
     if needed_bytes > available_bytes {
         return Err(Error::Memory {
             size_bytes,
@@ -308,6 +319,7 @@ fn ready_report(options: &Options, server: &DriveServer, warnings: Vec<Warning>)
         transports: server.transport_reports(),
         stats: options.stats_socket.clone(),
         size_bytes: facts.size_bytes,
+        memory_bytes: needed_bytes(facts.size_bytes, &options.transports),
         block_bytes: facts.block_bytes,
         read_only: facts.read_only,
         model: options.model.clone(),

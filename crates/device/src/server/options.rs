@@ -154,6 +154,8 @@ pub struct Ready {
     pub stats: Option<PathBuf>,
     /// Its size.
     pub size_bytes: u64,
+    /// Memory that it takes at most: its content, tables, and what connections have under way.
+    pub memory_bytes: u64,
     /// Bytes of a logical block.
     pub block_bytes: u32,
     /// Whether it refuses writes.

@@ -10,11 +10,12 @@ pub mod nvme_tcp;
 mod open;
 pub mod socket;
 
-pub use open::{Entry, TRANSPORTS, open};
+pub use open::{Entry, TRANSPORTS, memory_bytes, open};
 
 use std::ops::Range;
 
 use crate::command::{Answer, Command, Drive};
+use socket::SharedMemory;
 
 /// One way to reach the drive.
 pub trait Transport {
@@ -53,7 +54,7 @@ pub trait Transport {
     ///
     /// # Errors
     /// As `poll`.
-    fn send(&mut self) -> std::io::Result<bool>;
+    fn send(&mut self, drive: &dyn Drive) -> std::io::Result<bool>;
 
     /// Descriptors that become readable when there is something to do, for a drive that may sleep.
     fn descriptors(&self, into: &mut Vec<std::os::fd::RawFd>);
@@ -63,6 +64,9 @@ pub trait Transport {
 
     /// Drops all connections, as when power is lost: nothing more is sent on them.
     fn disconnect(&mut self) {}
+
+    /// Its connections share memory with those of others. To be called before there are any.
+    fn share_memory(&mut self, _memory: &SharedMemory) {}
 
     /// The qualified name of its NVMe subsystem, where it has one.
     fn nqn(&self) -> Option<String> {

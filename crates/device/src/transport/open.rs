@@ -6,7 +6,7 @@ use super::Transport;
 use super::fuse::Fuse;
 use super::nbd;
 use super::nvme_tcp::{self, Subsystem};
-use super::socket::{Endpoint, EndpointError};
+use super::socket::{CONNECTION_BYTES, Endpoint, EndpointError, SHARED_BYTES};
 use crate::Error;
 
 /// Opens the transport of this number, at the place that is written behind its name.
@@ -18,6 +18,8 @@ pub struct Entry {
     pub name: &'static str,
     /// How it is asked for.
     pub form: &'static str,
+    /// Connections at a time, each with memory of its own.
+    connections: usize,
     open: Open,
 }
 
@@ -26,16 +28,19 @@ pub const TRANSPORTS: &[Entry] = &[
     Entry {
         name: "nbd",
         form: "nbd:unix:PATH or nbd:tcp:ADDRESS:PORT",
+        connections: nbd::USUAL_CONNECTIONS,
         open: open_nbd,
     },
     Entry {
         name: "nvme-tcp",
         form: "nvme-tcp:ADDRESS:PORT, with ,nqn=NAME and ,host=NAME as wanted",
+        connections: nvme_tcp::USUAL_CONNECTIONS,
         open: open_nvme_tcp,
     },
     Entry {
         name: "fuse",
         form: "fuse:PATH",
+        connections: 0,
         open: open_fuse,
     },
 ];
@@ -45,9 +50,8 @@ pub const TRANSPORTS: &[Entry] = &[
 /// # Errors
 /// [`Error::Option`] for a name that is in no entry or a place that cannot be, [`Error::System`].
 pub fn open(number: u32, asked: &str) -> Result<Box<dyn Transport>, Error> {
-    let (name, place) = asked.split_once(':').unwrap_or((asked, ""));
-    let entry = TRANSPORTS.iter().find(|entry| entry.name == name);
-    match entry {
+    let (_, place) = asked.split_once(':').unwrap_or((asked, ""));
+    match entry(asked) {
         Some(entry) => (entry.open)(number, place),
         None => Err(Error::Option {
             name: "transport",
@@ -58,6 +62,26 @@ pub fn open(number: u32, asked: &str) -> Result<Box<dyn Transport>, Error> {
                 .collect::<Vec<_>>()
                 .join(", "),
         }),
+    }
+}
+
+fn entry(asked: &str) -> Option<&'static Entry> {
+    let name = asked.split_once(':').map_or(asked, |(name, _)| name);
+    TRANSPORTS.iter().find(|entry| entry.name == name)
+}
+
+/// Memory that the connections of what is asked for take at most, in bytes: each its own, and what all
+/// share.
+#[must_use]
+pub fn memory_bytes(asked: &[String]) -> u64 {
+    let entries = asked.iter().filter_map(|one| entry(one));
+    let own_bytes = entries
+        .map(|entry| entry.connections as u64 * CONNECTION_BYTES)
+        .sum::<u64>();
+    if own_bytes > 0 {
+        own_bytes + SHARED_BYTES
+    } else {
+        0
     }
 }
 

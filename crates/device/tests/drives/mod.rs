@@ -82,6 +82,15 @@ impl Made {
     }
 }
 
+/// The tag of the command with this number.
+pub fn tag(command: u64) -> Tag {
+    Tag {
+        transport: 0,
+        queue: 0,
+        command,
+    }
+}
+
 /// A drive, its clock, and what it answered.
 pub struct Bench {
     pub drive: EmulatedDrive,
@@ -134,13 +143,8 @@ impl Bench {
         fua: bool,
         data: &[u8],
     ) -> u64 {
-        let command = self.commands;
+        let tag = tag(self.commands);
         self.commands += 1;
-        let tag = Tag {
-            transport: 0,
-            queue: 0,
-            command,
-        };
         let command = Command {
             tag,
             op,

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use ioassay_device::command::Status;
 use ioassay_device::transport::nbd::{Export, Nbd};
 use ioassay_device::transport::nvme_tcp::{DISCOVERY_NAME, NvmeTcp, Subsystem};
-use ioassay_device::transport::socket::{Protocol, Then};
+use ioassay_device::transport::socket::{Output, Protocol, SharedMemory, Then};
 
 use crate::host::{self, ENABLED, Entry};
-use crate::memory_drive::Memory;
+use crate::memory_drive::{Memory, sent};
 pub use mounted::fuse;
 
 const NAME: &str = "nqn.2016-06.io.example:drive";
@@ -56,6 +56,9 @@ impl Bytes<'_> {
     }
 }
 
+/// Memory that the clients share: for one of the longest writes at a time.
+const SHARED_BYTES: u64 = 1 << 20;
+
 struct Client<S> {
     session: S,
     unread: Vec<u8>,
@@ -68,6 +71,8 @@ struct Crowd<P: Protocol> {
     protocol: P,
     drive: Memory,
     clients: Vec<Client<P::Session>>,
+    memory: SharedMemory,
+    memory_changes: u64,
     start: Instant,
     elapsed: Duration,
 }
@@ -81,6 +86,8 @@ impl<P: Protocol> Crowd<P> {
             protocol,
             drive,
             clients: Vec::new(),
+            memory: SharedMemory::new(SHARED_BYTES),
+            memory_changes: 0,
             start,
             elapsed,
         };
@@ -93,9 +100,13 @@ impl<P: Protocol> Crowd<P> {
 
     fn connect(&mut self, at: usize) -> Client<P::Session> {
         let mut out = Vec::new();
-        let session = self
-            .protocol
-            .open(0, at as u32, self.start + self.elapsed, &mut out);
+        let session = self.protocol.open(
+            0,
+            at as u32,
+            self.start + self.elapsed,
+            &self.memory,
+            &mut out,
+        );
         Client {
             session,
             unread: Vec::new(),
@@ -143,8 +154,21 @@ impl<P: Protocol> Crowd<P> {
         }
     }
 
-    /// As many answers are due as all sessions wait for.
-    fn check(&self) {
+    /// As many answers are due as all sessions wait for; and who waits for memory gets it in the end.
+    fn check(&mut self) {
+        while self.memory_changes != self.memory.changes() {
+            self.memory_changes = self.memory.changes();
+            for client in self.clients.iter_mut().filter(|client| client.open) {
+                self.protocol
+                    .memory_freed(&mut client.session, &mut client.out);
+            }
+        }
+        let mut clients = self.clients.iter();
+        let holds = clients.any(|client| self.protocol.holds_memory(&client.session));
+        assert!(
+            holds || !self.memory.is_short(),
+            "they wait and nobody has any"
+        );
         let waits: usize = self
             .clients
             .iter()
@@ -174,8 +198,10 @@ impl<P: Protocol> Crowd<P> {
     fn deliver(&mut self, answer: ioassay_device::Answer) {
         let client = &mut self.clients[answer.command.tag.queue as usize];
         if client.open {
+            let mut out = Output::default();
             self.protocol
-                .answer(&mut client.session, answer, &mut client.out, &self.drive);
+                .answer(&mut client.session, answer, &mut out, &self.drive);
+            client.out.extend(sent(out, &self.drive));
         } else {
             self.protocol.dropped(&mut client.session, answer);
         }

@@ -11,6 +11,7 @@ use ioassay_device::command::{
     Answer, Command, Drive, Extent, Facts, Health, Op, Status, Tag, Trouble,
 };
 use ioassay_device::transport::Transport;
+use ioassay_device::transport::socket::Output;
 
 /// Answers at once, or when it is told to.
 pub struct Memory {
@@ -129,6 +130,13 @@ impl Drive for Memory {
     }
 }
 
+/// What a client gets of an output.
+pub fn sent(mut output: Output, drive: &Memory) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    assert!(output.send(&mut bytes, drive).expect("memory takes it"));
+    bytes
+}
+
 /// One round: what arrived is taken, answered and sent.
 pub fn round(transport: &mut dyn Transport, drive: &mut Memory) -> bool {
     let mut any = transport.poll(drive).expect("the transport goes on");
@@ -136,7 +144,7 @@ pub fn round(transport: &mut dyn Transport, drive: &mut Memory) -> bool {
         transport.answer(answer, drive);
         any = true;
     }
-    any | transport.send().expect("the transport goes on")
+    any | transport.send(drive).expect("the transport goes on")
 }
 
 /// A drive that is served by a thread, until it is dropped.

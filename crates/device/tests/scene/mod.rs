@@ -5,9 +5,9 @@
 use std::time::{Duration, Instant};
 
 use crate::host::{ENABLED, Entry, Said, configure, connect, connect_data, initialize, said};
-use crate::memory_drive::Memory;
+use crate::memory_drive::{Memory, sent};
 use ioassay_device::transport::nvme_tcp::{NvmeTcp, Session, Subsystem};
-use ioassay_device::transport::socket::{End, Protocol, Then};
+use ioassay_device::transport::socket::{End, Output, Protocol, SharedMemory, Then};
 
 pub const NAME: &str = "nqn.2016-06.io.example:drive";
 pub const HOST: &str = "nqn.2016-06.io.example:host";
@@ -49,8 +49,9 @@ impl Scene {
     pub fn open(&mut self) -> usize {
         let at = self.sessions.len();
         let mut out = Vec::new();
+        let memory = SharedMemory::default();
         self.sessions
-            .push(self.nvme.open(0, at as u32, self.start, &mut out));
+            .push(self.nvme.open(0, at as u32, self.start, &memory, &mut out));
         let digests = u8::from(self.digests.0) | (u8::from(self.digests.1) << 1);
         self.send(at, &initialize(0, digests));
         at
@@ -99,12 +100,12 @@ impl Scene {
     }
 
     pub fn answers(&mut self, at: usize) -> Vec<Said> {
-        let mut out = Vec::new();
+        let mut out = Output::default();
         while let Some(answer) = self.drive.due.pop_front() {
             self.nvme
                 .answer(&mut self.sessions[at], answer, &mut out, &self.drive);
         }
-        said(&out)
+        said(&sent(out, &self.drive))
     }
 
     /// The status and result of a command without data.

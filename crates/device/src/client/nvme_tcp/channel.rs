@@ -49,7 +49,7 @@ impl Channel {
         request[4..8].copy_from_slice(&(IC_BYTES as u32).to_le_bytes());
         request[10] = settings.alignment;
         request[11] = u8::from(settings.header_digests) | (u8::from(settings.data_digests) << 1);
-        wire.output.bytes.extend_from_slice(&request);
+        wire.output.extend_from_slice(&request);
         wire.push()?;
         let answer = wire.whole(IC_BYTES)?;
         if answer[0] != kind::IC_RESP || u16_at(answer, 8) != 0 {
@@ -108,7 +108,7 @@ impl Channel {
             }
         }
         header[4..8].copy_from_slice(&(whole as u32).to_le_bytes());
-        let out = &mut self.wire.output.bytes;
+        let out = &mut self.wire.output;
         out.extend_from_slice(header);
         if self.header_digests {
             out.extend_from_slice(&digest(header));
@@ -121,7 +121,7 @@ impl Channel {
 
     /// Keeps any bytes to be sent: what a host must not send, in tests.
     pub fn raw(&mut self, bytes: &[u8]) {
-        self.wire.output.bytes.extend_from_slice(bytes);
+        self.wire.output.extend_from_slice(bytes);
     }
 
     /// Sends what is kept.

@@ -168,7 +168,7 @@ impl Transport for Fuse {
         self.session.caches(command)
     }
 
-    fn send(&mut self) -> io::Result<bool> {
+    fn send(&mut self, _drive: &dyn Drive) -> io::Result<bool> {
         Ok(false) // each answer is one write of its own: the kernel takes no two at once
     }
 

@@ -15,7 +15,9 @@ pub use handshake::Handshake;
 pub use session::Transmission;
 
 use super::Probe;
-use super::socket::{End, Endpoint, ListenError, Protocol, Received, Server, Then};
+use super::socket::{
+    End, Endpoint, ListenError, Output, Protocol, Received, Server, SharedMemory, Then,
+};
 use crate::command::{Answer, Drive};
 
 /// How long a client may negotiate.
@@ -96,7 +98,14 @@ impl Protocol for Nbd {
         }
     }
 
-    fn open(&mut self, transport: u32, queue: u32, now: Instant, out: &mut Vec<u8>) -> Session {
+    fn open(
+        &mut self,
+        transport: u32,
+        queue: u32,
+        now: Instant,
+        _memory: &SharedMemory,
+        out: &mut Vec<u8>,
+    ) -> Session {
         let phase = Phase::Negotiates(Handshake::new(out));
         Session {
             transport,
@@ -148,7 +157,7 @@ impl Protocol for Nbd {
         &mut self,
         session: &mut Session,
         answer: Answer,
-        out: &mut Vec<u8>,
+        out: &mut Output,
         drive: &dyn Drive,
     ) {
         if let Phase::Transmits(transmission) = &mut session.phase {

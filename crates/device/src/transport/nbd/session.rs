@@ -6,7 +6,7 @@ use super::wire::{
     command, error, flag,
 };
 use crate::command::{Answer, Command, Drive, Facts, Op, Status, Tag};
-use crate::transport::socket::{End, Received, Then};
+use crate::transport::socket::{End, Output, Received, Then};
 
 /// Requests that one client may have in flight; the kernel's client has 128.
 const MAX_IN_FLIGHT: usize = 1024;
@@ -16,7 +16,7 @@ const MAX_READING_BYTES: u64 = 8 << 20;
 
 /// Unsent answers from which on questions for extents wait: those are answered at once, and answers are
 /// longer than questions.
-const MAX_UNSENT_BYTES: usize = 4 << 20;
+const MAX_UNSENT_BYTES: usize = 128 << 10;
 
 /// Extents in one answer; the client asks again for what is left.
 const MAX_EXTENTS: usize = 1024;
@@ -155,7 +155,7 @@ impl Transmission {
     }
 
     /// Appends the reply to an answered command.
-    pub fn answer(&mut self, answer: Answer, out: &mut Vec<u8>, drive: &dyn Drive) {
+    pub fn answer(&mut self, answer: Answer, out: &mut Output, drive: &dyn Drive) {
         self.dropped(answer);
         let Command {
             tag,
@@ -170,20 +170,21 @@ impl Transmission {
             } else {
                 command::WRITE
             };
-            return self.reply(kind, tag.command, code_of(answer.status, op), out);
+            let code = code_of(answer.status, op);
+            return self.reply(kind, tag.command, code, &mut out.bytes);
         }
         if self.agreement.structured {
             begin_chunk(
-                out,
+                &mut out.bytes,
                 chunk::OFFSET_DATA,
                 tag.command,
                 length_bytes as u32 + 8,
             );
-            out.extend_from_slice(&offset_bytes.to_be_bytes());
+            out.bytes.extend_from_slice(&offset_bytes.to_be_bytes());
         } else {
-            simple(out, 0, tag.command);
+            simple(&mut out.bytes, 0, tag.command);
         }
-        out.extend_from_slice(drive.content(offset_bytes, length_bytes));
+        out.content((offset_bytes, length_bytes), false, drive);
     }
 
     /// Forgets an answered command.

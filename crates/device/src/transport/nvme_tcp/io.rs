@@ -8,6 +8,7 @@ use super::pdu::{u32_at, u64_at};
 use super::queue::{Part, Queue, Ranges, Wanted};
 use super::status::{self, Status};
 use crate::command::{Answer, Drive, Facts, Op, Status as Ended};
+use crate::transport::socket::Output;
 
 /// The only namespace.
 pub const NAMESPACE: u32 = 1;
@@ -93,7 +94,7 @@ fn try_begin(
         opcode::VERIFY => (Part::Verify, whole(Op::Read)?),
         opcode::COMPARE => {
             let wanted = whole(Op::Read)?;
-            let copy = queue.transfers.hold(data);
+            let copy = queue.transfers.copy(data);
             queue.comparisons.insert(command.id(), copy);
             (Part::Compare, wanted)
         }
@@ -200,7 +201,7 @@ pub fn answer(
     queue: &mut Queue,
     answer: &Answer,
     link: &Link,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     drive: &dyn Drive,
 ) -> Option<Status> {
     let (id, part) = queue.answered(answer);
@@ -208,7 +209,8 @@ pub fn answer(
     let content = || drive.content(answer.command.offset_bytes, answer.command.length_bytes);
     match part {
         Part::Whole if answer.command.op == Op::Read && ended == status::SUCCESS => {
-            queue.give(id, content(), link, out);
+            let wanted = (answer.command.offset_bytes, answer.command.length_bytes);
+            queue.give_content(id, wanted, link, out, drive);
             return None;
         }
         Part::Range => {
@@ -224,15 +226,15 @@ pub fn answer(
             queue.ranges.remove(&id);
         }
         Part::Compare => {
-            let compared = queue.comparisons.remove(&id).unwrap_or_default();
-            if ended == status::SUCCESS && compared != content() {
+            let compared = queue.comparisons.remove(&id)?;
+            if ended == status::SUCCESS && compared.data != content() {
                 ended = status::COMPARE_FAILURE;
             }
-            queue.transfers.release(compared);
+            queue.transfers.forget(&compared);
         }
         Part::Whole | Part::Verify | Part::Shutdown => {}
     }
-    queue.complete(id, ended, 0, link, out);
+    queue.complete(id, ended, 0, link, &mut out.bytes);
     (ended != status::SUCCESS).then_some(ended)
 }
 

@@ -5,6 +5,8 @@ use super::entry::Completion;
 use super::pdu::{
     Digests, Fatal, IC_BYTES, MAX_H2C_DATA_BYTES, Pdu, SHORT_BYTES, flag, kind, u16_at,
 };
+use crate::command::Drive;
+use crate::transport::socket::Output;
 
 /// An initialized connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,24 +66,45 @@ impl Link {
 
     /// Appends a command's data, all of them; `completes` if no completion follows.
     pub fn give(&self, command: u16, data: &[u8], completes: bool, out: &mut Vec<u8>) {
-        let success = if completes { flag::SUCCESS } else { 0 };
-        let mut header = short(kind::C2H_DATA, flag::LAST | success);
-        header[8..10].copy_from_slice(&command.to_le_bytes());
-        header[16..20].copy_from_slice(&(data.len() as u32).to_le_bytes());
+        let header = data_header(command, data.len(), completes);
         self.send(header, data, out);
     }
 
-    fn send(&self, mut header: [u8; SHORT_BYTES], data: &[u8], out: &mut Vec<u8>) {
+    /// The same with a part of the drive's content: first byte and number of bytes.
+    pub fn give_content(
+        &self,
+        command: u16,
+        wanted: (u64, u64),
+        completes: bool,
+        out: &mut Output,
+        drive: &dyn Drive,
+    ) {
+        let length_bytes = wanted.1 as usize;
+        let header = data_header(command, length_bytes, completes);
+        self.begin(header, length_bytes, &mut out.bytes);
+        out.content(wanted, self.digests.data, drive);
+    }
+
+    fn send(&self, header: [u8; SHORT_BYTES], data: &[u8], out: &mut Vec<u8>) {
+        self.begin(header, data.len(), out);
+        out.extend_from_slice(data);
+        if self.digests.data && !data.is_empty() {
+            out.extend_from_slice(&digest(data));
+        }
+    }
+
+    /// Appends all of a unit that comes before data of this length.
+    fn begin(&self, mut header: [u8; SHORT_BYTES], data_bytes: usize, out: &mut Vec<u8>) {
         let mut start = SHORT_BYTES;
         if self.digests.header {
             header[1] |= flag::HEADER_DIGEST;
             start += DIGEST_BYTES;
         }
         let mut whole = start;
-        if !data.is_empty() {
+        if data_bytes > 0 {
             start = start.next_multiple_of(self.alignment);
             header[3] = start as u8; // at most 128
-            whole = start + data.len();
+            whole = start + data_bytes;
             if self.digests.data {
                 header[1] |= flag::DATA_DIGEST;
                 whole += DIGEST_BYTES;
@@ -89,19 +112,23 @@ impl Link {
         }
         header[4..8].copy_from_slice(&(whole as u32).to_le_bytes());
         let begin = out.len();
-        out.reserve(whole);
         out.extend_from_slice(&header);
         if self.digests.header {
             out.extend_from_slice(&digest(&header));
         }
-        if !data.is_empty() {
+        if data_bytes > 0 {
             out.resize(begin + start, 0);
-            out.extend_from_slice(data);
-            if self.digests.data {
-                out.extend_from_slice(&digest(data));
-            }
         }
     }
+}
+
+/// The header of data to the host; `completes` if no completion follows.
+fn data_header(command: u16, data_bytes: usize, completes: bool) -> [u8; SHORT_BYTES] {
+    let success = if completes { flag::SUCCESS } else { 0 };
+    let mut header = short(kind::C2H_DATA, flag::LAST | success);
+    header[8..10].copy_from_slice(&command.to_le_bytes());
+    header[16..20].copy_from_slice(&(data_bytes as u32).to_le_bytes());
+    header
 }
 
 fn short(kind: u8, flags: u8) -> [u8; SHORT_BYTES] {

@@ -35,13 +35,16 @@ pub use session::Session;
 pub use subsystem::{NameError, Subsystem};
 
 use super::Probe;
-use super::socket::{End, Endpoint, ListenError, Protocol, Received, Server};
+use super::socket::{End, Endpoint, ListenError, Output, Protocol, Received, Server, SharedMemory};
 use crate::command::{Answer, Drive};
 use controller::Controller;
 use queue::Part;
 
 /// Bytes of the longest read or write: hosts are told so.
 pub const MAX_TRANSFER_BYTES: usize = 1 << 20;
+
+/// Connections that are taken when nothing else is said.
+pub const USUAL_CONNECTIONS: usize = 128;
 
 /// How long a host may take from its connection to its Connect command.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
@@ -125,8 +128,15 @@ impl Protocol for NvmeTcp {
         }
     }
 
-    fn open(&mut self, transport: u32, queue: u32, now: Instant, _out: &mut Vec<u8>) -> Session {
-        Session::new(transport, queue, now)
+    fn open(
+        &mut self,
+        transport: u32,
+        queue: u32,
+        now: Instant,
+        memory: &SharedMemory,
+        _out: &mut Vec<u8>,
+    ) -> Session {
+        Session::new(transport, queue, now, memory.clone())
     }
 
     fn received(
@@ -143,7 +153,7 @@ impl Protocol for NvmeTcp {
         &mut self,
         session: &mut Session,
         answer: Answer,
-        out: &mut Vec<u8>,
+        out: &mut Output,
         drive: &dyn Drive,
     ) {
         let (Some(queue), Some(link)) = (&mut session.queue, &session.link) else {
@@ -156,7 +166,7 @@ impl Protocol for NvmeTcp {
             return;
         }
         let refused = io::answer(queue, &answer, link, out, drive);
-        queue.ask(link, out);
+        queue.ask(link, &mut out.bytes);
         if let (Some(status), id) = (refused, queue.id) {
             let block = answer.command.offset_bytes / u64::from(drive.facts().block_bytes.max(1));
             let controller = queue.controller;
@@ -174,6 +184,17 @@ impl Protocol for NvmeTcp {
 
     fn in_flight(&self, session: &Session) -> usize {
         session.queue.as_ref().map_or(0, queue::Queue::in_flight)
+    }
+
+    fn holds_memory(&self, session: &Session) -> bool {
+        let queue = session.queue.as_ref();
+        queue.is_some_and(|queue| queue.transfers.holds_memory())
+    }
+
+    fn memory_freed(&mut self, session: &mut Session, out: &mut Vec<u8>) {
+        if let (Some(queue), Some(link)) = (&mut session.queue, &session.link) {
+            queue.ask(link, out);
+        }
     }
 
     fn tick(
@@ -205,7 +226,10 @@ impl Protocol for NvmeTcp {
     }
 
     fn closed(&mut self, session: &mut Session) {
-        let Some(queue) = &session.queue else { return };
+        let Some(queue) = &mut session.queue else {
+            return;
+        };
+        queue.transfers.clear();
         let Some(controller) = numbered(&mut self.controllers, queue.controller) else {
             return;
         };

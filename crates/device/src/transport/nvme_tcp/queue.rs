@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use super::entry::{Completion, Outcome, Submission};
 use super::link::Link;
 use super::status::{self, Status};
-use super::transfer::Transfers;
+use super::transfer::{Copied, Transfers};
 use crate::command::{Answer, Command, Drive, Op, Tag};
+use crate::transport::socket::{Output, Share};
 
 /// Bytes that reads in flight may bring; one read that is longer goes alone.
 const MAX_READING_BYTES: u64 = 8 << 20;
@@ -87,7 +88,7 @@ pub struct Queue {
     /// Commands of several ranges, by their numbers.
     pub ranges: BTreeMap<u16, Ranges>,
     /// What is to be compared with what is read, by the commands' numbers.
-    pub comparisons: BTreeMap<u16, Vec<u8>>,
+    pub comparisons: BTreeMap<u16, Copied>,
 }
 
 /// How a queue is opened.
@@ -106,7 +107,7 @@ pub struct Opening {
 impl Queue {
     /// A queue whose commands carry these numbers.
     #[must_use]
-    pub fn new(transport: u32, number: u32, opening: Opening) -> Self {
+    pub fn new(transport: u32, number: u32, opening: Opening, memory: Share) -> Self {
         let Opening {
             id,
             controller,
@@ -125,7 +126,7 @@ impl Queue {
             in_flight: 0,
             reading_bytes: 0,
             ids: vec![0; 1 << 10],
-            transfers: Transfers::default(),
+            transfers: Transfers::new(memory),
             ranges: BTreeMap::new(),
             comparisons: BTreeMap::new(),
         }
@@ -140,7 +141,9 @@ impl Queue {
     /// Whether the drive has so much to do for it that more is to wait.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.reading_bytes >= MAX_READING_BYTES || self.in_flight >= MAX_IN_FLIGHT
+        self.reading_bytes >= MAX_READING_BYTES
+            || self.in_flight >= MAX_IN_FLIGHT
+            || self.transfers.copies_are_full()
     }
 
     /// A command came: whether the queue has an entry for it. Its number must not be another's.
@@ -216,6 +219,24 @@ impl Queue {
         if !data.is_empty() {
             link.give(id, data, success, out);
         }
+        self.given(id, success, link, out);
+    }
+
+    /// The same with a part of the drive's content: first byte and number of bytes.
+    pub fn give_content(
+        &mut self,
+        id: u16,
+        wanted: (u64, u64),
+        link: &Link,
+        out: &mut Output,
+        drive: &dyn Drive,
+    ) {
+        let success = !self.flow_control;
+        link.give_content(id, wanted, success, out, drive);
+        self.given(id, success, link, &mut out.bytes);
+    }
+
+    fn given(&mut self, id: u16, success: bool, link: &Link, out: &mut Vec<u8>) {
         if success {
             self.end(id);
         } else {

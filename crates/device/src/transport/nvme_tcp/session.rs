@@ -12,16 +12,18 @@ use super::queue::{Part, Queue};
 use super::status::{self, Status};
 use super::{NvmeTcp, Subsystem, admin, io, numbered};
 use crate::command::Drive;
-use crate::transport::socket::{End, Received, Then};
+use crate::transport::socket::{End, Received, SharedMemory, Then};
 
-/// Bytes to be sent from which on no command is taken: a small one may ask for a long log page.
-const MAX_ANSWERS_BYTES: usize = 4 << 20;
+/// Bytes to be sent, without the drive's content, from which on no command is taken: a small one may ask
+/// for a long log page.
+const MAX_ANSWERS_BYTES: usize = 256 << 10;
 
 /// A connection's state.
 #[derive(Debug)]
 pub struct Session {
     transport: u32,
     number: u32,
+    memory: SharedMemory,
     pub(super) opened: Instant,
     /// Once it is initialized.
     pub(super) link: Option<Link>,
@@ -30,10 +32,11 @@ pub struct Session {
 }
 
 impl Session {
-    pub(super) fn new(transport: u32, number: u32, opened: Instant) -> Self {
+    pub(super) fn new(transport: u32, number: u32, opened: Instant, memory: SharedMemory) -> Self {
         Self {
             transport,
             number,
+            memory,
             opened,
             link: None,
             queue: None,
@@ -139,7 +142,12 @@ impl NvmeTcp {
         };
         let (status, result, head) = match opening {
             Ok(opening) => {
-                session.queue = Some(Queue::new(session.transport, session.number, opening));
+                session.queue = Some(Queue::new(
+                    session.transport,
+                    session.number,
+                    opening,
+                    session.memory.share(),
+                ));
                 let head = if opening.flow_control { 0 } else { u16::MAX };
                 (status::SUCCESS, opening.controller.into(), head)
             }
@@ -245,7 +253,7 @@ impl NvmeTcp {
             Ok(()) => status::TRANSIENT_TRANSPORT_ERROR.into(),
             Err(status) => status.into(),
         };
-        queue.transfers.release(complete.data);
+        queue.transfers.release(complete.data, complete.shared);
         finish(controller, queue, &complete.command, outcome, link, out);
         queue.ask(link, out);
         Ok(())

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use super::USUAL_CONNECTIONS;
+
 /// Longest name (NVM Express Base Specification 2.0, section 4.5).
 const MAX_NAME_BYTES: usize = 223;
 
@@ -92,7 +94,7 @@ impl Subsystem {
             queue_entries: MAX_QUEUE_ENTRIES,
             io_queues: 16,
             controllers: 16,
-            connections: 128,
+            connections: USUAL_CONNECTIONS,
             hosts: Vec::new(),
             address: None,
         }

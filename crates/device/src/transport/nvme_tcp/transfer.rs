@@ -3,13 +3,15 @@
 use std::collections::VecDeque;
 
 use super::entry::Submission;
-use super::pdu::{Fatal, MAX_H2C_DATA_BYTES, Pdu, flag, u16_at, u32_at};
+use super::pdu::{Fatal, IN_CAPSULE_BYTES, MAX_H2C_DATA_BYTES, Pdu, flag, u16_at, u32_at};
+use crate::transport::socket::Share;
 
-/// Memory for data that one connection's commands are waiting for; more of them wait for memory.
+/// Data that one connection's commands may be waiting for; more of them wait.
 const MAX_BYTES: usize = 8 << 20;
 
-/// Buffers that are kept for the next command.
-const MAX_SPARE: usize = 8;
+/// Memory of the connection's own: for data that are waited for, for copies, and for buffers that are
+/// kept for the next command, so much each. What is more takes memory that is shared.
+const OWN_BYTES: usize = 128 << 10;
 
 /// One command that waits for its data.
 #[derive(Debug)]
@@ -17,17 +19,30 @@ struct Transfer {
     command: Submission,
     data: Vec<u8>,
     length_bytes: usize,
+    shared: bool,
     intact: bool,
 }
 
 /// All of a connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Transfers {
     /// By the number that the host is told.
     active: Vec<Option<Transfer>>,
     waiting: VecDeque<(Submission, usize)>,
-    bytes: usize,
+    memory: Share,
+    own_bytes: usize,
+    shared_bytes: usize,
+    copied_bytes: usize,
     spare: Vec<Vec<u8>>,
+    spare_bytes: usize,
+}
+
+/// A copy of a command's data.
+#[derive(Debug)]
+pub struct Copied {
+    /// They.
+    pub data: Vec<u8>,
+    shared: bool,
 }
 
 /// Data that are complete.
@@ -39,6 +54,8 @@ pub struct Complete {
     pub data: Vec<u8>,
     /// Whether all their digests agreed.
     pub intact: bool,
+    /// Whether they are in memory that is shared.
+    pub shared: bool,
 }
 
 /// What the host is to be asked for.
@@ -53,6 +70,21 @@ pub struct Ask {
 }
 
 impl Transfers {
+    /// None yet.
+    #[must_use]
+    pub fn new(memory: Share) -> Self {
+        Self {
+            active: Vec::new(),
+            waiting: VecDeque::new(),
+            memory,
+            own_bytes: 0,
+            shared_bytes: 0,
+            copied_bytes: 0,
+            spare: Vec::new(),
+            spare_bytes: 0,
+        }
+    }
+
     /// A command needs so many bytes; they are asked for when there is memory.
     pub fn want(&mut self, command: Submission, length_bytes: usize) {
         self.waiting.push_back((command, length_bytes));
@@ -61,11 +93,20 @@ impl Transfers {
     /// The next that the host is to be asked for.
     pub fn next(&mut self) -> Option<Ask> {
         let (_, length_bytes) = *self.waiting.front()?;
-        if self.bytes > 0 && self.bytes + length_bytes > MAX_BYTES {
+        let shared = self.own_bytes + length_bytes > OWN_BYTES;
+        if shared && self.shared_bytes > 0 && self.shared_bytes + length_bytes > MAX_BYTES {
+            return None;
+        }
+        let from_shared = if shared { length_bytes as u64 } else { 0 };
+        if !self.memory.take(from_shared) {
             return None;
         }
         let (command, length_bytes) = self.waiting.pop_front()?;
-        self.bytes += length_bytes;
+        if shared {
+            self.shared_bytes += length_bytes;
+        } else {
+            self.own_bytes += length_bytes;
+        }
         let at = self
             .active
             .iter()
@@ -75,10 +116,12 @@ impl Transfers {
             self.active.push(None);
         }
         let data = self.spare.pop().unwrap_or_default();
+        self.spare_bytes -= data.capacity();
         self.active[at] = Some(Transfer {
             command,
             data,
             length_bytes,
+            shared,
             intact: true,
         });
         Some(Ask {
@@ -125,21 +168,66 @@ impl Transfers {
             command: done.command,
             data: done.data,
             intact: done.intact,
+            shared: done.shared,
         }))
     }
 
-    /// Memory of the same bound is used for a copy, until it is released.
-    pub fn hold(&mut self, data: &[u8]) -> Vec<u8> {
-        self.bytes += data.len();
-        data.to_vec()
-    }
-
-    /// The data of a completed transfer, or a copy, are not needed any more.
-    pub fn release(&mut self, mut data: Vec<u8>) {
-        self.bytes = self.bytes.saturating_sub(data.len());
-        if self.spare.len() < MAX_SPARE {
+    /// The data of a completed transfer are not needed any more.
+    pub fn release(&mut self, mut data: Vec<u8>, shared: bool) {
+        if shared {
+            self.shared_bytes -= data.len();
+            self.memory.give_back(data.len() as u64);
+        } else {
+            self.own_bytes -= data.len();
+        }
+        if self.spare_bytes + data.capacity() <= OWN_BYTES {
             data.clear();
+            self.spare_bytes += data.capacity();
             self.spare.push(data);
         }
+    }
+
+    /// A copy of data that are about to be released, or came with their command.
+    pub fn copy(&mut self, data: &[u8]) -> Copied {
+        let shared = self.copied_bytes + data.len() > OWN_BYTES;
+        if shared {
+            self.memory.take_now(data.len() as u64);
+        } else {
+            self.copied_bytes += data.len();
+        }
+        Copied {
+            data: data.to_vec(),
+            shared,
+        }
+    }
+
+    /// A copy is not needed any more.
+    pub fn forget(&mut self, copied: &Copied) {
+        if copied.shared {
+            self.memory.give_back(copied.data.len() as u64);
+        } else {
+            self.copied_bytes -= copied.data.len();
+        }
+    }
+
+    /// Whether the copies leave no room for another: no command is taken until some are forgotten.
+    #[must_use]
+    pub fn copies_are_full(&self) -> bool {
+        self.copied_bytes + IN_CAPSULE_BYTES > OWN_BYTES
+    }
+
+    /// Whether it has memory that is shared.
+    #[must_use]
+    pub fn holds_memory(&self) -> bool {
+        self.memory.held_bytes() > 0
+    }
+
+    /// The connection is gone: nothing is waited for.
+    pub fn clear(&mut self) {
+        self.waiting.clear();
+        self.active.clear();
+        self.spare.clear();
+        self.spare_bytes = 0;
+        self.memory.clear();
     }
 }

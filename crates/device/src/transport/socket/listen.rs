@@ -1,7 +1,7 @@
 //! Sockets that listen and streams that came from them: Unix or TCP, never waiting.
 
 use std::fs;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+    AddressFamily, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind,
+    listen, sendmsg, socket_with,
 };
 
 use super::Endpoint;
@@ -216,6 +217,12 @@ impl Write for Stream {
             Stream::Unix(stream) => stream.write(bytes),
             Stream::Tcp(stream) => stream.write(bytes),
         }
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        // The standard library's would raise SIGPIPE, as writev(2) does.
+        let no_ancillary = &mut SendAncillaryBuffer::default();
+        Ok(sendmsg(&*self, slices, no_ancillary, SendFlags::NOSIGNAL)?)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -2,15 +2,19 @@
 //! over them. What the bytes mean is a [`Protocol`]'s, which knows no socket, so that it can be
 //! tested and fuzzed with bytes alone.
 
-mod buffer;
 mod endpoint;
+mod input;
 mod listen;
+mod memory;
+mod output;
 mod protocol;
 mod server;
 mod slot;
 
-pub use buffer::{Filled, Input, Output};
 pub use endpoint::{Endpoint, EndpointError};
+pub use input::{Filled, Input};
 pub use listen::{ListenError, Listener, Stream, connect};
+pub use memory::{CONNECTION_BYTES, SHARED_BYTES, Share, SharedMemory};
+pub use output::Output;
 pub use protocol::{End, Protocol, Received, Then};
 pub use server::Server;

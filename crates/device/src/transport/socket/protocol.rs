@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::Endpoint;
+use super::{Endpoint, Output, SharedMemory};
 use crate::command::{Answer, Drive};
 use crate::transport::Probe;
 
@@ -56,12 +56,14 @@ pub trait Protocol {
     /// It is listened there.
     fn bound(&mut self, _at: &Endpoint) {}
 
-    /// A client connected; its commands carry the transport's number and this queue's.
+    /// A client connected; its commands carry the transport's number and this queue's. What it keeps
+    /// beyond a small bound of its own takes memory that all connections share.
     fn open(
         &mut self,
         transport: u32,
         queue: u32,
         now: Instant,
+        memory: &SharedMemory,
         out: &mut Vec<u8>,
     ) -> Self::Session;
 
@@ -79,7 +81,7 @@ pub trait Protocol {
         &mut self,
         session: &mut Self::Session,
         answer: Answer,
-        out: &mut Vec<u8>,
+        out: &mut Output,
         drive: &dyn Drive,
     );
 
@@ -88,6 +90,14 @@ pub trait Protocol {
 
     /// Commands that the drive has and did not answer.
     fn in_flight(&self, session: &Self::Session) -> usize;
+
+    /// Whether it has memory that is shared.
+    fn holds_memory(&self, _session: &Self::Session) -> bool {
+        false
+    }
+
+    /// Shared memory that it waits for may be free.
+    fn memory_freed(&mut self, _session: &mut Self::Session, _out: &mut Vec<u8>) {}
 
     /// Some time has passed, or [`Protocol::attention`] was asked for; whether the connection ends.
     fn tick(

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{Timespec, epoll};
 
 use super::slot::{Slot, State};
-use super::{Endpoint, ListenError, Listener, Output, Protocol, Stream};
+use super::{Endpoint, ListenError, Listener, Output, Protocol, SharedMemory, Stream};
 use crate::command::{Answer, Drive};
 use crate::transport::{Probe, Transport};
 
@@ -41,6 +41,8 @@ pub struct Server<P: Protocol> {
     transport: u32,
     limit: usize,
     listener: Listener,
+    memory: SharedMemory,
+    memory_changes: u64,
     epoll: OwnedFd,
     slots: Vec<Option<Slot<P::Session>>>,
     hot: Vec<u32>,
@@ -72,6 +74,8 @@ impl<P: Protocol> Server<P> {
             transport,
             limit,
             listener,
+            memory: SharedMemory::default(),
+            memory_changes: 0,
             epoll,
             slots: Vec::new(),
             hot: Vec::new(),
@@ -156,10 +160,15 @@ impl<P: Protocol> Server<P> {
             return;
         }
         let mut output = Output::default();
-        let session = self
-            .protocol
-            .open(self.transport, at, Instant::now(), &mut output.bytes);
-        self.slots[at as usize] = Some(Slot::new(stream, session, output));
+        let session = self.protocol.open(
+            self.transport,
+            at,
+            Instant::now(),
+            &self.memory,
+            &mut output.bytes,
+        );
+        let slot = Slot::new(stream, session, self.memory.share(), output);
+        self.slots[at as usize] = Some(slot);
         self.dirty.push(at);
         self.mark_hot(at);
     }
@@ -212,8 +221,9 @@ impl<P: Protocol> Server<P> {
         if progress {
             slot.hot_until = self.polls + BUSY_POLLS;
         }
-        let ends = matches!(slot.state, State::Ending(_));
-        if (progress && slot.output.left() > 0 || ends) && !std::mem::replace(&mut slot.dirty, true)
+        let asks_less = matches!(slot.state, State::Ending(_)) || slot.waits_for_memory();
+        if (progress && slot.output.left() > 0 || asks_less)
+            && !std::mem::replace(&mut slot.dirty, true)
         {
             self.dirty.push(at);
         }
@@ -234,8 +244,23 @@ impl<P: Protocol> Server<P> {
         }
     }
 
+    /// Lets those go on who waited for memory.
+    fn share_memory(&mut self) {
+        for at in 0..self.slots.len() as u32 {
+            let slot = self.slots[at as usize].as_mut();
+            let Some(slot) = slot.filter(|slot| slot.state == State::Open) else {
+                continue;
+            };
+            self.protocol
+                .memory_freed(&mut slot.session, &mut slot.output.bytes);
+            self.mark_dirty(at);
+            self.mark_hot(at);
+        }
+    }
+
     fn tick(&mut self, now: Instant, drive: &dyn Drive) {
         self.ticked = now;
+        let is_short = self.memory.is_short();
         for at in 0..self.slots.len() as u32 {
             let Some(slot) = self.slots[at as usize].as_mut() else {
                 continue;
@@ -243,7 +268,10 @@ impl<P: Protocol> Server<P> {
             if slot.state == State::Gone {
                 continue;
             }
-            if slot.is_late(now) {
+            let holds = is_short
+                && (slot.holds_memory() || self.protocol.holds_memory(&slot.session))
+                && self.protocol.in_flight(&slot.session) == 0;
+            if slot.is_late(now) || slot.keeps_others_waiting(now) && holds {
                 self.close(at);
                 continue;
             }
@@ -279,6 +307,12 @@ impl<P: Protocol> Transport for Server<P> {
     fn poll(&mut self, drive: &mut dyn Drive) -> io::Result<bool> {
         self.polls += 1;
         let mut any = false;
+        let changes = self.memory.changes();
+        if changes != self.memory_changes {
+            self.memory_changes = changes;
+            self.share_memory();
+            any = true;
+        }
         if self.hot.is_empty() || self.polls % LOOK_EVERY == 0 {
             any |= self.look()?;
         }
@@ -309,10 +343,11 @@ impl<P: Protocol> Transport for Server<P> {
             return;
         }
         self.protocol
-            .answer(&mut slot.session, answer, &mut slot.output.bytes, drive);
+            .answer(&mut slot.session, answer, &mut slot.output, drive);
         if slot.sends_early() {
             let in_flight = self.protocol.in_flight(&slot.session);
-            if slot.send(in_flight, &self.epoll, at.into()).is_err() {
+            let sent = slot.send(in_flight, &self.epoll, at.into(), drive);
+            if sent.is_err() {
                 self.close(at);
             }
             return;
@@ -322,7 +357,7 @@ impl<P: Protocol> Transport for Server<P> {
         }
     }
 
-    fn send(&mut self) -> io::Result<bool> {
+    fn send(&mut self, drive: &dyn Drive) -> io::Result<bool> {
         let mut resumed = false;
         while let Some(at) = self.dirty.pop() {
             let Some(slot) = self.slots[at as usize].as_mut() else {
@@ -330,7 +365,7 @@ impl<P: Protocol> Transport for Server<P> {
             };
             slot.dirty = false;
             let in_flight = self.protocol.in_flight(&slot.session);
-            match slot.send(in_flight, &self.epoll, at.into()) {
+            match slot.send(in_flight, &self.epoll, at.into(), drive) {
                 Ok(made_room) => resumed |= made_room,
                 Err(_) => self.close(at),
             }
@@ -354,6 +389,10 @@ impl<P: Protocol> Transport for Server<P> {
         for at in 0..self.slots.len() as u32 {
             self.close(at);
         }
+    }
+
+    fn share_memory(&mut self, memory: &SharedMemory) {
+        self.memory = memory.clone();
     }
 
     fn probe(&self) -> Option<Box<dyn Probe>> {

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
 
-use super::buffer::Filled;
-use super::{End, Input, Output, Protocol, Stream, Then};
+use super::{End, Filled, Input, Output, Protocol, Share, Stream, Then};
 use crate::command::Drive;
 
-/// Bytes that wait to be sent from which on nothing more is read from that client.
+/// Bytes that wait to be sent from which on nothing more is read from that client: with the drive's
+/// content, and those that are kept for it.
 const PAUSE_BYTES: usize = 4 << 20;
+const PAUSE_KEPT_BYTES: usize = 256 << 10;
 
 /// Bytes that are worth a system call of their own: the client takes the first answers of many while
 /// the others are made.
@@ -19,6 +20,9 @@ const EARLY_BYTES: usize = 32 << 10;
 
 /// How long a message may be on its way once it has begun.
 const MESSAGE_TIME: Duration = Duration::from_secs(60);
+
+/// How long a client that sends nothing may keep memory that others wait for.
+const KEEPING_TIME: Duration = Duration::from_secs(10);
 
 /// How long a client may take to leave after it was told to.
 const LINGER_TIME: Duration = Duration::from_secs(2);
@@ -48,6 +52,8 @@ pub(super) struct Slot<S> {
     stream: Option<Stream>,
     pub(super) session: S,
     input: Input,
+    /// Of the memory for long messages.
+    memory: Share,
     pub(super) output: Output,
     wants: usize,
     blocked: bool,
@@ -57,6 +63,10 @@ pub(super) struct Slot<S> {
     pub(super) hot_until: u64,
     pub(super) hot: bool,
     pub(super) dirty: bool,
+    /// Bytes that arrived.
+    received: u64,
+    /// Since when nothing arrived, and how much had then.
+    silence: Option<(Instant, u64)>,
     consumed: u64,
     /// Since when no message was finished, and how much was consumed then.
     waits: Option<(Instant, u64)>,
@@ -65,11 +75,12 @@ pub(super) struct Slot<S> {
 }
 
 impl<S> Slot<S> {
-    pub(super) fn new(stream: Stream, session: S, output: Output) -> Self {
+    pub(super) fn new(stream: Stream, session: S, memory: Share, output: Output) -> Self {
         Self {
             stream: Some(stream),
             session,
             input: Input::default(),
+            memory,
             output,
             wants: 1,
             blocked: false,
@@ -78,6 +89,8 @@ impl<S> Slot<S> {
             hot_until: 0,
             hot: false,
             dirty: true,
+            received: 0,
+            silence: None,
             consumed: 0,
             waits: None,
             ended: None,
@@ -109,8 +122,14 @@ impl<S> Slot<S> {
             State::Ending(_) | State::Gone => return Ok(false),
         }
         if !self.blocked {
-            match self.input.fill(stream, self.wants)? {
-                Filled::Bytes(_) => {}
+            let room = self.input.room_for(self.wants);
+            let missing = Input::extra_bytes(room).saturating_sub(self.memory.held_bytes());
+            if !self.memory.take(missing) {
+                return Ok(false);
+            }
+            self.input.make_room(room);
+            match self.input.fill(stream)? {
+                Filled::Bytes(bytes) => self.received += bytes as u64,
                 Filled::Nothing => return Ok(false),
                 Filled::Over => return Err(io::ErrorKind::UnexpectedEof.into()),
             }
@@ -133,7 +152,36 @@ impl<S> Slot<S> {
             Then::Blocked => {}
             Then::Ends(end) => self.end(end),
         }
+        self.give_back();
         received.consumed > 0 || !was_blocked
+    }
+
+    /// Gives memory back that the present message does not need.
+    fn give_back(&mut self) {
+        let held_bytes = self.memory.held_bytes();
+        if held_bytes == 0 {
+            return;
+        }
+        let room = match (self.state, self.blocked) {
+            (State::Open, true) => self.input.pending().len(),
+            (State::Open, false) => self.input.room_for(self.wants),
+            _ => 0,
+        };
+        let extra = Input::extra_bytes(room);
+        if extra < held_bytes {
+            self.input.make_room(room);
+            self.memory.give_back(held_bytes - extra);
+        }
+    }
+
+    /// Whether it waits for memory.
+    pub(super) fn waits_for_memory(&self) -> bool {
+        self.memory.waits()
+    }
+
+    /// Whether it has memory for a long message.
+    pub(super) fn holds_memory(&self) -> bool {
+        self.memory.held_bytes() > 0
     }
 
     /// Nothing more is read.
@@ -141,6 +189,7 @@ impl<S> Slot<S> {
         if self.state == State::Open {
             self.state = State::Ending(end);
             self.input = Input::default();
+            self.memory.clear();
         }
     }
 
@@ -159,12 +208,13 @@ impl<S> Slot<S> {
         in_flight: usize,
         epoll: &OwnedFd,
         token: u64,
+        drive: &dyn Drive,
     ) -> io::Result<bool> {
         let paused = self.is_paused();
         let Some(stream) = &mut self.stream else {
             return Ok(false);
         };
-        let all = self.output.left() == 0 || self.output.send(stream)?;
+        let all = self.output.left() == 0 || self.output.send(stream, drive)?;
         let over = match self.state {
             State::Ending(End::Now) => all,
             State::Ending(End::WhenAnswered) => all && in_flight == 0,
@@ -180,7 +230,7 @@ impl<S> Slot<S> {
 
     /// Whether so much waits to be sent that nothing more is read.
     fn is_paused(&self) -> bool {
-        self.output.left() > PAUSE_BYTES
+        self.output.left() > PAUSE_BYTES || self.output.kept() > PAUSE_KEPT_BYTES
     }
 
     /// Asks the kernel for what is waited for, and only for that.
@@ -188,7 +238,7 @@ impl<S> Slot<S> {
         let mut interest = epoll::EventFlags::empty();
         interest.set(epoll::EventFlags::OUT, !all_sent);
         let reads = match self.state {
-            State::Open => !self.is_paused(),
+            State::Open => !self.is_paused() && !self.memory.waits(),
             State::Lingering => true,
             State::Ending(_) | State::Gone => false,
         };
@@ -212,12 +262,25 @@ impl<S> Slot<S> {
         }
     }
 
+    /// Whether nothing has arrived for so long that memory it has goes to those who wait for it.
+    pub(super) fn keeps_others_waiting(&mut self, now: Instant) -> bool {
+        match self.silence {
+            Some((since, received)) if received == self.received => {
+                now.duration_since(since) > KEEPING_TIME
+            }
+            _ => {
+                self.silence = Some((now, self.received));
+                false
+            }
+        }
+    }
+
     fn has_ended_for(&mut self, now: Instant, limit: Duration) -> bool {
         now.duration_since(*self.ended.get_or_insert(now)) > limit
     }
 
     fn dawdles(&mut self, now: Instant) -> bool {
-        let pauses = self.blocked || self.is_paused();
+        let pauses = self.blocked || self.is_paused() || self.memory.waits();
         if pauses || self.input.pending().is_empty() {
             self.waits = None;
             return false;
@@ -238,6 +301,7 @@ impl<S> Slot<S> {
         self.stream = None;
         self.state = State::Gone;
         self.input = Input::default();
+        self.memory.clear();
         self.output = Output::default();
     }
 }
@@ -257,11 +321,13 @@ fn discard(stream: &mut Stream) -> io::Result<bool> {
 mod tests {
     use std::os::unix::net::UnixStream;
 
+    use super::super::SharedMemory;
     use super::*;
 
     fn slot() -> Slot<()> {
         let (stream, _) = UnixStream::pair().unwrap();
-        Slot::new(Stream::Unix(stream), (), Output::default())
+        let memory = SharedMemory::default().share();
+        Slot::new(Stream::Unix(stream), (), memory, Output::default())
     }
 
     fn after(slot: &mut Slot<()>, seconds: u64) -> bool {
@@ -274,7 +340,8 @@ mod tests {
     fn a_message_that_never_ends_is_not_waited_for_and_silence_is() {
         let mut slot = slot();
         assert!(!after(&mut slot, 10_000));
-        slot.input.fill(&mut &b"half a mess"[..], 28).unwrap();
+        slot.input.make_room(28);
+        slot.input.fill(&mut &b"half a mess"[..]).unwrap();
         assert!(!after(&mut slot, 59));
         assert!(after(&mut slot, 61));
     }
@@ -282,7 +349,8 @@ mod tests {
     #[test]
     fn a_client_that_does_not_read_is_waited_for() {
         let mut slot = slot();
-        slot.input.fill(&mut &b"half a mess"[..], 28).unwrap();
+        slot.input.make_room(28);
+        slot.input.fill(&mut &b"half a mess"[..]).unwrap();
         slot.output.bytes.resize(PAUSE_BYTES + 1, 0);
         assert!(!after(&mut slot, 10_000));
     }
