@@ -137,6 +137,25 @@ def test_an_uncertain_calibration_is_a_threat(lab: Any) -> None:
     assert "calibration-uncertain" not in raised(lab)
 
 
+def test_answers_that_come_late_are_a_threat(lab: Any) -> None:
+    def measure(late_ns: float, tail_ns: float) -> Any:
+        def values(point: Any, repetition: int) -> dict[str, Any]:
+            late = point["bs"] == "4KiB" and repetition < 3
+            drive = {"read.ios": 900, "read.lat.mean": 1e5, "write.ios": 100, "write.lat.mean": 2e5}
+            drive |= {"late.p50": late_ns if late else 400, "late.p99": tail_ns if late else 9_000}
+            return {"read.bw": 1e8 + repetition, **{f"drive.{name}": float(value) for name, value in drive.items()}}
+
+        return values
+
+    for late_ns, tail_ns in ((12_000, 20_000), (500, 8.6e6)):
+        threat = raised(lab, measure(late_ns, tail_ns))["late-answers"]
+        assert (threat.evidence["trials"], threat.evidence["conditions"]) == (3, ["bs=4KiB"])
+        assert threat.evidence["mean_ns"] == pytest.approx(1.1e5)
+        assert (threat.evidence["late_p50_ns"], threat.evidence["late_p99_ns"]) == (late_ns, tail_ns)
+    assert "late-answers" not in raised(lab, measure(10_000, 100_000))
+    assert "late-answers" not in raised(lab)
+
+
 def test_a_processor_fewer_under_some_conditions_is_a_threat(lab: Any) -> None:
     warned = [("affinity-narrowed", "run.scheduler = fifo:99: runs on 1-3, since processor 0 is left to the lab")]
 

@@ -38,6 +38,17 @@ CASES: list[tuple[Code, dict[str, Any]]] = [
     (Code.FEWER_PROCESSORS, {"conditions": ["run.scheduler=fifo:99"], "others": ["run.scheduler=other"]}),
     (Code.DIFFERENT_WORK, {"factors": ["cpu-method"]}),
     (Code.CALIBRATION, {"trials": 2, "of": 12, "conditions": ["bs=4KiB"]}),
+    (
+        Code.LATE_ANSWERS,
+        {
+            "trials": 2,
+            "of": 12,
+            "conditions": ["bs=4KiB"],
+            "mean_ns": 104_000.0,
+            "late_p50_ns": 2_500.0,
+            "late_p99_ns": 8_600_000.0,
+        },
+    ),
     (Code.DEVICE_BUSY, {"limit_percent": 95.0, "trials": 12, "devices": ["vda"], "conditions": ["bs=4KiB"]}),
     (Code.VIRTUAL, {"vm": "kvm", "container": "docker", "target": True}),
     (Code.VIRTUAL, {"vm": "kvm", "target": False}),

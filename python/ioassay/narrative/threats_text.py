@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from string import Formatter
 from typing import Any, NamedTuple
 
+from ioassay import units
 from ioassay.analysis.threats.threat import Code, Threat
 from ioassay.factors import factor_label, level_phrase
 from ioassay.narrative import phrases, stability_text
@@ -131,6 +132,16 @@ def _saturation(threat: Threat) -> str:
     return phrases.placed(threat.evidence["where"], _filled(text, threat))
 
 
+def _late_answers(threat: Threat) -> str:
+    mean, median, tail = (units.format_ns(threat.evidence[name]) for name in ("mean_ns", "late_p50_ns", "late_p99_ns"))
+    text = (
+        "In {trials} of {of:number of trial} ({conditions:list}), answers left later than the model says, because the "
+        f"server waited for a processor. In the worst trial they were {median} late in the median and {tail} at the 99th "
+        f"percentile, with a mean latency of {mean}."
+    )
+    return _filled(text, threat)
+
+
 def _virtual(threat: Threat) -> str:
     kinds = phrases.listed([str(threat.evidence[key]) for key in ("vm", "container") if threat.evidence.get(key)])
     what = "disk may be shared, cached" if threat.evidence["target"] else "processors may be shared"
@@ -209,6 +220,11 @@ TABLE = {
         "In {trials} of {of:number of trial} ({conditions:list}), the time that a transport takes by itself could not "
         "be measured reliably. It is subtracted from the model's time, so latencies may be too low or too high.",
         "run the study again when the machine is idle (run --wait-quiet)",
+    ),
+    Code.LATE_ANSWERS: Words(
+        "The virtual drive answered late",
+        _late_answers,
+        "run the study again when the machine is idle (run --wait-quiet), or with target.realtime",
     ),
     Code.DEVICE_BUSY: Words(
         "The device was never idle",

@@ -37,6 +37,7 @@ class Code(StrEnum):
     FEWER_PROCESSORS = "fewer-processors"
     DIFFERENT_WORK = "different-work"
     CALIBRATION = "calibration-uncertain"
+    LATE_ANSWERS = "late-answers"
     DEVICE_BUSY = "device-busy"
     VIRTUAL = "virtual"
     GOVERNOR = "governor"

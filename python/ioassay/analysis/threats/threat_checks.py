@@ -27,6 +27,7 @@ CHECKS = (
     run_condition_threats.narrowed,
     run_condition_threats.other_work,
     run_condition_threats.uncalibrated,
+    run_condition_threats.late,
     machine_threats.busy_device,
     machine_threats.virtual,
     machine_threats.governor,
