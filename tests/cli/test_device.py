@@ -61,6 +61,7 @@ def test_what_cannot_be_served_is_told(tmp_path: Path) -> None:
             ("--transport", "nvme-tcp:127.0.0.1:0,nqn=nqn.a,host=nqn.b,nqn=nqn.c", "--size", "1MiB"),
             "nqn is nqn.a and nqn.c, wanted one name of the subsystem",
         ),
+        (("--transport", "nvme-tcp:127.0.0.1:0,advertise=host:1", "--size", "1MiB"), "advertise is host:1, wanted one"),
         (("--transport", "smb:a", "--size", "1MiB"), "transport is 'smb:a'"),
         (("--transport", "nbd:unix:a", "--size", "1MiB", "--model", "fast"), "model is fast"),
         (("--transport", "nbd:unix:a", "--size", "1MiB", "--policy", "mru"), "mru"),

@@ -70,8 +70,11 @@ for turn in $(seq 60); do
     sleep 0.5
 done
 connect() {{ # Linux gives up when two SYN packets have no answer in 3 s, which a busy host may take
+    of_nvme connect "$@"
+}}
+of_nvme() {{
     for turn in 1 2 3; do
-        nvme connect "$@" 2>/tmp/why && return
+        nvme "$@" 2>/tmp/why && return
         grep -q "timed out" /tmp/why || break
     done
     cat /tmp/why
@@ -118,8 +121,9 @@ echo "GUEST: queues $(cat /sys/class/nvme/nvme1/queue_count)"
 of_queue nvme1n1
 use /dev/nvme1n1
 zero /dev/nvme1n1
-{_disconnect(small)}{_connect(small)}
+{_disconnect(small)}{_connect(small, "--nr-io-queues=1 --nr-write-queues=1 --nr-poll-queues=1")}
 wait_for /dev/nvme1n1
+echo "GUEST: queues to write, read and poll $(cat /sys/class/nvme/nvme1/queue_count)"
 zero /dev/nvme1n1
 idle_s=$(($(cut -d. -f1 /proc/uptime) - idle_from))
 [ $idle_s -gt 8 ] || sleep $((8 - idle_s))
@@ -129,7 +133,10 @@ echo "GUEST: interrupted $(wc -l </tmp/trouble)"
 of_queue nvme0n1
 use /dev/nvme0n1
 zero /dev/nvme0n1
-{_disconnect(small)}{_disconnect(large)}{_connect(brief)}
+{_disconnect(small)}{_disconnect(large)}
+of_nvme connect-all {_PLACE} {brief["nvme_tcp"].rpartition(":")[2]} >/dev/null
+sed 's/^/GUEST: connected to all: /' /sys/class/nvme/nvme*/subsysnqn
+{_disconnect(brief)}{_connect(brief)}
 wait_for /dev/nvme0n1
 {_WEARING}{_disconnect(brief)}
 echo "GUEST: another host discovers $(nvme discover {_PLACE} {port} {another} | grep -c ^subnqn)"
@@ -173,6 +180,12 @@ nvme smart-log /dev/nvme1 | sed -n 's/^\\(host_write_commands\\|num_err_log_entr
 nvme error-log /dev/nvme1 -e 1 | sed -n 's/^status_field.*(\\(.*\\):.*/GUEST: logged \\1/p'
 nvme fw-log /dev/nvme1 | sed -n 's/^frs1.*(/GUEST: firmware (/p'
 nvme get-feature /dev/nvme1 -f 0x0b | sed -n 's/.*value:/GUEST: tells events /p'
+nvme format /dev/nvme1n1 --lbaf=0 --force 2>&1 | sed -n 's/.*status: \\([^(]*\\)(.*/GUEST: format: \\1/p'
+nvme set-feature /dev/nvme1 -f 6 -v 0 >/dev/null
+nvme get-feature /dev/nvme1 -f 6 | sed -n 's/.*value:/GUEST: write cache /p'
+nvme write /dev/nvme1n1 $blocks -d /tmp/other
+nvme compare /dev/nvme1n1 $blocks -d /tmp/other
+nvme set-feature /dev/nvme1 -f 6 -v 1 >/dev/null
 nvme reset /dev/nvme1
 """
 

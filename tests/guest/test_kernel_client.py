@@ -48,7 +48,7 @@ def found() -> kernel.Kernel:
 def test_linux_uses_drives_by_nvme_over_tcp(tmp_path: Path) -> None:
     drive = ("--size", "128MiB", "--transport", TCP)
     for_one_host = ("--size", "128MiB", "--transport", f"{TCP},host={scripts.HOST_NAME}")
-    short_lived = ("--size", "4MiB", "--set", "endurance=1", "--transport", TCP)
+    short_lived = ("--size", "4MiB", "--set", "endurance=1", "--transport", f"{TCP},advertise={machine.HOST}")
     with (
         served(*for_one_host, "--drive", "samsung-980-pro") as small,
         served(*drive, "--block-size", "4096") as large,
@@ -65,6 +65,8 @@ def test_linux_uses_drives_by_nvme_over_tcp(tmp_path: Path) -> None:
         *("nvme0n1 physical_block_size 4096", "nvme1n1 physical_block_size 4096"),
         *("nvme0n1 logical_block_size 4096", "nvme0n1 write_cache write through"),
         *("compared 51 files on /dev/nvme1n1", "compared 51 files on /dev/nvme0n1", "interrupted 0"),
+        *("format: Invalid Command Opcode", "write cache 00000000", "queues to write, read and poll 4"),
+        f"connected to all: {brief['nqn']}",
         *("ro 0", "ro 1"),
         *("another host discovers 0", "another host is refused", "Linux says that it is not allowed"),
         *("discarded /dev/nvme1n1", "discarded /dev/nvme0n1", "zeroed /dev/nvme1n1", "zeroed /dev/nvme0n1"),

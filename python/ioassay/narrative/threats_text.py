@@ -136,8 +136,8 @@ def _late_answers(threat: Threat) -> str:
     mean, median, tail = (units.format_ns(threat.evidence[name]) for name in ("mean_ns", "late_p50_ns", "late_p99_ns"))
     text = (
         "In {trials} of {of:number of trial} ({conditions:list}), answers left later than the model says, because the "
-        f"server waited for a processor. In the worst trial they were {median} late in the median and {tail} at the 99th "
-        f"percentile, with a mean latency of {mean}."
+        f"server waited for a processor. In the worst trial they were {median} late in the median and {tail} at the "
+        f"99th percentile, with a mean latency of {mean}."
     )
     return _filled(text, threat)
 

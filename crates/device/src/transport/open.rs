@@ -1,5 +1,6 @@
 //! From what somebody asks for, such as `nbd:unix:drive.sock`, to a transport: the literal list.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use super::Transport;
@@ -33,7 +34,7 @@ pub const TRANSPORTS: &[Entry] = &[
     },
     Entry {
         name: "nvme-tcp",
-        form: "nvme-tcp:ADDRESS:PORT, with ,nqn=NAME and ,host=NAME as wanted",
+        form: "nvme-tcp:ADDRESS:PORT, with ,nqn=NAME, ,host=NAME and ,advertise=ADDRESS as wanted",
         connections: nvme_tcp::USUAL_CONNECTIONS,
         open: open_nvme_tcp,
     },
@@ -113,30 +114,28 @@ fn open_nbd(number: u32, place: &str) -> Result<Box<dyn Transport>, Error> {
     Ok(Box::new(server))
 }
 
+/// Keys behind the place of NVMe over TCP.
+const KEYS: [&str; 3] = [",nqn=", ",host=", ",advertise="];
+
 fn open_nvme_tcp(number: u32, place: &str) -> Result<Box<dyn Transport>, Error> {
-    // A name may contain commas: it ends where the next key begins.
-    let mut parts = place.split(",host=");
-    let (place, name) = named(parts.next().unwrap_or(""));
-    let mut hosts = Vec::new();
-    let mut names: Vec<&str> = name.into_iter().collect();
-    for part in parts {
-        let (host, name) = named(part);
-        hosts.push(host);
-        names.extend(name);
-    }
-    let mut subsystem = match names[..] {
-        [] => Subsystem::unnamed(),
-        [name] => Subsystem::new(name)?,
-        _ => {
-            return Err(Error::Option {
-                name: "nqn",
-                value: names.join(" and "),
-                wanted: "one name of the subsystem".to_owned(),
-            });
-        }
+    let (place, settings) = keyed(place);
+    let of = |key| {
+        let settings = settings.iter();
+        settings.filter_map(move |&(of, value)| (of == key).then_some(value))
     };
-    for host in hosts {
+    let mut subsystem = match only("nqn", of(KEYS[0]), "one name of the subsystem")? {
+        None => Subsystem::unnamed(),
+        Some(name) => Subsystem::new(name)?,
+    };
+    for host in of(KEYS[1]) {
         subsystem.allow(host)?;
+    }
+    let wanted = "one address, such as 192.0.2.1 or 192.0.2.1:4420";
+    if let Some(text) = only("advertise", of(KEYS[2]), wanted)? {
+        // Without a port it is the one that is listened at.
+        let address = text.parse().map(|address| SocketAddr::new(address, 0));
+        let address = address.or_else(|_| text.parse::<SocketAddr>());
+        subsystem.address = Some(address.map_err(|_| Error::option("advertise", text, wanted))?);
     }
     let server = nvme_tcp::serve(subsystem, number, &endpoint(place)?).map_err(|error| {
         Error::system("cannot serve NVMe over TCP", std::io::Error::other(error))
@@ -144,11 +143,36 @@ fn open_nvme_tcp(number: u32, place: &str) -> Result<Box<dyn Transport>, Error> 
     Ok(Box::new(server))
 }
 
-/// What stands before the name of a subsystem, and the name.
-fn named(text: &str) -> (&str, Option<&str>) {
-    match text.split_once(",nqn=") {
-        Some((before, name)) => (before, Some(name)),
-        None => (text, None),
+/// What stands before the first key, and each key with its value. A name may contain commas: it ends
+/// where the next key begins.
+fn keyed(text: &str) -> (&str, Vec<(&'static str, &str)>) {
+    let next = |text: &str| {
+        let places = KEYS.iter().filter_map(|&key| Some((text.find(key)?, key)));
+        places.min()
+    };
+    let (mut settings, mut rest, mut key) = (Vec::new(), text, None);
+    loop {
+        let found = next(rest);
+        let value = found.map_or(rest, |(at, _)| &rest[..at]);
+        settings.extend(key.map(|key| (key, value)));
+        let Some((at, of)) = found else { break };
+        (key, rest) = (Some(of), &rest[at + of.len()..]);
+    }
+    let place = next(text).map_or(text, |(at, _)| &text[..at]);
+    (place, settings)
+}
+
+/// The value of a key that may be given once.
+fn only<'a>(
+    name: &'static str,
+    values: impl Iterator<Item = &'a str>,
+    wanted: &str,
+) -> Result<Option<&'a str>, Error> {
+    let values: Vec<&str> = values.collect();
+    match values[..] {
+        [] => Ok(None),
+        [value] => Ok(Some(value)),
+        _ => Err(Error::option(name, values.join(" and ").as_str(), wanted)),
     }
 }
 

@@ -28,7 +28,8 @@ pub struct Subsystem {
     /// Names of the hosts that may connect; any may if there are none. A name is no secret: the list keeps
     /// hosts from the wrong drive, and is no protection from hostile ones.
     pub hosts: Vec<String>,
-    /// Where the discovery service says that it is; where it listens, if nothing is said.
+    /// Where the discovery service says that it is, port 0 for the port that it listens at; where it
+    /// listens, if nothing is said.
     pub address: Option<SocketAddr>,
 }
 
@@ -80,7 +81,10 @@ impl Subsystem {
 
     /// Where it listens, as far as that is not said.
     pub(super) fn listens(&mut self, at: SocketAddr) {
-        self.address.get_or_insert(at);
+        let address = self.address.get_or_insert(at);
+        if address.port() == 0 {
+            address.set_port(at.port());
+        }
         if self.name.is_empty() {
             let named = Self::of(&at.to_string());
             (self.name, self.uuid) = (named.name, named.uuid);
