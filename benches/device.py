@@ -9,7 +9,8 @@ within each round; a ratio is that of a way to its peer in the same round.
 Time: a drive whose reads take 100 µs, started and calibrated anew in each round; what clients see at depth 1, and
 what the drive itself counted meanwhile.
 CPU: all transports loaded at once, and the processor time of the drive. Memory: a drive with model, buffer and
-connections that is written throughout twice, its largest resident size less that of a drive of 16 MiB that is new.
+connections that is written throughout twice, its largest resident size less that of a drive of 16 MiB that is new;
+and what clients add that send writes of 32 MiB without their last byte.
 
 On a shared machine all of it runs at the highest priority, since a client that spins and loses its processor says
 nothing. A loop device over FUSE does not: its kernel thread needs a processor beside the drive. Needs root, cargo, fio
@@ -48,6 +49,7 @@ from device_ways import (
     nbdkit,
     run,
     tmpfs_file,
+    unfinished_write,
 )
 from monitor_cost import median_interval
 
@@ -56,6 +58,7 @@ from ioassay.virtual_drive import control
 
 DEPTHS = (1, 32)
 DIRECTIONS = ("read", "write")
+CLIENTS = 60
 WANTED = {("NVMe/TCP", 1): 75_000, ("NVMe/TCP", 32): 400_000, ("FUSE", 32): 150_000}
 """Reads a second."""
 READ_US = 100
@@ -229,6 +232,14 @@ def memory(folder: Path, options: argparse.Namespace) -> None:
           f" {(peak_bytes - own_bytes) / size_bytes - 1:+.2%} of {units.format_size(size_bytes)}"
           f" beside it, at most; wanted: 5 % (the process itself: {units.format_size(own_bytes)},"
           f" peak {units.format_size(peak_bytes)})", flush=True)  # fmt: skip
+    with drive(folder, "16MiB", "--model", "none", "--no-calibrate") as served, ExitStack() as stack:
+        own_bytes = memory_bytes(served.process.pid, "VmRSS")
+        for _ in range(CLIENTS):
+            stack.enter_context(unfinished_write(served))
+        time.sleep(5 * options.seconds)
+        more_bytes = memory_bytes(served.process.pid, "VmHWM") - own_bytes
+    added, most = units.format_size(more_bytes), units.format_size(served.told["memory_bytes"])
+    print(f"{CLIENTS} NBD clients with unfinished writes of 32 MiB take {added}; told: at most {most}")
 
 
 def fill_file(served: Drive) -> None:

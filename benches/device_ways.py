@@ -10,11 +10,12 @@ import json
 import os
 import selectors
 import socket
+import struct
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -257,3 +258,17 @@ def memory_bytes(pid: int, key: str) -> int:
     """VmRSS or VmHWM (proc_pid_status(5))."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(f"{key}:"))
+
+
+@contextmanager
+def unfinished_write(served: Drive) -> Iterator[None]:
+    """An NBD client that sends as much as is taken of a write of 32 MiB, and never its last byte."""
+    length = 32 << 20
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(served.told["nbd"].partition("socket=")[2])
+        go = struct.pack(">I", 3) + b"IHAVEOPT" + struct.pack(">II", 1, 0)
+        client.sendall(go + struct.pack(">IHHQQI", 0x25609513, 0, 1, 0, 0, length))
+        client.settimeout(0.1)
+        with suppress(TimeoutError):
+            client.sendall(bytes(length - 1))
+        yield
