@@ -33,10 +33,12 @@ mdadm       mdadm        signatures of RAID members
 dmsetup     dmsetup      device mapper holders
 qemu-img    qemu-utils   a client of the virtual drive by NBD
 nbdcopy     libnbd-bin   another
+openssl     openssl      certificates for clients of NBD with TLS
 nbdkit      nbdkit       a server of NBD to compare with, in benches
 /usr/bin/busybox    busybox-static   what runs in a machine whose kernel is a client of the drive
 qemu-system-x86_64  qemu-system-x86  that machine
 nvme        nvme-cli     asks the drive from within it
+blkzone     util-linux   and about its zones
 '
 
 PATH=$PATH:/usr/sbin:/sbin # where Debian keeps mkfs, losetup and mdadm, and where a user's PATH does not look
@@ -58,8 +60,7 @@ install_packages() {
 # skipped with the reason.
 fetch_guest_kernel() {
     [ "$1" = check ] && command -v qemu-system-x86_64 >/dev/null && command -v apt-get >/dev/null || return 0
-    [ ! -d "$state/guest-kernel" ] || return 0
-    say "fetching a kernel for tests, once"
+    [ -d "$state/guest-kernel" ] || say "fetching a kernel for tests, once"
     quietly .venv/bin/python tests/guest/kernel.py && return
     # The lists of packages may be empty, or as old as a kernel that has been replaced since.
     can_install && quietly apt_update && quietly .venv/bin/python tests/guest/kernel.py && return

@@ -1,9 +1,10 @@
 """Prints what pip has to install, one requirement a line: `python setup/requirements.py run|check`.
 
 `run` is what ./ioassay needs and what builds it, `check` adds the tools of ./check. The versions are not here:
-constraints.txt pins them.
+constraints.txt pins them. On x86 processors without AVX2 it is the build of polars that runs there.
 """
 
+import platform
 import sys
 import tomllib
 from pathlib import Path
@@ -11,5 +12,8 @@ from pathlib import Path
 pyproject = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())
 project = pyproject["project"]
 print(*pyproject["build-system"]["requires"], *project["dependencies"], sep="\n")
+processor = Path("/proc/cpuinfo")
+if platform.machine() == "x86_64" and processor.exists() and "avx2" not in processor.read_text().split():
+    print(*project["optional-dependencies"]["compat"], sep="\n")
 if sys.argv[1:] == ["check"]:
     print(*project["optional-dependencies"]["dev"], sep="\n")

@@ -1,14 +1,15 @@
 #!/bin/sh
-# spdk.sh SOURCE [FOLDER]: builds the tools of SPDK with which tests/virtual_drive/test_spdk.py tests the served drive.
+# spdk.sh SOURCE [FOLDER]: builds the tools of SPDK with which tests/virtual_drive/test_spdk.py tests the served drive,
+# and its target of NVMe over TCP, with which benches/device.py compares it.
 #
 # Nothing else needs them, and no other set-up builds them. SOURCE is SPDK of the version below with its submodules
-# dpdk, isa-l and isa-l-crypto: a folder, which is not changed, or an archive that tar reads. The tools end up in
-# FOLDER, by default .setup/spdk of this checkout. It takes about 2 GB of disk for the time of the build, and installs
-# the Debian packages that are missing.
+# dpdk, isa-l and isa-l-crypto, and libvfio-user if its hosts of vfio-user are wanted: a folder, which is not changed, or
+# an archive that tar reads. The tools end up in FOLDER, by default .setup/spdk of this checkout. It takes about 2 GB of
+# disk for the time of the build, and installs the Debian packages that are missing.
 set -eu
 
 version=24.01
-tools='app/spdk_nvme_perf app/spdk_nvme_identify examples/nvme/abort examples/nvme/reconnect examples/bdev/bdevperf'
+tools='app/spdk_nvme_perf app/spdk_nvme_identify examples/nvme/abort examples/nvme/reconnect examples/bdev/bdevperf app/nvmf_tgt'
 build_packages='
 make                                make                a build with make
 g++                                 g++                 DPDK and SPDK
@@ -23,35 +24,29 @@ libtoolize                          libtool             the same
 /usr/include/openssl/ssl.h          libssl-dev          the same
 /usr/include/uuid/uuid.h            uuid-dev            the same
 /usr/lib/python3/dist-packages/elftools python3-pyelftools drivers of DPDK
+/usr/include/json-c/json.h          libjson-c-dev       libvfio-user
+/usr/include/cmocka.h               libcmocka-dev       the same
 '
 
 root=$(CDPATH='' cd -P -- "$(dirname -- "$(readlink -f -- "$0")")/.." && pwd -P)
-state=$root/.setup
-log=$state/spdk.log
-
-# shellcheck source=setup/say.sh
-. "$root/setup/say.sh"
-# shellcheck source=setup/packages.sh
-. "$root/setup/packages.sh"
+# shellcheck source=setup/build_from_source.sh
+. "$root/setup/build_from_source.sh"
 
 main() {
-    [ $# -eq 1 ] || [ $# -eq 2 ] || fail "usage: setup/spdk.sh SOURCE [FOLDER]"
-    source=$1
-    mkdir -p "$state" "${2:-$state/spdk}"
-    folder=$(CDPATH='' cd -P -- "${2:-$state/spdk}" && pwd -P)
-    : >"$log"
-    build=$(mktemp -d "$folder/build.XXXXXX")
-    trap 'rm -rf "$build"' EXIT
-    trap 'exit 1' HUP INT TERM
-    copy_source
+    begin_build spdk "SPDK $version" "$@"
     check_source
-    missing=$(missing_packages "$build_packages")
-    [ -z "$missing" ] || apt_install_or_fail "$missing"
-    cd "$build"
+    install_missing "$build_packages"
+    cd "$build/source"
+    vfio_user='' vfio_user_build=''
+    if [ -e libvfio-user/meson.build ]; then
+        vfio_user=--with-vfio-user vfio_user_build=vfiouserbuild
+    fi
+    # shellcheck disable=SC2086 # one option or none
     step "configuring SPDK $version" ./configure --disable-tests --disable-unit-tests --without-vhost --without-virtio \
-        --without-fuse --without-nvme-cuse
-    step "building DPDK (some minutes)" make_parts include/spdk/config.h dpdkbuild
-    step "building SPDK (some minutes)" make_parts isalbuild isalcryptobuild lib module
+        --without-fuse --without-nvme-cuse $vfio_user
+    step "building DPDK (some minutes)" make_parts build_dir include/spdk/config.h dpdkbuild
+    # shellcheck disable=SC2086 # one part or none
+    step "building SPDK (some minutes)" make_parts isalbuild isalcryptobuild $vfio_user_build lib module
     # shellcheck disable=SC2086 # a list of words
     step "building its tools" make_parts $tools
     for tool in $tools; do
@@ -61,28 +56,11 @@ main() {
     say "built SPDK $version: $folder"
 }
 
-copy_source() {
-    if [ -d "$source" ]; then
-        step "copying $source" cp -a "$source/." "$build"
-    elif [ -f "$source" ]; then
-        step "unpacking $source" tar -xf "$source" -C "$build"
-        # Archives often have one folder that holds everything.
-        [ -f "$build/configure" ] || step "moving its content" move_up
-    else
-        fail "$source is no folder and no archive; wanted the source of SPDK $version"
-    fi
-}
-
-move_up() {
-    set -- "$build"/*
-    [ $# -eq 1 ] && [ -d "$1" ] && cp -a "$1/." "$build"
-}
-
 check_source() {
-    seen=$(sed -n 's/^## v\([0-9.]*\).*/\1/p' "$build/CHANGELOG.md" 2>/dev/null | head -n 1)
+    seen=$(sed -n 's/^## v\([0-9.]*\).*/\1/p' "$build/source/CHANGELOG.md" 2>/dev/null | head -n 1)
     [ "$seen" = "$version" ] || fail "$source is SPDK ${seen:-of no version that can be read}; wanted $version"
     for part in dpdk/meson.build isa-l/autogen.sh isa-l-crypto/autogen.sh; do
-        [ -e "$build/$part" ] || fail "$source has no $part; wanted SPDK $version with its submodules" \
+        [ -e "$build/source/$part" ] || fail "$source has no $part; wanted SPDK $version with its submodules" \
             "(git submodule update --init dpdk isa-l isa-l-crypto)"
     done
 }
@@ -95,7 +73,7 @@ make_parts() {
 }
 
 install_tool() {
-    for built in "$build/build/bin/$1" "$build/build/examples/$1"; do
+    for built in build/bin/"$1" build/examples/"$1"; do
         [ ! -x "$built" ] || { install -m 755 "$built" "$folder/$1" && return; }
     done
     fail "SPDK's build made no $1 (see $log)"

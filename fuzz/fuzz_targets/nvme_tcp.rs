@@ -3,6 +3,8 @@
 
 #![no_main]
 
+#[path = "../../crates/device/tests/certificates/mod.rs"]
+mod certificates;
 #[path = "../../crates/device/tests/host/mod.rs"]
 mod host;
 #[path = "../../crates/device/tests/hostile/mod.rs"]

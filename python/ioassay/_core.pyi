@@ -22,6 +22,7 @@ __all__ = [
     "Witness",
     "device_models",
     "device_serve",
+    "device_serve_group",
     "drive_check",
     "filesuite_cells",
     "filesuite_run",
@@ -379,6 +380,12 @@ def device_serve(options: str, ready: Callable[[str], None]) -> str:
 
     `options` is JSON (crates/device, `server::Options`); `ready` is called once with JSON (`server::Ready`) when
     clients can connect. The GIL is released. Raises ValueError for options that are none, CoreError for what cannot be.
+    """
+
+def device_serve_group(options: str, ready: Callable[[str], None]) -> str:
+    """Serve several drives, each on a thread of its own, until each is stopped or a signal ends all.
+
+    As `device_serve`, with a JSON list of each drive's options, report and counts; {"error": …} for one that failed.
     """
 
 def drive_check(setup: dict[str, Any]) -> dict[str, int]:

@@ -50,8 +50,21 @@ def test_a_line_of_json_says_where_it_is_and_sigterm_ends_it(tmp_path: Path) -> 
     assert not Path(drive.told["stats"]).parent.exists()
 
 
+def test_vfio_user_is_served_at_a_socket_of_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    socket = tmp_path / "d" / "cntrl"
+    with served(tmp_path, "--size", "16MiB", "--transport", "vfio-user:d", "--no-calibrate") as drive:
+        assert drive.told["vfio_user"] == str(socket)
+        assert socket.stat().st_mode & 0o777 == 0o600
+        assert [way["transport"] for way in drive.told["ways"]] == ["vfio-user"]
+        assert drive.end() == (0, "")
+    assert not socket.exists()
+
+
 def test_what_cannot_be_served_is_told(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("something")
+    (tmp_path / "hosts").write_text("nqn.a DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:\n")
+    (tmp_path / "hosts").chmod(0o600)
     for words, said in [
         ((), "no --transport given"),
         (("--transport", "nbd:unix:a"), "no --size given; wanted one, such as 1GiB, or --file"),
@@ -74,6 +87,18 @@ def test_what_cannot_be_served_is_told(tmp_path: Path) -> None:
         (("--transport", "nbd:unix:a", "--size", "99999999999999999999"), "wanted less than 8 EiB"),
         (("--transport", "nbd:unix:", "--size", "1MiB"), "transport is 'nbd:unix:', wanted nbd:unix:PATH"),
         (("--transport", "nbd:tcp:0.0.0.0:1", "--size", "1MiB"), "wanted a loopback address, such as 127.0.0.1:1"),
+        (("--transport", "nbd:tcp:0.0.0.0:1", "--size", "1MiB"), "or ,tls=FOLDER with certificates"),
+        (("--transport", "nbd:unix:a,tls=none", "--size", "1MiB"), "cannot read none/ca-cert.pem"),
+        (("--transport", "nvme-tcp:0.0.0.0:1", "--size", "1MiB"), "or ,secrets=FILE with secrets of hosts, and ,encr"),
+        (("--transport", "nvme-tcp:0.0.0.0:1,encryption=none", "--size", "1MiB"), "or ,secrets=FILE with secrets of"),
+        (("--transport", "nvme-tcp:0.0.0.0:1,secrets=hosts", "--size", "1MiB"), "or ,encryption=none: hosts are auth"),
+        (("--transport", "nvme-tcp:127.0.0.1:0,encryption=tls", "--size", "1MiB"), "encryption is tls, wanted none"),
+        (("--transport", "nvme-tcp:127.0.0.1:0,secrets=none", "--size", "1MiB"), "cannot read none: No such file"),
+        (("--transport", "nvme-tcp:127.0.0.1:0,secrets=taken", "--size", "1MiB"), "taken may be read by other users"),
+        (
+            ("--transport", "nvme-tcp:127.0.0.1:0,secrets=hosts,host=nqn.b", "--size", "1MiB"),
+            "host nqn.b has no secret in hosts",
+        ),
         (("--transport", "nbd:tcp:x", "--size", "1MiB"), "transport is tcp:x, wanted unix:PATH or ADDRESS:PORT"),
         (("--transport", "nbd:unix:a", "--size", "1MiB", "--pin", "999"), "pin is 999, wanted a processor that is on"),
         (("--transport", "nbd:unix:a", "--size", "1MiB", "--serial", "x" * 21), "wanted 1 to 20 printable"),

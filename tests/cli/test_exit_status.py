@@ -10,6 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from ioassay.cli import sql
+from ioassay.errors import IoassayError
+from ioassay.host import cpus
+from ioassay.process import supervisor
+from ioassay.process.supervisor import Captured
+
 IOASSAY = [sys.executable, "-I", "-m", "ioassay"]
 LIE = ("--claim", "bytes=4KiB,seconds=100000")
 TRUTH = ("--claim", "bytes=16MiB,kind=read,path=data")
@@ -167,3 +173,41 @@ def test_a_benchmark_that_fails_keeps_its_status(tmp_path: Path) -> None:
     """dd's own 1 was hidden by the verdict on what it could not write."""
     assert ended(tmp_path, "--", "dd", "if=/dev/zero", "of=/dev/full", "bs=1M", "count=2")[0] == 1
     assert ended(tmp_path, "--", "fio", "--no-such-option")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("other_build", "said"),
+    [
+        (False, "installed build of polars needs; install the build for older ones"),
+        (True, "every build of polars needs"),
+    ],
+)
+def test_a_processor_on_which_polars_would_crash_is_said_in_one_line(
+    other_build: bool, said: str, tmp_path: Path
+) -> None:
+    """With a stand-in that warns as polars does, where a real one would end by SIGILL."""
+    warning = (
+        "Missing required CPU features.\n\nThe following required CPU features were not detected:\n    avx2, fma\nHint"
+    )
+    code = f"import warnings\nwarnings.warn({warning!r}, RuntimeWarning)\nraise SystemExit('it went on')\n"
+    (tmp_path / "polars.py").write_text(code)
+    if other_build:
+        (tmp_path / "_polars_runtime_compat.py").touch()
+    words = [
+        "-c",
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import ioassay.__main__ as m; sys.exit(m.main())",
+    ]
+    (tmp_path / "data.csv").touch()
+    done = subprocess.run(
+        [sys.executable, *words, "sql", ".", "SELECT 1"], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr
+    assert f"this processor lacks avx2, fma, which {'the ' if not other_build else ''}{said}" in done.stderr
+
+
+@pytest.mark.parametrize("code", [0, -4])
+def test_sql_is_refused_where_duckdb_would_crash(code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpus, "lacks_avx2", lambda: True)
+    monkeypatch.setattr(supervisor, "capture", lambda *_, **__: Captured(code, "", "", False))
+    with pytest.raises(IoassayError, match="duckdb needs" if code else "has no plan"):
+        sql.sql([str(tmp_path), "SELECT 1"])

@@ -126,6 +126,9 @@ WORDS: dict[str, str] = {
     "device stats": "device stats {drive}",
     "device top": "device top {drive} -n 2 --interval 0.1",
     "device power-cut": "device power-cut {drive}",
+    "device fault inject": "device fault inject {drive} kind=latency delay=1us",
+    "device fault list": "device fault list {drive}",
+    "device fault clear": "device fault clear {drive}",
 }
 LONG_S = {"quick": 15.0 if INSTANTS > 2 else 6.0}
 """Commands whose signals come before this time, since none of them need be waited for to its end."""

@@ -1,7 +1,8 @@
-"""Writes keys to a RocksDB and says each that was acknowledged, or checks which of them are there; run by tests.
+"""Writes to a RocksDB and prints each write that was acknowledged, or checks which of them are there; run by tests.
 
-    rocksdb_keys.py write FOLDER FIRST sync|no-sync     a line a key, once it is acknowledged
-    rocksdb_keys.py missing FOLDER COUNT                a line for each key below COUNT that is not there as written
+    rocksdb_keys.py write FOLDER FIRST sync|direct|no-sync   a line for each batch of keys, once it is acknowledged
+    rocksdb_keys.py check FOLDER COUNT                       a line for each batch below COUNT that is not there as
+                                                             written, and for each that is there in part
 
 db_bench cannot say which keys it wrote. This is RocksDB's C interface, of the library that Debian's
 rocksdb-tools needs.
@@ -17,12 +18,15 @@ import sys
 
 _MEMTABLE_BYTES = 128 << 10
 """Small, so that tables are flushed and compacted while keys are written."""
+_BATCH = 3
+_BEYOND = 10
+"""Batches that may have been written and not acknowledged: one, and some to be safe."""
 
 
 def library() -> ctypes.CDLL:
     """The functions that are used here, with the types of rocksdb/c.h."""
     found = ctypes.CDLL(ctypes.util.find_library("rocksdb"))
-    for name in ("options_create", "writeoptions_create", "readoptions_create", "open", "get"):
+    for name in ("options_create", "writeoptions_create", "readoptions_create", "writebatch_create", "open", "get"):
         getattr(found, f"rocksdb_{name}").restype = ctypes.c_void_p
     return found
 
@@ -30,33 +34,41 @@ def library() -> ctypes.CDLL:
 class Keys:
     """An open database."""
 
-    def __init__(self, folder: str, *, sync: bool) -> None:
+    def __init__(self, folder: str, *, way: str) -> None:
         self._of = library()
         options = ctypes.c_void_p(self._of.rocksdb_options_create())
         self._of.rocksdb_options_set_create_if_missing(options, ctypes.c_ubyte(1))
         self._of.rocksdb_options_set_write_buffer_size(options, ctypes.c_size_t(_MEMTABLE_BYTES))
+        if way == "direct":
+            self._of.rocksdb_options_set_use_direct_reads(options, ctypes.c_ubyte(1))
+            self._of.rocksdb_options_set_use_direct_io_for_flush_and_compaction(options, ctypes.c_ubyte(1))
         self._writing = ctypes.c_void_p(self._of.rocksdb_writeoptions_create())
-        self._of.rocksdb_writeoptions_set_sync(self._writing, ctypes.c_ubyte(sync))
+        self._of.rocksdb_writeoptions_set_sync(self._writing, ctypes.c_ubyte(way != "no-sync"))
         self._reading = ctypes.c_void_p(self._of.rocksdb_readoptions_create())
         self._database = ctypes.c_void_p(self._said(self._of.rocksdb_open, options, folder.encode()))
 
     def write(self, number: int) -> None:
-        """Returns when it is acknowledged."""
-        key, value = _entry(number)
-        lengths = ctypes.c_size_t(len(key)), ctypes.c_size_t(len(value))
-        self._said(self._of.rocksdb_put, self._database, self._writing, key, lengths[0], value, lengths[1])
+        """One batch. Returns when it is acknowledged."""
+        batch = ctypes.c_void_p(self._of.rocksdb_writebatch_create())
+        for key, value in _batch(number):
+            lengths = ctypes.c_size_t(len(key)), ctypes.c_size_t(len(value))
+            self._of.rocksdb_writebatch_put(batch, key, lengths[0], value, lengths[1])
+        self._said(self._of.rocksdb_write, self._database, self._writing, batch)
+        self._of.rocksdb_writebatch_destroy(batch)
 
-    def has(self, number: int) -> bool:
-        """Whether it is there, with its value."""
-        key, value = _entry(number)
+    def count(self, number: int) -> int:
+        """How many keys of a batch are there, with their values."""
+        return sum(self._get(key) == value for key, value in _batch(number))
+
+    def _get(self, key: bytes) -> bytes | None:
         length = ctypes.c_size_t()
         place = ctypes.byref(length)
         found = self._said(self._of.rocksdb_get, self._database, self._reading, key, ctypes.c_size_t(len(key)), place)
         if not found:
-            return False
+            return None
         read = ctypes.string_at(found, length.value)
         self._of.rocksdb_free(ctypes.c_void_p(found))
-        return read == value
+        return read
 
     def close(self) -> None:
         """As it has to be, so that the next one finds it closed."""
@@ -70,20 +82,23 @@ class Keys:
         return answer
 
 
-def _entry(number: int) -> tuple[bytes, bytes]:
-    return b"%016d" % number, b"%016d" % (number * 7919) * 30
+def _batch(number: int) -> list[tuple[bytes, bytes]]:
+    return [(b"%016d.%d" % (number, part), b"%016d" % (number * 7919 + part) * 10) for part in range(_BATCH)]
 
 
 def main() -> None:
     """See above."""
     what, folder, number = sys.argv[1], sys.argv[2], int(sys.argv[3])
     if what == "write":
-        keys = Keys(folder, sync=sys.argv[4] == "sync")
+        keys = Keys(folder, way=sys.argv[4])
         for key in itertools.count(number):
             keys.write(key)
             os.write(1, b"%d\n" % key)
-    keys = Keys(folder, sync=True)
-    print(*(key for key in range(number) if not keys.has(key)), sep="\n")
+    keys = Keys(folder, way="sync")
+    for key in range(number + _BEYOND):
+        count = keys.count(key)
+        if count not in (0, _BATCH) or (key < number and not count):
+            print(f"{key}: {count} of {_BATCH} keys")
     keys.close()
 
 

@@ -1,20 +1,18 @@
-"""The FUSE file through the page cache: whatever way the content changes, no way reads what it was before.
+"""All paths to one drive: whatever path changes the content, no path reads what it was before.
 
 The file is opened with direct I/O, but splice, sendfile and private mappings read through the page cache.
 """
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 import os
 import random
 import signal
 import threading
 import time
 from array import array
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,107 +20,28 @@ import pytest
 from ioassay.virtual_drive import control
 
 from ..cli.drives import PATIENCE_S, Drive, served
-from .nbd import TRIM, WRITE, WRITE_ZEROES, Client
+from .drive_paths import BLOCK, MOST, PAGE, WORDS, Paths, paths_to, pipe, power_cut
+from .fuse_interfaces import INTERFACES, enabled
+from .nbd import WRITE, Client
 
-PAGE = 4096
-SIZE = 4 << 20
-WORDS = ("--size", str(SIZE), "--no-calibrate", "--transport", "nbd:unix:a", "--transport", "fuse:file")
-PUNCH_HOLE, KEEP_SIZE = 2, 1
+OPERATIONS = 100_000 if os.environ.get("IOASSAY_THOROUGH") else 1000
+REGION = 256 << 10
+"""Small, so that operations meet."""
 
 pytestmark = pytest.mark.root
+
+
+@pytest.fixture(params=INTERFACES, autouse=True)
+def interface(request: pytest.FixtureRequest) -> Iterator[None]:
+    with enabled(request.param):
+        yield
 
 
 def page_of(value: int) -> bytes:
     return value.to_bytes(4, "little") * (PAGE // 4)
 
 
-@contextmanager
-def pipe() -> Iterator[tuple[int, int]]:
-    ends = os.pipe()
-    try:
-        yield ends
-    finally:
-        for end in ends:
-            os.close(end)
-
-
-class Paths:
-    """All ways to one drive, each with its name."""
-
-    def __init__(self, folder: Path, client: Client) -> None:
-        self.client = client
-        self.path = folder / "file"
-        self.file = os.open(self.path, os.O_RDWR)
-        self.direct = os.open(self.path, os.O_RDWR | os.O_DIRECT)
-        self.mapped = mmap.mmap(self.file, SIZE, mmap.MAP_PRIVATE, mmap.PROT_READ)
-        self.buffer = mmap.mmap(-1, PAGE)
-        self.readers: dict[str, Callable[[int], bytes]] = {
-            "nbd": lambda at: client.read(at, PAGE),
-            "pread": lambda at: os.pread(self.file, PAGE, at),
-            "direct": self._direct,
-            "splice": self._splice,
-            "sendfile": self._sendfile,
-            "mapping": lambda at: self.mapped[at : at + PAGE],
-            "new mapping": self._new_mapping,
-        }
-        self.writers: dict[str, Callable[[int, bytes], object]] = {
-            "nbd": client.write,
-            "pwrite": lambda at, data: os.pwrite(self.file, data, at),
-            "direct": self._write_direct,
-            "part": self._write_part,
-        }
-        self.zeroers: dict[str, Callable[[int], object]] = {
-            "nbd trim": lambda at: client.call(TRIM, at, PAGE),
-            "nbd zeroes": lambda at: client.call(WRITE_ZEROES, at, PAGE),
-            "hole": self._punch,
-        }
-
-    def close(self) -> None:
-        self.mapped.close()
-        os.close(self.file)
-        os.close(self.direct)
-
-    def _direct(self, at: int) -> bytes:
-        assert os.preadv(self.direct, [self.buffer], at) == PAGE
-        return self.buffer[:]
-
-    def _splice(self, at: int) -> bytes:
-        with pipe() as (reader, writer):
-            assert os.splice(self.file, writer, PAGE, offset_src=at) == PAGE
-            return os.read(reader, PAGE)
-
-    def _sendfile(self, at: int) -> bytes:
-        with pipe() as (reader, writer):
-            assert os.sendfile(writer, self.file, at, PAGE) == PAGE
-            return os.read(reader, PAGE)
-
-    def _new_mapping(self, at: int) -> bytes:
-        with mmap.mmap(self.file, PAGE, mmap.MAP_PRIVATE, mmap.PROT_READ, offset=at) as mapped:
-            return mapped[:]
-
-    def _write_direct(self, at: int, data: bytes) -> None:
-        self.buffer[:] = data
-        assert os.pwritev(self.direct, [self.buffer], at) == PAGE
-
-    def _write_part(self, at: int, data: bytes) -> None:
-        """In two writes that are not whole blocks."""
-        for start, end in ((0, 1001), (1001, PAGE)):
-            os.pwrite(self.file, data[start:end], at + start)
-
-    def _punch(self, at: int) -> None:
-        libc = ctypes.CDLL(None, use_errno=True)
-        offsets = ctypes.c_int64(at), ctypes.c_int64(PAGE)
-        assert libc.fallocate(self.file, PUNCH_HOLE | KEEP_SIZE, *offsets) == 0, os.strerror(ctypes.get_errno())
-
-
-@contextmanager
-def paths_to(folder: Path, *words: str) -> Iterator[tuple[Drive, Paths]]:
-    with served(folder, *WORDS, *words) as drive, Client(folder / "a") as client:
-        paths = Paths(folder, client)
-        try:
-            yield drive, paths
-        finally:
-            paths.close()
+with_and_without_loops = pytest.mark.parametrize("loops", [False, True], ids=["no loops", "loops"])
 
 
 def test_hosts_are_told_the_page_size(tmp_path: Path) -> None:
@@ -130,39 +49,95 @@ def test_hosts_are_told_the_page_size(tmp_path: Path) -> None:
         assert (tmp_path / "file").stat().st_blksize == 16384
 
 
-def test_what_one_path_changes_all_others_read(tmp_path: Path) -> None:
+@with_and_without_loops
+def test_what_one_path_changes_all_others_read(tmp_path: Path, loops: bool) -> None:
     value = 0
-    with paths_to(tmp_path) as (_, paths):
+    with paths_to(tmp_path, loops=loops) as (_, paths):
         for writer, write in paths.writers.items():
             for before in paths.readers:
                 for after in paths.readers:
                     value += 1
                     at = value % 64 * PAGE
-                    paths.readers[before](at)  # cached, where this way caches
+                    paths.readers[before](at, PAGE)  # cached, where this way caches
                     write(at, page_of(value))
-                    assert paths.readers[after](at) == page_of(value), f"{before}, then {writer}, then {after}"
+                    assert paths.readers[after](at, PAGE) == page_of(value), f"{before}, then {writer}, then {after}"
 
 
-def test_what_one_path_discards_all_others_read_as_zeroes(tmp_path: Path) -> None:
-    with paths_to(tmp_path) as (_, paths):
+@with_and_without_loops
+def test_what_one_path_discards_all_others_read_as_zeroes(tmp_path: Path, loops: bool) -> None:
+    with paths_to(tmp_path, loops=loops) as (_, paths):
         for zeroer, zero in paths.zeroers.items():
             for name, read in paths.readers.items():
                 paths.client.write(0, page_of(7))
-                assert read(0) == page_of(7)
-                zero(0)
-                assert read(0) == bytes(PAGE), f"{zeroer}, then {name}"
+                assert read(0, PAGE) == page_of(7)
+                zero(0, PAGE)
+                assert read(0, PAGE) == bytes(PAGE), f"{zeroer}, then {name}"
 
 
-def test_what_a_power_cut_takes_no_path_reads_any_more(tmp_path: Path) -> None:
-    with paths_to(tmp_path, "--policy", "lru", "--buffer", "1MiB") as (drive, paths):
-        stats = Path(drive.told["stats"])
-        for name, read in paths.readers.items():
+@with_and_without_loops
+def test_what_a_power_cut_takes_no_path_reads_any_more(tmp_path: Path, loops: bool) -> None:
+    with paths_to(tmp_path, "--policy", "lru", "--buffer", "1MiB", loops=loops) as (drive, paths):
+        for writer, write in paths.writers.items():
+            for name, read in paths.readers.items():
+                paths.client.write(0, page_of(1))
+                paths.client.flush()
+                write(0, page_of(2))
+                assert read(0, PAGE) == page_of(2)
+                assert power_cut(drive) == 1
+                assert read(0, PAGE) == page_of(1), f"{writer}, then {name}"
+
+
+@with_and_without_loops
+def test_random_operations_on_all_paths_agree_with_a_file_in_memory(tmp_path: Path, loops: bool) -> None:
+    """In part of pages and across them, with flushes on any path and power cuts after them, as fsx does to one file."""
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    with paths_to(tmp_path, "--policy", "lru", "--buffer", "1MiB", loops=loops) as (drive, paths):
+        operations(drive, paths, random.Random(seed), OPERATIONS)
+
+
+def operations(drive: Drive, paths: Paths, chance: random.Random, count: int) -> None:
+    """Each reads what is expected, or changes both the drive and what is expected."""
+    wanted, log = bytearray(REGION), list[str]()
+    for _ in range(count):
+        kind = chance.choices(("read", "write", "zero", "flush and power cut"), (60, 30, 9, 1))[0]
+        names = {"read": paths.readers, "write": paths.writers, "zero": paths.zeroers}.get(kind, paths.flushers)
+        name = chance.choice(sorted(names))
+        at, length = place(chance, 1 if name in paths.ANY_BYTES else BLOCK)
+        log.append(f"{kind} {name} {at} {length}")
+        if kind == "read":
+            assert paths.readers[name](at, length) == wanted[at : at + length], log[-40:]
+        elif kind == "write":
+            wanted[at : at + length] = chance.randbytes(length)
+            paths.writers[name](at, bytes(wanted[at : at + length]))
+        elif kind == "zero":
+            wanted[at : at + length] = bytes(length)
+            paths.zeroers[name](at, length)
+        else:
+            paths.flushers[name]()
+            power_cut(drive)
+    assert paths.client.read(0, REGION) == wanted, log[-40:]
+
+
+def place(chance: random.Random, unit: int) -> tuple[int, int]:
+    """An offset and a length in the region."""
+    length = chance.randint(1, MOST // unit) * unit
+    return chance.randint(0, (REGION - length) // unit) * unit, length
+
+
+@with_and_without_loops
+def test_after_a_discard_and_a_power_cut_all_paths_read_the_same(tmp_path: Path, loops: bool) -> None:
+    """A discard that was not flushed may be lost or not; what was written after it is lost."""
+    with paths_to(tmp_path, "--policy", "lru", "--buffer", "1MiB", loops=loops) as (drive, paths):
+        for zeroer, zero in paths.zeroers.items():
             paths.client.write(0, page_of(1))
             paths.client.flush()
+            zero(0, PAGE)
             paths.client.write(0, page_of(2))
-            assert read(0) == page_of(2)
-            assert control.ask(stats, "power-cut", keep_connections=True)["lost_pages"] == 1
-            assert read(0) == page_of(1), name
+            assert {read(0, PAGE) for read in paths.readers.values()} == {page_of(2)}
+            power_cut(drive)
+            (left,) = {read(0, PAGE) for read in paths.readers.values()}
+            assert left in (page_of(1), bytes(PAGE)), zeroer
 
 
 def test_no_reader_sees_a_value_older_than_one_that_was_answered(tmp_path: Path) -> None:
@@ -174,7 +149,7 @@ def test_no_reader_sees_a_value_older_than_one_that_was_answered(tmp_path: Path)
         def watch(name: str) -> None:
             while confirmed[0] < last:
                 least = confirmed[0]
-                content = paths.readers[name](0)
+                content = paths.readers[name](0, PAGE)
                 seen = set(array("I", content))
                 if min(seen) < least or (len(seen) > 1 and "mapping" not in name):  # a mapping changes while it is read
                     wrong.append(f"{name} saw {sorted(seen)} after {least}")
@@ -200,7 +175,7 @@ def test_what_is_read_again_through_the_page_cache_is_counted(tmp_path: Path) ->
             deadline = time.monotonic() + PATIENCE_S
             while reads(drive) < before + 5:
                 assert time.monotonic() < deadline, f"{name}: what is read again is not counted"
-                paths.readers[name](0)
+                paths.readers[name](0, PAGE)
                 time.sleep(0.01)
 
 

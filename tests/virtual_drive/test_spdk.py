@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,12 @@ SERVE = ("--size", "64MiB", "--transport", "nvme-tcp:127.0.0.1:0", "--model", "n
 _PAGES_MIB = 128
 """Huge pages that tools take which cannot do without."""
 
-pytestmark = pytest.mark.skipif(
-    not (FOLDER / "version").exists(), reason="needs SPDK's tools: setup/spdk.sh, or IOASSAY_SPDK with their folder"
-)
+pytestmark = [
+    pytest.mark.foreign,
+    pytest.mark.skipif(
+        not (FOLDER / "version").exists(), reason="needs SPDK's tools: setup/spdk.sh, or IOASSAY_SPDK with their folder"
+    ),
+]
 
 
 def place(drive: Drive) -> str:
@@ -45,6 +49,16 @@ def needs_huge_pages() -> None:
     free_kib = int(counts["HugePages_Free"]) * int(counts["Hugepagesize"])
     if free_kib < _PAGES_MIB << 10 or " hugetlbfs " not in Path("/proc/mounts").read_text():
         pytest.skip(f"needs {_PAGES_MIB} MiB of huge pages (sysctl vm.nr_hugepages) and a mounted hugetlbfs")
+
+
+def over_shared_memory(drive: Drive) -> tuple[str, ...]:
+    """SPDK's options for a drive that is served by vfio-user. It shares memory of one file only (`-g`), and takes a
+    controller without the name of a subsystem for a discovery service."""
+    needs_huge_pages()
+    if b"Can only use SPDK_NVME_TRANSPORT_VFIOUSER" not in (FOLDER / "spdk_nvme_perf").read_bytes():
+        pytest.skip("needs SPDK with vfio-user: setup/spdk.sh with the submodule libvfio-user")
+    folder = Path(drive.told["vfio_user"]).parent
+    return "-g", "-r", f"trtype:VFIOUSER traddr:{folder} subnqn:nqn.2016-06.io.example:drive"
 
 
 def ended_well(drive: Drive) -> None:
@@ -124,3 +138,86 @@ def test_the_load_of_reconnect_runs_to_its_end(tmp_path: Path) -> None:
         load = ("-q", 16, "-o", 4096, "-w", "randrw", "-M", 50, "-t", 3, "-c", "0x1")
         run("reconnect", *load, "-r", place(drive))
         ended_well(drive)
+
+
+def shared(folder: Path, *words: str) -> tuple[str, ...]:
+    """A drive over vfio-user in a short folder: Unix sockets have short paths."""
+    return ("--size", "64MiB", "--transport", f"vfio-user:{folder}", "--model", "none", "--no-calibrate", *words)
+
+
+def test_identify_prints_the_controller_that_is_shared(tmp_path: Path) -> None:
+    with served(tmp_path, *shared(tmp_path)) as drive:
+        for _ in range(3):
+            said = run("spdk_nvme_identify", "-d", 64, *over_shared_memory(drive))
+            assert re.search(r"Serial Number: +IOASSAY1\b", said), said
+            assert re.search(r"Doorbell Stride: +4 bytes", said), said
+            assert re.search(r"Namespace ID: *1\b", said), said
+        ended_well(drive)
+
+
+@pytest.mark.parametrize("load", ["randread", "randrw"])
+@pytest.mark.parametrize("depth", [1, 32])
+def test_perf_runs_over_shared_memory(tmp_path: Path, depth: int, load: str) -> None:
+    with served(tmp_path, *shared(tmp_path)) as drive:
+        words = ("-s", 64, "-q", depth, "-o", 4096, "-w", load, *(("-M", 50) if load == "randrw" else ()), "-t", 1)
+        said = run("spdk_nvme_perf", *words, *over_shared_memory(drive))
+        assert re.search(r"^Total +: +\d+", said, re.M), said
+        assert drive.ask("stats")["reads"]["commands"] > 0
+        ended_well(drive)
+
+
+def test_perf_moves_long_requests_over_shared_memory(tmp_path: Path) -> None:
+    with served(tmp_path, *shared(tmp_path)) as drive:
+        words = ("-s", 64, "-q", 8, "-o", 262144, "-w", "randrw", "-M", 50, "-t", 1)
+        run("spdk_nvme_perf", *words, *over_shared_memory(drive))
+        ended_well(drive)
+
+
+STUDY = """
+title = "SPDK"
+driver = "fio"
+repetitions = 1
+seed = 1
+
+[target]
+kind = "virtual"
+size = "16MiB"
+model = "none"
+calibrate = false
+
+[params]
+bs = "4KiB"
+rw = "randrw"
+runtime = "2s"
+direct = 1
+
+[factors]
+numjobs = [1, 2]
+
+[[case]]
+name = "spdk"
+ioengine = "spdk_bdev"
+"target.ways" = ["nvme-tcp"]
+"""
+
+
+@pytest.mark.fio
+@pytest.mark.skipif(
+    not (FOLDER / "spdk_bdev").exists(), reason="needs SPDK's fio plugin in IOASSAY_SPDK (docs/drivers.md)"
+)
+def test_a_study_runs_the_fio_plugin_confined_and_the_drive_confirms_it(tmp_path: Path) -> None:
+    (tmp_path / "spdk.toml").write_text(STUDY)
+    environment = {**os.environ, "IOASSAY_SPDK_FIO": str(FOLDER)}
+    argv = [sys.executable, "-m", "ioassay", "run", "spdk.toml", "--output", "run", "--json"]
+    done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE_S * 5)
+    found = json.loads(done.stdout)
+    assert done.returncode == 0 and found["trials"]["ok"] == 2, done.stdout + done.stderr
+    for path in (tmp_path / "run/trials").glob("*/record.json"):
+        record = json.loads(path.read_text())
+        codes = {warning["code"] for warning in record["warnings"]}
+        assert not codes & {"unconfined", "fio-note", "will-be-skipped"}, record["warnings"]
+        for way in ("read", "write"):
+            assert record["metrics"][f"drive.{way}.ios"] == record["metrics"][f"{way}.ios"], "nobody else read it"
+        assert record["metrics"]["cpu.uncounted"] == 0.0
+    (verdict,) = [finding for finding in found["findings"] if finding["question"] == "verdict"]
+    assert set(verdict["statistics"]["categories"]) == {"CONFIRMED"}

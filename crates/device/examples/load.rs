@@ -2,15 +2,17 @@
 //!
 //! `cargo run --release -p ioassay-device --example load -- nbd:unix:/tmp/drive.sock 32 3000`
 //! `… -- nvme-tcp:127.0.0.1:4420,nqn=NAME DEPTH MILLISECONDS [BYTES [READS_PERCENT [spins|sleeps]]]`
+//! `… -- vfio-user:/tmp/drive/cntrl DEPTH MILLISECONDS [BYTES [READS_PERCENT]]`
 //!
-//! NBD works with other servers too, such as nbdkit's.
+//! NBD works with other servers too, such as nbdkit's, and vfio-user with SPDK's `nvmf_tgt`. Over vfio-user the client always
+//! spins, and does not look at what it reads, as SPDK's `spdk_nvme_perf` does.
 
 use std::error::Error;
 use std::time::Duration;
 
 use ioassay_device::client::load::{Load, run};
 use ioassay_device::client::nvme_tcp::{Settings, connect};
-use ioassay_device::client::{Initiator, Waiting, nbd};
+use ioassay_device::client::{Initiator, Waiting, nbd, vfio_user};
 use serde_json::json;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -54,7 +56,16 @@ fn main() -> Result<(), Box<dyn Error>> {
             let queue: &mut dyn Initiator = &mut queue;
             run(queue, &load)?
         }
-        _ => return Err("wanted: nbd:PLACE or nvme-tcp:PLACE".into()),
+        Some(("vfio-user", at)) => {
+            let settings = vfio_user::Settings {
+                entries: load.depth.saturating_add(1).max(32),
+                data_bytes: (load.length_bytes as usize).next_multiple_of(4096),
+                copies: false,
+            };
+            let (_admin, mut queue) = vfio_user::connect(at.as_ref(), &settings)?;
+            run(&mut queue, &load)?
+        }
+        _ => return Err("wanted: nbd:PLACE, nvme-tcp:PLACE or vfio-user:PATH".into()),
     };
     let percentile = |share| outcome.percentile_ns(share);
     println!(

@@ -1,5 +1,12 @@
 //! What transports and drive exchange.
 
+use std::ops::Range;
+
+use crate::zones::{ZoneAction, ZoneError, Zones};
+
+/// The first namespace, and the only one of most drives.
+pub const FIRST_NAMESPACE: u32 = 1;
+
 /// What is wanted of the drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
@@ -13,6 +20,8 @@ pub enum Op {
     Trim,
     /// The range becomes zeroes, as if they were written.
     WriteZeroes,
+    /// The zone that begins at the range changes its state; with `true` all zones do that the action concerns.
+    Zone(ZoneAction, bool),
 }
 
 /// Whose command it is: the transport's own numbers, which the drive only gives back.
@@ -55,10 +64,14 @@ pub enum Status {
     NoSpace,
     /// The backing file cannot be read or written.
     Failed,
+    /// Flash cannot be read or written: another try is of no use.
+    Media,
     /// The drive lost its power before it was done.
     PowerLost,
     /// Its host aborted it: it may be done, in part or not at all.
     Aborted,
+    /// The zones of the drive refuse it.
+    Zone(ZoneError),
 }
 
 /// The drive's answer to one command.
@@ -109,10 +122,43 @@ impl Facts {
     }
 }
 
+/// A namespace of a drive.
+#[derive(Debug, Clone, Copy)]
+pub struct Namespace<'a> {
+    /// Its number: 1 and up.
+    pub id: u32,
+    /// Where it begins on the drive.
+    pub start_bytes: u64,
+    /// What it is; its size is that of the namespace.
+    pub facts: &'a Facts,
+}
+
+impl Namespace<'_> {
+    /// Its place on the drive.
+    #[must_use]
+    pub fn range(&self) -> Range<u64> {
+        self.start_bytes..self.start_bytes + self.facts.size_bytes
+    }
+}
+
 /// The drive as transports see it.
 pub trait Drive {
     /// What it is. While it is served, only whether it refuses writes may change: when it is worn out.
     fn facts(&self) -> &Facts;
+
+    /// A namespace of it; `None` if it has none of this number. They stay as they are while it is served.
+    fn namespace(&self, id: u32) -> Option<Namespace<'_>> {
+        (id == FIRST_NAMESPACE).then(|| Namespace {
+            id,
+            start_bytes: 0,
+            facts: self.facts(),
+        })
+    }
+
+    /// How many namespaces it has: their numbers are 1 and up.
+    fn namespace_count(&self) -> u32 {
+        1
+    }
 
     /// Takes a command; `data` are the bytes of a write and empty for all else. The answer comes
     /// later, to [`Transport::answer`](crate::transport::Transport::answer) of the tag's transport,
@@ -149,6 +195,11 @@ pub trait Drive {
 
     /// Numbers for health log pages.
     fn health(&self) -> Health;
+
+    /// Its zones, if it is zoned.
+    fn zones(&self) -> Option<&Zones> {
+        None
+    }
 
     /// What is wrong with it: asked often, and to be told at once.
     fn trouble(&self) -> Trouble {

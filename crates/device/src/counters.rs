@@ -1,6 +1,7 @@
 //! Counters of the commands of a drive.
 
 use ioassay_stats::Histogram;
+use serde::Serialize;
 
 use crate::command::{Command, Op, Status};
 
@@ -15,6 +16,46 @@ pub struct OpCounters {
     pub errors: u64,
     /// From arrival to answer, nanoseconds, of successful ones.
     pub latency_ns: Histogram,
+}
+
+/// Commands of one kind to one namespace.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct NamespaceOpCounters {
+    /// Answered successfully.
+    pub commands: u64,
+    /// Bytes of their ranges.
+    pub bytes: u64,
+    /// Answered with an error.
+    pub errors: u64,
+}
+
+/// Commands of one namespace. Flushes are none: they concern the whole drive.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct NamespaceCounters {
+    /// Reads.
+    pub reads: NamespaceOpCounters,
+    /// Writes.
+    pub writes: NamespaceOpCounters,
+    /// Trims and zeroes.
+    pub trims: NamespaceOpCounters,
+}
+
+impl NamespaceCounters {
+    /// A command of the namespace was answered.
+    pub fn record(&mut self, completion: &Completion) {
+        let counters = match completion.command.op {
+            Op::Read => &mut self.reads,
+            Op::Write => &mut self.writes,
+            Op::Trim | Op::WriteZeroes | Op::Zone(..) => &mut self.trims,
+            Op::Flush => return,
+        };
+        if completion.status == Status::Done {
+            counters.commands += 1;
+            counters.bytes += completion.command.length_bytes;
+        } else {
+            counters.errors += 1;
+        }
+    }
 }
 
 /// Counters of all commands.
@@ -57,7 +98,7 @@ impl CommandCounters {
         let counters = match completion.command.op {
             Op::Read => &mut self.reads,
             Op::Write => &mut self.writes,
-            Op::Trim | Op::WriteZeroes => &mut self.trims,
+            Op::Trim | Op::WriteZeroes | Op::Zone(..) => &mut self.trims,
             Op::Flush => &mut self.flushes,
         };
         if completion.status == Status::Done {

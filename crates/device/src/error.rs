@@ -28,6 +28,27 @@ pub enum Error {
         /// Memory that there is.
         available_bytes: u64,
     },
+    /// Not enough memory for all drives of a process.
+    #[error(
+        "{drives} drives take {needed_bytes} bytes of memory together and {available_bytes} are available: wanted \
+         smaller drives, fewer, or more memory"
+    )]
+    MemoryOfAll {
+        /// How many they are.
+        drives: usize,
+        /// Memory that they take.
+        needed_bytes: u64,
+        /// Memory that there is.
+        available_bytes: u64,
+    },
+    /// One of several drives.
+    #[error("drive[{number}]: {source}")]
+    OfDrive {
+        /// Its place among them, from 0 on.
+        number: usize,
+        /// What is wrong with it.
+        source: Box<Self>,
+    },
     /// The backing file cannot be used.
     #[error("backing file {path}: {what}")]
     Backing {
@@ -47,6 +68,12 @@ pub enum Error {
     /// The name of the NVMe subsystem.
     #[error(transparent)]
     Name(#[from] crate::transport::nvme_tcp::NameError),
+    /// The certificates of NBD.
+    #[error(transparent)]
+    Certificates(#[from] crate::transport::nbd::CertificateError),
+    /// The secrets of NVMe hosts.
+    #[error(transparent)]
+    Secrets(#[from] crate::transport::nvme_tcp::SecretsError),
     /// The model.
     #[error(transparent)]
     Model(#[from] ioassay_sim::Error),
@@ -62,6 +89,14 @@ impl Error {
             name,
             value: value.to_string(),
             wanted: wanted.into(),
+        }
+    }
+
+    /// Says of an error which drive it concerns.
+    pub(crate) fn of_drive(number: usize) -> impl Fn(Self) -> Self {
+        move |error| Self::OfDrive {
+            number,
+            source: Box::new(error),
         }
     }
 

@@ -9,6 +9,9 @@
 //! - [`transport`]: the only place with sockets; one file or folder each.
 //! - [`emulated_drive`]: the drive that transports see, over its content ([`store`]), its [`model`],
 //!   and its [`write_cache`], whose content a power loss takes.
+//! - [`namespace`]: its parts, and the bounds between them.
+//! - [`faults`]: what a drive that misbehaves makes of its commands.
+//! - [`zones`]: the zones of a zoned drive, without content and time.
 //! - [`server`]: from options to the end: the event loop, calibration, and the control socket.
 
 pub mod client;
@@ -17,14 +20,17 @@ pub mod command;
 pub mod counters;
 pub mod emulated_drive;
 mod error;
+pub mod faults;
 pub mod geometry;
 mod id_map;
 pub mod model;
+pub mod namespace;
 pub mod report;
 pub mod server;
 pub mod store;
 pub mod transport;
 pub mod write_cache;
+pub mod zones;
 
 pub use command::{Answer, Command, Op, Status, Tag};
 pub use error::Error;

@@ -3,6 +3,8 @@
 //! It knows pages and times and no content. A model is named, and changed by options; `none` takes
 //! no time, for floors and benches.
 
+use std::ops::Range;
+
 use ioassay_block::{Kind, Request};
 use ioassay_sim::drive::Drive;
 use ioassay_sim::engine::{Event, OnlineDrive};
@@ -101,6 +103,16 @@ impl Model {
         let done = precondition(self.simulation.drive_mut(), &how, proceed)?;
         self.preconditioned = Some(done);
         Ok(())
+    }
+
+    /// Discards the whole pages of a range before the drive is used: it is as new there.
+    pub fn discard(&mut self, range: Range<u64>) {
+        let drive = self.simulation.drive_mut();
+        let pages = range.start.div_ceil(self.page_bytes)..range.end / self.page_bytes;
+        for page in pages {
+            let place = drive.place(page as u32);
+            drive.trim(place);
+        }
     }
 
     /// What preconditioning did; `None` for a drive that is new.

@@ -6,7 +6,10 @@ use ioassay_stats::Histogram;
 use serde::Serialize;
 
 use crate::command::Facts;
-use crate::counters::{CommandCounters, OpCounters};
+use crate::counters::{CommandCounters, NamespaceCounters, OpCounters};
+use crate::faults::FaultReport;
+use crate::namespace::Namespace;
+use crate::zones::ZoneCounts;
 
 /// The write buffer.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -69,6 +72,30 @@ impl MappingReport {
     }
 }
 
+/// A namespace, and the commands of it.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct NamespaceReport {
+    /// Its number.
+    pub id: u32,
+    /// Its size.
+    pub size_bytes: u64,
+    /// Its commands.
+    #[serde(flatten)]
+    pub counters: NamespaceCounters,
+}
+
+impl NamespaceReport {
+    /// That of a namespace.
+    #[must_use]
+    pub fn of(namespace: Namespace<'_>, counters: &NamespaceCounters) -> Self {
+        Self {
+            id: namespace.id,
+            size_bytes: namespace.facts.size_bytes,
+            counters: *counters,
+        }
+    }
+}
+
 /// All counters at one time: quick to take, so that no command waits. Another thread makes the report
 /// of it.
 #[derive(Debug, Clone)]
@@ -81,6 +108,8 @@ pub struct Snapshot {
     pub counted_ps: u64,
     /// The commands.
     pub counters: CommandCounters,
+    /// Those of each namespace.
+    pub namespaces: Vec<NamespaceReport>,
     /// Commands in flight.
     pub depth: u64,
     /// Counters of flash, where there is a model.
@@ -97,6 +126,12 @@ pub struct Snapshot {
     pub lost_pages: u64,
     /// Why the drive can only be read.
     pub worn_out: Option<String>,
+    /// Its faults.
+    pub faults: Vec<FaultReport>,
+    /// Times that faults struck.
+    pub faults_fired: u64,
+    /// Its zones, if it is zoned.
+    pub zones: Option<ZoneCounts>,
 }
 
 /// A distribution.
@@ -232,6 +267,8 @@ pub struct Report {
     pub trims: OpReport,
     /// Flushes.
     pub flushes: OpReport,
+    /// The namespaces, and the commands of each.
+    pub namespaces: Vec<NamespaceReport>,
     /// How late each answer left, after its deadline.
     pub late_ns: Distribution,
     /// Commands in flight.
@@ -252,6 +289,12 @@ pub struct Report {
     pub lost_pages: u64,
     /// Why it can only be read.
     pub worn_out: Option<String>,
+    /// Times that faults struck since the counters were reset, of those too that were cleared.
+    pub faults_fired: u64,
+    /// Its faults, each with what it says, and how often it struck since it was armed.
+    pub faults: Vec<FaultReport>,
+    /// Numbers of its zones by their states; absent without zones.
+    pub zones: Option<ZoneCounts>,
 }
 
 impl Snapshot {
@@ -271,6 +314,7 @@ impl Snapshot {
             writes: OpReport::of(&counters.writes, buckets),
             trims: OpReport::of(&counters.trims, buckets),
             flushes: OpReport::of(&counters.flushes, buckets),
+            namespaces: self.namespaces.clone(),
             late_ns: Distribution::of(&counters.late_ns, buckets),
             depth_now: self.depth,
             depth: Distribution::of(&counters.depth, buckets),
@@ -281,6 +325,9 @@ impl Snapshot {
             power_cuts: self.power_cuts,
             lost_pages: self.lost_pages,
             worn_out: self.worn_out.clone(),
+            faults_fired: self.faults_fired,
+            faults: self.faults.clone(),
+            zones: self.zones,
         }
     }
 }

@@ -1,6 +1,7 @@
-//! Hostile clients in small, always: the fuzz targets `nbd`, `nvme_tcp` and `fuse` try the same at
-//! length. A failure prints the seed of its script.
+//! Hostile clients in small, always: the fuzz targets `nbd`, `nvme_tcp`, `fuse` and `vfio_user` try the same
+//! at length. A failure prints the seed of its script.
 
+mod certificates;
 mod host;
 mod hostile;
 mod memory_drive;
@@ -41,4 +42,9 @@ fn hosts_of_nvme_over_tcp_harm_nobody() {
 #[test]
 fn requests_of_fuse_harm_nobody() {
     try_all(hostile::fuse);
+}
+
+#[test]
+fn clients_of_vfio_user_harm_no_other() {
+    try_all(hostile::vfio_user);
 }

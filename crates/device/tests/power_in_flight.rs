@@ -1,8 +1,9 @@
-//! Power cuts while commands are in flight, over sockets: what was answered as durable is there, what was answered
+//! Power cuts while commands are in flight, over sockets and shared memory: what was answered as durable is there, what was answered
 //! with an error or never may be, page by page, and no page is half of each.
 
 mod drives;
 
+use std::any::Any;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -13,9 +14,8 @@ use std::time::{Duration, Instant};
 use drives::Chance;
 use ioassay_device::Error;
 use ioassay_device::client::nbd::Client;
-use ioassay_device::client::nvme_tcp::{self, Admin, Settings};
-use ioassay_device::client::{Initiator, Request, Waiting};
-use ioassay_device::server::{Options, Ready, Summary, serve};
+use ioassay_device::client::{Initiator, Request, Waiting, nvme_tcp, vfio_user};
+use ioassay_device::server::{Options, Ready, Summary, TransportReport, serve};
 use ioassay_device::transport::socket::Endpoint;
 use serde_json::{Value, json};
 
@@ -41,6 +41,7 @@ impl Drive {
             "transports": [
                 format!("nbd:unix:{}", folder.path().join("drive.sock").display()),
                 "nvme-tcp:127.0.0.1:0",
+                format!("vfio-user:{}", folder.path().display()),
             ],
             "stats_socket": folder.path().join("stats.sock"),
             "backing_file": folder.path().join("backing"),
@@ -94,6 +95,12 @@ impl Drive {
         self.folder.path().join("backing")
     }
 
+    fn transport(&self, name: &str) -> &TransportReport {
+        let mut transports = self.ready.transports.iter();
+        let named = transports.find(|transport| transport.transport == name);
+        named.expect("a transport")
+    }
+
     fn stop(&mut self) {
         assert_eq!(self.ask(&json!({"request": "stop"})), json!({"ok": true}));
         let thread = self.thread.take().expect("a thread");
@@ -102,7 +109,7 @@ impl Drive {
 }
 
 /// A connection, and what has to stay for it.
-type Connection = (Box<dyn Initiator>, Option<Admin>);
+type Connection = (Box<dyn Initiator>, Option<Box<dyn Any>>);
 
 fn by_nbd(drive: &Drive) -> Connection {
     let at = Endpoint::Unix(drive.folder.path().join("drive.sock"));
@@ -111,18 +118,26 @@ fn by_nbd(drive: &Drive) -> Connection {
 }
 
 fn by_nvme_tcp(drive: &Drive) -> Connection {
-    let mut transports = drive.ready.transports.iter();
-    let transport = transports
-        .find(|transport| transport.transport == "nvme-tcp")
-        .expect("a transport");
+    let transport = drive.transport("nvme-tcp");
     let at: Endpoint = transport.address.parse().expect("an address");
     let name = transport.nqn.as_deref().expect("a name");
-    let settings = Settings {
+    let settings = nvme_tcp::Settings {
         entries: 1024,
-        ..Settings::default()
+        ..nvme_tcp::Settings::default()
     };
     let (admin, queue) = nvme_tcp::connect(&at, name, &settings).expect("a controller");
-    (Box::new(queue), Some(admin))
+    (Box::new(queue), Some(Box::new(admin)))
+}
+
+fn by_vfio_user(drive: &Drive) -> Connection {
+    let path = PathBuf::from(&drive.transport("vfio-user").address);
+    let settings = vfio_user::Settings {
+        entries: 512,
+        data_bytes: (PAGES / u64::from(IN_FLIGHT) * PAGE) as usize,
+        ..vfio_user::Settings::default()
+    };
+    let (admin, queue) = vfio_user::connect(&path, &settings).expect("a controller");
+    (Box::new(queue), Some(Box::new(admin)))
 }
 
 /// What each page may hold after a cut.
@@ -338,5 +353,12 @@ fn over_nbd_no_cut_takes_what_was_answered_as_durable() {
 fn over_nvme_tcp_no_cut_takes_what_was_answered_as_durable() {
     for (policy, seed) in [("none", 4), ("lru", 5), ("epo", 6)] {
         cut_again_and_again(by_nvme_tcp, policy, seed);
+    }
+}
+
+#[test]
+fn over_vfio_user_no_cut_takes_what_was_answered_as_durable() {
+    for (policy, seed) in [("none", 7), ("lru", 8), ("epo", 9)] {
+        cut_again_and_again(by_vfio_user, policy, seed);
     }
 }

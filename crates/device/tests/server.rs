@@ -9,7 +9,8 @@ use std::thread::JoinHandle;
 
 use ioassay_device::Error;
 use ioassay_device::client::nbd::Client;
-use ioassay_device::client::{Initiator, Request, Waiting};
+use ioassay_device::client::nvme_tcp::{Settings, connect};
+use ioassay_device::client::{Initiator, Request, Waiting, vfio_user};
 use ioassay_device::server::{Options, Ready, Summary, serve};
 use ioassay_device::transport::socket::Endpoint;
 use serde_json::{Value, json};
@@ -121,6 +122,38 @@ fn power_cuts_drop_all_connections_and_new_clients_are_served() {
 }
 
 #[test]
+fn doorbells_in_shared_memory_are_seen_by_a_drive_that_sleeps() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("cntrl");
+    let drive = Drive::start(&json!({
+        "transports": [format!("vfio-user:{}", path.display())],
+        "model": "none",
+        "geometry": {},
+        "calibrate": true,
+        "idle_ms": 1,
+    }));
+    assert_eq!(drive.ready.transports[0].address, path.to_string_lossy());
+    let (mut admin, mut queue) =
+        vfio_user::connect(&path, &vfio_user::Settings::default()).expect("a device");
+    for pause_ms in [0, 1, 5, 20, 0] {
+        std::thread::sleep(std::time::Duration::from_millis(pause_ms)); // so that it may sleep
+        queue.call(Request::Flush).expect("a flush");
+    }
+    let statistics = ask(&drive.stats(), &json!({"request": "stats"}));
+    let connections = &statistics["stats"]["ways"][0]["connections"];
+    assert_eq!(connections, 1, "{statistics}");
+    // A power cut is an unplugged device, and the next client is served.
+    ask(&drive.stats(), &json!({"request": "power-cut"}));
+    assert!(queue.call(Request::Flush).is_err());
+    assert!(admin.state().is_err());
+    let (_admin, mut queue) =
+        vfio_user::connect(&path, &vfio_user::Settings::default()).expect("a device");
+    queue.call(Request::Flush).expect("a flush");
+    drive.stop();
+    assert!(!path.exists());
+}
+
+#[test]
 fn power_cuts_take_what_was_not_flushed() {
     let drive = Drive::start(&json!({"buffer": {"policy": "lru", "bytes": 1 << 20}}));
     assert_eq!(
@@ -213,7 +246,7 @@ fn the_socket_is_private_and_hostile_lines_harm_nobody() {
         b"{\"request\": \"explode\"}\n",
         b"{\"request\": \"stats\", \"more\": 1}\n",
         b"\xff\xfe\x00\n",
-        &[b'['; 5000],
+        "[".repeat(70_000).as_bytes(),
     ] {
         assert_eq!(raw(&path, bytes)["ok"], false, "{bytes:?}");
     }
@@ -282,7 +315,7 @@ fn what_cannot_be_served_is_said() {
         ),
         (
             json!({"transports": [transport, transport], "size_bytes": size}),
-            "taken",
+            "drive.sock, wanted one of its own for each socket",
         ),
         (
             json!({"transports": [transport], "size_bytes": size, "available_bytes": size}),
@@ -291,6 +324,14 @@ fn what_cannot_be_served_is_said() {
         (
             json!({"transports": [transport], "size_bytes": size, "buffer": {"policy": "magic"}}),
             "magic",
+        ),
+        (
+            json!({"transports": [transport], "size_bytes": size, "namespaces_bytes": [size, 4096]}),
+            "namespaces is 16781312, wanted at most the drive's 16777216 bytes together",
+        ),
+        (
+            json!({"transports": [transport], "size_bytes": size, "namespaces_bytes": [512, 4096]}),
+            "namespaces is 512, wanted whole pages of 4096 bytes",
         ),
         (
             json!({"transports": [transport], "size_bytes": size, "pin": 1000}),
@@ -338,4 +379,38 @@ fn a_preconditioned_drive_cleans_from_its_first_overwrites_on_and_always_alike()
         "{old}, before: {settled:?}"
     );
     assert_eq!((before, old), again);
+}
+
+/// A drive that does not notice protects the wrong bits: its data digests fit, and the host accepts them.
+#[test]
+fn rotten_bits_pass_the_data_digests_of_nvme_tcp() {
+    let drive = Drive::start(&json!({"transports": ["nvme-tcp:127.0.0.1:0"]}));
+    let way = &drive.ready.transports[0];
+    let settings = Settings {
+        header_digests: true,
+        data_digests: true,
+        ..Settings::default()
+    };
+    let nqn = way.nqn.as_deref().expect("a name");
+    let at = way.address.parse().expect("an address");
+    let (_admin, mut queue) = connect(&at, nqn, &settings).unwrap();
+    let data = vec![9; 64 << 10];
+    let write = Request::Write {
+        offset_bytes: 0,
+        data: &data,
+        fua: true,
+    };
+    queue.call(write).unwrap();
+    let read = Request::Read {
+        offset_bytes: 0,
+        length_bytes: 64 << 10,
+    };
+    assert!(queue.call(read).unwrap() == data);
+    let rot = json!({"request": "fault-inject", "faults": [{"kind": "bit-rot", "count": 3}]});
+    assert_eq!(ask(&drive.stats(), &rot)["ok"], json!(true));
+    let rotten = queue.call(read).unwrap();
+    let flipped: u32 = rotten.iter().map(|byte| (byte ^ 9).count_ones()).sum();
+    assert!((1..=3).contains(&flipped), "{flipped} bits");
+    let counted = ask(&drive.stats(), &json!({"request": "stats"}));
+    assert_eq!(counted["stats"]["reads"]["errors"], json!(0));
 }

@@ -12,11 +12,12 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 from ioassay import debug_log
 from ioassay.cli import console
-from ioassay.errors import Interrupted, IoassayError, UsageError
+from ioassay.errors import Interrupted, IoassayError, ToolError, UsageError
 from ioassay.process import signals
 
 TYPE_CHECKING = False
@@ -53,9 +54,13 @@ OPTIONS = (
     ("--show-completion", "Show completion for the current shell, to copy it or customize the installation."),
 )
 
+_UNFIT = "Missing required CPU features"
+"""How polars begins its warning on a processor on which it will crash (polars/_cpu_check.py)."""
+
 
 def run(words: Sequence[str]) -> int:
     """Run what the words of the command line ask for; the exit code. Every error has been said."""
+    warnings.filterwarnings("error", _UNFIT, RuntimeWarning)
     console.prepare("--json" in (words[: words.index("--")] if "--" in words else words))
     code = 0
     try:
@@ -100,6 +105,8 @@ def _answered(words: Sequence[str]) -> int:
             if _is_of_streams(error):
                 raise console.Unwritten(error) from None
             return console.problem(_of_machine(error))
+        if isinstance(error, RuntimeWarning) and str(error).startswith(_UNFIT):
+            return console.problem(_of_processor(str(error)))
         return console.bug(error)
 
 
@@ -154,6 +161,20 @@ def _of_machine(error: OSError) -> IoassayError:
         return IoassayError("the working directory does not exist any more; change to another with cd")
     where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
     return IoassayError(f"{where}{error.strerror or error}")
+
+
+def _of_processor(said: str) -> ToolError:
+    """What polars says of a processor that lacks instructions which it was built for."""
+    from importlib.util import find_spec
+
+    _, _, rest = said.partition(":\n")
+    missing = rest.strip().partition("\n")[0] or "instructions"
+    if find_spec("_polars_runtime_compat") is not None:
+        return ToolError(f"this processor lacks {missing}, which every build of polars needs; use a newer processor")
+    remedy = (
+        "install the build for older ones with pip install 'polars[rtcompat]'; runs are kept and need no repetition"
+    )
+    return ToolError(f"this processor lacks {missing}, which the installed build of polars needs; {remedy}")
 
 
 def _is_somewhere() -> bool:

@@ -19,16 +19,19 @@ if TYPE_CHECKING:
 
 MOST_LINES = 15
 _MOST_REASONS = 2
+_LEAST_ANSWER = 2
+"""A sentence, and the empty line behind it."""
 
 
 def say(
     store: RunStore, tally: Tally, published: Published, found: Sequence[Warning_], results: Sequence[str] = ()
 ) -> None:
     """The end of a command; `results` are lines of its own that stand before the answer's sentences."""
-    trust = _trust(published)
+    trust = [*_premises(published), *_trust(published)]
     notes = [*_warnings(session.all_warnings(published.records, found)), *_reasons(published)]
     where = [*_counted(tally, store), *session.kept_lines(published.kept), f"run     {store.root}"]
     where.append(f"report  {published.report.page}")
+    notes = _fitted(notes, MOST_LINES - len(trust) - len(results) - len(where) - _LEAST_ANSWER)
     room = MOST_LINES - len(trust) - len(results) - len(notes) - len(where) - 1
     for line in (*trust, *results, *_answers(published, room), ""):
         console.line(line)
@@ -36,6 +39,20 @@ def say(
         console.note(note)
     for line in where:
         console.line(line)
+
+
+def _fitted(notes: Sequence[str], most: int) -> list[str]:
+    """The first of the notes, where not all fit."""
+    if len(notes) <= most:
+        return list(notes)
+    return [*notes[: max(most - 1, 0)], "more is in the report"]
+
+
+def _premises(published: Published) -> list[str]:
+    """What the numbers are of."""
+    from ioassay.narrative import answers
+
+    return [line for text in answers.premises(published.findings) for line in console.wrapped(text)]
 
 
 def _trust(published: Published) -> list[str]:

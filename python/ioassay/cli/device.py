@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+import inspect
 import signal
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 from ioassay.cli import console, options, syntax
-from ioassay.errors import Interrupted, UsageError
+from ioassay.errors import InputError, Interrupted, UsageError
 
 Ways = Annotated[
     list[str] | None,
     syntax.Option(
         "--transport",
         metavar="WAY",
-        help="nbd:unix:PATH, nbd:tcp:ADDRESS:PORT, nvme-tcp:ADDRESS:PORT, fuse:PATH; separated by commas or repeated.",
+        help="nbd:unix:PATH, nbd:tcp:ADDRESS:PORT, nvme-tcp:ADDRESS:PORT, fuse:PATH, vfio-user:PATH; "
+        "separated by commas or repeated. "
+        "Beyond this machine with ,tls=FOLDER (NBD), or ,secrets=FILE,encryption=none (NVMe).",
     ),
 ]
 Size = Annotated[str | None, syntax.Option(metavar="SIZE", help="Size; by default that of the backing file.")]
+Namespaces = Annotated[
+    list[str] | None,
+    syntax.Option(
+        "--namespaces", metavar="SIZE,SIZE…", help="Divide the drive into namespaces of these sizes, numbered from 1."
+    ),
+]
+Config = Annotated[
+    Path | None,
+    syntax.Option(
+        "--config", metavar="FILE", help="Serve each [[drive]] of this TOML file; their keys are these options."
+    ),
+]
 Block = Annotated[str, syntax.Option("--block-size", metavar="SIZE", help="Logical block: 512 or 4096.")]
 Model = Annotated[str, syntax.Option(metavar="NAME", help="thesis, or none (answers at once).")]
 Drive = Annotated[
@@ -44,6 +59,13 @@ Precondition = Annotated[
         help="none, full (written once), steady (overwritten at random until amplification settles), or a share of it.",
     ),
 ]
+Zones = Annotated[
+    str | None,
+    syntax.Option(
+        metavar="SIZE[,KEY=VALUE…]",
+        help="Serve a zoned drive (ZNS, over nvme-tcp): size of a zone; capacity=, append= (sizes), open=, active=.",
+    ),
+]
 Backing = Annotated[Path | None, syntax.Option("--file", metavar="FILE", help="Store flushed data in this file.")]
 ReadOnly = Annotated[bool, syntax.Option("--read-only", help="Refuse writes.")]
 Pin = Annotated[int | None, syntax.Option(min=0, metavar="CPU", help="Processor that the server runs on.")]
@@ -58,6 +80,10 @@ Calibrate = Annotated[
     bool, syntax.Option(help="Measure each transport's overhead and subtract it from the model's time.")
 ]
 Prefault = Annotated[bool, syntax.Option("--prefault", help="Allocate all memory at the start.")]
+Faults = Annotated[
+    list[Path] | None,
+    syntax.Option("--faults", metavar="FILE", help="Misbehave as this file says, from the time on when it is ready."),
+]
 Serial = Annotated[str | None, syntax.Option(metavar="TEXT", help="Serial number.")]
 Stats = Annotated[
     Path | None, syntax.Option("--stats", metavar="PATH", help="Control socket; by default in a new folder.")
@@ -81,12 +107,18 @@ def register(app: syntax.Group) -> None:
     device.command()(top)
     device.command("power-cut")(power_cut)
     device.command()(stop)
+    fault = syntax.Group("Make a served drive misbehave: docs/faults.md.")
+    fault.command("inject")(fault_inject)
+    fault.command("list")(fault_list)
+    fault.command("clear")(fault_clear)
+    device.add(fault, "fault")
     app.add(device, "device")
 
 
 def serve(
     transport: Ways = None,
     size: Size = None,
+    namespaces: Namespaces = None,
     block_size: Block = "512",
     model: Model = "thesis",
     drive: Drive = None,
@@ -94,6 +126,7 @@ def serve(
     buffer: Buffer = None,
     set_: OfModel = None,
     precondition: Precondition = None,
+    zones: Zones = None,
     backing_file: Backing = None,
     read_only: ReadOnly = False,
     pin: Pin = None,
@@ -103,11 +136,13 @@ def serve(
     calibrate: Calibrate = True,
     prefault: Prefault = False,
     serial: Serial = None,
+    faults: Faults = None,
     stats_socket: Stats = None,
+    config: Config = None,
     with_parent: WithParent = None,
     json: options.Json = False,
 ) -> None:
-    """Serve a simulated drive until Ctrl-C or SIGTERM.
+    """Serve a simulated drive, or several, until Ctrl-C or SIGTERM.
 
     Example: ioassay device serve --size 1GiB --transport nbd:unix:drive.sock --model thesis --policy epo
     """
@@ -116,24 +151,29 @@ def serve(
     from ioassay.cli import device_text
     from ioassay.process import piped_child
     from ioassay.virtual_drive import drive_options as described
+    from ioassay.virtual_drive import fault_plan
 
     console.use_json(json)
     if with_parent is not None:
         piped_child.end_with(with_parent, signal.SIGTERM)
-    for name in ("json", "transport", "drive", "policy", "buffer", "set_", "stats_socket", "with_parent"):
+    if config is not None:
+        _serve_group(config, given)
+        return
+    for name in ("json", "transport", "namespaces", "set_", "stats_socket", "config", "with_parent", "faults"):
         del given[name]
     ways = [part for text in transport or () for part in described.transports(text)]
     if not ways:
         raise UsageError("no --transport given; wanted at least one, such as nbd:unix:drive.sock")
-    if size is None and backing_file is None:
+    parts = [part for text in namespaces or () for part in text.split(",")] or None
+    if size is None and backing_file is None and parts is None:
         raise UsageError("no --size given; wanted one, such as 1GiB, or --file with a backing file that is there")
-    of_model: dict[str, Any] = {"policy": policy, **({"buffer": buffer} if buffer else {})}
-    of_model = {**described.of_drive(drive), **described.together(of_model, described.settings(set_ or ()))}
-    if useless := described.unused(model, of_model, precondition) or described.unbuffered(of_model):
-        raise UsageError(useless)
+    options_of_model = described.settings(set_ or ())
+    planned = [fault for path in faults or () for fault in fault_plan.read(path)]
     asked = _left_to_the_core()
     with _socket(stats_socket) as answers_at:
-        told = described.described(of_model, transports=ways, stats_socket=answers_at, **given)
+        told = described.of_options(
+            ways, set_=options_of_model, namespaces=parts, stats_socket=answers_at, faults=planned, **given
+        )
 
         def ready(addresses: Mapping[str, Any]) -> None:
             if asked:
@@ -143,6 +183,39 @@ def serve(
         counted = virtual_drive.serve(told, ready)
     if not json:
         device_text.ended(counted)
+
+
+def _serve_group(config: Path, given: Mapping[str, Any]) -> None:
+    """Serve each drive of a file. UsageError for options that belong into the file."""
+    from ioassay import virtual_drive
+    from ioassay.cli import device_text
+    from ioassay.virtual_drive import drive_config
+
+    defaults = inspect.signature(serve).parameters
+    for name, value in given.items():
+        if name not in ("config", "json", "with_parent") and value != defaults[name].default:
+            key = drive_config.key_of(name)
+            raise UsageError(f"--{key} is not used with --config; wanted '{key}' in a [[drive]] of {config}")
+    drives = drive_config.read(config)
+    asked = _left_to_the_core()
+    with ExitStack() as stack:
+        for drive in drives:
+            if "stats_socket" not in drive:
+                drive["stats_socket"] = str(stack.enter_context(_socket(None)))
+
+        def ready(told: list[dict[str, Any]]) -> None:
+            if asked:
+                raise Interrupted(f"ended by {asked[0].name} before they served")
+            for number, addresses in enumerate(told):
+                device_text.ready(addresses, as_json=given["json"], number=number)
+
+        try:
+            counted = virtual_drive.serve_group(drives, ready)
+        except UsageError as error:
+            raise InputError(f"{config}: {error}") from None
+    if not given["json"]:
+        for number, one in enumerate(counted):
+            device_text.ended(one, number)
 
 
 def _left_to_the_core() -> list[signal.Signals]:
@@ -206,6 +279,51 @@ def power_cut(socket: Socket, keep_connections: KeepConnections = False, json: o
     console.use_json(json)
     lost = control.ask(socket, "power-cut", keep_connections=keep_connections)["lost_pages"]
     console.emit({"lost_pages": lost}) if json else console.line(f"power was cut: {console.count(lost, 'page')} lost")
+
+
+What = Annotated[
+    list[str],
+    syntax.Argument(metavar="FILE|NAME=VALUE…", help="A file with faults, or one fault: kind=read-error offset=1MiB."),
+]
+
+
+def fault_inject(socket: Socket, what: What, json: options.Json = False) -> None:
+    """Make a served drive misbehave from now on.
+
+    Example: ioassay device fault inject drive.stats kind=latency delay=50ms probability=0.01
+    """
+    from ioassay.virtual_drive import control, fault_plan
+
+    console.use_json(json)
+    armed = control.ask(socket, "fault-inject", faults=fault_plan.of_words(what))["armed"]
+    console.emit({"armed": armed}) if json else console.line(f"armed: {', '.join(map(str, armed))}")
+
+
+def fault_list(socket: Socket, json: options.Json = False) -> None:
+    """List the faults of a served drive, and how often each struck."""
+    from ioassay.cli import device_text
+    from ioassay.virtual_drive import control
+
+    console.use_json(json)
+    faults = control.ask(socket, "fault-list")["faults"]
+    console.emit({"faults": faults}) if json else device_text.faults(faults)
+
+
+def fault_clear(
+    socket: Socket,
+    number: Annotated[str | None, syntax.Argument(metavar="NUMBER", help="Of one fault; without it all.")] = None,
+    json: options.Json = False,
+) -> None:
+    """End a fault of a served drive, or all: commands that are stuck are answered, a lost link is up again."""
+    from ioassay.virtual_drive import control
+
+    console.use_json(json)
+    if number is not None and not (number.isascii() and number.isdigit() and len(number) < 20):
+        raise UsageError(f"NUMBER is '{number}', wanted that of a fault (ioassay device fault list SOCKET)")
+    cleared = control.ask(socket, "fault-clear", **({} if number is None else {"fault": int(number)}))["cleared"]
+    if number is not None and not cleared:
+        raise UsageError(f"the drive has no fault {number} (ioassay device fault list {socket})")
+    console.emit({"cleared": cleared}) if json else console.line(f"cleared {console.count(cleared, 'fault')}")
 
 
 def stop(socket: Socket, json: options.Json = False) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ioassay import units
@@ -14,30 +14,45 @@ _UNCALIBRATED = {"calibration-uncertain", "floor-unknown"}
 _OPS = ("reads", "writes", "trims", "flushes")
 
 
-def ready(told: Mapping[str, Any], *, as_json: bool) -> None:
-    """Clients can connect: one line of JSON, or how to reach it."""
+def ready(told: Mapping[str, Any], *, as_json: bool, number: int | None = None) -> None:
+    """Clients can connect: one line of JSON, or how to reach it. `number` is its place among several drives."""
     if as_json:
-        console.line(json.dumps(told))
+        console.line(json.dumps(told if number is None else {"drive": number, **told}))
     else:
-        what = f"{units.format_size(told['size_bytes'])}, model {told['model']}, policy {told['policy']}"
+        which = "" if number is None else f"drive[{number}]: "
+        what = f"{units.format_size(told['size_bytes'])}, {_model(told)}, policy {told['policy']}"
         uncertain = ", calibration uncertain" if _UNCALIBRATED & {item["kind"] for item in told["warnings"]} else ""
-        console.line(f"serving {what}{uncertain}")
+        console.line(f"serving {which}{what}{uncertain}")
+        if zones := told.get("zones"):
+            console.line(f"  zones     {_zones(zones)}")
         for way in told["ways"]:
             floor = f", takes {units.format_ns(way['floor_ns'])} by itself" if way.get("floor_ns") else ""
-            console.line(f"  {way['transport']:8}  {way['address']}{floor}")
+            through = f", through {way['interface']}" if way.get("interface") else ""
+            console.line(f"  {way['transport']:8}  {way['address']}{through}{floor}")
             if way.get("nqn"):
                 console.line(f"            {way['nqn']}")
+        if len(told["namespaces"]) > 1:
+            sizes = [f"{one['id']}: {units.format_size(one['size_bytes'])}" for one in told["namespaces"]]
+            console.line(f"  namespaces  {', '.join(sizes)}")
         console.line(f"  stats     {told['stats']}")
         console.line(f"  memory    at most {units.format_size(told['memory_bytes'])}, with the drive's content")
+    if told["faults"] and not as_json:
+        console.line(f"  faults    {console.count(told['faults'], 'fault')} armed")
     for item in told["warnings"]:  # each of its own: there is no report that would have the rest
         console.warnings([{"code": item["kind"], "text": item["text"], "remedy": ""}])
     console.flush()
 
 
-def ended(counted: Mapping[str, Any]) -> None:
+def _model(told: Mapping[str, Any]) -> str:
+    profile = f" ({told['profile']})" if told["profile"] else ""
+    return f"model {told['model']}{profile}"
+
+
+def ended(counted: Mapping[str, Any], number: int | None = None) -> None:
     """The drive has ended."""
+    which = "" if number is None else f"drive[{number}] "
     done = [f"{console.count(counted[name]['commands'], name[:-1])}" for name in ("reads", "writes")]
-    console.line(f"served {' and '.join(done)} in {units.format_duration(counted['served_s'])}")
+    console.line(f"{which}served {' and '.join(done)} in {units.format_duration(counted['served_s'])}")
 
 
 def statistics(found: Mapping[str, Any]) -> None:
@@ -56,6 +71,8 @@ def statistics(found: Mapping[str, Any]) -> None:
             ]
         )
     console.table(["", "commands", "bytes", "errors", "mean", "p50", "p99", "max"], rows)
+    if len(found["namespaces"]) > 1:
+        _namespaces(found["namespaces"])
     console.line()
     if (buffer := found.get("buffer")) and buffer["capacity_pages"]:
         console.line(
@@ -69,6 +86,8 @@ def statistics(found: Mapping[str, Any]) -> None:
             f"flash     {units.format_count(flash['written_pages'])} pages written, {flash['erases']} blocks erased"
             + (f", write amplification {amplification:.3f}" if amplification else "")
         )
+    if zones := found.get("zones"):
+        console.line(f"zones     {_zones(zones)}")
     if mapping := found.get("mapping"):
         read = mapping["hits"] + mapping["misses"]
         console.line(
@@ -76,10 +95,69 @@ def statistics(found: Mapping[str, Any]) -> None:
             f"{units.format_count(mapping['translation_reads'])} translation pages read, "
             f"{units.format_count(mapping['translation_writes'])} written"
         )
+    if found["faults"] or found["faults_fired"]:
+        armed = console.count(len(found["faults"]), "fault")
+        console.line(f"faults    {armed} armed; struck {console.count(found['faults_fired'], 'time')}")
     console.line(f"volatile  {console.count(found['volatile_pages'], 'page')} that would be lost with the power")
     console.line(
         f"late      {latency(found['late_ns']['p50'])} in the middle, {latency(found['late_ns']['p99'])} at 99 %"
     )
+
+
+def _namespaces(found: Sequence[Mapping[str, Any]]) -> None:
+    """How much each namespace was used. Flushes concern the whole drive."""
+    console.line()
+    rows = []
+    for one in found:
+        row = [str(one["id"]), units.format_size(one["size_bytes"])]
+        for name in _OPS[:3]:
+            row += [units.format_count(one[name]["commands"]), units.format_size(one[name]["bytes"])]
+        rows.append([*row, str(sum(one[name]["errors"] for name in _OPS[:3]))])
+    console.table(["namespace", "size", "reads", "bytes", "writes", "bytes", "trims", "bytes", "errors"], rows)
+
+
+def faults(found: Sequence[Mapping[str, Any]]) -> None:
+    """The faults of a drive, and how often they struck."""
+    if not found:
+        console.line("no faults")
+        return
+    rows = [[str(one["id"]), one["kind"], _concerned(one), str(one["matched"]), str(one["fired"])] for one in found]
+    console.table(["", "kind", "concerns", "matched", "fired"], rows)
+
+
+_STATES = ("empty", "implicitly_opened", "explicitly_opened", "closed", "full", "read_only", "offline")
+
+
+def _zones(found: Mapping[str, Any]) -> str:
+    """How many zones there are, and in which states."""
+    states = ", ".join(f"{found[name]} {name.replace('_', ' ')}" for name in _STATES if found[name])
+    return f"{found['zones']} of {units.format_size(found['zone_bytes'])}: {states}"
+
+
+def _concerned(fault: Mapping[str, Any]) -> str:
+    """Which commands a fault concerns, and what it does to them."""
+    said = [", ".join(fault["op"])] if fault["op"] else []
+    if fault["namespace"] is not None:
+        said.append(f"namespace {fault['namespace']}")
+    if fault["offset_bytes"] or fault["length_bytes"] is not None:
+        length, offset = fault["length_bytes"], _exact_size(fault["offset_bytes"])
+        said.append(f"from {offset}" if length is None else f"{_exact_size(length)} at {offset}")
+    for name in ("after", "for", "every", "delay", "down"):
+        if time_us := fault[f"{name}_us"]:
+            said.append(f"{name} {units.format_ns(time_us * 1000)}")
+    if fault["bytes_per_s"]:
+        said.append(units.format_rate(fault["bytes_per_s"]))
+    if fault["probability"] < 1:
+        said.append(f"{units.format_percent(fault['probability'])} % of {fault['scope']}s")
+    if fault["count"] is not None:
+        said.append(f"{console.count(fault['count'], 'time')} at most")
+    return "; ".join(said) or "all"
+
+
+def _exact_size(size_bytes: int) -> str:
+    """A size that can be given back: in bytes where a larger unit would round it."""
+    text = units.format_size(size_bytes)
+    return text if units.parse_size(text) == size_bytes else f"{size_bytes} B"
 
 
 def latency(value: float | None) -> str:

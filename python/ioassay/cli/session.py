@@ -289,8 +289,12 @@ def result(store: RunStore, tally: Tally, published: Published, found: Sequence[
 def all_warnings(records: Dataset, found: Sequence[Warning_]) -> list[dict[str, Any]]:
     """Warnings of the check and of the trials, each once, with the number of trials it concerns."""
     counted: dict[tuple[str, str, str], int] = {(item.code, item.text, item.remedy): 0 for item in found}
+    announced = records.announced_skips()
     for row in records.warnings.iter_rows(named=True):
         key = (row["code"], row["text"], row["remedy"])
+        if row["text"] in announced:
+            counted.pop(key, None)
+            continue
         counted[key] = counted.get(key, 0) + 1
     return [
         {"code": code, "text": text, "remedy": remedy, "trials": trials}

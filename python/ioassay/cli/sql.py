@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ioassay.cli import console, options, syntax
-from ioassay.errors import UsageError
+from ioassay.errors import ToolError, UsageError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,11 +30,28 @@ def sql(
     console.use_json(json)
     if len(words) < 2:
         raise UsageError("wanted at least one run and a query; for example: ioassay sql RUN 'SELECT * FROM trials'")
+    _require_duckdb()
     columns, rows = _answer([Path(word) for word in words[:-1]], words[-1])
     if json:
         console.emit({"columns": columns, "rows": [dict(zip(columns, row, strict=True)) for row in rows]})
     else:
         console.table(columns, [["" if cell is None else str(cell) for cell in row] for row in rows])
+
+
+def _require_duckdb() -> None:
+    """Where its build needs AVX2 and the processor has none, the process that imports it ends by SIGILL."""
+    from ioassay.host import cpus
+
+    if cpus.lacks_avx2():
+        import sys
+
+        from ioassay.process import supervisor
+
+        tried = supervisor.capture([sys.executable, "-I", "-c", "import duckdb"], timeout_s=60)
+        if (tried.exit_code or 0) < 0:
+            raise ToolError(
+                "this processor lacks AVX2, which the installed build of duckdb needs; query the run on another machine"
+            )
 
 
 class _Stream:

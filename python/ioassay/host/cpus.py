@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from ioassay.host.machine import Machine, known, whole_number
@@ -51,6 +52,16 @@ def _flat(entries: object) -> Iterator[tuple[str, str]]:
             if isinstance(data := entry.get("data"), str) and data:
                 yield str(entry.get("field", "")).rstrip(":"), data
             yield from _flat(entry.get("children"))
+
+
+def lacks_avx2(root: Path = Path("/")) -> bool:
+    """Whether this is an x86 processor without AVX2, which the usual builds of some libraries need."""
+    try:
+        with (root / "proc/cpuinfo").open() as lines:
+            flags = next((line for line in lines if line.startswith("flags")), "avx2")
+    except OSError:
+        return False
+    return "avx2" not in flags.split()
 
 
 def _cpuinfo(machine: Machine, key: str) -> str | None:

@@ -13,6 +13,7 @@ import signal
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import IO
 
 from ioassay.errors import ToolError
@@ -61,6 +62,14 @@ class PipedChild:
     def ended(self) -> int | None:
         """How it ended, negative for a signal; None while it lives."""
         return self._child.poll()
+
+    def processor_s(self) -> float:
+        """CPU time that it has used so far, of its threads too; 0 once it has ended (proc_pid_stat(5))."""
+        try:
+            fields = Path(f"/proc/{self._child.pid}/stat").read_text().rpartition(")")[2].split()
+            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        except OSError:
+            return 0.0
 
     def end(self, grace_s: float = 0.0) -> int:
         """How it ended, negative for a signal; one that does not end by itself within `grace_s` is killed."""

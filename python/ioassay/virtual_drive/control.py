@@ -1,4 +1,4 @@
-"""Asking a drive that another process serves: what it counts, as metrics too, and to cut its power or to stop."""
+"""Asking a drive that another process serves: what it counts, as metrics too; to misbehave, lose power, or stop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONGEST_PATH = 107
 
 
 def ask(path: Path, request: str, **more: Any) -> dict[str, Any]:
-    """The drive's answer to `stats`, `power-cut`, `reset-stats` or `stop`.
+    """The drive's answer to `stats`, `power-cut`, `fault-inject`, `reset-stats`, `stop`, …: docs/virtual-drive.md.
 
     `path` is the socket that was said as `stats`. InputError where no drive listens there, ToolError where it refuses.
     """
@@ -91,9 +91,30 @@ def metrics(counted: Mapping[str, Any], page_bytes: int | None = None) -> dict[s
         for name, statistic in _STATISTICS.items():
             found[f"drive.{direction}.lat.{name}"] = one["latency_ns"][statistic] if one["commands"] else None
     found["drive.errors"] = sum(counted[key]["errors"] for key in _OPS.values())
+    found["drive.faults"] = counted["faults_fired"] if counted["faults"] or counted["faults_fired"] else None
     found["drive.depth"] = counted["depth"]["mean"]
     found |= {f"drive.late.{name}": counted["late_ns"][key] for name, key in _STATISTICS.items()}
     found |= _of_model(counted, page_bytes)
+    return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def metrics_between(
+    before: Mapping[str, Any], after: Mapping[str, Any], page_bytes: int | None = None
+) -> dict[str, float]:
+    """What was counted between two answers to `stats`: bytes, requests and what became of them in flash, no times."""
+    found: dict[str, float | None] = {}
+    for direction, key in _OPS.items():
+        found[f"drive.{direction}.ios"] = after[key]["commands"] - before[key]["commands"]
+        if direction != "flush":
+            found[f"drive.{direction}.bytes"] = after[key]["bytes"] - before[key]["bytes"]
+    flash, earlier = after.get("flash") or {}, before.get("flash") or {}
+    if flash:
+        written, moved, erased = (
+            flash.get(name, 0) - earlier.get(name, 0) for name in ("written_pages", "moved_pages", "erases")
+        )
+        found["drive.flash.bytes"] = (written + moved) * page_bytes if page_bytes else None
+        found["drive.erases"] = erased
+        found["drive.write_amplification"] = (written + moved) / written if written else None
     return {name: float(value) for name, value in found.items() if value is not None}
 
 

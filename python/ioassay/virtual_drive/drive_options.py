@@ -7,17 +7,21 @@ What numbers may be, the core knows.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ioassay import units
 from ioassay.errors import UsageError
-from ioassay.simulator import drive_options
+from ioassay.simulator import drive_files, drive_options
 from ioassay.simulator import simulation_options as simulation
 from ioassay.virtual_drive import control
 
-TRANSPORTS = ("nbd", "nvme-tcp", "fuse")
+TRANSPORTS = ("nbd", "nvme-tcp", "fuse", "vfio-user")
+_TLS = ",tls="
+"""What follows the place of an NBD server is a folder with certificates."""
+_SOCKET_NAME = "cntrl"
+"""The socket that the core makes in a folder, where SPDK's clients of vfio-user look for it."""
 POLLS = ("adaptive", "always")
 _RENAMED = {"pages": "bytes"}
 """Key of a simulation -> key of a served drive: its buffer is given in bytes."""
@@ -25,9 +29,15 @@ _OF_RESHAPE = ("mode",)
 STATES = {"none": 0.0, "full": 0.0, "steady": 1.0}
 """Word for a state of the drive -> share of it that is overwritten at random to bring it there. A model begins with all
 its pages written once, so that `full` takes nothing but that nobody trims it."""
+_ZONE_SIZES = {"capacity": "capacity_bytes", "append": "append_bytes"}
+_ZONE_LIMITS = ("open", "active")
+"""Keys of zones behind their size: sizes with their key in the core, and numbers of zones."""
+_MOST_LIMIT = 2**32 - 1
 _MOST_BYTES = 2**63 - 1
 _SERIAL_BYTES = 20
 """Room for it in an answer to Identify (NVM Express Base Specification, Identify Controller)."""
+SERIAL = "IOASSAY1"
+"""The serial number of a drive that was given none (`Options::default` in crates/device/src/server/options.rs)."""
 
 
 def described(model_options: Mapping[str, Any], **served: Any) -> dict[str, Any]:
@@ -38,8 +48,12 @@ def described(model_options: Mapping[str, Any], **served: Any) -> dict[str, Any]
     for name in ("size", "block_size"):
         if name in told:
             told[f"{name.removesuffix('_size')}_bytes"] = _size(name, told.pop(name))
+    if "namespaces" in told:
+        told["namespaces_bytes"] = [_size("namespaces", size) for size in told.pop("namespaces")]
     if "precondition" in told:
         told["precondition"] = preconditioned(told["precondition"])
+    if "zones" in told:
+        told["zones"] = zones(told["zones"])
     if "transports" in told:
         told["transports"] = [_transport(text) for text in told["transports"]]
     if "backing_file" in told:
@@ -55,12 +69,63 @@ def described(model_options: Mapping[str, Any], **served: Any) -> dict[str, Any]
     return told
 
 
+def of_options(
+    transports: Sequence[str],
+    *,
+    drive: str | Path | None = None,
+    policy: str = simulation.NONE,
+    buffer: str | int | None = None,
+    set_: Mapping[str, str] | None = None,
+    **served: Any,
+) -> dict[str, Any]:
+    """The core's description of a drive by the options of `device serve`. Raises UsageError.
+
+    Those of its model are together in `set_`, except for the write buffer and the `drive` whose options it takes.
+    """
+    of_model: dict[str, Any] = {"policy": policy, **({"buffer": buffer} if buffer else {})}
+    of_model = {**of_drive(drive), **together(of_model, set_ or {})}
+    model = served.get("model", "thesis")
+    if useless := unused(model, of_model, served.get("precondition")) or unbuffered(of_model):
+        raise UsageError(useless)
+    return described(of_model, transports=list(transports), profile=profile(drive), **served)
+
+
 def of_drive(drive: str | Path | None) -> dict[str, Any]:
     """The options of a drive by its name or file; the size that is served decides on the number of its blocks.
 
     Raises UsageError.
     """
     return {name: value for name, value in drive_options(drive).items() if name != "blocks"}
+
+
+def zones(text: str) -> dict[str, int]:
+    """`64MiB,capacity=48MiB,open=14,active=14,append=128KiB` -> the zones that the core makes. Raises UsageError.
+
+    What sizes may be, the core knows.
+    """
+    size, *words = text.split(",")
+    found = {"zone_bytes": _size("zones", size)}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or name not in (*_ZONE_SIZES, *_ZONE_LIMITS):
+            wanted = "SIZE,capacity=SIZE,open=N,active=N,append=SIZE, of which the first is enough"
+            raise UsageError(f"zones is '{text}', wanted {wanted}")
+        key = _ZONE_SIZES.get(name, name)
+        if key in found:
+            raise UsageError(f"zones: {name} is given twice")
+        found[key] = _size(f"zones: {name}", value) if name in _ZONE_SIZES else _limit(name, value)
+    return found
+
+
+def _limit(name: str, value: str) -> int:
+    if not (value.isascii() and value.isdigit() and 0 < int(value[:20]) <= _MOST_LIMIT):
+        raise UsageError(f"zones: {name} is '{value}', wanted a number of zones")
+    return int(value)
+
+
+def profile(drive: str | Path | None) -> str | None:
+    """The name by which a served drive tells hosts whose options its model has. Errors as of `drive_files.load`."""
+    return None if drive is None else drive_files.load(drive).name
 
 
 def preconditioned(state: float | str) -> float:
@@ -163,13 +228,17 @@ def _transport(text: str) -> str:
     """Paths are absolute, so that clients find them from wherever they are."""
     name, _, place = text.partition(":")
     if name not in TRANSPORTS or place in ("", "unix:", "tcp:"):
-        wanted = "nbd:unix:PATH, nbd:tcp:ADDRESS:PORT, nvme-tcp:ADDRESS:PORT or fuse:PATH"
+        wanted = "nbd:unix:PATH, nbd:tcp:ADDRESS:PORT, nvme-tcp:ADDRESS:PORT, fuse:PATH or vfio-user:PATH"
         raise UsageError(f"transport is '{text}', wanted {wanted}")
     if name == "fuse":
         return f"fuse:{_place(text, Path(place))}"
+    if name == "vfio-user":
+        path = Path(place)
+        return f"vfio-user:{_socket(text, path / _SOCKET_NAME if path.is_dir() else path)}"
+    place, tls, folder = place.partition(_TLS) if name == "nbd" else (place, "", "")
     if place.startswith("unix:"):
-        return f"{name}:unix:{_socket(text, Path(place.removeprefix('unix:')))}"
-    return text
+        place = f"unix:{_socket(text, Path(place.removeprefix('unix:')))}"
+    return f"{name}:{place}{tls}{folder}"
 
 
 def _socket(what: str, path: Path) -> Path:

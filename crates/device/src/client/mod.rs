@@ -6,6 +6,7 @@
 pub mod load;
 pub mod nbd;
 pub mod nvme_tcp;
+pub mod vfio_user;
 mod wire;
 
 use std::io;

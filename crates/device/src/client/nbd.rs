@@ -1,6 +1,9 @@
 //! A client of NBD: negotiates with `GO`, with structured replies or without.
 
 use std::io::{self, ErrorKind};
+use std::sync::Arc;
+
+use rustls::ClientConfig;
 
 use super::{Completion, Initiator, Request, Waiting, Wire, overhead};
 use crate::transport::Probe;
@@ -37,6 +40,20 @@ impl Client {
         structured: bool,
         waiting: Waiting,
     ) -> io::Result<Self> {
+        Self::connect_with(to, export, structured, waiting, None)
+    }
+
+    /// The same with TLS, if it is given.
+    ///
+    /// # Errors
+    /// As [`Client::connect`], and what TLS says.
+    pub fn connect_with(
+        to: &Endpoint,
+        export: &str,
+        structured: bool,
+        waiting: Waiting,
+        tls: Option<Arc<ClientConfig>>,
+    ) -> io::Result<Self> {
         let wire = Wire::connect(to, waiting)?;
         let mut client = Self {
             wire,
@@ -47,6 +64,14 @@ impl Client {
             reads: vec![0; 1 << 16],
         };
         client.greet()?;
+        if let Some(tls) = tls {
+            client.option(option::STARTTLS, &[])?;
+            let (answer, _) = client.option_reply(option::STARTTLS)?;
+            if answer != reply::ACK || !client.wire.pending().is_empty() {
+                return Err(io::Error::other(format!("TLS was refused: {answer:#x}")));
+            }
+            client.wire = client.wire.encrypted(tls)?;
+        }
         if structured {
             client.option(option::STRUCTURED_REPLY, &[])?;
             client.structured = client.option_reply(option::STRUCTURED_REPLY)?.0 == reply::ACK;
@@ -300,19 +325,21 @@ impl Initiator for Client {
 #[derive(Debug)]
 pub struct OverheadProbe {
     at: Endpoint,
+    tls: Option<Arc<ClientConfig>>,
 }
 
 impl OverheadProbe {
-    /// Of a server that listens there.
+    /// Of a server that listens there, with TLS or without.
     #[must_use]
-    pub fn new(at: Endpoint) -> Self {
-        Self { at }
+    pub fn new(at: Endpoint, tls: Option<Arc<ClientConfig>>) -> Self {
+        Self { at, tls }
     }
 }
 
 impl Probe for OverheadProbe {
     fn run(&mut self, for_ms: u64, slow: bool) -> io::Result<Vec<u64>> {
-        let mut client = Client::connect(&self.at, "", true, Waiting::of_most(slow))?;
+        let waiting = Waiting::of_most(slow);
+        let mut client = Client::connect_with(&self.at, "", true, waiting, self.tls.clone())?;
         let took_ns = overhead(&mut client, for_ms)?;
         client.disconnect()?;
         Ok(took_ns)

@@ -2,9 +2,13 @@
 //! what the drive sends meanwhile.
 
 use std::io::{self, ErrorKind, Write};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
 
 use crate::transport::socket::{Endpoint, Filled, Input, Stream, connect};
 
@@ -56,6 +60,18 @@ impl Wire {
         })
     }
 
+    /// The same connection with TLS. What is to be sent was, and nothing more arrived.
+    ///
+    /// # Errors
+    /// TLS cannot be as it is wanted. Whether the server takes it shows with what follows.
+    pub fn encrypted(self, tls: Arc<ClientConfig>) -> io::Result<Self> {
+        // Certificates are compared, and no names: the address may be any of the server's.
+        let name = ServerName::from(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let connection = ClientConnection::new(tls, name).map_err(io::Error::other)?;
+        let stream = self.stream.encrypted(connection.into(), Vec::new());
+        Ok(Self { stream, ..self })
+    }
+
     /// Sends all that is to be sent.
     ///
     /// # Errors
@@ -78,6 +94,9 @@ impl Wire {
             }
         }
         self.output.clear();
+        while !self.stream.settle()? {
+            self.wait(PollFlags::OUT, &mut silence)?;
+        }
         Ok(())
     }
 

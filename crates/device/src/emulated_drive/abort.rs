@@ -2,7 +2,7 @@
 
 use super::EmulatedDrive;
 use super::slots::ReadyAnswer;
-use crate::command::{Status, Tag};
+use crate::command::{Op, Status, Tag};
 
 /// Requests of aborted commands that the model may have: it does them all, and a host that aborts all it
 /// submits must not fill it without end.
@@ -19,13 +19,23 @@ impl EmulatedDrive {
         }
         let mut any = false;
         for number in self.slots.numbers_of(tag) {
+            let op = self.slots.get(number).command.op;
+            if self.zoned.is_some() && !matches!(op, Op::Read | Op::Flush) {
+                continue; // a write that is not done would leave a gap in its zone
+            }
             let (requests, trims) = (self.by_request.len(), self.trims.len());
             self.by_request.retain(|_, slot| *slot != number);
             self.trims.retain(|trim| trim.slot != number);
             let forgotten = requests - self.by_request.len();
             self.aborted_requests += forgotten;
-            if forgotten == 0 && self.trims.len() == trims {
+            let slot = self.slots.get(number);
+            let held = slot.not_before_ps > deadline_ps || slot.delay_ps > 0;
+            let is_ready = slot.parts == 0;
+            if forgotten == 0 && self.trims.len() == trims && !(held && is_ready) {
                 continue; // only its answer is due, or a sync of the backing file
+            }
+            if held {
+                self.ready.retain(|ready| ready.slot != number);
             }
             let slot = self.slots.get(number);
             slot.parts = 0;

@@ -6,7 +6,6 @@ use std::ops::Range;
 use ioassay_sim::engine::Event;
 
 use super::EmulatedDrive;
-use super::slots::ReadyAnswer;
 use crate::command::{Answer, Command, Op, Status};
 use crate::counters::Completion;
 use crate::store::Syncer;
@@ -17,6 +16,7 @@ impl EmulatedDrive {
     /// [`record_completions`](EmulatedDrive::record_completions).
     pub fn take_completions(&mut self, into: &mut Vec<Completion>) {
         let now_ps = self.clock.now_ps();
+        self.faults.advance(now_ps);
         self.advance_trims(now_ps);
         self.advance_model(now_ps);
         self.answer_synced(now_ps);
@@ -117,6 +117,18 @@ impl EmulatedDrive {
 
     /// A command is finished, except for a sync of the backing file if it needs one.
     pub(super) fn finish_command(&mut self, slot: u32, at_ps: u64) {
+        let mut next = Some((slot, at_ps));
+        while let Some((slot, at_ps)) = next {
+            if self.waits_in_zone(slot, at_ps) {
+                return;
+            }
+            self.finish_now(slot, at_ps);
+            let released = self.next_in_zone(slot);
+            next = released.map(|(next, done_ps)| (next, done_ps.max(at_ps)));
+        }
+    }
+
+    fn finish_now(&mut self, slot: u32, at_ps: u64) {
         self.write_back();
         let mut state = *self.slots.get(slot);
         if state.status == Status::Done {
@@ -138,7 +150,8 @@ impl EmulatedDrive {
             self.slots.get(slot).status = flushed.err().unwrap_or(Status::Failed);
         }
         let deadline_ps = at_ps.saturating_sub(self.overhead_ps(&state.command));
-        self.ready.push(ReadyAnswer { deadline_ps, slot });
+        let ready = self.delayed(slot, deadline_ps);
+        self.ready.push(ready);
     }
 
     /// Without a write buffer all that is answered is durable: the status of a command whose changes must
@@ -167,8 +180,8 @@ impl EmulatedDrive {
             if let Err(status) = ended {
                 state.status = status;
             }
-            let deadline_ps = now_ps;
-            self.ready.push(ReadyAnswer { deadline_ps, slot });
+            let ready = self.delayed(slot, now_ps);
+            self.ready.push(ready);
         }
     }
 

@@ -1,15 +1,18 @@
 //! The drive that transports see: its content and its model.
 //!
 //! A command changes the content when it arrives; the model says when it is answered. `submission` and
-//! `trim` have what a command does, `completion` what follows later, `abort` what an abort does, `power_loss` what a power loss
-//! or the end leaves.
+//! `trim` have what a command does, `completion` what follows later, `abort` what an abort does,
+//! `power_loss` what a power loss or the end leaves, `zones` what a zoned drive refuses and keeps, `misbehaviour` what
+//! faults change of all that.
 
 mod abort;
 mod completion;
+mod misbehaviour;
 mod power_loss;
 mod slots;
 mod submission;
 mod trim;
+mod zones;
 
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
@@ -19,15 +22,19 @@ use ioassay_sim::engine::Event;
 
 use crate::clock::Clock;
 use crate::command::{Command, Drive, Extent, Facts, Health, Op, Tag, Trouble};
-use crate::counters::{CommandCounters, Completion};
+use crate::counters::{CommandCounters, Completion, NamespaceCounters};
+use crate::faults::Faults;
 use crate::id_map::IdMap;
 use crate::model::Model;
-use crate::report::{BufferReport, MappingReport, Snapshot};
+use crate::namespace::{Namespace, Namespaces};
+use crate::report::{BufferReport, MappingReport, NamespaceReport, Snapshot};
 use crate::store::{Store, Syncer};
 use crate::write_cache::WriteCache;
+use crate::zones::Zones;
 use crate::{Error, Status};
 use slots::{ReadyAnswer, Slots};
 use trim::{PendingTrim, TrimBudget};
+use zones::Zoned;
 
 /// Changed ranges that are remembered; more of them become one, the whole drive.
 const MOST_CHANGES: usize = 1024;
@@ -45,6 +52,7 @@ pub struct TransportOverhead {
 /// A drive in real time: content, model and counters. It knows no transport.
 pub struct EmulatedDrive {
     facts: Facts,
+    namespaces: Namespaces,
     clock: Clock,
     store: Store,
     model: Option<Model>,
@@ -73,6 +81,8 @@ pub struct EmulatedDrive {
     /// Ranges whose content has changed and nobody was told of it.
     changes: Vec<Range<u64>>,
     counters: CommandCounters,
+    /// Of each namespace.
+    namespace_counters: Vec<NamespaceCounters>,
     /// As of the last reset of the counters.
     health: Health,
     flash_before: Counters,
@@ -80,6 +90,8 @@ pub struct EmulatedDrive {
     busy_since_ps: u64,
     lost_pages: u64,
     worn_out: Option<String>,
+    faults: Faults,
+    zoned: Option<Zoned>,
 }
 
 impl EmulatedDrive {
@@ -102,6 +114,7 @@ impl EmulatedDrive {
             .map(|model| model.simulation().drive().counters());
         Ok(Self {
             since_ps: clock.now_ps(),
+            namespaces: Namespaces::whole(&facts),
             facts,
             clock,
             store,
@@ -122,12 +135,27 @@ impl EmulatedDrive {
             writeback: Vec::new(),
             changes: Vec::new(),
             counters: CommandCounters::default(),
+            namespace_counters: vec![NamespaceCounters::default()],
             health: Health::default(),
             flash_before: flash_before.unwrap_or_default(),
             busy_since_ps: 0,
             lost_pages: 0,
             worn_out: None,
+            faults: Faults::default(),
+            zoned: None,
         })
+    }
+
+    /// Divides the drive into namespaces.
+    pub fn divide(&mut self, namespaces: Namespaces) {
+        self.namespace_counters = vec![NamespaceCounters::default(); namespaces.count()];
+        self.namespaces = namespaces;
+    }
+
+    /// Its namespaces.
+    #[must_use]
+    pub fn namespaces(&self) -> &Namespaces {
+        &self.namespaces
     }
 
     /// Sets the overhead of each transport: its answers leave earlier by this time.
@@ -180,7 +208,9 @@ impl EmulatedDrive {
         let model_ps = self.model.as_ref().and_then(Model::next_ps);
         let ready_ps = self.ready.peek().map(|ready| ready.deadline_ps);
         let trim_ps = (!self.trims.is_empty()).then(|| self.clock.now_ps());
-        model_ps.into_iter().chain(ready_ps).chain(trim_ps).min()
+        let fault_ps = self.faults.next_ps(self.clock.now_ps());
+        let due = [model_ps, ready_ps, trim_ps, fault_ps];
+        due.into_iter().flatten().min()
     }
 
     /// Records completions whose answers were given to the system just now.
@@ -188,7 +218,12 @@ impl EmulatedDrive {
         let now_ps = self.clock.now_ps();
         for completion in completions {
             self.counters.record(completion, now_ps);
-            self.health.media_errors += u64::from(completion.status == Status::Failed);
+            let namespace = self.namespaces.index_at(completion.command.offset_bytes);
+            if let Some(namespace) = namespace {
+                self.namespace_counters[namespace].record(completion);
+            }
+            self.health.media_errors +=
+                u64::from(matches!(completion.status, Status::Failed | Status::Media));
         }
         if self.slots.used() == 0 {
             self.counters.busy_ps += now_ps - self.busy_since_ps;
@@ -209,6 +244,12 @@ impl EmulatedDrive {
                 busy_ps: self.busy_ps(now_ps),
                 ..self.counters.clone()
             },
+            namespaces: self
+                .namespaces
+                .iter()
+                .zip(&self.namespace_counters)
+                .map(|(namespace, counters)| NamespaceReport::of(namespace, counters))
+                .collect(),
             depth: self.slots.used() as u64,
             flash: simulation
                 .map(|simulation| simulation.drive().counters().since(self.flash_before)),
@@ -218,6 +259,9 @@ impl EmulatedDrive {
             power_cuts: self.health.unsafe_shutdowns,
             lost_pages: self.lost_pages,
             worn_out: self.worn_out.clone(),
+            faults: self.faults.reports(),
+            faults_fired: self.faults.fired(),
+            zones: self.zones().map(Zones::counts),
         }
     }
 
@@ -231,6 +275,11 @@ impl EmulatedDrive {
     pub fn reset_counters(&mut self) {
         self.health = self.health();
         self.counters = CommandCounters::default();
+        self.namespace_counters.fill(NamespaceCounters::default());
+        self.faults.reset_counts();
+        if let Some(zoned) = &mut self.zoned {
+            zoned.zones.reset_counts();
+        }
         self.since_ps = self.clock.now_ps();
         self.busy_since_ps = self.since_ps;
         if let Some(model) = &mut self.model {
@@ -272,7 +321,7 @@ impl EmulatedDrive {
     fn command_error(&self, command: &Command, data: &[u8]) -> Option<Status> {
         let block = u64::from(self.facts.block_bytes);
         let (offset, length) = (command.offset_bytes, command.length_bytes);
-        let writes = matches!(command.op, Op::Write | Op::Trim | Op::WriteZeroes);
+        let writes = !matches!(command.op, Op::Read | Op::Flush);
         let ends = offset.checked_add(length);
         if command.op != Op::Flush
             && ((offset | length) % block != 0
@@ -292,6 +341,14 @@ impl Drive for EmulatedDrive {
         &self.facts
     }
 
+    fn namespace(&self, id: u32) -> Option<Namespace<'_>> {
+        self.namespaces.get(id)
+    }
+
+    fn namespace_count(&self) -> u32 {
+        self.namespaces.count() as u32
+    }
+
     fn submit(&mut self, command: Command, data: &[u8]) {
         let now_ps = self.clock.now_ps();
         if self.slots.used() == 0 {
@@ -299,12 +356,18 @@ impl Drive for EmulatedDrive {
         }
         let slot = self.slots.insert(command, now_ps);
         self.counters.depth.record(self.slots.used() as u64);
-        let submitted = match self.command_error(&command, data) {
+        let refused = self.command_error(&command, data);
+        let refused = refused.or_else(|| self.zone_error(&command));
+        let submitted = match refused {
             Some(status) => Err(status),
-            None => self.submit_command(slot, &command, data, now_ps),
+            None if self.faults.is_idle() => self.submit_command(slot, &command, data, now_ps),
+            None => self.submit_with_faults(slot, &command, data, now_ps),
         };
         if let Err(status) = submitted {
             self.slots.get(slot).status = status;
+        }
+        if refused.is_none() {
+            self.note_in_zone(slot, &command, submitted.is_ok());
         }
         if self.slots.get(slot).parts == 0 {
             self.finish_command(slot, now_ps + self.fixed_latency_ps.unwrap_or(0));
@@ -325,6 +388,10 @@ impl Drive for EmulatedDrive {
 
     fn extent(&self, offset_bytes: u64, length_bytes: u64) -> Extent {
         self.store.extent(offset_bytes, length_bytes)
+    }
+
+    fn zones(&self) -> Option<&Zones> {
+        self.zoned.as_ref().map(|zoned| &zoned.zones)
     }
 
     fn trouble(&self) -> Trouble {

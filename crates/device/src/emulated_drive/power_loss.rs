@@ -12,9 +12,11 @@ impl EmulatedDrive {
     pub fn power_cut(&mut self) -> u64 {
         let now_ps = self.clock.now_ps();
         self.advance_model(now_ps);
+        let _ = self.settle_trims(0..self.facts.size_bytes, now_ps); // their commands end now
         if let Some(model) = &mut self.model {
             model.simulation_mut().cut_power();
         }
+        let _ = self.advance_zones(); // an error of the backing file is told by the next flush
         let (store, page_bytes) = (
             &mut self.store,
             self.model.as_ref().map_or(0, Model::page_bytes),
@@ -25,6 +27,7 @@ impl EmulatedDrive {
         if lost > 0 {
             self.note_change(0..self.facts.size_bytes);
         }
+        self.cut_zones(now_ps);
         self.complete_all(|_| Status::PowerLost, now_ps);
         self.health.unsafe_shutdowns += 1;
         self.lost_pages += lost as u64;
@@ -34,11 +37,13 @@ impl EmulatedDrive {
     /// No block is left to write to: the drive becomes read-only, as drives do.
     pub(super) fn wear_out(&mut self, why: &str, now_ps: u64) {
         self.facts.read_only = true;
+        self.namespaces.refuse_writes();
         self.worn_out = Some(why.to_owned());
         if let Some(model) = &mut self.model {
             model.simulation_mut().cut_power();
         }
         self.make_durable();
+        self.wear_zones(0..self.facts.size_bytes);
         self.complete_all(
             |op| match op {
                 Op::Read | Op::Flush => Status::Done,
@@ -49,7 +54,9 @@ impl EmulatedDrive {
     }
 
     /// Completes all commands in flight now; a flush with `Done` still waits for the backing file.
-    fn complete_all(&mut self, status: impl Fn(Op) -> Status, now_ps: u64) {
+    pub(super) fn complete_all(&mut self, status: impl Fn(Op) -> Status, now_ps: u64) {
+        let _ = self.settle_trims(0..self.facts.size_bytes, now_ps); // their commands end now
+        self.forget_pending_writes();
         self.epoch = self.epoch.wrapping_add(1);
         self.by_request.clear();
         self.aborted_requests = 0;
@@ -58,6 +65,7 @@ impl EmulatedDrive {
         for number in self.slots.numbers() {
             let slot = self.slots.get(number);
             slot.parts = 0;
+            (slot.delay_ps, slot.not_before_ps, slot.stuck) = (0, 0, None);
             slot.status = status(slot.command.op);
             self.finish_command(number, now_ps);
         }
@@ -87,6 +95,7 @@ impl EmulatedDrive {
         }
         self.make_durable();
         self.flush_deferred(0..self.facts.size_bytes)?;
+        self.advance_zones()?;
         self.syncer.as_mut().map_or(Ok(()), Syncer::finish)
     }
 }

@@ -14,6 +14,11 @@ pub(super) struct Slot {
     pub status: Status,
     /// Whether its answer waits for a sync of the backing file.
     pub syncs: bool,
+    /// What faults make of its answer: so much later, and not before a time.
+    pub delay_ps: u64,
+    pub not_before_ps: u64,
+    /// The fault by which it is stuck.
+    pub stuck: Option<u64>,
     used: bool,
 }
 
@@ -36,6 +41,9 @@ impl Slots {
             parts: 0,
             status: Status::Done,
             syncs: false,
+            delay_ps: 0,
+            not_before_ps: 0,
+            stuck: None,
             used: true,
         };
         if let Some(number) = self.free.pop() {

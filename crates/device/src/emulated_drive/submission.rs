@@ -26,14 +26,19 @@ impl EmulatedDrive {
             Op::Read => false,
             _ => command.fua,
         };
+        if matches!(command.op, Op::Write | Op::WriteZeroes) {
+            self.settle_trims(range.0..range.0 + range.1, now_ps)?;
+        }
         match command.op {
             Op::Read => {
                 self.store.load(range.0, range.1)?;
+                self.store.fetch(range.0, range.1);
                 self.submit_part(slot, Kind::Read, range, false, now_ps)
                     .map(drop)
             }
             Op::Write => self.write(slot, range, Some(data), command.fua, now_ps),
             Op::Trim | Op::WriteZeroes => self.trim(slot, range, command.fua, now_ps),
+            Op::Zone(action, all) => self.manage_zones(slot, command, action, all, now_ps),
             Op::Flush => self
                 .submit_part(slot, Kind::Flush, (0, 0), false, now_ps)
                 .map(drop),

@@ -33,8 +33,8 @@ impl Default for TrimBudget {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PendingTrim {
     pub(super) slot: u32,
-    from: u64,
-    end: u64,
+    pub(super) from: u64,
+    pub(super) end: u64,
 }
 
 impl EmulatedDrive {
@@ -106,6 +106,16 @@ impl EmulatedDrive {
             .remaining_bytes
             .next_multiple_of(self.page_bytes());
         let length = (rest.end - rest.from).min(chunk_bytes);
+        self.trim_length(rest, length, now_ps)
+    }
+
+    /// Trims the next part of this length.
+    pub(super) fn trim_length(
+        &mut self,
+        rest: &mut PendingTrim,
+        length: u64,
+        now_ps: u64,
+    ) -> Result<(), Status> {
         let cost = length.max(MIN_TRIM_BYTES);
         self.trim_budget.remaining_bytes = self.trim_budget.remaining_bytes.saturating_sub(cost);
         let range = (rest.from, length);

@@ -1,7 +1,8 @@
 //! The control socket of a drive: one line of JSON per request, one line of JSON per answer.
 //!
 //! Requests are `{"request": "stats"}`, with `"buckets": true` for whole histograms, `power-cut`, with
-//! `"keep_connections": true` if they are to survive, `reset-stats` and `stop`. Answers are `{"ok": true, ...}` or `{"ok": false, "error": "..."}`.
+//! `"keep_connections": true` if they are to survive, `fault-inject` with `faults`, `fault-list`,
+//! `fault-clear` with a `fault` or for all, `reset-stats` and `stop`. Answers are `{"ok": true, ...}` or `{"ok": false, "error": "..."}`.
 //! Its own threads serve the clients and write the JSON. The thread that serves the drive only takes
 //! the snapshot.
 
@@ -22,11 +23,12 @@ use serde_json::{Value, json};
 
 use super::options::TransportReport;
 use crate::Error;
+use crate::faults::{Fault, FaultReport};
 use crate::report::{Report, Snapshot};
 use crate::transport::socket::{Endpoint, Listener, Stream};
 
 /// Bytes of a request at most.
-const LONGEST_LINE: u64 = 4096;
+const LONGEST_LINE: u64 = 64 << 10;
 /// Clients at a time; further ones are turned away.
 const MOST_CLIENTS: usize = 16;
 /// A client without a request for this time is disconnected.
@@ -35,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 
 /// What a client requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ControlRequest {
     /// A snapshot of all counters.
@@ -49,6 +51,19 @@ pub enum ControlRequest {
         /// Whether connections survive it.
         #[serde(default)]
         keep_connections: bool,
+    },
+    /// Faults are armed: all or none.
+    FaultInject {
+        /// What they are.
+        faults: Vec<Fault>,
+    },
+    /// All faults, with their counts.
+    FaultList {},
+    /// Faults are cleared.
+    FaultClear {
+        /// The number of one; absent for all.
+        #[serde(default)]
+        fault: Option<u64>,
     },
     /// Counters start again at 0.
     ResetStats {},
@@ -72,8 +87,16 @@ pub enum ControlReply {
     Stats(Box<Snapshot>, Vec<TransportReport>),
     /// Power was cut, and this number of pages was lost.
     PowerCut(u64),
+    /// The numbers of the faults that were armed.
+    Armed(Vec<u64>),
+    /// The faults.
+    Faults(Vec<FaultReport>),
+    /// So many faults were cleared.
+    Cleared(usize),
     /// It is done.
     Done,
+    /// It is not, for this reason.
+    Refused(String),
 }
 
 #[derive(Serialize)]
@@ -202,16 +225,21 @@ fn answer(line: &[u8], sender: &RequestSender) -> Value {
         Ok(request) => request,
         Err(error) => {
             return refusal(&format!(
-                "{error}; wanted {{\"request\": \"stats\"}}, power-cut, reset-stats or stop"
+                "{error}; wanted {{\"request\": \"stats\"}}, power-cut, fault-inject, fault-list, fault-clear, reset-stats or stop"
             ));
         }
     };
+    let buckets = request == ControlRequest::Stats { buckets: true };
     match sender.send(request) {
         None => refusal("the drive has ended"),
+        Some(ControlReply::Refused(why)) => refusal(&why),
+        Some(ControlReply::Armed(ids)) => json!({"ok": true, "armed": ids}),
+        Some(ControlReply::Faults(faults)) => json!({"ok": true, "faults": faults}),
+        Some(ControlReply::Cleared(count)) => json!({"ok": true, "cleared": count}),
         Some(ControlReply::Done) => json!({"ok": true}),
         Some(ControlReply::PowerCut(lost_pages)) => json!({"ok": true, "lost_pages": lost_pages}),
         Some(ControlReply::Stats(snapshot, transports)) => {
-            let report = snapshot.report(request == ControlRequest::Stats { buckets: true });
+            let report = snapshot.report(buckets);
             json!({"ok": true, "stats": StatsReply { report, transports }})
         }
     }

@@ -49,8 +49,8 @@ pub struct LoopOptions<'a> {
     pub poll: Poll,
     /// Time without a command after which it does.
     pub idle_ms: u64,
-    /// Stops it when set.
-    pub end: &'a AtomicBool,
+    /// Stops it when set, and whatever else looks at it.
+    pub stop: &'a AtomicBool,
     /// Requests of the control socket.
     pub requests: Option<&'a Receiver<PendingRequest>>,
 }
@@ -109,6 +109,9 @@ impl DriveServer {
                 .poll(&mut self.drive)
                 .map_err(|error| failed(transport.as_ref(), error))?;
         }
+        if self.drive.drops_connections() {
+            self.disconnect();
+        }
         self.drive.take_completions(&mut self.completions);
         any |= self.hold_while_stale();
         for completion in &self.completions {
@@ -130,6 +133,12 @@ impl DriveServer {
             any = true;
         }
         Ok(any)
+    }
+
+    fn disconnect(&mut self) {
+        for transport in &mut self.transports {
+            transport.disconnect();
+        }
     }
 
     /// Tells the transports of changed content, and holds what must not be told while old content
@@ -169,11 +178,12 @@ impl DriveServer {
     pub fn run(&mut self, options: &LoopOptions<'_>) -> Result<(), Error> {
         let idle_ps = options.idle_ms.saturating_mul(1_000_000_000);
         let mut busy_ps = self.drive.now_ps();
-        while !options.end.load(Ordering::Relaxed) {
+        let stopped = AtomicBool::new(false);
+        while !options.stop.load(Ordering::Relaxed) && !stopped.load(Ordering::Relaxed) {
             let busy = self.poll_once()?;
             if let Some(requests) = options.requests {
                 while let Ok(pending) = requests.try_recv() {
-                    self.answer_request(&pending, options.end);
+                    self.answer_request(&pending, &stopped);
                 }
             }
             if busy || self.drive.in_flight() > 0 || !self.held_replies.is_empty() {
@@ -186,19 +196,25 @@ impl DriveServer {
     }
 
     fn answer_request(&mut self, pending: &PendingRequest, end: &AtomicBool) {
-        let reply = match pending.request {
+        let reply = match &pending.request {
             ControlRequest::Stats { .. } => {
                 ControlReply::Stats(Box::new(self.drive.snapshot()), self.transport_reports())
             }
             ControlRequest::PowerCut { keep_connections } => {
                 let reply = ControlReply::PowerCut(self.drive.power_cut());
                 if !keep_connections {
-                    for transport in &mut self.transports {
-                        transport.disconnect();
-                    }
+                    self.disconnect();
                 }
                 // Sent with the next poll, if nothing that was lost is cached then.
                 return self.held_replies.push((pending.reply_to.clone(), reply));
+            }
+            ControlRequest::FaultInject { faults } => match self.drive.arm_faults(faults.clone()) {
+                Ok(ids) => ControlReply::Armed(ids),
+                Err(error) => ControlReply::Refused(error.to_string()),
+            },
+            ControlRequest::FaultList {} => ControlReply::Faults(self.drive.fault_reports()),
+            ControlRequest::FaultClear { fault } => {
+                ControlReply::Cleared(self.drive.clear_faults(*fault))
             }
             ControlRequest::ResetStats {} => {
                 self.drive.reset_counters();
@@ -221,6 +237,7 @@ impl DriveServer {
                 transport: transport.name(),
                 address: transport.address(),
                 nqn: transport.nqn(),
+                interface: transport.interface(),
                 floor_ns: overhead.map(|overhead| overhead.busy_ns),
                 alone_ns: overhead.map(|overhead| overhead.alone_ns),
                 connections: transport.connections(),
@@ -237,6 +254,9 @@ impl DriveServer {
         let mut wait_ns = LONGEST_SLEEP_NS;
         if let Some(next_ps) = self.drive.next_ps() {
             wait_ns = wait_ns.min(next_ps.saturating_sub(self.drive.now_ps()) / 1000);
+        }
+        for longest in self.transports.iter().filter_map(|one| one.longest_sleep()) {
+            wait_ns = wait_ns.min(longest.as_nanos() as u64);
         }
         let timeout = Timespec {
             tv_sec: 0,

@@ -87,15 +87,15 @@ pub struct KeepAwake {
 }
 
 impl KeepAwake {
-    /// A thread on each processor that this one may use, but not on `but`.
+    /// A thread on each processor that this one may use, except for some.
     #[must_use]
-    pub fn start(except: Option<u32>) -> Self {
+    pub fn start(except: &[u32]) -> Self {
         let end = Arc::new(AtomicBool::new(false));
         let Some(allowed) = allowed() else {
             return Self { end };
         };
         for processor in 0..CpuSet::MAX_CPU as u32 {
-            if allowed.is_set(processor as usize) && Some(processor) != except {
+            if allowed.is_set(processor as usize) && !except.contains(&processor) {
                 let end = Arc::clone(&end);
                 // One that cannot be started keeps nothing awake, and nothing else happens.
                 let _ = thread::Builder::new()

@@ -1,29 +1,37 @@
-//! Serving a drive from its options to its end, in the thread of the caller.
+//! Serving a drive from its options to its end, in the thread of the caller; or several, each in its own.
 
 mod control;
+mod drive_group;
 mod event_loop;
 mod machine;
 mod options;
 mod realtime;
 mod transport_overhead;
+mod zones;
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 
 pub use control::ControlRequest;
+pub use drive_group::{MOST_DRIVES, serve_group};
 pub use machine::available_bytes;
-pub use options::{Options, Poll, PreconditioningReport, Ready, TransportReport, Warning};
+pub use options::{
+    NamespaceSize, Options, Poll, PreconditioningReport, Ready, TransportReport, Warning,
+};
 
 use crate::Error;
 use crate::clock::Clock;
 use crate::command::{Drive, Facts, Status};
 use crate::emulated_drive::{EmulatedDrive, TransportOverhead};
 use crate::model::Model;
+use crate::namespace::Namespaces;
 use crate::report::Report;
-use crate::store::{Backing, Store};
+use crate::store::Store;
 use crate::transport;
 use crate::transport::socket::SharedMemory;
+use crate::zones::Zones;
 use control::Control;
 use event_loop::{DriveServer, LoopOptions};
 use machine::{KeepAwake, StopSignal};
@@ -48,45 +56,85 @@ pub struct Summary {
 /// # Errors
 /// [`Error`]: what cannot be of the options, and what of the system fails.
 pub fn serve(options: &Options, ready: impl FnOnce(&Ready)) -> Result<Summary, Error> {
-    let end = StopSignal::on_signals()?;
-    let flag = end.flag();
-    let mut server = prepare(options, &|| {
-        !flag.load(std::sync::atomic::Ordering::Relaxed)
-    })?;
-    // These threads are not to share the processor of this one.
-    let control = match &options.stats_socket {
-        Some(path) => Some(Control::listen(path, server.wakeup()?)?),
-        None => None,
-    };
-    let awake = options.keep_awake.then(|| KeepAwake::start(options.pin));
-    if let Some(processor) = options.pin {
-        machine::pin(processor)?;
+    let signal = StopSignal::on_signals()?;
+    let stop = signal.flag();
+    drive_group::check_places(std::slice::from_ref(options))?;
+    let mut service = Service::prepare(options, &|| !stop.load(Ordering::Relaxed))?;
+    let report = service.calibrate()?;
+    ready(&report);
+    service.run(&stop)
+}
+
+/// One drive from its options to its end, in one thread.
+struct Service<'a> {
+    options: &'a Options,
+    // Dropped in this order: `device stop` waits until the control socket is gone, and nothing of the
+    // drive is mounted then.
+    server: DriveServer,
+    control: Option<Control>,
+    guards: Option<(Option<KeepAwake>, Option<Realtime>)>,
+}
+
+impl<'a> Service<'a> {
+    /// Opens its transports and its control socket. No client is answered yet.
+    fn prepare(options: &'a Options, proceed: &dyn Fn() -> bool) -> Result<Self, Error> {
+        let server = prepare(options, proceed)?;
+        // Its threads are not to share the processor of this one.
+        let control = match &options.stats_socket {
+            Some(path) => Some(Control::listen(path, server.wakeup()?)?),
+            None => None,
+        };
+        Ok(Self {
+            options,
+            server,
+            control,
+            guards: None,
+        })
     }
-    let realtime = options
-        .realtime
-        .then(|| Realtime::start(server.heartbeat()))
-        .transpose()?;
-    server.realtime = options.realtime;
-    let mut warnings = Vec::new();
-    if options.calibrate {
-        calibrate(&mut server, &mut warnings)?;
+
+    /// Measures its transports on the processor that serves, and says how clients reach it.
+    fn calibrate(&mut self) -> Result<Ready, Error> {
+        let options = self.options;
+        let except: Vec<u32> = options.pin.into_iter().collect();
+        let awake = options.keep_awake.then(|| KeepAwake::start(&except));
+        if let Some(processor) = options.pin {
+            machine::pin(processor)?;
+        }
+        let realtime = options
+            .realtime
+            .then(|| Realtime::start(self.server.heartbeat()))
+            .transpose()?;
+        self.guards = Some((awake, realtime));
+        self.server.realtime = options.realtime;
+        let mut warnings = Vec::new();
+        if options.calibrate {
+            calibrate(&mut self.server, &mut warnings)?;
+        }
+        self.server.poll_once()?; // a mount has been greeted then, with or without a calibration
+        warn_about_disk(options, &mut warnings);
+        warn_about_steady_state(&self.server, &mut warnings);
+        self.server.drive.check_faults(&options.faults)?;
+        Ok(ready_report(options, &self.server, warnings))
     }
-    warn_about_disk(options, &mut warnings);
-    warn_about_steady_state(&server, &mut warnings);
-    ready(&ready_report(options, &server, warnings));
-    let ended = server.run(&LoopOptions {
-        poll: options.poll,
-        idle_ms: options.idle_ms,
-        end: &flag,
-        requests: control.as_ref().map(|control| &control.requests),
-    });
-    drop((awake, realtime));
-    let lost = server.drive.finish().err();
-    ended?;
-    Ok(Summary {
-        report: server.drive.snapshot().report(true),
-        lost: lost.map(|status| loss_message(status).to_owned()),
-    })
+
+    /// Serves clients until it is stopped, or all drives are: `stop`.
+    fn run(mut self, stop: &AtomicBool) -> Result<Summary, Error> {
+        let options = self.options;
+        self.server.drive.arm_faults(options.faults.clone())?;
+        let ended = self.server.run(&LoopOptions {
+            poll: options.poll,
+            idle_ms: options.idle_ms,
+            stop,
+            requests: self.control.as_ref().map(|control| &control.requests),
+        });
+        drop(self.guards.take());
+        let lost = self.server.drive.finish().err();
+        ended?;
+        Ok(Summary {
+            report: self.server.drive.snapshot().report(true),
+            lost: lost.map(|status| loss_message(status).to_owned()),
+        })
+    }
 }
 
 /// The message for a backing file that is incomplete at the end.
@@ -127,34 +175,69 @@ fn prepare(options: &Options, proceed: &dyn Fn() -> bool) -> Result<DriveServer,
         &options.buffer,
         left_bytes,
     )?;
+    zones::check_transports(options)?;
     let opened = options.transports.iter().zip(0..);
     let opened = opened.map(|(pending, number)| transport::open(number, pending));
     let mut transports = opened.collect::<Result<Vec<_>, _>>()?;
+    let count = options.namespaces_bytes.len().max(1);
     let memory = SharedMemory::default();
     for transport in &mut transports {
+        if transport.namespace() as usize > count {
+            let wanted = format!("at most {count}, as the drive has them");
+            return Err(Error::option("namespace", transport.namespace(), wanted));
+        }
         transport.share_memory(&memory);
     }
+    let is_backed = options.backing_file.is_some();
+    let facts = facts(options, size_bytes, is_backed, model.as_ref());
+    let namespaces = namespaces(options, &facts, model.as_ref())?;
     // After all that can be refused: a file is not made for a drive that cannot be.
+    let geometry = zones::geometry(options, size_bytes, model.as_ref())?;
     let backing = match &options.backing_file {
         None => None,
-        Some(path) => Some(Backing::open(path, Some(size_bytes), options.read_only)?),
+        Some(path) => Some(zones::open(path, options, size_bytes, geometry.as_ref())?),
     };
-    let facts = facts(options, size_bytes, backing.is_some(), model.as_ref());
+    let zones = zones::zones(geometry, backing.as_ref())?;
     let mut store = Store::new(size_bytes, backing)?;
     if options.prefault {
         store.grant()?;
+    } else if model.is_none() {
+        store.grant_large_pages(); // no model's time is spoiled by a write that waits for one
     }
     if let Some(model) = model.as_mut().filter(|_| options.precondition > 0.0) {
         model.precondition(options.precondition, &mut || proceed())?;
     }
-    let drive = EmulatedDrive::new(facts, store, model, Clock::start())?;
+    let mut drive = EmulatedDrive::new(facts, store, model, Clock::start())?;
+    drive.divide(namespaces);
+    if let Some(zones) = zones {
+        drive.set_zones(zones);
+    }
     DriveServer::new(drive, transports)
+}
+
+/// The namespaces that options say.
+fn namespaces(
+    options: &Options,
+    facts: &Facts,
+    model: Option<&Model>,
+) -> Result<Namespaces, Error> {
+    let sizes_bytes = &options.namespaces_bytes;
+    if sizes_bytes.is_empty() {
+        return Ok(Namespaces::whole(facts));
+    }
+    let page_bytes = model.map_or(0, Model::page_bytes).max(4096);
+    Namespaces::of_sizes(facts, sizes_bytes, page_bytes)
 }
 
 /// The size that options say, or that of the backing file.
 fn wanted_size(options: &Options) -> Result<u64, Error> {
+    let of_namespaces = || {
+        let sizes = options.namespaces_bytes.iter();
+        let sum = sizes.fold(0_u64, |sum, &of| sum.saturating_add(of));
+        (sum > 0).then_some(sum)
+    };
     let Some(path) = &options.backing_file else {
-        let size_bytes = options.size_bytes;
+        let size_bytes = options.size_bytes.or_else(of_namespaces);
         return size_bytes
             .ok_or_else(|| Error::option("size", "absent", "a size, or a backing file"));
     };
@@ -166,11 +249,13 @@ fn wanted_size(options: &Options) -> Result<u64, Error> {
         what,
     };
     match std::fs::metadata(path) {
-        Ok(about) if about.len() > 0 => Ok(about.len()),
+        Ok(about) if about.len() > 0 => zones::size_of(path, about.len(), options.zones.is_some()),
         Ok(_) => Err(wrong(
             "is empty, wanted one that holds a drive, or a size".into(),
         )),
-        Err(error) => Err(wrong(format!("{error}; wanted a size to make it"))),
+        Err(error) => {
+            of_namespaces().ok_or_else(|| wrong(format!("{error}; wanted a size to make it")))
+        }
     }
 }
 
@@ -209,6 +294,7 @@ fn facts(options: &Options, size_bytes: u64, backed: bool, model: Option<&Model>
             .take(most)
             .collect()
     };
+    let name = options.profile.as_ref().unwrap_or(&options.model);
     Facts {
         size_bytes,
         block_bytes: options.block_bytes,
@@ -216,7 +302,7 @@ fn facts(options: &Options, size_bytes: u64, backed: bool, model: Option<&Model>
         read_only: options.read_only,
         volatile_cache: buffered || backed,
         serial: fits(&options.serial, 20),
-        model: fits(&format!("ioassay {}", options.model), 40),
+        model: fits(&format!("ioassay {name}"), 40),
         firmware: fits(env!("CARGO_PKG_VERSION"), 8),
     }
 }
@@ -242,8 +328,11 @@ fn calibrate(server: &mut DriveServer, warnings: &mut Vec<Warning>) -> Result<()
         .overheads
         .iter()
         .map(|overhead| overhead.unwrap_or(none));
-    let overheads = overheads.collect();
-    server.drive.set_overheads(overheads);
+    if read_ns.is_some() {
+        // Without a model no answer has a time that it could leave before.
+        let overheads = overheads.collect();
+        server.drive.set_overheads(overheads);
+    }
     for (what, model_ns) in fastest.into_iter().flatten() {
         for transport in server.transport_reports() {
             let Some(alone_ns) = transport.floor_ns.filter(|&alone_ns| alone_ns > model_ns) else {
@@ -319,10 +408,20 @@ fn ready_report(options: &Options, server: &DriveServer, warnings: Vec<Warning>)
         transports: server.transport_reports(),
         stats: options.stats_socket.clone(),
         size_bytes: facts.size_bytes,
+        namespaces: server
+            .drive
+            .namespaces()
+            .iter()
+            .map(|namespace| NamespaceSize {
+                id: namespace.id,
+                size_bytes: namespace.facts.size_bytes,
+            })
+            .collect(),
         memory_bytes: needed_bytes(facts.size_bytes, &options.transports),
         block_bytes: facts.block_bytes,
         read_only: facts.read_only,
         model: options.model.clone(),
+        profile: options.profile.clone(),
         model_bytes: simulation.map(|simulation| simulation.drive().spec().capacity_bytes()),
         page_bytes: server.drive.model().map(Model::page_bytes),
         policy: options.buffer.policy.clone(),
@@ -332,6 +431,8 @@ fn ready_report(options: &Options, server: &DriveServer, warnings: Vec<Warning>)
             .model()
             .and_then(Model::preconditioned)
             .map(PreconditioningReport::from),
+        zones: server.drive.zones().map(Zones::counts),
+        faults: options.faults.len(),
         warnings,
     }
 }

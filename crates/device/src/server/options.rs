@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use ioassay_sim::Preconditioned;
 use serde::{Deserialize, Serialize};
 
+use crate::faults::Fault;
 use crate::geometry::{BufferOptions, Geometry};
+use crate::zones::{ZoneCounts, ZoneOptions};
 
 /// Whether the thread that serves may sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -25,16 +27,23 @@ pub enum Poll {
 pub struct Options {
     /// Size of the drive; without it that of the backing file.
     pub size_bytes: Option<u64>,
+    /// Sizes of its namespaces, numbers 1 and up; empty for one that is the whole drive. Without a size,
+    /// the drive is as large as all of them.
+    pub namespaces_bytes: Vec<u64>,
     /// Bytes of a logical block, 512 or 4096.
     pub block_bytes: u32,
     /// Name of the model, one of [`MODELS`](crate::model::MODELS).
     pub model: String,
+    /// Name of the description from which the changes come, if they come from one.
+    pub profile: Option<String>,
     /// Changes of it.
     pub geometry: Geometry,
     /// The write buffer.
     pub buffer: BufferOptions,
     /// Share of the drive that is overwritten at random first, in the model alone.
     pub precondition: f64,
+    /// The zones of a zoned drive.
+    pub zones: Option<ZoneOptions>,
     /// What survives.
     pub backing_file: Option<PathBuf>,
     /// Whether the drive refuses writes.
@@ -65,17 +74,22 @@ pub struct Options {
     pub available_bytes: Option<u64>,
     /// Its serial number.
     pub serial: String,
+    /// Faults that it has from the time on when it is ready.
+    pub faults: Vec<Fault>,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
             size_bytes: None,
+            namespaces_bytes: Vec::new(),
             block_bytes: 512,
             model: "thesis".into(),
+            profile: None,
             geometry: Geometry::default(),
             buffer: BufferOptions::default(),
             precondition: 0.0,
+            zones: None,
             backing_file: None,
             read_only: false,
             transports: Vec::new(),
@@ -89,6 +103,7 @@ impl Default for Options {
             prefault: false,
             available_bytes: None,
             serial: "IOASSAY1".into(),
+            faults: Vec::new(),
         }
     }
 }
@@ -102,6 +117,9 @@ pub struct TransportReport {
     pub address: String,
     /// The qualified name of its NVMe subsystem, where it has one.
     pub nqn: Option<String>,
+    /// What its requests come through, where the system decides on that: of FUSE `io_uring` or
+    /// `/dev/fuse`.
+    pub interface: Option<&'static str>,
     /// Its overhead at queue depth 1, nanoseconds, which is subtracted from the model's time.
     pub floor_ns: Option<u64>,
     /// The same when the answer takes as long as a read of the model, so that the client may sleep. It
@@ -144,6 +162,15 @@ impl From<&Preconditioned> for PreconditioningReport {
     }
 }
 
+/// A namespace of a drive that is ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct NamespaceSize {
+    /// Its number.
+    pub id: u32,
+    /// Its size.
+    pub size_bytes: u64,
+}
+
 /// The drive is ready.
 #[derive(Debug, Clone, Serialize)]
 pub struct Ready {
@@ -154,6 +181,8 @@ pub struct Ready {
     pub stats: Option<PathBuf>,
     /// Its size.
     pub size_bytes: u64,
+    /// Its namespaces.
+    pub namespaces: Vec<NamespaceSize>,
     /// Memory that it takes at most: its content, tables, and what connections have under way.
     pub memory_bytes: u64,
     /// Bytes of a logical block.
@@ -162,6 +191,8 @@ pub struct Ready {
     pub read_only: bool,
     /// Its model.
     pub model: String,
+    /// Name of the description of its model, if it has one.
+    pub profile: Option<String>,
     /// Bytes that the model has, which may be more than are served.
     pub model_bytes: Option<u64>,
     /// Bytes of a flash page, the unit of `flash` and `buffer` in its report.
@@ -172,6 +203,10 @@ pub struct Ready {
     pub buffer_pages: u64,
     /// What was done to it first; absent for a drive that is new.
     pub preconditioned: Option<PreconditioningReport>,
+    /// Its zones, if it is zoned.
+    pub zones: Option<ZoneCounts>,
+    /// Number of its faults.
+    pub faults: usize,
     /// Warnings for the user.
     pub warnings: Vec<Warning>,
 }

@@ -21,6 +21,9 @@ pub struct Backing {
     file: Arc<File>,
     path: PathBuf,
     size_bytes: u64,
+    table_bytes: u64,
+    /// Whether it was made.
+    is_new: bool,
     read_only: bool,
     /// Whether the file system makes holes.
     makes_holes: bool,
@@ -33,6 +36,19 @@ impl Backing {
     /// # Errors
     /// [`Error::Backing`].
     pub fn open(path: &Path, size_bytes: Option<u64>, read_only: bool) -> Result<Self, Error> {
+        Self::open_with_table(path, size_bytes, 0, read_only)
+    }
+
+    /// The same, for a file that has a table of `table_bytes` behind the content.
+    ///
+    /// # Errors
+    /// [`Error::Backing`].
+    pub fn open_with_table(
+        path: &Path,
+        size_bytes: Option<u64>,
+        table_bytes: u64,
+        read_only: bool,
+    ) -> Result<Self, Error> {
         let wrong = |what: String| Error::Backing {
             path: path.to_owned(),
             what,
@@ -55,12 +71,16 @@ impl Backing {
             }
             error => wrong(format!("cannot be locked: {error}")),
         })?;
-        let size_bytes = sized(&file, about.len(), size_bytes, read_only).map_err(wrong)?;
+        let whole_bytes = size_bytes.map(|size_bytes| size_bytes + table_bytes);
+        let whole_bytes = sized(&file, about.len(), whole_bytes, read_only).map_err(wrong)?;
+        let size_bytes = whole_bytes.saturating_sub(table_bytes);
         let _ = rustix::fs::fadvise(&file, 0, None, Advice::WillNeed); // only makes reads faster
         Ok(Self {
             file: Arc::new(file),
             path: path.to_owned(),
             size_bytes,
+            table_bytes,
+            is_new: about.len() == 0,
             read_only,
             makes_holes: true,
         })
@@ -70,6 +90,27 @@ impl Backing {
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
+    }
+
+    /// The table behind the content; `None` of a file that was just made.
+    ///
+    /// # Errors
+    /// [`Status`] as a drive answers.
+    pub fn table(&self) -> Result<Option<Vec<u8>>, Status> {
+        if self.is_new {
+            return Ok(None);
+        }
+        let mut table = vec![0; self.table_bytes as usize];
+        self.read(self.size_bytes, &mut table)?;
+        Ok(Some(table))
+    }
+
+    /// Writes a part of the table.
+    ///
+    /// # Errors
+    /// As [`Backing::table`].
+    pub fn write_table(&self, at: u64, bytes: &[u8]) -> Result<(), Status> {
+        self.write(self.size_bytes + at, bytes)
     }
 
     /// Whether it cannot be written.

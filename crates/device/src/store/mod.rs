@@ -63,6 +63,11 @@ impl Store {
         })
     }
 
+    /// Memory is granted in large pages; see [`Content::grant_large_pages`].
+    pub fn grant_large_pages(&mut self) {
+        self.present.grant_large_pages();
+    }
+
     /// All memory is granted now; see [`Content::grant`].
     ///
     /// # Errors
@@ -82,6 +87,12 @@ impl Store {
     pub fn present(&self, offset_bytes: u64, length_bytes: u64) -> &[u8] {
         let from = offset_bytes as usize;
         &self.present.bytes()[from..from + length_bytes as usize]
+    }
+
+    /// What is present of a range is about to be read; see [`Content::fetch`].
+    pub fn fetch(&self, offset_bytes: u64, length_bytes: u64) {
+        self.present
+            .fetch(offset_bytes as usize, length_bytes as usize);
     }
 
     /// A range is wanted in memory.
@@ -185,6 +196,17 @@ impl Store {
         // A trim that failed leaves nothing dirty: its command fails.
         backing.zero(offset_bytes, length_bytes)?;
         self.track_dirty(offset_bytes, length_bytes, Ok(()))
+    }
+
+    /// Writes a part of the table behind the content of the backing file, where there is one that can be written.
+    ///
+    /// # Errors
+    /// What the backing file says.
+    pub fn write_table(&self, at: u64, bytes: &[u8]) -> Result<(), Status> {
+        match &self.backing {
+            Some(backing) if !backing.read_only() => backing.write_table(at, bytes),
+            _ => Ok(()),
+        }
     }
 
     fn track_dirty(

@@ -6,15 +6,20 @@
 
 pub mod fuse;
 pub mod nbd;
+pub(crate) mod nvme;
 pub mod nvme_tcp;
 mod open;
+mod private_file;
 pub mod socket;
+pub mod vfio_user;
 
 pub use open::{Entry, TRANSPORTS, memory_bytes, open};
 
 use std::ops::Range;
+use std::time::Duration;
 
 use crate::command::{Answer, Command, Drive};
+use crate::namespace::FIRST;
 use socket::SharedMemory;
 
 /// One way to reach the drive.
@@ -59,6 +64,11 @@ pub trait Transport {
     /// Descriptors that become readable when there is something to do, for a drive that may sleep.
     fn descriptors(&self, into: &mut Vec<std::os::fd::RawFd>);
 
+    /// How long the drive may sleep at most, because there are commands of which no descriptor tells.
+    fn longest_sleep(&self) -> Option<Duration> {
+        None
+    }
+
     /// Connections that are open.
     fn connections(&self) -> usize;
 
@@ -70,6 +80,16 @@ pub trait Transport {
 
     /// The qualified name of its NVMe subsystem, where it has one.
     fn nqn(&self) -> Option<String> {
+        None
+    }
+
+    /// The last namespace that it serves, which the drive must have.
+    fn namespace(&self) -> u32 {
+        FIRST
+    }
+
+    /// What its requests come through, where the system decides on that.
+    fn interface(&self) -> Option<&'static str> {
         None
     }
 

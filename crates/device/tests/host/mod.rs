@@ -61,6 +61,12 @@ impl Entry {
         self
     }
 
+    /// A command of fabrics of this type.
+    pub fn fabrics(mut self, kind: u8) -> Self {
+        self.0[4] = kind;
+        self
+    }
+
     /// Of so many blocks.
     pub fn blocks(self, first: u64, count: u32) -> Self {
         let (low, high) = (first as u32, (first >> 32) as u32);

@@ -2,20 +2,26 @@
 //! vanish. Whatever it is, the drive gets only commands that lie within it, what is kept for a client is
 //! bounded, no answer is lost, and a client that behaves is served afterwards.
 
-#![allow(dead_code)] // each user needs one part
+#![allow(dead_code, unused_imports)] // each user needs one part
 
 mod mounted;
+mod shared_memory;
 
+use std::path::Path;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use ioassay_device::command::Status;
-use ioassay_device::transport::nbd::{Export, Nbd};
-use ioassay_device::transport::nvme_tcp::{DISCOVERY_NAME, NvmeTcp, Subsystem};
+use ioassay_device::transport::nbd::{Certificates, Export, Nbd};
+use ioassay_device::transport::nvme_tcp::{DISCOVERY_NAME, NvmeTcp, Secrets, Subsystem};
 use ioassay_device::transport::socket::{Output, Protocol, SharedMemory, Then};
+use ioassay_device::zones::{ZoneGeometry, Zones};
 
+use crate::certificates::Authority;
 use crate::host::{self, ENABLED, Entry};
 use crate::memory_drive::{Memory, sent};
 pub use mounted::fuse;
+pub use shared_memory::vfio_user;
 
 const NAME: &str = "nqn.2016-06.io.example:drive";
 const SIZE_BYTES: u64 = 1 << 16;
@@ -136,11 +142,13 @@ impl<P: Protocol> Crowd<P> {
             assert!(wants <= (32 << 20) + 64, "{wants} bytes are wanted");
         }
         client.unread.drain(..received.consumed);
+        // What follows is as TLS decrypts it; what came before that may not be.
+        let too_early = received.then == Then::Encrypts && !client.unread.is_empty();
         assert!(client.out.len() < MOST_KEPT_BYTES);
         if client.out.len() > READ_BYTES {
             client.out.clear();
         }
-        if matches!(received.then, Then::Ends(_)) {
+        if matches!(received.then, Then::Ends(_)) || too_early {
             self.close(at);
         }
         self.check();
@@ -254,14 +262,40 @@ impl<P: Protocol> Crowd<P> {
     }
 }
 
-/// Clients of NBD.
+/// An export with certificates.
+fn encrypted() -> Export {
+    static CERTIFICATES: OnceLock<Certificates> = OnceLock::new();
+    let certificates = CERTIFICATES.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a folder");
+        Authority::new().write(folder.path());
+        Certificates::read(folder.path()).expect("certificates")
+    });
+    Export {
+        certificates: Some(certificates.clone()),
+        ..Export::default()
+    }
+}
+
+/// Clients of NBD, with TLS or without: what it decrypts is what they send.
 pub fn nbd(script: &[u8]) {
     let mut bytes = Bytes(script.iter());
-    let mut crowd = Crowd::new(Nbd::new(Export::default()), 2);
-    let hello = [&3u32.to_be_bytes()[..], b"IHAVEOPT\0\0\0\x01\0\0\0\0"].concat();
+    let encrypts = bytes.next() % 2 == 0;
+    let export = if encrypts {
+        encrypted()
+    } else {
+        Export::default()
+    };
+    let mut crowd = Crowd::new(Nbd::new(export), 2);
+    let begins = b"IHAVEOPT\0\0\0\x01\0\0\0\0";
+    let hello = [&3u32.to_be_bytes()[..], begins].concat();
+    let starts_tls = [&3u32.to_be_bytes()[..], b"IHAVEOPT\0\0\0\x05\0\0\0\0"].concat();
     while !bytes.is_over() {
         let at = usize::from(bytes.next()) % 2;
         match bytes.next() % 8 {
+            0 if encrypts && bytes.next() % 4 > 0 => {
+                crowd.send(at, &starts_tls);
+                crowd.send(at, begins);
+            }
             0 => crowd.send(at, &hello),
             1 => {
                 let data = bytes.some(40);
@@ -284,7 +318,12 @@ pub fn nbd(script: &[u8]) {
         }
     }
     crowd.finish();
-    crowd.send(0, &hello);
+    if encrypts {
+        crowd.send(0, &starts_tls);
+        crowd.send(0, begins);
+    } else {
+        crowd.send(0, &hello);
+    }
     crowd.said(0);
     let mut read = [
         &0x2560_9513u32.to_be_bytes()[..],
@@ -315,19 +354,36 @@ fn nbd_request(bytes: &mut Bytes<'_>) -> Vec<u8> {
     request
 }
 
-/// Hosts of NVMe over TCP.
+/// The specification's example of a secret.
+const SECRET: &str = "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:";
+
+/// Hosts of NVMe over TCP, which have to authenticate themselves or not.
 pub fn nvme_tcp(script: &[u8]) {
     let mut bytes = Bytes(script.iter());
     let mut subsystem = Subsystem::new(NAME).expect("a name");
     (subsystem.controllers, subsystem.io_queues) = (2, 2);
+    let authenticates = bytes.next() % 4 == 0;
+    if authenticates {
+        let text = format!("nqn.host {SECRET} {SECRET}");
+        let secrets = Secrets::of(&text, Path::new("secrets")).expect("a secret");
+        subsystem.authenticate(secrets).expect("no other names");
+    }
     let mut crowd = Crowd::new(NvmeTcp::new(subsystem), 4);
     let mut digests = [(false, false); 4];
-    if bytes.next() % 2 == 0 {
+    let first = bytes.next();
+    if first & 2 != 0 {
+        crowd.drive.zones = Some(zones());
+    }
+    if first & 1 == 0 {
         associate(&mut crowd);
     }
     while !bytes.is_over() {
         let at = usize::from(bytes.next()) % 4;
-        match bytes.next() % 12 {
+        match bytes.next() % 13 {
+            12 => {
+                let capsule = authentication(&mut bytes, digests[at]);
+                crowd.send(at, &capsule);
+            }
             0 => {
                 let wanted = bytes.next() % 5;
                 crowd.send(at, &host::initialize(bytes.next() % 40, wanted));
@@ -345,8 +401,14 @@ pub fn nvme_tcp(script: &[u8]) {
             }
             2 => crowd.send(
                 at,
-                &host::configure(bytes.pick(&[ENABLED, 0, ENABLED | (1 << 14), 7]))
-                    .capsule(&[], digests[at]),
+                &host::configure(bytes.pick(&[
+                    ENABLED,
+                    0,
+                    ENABLED | (1 << 14),
+                    7,
+                    ENABLED | (6 << 4),
+                ]))
+                .capsule(&[], digests[at]),
             ),
             3 => {
                 let raw = bytes.some(80);
@@ -369,6 +431,8 @@ pub fn nvme_tcp(script: &[u8]) {
             9 if bytes.next() % 8 == 0 => {
                 crowd.drive.facts.read_only ^= bytes.next() % 2 == 0;
                 crowd.drive.trouble.worn_out ^= bytes.next() % 2 == 0;
+                let worn = u32::from(bytes.next() % 8);
+                crowd.drive.zones.as_mut().map(|zones| zones.wear_out(worn));
             }
             _ => {
                 let capsule = any_command(&mut bytes, digests[at]);
@@ -377,12 +441,98 @@ pub fn nvme_tcp(script: &[u8]) {
         }
     }
     crowd.finish();
+    if let Some(zones) = crowd.drive.zones.take() {
+        let counts = zones.counts();
+        let open = counts.implicitly_opened + counts.explicitly_opened;
+        assert!(open <= 2 && open + counts.closed <= 3, "{counts:?}");
+    }
+    if authenticates {
+        return challenges(&mut crowd);
+    }
     associate(&mut crowd);
     crowd.said(1);
     let read = Entry::new(2, 5).blocks(1, 2).pointer(0x5a, 0, 1024);
     crowd.send(1, &read.capsule(&[], (false, false)));
     assert!(matches!(&host::said(&crowd.said(1))[..],
         [host::Said::Data { data, .. }, host::Said::Completed { status: 0, .. }] if data.len() == 1024));
+}
+
+/// A host that begins to authenticate itself is given a challenge.
+fn challenges(crowd: &mut Crowd<NvmeTcp>) {
+    let plain = (false, false);
+    crowd.send(0, &host::initialize(0, 0));
+    let data = host::connect_data(0xffff, NAME, "nqn.host");
+    crowd.send(0, &host::connect(0, 32, 0).capsule(&data, plain));
+    let offer = negotiate(&[1], &[0]);
+    let entry = authentication_entry(5, offer.len() as u32);
+    crowd.send(0, &entry.pointer(0x01, 0, 72).capsule(&offer, plain));
+    crowd.said(0);
+    let entry = authentication_entry(6, 48).pointer(0x5a, 0, 48);
+    crowd.send(0, &entry.capsule(&[], plain));
+    assert!(matches!(&host::said(&crowd.said(0))[..],
+        [host::Said::Data { data, .. }, host::Said::Completed { status: 0, .. }] if data[..2] == [1, 1]));
+}
+
+fn negotiate(hashes: &[u8], groups: &[u8]) -> Vec<u8> {
+    let mut message = vec![0; 72];
+    (message[7], message[8]) = (1, 1);
+    (message[10], message[11]) = (hashes.len() as u8, groups.len() as u8);
+    message[12..12 + hashes.len()].copy_from_slice(hashes);
+    message[42..42 + groups.len()].copy_from_slice(groups);
+    message
+}
+
+fn authentication_entry(kind: u8, length: u32) -> Entry {
+    let entry = Entry::new(0x7f, 3).word(10, 0xe901_0100).word(11, length);
+    entry.namespace(kind.into())
+}
+
+/// A message of a host that authenticates itself, or a request for the controller's.
+fn authentication(bytes: &mut Bytes<'_>, digests: (bool, bool)) -> Vec<u8> {
+    let room = bytes.pick(&[4096, 4096, 1168, 48, 8, 7, 0]);
+    if bytes.next() % 2 == 0 {
+        let entry = authentication_entry(6, room).pointer(0x5a, 0, room);
+        return entry.capsule(&[], digests);
+    }
+    // An exchange takes as long as hundreds of other commands.
+    let group = u8::from(bytes.next() == 0);
+    let mut message = match bytes.next() % 5 {
+        0 | 1 => negotiate(
+            bytes.pick(&[&[1u8][..], &[2, 3], &[3], &[9], &[]]),
+            &[group],
+        ),
+        2 | 3 => {
+            let (hash, public) = (bytes.pick(&[32u8, 48, 64, 0]), bytes.pick(&[0u16, 0, 256]));
+            let mut reply = vec![bytes.next(); 16 + 2 * usize::from(hash) + usize::from(public)];
+            reply[..8].copy_from_slice(&[1, 2, 0, 0, 0, 0, hash, 0]);
+            reply[8] = bytes.next() % 2;
+            reply[10..12].copy_from_slice(&public.to_le_bytes());
+            reply
+        }
+        _ => [&[1, bytes.pick(&[3, 4, 0xf0, 0xf1])][..], &[0; 14]].concat(),
+    };
+    if bytes.next() % 8 == 0 {
+        let at = usize::from(bytes.next()) % message.len();
+        message[at] = bytes.next();
+    }
+    let length = message.len() as u32;
+    let entry = authentication_entry(5, length);
+    if bytes.next() % 4 == 0 {
+        return entry.pointer(0x5a, 0, length).capsule(&[], digests);
+    }
+    entry.pointer(0x01, 0, length).capsule(&message, digests)
+}
+
+/// Eight zones, of which few can be open.
+fn zones() -> Zones {
+    Zones::new(ZoneGeometry {
+        count: 8,
+        zone_bytes: SIZE_BYTES / 8,
+        capacity_bytes: SIZE_BYTES / 8 - 2048,
+        most_open: 2,
+        most_active: 3,
+        append_bytes: 8192,
+    })
 }
 
 /// An admin queue and an I/O queue that do everything right.
@@ -416,7 +566,7 @@ fn asked_data(bytes: &mut Bytes<'_>) -> Vec<u8> {
 
 fn any_command(bytes: &mut Bytes<'_>, digests: (bool, bool)) -> Vec<u8> {
     let opcode = bytes.pick(&[
-        0, 1, 1, 1, 2, 2, 5, 8, 9, 0x0c, 6, 0x0a, 0x18, 0x7f, 4, 0xff,
+        0, 1, 1, 1, 2, 2, 5, 8, 9, 0x0c, 6, 0x0a, 0x18, 0x7f, 4, 0xff, 0x79, 0x79, 0x7a, 0x7d, 0x7d,
     ]);
     let id = bytes.pick(&[0, 1, 2, 3, 700, 65535]);
     let mut entry = Entry::new(opcode, id).namespace(bytes.pick(&[1, 1, 1, 0, 2, u32::MAX]));
@@ -424,6 +574,13 @@ fn any_command(bytes: &mut Bytes<'_>, digests: (bool, bool)) -> Vec<u8> {
         10,
         bytes.pick(&[0, 1, 7, 100, 127, 128, 0x0001_0000, 0x03ff_0002]),
     );
+    if opcode >= 0x79 {
+        entry = entry.word(10, bytes.pick(&[0, 16, 32, 48, 64, 80, 96, 112, 5, 128]));
+        entry = entry.word(
+            13,
+            u32::from(bytes.two()) | (u32::from(bytes.next() & 1) << 16),
+        );
+    }
     entry = entry.word(11, bytes.pick(&[0, 0, 0, 4, 0x14, u32::MAX]));
     let blocks = bytes.pick(&[1u32, 2, 16, 64, 128, 65536]);
     entry = entry.word(12, (blocks - 1) | (u32::from(bytes.next()) << 24));

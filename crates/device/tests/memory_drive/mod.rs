@@ -10,13 +10,17 @@ use std::thread::JoinHandle;
 use ioassay_device::command::{
     Answer, Command, Drive, Extent, Facts, Health, Op, Status, Tag, Trouble,
 };
+use ioassay_device::namespace::{Namespace, Namespaces};
 use ioassay_device::transport::Transport;
 use ioassay_device::transport::socket::Output;
+use ioassay_device::zones::{ZoneError, Zones};
 
 /// Answers at once, or when it is told to.
 pub struct Memory {
     pub facts: Facts,
     pub bytes: Vec<u8>,
+    /// Its namespaces, if they are not one.
+    pub namespaces: Option<Namespaces>,
     pub due: VecDeque<Answer>,
     /// Commands in the order in which they came.
     pub seen: Vec<Command>,
@@ -26,6 +30,8 @@ pub struct Memory {
     pub trouble: Trouble,
     /// What all commands end with.
     pub status: Status,
+    /// Its zones, if it is zoned.
+    pub zones: Option<Zones>,
 }
 
 impl Memory {
@@ -44,12 +50,22 @@ impl Memory {
         Self {
             facts,
             bytes,
+            namespaces: None,
             due: VecDeque::new(),
             seen: Vec::new(),
             keeps: true,
             trouble: Trouble::default(),
             status: Status::Done,
+            zones: None,
         }
+    }
+
+    /// A drive of namespaces of these sizes, one behind the other.
+    pub fn divided(sizes_bytes: &[u64], block_bytes: u32) -> Self {
+        let mut drive = Self::new(sizes_bytes.iter().sum(), block_bytes);
+        let divided = Namespaces::of_sizes(&drive.facts, sizes_bytes, 4096);
+        drive.namespaces = Some(divided.expect("namespaces"));
+        drive
     }
 
     fn carry_out(&mut self, command: &Command, data: &[u8]) -> Status {
@@ -66,19 +82,61 @@ impl Memory {
         if self.status != Status::Done {
             return self.status;
         }
+        if let Some(zones) = &mut self.zones {
+            if let Err(error) = in_zones(zones, command, &mut self.bytes) {
+                return Status::Zone(error);
+            }
+        }
         let range = start as usize..(start + length) as usize;
         match command.op {
             Op::Write => self.bytes[range].copy_from_slice(data),
             Op::Trim | Op::WriteZeroes => self.bytes[range].fill(0),
-            Op::Read | Op::Flush => assert!(data.is_empty()),
+            Op::Read | Op::Flush | Op::Zone(..) => assert!(data.is_empty()),
         }
         Status::Done
+    }
+}
+
+/// What the zones make of a command: they refuse it, or change.
+fn in_zones(zones: &mut Zones, command: &Command, bytes: &mut [u8]) -> Result<(), ZoneError> {
+    let (start, length) = (command.offset_bytes, command.length_bytes);
+    match command.op {
+        Op::Read => zones.check_read(start..start + length),
+        Op::Trim => zones.check_deallocate(start..start + length),
+        Op::Flush => Ok(()),
+        Op::Write | Op::WriteZeroes => {
+            zones.check_write(start, length)?;
+            zones.write(start, length);
+            Ok(())
+        }
+        Op::Zone(action, is_of_all) => {
+            for number in zones.manage(action, (!is_of_all).then_some(start))? {
+                let range = zones.start_bytes(number) as usize..zones.end_bytes(number) as usize;
+                bytes[range].fill(0);
+            }
+            Ok(())
+        }
     }
 }
 
 impl Drive for Memory {
     fn facts(&self) -> &Facts {
         &self.facts
+    }
+
+    fn namespace(&self, id: u32) -> Option<Namespace<'_>> {
+        let whole = (id == 1).then_some(Namespace {
+            id,
+            start_bytes: 0,
+            facts: &self.facts,
+        });
+        let namespaces = self.namespaces.as_ref();
+        namespaces.map_or(whole, |namespaces| namespaces.get(id))
+    }
+
+    fn namespace_count(&self) -> u32 {
+        let namespaces = self.namespaces.as_ref();
+        namespaces.map_or(1, |namespaces| namespaces.count() as u32)
     }
 
     fn submit(&mut self, command: Command, data: &[u8]) {
@@ -114,6 +172,10 @@ impl Drive for Memory {
             length_bytes: alike * u64::from(self.facts.block_bytes),
             is_allocated,
         }
+    }
+
+    fn zones(&self) -> Option<&Zones> {
+        self.zones.as_ref()
     }
 
     fn trouble(&self) -> Trouble {

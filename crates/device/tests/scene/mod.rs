@@ -25,8 +25,11 @@ pub struct Scene {
 
 impl Scene {
     pub fn new() -> Self {
+        Self::over(Memory::new(4 << 20, 512))
+    }
+
+    pub fn over(drive: Memory) -> Self {
         let nvme = NvmeTcp::new(Subsystem::new(NAME).unwrap());
-        let drive = Memory::new(4 << 20, 512);
         let then = Then::Wants(1);
         Self {
             nvme,
@@ -40,7 +43,11 @@ impl Scene {
 
     /// An admin queue (0) and an I/O queue (1) of an enabled controller.
     pub fn connected() -> Self {
-        let mut scene = Self::new();
+        Self::connected_to(Memory::new(4 << 20, 512))
+    }
+
+    pub fn connected_to(drive: Memory) -> Self {
+        let mut scene = Self::over(drive);
         scene.admin(NAME, 0);
         scene.io(1, 32);
         scene

@@ -2,10 +2,12 @@
 
 use std::io;
 
+use super::authentication::authenticate;
 use super::channel::nonsense;
+use super::command::{Answer, answer, entry, pointer, succeeded};
 use super::{Channel, Queue, Settings};
-use crate::client::Refused;
-use crate::transport::nvme_tcp::pdu::{kind, u16_at, u32_at, u64_at};
+use crate::transport::nvme::authentication::REQUIRED;
+use crate::transport::nvme_tcp::pdu::u64_at;
 use crate::transport::socket::Endpoint;
 
 /// Properties that a host needs.
@@ -14,19 +16,6 @@ const STATE: u32 = 0x1c;
 
 /// Enable, with entries of 64 and 16 bytes.
 const ENABLED: u32 = 0x0046_0001;
-
-/// What a command came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    /// The number of the command.
-    pub id: u16,
-    /// Its status field without the phase bit.
-    pub status: u16,
-    /// What it gave back.
-    pub result: u64,
-    /// Its data.
-    pub data: Vec<u8>,
-}
 
 /// An admin queue.
 #[derive(Debug)]
@@ -49,8 +38,9 @@ impl Admin {
         let mut channel = Channel::open(to, settings)?;
         let entry = connect_entry(0, 32, settings);
         channel.command(&entry, &connect_data(0xffff, subsystem, settings));
-        let answer = answer(&mut channel)?;
-        let controller = succeeded(answer)?.result as u16;
+        let connected = succeeded(answer(&mut channel)?)?;
+        let controller = connected.result as u16;
+        authenticate_if_asked(&mut channel, &connected, subsystem, settings)?;
         let (to, subsystem, settings) = (to.clone(), subsystem.to_owned(), settings.clone());
         Ok(Self {
             channel,
@@ -182,36 +172,48 @@ impl Admin {
     /// # Errors
     /// As the socket says, or the controller refuses.
     pub fn queue(&mut self, number: u16) -> io::Result<Queue> {
-        let namespace = self.identify(0, 1)?;
-        let exponent = namespace.get(130).copied().unwrap_or(0);
+        self.queue_of(number, 1)
+    }
+
+    /// The same, whose requests concern this namespace.
+    ///
+    /// # Errors
+    /// As `queue`.
+    pub fn queue_of(&mut self, number: u16, namespace: u32) -> io::Result<Queue> {
+        let described = self.identify(0, namespace)?;
+        let exponent = described.get(130).copied().unwrap_or(0);
         if !(9..=16).contains(&exponent) {
             return Err(nonsense("the size of a block"));
         }
         let block_bytes = 1_u32 << exponent;
-        let size_bytes = u64_at(&namespace, 0).saturating_mul(block_bytes.into());
+        let size_bytes = u64_at(&described, 0).saturating_mul(block_bytes.into());
         let mut channel = Channel::open(&self.to, &self.settings)?;
         let entry = connect_entry(number, self.settings.entries, &self.settings);
         channel.command(
             &entry,
             &connect_data(self.controller, &self.subsystem, &self.settings),
         );
-        succeeded(answer(&mut channel)?)?;
-        Ok(Queue::new(channel, size_bytes, block_bytes))
+        let connected = succeeded(answer(&mut channel)?)?;
+        let (subsystem, settings) = (&self.subsystem, &self.settings);
+        authenticate_if_asked(&mut channel, &connected, subsystem, settings)?;
+        Ok(Queue::new(channel, namespace, size_bytes, block_bytes))
     }
 }
 
-/// An entry with a pointer of no data.
-pub(super) fn entry(opcode: u8, id: u16) -> [u8; 64] {
-    let mut entry = [0; 64];
-    (entry[0], entry[1], entry[39]) = (opcode, 0x40, 0x5a);
-    entry[2..4].copy_from_slice(&id.to_le_bytes());
-    entry
-}
-
-/// Says where an entry's data are.
-pub(super) fn pointer(entry: &mut [u8; 64], length_bytes: u32, in_capsule: bool) {
-    entry[32..36].copy_from_slice(&length_bytes.to_le_bytes());
-    entry[39] = if in_capsule { 0x01 } else { 0x5a };
+/// Authenticates the host if the controller wants it to and it has a secret. Without one it goes on:
+/// the controller refuses what follows.
+fn authenticate_if_asked(
+    channel: &mut Channel,
+    connected: &Answer,
+    subsystem: &str,
+    settings: &Settings,
+) -> io::Result<()> {
+    match &settings.credentials {
+        Some(credentials) if connected.result & REQUIRED != 0 => {
+            authenticate(channel, credentials, subsystem)
+        }
+        _ => Ok(()),
+    }
 }
 
 fn connect_entry(queue: u16, entries: u16, settings: &Settings) -> [u8; 64] {
@@ -238,58 +240,5 @@ fn connect_data(controller: u16, subsystem: &str, settings: &Settings) -> Vec<u8
 fn put(field: &mut [u8], text: &str) {
     for (to, from) in field.iter_mut().zip(text.bytes()) {
         *to = from;
-    }
-}
-
-fn succeeded(answer: Answer) -> io::Result<Answer> {
-    match answer.status {
-        0 => Ok(answer),
-        status => Err(io::Error::other(Refused {
-            error: status.into(),
-        })),
-    }
-}
-
-fn answer(channel: &mut Channel) -> io::Result<Answer> {
-    channel.push()?;
-    let mut data = Vec::new();
-    loop {
-        let wants = match channel.unit()? {
-            Err(wants) => wants,
-            Ok(unit) => {
-                let (header, bytes) = (unit.header, unit.bytes);
-                let done = match unit.kind {
-                    kind::C2H_DATA => {
-                        data.extend_from_slice(unit.data);
-                        let success = unit.flags & 8 != 0;
-                        success.then(|| Answer {
-                            id: u16_at(header, 8),
-                            status: 0,
-                            result: 0,
-                            data: data.clone(),
-                        })
-                    }
-                    kind::CAPSULE_RESP => Some(Answer {
-                        id: u16_at(header, 20),
-                        status: u16_at(header, 22) >> 1,
-                        result: u64_at(header, 8),
-                        data: data.clone(),
-                    }),
-                    kind::C2H_TERM_REQ => {
-                        let (status, about) = (u16_at(header, 8), u32_at(header, 10));
-                        return Err(io::Error::other(format!(
-                            "the controller ends: {status} at {about}"
-                        )));
-                    }
-                    _ => return Err(nonsense("a unit")),
-                };
-                channel.consume(bytes);
-                if let Some(done) = done {
-                    return Ok(done);
-                }
-                continue;
-            }
-        };
-        channel.more(wants)?;
     }
 }

@@ -3,8 +3,8 @@
 use std::io;
 
 use super::Channel;
-use super::admin::{entry, pointer};
 use super::channel::nonsense;
+use super::command::{entry, pointer};
 use crate::client::{Completion, Initiator, Request};
 use crate::transport::nvme_tcp::pdu::{IN_CAPSULE_BYTES, flag, kind, u16_at, u32_at};
 
@@ -22,15 +22,17 @@ struct Kept {
 pub struct Queue {
     /// Its connection.
     pub channel: Channel,
+    namespace: u32,
     size_bytes: u64,
     block_bytes: u32,
     kept: Vec<Kept>,
 }
 
 impl Queue {
-    pub(super) fn new(channel: Channel, size_bytes: u64, block_bytes: u32) -> Self {
+    pub(super) fn new(channel: Channel, namespace: u32, size_bytes: u64, block_bytes: u32) -> Self {
         Self {
             channel,
+            namespace,
             size_bytes,
             block_bytes,
             kept: Vec::new(),
@@ -56,7 +58,7 @@ impl Queue {
     #[must_use]
     pub fn entry(&self, opcode: u8, id: u16, offset_bytes: u64, length_bytes: u32) -> [u8; 64] {
         let mut entry = entry(opcode, id);
-        entry[4] = 1;
+        entry[4..8].copy_from_slice(&self.namespace.to_le_bytes());
         entry[40..48].copy_from_slice(&(offset_bytes / u64::from(self.block_bytes)).to_le_bytes());
         entry[48..52].copy_from_slice(
             &(length_bytes / self.block_bytes)

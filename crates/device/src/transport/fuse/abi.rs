@@ -47,6 +47,27 @@ pub mod init {
     pub const BIG_WRITES: u32 = 1 << 5;
     pub const ASYNC_DIO: u32 = 1 << 15;
     pub const MAX_PAGES: u32 = 1 << 22;
+    /// A second word of flags follows.
+    pub const EXTENDED: u32 = 1 << 30;
+    /// In that word: requests come through `io_uring` (Linux 6.14).
+    pub const OVER_IO_URING: u32 = 1 << (41 - 32);
+}
+
+pub mod ring {
+    //! An entry of the ring: its header (`fuse_uring_req_header`) and the commands to the kernel.
+
+    /// Bytes of an entry's header.
+    pub const HEADER: usize = 288;
+    /// Where its parts begin: of the operation, and of the entry itself (`fuse_uring_ent_in_out`).
+    pub const OPERATION: usize = 128;
+    pub const ENTRY: usize = 256;
+    /// In the entry's part: the number of the request, and the bytes of its payload.
+    pub const COMMIT: usize = ENTRY + 8;
+    pub const PAYLOAD: usize = ENTRY + 16;
+    /// An entry is the kernel's from now on.
+    pub const REGISTER: u32 = 1;
+    /// The request of an entry is answered, and it is the kernel's again.
+    pub const COMMIT_AND_FETCH: u32 = 2;
 }
 
 /// Flags of an OPEN's reply: no page cache, and writes beside each other.
@@ -76,13 +97,15 @@ pub mod errno {
     pub const NOT_SUPPORTED: i32 = 95;
 }
 
-/// A request as it was read: checked to be as long as it says.
+/// A request: checked to be as long as it says.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     pub opcode: u32,
     /// Its number, to be repeated in the reply.
     pub unique: u64,
     body: &'a [u8],
+    /// Of a write.
+    data: &'a [u8],
 }
 
 impl<'a> Request<'a> {
@@ -91,16 +114,43 @@ impl<'a> Request<'a> {
         let whole = Fields(bytes);
         let length = whole.u32(0)? as usize;
         (length == bytes.len() && length >= IN_HEADER).then_some(())?;
+        let opcode = whole.u32(4)?;
+        let (body, data) = match &bytes[IN_HEADER..] {
+            all if opcode == opcode::WRITE => all.split_at_checked(WRITE_IN).unwrap_or((all, &[])),
+            all => (all, &[][..]),
+        };
         Some(Self {
-            opcode: whole.u32(4)?,
+            opcode,
             unique: whole.u64(8)?,
-            body: &bytes[IN_HEADER..],
+            body,
+            data,
         })
     }
 
-    /// What follows the header.
+    /// Of an entry of the ring: its header, and the payload of which it says how much counts. None when
+    /// the two do not agree.
+    pub fn of_entry(header: &'a [u8], payload: &'a [u8]) -> Option<Self> {
+        let whole = Fields(header);
+        let length = whole.u32(0)? as usize;
+        let data = payload.get(..whole.u32(ring::PAYLOAD)? as usize)?;
+        let body_bytes = length.checked_sub(IN_HEADER)?.checked_sub(data.len())?;
+        let operation = header.get(ring::OPERATION..ring::ENTRY)?;
+        Some(Self {
+            opcode: whole.u32(4)?,
+            unique: whole.u64(8)?,
+            body: operation.get(..body_bytes)?,
+            data,
+        })
+    }
+
+    /// What follows the header, but a write's data.
     pub fn fields(&self) -> Fields<'a> {
         Fields(self.body)
+    }
+
+    /// The data of a write.
+    pub fn data(&self) -> &'a [u8] {
+        self.data
     }
 }
 
@@ -108,7 +158,7 @@ impl<'a> Request<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct Fields<'a>(pub &'a [u8]);
 
-impl<'a> Fields<'a> {
+impl Fields<'_> {
     pub fn u32(&self, at: usize) -> Option<u32> {
         let bytes = self.0.get(at..at + 4)?;
         Some(u32::from_ne_bytes(bytes.try_into().ok()?))
@@ -117,10 +167,6 @@ impl<'a> Fields<'a> {
     pub fn u64(&self, at: usize) -> Option<u64> {
         let bytes = self.0.get(at..at + 8)?;
         Some(u64::from_ne_bytes(bytes.try_into().ok()?))
-    }
-
-    pub fn from(&self, at: usize) -> &'a [u8] {
-        self.0.get(at..).unwrap_or_default()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::abi::{self, Fields, allocate, errno, opcode};
+use super::abi::{self, Fields, Request, allocate, errno, opcode};
 use super::metadata::MAX_DATA_BYTES;
 use crate::command::Op;
 
@@ -23,12 +23,10 @@ impl FileRequest {
     ///
     /// # Errors
     /// It is shorter than its kind, or asks for what there is not.
-    pub fn read(opcode: u32, fields: Fields<'_>, size: u64) -> Result<Self, i32> {
-        match opcode {
-            opcode::READ | opcode::WRITE => {
-                Self::transfer(opcode, fields, size).ok_or(errno::INVALID)
-            }
-            opcode::FALLOCATE => Self::allocation(fields, size),
+    pub fn read(request: Request<'_>, size: u64) -> Result<Self, i32> {
+        match request.opcode {
+            opcode::READ | opcode::WRITE => Self::transfer(request, size).ok_or(errno::INVALID),
+            opcode::FALLOCATE => Self::allocation(request.fields(), size),
             _ => Ok(Self {
                 op: Op::Flush,
                 range: 0..0,
@@ -39,10 +37,11 @@ impl FileRequest {
     }
 
     /// `fuse_read_in` and `fuse_write_in`.
-    fn transfer(opcode: u32, fields: Fields<'_>, size: u64) -> Option<Self> {
+    fn transfer(request: Request<'_>, size: u64) -> Option<Self> {
+        let fields = request.fields();
         let (offset, length) = (fields.u64(8)?, fields.u32(16)?);
         let range = within(offset, length.into(), size);
-        if opcode == opcode::READ {
+        if request.opcode == opcode::READ {
             let caches = fields.u32(20)? & abi::READ_HAS_OWNER == 0;
             return (range.end - range.start <= u64::from(MAX_DATA_BYTES)).then_some(Self {
                 op: Op::Read,
@@ -52,7 +51,7 @@ impl FileRequest {
             });
         }
         let durable = fields.u32(32)? & O_DSYNC != 0;
-        (fields.from(abi::WRITE_IN).len() == length as usize).then_some(Self {
+        (request.data().len() == length as usize).then_some(Self {
             op: Op::Write,
             range,
             durable,

@@ -4,6 +4,8 @@
 //! asked. It is opened with direct I/O whatever the program says: its reads and writes reach the
 //! drive as they are, several at once. What the kernel caches in spite of that is dropped when the
 //! content changes, and soon in any case.
+//!
+//! Requests come through `io_uring` where the kernel has that enabled, and else by reading /dev/fuse.
 
 mod abi;
 mod file_request;
@@ -11,6 +13,7 @@ mod metadata;
 mod mount;
 mod page_cache;
 mod probe;
+mod ring;
 mod session;
 
 use std::io::{self, IoSlice};
@@ -21,37 +24,57 @@ use std::time::Instant;
 
 use rustix::io::Errno;
 
-pub use self::session::{Reply, Session};
+pub use self::session::{Origin, Reply, Session};
 
+use self::abi::{Request, opcode};
 use self::metadata::MAX_DATA_BYTES;
 use self::mount::Mount;
 use self::page_cache::Invalidator;
+use self::ring::{Layout, Ring};
 use super::{Probe, Transport};
 use crate::command::{Answer, Command, Drive};
+use crate::namespace::NamespaceDrive;
 
 /// Requests, and their bytes, taken in one turn, so that other transports have theirs.
 const TURN: usize = 64;
 const TURN_BYTES: usize = 4 << 20;
 
-/// A drive that is mounted on a file.
+/// What still comes by /dev/fuse while there is a ring has no reply: it is read once in this number of polls.
+const DEVICE_EVERY: u64 = 256;
+
+/// What requests come through.
+const OVER_RING: &str = "io_uring";
+const BY_DEVICE: &str = "/dev/fuse";
+
+/// A namespace of a drive that is mounted on a file.
 pub struct Fuse {
+    // Closed before the mount ends: the kernel waits then for entries that the ring has.
+    ring: Option<Ring>,
+    layout: Option<Layout>,
     mount: Mount,
     session: Session,
     request: Vec<u8>,
     out: Vec<u8>,
     /// Whether the kernel still asks: not after somebody has unmounted it.
     mounted: bool,
+    greeted: bool,
+    polls: u64,
     invalidator: Option<Invalidator>,
     /// The request of the invalidator after which nothing cached is stale.
     stale_until: u64,
+    /// The request after which all is dropped that was read long enough ago.
+    expired_until: u64,
+    /// The namespace that the file is, and where it lies on the drive once that is known.
+    namespace: u32,
+    place: Range<u64>,
 }
 
 impl Fuse {
-    /// Mounts on `path`, a file that is empty or not there yet; `number` is the transport's.
+    /// Mounts a namespace on `path`, a file that is empty or not there yet; `number` is the transport's.
     ///
     /// # Errors
     /// As `mount(2)`, with the remedy.
-    pub fn new(number: u32, path: &Path) -> io::Result<Self> {
+    pub fn new(number: u32, path: &Path, namespace: u32) -> io::Result<Self> {
         let owner = (
             rustix::process::geteuid().as_raw(),
             rustix::process::getegid().as_raw(),
@@ -67,13 +90,20 @@ impl Fuse {
             session.cached = None;
         }
         Ok(Self {
+            ring: None,
+            layout: Layout::of_machine(Path::new("/")),
             mount,
             session,
             request: vec![0; MAX_DATA_BYTES as usize + 4096],
             out: Vec::new(),
             mounted: true,
+            greeted: false,
+            polls: 0,
             invalidator,
             stale_until: 0,
+            expired_until: 0,
+            namespace,
+            place: 0..0,
         })
     }
 
@@ -83,11 +113,12 @@ impl Fuse {
         else {
             return;
         };
-        if cached.is_empty() {
+        if cached.is_empty() || !invalidator.is_done(self.expired_until) {
             return;
         }
+        cached.dropped();
         for range in cached.expired(Instant::now()) {
-            invalidator.request(range);
+            self.expired_until = invalidator.request(range.clone());
         }
     }
 
@@ -96,10 +127,28 @@ impl Fuse {
         match rustix::io::read(&self.mount.device, &mut self.request[..]) {
             Ok(length) => {
                 self.out.clear();
+                let greets = Request::parse(&self.request[..length])
+                    .filter(|request| request.opcode == opcode::INIT);
+                if let Some(request) = greets {
+                    self.greeted = true;
+                    self.ring = make_ring(&self.mount.device, self.layout, request);
+                    self.session.over_ring = self.ring.is_some();
+                }
+                let Some(mut drive) = NamespaceDrive::new(drive, self.namespace) else {
+                    return Err(Errno::NXIO.into()); // no drive is served with such a mount
+                };
                 self.session
-                    .received(&self.request[..length], drive, &mut self.out);
+                    .received(&self.request[..length], &mut drive, &mut self.out);
                 if !self.out.is_empty() {
                     send(&self.mount.device, &[IoSlice::new(&self.out)])?;
+                }
+                if greets.is_some()
+                    && self
+                        .ring
+                        .as_mut()
+                        .is_some_and(|ring| ring.register().is_err())
+                {
+                    self.ring = None;
                 }
                 Ok(Some(length))
             }
@@ -114,6 +163,89 @@ impl Fuse {
     }
 }
 
+impl Fuse {
+    /// Takes requests of the ring: how many. Their payloads are so short that a turn has no more bytes
+    /// than one of /dev/fuse.
+    fn take_entries(&mut self, drive: &mut dyn Drive) -> io::Result<usize> {
+        let Some(ring) = &mut self.ring else {
+            return Ok(0);
+        };
+        if self.polls % DEVICE_EVERY == 0 {
+            ring.forget_wakeup();
+        }
+        ring.exchange()?;
+        let mut requests = 0;
+        while requests < TURN {
+            let Some((number, result)) = ring.next() else {
+                break;
+            };
+            if result < 0 {
+                // ENOTCONN, ECONNABORTED: there is no mount any more. The entry is gone in any case.
+                self.mounted &= !matches!(-result, libc::ENOTCONN | libc::ECONNABORTED);
+                continue;
+            }
+            let Some(mut drive) = NamespaceDrive::new(drive, self.namespace) else {
+                return Err(Errno::NXIO.into()); // no drive is served with such a mount
+            };
+            let entry = ring.entry(number);
+            self.out.clear();
+            self.session
+                .received_entry(number, entry, &mut drive, &mut self.out);
+            if let Some((header, body)) = self.out.split_first_chunk() {
+                ring.reply(number, header, [body, &[]])?;
+            }
+            requests += 1;
+        }
+        Ok(requests)
+    }
+
+    /// Takes requests from /dev/fuse: how many.
+    fn take_all(&mut self, drive: &mut dyn Drive) -> io::Result<usize> {
+        let (mut requests, mut bytes) = (0, 0);
+        while self.mounted && requests < TURN && bytes < TURN_BYTES {
+            let Some(length) = self.take(drive)? else {
+                break;
+            };
+            requests += 1;
+            bytes += length;
+        }
+        Ok(requests)
+    }
+
+    /// Replies by the way by which the request came.
+    fn reply(&mut self, origin: Origin, reply: &Reply, drive: &dyn Drive) -> io::Result<()> {
+        let (head, content) = match reply {
+            Reply::Short(bytes) => (&bytes[..], &[][..]),
+            Reply::Content(header, range) => {
+                let at = self.place.start + range.start;
+                let content = drive.content(at, range.end - range.start);
+                (&header[..], content)
+            }
+        };
+        match (origin, &mut self.ring, head.split_first_chunk()) {
+            (Origin::Entry(number), Some(ring), Some((header, body))) => {
+                ring.reply(number, header, [body, content])
+            }
+            _ => send(
+                &self.mount.device,
+                &[IoSlice::new(head), IoSlice::new(content)],
+            ),
+        }
+    }
+}
+
+/// Memory that requests of one mount take at most: that of a ring, where there is to be one. `root` is
+/// `/`.
+#[must_use]
+pub fn memory_bytes(root: &Path) -> u64 {
+    Layout::of_machine(root).map_or(0, |layout| layout.memory_bytes() as u64)
+}
+
+fn make_ring(device: &OwnedFd, layout: Option<Layout>, greeting: Request<'_>) -> Option<Ring> {
+    let layout = layout.filter(|_| metadata::offers_ring(greeting.fields()))?;
+    Ring::new(device, layout).ok()
+}
+
 impl Transport for Fuse {
     fn name(&self) -> &'static str {
         "fuse"
@@ -124,29 +256,24 @@ impl Transport for Fuse {
     }
 
     fn poll(&mut self, drive: &mut dyn Drive) -> io::Result<bool> {
-        let (mut requests, mut bytes) = (0, 0);
-        while self.mounted && requests < TURN && bytes < TURN_BYTES {
-            let Some(length) = self.take(drive)? else {
-                break;
-            };
-            requests += 1;
-            bytes += length;
+        if let Some(namespace) = drive.namespace(self.namespace) {
+            self.place = namespace.range();
+        }
+        self.polls += 1;
+        let mut requests = self.take_entries(drive)?;
+        if self.ring.is_none() || self.polls % DEVICE_EVERY == 0 {
+            requests += self.take_all(drive)?;
         }
         self.drop_expired();
         Ok(requests > 0)
     }
 
     fn answer(&mut self, answer: Answer, drive: &dyn Drive) {
-        let sent = match self.session.answered(&answer.command, answer.status) {
-            None => Ok(()),
-            Some(Reply::Short(bytes)) => send(&self.mount.device, &[IoSlice::new(&bytes)]),
-            Some(Reply::Content(header, range)) => {
-                let content = drive.content(range.start, range.end - range.start);
-                let parts = [IoSlice::new(&header), IoSlice::new(content)];
-                send(&self.mount.device, &parts)
-            }
-        };
-        self.mounted &= sent.is_ok();
+        let origin = self.session.origin(&answer.command);
+        if let Some(reply) = self.session.answered(&answer.command, answer.status) {
+            let sent = self.reply(origin, &reply, drive);
+            self.mounted &= sent.is_ok();
+        }
     }
 
     fn changed(&mut self, range: &Range<u64>) {
@@ -154,8 +281,16 @@ impl Transport for Fuse {
         else {
             return;
         };
-        if cached.overlaps(range) {
-            self.stale_until = invalidator.request(range.clone());
+        let (start, end) = (
+            range.start.max(self.place.start),
+            range.end.min(self.place.end),
+        );
+        if start >= end {
+            return; // another namespace's
+        }
+        let in_file = start - self.place.start..end - self.place.start;
+        if cached.overlaps(&in_file) {
+            self.stale_until = invalidator.request(in_file);
         }
     }
 
@@ -169,17 +304,36 @@ impl Transport for Fuse {
     }
 
     fn send(&mut self, _drive: &dyn Drive) -> io::Result<bool> {
-        Ok(false) // each answer is one write of its own: the kernel takes no two at once
+        // Without a ring each answer is one write of its own: the kernel takes no two at once.
+        let Some(ring) = &mut self.ring else {
+            return Ok(false);
+        };
+        ring.exchange()?;
+        Ok(ring.is_ready())
     }
 
     fn descriptors(&self, into: &mut Vec<RawFd>) {
         if self.mounted {
             into.push(self.mount.device.as_raw_fd());
+            into.extend(self.ring.as_ref().map(AsRawFd::as_raw_fd));
         }
     }
 
     fn connections(&self) -> usize {
         usize::from(self.mounted)
+    }
+
+    fn namespace(&self) -> u32 {
+        self.namespace
+    }
+
+    fn interface(&self) -> Option<&'static str> {
+        let interface = if self.ring.is_some() {
+            OVER_RING
+        } else {
+            BY_DEVICE
+        };
+        self.greeted.then_some(interface)
     }
 
     fn probe(&self) -> Option<Box<dyn Probe>> {

@@ -29,6 +29,8 @@ pub struct CachedRanges {
     young: Vec<Range<u64>>,
     /// Read in the one before.
     old: Vec<Range<u64>>,
+    /// Their time is up, and the kernel may not have dropped them yet.
+    leaving: Vec<Range<u64>>,
     period_began: Option<Instant>,
 }
 
@@ -44,27 +46,34 @@ impl CachedRanges {
     /// Whether any of a range may be held.
     #[must_use]
     pub fn overlaps(&self, range: &Range<u64>) -> bool {
-        let mut ranges = self.young.iter().chain(&self.old);
+        let mut ranges = self.young.iter().chain(&self.old).chain(&self.leaving);
         ranges.any(|held| held.start < range.end && range.start < held.end)
     }
 
-    /// Ranges whose time is up, at most once a period.
-    pub fn expired(&mut self, now: Instant) -> Vec<Range<u64>> {
+    /// Ranges whose time is up, at most once a period. They count as held until they are
+    /// [`dropped`](Self::dropped).
+    pub fn expired(&mut self, now: Instant) -> &[Range<u64>] {
         if self.young.is_empty() && self.old.is_empty() {
             self.period_began = None;
-            return Vec::new();
+            return &[];
         }
         if now.duration_since(*self.period_began.get_or_insert(now)) < PERIOD {
-            return Vec::new();
+            return &[];
         }
         self.period_began = Some(now);
-        std::mem::replace(&mut self.old, std::mem::take(&mut self.young))
+        self.leaving = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
+        &self.leaving
+    }
+
+    /// The kernel has dropped all ranges that [`expired`](Self::expired).
+    pub fn dropped(&mut self) {
+        self.leaving.clear();
     }
 
     /// Whether nothing is held.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.young.is_empty() && self.old.is_empty()
+        self.young.is_empty() && self.old.is_empty() && self.leaving.is_empty()
     }
 }
 
@@ -167,8 +176,14 @@ mod tests {
         assert!(cached.overlaps(&(8191..8192)) && !cached.overlaps(&(8192..40_960)));
         let first = cached.expired(start + PERIOD * 2);
         assert_eq!(first, [0..8192, 40_960..45_056]);
+        assert!(
+            cached.overlaps(&(4096..8192)),
+            "the kernel may still hold it"
+        );
+        cached.dropped();
         assert!(cached.overlaps(&(0..1)) && !cached.overlaps(&(4096..8192)));
         assert_eq!(cached.expired(start + PERIOD * 3), vec![0..4096]);
+        cached.dropped();
         assert!(cached.is_empty());
     }
 }

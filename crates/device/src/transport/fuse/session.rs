@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::abi::{self, Request, errno, opcode};
+use super::abi::{self, Fields, Request, errno, opcode};
 use super::file_request::FileRequest;
 use super::metadata;
 use super::page_cache::CachedRanges;
@@ -16,10 +16,20 @@ use crate::command::{Command, Drive, Op, Status, Tag};
 /// More zeroes than two blocks have.
 const ZEROES: [u8; 8192] = [0; 8192];
 
+/// How a request came: its reply goes the same way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// It was read from /dev/fuse.
+    Device,
+    /// It is in this entry of the ring.
+    Entry(u32),
+}
+
 /// A request that the drive has something to do for.
 #[derive(Debug, Clone)]
 struct Waiting {
     unique: u64,
+    origin: Origin,
     op: Op,
     /// Whether the page cache waits for it.
     caches: bool,
@@ -49,6 +59,8 @@ pub struct Session {
     free: Vec<u32>,
     in_flight: usize,
     widened: Vec<u8>,
+    /// Whether the kernel is to be answered that requests come through a ring, and their data at most.
+    pub over_ring: bool,
     /// What the page cache may hold; `None` where it could not be dropped from there.
     pub cached: Option<CachedRanges>,
 }
@@ -64,6 +76,7 @@ impl Session {
             free: Vec::new(),
             in_flight: 0,
             widened: Vec::new(),
+            over_ring: false,
             cached: Some(CachedRanges::default()),
         }
     }
@@ -82,16 +95,53 @@ impl Session {
         request.is_some_and(|request| request.caches)
     }
 
+    /// How the request of this command came.
+    #[must_use]
+    pub fn origin(&self, command: &Command) -> Origin {
+        let place = usize::try_from(command.tag.command).ok();
+        let request = place.and_then(|place| self.waiting.get(place)?.as_ref());
+        request.map_or(Origin::Device, |request| request.origin)
+    }
+
     /// Takes one request as it was read from the kernel. What can be answered at once is appended
     /// to `out`, as one reply; all else becomes commands of the drive.
     pub fn received(&mut self, bytes: &[u8], drive: &mut dyn Drive, out: &mut Vec<u8>) {
-        let Some(request) = Request::parse(bytes) else {
-            return; // nobody could be answered
-        };
+        // Else there is no number to answer to.
+        if let Some(request) = Request::parse(bytes) {
+            self.take(request, Origin::Device, drive, out);
+        }
+    }
+
+    /// The same of an entry of the ring: its header and its payload. Each has a reply, at once or
+    /// later.
+    pub fn received_entry(
+        &mut self,
+        number: u32,
+        (header, payload): (&[u8], &[u8]),
+        drive: &mut dyn Drive,
+        out: &mut Vec<u8>,
+    ) {
+        let before = (out.len(), self.in_flight);
+        if let Some(request) = Request::of_entry(header, payload) {
+            self.take(request, Origin::Entry(number), drive, out);
+        }
+        if before == (out.len(), self.in_flight) {
+            let unique = Fields(header).u64(abi::ring::COMMIT).unwrap_or(0);
+            out.extend(abi::out_header(unique, errno::NOT_IMPLEMENTED, 0));
+        }
+    }
+
+    fn take(
+        &mut self,
+        request: Request<'_>,
+        origin: Origin,
+        drive: &mut dyn Drive,
+        out: &mut Vec<u8>,
+    ) {
         let result = match request.opcode {
             opcode::FORGET | opcode::BATCH_FORGET | opcode::INTERRUPT => return,
             opcode::READ | opcode::WRITE | opcode::FSYNC | opcode::FALLOCATE => {
-                match self.begin(request, drive) {
+                match self.begin(request, origin, drive) {
                     Ok(true) => return,
                     // Nothing of it lies in the file.
                     Ok(false) if request.opcode == opcode::WRITE => Ok(written(0).to_vec()),
@@ -99,7 +149,7 @@ impl Session {
                     Err(error) => Err(error),
                 }
             }
-            _ => metadata::reply_body(request, self.owner, drive.facts()),
+            _ => metadata::reply_body(request, self.owner, self.over_ring, drive.facts()),
         };
         match result {
             Ok(body) => reply(out, request.unique, &body),
@@ -140,13 +190,17 @@ impl Session {
     }
 
     /// Whether there was anything to do: of a range beyond the end there is not.
-    fn begin(&mut self, request: Request<'_>, drive: &mut dyn Drive) -> Result<bool, i32> {
-        let fields = request.fields();
+    fn begin(
+        &mut self,
+        request: Request<'_>,
+        origin: Origin,
+        drive: &mut dyn Drive,
+    ) -> Result<bool, i32> {
         let (size, block) = (
             drive.facts().size_bytes,
             u64::from(drive.facts().block_bytes),
         );
-        let file_request = FileRequest::read(request.opcode, fields, size)?;
+        let file_request = FileRequest::read(request, size)?;
         let changes = matches!(file_request.op, Op::Write | Op::Trim | Op::WriteZeroes);
         if changes && drive.facts().read_only {
             return Err(errno::READ_ONLY);
@@ -165,11 +219,13 @@ impl Session {
             load_ends(&file_request.range, block, drive)?;
         }
         match file_request.op {
-            Op::Trim | Op::WriteZeroes => self.zero(request.unique, &file_request, block, drive),
+            Op::Trim | Op::WriteZeroes => {
+                self.zero((request.unique, origin), &file_request, block, drive);
+            }
             Op::Write => {
-                let tag = self.place(request.unique, &file_request, 1);
+                let tag = self.place((request.unique, origin), &file_request, 1);
                 let length = (file_request.range.end - file_request.range.start) as usize;
-                let data = fields.from(abi::WRITE_IN).get(..length);
+                let data = request.data().get(..length);
                 let command = of(
                     tag,
                     &file_request,
@@ -184,7 +240,7 @@ impl Session {
                 );
             }
             op => {
-                let tag = self.place(request.unique, &file_request, 1);
+                let tag = self.place((request.unique, origin), &file_request, 1);
                 drive.submit(
                     of(tag, &file_request, op, &widen(&file_request.range, block)),
                     &[],
@@ -195,7 +251,13 @@ impl Session {
     }
 
     /// Whole blocks are trimmed, or zeroed; what a program asked for of others is written.
-    fn zero(&mut self, unique: u64, file_request: &FileRequest, block: u64, drive: &mut dyn Drive) {
+    fn zero(
+        &mut self,
+        whose: (u64, Origin),
+        file_request: &FileRequest,
+        block: u64,
+        drive: &mut dyn Drive,
+    ) {
         let Range { start, end } = file_request.range;
         let (first, last) = (start.next_multiple_of(block), end / block * block);
         let parts = if first < last {
@@ -212,7 +274,7 @@ impl Session {
             ]
         };
         let parts = parts.iter().filter(|(_, range)| !range.is_empty());
-        let tag = self.place(unique, file_request, parts.clone().count());
+        let tag = self.place(whose, file_request, parts.clone().count());
         for (op, range) in parts {
             let command = of(tag, file_request, *op, &widen(range, block));
             if *op == Op::Write {
@@ -241,10 +303,16 @@ impl Session {
     }
 
     /// A place for a request of so many commands.
-    fn place(&mut self, unique: u64, file_request: &FileRequest, commands: usize) -> Tag {
+    fn place(
+        &mut self,
+        (unique, origin): (u64, Origin),
+        file_request: &FileRequest,
+        commands: usize,
+    ) -> Tag {
         self.in_flight += commands;
         let waiting = Some(Waiting {
             unique,
+            origin,
             op: file_request.op,
             caches: file_request.caches,
             wanted: file_request.range.clone(),
@@ -309,10 +377,10 @@ fn reply(out: &mut Vec<u8>, unique: u64, body: &[u8]) {
 fn errno_of(status: Status) -> i32 {
     match status {
         Status::Done => 0,
-        Status::OutOfRange => errno::INVALID,
+        Status::OutOfRange | Status::Zone(_) => errno::INVALID,
         Status::ReadOnly => errno::READ_ONLY,
         Status::NoSpace => errno::NO_SPACE,
-        Status::Failed | Status::PowerLost | Status::Aborted => errno::IO,
+        Status::Failed | Status::Media | Status::PowerLost | Status::Aborted => errno::IO,
     }
 }
 

@@ -4,30 +4,47 @@ use super::wire::{
     MAX_PAYLOAD_BYTES, NBD_MAGIC, OPTION_BYTES, OPTION_MAGIC, OPTION_REPLY_MAGIC, allocation, can,
     hello, info, option, reply, u16_at, u32_at, u64_at,
 };
-use crate::command::Facts;
+use crate::command::{Drive, Facts};
+use crate::namespace::{FIRST, Namespace};
 use crate::transport::socket::{End, Then};
 
 /// Data of the longest option: an export's name has at most 4096 bytes, and a few numbers follow.
 const MAX_OPTION_BYTES: u32 = 8 << 10;
 
 /// What was agreed for the transmission.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Agreement {
     /// Replies are structured.
     pub structured: bool,
     /// The client may ask what is allocated.
     pub allocation: bool,
+    /// The namespace that its export is.
+    pub namespace: u32,
 }
 
 /// Options that a client may send; real ones send about five.
 const MAX_OPTIONS: u32 = 256;
 
+/// What is encrypted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encryption {
+    /// Nothing, and there are no means to.
+    None,
+    /// Nothing yet. The client may ask for it, or leave, and no more (mode `FORCEDTLS` of the document).
+    Required,
+    /// Everything.
+    Tls,
+}
+
 /// A client that negotiates.
 #[derive(Debug)]
 pub struct Handshake {
+    encryption: Encryption,
     /// The client's flags, once they came.
     flags: Option<u16>,
-    agreement: Agreement,
+    structured: bool,
+    /// The export of which the client may ask what is allocated.
+    allocation_of: Option<u32>,
     options: u32,
 }
 
@@ -44,31 +61,36 @@ pub struct Progress {
 
 enum Step {
     Goes,
-    Agreed,
+    /// The transmission begins, of this export.
+    Agreed(u32),
+    Encrypts,
     Ends,
 }
 
 impl Handshake {
     /// Greets the client.
-    pub fn new(out: &mut Vec<u8>) -> Self {
+    pub fn new(encryption: Encryption, out: &mut Vec<u8>) -> Self {
         out.extend_from_slice(&NBD_MAGIC.to_be_bytes());
         out.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
         out.extend_from_slice(&(hello::FIXED_NEWSTYLE | hello::NO_ZEROES).to_be_bytes());
         Self {
+            encryption,
             flags: None,
-            agreement: Agreement::default(),
+            structured: false,
+            allocation_of: None,
             options: 0,
         }
     }
 
-    /// Takes what the client sent. `name` is the export's, besides the empty one.
+    /// Takes what the client sent. `name` is that of the first export, besides the empty one.
     pub fn received(
         &mut self,
         bytes: &[u8],
         out: &mut Vec<u8>,
         name: &str,
-        facts: &Facts,
+        drive: &dyn Drive,
     ) -> Progress {
+        let exports = Exports { name, drive };
         let mut consumed = 0;
         if self.flags.is_none() {
             if bytes.len() < 4 {
@@ -112,13 +134,24 @@ impl Handshake {
                 };
             };
             consumed += whole;
-            match self.choose(u32_at(rest, 8), data, out, name, facts) {
+            match self.choose(u32_at(rest, 8), data, out, &exports) {
                 Step::Goes => {}
-                Step::Agreed => {
+                Step::Agreed(namespace) => {
                     return Progress {
                         consumed,
                         then: Then::Wants(1),
-                        agreed: Some(self.agreement),
+                        agreed: Some(Agreement {
+                            structured: self.structured,
+                            allocation: self.allocation_of == Some(namespace),
+                            namespace,
+                        }),
+                    };
+                }
+                Step::Encrypts => {
+                    return Progress {
+                        consumed,
+                        then: Then::Encrypts,
+                        agreed: None,
                     };
                 }
                 Step::Ends => return ended(bytes),
@@ -126,55 +159,73 @@ impl Handshake {
         }
     }
 
-    fn choose(
-        &mut self,
-        kind: u32,
-        data: &[u8],
-        out: &mut Vec<u8>,
-        name: &str,
-        facts: &Facts,
-    ) -> Step {
+    /// What was agreed in the clear is void, and nothing more may have come: whoever is between the
+    /// client and the drive could have sent it.
+    fn encrypt(&mut self, out: &mut Vec<u8>) -> Step {
+        self.encryption = Encryption::Tls;
+        (self.structured, self.allocation_of) = (false, None);
+        answer(out, option::STARTTLS, reply::ACK, &[]);
+        Step::Encrypts
+    }
+
+    fn choose(&mut self, kind: u32, data: &[u8], out: &mut Vec<u8>, exports: &Exports<'_>) -> Step {
+        let in_the_clear = self.encryption == Encryption::Required;
         match kind {
-            option::EXPORT_NAME if data.is_empty() || data == name.as_bytes() => {
-                self.begin_at_once(out, facts);
-                return Step::Agreed;
+            option::STARTTLS if in_the_clear && data.is_empty() => return self.encrypt(out),
+            option::STARTTLS if self.encryption != Encryption::None => {
+                answer(
+                    out,
+                    kind,
+                    reply::ERR_INVALID,
+                    b"malformed, or a second time",
+                );
             }
-            option::EXPORT_NAME => return Step::Ends, // there is no way to say no
+            option::EXPORT_NAME if in_the_clear => return Step::Ends, // there is no way to say no
+            _ if in_the_clear && kind != option::ABORT => {
+                answer(out, kind, reply::ERR_TLS_REQD, b"only with TLS");
+            }
+            option::EXPORT_NAME => {
+                let Some(namespace) = exports.find(data) else {
+                    return Step::Ends; // there is no way to say no
+                };
+                self.begin_at_once(out, namespace.facts);
+                return Step::Agreed(namespace.id);
+            }
             option::ABORT => {
                 answer(out, kind, reply::ACK, &[]);
                 return Step::Ends;
             }
-            option::GO | option::INFO => match Wanted::read(data) {
-                None => answer(out, kind, reply::ERR_INVALID, b"malformed"),
-                Some(wanted) if !wanted.name.is_empty() && wanted.name != name.as_bytes() => {
+            option::GO | option::INFO => {
+                let Some(wanted) = Wanted::read(data) else {
+                    answer(out, kind, reply::ERR_INVALID, b"malformed");
+                    return Step::Goes;
+                };
+                let Some(namespace) = exports.find(wanted.name) else {
                     answer(out, kind, reply::ERR_UNKNOWN, b"no export has that name");
+                    return Step::Goes;
+                };
+                let name = exports.name_of(namespace.id);
+                self.describe(kind, &wanted, out, &name, namespace.facts);
+                answer(out, kind, reply::ACK, &[]);
+                if kind == option::GO {
+                    return Step::Agreed(namespace.id);
                 }
-                Some(wanted) => {
-                    self.describe(kind, &wanted, out, name, facts);
-                    answer(out, kind, reply::ACK, &[]);
-                    return if kind == option::GO {
-                        Step::Agreed
-                    } else {
-                        Step::Goes
-                    };
-                }
-            },
+            }
             option::LIST if data.is_empty() => {
-                let length = (name.len() as u32).to_be_bytes();
-                answer(
-                    out,
-                    kind,
-                    reply::SERVER,
-                    &[&length, name.as_bytes()].concat(),
-                );
+                for id in FIRST..=exports.drive.namespace_count() {
+                    let name = exports.name_of(id);
+                    let length = (name.len() as u32).to_be_bytes();
+                    let named = [&length, name.as_bytes()].concat();
+                    answer(out, kind, reply::SERVER, &named);
+                }
                 answer(out, kind, reply::ACK, &[]);
             }
             option::STRUCTURED_REPLY if data.is_empty() => {
-                self.agreement.structured = true;
+                self.structured = true;
                 answer(out, kind, reply::ACK, &[]);
             }
             option::LIST_META_CONTEXT | option::SET_META_CONTEXT => {
-                self.contexts(kind, data, out, name);
+                self.contexts(kind, data, out, exports);
             }
             option::LIST | option::STRUCTURED_REPLY => {
                 answer(out, kind, reply::ERR_INVALID, b"this option has no data");
@@ -185,17 +236,17 @@ impl Handshake {
     }
 
     /// Lists the contexts that a client asks for, or sets them: there is one at most.
-    fn contexts(&mut self, kind: u32, data: &[u8], out: &mut Vec<u8>, name: &str) {
+    fn contexts(&mut self, kind: u32, data: &[u8], out: &mut Vec<u8>, exports: &Exports<'_>) {
         let sets = kind == option::SET_META_CONTEXT;
         if sets {
-            self.agreement.allocation = false; // each such option replaces what was set before
+            self.allocation_of = None; // each such option replaces what was set before
         }
-        let Some(asked) = Contexts::read(data).filter(|_| self.agreement.structured) else {
+        let Some(asked) = Contexts::read(data).filter(|_| self.structured) else {
             return answer(out, kind, reply::ERR_INVALID, b"malformed, or too early");
         };
-        if !asked.export.is_empty() && asked.export != name.as_bytes() {
+        let Some(namespace) = exports.find(asked.export) else {
             return answer(out, kind, reply::ERR_UNKNOWN, b"no export has that name");
-        }
+        };
         let lists_all = !sets && asked.queries.is_empty();
         if lists_all
             || asked
@@ -203,7 +254,9 @@ impl Handshake {
                 .iter()
                 .any(|&query| query == allocation::NAME || (!sets && query == allocation::FAMILY))
         {
-            self.agreement.allocation |= sets;
+            if sets {
+                self.allocation_of = Some(namespace.id);
+            }
             let id = allocation::ID.to_be_bytes();
             let named = [&id[..], allocation::NAME].concat();
             answer(out, kind, reply::META_CONTEXT, &named);
@@ -213,7 +266,7 @@ impl Handshake {
 
     fn begin_at_once(&self, out: &mut Vec<u8>, facts: &Facts) {
         out.extend_from_slice(&facts.size_bytes.to_be_bytes());
-        out.extend_from_slice(&transmission_flags(facts, self.agreement.structured).to_be_bytes());
+        out.extend_from_slice(&transmission_flags(facts, self.structured).to_be_bytes());
         if self.flags.unwrap_or(0) & hello::NO_ZEROES == 0 {
             out.extend_from_slice(&[0; 124]);
         }
@@ -228,7 +281,7 @@ impl Handshake {
         facts: &Facts,
     ) {
         let size = facts.size_bytes.to_be_bytes();
-        let flags = transmission_flags(facts, self.agreement.structured).to_be_bytes();
+        let flags = transmission_flags(facts, self.structured).to_be_bytes();
         inform(out, kind, info::EXPORT, &[&size[..], &flags].concat());
         if wanted.asks_for(info::NAME) {
             inform(out, kind, info::NAME, name.as_bytes());
@@ -240,6 +293,33 @@ impl Handshake {
         let sizes =
             [facts.block_bytes, facts.preferred_bytes, MAX_PAYLOAD_BYTES].map(u32::to_be_bytes);
         inform(out, kind, info::BLOCK_SIZE, &sizes.concat());
+    }
+}
+
+/// The exports: one for each namespace. The first has the name, the others `-` and their number
+/// behind it.
+struct Exports<'a> {
+    name: &'a str,
+    drive: &'a dyn Drive,
+}
+
+impl<'a> Exports<'a> {
+    fn name_of(&self, id: u32) -> String {
+        match id {
+            FIRST => self.name.to_owned(),
+            _ => format!("{}-{id}", self.name),
+        }
+    }
+
+    /// The export of this name, or the first where it is empty.
+    fn find(&self, name: &[u8]) -> Option<Namespace<'a>> {
+        let id = if name.is_empty() {
+            FIRST
+        } else {
+            let mut ids = FIRST..=self.drive.namespace_count();
+            ids.find(|&id| self.name_of(id).as_bytes() == name)?
+        };
+        self.drive.namespace(id)
     }
 }
 

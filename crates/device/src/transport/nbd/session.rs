@@ -56,13 +56,19 @@ impl Transmission {
         }
     }
 
+    /// The namespace that it reads and writes.
+    #[must_use]
+    pub fn namespace(&self) -> u32 {
+        self.agreement.namespace
+    }
+
     /// Commands that the drive has.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// Takes requests.
+    /// Takes requests. The drive is the namespace.
     pub fn received(&mut self, bytes: &[u8], out: &mut Vec<u8>, drive: &mut dyn Drive) -> Received {
         let mut consumed = 0;
         let then = loop {
@@ -154,7 +160,7 @@ impl Transmission {
         }
     }
 
-    /// Appends the reply to an answered command.
+    /// Appends the reply to an answered command of the whole drive.
     pub fn answer(&mut self, answer: Answer, out: &mut Output, drive: &dyn Drive) {
         self.dropped(answer);
         let Command {
@@ -180,7 +186,10 @@ impl Transmission {
                 tag.command,
                 length_bytes as u32 + 8,
             );
-            out.bytes.extend_from_slice(&offset_bytes.to_be_bytes());
+            let namespace = drive.namespace(self.agreement.namespace);
+            let start_bytes = namespace.map_or(0, |namespace| namespace.start_bytes);
+            let offset_in_export = offset_bytes - start_bytes;
+            out.bytes.extend_from_slice(&offset_in_export.to_be_bytes());
         } else {
             simple(&mut out.bytes, 0, tag.command);
         }
@@ -317,10 +326,10 @@ fn code_of(status: Status, op: Op) -> u32 {
     match status {
         Status::Done => 0,
         Status::OutOfRange if matches!(op, Op::Write | Op::WriteZeroes) => error::NO_SPACE,
-        Status::OutOfRange => error::INVALID,
+        Status::OutOfRange | Status::Zone(_) => error::INVALID,
         Status::ReadOnly => error::PERM,
         Status::NoSpace => error::NO_SPACE,
-        Status::Failed | Status::Aborted => error::IO,
+        Status::Failed | Status::Media | Status::Aborted => error::IO,
         Status::PowerLost => error::SHUTDOWN,
     }
 }

@@ -34,6 +34,7 @@ pub mod option {
     pub const EXPORT_NAME: u32 = 1;
     pub const ABORT: u32 = 2;
     pub const LIST: u32 = 3;
+    pub const STARTTLS: u32 = 5;
     pub const INFO: u32 = 6;
     pub const GO: u32 = 7;
     pub const STRUCTURED_REPLY: u32 = 8;
@@ -50,6 +51,7 @@ pub mod reply {
     pub const META_CONTEXT: u32 = 4;
     pub const ERR_UNSUP: u32 = 0x8000_0001;
     pub const ERR_INVALID: u32 = 0x8000_0003;
+    pub const ERR_TLS_REQD: u32 = 0x8000_0005;
     pub const ERR_UNKNOWN: u32 = 0x8000_0006;
 }
 

@@ -4,8 +4,9 @@ use super::entry::{FABRICS, Pointer, Submission};
 use super::pdu::{self, Pdu};
 use super::queue::Queue;
 use super::status::{self, Status};
-use super::{admin, io, opcode};
-use crate::command::Facts;
+use super::{admin, authentication, opcode};
+use crate::command::Drive;
+use crate::transport::nvme::io_data_bytes;
 
 /// Where a command's data are.
 pub enum Data<'a> {
@@ -44,15 +45,15 @@ pub fn locate<'a>(
     queue: &Queue,
     command: &Submission,
     unit: &Pdu<'a>,
-    facts: &Facts,
+    drive: &dyn Drive,
 ) -> Result<Data<'a>, Status> {
     if !command.takes_data() {
         return Ok(Data::Here(&[]));
     }
     let wanted = match (command.opcode(), queue.id) {
-        (FABRICS, _) => 0,
+        (FABRICS, _) => authentication::data_bytes(command)?,
         (_, 0) => admin::data_bytes(command),
-        _ => io::data_bytes(command, facts)?,
+        _ => io_data_bytes(command, drive)?,
     };
     if wanted == 0 {
         return Ok(Data::Here(&[]));
@@ -66,7 +67,8 @@ pub fn locate<'a>(
     let length = length as usize;
     // Blocks have to be as many as the command says. Lists may come with more room than entries: Linux
     // always sends a whole page of ranges.
-    let moves_blocks = queue.id > 0 && command.opcode() != opcode::io::DATASET_MANAGEMENT;
+    let lists = matches!(command.opcode(), opcode::io::DATASET_MANAGEMENT | FABRICS);
+    let moves_blocks = queue.id > 0 && !lists;
     let fits =
         length == wanted || (!moves_blocks && (wanted..=pdu::IN_CAPSULE_BYTES).contains(&length));
     if fits {

@@ -1,52 +1,43 @@
-//! NVMe over TCP: a subsystem with one namespace, and the discovery service beside it.
+//! NVMe over TCP: a subsystem with the drive's namespaces, and the discovery service beside it.
 //!
-//! Sources: NVM Express Base Specification 2.0, NVM Command Set Specification 1.0, NVMe over Fabrics
-//! 1.1, NVMe/TCP Transport Specification 1.0. Every host gets a controller of its own; a controller's
-//! queues are connections. Deliberately absent: authentication and TLS (the socket is this machine's
-//! own), metadata, reservations, asymmetric access, and everything about PRPs.
+//! Sources: NVM Express Base Specification 2.0, NVMe over Fabrics 1.1, NVMe/TCP Transport Specification
+//! 1.0; [`nvme`](super::nvme) has the commands. Every host gets a controller of its own; a controller's
+//! queues are connections. Hosts with secrets have to show that they know them. Deliberately absent: TLS,
+//! metadata, reservations, asymmetric access, and everything about PRPs.
 
 mod admin;
 mod command_data;
-mod controller;
 pub(crate) mod digest;
-mod discovery;
-mod entry;
-mod events;
 mod fabrics;
-mod feature_values;
-mod features;
-mod identify;
-mod io;
 mod link;
-mod logs;
-mod opcode;
 pub(crate) mod pdu;
 mod queue;
 mod session;
-mod status;
-mod subsystem;
 mod transfer;
 
 use std::io::{Error, ErrorKind};
 use std::time::{Duration, Instant};
 
-pub use discovery::NAME as DISCOVERY_NAME;
+pub use super::nvme::authentication::{
+    Challenge, Entropy, GROUPS, Group, HASHES, Hash, HostSecrets, Secret, SecretError, Secrets,
+    SecretsError, Side, SystemEntropy,
+};
 pub use session::Session;
-pub use subsystem::{NameError, Subsystem};
 
 use super::Probe;
+pub use super::nvme::{
+    DISCOVERY_NAME, MAX_TRANSFER_BYTES, NameError, Subsystem, USUAL_CONNECTIONS,
+};
+use super::nvme::{authentication, controller, discovery, entry, io, opcode, status, zones};
 use super::socket::{End, Endpoint, ListenError, Output, Protocol, Received, Server, SharedMemory};
 use crate::command::{Answer, Drive};
-use controller::Controller;
-use queue::Part;
+use crate::namespace;
+use controller::{Controller, LoggedError};
+use io::{Completed, IoQueue, Part};
+use status::Status;
 
-/// Bytes of the longest read or write: hosts are told so.
-pub const MAX_TRANSFER_BYTES: usize = 1 << 20;
-
-/// Connections that are taken when nothing else is said.
-pub const USUAL_CONNECTIONS: usize = 128;
-
-/// How long a host may take from its connection to its Connect command.
+/// How long a host may take from its connection to its Connect command, and until it has authenticated
+/// itself.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 
 /// Serves a drive by NVMe over TCP. `transport` is the number that its commands carry.
@@ -79,17 +70,25 @@ pub struct NvmeTcp {
     /// By their numbers, less one.
     controllers: Vec<Option<Controller>>,
     attention: bool,
+    entropy: Box<dyn Entropy>,
 }
 
 impl NvmeTcp {
     /// Of this subsystem.
     #[must_use]
     pub fn new(subsystem: Subsystem) -> Self {
+        Self::with_entropy(subsystem, Box::new(SystemEntropy::default()))
+    }
+
+    /// The same with challenges from elsewhere than the system.
+    #[must_use]
+    pub fn with_entropy(subsystem: Subsystem, entropy: Box<dyn Entropy>) -> Self {
         let controllers = (0..subsystem.controllers).map(|_| None).collect();
         Self {
             subsystem,
             controllers,
             attention: false,
+            entropy,
         }
     }
 
@@ -105,6 +104,22 @@ fn numbered(controllers: &mut [Option<Controller>], id: u16) -> Option<&mut Cont
     controllers
         .get_mut(usize::from(id).checked_sub(1)?)?
         .as_mut()
+}
+
+/// A command that ended with an error, as the log has it: its block is that of its namespace.
+fn logged(answer: &Answer, queue: u16, status: Status, drive: &dyn Drive) -> LoggedError {
+    let offset_bytes = answer.command.offset_bytes;
+    let namespace = namespace::at(drive, offset_bytes);
+    let namespace = namespace.and_then(|id| drive.namespace(id));
+    let start_bytes = namespace.map_or(0, |namespace| namespace.start_bytes);
+    LoggedError {
+        count: 0,
+        queue,
+        command: answer.command.tag.command as u16,
+        status,
+        block: (offset_bytes - start_bytes) / u64::from(drive.facts().block_bytes.max(1)),
+        namespace: namespace.map_or(io::EVERY_NAMESPACE, |namespace| namespace.id),
+    }
 }
 
 impl Protocol for NvmeTcp {
@@ -165,13 +180,26 @@ impl Protocol for NvmeTcp {
             numbered(&mut self.controllers, id).map(Controller::shut_down);
             return;
         }
-        let refused = io::answer(queue, &answer, link, out, drive);
+        let refused = match io::answer(queue, &answer, drive) {
+            None => None,
+            Some((id, Completed::Content(offset_bytes, length_bytes))) => {
+                queue.give_content(id, (offset_bytes, length_bytes), link, out, drive);
+                None
+            }
+            Some((id, Completed::Appended(block))) => {
+                queue.complete(id, status::SUCCESS, block, link, &mut out.bytes);
+                None
+            }
+            Some((id, Completed::Status(status))) => {
+                queue.complete(id, status, 0, link, &mut out.bytes);
+                (status != status::SUCCESS).then_some(status)
+            }
+        };
         queue.ask(link, &mut out.bytes);
         if let (Some(status), id) = (refused, queue.id) {
-            let block = answer.command.offset_bytes / u64::from(drive.facts().block_bytes.max(1));
             let controller = queue.controller;
             if let Some(controller) = numbered(&mut self.controllers, controller) {
-                controller.log(id, answer.command.tag.command as u16, status, block);
+                controller.log(logged(&answer, id, status, drive));
             }
         }
     }
@@ -204,8 +232,13 @@ impl Protocol for NvmeTcp {
         out: &mut Vec<u8>,
         drive: &dyn Drive,
     ) -> Option<End> {
+        if !session.is_locked() && session.queue.is_some() {
+            session.authentic_at = now;
+        } else if now.duration_since(session.authentic_at) > CONNECT_TIME {
+            return Some(End::Now);
+        }
         let (Some(queue), Some(link)) = (&mut session.queue, &session.link) else {
-            return (now.duration_since(session.opened) > CONNECT_TIME).then_some(End::Now);
+            return None;
         };
         let Some(controller) = numbered(&mut self.controllers, queue.controller) else {
             return Some(End::Now);
@@ -250,6 +283,7 @@ impl Protocol for NvmeTcp {
             at.clone(),
             &self.subsystem.name,
             self.subsystem.hosts.first().map(String::as_str),
+            self.subsystem.secrets.as_ref(),
         )))
     }
 }

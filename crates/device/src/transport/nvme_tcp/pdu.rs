@@ -2,6 +2,7 @@
 //! Transport Specification 1.0, section 3.6). All numbers are little-endian.
 
 use super::digest::{DIGEST_BYTES, digest};
+pub use crate::transport::nvme::{IN_CAPSULE_BYTES, u16_at, u32_at, u64_at};
 
 /// Types.
 pub mod kind {
@@ -35,8 +36,6 @@ pub const COMMAND_BYTES: usize = 72;
 /// Bytes of the headers of all others.
 pub const SHORT_BYTES: usize = 24;
 
-/// Data that a command may carry with it.
-pub const IN_CAPSULE_BYTES: usize = 8 << 10;
 /// Data of the longest `H2CData`.
 pub const MAX_H2C_DATA_BYTES: usize = 128 << 10;
 /// Longest copy of a header in a termination request.
@@ -228,31 +227,4 @@ pub fn terminate(fatal: Fatal, about: &[u8], out: &mut Vec<u8>) {
     header[10..14].copy_from_slice(&fatal.information.to_le_bytes());
     out.extend_from_slice(&header);
     out.extend_from_slice(about);
-}
-
-/// A number at the place `at`, or 0 beyond the end.
-#[must_use]
-pub fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    bytes
-        .get(at..at + 2)
-        .and_then(|two| two.try_into().ok())
-        .map_or(0, u16::from_le_bytes)
-}
-
-/// As [`u16_at`].
-#[must_use]
-pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes
-        .get(at..at + 4)
-        .and_then(|four| four.try_into().ok())
-        .map_or(0, u32::from_le_bytes)
-}
-
-/// As [`u16_at`].
-#[must_use]
-pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes
-        .get(at..at + 8)
-        .and_then(|eight| eight.try_into().ok())
-        .map_or(0, u64::from_le_bytes)
 }

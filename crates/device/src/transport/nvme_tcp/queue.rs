@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::entry::{Completion, Outcome, Submission};
+use super::io::{IoQueue, PARTS, Part, Ranges, Wanted};
 use super::link::Link;
 use super::status::{self, Status};
 use super::transfer::{Copied, Transfers};
-use crate::command::{Answer, Command, Drive, Op, Tag};
+use crate::command::{Answer, Command, Drive, Op};
 use crate::transport::socket::{Output, Share};
 
 /// Bytes that reads in flight may bring; one read that is longer goes alone.
@@ -15,56 +16,6 @@ const MAX_READING_BYTES: u64 = 8 << 20;
 /// Commands that the drive may have of one queue: more than entries, because one of the host's may be
 /// of 256 ranges.
 const MAX_IN_FLIGHT: usize = 4096;
-
-/// What an answer of the drive is a part of: bits 16 and up of its command's tag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
-    /// It is the whole command.
-    Whole,
-    /// One range of several.
-    Range,
-    /// What is read is compared.
-    Compare,
-    /// What is read goes nowhere.
-    Verify,
-    /// A flush that a shutdown waits for; its command is complete.
-    Shutdown,
-}
-
-const PARTS: [Part; 5] = [
-    Part::Whole,
-    Part::Range,
-    Part::Compare,
-    Part::Verify,
-    Part::Shutdown,
-];
-
-impl Part {
-    /// The tag of such a part of a command.
-    #[must_use]
-    pub fn tag(self, transport: u32, queue: u32, id: u16) -> Tag {
-        Tag {
-            transport,
-            queue,
-            command: u64::from(id) | ((self as u64) << 16),
-        }
-    }
-
-    /// Of this answer.
-    #[must_use]
-    pub fn of(answer: &Answer) -> Self {
-        PARTS[(answer.command.tag.command >> 16) as usize % PARTS.len()]
-    }
-}
-
-/// A command of several ranges.
-#[derive(Debug)]
-pub struct Ranges {
-    /// Ranges that are not answered.
-    pub left: usize,
-    /// The first that went wrong.
-    pub status: Status,
-}
 
 /// One queue.
 #[derive(Debug)]
@@ -278,10 +229,27 @@ impl Queue {
         }
     }
 
-    /// Gives a command, or a part of it, to the drive.
-    pub fn submit(
+    /// Aborts what the drive has of a command of the controller's queue on another connection of this
+    /// number; whether there was anything.
+    pub fn abort_of(&self, connection: u32, id: u16, drive: &mut dyn Drive) -> bool {
+        let mut tags = PARTS
+            .map(|part| part.tag(self.transport, connection, id))
+            .into_iter();
+        tags.any(|tag| drive.abort(tag))
+    }
+
+    /// Asks the host for data that there is memory for.
+    pub fn ask(&mut self, link: &Link, out: &mut Vec<u8>) {
+        while let Some(ask) = self.transfers.next() {
+            link.ask(ask.command, ask.transfer, ask.length_bytes, out);
+        }
+    }
+}
+
+impl IoQueue for Queue {
+    fn submit(
         &mut self,
-        id: u16,
+        number: u16,
         part: Part,
         wanted: Wanted,
         data: &[u8],
@@ -292,7 +260,7 @@ impl Queue {
             self.reading_bytes += wanted.length_bytes;
         }
         let command = Command {
-            tag: part.tag(self.transport, self.number, id),
+            tag: part.tag(self.transport, self.number, number),
             op: wanted.op,
             offset_bytes: wanted.offset_bytes,
             length_bytes: wanted.length_bytes,
@@ -301,17 +269,7 @@ impl Queue {
         drive.submit(command, data);
     }
 
-    /// Aborts what the drive has of a command of the controller's queue on another connection of this
-    /// number; whether there was anything.
-    pub fn abort_of(&self, connection: u32, id: u16, drive: &mut dyn Drive) -> bool {
-        let mut tags = PARTS
-            .map(|part| part.tag(self.transport, connection, id))
-            .into_iter();
-        tags.any(|tag| drive.abort(tag))
-    }
-
-    /// Counts an answer off: whose it is.
-    pub fn answered(&mut self, answer: &Answer) -> (u16, Part) {
+    fn answered(&mut self, answer: &Answer) -> (u16, Part) {
         self.in_flight = self.in_flight.saturating_sub(1);
         let Command {
             op,
@@ -325,23 +283,18 @@ impl Queue {
         (tag.command as u16, Part::of(answer))
     }
 
-    /// Asks the host for data that there is memory for.
-    pub fn ask(&mut self, link: &Link, out: &mut Vec<u8>) {
-        while let Some(ask) = self.transfers.next() {
-            link.ask(ask.command, ask.transfer, ask.length_bytes, out);
-        }
+    fn keep(&mut self, number: u16, data: &[u8]) {
+        let copy = self.transfers.copy(data);
+        self.comparisons.insert(number, copy);
     }
-}
 
-/// What is wanted of the drive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
-    /// What.
-    pub op: Op,
-    /// First byte.
-    pub offset_bytes: u64,
-    /// How many.
-    pub length_bytes: u64,
-    /// Durable before it is answered.
-    pub fua: bool,
+    fn compare(&mut self, number: u16, content: &[u8]) -> Option<bool> {
+        let compared = self.comparisons.remove(&number)?;
+        self.transfers.forget(&compared);
+        Some(compared.data == content)
+    }
+
+    fn ranges(&mut self) -> &mut BTreeMap<u16, Ranges> {
+        &mut self.ranges
+    }
 }

@@ -2,16 +2,19 @@
 
 use std::time::Instant;
 
+use super::authentication::{self, Authentication, HostSecrets, Parties, Step};
 use super::command_data::{Data, in_capsule, locate};
-use super::controller::Controller;
+use super::controller::{Controller, LoggedError};
 use super::entry::{FABRICS, Outcome, Submission};
 use super::fabrics::{self, kind as fabrics_kind};
+use super::io::Part;
 use super::link::Link;
 use super::pdu::{self, Digests, Fatal, Pdu, kind};
-use super::queue::{Part, Queue};
+use super::queue::Queue;
 use super::status::{self, Status};
-use super::{NvmeTcp, Subsystem, admin, io, numbered};
+use super::{NvmeTcp, Subsystem, admin, io, numbered, zones};
 use crate::command::Drive;
+use crate::transport::nvme::begin_io;
 use crate::transport::socket::{End, Received, SharedMemory, Then};
 
 /// Bytes to be sent, without the drive's content, from which on no command is taken: a small one may ask
@@ -24,11 +27,14 @@ pub struct Session {
     transport: u32,
     number: u32,
     memory: SharedMemory,
-    pub(super) opened: Instant,
     /// Once it is initialized.
     pub(super) link: Option<Link>,
     /// Once a queue is connected.
     pub(super) queue: Option<Queue>,
+    /// If the queue's host has to authenticate itself.
+    pub(super) authentication: Option<Authentication>,
+    /// Since when the host has nothing more to show, or when it connected.
+    pub(super) authentic_at: Instant,
 }
 
 impl Session {
@@ -37,17 +43,24 @@ impl Session {
             transport,
             number,
             memory,
-            opened,
             link: None,
             queue: None,
+            authentication: None,
+            authentic_at: opened,
         }
+    }
+
+    /// Whether its queue takes no other commands than those of authentication.
+    pub(super) fn is_locked(&self) -> bool {
+        let authentication = self.authentication.as_ref();
+        authentication.is_some_and(|authentication| !authentication.is_done())
     }
 }
 
 /// Why a connection is read no further.
 enum Stop {
     Fatal(Fatal),
-    /// The host said that it cannot go on.
+    /// The host said that it cannot go on, or was told so.
     HostLeaves,
 }
 
@@ -124,6 +137,14 @@ impl NvmeTcp {
         }
     }
 
+    /// The secrets of a controller's host, if it has to authenticate itself: not to the discovery service.
+    fn secrets_of(&mut self, controller: u16) -> Option<&HostSecrets> {
+        let controller = numbered(&mut self.controllers, controller)?;
+        let secrets = self.subsystem.secrets.as_ref()?;
+        let host = &controller.host.name;
+        secrets.of_host(host).filter(|_| !controller.discovers)
+    }
+
     /// The first command has to be Connect, with its data in the capsule.
     fn open_queue(
         &mut self,
@@ -149,7 +170,14 @@ impl NvmeTcp {
                     session.memory.share(),
                 ));
                 let head = if opening.flow_control { 0 } else { u16::MAX };
-                (status::SUCCESS, opening.controller.into(), head)
+                let id = opening.controller;
+                session.authentication = self.secrets_of(id).map(|_| Authentication::default());
+                let requires = if session.is_locked() {
+                    authentication::REQUIRED
+                } else {
+                    0
+                };
+                (status::SUCCESS, u64::from(id) | requires, head)
             }
             Err(Outcome::Refused(status, result)) => (status, result, 0),
             Err(_) => (status::INTERNAL_ERROR, 0, 0),
@@ -175,6 +203,7 @@ impl NvmeTcp {
         out: &mut Vec<u8>,
         drive: &mut dyn Drive,
     ) -> Result<(), Stop> {
+        let is_locked = session.is_locked();
         let Some(queue) = &mut session.queue else {
             return Ok(());
         };
@@ -187,6 +216,7 @@ impl NvmeTcp {
             Ok(false) => return Err(Fatal::SEQUENCE.into()),
             Err(_)
                 if queue.id == 0
+                    && !is_locked
                     && controller.events.holds(command.id())
                     && fabrics::is_property(&command) =>
             {
@@ -203,11 +233,14 @@ impl NvmeTcp {
                 return Ok(());
             }
         }
-        let located = match admit(controller, queue, &command) {
-            Ok(()) => locate(queue, &command, unit, drive.facts()),
+        let located = match admit(controller, queue, &command, is_locked) {
+            Ok(()) => locate(queue, &command, unit, drive),
             Err(status) => Err(status),
         };
         let outcome = match located {
+            Ok(Data::Here(data)) if authentication::concerns(&command) => {
+                return self.authenticate(session, (&command, data), link, out);
+            }
             Ok(Data::Here(data)) => execute(
                 controller,
                 &self.subsystem,
@@ -236,16 +269,22 @@ impl NvmeTcp {
         out: &mut Vec<u8>,
         drive: &mut dyn Drive,
     ) -> Result<(), Stop> {
+        let is_locked = session.is_locked();
         let Some(queue) = &mut session.queue else {
             return Err(Fatal::SEQUENCE.into());
         };
         let Some(complete) = queue.transfers.received(unit)? else {
             return Ok(());
         };
+        if complete.intact && authentication::concerns(&complete.command) {
+            let data = complete.data.clone();
+            queue.transfers.release(complete.data, complete.shared);
+            return self.authenticate(session, (&complete.command, &data), link, out);
+        }
         let Some(controller) = numbered(&mut self.controllers, queue.controller) else {
             return Err(Fatal::SEQUENCE.into());
         };
-        let outcome = match admit(controller, queue, &complete.command) {
+        let outcome = match admit(controller, queue, &complete.command, is_locked) {
             Ok(()) if complete.intact => {
                 let whole = (&complete.command, &complete.data[..]);
                 execute(controller, &self.subsystem, queue, whole, link, out, drive)
@@ -260,13 +299,59 @@ impl NvmeTcp {
     }
 }
 
-/// Whether a controller takes a command now.
-fn admit(controller: &mut Controller, queue: &Queue, command: &Submission) -> Result<(), Status> {
+impl NvmeTcp {
+    /// Carries out a command of authentication whose data are there.
+    fn authenticate(
+        &mut self,
+        session: &mut Session,
+        (command, data): (&Submission, &[u8]),
+        link: &Link,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Stop> {
+        let (Some(queue), authentication) = (&mut session.queue, &mut session.authentication)
+        else {
+            return Ok(());
+        };
+        let Some(controller) = numbered(&mut self.controllers, queue.controller) else {
+            return Err(Fatal::SEQUENCE.into());
+        };
+        let secrets = self.subsystem.secrets.as_ref();
+        let host = secrets.and_then(|secrets| secrets.of_host(&controller.host.name));
+        let (Some(authentication), Some(host)) = (authentication, host) else {
+            let outcome = status::INVALID_OPCODE.into();
+            finish(controller, queue, command, outcome, link, out);
+            return Ok(());
+        };
+        let parties = Parties {
+            host,
+            subsystem: self.subsystem.name.as_bytes(),
+        };
+        let step = authentication.execute(command, data, parties, &mut *self.entropy);
+        let (outcome, ends) = match step {
+            Step::Goes(outcome) => (outcome, false),
+            Step::Ends(outcome) => (outcome, true),
+        };
+        finish(controller, queue, command, outcome, link, out);
+        if ends { Err(Stop::HostLeaves) } else { Ok(()) }
+    }
+}
+
+/// Whether a controller takes a command now. Of a locked queue it takes no more than those of
+/// authentication.
+fn admit(
+    controller: &mut Controller,
+    queue: &Queue,
+    command: &Submission,
+    is_locked: bool,
+) -> Result<(), Status> {
     if queue.id == 0 {
         controller.hear();
-        if command.opcode() == FABRICS {
-            return Ok(());
-        }
+    }
+    if is_locked && !authentication::concerns(command) {
+        return Err(status::AUTHENTICATION_REQUIRED);
+    }
+    if queue.id == 0 && command.opcode() == FABRICS {
+        return Ok(());
     }
     if controller.is_ready() {
         Ok(())
@@ -286,13 +371,8 @@ fn execute(
     drive: &mut dyn Drive,
 ) -> Outcome {
     if queue.id > 0 {
-        return io::begin(
-            queue,
-            command,
-            data,
-            controller.features.cache_is_off,
-            drive,
-        );
+        let durable = controller.features.cache_is_off;
+        return begin_io(queue, command, data, durable, drive);
     }
     if command.opcode() == FABRICS {
         if command.fabrics_type() == fabrics_kind::CONNECT {
@@ -329,6 +409,7 @@ fn change_property(
     entries: u16,
     drive: &mut dyn Drive,
 ) -> Result<u64, Status> {
+    controller.command_sets = zones::capability(drive);
     let (outcome, shuts_down) = fabrics::property(controller, command, entries);
     queue.forget(&mut controller.events.dropped);
     if shuts_down {
@@ -351,7 +432,14 @@ fn finish(
         } else {
             0
         };
-        controller.log(queue.id, command.id(), status, block);
+        controller.log(LoggedError {
+            count: 0,
+            queue: queue.id,
+            command: command.id(),
+            status,
+            block,
+            namespace: command.namespace(),
+        });
     }
     queue.finish(command, outcome, link, out);
 }

@@ -14,7 +14,7 @@ use rustix::net::{
     listen, sendmsg, socket_with,
 };
 
-use super::Endpoint;
+use super::{Endpoint, TlsStream};
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
@@ -165,9 +165,48 @@ pub enum Stream {
     Unix(UnixStream),
     /// From TCP.
     Tcp(TcpStream),
+    /// Either, with TLS.
+    Tls(Box<TlsStream>),
 }
 
 impl Stream {
+    /// The same stream with TLS, once `plain` was sent.
+    #[must_use]
+    pub fn encrypted(self, connection: rustls::Connection, plain: Vec<u8>) -> Self {
+        Stream::Tls(Box::new(TlsStream::new(self, connection, plain)))
+    }
+
+    /// Without TLS: what is read is as it arrived.
+    pub fn socket(&mut self) -> &mut Stream {
+        match self {
+            Stream::Tls(stream) => stream.socket_mut(),
+            plain => plain,
+        }
+    }
+
+    /// Whether there are bytes to be read that no descriptor tells of.
+    #[must_use]
+    pub fn has_plaintext(&self) -> bool {
+        matches!(self, Stream::Tls(stream) if stream.has_plaintext())
+    }
+
+    /// Whether bytes that were taken to be sent wait for the socket.
+    #[must_use]
+    pub fn is_unsent(&self) -> bool {
+        matches!(self, Stream::Tls(stream) if stream.is_unsent())
+    }
+
+    /// Sends what was taken to be sent and waits for the socket; whether that was all.
+    ///
+    /// # Errors
+    /// As the socket says, apart from its being full.
+    pub fn settle(&mut self) -> io::Result<bool> {
+        match self {
+            Stream::Tls(stream) => stream.settle(),
+            Stream::Unix(_) | Stream::Tcp(_) => Ok(true),
+        }
+    }
+
     fn prepare(&self) -> io::Result<()> {
         match self {
             Stream::Unix(stream) => {
@@ -178,6 +217,7 @@ impl Stream {
                 stream.set_nodelay(true)?;
                 stream.set_nonblocking(true)
             }
+            Stream::Tls(stream) => stream.socket().prepare(),
         }
     }
 
@@ -189,15 +229,20 @@ impl Stream {
         match self {
             Stream::Unix(stream) => stream.set_nonblocking(to),
             Stream::Tcp(stream) => stream.set_nonblocking(to),
+            Stream::Tls(stream) => stream.socket().set_nonblocking(to),
         }
     }
 
     /// Says that nothing more will be sent.
-    pub fn finish_sending(&self) {
+    pub fn finish_sending(&mut self) {
         // A peer that is gone already needs not be told.
         let _ = match self {
             Stream::Unix(stream) => stream.shutdown(std::net::Shutdown::Write),
             Stream::Tcp(stream) => stream.shutdown(std::net::Shutdown::Write),
+            Stream::Tls(stream) => {
+                stream.finish_sending();
+                Ok(())
+            }
         };
     }
 }
@@ -207,6 +252,7 @@ impl Read for Stream {
         match self {
             Stream::Unix(stream) => stream.read(into),
             Stream::Tcp(stream) => stream.read(into),
+            Stream::Tls(stream) => stream.read(into),
         }
     }
 }
@@ -216,10 +262,14 @@ impl Write for Stream {
         match self {
             Stream::Unix(stream) => stream.write(bytes),
             Stream::Tcp(stream) => stream.write(bytes),
+            Stream::Tls(stream) => stream.write(bytes),
         }
     }
 
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        if let Stream::Tls(stream) = self {
+            return stream.write_vectored(slices);
+        }
         // The standard library's would raise SIGPIPE, as writev(2) does.
         let no_ancillary = &mut SendAncillaryBuffer::default();
         Ok(sendmsg(&*self, slices, no_ancillary, SendFlags::NOSIGNAL)?)
@@ -235,6 +285,7 @@ impl AsFd for Stream {
         match self {
             Stream::Unix(stream) => stream.as_fd(),
             Stream::Tcp(stream) => stream.as_fd(),
+            Stream::Tls(stream) => stream.as_fd(),
         }
     }
 }

@@ -10,6 +10,7 @@ mod output;
 mod protocol;
 mod server;
 mod slot;
+mod tls;
 
 pub use endpoint::{Endpoint, EndpointError};
 pub use input::{Filled, Input};
@@ -18,3 +19,4 @@ pub use memory::{CONNECTION_BYTES, SHARED_BYTES, Share, SharedMemory};
 pub use output::Output;
 pub use protocol::{End, Protocol, Received, Then};
 pub use server::Server;
+pub use tls::{TLS_BYTES, TlsStream};

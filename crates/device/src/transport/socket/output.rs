@@ -1,6 +1,7 @@
 //! What is to be sent: bytes of a protocol's own, and parts of the drive's content between them.
 //!
-//! Long parts are not copied: the kernel takes them from where they lie. What it does not take at once
+//! Of several parts, and of a long one, only the first may be copied: the kernel takes the others
+//! from where they lie. What it does not take at once
 //! is taken later as it is then, which a read may return as long as its client has not the whole answer;
 //! but a page that was begun ends as it began, because drives write pages as a whole.
 
@@ -12,10 +13,11 @@ use crate::command::Drive;
 /// Room for bytes of their own that a connection has at first, and goes back to.
 const USUAL_BYTES: usize = 256 << 10;
 
-/// Parts of the content up to this are copied, which takes less time than a system call with two
-/// slices for each; but no more of them than a client may leave unread.
+/// A part of the content up to this is copied where nothing else waits to be sent, as at depth one: a
+/// system call with slices takes longer than such a copy. With many parts it takes less.
 const SHORT_BYTES: u64 = 8 << 10;
-const MOST_COPIED_BYTES: usize = 128 << 10;
+/// More bytes than the headers of one answer.
+const FIRST_BYTES: usize = 256;
 
 /// Parts of the content in one system call, each with bytes before it and a digest behind it.
 const MOST_PARTS: usize = 32;
@@ -66,7 +68,8 @@ impl Output {
     /// its CRC-32C behind it, if wanted.
     pub fn content(&mut self, wanted: (u64, u64), with_digest: bool, drive: &dyn Drive) {
         let (offset_bytes, length_bytes) = wanted;
-        if length_bytes <= SHORT_BYTES && self.kept() <= MOST_COPIED_BYTES {
+        let is_first = self.parts.is_empty() && self.kept() <= FIRST_BYTES;
+        if length_bytes <= SHORT_BYTES && is_first {
             let content = drive.content(offset_bytes, length_bytes);
             self.bytes.extend_from_slice(content);
             if with_digest {
@@ -95,6 +98,14 @@ impl Output {
     #[must_use]
     pub fn kept(&self) -> usize {
         self.begun.len() + self.bytes.len() - self.sent
+    }
+
+    /// Takes away what is left to send, which is nothing of the drive's content.
+    pub fn take(&mut self) -> Vec<u8> {
+        debug_assert!(self.parts.is_empty() && self.begun.is_empty());
+        let mut left = std::mem::take(&mut self.bytes);
+        left.drain(..std::mem::take(&mut self.sent));
+        left
     }
 
     /// Sends what the socket takes; whether that was all.

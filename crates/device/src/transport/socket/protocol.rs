@@ -1,6 +1,9 @@
 //! What a protocol is to the loop over its connections.
 
+use std::sync::Arc;
 use std::time::Instant;
+
+use rustls::ServerConfig;
 
 use super::{Endpoint, Output, SharedMemory};
 use crate::command::{Answer, Drive};
@@ -22,6 +25,8 @@ pub enum Then {
     Wants(usize),
     /// There are whole messages left, but the connection has as much in flight as it may.
     Blocked,
+    /// Everything after what is to be sent now is encrypted, in both directions, as [`Protocol::tls`] says.
+    Encrypts,
     /// Nothing more is read.
     Ends(End),
 }
@@ -55,6 +60,11 @@ pub trait Protocol {
 
     /// It is listened there.
     fn bound(&mut self, _at: &Endpoint) {}
+
+    /// How connections are encrypted that come to [`Then::Encrypts`].
+    fn tls(&self) -> Option<Arc<ServerConfig>> {
+        None
+    }
 
     /// A client connected; its commands carry the transport's number and this queue's. What it keeps
     /// beyond a small bound of its own takes memory that all connections share.

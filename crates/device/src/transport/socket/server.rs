@@ -16,8 +16,10 @@ use super::{Endpoint, ListenError, Listener, Output, Protocol, SharedMemory, Str
 use crate::command::{Answer, Drive};
 use crate::transport::{Probe, Transport};
 
-/// The kernel is asked once in so many polls while connections are busy.
+/// The kernel is asked once in this number of polls while connections are busy, and while none is: others of
+/// the drive's transports may be.
 const LOOK_EVERY: u64 = 16;
+const IDLE_LOOK_EVERY: u64 = 8;
 
 /// A connection counts as busy for so many polls after it last sent something.
 const BUSY_POLLS: u64 = 4096;
@@ -222,12 +224,13 @@ impl<P: Protocol> Server<P> {
             slot.hot_until = self.polls + BUSY_POLLS;
         }
         let asks_less = matches!(slot.state, State::Ending(_)) || slot.waits_for_memory();
-        if (progress && slot.output.left() > 0 || asks_less)
+        if (progress && slot.has_to_send() || slot.is_unsent() || asks_less)
             && !std::mem::replace(&mut slot.dirty, true)
         {
             self.dirty.push(at);
         }
-        slot.hot = slot.hot_until > self.polls || slot.is_blocked();
+        let has_more = slot.is_blocked() || slot.has_plaintext();
+        slot.hot = slot.hot_until > self.polls || has_more;
         (slot.hot, progress)
     }
 
@@ -313,7 +316,12 @@ impl<P: Protocol> Transport for Server<P> {
             self.share_memory();
             any = true;
         }
-        if self.hot.is_empty() || self.polls % LOOK_EVERY == 0 {
+        let every = if self.hot.is_empty() {
+            IDLE_LOOK_EVERY
+        } else {
+            LOOK_EVERY
+        };
+        if self.polls % every == 0 {
             any |= self.look()?;
         }
         any |= self.receive(drive);

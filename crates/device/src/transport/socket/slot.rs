@@ -2,9 +2,11 @@
 
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
+use rustls::{ServerConfig, ServerConnection};
 
 use super::{End, Filled, Input, Output, Protocol, Share, Stream, Then};
 use crate::command::Drive;
@@ -15,8 +17,8 @@ const PAUSE_BYTES: usize = 4 << 20;
 const PAUSE_KEPT_BYTES: usize = 256 << 10;
 
 /// Bytes that are worth a system call of their own: the client takes the first answers of many while
-/// the others are made.
-const EARLY_BYTES: usize = 32 << 10;
+/// the others are made. As much as a segment of TCP over loopback has.
+const EARLY_BYTES: usize = 64_000;
 
 /// How long a message may be on its way once it has begun.
 const MESSAGE_TIME: Duration = Duration::from_secs(60);
@@ -128,10 +130,16 @@ impl<S> Slot<S> {
                 return Ok(false);
             }
             self.input.make_room(room);
-            match self.input.fill(stream)? {
-                Filled::Bytes(bytes) => self.received += bytes as u64,
-                Filled::Nothing => return Ok(false),
-                Filled::Over => return Err(io::ErrorKind::UnexpectedEof.into()),
+            match self.input.fill(stream) {
+                Ok(Filled::Bytes(bytes)) => self.received += bytes as u64,
+                Ok(Filled::Nothing) => return Ok(false),
+                Ok(Filled::Over) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                // What TLS does not take: the client has time to read why.
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    self.end(End::Now);
+                    return Ok(true);
+                }
+                Err(error) => return Err(error),
             }
         }
         Ok(self.understand(protocol, drive))
@@ -150,10 +158,43 @@ impl<S> Slot<S> {
         match received.then {
             Then::Wants(bytes) => self.wants = bytes,
             Then::Blocked => {}
+            Then::Encrypts => self.encrypt(protocol.tls()),
             Then::Ends(end) => self.end(end),
         }
         self.give_back();
         received.consumed > 0 || !was_blocked
+    }
+
+    /// What follows is encrypted. Bytes that came before that was agreed are nothing that a client may
+    /// send.
+    fn encrypt(&mut self, tls: Option<Arc<ServerConfig>>) {
+        let connection = tls.and_then(|tls| ServerConnection::new(tls).ok());
+        match (connection, self.stream.take()) {
+            (Some(connection), Some(stream)) if self.input.pending().is_empty() => {
+                let plain = self.output.take();
+                self.stream = Some(stream.encrypted(connection.into(), plain));
+                self.wants = 1;
+            }
+            (_, stream) => {
+                self.stream = stream;
+                self.end(End::Now);
+            }
+        }
+    }
+
+    /// Whether there is anything to be sent.
+    pub(super) fn has_to_send(&self) -> bool {
+        self.output.left() > 0 || self.is_unsent()
+    }
+
+    /// Whether encrypted bytes wait for the socket.
+    pub(super) fn is_unsent(&self) -> bool {
+        self.stream.as_ref().is_some_and(Stream::is_unsent)
+    }
+
+    /// Whether there are bytes to be read that no descriptor tells of.
+    pub(super) fn has_plaintext(&self) -> bool {
+        self.stream.as_ref().is_some_and(Stream::has_plaintext)
     }
 
     /// Gives memory back that the present message does not need.
@@ -215,6 +256,7 @@ impl<S> Slot<S> {
             return Ok(false);
         };
         let all = self.output.left() == 0 || self.output.send(stream, drive)?;
+        let all = stream.settle()? && all;
         let over = match self.state {
             State::Ending(End::Now) => all,
             State::Ending(End::WhenAnswered) => all && in_flight == 0,
@@ -309,7 +351,7 @@ impl<S> Slot<S> {
 /// Throws away what a client sends that was told to leave.
 fn discard(stream: &mut Stream) -> io::Result<bool> {
     let mut bytes = [0; 16 << 10];
-    match stream.read(&mut bytes) {
+    match stream.socket().read(&mut bytes) {
         Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
         Ok(_) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),

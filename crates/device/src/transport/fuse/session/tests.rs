@@ -48,7 +48,7 @@ impl Drive for Ram {
         match command.op {
             Op::Write => self.data[range].copy_from_slice(data),
             Op::Trim | Op::WriteZeroes => self.data[range].fill(0),
-            Op::Read | Op::Flush => {}
+            Op::Read | Op::Flush | Op::Zone(..) => {}
         }
         self.due.push(Answer {
             command,
@@ -369,4 +369,30 @@ fn an_older_kernel_is_spoken_to_in_its_version() {
         errno::NOT_SUPPORTED
     );
     assert_eq!(file.ask(1, &[]).0, errno::NOT_IMPLEMENTED);
+}
+
+#[test]
+fn a_ring_is_agreed_on_where_both_sides_have_it() {
+    let hello = |flags: u32, more: u32| -> Vec<u8> {
+        let numbers = [7_u32, 42, 0, flags, more];
+        numbers.into_iter().flat_map(u32::to_ne_bytes).collect()
+    };
+    let offered = hello(init::EXTENDED | init::MAX_PAGES, init::OVER_IO_URING);
+    for (over_ring, offer, agreed) in [
+        (true, offered.clone(), true),
+        (false, offered, false),
+        (true, hello(init::MAX_PAGES, init::OVER_IO_URING), false),
+        (true, hello(init::EXTENDED, 0), false),
+    ] {
+        let mut file = File::new();
+        file.session.over_ring = over_ring;
+        let (error, body) = file.ask(opcode::INIT, &offer);
+        let number = |at| Fields(&body).u32(at).unwrap();
+        assert_eq!((error, body.len()), (0, 64));
+        assert_eq!(number(12) & init::EXTENDED != 0, agreed);
+        assert_eq!(number(32) == init::OVER_IO_URING, agreed);
+        // No request has more data than an entry has room for.
+        let most = if agreed { 64 << 10 } else { 1 << 20 };
+        assert_eq!((number(20), number(28) & 0xffff), (most, most / 4096));
+    }
 }

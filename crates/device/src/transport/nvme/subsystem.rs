@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 
 use super::USUAL_CONNECTIONS;
-
-/// Longest name (NVM Express Base Specification 2.0, section 4.5).
-const MAX_NAME_BYTES: usize = 223;
+use super::authentication::{Secrets, SecretsError};
+use super::qualified_name::{NameError, checked};
+use crate::namespace::FIRST;
 
 /// Entries of the longest queue that a host may ask for.
 pub const MAX_QUEUE_ENTRIES: u16 = 1024;
@@ -15,7 +15,7 @@ pub const MAX_QUEUE_ENTRIES: u16 = 1024;
 pub struct Subsystem {
     /// Its qualified name. If it is empty, one is made of the place where it listens.
     pub name: String,
-    /// The namespace's universally unique identifier.
+    /// The universally unique identifier of the first namespace.
     pub uuid: [u8; 16],
     /// Entries of a queue, at most.
     pub queue_entries: u16,
@@ -28,24 +28,16 @@ pub struct Subsystem {
     /// Names of the hosts that may connect; any may if there are none. A name is no secret: the list keeps
     /// hosts from the wrong drive, and is no protection from hostile ones.
     pub hosts: Vec<String>,
+    /// Secrets of the hosts that may connect, without which no queue takes their commands. None is needed
+    /// if there are none.
+    pub secrets: Option<Secrets>,
     /// Where the discovery service says that it is, port 0 for the port that it listens at; where it
     /// listens, if nothing is said.
     pub address: Option<SocketAddr>,
 }
 
-/// A name that cannot be.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "nqn is {name:?}, wanted nqn.YEAR-MONTH.DOMAIN:TEXT with at most 223 bytes, such as \
-     nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-000000000001"
-)]
-pub struct NameError {
-    /// What was written.
-    pub name: String,
-}
-
 impl Subsystem {
-    /// Of this name. The namespace's identifier follows from it, so that the same drive has the same.
+    /// Of this name. The namespaces' identifiers follow from it, so that the same drive has the same.
     ///
     /// # Errors
     /// The name is too long, is the discovery service's, or does not begin as names do.
@@ -80,7 +72,7 @@ impl Subsystem {
     }
 
     /// Where it listens, as far as that is not said.
-    pub(super) fn listens(&mut self, at: SocketAddr) {
+    pub(crate) fn listens(&mut self, at: SocketAddr) {
         let address = self.address.get_or_insert(at);
         if address.port() == 0 {
             address.set_port(at.port());
@@ -89,6 +81,14 @@ impl Subsystem {
             let named = Self::of(&at.to_string());
             (self.name, self.uuid) = (named.name, named.uuid);
         }
+    }
+
+    /// The universally unique identifier of a namespace.
+    pub(super) fn uuid_of(&self, namespace: u32) -> [u8; 16] {
+        if namespace == FIRST {
+            return self.uuid;
+        }
+        identifier(&[&self.uuid[..], &namespace.to_le_bytes()].concat())
     }
 
     fn named(name: String) -> Self {
@@ -100,6 +100,7 @@ impl Subsystem {
             controllers: 16,
             connections: USUAL_CONNECTIONS,
             hosts: Vec::new(),
+            secrets: None,
             address: None,
         }
     }
@@ -113,21 +114,21 @@ impl Subsystem {
         Ok(())
     }
 
-    /// Whether a host of this name may connect.
-    pub(super) fn allows(&self, host: &[u8]) -> bool {
-        self.hosts.is_empty() || self.hosts.iter().any(|name| name.as_bytes() == host)
+    /// Lets only hosts connect that have a secret here, and show that they know it.
+    ///
+    /// # Errors
+    /// A host that was allowed by name has none.
+    pub fn authenticate(&mut self, secrets: Secrets) -> Result<(), SecretsError> {
+        secrets.cover(&self.hosts)?;
+        self.secrets = Some(secrets);
+        Ok(())
     }
-}
 
-/// A qualified name, if it is one and not the discovery service's.
-fn checked(name: &str) -> Result<String, NameError> {
-    let printable = name.bytes().all(|byte| byte.is_ascii_graphic());
-    let fits = name.starts_with("nqn.") && (5..=MAX_NAME_BYTES).contains(&name.len());
-    let name = name.to_owned();
-    if printable && fits && name != super::DISCOVERY_NAME {
-        Ok(name)
-    } else {
-        Err(NameError { name })
+    /// Whether a host of this name may connect.
+    pub(crate) fn allows(&self, host: &[u8]) -> bool {
+        let named = self.hosts.is_empty() || self.hosts.iter().any(|name| name.as_bytes() == host);
+        let secrets = self.secrets.as_ref();
+        named && secrets.is_none_or(|secrets| secrets.of_host(host).is_some())
     }
 }
 

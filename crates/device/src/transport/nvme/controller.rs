@@ -30,8 +30,13 @@ pub const VERSION: u32 = 0x0001_0400;
 /// Longest time in which a controller becomes ready, in half seconds.
 const READY_TIME: u64 = 10;
 
-const ENABLE: u32 = 1;
-const READY: u32 = 1;
+/// All command sets that the controller has: a value of a configuration's field CSS.
+const ALL_COMMAND_SETS: u32 = 0b110;
+
+/// Of the configuration: the controller is wanted.
+pub const ENABLE: u32 = 1;
+/// Of the state: it is there.
+pub const READY: u32 = 1;
 const FATAL: u32 = 1 << 1;
 const SHUTDOWN: u32 = 3 << 2;
 const SHUTDOWN_OCCURS: u32 = 1 << 2;
@@ -60,6 +65,8 @@ pub struct LoggedError {
     pub status: Status,
     /// The first block of it.
     pub block: u64,
+    /// Its namespace.
+    pub namespace: u32,
 }
 
 /// One controller.
@@ -79,6 +86,8 @@ pub struct Controller {
     pub connections: usize,
     /// It is over: all its connections end.
     pub is_over: bool,
+    /// What CAP says of command sets in addition to that of NVM.
+    pub command_sets: u64,
     /// What it tells its host unasked.
     pub events: Events,
     /// The latest errors, newest first.
@@ -103,6 +112,7 @@ impl Controller {
             queues: vec![None; usize::from(queues) + 1],
             connections: 0,
             is_over: false,
+            command_sets: 0,
             events: Events::default(),
             errors: VecDeque::new(),
             error_count: 0,
@@ -119,6 +129,17 @@ impl Controller {
         self.state & (READY | FATAL) == READY
     }
 
+    /// It can do nothing more until it is reset.
+    pub fn fail(&mut self) {
+        self.state |= FATAL;
+    }
+
+    /// Whether it is enabled, ready or not.
+    #[must_use]
+    pub fn is_enabled(&self) -> bool {
+        self.configuration & ENABLE != 0
+    }
+
     /// A property's value; `None` if there is no such.
     #[must_use]
     pub fn property(&self, offset: u32, entries: u16) -> Option<u64> {
@@ -126,7 +147,7 @@ impl Controller {
             // Contiguous queues required, and the NVM command set.
             property::CAP => {
                 let most = u64::from(entries.saturating_sub(1));
-                Some(most | (1 << 16) | (READY_TIME << 24) | (1 << 37))
+                Some(most | (1 << 16) | (READY_TIME << 24) | (1 << 37) | self.command_sets)
             }
             property::VS => Some(VERSION.into()),
             property::CC => Some(self.configuration.into()),
@@ -142,7 +163,7 @@ impl Controller {
     pub fn configure(&mut self, to: u32) -> bool {
         let before = std::mem::replace(&mut self.configuration, to);
         if before & ENABLE == 0 && to & ENABLE != 0 {
-            self.state = if self.discovers || is_possible(to) {
+            self.state = if self.discovers || is_possible(to, self.command_sets != 0) {
                 READY
             } else {
                 FATAL
@@ -179,6 +200,10 @@ impl Controller {
             self.features.wants_namespace_notices(),
             self.features.wanted_warnings(),
         );
+        if let Some(zones) = drive.zones() {
+            let wants = self.features.wants_zone_notices();
+            self.events.look_at_zones(zones.changed().len(), wants);
+        }
     }
 
     /// The critical warnings of its health log.
@@ -209,30 +234,27 @@ impl Controller {
         !limit.is_zero() && now.duration_since(since) > limit + GRACE
     }
 
-    /// Keeps an error for the log.
-    pub fn log(&mut self, queue: u16, command: u16, status: Status, block: u64) {
+    /// Keeps an error for the log, under the next number.
+    pub fn log(&mut self, error: LoggedError) {
         self.error_count += 1;
         self.errors.push_front(LoggedError {
             count: self.error_count,
-            queue,
-            command,
-            status,
-            block,
+            ..error
         });
         self.errors.truncate(ERROR_ENTRIES);
     }
 }
 
-/// Whether a configuration is one that there is: the NVM command set, pages of 4 KiB, round robin,
+/// Whether a configuration is one that there is: the NVM command set, or all that there are, pages of 4 KiB, round robin,
 /// entries of 64 and 16 bytes (or not said, as some hosts do).
-fn is_possible(configuration: u32) -> bool {
+fn is_possible(configuration: u32, has_others: bool) -> bool {
     let (sets, pages, arbitration) = (
         (configuration >> 4) & 7,
         (configuration >> 7) & 15,
         (configuration >> 11) & 7,
     );
     let (submissions, completions) = ((configuration >> 16) & 15, (configuration >> 20) & 15);
-    sets == 0
+    (sets == 0 || (has_others && sets == ALL_COMMAND_SETS))
         && pages == 0
         && arbitration == 0
         && matches!(submissions, 0 | 6)

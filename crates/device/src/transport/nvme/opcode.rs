@@ -11,7 +11,13 @@ pub mod admin {
     pub const ASYNCHRONOUS_EVENT_REQUEST: u8 = 0x0c;
     pub const KEEP_ALIVE: u8 = 0x18;
 
-    /// All of them.
+    // Of controllers whose queues lie in memory.
+    pub const DELETE_SUBMISSION_QUEUE: u8 = 0x00;
+    pub const CREATE_SUBMISSION_QUEUE: u8 = 0x01;
+    pub const DELETE_COMPLETION_QUEUE: u8 = 0x04;
+    pub const CREATE_COMPLETION_QUEUE: u8 = 0x05;
+
+    /// All that every transport has.
     pub const ALL: [u8; 7] = [
         GET_LOG_PAGE,
         IDENTIFY,
@@ -32,4 +38,23 @@ pub mod io {
     pub const WRITE_ZEROES: u8 = 0x08;
     pub const DATASET_MANAGEMENT: u8 = 0x09;
     pub const VERIFY: u8 = 0x0c;
+
+    /// All of them.
+    pub const ALL: [u8; 7] = [
+        FLUSH,
+        WRITE,
+        READ,
+        COMPARE,
+        WRITE_ZEROES,
+        DATASET_MANAGEMENT,
+        VERIFY,
+    ];
+
+    // Zoned Namespace Command Set Specification 1.1, section 3.4.
+    pub const ZONE_MANAGEMENT_SEND: u8 = 0x79;
+    pub const ZONE_MANAGEMENT_RECEIVE: u8 = 0x7a;
+    pub const ZONE_APPEND: u8 = 0x7d;
+
+    /// Those of a zoned namespace alone.
+    pub const ZONED: [u8; 3] = [ZONE_MANAGEMENT_SEND, ZONE_MANAGEMENT_RECEIVE, ZONE_APPEND];
 }

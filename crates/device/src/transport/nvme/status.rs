@@ -1,11 +1,20 @@
 //! Status values of completions (NVM Express Base Specification 2.0, section 3.3.3.2.1; NVM Command
 //! Set Specification 1.0, section 1.4; NVMe over Fabrics 1.1, figure 34).
 
+use crate::zones::ZoneError;
+
 /// A status field without its phase bit: code, type from bit 8, do-not-retry in bit 14.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Status(pub u16);
 
 const DO_NOT_RETRY: u16 = 1 << 14;
+
+impl Status {
+    /// The same, where another try is of no use.
+    pub const fn final_one(self) -> Self {
+        Self(self.0 | DO_NOT_RETRY)
+    }
+}
 
 const fn generic(code: u16) -> Status {
     Status(code | DO_NOT_RETRY)
@@ -23,6 +32,8 @@ pub const INVALID_OPCODE: Status = generic(0x01);
 pub const INVALID_FIELD: Status = generic(0x02);
 /// Another command of the queue has that identifier.
 pub const ID_CONFLICT: Status = generic(0x03);
+/// Data could not be moved from or to the host's memory.
+pub const DATA_TRANSFER_ERROR: Status = generic(0x04);
 /// The drive lost its power; another try may succeed.
 pub const POWER_LOST: Status = Status(0x05);
 /// The backing file failed at something that is neither reading nor writing.
@@ -37,6 +48,8 @@ pub const SEQUENCE_ERROR: Status = generic(0x0c);
 pub const SGL_LENGTH_INVALID: Status = generic(0x0f);
 /// The data pointer is of a form that this transport does not have.
 pub const SGL_TYPE_INVALID: Status = generic(0x11);
+/// A physical region page begins where it must not.
+pub const PAGE_OFFSET_INVALID: Status = generic(0x13);
 /// The data pointer does not lie within the capsule.
 pub const SGL_OFFSET_INVALID: Status = generic(0x16);
 /// The namespace cannot be written.
@@ -47,12 +60,24 @@ pub const TRANSIENT_TRANSPORT_ERROR: Status = Status(0x22);
 pub const LBA_OUT_OF_RANGE: Status = generic(0x80);
 /// The backing file's disk is full.
 pub const CAPACITY_EXCEEDED: Status = generic(0x81);
+/// No such completion queue.
+pub const COMPLETION_QUEUE_INVALID: Status = specific(0x00);
+/// No such queue, or there is one of that number already.
+pub const QUEUE_IDENTIFIER_INVALID: Status = specific(0x01);
+/// A queue cannot have this number of entries.
+pub const QUEUE_SIZE_INVALID: Status = specific(0x02);
 /// More asynchronous event requests than the controller holds.
 pub const TOO_MANY_EVENT_REQUESTS: Status = specific(0x05);
+/// No such interrupt.
+pub const INTERRUPT_VECTOR_INVALID: Status = specific(0x08);
 /// No such log page.
 pub const INVALID_LOG_PAGE: Status = specific(0x09);
+/// A completion queue that submission queues use cannot be deleted.
+pub const QUEUE_DELETION_INVALID: Status = specific(0x0c);
 /// The feature cannot be saved.
 pub const FEATURE_NOT_SAVEABLE: Status = specific(0x0d);
+/// Such command sets are not supported together.
+pub const COMMAND_SETS_REJECTED: Status = specific(0x2b);
 /// The format of Connect's data is not known.
 pub const CONNECT_FORMAT: Status = specific(0x80);
 /// The controller, or its queue, is in use.
@@ -61,9 +86,43 @@ pub const CONNECT_BUSY: Status = specific(0x81);
 pub const CONNECT_PARAMETER: Status = specific(0x82);
 /// The host may not use the subsystem.
 pub const CONNECT_HOST: Status = specific(0x84);
-/// The backing file could not be written.
+/// The host has not shown yet that it knows its secret.
+pub const AUTHENTICATION_REQUIRED: Status = specific(0x91);
+/// A write goes beyond the capacity of its zone.
+pub const ZONE_BOUNDARY: Status = specific(0xb8);
+/// The zone is full.
+pub const ZONE_FULL: Status = specific(0xb9);
+/// The zone can only be read.
+pub const ZONE_READ_ONLY: Status = specific(0xba);
+/// The zone is offline.
+pub const ZONE_OFFLINE: Status = specific(0xbb);
+/// A write does not begin at the write pointer.
+pub const ZONE_INVALID_WRITE: Status = specific(0xbc);
+/// No more zones can be active.
+pub const TOO_MANY_ACTIVE_ZONES: Status = specific(0xbd);
+/// No more zones can be open.
+pub const TOO_MANY_OPEN_ZONES: Status = specific(0xbe);
+/// The state of the zone does not allow the action.
+pub const ZONE_INVALID_TRANSITION: Status = specific(0xbf);
+/// Flash or the backing file could not be written.
 pub const WRITE_FAULT: Status = Status((2 << 8) | 0x80);
-/// The backing file could not be read.
+/// Flash or the backing file could not be read.
 pub const READ_ERROR: Status = Status((2 << 8) | 0x81);
 /// What is there differs.
 pub const COMPARE_FAILURE: Status = Status((2 << 8) | 0x85 | DO_NOT_RETRY);
+
+/// How a command ended that the zones refused.
+#[must_use]
+pub fn of_zone(error: ZoneError) -> Status {
+    match error {
+        ZoneError::Boundary => ZONE_BOUNDARY,
+        ZoneError::Full => ZONE_FULL,
+        ZoneError::ReadOnly => ZONE_READ_ONLY,
+        ZoneError::Offline => ZONE_OFFLINE,
+        ZoneError::InvalidWrite => ZONE_INVALID_WRITE,
+        ZoneError::TooManyActive => TOO_MANY_ACTIVE_ZONES,
+        ZoneError::TooManyOpen => TOO_MANY_OPEN_ZONES,
+        ZoneError::InvalidTransition => ZONE_INVALID_TRANSITION,
+        ZoneError::NotAZone => INVALID_FIELD,
+    }
+}

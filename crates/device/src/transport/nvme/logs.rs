@@ -3,10 +3,10 @@
 use super::controller::{Controller, ERROR_ENTRIES};
 use super::entry::{Outcome, Submission};
 use super::feature_values::KELVIN;
-use super::io::NAMESPACE;
 use super::opcode::{self, io};
-use super::{MAX_TRANSFER_BYTES, Subsystem, discovery, status};
+use super::{MAX_TRANSFER_BYTES, Subsystem, discovery, status, zones};
 use crate::command::Drive;
+use crate::namespace::FIRST;
 
 /// Identifiers.
 mod id {
@@ -57,6 +57,7 @@ pub fn get(
         match command.word(10) as u8 {
             id::HEALTH => controller.events.read_health(),
             id::CHANGED_NAMESPACES => controller.events.read_namespaces(),
+            zones::CHANGED_ZONES => zones::read_changed(controller, drive),
             _ => {}
         }
     }
@@ -72,12 +73,13 @@ fn page(
     match (command.word(10) as u8, controller.discovers) {
         (id::DISCOVERY, true) => Some(discovery::log(subsystem, &controller.host.name)),
         (_, true) | (id::DISCOVERY, _) => None,
-        (id::SUPPORTED, _) => Some(supported()),
+        (id::SUPPORTED, _) => Some(zones::with_supported(supported(), drive)),
         (id::ERRORS, _) => Some(errors(controller)),
         (id::HEALTH, _) => Some(health(drive, controller)),
         (id::FIRMWARE, _) => Some(firmware(&drive.facts().firmware)),
-        (id::CHANGED_NAMESPACES, _) => Some(changed_namespaces(controller)),
-        (id::COMMANDS, _) => Some(commands()),
+        (id::CHANGED_NAMESPACES, _) => Some(changed_namespaces(controller, drive)),
+        (id::COMMANDS, _) => zones::with_commands(commands(), command, drive),
+        (zones::CHANGED_ZONES, _) => zones::changed(controller, drive),
         _ => None,
     }
 }
@@ -106,7 +108,7 @@ fn errors(controller: &Controller) -> Vec<u8> {
         line[12..14].copy_from_slice(&(error.status.0 << 1).to_le_bytes());
         line[14..16].copy_from_slice(&[0xff; 2]); // no one parameter is to blame
         line[16..24].copy_from_slice(&error.block.to_le_bytes());
-        line[24..28].copy_from_slice(&NAMESPACE.to_le_bytes());
+        line[24..28].copy_from_slice(&error.namespace.to_le_bytes());
     }
     page
 }
@@ -149,10 +151,16 @@ fn firmware(revision: &str) -> Vec<u8> {
     page
 }
 
-fn changed_namespaces(controller: &Controller) -> Vec<u8> {
+/// What changes is the drive, and with it all its namespaces.
+fn changed_namespaces(controller: &Controller, drive: &dyn Drive) -> Vec<u8> {
     let mut page = vec![0; 4096];
     if controller.events.namespace_changed() {
-        page[..4].copy_from_slice(&NAMESPACE.to_le_bytes());
+        for (entry, id) in page
+            .chunks_exact_mut(4)
+            .zip(FIRST..=drive.namespace_count())
+        {
+            entry.copy_from_slice(&id.to_le_bytes());
+        }
     }
     page
 }

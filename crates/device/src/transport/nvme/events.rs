@@ -1,6 +1,6 @@
 //! What a controller tells its host unasked (NVM Express Base Specification 2.0, section 5.2): that the drive has become
-//! one that can only be read, which changes its namespace, and what its health log warns of. What never happens here is
-//! not told: the one namespace keeps its size, and the one subsystem its place.
+//! one that can only be read, which changes its namespaces, and what its health log warns of. What never happens here is
+//! not told: namespaces keep their sizes, and the one subsystem its place.
 
 use std::collections::VecDeque;
 
@@ -11,6 +11,8 @@ pub const MAX_REQUESTS: usize = 4;
 
 /// A notice that a namespace changed, with the log page that says which (figures 145 and 148).
 const NAMESPACE_CHANGED: u64 = (0x04 << 16) | 2;
+/// A notice that zones changed by themselves, with the log page that says which.
+const ZONES_CHANGED: u64 = (0xbf << 16) | (0xef << 8) | 2;
 /// The health log warns, of what bits 8 to 15 say (figures 145 and 147).
 const HEALTH: u64 = (0x02 << 16) | 1;
 
@@ -69,6 +71,10 @@ pub struct Events {
     pub dropped: Vec<u16>,
     namespace: Notice,
     health: Notice,
+    zones: Notice,
+    /// Changes of zones that the host has read, and that there were when they were looked at.
+    zones_read: usize,
+    zones_seen: usize,
     /// The namespace changed since the host read the log.
     changed: bool,
     /// Whether the drive refused writes, and what it warned of, when it was looked at last.
@@ -95,6 +101,24 @@ impl Events {
         self.warnings = (self.warnings | new) & warnings;
     }
 
+    /// Looks at the zones: how many changed by themselves since the drive was started.
+    pub fn look_at_zones(&mut self, changes: usize, wanted: bool) {
+        if changes > std::mem::replace(&mut self.zones_seen, changes) {
+            self.zones.raise(wanted);
+        }
+    }
+
+    /// Changes of zones that the host has read.
+    #[must_use]
+    pub fn zones_read(&self) -> usize {
+        self.zones_read
+    }
+
+    /// The host read the log of changed zones, up to this number of changes.
+    pub fn read_zones(&mut self, changes: usize) {
+        (self.zones, self.zones_read) = (Notice::default(), changes);
+    }
+
     /// Whether a request with this number is held. SPDK's host reuses such a number for property commands
     /// when it shuts down, and expects answers to them.
     #[must_use]
@@ -104,22 +128,19 @@ impl Events {
 
     /// The request that is to be answered now, and with what.
     pub fn next(&mut self) -> Option<(u16, u64)> {
-        if !self.health.due && !self.namespace.due {
+        if !self.health.due && !self.namespace.due && !self.zones.due {
             return None;
         }
         let request = self.requests.pop_front()?;
-        let health = self.health.take();
-        if !health {
-            self.namespace.take();
-        }
-        Some((
-            request,
-            if health {
-                self.event
-            } else {
-                NAMESPACE_CHANGED
-            },
-        ))
+        let event = if self.health.take() {
+            self.event
+        } else if self.namespace.take() {
+            NAMESPACE_CHANGED
+        } else {
+            self.zones.take();
+            ZONES_CHANGED
+        };
+        Some((request, event))
     }
 
     /// The host read the health log.
@@ -142,6 +163,7 @@ impl Events {
     pub fn reset(&mut self) {
         self.dropped.extend(self.requests.drain(..));
         (self.namespace, self.health) = (Notice::default(), Notice::default());
+        self.zones = Notice::default();
         self.warnings = 0;
     }
 }

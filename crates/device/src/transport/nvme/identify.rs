@@ -1,15 +1,15 @@
-//! Identify: what the controller and its only namespace are (NVM Express Base Specification 2.0,
+//! Identify: what the controller and its namespaces are (NVM Express Base Specification 2.0,
 //! section 5.17; NVM Command Set Specification 1.0, section 4.1.5).
 
 use super::controller::{Controller, ERROR_ENTRIES, VERSION};
 use super::entry::{Outcome, Submission};
 use super::events::MAX_REQUESTS;
 use super::feature_values::WARNING_KELVIN;
-use super::io::{EVERY_NAMESPACE, NAMESPACE};
-use super::pdu::IN_CAPSULE_BYTES;
+use super::io::EVERY_NAMESPACE;
 use super::status;
-use super::{MAX_TRANSFER_BYTES, Subsystem, discovery};
-use crate::command::Facts;
+use super::{IN_CAPSULE_BYTES, MAX_TRANSFER_BYTES, Subsystem, discovery};
+use crate::command::{Drive, Facts};
+use crate::namespace::{FIRST, Namespace};
 
 /// Bytes of every answer.
 pub const IDENTIFY_BYTES: usize = 4096;
@@ -35,7 +35,7 @@ pub fn identify(
     controller: &Controller,
     command: &Submission,
     subsystem: &Subsystem,
-    facts: &Facts,
+    drive: &dyn Drive,
 ) -> Outcome {
     match command.room() {
         Ok(room) if room >= IDENTIFY_BYTES => {}
@@ -48,24 +48,26 @@ pub fn identify(
         command.namespace(),
     );
     if what == what::CONTROLLER {
-        return Outcome::Data(describe_controller(controller, subsystem, facts));
+        return Outcome::Data(describe_controller(controller, subsystem, drive));
     }
     // The NVM command set, 0, is the only one.
     if controller.discovers || set != 0 {
         return status::INVALID_FIELD.into();
     }
-    let of_namespace = |page: Vec<u8>| match namespace {
-        NAMESPACE => Outcome::Data(page),
-        _ => status::INVALID_NAMESPACE.into(),
+    let of_namespace = |page: &dyn Fn(Namespace<'_>) -> Vec<u8>| match drive.namespace(namespace) {
+        Some(namespace) => Outcome::Data(page(namespace)),
+        None => status::INVALID_NAMESPACE.into(),
     };
     match what {
-        what::NAMESPACE => of_namespace(describe_namespace(subsystem, facts)),
-        what::ACTIVE_NAMESPACES | what::ACTIVE_OF_COMMAND_SET => active_namespaces(namespace),
-        what::DESCRIPTORS => of_namespace(descriptors(subsystem)),
-        what::NAMESPACE_OF_COMMAND_SET => of_namespace(vec![0; IDENTIFY_BYTES]),
+        what::NAMESPACE => of_namespace(&|of| describe_namespace(subsystem, of)),
+        what::ACTIVE_NAMESPACES | what::ACTIVE_OF_COMMAND_SET => {
+            active_namespaces(namespace, drive.namespace_count())
+        }
+        what::DESCRIPTORS => of_namespace(&|of| descriptors(subsystem, of)),
+        what::NAMESPACE_OF_COMMAND_SET => of_namespace(&|_| vec![0; IDENTIFY_BYTES]),
         // What Verify reads has the limit of what is transferred; nothing else has one.
         what::CONTROLLER_OF_COMMAND_SET => Outcome::Data(page(&[(0, &[transfer_exponent()])])),
-        what::NAMESPACE_INDEPENDENTLY => of_namespace(describe_independently(facts)),
+        what::NAMESPACE_INDEPENDENTLY => of_namespace(&|of| describe_independently(of.facts)),
         what::COMMAND_SETS => Outcome::Data(page(&[(0, &[1])])),
         _ => status::INVALID_FIELD.into(),
     }
@@ -98,7 +100,12 @@ fn transfer_exponent() -> u8 {
     (MAX_TRANSFER_BYTES / 4096).ilog2() as u8
 }
 
-fn describe_controller(controller: &Controller, subsystem: &Subsystem, facts: &Facts) -> Vec<u8> {
+fn describe_controller(
+    controller: &Controller,
+    subsystem: &Subsystem,
+    drive: &dyn Drive,
+) -> Vec<u8> {
+    let facts = drive.facts();
     let name = if controller.discovers {
         discovery::NAME
     } else {
@@ -131,13 +138,18 @@ fn describe_controller(controller: &Controller, subsystem: &Subsystem, facts: &F
         (1803, &[1]),                // one descriptor in a capsule
     ]);
     if !controller.discovers {
-        describe_io(&mut described, facts);
+        describe_io(&mut described, drive);
     }
     described
 }
 
 /// The fields of a controller that does I/O.
-fn describe_io(page: &mut [u8], facts: &Facts) {
+fn describe_io(page: &mut [u8], drive: &dyn Drive) {
+    let (facts, namespaces) = (drive.facts(), drive.namespace_count());
+    let used_bytes: u64 = (FIRST..=namespaces)
+        .filter_map(|id| Some(drive.namespace(id)?.facts.size_bytes))
+        .sum();
+    let free_bytes = facts.size_bytes.saturating_sub(used_bytes);
     let mut set = |at: usize, bytes: &[u8]| page[at..at + bytes.len()].copy_from_slice(bytes);
     set(92, &(1u32 << 8).to_le_bytes()); // tells of changed namespaces
     set(258, &[3]); // Aborts at a time, less one
@@ -145,9 +157,10 @@ fn describe_io(page: &mut [u8], facts: &Facts) {
     set(266, &WARNING_KELVIN.to_le_bytes());
     set(268, &CRITICAL_KELVIN.to_le_bytes());
     set(280, &u128::from(facts.size_bytes).to_le_bytes());
+    set(296, &u128::from(free_bytes).to_le_bytes());
     set(512, &[0x66]);
     set(513, &[0x44]);
-    set(516, &NAMESPACE.to_le_bytes());
+    set(516, &namespaces.to_le_bytes());
     // Compare, Dataset Management, Write Zeroes, selected values of features, Timestamp, Verify.
     set(
         520,
@@ -155,11 +168,12 @@ fn describe_io(page: &mut [u8], facts: &Facts) {
     );
     // A flush of all namespaces is known; whether there is a cache.
     set(525, &[0b110 | u8::from(facts.volatile_cache)]);
-    set(540, &NAMESPACE.to_le_bytes());
+    set(540, &namespaces.to_le_bytes());
     set(2048, &2500u16.to_le_bytes()); // the one power state: 25 W
 }
 
-fn describe_namespace(subsystem: &Subsystem, facts: &Facts) -> Vec<u8> {
+fn describe_namespace(subsystem: &Subsystem, namespace: Namespace<'_>) -> Vec<u8> {
+    let facts = namespace.facts;
     let blocks = (facts.size_bytes / u64::from(facts.block_bytes.max(1))).to_le_bytes();
     let exponent = facts.block_bytes.max(1).ilog2();
     // Numbers of blocks, less one.
@@ -186,7 +200,7 @@ fn describe_namespace(subsystem: &Subsystem, facts: &Facts) -> Vec<u8> {
         (70, &preferred),
         (72, &preferred),
         (99, &[u8::from(facts.read_only)]),
-        (104, &subsystem.uuid),
+        (104, &subsystem.uuid_of(namespace.id)),
         (128, &(exponent << 16).to_le_bytes()),
     ])
 }
@@ -196,21 +210,26 @@ fn describe_independently(facts: &Facts) -> Vec<u8> {
     page(&[(1, &[1]), (8, &[u8::from(facts.read_only)]), (14, &[1])])
 }
 
-fn active_namespaces(after: u32) -> Outcome {
-    match after {
-        0 => Outcome::Data(page(&[(0, &NAMESPACE.to_le_bytes())])),
-        EVERY_NAMESPACE | 0xffff_fffe => status::INVALID_NAMESPACE.into(),
-        _ => Outcome::Data(page(&[])),
+/// Numbers of the namespaces behind one, as many as a page holds.
+fn active_namespaces(after: u32, count: u32) -> Outcome {
+    if matches!(after, EVERY_NAMESPACE | 0xffff_fffe) {
+        return status::INVALID_NAMESPACE.into();
     }
+    let mut page = page(&[]);
+    for (entry, id) in page.chunks_exact_mut(4).zip(after + 1..=count) {
+        entry.copy_from_slice(&id.to_le_bytes());
+    }
+    Outcome::Data(page)
 }
 
-fn descriptors(subsystem: &Subsystem) -> Vec<u8> {
+fn descriptors(subsystem: &Subsystem, namespace: Namespace<'_>) -> Vec<u8> {
+    let uuid = subsystem.uuid_of(namespace.id);
     // Types 2, 3 and 4: NGUID, UUID, and the command set, which is 0.
     page(&[
         (0, &[2, 16]),
-        (4, &subsystem.uuid),
+        (4, &uuid),
         (20, &[3, 16]),
-        (24, &subsystem.uuid),
+        (24, &uuid),
         (40, &[4, 1]),
     ])
 }

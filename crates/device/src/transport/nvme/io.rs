@@ -1,17 +1,15 @@
 //! Commands of I/O queues (NVM Command Set Specification 1.0, section 3.2).
 
+use std::collections::BTreeMap;
+
 use super::MAX_TRANSFER_BYTES;
 use super::entry::{Outcome, Submission};
-use super::link::Link;
 use super::opcode::io as opcode;
-use super::pdu::{u32_at, u64_at};
-use super::queue::{Part, Queue, Ranges, Wanted};
 use super::status::{self, Status};
-use crate::command::{Answer, Drive, Facts, Op, Status as Ended};
-use crate::transport::socket::Output;
+use super::{u32_at, u64_at};
+use crate::command::{Answer, Drive, Facts, Op, Status as Ended, Tag};
+use crate::namespace::NamespaceDrive;
 
-/// The only namespace.
-pub const NAMESPACE: u32 = 1;
 /// All namespaces.
 pub const EVERY_NAMESPACE: u32 = u32::MAX;
 
@@ -21,15 +19,122 @@ const RANGE_BYTES: usize = 16;
 const FORCE_UNIT_ACCESS: u32 = 1 << 30;
 const DEALLOCATE: u32 = 1 << 25;
 
+/// What an answer of the drive is a part of: bits 16 and up of its command's tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// It is the whole command.
+    Whole,
+    /// One range of several.
+    Range,
+    /// What is read is compared.
+    Compare,
+    /// What is read goes nowhere.
+    Verify,
+    /// A flush that a shutdown waits for; its command is complete.
+    Shutdown,
+    /// It is an append, whose place its host is told.
+    Append,
+}
+
+/// All of them.
+pub const PARTS: [Part; 6] = [
+    Part::Whole,
+    Part::Range,
+    Part::Compare,
+    Part::Verify,
+    Part::Shutdown,
+    Part::Append,
+];
+
+impl Part {
+    /// The tag of such a part of a command.
+    #[must_use]
+    pub fn tag(self, transport: u32, queue: u32, id: u16) -> Tag {
+        Tag {
+            transport,
+            queue,
+            command: u64::from(id) | ((self as u64) << 16),
+        }
+    }
+
+    /// Of this answer.
+    #[must_use]
+    pub fn of(answer: &Answer) -> Self {
+        PARTS[(answer.command.tag.command >> 16) as usize % PARTS.len()]
+    }
+}
+
+/// A command of several ranges.
+#[derive(Debug)]
+pub struct Ranges {
+    /// Ranges that are not answered.
+    pub left: usize,
+    /// The first that went wrong.
+    pub status: Status,
+}
+
+/// What is wanted of the drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// What.
+    pub op: Op,
+    /// First byte.
+    pub offset_bytes: u64,
+    /// How many.
+    pub length_bytes: u64,
+    /// Durable before it is answered.
+    pub fua: bool,
+}
+
+/// The queue of commands, as far as they need one. Their numbers are the transport's.
+pub trait IoQueue {
+    /// Gives a command, or a part of it, to the drive.
+    fn submit(
+        &mut self,
+        number: u16,
+        part: Part,
+        wanted: Wanted,
+        data: &[u8],
+        drive: &mut dyn Drive,
+    );
+
+    /// Counts an answer off: whose it is.
+    fn answered(&mut self, answer: &Answer) -> (u16, Part);
+
+    /// Keeps what a command compares with what is read.
+    fn keep(&mut self, number: u16, data: &[u8]);
+
+    /// Whether what is read is what the command compares it with. `None` if there is no such command.
+    fn compare(&mut self, number: u16, content: &[u8]) -> Option<bool>;
+
+    /// Commands of several ranges, by their numbers.
+    fn ranges(&mut self) -> &mut BTreeMap<u16, Ranges>;
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Completed {
+    /// A part of the content is its answer: first byte and number of bytes.
+    Content(u64, u64),
+    /// An append: its first block.
+    Appended(u64),
+    /// With this status.
+    Status(Status),
+}
+
 /// What a command's data have to be, before they are waited for.
 ///
 /// # Errors
 /// The command is refused without them.
-pub fn data_bytes(command: &Submission, facts: &Facts) -> Result<usize, Status> {
+pub fn data_bytes(command: &Submission, drive: &dyn Drive) -> Result<usize, Status> {
+    let facts = || match drive.namespace(command.namespace()) {
+        Some(namespace) => Ok(namespace.facts),
+        None => Err(status::INVALID_NAMESPACE),
+    };
     match command.opcode() {
-        opcode::WRITE | opcode::COMPARE => Ok(extent(command, facts)?.1 as usize),
+        opcode::WRITE | opcode::COMPARE => Ok(extent(command, facts()?)?.1 as usize),
         opcode::DATASET_MANAGEMENT => {
-            check_namespace(command)?;
+            facts()?;
             Ok(((command.word(10) as usize & 0xff) + 1) * RANGE_BYTES)
         }
         _ => Err(status::INVALID_OPCODE),
@@ -38,7 +143,7 @@ pub fn data_bytes(command: &Submission, facts: &Facts) -> Result<usize, Status> 
 
 /// Begins a command. `durable` makes every write so: the host turned the write cache off.
 pub fn begin(
-    queue: &mut Queue,
+    queue: &mut impl IoQueue,
     command: &Submission,
     data: &[u8],
     durable: bool,
@@ -51,7 +156,7 @@ pub fn begin(
 }
 
 fn try_begin(
-    queue: &mut Queue,
+    queue: &mut impl IoQueue,
     command: &Submission,
     data: &[u8],
     durable: bool,
@@ -60,6 +165,17 @@ fn try_begin(
     if command.is_fused() {
         return Err(status::INVALID_FIELD);
     }
+    match command.opcode() {
+        opcode::FLUSH if command.namespace() == EVERY_NAMESPACE => {
+            flush(queue, command.id(), Part::Whole, drive);
+            return Ok(Outcome::Later);
+        }
+        code if opcode::ALL.contains(&code) => {}
+        _ => return Err(status::INVALID_OPCODE),
+    }
+    // From here on no address lies beyond the namespace.
+    let drive = NamespaceDrive::new(drive, command.namespace());
+    let drive = &mut drive.ok_or(status::INVALID_NAMESPACE)?;
     let facts = drive.facts();
     let whole = |op| -> Result<Wanted, Status> {
         let (offset_bytes, length_bytes) = extent(command, facts)?;
@@ -73,17 +189,12 @@ fn try_begin(
     };
     let (part, wanted) = match command.opcode() {
         opcode::FLUSH => {
-            if command.namespace() != EVERY_NAMESPACE {
-                check_namespace(command)?;
-            }
             flush(queue, command.id(), Part::Whole, drive);
             return Ok(Outcome::Later);
         }
         opcode::READ => {
             let wanted = whole(Op::Read)?;
-            if command.room()? as u64 != wanted.length_bytes {
-                return Err(status::SGL_LENGTH_INVALID);
-            }
+            command.check_room(wanted.length_bytes)?;
             (Part::Whole, wanted)
         }
         opcode::WRITE => (Part::Whole, whole(Op::Write)?),
@@ -94,8 +205,7 @@ fn try_begin(
         opcode::VERIFY => (Part::Verify, whole(Op::Read)?),
         opcode::COMPARE => {
             let wanted = whole(Op::Read)?;
-            let copy = queue.transfers.copy(data);
-            queue.comparisons.insert(command.id(), copy);
+            queue.keep(command.id(), data);
             (Part::Compare, wanted)
         }
         opcode::DATASET_MANAGEMENT => return deallocate(queue, command, data, durable, drive),
@@ -111,7 +221,7 @@ fn try_begin(
 }
 
 /// All that was answered is to be durable.
-pub fn flush(queue: &mut Queue, id: u16, part: Part, drive: &mut dyn Drive) {
+pub fn flush(queue: &mut impl IoQueue, id: u16, part: Part, drive: &mut dyn Drive) {
     let wanted = Wanted {
         op: Op::Flush,
         offset_bytes: 0,
@@ -121,17 +231,8 @@ pub fn flush(queue: &mut Queue, id: u16, part: Part, drive: &mut dyn Drive) {
     queue.submit(id, part, wanted, &[], drive);
 }
 
-fn check_namespace(command: &Submission) -> Result<(), Status> {
-    if command.namespace() == NAMESPACE {
-        Ok(())
-    } else {
-        Err(status::INVALID_NAMESPACE)
-    }
-}
-
-/// Where a command's blocks lie: first byte and number of bytes.
-fn extent(command: &Submission, facts: &Facts) -> Result<(u64, u64), Status> {
-    check_namespace(command)?;
+/// Where a command's blocks lie within its namespace: first byte and number of bytes.
+pub(super) fn extent(command: &Submission, facts: &Facts) -> Result<(u64, u64), Status> {
     let blocks = u64::from(command.word(12) & 0xffff) + 1;
     let place = placed(command.double_word(10), blocks, facts)?;
     // Write Zeroes carries no data, and no limit is its (fields MDTS and VSL).
@@ -152,13 +253,12 @@ fn placed(first: u64, blocks: u64, facts: &Facts) -> Result<(u64, u64), Status> 
 
 /// Every range becomes a command of its own; they are completed together.
 fn deallocate(
-    queue: &mut Queue,
+    queue: &mut impl IoQueue,
     command: &Submission,
     data: &[u8],
     durable: bool,
     drive: &mut dyn Drive,
 ) -> Result<Outcome, Status> {
-    check_namespace(command)?;
     if command.word(11) & 4 == 0 {
         return Ok(Outcome::Done(0)); // hints alone, which may be ignored
     }
@@ -177,7 +277,7 @@ fn deallocate(
     if places.is_empty() {
         return Ok(Outcome::Done(0));
     }
-    queue.ranges.insert(
+    queue.ranges().insert(
         command.id(),
         Ranges {
             left: places.len(),
@@ -196,25 +296,21 @@ fn deallocate(
     Ok(Outcome::Later)
 }
 
-/// The drive answered: how the command ended, if it did; an error is its status.
+/// The drive answered: which command ended and how, if one did.
 pub fn answer(
-    queue: &mut Queue,
+    queue: &mut impl IoQueue,
     answer: &Answer,
-    link: &Link,
-    out: &mut Output,
     drive: &dyn Drive,
-) -> Option<Status> {
+) -> Option<(u16, Completed)> {
     let (id, part) = queue.answered(answer);
     let mut ended = status_of(answer.status, answer.command.op);
-    let content = || drive.content(answer.command.offset_bytes, answer.command.length_bytes);
+    let (offset_bytes, length_bytes) = (answer.command.offset_bytes, answer.command.length_bytes);
     match part {
         Part::Whole if answer.command.op == Op::Read && ended == status::SUCCESS => {
-            let wanted = (answer.command.offset_bytes, answer.command.length_bytes);
-            queue.give_content(id, wanted, link, out, drive);
-            return None;
+            return Some((id, Completed::Content(offset_bytes, length_bytes)));
         }
         Part::Range => {
-            let ranges = queue.ranges.get_mut(&id)?;
+            let ranges = queue.ranges().get_mut(&id)?;
             ranges.left = ranges.left.saturating_sub(1);
             if ranges.status == status::SUCCESS {
                 ranges.status = ended;
@@ -223,19 +319,30 @@ pub fn answer(
                 return None;
             }
             ended = ranges.status;
-            queue.ranges.remove(&id);
+            queue.ranges().remove(&id);
         }
         Part::Compare => {
-            let compared = queue.comparisons.remove(&id)?;
-            if ended == status::SUCCESS && compared.data != content() {
+            let alike = queue.compare(id, drive.content(offset_bytes, length_bytes))?;
+            if ended == status::SUCCESS && !alike {
                 ended = status::COMPARE_FAILURE;
             }
-            queue.transfers.forget(&compared);
         }
-        Part::Whole | Part::Verify | Part::Shutdown => {}
+        Part::Append if ended == status::SUCCESS => {
+            let block = u64::from(drive.facts().block_bytes.max(1));
+            let at = answer.command.offset_bytes / block;
+            return Some((id, Completed::Appended(at)));
+        }
+        Part::Whole | Part::Verify | Part::Shutdown | Part::Append => {}
     }
-    queue.complete(id, ended, 0, link, &mut out.bytes);
-    (ended != status::SUCCESS).then_some(ended)
+    Some((id, Completed::Status(ended)))
+}
+
+fn failure(op: Op) -> Status {
+    match op {
+        Op::Read => status::READ_ERROR,
+        Op::Write | Op::WriteZeroes => status::WRITE_FAULT,
+        Op::Flush | Op::Trim | Op::Zone(..) => status::INTERNAL_ERROR,
+    }
 }
 
 fn status_of(ended: Ended, op: Op) -> Status {
@@ -246,10 +353,8 @@ fn status_of(ended: Ended, op: Op) -> Status {
         Ended::NoSpace => status::CAPACITY_EXCEEDED,
         Ended::PowerLost => status::POWER_LOST,
         Ended::Aborted => status::ABORT_REQUESTED,
-        Ended::Failed => match op {
-            Op::Read => status::READ_ERROR,
-            Op::Write | Op::WriteZeroes => status::WRITE_FAULT,
-            Op::Flush | Op::Trim => status::INTERNAL_ERROR,
-        },
+        Ended::Failed => failure(op),
+        Ended::Media => failure(op).final_one(),
+        Ended::Zone(error) => status::of_zone(error),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::pdu::u64_at;
+use super::u64_at;
 
 /// Identifiers.
 pub(super) mod id {
@@ -24,6 +24,9 @@ pub(super) mod id {
 const HEALTH_NOTICES: u32 = 0xff;
 /// Events of changed namespaces.
 const NAMESPACE_NOTICES: u32 = 1 << 8;
+
+/// Events of changed zones.
+const ZONE_NOTICES: u32 = 1 << 27;
 
 /// Six bytes.
 const TIMESTAMP_MAX: u64 = (1 << 48) - 1;
@@ -78,6 +81,12 @@ impl Features {
     #[must_use]
     pub fn wants_namespace_notices(&self) -> bool {
         self.event_configuration & NAMESPACE_NOTICES != 0
+    }
+
+    /// Whether the host wants to know of zones that changed by themselves.
+    #[must_use]
+    pub fn wants_zone_notices(&self) -> bool {
+        self.event_configuration & ZONE_NOTICES != 0
     }
 
     /// Critical warnings that the host wants to know of.

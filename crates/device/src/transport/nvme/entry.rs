@@ -1,7 +1,7 @@
 //! Submission and completion queue entries, and the data pointers that this transport knows.
 
-use super::pdu::{u16_at, u32_at, u64_at};
 use super::status::{self, Status};
+use super::{u16_at, u32_at, u64_at};
 
 /// Bytes of a submission queue entry.
 pub const SUBMISSION_BYTES: usize = 64;
@@ -13,6 +13,8 @@ pub const FABRICS: u8 = 0x7f;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Submission {
     bytes: [u8; SUBMISSION_BYTES],
+    /// Whether its data are found by physical region pages, which say nothing of their length.
+    has_pages: bool,
 }
 
 /// Where a command's data are.
@@ -40,7 +42,32 @@ impl Submission {
         if let Some(entry) = header.get(8..8 + SUBMISSION_BYTES) {
             bytes.copy_from_slice(entry);
         }
-        Self { bytes }
+        Self {
+            bytes,
+            has_pages: false,
+        }
+    }
+
+    /// An entry of a queue in the host's memory, whose data are in physical region pages.
+    #[must_use]
+    pub fn with_pages(bytes: [u8; SUBMISSION_BYTES]) -> Self {
+        Self {
+            bytes,
+            has_pages: true,
+        }
+    }
+
+    /// The same with another number.
+    #[must_use]
+    pub fn numbered(mut self, id: u16) -> Self {
+        self.bytes[2..4].copy_from_slice(&id.to_le_bytes());
+        self
+    }
+
+    /// Its physical region pages: the first, and the second or a list of those behind it.
+    #[must_use]
+    pub fn pages(&self) -> (u64, u64) {
+        (u64_at(&self.bytes, 24), u64_at(&self.bytes, 32))
     }
 
     /// What is to be done.
@@ -116,14 +143,34 @@ impl Submission {
         }
     }
 
-    /// How many bytes the host has room for.
+    /// How many bytes the host has room for, as far as it says.
     ///
     /// # Errors
     /// As `pointer`; and data to the host have no place in its capsule.
     pub fn room(&self) -> Result<usize, Status> {
+        if self.has_pages {
+            let is_list = self.bytes[1] >> 6 != 0;
+            return if is_list {
+                Err(status::INVALID_FIELD)
+            } else {
+                Ok(usize::MAX)
+            };
+        }
         match self.pointer()? {
             Pointer::Transport { length_bytes } => Ok(length_bytes as usize),
             Pointer::InCapsule { .. } => Err(status::SGL_TYPE_INVALID),
+        }
+    }
+
+    /// Checks that the host has room for this number of bytes, and for no more where it says how many.
+    ///
+    /// # Errors
+    /// As `room`; and another length.
+    pub fn check_room(&self, bytes: u64) -> Result<(), Status> {
+        if self.room()? as u64 == bytes || self.has_pages {
+            Ok(())
+        } else {
+            Err(status::SGL_LENGTH_INVALID)
         }
     }
 }

@@ -1,0 +1,887 @@
+//! A client of vfio-user: it sets the device up by messages, and its queues need none.
+//!
+//! It spins for completions, as SPDK does; interrupts are set and read by those who test them.
+
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::MemfdFlags;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recv, recvmsg, sendmsg,
+};
+
+use super::{Completion, Initiator, Request, overhead};
+use crate::transport::Probe;
+use crate::transport::nvme_tcp::pdu::u32_at;
+use crate::transport::vfio_user::mapping::Mapping;
+
+/// How long a drive may be silent.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// Spins without a completion from one look at the connection to the next.
+const LOOK_EVERY: u32 = 1 << 16;
+
+/// Bytes of a page, of a submission, and of a completion.
+const PAGE_BYTES: usize = 4096;
+const SUBMISSION_BYTES: usize = 64;
+const COMPLETION_BYTES: usize = 16;
+
+/// Entries of the admin queues.
+const ADMIN_ENTRIES: u16 = 64;
+
+/// Where the first region lies for the device, and how far apart they are.
+const ADDRESS: u64 = 1 << 40;
+
+/// Header of a message.
+const HEADER_BYTES: usize = 16;
+
+/// What a client asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Entries of an I/O queue: one command less can be in flight.
+    pub entries: u16,
+    /// Data of a command, at most; whole pages.
+    pub data_bytes: usize,
+    /// Whether what was read is copied, so that completions have it. SPDK's `spdk_nvme_perf` does not look at
+    /// it.
+    pub copies: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            entries: 128,
+            data_bytes: 128 << 10,
+            copies: true,
+        }
+    }
+}
+
+/// Memory of this client that the device may access.
+#[derive(Debug)]
+pub struct Shared {
+    /// It.
+    mapping: Mapping,
+    file: OwnedFd,
+    /// What the device calls its beginning.
+    pub address: u64,
+    /// Its size.
+    pub length_bytes: usize,
+}
+
+impl Shared {
+    /// Zeroed memory, of which the device is not told yet.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn new(address: u64, length_bytes: usize) -> io::Result<Self> {
+        let file = rustix::fs::memfd_create("ioassay-client", MemfdFlags::CLOEXEC)?;
+        rustix::fs::ftruncate(&file, length_bytes as u64)?;
+        let mapping = Mapping::new(&file, 0, length_bytes as u64, true)?;
+        Ok(Self {
+            mapping,
+            file,
+            address,
+            length_bytes,
+        })
+    }
+
+    /// Its file, to be truncated.
+    #[must_use]
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Copies to it.
+    ///
+    /// # Panics
+    /// Beyond its end.
+    pub fn write(&self, at: usize, from: &[u8]) {
+        assert!(self.mapping.write(at, from), "{at} is beyond the end");
+    }
+
+    /// Copies from it.
+    ///
+    /// # Panics
+    /// Beyond its end.
+    pub fn read(&self, at: usize, into: &mut [u8]) {
+        assert!(self.mapping.read(at, into), "{at} is beyond the end");
+    }
+
+    fn load(&self, at: usize) -> u32 {
+        self.mapping.load(at).unwrap_or(0)
+    }
+}
+
+/// Messages to a device.
+#[derive(Debug)]
+pub struct Channel {
+    stream: UnixStream,
+    messages: u16,
+}
+
+/// A reply: what is behind its header, and the descriptor that came with it.
+pub type Reply = (Vec<u8>, Option<OwnedFd>);
+
+impl Channel {
+    /// Connects and agrees on a version.
+    ///
+    /// # Errors
+    /// As the socket says.
+    pub fn connect(path: &Path) -> io::Result<Self> {
+        let mut channel = Self::connect_silently(path)?;
+        let version = [0, 0, 1, 0];
+        channel.request(1, &version, &[])?;
+        Ok(channel)
+    }
+
+    /// Connects, and says nothing.
+    ///
+    /// # Errors
+    /// As the socket says.
+    pub fn connect_silently(path: &Path) -> io::Result<Self> {
+        let stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(SILENCE))?;
+        Ok(Self {
+            stream,
+            messages: 0,
+        })
+    }
+
+    /// The socket.
+    #[must_use]
+    pub fn stream(&self) -> &UnixStream {
+        &self.stream
+    }
+
+    /// Sends bytes, and descriptors with the first of them.
+    ///
+    /// # Errors
+    /// As the socket says.
+    pub fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() {
+            ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
+        }
+        let mut sent = 0;
+        while sent < bytes.len() {
+            let slices = [IoSlice::new(&bytes[sent..])];
+            sent += sendmsg(&self.stream, &slices, &mut ancillary, SendFlags::NOSIGNAL)?;
+            ancillary.clear();
+        }
+        Ok(())
+    }
+
+    /// Sends a message and waits for its reply.
+    ///
+    /// # Errors
+    /// As the socket says; the device's refusal, as an error of the system.
+    pub fn request(
+        &mut self,
+        command: u16,
+        body: &[u8],
+        descriptors: &[BorrowedFd<'_>],
+    ) -> io::Result<Reply> {
+        self.messages = self.messages.wrapping_add(1);
+        let mut message = Vec::with_capacity(HEADER_BYTES + body.len());
+        message.extend_from_slice(&self.messages.to_le_bytes());
+        message.extend_from_slice(&command.to_le_bytes());
+        message.extend_from_slice(&((HEADER_BYTES + body.len()) as u32).to_le_bytes());
+        message.extend_from_slice(&[0; 8]);
+        message.extend_from_slice(body);
+        self.send(&message, descriptors)?;
+        self.receive()
+    }
+
+    /// Waits for a reply.
+    ///
+    /// # Errors
+    /// As [`Channel::request`].
+    pub fn receive(&mut self) -> io::Result<Reply> {
+        let mut header = [0; HEADER_BYTES];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::WAITALL;
+        let mut slices = [IoSliceMut::new(&mut header)];
+        let received = recvmsg(&self.stream, &mut slices, &mut ancillary, flags)?;
+        if received.bytes < HEADER_BYTES {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        let mut descriptor = None;
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(mut descriptors) = message {
+                descriptor = descriptors.next();
+            }
+        }
+        let bytes = word(&header, 4) as usize;
+        let mut body = vec![0; bytes.saturating_sub(HEADER_BYTES).min(1 << 20)];
+        self.stream.read_exact(&mut body)?;
+        match word(&header, 12) {
+            0 => Ok((body, descriptor)),
+            error => Err(io::Error::from_raw_os_error(
+                i32::try_from(error).unwrap_or(libc::EIO),
+            )),
+        }
+    }
+
+    /// Reads a region.
+    ///
+    /// # Errors
+    /// As [`Channel::request`].
+    pub fn read(&mut self, region: u32, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
+        let body = access(region, offset, bytes);
+        let (mut reply, _) = self.request(9, &body, &[])?;
+        if reply.len() != 16 + bytes {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        Ok(reply.split_off(16))
+    }
+
+    /// Writes a region.
+    ///
+    /// # Errors
+    /// As [`Channel::request`].
+    pub fn write(&mut self, region: u32, offset: u64, data: &[u8]) -> io::Result<()> {
+        let mut body = access(region, offset, data.len());
+        body.extend_from_slice(data);
+        self.request(10, &body, &[]).map(|_| ())
+    }
+
+    /// Maps a part of a file for the device.
+    ///
+    /// # Errors
+    /// As [`Channel::request`].
+    pub fn map(
+        &mut self,
+        address: u64,
+        length_bytes: u64,
+        file: Option<(BorrowedFd<'_>, u64)>,
+    ) -> io::Result<()> {
+        let mut body = Vec::new();
+        for number in [32u32, 3] {
+            body.extend_from_slice(&number.to_le_bytes());
+        }
+        let offset = file.map_or(0, |(_, offset)| offset);
+        for number in [offset, address, length_bytes] {
+            body.extend_from_slice(&number.to_le_bytes());
+        }
+        let descriptors: Vec<BorrowedFd<'_>> = file.iter().map(|(file, _)| *file).collect();
+        self.request(2, &body, &descriptors).map(|_| ())
+    }
+
+    /// Unmaps it.
+    ///
+    /// # Errors
+    /// As [`Channel::request`].
+    pub fn unmap(&mut self, address: u64, length_bytes: u64) -> io::Result<()> {
+        let mut body = Vec::new();
+        for number in [24u32, 0] {
+            body.extend_from_slice(&number.to_le_bytes());
+        }
+        for number in [address, length_bytes] {
+            body.extend_from_slice(&number.to_le_bytes());
+        }
+        self.request(3, &body, &[]).map(|_| ())
+    }
+
+    /// Sets the interrupts from a vector on.
+    ///
+    /// # Errors
+    /// As [`Channel::request`].
+    pub fn set_interrupts(&mut self, start: u32, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let mut body = Vec::new();
+        for number in [20, 4 | (1 << 5), 2, start, descriptors.len() as u32] {
+            body.extend_from_slice(&number.to_le_bytes());
+        }
+        self.request(8, &body, descriptors).map(|_| ())
+    }
+}
+
+fn access(region: u32, offset: u64, bytes: usize) -> Vec<u8> {
+    let mut body = offset.to_le_bytes().to_vec();
+    body.extend_from_slice(&region.to_le_bytes());
+    body.extend_from_slice(&(bytes as u32).to_le_bytes());
+    body
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32_at(bytes, at)
+}
+
+/// A submission and a completion queue in shared memory.
+#[derive(Debug)]
+struct Rings {
+    id: u16,
+    entries: u16,
+    doorbells: Mapping,
+    submissions_at: usize,
+    completions_at: usize,
+    tail: u16,
+    head: u16,
+    phase: bool,
+    alive: UnixStream,
+}
+
+/// An entry of a completion queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// The command's result.
+    pub result: u32,
+    /// How far the submission queue is.
+    pub head: u16,
+    /// The command.
+    pub id: u16,
+    /// How it ended, without the phase.
+    pub status: u16,
+}
+
+impl Rings {
+    fn place(&mut self, submission: &[u8; SUBMISSION_BYTES], memory: &Shared) {
+        let at = self.submissions_at + usize::from(self.tail) * SUBMISSION_BYTES;
+        memory.write(at, submission);
+        self.tail = (self.tail + 1) % self.entries;
+    }
+
+    fn ring(&self) {
+        let _ = self
+            .doorbells
+            .store(8 * usize::from(self.id), self.tail.into());
+    }
+
+    /// The next completion, if it is there.
+    fn next(&mut self, memory: &Shared) -> Option<Entry> {
+        let at = self.completions_at + usize::from(self.head) * COMPLETION_BYTES;
+        let last = memory.load(at + 12);
+        if (last >> 16) & 1 != u32::from(self.phase) {
+            return None;
+        }
+        let middle = memory.load(at + 8);
+        self.head = (self.head + 1) % self.entries;
+        if self.head == 0 {
+            self.phase = !self.phase;
+        }
+        Some(Entry {
+            result: memory.load(at),
+            head: middle as u16,
+            id: last as u16,
+            status: (last >> 17) as u16,
+        })
+    }
+
+    fn ring_completions(&self) {
+        let at = 8 * usize::from(self.id) + 4;
+        let _ = self.doorbells.store(at, self.head.into());
+    }
+
+    fn wait(&mut self, memory: &Shared) -> io::Result<Entry> {
+        let mut spins = 0u32;
+        let mut since = None;
+        loop {
+            if let Some(entry) = self.next(memory) {
+                return Ok(entry);
+            }
+            std::hint::spin_loop();
+            spins = spins.wrapping_add(1);
+            if spins % LOOK_EVERY == 0 {
+                self.check_alive()?;
+                if since.get_or_insert_with(Instant::now).elapsed() > SILENCE {
+                    return Err(ErrorKind::TimedOut.into());
+                }
+            }
+        }
+    }
+
+    fn check_alive(&self) -> io::Result<()> {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        match recv(&self.alive, &mut [0u8; 1][..], flags) {
+            Ok((0, _)) => Err(ErrorKind::UnexpectedEof.into()),
+            Ok(_) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// A controller with its admin queue.
+#[derive(Debug)]
+pub struct Admin {
+    /// Messages to the device.
+    pub channel: Channel,
+    /// Memory of the admin queue: submissions, completions, and data from the third page on.
+    pub memory: Shared,
+    doorbells: OwnedFd,
+    rings: Rings,
+    commands: u16,
+    regions: u64,
+}
+
+/// Where data of admin commands are.
+const ADMIN_DATA_AT: usize = 2 * PAGE_BYTES;
+
+impl Admin {
+    /// Connects and enables the controller.
+    ///
+    /// # Errors
+    /// As the socket says; the device's refusals.
+    pub fn connect(path: &Path) -> io::Result<Self> {
+        let mut channel = Channel::connect(path)?;
+        let mut body = vec![0; 32];
+        body[..4].copy_from_slice(&4096u32.to_le_bytes());
+        let (_, doorbells) = channel.request(5, &body, &[])?;
+        let doorbells = doorbells.ok_or(ErrorKind::InvalidData)?;
+        let memory = Shared::new(ADDRESS, 16 * PAGE_BYTES)?;
+        channel.map(
+            memory.address,
+            memory.length_bytes as u64,
+            Some((memory.file(), 0)),
+        )?;
+        let rings = Rings {
+            id: 0,
+            entries: ADMIN_ENTRIES,
+            doorbells: Mapping::new(&doorbells, PAGE_BYTES as u64, PAGE_BYTES as u64, true)?,
+            submissions_at: 0,
+            completions_at: PAGE_BYTES,
+            tail: 0,
+            head: 0,
+            phase: true,
+            alive: channel.stream.try_clone()?,
+        };
+        let mut admin = Self {
+            channel,
+            memory,
+            doorbells,
+            rings,
+            commands: 0,
+            regions: 1,
+        };
+        admin.enable()?;
+        Ok(admin)
+    }
+
+    /// Enables the controller, with empty queues.
+    ///
+    /// # Errors
+    /// As [`Admin::connect`].
+    pub fn enable(&mut self) -> io::Result<()> {
+        self.memory.write(0, &[0; 2 * PAGE_BYTES]);
+        (self.rings.tail, self.rings.head, self.rings.phase) = (0, 0, true);
+        let last = u32::from(ADMIN_ENTRIES - 1);
+        let attributes = (last << 16) | last;
+        self.channel.write(0, 0x24, &attributes.to_le_bytes())?;
+        let completions = self.memory.address + PAGE_BYTES as u64;
+        self.channel
+            .write(0, 0x28, &self.memory.address.to_le_bytes())?;
+        self.channel.write(0, 0x30, &completions.to_le_bytes())?;
+        self.configure(0x0046_0001)?;
+        self.wait_for_state(1, 1)
+    }
+
+    /// Disables it, and waits until it is.
+    ///
+    /// # Errors
+    /// As [`Admin::connect`].
+    pub fn disable(&mut self) -> io::Result<()> {
+        self.configure(0x0046_0000)?;
+        self.wait_for_state(1, 0)
+    }
+
+    /// Shuts it down, and waits until it is.
+    ///
+    /// # Errors
+    /// As [`Admin::connect`].
+    pub fn shut_down(&mut self) -> io::Result<()> {
+        self.configure(0x0046_4001)?;
+        self.wait_for_state(0xc, 8)
+    }
+
+    /// Writes the controller's configuration.
+    ///
+    /// # Errors
+    /// As [`Admin::connect`].
+    pub fn configure(&mut self, to: u32) -> io::Result<()> {
+        self.channel.write(0, 0x14, &to.to_le_bytes())
+    }
+
+    /// The controller's state.
+    ///
+    /// # Errors
+    /// As [`Admin::connect`].
+    pub fn state(&mut self) -> io::Result<u32> {
+        Ok(word(&self.channel.read(0, 0x1c, 4)?, 0))
+    }
+
+    /// Waits until these bits of the state are so.
+    ///
+    /// # Errors
+    /// As [`Admin::connect`].
+    pub fn wait_for_state(&mut self, bits: u32, wanted: u32) -> io::Result<()> {
+        let begin = Instant::now();
+        while self.state()? & bits != wanted {
+            if begin.elapsed() > SILENCE {
+                return Err(ErrorKind::TimedOut.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a command into the queue: its opcode, namespace, first page, and words from 10 on. The number
+    /// that it was given.
+    pub fn submit(&mut self, opcode: u8, namespace: u32, page: u64, words: &[u32]) -> u16 {
+        self.commands = self.commands.wrapping_add(1);
+        let mut entry = submission(opcode, self.commands, namespace, (page, 0));
+        for (at, value) in words.iter().enumerate() {
+            entry[40 + 4 * at..44 + 4 * at].copy_from_slice(&value.to_le_bytes());
+        }
+        self.rings.place(&entry, &self.memory);
+        self.rings.ring();
+        self.commands
+    }
+
+    /// Waits for the next completion.
+    ///
+    /// # Errors
+    /// The connection is over, or the device is silent.
+    pub fn reap(&mut self) -> io::Result<Entry> {
+        let entry = self.rings.wait(&self.memory)?;
+        self.rings.ring_completions();
+        Ok(entry)
+    }
+
+    /// A completion, if one is there.
+    pub fn reap_now(&mut self) -> Option<Entry> {
+        let entry = self.rings.next(&self.memory);
+        self.rings.ring_completions();
+        entry
+    }
+
+    /// Carries a command out whose data, if it has any, are in one page at [`Admin::data`].
+    ///
+    /// # Errors
+    /// As [`Admin::reap`].
+    pub fn call(&mut self, opcode: u8, namespace: u32, words: &[u32]) -> io::Result<Entry> {
+        let page = self.memory.address + ADMIN_DATA_AT as u64;
+        let id = self.submit(opcode, namespace, page, words);
+        loop {
+            let entry = self.reap()?;
+            if entry.id == id {
+                return Ok(entry);
+            }
+        }
+    }
+
+    /// The same, where a refusal is an error.
+    ///
+    /// # Errors
+    /// As [`Admin::reap`]; the refusal.
+    pub fn require(&mut self, opcode: u8, namespace: u32, words: &[u32]) -> io::Result<Entry> {
+        let entry = self.call(opcode, namespace, words)?;
+        if entry.status == 0 {
+            return Ok(entry);
+        }
+        let error = entry.status.into();
+        Err(io::Error::other(super::Refused { error }))
+    }
+
+    /// The page of data.
+    #[must_use]
+    pub fn data(&self) -> Vec<u8> {
+        let mut data = vec![0; PAGE_BYTES];
+        self.memory.read(ADMIN_DATA_AT, &mut data);
+        data
+    }
+
+    /// Writes the page of data.
+    pub fn set_data(&self, data: &[u8]) {
+        self.memory.write(ADMIN_DATA_AT, data);
+    }
+
+    /// More memory for the device, with no other command.
+    ///
+    /// # Errors
+    /// As the socket says; the device's refusal.
+    pub fn share(&mut self, length_bytes: usize) -> io::Result<Shared> {
+        let shared = Shared::new(ADDRESS + (self.regions << 32), length_bytes)?;
+        self.regions += 1;
+        let file = Some((shared.file(), 0));
+        self.channel
+            .map(shared.address, length_bytes as u64, file)?;
+        Ok(shared)
+    }
+
+    /// Creates a pair of I/O queues of this number, with an interrupt if there is a vector.
+    ///
+    /// # Errors
+    /// As [`Admin::require`].
+    pub fn queue(
+        &mut self,
+        id: u16,
+        settings: &Settings,
+        vector: Option<u16>,
+    ) -> io::Result<Queue> {
+        let entries = usize::from(settings.entries);
+        let completions_at = (entries * SUBMISSION_BYTES).next_multiple_of(PAGE_BYTES);
+        let data_at = completions_at + (entries * COMPLETION_BYTES).next_multiple_of(PAGE_BYTES);
+        let lists_at = data_at + entries * settings.data_bytes;
+        let memory = self.share(lists_at + entries * PAGE_BYTES)?;
+        let (size_bytes, block_bytes) = self.identify()?;
+        let size = (u32::from(settings.entries - 1) << 16) | u32::from(id);
+        let by_interrupt = vector.map_or(0, |vector| (u32::from(vector) << 16) | 2);
+        let at = memory.address + completions_at as u64;
+        self.create(0x05, at, size, by_interrupt | 1)?;
+        self.create(0x01, memory.address, size, (u32::from(id) << 16) | 1)?;
+        let doorbells = Mapping::new(&self.doorbells, PAGE_BYTES as u64, PAGE_BYTES as u64, true)?;
+        Ok(Queue {
+            rings: Rings {
+                id,
+                entries: settings.entries,
+                doorbells,
+                submissions_at: 0,
+                completions_at,
+                tail: 0,
+                head: 0,
+                phase: true,
+                alive: self.channel.stream.try_clone()?,
+            },
+            memory,
+            settings: *settings,
+            data_at,
+            lists_at,
+            size_bytes,
+            block_bytes,
+            reads: vec![0; entries],
+            read: vec![0; settings.data_bytes],
+        })
+    }
+
+    fn create(&mut self, opcode: u8, address: u64, size: u32, flags: u32) -> io::Result<()> {
+        let id = self.submit(opcode, 0, address, &[size, flags]);
+        let entry = self.reap()?;
+        if entry.id != id || entry.status != 0 {
+            let error = entry.status.into();
+            return Err(io::Error::other(super::Refused { error }));
+        }
+        Ok(())
+    }
+
+    /// The namespace's size, and bytes of its logical block.
+    fn identify(&mut self) -> io::Result<(u64, u32)> {
+        self.require(0x06, 1, &[0])?;
+        let page = self.data();
+        let block_bytes = 1u32 << (page[130] & 31);
+        let blocks = u64::from(word(&page, 0)) | (u64::from(word(&page, 4)) << 32);
+        Ok((blocks * u64::from(block_bytes), block_bytes))
+    }
+}
+
+/// A submission queue entry without its words from 10 on.
+#[must_use]
+pub fn submission(
+    opcode: u8,
+    id: u16,
+    namespace: u32,
+    pages: (u64, u64),
+) -> [u8; SUBMISSION_BYTES] {
+    let mut entry = [0; SUBMISSION_BYTES];
+    entry[0] = opcode;
+    entry[2..4].copy_from_slice(&id.to_le_bytes());
+    entry[4..8].copy_from_slice(&namespace.to_le_bytes());
+    entry[24..32].copy_from_slice(&pages.0.to_le_bytes());
+    entry[32..40].copy_from_slice(&pages.1.to_le_bytes());
+    entry
+}
+
+/// A pair of I/O queues.
+#[derive(Debug)]
+pub struct Queue {
+    rings: Rings,
+    /// Its memory: submissions, completions, data of each tag, and lists of their pages.
+    pub memory: Shared,
+    settings: Settings,
+    data_at: usize,
+    lists_at: usize,
+    size_bytes: u64,
+    block_bytes: u32,
+    /// Bytes that each tag reads.
+    reads: Vec<usize>,
+    read: Vec<u8>,
+}
+
+impl Queue {
+    /// Where data of a tag begin in its memory.
+    #[must_use]
+    pub fn data_at(&self, tag: u16) -> usize {
+        self.data_at + usize::from(tag) * self.settings.data_bytes
+    }
+
+    /// Puts an entry into the queue as it is.
+    pub fn place(&mut self, entry: &[u8; SUBMISSION_BYTES]) {
+        self.rings.place(entry, &self.memory);
+    }
+
+    /// Rings the doorbell with any value.
+    pub fn ring(&self, value: u32) {
+        let at = 8 * usize::from(self.rings.id);
+        let _ = self.rings.doorbells.store(at, value);
+    }
+
+    /// Waits for the next completion, as it is.
+    ///
+    /// # Errors
+    /// As [`Initiator::reap`].
+    pub fn wait(&mut self) -> io::Result<Entry> {
+        let entry = self.rings.wait(&self.memory)?;
+        self.rings.ring_completions();
+        Ok(entry)
+    }
+
+    /// The pages of a tag's data: the first, and the second or a list of those behind it.
+    fn pages(&self, tag: u16, bytes: usize) -> (u64, u64) {
+        let first = self.memory.address + self.data_at(tag) as u64;
+        let second = first + PAGE_BYTES as u64;
+        if bytes <= PAGE_BYTES {
+            return (first, 0);
+        }
+        if bytes <= 2 * PAGE_BYTES {
+            return (first, second);
+        }
+        let list_at = self.lists_at + usize::from(tag) * PAGE_BYTES;
+        let pages = bytes.div_ceil(PAGE_BYTES) as u64;
+        let list = (1..pages).flat_map(|page| (first + page * PAGE_BYTES as u64).to_le_bytes());
+        self.memory.write(list_at, &list.collect::<Vec<u8>>());
+        (first, self.memory.address + list_at as u64)
+    }
+}
+
+impl Initiator for Queue {
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    fn block_bytes(&self) -> u32 {
+        self.block_bytes
+    }
+
+    fn submit(&mut self, tag: u16, request: Request<'_>) {
+        let (opcode, offset_bytes, length_bytes) = match request {
+            Request::Read {
+                offset_bytes,
+                length_bytes,
+            } => (0x02, offset_bytes, length_bytes as usize),
+            Request::Write {
+                offset_bytes, data, ..
+            } => (0x01, offset_bytes, data.len()),
+            Request::Flush => (0x00, 0, 0),
+            Request::Trim {
+                offset_bytes,
+                length_bytes,
+            } => (0x09, offset_bytes, length_bytes as usize),
+            Request::WriteZeroes {
+                offset_bytes,
+                length_bytes,
+            } => (0x08, offset_bytes, length_bytes as usize),
+        };
+        let block = u64::from(self.block_bytes);
+        let (first, blocks) = (offset_bytes / block, length_bytes as u64 / block);
+        let mut words = [first as u32, (first >> 32) as u32, 0];
+        words[2] = blocks.saturating_sub(1) as u32 & 0xffff;
+        let mut pages = (0, 0);
+        self.reads[usize::from(tag)] = 0;
+        match request {
+            Request::Read { .. } => {
+                self.reads[usize::from(tag)] = length_bytes;
+                pages = self.pages(tag, length_bytes);
+            }
+            Request::Write { data, fua, .. } => {
+                self.memory.write(self.data_at(tag), data);
+                words[2] |= u32::from(fua) << 30;
+                pages = self.pages(tag, length_bytes);
+            }
+            Request::Trim { .. } => {
+                let mut range = [0; 16];
+                range[4..8].copy_from_slice(&(blocks as u32).to_le_bytes());
+                range[8..].copy_from_slice(&first.to_le_bytes());
+                self.memory.write(self.data_at(tag), &range);
+                pages = self.pages(tag, range.len());
+                words = [0, 4, 0];
+            }
+            Request::Flush | Request::WriteZeroes { .. } => {}
+        }
+        let mut entry = submission(opcode, tag, 1, pages);
+        for (at, value) in words.iter().enumerate() {
+            entry[40 + 4 * at..44 + 4 * at].copy_from_slice(&value.to_le_bytes());
+        }
+        self.rings.place(&entry, &self.memory);
+    }
+
+    fn push(&mut self) -> io::Result<()> {
+        self.rings.ring();
+        Ok(())
+    }
+
+    fn reap(&mut self, done: &mut dyn FnMut(Completion<'_>)) -> io::Result<usize> {
+        let mut next = Some(self.rings.wait(&self.memory)?);
+        let mut count = 0;
+        while let Some(entry) = next {
+            count += 1;
+            let wanted = self.reads.get(usize::from(entry.id)).copied().unwrap_or(0);
+            let bytes = if self.settings.copies && entry.status == 0 {
+                wanted
+            } else {
+                0
+            };
+            if bytes > 0 {
+                let at = self.data_at(entry.id);
+                self.memory.read(at, &mut self.read[..bytes]);
+            }
+            done(Completion {
+                tag: entry.id,
+                error: entry.status.into(),
+                data: &self.read[..bytes],
+            });
+            next = self.rings.next(&self.memory);
+        }
+        self.rings.ring_completions();
+        Ok(count)
+    }
+}
+
+/// Connects, and creates one pair of I/O queues.
+///
+/// # Errors
+/// As the socket says, or the device refuses.
+pub fn connect(path: &Path, settings: &Settings) -> io::Result<(Admin, Queue)> {
+    let mut admin = Admin::connect(path)?;
+    let queue = admin.queue(1, settings, None)?;
+    Ok((admin, queue))
+}
+
+/// Finds out how long vfio-user takes.
+#[derive(Debug)]
+pub struct OverheadProbe {
+    path: PathBuf,
+}
+
+impl OverheadProbe {
+    /// Of a device at this socket.
+    #[must_use]
+    pub fn new(path: PathBuf) -> Self {
+        Self { path }
+    }
+}
+
+impl Probe for OverheadProbe {
+    /// Clients of vfio-user spin, however slow the answers are.
+    fn run(&mut self, for_ms: u64, _slow: bool) -> io::Result<Vec<u64>> {
+        let settings = Settings {
+            copies: false,
+            ..Settings::default()
+        };
+        let (_admin, mut queue) = connect(&self.path, &settings)?;
+        overhead(&mut queue, for_ms)
+    }
+}

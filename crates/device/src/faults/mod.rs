@@ -1,0 +1,410 @@
+//! Drives that misbehave: the faults of a drive, and what they make of each command.
+//!
+//! A fault says which commands it concerns (by operation, address, time, number and probability) and
+//! what becomes of them. All is decided when a command arrives, from the fault's own seed, so that the
+//! same commands meet the same faults.
+
+mod fault;
+
+pub use fault::{Fault, Kind, Scope};
+
+use fault::common;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use serde::Serialize;
+
+use crate::Error;
+use crate::command::{Command, Op};
+use crate::namespace::Namespaces;
+
+/// Faults that a drive has at most.
+pub const MOST_FAULTS: usize = 64;
+/// Unit of an address for faults, bytes.
+pub const PAGE_BYTES: u64 = 4096;
+/// Commands that stuck faults hold at most: a host that gives up and comes back must not fill memory.
+const MOST_HELD: usize = 4096;
+
+/// What becomes of one command.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Effect {
+    /// It fails: nothing of it is done.
+    pub fails: bool,
+    /// It fails because what it would write is worn out.
+    pub is_worn: bool,
+    /// Its answer leaves later by this.
+    pub delay_ps: u64,
+    /// Its answer does not leave before this time.
+    pub not_before_ps: u64,
+    /// The fault by which it is stuck, until `not_before_ps`.
+    pub stuck: Option<u64>,
+    /// Only this number of its first bytes is written, and it is answered as if all were.
+    pub written_bytes: Option<u64>,
+    /// Bits of its range that are flipped before it is carried out, and the seed that chooses them.
+    pub rot: Option<(u32, u64)>,
+    /// It is answered as durable, and is not.
+    pub not_durable: bool,
+}
+
+/// A fault and its counts, as it is told.
+#[derive(Debug, Clone, Serialize)]
+pub struct FaultReport {
+    /// Its number.
+    pub id: u64,
+    /// What it is.
+    #[serde(flatten)]
+    pub fault: Fault,
+    /// Commands that it concerned.
+    pub matched: u64,
+    /// Times it struck.
+    pub fired: u64,
+}
+
+#[derive(Debug)]
+struct Armed {
+    id: u64,
+    fault: Fault,
+    /// Where it strikes, on the drive.
+    region: Range<u64>,
+    origin_ps: u64,
+    matched: u64,
+    fired: u64,
+    /// Times at which a reset or a loss of the link was due and has been.
+    periods: u64,
+    /// When a throttled fault is done with what it had.
+    free_ps: u64,
+    /// Writes of each page, of a worn region.
+    writes: BTreeMap<u64, u32>,
+}
+
+/// The faults of a drive.
+#[derive(Debug, Default)]
+pub struct Faults {
+    armed: Vec<Armed>,
+    last_id: u64,
+    /// A controller reset that a command or the time brought about: how long the link is down.
+    reset_ps: Option<u64>,
+    /// When the link is up again.
+    link_up_ps: u64,
+    /// Times that faults struck, of those too that were cleared.
+    fired: u64,
+}
+
+impl Faults {
+    /// Whether no command can meet any.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.armed.is_empty() && self.link_up_ps == 0
+    }
+
+    /// The regions of faults, if all can be armed.
+    ///
+    /// # Errors
+    /// [`Error::Option`] for one that cannot be.
+    pub fn check(
+        &self,
+        faults: &[Fault],
+        namespaces: &Namespaces,
+    ) -> Result<Vec<Range<u64>>, Error> {
+        let count = self.armed.len() + faults.len();
+        if count > MOST_FAULTS {
+            let wanted = format!("at most {MOST_FAULTS} at a time");
+            return Err(Error::option("faults", count, wanted));
+        }
+        let regions = faults.iter().map(|fault| fault.region(namespaces));
+        regions.collect()
+    }
+
+    /// Arms faults, whose times begin now; their numbers. All or none are taken.
+    ///
+    /// # Errors
+    /// [`Error::Option`] for one that cannot be.
+    pub fn arm(
+        &mut self,
+        faults: Vec<Fault>,
+        namespaces: &Namespaces,
+        now_ps: u64,
+    ) -> Result<Vec<u64>, Error> {
+        let regions = self.check(&faults, namespaces)?;
+        let first = self.last_id + 1;
+        for (fault, region) in faults.into_iter().zip(regions) {
+            self.last_id += 1;
+            self.armed.push(Armed {
+                id: self.last_id,
+                fault,
+                region,
+                origin_ps: now_ps,
+                matched: 0,
+                fired: 0,
+                periods: 0,
+                free_ps: 0,
+                writes: BTreeMap::new(),
+            });
+        }
+        Ok((first..=self.last_id).collect())
+    }
+
+    /// Clears one fault, or all; how many there were. A link that it lost is up again.
+    pub fn clear(&mut self, id: Option<u64>) -> usize {
+        let before = self.armed.len();
+        let cleared = |armed: &Armed| id.is_none_or(|id| armed.id == id);
+        let lost_link = |armed: &Armed| cleared(armed) && armed.fault.kind == Kind::LinkLoss;
+        if id.is_none() || self.armed.iter().any(lost_link) {
+            self.link_up_ps = 0;
+            self.reset_ps = None;
+        }
+        self.armed.retain(|armed| !cleared(armed));
+        before - self.armed.len()
+    }
+
+    /// Counts again from 0; the sequences of what strikes go on.
+    pub fn reset_counts(&mut self) {
+        self.fired = 0;
+    }
+
+    /// Times that faults struck since the counters were reset.
+    #[must_use]
+    pub fn fired(&self) -> u64 {
+        self.fired
+    }
+
+    /// All faults, with their counts.
+    #[must_use]
+    pub fn reports(&self) -> Vec<FaultReport> {
+        let armed = self.armed.iter();
+        armed
+            .map(|armed| FaultReport {
+                id: armed.id,
+                fault: armed.fault.clone(),
+                matched: armed.matched,
+                fired: armed.fired,
+            })
+            .collect()
+    }
+
+    /// When the time alone will bring about something.
+    #[must_use]
+    pub fn next_ps(&self, now_ps: u64) -> Option<u64> {
+        let due = self.armed.iter().filter_map(Armed::next_strike_ps);
+        let link = (self.link_up_ps > now_ps).then_some(self.link_up_ps);
+        due.chain(link).min()
+    }
+
+    /// Brings about what is due by the time alone.
+    pub fn advance(&mut self, now_ps: u64) {
+        if self.link_up_ps <= now_ps {
+            self.link_up_ps = 0;
+        }
+        for armed in &mut self.armed {
+            if armed
+                .next_strike_ps()
+                .is_some_and(|due_ps| due_ps <= now_ps)
+            {
+                armed.periods = armed.periods_until(now_ps);
+                armed.strike();
+                self.fired += 1;
+                self.reset_ps = self.reset_ps.max(Some(armed.fault.down_us * 1_000_000));
+            }
+        }
+    }
+
+    /// Whether the controller is to be reset now; from then on the link is down as long as it was
+    /// wanted.
+    pub fn take_reset(&mut self, now_ps: u64) -> bool {
+        let Some(down_ps) = self.reset_ps.take() else {
+            return false;
+        };
+        if down_ps > 0 {
+            self.link_up_ps = self.link_up_ps.max(now_ps.saturating_add(down_ps));
+        }
+        true
+    }
+
+    /// Whether clients are cut off.
+    #[must_use]
+    pub fn is_link_down(&self, now_ps: u64) -> bool {
+        now_ps < self.link_up_ps
+    }
+
+    /// What becomes of a command that arrives; `held` commands are stuck already.
+    pub fn effect_on(&mut self, command: &Command, held: usize, now_ps: u64) -> Effect {
+        let mut effect = Effect::default();
+        if self.is_link_down(now_ps) {
+            effect.not_before_ps = self.link_up_ps;
+        }
+        for armed in &mut self.armed {
+            let Some(chance) = armed.strikes(command, now_ps) else {
+                continue;
+            };
+            if armed.fault.kind == Kind::Stuck && held >= MOST_HELD {
+                continue;
+            }
+            if matches!(armed.fault.kind, Kind::ControllerReset | Kind::LinkLoss) {
+                self.reset_ps = self.reset_ps.max(Some(armed.fault.down_us * 1_000_000));
+            } else if !armed.apply(&mut effect, command, chance, now_ps) {
+                continue;
+            }
+            armed.strike();
+            self.fired += 1;
+        }
+        effect
+    }
+}
+
+impl Armed {
+    fn strike(&mut self) {
+        self.fired += 1;
+    }
+
+    fn is_spent(&self) -> bool {
+        self.fault.count.is_some_and(|count| self.fired >= count)
+    }
+
+    /// Periods that have begun by a time.
+    fn periods_until(&self, now_ps: u64) -> u64 {
+        let Some(since_ps) = now_ps.checked_sub(self.begin_ps()) else {
+            return 0;
+        };
+        match self.fault.every_us {
+            Some(every_us) => since_ps / (every_us * 1_000_000) + 1,
+            None => 1,
+        }
+    }
+
+    fn begin_ps(&self) -> u64 {
+        let after_ps = self.fault.after_us.saturating_mul(1_000_000);
+        self.origin_ps.saturating_add(after_ps)
+    }
+
+    /// When the time alone makes it strike.
+    fn next_strike_ps(&self) -> Option<u64> {
+        if !self.fault.strikes_by_time() || self.is_spent() {
+            return None;
+        }
+        let every_ps = self.fault.every_us.map(|us| us.saturating_mul(1_000_000));
+        match (self.periods, every_ps) {
+            (0, _) => Some(self.begin_ps()),
+            (_, None) => None,
+            (periods, Some(every_ps)) => Some(
+                self.begin_ps()
+                    .saturating_add(every_ps.saturating_mul(periods)),
+            ),
+        }
+    }
+
+    /// Until when it is active, if it is.
+    fn active_until_ps(&self, now_ps: u64) -> Option<u64> {
+        let since_ps = now_ps.checked_sub(self.begin_ps())?;
+        let Some(for_us) = self.fault.for_us else {
+            return Some(u64::MAX);
+        };
+        let length_ps = for_us.saturating_mul(1_000_000);
+        let phase_ps = match self.fault.every_us {
+            Some(every_us) => since_ps % every_us.saturating_mul(1_000_000),
+            None => since_ps,
+        };
+        (phase_ps < length_ps).then(|| now_ps - phase_ps + length_ps)
+    }
+
+    /// Whether it strikes this command; if so a number from its seed.
+    fn strikes(&mut self, command: &Command, now_ps: u64) -> Option<u64> {
+        if self.fault.strikes_by_time()
+            || self.is_spent()
+            || !self.fault.concerns(command, &self.region)
+            || self.active_until_ps(now_ps).is_none()
+        {
+            return None;
+        }
+        self.matched += 1;
+        if self.matched <= self.fault.skip {
+            return None;
+        }
+        let seed = self.fault.seed;
+        let strikes = match self.fault.scope {
+            Scope::Command => is_below(mixed(seed, self.matched), self.fault.probability),
+            Scope::Page => {
+                let range = common(&self.region, command);
+                let mut pages = range.start / PAGE_BYTES..range.end.div_ceil(PAGE_BYTES);
+                pages.any(|page| is_below(mixed(seed, page), self.fault.probability))
+            }
+        };
+        strikes.then(|| mixed(seed ^ 0x5851_f42d_4c95_7f2d, self.matched))
+    }
+
+    /// Adds its effect to a command's; whether there was any.
+    fn apply(&mut self, effect: &mut Effect, command: &Command, chance: u64, now_ps: u64) -> bool {
+        let fault = &self.fault;
+        match fault.kind {
+            Kind::ReadError | Kind::WriteError | Kind::FlushError => effect.fails = true,
+            Kind::Latency => effect.delay_ps += fault.delay_us * 1_000_000,
+            Kind::Throttle => {
+                let bytes = u128::from(command.length_bytes) * 1_000_000_000_000;
+                let taken_ps = bytes / u128::from(fault.bytes_per_s.max(1));
+                let taken_ps = u64::try_from(taken_ps).unwrap_or(u64::MAX);
+                self.free_ps = self.free_ps.max(now_ps).saturating_add(taken_ps);
+                effect.not_before_ps = effect.not_before_ps.max(self.free_ps);
+            }
+            Kind::Stuck => {
+                let until_ps = self.active_until_ps(now_ps).unwrap_or(u64::MAX);
+                effect.not_before_ps = effect.not_before_ps.max(until_ps);
+                effect.stuck = Some(self.id);
+            }
+            Kind::BitRot => effect.rot = Some((fault.bits, chance)),
+            Kind::LostWrite => effect.written_bytes = Some(0),
+            Kind::TornWrite => {
+                // The end is missing, whole sectors of 512 bytes; one sector is never torn.
+                let sectors = command.length_bytes / 512;
+                if sectors < 2 {
+                    return false;
+                }
+                let kept = 1 + chance % (sectors - 1);
+                let written = effect.written_bytes.unwrap_or(u64::MAX);
+                effect.written_bytes = Some(written.min(kept * 512));
+            }
+            Kind::IgnoredFlush => effect.not_durable = true,
+            Kind::Worn => return self.wear(effect, command),
+            Kind::ControllerReset | Kind::LinkLoss => {}
+        }
+        true
+    }
+
+    /// A worn region: its reads take longer, its pages stop to take writes.
+    fn wear(&mut self, effect: &mut Effect, command: &Command) -> bool {
+        if command.op == Op::Read {
+            effect.delay_ps += self.fault.delay_us * 1_000_000;
+            return self.fault.delay_us > 0;
+        }
+        let range = common(&self.region, command);
+        let mut fails = false;
+        for page in range.start / PAGE_BYTES..range.end.div_ceil(PAGE_BYTES) {
+            let writes = self.writes.entry(page).or_insert(0);
+            *writes = writes.saturating_add(1);
+            fails |= *writes > self.fault.endurance;
+        }
+        effect.fails |= fails;
+        effect.is_worn |= fails;
+        fails
+    }
+}
+
+/// A number for each place of a sequence: Splitmix64 (Steele, Lea and Flood 2014).
+fn mixed(seed: u64, place: u64) -> u64 {
+    let mut z = seed.wrapping_add(place.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+fn is_below(number: u64, probability: f64) -> bool {
+    ((number >> 11) as f64) < probability * (1_u64 << 53) as f64
+}
+
+/// The places of bits to be flipped within a range of this length: byte and mask.
+pub fn rotten_bits(length_bytes: u64, bits: u32, seed: u64) -> impl Iterator<Item = (u64, u8)> {
+    (0..u64::from(bits)).map(move |number| {
+        let place = mixed(seed, number);
+        let byte = ((u128::from(place) * u128::from(length_bytes)) >> 64) as u64;
+        (byte, 1 << (place & 7))
+    })
+}

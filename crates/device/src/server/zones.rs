@@ -1,0 +1,134 @@
+//! Making a zoned drive: whether it can be, and the table of its zones in a backing file.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use super::options::Options;
+use crate::Error;
+use crate::command::Status;
+use crate::model::Model;
+use crate::store::Backing;
+use crate::transport::nvme_tcp::MAX_TRANSFER_BYTES;
+use crate::zones::{FOOTER_BYTES, TableError, ZoneGeometry, Zones, read_footer};
+
+/// Whether all transports know zones.
+///
+/// # Errors
+/// [`Error::Option`] for one that does not: its clients would write anywhere, and each of these writes would fail.
+pub(super) fn check_transports(options: &Options) -> Result<(), Error> {
+    let mut transports = options.transports.iter();
+    match transports.find(|transport| !transport.starts_with("nvme-tcp:")) {
+        Some(transport) if options.zones.is_some() => Err(Error::option(
+            "transport",
+            transport.as_str(),
+            "nvme-tcp:ADDRESS:PORT for a drive with zones: NBD and FUSE know none",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The zones that are wanted.
+///
+/// # Errors
+/// [`Error::Option`].
+pub(super) fn geometry(
+    options: &Options,
+    size_bytes: u64,
+    model: Option<&Model>,
+) -> Result<Option<ZoneGeometry>, Error> {
+    let Some(zones) = &options.zones else {
+        return Ok(None);
+    };
+    if !options.namespaces_bytes.is_empty() {
+        return Err(Error::option(
+            "namespaces",
+            options.namespaces_bytes.len(),
+            "none for a drive with zones, which is one namespace",
+        ));
+    }
+    if options.precondition > 0.0 {
+        return Err(Error::option(
+            "precondition",
+            options.precondition,
+            "none for a drive with zones, which cannot be overwritten at random",
+        ));
+    }
+    let page_bytes = model.map_or(4096, Model::page_bytes);
+    let transfer_bytes = MAX_TRANSFER_BYTES as u64;
+    ZoneGeometry::new(
+        zones,
+        size_bytes,
+        options.block_bytes,
+        page_bytes,
+        transfer_bytes,
+    )
+    .map(Some)
+}
+
+/// The backing file, with room for the table behind the content.
+///
+/// # Errors
+/// [`Error::Backing`].
+pub(super) fn open(
+    path: &Path,
+    options: &Options,
+    size_bytes: u64,
+    geometry: Option<&ZoneGeometry>,
+) -> Result<Backing, Error> {
+    let table_bytes = geometry.map_or(0, ZoneGeometry::table_bytes);
+    if let Ok(about) = std::fs::metadata(path) {
+        size_of(path, about.len(), geometry.is_some())?;
+    }
+    Backing::open_with_table(path, Some(size_bytes), table_bytes, options.read_only)
+}
+
+/// The size of the drive in a backing file of this length, which has zones if one with zones is wanted.
+///
+/// # Errors
+/// [`Error::Backing`] where the file has zones and none are wanted, or the other way round.
+pub(super) fn size_of(path: &Path, file_bytes: u64, has_zones: bool) -> Result<u64, Error> {
+    let mut footer = vec![0; FOOTER_BYTES as usize];
+    let at = file_bytes.checked_sub(FOOTER_BYTES);
+    let read = at.zip(File::open(path).ok());
+    let read = read.and_then(|(at, file)| file.read_exact_at(&mut footer, at).ok());
+    let wrong = |what: String| Error::Backing {
+        path: path.to_owned(),
+        what,
+    };
+    match read.and_then(|()| read_footer(&footer)) {
+        Some([size_bytes, ..]) if has_zones && size_bytes < file_bytes => Ok(size_bytes),
+        None if has_zones && file_bytes > 0 => Err(wrong(TableError::Absent.to_string())),
+        Some([_, zone_bytes, capacity_bytes]) => Err(wrong(format!(
+            "holds a drive with zones; wanted zones of {zone_bytes} bytes with a capacity of {capacity_bytes}"
+        ))),
+        None => Ok(file_bytes),
+    }
+}
+
+/// The zones: empty ones, or those in the backing file.
+///
+/// # Errors
+/// [`Error::Backing`] for a table that cannot be.
+pub(super) fn zones(
+    geometry: Option<ZoneGeometry>,
+    backing: Option<&Backing>,
+) -> Result<Option<Zones>, Error> {
+    let Some(geometry) = geometry else {
+        return Ok(None);
+    };
+    let Some(backing) = backing else {
+        return Ok(Some(Zones::new(geometry)));
+    };
+    let wrong = |what: String| Error::Backing {
+        path: backing.path().to_owned(),
+        what,
+    };
+    let unreadable = |status: Status| wrong(format!("cannot be read: {status:?}"));
+    let table = backing.table().map_err(unreadable)?;
+    let zones = match table {
+        None => Ok(Zones::new(geometry)),
+        Some(table) => Zones::from_table(geometry, &table),
+    };
+    zones.map(Some).map_err(|error| wrong(error.to_string()))
+}

@@ -1,0 +1,633 @@
+//! The controller on its bus: registers, doorbells, queues, and what became of commands.
+//!
+//! Everything here is what one client sees, and goes with it. No function waits, and none trusts what lies
+//! in the client's memory for longer than one access.
+
+use rustix::io::Errno;
+
+use super::configuration::{CONFIGURATION_BYTES, Configuration};
+use super::interrupts::Interrupts;
+use super::memory::ClientMemory;
+use super::message::MOST_MESSAGE_BYTES;
+use super::pages;
+use super::queues::{Bound, CompletionQueue, Place, SubmissionQueue};
+use super::registers::{
+    BAR_BYTES, DOORBELLS_AT, DOORBELLS_BYTES, Doorbells, MOST_QUEUES, PENDING_BITS_AT,
+    VECTOR_TABLE_AT, register,
+};
+use crate::command::{Answer, Drive};
+use crate::transport::nvme::controller::{Controller, ENABLE, Host, LoggedError, READY, property};
+use crate::transport::nvme::entry::{Completion, Outcome, Submission};
+use crate::transport::nvme::io::{self, Completed, IoQueue, Part};
+use crate::transport::nvme::status::{self, Status};
+use crate::transport::nvme::{Subsystem, begin_io, io_data_bytes, u32_at};
+
+/// Commands taken of one queue before the next one has its turn.
+const MOST_AT_ONCE: usize = 64;
+
+/// Requests that the drive may have of one client: more than entries, because a command may have 256
+/// ranges.
+const MOST_IN_FLIGHT: usize = 4096;
+
+/// The number of the flush of a shutdown, which belongs to no command.
+const NO_COMMAND: u16 = u16::MAX;
+
+/// Regions that are not empty (linux/vfio.h).
+pub mod region {
+    #![allow(missing_docs)]
+    pub const BAR: u32 = 0;
+    pub const CONFIGURATION: u32 = 7;
+    pub const COUNT: u32 = 9;
+}
+
+/// Carries a command of the admin queue out.
+pub type Execute = fn(&mut Device, &Submission, &mut dyn Drive) -> Outcome;
+
+/// The device that one client has.
+#[derive(Debug)]
+pub struct Device {
+    transport: u32,
+    execute: Execute,
+    pub(super) subsystem: Subsystem,
+    pub(super) controller: Controller,
+    configuration: Configuration,
+    /// The client's memory.
+    pub memory: ClientMemory,
+    /// The page that the client may map.
+    pub doorbells: Doorbells,
+    /// What tells the client of completions.
+    pub interrupts: Interrupts,
+    vector_table: Vec<u8>,
+    interrupt_mask: u32,
+    admin_attributes: u32,
+    admin_addresses: [u64; 2],
+    /// By their numbers.
+    pub(super) submissions: Vec<Option<SubmissionQueue>>,
+    pub(super) completions: Vec<Option<CompletionQueue>>,
+    /// Numbers of the submission queues that there are.
+    active: Vec<u16>,
+    /// Whether completions wait for room.
+    has_waiting: bool,
+    /// Requests that the drive has.
+    in_flight: usize,
+    /// A reset waits for these; and the configuration that a host wrote meanwhile.
+    is_resetting: bool,
+    next_configuration: Option<u32>,
+    /// Data of a write on their way: the client may change its memory while they are stored.
+    bounce: Vec<u8>,
+    pub(super) coalescing: u32,
+    pub(super) vector_settings: Vec<u32>,
+}
+
+impl Device {
+    /// A device whose commands carry the transport's number, and those of the admin queue are carried out
+    /// so.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn new(transport: u32, subsystem: &Subsystem, execute: Execute) -> Result<Self, Errno> {
+        let host = Host {
+            name: Vec::new(),
+            id: [0; 16],
+        };
+        let queues = usize::from(MOST_QUEUES) + 1;
+        Ok(Self {
+            transport,
+            execute,
+            subsystem: subsystem.clone(),
+            controller: Controller::new(1, false, host, MOST_QUEUES, 0),
+            configuration: Configuration::default(),
+            memory: ClientMemory::new(),
+            doorbells: Doorbells::new()?,
+            interrupts: Interrupts::default(),
+            vector_table: vec![0; PENDING_BITS_AT - VECTOR_TABLE_AT],
+            interrupt_mask: 0,
+            admin_attributes: 0,
+            admin_addresses: [0; 2],
+            submissions: (0..queues).map(|_| None).collect(),
+            completions: (0..queues).map(|_| None).collect(),
+            active: Vec::new(),
+            has_waiting: false,
+            in_flight: 0,
+            is_resetting: false,
+            next_configuration: None,
+            bounce: Vec::new(),
+            coalescing: 0,
+            vector_settings: vec![0; queues],
+        })
+    }
+
+    /// Requests that the drive has.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Whether its doorbells may ring at any time.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.controller.is_ready() && !self.active.is_empty()
+    }
+
+    /// Reads a region.
+    ///
+    /// # Errors
+    /// `EINVAL` for what is not all within one.
+    pub fn read(&self, region: u32, offset: u64, into: &mut [u8]) -> Result<(), Errno> {
+        let at = place(region, offset, into.len())?;
+        into.fill(0);
+        if region == region::CONFIGURATION {
+            self.configuration.read(at, into);
+            return Ok(());
+        }
+        let registers = self.registers();
+        copy_overlap(&registers, 0, at, into);
+        copy_overlap(&self.vector_table, VECTOR_TABLE_AT, at, into);
+        let mut doorbells = [0; DOORBELLS_BYTES];
+        if at < VECTOR_TABLE_AT && at + into.len() > DOORBELLS_AT {
+            let _ = self.doorbells.read(0, &mut doorbells);
+            copy_overlap(&doorbells, DOORBELLS_AT, at, into);
+        }
+        Ok(())
+    }
+
+    fn registers(&self) -> [u8; register::END] {
+        let mut registers = [0; register::END];
+        let entries = self.subsystem.queue_entries;
+        for at in [property::CAP, property::VS, property::CC, property::CSTS] {
+            let mut value = self.controller.property(at, entries).unwrap_or(0);
+            if at == property::CSTS && self.is_resetting {
+                value |= u64::from(READY);
+            }
+            let bytes = if at == property::CAP { 8 } else { 4 };
+            let at = at as usize;
+            registers[at..at + bytes].copy_from_slice(&value.to_le_bytes()[..bytes]);
+        }
+        let mut set =
+            |at: usize, bytes: &[u8]| registers[at..at + bytes.len()].copy_from_slice(bytes);
+        set(register::INTMS, &self.interrupt_mask.to_le_bytes());
+        set(register::INTMC, &self.interrupt_mask.to_le_bytes());
+        set(register::AQA, &self.admin_attributes.to_le_bytes());
+        set(register::ASQ, &self.admin_addresses[0].to_le_bytes());
+        set(register::ACQ, &self.admin_addresses[1].to_le_bytes());
+        registers
+    }
+
+    /// Writes a region: registers and doorbells in whole words.
+    ///
+    /// # Errors
+    /// `EINVAL` for what is not all within one, or not words.
+    pub fn write(
+        &mut self,
+        region: u32,
+        offset: u64,
+        from: &[u8],
+        drive: &mut dyn Drive,
+    ) -> Result<(), Errno> {
+        let at = place(region, offset, from.len())?;
+        if region == region::CONFIGURATION {
+            if self.configuration.write(at, from) {
+                self.reset(drive);
+            }
+            return Ok(());
+        }
+        if at % 4 != 0 || from.len() % 4 != 0 {
+            return Err(Errno::INVAL);
+        }
+        for (word, bytes) in from.chunks_exact(4).enumerate() {
+            self.write_word(at + 4 * word, u32_at(bytes, 0), drive);
+        }
+        Ok(())
+    }
+
+    fn write_word(&mut self, at: usize, value: u32, drive: &mut dyn Drive) {
+        let half = |whole: &mut u64, high: bool| {
+            let (shift, keep) = if high {
+                (32, u64::from(u32::MAX))
+            } else {
+                (0, !u64::from(u32::MAX))
+            };
+            *whole = *whole & keep | (u64::from(value) << shift);
+        };
+        match at {
+            register::INTMS => self.interrupt_mask |= value,
+            register::INTMC => self.interrupt_mask &= !value,
+            register::CC => self.configure(value, drive),
+            register::AQA => self.admin_attributes = value & 0x0fff_0fff,
+            _ if (register::ASQ..register::ACQ + 8).contains(&at) => {
+                let address = &mut self.admin_addresses[(at - register::ASQ) / 8];
+                half(address, (at - register::ASQ) % 8 != 0);
+                *address &= !(pages::PAGE_BYTES - 1);
+            }
+            DOORBELLS_AT..VECTOR_TABLE_AT => {
+                let _ = self.doorbells.store(at - DOORBELLS_AT, value);
+            }
+            VECTOR_TABLE_AT..PENDING_BITS_AT => {
+                let entry = &mut self.vector_table[at - VECTOR_TABLE_AT..][..4];
+                entry.copy_from_slice(&value.to_le_bytes());
+            }
+            _ => {} // read-only, or nothing
+        }
+    }
+
+    /// The host writes the controller's configuration: enables, resets, or shuts it down.
+    fn configure(&mut self, to: u32, drive: &mut dyn Drive) {
+        if self.is_resetting {
+            self.next_configuration = Some(to);
+            return;
+        }
+        let was_enabled = self.controller.is_enabled();
+        let shuts_down = self.controller.configure(to);
+        if was_enabled && to & ENABLE == 0 {
+            self.remove_queues(drive);
+        }
+        if !was_enabled && self.controller.is_ready() && !self.open_admin_queue() {
+            self.controller.fail();
+        }
+        if shuts_down {
+            self.flush_for_shutdown(drive);
+        }
+    }
+
+    /// All that was answered is to be durable. Without an admin queue there is nothing that was.
+    fn flush_for_shutdown(&mut self, drive: &mut dyn Drive) {
+        let flush = |queue: &mut Bound<'_>| io::flush(queue, NO_COMMAND, Part::Shutdown, drive);
+        if self.with_queue(0, flush).is_none() {
+            self.controller.shut_down();
+        }
+    }
+
+    fn open_admin_queue(&mut self) -> bool {
+        let entries = |shift: u32| ((self.admin_attributes >> shift) & 0xfff) as u16 + 1;
+        let (submissions, completions) = (entries(0), entries(16));
+        if submissions < 2 || completions < 2 {
+            return false;
+        }
+        let place = |address, entries| Place {
+            id: 0,
+            address,
+            entries,
+        };
+        let [of_submissions, of_completions] = self.admin_addresses;
+        self.open_completions(place(of_completions, completions), Some(0));
+        self.open_submissions(place(of_submissions, submissions), 0);
+        true
+    }
+
+    pub(super) fn open_completions(&mut self, place: Place, vector: Option<u16>) {
+        self.doorbells.reset_head(place.id);
+        self.completions[usize::from(place.id)] = Some(CompletionQueue::new(place, vector));
+    }
+
+    pub(super) fn open_submissions(&mut self, place: Place, completions: u16) {
+        self.doorbells.reset_tail(place.id);
+        let queue = SubmissionQueue::new(place, completions, self.transport);
+        self.submissions[usize::from(place.id)] = Some(queue);
+        self.active.push(place.id);
+    }
+
+    /// Queues end; a reset is over when the drive answered all that was in flight.
+    fn remove_queues(&mut self, drive: &mut dyn Drive) {
+        for queue in self.submissions.iter().flatten() {
+            queue.abort_all(drive);
+        }
+        self.forget_queues();
+        self.is_resetting = self.in_flight > 0;
+    }
+
+    fn forget_queues(&mut self) {
+        self.submissions.fill_with(|| None);
+        self.completions.fill_with(|| None);
+        self.active.clear();
+        self.has_waiting = false;
+        self.controller.events.dropped.clear();
+    }
+
+    /// Resets the function. The client's memory and interrupts remain.
+    pub fn reset(&mut self, drive: &mut dyn Drive) {
+        let _ = self.controller.configure(0); // disabled, so nothing is to be flushed
+        self.configuration = Configuration::default();
+        (self.admin_attributes, self.admin_addresses) = (0, [0; 2]);
+        self.interrupt_mask = 0;
+        self.vector_table.fill(0);
+        self.next_configuration = None;
+        self.remove_queues(drive);
+    }
+
+    /// The client is gone: all that it has ends, and the drive answers what is in flight.
+    pub fn close(&mut self, drive: &mut dyn Drive) {
+        self.remove_queues(drive);
+        self.release();
+    }
+
+    /// As [`Device::close`], where nothing can be aborted.
+    pub fn release(&mut self) {
+        self.forget_queues();
+        self.is_resetting = true;
+        self.memory.clear();
+        self.interrupts.clear();
+        self.bounce = Vec::new();
+    }
+
+    /// Takes what clients put into queues; whether there was anything.
+    pub fn poll(&mut self, drive: &mut dyn Drive) -> bool {
+        let mut any = self.has_waiting && self.drain();
+        for at in 0..self.active.len() {
+            // A command may have deleted a queue, or all.
+            let Some(&id) = self.active.get(at) else {
+                break;
+            };
+            any |= self.poll_queue(id, drive);
+        }
+        any
+    }
+
+    fn poll_queue(&mut self, id: u16, drive: &mut dyn Drive) -> bool {
+        let tail = self.doorbells.tail(id);
+        let mut any = false;
+        for _ in 0..MOST_AT_ONCE {
+            let Some(queue) = &mut self.submissions[usize::from(id)] else {
+                break;
+            };
+            if tail == u32::from(queue.head()) || !self.controller.is_ready() {
+                break;
+            }
+            if tail >= u32::from(queue.place.entries) {
+                self.controller.fail();
+                break;
+            }
+            let completions = self.completions[usize::from(queue.completions)].as_ref();
+            let is_full = completions.is_none_or(CompletionQueue::is_full);
+            if is_full || queue.deletion.is_some() || self.in_flight >= MOST_IN_FLIGHT {
+                break;
+            }
+            match queue.take(&self.memory) {
+                Ok(Some(command)) => self.begin(id, &command, drive),
+                Ok(None) => break,
+                Err(_) => {
+                    self.controller.fail();
+                    break;
+                }
+            }
+            any = true;
+        }
+        any
+    }
+
+    /// Writes completions that waited for room; whether there was any.
+    fn drain(&mut self) -> bool {
+        let mut any = false;
+        self.has_waiting = false;
+        for completions in self.completions.iter_mut().flatten() {
+            let (number, doorbells) = (completions.place.id, &self.doorbells);
+            match completions.drain(&self.memory, || doorbells.head(number)) {
+                Ok(false) => {}
+                Ok(true) => {
+                    any = true;
+                    if let Some(vector) = completions.vector {
+                        self.interrupts.raise(vector);
+                    }
+                }
+                Err(_) => {
+                    self.controller.fail();
+                    return any;
+                }
+            }
+            self.has_waiting |= completions.is_full();
+        }
+        any
+    }
+
+    fn begin(&mut self, id: u16, command: &Submission, drive: &mut dyn Drive) {
+        let outcome = if id == 0 {
+            (self.execute)(self, command, drive)
+        } else {
+            self.begin_io(id, command, drive)
+        };
+        self.finish(id, command, outcome);
+    }
+
+    fn begin_io(&mut self, id: u16, command: &Submission, drive: &mut dyn Drive) -> Outcome {
+        let length_bytes = if command.takes_data() {
+            match io_data_bytes(command, drive) {
+                Ok(bytes) => bytes,
+                Err(status) => return status.into(),
+            }
+        } else {
+            0
+        };
+        if let Err(status) = command.room() {
+            return status.into();
+        }
+        let is_compared = command.opcode() == crate::transport::nvme::opcode::io::COMPARE;
+        let mut data = std::mem::take(&mut self.bounce);
+        if length_bytes > 0 && !is_compared {
+            data.resize(data.len().max(length_bytes), 0);
+            let read = pages::read(command, &self.memory, &mut data[..length_bytes]);
+            if let Err(status) = read {
+                self.bounce = data;
+                return status.into();
+            }
+        }
+        let given = if is_compared {
+            &[]
+        } else {
+            &data[..length_bytes]
+        };
+        let durable = self.controller.features.cache_is_off;
+        let outcome = self.with_queue(id, |queue| begin_io(queue, command, given, durable, drive));
+        self.bounce = data;
+        outcome.unwrap_or(Outcome::Later)
+    }
+
+    /// Does something with a queue that gives requests to the drive, and counts these.
+    pub(super) fn with_queue<T>(
+        &mut self,
+        id: u16,
+        then: impl FnOnce(&mut Bound<'_>) -> T,
+    ) -> Option<T> {
+        let queue = self.submissions.get_mut(usize::from(id))?.as_mut()?;
+        let before = queue.in_flight();
+        let mut bound = Bound {
+            queue,
+            memory: &self.memory,
+        };
+        let done = then(&mut bound);
+        self.in_flight += bound.queue.in_flight() - before;
+        Some(done)
+    }
+
+    /// What a command came to.
+    fn finish(&mut self, id: u16, command: &Submission, outcome: Outcome) {
+        match outcome {
+            Outcome::Done(result) => self.complete(id, command.id(), status::SUCCESS, result),
+            Outcome::Refused(status, result) => self.complete(id, command.id(), status, result),
+            Outcome::Data(data) => {
+                let written = pages::write(command, &self.memory, &data);
+                self.complete(
+                    id,
+                    command.id(),
+                    written.err().unwrap_or(status::SUCCESS),
+                    0,
+                );
+            }
+            Outcome::Later => {}
+        }
+    }
+
+    /// Completes the command that has this number here.
+    pub(super) fn complete(&mut self, id: u16, number: u16, status: Status, result: u64) {
+        let Some(queue) = &mut self.submissions[usize::from(id)] else {
+            return;
+        };
+        let Some(command) = queue.end(number) else {
+            return;
+        };
+        if status != status::SUCCESS {
+            let block = if id > 0 { command.double_word(10) } else { 0 };
+            self.controller.log(LoggedError {
+                count: 0,
+                queue: id,
+                command: command.id(),
+                status,
+                block,
+                namespace: command.namespace(),
+            });
+        }
+        let completion = Completion {
+            result,
+            head: queue.head(),
+            queue: id,
+            id: command.id(),
+            status,
+        };
+        let Some(completions) = &mut self.completions[usize::from(queue.completions)] else {
+            return;
+        };
+        let (number, doorbells) = (completions.place.id, &self.doorbells);
+        match completions.push(completion, &self.memory, || doorbells.head(number)) {
+            Ok(false) => self.has_waiting = true,
+            Ok(true) => {
+                if let Some(vector) = completions.vector {
+                    self.interrupts.raise(vector);
+                }
+            }
+            Err(_) => self.controller.fail(),
+        }
+    }
+
+    /// The drive answered.
+    pub fn answer(&mut self, answer: &Answer, drive: &dyn Drive) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        let id = answer.command.tag.queue as u16;
+        if Part::of(answer) == Part::Shutdown {
+            self.controller.shut_down();
+            if let Some(queue) = self.submissions[0].as_mut() {
+                let memory = &self.memory;
+                Bound { queue, memory }.answered(answer);
+            }
+        } else if !self.is_resetting {
+            self.answer_command(id, answer, drive);
+        }
+        self.end_deletion(id);
+    }
+
+    fn answer_command(&mut self, id: u16, answer: &Answer, drive: &dyn Drive) {
+        let Some(Some(queue)) = self.submissions.get_mut(usize::from(id)) else {
+            return;
+        };
+        let memory = &self.memory;
+        let completed = io::answer(
+            &mut Bound {
+                queue: &mut *queue,
+                memory,
+            },
+            answer,
+            drive,
+        );
+        match completed {
+            None => {}
+            Some((number, Completed::Status(status))) => self.complete(id, number, status, 0),
+            Some((number, Completed::Appended(block))) => {
+                self.complete(id, number, status::SUCCESS, block);
+            }
+            Some((number, Completed::Content(offset_bytes, length_bytes))) => {
+                let Some(command) = queue.command(number) else {
+                    return;
+                };
+                let content = drive.content(offset_bytes, length_bytes);
+                let written = pages::write(command, memory, content);
+                self.complete(id, number, written.err().unwrap_or(status::SUCCESS), 0);
+            }
+        }
+    }
+
+    /// A queue that is to be deleted goes when the drive has nothing of it.
+    pub(super) fn end_deletion(&mut self, id: u16) {
+        let Some(Some(queue)) = self.submissions.get(usize::from(id)) else {
+            return;
+        };
+        let Some(command) = queue.deletion.filter(|_| queue.in_flight() == 0) else {
+            return;
+        };
+        self.submissions[usize::from(id)] = None;
+        self.active.retain(|&active| active != id);
+        self.complete(0, command, status::SUCCESS, 0);
+    }
+
+    /// A reset is over when nothing is in flight; a configuration that was written meanwhile comes now.
+    pub fn end_reset(&mut self, drive: &mut dyn Drive) {
+        if self.is_resetting && self.in_flight == 0 {
+            self.is_resetting = false;
+            if let Some(next) = self.next_configuration.take() {
+                self.configure(next, drive);
+            }
+        }
+    }
+
+    /// Looks whether there is anything to tell the host of the drive.
+    pub fn tick(&mut self, drive: &dyn Drive) {
+        if self.controller.is_ready() {
+            self.controller.look(drive);
+            self.tell();
+        }
+    }
+
+    /// Tells the host what happened, if it waits for events.
+    pub(super) fn tell(&mut self) {
+        while let Some((number, event)) = self.controller.events.next() {
+            self.complete(0, number, status::SUCCESS, event);
+        }
+    }
+}
+
+/// Where an access begins, if it is within a region.
+fn place(region: u32, offset: u64, length_bytes: usize) -> Result<usize, Errno> {
+    let region_bytes = match region {
+        region::BAR => BAR_BYTES,
+        region::CONFIGURATION => CONFIGURATION_BYTES,
+        _ => 0,
+    };
+    let end = offset.checked_add(length_bytes as u64);
+    if length_bytes == 0 || end.is_none_or(|end| end > region_bytes as u64) {
+        return Err(Errno::INVAL);
+    }
+    Ok(offset as usize)
+}
+
+/// Copies what of `part`, which begins at `part_at`, lies in `into`, which begins at `at`.
+fn copy_overlap(part: &[u8], part_at: usize, at: usize, into: &mut [u8]) {
+    let start = part_at.max(at);
+    let end = (part_at + part.len()).min(at + into.len());
+    if start < end {
+        into[start - at..end - at].copy_from_slice(&part[start - part_at..end - part_at]);
+    }
+}
+
+/// Bytes that one client takes at most, in addition to its own memory: tables of commands and completions, the
+/// longest write, and messages.
+#[must_use]
+pub const fn memory_bytes() -> u64 {
+    let replies = 17 * MOST_MESSAGE_BYTES as u64;
+    (MOST_QUEUES as u64 + 5) * (1024 * 200) + (1 << 20) + replies
+}

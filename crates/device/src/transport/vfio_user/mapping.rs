@@ -1,0 +1,318 @@
+//! Memory that another process shares and may change, or take away, at any time: the only place here that
+//! touches it.
+//!
+//! No reference to it ever exists. Bytes are copied through raw pointers, and words are atomic, so a peer
+//! that writes at the same time changes data and nothing else. A peer that truncates its file makes every
+//! access behind the new end a SIGBUS (mmap(2)). The handler puts zeroed memory of our own in the place of
+//! that mapping and marks it as lost, as Wayland does for the buffers of its clients (`src/wayland-shm.c`
+//! of libwayland); whoever owns the mapping then ends the connection. Seals that would exclude it
+//! (`F_SEAL_SHRINK`) cannot be demanded, because SPDK and QEMU share files that have none.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use rustix::io::Errno;
+
+/// Mappings of this process at a time.
+const MAPPINGS: usize = 2048;
+
+/// A mapping, as the signal's handler finds it.
+struct Guard {
+    is_taken: AtomicBool,
+    /// 0 while there is none.
+    start: AtomicUsize,
+    length_bytes: AtomicUsize,
+    is_lost: AtomicBool,
+}
+
+static GUARDS: [Guard; MAPPINGS] = [const {
+    Guard {
+        is_taken: AtomicBool::new(false),
+        start: AtomicUsize::new(0),
+        length_bytes: AtomicUsize::new(0),
+        is_lost: AtomicBool::new(false),
+    }
+}; MAPPINGS];
+
+/// Counts mappings that were lost.
+static LOSSES: AtomicU64 = AtomicU64::new(0);
+
+/// What the process did at SIGBUS before; nothing, if the handler could not be installed.
+static BEFORE: OnceLock<Option<libc::sigaction>> = OnceLock::new();
+
+/// Mappings of this process that were lost so far: a number that changes tells to look at
+/// [`Mapping::is_lost`].
+#[must_use]
+pub fn losses() -> u64 {
+    LOSSES.load(Ordering::Relaxed)
+}
+
+/// A part of a file, shared with whoever else maps it.
+#[derive(Debug)]
+pub struct Mapping {
+    start: NonNull<u8>,
+    length_bytes: usize,
+    is_writable: bool,
+    guard: usize,
+}
+
+// SAFETY: it owns its mapping, which is of the process and of no thread. Accesses from one thread at a
+// time, or atomic ones, are as good from any other.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    /// Maps a part of a file: whole pages.
+    ///
+    /// # Errors
+    /// `EINVAL` for a part that is not all in the file, `ENOSPC` beyond the number of mappings, and what
+    /// the kernel says.
+    pub fn new(
+        file: impl AsFd,
+        offset_bytes: u64,
+        length_bytes: u64,
+        is_writable: bool,
+    ) -> Result<Self, Errno> {
+        let file = file.as_fd();
+        let end = offset_bytes.checked_add(length_bytes).ok_or(Errno::INVAL)?;
+        let size_bytes = rustix::fs::fstat(file)?.st_size;
+        if length_bytes == 0 || i64::try_from(end).map_or(true, |end| end > size_bytes) {
+            return Err(Errno::INVAL);
+        }
+        let length_bytes = usize::try_from(length_bytes).map_err(|_| Errno::INVAL)?;
+        let offset = libc::off_t::try_from(offset_bytes).map_err(|_| Errno::INVAL)?;
+        catch_bus_errors().ok_or(Errno::NOTSUP)?;
+        let guard = take_guard().ok_or(Errno::NOSPC)?;
+        let write = if is_writable { libc::PROT_WRITE } else { 0 };
+        // SAFETY: the kernel chooses a place that nothing uses.
+        let start = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                length_bytes,
+                libc::PROT_READ | write,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                offset,
+            )
+        };
+        let start = NonNull::new(start.cast::<u8>()).filter(|_| start != libc::MAP_FAILED);
+        let Some(start) = start else {
+            let error = io::Error::last_os_error();
+            GUARDS[guard].is_taken.store(false, Ordering::Release);
+            return Err(Errno::from_io_error(&error).unwrap_or(Errno::NOMEM));
+        };
+        let of_handler = &GUARDS[guard];
+        of_handler.is_lost.store(false, Ordering::Relaxed);
+        of_handler
+            .length_bytes
+            .store(length_bytes, Ordering::Relaxed);
+        let address = start.as_ptr() as usize;
+        of_handler.start.store(address, Ordering::Release);
+        Ok(Self {
+            start,
+            length_bytes,
+            is_writable,
+            guard,
+        })
+    }
+
+    /// Whether its file ended before it did: zeroed memory of this process is in its place.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        GUARDS[self.guard].is_lost.load(Ordering::Relaxed)
+    }
+
+    /// Copies from it; false for what is not all within it.
+    #[must_use]
+    pub fn read(&self, at: usize, into: &mut [u8]) -> bool {
+        let Some(from) = self.place(at, into.len()) else {
+            return false;
+        };
+        // SAFETY: all of it lies within the mapping, which is there as long as `self` is. `into` is no part
+        // of it, because no reference to a mapping exists.
+        unsafe { ptr::copy_nonoverlapping(from.as_ptr(), into.as_mut_ptr(), into.len()) };
+        true
+    }
+
+    /// Copies to it; false for what is not all within it, and for one that is only read.
+    #[must_use]
+    pub fn write(&self, at: usize, from: &[u8]) -> bool {
+        let Some(to) = self.place(at, from.len()).filter(|_| self.is_writable) else {
+            return false;
+        };
+        // SAFETY: as in `read`, and the mapping can be written.
+        unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), from.len()) };
+        true
+    }
+
+    /// The word at a place; what its writer wrote before it is there, too.
+    #[must_use]
+    pub fn load(&self, at: usize) -> Option<u32> {
+        let word = self.word(at)?;
+        // SAFETY: aligned, and within the mapping, which is there as long as `self` is. Every other access
+        // of this process to words that both sides write is atomic.
+        Some(unsafe { AtomicU32::from_ptr(word.as_ptr()) }.load(Ordering::Acquire))
+    }
+
+    /// Writes a word, after all that was written before; false as for [`Mapping::write`].
+    #[must_use]
+    pub fn store(&self, at: usize, value: u32) -> bool {
+        let Some(word) = self.word(at).filter(|_| self.is_writable) else {
+            return false;
+        };
+        // SAFETY: as in `load`, and the mapping can be written.
+        unsafe { AtomicU32::from_ptr(word.as_ptr()) }.store(value, Ordering::Release);
+        true
+    }
+
+    fn word(&self, at: usize) -> Option<NonNull<u32>> {
+        let is_aligned = at % size_of::<u32>() == 0; // and mappings begin with a page
+        let word = self
+            .place(at, size_of::<u32>())
+            .filter(|_| is_aligned)?
+            .cast();
+        Some(word)
+    }
+
+    fn place(&self, at: usize, length_bytes: usize) -> Option<NonNull<u8>> {
+        let end = at.checked_add(length_bytes)?;
+        // SAFETY: `at` is not beyond the end of the mapping.
+        (end <= self.length_bytes).then(|| unsafe { self.start.add(at) })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        let guard = &GUARDS[self.guard];
+        guard.start.store(0, Ordering::Release);
+        // SAFETY: the mapping, or what the handler put in its place, is `self`'s own, and no other uses it
+        // any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length_bytes) };
+        guard.is_taken.store(false, Ordering::Release);
+    }
+}
+
+fn take_guard() -> Option<usize> {
+    GUARDS.iter().position(|guard| {
+        let taken =
+            guard
+                .is_taken
+                .compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed);
+        taken.is_ok()
+    })
+}
+
+/// Installs the handler, once; `None` if that cannot be.
+fn catch_bus_errors() -> Option<()> {
+    let before = BEFORE.get_or_init(|| {
+        // SAFETY: all of it are integers and pointers, for which zeroes are a value.
+        let (mut action, mut before): (libc::sigaction, libc::sigaction) = unsafe { mem::zeroed() };
+        let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) =
+            on_bus_error;
+        action.sa_sigaction = handler as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+        // SAFETY: both structures are valid, and the handler does only what a handler may.
+        let done = unsafe { libc::sigaction(libc::SIGBUS, &raw const action, &raw mut before) };
+        (done == 0).then_some(before)
+    });
+    before.as_ref().map(|_| ())
+}
+
+/// Runs at any instruction: it calls the kernel and atomics alone (signal-safety(7); mmap is a system call
+/// and takes no lock of the process).
+extern "C" fn on_bus_error(
+    _: libc::c_int,
+    information: *mut libc::siginfo_t,
+    _: *mut libc::c_void,
+) {
+    // SAFETY: the kernel gives every handler with SA_SIGINFO a valid structure.
+    let at = unsafe { (*information).si_addr() } as usize;
+    for guard in &GUARDS {
+        let (start, length_bytes) = (
+            guard.start.load(Ordering::Acquire),
+            guard.length_bytes.load(Ordering::Relaxed),
+        );
+        if start == 0 || at.wrapping_sub(start) >= length_bytes {
+            continue;
+        }
+        // SAFETY: the range is that of a mapping that exists, since its owner is accessing it right now, and
+        // all accesses to it are such as bear any change.
+        let replaced = unsafe {
+            libc::mmap(
+                start as *mut libc::c_void,
+                length_bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if replaced != libc::MAP_FAILED {
+            guard.is_lost.store(true, Ordering::Relaxed);
+            LOSSES.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+    }
+    // Not of a mapping: the access is repeated, and what the process did before happens.
+    if let Some(Some(before)) = BEFORE.get() {
+        // SAFETY: the structure came from the kernel.
+        unsafe { libc::sigaction(libc::SIGBUS, before, ptr::null_mut()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+
+    use super::*;
+
+    fn file(bytes: u64) -> OwnedFd {
+        let file = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, bytes).unwrap();
+        file
+    }
+
+    #[test]
+    fn two_mappings_of_a_file_are_the_same_memory() {
+        let file = file(8192);
+        let one = Mapping::new(&file, 4096, 4096, true).unwrap();
+        let other = Mapping::new(&file, 0, 8192, false).unwrap();
+        assert!(one.write(4, b"abcd") && one.store(8, 7));
+        let mut read = [0; 4];
+        assert!(other.read(4100, &mut read));
+        assert_eq!(
+            (&read, other.load(4104), one.load(8)),
+            (b"abcd", Some(7), Some(7))
+        );
+        assert!(!other.write(0, b"a") && !other.store(0, 1));
+    }
+
+    #[test]
+    fn nothing_outside_is_touched() {
+        let mapping = Mapping::new(file(4096), 0, 4096, true).unwrap();
+        assert!(!mapping.read(4095, &mut [0; 2]) && !mapping.write(usize::MAX, b"ab"));
+        assert_eq!((mapping.load(2), mapping.load(4096)), (None, None));
+        for (offset_bytes, length_bytes) in [(0, 0), (0, 8192), (4096, 1), (u64::MAX, 2)] {
+            let refused = Mapping::new(file(4096), offset_bytes, length_bytes, true);
+            assert_eq!(refused.err(), Some(Errno::INVAL));
+        }
+    }
+
+    #[test]
+    fn a_truncated_file_gives_zeroes_and_a_mark_and_kills_no_process() {
+        let file = file(1 << 20);
+        let mapping = Mapping::new(&file, 0, 1 << 20, true).unwrap();
+        let spared = Mapping::new(&file, 0, 4096, true).unwrap();
+        assert!(mapping.write(8192, b"abcd"));
+        let before = losses();
+        rustix::fs::ftruncate(&file, 4096).unwrap();
+        let mut read = [1; 4];
+        assert!(mapping.read(8192, &mut read) && mapping.write(16_384, b"efgh"));
+        assert_eq!((read, mapping.load(65_536)), ([0; 4], Some(0)));
+        assert!(mapping.is_lost() && !spared.is_lost() && losses() > before);
+    }
+}

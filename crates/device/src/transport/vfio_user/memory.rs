@@ -1,0 +1,288 @@
+//! The client's memory, as its commands name it: by addresses of regions that it mapped.
+
+use std::cell::Cell;
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+
+use super::mapping::{self, Mapping};
+
+/// Regions of one client. SPDK has one for each huge page, if its files are not single segments.
+const MOST_REGIONS: usize = 512;
+
+/// Bytes of all of them.
+const MOST_BYTES: u64 = 1 << 40;
+
+/// Files in memory alone (statfs(2)): reading one of a disk or of FUSE could take any time, in which the
+/// drive would serve no client.
+const TMPFS: i64 = 0x0102_1994;
+const HUGETLBFS: i64 = 0x9584_58f6;
+
+/// An address that belongs to no region, or may not be accessed so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unmapped;
+
+/// A region that a client maps.
+#[derive(Debug)]
+pub struct Region {
+    /// Its first address.
+    pub address: u64,
+    /// Bytes of it.
+    pub length_bytes: u64,
+    /// Whether the device may read and write it.
+    pub access: (bool, bool),
+    /// Its file, and where it begins there. Without one it can only be accessed by messages, which this
+    /// device does not do.
+    pub file: Option<(OwnedFd, u64)>,
+}
+
+#[derive(Debug)]
+struct Mapped {
+    address: u64,
+    length_bytes: u64,
+    mapping: Option<Mapping>,
+}
+
+impl Mapped {
+    fn contains(&self, address: u64) -> bool {
+        address.wrapping_sub(self.address) < self.length_bytes
+    }
+}
+
+/// All regions.
+#[derive(Debug, Default)]
+pub struct ClientMemory {
+    /// In the order of their addresses.
+    regions: Vec<Mapped>,
+    /// The one that was accessed last.
+    last: Cell<usize>,
+    losses: u64,
+}
+
+impl ClientMemory {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            losses: mapping::losses(),
+            ..Self::default()
+        }
+    }
+
+    /// Maps a region.
+    ///
+    /// # Errors
+    /// `EINVAL` for what cannot be, `EEXIST` where another one is, `ENOSPC` for too many, `ENOTSUP` for a
+    /// file that is not in memory alone, and what the kernel says.
+    pub fn map(&mut self, region: Region) -> Result<(), Errno> {
+        let Region {
+            address,
+            length_bytes,
+            access: (may_read, may_write),
+            file,
+        } = region;
+        let end = address.checked_add(length_bytes).ok_or(Errno::INVAL)?;
+        if length_bytes == 0 || !may_read && !may_write {
+            return Err(Errno::INVAL);
+        }
+        let at = self
+            .regions
+            .partition_point(|other| other.address < address);
+        let next = self.regions.get(at).filter(|next| next.address < end);
+        let before = at.checked_sub(1).map(|before| &self.regions[before]);
+        if next.is_some() || before.is_some_and(|before| before.contains(address)) {
+            return Err(Errno::EXIST);
+        }
+        let all_bytes: u64 = self.regions.iter().map(|region| region.length_bytes).sum();
+        if self.regions.len() >= MOST_REGIONS || all_bytes.saturating_add(length_bytes) > MOST_BYTES
+        {
+            return Err(Errno::NOSPC);
+        }
+        let mapping = match file {
+            None => None,
+            Some((file, offset_bytes)) => {
+                let kind = rustix::fs::fstatfs(&file)?.f_type;
+                if ![TMPFS, HUGETLBFS].contains(&kind) {
+                    return Err(Errno::NOTSUP);
+                }
+                Some(Mapping::new(file, offset_bytes, length_bytes, may_write)?)
+            }
+        };
+        let mapped = Mapped {
+            address,
+            length_bytes,
+            mapping,
+        };
+        self.regions.insert(at, mapped);
+        Ok(())
+    }
+
+    /// Unmaps all regions within a range.
+    ///
+    /// # Errors
+    /// `EINVAL` if one is only in part in it, `ENOENT` if there is none.
+    pub fn unmap(&mut self, address: u64, length_bytes: u64) -> Result<(), Errno> {
+        let end = address.checked_add(length_bytes).ok_or(Errno::INVAL)?;
+        let is_within =
+            |region: &Mapped| region.address >= address && region.address - address < length_bytes;
+        let overlaps = |region: &Mapped| is_within(region) || region.contains(address);
+        let is_cut = |region: &Mapped| {
+            overlaps(region)
+                && (region.address < address || region.address + region.length_bytes > end)
+        };
+        if self.regions.iter().any(is_cut) {
+            return Err(Errno::INVAL);
+        }
+        let before = self.regions.len();
+        self.regions.retain(|region| !is_within(region));
+        self.last.set(0);
+        if self.regions.len() == before {
+            return Err(Errno::NOENT);
+        }
+        Ok(())
+    }
+
+    /// Unmaps all.
+    pub fn clear(&mut self) {
+        self.regions.clear();
+    }
+
+    /// Whether a file of a region was truncated under it.
+    pub fn is_lost(&mut self) -> bool {
+        let losses = mapping::losses();
+        if std::mem::replace(&mut self.losses, losses) == losses {
+            return false;
+        }
+        let mut mappings = self.regions.iter().filter_map(|one| one.mapping.as_ref());
+        mappings.any(Mapping::is_lost)
+    }
+
+    /// Copies from it, over the bounds of regions that lie side by side.
+    ///
+    /// # Errors
+    /// [`Unmapped`].
+    pub fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Unmapped> {
+        let mut done = 0;
+        while done < into.len() {
+            let (mapping, at, room) =
+                self.find(address.checked_add(done as u64).ok_or(Unmapped)?)?;
+            let count = room.min(into.len() - done);
+            let read = mapping.read(at, &mut into[done..done + count]);
+            done += if read { count } else { return Err(Unmapped) };
+        }
+        Ok(())
+    }
+
+    /// Copies to it.
+    ///
+    /// # Errors
+    /// [`Unmapped`].
+    pub fn write(&self, address: u64, from: &[u8]) -> Result<(), Unmapped> {
+        let mut done = 0;
+        while done < from.len() {
+            let (mapping, at, room) =
+                self.find(address.checked_add(done as u64).ok_or(Unmapped)?)?;
+            let count = room.min(from.len() - done);
+            let written = mapping.write(at, &from[done..done + count]);
+            done += if written { count } else { return Err(Unmapped) };
+        }
+        Ok(())
+    }
+
+    /// Writes a word, after all that was written before.
+    ///
+    /// # Errors
+    /// [`Unmapped`].
+    pub fn store(&self, address: u64, value: u32) -> Result<(), Unmapped> {
+        let (mapping, at, _) = self.find(address)?;
+        if mapping.store(at, value) {
+            Ok(())
+        } else {
+            Err(Unmapped)
+        }
+    }
+
+    /// Where an address lies, and how many bytes there are from there on.
+    fn find(&self, address: u64) -> Result<(&Mapping, usize, usize), Unmapped> {
+        let last = self.regions.get(self.last.get());
+        let region = if let Some(region) = last.filter(|region| region.contains(address)) {
+            region
+        } else {
+            let behind = self
+                .regions
+                .partition_point(|region| region.address <= address);
+            let at = behind.checked_sub(1).ok_or(Unmapped)?;
+            self.last.set(at);
+            &self.regions[at]
+        };
+        let at = address - region.address;
+        if at >= region.length_bytes {
+            return Err(Unmapped);
+        }
+        let mapping = region.mapping.as_ref().ok_or(Unmapped)?;
+        Ok((mapping, at as usize, (region.length_bytes - at) as usize))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn region(address: u64, length_bytes: u64) -> Region {
+        let file = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, length_bytes).unwrap();
+        Region {
+            address,
+            length_bytes,
+            access: (true, true),
+            file: Some((file, 0)),
+        }
+    }
+
+    #[test]
+    fn regions_side_by_side_are_one_memory_and_gaps_are_none() {
+        let mut memory = ClientMemory::new();
+        memory.map(region(0x3000, 4096)).unwrap();
+        memory.map(region(0x2000, 4096)).unwrap();
+        memory.map(region(0x8000, 4096)).unwrap();
+        memory.write(0x2ffe, b"abcd").unwrap();
+        let mut read = [0; 4];
+        memory.read(0x2ffe, &mut read).unwrap();
+        assert_eq!(&read, b"abcd");
+        for address in [0, 0x1ffe, 0x3ffe, 0x7fff, 0x8ffe, u64::MAX - 1] {
+            assert_eq!(memory.write(address, b"abcd"), Err(Unmapped), "{address:x}");
+        }
+        memory.unmap(0x2000, 0x2000).unwrap();
+        assert_eq!(memory.read(0x2ffe, &mut read), Err(Unmapped));
+    }
+
+    #[test]
+    fn what_cannot_be_mapped_is_refused() {
+        let mut memory = ClientMemory::new();
+        memory.map(region(0x2000, 0x2000)).unwrap();
+        for (address, length_bytes) in [(0x1000, 0x2000), (0x2000, 0x1000), (0x3000, 0x4000)] {
+            let refused = memory.map(region(address, length_bytes));
+            assert_eq!(refused, Err(Errno::EXIST), "{address:x}");
+        }
+        assert_eq!(
+            memory.map(region(u64::MAX - 0xfff, 0x2000)),
+            Err(Errno::INVAL)
+        );
+        assert_eq!(memory.unmap(0x1000, 0x2000), Err(Errno::INVAL));
+        assert_eq!(memory.unmap(0x3000, 0x2000), Err(Errno::INVAL));
+        assert_eq!(memory.unmap(0x5000, 0x2000), Err(Errno::NOENT));
+        let of_disk = Region {
+            file: Some((std::fs::File::open("/proc/self/maps").unwrap().into(), 0)),
+            ..region(0x10_000, 0x1000)
+        };
+        assert_eq!(memory.map(of_disk), Err(Errno::NOTSUP));
+        let mut count = 1;
+        while memory
+            .map(region(0x100_0000 + 0x1000 * count, 0x1000))
+            .is_ok()
+        {
+            count += 1;
+        }
+        assert_eq!(count, MOST_REGIONS as u64);
+    }
+}

@@ -1,0 +1,143 @@
+//! Messages of vfio-user (the specification in QEMU's documentation, `docs/interop/vfio-user.rst`): their
+//! headers, numbers, and structures. All numbers are of this machine's order, which is little-endian.
+
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+
+use crate::transport::nvme::{u16_at, u32_at};
+
+/// Bytes of the header.
+pub const HEADER_BYTES: usize = 16;
+
+/// Data of the longest access to a region: clients are told so.
+pub const MOST_DATA_BYTES: usize = 4096;
+
+/// Bytes of the longest message: data, and structures before them.
+pub const MOST_MESSAGE_BYTES: usize = HEADER_BYTES + MOST_DATA_BYTES + 256;
+
+/// Descriptors that may come with a message: clients are told so.
+pub const MOST_DESCRIPTORS: usize = 64;
+
+/// The version, 0.1.
+pub const MINOR_VERSION: u16 = 1;
+
+/// Commands.
+pub mod command {
+    #![allow(missing_docs)] // the specification's own names
+    pub const VERSION: u16 = 1;
+    pub const DMA_MAP: u16 = 2;
+    pub const DMA_UNMAP: u16 = 3;
+    pub const DEVICE_GET_INFO: u16 = 4;
+    pub const DEVICE_GET_REGION_INFO: u16 = 5;
+    pub const DEVICE_GET_IRQ_INFO: u16 = 7;
+    pub const DEVICE_SET_IRQS: u16 = 8;
+    pub const REGION_READ: u16 = 9;
+    pub const REGION_WRITE: u16 = 10;
+    pub const DEVICE_RESET: u16 = 13;
+}
+
+/// Flags of the header.
+pub mod flag {
+    #![allow(missing_docs)]
+    pub const TYPE: u32 = 0xf;
+    pub const REPLY: u32 = 1;
+    pub const NO_REPLY: u32 = 1 << 4;
+    pub const ERROR: u32 = 1 << 5;
+}
+
+/// A header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// The client's number of the message.
+    pub id: u16,
+    /// Which command.
+    pub command: u16,
+    /// Bytes of it all.
+    pub bytes: usize,
+    /// Of [`flag`].
+    pub flags: u32,
+}
+
+impl Header {
+    /// The header at the beginning of a message; `None` for one that no client may send: too short, too
+    /// long, or a reply.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let header = Self {
+            id: u16_at(bytes, 0),
+            command: u16_at(bytes, 2),
+            bytes: u32_at(bytes, 4) as usize,
+            flags: u32_at(bytes, 8),
+        };
+        let fits = (HEADER_BYTES..=MOST_MESSAGE_BYTES).contains(&header.bytes);
+        (fits && header.flags & flag::TYPE == 0).then_some(header)
+    }
+}
+
+/// A message to be sent.
+#[derive(Debug, Default)]
+pub struct Message {
+    /// All of it.
+    pub bytes: Vec<u8>,
+    /// A descriptor that goes with it.
+    pub descriptor: Option<OwnedFd>,
+}
+
+impl Message {
+    /// The reply to a message: what it came to.
+    #[must_use]
+    pub fn reply(to: &Header, done: Result<Payload, Errno>) -> Self {
+        let (payload, flags, error) = match done {
+            Ok(payload) => (payload, flag::REPLY, 0),
+            Err(error) => (
+                Payload::default(),
+                flag::REPLY | flag::ERROR,
+                error.raw_os_error() as u32,
+            ),
+        };
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.bytes.len());
+        bytes.extend_from_slice(&to.id.to_le_bytes());
+        bytes.extend_from_slice(&to.command.to_le_bytes());
+        bytes.extend_from_slice(&((HEADER_BYTES + payload.bytes.len()) as u32).to_le_bytes());
+        bytes.extend_from_slice(&flags.to_le_bytes());
+        bytes.extend_from_slice(&error.to_le_bytes());
+        bytes.extend_from_slice(&payload.bytes);
+        Self {
+            bytes,
+            descriptor: payload.descriptor,
+        }
+    }
+}
+
+/// What a reply has behind its header.
+#[derive(Debug, Default)]
+pub struct Payload {
+    /// The structure.
+    pub bytes: Vec<u8>,
+    /// A descriptor that goes with it.
+    pub descriptor: Option<OwnedFd>,
+}
+
+impl Payload {
+    /// Of words.
+    #[must_use]
+    pub fn words(words: &[u32]) -> Self {
+        Self::from(
+            words
+                .iter()
+                .copied()
+                .flat_map(u32::to_le_bytes)
+                .collect::<Vec<u8>>(),
+        )
+    }
+}
+
+impl From<Vec<u8>> for Payload {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self {
+            bytes,
+            descriptor: None,
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! vfio-user: a PCI NVMe controller for one client of this machine, which shares its memory with it.
+//!
+//! Sources: the vfio-user specification 0.1 (QEMU, `docs/interop/vfio-user.rst`), linux/vfio.h, NVM Express
+//! Base Specification 2.0, `NVMe` over `PCIe` Transport Specification 1.0. The client sends messages to set the
+//! device up. From then on it rings doorbells in a page that both map, and the event loop looks at them:
+//! no system call lies between a command and its completion.
+//!
+//! The messages are decoded here and not by the crate `vfio_user` (0.1.7 of rust-vmm). Its server waits for
+//! a client and for each message, in a thread of its own, and takes lengths and counts of descriptors from
+//! the client as they are. Here one thread serves all transports and never waits, and hostile lengths are
+//! refused before anything is read.
+//!
+//! What a client may do to the drive is bounded: it shares files in memory alone, at most 512 regions;
+//! truncating one ends the client ([`mapping`]); and data of writes are copied before the drive sees them,
+//! because the client may change them meanwhile. Reads are copied once, from the store to the client.
+//!
+//! Deliberately absent: scatter-gather lists, memory that is only reached by messages, interrupts by pin,
+//! migration, shadow doorbells, and several clients at one socket.
+
+mod commands;
+mod configuration;
+mod connection;
+mod device;
+mod interrupts;
+pub(crate) mod mapping;
+mod memory;
+mod message;
+mod pages;
+mod queues;
+mod registers;
+mod session;
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+pub use device::memory_bytes;
+pub use message::Message;
+pub use session::{Session, Violation};
+
+use super::nvme::Subsystem;
+use super::socket::{Endpoint, ListenError, Listener};
+use super::{Probe, Transport};
+use crate::command::{Answer, Drive};
+use connection::Connection;
+use registers::MOST_QUEUES;
+
+/// Polls from one look at the kernel to the next, unless the last one brought something.
+const LOOK_EVERY: u64 = 64;
+
+/// Polls from one reading of the clock to the next, and the time between ticks of the session.
+const CLOCK_EVERY: u64 = 256;
+const TICK_TIME: Duration = Duration::from_millis(100);
+
+/// How long a client may take to agree on a version.
+const NEGOTIATION_TIME: Duration = Duration::from_secs(10);
+
+/// Doorbells wake no process, so a drive that has a client sleeps no longer than this at a time.
+const LONGEST_SLEEP: Duration = Duration::from_micros(200);
+
+/// The name of the socket in a folder, where SPDK's clients look for it.
+const SOCKET_NAME: &str = "cntrl";
+
+/// The transport.
+pub struct VfioUser {
+    transport: u32,
+    subsystem: Subsystem,
+    listener: Listener,
+    client: Option<Client>,
+    /// Clients that are gone, while the drive has something of them.
+    leaving: Option<Session>,
+    polls: u64,
+    looks_again: bool,
+    ticked: Instant,
+}
+
+struct Client {
+    connection: Connection,
+    session: Session,
+}
+
+impl VfioUser {
+    /// Listens at a path, or at `cntrl` in it if it is a folder.
+    ///
+    /// # Errors
+    /// The place cannot be listened at.
+    pub fn bind(transport: u32, path: &Path) -> Result<Self, ListenError> {
+        let path = if path.is_dir() {
+            path.join(SOCKET_NAME)
+        } else {
+            path.to_owned()
+        };
+        let mut subsystem = Subsystem::of(&path.to_string_lossy());
+        subsystem.io_queues = MOST_QUEUES;
+        Ok(Self {
+            transport,
+            subsystem,
+            listener: Listener::bind(&Endpoint::Unix(path))?,
+            client: None,
+            leaving: None,
+            polls: 0,
+            looks_again: false,
+            ticked: Instant::now(),
+        })
+    }
+
+    fn path(&self) -> &Path {
+        match self.listener.endpoint() {
+            Endpoint::Unix(path) => path,
+            Endpoint::Tcp(_) => Path::new(""),
+        }
+    }
+
+    /// Takes messages and clients; whether there was anything. A client that left is noticed first, so that
+    /// one that comes after it is not turned away.
+    fn look(&mut self, drive: &mut dyn Drive) -> io::Result<bool> {
+        let mut any = false;
+        if let Some(client) = &mut self.client {
+            if let Ok(progress) = client.take_messages(drive) {
+                any = progress;
+            } else {
+                self.close(drive);
+                any = true;
+            }
+        }
+        Ok(self.accept()? | any)
+    }
+
+    fn accept(&mut self) -> io::Result<bool> {
+        // A client waits until the drive has nothing of the one before. Further ones are turned away.
+        if self.leaving.is_some() {
+            return Ok(false);
+        }
+        let Some(stream) = self.listener.accept()? else {
+            return Ok(false);
+        };
+        if self.client.is_none() {
+            // Without descriptors or memory no client is served now; it may get better.
+            let session = Session::new(self.transport, &self.subsystem).ok();
+            self.client = session.map(|session| Client {
+                connection: Connection::new(stream, Instant::now()),
+                session,
+            });
+        }
+        Ok(true)
+    }
+
+    fn close(&mut self, drive: &mut dyn Drive) {
+        if let Some(Client { mut session, .. }) = self.client.take() {
+            session.close(drive);
+            self.leave(session);
+        }
+    }
+
+    fn leave(&mut self, session: Session) {
+        self.leaving = Some(session).filter(|session| session.in_flight() > 0);
+    }
+
+    fn tick(&mut self, now: Instant, drive: &mut dyn Drive) {
+        self.ticked = now;
+        let Some(client) = &mut self.client else {
+            return;
+        };
+        client.session.tick(drive);
+        let since = now.saturating_duration_since(client.connection.opened);
+        let is_silent = !client.session.is_negotiated() && since > NEGOTIATION_TIME;
+        if is_silent || client.connection.is_late(now) {
+            self.close(drive);
+        }
+    }
+}
+
+impl Client {
+    fn take_messages(&mut self, drive: &mut dyn Drive) -> io::Result<bool> {
+        let mut any = self.connection.flush()?;
+        while let Some(received) = self.connection.receive()? {
+            any = true;
+            let descriptors = received.descriptors;
+            let reply = self.session.receive(&received.bytes, descriptors, drive);
+            let reply = reply.map_err(|Violation| io::ErrorKind::InvalidData)?;
+            if let Some(reply) = reply {
+                self.connection.send(reply)?;
+            }
+        }
+        Ok(any)
+    }
+}
+
+impl Transport for VfioUser {
+    fn name(&self) -> &'static str {
+        "vfio-user"
+    }
+
+    fn address(&self) -> String {
+        self.path().display().to_string()
+    }
+
+    fn poll(&mut self, drive: &mut dyn Drive) -> io::Result<bool> {
+        self.polls += 1;
+        let mut any = false;
+        if let Some(client) = &mut self.client {
+            match client.session.poll(drive) {
+                Ok(progress) => any = progress,
+                Err(Violation) => self.close(drive),
+            }
+        }
+        if self.looks_again || self.polls % LOOK_EVERY == 0 {
+            self.looks_again = self.look(drive)?;
+            any |= self.looks_again;
+        }
+        if self.polls % CLOCK_EVERY == 0 {
+            let now = Instant::now();
+            if now.saturating_duration_since(self.ticked) >= TICK_TIME {
+                self.tick(now, drive);
+            }
+        }
+        Ok(any)
+    }
+
+    fn answer(&mut self, answer: Answer, drive: &dyn Drive) {
+        if let Some(leaving) = &mut self.leaving {
+            leaving.answer(&answer, drive);
+            if leaving.in_flight() == 0 {
+                self.leaving = None;
+            }
+        } else if let Some(client) = &mut self.client {
+            client.session.answer(&answer, drive);
+        }
+    }
+
+    fn send(&mut self, _drive: &dyn Drive) -> io::Result<bool> {
+        if let Some(client) = &mut self.client {
+            if client.session.send().is_err() {
+                self.disconnect();
+            }
+        }
+        Ok(false)
+    }
+
+    fn descriptors(&self, into: &mut Vec<RawFd>) {
+        if self.leaving.is_none() {
+            into.push(self.listener.as_fd().as_raw_fd());
+        }
+        into.extend(
+            self.client
+                .iter()
+                .map(|client| client.connection.descriptor()),
+        );
+    }
+
+    fn longest_sleep(&self) -> Option<Duration> {
+        let client = self.client.as_ref()?;
+        client.session.is_ready().then_some(LONGEST_SLEEP)
+    }
+
+    fn connections(&self) -> usize {
+        usize::from(self.client.is_some())
+    }
+
+    /// As when a device is unplugged: the socket is closed, and what is in flight is never completed.
+    fn disconnect(&mut self) {
+        if let Some(Client { mut session, .. }) = self.client.take() {
+            session.release();
+            self.leave(session);
+        }
+    }
+
+    fn probe(&self) -> Option<Box<dyn Probe>> {
+        let path = self.path().to_owned();
+        Some(Box::new(crate::client::vfio_user::OverheadProbe::new(path)))
+    }
+}

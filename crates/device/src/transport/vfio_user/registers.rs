@@ -1,0 +1,99 @@
+//! The layout of the one region with registers, BAR 0, and the page of it that the client maps.
+
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
+
+use super::mapping::Mapping;
+
+/// I/O queues of a controller.
+pub const MOST_QUEUES: u16 = 32;
+
+/// Where doorbells are: the page that is shared.
+pub const DOORBELLS_AT: usize = 0x1000;
+/// Bytes of them.
+pub const DOORBELLS_BYTES: usize = 0x1000;
+/// Where the table of interrupt vectors is. It is kept and not used: interrupts are descriptors.
+pub const VECTOR_TABLE_AT: usize = 0x2000;
+/// Where the bits of pending interrupts are, which are never set.
+pub const PENDING_BITS_AT: usize = 0x3000;
+/// Bytes of all.
+pub const BAR_BYTES: usize = 0x4000;
+
+/// Registers of a controller that lies on a bus (NVM Express Base Specification 2.0, section 3.1.3).
+pub mod register {
+    #![allow(missing_docs)] // the specification's own names
+    pub const INTMS: usize = 0x0c;
+    pub const INTMC: usize = 0x10;
+    pub const CC: usize = 0x14;
+    pub const AQA: usize = 0x24;
+    pub const ASQ: usize = 0x28;
+    pub const ACQ: usize = 0x30;
+    pub const END: usize = 0x40;
+}
+
+/// The doorbells: a page that the client maps, or writes by messages. Every client gets a new one, so that
+/// none can ring those of a later one.
+#[derive(Debug)]
+pub struct Doorbells {
+    file: OwnedFd,
+    page: Mapping,
+}
+
+impl Doorbells {
+    /// All zero.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn new() -> Result<Self, Errno> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = rustix::fs::memfd_create("ioassay-doorbells", flags)?;
+        // Clients map it where it is in the region.
+        rustix::fs::ftruncate(&file, (DOORBELLS_AT + DOORBELLS_BYTES) as u64)?;
+        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        rustix::fs::fcntl_add_seals(&file, seals)?;
+        let page = Mapping::new(&file, DOORBELLS_AT as u64, DOORBELLS_BYTES as u64, true)?;
+        Ok(Self { file, page })
+    }
+
+    /// A descriptor for the client.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn file(&self) -> std::io::Result<OwnedFd> {
+        self.file.try_clone()
+    }
+
+    /// How far a client filled a submission queue.
+    #[must_use]
+    pub fn tail(&self, queue: u16) -> u32 {
+        self.page.load(8 * usize::from(queue)).unwrap_or(0)
+    }
+
+    /// How far a client read a completion queue.
+    #[must_use]
+    pub fn head(&self, queue: u16) -> u32 {
+        self.page.load(8 * usize::from(queue) + 4).unwrap_or(0)
+    }
+
+    /// The doorbell of a new submission queue.
+    pub fn reset_tail(&self, queue: u16) {
+        let _ = self.page.store(8 * usize::from(queue), 0);
+    }
+
+    /// The doorbell of a new completion queue.
+    pub fn reset_head(&self, queue: u16) {
+        let _ = self.page.store(8 * usize::from(queue) + 4, 0);
+    }
+
+    /// Reads them by a message.
+    pub fn read(&self, at: usize, into: &mut [u8]) -> bool {
+        self.page.read(at, into)
+    }
+
+    /// Writes a word by a message.
+    pub fn store(&self, at: usize, value: u32) -> bool {
+        self.page.store(at, value)
+    }
+}

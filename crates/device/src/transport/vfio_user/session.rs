@@ -1,0 +1,343 @@
+//! One client: from its version to what it asks of the device. It sees whole messages and no socket.
+
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+
+use super::commands;
+use super::device::{Device, region};
+use super::interrupts::VECTORS;
+use super::memory::Region;
+use super::message::{
+    Header, MINOR_VERSION, MOST_DATA_BYTES, MOST_DESCRIPTORS, Message, Payload, command, flag,
+};
+use super::registers::{BAR_BYTES, DOORBELLS_AT, DOORBELLS_BYTES};
+use crate::command::{Answer, Drive};
+use crate::transport::nvme::{Subsystem, u16_at, u32_at, u64_at};
+
+/// Flags of a device: it can be reset, and is on a PCI bus (linux/vfio.h, as all that follows).
+const DEVICE_FLAGS: u32 = 1 | (1 << 1);
+/// Kinds of interrupts, of which there are vectors of messages alone.
+const INTERRUPTS: u32 = 5;
+const VECTORS_INDEX: u32 = 2;
+
+mod region_flag {
+    pub const READ_WRITE: u32 = 0b11;
+    pub const MAPS: u32 = 1 << 2;
+    pub const CAPABILITIES: u32 = 1 << 3;
+}
+
+/// A region of which parts can be mapped.
+const SPARSE_MAPS: u16 = 1;
+
+mod interrupt_flag {
+    pub const NO_DATA: u32 = 1;
+    pub const BOOLEANS: u32 = 1 << 1;
+    pub const DESCRIPTORS: u32 = 1 << 2;
+    pub const TRIGGER: u32 = 1 << 5;
+}
+
+/// All regions in the range of an unmapping.
+const UNMAP_ALL: u32 = 1 << 1;
+
+/// A client that must be left: it does not speak the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Violation;
+
+/// One client.
+#[derive(Debug)]
+pub struct Session {
+    /// The device that it sees.
+    device: Device,
+    is_negotiated: bool,
+}
+
+impl Session {
+    /// A client whose commands carry the transport's number.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn new(transport: u32, subsystem: &Subsystem) -> Result<Self, Errno> {
+        Ok(Self {
+            device: Device::new(transport, subsystem, commands::execute)?,
+            is_negotiated: false,
+        })
+    }
+
+    /// Whether versions were agreed on.
+    #[must_use]
+    pub fn is_negotiated(&self) -> bool {
+        self.is_negotiated
+    }
+
+    /// Whether commands may come at any time, without a message.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.device.is_ready()
+    }
+
+    /// Requests that the drive has.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.device.in_flight()
+    }
+
+    /// Takes a message with its descriptors: the reply, if one is wanted.
+    ///
+    /// # Errors
+    /// [`Violation`], after which the client is left.
+    pub fn receive(
+        &mut self,
+        message: &[u8],
+        descriptors: Vec<OwnedFd>,
+        drive: &mut dyn Drive,
+    ) -> Result<Option<Message>, Violation> {
+        let header = Header::read(message).ok_or(Violation)?;
+        let body = message.get(super::message::HEADER_BYTES..header.bytes);
+        let body = body.ok_or(Violation)?;
+        if !self.is_negotiated {
+            let payload = negotiate(&header, body).ok_or(Violation)?;
+            self.is_negotiated = true;
+            return Ok(Some(Message::reply(&header, Ok(payload))));
+        }
+        let done = self.carry_out(header.command, body, descriptors, drive);
+        let is_answered = header.flags & flag::NO_REPLY == 0;
+        Ok(is_answered.then(|| Message::reply(&header, done)))
+    }
+
+    fn carry_out(
+        &mut self,
+        wanted: u16,
+        body: &[u8],
+        descriptors: Vec<OwnedFd>,
+        drive: &mut dyn Drive,
+    ) -> Result<Payload, Errno> {
+        let device = &mut self.device;
+        match wanted {
+            command::DMA_MAP => map(device, sized(body, 32)?, descriptors),
+            command::DMA_UNMAP => unmap(device, sized(body, 24)?),
+            command::DEVICE_GET_INFO => {
+                sized(body, 16)?;
+                Ok(Payload::words(&[
+                    16,
+                    DEVICE_FLAGS,
+                    region::COUNT,
+                    INTERRUPTS,
+                ]))
+            }
+            command::DEVICE_GET_REGION_INFO => describe_region(device, sized(body, 32)?),
+            command::DEVICE_GET_IRQ_INFO => describe_interrupts(sized(body, 16)?),
+            command::DEVICE_SET_IRQS => set_interrupts(device, sized(body, 20)?, descriptors),
+            command::REGION_READ => read_region(device, sized(body, 16)?),
+            command::REGION_WRITE => write_region(device, sized(body, 16)?, drive),
+            command::DEVICE_RESET => {
+                device.reset(drive);
+                Ok(Payload::default())
+            }
+            _ => Err(Errno::NOTSUP),
+        }
+    }
+
+    /// Takes what the client put into its queues; whether there was anything.
+    ///
+    /// # Errors
+    /// [`Violation`]: the client took memory away that it had mapped.
+    pub fn poll(&mut self, drive: &mut dyn Drive) -> Result<bool, Violation> {
+        let any = self.device.poll(drive);
+        self.device.end_reset(drive);
+        if self.device.memory.is_lost() {
+            return Err(Violation);
+        }
+        Ok(any)
+    }
+
+    /// A command's answer is due.
+    pub fn answer(&mut self, answer: &Answer, drive: &dyn Drive) {
+        self.device.answer(answer, drive);
+    }
+
+    /// Signals interrupts.
+    ///
+    /// # Errors
+    /// [`Violation`]: a descriptor is none any more that can be written at once.
+    pub fn send(&mut self) -> Result<(), Violation> {
+        self.device.interrupts.send().map_err(|_| Violation)
+    }
+
+    /// Some time has passed.
+    pub fn tick(&mut self, drive: &dyn Drive) {
+        self.device.tick(drive);
+    }
+
+    /// The client is gone: what the drive has of it is aborted, and its memory unmapped. The session has to
+    /// remain until nothing is in flight.
+    pub fn close(&mut self, drive: &mut dyn Drive) {
+        self.device.close(drive);
+    }
+
+    /// As [`Session::close`], where nothing can be aborted.
+    pub fn release(&mut self) {
+        self.device.release();
+    }
+}
+
+/// A structure of at least this length.
+fn sized(body: &[u8], bytes: usize) -> Result<&[u8], Errno> {
+    if body.len() < bytes {
+        return Err(Errno::INVAL);
+    }
+    Ok(body)
+}
+
+/// The first message agrees on a version. What the client says of itself is of no matter: at most one
+/// descriptor goes with a message to it, which all can take.
+fn negotiate(header: &Header, body: &[u8]) -> Option<Payload> {
+    let (major, minor) = (u16_at(body, 0), u16_at(body, 2));
+    if header.command != command::VERSION || body.len() < 4 || major != 0 {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    bytes.extend_from_slice(&major.to_le_bytes());
+    bytes.extend_from_slice(&minor.min(MINOR_VERSION).to_le_bytes());
+    let capabilities = serde_json::json!({
+        "capabilities": {"max_msg_fds": MOST_DESCRIPTORS, "max_data_xfer_size": MOST_DATA_BYTES}
+    });
+    bytes.extend_from_slice(capabilities.to_string().as_bytes());
+    bytes.push(0);
+    Some(bytes.into())
+}
+
+fn map(device: &mut Device, body: &[u8], descriptors: Vec<OwnedFd>) -> Result<Payload, Errno> {
+    let (flags, offset_bytes) = (u32_at(body, 4), u64_at(body, 8));
+    device.memory.map(Region {
+        address: u64_at(body, 16),
+        length_bytes: u64_at(body, 24),
+        access: (flags & 1 != 0, flags & 2 != 0),
+        file: descriptors
+            .into_iter()
+            .next()
+            .map(|file| (file, offset_bytes)),
+    })?;
+    Ok(Payload::default())
+}
+
+/// Whatever lies in memory that is unmapped is not accessed any more.
+fn unmap(device: &mut Device, body: &[u8]) -> Result<Payload, Errno> {
+    let (flags, address, length_bytes) = (u32_at(body, 4), u64_at(body, 8), u64_at(body, 16));
+    match flags {
+        0 => device.memory.unmap(address, length_bytes)?,
+        UNMAP_ALL if address == 0 && length_bytes == 0 => device.memory.clear(),
+        _ => return Err(Errno::INVAL), // pages that were written are not tracked
+    }
+    Ok(body[..24].to_vec().into())
+}
+
+fn describe_region(device: &Device, body: &[u8]) -> Result<Payload, Errno> {
+    let (room, index) = (u32_at(body, 0) as usize, u32_at(body, 8));
+    let (bytes, flags) = match index {
+        region::BAR => (
+            BAR_BYTES,
+            region_flag::READ_WRITE | region_flag::MAPS | region_flag::CAPABILITIES,
+        ),
+        region::CONFIGURATION => (
+            super::configuration::CONFIGURATION_BYTES,
+            region_flag::READ_WRITE,
+        ),
+        region::COUNT.. => return Err(Errno::INVAL),
+        _ => (0, 0),
+    };
+    let is_mapped = flags & region_flag::MAPS != 0;
+    let whole = if is_mapped { 64 } else { 32 };
+    let has_room = room >= whole;
+    let mut described = Vec::with_capacity(whole);
+    let capabilities_at = if is_mapped && has_room { 32 } else { 0 };
+    for word in [whole as u32, flags, index, capabilities_at] {
+        described.extend_from_slice(&word.to_le_bytes());
+    }
+    described.extend_from_slice(&(bytes as u64).to_le_bytes());
+    described.extend_from_slice(&0u64.to_le_bytes()); // where it begins in the file
+    if !is_mapped || !has_room {
+        return Ok(described.into());
+    }
+    for half in [SPARSE_MAPS, 1, 0, 0] {
+        described.extend_from_slice(&half.to_le_bytes());
+    }
+    for word in [1u32, 0] {
+        described.extend_from_slice(&word.to_le_bytes()); // one area
+    }
+    for long in [DOORBELLS_AT as u64, DOORBELLS_BYTES as u64] {
+        described.extend_from_slice(&long.to_le_bytes());
+    }
+    let file = device.doorbells.file().map_err(|_| Errno::MFILE)?;
+    Ok(Payload {
+        bytes: described,
+        descriptor: Some(file),
+    })
+}
+
+fn describe_interrupts(body: &[u8]) -> Result<Payload, Errno> {
+    let index = u32_at(body, 8);
+    let (flags, count) = match index {
+        VECTORS_INDEX => (1, VECTORS as u32), // by event descriptors
+        INTERRUPTS.. => return Err(Errno::INVAL),
+        _ => (0, 0),
+    };
+    Ok(Payload::words(&[16, flags, index, count]))
+}
+
+fn set_interrupts(
+    device: &mut Device,
+    body: &[u8],
+    descriptors: Vec<OwnedFd>,
+) -> Result<Payload, Errno> {
+    let [flags, index, start, count] = [4, 8, 12, 16].map(|at| u32_at(body, at));
+    let (start, count) = (start as usize, count as usize);
+    let end = start.checked_add(count).ok_or(Errno::INVAL)?;
+    if index != VECTORS_INDEX || end > VECTORS || flags & interrupt_flag::TRIGGER == 0 {
+        return Err(Errno::INVAL); // messages cannot be masked
+    }
+    match flags & !interrupt_flag::TRIGGER {
+        interrupt_flag::NO_DATA if count == 0 => device.interrupts.clear(),
+        interrupt_flag::NO_DATA => {
+            (start..end).for_each(|vector| device.interrupts.raise(vector as u16));
+        }
+        interrupt_flag::BOOLEANS => {
+            let wanted = body.get(20..20 + count).ok_or(Errno::INVAL)?;
+            for (vector, _) in (start..).zip(wanted).filter(|(_, wanted)| **wanted != 0) {
+                device.interrupts.raise(vector as u16);
+            }
+        }
+        interrupt_flag::DESCRIPTORS => {
+            // Fewer descriptors than vectors turn the others off.
+            let mut descriptors = descriptors.into_iter();
+            let vectors = (0..count).map(|_| descriptors.next()).collect();
+            device.interrupts.set(start, vectors)?;
+        }
+        _ => return Err(Errno::INVAL),
+    }
+    Ok(Payload::default())
+}
+
+/// Where an access to a region begins, which region it is, and its length.
+fn access(body: &[u8]) -> Result<(u64, u32, usize), Errno> {
+    let bytes = u32_at(body, 12) as usize;
+    if bytes > MOST_DATA_BYTES {
+        return Err(Errno::INVAL);
+    }
+    Ok((u64_at(body, 0), u32_at(body, 8), bytes))
+}
+
+fn read_region(device: &Device, body: &[u8]) -> Result<Payload, Errno> {
+    let (offset, region, bytes) = access(body)?;
+    let mut payload = vec![0; 16 + bytes];
+    payload[..16].copy_from_slice(&body[..16]);
+    device.read(region, offset, &mut payload[16..])?;
+    Ok(payload.into())
+}
+
+fn write_region(device: &mut Device, body: &[u8], drive: &mut dyn Drive) -> Result<Payload, Errno> {
+    let (offset, region, bytes) = access(body)?;
+    let data = body.get(16..16 + bytes).ok_or(Errno::INVAL)?;
+    device.write(region, offset, data, drive)?;
+    Ok(body[..16].to_vec().into())
+}

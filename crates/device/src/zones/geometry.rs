@@ -1,0 +1,203 @@
+//! The sizes and limits of zones.
+
+use serde::Deserialize;
+
+use crate::Error;
+
+/// Zones of a drive at most: the table of them is kept in memory and written when they change.
+const MOST_ZONES: u64 = 1 << 20;
+
+/// The least limit of appends that a host can be told: one page of 4 KiB would mean that there is none.
+const LEAST_APPEND_BYTES: u64 = 8192;
+
+/// Zones as a user wants them.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ZoneOptions {
+    /// Bytes from the beginning of a zone to that of the next.
+    pub zone_bytes: u64,
+    /// Bytes of a zone that can be written; absent for all.
+    #[serde(default)]
+    pub capacity_bytes: Option<u64>,
+    /// Open zones at most; absent for as many as can be active.
+    #[serde(default)]
+    pub open: Option<u32>,
+    /// Active zones at most; absent without limit.
+    #[serde(default)]
+    pub active: Option<u32>,
+    /// Bytes of an append at most; absent for those of a write.
+    #[serde(default)]
+    pub append_bytes: Option<u64>,
+}
+
+/// Zones of a certain drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ZoneGeometry {
+    /// Number of zones.
+    pub count: u32,
+    /// Bytes from the beginning of a zone to that of the next.
+    pub zone_bytes: u64,
+    /// Bytes of a zone that can be written.
+    pub capacity_bytes: u64,
+    /// Open zones at most; as many as there are zones without a limit.
+    pub most_open: u32,
+    /// Active zones at most; as many as there are zones without a limit.
+    pub most_active: u32,
+    /// Bytes of an append at most: a power of two, and pages of 4 KiB.
+    pub append_bytes: u64,
+}
+
+impl ZoneGeometry {
+    /// The zones of a drive of `size_bytes`, whose model has pages of `page_bytes`, and whose transport takes at most
+    /// `transfer_bytes` a command.
+    ///
+    /// # Errors
+    /// [`Error::Option`] names what cannot be.
+    pub fn new(
+        options: &ZoneOptions,
+        size_bytes: u64,
+        block_bytes: u32,
+        page_bytes: u64,
+        transfer_bytes: u64,
+    ) -> Result<Self, Error> {
+        let zone_bytes = options.zone_bytes;
+        let unit = page_bytes.max(4096).max(u64::from(block_bytes));
+        if !zone_bytes.is_power_of_two() || zone_bytes % unit != 0 {
+            let wanted = format!("a power of two, and whole pages of {unit} bytes");
+            return Err(Error::option("zones", zone_bytes, wanted));
+        }
+        if size_bytes % zone_bytes != 0 || size_bytes == 0 {
+            let wanted = format!("whole zones of {zone_bytes} bytes, and at least one");
+            return Err(Error::option("size", size_bytes, wanted));
+        }
+        if size_bytes / zone_bytes > MOST_ZONES {
+            return Err(Error::option(
+                "zones",
+                size_bytes / zone_bytes,
+                format!("at most {MOST_ZONES} zones; choose larger ones"),
+            ));
+        }
+        let count = (size_bytes / zone_bytes) as u32;
+        let capacity_bytes = options.capacity_bytes.unwrap_or(zone_bytes);
+        if capacity_bytes == 0 || capacity_bytes > zone_bytes || capacity_bytes % unit != 0 {
+            let wanted = format!("whole pages of {unit} bytes, and at most {zone_bytes}");
+            return Err(Error::option("zones: capacity", capacity_bytes, wanted));
+        }
+        let append_bytes = options.append_bytes.unwrap_or(transfer_bytes);
+        if !append_bytes.is_power_of_two()
+            || !(LEAST_APPEND_BYTES..=transfer_bytes).contains(&append_bytes)
+        {
+            let wanted = format!("a power of two from {LEAST_APPEND_BYTES} to {transfer_bytes}");
+            return Err(Error::option("zones: append", append_bytes, wanted));
+        }
+        let (open, active) = (options.open, options.active);
+        if open == Some(0) || active == Some(0) {
+            return Err(Error::option(
+                "zones: open and active",
+                0,
+                "at least one zone",
+            ));
+        }
+        if let (Some(open), Some(active)) = (open, active) {
+            if open > active {
+                let wanted = format!("at most {active}: an open zone is active");
+                return Err(Error::option("zones: open", open, wanted));
+            }
+        }
+        let most_active = active.unwrap_or(count).min(count);
+        Ok(Self {
+            count,
+            zone_bytes,
+            capacity_bytes,
+            most_open: open.unwrap_or(most_active).min(most_active),
+            most_active,
+            append_bytes,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn options(zone_bytes: u64) -> ZoneOptions {
+        ZoneOptions {
+            zone_bytes,
+            capacity_bytes: None,
+            open: None,
+            active: None,
+            append_bytes: None,
+        }
+    }
+
+    fn geometry(options: &ZoneOptions) -> Result<ZoneGeometry, String> {
+        let geometry = ZoneGeometry::new(options, 16 * MIB, 512, 4096, MIB);
+        geometry.map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn without_more_than_a_size_there_are_no_limits() {
+        let geometry = geometry(&options(MIB)).expect("zones");
+        assert_eq!((geometry.count, geometry.capacity_bytes), (16, MIB));
+        assert_eq!((geometry.most_open, geometry.most_active), (16, 16));
+        assert_eq!(geometry.append_bytes, MIB);
+    }
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        let zones = || options(MIB);
+        for (wrong, name) in [
+            (options(3 * MIB), "zones is"),
+            (options(2048), "zones is"),
+            (options(32 * MIB), "size is"),
+            (
+                ZoneOptions {
+                    capacity_bytes: Some(2 * MIB),
+                    ..zones()
+                },
+                "capacity",
+            ),
+            (
+                ZoneOptions {
+                    capacity_bytes: Some(5000),
+                    ..zones()
+                },
+                "capacity",
+            ),
+            (
+                ZoneOptions {
+                    open: Some(0),
+                    ..zones()
+                },
+                "at least one",
+            ),
+            (
+                ZoneOptions {
+                    open: Some(3),
+                    active: Some(2),
+                    ..zones()
+                },
+                "open is 3",
+            ),
+            (
+                ZoneOptions {
+                    append_bytes: Some(2 * MIB),
+                    ..zones()
+                },
+                "append",
+            ),
+            (
+                ZoneOptions {
+                    append_bytes: Some(5000),
+                    ..zones()
+                },
+                "append",
+            ),
+        ] {
+            let error = geometry(&wrong).expect_err("it cannot be");
+            assert!(error.contains(name), "{error}");
+        }
+    }
+}

@@ -1,0 +1,455 @@
+//! Several drives, and several namespaces, served from their options to their end.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+
+use ioassay_device::Error;
+use ioassay_device::client::nbd::Client;
+use ioassay_device::client::nvme_tcp::{Admin, Queue, Settings};
+use ioassay_device::client::{Initiator, Request, Waiting};
+use ioassay_device::server::{Options, Ready, Summary, serve_group};
+use ioassay_device::transport::socket::Endpoint;
+use serde_json::{Value, json};
+
+const MIB: u64 = 1 << 20;
+
+type Ended = Result<Vec<Result<Summary, Error>>, Error>;
+
+/// Drives that a thread of the test serves.
+struct Group {
+    thread: JoinHandle<Ended>,
+    ready: Vec<Ready>,
+    folder: tempfile::TempDir,
+}
+
+impl Group {
+    fn start(drives: &[Value]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = options(folder.path(), drives);
+        let (tell, told) = channel();
+        let thread = std::thread::spawn(move || {
+            serve_group(&options, |ready| {
+                tell.send(ready.to_vec()).expect("a listener");
+            })
+        });
+        let ready = told.recv().expect("drives that start");
+        Self {
+            thread,
+            ready,
+            folder,
+        }
+    }
+
+    fn socket(&self, drive: usize) -> PathBuf {
+        self.folder.path().join(format!("{drive}.sock"))
+    }
+
+    fn stats(&self, drive: usize) -> PathBuf {
+        self.folder.path().join(format!("{drive}.stats"))
+    }
+
+    fn client(&self, drive: usize, export: &str) -> Client {
+        let at = Endpoint::Unix(self.socket(drive));
+        Client::connect(&at, export, true, Waiting::Sleeps).expect("a drive that serves")
+    }
+
+    /// An admin queue of the drive's subsystem, and an I/O queue of each of these namespaces.
+    fn host(&self, drive: usize, namespaces: &[u32]) -> (Admin, Vec<Queue>) {
+        let mut ways = self.ready[drive].transports.iter();
+        let way = ways.find(|way| way.transport == "nvme-tcp");
+        let way = way.expect("a transport");
+        let address: SocketAddr = way.address.parse().expect("an address");
+        let name = way.nqn.as_ref().expect("a name");
+        let settings = Settings::default();
+        let mut admin = Admin::connect(&Endpoint::Tcp(address), name, &settings).expect("a host");
+        admin.enable().expect("a controller");
+        admin.ask_for_queues(4).expect("queues");
+        let queues = namespaces.iter().zip(1..);
+        let queues = queues.map(|(&id, number)| admin.queue_of(number, id).expect("a queue"));
+        let queues = queues.collect();
+        (admin, queues)
+    }
+
+    /// Stops a drive; when this returns, it has ended.
+    fn stop(&self, drive: usize) {
+        let path = self.stats(drive);
+        assert_eq!(ask(&path, &json!({"request": "stop"})), json!({"ok": true}));
+        while UnixStream::connect(&path).is_ok() {
+            std::thread::yield_now();
+        }
+    }
+
+    fn end(self) -> Vec<Result<Summary, Error>> {
+        let ended = self.thread.join().expect("no panic").expect("a clean end");
+        let left = std::fs::read_dir(self.folder.path()).expect("a folder");
+        let left: Vec<_> = left
+            .map(|entry| entry.expect("an entry").file_name())
+            .collect();
+        assert!(
+            left.iter()
+                .all(|name| !name.to_string_lossy().contains('.')),
+            "{left:?}"
+        );
+        ended
+    }
+}
+
+/// Options of drives that differ from small ones in these.
+fn options(folder: &Path, drives: &[Value]) -> Vec<Options> {
+    let numbered = drives.iter().enumerate();
+    let options = numbered.map(|(number, changes)| {
+        let mut options = json!({
+            "size_bytes": 16 * MIB,
+            "transports": [format!("nbd:unix:{}/{number}.sock", folder.display()), "nvme-tcp:127.0.0.1:0"],
+            "stats_socket": folder.join(format!("{number}.stats")),
+            "geometry": {"elements": 4, "planes": 1, "dies": 1},
+            "calibrate": false,
+            "idle_ms": 5,
+        });
+        for (key, value) in changes.as_object().expect("an object") {
+            options[key] = value.clone();
+        }
+        serde_json::from_value(options).expect("options")
+    });
+    options.collect()
+}
+
+fn ask(path: &Path, request: &Value) -> Value {
+    let mut stream = UnixStream::connect(path).expect("a socket");
+    stream
+        .write_all(format!("{request}\n").as_bytes())
+        .expect("a listener");
+    let mut line = String::new();
+    BufReader::new(stream)
+        .read_line(&mut line)
+        .expect("an answer");
+    serde_json::from_str(&line).expect("JSON")
+}
+
+fn write(client: &mut impl Initiator, block: u64, value: u8) {
+    let (offset_bytes, data) = (block * 4096, vec![value; 4096]);
+    let request = Request::Write {
+        offset_bytes,
+        data: &data,
+        fua: false,
+    };
+    client.call(request).expect("a write");
+}
+
+fn read(client: &mut impl Initiator, block: u64) -> u8 {
+    let request = Request::Read {
+        offset_bytes: block * 4096,
+        length_bytes: 4096,
+    };
+    client.call(request).expect("a read")[0]
+}
+
+// Several drives
+
+#[test]
+fn one_drive_stops_and_the_others_go_on() {
+    let group = Group::start(&[
+        json!({}),
+        json!({"size_bytes": 8 * MIB}),
+        json!({"model": "none"}),
+    ]);
+    let sizes: Vec<u64> = group.ready.iter().map(|ready| ready.size_bytes).collect();
+    assert_eq!(sizes, [16 * MIB, 8 * MIB, 16 * MIB]);
+    let mut clients: Vec<Client> = (0..3).map(|drive| group.client(drive, "")).collect();
+    for (client, value) in clients.iter_mut().zip(1..) {
+        write(client, 7, value);
+    }
+    group.stop(1);
+    assert!(!group.socket(1).exists());
+    assert!(clients[1].call(Request::Flush).is_err());
+    for (drive, value) in [(0, 1), (2, 3)] {
+        assert_eq!(read(&mut clients[drive], 7), value);
+        assert_eq!(read(&mut group.client(drive, ""), 7), value);
+    }
+    group.stop(0);
+    assert_eq!(read(&mut clients[2], 7), 3);
+    group.stop(2);
+    let ended = group
+        .end()
+        .into_iter()
+        .map(|drive| drive.expect("a summary"));
+    let writes: Vec<u64> = ended.map(|drive| drive.report.writes.commands).collect();
+    assert_eq!(writes, [1, 1, 1]);
+}
+
+#[test]
+fn drives_are_loaded_at_once_and_a_client_that_vanishes_harms_none() {
+    let group = Group::start(&[json!({}), json!({})]);
+    std::thread::scope(|scope| {
+        for drive in 0..2_usize {
+            let mut client = group.client(drive, "");
+            scope.spawn(move || {
+                for step in 0..400 {
+                    write(&mut client, step, (step % 100) as u8 + drive as u8);
+                }
+                for step in 0..400 {
+                    assert_eq!(read(&mut client, step), (step % 100) as u8 + drive as u8);
+                }
+            });
+        }
+        for _ in 0..20 {
+            let mut vanishes = group.client(0, "");
+            for tag in 0..30 {
+                let request = Request::Read {
+                    offset_bytes: 8 * MIB,
+                    length_bytes: 65_536,
+                };
+                vanishes.submit(tag, request);
+            }
+            vanishes.push().expect("requests that are taken");
+        }
+    });
+    for drive in 0..2 {
+        let stats = ask(&group.stats(drive), &json!({"request": "stats"}));
+        assert_eq!(stats["stats"]["writes"]["commands"], 400);
+        assert_eq!(stats["stats"]["writes"]["errors"], 0);
+        group.stop(drive);
+    }
+    group.end();
+}
+
+#[test]
+fn one_drive_that_cannot_be_served_refuses_all_and_leaves_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sizes = [16 * MIB, 4096, 512];
+    let place = format!("nbd:unix:{}/0.sock", folder.path().display());
+    let file = folder.path().join("backing");
+    for (second, wanted) in [
+        (json!({"model": "paper"}), "drive[1]: model is paper"),
+        (json!({"size_bytes": 1000}), "drive[1]: size is 1000"),
+        (json!({"transports": [place]}), "drive[1]: path is "),
+        (
+            json!({"backing_file": folder.path().join("0.stats")}),
+            "one of its own for each socket",
+        ),
+        (
+            json!({"namespaces_bytes": sizes}),
+            "drive[1]: namespaces is",
+        ),
+        (json!({"pin": 100_000}), "drive[1]: pin is 100000"),
+        (
+            json!({"pin": 0}),
+            "drive[1]: pin is 0, wanted a processor that no other drive is pinned to",
+        ),
+        (
+            json!({"faults": [{"kind": "latency"}]}),
+            "drive[1]: delay is 0",
+        ),
+        (
+            json!({"faults": [{"kind": "read-error", "namespace": 2}]}),
+            "drive[1]: namespace is 2, wanted 1 to 1",
+        ),
+        (json!({"available_bytes": 300 * MIB}), "2 drives take"),
+    ] {
+        let first = json!({"backing_file": file, "pin": 0});
+        let options = options(folder.path(), &[first, second]);
+        let error = serve_group(&options, |_| panic!("they are served")).expect_err("an error");
+        let said = error.to_string();
+        assert!(said.contains(wanted), "{said}");
+        for name in ["0.sock", "0.stats", "1.sock", "1.stats"] {
+            assert!(!folder.path().join(name).exists(), "{name} after {said}");
+        }
+    }
+    assert!(serve_group(&[], |_| ()).is_err());
+}
+
+#[test]
+fn memory_of_one_drive_is_what_the_others_leave() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let one = 16 * MIB + 16 * MIB / 20 + 352 * MIB; // with connections of both transports
+    let with = |available_bytes: u64| {
+        let drive = json!({"available_bytes": available_bytes, "transports": []});
+        let with_nbd = json!({"available_bytes": available_bytes});
+        // The last is refused, but not for its memory.
+        let options = options(folder.path(), &[with_nbd.clone(), with_nbd, drive]);
+        serve_group(&options, |_| panic!("they are served")).expect_err("an error")
+    };
+    let small = 16 * MIB + 16 * MIB / 20;
+    let exact = 2 * one + small;
+    assert!(matches!(
+        with(exact - 1),
+        Error::MemoryOfAll { drives: 3, .. }
+    ));
+    assert!(matches!(with(exact), Error::OfDrive { number: 2, .. }));
+}
+
+// Several namespaces
+
+/// A drive of three namespaces and a write buffer.
+fn divided() -> Value {
+    json!({
+        "size_bytes": 8 * MIB,
+        "namespaces_bytes": [4 * MIB, 2 * MIB, MIB],
+        "buffer": {"policy": "lru", "bytes": MIB},
+    })
+}
+
+#[test]
+fn namespaces_have_content_of_their_own_whichever_way_they_are_reached() {
+    let group = Group::start(&[divided()]);
+    let (mut admin, mut queues) = group.host(0, &[1, 2, 3]);
+    let listed = admin.identify(2, 0).expect("a list");
+    assert_eq!(
+        listed[..16],
+        [1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]
+    );
+    let controller = admin.identify(1, 0).expect("a controller");
+    assert_eq!(
+        controller[296..304],
+        MIB.to_le_bytes(),
+        "what belongs to none"
+    );
+    let names = ["drive", "drive-2", "drive-3"];
+    let mut clients = names.map(|name| group.client(0, name));
+    let sizes: Vec<u64> = clients.iter().map(Initiator::size_bytes).collect();
+    assert_eq!(sizes, [4 * MIB, 2 * MIB, MIB]);
+    for (number, (queue, client)) in queues.iter_mut().zip(&mut clients).enumerate() {
+        assert_eq!(queue.size_bytes(), sizes[number]);
+        let last = sizes[number] / 4096 - 1;
+        write(queue, 0, 10 + number as u8);
+        write(client, last, 20 + number as u8);
+    }
+    for (number, (queue, client)) in queues.iter_mut().zip(&mut clients).enumerate() {
+        let last = sizes[number] / 4096 - 1;
+        assert_eq!(read(client, 0), 10 + number as u8);
+        assert_eq!(read(queue, last), 20 + number as u8);
+        let beyond = Request::Read {
+            offset_bytes: sizes[number],
+            length_bytes: 4096,
+        };
+        assert!(client.call(beyond).is_err());
+        assert!(queue.call(beyond).is_err());
+    }
+    let trim = Request::Trim {
+        offset_bytes: 0,
+        length_bytes: 2 * MIB as u32,
+    };
+    clients[1].call(trim).expect("a trim");
+    let first = queues.iter_mut().map(|queue| read(queue, 0));
+    assert_eq!(first.collect::<Vec<_>>(), [10, 0, 12]);
+    let last = clients
+        .iter_mut()
+        .zip(&sizes)
+        .map(|(client, size)| read(client, size / 4096 - 1));
+    assert_eq!(last.collect::<Vec<_>>(), [20, 0, 22]);
+    drop((admin, queues, clients));
+    group.stop(0);
+    group.end();
+}
+
+#[test]
+fn commands_are_counted_by_namespace() {
+    let group = Group::start(&[divided()]);
+    let mut third = group.client(0, "drive-3");
+    let mut second = group.client(0, "drive-2");
+    for step in 0..5 {
+        write(&mut third, step, 1);
+    }
+    read(&mut second, 1);
+    second.call(Request::Flush).expect("a flush");
+    let stats = ask(&group.stats(0), &json!({"request": "stats"}));
+    let none = json!({"commands": 0, "bytes": 0, "errors": 0});
+    let of = |id: u32, size_bytes: u64, reads: u64, writes: u64| {
+        let some = |commands: u64| match commands {
+            0 => none.clone(),
+            _ => json!({"commands": commands, "bytes": commands * 4096, "errors": 0}),
+        };
+        json!({"id": id, "size_bytes": size_bytes, "reads": some(reads), "writes": some(writes), "trims": none})
+    };
+    let wanted = json!([of(1, 4 * MIB, 0, 0), of(2, 2 * MIB, 1, 0), of(3, MIB, 0, 5)]);
+    assert_eq!(stats["stats"]["namespaces"], wanted);
+    ask(&group.stats(0), &json!({"request": "reset-stats"}));
+    let stats = ask(&group.stats(0), &json!({"request": "stats"}));
+    assert_eq!(stats["stats"]["namespaces"][2], of(3, MIB, 0, 0));
+    group.stop(0);
+    group.end();
+}
+
+#[test]
+fn a_fault_of_a_namespace_strikes_no_other() {
+    let mut options = divided();
+    options["faults"] = json!([
+        {"kind": "read-error", "namespace": 2, "offset_bytes": 4096, "length_bytes": 4096}
+    ]);
+    let group = Group::start(&[options]);
+    let (_admin, mut queues) = group.host(0, &[1, 2, 3]);
+    let read_at = |offset_bytes: u64| Request::Read {
+        offset_bytes,
+        length_bytes: 4096,
+    };
+    // The same addresses, and the same place as that of the whole drive.
+    for (queue, offset_bytes, fails) in [
+        (0, 4096, false),
+        (1, 0, false),
+        (1, 4096, true),
+        (1, 8192, false),
+        (2, 4096, false),
+        (0, 0, false),
+    ] {
+        let answer = queues[queue].call(read_at(offset_bytes));
+        assert_eq!(answer.is_err(), fails, "{queue} {offset_bytes}");
+    }
+    let listed = ask(&group.stats(0), &json!({"request": "fault-list"}));
+    let fault = &listed["faults"][0];
+    assert_eq!(
+        (&fault["namespace"], &fault["offset_bytes"], &fault["fired"]),
+        (&json!(2), &json!(4096), &json!(1))
+    );
+    let beyond = json!({"kind": "read-error", "namespace": 3, "offset_bytes": MIB});
+    let refused = ask(
+        &group.stats(0),
+        &json!({"request": "fault-inject", "faults": [beyond]}),
+    );
+    assert_eq!(
+        refused["error"],
+        "offset is 1048576, wanted less than the namespace's size"
+    );
+    group.stop(0);
+    group.end();
+}
+
+#[test]
+fn a_flush_of_one_namespace_and_a_power_loss_keep_what_they_should() {
+    let group = Group::start(&[divided()]);
+    let (_admin, mut queues) = group.host(0, &[1, 2]);
+    write(&mut queues[0], 0, 1);
+    write(&mut queues[1], 0, 2);
+    queues[1].call(Request::Flush).expect("a flush");
+    write(&mut queues[0], 1, 3);
+    let cut = ask(
+        &group.stats(0),
+        &json!({"request": "power-cut", "keep_connections": true}),
+    );
+    assert_eq!(cut, json!({"ok": true, "lost_pages": 1}));
+    assert_eq!((read(&mut queues[0], 0), read(&mut queues[1], 0)), (1, 2));
+    assert_eq!(read(&mut queues[0], 1), 0);
+    group.stop(0);
+    group.end();
+}
+
+#[test]
+fn a_backing_file_has_all_namespaces_where_they_were() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut options = divided();
+    options["backing_file"] = json!(folder.path().join("backing"));
+    for serving in 0..2_u8 {
+        let group = Group::start(&[options.clone()]);
+        let names = ["drive", "drive-2", "drive-3"];
+        for (name, value) in names.into_iter().zip(1..) {
+            let mut client = group.client(0, name);
+            assert_eq!(read(&mut client, 3), serving * value);
+            write(&mut client, 3, value);
+        }
+        group.stop(0);
+        group.end();
+    }
+}

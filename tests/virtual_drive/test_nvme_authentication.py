@@ -1,0 +1,129 @@
+"""DH-HMAC-CHAP of the served drive with a host that was written from the specification."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ..cli.drives import Drive, served
+from .nvme_host import GROUPS, HASHES, Host, Queue, Refused, Secret, prime
+
+NAME = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-00000000000a"
+OTHER = NAME[:-1] + "b"
+EXAMPLE = Secret("DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:")
+"""Of the specification."""
+TRANSFORMED = Secret("DHHC-1:03:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:")
+AUTHENTICATION_REQUIRED = 0x4191
+
+
+@contextmanager
+def drive_of(folder: Path, *lines: str, more: str = "") -> Iterator[Drive]:
+    path = folder / "secrets"
+    path.write_text("\n".join(lines) + "\n")
+    path.chmod(0o600)
+    way = f"nvme-tcp:127.0.0.1:0,secrets={path}{more}"
+    with served(folder, "--size", "16MiB", "--model", "none", "--no-calibrate", "--transport", way) as drive:
+        yield drive
+
+
+def admin_of(drive: Drive, host: Host) -> Queue:
+    return Queue(drive.told["nvme_tcp"], drive.told["nqn"], host)
+
+
+def test_the_primes_of_rfc_7919_are_prime() -> None:
+    for group in (1, 2):
+        modulus = prime(group)
+        assert pow(3, modulus - 1, modulus) == 1 == pow(3, modulus // 2 - 1, modulus // 2)
+        assert hex(modulus).startswith("0xffffffffffffffffadf85458a2bb4a9a")
+
+
+def test_every_hash_and_every_group_authenticates_both_sides(tmp_path: Path) -> None:
+    with drive_of(tmp_path, f"{NAME} {EXAMPLE.text} {TRANSFORMED.text}") as drive:
+        cases = [(which, 0) for which in HASHES] + [(1, group) for group in GROUPS]
+        for which, group in cases:
+            for controller in (None, TRANSFORMED):
+                host = Host(NAME, EXAMPLE, controller, (which,), (group,))
+                with admin_of(drive, host) as admin:
+                    assert admin.has_to_authenticate
+                    assert admin.enable() == AUTHENTICATION_REQUIRED
+                    assert admin.authenticate() == (which, group)
+                    assert admin.enable() == 0
+
+
+def test_each_queue_is_authenticated_by_itself_and_again(tmp_path: Path) -> None:
+    with drive_of(tmp_path, f"{NAME} {TRANSFORMED.text} {EXAMPLE.text}") as drive:
+        host = Host(NAME, TRANSFORMED, EXAMPLE)
+        with admin_of(drive, host) as admin:
+            assert admin.authenticate() == (1, 1), "what takes least of the time of others"
+            assert admin.enable() == 0
+            for number in (1, 2, 3):
+                address, subsystem = drive.told["nvme_tcp"], drive.told["nqn"]
+                with Queue(address, subsystem, host, number, admin.controller) as queue:
+                    assert queue.has_to_authenticate
+                    assert queue.read()[0] == AUTHENTICATION_REQUIRED
+                    queue.authenticate()
+                    assert queue.read() == (0, bytes(512))
+            admin.authenticate()
+            assert admin.enable() == 0
+
+
+def test_what_is_wrong_ends_that_connection_and_no_other(tmp_path: Path) -> None:
+    lines = (f"{NAME} {EXAMPLE.text} {TRANSFORMED.text}", f"{OTHER} {EXAMPLE.text}")
+    with drive_of(tmp_path, *lines) as drive, admin_of(drive, Host(NAME, EXAMPLE)) as known:
+        known.authenticate()
+        for host, said in (
+            (Host(NAME, TRANSFORMED), "Failure1: 1 1"),
+            (Host(OTHER, EXAMPLE, TRANSFORMED), "Failure1: 1 1"),
+            (Host(NAME, EXAMPLE, EXAMPLE), "the controller's response is wrong"),
+            (Host(NAME, EXAMPLE, hashes=(9,)), "Failure1: 1 4"),
+            (Host(NAME, EXAMPLE, groups=()), "Failure1: 1 5"),
+        ):
+            with admin_of(drive, host) as admin:
+                with pytest.raises(Refused, match=said):
+                    admin.authenticate()
+                assert admin.is_over()
+        with pytest.raises(Refused, match="Connect: 0x4184"):
+            admin_of(drive, Host(NAME[:-1] + "c", EXAMPLE))
+        assert known.enable() == 0
+
+
+def test_names_restrict_those_with_secrets(tmp_path: Path) -> None:
+    lines = (f"{NAME} {EXAMPLE.text}", f"{OTHER} {EXAMPLE.text}")
+    with drive_of(tmp_path, *lines, more=f",host={OTHER}") as drive:
+        with admin_of(drive, Host(OTHER, EXAMPLE)) as admin:
+            admin.authenticate()
+        with pytest.raises(Refused, match="Connect: 0x4184"):
+            admin_of(drive, Host(NAME, EXAMPLE))
+
+
+def test_no_secret_is_visible_among_processes(tmp_path: Path) -> None:
+    with drive_of(tmp_path, f"{NAME} {EXAMPLE.text}") as drive:
+        command = Path(f"/proc/{drive.process.pid}/cmdline").read_bytes()
+        assert b"secrets=" in command and b"DHHC" not in command
+
+
+@pytest.mark.skipif(not shutil.which("nvme", path=f"{os.environ['PATH']}:/usr/sbin"), reason="needs nvme-cli")
+def test_keys_of_nvme_cli_are_secrets(tmp_path: Path) -> None:
+    nvme = shutil.which("nvme", path=f"{os.environ['PATH']}:/usr/sbin")
+    assert nvme is not None
+    for transformation in range(4):
+        words = (nvme, "gen-dhchap-key", f"--hmac={transformation}", f"--nqn={NAME}")
+        made = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+        with drive_of(tmp_path, f"{NAME} {made}") as drive, admin_of(drive, Host(NAME, Secret(made))) as admin:
+            admin.authenticate()
+            assert admin.enable() == 0
+
+
+def test_the_overhead_is_measured_with_a_secret(tmp_path: Path) -> None:
+    path = tmp_path / "secrets"
+    path.write_text(f"{NAME} {EXAMPLE.text} {TRANSFORMED.text}\n")
+    path.chmod(0o600)
+    way = f"nvme-tcp:127.0.0.1:0,secrets={path}"
+    with served(tmp_path, "--size", "16MiB", "--model", "none", "--transport", way) as drive:
+        assert drive.told["ways"][0]["floor_ns"] > 0
