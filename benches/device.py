@@ -1,16 +1,23 @@
-"""The served drive: its speed beside nbdkit's memory plugin and tmpfs with loop, its precision, and what it takes.
+"""The served drive: its speed beside that of other servers of memory, its precision, and what it takes.
 
     .venv/bin/python benches/device.py [--rounds 5] [--seconds 0.4] [--size 1GiB] [--only PART] [--quick]
 
 Speed: a drive that answers at once (model none), all its transports served from one process; random pages of 4 KiB at
-depth 1 and 32. Sockets are loaded by the drive's own client, which batches and spins, nbdkit's too; files and devices
-by fio (psync at depth 1, io_uring at 32). All storage is written throughout before. The arms take turns in random order
-within each round; a ratio is that of a way to its peer in the same round.
+depth 1 and 32. Beside it are nbdkit's memory plugin, nbdfuse, qemu-storage-daemon (NBD and FUSE), SPDK's nvmf_tgt and
+tmpfs with loop, as far as they are installed (device_peers.py). Sockets are loaded by the drive's own client, which
+batches and spins, whoever serves them; files and devices by fio (psync at depth 1, io_uring at 32). All storage is
+written throughout before. The arms take turns in random order within each round; a ratio is that of a way to its peer
+in the same round. FUSE goes through io_uring where the kernel has that enabled, and the table says so:
+
+    echo Y > /sys/module/fuse/parameters/enable_uring    (Linux 6.14; N puts it back)
+
+Interfaces: two mounted drives, one by /dev/fuse and one over io_uring, in turn; the kernel's parameter is put back.
 Time: a drive whose reads take 100 µs, started and calibrated anew in each round; what clients see at depth 1, and
 what the drive itself counted meanwhile.
 CPU: all transports loaded at once, and the processor time of the drive. Memory: a drive with model, buffer and
 connections that is written throughout twice, its largest resident size less that of a drive of 16 MiB that is new;
-and what clients add that send writes of 32 MiB without their last byte.
+and what clients add that send writes of 32 MiB without their last byte. Drives: one drive with one thread, and two
+with two, all of one client each; a ratio is that of a round.
 
 On a shared machine all of it runs at the highest priority, since a client that spins and loses its processor says
 nothing. A loop device over FUSE does not: its kernel thread needs a processor beside the drive. Needs root, cargo, fio
@@ -27,12 +34,14 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
+from device_peers import peers
 from device_ways import (
+    WARM_S,
     Drive,
     Run,
     Way,
@@ -40,14 +49,15 @@ from device_ways import (
     build,
     cpu_s,
     drive,
+    drives,
     ended,
     fill,
     fio_nbd,
     first_in_line,
     loop,
     memory_bytes,
-    nbdkit,
     run,
+    run_together,
     tmpfs_file,
     unfinished_write,
 )
@@ -59,8 +69,12 @@ from ioassay.virtual_drive import control
 DEPTHS = (1, 32)
 DIRECTIONS = ("read", "write")
 CLIENTS = 60
-WANTED = {("NVMe/TCP", 1): 75_000, ("NVMe/TCP", 32): 400_000, ("FUSE", 32): 150_000}
+WANTED = {("NVMe/TCP", 1): 75_000, ("NVMe/TCP", 32): 600_000, ("FUSE", 32): 400_000,
+          ("vfio-user", 1): 300_000}  # fmt: skip
 """Reads a second."""
+WANTED_RATIO = {("NBD, Unix socket", 32): 2, ("NBD, TCP", 32): 2}
+"""To its peer; of other ways over NBD, 1."""
+URING = Path("/sys/module/fuse/parameters/enable_uring")
 READ_US = 100
 SLOW = ("--model", "thesis", "--set", f"read_us={READ_US}", "--set", "transfer_us_per_byte=0",
         "--set", "channel_us_per_sector=0")  # fmt: skip
@@ -78,7 +92,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.4, help="of one load")
     parser.add_argument("--size", default="1GiB")
-    parser.add_argument("--only", choices=("speed", "time", "cpu", "memory"))
+    parser.add_argument("--only", choices=("speed", "interfaces", "time", "cpu", "memory", "drives"))
     parser.add_argument("--quick", action="store_true", help="one round of short loads")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
@@ -89,7 +103,14 @@ def main() -> None:
     build()
     print(f"load of the machine at the beginning {os.getloadavg()[0]:.1f}, {os.cpu_count()} processors", flush=True)
     with first_in_line(), tempfile.TemporaryDirectory(prefix="device-") as folder:
-        for name, part in (("speed", speed), ("time", precision), ("cpu", processor), ("memory", memory)):
+        for name, part in (
+            ("speed", speed),
+            ("interfaces", interfaces),
+            ("time", precision),
+            ("cpu", processor),
+            ("memory", memory),
+            ("drives", threads),
+        ):
             if options.only in (None, name):
                 part(Path(folder), options)
     print(f"\nload of the machine at the end {os.getloadavg()[0]:.1f}")
@@ -103,14 +124,16 @@ def speed(folder: Path, options: argparse.Namespace) -> None:
         fill_file(served)
         file = Path(served.told["fuse"])
         ways.append(stack.enter_context(loop("FUSE, loop *", file, "tmpfs, loop", needs_kernel_threads=True)))
-        for name, over_tcp in (("nbdkit, Unix socket", False), ("nbdkit, TCP", True)):
-            ways.append(stack.enter_context(nbdkit(name, folder, options.size, over_tcp=over_tcp)))
-        ways.append(stack.enter_context(loop("tmpfs, loop", stack.enter_context(tmpfs_file(options.size)))))
+        others = peers(stack, folder, options.size)
+        others.append(stack.enter_context(loop("tmpfs, loop", stack.enter_context(tmpfs_file(options.size)))))
+        ways += others
         rounds, gauges_ms = [], []
         for _ in range(options.rounds):
             gauges_ms.append(gauge_ms())
             rounds.append(one_round(ways, options.seconds, chance))
+        interface = fuse_interface(served)
     say_speed(ways, rounds, options)
+    print(f"FUSE goes through {interface}")
     print("* at usual priority: else the loop's kernel thread waits for the drive, which polls before it")
     print(f"before each round the same arithmetic took {min(gauges_ms):.0f} to {max(gauges_ms):.0f} ms of a processor")
 
@@ -130,33 +153,73 @@ def one_round(ways: Sequence[Way], seconds: float, chance: random.Random) -> Rou
 
 def say_speed(ways: Sequence[Way], rounds: Sequence[Round], options: argparse.Namespace) -> None:
     print(f"\nmodel none, {options.size}, 4 KiB at random: medians of {len(rounds)} rounds of {options.seconds:g} s")
-    print(f"{'':20s} {'depth':>5s}   {'reads a second':>26s}  {'p50 µs':>7s}  {'of its peer':>19s}  {'wanted':>8s}"
-          f"   {'writes a second':>15s}  {'of peer':>7s}")  # fmt: skip
+    names = {way.name for way in ways}
     for depth in DEPTHS:
+        print(f"\ndepth {depth:<14d}   {'reads a second':>27s}  {'p50 µs':>7s}  {'of its peer':>33s}  {'wanted':>8s}"
+              f"   {'writes a second':>15s}  {'of peer':>7s}")  # fmt: skip
         for way in ways:
             reads, writes = ([one[way.name, depth, direction] for one in rounds] for direction in DIRECTIONS)
             rates = sorted(one.per_s for one in reads)
             p50_us = statistics.median(one.p50_ns for one in reads) / 1000
-            text = (
-                f"{way.name:20s} {depth:5d}   {statistics.median(rates):8,.0f} ({rates[0]:7,.0f} … {rates[-1]:7,.0f})"
-            )
-            text += f"  {p50_us:7.1f}  {beside(way, depth, 'read', rounds):>19s}  {wanted(way, depth):>8s}"
+            peer = way.peer if way.peer in names else ""
+            text = f"{way.name:20s}   {statistics.median(rates):8,.0f} ({rates[0]:7,.0f} … {rates[-1]:7,.0f})"
+            text += f"  {p50_us:7.1f}  {beside(way, peer, depth, 'read', rounds):>33s}  {wanted(way, depth):>8s}"
             text += f"   {statistics.median(one.per_s for one in writes):15,.0f}"
-            print(f"{text}  {beside(way, depth, 'write', rounds).split('(')[0].strip():>7s}", flush=True)
+            print(f"{text}  {beside(way, peer, depth, 'write', rounds)[:5]:>7s}", flush=True)
 
 
 def wanted(way: Way, depth: int) -> str:
-    if way.name.startswith("NBD"):
-        return "ratio 1"
-    return f"{WANTED[way.name, depth]:,d}" if (way.name, depth) in WANTED else ""
+    if (way.name, depth) in WANTED:
+        return f"{WANTED[way.name, depth]:,d}"
+    return f"ratio {WANTED_RATIO.get((way.name, depth), 1)}" if way.name.startswith("NBD") else ""
 
 
-def beside(way: Way, depth: int, direction: str, rounds: Sequence[Round]) -> str:
-    if not way.peer:
+def beside(way: Way, peer: str, depth: int, direction: str, rounds: Sequence[Round]) -> str:
+    """The ratio, its range, and to whom."""
+    if not peer:
         return ""
-    ratios = [one[way.name, depth, direction].per_s / one[way.peer, depth, direction].per_s for one in rounds]
+    ratios = [one[way.name, depth, direction].per_s / one[peer, depth, direction].per_s for one in rounds]
     low, high, _ = median_interval(ratios)
-    return f"{statistics.median(ratios):5.2f} ({low:5.2f} … {high:5.2f})"
+    return f"{statistics.median(ratios):5.2f} ({low:5.2f} … {high:5.2f}) {peer.partition(',')[0]:>9s}"
+
+
+def interfaces(folder: Path, options: argparse.Namespace) -> None:
+    """What a mount's requests come through makes how much of a difference."""
+    if not URING.exists():
+        print("\nFUSE over io_uring: this kernel has none")
+        return
+    with ExitStack() as stack:
+        files = []
+        for enabled in "NY":
+            place = folder / enabled
+            place.mkdir()
+            with written(URING, enabled):
+                served = stack.enter_context(drive(place, options.size, "--model", "none"))
+            fill_file(served)
+            files.append(Way(f"FUSE, {fuse_interface(served)}", served.told["fuse"]))
+        for depth in DEPTHS:
+            rounds = [[run(way, depth, "read", options.seconds).per_s for way in files] for _ in range(options.rounds)]
+            ratios = [over_uring / by_device for by_device, over_uring in rounds]
+            low, high, _ = median_interval(ratios)
+            medians = (statistics.median(each) for each in zip(*rounds, strict=True))
+            told = ", ".join(f"{way.name} {median:,.0f}" for way, median in zip(files, medians, strict=True))
+            print(f"\nreads a second at depth {depth}: {told}; ratio {statistics.median(ratios):.2f}"
+                  f" ({low:.2f} … {high:.2f})", flush=True)  # fmt: skip
+
+
+@contextmanager
+def written(parameter: Path, value: str) -> Iterator[None]:
+    """The kernel has this value meanwhile."""
+    before = parameter.read_text()
+    parameter.write_text(value)
+    try:
+        yield
+    finally:
+        parameter.write_text(before)
+
+
+def fuse_interface(served: Drive) -> str:
+    return next(str(way["interface"]) for way in served.told["ways"] if way["transport"] == "fuse")
 
 
 def precision(folder: Path, options: argparse.Namespace) -> None:
@@ -174,7 +237,10 @@ def precision(folder: Path, options: argparse.Namespace) -> None:
 
 def say_precision(found: Mapping[str, Sequence[tuple[Run, Mapping[str, float], float]]]) -> None:
     count = len(next(iter(found.values())))
-    print(f"\nreads of {READ_US} µs at depth 1: medians of {count} drives, each calibrated anew; wanted: 5 µs or less")
+    print(
+        f"\nreads of {READ_US} µs at depth 1: medians of {count} drives, each calibrated anew;"
+        " wanted: 5 µs or less, 1.5 over vfio-user"
+    )
     print(f"{'':26s}  {f'client: p50 - {READ_US} µs':30s}   drive: late p50      p90   arrival to answer p50")
     for name, rounds in found.items():
         errors = sorted(seen.p50_ns / 1000 - READ_US for seen, _, _ in rounds)
@@ -190,7 +256,7 @@ def clients(served: Drive, seconds: float) -> dict[str, Callable[[], Run]]:
     for way in served.ways():
         found[way.name] = partial(run, way, 1, "read", seconds)
     for way in served.ways():
-        if way.is_socket:
+        if way.is_socket and not way.always_spins:
             found[f"{way.name}, sleeping"] = partial(run, way, 1, "read", seconds, sleeps=True)
     found["fio's nbd, Unix socket"] = partial(fio_nbd, served.told["nbd"], seconds)
     return found
@@ -212,7 +278,7 @@ def processor(folder: Path, options: argparse.Namespace, depth: int = 8) -> None
         after, took_s = cpu_s(pid), time.monotonic() - began_s
         reads = control.ask(served.stats, "stats")["stats"]["reads"]["commands"]
     used = sorted(((after[task] - before.get(task, 0.0)) / took_s for task in after), reverse=True)
-    print(f"\nall four transports at once, depth {depth} each: {reads / took_s:,.0f} reads a second; of processors the"
+    print(f"\nall transports at once, depth {depth} each: {reads / took_s:,.0f} reads a second; of processors the"
           f" drive used {sum(used):.2f}, {used[0]:.2f} in one of its {len(used)} threads", flush=True)  # fmt: skip
 
 
@@ -240,6 +306,23 @@ def memory(folder: Path, options: argparse.Namespace) -> None:
         more_bytes = memory_bytes(served.process.pid, "VmHWM") - own_bytes
     added, most = units.format_size(more_bytes), units.format_size(served.told["memory_bytes"])
     print(f"{CLIENTS} NBD clients with unfinished writes of 32 MiB take {added}; told: at most {most}")
+
+
+def threads(folder: Path, options: argparse.Namespace) -> None:
+    """Of one drive with one thread against two with two, with as many clients."""
+    depth, rounds = DEPTHS[-1], []
+    with ExitStack() as stack:
+        one = stack.enter_context(drives(folder, "64MiB", 1))
+        two = stack.enter_context(drives(folder, "64MiB", 2))
+        for ways in (one, two):
+            run_together(ways, depth, WARM_S)
+        for _ in range(options.rounds):
+            rounds.append([run_together(ways, depth, options.seconds) for ways in (one, two)])
+    of_one, of_two = (statistics.median(each) for each in zip(*rounds, strict=True))
+    ratio = statistics.median([both / alone for alone, both in rounds])
+    print(f"\nNVMe/TCP at depth {depth}: one drive with one thread {of_one:,.0f} reads a second, two drives with two"
+          f" threads {of_two:,.0f} together: {ratio:.2f} times as many; with their clients two take four processors of"
+          f" the {os.cpu_count()} here", flush=True)  # fmt: skip
 
 
 def fill_file(served: Drive) -> None:

@@ -1,4 +1,4 @@
-"""Ways to storage in memory for device.py: drives, nbdkit and loop devices that come and go, and loads on them.
+"""Ways to storage in memory for device.py: drives and loop devices that come and go, and loads on them.
 
 What was measured is returned; nothing is judged or printed here. Each context ends what it started: by its process,
 its loop device, its file.
@@ -6,14 +6,15 @@ its loop device, its file.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import selectors
+import signal
 import socket
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ LOAD = Path(__file__).parent.parent / "target/release/examples/load"
 FIO = ("fio", "--name=load", f"--bs={PAGE_BYTES}", "--norandommap", "--time_based", "--thread", "--direct=1",
        "--lat_percentiles=1", f"--ramp_time={WARM_S * 1000:.0f}ms", "--output-format=json")  # fmt: skip
 AUTOGROUP = Path("/proc/self/autogroup")
+NUMBERS = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -37,15 +39,21 @@ class Way:
 
     name: str
     place: str
-    """nbd:… or nvme-tcp:… as the client wants it, or a file or device."""
+    """nbd:…, nvme-tcp:… or vfio-user:… as the client wants it, or a file or device."""
     peer: str = ""
     """What it is compared with."""
     needs_kernel_threads: bool = False
     """Which find no processor beside a drive and a load of the highest priority: they are as all others meanwhile."""
+    stopped: int = 0
+    """Process of a server that polls for ever: it is continued (SIGCONT) for its own loads alone."""
 
     @property
     def is_socket(self) -> bool:
-        return self.place.startswith(("nbd:", "nvme-tcp:"))
+        return self.place.startswith(("nbd:", "nvme-tcp:", "vfio-user:"))
+
+    @property
+    def always_spins(self) -> bool:
+        return self.place.startswith("vfio-user:")
 
 
 @dataclass(frozen=True)
@@ -73,8 +81,9 @@ class Drive:
         return [
             Way("NBD, Unix socket", f"nbd:unix:{unix.partition('socket=')[2]}", "nbdkit, Unix socket"),
             Way("NBD, TCP", f"nbd:{tcp.partition('://')[2]}", "nbdkit, TCP"),
-            Way("NVMe/TCP", f"nvme-tcp:{self.told['nvme_tcp']},nqn={self.told['nqn']}", "nbdkit, TCP"),
-            Way("FUSE", self.told["fuse"], "tmpfs, loop"),
+            Way("NVMe/TCP", f"nvme-tcp:{self.told['nvme_tcp']},nqn={self.told['nqn']}", "nvmf_tgt, TCP"),
+            Way("vfio-user", f"vfio-user:{self.told['vfio_user']}"),
+            Way("FUSE", self.told["fuse"], "nbdfuse"),
         ]
 
 
@@ -121,12 +130,36 @@ def drive(folder: Path, size: str, *options: str) -> Iterator[Drive]:
     """A drive with all transports, served by a process of its own."""
     tcp = [f"127.0.0.1:{port}" for port in free_ports(2)]
     ways = f"nbd:unix:{folder / 'nbd'},nbd:tcp:{tcp[0]},nvme-tcp:{tcp[1]},fuse:{folder / 'drive'}"
+    ways += f",vfio-user:{folder / 'cntrl'}"
     argv = [sys.executable, "-m", "ioassay", "device", "serve", "--json", "--size", size, "--transport", ways]
     with ended(subprocess.Popen([*argv, *options], stdout=subprocess.PIPE, text=True, process_group=0)) as process:
         line = first_line(process)
         if not line.startswith('{"'):
             raise SystemExit("the drive does not serve")  # it has said why
         yield Drive(process, json.loads(line))
+
+
+@contextmanager
+def drives(folder: Path, size: str, count: int) -> Iterator[list[Way]]:
+    """Drives of one process that answer at once, each served by a thread: over NVMe/TCP."""
+    ports = free_ports(count)
+    config = folder / f"{count}-drives.toml"
+    table = '[[drive]]\nsize = "{}"\nmodel = "none"\ncalibrate = false\ntransport = "nvme-tcp:127.0.0.1:{}"\n'
+    config.write_text("".join(table.format(size, port) for port in ports))
+    argv = [sys.executable, "-m", "ioassay", "device", "serve", "--json", "--config", str(config)]
+    with ended(subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, process_group=0)) as process:
+        told = [json.loads(first_line(process))]
+        assert process.stdout is not None
+        told += [json.loads(process.stdout.readline()) for _ in range(count - 1)]
+        names = (f"nvme-tcp:{one['nvme_tcp']},nqn={one['nqn']}" for one in told)
+        yield [Way(f"drive {number}", place) for number, place in enumerate(names)]
+
+
+def run_together(ways: Sequence[Way], depth: int, seconds: float) -> float:
+    """Reads a second of all ways, each with a client of its own, at once."""
+    argvs = [argv_of(way, depth, "read", seconds) for way in ways]
+    loads = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) for argv in argvs]
+    return sum(outcome(load.communicate()[0], "read").per_s for load in loads)
 
 
 def first_line(process: subprocess.Popen[str]) -> str:
@@ -137,24 +170,6 @@ def first_line(process: subprocess.Popen[str]) -> str:
     if not line:
         raise SystemExit("the drive was not ready in time")
     return line
-
-
-@contextmanager
-def nbdkit(name: str, folder: Path, size: str, *, over_tcp: bool) -> Iterator[Way]:
-    """The memory plugin, filled: what was never written it does not copy."""
-    place = f"127.0.0.1:{free_ports(1)[0]}" if over_tcp else f"unix:{folder / 'nbdkit'}"
-    path, port = place.removeprefix("unix:"), place.rpartition(":")[2]
-    at = ["--ipaddr=127.0.0.1", f"--port={port}"] if over_tcp else [f"--unix={path}"]
-    ready = folder / f"nbdkit-{over_tcp}.pid"
-    argv = ["nbdkit", "--foreground", "--exit-with-parent", f"--pidfile={ready}", *at, "memory", size_of(size)]
-    with ended(subprocess.Popen(argv, process_group=0)) as process:
-        while not ready.exists():  # it is made when clients can connect (nbdkit(1))
-            if process.poll() is not None:
-                raise SystemExit(f"{name} ended before it served")
-            time.sleep(0.02)
-        uri = f"nbd://{place}" if over_tcp else f"nbd+unix:///?socket={path}"
-        fill("--ioengine=nbd", f"--uri={uri}", f"--{size_of(size)}")
-        yield Way(name, f"nbd:{place}")
 
 
 def size_of(size: str) -> str:
@@ -179,7 +194,7 @@ def ended(process: subprocess.Popen[Any]) -> Iterator[subprocess.Popen[Any]]:
 @contextmanager
 def tmpfs_file(size: str) -> Iterator[Path]:
     """A file in memory that is written throughout."""
-    path = Path(f"/dev/shm/device-bench-{os.getpid()}")
+    path = Path(f"/dev/shm/device-bench-{os.getpid()}-{next(NUMBERS)}")
     try:
         fill("--ioengine=psync", f"--filename={path}", f"--{size_of(size)}", "--direct=0")
         yield path
@@ -225,10 +240,23 @@ def argv_of(way: Way, depth: int, direction: str, seconds: float, *, sleeps: boo
 def run(way: Way, depth: int, direction: str, seconds: float, *, sleeps: bool = False) -> Run:
     """What it did once client and server have a processor each: a server that slept may begin on the client's."""
     argv = argv_of(way, depth, direction, seconds, sleeps=sleeps)
-    with as_all_others() if way.needs_kernel_threads else nullcontext():
+    with continued(way.stopped), as_all_others() if way.needs_kernel_threads else nullcontext():
         if way.is_socket:
             subprocess.run(argv_of(way, depth, direction, WARM_S, sleeps=sleeps), check=True, stdout=subprocess.DEVNULL)
         return outcome(subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True).stdout, direction)
+
+
+@contextmanager
+def continued(process: int) -> Iterator[None]:
+    """A stopped process runs meanwhile, if there is one."""
+    if not process:
+        yield
+        return
+    os.kill(process, signal.SIGCONT)
+    try:
+        yield
+    finally:
+        os.kill(process, signal.SIGSTOP)
 
 
 def fio_nbd(uri: str, seconds: float) -> Run:

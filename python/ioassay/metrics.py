@@ -151,8 +151,12 @@ def _rocksdb(name: str, unit: str, better: str, label: str, format: Callable[[fl
     return _Rule(re.compile(rf"^rocksdb\.{name}$"), unit, better, lambda _: label, format)
 
 
-_BENCHMARK = r"(?P<bench>(?:fill|read|over|update|append|merge|seek|delete|xor|random|new|time|crc|xx|get)\w*)"
+_BENCHMARK = (
+    r"(?P<bench>(?:fill|read|multi|mix|over|update|append|merge|seek|delete|xor|random|new|time|crc|xx|get)\w*)"
+)
 """Benchmarks of db_bench, by how their names begin."""
+_OF_LOAD = re.compile(rf"^(?:{_BENCHMARK}|load)\.(?P<counted>(?:rocksdb|drive)\..+)$")
+"""What RocksDB and its drive counted for one load."""
 _DIR = r"(?P<dir>read|write|trim|total)"
 _PASS = (
     r"(?P<pass>rewrite|reread|random_read|random_write|random_mix|backward_read|record_rewrite|stride_read"
@@ -202,6 +206,7 @@ _RULES: tuple[_Rule, ...] = (
     _Rule(re.compile(r"^cpu\.uncounted$"), "%", "none", lambda _: "CPU of threads that the tool leaves out", _percent),
     _Rule(re.compile(r"^cpu\.(?P<state>\w+)$"), "%", "none", lambda m: f"CPU {m['state']}", _percent),
     _rate(r"^load\.ops_rate$", "ops/s", lambda _: "Rate", units.format_count),
+    _Rule(re.compile(r"^layer\.bytes$"), "bytes", "lower", lambda _: "Written", units.format_size),
     _rate(r"^pass\.bw$", "bytes/s", lambda _: "Bandwidth", units.format_rate),
     _Rule(re.compile(r"^pass\.difference$"), "%", "none", lambda _: "Difference from the claim", _hundredths),
     _Rule(re.compile(r"^syscalls\.rate$"), "1/s", "none", lambda _: "System calls a second", units.format_count),
@@ -259,7 +264,11 @@ _RULES: tuple[_Rule, ...] = (
     ),
     *(_drive(*rule) for rule in (
         ("errors", "requests", "lower", "Requests that the drive answered with an error", units.format_count),
+        ("faults", "faults", "none", "Faults of the drive that struck", units.format_count),
         ("depth", "requests", "none", "Requests in the drive when one came", plain),
+        ("cpu", "%", "none", "CPU time of the drive's process", _percent),
+        ("floor", "ns", "lower", "Transport's own round trip", units.format_ns),
+        ("block_device", "", "none", "Drive is a block device", lambda value: "yes" if value else "no"),
         ("hit_ratio", "", "higher", "Share of written pages found in the drive's buffer", _share),
         ("read_hit_ratio", "", "higher", "Share of read pages found in the drive's buffer", _share),
         ("write_amplification", "", "lower", "Drive's write amplification", plain),
@@ -301,12 +310,17 @@ _RULES: tuple[_Rule, ...] = (
 def metric(name: str) -> Metric:
     """The metric called `name`; an unknown name has unit '' and better 'none'.
 
-    `<job>/<metric>` is that metric of one job of a load that has several.
+    `<job>/<metric>` is that metric of one job of a load that has several; `<load>.rocksdb.<count>` and
+    `<load>.drive.<count>` are counts of one load of a database.
     """
     scope, slash, inner = name.rpartition("/")
     if slash:
         whole = metric(inner)
         return Metric(name, whole.unit, whole.better, f"{scope}: {whole.label}", whole.format, whole.kind)
+    if match := _OF_LOAD.match(name):
+        whole = metric(match["counted"])
+        label = f"{match['bench']}: {whole.label}" if match["bench"] else whole.label
+        return Metric(name, whole.unit, whole.better, label, whole.format, whole.kind)
     for rule in _RULES:
         if match := rule.pattern.match(name):
             return Metric(name, rule.unit, rule.better, rule.label(match), rule.format, rule.kind)
@@ -316,6 +330,8 @@ def metric(name: str) -> Metric:
 def known(name: str) -> bool:
     """Whether the registry describes `name`, or what stands after the job's name in it."""
     inner = name.rpartition("/")[2]
+    if match := _OF_LOAD.match(inner):
+        return known(match["counted"])
     return inner in _OF_DRIVERS or any(rule.pattern.match(inner) for rule in _RULES)
 
 

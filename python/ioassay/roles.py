@@ -181,6 +181,17 @@ class Counted:
 
 
 @dataclass(frozen=True)
+class StepCounter:
+    """How storage that counts for itself is asked between the steps of a trial."""
+
+    socket: Path
+    """A Unix socket that answers a line of JSON with another."""
+    request: str
+    metrics: Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, float]]
+    """Metrics of what was counted between two answers."""
+
+
+@dataclass(frozen=True)
 class Load:
     """What a target yields to be loaded. `path` is None for a load without storage."""
 
@@ -194,6 +205,15 @@ class Load:
     """In a folder: makes a file of that name and so many bytes, filled, before anything is counted. ToolError."""
     counted: Callable[[], Counted] | None = None
     """What the storage itself counted since it was yielded; asked once, when the tool has ended."""
+    step_counter: StepCounter | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One of several processes of a trial. What its storage counts is kept as `<name>.<metric>`; '' keeps nothing."""
+
+    name: str
+    argv: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -205,6 +225,18 @@ class Command:
     files: Mapping[str, str] = field(default_factory=dict)
     cwd: Path | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    steps: Sequence[Step] = ()
+    """In place of `argv`: processes that run one after the other. `timeout_s` is that of all of them."""
+    cold: bool = False
+    """Whether the page cache forgets the files of the target's folder before each step."""
+
+    @classmethod
+    def of_steps(
+        cls, steps: Sequence[Step], timeout_s: float, cwd: Path | None = None, *, cold: bool = False
+    ) -> Command:
+        """A command of several processes. Its `argv` is what a shell would take to run them."""
+        words = [word for step in steps for word in ("&&", *step.argv)][1:]
+        return cls(words, timeout_s, cwd=cwd, steps=steps, cold=cold)
 
 
 @dataclass(frozen=True)
@@ -219,6 +251,16 @@ class Rehearsal:
 
     SafetyRefusal where they differ, StudyError where the tool does not take the parameters.
     """
+
+
+@dataclass(frozen=True)
+class EndedStep:
+    """A step that ran. `stdout_end` is where its output ends, in bytes of the trial's stdout."""
+
+    name: str
+    exit_status: int
+    """Negative for a signal."""
+    stdout_end: int
 
 
 @dataclass(frozen=True)
@@ -247,6 +289,8 @@ class Outcome:
     """Most processes and threads that were alive at once."""
     unconfined: str = ""
     """Why the kernel did not confine its processes, though they were to be confined; '' where it did."""
+    steps: Sequence[EndedStep] = ()
+    """Of a command of several."""
 
     @property
     def status(self) -> int:

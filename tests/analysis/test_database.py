@@ -164,3 +164,46 @@ def test_each_load_is_a_trial_for_figures(lab: Any) -> None:
     assert made is not None
     assert made.study.factors["load"] == ["fillseq", "fillrandom", "readrandom"]
     assert made.records.trials.height == 2 * 3 * 3
+
+
+def apart(point: Mapping[str, Any], repetition: int) -> dict[str, float]:
+    """Each load with its own counts; readrandom does the compactions that fillrandom left behind."""
+    whole = {**measured(point, repetition), "rocksdb.write_amplification": 2.0, "drive.flash.bytes": 300e6}
+    counts = {
+        "fillseq": {"user_bytes": 50e6, "wal_bytes": 50e6, "flush_bytes": 50e6, "compaction_write_bytes": 0.0},
+        "fillrandom": {"user_bytes": 50e6, "wal_bytes": 50e6, "flush_bytes": 40e6, "compaction_write_bytes": 60e6},
+        "readrandom": {"user_bytes": 0.0, "wal_bytes": 0.0, "flush_bytes": 0.0, "compaction_write_bytes": 20e6},
+    }
+    for load, of_database in counts.items():
+        written = of_database["flush_bytes"] + of_database["compaction_write_bytes"]
+        whole |= {f"{load}.rocksdb.{key}": value for key, value in of_database.items()}
+        whole |= {f"{load}.drive.write.bytes": written, f"{load}.drive.flash.bytes": 2 * written}
+        whole[f"{load}.drive.read.bytes"] = 5e6
+    return whole
+
+
+def test_each_load_has_its_own_bytes_on_their_way_to_flash(lab: Any) -> None:
+    told = found(lab, asked(lab), apart)
+    (by_load,) = (one for one in told if one.title == "What each load wrote")
+    columns, rows = by_load.tables[0].columns, by_load.tables[0].rows
+    assert columns[:5] == ["condition", "load", "written by users", "by RocksDB", "of it by compactions"]
+    assert [row[1] for row in rows] == ["fillseq", "fillrandom", "readrandom"] * 2
+    amplified = by_load.tables[1]
+    flash = amplified.columns.index("flash over users")
+    assert [row[flash] for row in amplified.rows[:3]] == [2.0, 4.0, None]
+    assert all(row[columns.index("read from the drive")] == 5e6 for row in rows)
+    assert by_load.statistics["by_load"]["compression_type=none"]["fillrandom"]["rocksdb.flush_bytes"] == 40e6
+    golden.check("database_loads", told[2:4])
+
+
+def test_the_layers_of_each_load_are_trials_for_figures(lab: Any) -> None:
+    study = asked(lab)
+    records = lab.records(lab.run(study, apart, 2))
+    made = loads.layers(records, study)
+    assert made is not None and made.study.factors["layer"] == ["users", "RocksDB", "drive", "flash"]
+    assert made.records.trials.height == 2 * 2 * 3 * 4
+    one = made.records.trials.filter(load="fillrandom", compression_type="none", repetition=0)
+    assert one["layer.bytes"].to_list() == [50e6, 150e6, 100e6, 200e6]
+    expanded = loads.expanded(records, study)
+    assert expanded is not None and expanded.records.trials["load.drive.read.bytes"].unique().to_list() == [5e6]
+    assert loads.layers(lab.records(lab.run(study, measured, 2)), study) is None

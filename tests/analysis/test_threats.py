@@ -137,6 +137,15 @@ def test_an_uncertain_calibration_is_a_threat(lab: Any) -> None:
     assert "calibration-uncertain" not in raised(lab)
 
 
+def test_a_tool_that_checks_itself_is_a_threat(lab: Any) -> None:
+    def measure(point: Any, repetition: int) -> dict[str, Any]:
+        return {"read.bw": 1e8 + repetition, "_warnings": [("debug-build", "Assertions are enabled")]}
+
+    threat = raised(lab, measure)["debug-build"]
+    assert threat.evidence["trials"] == threat.evidence["of"] > 2
+    assert "debug-build" not in raised(lab)
+
+
 def test_answers_that_come_late_are_a_threat(lab: Any) -> None:
     def measure(late_ns: float, tail_ns: float) -> Any:
         def values(point: Any, repetition: int) -> dict[str, Any]:
@@ -154,6 +163,17 @@ def test_answers_that_come_late_are_a_threat(lab: Any) -> None:
         assert (threat.evidence["late_p50_ns"], threat.evidence["late_p99_ns"]) == (late_ns, tail_ns)
     assert "late-answers" not in raised(lab, measure(30_000, 105_000))
     assert "late-answers" not in raised(lab)
+
+
+def test_faults_that_struck_are_a_threat(lab: Any) -> None:
+    def measure(point: Any, repetition: int) -> dict[str, Any]:
+        fired = 2.0 if point["bs"] == "4KiB" and repetition < 3 else 0.0
+        return {"read.bw": 1e8 + repetition, "drive.faults": fired}
+
+    threat = raised(lab, measure)["faults-injected"]
+    assert (threat.evidence["trials"], threat.evidence["conditions"]) == (3, ["bs=4KiB"])
+    assert threat.evidence["fired"] == 6
+    assert "faults-injected" not in raised(lab)
 
 
 def test_a_processor_fewer_under_some_conditions_is_a_threat(lab: Any) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ioassay.drivers.db_bench import DbBench, capabilities, db_bench_metrics, db_bench_outcome, parameters
-from ioassay.errors import StudyError, ToolError
+from ioassay.drivers.db_bench.capabilities import Capabilities
+from ioassay.errors import ConditionError, StudyError, ToolError
 from ioassay.formats import db_bench_output
 from ioassay.formats.db_bench_output import Output
 from ioassay.process import supervisor
 from ioassay.records.record import FAILED, OK
-from ioassay.roles import Load, Outcome, Parsed, Trial
+from ioassay.roles import EndedStep, Load, Outcome, Parsed, Step, Trial
+from ioassay.runner import steps
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "db_bench" / "7.8.3"
 HELP = """db_bench: 
@@ -64,6 +67,8 @@ def test_flags_with_types_and_benchmarks_are_read_from_the_help() -> None:
         ({"benchmarks": "fillseq", "histogram": False}, "histogram", "asks for what it needs"),
         ({"benchmarks": "readrandom", "use_existing_db": True}, "use_existing_db", "name what fills it in prepare"),
         ({"benchmarks": "fillseq", "num": [1]}, "num", "wanted a number, a word"),
+        ({"benchmarks": "fillseq", "process_per_load": 1}, "process_per_load", "wanted true or false"),
+        ({"benchmarks": "fillseq", "cold_cache": True}, "cold_cache", "wanted process_per_load = true"),
     ],
 )
 def test_what_db_bench_would_not_take_is_an_error_that_names_the_parameter(
@@ -89,6 +94,58 @@ def test_what_prepares_comes_first_and_is_not_measured() -> None:
     wanted = parameters.read({"benchmarks": "readrandom[X2],waitforcompaction", "prepare": "fillseq"}, OFFER)
     assert wanted.argv() == ["--benchmarks=fillseq,readrandom[X2],waitforcompaction"]
     assert wanted.measured == ("readrandom",)
+
+
+def steps_of(benchmarks: str, **more: Any) -> Sequence[Step]:
+    params = {"benchmarks": benchmarks, "process_per_load": True, **more}
+    return parameters.read(params, Capabilities()).steps("db_bench", ["--db=x"], 5)
+
+
+def test_each_load_can_be_a_process_of_its_own() -> None:
+    found = steps_of("fillseq,waitforcompaction,readrandom[X2],overwrite,fillrandom", num=10)
+    assert [step.name for step in found] == ["fillseq", "readrandom", "overwrite", "fillrandom"]
+    assert [step.argv[1] for step in found] == [
+        "--benchmarks=fillseq,waitforcompaction",
+        "--benchmarks=readrandom[X2]",
+        "--benchmarks=overwrite,flush",
+        "--benchmarks=fillrandom,flush",
+    ]
+    assert ["--use_existing_db=1" in step.argv for step in found] == [False, True, True, False]
+    seeds = {word for step in found for word in step.argv if word.startswith("--seed=")}
+    assert len(seeds) == 4 and "--seed=5" in seeds  # reads that draw as fillrandom drew would find every key
+    first, second = steps_of("readseq", prepare="fillseq")
+    assert (first.name, first.argv[1]) == ("", "--benchmarks=fillseq,flush")
+    assert "--use_existing_db=1" in second.argv
+
+
+@pytest.mark.parametrize(
+    ("libraries", "messages", "has"),
+    [
+        ("libsnappy.so.1 => …", "0", False),
+        ("librocksdb.so.7.8\nliburing.so.2 => …", "0", True),
+        ("libsnappy.so.1 => …", "1\n", True),  # linked statically: a message of RocksDB's shows it
+        ("", "", True),  # not asked
+    ],
+)
+def test_reads_by_io_uring_are_skipped_where_the_build_has_none(
+    libraries: str, messages: str, has: bool, tmp_path: Path
+) -> None:
+    driver = DbBench()
+    driver.configure("db_bench version 7.8.3", {"libraries": libraries, "io_uring": messages})
+    trial = Trial("t", "s", "db_bench", {}, {"benchmarks": "readseq", "async_io": True}, {}, {}, 0, 1, 0)
+    load = Load("folder", tmp_path, 0, False)
+    if has:
+        assert driver.command(trial, load, tmp_path) is not None
+    else:
+        with pytest.raises(ConditionError, match="built without io_uring"):
+            driver.command(trial, load, tmp_path)
+
+
+def test_another_db_bench_is_named_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IOASSAY_DB_BENCH", "/opt/db_bench")
+    tool = DbBench().tool()
+    assert tool is not None and tool.executable == "/opt/db_bench"
+    assert [argv[0] for argv in tool.probes.values()] == ["/opt/db_bench", "ldd", "grep"]
 
 
 def test_the_estimate_grows_with_the_operations() -> None:
@@ -124,7 +181,7 @@ def test_a_line_of_results_is_rates_and_volume() -> None:
     assert parsed.metrics["fillseq.ops"] == 20000
     assert {part["name"] for part in parsed.parts} >= {"fillseq", "seekrandom", "fillsync"}
     assert parsed.metrics["readrandom.found"] == 1.0
-    assert [warning.code for warning in parsed.warnings] == ["db_bench-note"]
+    assert [warning.code for warning in parsed.warnings] == ["debug-build"]
     assert [claim.kind for claim in parsed.claims] == ["keys"] * 7
 
 
@@ -153,6 +210,13 @@ def test_keys_that_are_not_found_are_explained() -> None:
     assert "86.47%" in told.text
 
 
+@pytest.mark.parametrize(("operations", "explained"), [(200, True), (20_000, False)])
+def test_a_share_of_few_reads_may_be_further_from_the_expected_one(operations: int, explained: bool) -> None:
+    wanted = parameters.read({"benchmarks": "fillrandom,readrandom"}, OFFER)
+    (told,) = db_bench_outcome.suspicions(wanted, {"readrandom.found": 0.58, "readrandom.ops": operations}, Output(()))
+    assert ("some of them again" in told.text) == explained
+
+
 def test_a_compression_that_was_asked_for_and_not_done_is_a_warning() -> None:
     head = Output((), compression="NoCompression")
     wanted = parameters.read({"benchmarks": "fillseq", "compression_type": "zstd"}, OFFER)
@@ -171,6 +235,23 @@ def test_a_benchmark_that_is_not_known_is_a_failure_with_its_words() -> None:
     parsed = read("unknown-benchmark", {"benchmarks": "nonsense", "num": 10}, exit_code=1)
     assert parsed.status == FAILED
     assert "unknown benchmark 'nonsense'" in parsed.reason
+
+
+def test_processes_of_one_trial_have_counts_of_their_own(tmp_path: Path) -> None:
+    whole = (GOLDEN / "histogram.txt").read_text()
+    (tmp_path / "stdout").write_text(whole + whole.replace("fillrandom", "fillseq"))
+    (tmp_path / "stderr").write_text("")
+    ended = [
+        EndedStep("fillrandom", 0, len(whole.encode())),
+        EndedStep("fillseq", 0, (tmp_path / "stdout").stat().st_size),
+    ]
+    outcome = Outcome(0, None, False, 0.0, 1.0, tmp_path / "stdout", tmp_path / "stderr", steps=ended)
+    params = {"benchmarks": "fillrandom,fillseq", "process_per_load": True}
+    parsed = DbBench().parse(Trial("t", "s", "db_bench", {}, params, {}, {}, 0, 1, 0), outcome, tmp_path)
+    assert parsed.status == OK, parsed.reason
+    own = [parsed.metrics[f"{name}.rocksdb.user_bytes"] for name in ("fillrandom", "fillseq")]
+    assert own[0] == own[1] > 0 and parsed.metrics["rocksdb.user_bytes"] == sum(own)
+    assert parsed.metrics["fillseq.rocksdb.write_amplification"] == parsed.metrics["rocksdb.write_amplification"]
 
 
 # The installed one
@@ -194,10 +275,15 @@ def run(driver: DbBench, params: dict[str, Any], folder: Path) -> Parsed:
     driver.validate(params, TARGET)
     trial = Trial("t", "s", "db_bench", {}, params, {}, {}, 0, 1, 0)
     command = driver.command(trial, Load("folder", place, 0, False), folder)
+    load = Load("folder", place, 0, False)
     outcome = supervisor.run(
-        command.argv, stdout=folder / "stdout", stderr=folder / "stderr", timeout_s=60, cwd=command.cwd
+        steps.argv(command, load, folder),
+        stdout=folder / "stdout",
+        stderr=folder / "stderr",
+        timeout_s=60,
+        cwd=command.cwd,
     )
-    return driver.parse(trial, outcome, folder)
+    return driver.parse(trial, steps.ended(outcome, command, folder), folder)
 
 
 @pytest.mark.rocksdb
@@ -207,6 +293,30 @@ def test_the_four_loads_are_measured(driver: DbBench, tmp_path: Path) -> None:
     assert parsed.status == OK, parsed.reason
     assert {f"{name}.ops_rate" for name in params["benchmarks"].split(",")} <= parsed.metrics.keys()
     assert parsed.metrics["readrandom.found"] == pytest.approx(0.632, abs=0.05)
+
+
+@pytest.mark.rocksdb
+def test_four_processes_are_measured_as_one_is(driver: DbBench, tmp_path: Path) -> None:
+    loads = ("fillseq", "readseq", "fillrandom", "readrandom")
+    params = {"benchmarks": ",".join(loads), "num": 5000, "process_per_load": True, "cold_cache": True}
+    parsed = run(driver, params, tmp_path)
+    assert parsed.status == OK, parsed.reason
+    assert parsed.metrics["readrandom.found"] == pytest.approx(0.632, abs=0.05)
+    assert parsed.metrics["fillseq.rocksdb.user_bytes"] > 0 == parsed.metrics["readseq.rocksdb.user_bytes"]
+    both = sum(parsed.metrics[f"{name}.rocksdb.flush_bytes"] for name in loads)
+    assert parsed.metrics["rocksdb.flush_bytes"] == both > 0
+    assert parsed.metrics["readrandom.rocksdb.flush_bytes"] == 0  # the load before ended with a flush
+    written = [claim.bytes for claim in parsed.claims if claim.kind == "write"]
+    assert len(written) == 1 and written[0] > 0
+
+
+@pytest.mark.parametrize("cold", [False, True])
+def test_the_page_cache_forgets_before_each_process_where_that_is_asked(
+    driver: DbBench, tmp_path: Path, cold: bool
+) -> None:
+    params = {"benchmarks": "readrandom", "prepare": "fillseq", "process_per_load": True, "cold_cache": cold}
+    trial = Trial("t", "s", "db_bench", {}, params, {}, {}, 0, 1, 0)
+    assert driver.command(trial, Load("folder", tmp_path, 0, False), tmp_path).cold == cold
 
 
 @pytest.mark.rocksdb

@@ -78,7 +78,10 @@ def test_with_the_plugin_the_block_layer_connects_to_the_drive(plugins: Path, tm
     assert found["spdk_json_conf"] == str(tmp_path / "spdk.json")
     assert "--no-huge" in found["env_context"]
     assert command is not None
-    attach = json.loads(command.files["spdk.json"])["subsystems"][0]["config"][0]["params"]
+    alone, connected = json.loads(command.files["spdk.json"])["subsystems"][0]["config"]
+    assert alone["params"] == {"bdev_auto_examine": False}, "its reads would be counted as the load's"
+    assert command.env["RUNTIME_DIRECTORY"] == str(tmp_path)
+    attach = connected["params"]
     assert (attach["traddr"], attach["trsvcid"], attach["subnqn"]) == ("127.0.0.1", "4420", NQN)
     assert found["filename"] == f"{attach['name']}n1"
 
@@ -89,6 +92,14 @@ def test_colons_of_the_address_are_escaped(plugins: Path, tmp_path: Path) -> Non
         "trtype=TCP adrfam=IPv4 traddr=127.0.0.1 trsvcid=4420 subnqn=nqn.2016-06.io.example\\:drive ns=1"
     )
     assert command is not None and list(command.files) == ["job.fio"]
+
+
+def test_only_what_it_writes_is_open_to_the_block_layer() -> None:
+    found = fio().confinement(trial("spdk_bdev").params)
+    assert (found.waiver, list(found.host)) == ("", [Path("/var/tmp")])
+    for own in ({"spdk_json_conf": "mine.json"}, {"env_context": "--single-file-segments"}):
+        assert "by itself" in fio().confinement(trial("spdk_bdev", **own).params).waiver
+    assert "by itself" in fio().confinement(trial("spdk_nvme").params).waiver
 
 
 def test_what_the_study_sets_of_the_engine_counts(plugins: Path, tmp_path: Path) -> None:

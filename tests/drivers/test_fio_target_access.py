@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ioassay.drivers.fio import Fio, job, spdk
-from ioassay.errors import StudyError, ToolError
+from ioassay.errors import ConditionError, StudyError, ToolError
 from ioassay.roles import NOTHING, Load, Trial
 
 VIRTUAL = {"kind": "virtual", "size": "64MiB"}
@@ -81,6 +81,30 @@ def test_an_engine_that_does_is_not(params: dict[str, Any], target: dict[str, An
 def test_an_option_of_another_engine_is_refused(params: dict[str, Any], owner: str) -> None:
     with pytest.raises(StudyError, match=f"is an option of ioengine {owner}; used here: {params['ioengine']}"):
         validated(params, VIRTUAL)
+
+
+NVMEVIRT = {"kind": "nvmevirt", "module": "nvmev.ko", "memmap_start": 2**30, "memmap_size": 2**29, "cpus": [1, 2]}
+
+
+@pytest.mark.parametrize(("engine", "why"), [("spdk_nvme", "vfio-pci or uio"), ("nbd", "no drive of the kernel's")])
+def test_on_nvmevirt_engines_with_their_own_transport_are_skipped(tmp_path: Path, engine: str, why: str) -> None:
+    codes = validated({"ioengine": engine, "iodepth": 1}, NVMEVIRT)
+    assert codes and set(codes) == {"will-be-skipped"}
+    trial = Trial("0" * 16, "s", "fio", {}, {"ioengine": engine, "rw": "randread"}, {}, {}, 0, 1, 0)
+    with pytest.raises(ConditionError, match=why):
+        job.emit(trial, Load("device", Path("/dev/nvme1n1"), 2**29, read_only=False), tmp_path)
+
+
+@pytest.mark.parametrize("form", ["nvme", "nvme-character", "kernel"])
+def test_the_kernels_own_devices_need_no_way_of_the_study(form: str) -> None:
+    assert validated({"ioengine": "libaio"}, VIRTUAL | {"form": form, "ways": ["nvme-tcp"]}) == []
+
+
+def test_a_character_device_is_what_the_job_names(tmp_path: Path) -> None:
+    params = {"ioengine": "io_uring_cmd", "cmd_type": "nvme", "rw": "randread", "direct": 0}
+    trial = Trial("0" * 16, "s", "fio", {}, params, {}, {}, 0, 1, 0)
+    text = job.emit(trial, Load("device", Path("/dev/ng0n1"), 2**20, read_only=False), tmp_path)
+    assert "filename=/dev/ng0n1\n" in text and "cmd_type=nvme\n" in text
 
 
 def test_what_spdk_alone_knows_is_left_to_it() -> None:

@@ -188,6 +188,15 @@ def test_errors_come_with_their_remedy(error: int, remedy: str) -> None:
     assert remedy in found.reason
 
 
+def test_errors_that_fio_was_to_continue_after_are_a_warning() -> None:
+    told_to = {"options": {"continue_on_error": "all"}}
+    found = verdict(done(error=5, **told_to))
+    assert found.reason == "" and [warning.code for warning in found.warnings] == ["requests-failed"]
+    assert "error 5 (" in verdict(done(error=5, options={"continue_on_error": "none"})).reason
+    assert "error 84 (" in verdict(done(error=84, **told_to)).reason  # data that came back wrong
+    assert verdict(done(reads=0, writes=0, error=5, **told_to)).reason != ""
+
+
 def test_io_uring_that_is_disabled_is_named() -> None:
     said = "fio: pid=1, err=1/file:engines/io_uring.c:1015, func=io_queue_init, error=Operation not permitted"
     assert "kernel.io_uring_disabled" in verdict(None, messages=said, exit_code=1).reason

@@ -58,6 +58,7 @@ def test_every_question_is_answered_in_report_order(lab: Any) -> None:
         "ablation",
         "hits",
         "choice",
+        "costs",
         "conditions",
         "database",
         "drive",

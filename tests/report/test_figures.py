@@ -35,6 +35,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "monitors": {"monitor": "cpu"},
     "multiples": {"studies": ["jobs"]},
     "order": {"y": "read.bw"},
+    "path_costs": {"x": "numjobs"},
     "scaling": {"x": "numjobs", "y": "read.bw"},
     "search": {},
     "series": {"y": "read.bw"},
@@ -57,6 +58,8 @@ def records_for(kind: str, records: Dataset) -> Dataset:
     """What a kind needs and the made-up run has not."""
     if kind == "throughput_latency":
         return synthetic.with_percentiles(records)
+    if kind == "path_costs":
+        return synthetic.with_drive_counts(records)
     if kind == "latency_heatmap":
         return synthetic.with_histogram_logs(records, records.studies[3].name)
     return synthetic.as_search(records) if kind == "search" else records

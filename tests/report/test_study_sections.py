@@ -110,6 +110,8 @@ def test_the_machine_is_told_in_one_line() -> None:
         "disk": {"mount": {"filesystem": "ext4"}, "devices": [{"name": "sda1"}, {"name": "sda", "model": "Fast"}]},
     }
     assert host_facts.summary(host) == "X 9 · 4 cores · Linux 6.1 · ext4 on Fast sda"
+    assert host_facts.summary(host, {"nvmevirt"}) == "X 9 · 4 cores · Linux 6.1 · a drive of NVMeVirt"
+    assert host_facts.summary(host, {"virtual", "file"}) == host_facts.summary(host)
     assert host_facts.summary({}) == ""
 
 

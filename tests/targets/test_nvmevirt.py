@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ioassay.errors import RunError, SafetyRefusal, StudyError, ToolError
+from ioassay.errors import ConditionError, RunError, SafetyRefusal, StudyError, ToolError
 from ioassay.process.supervisor import Captured
 from ioassay.roles import NOTHING, WRITE, Consent, Trial
 from ioassay.targets import content_signatures, device_locks, nvmevirt, reserved_memory, target
@@ -210,7 +210,29 @@ def test_the_module_is_looked_for_beside_the_study(machine: Machine) -> None:
         made.inspect(WRITE)
 
 
+def test_programs_that_load_it_are_looked_for_before_the_first_trial(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setenv("PATH", str(machine.root))
+    spec = {"kind": "nvmevirt", "module": "module/nvmev.ko", "memmap_start": "1GiB", "memmap_size": "512MiB"}
+    made = target({**spec, "cpus": [2, 3]}, Consent(), study_folder=machine.root, root=machine.root)
+    with pytest.raises(ToolError, match=r"insmod and rmmod and dmesg: not found.*kmod"):
+        made.inspect(WRITE)
+
+
 # Loading
+
+
+def test_a_study_of_a_virtual_drive_can_switch_to_it(machine: Machine) -> None:
+    virtual = {"size": "256MiB", "model": "none", "calibrate": True, "ways": ["nbd"], "form": "kernel"}
+    assert machine.target(**virtual).inspect(WRITE) == machine.target().inspect(WRITE)
+    block = machine.root / "dev/nvme1n1"
+    assert machine.target(**virtual)._form_of(block) == block
+    with pytest.raises(ConditionError, match="no character device"):
+        machine.target(form="nvme-character")._form_of(block)
+    machine.write("dev/ng1n1", "")
+    assert machine.target(form="nvme-character")._form_of(block) == machine.root / "dev/ng1n1"
 
 
 @pytest.mark.root

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -64,6 +65,8 @@ def left(place: Path) -> list[str]:
         ({"polcy": "lru"}, "target.polcy", "did you mean 'policy'"),
         ({"drive": "samsung"}, "target.drive", "no drive is called 'samsung'"),
         ({"read_us": "soon"}, "target", "read_us is 'soon'"),
+        ({"zones": "1MiB"}, "target.zones", r"wanted target.ways = \['nvme-tcp'\]"),
+        ({"zones": "1MiB,open=no", "ways": ["nvme-tcp"]}, "target.zones", "open is 'no'"),
         ({"feed": "open"}, "target", "says how a trace is simulated"),
     ],
 )
@@ -71,6 +74,33 @@ def test_a_setting_that_cannot_be_is_named(settings: dict[str, Any], key: str, s
     with pytest.raises(StudyError, match=said) as found:
         made(**settings).inspect(WRITE)
     assert found.value.key == key
+
+
+def test_a_zoned_drive_is_served_to_hosts_of_nvme() -> None:
+    with made(zones="1MiB,capacity=768KiB,open=4", ways=["nvme-tcp"], model="none").load(TRIAL) as load:
+        assert load.path is None and "nqn" in load.addresses
+        zones = load.counted().document["counted"]["zones"]
+    assert (zones["zones"], zones["empty"], zones["capacity_bytes"]) == (16, 16, 768 << 10)
+
+
+@pytest.mark.parametrize(
+    ("settings", "granted"),
+    [({"model": "none"}, True), ({"model": "none", "prefault": False}, False), ({"prefault": True}, True), ({}, False)],
+)
+def test_first_writes_wait_for_memory_only_where_a_model_hides_it(settings: dict[str, Any], granted: bool) -> None:
+    size = 256 << 20
+    with made(size=size, ways=["nbd"], **settings).load(TRIAL):
+        assert (resident_bytes(serving()) >= size) == granted
+
+
+def serving() -> int:
+    """The process of the drive."""
+    (pid,) = (pid for pid in process_table.children() if b"serve" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    return pid
+
+
+def resident_bytes(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 @pytest.mark.parametrize("form", ["device", "folder"])
@@ -200,7 +230,7 @@ def test_a_drive_that_cannot_be_served_says_why(place: Path) -> None:
 def test_a_drive_that_is_killed_says_so_and_leaves_nothing(form: str, place: Path) -> None:
     drive = made(form=form, size="64MiB", model="none", ways=["fuse"], block_size=4096)
     with drive.load(TRIAL) as load:
-        (served,) = (pid for pid in process_table.children() if b"serve" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        served = serving()
         os.kill(served, signal.SIGKILL)
         with pytest.raises(ToolError, match="ended during the trial, killed by SIGKILL"):
             load.counted()
@@ -249,7 +279,7 @@ def test_a_drive_that_hangs_is_told_and_leaves_nothing(place: Path, monkeypatch:
     monkeypatch.setattr(virtual_drive, "_DYING_S", 0.1)
     with made(form="folder", size="64MiB", model="none", ways=["fuse"]).load(TRIAL) as load:
         (load.path / "file").write_bytes(b"not written back yet" * 4096)
-        (served,) = (pid for pid in process_table.children() if b"serve" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        served = serving()
         os.kill(served, signal.SIGSTOP)
         with pytest.raises(ToolError, match="no drive answers there: timed out"):
             load.counted()
@@ -279,6 +309,44 @@ def test_options_that_have_no_effect_are_no_error_of_a_trial(place: Path) -> Non
     with made(ways=["fuse"], model="none", policy="lru", buffer="1MiB").load(TRIAL) as load:
         assert load.counted().metrics["drive.errors"] == 0
     assert left(place) == []
+
+
+def faulty(folder: Path, text: str) -> str:
+    path = folder / "faults.toml"
+    path.write_text(text)
+    return str(path)
+
+
+@root
+def test_faults_begin_with_the_trial_and_end_with_it(tmp_path: Path, place: Path) -> None:
+    plan = faulty(tmp_path, '[[fault]]\nkind = "write-error"\n[[fault]]\nkind = "stuck"\nop = "trim"\nfor = "1h"\n')
+    with made(ways=["fuse"], form="folder", size="64MiB", model="none", faults=plan).load(TRIAL) as load:
+        file = load.new_file("data", 1 << 20)  # which is filled while nothing fails
+        assert load.counted().metrics["drive.faults"] == 0
+        with file.open("r+b") as opened, pytest.raises(OSError, match="Input/output error"):
+            opened.write(b"x" * 4096)
+            os.fsync(opened.fileno())
+        counted = load.counted()
+        assert counted.metrics["drive.faults"] > 0
+        assert counted.document["counted"]["faults"][0]["kind"] == "write-error"
+    assert left(place) == []
+    with made(ways=["fuse"], model="none").load(TRIAL) as load:
+        assert "drive.faults" not in load.counted().metrics
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[[fault]]\nkind = "stuck"', "without 'for' would keep a trial from its end"),
+        ('[[fault]]\nkind = "slow"', r"fault\[0\]\.kind"),
+    ],
+)
+def test_faults_that_cannot_be_are_said_before_the_first_trial(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(StudyError, match=said) as raised:
+        made(faults=faulty(tmp_path, text))
+    assert raised.value.key == "target.faults"
+    with pytest.raises(StudyError, match="No such file"):
+        made(faults="there-is-none.toml")
 
 
 @root

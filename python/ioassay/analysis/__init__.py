@@ -13,6 +13,7 @@ ANALYSES: dict[str, str] = {
     "hits": "ioassay.analysis.storage.hit_bound",
     "conclude": "ioassay.analysis.conclusion",
     "choice": "ioassay.analysis.optimum.alternatives",
+    "costs": "ioassay.analysis.storage.path_costs",
     "conditions": "ioassay.analysis.machine_conditions",
     "verdict": "ioassay.analysis.claims.claim_verdicts",
     "drive": "ioassay.analysis.storage.drive_agreement",

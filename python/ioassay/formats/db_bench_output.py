@@ -122,6 +122,21 @@ def parse(text: str) -> Output:
     )
 
 
+def merged(outputs: Sequence[Output]) -> Output:
+    """Processes that worked on one database one after the other, as if they had been one."""
+    tickers: dict[str, int] = {}
+    for output in outputs:
+        for name, count in output.tickers.items():
+            tickers[name] = tickers.get(name, 0) + count
+    return Output(
+        [benchmark for output in outputs for benchmark in output.benchmarks],
+        next((output.folder for output in outputs if output.folder), ""),
+        next((output.compression for output in outputs if output.compression), ""),
+        list(dict.fromkeys(warning for output in outputs for warning in output.warnings)),
+        tickers,
+    )
+
+
 def _nothing(text: str) -> str:
     for _, line in lines_with(text, "unknown benchmark"):
         return f"db_bench ran nothing: {line.strip()[:100]}; its --help lists the benchmarks"

@@ -13,6 +13,7 @@ NARRATORS: dict[str, str] = {
     "hits": "ioassay.narrative.hit_bound_text",
     "conclude": "ioassay.narrative.conclude_text",
     "choice": "ioassay.narrative.choice_text",
+    "costs": "ioassay.narrative.costs_text",
     "conditions": "ioassay.narrative.conditions_text",
     "verdict": "ioassay.narrative.verdict_text",
     "drive": "ioassay.narrative.drive_text",
@@ -35,6 +36,7 @@ NARRATORS: dict[str, str] = {
 HEADINGS: dict[str, str] = {
     "tuned": "What did the search find? Winner, default and confirmation",
     "choice": "Which case is best, when, and is that real?",
+    "costs": "What does each path cost? Parts of a request, and CPU time",
     "ablation": "What does write-behind change, and what the choice of victims?",
     "hits": "How much of the possible hits? The offline optimum",
     "conditions": "Was the machine quiet enough?",

@@ -42,6 +42,11 @@ def answers(studies: Sequence[Study], findings: Sequence[Finding]) -> list[Answe
     return [Answer(group[0].study, titles.get(group[0].study, group[0].title), _in_turn(group)) for group in chosen]
 
 
+def premises(findings: Sequence[Finding]) -> list[str]:
+    """What holds for all that is said of a run, sentences for the first line of it. They are never withheld."""
+    return list(dict.fromkeys(text for one in findings for text in one.statistics.get("premises", ())))
+
+
 def _in_turn(group: Sequence[Finding]) -> list[str]:
     """The first sentence of each finding, then what else they say; nothing of those that are withheld."""
     said = [sentences(finding.statement) for finding in group if "withheld" not in finding.statistics]

@@ -148,7 +148,8 @@ def _by_place(one: Choice) -> Table:
                 phrases.listed(_names(standing.near), _MOST) if standing.near else "",
             ]
         )
-    return Table(columns, rows, [*[""] * len(names), "", one.response, *[""] * 6])
+    formats = [*[""] * len(names), "", one.response, *[""] * 6]
+    return Table(columns, rows, formats, names_best=True)
 
 
 def _on_average(one: Choice, alike: bool = False) -> Table:
@@ -156,7 +157,7 @@ def _on_average(one: Choice, alike: bool = False) -> Table:
     standing = one.average
     first = f"best on average: {standing.best}{', same target' if alike else ''}"
     rows = [[f"against {option}", *_numbers(standing.duels[option])] for option in standing.options[1:]]
-    return Table([first, "ratio", "low", "high", "p"], rows)
+    return Table([first, "ratio", "low", "high", "p"], rows, names_best=True)
 
 
 def _numbers(duel: Pair | float) -> list[float | None]:

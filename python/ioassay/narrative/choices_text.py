@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ioassay import metrics
 from ioassay.analysis.claims import published_results
+from ioassay.analysis.measurements.cells import Cells
 from ioassay.analysis.optimum.alternatives import Choice, Outcome, Standing
-from ioassay.analysis.optimum.alternatives_overview import StudyChoice
+from ioassay.analysis.optimum.alternatives_overview import LATENCY, StudyChoice
+from ioassay.factors import CASE, level_key
 from ioassay.narrative import phrases
+from ioassay.narrative.costs_text import setting_sentence
 from ioassay.narrative.finding import Finding, Table
+from ioassay.records.record import Scalar
 from ioassay.stats.contrasts import Pair
+from ioassay.stats.result import mean_of
 
 COLUMNS = (
     "Condition",
@@ -21,7 +26,15 @@ COLUMNS = (
     "May be best",
     "Of those on one target",
 )
+PUBLISHED = (
+    "Published, on another machine",
+    "IOPS there",
+    "IOPS here",
+    "Mean completion latency there",
+    "Mean completion latency here",
+)
 _NOTHING = "–"
+_IOPS = "total.iops"
 
 
 def findings(answers: Sequence[StudyChoice]) -> list[Finding]:
@@ -30,6 +43,9 @@ def findings(answers: Sequence[StudyChoice]) -> list[Finding]:
         return []
     known = published_results.paths_of([one.study for one in answers])
     rows = [_row(one.choice, standing) for one in answers for standing in one.choice.places]
+    standings = [standing for one in answers for standing in one.choice.places]
+    settings = dict.fromkeys(one.setting for one in answers if one.setting is not None)
+    premises = [setting_sentence(one) for one in settings]
     statistics = [{"study": one.study, "response": one.choice.response, **one.choice.statistics()} for one in answers]
     return [
         Finding(
@@ -37,9 +53,13 @@ def findings(answers: Sequence[StudyChoice]) -> list[Finding]:
             question="choices",
             response="",
             title="Which case, when, and is the difference real?",
-            statement=_statement([standing for one in answers for standing in one.choice.places], known),
-            statistics={"studies": statistics, "published": [vars(path) for path in known.paths] if known else []},
-            tables=[Table(COLUMNS, [*rows, *map(_published, known.paths if known else ())])],
+            statement=_statement(standings, known),
+            statistics={
+                "premises": premises,
+                "studies": statistics,
+                "published": [vars(path) for path in known.paths] if known else [],
+            },
+            tables=[Table(COLUMNS, rows, names_best=True), *([_published(known, answers)] if known else [])],
         )
     ]
 
@@ -70,14 +90,48 @@ def _ahead(standing: Standing) -> str:
     return f"{shown}, {second}"
 
 
-def _published(path: published_results.Path) -> list[str]:
-    latency = f", completion latency {metrics.format_metric('read.clat.mean', path.clat_mean_ns)}"
+def _published(known: published_results.Paths, answers: Sequence[StudyChoice]) -> Table:
+    """A row for each published path and, where none was named, for each condition of it here; also for those that
+    were not measured here."""
+    rows = []
+    for path in known.paths:
+        compared = answers if path.where else answers[:1]
+        rows += [_beside(path, one, point) for one in compared for point in _points(path, one)] or [
+            _beside(path, None, path.where)
+        ]
+    return Table(PUBLISHED, rows)
+
+
+def _points(path: published_results.Path, one: StudyChoice) -> list[Mapping[str, Scalar]]:
+    """The conditions of a study that were published: those of the case at these levels, and of the same factors."""
+    found: list[Mapping[str, Scalar]] = []
+    for cell in one.choice.cells.cells:
+        others = {name: level for name, level in cell.point.items() if name != CASE}
+        matches = all(level_key(name, others.get(name, "")) == level_key(name, path.where[name]) for name in path.where)
+        if cell.point[CASE] == path.case and matches and (not path.where or len(others) == len(path.where)):
+            found.append(others)
+    return found if path.where else found[:1]
+
+
+def _beside(path: published_results.Path, one: StudyChoice | None, point: Mapping[str, Scalar]) -> list[str]:
+    """A row of `PUBLISHED`."""
+    wanted = {CASE: path.case, **point}
+    there = path.words or _NOTHING if path.iops is None else phrases.value(_IOPS, path.iops)
     return [
-        f"Published elsewhere: {phrases.levels(path.where)}",
-        path.case,
-        f"{phrases.value('total.iops', path.iops)}{latency}",
-        *[_NOTHING] * 4,
+        f"{path.case}, {phrases.levels(point)}" if point else path.case,
+        there,
+        _here(one.choice.cells if one else None, wanted),
+        _NOTHING if path.clat_mean_ns is None else metrics.format_metric(LATENCY, path.clat_mean_ns),
+        _here(one.latency if one else None, wanted),
     ]
+
+
+def _here(found: Cells | None, wanted: Mapping[str, Scalar]) -> str:
+    """The mean of our condition, where it has one."""
+    if found is None:
+        return _NOTHING
+    means = [mean_of(cell.values) for cell in found.cells if dict(cell.point) == dict(wanted)]
+    return phrases.value(found.response, means[0]) if means else _NOTHING
 
 
 def _on_target(standing: Standing) -> str:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ioassay.analysis.claims import published_results
 from ioassay.analysis.effects.average_change import AverageChange
 from ioassay.analysis.effects.one_factor import Outcome as EffectOutcome
-from ioassay.analysis.storage.database import AMPLIFICATION, DRAWN, DRIVE, FLASH, USER, Database, FoundKeys, Outcome
+from ioassay.analysis.measurements.loads import OF_DATABASE
+from ioassay.analysis.storage.database import (
+    AMPLIFICATION,
+    COMPACTED,
+    DRAWN,
+    DRIVE,
+    FLASH,
+    USER,
+    Database,
+    FoundKeys,
+    Outcome,
+)
 from ioassay.factors import factor_label, level_phrase, level_text
+from ioassay.metrics import format_metric
 from ioassay.narrative import phrases
 from ioassay.narrative.finding import Finding, Table
 from ioassay.stats.contrasts import MARGIN
@@ -31,6 +43,18 @@ _TOGETHER = (
     "Averaged over the other factors; the question effect has each place. All changes share the risk, so a difference "
     "may be certain there and undecided here."
 )
+_PROCESS = "RocksDB and the drive count over the whole process, so these are all loads of a trial together."
+_TRIAL = "These are all loads of a trial together. The finding before has each load."
+_APART = (
+    "Each load is a process of its own and ends with a flush. Its files are synchronized before the drive is asked for "
+    "its counts.",
+    "RocksDB writes its log, flushes and compactions. A log that is not synchronized mostly stays in the page cache.",
+    "Compactions that a load leaves behind run during the next load and are counted there.",
+    "A drive with a write buffer counts a page for the load in which it reaches flash.",
+)
+_LEAST_LEFT = 0.01
+"""Of what users wrote: fewer bytes of earlier compactions are not mentioned."""
+_LAYERS = {"RocksDB": "{} written by RocksDB", "drive": "{} received by the drive", "flash": "{} in flash"}
 _NEEDED = "A difference of {margin} needs {needed} per condition."
 _CHANGES = ("factor", "levels", "load", "ratio of the rates", "95 % low", "high", "p, adjusted")
 
@@ -40,17 +64,24 @@ def findings(answers: Sequence[Database]) -> list[Finding]:
     return [
         finding
         for one in answers
-        for finding in [_loads(one), *_changed(one), *_reached(one), *(_keys(one, found) for found in one.found)]
+        for finding in [
+            _loads(one),
+            *_changed(one),
+            *_by_load(one),
+            *_reached(one),
+            *(_keys(one, found) for found in one.found),
+        ]
     ]
 
 
 def _finding(one: Database, title: str, text: Sequence[str], statistics: Mapping[str, Any], **more: Any) -> Finding:
+    """All sentences are for the summary too, unless `statistics` names others."""
     return Finding(
         study=one.study,
         question="database",
         title=title,
         statement=" ".join(text),
-        statistics={**statistics, "summary": list(text)},
+        statistics={"summary": list(text), **statistics},
         **{"response": "", **more},
     )
 
@@ -73,8 +104,13 @@ def _loads(one: Database) -> Finding:
 
 
 def _span(values: Sequence[float]) -> str:
-    low, high = min(values) / 1e3, max(values) / 1e3
-    return f"{low:,.0f}" if f"{low:,.0f}" == f"{high:,.0f}" else f"{low:,.0f} to {high:,.0f}"
+    low, high = (_thousands(value) for value in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
+
+
+def _thousands(value: float) -> str:
+    """With two digits at least."""
+    return f"{value / 1e3:,.0f}" if value >= 9.5e3 else f"{value / 1e3:.2g}"
 
 
 def _changed(one: Database) -> list[Finding]:
@@ -146,18 +182,91 @@ def _reached(one: Database) -> list[Finding]:
             one,
             "What of it reached the drive",
             _way_down(one),
-            {
-                f"{name}_over_user": {"min": min(known), "max": max(known)}
-                for name, metric in (("drive", DRIVE), ("flash", FLASH))
-                if (known := list(one.over_user(metric).values()))
-            },
+            {**_shares(one), **({"summary": []} if one.counts else {})},  # there each load has its own
             response=DRIVE,
             tables=[Table(["condition", *names], rows, ["", *(_DOWN[name] for name in names)])],
             caveats=[
-                "RocksDB and the drive count over the whole process, so these are all loads of a trial together.",
+                _TRIAL if one.counts else _PROCESS,
                 "A log that is not synced is in the page cache. Most of it is deleted before the kernel writes it.",
             ],
         )
+    ]
+
+
+def _shares(one: Database) -> dict[str, dict[str, float]]:
+    known = {"drive": list(one.over_user(DRIVE).values()), "flash": list(one.over_user(FLASH).values())}
+    return {f"{name}_over_user": {"min": min(own), "max": max(own)} for name, own in known.items() if own}
+
+
+def _by_load(one: Database) -> list[Finding]:
+    """What each load wrote, layer by layer; nothing where one process ran them all."""
+    if not one.counts:
+        return []
+    counts = [(where, load, own) for where, by_load in one.counts.items() for load, own in by_load.items()]
+    tables = [_load_table(counts, columns) for columns in (_BYTES, _AMPLIFICATIONS)]
+    statistics = {
+        "by_load": {where: {load: dict(own) for load, own in found.items()} for where, found in one.counts.items()}
+    }
+    text = [*_layers(one), *_left_behind(one)] or ["No load writes data of users."]
+    return [_finding(one, "What each load wrote", text, statistics, tables=tables, caveats=list(_APART))]
+
+
+def _load_table(counts: Sequence[tuple[str, str, Mapping[str, float]]], columns: _Columns) -> Table:
+    """A row for each condition and load; columns without a value are left out."""
+    found = {name: [column(own) for *_, own in counts] for name, (_, column) in columns.items()}
+    kept = [name for name, values in found.items() if any(value is not None for value in values)]
+    rows = [[where, load, *(found[name][place] for name in kept)] for place, (where, load, _) in enumerate(counts)]
+    return Table(["condition", "load", *kept], rows, ["", "", *(columns[name][0] for name in kept)])
+
+
+def _of_database(own: Mapping[str, float]) -> float | None:
+    known = [own[key] for key in OF_DATABASE if key in own]
+    return sum(known) if known else None
+
+
+def _over_user(metric: str) -> Callable[[Mapping[str, float]], float | None]:
+    return lambda own: own[metric] / own[USER] if own.get(USER, 0.0) > 0 and metric in own else None
+
+
+_Columns = Mapping[str, tuple[str, Callable[[Mapping[str, float]], float | None]]]
+"""Column -> the metric whose unit it has, and its value of one load's counts."""
+_BYTES: _Columns = {
+    "written by users": (USER, lambda own: own.get(USER)),
+    "by RocksDB": (USER, _of_database),
+    "of it by compactions": (COMPACTED, lambda own: own.get(COMPACTED)),
+    "to the drive": (DRIVE, lambda own: own.get(DRIVE)),
+    "to its flash": (FLASH, lambda own: own.get(FLASH)),
+    "read from the drive": (DRIVE, lambda own: own.get("drive.read.bytes")),
+}
+_AMPLIFICATIONS: _Columns = {
+    "RocksDB's amplification": (AMPLIFICATION, lambda own: own.get(AMPLIFICATION)),
+    "drive over users": (AMPLIFICATION, _over_user(DRIVE)),
+    "the drive's amplification": (AMPLIFICATION, lambda own: own.get("drive.write_amplification")),
+    "flash over users": (AMPLIFICATION, _over_user(FLASH)),
+    "writes delayed (s)": ("rocksdb.stall_time", lambda own: own.get("rocksdb.stall_time")),
+}
+
+
+def _layers(one: Database) -> list[str]:
+    """What a byte of users becomes, load by load; first the load that it costs most in flash."""
+    found = []
+    for load in one.loads:
+        shares = {layer: shares for layer in _LAYERS if (shares := one.over_user_of(load, layer))}
+        parts = [_LAYERS[layer].format(_range(own)) for layer, own in shares.items()]
+        if parts:
+            most = max(max(own) for own in shares.values())
+            found.append((most, f"In {load}, each byte of users becomes {phrases.listed(parts, most=len(parts))}."))
+    return [text for _, text in sorted(found, key=lambda part: -part[0])]
+
+
+def _left_behind(one: Database) -> list[str]:
+    """Which loads did the work of earlier ones."""
+    most = max((own.get(USER, 0.0) for own in one.points.values()), default=0.0)
+    left = {load: max(values, default=0.0) for load in one.loads if (values := one.left_behind(load))}
+    return [
+        f"Compactions of earlier loads write up to {format_metric(DRIVE, volume)} during {load}."
+        for load, volume in left.items()
+        if volume > _LEAST_LEFT * most
     ]
 
 
@@ -176,7 +285,11 @@ def _way_down(one: Database) -> list[str]:
 
 
 def _times(shares: Mapping[str, float]) -> str:
-    low, high = f"{min(shares.values()):.2f}", f"{max(shares.values()):.2f}"
+    return _range(list(shares.values()))
+
+
+def _range(shares: Sequence[float]) -> str:
+    low, high = f"{min(shares):.2f}", f"{max(shares):.2f}"
     return low if low == high else f"{low} to {high}"
 
 

@@ -19,6 +19,8 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
     metrics: Sequence[str] = ()
+    names_best: bool = False
+    """It says which condition is best: a conclusion, which is withheld where the machine was not fit."""
 
 
 @dataclass(frozen=True)

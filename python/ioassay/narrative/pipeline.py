@@ -78,6 +78,7 @@ def _withheld(findings: Sequence[Finding], unfit: Conditions) -> list[Finding]:
                 ),
                 "withheld": True,
             },
+            tables=[table for table in finding.tables if not table.names_best],
             severity="warning",
         )
         for finding in findings

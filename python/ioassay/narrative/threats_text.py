@@ -135,9 +135,9 @@ def _saturation(threat: Threat) -> str:
 def _late_answers(threat: Threat) -> str:
     mean, median, tail = (units.format_ns(threat.evidence[name]) for name in ("mean_ns", "late_p50_ns", "late_p99_ns"))
     text = (
-        "In {trials} of {of:number of trial} ({conditions:list}), answers left later than the model says, because the "
-        f"server waited for a processor. In the worst trial they were {median} late in the median and {tail} at the "
-        f"99th percentile, with a mean latency of {mean}."
+        "In {trials} of {of:number of trial} ({conditions:list}), answers left later than the model says. "
+        f"Usually the server waited for a processor. In the worst trial they were {median} late in the median and "
+        f"{tail} at the 99th percentile, with a mean latency of {mean}."
     )
     return _filled(text, threat)
 
@@ -145,7 +145,8 @@ def _late_answers(threat: Threat) -> str:
 def _virtual(threat: Threat) -> str:
     kinds = phrases.listed([str(threat.evidence[key]) for key in ("vm", "container") if threat.evidence.get(key)])
     what = "disk may be shared, cached" if threat.evidence["target"] else "processors may be shared"
-    return f"Measured inside {kinds}. The {what} or limited by the host."
+    emulated = " The processor is emulated, so no figure is one of hardware." if threat.evidence.get("emulated") else ""
+    return f"Measured inside {kinds}.{emulated} The {what} or limited by the host."
 
 
 def different_work_text(factors: Sequence[str]) -> str:
@@ -215,6 +216,13 @@ TABLE = {
         lambda threat: different_work_text(threat.evidence["factors"]),
         "compare the other factors, at one level of these at a time",
     ),
+    Code.DEBUG_BUILD: Words(
+        "{tool} is a debug build",
+        "In {trials} of {of:number of trial}, {tool} itself reports assertions or missing optimization. It checks its "
+        "own state in each operation. Its rates are lower and its processor time is higher than those of a release "
+        "build, by a share that differs between loads. Conditions can be compared, and bytes are not affected.",
+        "measure with a release build; setup/rocksdb.sh builds one of db_bench",
+    ),
     Code.CALIBRATION: Words(
         "The virtual drive was calibrated on a busy machine",
         "In {trials} of {of:number of trial} ({conditions:list}), the time that a transport takes by itself could not "
@@ -225,6 +233,11 @@ TABLE = {
         "The virtual drive answered late",
         _late_answers,
         "run the study again when the machine is idle (run --wait-quiet), or with target.realtime",
+    ),
+    Code.FAULTS: Words(
+        "The virtual drive misbehaved on purpose",
+        "In {trials} of {of:number of trial} ({conditions:list}), injected faults struck {fired:number of time}. These "
+        "results are those of a faulty drive.",
     ),
     Code.DEVICE_BUSY: Words(
         "The device was never idle",

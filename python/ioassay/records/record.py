@@ -21,6 +21,9 @@ OK = "ok"
 FAILED = "failed"
 SKIPPED = "skipped"
 
+WILL_BE_SKIPPED = "will-be-skipped"
+"""Code of the warning, before a run, that trials will be skipped."""
+
 
 @dataclass(frozen=True)
 class Warning_:

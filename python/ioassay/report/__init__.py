@@ -126,6 +126,7 @@ def _view(
     stories = study_sections.studies(records, findings, rows)
     return {
         "title": title,
+        "premises": answers.premises(findings),
         "description": description,
         "version": __version__,
         "measured_with": records.host.get("ioassay", {}).get("version", __version__),
@@ -147,7 +148,7 @@ def _view(
         "alerts": warnings.alerts(records, drawn),
         "trials": trial_list.trials(records, out),
         "host": host_facts.sections(records.host),
-        "machine": host_facts.summary(records.host),
+        "machine": host_facts.summary(records.host, {study.target.kind for study in records.studies}),
         "study_toml": _text(files[_STUDY]),
         "seeds": {study.name: study.seed for study in records.studies},
         "files": {name: raw_files.link(path, out) for name, path in files.items() if path.is_file()},

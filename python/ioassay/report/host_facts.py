@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from ioassay.store.schema import Host
 _DEEPEST = 4
 _END_OF_CALENDAR_S = 253402300800
 """The year 10000: gmtime(3) and its kin go no further everywhere."""
+_MADE_DRIVES = {"virtual": "a virtual drive", "nvmevirt": "a drive of NVMeVirt"}
 _TITLES = {"cpu": "Processor", "ioassay": "ioassay", "other": "More"}
 
 
@@ -37,8 +38,11 @@ def sections(host: Host) -> list[Section]:
     return [*found, Section(_title("other"), single)] if single else found
 
 
-def summary(host: Host) -> str:
-    """The machine in one line, of what is known: processor, kernel, filesystem and drive under test."""
+def summary(host: Host, targets: Collection[str] = ()) -> str:
+    """The machine in one line, of what is known: processor, kernel, filesystem and drive under test.
+
+    `targets` are the kinds of the studies' targets. A drive that is made for a trial is not the one of their folder.
+    """
     cpu, kernel, disk = (_section(host, name) for name in ("cpu", "kernel", "disk"))
     mount, drives = _section(disk, "mount"), disk.get("devices") or [{}]
     drive = drives[-1] if isinstance(drives[-1], Mapping) else {}
@@ -46,6 +50,8 @@ def summary(host: Host) -> str:
     release = f"{kernel.get('name', 'Linux')} {kernel['release']}" if "release" in kernel else ""
     device = " ".join(str(drive[key]) for key in ("model", "name") if drive.get(key))
     under = f"{mount.get('filesystem', 'disk')} on {device or mount.get('source', 'an unknown device')}" if disk else ""
+    if targets and all(kind in _MADE_DRIVES for kind in targets):
+        under = " and ".join(sorted({_MADE_DRIVES[kind] for kind in targets}))
     return " · ".join(part for part in (str(cpu.get("model", "")), cores, release, under) if part)
 
 

@@ -45,7 +45,12 @@ def read(root: Path, trial: str, out: Path) -> Evidence:
     raw = folder / "raw"
     files = {str(name): link(raw / str(name), out) for name in _listed(record.get("raw"))}
     argv = [str(word) for word in _listed(record.get("command"))]
-    return Evidence(shlex.join(argv), shlex.join(_template(argv, trial)), files)
+    return Evidence(_line(argv), _line(_template(argv, trial)), files)
+
+
+def _line(argv: Sequence[str]) -> str:
+    """As a shell takes it; `&&` stands between the steps of a trial (`roles.Command.of_steps`)."""
+    return shlex.join(argv).replace(" '&&' ", " && ")
 
 
 def _listed(value: Any) -> Sequence[Any]:

@@ -66,8 +66,8 @@ _DARK = {
 _PRINT = {**_LIGHT, "ink": "#000", "soft": "#444", "rule": "#ccc", "accent": "#003a70", "warn-sheet": "#fff"}
 _VERDICTS = ("slower", "faster", "changed", "same", "undecided")
 _OF_PAGE = ("paper", "sheet", "ink", "soft", "rule", "accent", "warn", "warn-sheet", "bad", "good", *_VERDICTS)
-_LIGHT_CATEGORIES = ["#0072b2", "#d55e00", "#009e73", "#c46a9b", "#c27c00", "#3a97cf", "#6f4e37", "#5c6670"]
-_DARK_CATEGORIES = ["#56b4e9", "#f5874f", "#2bc59b", "#e39ac4", "#f2b632", "#a9c7ff", "#c69c7b", "#aab4bf"]
+_LIGHT_CATEGORIES = ["#0072b2", "#d55e00", "#009e73", "#c46a9b", "#c27c00", "#3a97cf", "#6f4e37", "#5c6670", "#5b3fa8"]
+_DARK_CATEGORIES = ["#56b4e9", "#f5874f", "#2bc59b", "#e39ac4", "#f2b632", "#a9c7ff", "#c69c7b", "#aab4bf", "#9f8cff"]
 # Without the end that would vanish in the paper.
 _LIGHT_ORDERED = {"scheme": "viridis", "extent": [0.0, 0.87]}
 _DARK_ORDERED = {"scheme": "viridis", "extent": [0.25, 1.0]}

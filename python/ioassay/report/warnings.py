@@ -63,7 +63,10 @@ def _lost_trials(records: Dataset) -> list[Alert]:
 def _warnings(records: Dataset) -> list[Alert]:
     """One for each kind, with its most frequent text; the others below it."""
     kinds: dict[tuple[str, str], dict[str, list[str]]] = {}
+    announced = records.announced_skips()
     for row in records.warnings.iter_rows(named=True):
+        if row["text"] in announced:
+            continue
         texts = kinds.setdefault((row["code"], row["remedy"] or ""), {})
         texts.setdefault(row["text"], []).append(row["study"])
     found = []

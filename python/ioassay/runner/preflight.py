@@ -20,7 +20,7 @@ from ioassay import debug_log, drivers, metrics
 from ioassay.analysis import ANALYSES
 from ioassay.drivers import driver as make_driver
 from ioassay.errors import ConditionError, IoassayError, SafetyRefusal, StudyError, ToolError
-from ioassay.host import interference
+from ioassay.host import cpus, interference
 from ioassay.monitors import MONITORS
 from ioassay.process import supervisor
 from ioassay.records.observation import STRACE
@@ -206,6 +206,7 @@ def examine(benches: Sequence[Bench]) -> list[Warning_]:
 
     StudyError (impossible or too large), SafetyRefusal (would destroy something). Returns what is suspicious.
     """
+    _load_frames_where_they_may_not_run()
     found: dict[Warning_, None] = {}
     for bench in benches:
         looks = (_examine_points, _examine_conditions, _examine_externals, _rehearse, _examine_paths, _examine_targets)
@@ -213,6 +214,12 @@ def examine(benches: Sequence[Bench]) -> list[Warning_]:
             found.setdefault(warning)
     _require_room(benches)
     return [*found, *_examine_counting(benches)]
+
+
+def _load_frames_where_they_may_not_run(root: Path = Path("/")) -> None:
+    """On a processor without AVX2 polars says now, and not after the last trial, whether its build runs there."""
+    if cpus.lacks_avx2(root):
+        import polars  # noqa: F401
 
 
 def _examine_counting(benches: Sequence[Bench]) -> list[Warning_]:

@@ -27,7 +27,7 @@ from ioassay.records.environment import Environment
 from ioassay.records.observation import OFF, Observation
 from ioassay.records.record import FAILED, SKIPPED, Record, Samples, Warning_
 from ioassay.roles import Command, Counted, CurrentRates, Load, Monitor, Outcome, Parsed, Trial
-from ioassay.runner import confinement
+from ioassay.runner import confinement, steps
 from ioassay.runner.conditions import Conditions, Hold
 from ioassay.runner.current_rates import RateReader
 from ioassay.runner.preflight import Bench
@@ -83,8 +83,9 @@ def measure(
             command = bench.driver.command(trial, load, raw)
             outcome = watched.run(command, load, raw, tag(store))
             counted = load.counted() if load.counted else None
+            by_step = steps.metrics(command, load, raw)
         parsed = _judged(bench.driver.parse(trial, outcome, raw), outcome, watched)
-        parsed = _with_counts(parsed, counted, raw)
+        parsed = _with_counts(parsed, counted, by_step, raw)
         if parsed.lasting:
             bench.cannot[point] = parsed.reason
     except (ToolError, ConditionError) as error:
@@ -152,7 +153,7 @@ def _require_space(store: RunStore) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def _with_counts(parsed: Parsed, counted: Counted | None, raw: Path) -> Parsed:
+def _with_counts(parsed: Parsed, counted: Counted | None, by_step: Mapping[str, float], raw: Path) -> Parsed:
     """The driver's reading, with what the storage counted for itself beside it."""
     if counted is None:
         return parsed
@@ -160,7 +161,7 @@ def _with_counts(parsed: Parsed, counted: Counted | None, raw: Path) -> Parsed:
     claims = parsed.claims
     if counted.past_cache:
         claims = [dataclasses.replace(claim, direct=True) for claim in claims]
-    metrics, warnings = {**parsed.metrics, **counted.metrics}, [*parsed.warnings, *counted.warnings]
+    metrics, warnings = {**parsed.metrics, **counted.metrics, **by_step}, [*parsed.warnings, *counted.warnings]
     return dataclasses.replace(parsed, metrics=metrics, claims=claims, warnings=warnings)
 
 
@@ -229,7 +230,7 @@ class _Watched:
         try:
             with self._watching(loaded, raw) as watching, self._confined(command, load, raw) as net:
                 outcome = supervisor.run(
-                    watching.command(command.argv),
+                    watching.command(steps.argv(command, load, raw)),
                     stdout=raw / "stdout",
                     stderr=raw / "stderr",
                     timeout_s=timeout_s,
@@ -249,7 +250,7 @@ class _Watched:
                 if environment is not None:
                     devices = self.bench.meter.device_shares(seen) if seen is not None else {}
                     self.environment = dataclasses.replace(environment, devices=devices)
-                return _with_tasks(outcome, self.seen)
+                return steps.ended(_with_tasks(outcome, self.seen), command, raw)
         finally:
             self.samples, self.cost = sampler.stop()
             if sampler.unavailable:

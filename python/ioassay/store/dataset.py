@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ioassay.metrics import DIRECTIONS
-from ioassay.records.record import Claim
+from ioassay.records.record import SKIPPED, WILL_BE_SKIPPED, Claim
 from ioassay.roles import DriverFacts, UnknownDriver
 from ioassay.store.schema import Host, Search
 from ioassay.study.model import Figure, Study
@@ -92,6 +92,12 @@ class Dataset:
         if study.name not in self._trials_of:
             self._trials_of[study.name] = self.trials.filter(pl.col("study") == study.name).sort("order")
         return self._trials_of[study.name]
+
+    def announced_skips(self) -> set[str]:
+        """Texts of warnings about trials that were to be skipped, and were: the reasons of these say the same."""
+        skipped = self.trials.filter(self.trials["status"] == SKIPPED)["reason"].to_list() if self.trials.height else []
+        announced = self.warnings.filter(self.warnings["code"] == WILL_BE_SKIPPED)["text"].to_list()
+        return {text for text in announced if any(text in (reason or "") for reason in skipped)}
 
     def responses(self, study: Study) -> list[str]:
         """The metrics to answer: as the study lists them, or the usual ones that its trials have."""

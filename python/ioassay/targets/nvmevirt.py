@@ -9,6 +9,7 @@ something has the drive in use. NVMeVirt: Kim et al., FAST '23; names and messag
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -18,7 +19,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ioassay import units
-from ioassay.errors import IoassayError, RunError, SafetyRefusal, StudyError, ToolError
+from ioassay.errors import ConditionError, IoassayError, RunError, SafetyRefusal, StudyError, ToolError
 from ioassay.host import block_devices
 from ioassay.host.block_devices import ROOT, Device
 from ioassay.process import supervisor
@@ -41,6 +42,7 @@ NAME = "nvmev"
 MODEL = "CSL_Virt_MN_"
 _CREATED = ("NVMeVirt: Virtual NVMe device created", "NVMeVirt: Successfully created Virtual NVMe deivce")
 """What it says when it is ready; the second, with its slip, in older builds."""
+_PROGRAMS = ("insmod", "rmmod", "dmesg")
 _APPEARS_S, _COMMAND_S, _FREE_S = 20.0, 60.0, 10.0
 _LEAST_BYTES = 2**20
 """It keeps so much for itself."""
@@ -65,6 +67,14 @@ class NvmevirtSettings(Settings):
     memmap_size: Annotated[PositiveSize, Field(gt=_LEAST_BYTES)]
     cpus: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=2)]
     """The first dispatches, the others do the requests."""
+    form: str = ""
+    """nvme-character: the character device. Others have no effect."""
+    ways: Any = None
+    size: Any = None
+    model: Any = None
+    calibrate: Any = None
+    prefault: Any = None
+    """Without effect: a study of a virtual drive is one of NVMeVirt when its kind is changed."""
     prepare: Literal["fill", "none"] = "fill"
 
 
@@ -85,7 +95,9 @@ class NvmevirtTarget:
             raise StudyError(f"are {list(self._settings.cpus)}; wanted each once", key="target.cpus")
 
     def inspect(self, access: str) -> Sequence[Warning_]:
-        """What can be said before it is loaded. SafetyRefusal: somebody else loaded it. StudyError: it cannot be."""
+        """What can be said before it is loaded. SafetyRefusal: somebody else loaded it. StudyError: it cannot be.
+        ToolError: what loads it is missing.
+        """
         if access == NOTHING:
             return ()
         if self._is_real and os.geteuid():
@@ -99,6 +111,8 @@ class NvmevirtTarget:
             raise StudyError(f"{memory}: {lack}", key="target.memmap_start")
         if absent := reserved_memory.absent(wanted.cpus, self._root):
             raise StudyError(f"{', '.join(map(str, absent))}: no such processor is on here", key="target.cpus")
+        if self._is_real and (missing := [name for name in _PROGRAMS if shutil.which(name) is None]):
+            raise ToolError(f"{' and '.join(missing)}: not found; install them (Debian: kmod, util-linux)")
         lack = reserved_memory.isolation_lack(wanted.cpus, self._root)
         return [Warning_("processors-not-isolated", f"the drive's {lack}, or its times are disturbed")] if lack else []
 
@@ -122,7 +136,7 @@ class NvmevirtTarget:
                 path, device = self._awaited(before, log)
                 with ExitStack() as stack:
                     self._take(path, device, stack)
-                    yield Load("device", path, device.size_bytes, read_only=False)
+                    yield Load("device", self._form_of(path), device.size_bytes, read_only=False)
             finally:
                 self._unload(before)
 
@@ -185,6 +199,15 @@ class NvmevirtTarget:
         """Drives that were not there before and have the module's model."""
         came = (device for device in block_devices.disks(self._root) if device.name not in before)
         return [device for device in came if device_identity.model(device).startswith(MODEL)]
+
+    def _form_of(self, path: Path) -> Path:
+        """The block device, or the character device beside it (/dev/nvme1n1, /dev/ng1n1)."""
+        if self._settings.form != "nvme-character":
+            return path
+        character = path.with_name(path.name.replace("nvme", "ng", 1))
+        if not character.exists():
+            raise ConditionError("this kernel has no character device of an NVMe drive; wanted Linux 5.13 or later")
+        return character
 
     def _take(self, path: Path, device: Device, stack: ExitStack) -> None:
         """Claim it; fill it, so that reads find pages that were written: the model answers others at once."""

@@ -114,12 +114,16 @@ def loads_of(study: str) -> Loads | None:
 
 @dataclass(frozen=True)
 class Path:
-    """What was published of one access path: requests a second and mean completion latency under `where`."""
+    """What was published of one access path: requests a second and mean completion latency under `where`.
+
+    `words` stands for a number that was not published.
+    """
 
     case: str
     where: Mapping[str, Scalar]
-    iops: float
-    clat_mean_ns: float
+    iops: float | None = None
+    clat_mean_ns: float | None = None
+    words: str = ""
 
 
 @dataclass(frozen=True)
@@ -136,8 +140,7 @@ def paths_of(studies: Sequence[str]) -> Paths | None:
     table = next((table for table in _tables() if "path" in table and set(studies) & set(table["studies"])), None)
     if table is None:
         return None
-    paths = (Path(path["case"], path["where"], path["iops"], path["clat_mean_ns"]) for path in table["path"])
-    return Paths(table["source"], tuple(paths), tuple(table["reading"]))
+    return Paths(table["source"], tuple(Path(**path) for path in table["path"]), tuple(table["reading"]))
 
 
 def _claims(table: Mapping[str, Any]) -> Claims:

@@ -1,24 +1,45 @@
 """Each load of a database's benchmark as if it were a trial of its own, so that one chart shows them all.
 
-db_bench runs several loads in one process; their rates are metrics of one trial, named `<load>.ops_rate`. Judges
-nothing.
+db_bench runs several loads in a trial; their rates and counts are metrics of one trial, named `<load>.ops_rate` or
+`<load>.drive.write.bytes`. Judges nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
+if TYPE_CHECKING:
+    import polars as pl
+
 LOAD, RATE = "load", "load.ops_rate"
+LAYER, LAYER_BYTES = "layer", "layer.bytes"
+USER, DRIVE, FLASH = "rocksdb.user_bytes", "drive.write.bytes", "drive.flash.bytes"
+OF_DATABASE = ("rocksdb.wal_bytes", "rocksdb.flush_bytes", "rocksdb.compaction_write_bytes")
+"""What RocksDB writes to files, by its own count."""
+COUNTED = (
+    *(USER, *OF_DATABASE, "rocksdb.compaction_read_bytes", "rocksdb.write_amplification", "rocksdb.stall_time"),
+    *("rocksdb.cache_hit_ratio", DRIVE, FLASH, "drive.write_amplification", "drive.read.bytes", "drive.read.ios"),
+)
+"""What may be counted for each load, after its name."""
+LAYERS: Mapping[str, tuple[str, ...]] = {
+    "users": (USER,),
+    "RocksDB": OF_DATABASE,
+    "drive": (DRIVE,),
+    "flash": (FLASH,),
+}
+"""The way of written bytes down. What RocksDB does not count, it did not write."""
 _IDENTITY = ("study", "trial", "status", "reason", "repetition", "order", "started_unix_s", "duration_s")
 
 
 @dataclass(frozen=True)
 class Expanded:
-    """The loads as trials of a study that has the factor `load` as well."""
+    """The loads as trials of a study that has the factor `load` as well, and for layers the factor `layer`."""
 
     records: Dataset
     study: Study
@@ -37,17 +58,58 @@ def names(records: Dataset, study: Study) -> list[str]:
 
 @memoized
 def expanded(records: Dataset, study: Study) -> Expanded | None:
-    """One row a trial and load, with the metric `load.ops_rate`; None where nothing measured any."""
+    """One row a trial and load, with `load.ops_rate` and what was counted for it (`load.drive.write.bytes`, …); None
+    where nothing measured any load."""
     import polars as pl
 
     found = names(records, study)
     if not found:
         return None
     trials = records.trials_of(study)
-    kept = [name for name in dict.fromkeys((*_IDENTITY, *study.levels)) if name in trials.columns]
+    kept = _kept(trials, study)
+    counted = [key for key in COUNTED if any(f"{name}.{key}" in trials.columns for name in found)]
     rows = [
-        trials.select(*kept, pl.lit(name).alias(LOAD), pl.col(f"{name}.ops_rate").cast(pl.Float64).alias(RATE))
+        trials.select(
+            *kept,
+            pl.lit(name).alias(LOAD),
+            pl.col(f"{name}.ops_rate").cast(pl.Float64).alias(RATE),
+            *(_metric(trials, f"{name}.{key}").alias(f"{LOAD}.{key}") for key in counted),
+        )
         for name in found
     ]
     own = study.model_copy(update={"factors": {**study.factors, LOAD: found}})
     return Expanded(replace(records, studies=[own], trials=pl.concat(rows), traced=None), own)
+
+
+@memoized
+def layers(records: Dataset, study: Study) -> Expanded | None:
+    """One row a trial, load and layer, with `layer.bytes`; None where nothing was counted by load."""
+    import polars as pl
+
+    trials = records.trials_of(study)
+    found = [name for name in names(records, study) if f"{name}.{DRIVE}" in trials.columns]
+    if not found:
+        return None
+    kept = _kept(trials, study)
+    rows = [
+        trials.select(
+            *kept,
+            pl.lit(name).alias(LOAD),
+            pl.lit(layer).alias(LAYER),
+            pl.sum_horizontal(_metric(trials, f"{name}.{key}") for key in keys).alias(LAYER_BYTES),
+        )
+        for name in found
+        for layer, keys in LAYERS.items()
+    ]
+    own = study.model_copy(update={"factors": {**study.factors, LOAD: found, LAYER: list(LAYERS)}})
+    return Expanded(replace(records, studies=[own], trials=pl.concat(rows), traced=None), own)
+
+
+def _kept(trials: pl.DataFrame, study: Study) -> list[str]:
+    return [name for name in dict.fromkeys((*_IDENTITY, *study.levels)) if name in trials.columns]
+
+
+def _metric(trials: pl.DataFrame, name: str) -> pl.Expr:
+    import polars as pl
+
+    return (pl.col(name) if name in trials.columns else pl.lit(None)).cast(pl.Float64)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +23,9 @@ from ioassay.study.model import Study
 if TYPE_CHECKING:
     import polars as pl
 
-USER, DRIVE, FLASH = "rocksdb.user_bytes", "drive.write.bytes", "drive.flash.bytes"
+USER, DRIVE, FLASH = loads.USER, loads.DRIVE, loads.FLASH
 AMPLIFICATION = "rocksdb.write_amplification"
+COMPACTED = "rocksdb.compaction_write_bytes"
 BYTES = (
     *(USER, "rocksdb.wal_bytes", "rocksdb.flush_bytes", "rocksdb.compaction_write_bytes", DRIVE, FLASH, AMPLIFICATION),
     *("drive.write_amplification", "drive.read.bytes", "rocksdb.stall_time"),
@@ -64,6 +65,8 @@ class Database:
     points: Mapping[str, Mapping[str, float]]
     changes: Sequence[tuple[str, AverageChange]]
     found: Sequence[FoundKeys]
+    counts: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
+    """Condition -> load -> means of what was counted for that load alone; empty where one process ran them all."""
 
     def rates(self, load: str) -> list[float]:
         """Operations/s of a load in each point that has it."""
@@ -77,14 +80,40 @@ class Database:
             if own.get(USER, 0.0) > 0 and metric in own
         }
 
+    def over_user_of(self, load: str, layer: str) -> list[float]:
+        """Of one load in each point, bytes at a layer (`loads.LAYERS`) for each byte that its users wrote."""
+        counted = [own[load] for own in self.counts.values() if load in own]
+        keys = loads.LAYERS[layer]
+        return [
+            sum(one.get(key, 0.0) for key in keys) / one[USER]
+            for one in counted
+            if one.get(USER, 0.0) > 0 and any(key in one for key in keys)
+        ]
+
+    def left_behind(self, load: str) -> list[float]:
+        """Bytes that compactions wrote during a load without writes of users, in each point: work of earlier loads."""
+        counted = [own[load] for own in self.counts.values() if load in own]
+        return [one.get(COMPACTED, 0.0) for one in counted if not one.get(USER, 0.0)]
+
 
 def analyse(records: Dataset, study: Study) -> list[Database]:
     """One answer; none where no load was measured."""
     if not (names := loads.names(records, study)):
         return []
-    points = _points(records, study)
+    means = _points(records, study, names)
+    counts = {where: by_load for where, own in means.items() if (by_load := _by_load(own, names))}
+    apart = {f"{name}.{key}" for name in names for key in loads.COUNTED}
+    points = {where: {key: own[key] for key in own if key not in apart} for where, own in means.items()}
     found = [one for name in names if (one := _found(name, names, points))]
-    return [Database(study.name, names, points, _changes(records, study, names), found)]
+    return [Database(study.name, names, points, _changes(records, study, names), found, counts)]
+
+
+def _by_load(own: Mapping[str, float], names: Sequence[str]) -> dict[str, dict[str, float]]:
+    return {
+        name: {key: own[f"{name}.{key}"] for key in loads.COUNTED if f"{name}.{key}" in own}
+        for name in names
+        if f"{name}.{DRIVE}" in own
+    }
 
 
 def _changes(records: Dataset, study: Study, names: Sequence[str]) -> list[tuple[str, AverageChange]]:
@@ -103,7 +132,7 @@ def _changes(records: Dataset, study: Study, names: Sequence[str]) -> list[tuple
     return [(name, change) for name, change in found if isinstance(change, AverageChange)]
 
 
-def _points(records: Dataset, study: Study) -> dict[str, dict[str, float]]:
+def _points(records: Dataset, study: Study, names: Sequence[str]) -> dict[str, dict[str, float]]:
     """Each point, by what varies, with the means of its metrics over the repetitions."""
     import polars as pl
 
@@ -112,7 +141,7 @@ def _points(records: Dataset, study: Study) -> dict[str, dict[str, float]]:
     groups: Mapping[tuple[Any, ...], pl.DataFrame] = (
         trials.partition_by(factors, as_dict=True, maintain_order=True) if factors else {(): trials}
     )
-    found = {_named(factors, key): _means(rows) for key, rows in groups.items()}
+    found = {_named(factors, key): _means(rows, names) for key, rows in groups.items()}
     return dict(sorted(found.items()))
 
 
@@ -120,8 +149,9 @@ def _named(factors: Sequence[str], levels: Sequence[Any]) -> str:
     return " ".join(f"{name}={level}" for name, level in zip(factors, levels, strict=True)) or "all trials"
 
 
-def _means(rows: pl.DataFrame) -> dict[str, float]:
-    wanted = [name for name in rows.columns if name in BYTES or name.endswith((".ops_rate", ".found"))]
+def _means(rows: pl.DataFrame, names: Sequence[str]) -> dict[str, float]:
+    counted = {*BYTES, *(f"{name}.{key}" for name in names for key in loads.COUNTED)}
+    wanted = [name for name in rows.columns if name in counted or name.endswith((".ops_rate", ".found"))]
     return {name: float(mean) for name in wanted if isinstance(mean := rows[name].mean(), int | float)}
 
 

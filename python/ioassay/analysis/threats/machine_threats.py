@@ -80,12 +80,13 @@ def busy_device(context: Context) -> Iterator[Threat]:
 
 
 def virtual(context: Context) -> Iterator[Threat]:
-    """A virtual machine or a container."""
+    """A virtual machine or a container; qemu names its emulated processors after its code generator, TCG."""
     found = context.records.host.get("virtualisation", {})
     kind = found.get("vm") or found.get("container")
     if not kind or kind == "none":
         return
-    yield context.threat(Code.VIRTUAL, "info", **found, target=context.study.has_target)
+    emulated = "TCG" in str(context.records.host.get("cpu", {}).get("model", ""))
+    yield context.threat(Code.VIRTUAL, "info", **found, target=context.study.has_target, emulated=emulated)
 
 
 def governor(context: Context) -> Iterator[Threat]:

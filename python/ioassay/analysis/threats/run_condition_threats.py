@@ -11,6 +11,7 @@ from ioassay.analysis.threats.threat import Code, Context, Threat
 
 _NARROWED = "affinity-narrowed"
 _UNCALIBRATED = ("calibration-uncertain", "floor-unknown")
+_DEBUG_BUILD = "debug-build"
 _MOST_LATE = {"p50": (0.3, 20_000), "p99": (1.0, 100_000)}
 """How late answers may be at a percentile: this share of the mean latency, or this many ns. On an idle machine the
 median is 4 to 17 µs where clients sleep (benches/README.md, device.py)."""
@@ -36,8 +37,15 @@ def uncalibrated(context: Context) -> Iterator[Threat]:
         yield context.threat(Code.CALIBRATION, trials=len(trials), of=len(points), conditions=conditions)
 
 
+def debug_build(context: Context) -> Iterator[Threat]:
+    """Tools that were built to check themselves, or without optimisation, by their own words."""
+    points, concerned = context.points(), _warned(context, _DEBUG_BUILD)
+    if trials := [trial for trial in points if trial in concerned]:
+        yield context.threat(Code.DEBUG_BUILD, trials=len(trials), of=len(points), tool=context.study.driver)
+
+
 def late(context: Context) -> Iterator[Threat]:
-    """A virtual drive that answered later than its model says: it waited for a processor."""
+    """A virtual drive that answered later than its model says: most often it waited for a processor."""
     names = [f"drive.late.{percentile}" for percentile in _MOST_LATE]
     kinds = [kind for kind in ("read", "write") if f"drive.{kind}.lat.mean" in context.good.columns]
     if not kinds or not {*names} <= {*context.good.columns}:
@@ -59,6 +67,24 @@ def late(context: Context) -> Iterator[Threat]:
             mean_ns=worst["mean_ns"],
             late_p50_ns=worst[names[0]],
             late_p99_ns=worst[names[1]],
+        )
+
+
+def faulty(context: Context) -> Iterator[Threat]:
+    """A virtual drive that had faults, which struck."""
+    name = "drive.faults"
+    if name not in context.good.columns:
+        return
+    rows = context.good.filter(pl.col(name) > 0)
+    if not rows.is_empty():
+        points = context.points()
+        yield context.threat(
+            Code.FAULTS,
+            "info",
+            trials=rows.height,
+            of=len(points),
+            conditions=list(dict.fromkeys(label(points[trial]) for trial in rows["trial"])),
+            fired=int(rows[name].sum()),
         )
 
 

@@ -7,6 +7,7 @@ which each trial has an empty one. Nothing is started here.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,13 +15,17 @@ from typing import Any
 
 from ioassay.drivers.db_bench import capabilities, db_bench_metrics, db_bench_outcome, parameters
 from ioassay.drivers.db_bench.capabilities import Capabilities
-from ioassay.errors import InputError, StudyError, ToolError
+from ioassay.errors import ConditionError, InputError, StudyError, ToolError
 from ioassay.formats import db_bench_output
 from ioassay.records.record import FAILED, OK, Warning_
 from ioassay.roles import WRITE, Command, Driver, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial, short_s
 
 MINIMUM = (6, 0)
+PROGRAM = "IOASSAY_DB_BENCH"
+"""The environment variable that names another db_bench than the first one in PATH. `./ioassay` sets it to what
+setup/rocksdb.sh built."""
 DATABASE = "db"
+_NO_IO_URING = "async_io: this db_bench was built without io_uring; setup/rocksdb.sh builds one with it"
 _LONGEST_FACTOR = 20
 
 
@@ -32,11 +37,12 @@ class DbBench(Driver):
     length_key = "num"
 
     def __init__(self) -> None:
-        self._offer = Capabilities()
+        self._offer, self._program = Capabilities(), os.environ.get(PROGRAM) or "db_bench"
 
     def tool(self) -> Tool | None:
         """db_bench, with its flags and benchmarks."""
-        return Tool("db_bench", ["db_bench", "--version"], MINIMUM, "rocksdb-tools", capabilities.probes())
+        asked = capabilities.probes(self._program)
+        return Tool(self._program, [self._program, "--version"], MINIMUM, "rocksdb-tools", asked)
 
     def configure(self, version: str, probes: Mapping[str, str]) -> None:
         """Take its version and flags; ToolError when it is another program or too old to be read."""
@@ -82,14 +88,22 @@ class DbBench(Driver):
         return None if part_s is None else {**params, "duration": int(part_s)}
 
     def command(self, trial: Trial, load: Load, raw: Path) -> Command:
-        """db_bench with its histograms and statistics, and the trial's seed."""
+        """db_bench with its histograms and statistics, and the trial's seed.
+
+        ConditionError: it has no io_uring, and would run the load without it in silence.
+        """
         wanted = parameters.read(trial.params, self._offer)
+        if wanted.asynchronous and not self._offer.io_uring:
+            raise ConditionError(_NO_IO_URING)
         place = (load.path or raw).absolute() / DATABASE
         asked = ["--histogram=1", f"--db={place}"]
         asked += [] if "statistics" in wanted.flags else ["--statistics=1"]
+        longest_s = min(max(_LONGEST_FACTOR * wanted.expected_s, 600.0), parameters.LONGEST_S)
+        if wanted.process_per_load:
+            steps = wanted.steps(self._program, asked, trial.seed % 2**62 or 1)
+            return Command.of_steps(steps, longest_s, place.parent, cold=wanted.cold_cache)
         asked += [] if "seed" in wanted.flags else [f"--seed={trial.seed % 2**63 or 1}"]
-        longest_s = max(_LONGEST_FACTOR * wanted.expected_s, 600.0)
-        return Command(["db_bench", *wanted.argv(), *asked], min(longest_s, parameters.LONGEST_S), cwd=place.parent)
+        return Command([self._program, *wanted.argv(), *asked], longest_s, cwd=place.parent)
 
     def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
         """Read its results; `failed`, with its own words, for everything that is no measurement."""
@@ -102,8 +116,12 @@ class DbBench(Driver):
             return Parsed(FAILED, str(error))
         output, unread = db_bench_output.Output(()), ""
         try:
-            output = db_bench_output.parse(printed)
+            outputs = _outputs(outcome, printed)
+            output = db_bench_output.merged([one for _, one in outputs])
             measured = db_bench_metrics.metrics(output, wanted.measured)
+            for name, one in outputs if outcome.steps else ():
+                own = db_bench_metrics.statistics(one.tickers) if name else {}
+                measured |= {f"{name}.{key}": value for key, value in own.items()}
             buckets = db_bench_metrics.buckets(output, wanted.measured)
         except InputError as error:
             measured, buckets, unread = {}, [], str(error)
@@ -124,6 +142,19 @@ class DbBench(Driver):
 
 def _part(name: str, metrics: Mapping[str, float]) -> dict[str, float]:
     return {key: value for key, value in metrics.items() if key.startswith(f"{name}.")}
+
+
+def _outputs(outcome: Outcome, printed: str) -> list[tuple[str, db_bench_output.Output]]:
+    """Of each process, with its step's name."""
+    if not outcome.steps:
+        return [("", db_bench_output.parse(printed))]
+    encoded, begin, found = printed.encode(), 0, []
+    for step in outcome.steps:
+        text = encoded[begin : step.stdout_end].decode(errors="replace")
+        begin = step.stdout_end
+        if step.name or db_bench_output.looks_like(text):
+            found.append((step.name, db_bench_output.parse(text)))
+    return found
 
 
 def _text(path: Path) -> str:

@@ -31,7 +31,7 @@ def metrics(output: Output, wanted: Sequence[str]) -> dict[str, float]:
         if runs:
             own = {**_rates(runs), **_keys_found(runs), **_operation_times(runs)}
             found |= {f"{name}.{key}": value for key, value in own.items()}
-    return {**found, **_statistics(output.tickers)}
+    return {**found, **statistics(output.tickers)}
 
 
 def _rates(runs: Sequence[Benchmark]) -> dict[str, float]:
@@ -80,8 +80,8 @@ def buckets(output: Output, wanted: Sequence[str]) -> list[Buckets]:
     return found
 
 
-def _statistics(tickers: Mapping[str, int]) -> dict[str, float]:
-    """RocksDB's counters over the whole process, what prepared the database included."""
+def statistics(tickers: Mapping[str, int]) -> dict[str, float]:
+    """RocksDB's counters over the whole process, or over several, what prepared the database included."""
     found = {f"rocksdb.{key}": tickers[name] * factor for key, (name, factor) in _TICKERS.items() if name in tickers}
     user = found.get("rocksdb.user_bytes", 0.0)
     if user > 0:

@@ -13,10 +13,13 @@ from ioassay.roles import Outcome
 
 _LONGEST_QUOTE = 300
 _CHANCE = 0.02
-"""How far a share of found keys may be from what is expected of random draws."""
+"""How far a share of found keys may be from what is expected of random draws, where there are many."""
+_STANDARD_ERRORS = 4.0
+"""The same where there are few: one of 16,000 trials is further away by chance (binomial distribution)."""
 _CHATTER = ("RocksDB:", "Date:", "CPU:", "CPUCache:", "...", "DB path:", "Set seed", "Initializing", "Integrated")
+_DEBUG_BUILD = ("Assertions are enabled", "Optimization is disabled")
 _REMEDIES = {
-    "Assertions are enabled": "a build with -DNDEBUG (CMAKE_BUILD_TYPE=Release) measures without them",
+    "Assertions are enabled": "setup/rocksdb.sh builds a db_bench without them, and IOASSAY_DB_BENCH names another one",
     "Optimization is disabled": "a build with CMAKE_BUILD_TYPE=Release is optimised",
     "compression is not enabled": "a RocksDB that is linked with that library compresses; or compression_type = 'none'",
 }
@@ -39,7 +42,7 @@ def judge(wanted: Settings, measured: Mapping[str, float], outcome: Outcome, sai
 
 def suspicions(wanted: Settings, measured: Mapping[str, float], output: Output) -> list[Warning_]:
     """db_bench's own warnings, and counts of found keys that are easily misread."""
-    found = [Warning_("db_bench-note", text[:_LONGEST_QUOTE], _remedy(text)) for text in output.warnings]
+    found = [Warning_(_code(text), text[:_LONGEST_QUOTE], _remedy(text)) for text in output.warnings]
     return [*found, *_not_compressed(wanted, output), *_found_counts(wanted, measured)]
 
 
@@ -50,6 +53,10 @@ def _not_compressed(wanted: Settings, output: Output) -> list[Warning_]:
         return []
     text = f"compression_type is '{asked}', and db_bench says that it did not compress (Compression: NoCompression)"
     return [Warning_("not-compressed", text, _REMEDIES["compression is not enabled"])]
+
+
+def _code(text: str) -> str:
+    return "debug-build" if any(words in text for words in _DEBUG_BUILD) else "db_bench-note"
 
 
 def _remedy(text: str) -> str:
@@ -70,7 +77,9 @@ def _found_counts(wanted: Settings, measured: Mapping[str, float]) -> list[Warni
         if not filled:
             remedy = "name a benchmark that fills the database in prepare, such as 'fillseq'"
             told.append(Warning_("keys-not-found", f"{text}: nothing filled the database before", remedy))
-        elif filled[-1] == "fillrandom" and abs(share - _drawn(threads)) < _CHANCE:
+        elif filled[-1] == "fillrandom" and abs(share - _drawn(threads)) < _chance(
+            _drawn(threads), measured.get(f"{name}.ops", 0)
+        ):
             text = (
                 f"{name} found about {_drawn(threads):.0%} of the keys that it asked for"  # the same of each repetition
             )
@@ -85,6 +94,10 @@ def _found_counts(wanted: Settings, measured: Mapping[str, float]) -> list[Warni
 def _drawn(threads: int) -> float:
     """Share of n keys that are drawn at least once in n draws of each thread, for large n."""
     return 1 - math.exp(-threads)
+
+
+def _chance(share: float, draws: float) -> float:
+    return max(_CHANCE, _STANDARD_ERRORS * math.sqrt(share * (1 - share) / draws)) if draws > 0 else _CHANCE
 
 
 def _times(threads: int) -> str:

@@ -1,7 +1,8 @@
 """What a study wants of db_bench: its parameters read and checked against the offer, and the arguments made of them.
 
 Parameters are db_bench's own flags without their dashes. `benchmarks` are measured, `prepare` are run before them on
-the same database and not measured. Flags that would take the place or the output out of the lab's hands are refused.
+the same database and not measured; with `process_per_load` each is a process of its own (`steps`). Flags that would
+take the place or the output out of the lab's hands are refused.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 from ioassay import units
 from ioassay.drivers.db_bench.capabilities import UNLISTED, Capabilities
 from ioassay.errors import StudyError
+from ioassay.roles import Step
 
 LONGEST_S = 24 * 3600.0
 """db_bench ends after its operations, however long they take; this only ends what hangs."""
@@ -37,6 +39,11 @@ _NEW_DATABASE = frozenset(
     )
 )
 """Benchmarks that begin with an empty database of their own."""
+_OWN = ("benchmarks", "prepare", "process_per_load", "cold_cache")
+"""Parameters that are no flags."""
+_SEED_STEP = 1_000_003
+"""Between the seeds of two processes. With the same seed, reads would draw the keys in the order in which fillrandom
+drew them, and find them all."""
 _OUTPUT = "the lab reads db_bench's output and asks for what it needs"
 _PLACE = "the database lies in the study's target: use [target] kind = 'folder'"
 _REFUSED = {
@@ -62,6 +69,9 @@ class Settings:
     benchmarks: Sequence[str]
     prepare: Sequence[str]
     flags: Mapping[str, str]
+    process_per_load: bool = False
+    cold_cache: bool = False
+    """Whether each load begins without pages of the database in the page cache."""
 
     def number(self, flag: str) -> int:
         """A flag's value, or db_bench's own default."""
@@ -71,6 +81,11 @@ class Settings:
     def measured(self) -> tuple[str, ...]:
         """Names of those that have a line of results, in their order, without suffixes such as `[X3]`."""
         return tuple(dict.fromkeys(name for name in map(plain, self.benchmarks) if name not in _META))
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether reads are asked for that wait together, which RocksDB does by io_uring alone."""
+        return self.flags.get("async_io", "false").lower() in ("true", "1")
 
     @property
     def expected_s(self) -> float:
@@ -92,8 +107,30 @@ class Settings:
 
     def argv(self) -> list[str]:
         """The arguments of the load."""
-        named = ",".join((*self.prepare, *self.benchmarks))
-        return [f"--benchmarks={named}", *(f"--{name}={value}" for name, value in self.flags.items())]
+        return self._argv((*self.prepare, *self.benchmarks), self.flags)
+
+    def steps(self, program: str, more: Sequence[str], seed: int) -> list[Step]:
+        """A process for what prepares, and one for each load with what follows it and has no line of results.
+
+        A load that writes ends with a flush: what it leaves in memory would be written by the next.
+        """
+        groups: list[tuple[str, list[str]]] = [("", list(self.prepare))] if self.prepare else []
+        for name in self.benchmarks:
+            if plain(name) in _META and groups:
+                groups[-1][1].append(name)
+            else:
+                groups.append(("" if plain(name) in _META else plain(name), [name]))
+        found = []
+        for number, (load, names) in enumerate(groups):
+            writes = any(plain(name) not in _META and "read" not in name for name in names)
+            flush = ["flush"] if writes and plain(names[-1]) not in _META else []
+            own = {**self.flags, "seed": str(int(self.flags.get("seed", seed)) + number * _SEED_STEP)}
+            existing = [] if number == 0 or plain(names[0]) in _NEW_DATABASE else ["--use_existing_db=1"]
+            found.append(Step(load, [program, *self._argv((*names, *flush), own), *existing, *more]))
+        return found
+
+    def _argv(self, benchmarks: Sequence[str], flags: Mapping[str, str]) -> list[str]:
+        return [f"--benchmarks={','.join(benchmarks)}", *(f"--{name}={value}" for name, value in flags.items())]
 
 
 def plain(benchmark: str) -> str:
@@ -108,10 +145,20 @@ def read(params: Mapping[str, Any], offer: Capabilities) -> Settings:
     if not benchmarks:
         raise _wrong("benchmarks", "is missing; wanted db_bench's names, such as 'fillseq,readseq'")
     prepare = _benchmarks(params, "prepare", offer)
-    flags = {key: _flag(key, value, offer) for key, value in params.items() if key not in ("benchmarks", "prepare")}
-    found = Settings(benchmarks, prepare, flags)
+    flags = {key: _flag(key, value, offer) for key, value in params.items() if key not in _OWN}
+    apart, cold = _switch(params, "process_per_load"), _switch(params, "cold_cache")
+    if cold and not apart:
+        raise _wrong("cold_cache", "is set, and one process runs all loads; wanted process_per_load = true with it")
+    found = Settings(benchmarks, prepare, flags, apart, cold)
     _in_order(found)
     return found
+
+
+def _switch(params: Mapping[str, Any], key: str) -> bool:
+    value = params.get(key, False)
+    if not isinstance(value, bool):
+        raise _wrong(key, f"is {value!r}; wanted true or false")
+    return value
 
 
 def _wrong(key: str, message: str) -> StudyError:

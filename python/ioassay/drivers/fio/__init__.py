@@ -233,6 +233,8 @@ class Fio(Driver):
             text, folder = jobfile.rewrite(view.text, view.file, _ungrouped(view), redirected), view.folder
             options = _command_line(trial, view, raw)
             environment = {"TMPDIR": os.environ.get("TMPDIR", "")}  # as its ${TMPDIR} was read
+        if "spdk_bdev" in {section.engine for section in view.jobs}:
+            environment = {**environment, "RUNTIME_DIRECTORY": str(raw)}  # DPDK's, which is /run otherwise
         eta = "never" if trial.calls else "always"  # its own writes would be among the calls that are counted
         standard = ["--output-format=json+", f"--output={raw / RESULTS}", f"--eta={eta}", f"--aux-path={raw}"]
         return Command(

@@ -113,8 +113,14 @@ def _ended_badly(outcome: Outcome, messages: str) -> str:
 
 
 def _errors(jobs: Sequence[Job]) -> str:
-    failed = {job.name: job.error for job in jobs if job.error}
+    failed = {job.name: job.error for job in jobs if job.error and not _goes_on(job)}
     return "; ".join(f"job {name} ended with error {code} ({os.strerror(code)})" for name, code in failed.items())
+
+
+def _goes_on(job: Job) -> bool:
+    """Whether it was told to continue after errors, and did: fio reports the first one all the same. Data that do not
+    verify (EILSEQ) are another matter."""
+    return job.options.get("continue_on_error", "none") != "none" and job.error != errno.EILSEQ
 
 
 def _idle(done: Sequence[Job], asked: Sequence[Section]) -> str:
@@ -176,6 +182,9 @@ def _is_telling(line: str) -> bool:
 
 def _suspicions(done: Sequence[Job], asked: Sequence[Section], messages: str) -> Iterator[Warning_]:
     yield from _notes(messages)
+    if failed := [job for job in done if job.error and _goes_on(job)]:
+        text = f"job {failed[0].name} continued after errors, the first of which was: {os.strerror(failed[0].error)}"
+        yield Warning_("requests-failed", text, "the record's claims have their number; dmesg may have the cause")
     for job in done:
         if job.steady is not None and not job.steady.attained:
             text = f"job {job.name}: steady state ({job.steady.criterion}) was not attained"

@@ -14,7 +14,7 @@ from ioassay import units
 from ioassay.drivers.fio import logs, spdk
 from ioassay.drivers.fio.fio_options import canonical, words, write
 from ioassay.drivers.fio.section import ELSEWHERE, Section
-from ioassay.errors import StudyError, ToolError
+from ioassay.errors import ConditionError, StudyError, ToolError
 from ioassay.roles import Load, Trial
 
 OURS = frozenset({"logs", "log_interval"})
@@ -126,6 +126,8 @@ def _storage(job: Section, load: Load) -> dict[str, str]:
 
 def _over_nbd(job: Section, load: Load) -> dict[str, str]:
     """Where the target can be reached by NBD, and its area there."""
+    if "nbd" not in load.addresses and load.kind == "device" and not load.addresses:
+        raise ConditionError("ioengine nbd reaches no drive of the kernel's")
     if "nbd" not in load.addresses:
         raise ToolError("ioengine nbd needs a target that is reached by NBD: kind = 'virtual', or set uri yourself")
     return {"uri": load.addresses["nbd"], **_area(job, load.size_bytes)}
@@ -140,6 +142,8 @@ def _over_spdk(job: Section, load: Load, folder: Path) -> dict[str, str]:
 
 def _subsystem(engine: str, load: Load) -> tuple[str, str]:
     """Address and name of the NVMe subsystem."""
+    if not {"nvme_tcp", "nqn"} <= load.addresses.keys() and load.kind == "device" and not load.addresses:
+        raise ConditionError(spdk.KERNEL_HAS_IT)
     if not {"nvme_tcp", "nqn"} <= load.addresses.keys():
         raise ToolError(f"ioengine {engine} needs a target that speaks NVMe over TCP: add 'nvme-tcp' to target.ways")
     return load.addresses["nvme_tcp"], load.addresses["nqn"]

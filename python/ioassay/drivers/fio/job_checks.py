@@ -179,6 +179,7 @@ def _host(job: Section, target: Target) -> Iterator[Warning_]:
 # itself needs is its own business.
 
 _SERVES = "target.kind = 'virtual'"
+NBD_ELSEWHERE = "ioengine nbd reaches no drive of NVMeVirt: it has no NBD server"
 
 
 def _check_way(job: Section, target: Target) -> Iterator[Warning_]:
@@ -190,6 +191,8 @@ def _check_way(job: Section, target: Target) -> Iterator[Warning_]:
     way = _way(job)
     if target.get("kind", "null") == "virtual":
         _require_way(job, way, target)
+    elif target.get("kind") == "nvmevirt" and way in ("nvme-tcp", "nbd"):
+        yield Warning_("will-be-skipped", spdk.KERNEL_HAS_IT if way == "nvme-tcp" else NBD_ELSEWHERE)
     elif way == "nvme-tcp":
         raise StudyError(f"{job.engine} needs a target that speaks NVMe over TCP: {_SERVES}", key="params.ioengine")
     elif way == "nbd":
@@ -218,6 +221,8 @@ def _way(job: Section) -> str:
 
 def _require_way(job: Section, way: str, target: Target) -> None:
     ways = target.get("ways")
+    if way == "fuse" and str(target.get("form", "")).startswith(("nvme", "kernel")):
+        return  # what the kernel has of the drive it reaches by itself
     if way and isinstance(ways, list | tuple) and way not in ways:
         text = f"has {', '.join(map(str, ways)) or 'none'}; ioengine {job.engine} reaches a virtual drive by '{way}'"
         raise StudyError(f"{text}: add it", key="target.ways")
@@ -231,7 +236,7 @@ def _is_file(job: Section, target: Target) -> bool:
     if job.engine in ELSEWHERE:
         return False
     if target.get("kind") == "virtual":
-        return str(target.get("form", "file")) != "device"
+        return str(target.get("form", "file")) in ("file", "folder", "kernel")
     return target.get("kind") in ("file", "folder")
 
 

@@ -301,9 +301,15 @@ def _layouts(job: Section, folder: Path) -> Iterator[Path]:
             yield touch.path
 
 
+_SPDK_SOCKETS = "var/tmp"
+"""Where SPDK's block layer makes the socket that it reads its configuration through (json_config.c)."""
+
+
 def _of_host(job: Section, root: Path) -> Iterator[Path]:
     if "cgroup" in job.options:
         yield root / _GROUPS
+    if job.engine == "spdk_bdev" and not _maps_devices(job):
+        yield root / _SPDK_SOCKETS
     if job.engine in _DEVICES:
         yield from sorted((root / "dev").glob(_DEVICES[job.engine]))
 
@@ -311,6 +317,11 @@ def _of_host(job: Section, root: Path) -> Iterator[Path]:
 def _waiver(job: Section) -> str:
     """Why a job's processes are not confined; '' where they are."""
     if job.engine in SPDK:
-        return f"ioengine {job.engine} maps huge pages and devices by itself"
+        return f"ioengine {job.engine} maps huge pages and devices by itself" if _maps_devices(job) else ""
     consented = next(external_code.externals(job), None)
     return f"{consented.option} {consented.effect}, which was consented to" if consented is not None else ""
+
+
+def _maps_devices(job: Section) -> bool:
+    """spdk_bdev as the lab configures it reaches a socket, from memory of its own (`spdk.job_lines`)."""
+    return job.engine != "spdk_bdev" or bool({"spdk_json_conf", "spdk_conf", "env_context"} & job.options.keys())

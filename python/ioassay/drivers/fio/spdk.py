@@ -21,6 +21,11 @@ _PLACES = ("/usr/local/lib/spdk/fio", "/usr/lib/spdk/fio", "/opt/spdk/build/fio"
 _HUGE_PAGES = Path("/proc/sys/vm/nr_hugepages")
 _MEMORY_MIB = "1024"
 _BDEV = "Virtual0"
+KERNEL_HAS_IT = (
+    "SPDK would take a drive from the kernel (vfio-pci or uio), which ioassay does not do: it runs SPDK on a virtual "
+    "drive only"
+)
+"""Why it does not run on a device."""
 
 
 def plugin(engine: str, given: str = "", environment: Mapping[str, str] = os.environ) -> Path | None:
@@ -53,7 +58,7 @@ def job_lines(engine: str, address: str, nqn: str, folder: Path, given: str = ""
         **lines,
         "spdk_json_conf": str(folder / CONFIGURATION),
         "spdk_mem": _MEMORY_MIB,
-        "env_context": "--no-huge --iova-mode=va",
+        "env_context": "--no-huge --no-shconf --iova-mode=va",
         "filename": f"{_BDEV}n1",
     }
 
@@ -66,7 +71,10 @@ def file_name(address: str, nqn: str) -> str:
 
 
 def configuration(address: str, nqn: str) -> str:
-    """What SPDK's block layer is to connect to."""
+    """What SPDK's block layer is to connect to, and that it is not to look for partitions on it.
+
+    It would read them first, and the drive would count these reads as the load's (`bdev_examine`).
+    """
     host, _, port = address.rpartition(":")
     attach = {
         "method": "bdev_nvme_attach_controller",
@@ -79,7 +87,8 @@ def configuration(address: str, nqn: str) -> str:
             "subnqn": nqn,
         },
     }
-    return json.dumps({"subsystems": [{"subsystem": "bdev", "config": [attach]}]}, indent=1)
+    alone = {"method": "bdev_set_options", "params": {"bdev_auto_examine": False}}
+    return json.dumps({"subsystems": [{"subsystem": "bdev", "config": [alone, attach]}]}, indent=1)
 
 
 def _huge_pages() -> int:

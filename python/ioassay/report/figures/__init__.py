@@ -27,6 +27,7 @@ FIGURES: dict[str, str] = {
     "lines": "ioassay.report.figures.lines",
     "monitors": "ioassay.report.figures.machine_load",
     "multiples": "ioassay.report.figures.multiples",
+    "path_costs": "ioassay.report.figures.cost_bars",
     "order": "ioassay.report.figures.run_order",
     "scaling": "ioassay.report.figures.scaling",
     "search": "ioassay.report.figures.tuning_search",
@@ -122,7 +123,7 @@ def draw(records: Dataset, study: Study | None, figure: Figure) -> Drawn:
 
 
 def _subject(records: Dataset, study: Study | None, spec: FigureSpec) -> tuple[Dataset, Study | None]:
-    """What the figure is of: the run itself, or its passes or loads as if each were a trial."""
+    """What the figure is of: the run itself, or its passes, loads or layers as if each were a trial."""
     if study is None or spec.of == "trials":
         return records, study
     from ioassay.analysis.measurements import loads, passes
@@ -131,6 +132,10 @@ def _subject(records: Dataset, study: Study | None, spec: FigureSpec) -> tuple[D
         if (of_loads := loads.expanded(records, study)) is None:
             raise NoData(f"no trial of the study '{study.name}' measured a load of a database")
         return of_loads.records, of_loads.study
+    if spec.of == "layers":
+        if (of_layers := loads.layers(records, study)) is None:
+            raise NoData(f"in no trial of the study '{study.name}' was counted what each load of a database wrote")
+        return of_layers.records, of_layers.study
     made = passes.expanded(records, study)
     if made is None:
         raise NoData(_without_passes(records, study))

@@ -17,8 +17,11 @@ from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
 # A diamond is the mark of a median.
-_SHAPES = ("circle", "square", "triangle-up", "triangle-down", "cross", "triangle-right", "triangle-left", "diamond")
-_COLOURS = 8
+_SHAPES = (
+    *("circle", "square", "triangle-up", "triangle-down", "cross", "triangle-right", "triangle-left", "diamond"),
+    "wedge",
+)
+_COLOURS = 9
 """Distinct ones of the theme."""
 _ORDERED = 4
 """More levels than this, if they are numbers, have ordered colours."""

@@ -30,8 +30,8 @@ class FigureSpec(BaseModel):
     """Keys of every figure. `where` keeps the trials whose factors have these levels.
 
     `of` says what a mark is made of: the study's trials, each pass that a trial timed
-    (`analysis.measurements.passes`), or each load of a database (`analysis.measurements.loads`). With `suite` False,
-    runs that have small multiples leave the figure out.
+    (`analysis.measurements.passes`), each load of a database (`analysis.measurements.loads`), or each layer that a
+    load's bytes go through (`loads.layers`). With `suite` False, runs that have small multiples leave the figure out.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -39,7 +39,7 @@ class FigureSpec(BaseModel):
     name: Annotated[str, Field(pattern=r"^[\w-]+$")]
     title: str = ""
     where: dict[str, Level] = Field(default_factory=dict)
-    of: Literal["trials", "passes", "loads"] = "trials"
+    of: Literal["trials", "passes", "loads", "layers"] = "trials"
     suite: bool = True
     width: Annotated[int, Field(ge=200, le=2000)] = 640
     height: Annotated[int, Field(ge=120, le=2000)] = 360
