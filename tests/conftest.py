@@ -4,8 +4,8 @@ A test says with a marker what it needs (`root`, `fio`, `strace`, `stress`, `lan
 `slow` says that it takes its time).
 Where the need is not met the test is skipped and the reason is printed. `IOASSAY_REQUIRE`, a comma-separated
 list of markers, turns a skip of a test that bears one of them into a failure, so that continuous integration
-cannot go green by running nothing; `all` does so for every skip. A test that uses `loop_device` bears `loop`
-by itself.
+cannot go green by running nothing; `all` does so for every skip. A test with the marker `foreign` needs what no set-up
+installs, and may be skipped unless `foreign` is named. A test that uses `loop_device` bears `loop` by itself.
 
 It deliberately holds no fixture about one subject: those belong beside their tests.
 """
@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,8 @@ def _group(item: pytest.Item) -> str:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     missed = needs_of(item) & REQUIRED if "all" not in REQUIRED else {"all"}
+    if "foreign" in needs_of(item) and "foreign" not in REQUIRED:
+        return report
     if report.skipped and missed and not hasattr(report, "wasxfail"):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
         report.outcome = "failed"
@@ -295,30 +298,38 @@ def loop_device(tmp_path: Path) -> Iterator[Callable[..., Path]]:
     table; `loop_device(backing=PATH)` uses a file that is there. All devices are detached after the test,
     which is marked `root`.
     """
-    made: list[Path] = []
+    with ExitStack() as attached:
 
-    def attach(size_bytes: int = 64 << 20, *, backing: Path | None = None, partitions: bool = False) -> Path:
-        if backing is None:
-            backing = tmp_path / f"backing-{len(made)}.img"
-            with backing.open("wb") as file:
-                file.truncate(size_bytes)
-        flags = ["--partscan"] if partitions else []
-        command = ["losetup", "--find", "--show", *flags, str(backing)]
-        # One at a time: another one would open the device that this one finds, and then look for the next.
-        with Path(tempfile.gettempdir(), "ioassay-tests-loop.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            pytest.skip(f"needs loop devices: {done.stderr.strip()}")
-        made.append(Path(done.stdout.strip()))
-        return made[-1]
+        def attach(size_bytes: int = 64 << 20, *, backing: Path | None = None, partitions: bool = False) -> Path:
+            if backing is None:
+                backing = tmp_path / f"backing-{len(made)}.img"
+                with backing.open("wb") as file:
+                    file.truncate(size_bytes)
+            made.append(attached.enter_context(loop_on(backing, *(["--partscan"] if partitions else []))))
+            return made[-1]
 
-    yield attach
-    for device in made:
+        made: list[Path] = []
+        yield attach
+
+
+@contextmanager
+def loop_on(backing: Path, *flags: str) -> Iterator[Path]:
+    """A loop device on a file, with these flags of losetup(8)."""
+    command = ["losetup", "--find", "--show", *flags, str(backing)]
+    # One at a time: another one would open the device that this one finds, and then look for the next.
+    with Path(tempfile.gettempdir(), "ioassay-tests-loop.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"needs loop devices: {done.stderr.strip()}")
+    device = Path(done.stdout.strip())
+    try:
+        yield device
+    finally:
         detach(device)
 
 
-def detach(device: Path, patience_s: float = 5.0) -> None:
+def detach(device: Path, patience_s: float = 60.0) -> None:
     """Ends a loop device; one that something still holds after `patience_s` (a mount) is the test's error.
 
     The kernel takes the order to detach a busy device and does it at the last close, so only sysfs tells. Partitions go

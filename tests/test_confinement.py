@@ -220,7 +220,8 @@ def test_a_missing_file_is_laid_out_and_a_file_of_buffers_never(tmp_path: Path) 
         ("ioengine=exec\nprogram=true", "runs the program true"),
         ("ioengine=external:/somewhere/engine.so", "code"),
         ("ioengine=net\nhostname=somewhere", "another host"),
-        ("ioengine=spdk_bdev", "huge pages"),
+        ("ioengine=spdk_nvme", "huge pages"),
+        ("ioengine=spdk_bdev\nspdk_json_conf=mine.json", "huge pages"),
     ],
 )
 def test_a_job_that_runs_programs_or_engines_of_its_own_is_not_confined(

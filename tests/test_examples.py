@@ -1,5 +1,6 @@
 """Every study loads and would run here but for its disk, every program runs; each has its line in README.md."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -15,10 +16,11 @@ from ioassay.study import catalog, plan
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 STUDIES = sorted([*EXAMPLES.glob("*.toml"), *EXAMPLES.glob("*.fio")])
-MARKS = {"rocksdb_loop.py": (pytest.mark.root, pytest.mark.rocksdb, pytest.mark.slow)}
+_DATABASE = (pytest.mark.root, pytest.mark.rocksdb, pytest.mark.slow)
+MARKS = {"rocksdb_loop.py": _DATABASE, "faults.py": _DATABASE}
 PROGRAMS = [pytest.param(path, marks=MARKS.get(path.name, ())) for path in sorted(EXAMPLES.glob("*.py"))]
-SAYS = {"rocksdb_loop.py": "measured: the means are in"}
-SMALL = {"rocksdb_loop.py": "1400"}
+SAYS = {"rocksdb_loop.py": "measured: the means are in", "faults.py": "\nbit rot "}
+SMALL = {"rocksdb_loop.py": "1400", "faults.py": "30"}
 """Each of its operations is synchronised, which takes milliseconds where processors are busy."""
 
 
@@ -38,6 +40,24 @@ def test_an_example_would_run_here(path: Path, tmp_path: Path) -> None:
     preflight.ready_tools(benches)
     found = {warning.code for warning in preflight.examine(benches)}
     assert not {"response-unknown", "iodepth-ignored"} & found
+
+
+@pytest.mark.fio
+@pytest.mark.root
+@pytest.mark.slow
+def test_faults_of_a_drive_are_a_factor(tmp_path: Path) -> None:
+    words = ("run", str(EXAMPLES / "misbehaving-drive.toml"), "--scale", "quick", "--output", str(tmp_path / "run"))
+    command = [sys.executable, "-m", "ioassay", *words, "--json"]
+    done = subprocess.run(command, cwd=EXAMPLES.parent, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stderr
+    records = [json.loads(path.read_text()) for path in (tmp_path / "run").glob("trials/*/record.json")]
+    assert len(records) == 8 and {record["status"] for record in records} == {"ok"}
+    struck = [record["metrics"].get("drive.faults") for record in records]
+    plans = [str(record["trial"]["point"]["target.faults"]) for record in records]
+    assert [count is None for count in struck] == [plan == "none" for plan in plans]
+    hot = [count for count, plan in zip(struck, plans, strict=True) if "hot" in plan]
+    assert all(count > 0 for count in hot), "any read of a hot drive is slower"
+    assert "faults-injected" in done.stdout
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.name)

@@ -12,7 +12,7 @@ import pytest
 
 from ioassay import host
 from ioassay.errors import ToolError
-from ioassay.host import disks, system
+from ioassay.host import cpus, disks, system
 from ioassay.host.machine import Machine, choices, known, selected
 from ioassay.process import landlock
 from ioassay.process.landlock import Support
@@ -150,6 +150,13 @@ def test_the_processors_are_described_with_all_that_makes_their_speed_vary(fake_
 @pytest.mark.parametrize(("file", "text", "turbo"), [("cpufreq/boost", "1", True), ("cpufreq/boost", "0", False)])
 def test_turbo_of_other_drivers_is_called_boost(fake_root: FakeRoot, file: str, text: str, turbo: bool) -> None:
     assert facts(fake_root({f"{CPU}/{file}": text}))["cpu"]["turbo"] is turbo
+
+
+@pytest.mark.parametrize(
+    ("text", "lacks"), [("flags\t\t: fpu avx avx2\n", False), ("flags\t\t: fpu avx\n", True), ("Features: fp\n", False)]
+)
+def test_an_x86_processor_without_avx2_is_known(fake_root: FakeRoot, text: str, lacks: bool) -> None:
+    assert cpus.lacks_avx2(fake_root({"proc/cpuinfo": text})) is lacks
 
 
 def test_the_system_is_described(fake_root: FakeRoot) -> None:

@@ -16,6 +16,10 @@ from ioassay import metrics
         ("read.lat.p50", "ns", "lower", "Read total latency, median", "1 µs"),
         ("cpu.usr", "%", "none", "CPU usr", "1000.0 %"),
         ("cpu.per_io", "ns", "lower", "Processor time of a request", "1 µs"),
+        ("fillseq.drive.write.bytes", "bytes", "none", "fillseq: Bytes of writes that the drive counted", "1000 B"),
+        ("load.drive.write.bytes", "bytes", "none", "Bytes of writes that the drive counted", "1000 B"),
+        ("multireadrandom.ops_rate", "ops/s", "higher", "Rate of multireadrandom", "1 k"),
+        ("drive.faults", "faults", "none", "Faults of the drive that struck", "1 k"),
         ("cpu.uncounted", "%", "none", "CPU of threads that the tool leaves out", "1000.0 %"),
     ],
 )

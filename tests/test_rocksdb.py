@@ -22,10 +22,17 @@ def test_the_four_loads_are_measured_on_a_drive_that_counts(tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     findings = [one for one in result["findings"] if one["question"] == "database"]
-    assert [one["response"] for one in findings] == ["", "drive.write.bytes", "readrandom.found"]
+    assert [one["response"] for one in findings] == ["", "", "drive.write.bytes", "readrandom.found"]
     columns = ["condition", "fillseq", "readseq", "fillrandom", "readrandom"]
     assert findings[0]["tables"][0]["columns"] == columns
-    assert findings[2]["severity"] == "info"
+    assert findings[3]["severity"] == "info"
+    for where, loads in findings[1]["statistics"]["by_load"].items():
+        assert list(loads) == columns[1:], where
+        whole = findings[0]["statistics"]["points"][where]
+        for metric in ("drive.write.bytes", "drive.flash.bytes", "drive.read.bytes", "rocksdb.flush_bytes"):
+            assert 0.99 * whole[metric] <= sum(own[metric] for own in loads.values()) <= whole[metric], (where, metric)
+        assert loads["readseq"]["rocksdb.user_bytes"] == 0 < loads["fillseq"]["rocksdb.user_bytes"]
+        assert loads["readrandom"]["drive.read.bytes"] > 0
     points = findings[0]["statistics"]["points"]
     assert len(points) == 4  # with and without compression, on a drive that is new and on one that is not
     for where, numbers in points.items():

@@ -22,8 +22,18 @@ META_PACKAGE = "linux-image-amd64"
 NVME_PCI = ("nvme",)
 NVME_TCP = ("e1000", "nvme-tcp")
 EXT4 = ("ext4",)
+XFS = ("xfs",)
+ZONEFS = ("zonefs",)
+SHARED_ROOT = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
 
-ALGORITHMS = ("crct10dif_generic", "crc32c_generic", "crc64_rocksoft_generic")
+KEPT = (*NVME_PCI, *NVME_TCP, *EXT4, *XFS, *ZONEFS, *SHARED_ROOT)
+"""What guests of the tests load; `fetch` keeps these of a package."""
+_KEPT_LIST = "kept"
+
+ALGORITHMS = (
+    *("crct10dif_generic", "crc32c_generic", "crc64_rocksoft_generic"),
+    *("hmac", "sha256_generic", "sha512_generic", "dh_generic"),
+)
 """What others ask the kernel's crypto interface for, without saying so in what they depend on."""
 
 
@@ -34,6 +44,10 @@ class Kernel:
     image: Path
     modules: Path
 
+    def has(self, name: str) -> bool:
+        """Whether the module is there as a file."""
+        return any(_named(path) == name for path in self.modules.rglob("*.ko*"))
+
     def files(self, names: Sequence[str]) -> list[Path]:
         """The files of modules and of all that they need, each once and after what it needs.
 
@@ -41,6 +55,13 @@ class Kernel:
         """
         modules = {_named(path): path for path in self.modules.rglob("*.ko*")}
         return [modules[name] for name in _in_order((*ALGORITHMS, *names), modules)]
+
+    def authenticates(self) -> bool:
+        """Whether its NVMe hosts know DH-HMAC-CHAP (CONFIG_NVME_HOST_AUTH; until 6.6 CONFIG_NVME_AUTH).
+
+        Debian 12 has it switched off. What a response is computed over is in the code of those that know it.
+        """
+        return any(b"HostHost" in content(path) for path in self.files(NVME_TCP) if "nvme" in path.name)
 
 
 def _in_order(names: Iterable[str], modules: Mapping[str, Path]) -> list[str]:
@@ -91,7 +112,7 @@ def fetch(folder: Path | None = None) -> Kernel:
     Errors: RuntimeError with what apt said, and what may help.
     """
     folder = folder or place()
-    if (kernel := find(folder)) is not None:
+    if (kernel := find(folder)) is not None and _is_complete(folder):
         return kernel
     depends = _apt("apt-cache", "depends", META_PACKAGE)
     packages = [line.split()[-1] for line in depends.splitlines() if "Depends: linux-image-" in line]
@@ -110,6 +131,14 @@ def fetch(folder: Path | None = None) -> Kernel:
     return Kernel(folder / kernel.image.relative_to(whole), folder / kernel.modules.relative_to(whole))
 
 
+def _is_complete(folder: Path) -> bool:
+    """Whether it has all that the tests load by now: a whole package, or what this version of `fetch` keeps of one."""
+    if os.environ.get("IOASSAY_GUEST_KERNEL"):
+        return True
+    kept = folder / _KEPT_LIST
+    return kept.exists() and kept.read_text().split() == list(KEPT)
+
+
 _REMEDY = "apt-get update may help, or a folder with an unpacked kernel package in IOASSAY_GUEST_KERNEL"
 
 
@@ -126,13 +155,14 @@ def _apt(*argv: str, folder: str | None = None) -> str:
 
 
 def _keep(kernel: Kernel, whole: Path, folder: Path) -> None:
-    """The image and the modules that guests load: a hundredth of what the package holds."""
+    """The image and the modules that guests load: a fiftieth of what the package holds."""
     unpacking = folder.with_name(f"{folder.name}.new")
     shutil.rmtree(unpacking, ignore_errors=True)
-    for path in (kernel.image, *kernel.files((*NVME_PCI, *NVME_TCP, *EXT4))):
+    for path in (kernel.image, *kernel.files(KEPT)):
         target = unpacking / path.relative_to(whole)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, target)
+    (unpacking / _KEPT_LIST).write_text("\n".join(KEPT))
     shutil.rmtree(folder, ignore_errors=True)
     unpacking.rename(folder)
 

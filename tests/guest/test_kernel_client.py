@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from ioassay.targets import nvme_host
 from ioassay.virtual_drive import control
 
 from . import kernel, machine, scripts
@@ -75,6 +77,102 @@ def test_linux_uses_drives_by_nvme_over_tcp(tmp_path: Path) -> None:
     assert said.count("GUEST: zeroed /dev/nvme1n1") == 2, "with digests and without"
 
 
+@pytest.mark.foreign
+def test_linux_authenticates_itself_and_the_drive_on_several_queues(tmp_path: Path) -> None:
+    linux = found()
+    if not linux.authenticates():
+        pytest.skip("needs a kernel with CONFIG_NVME_HOST_AUTH, such as Debian 13's, in IOASSAY_GUEST_KERNEL")
+    secret, controller, wrong = (new_secret(hash_number) for hash_number in (1, 3, 1))
+    path = tmp_path / "secrets"
+    path.write_text(f"{scripts.HOST_NAME} {secret} {controller}\n")
+    path.chmod(0o600)
+    with served("--size", "128MiB", "--transport", f"{TCP},secrets={path}") as told:
+        script = scripts.nvme_tcp_authenticated(told, secret, controller, wrong)
+        modules = (*kernel.NVME_TCP, *kernel.EXT4)
+        said = machine.boot(linux, script, modules, machine.NETWORK, tmp_path, scripts.PROGRAMS)
+    assert machine.ENDED in said, said
+    for what in ("no secret", "a wrong secret", "another controller"):
+        assert f"GUEST: refused with {what}" in said, said
+    for what in ("a secret", "both secrets"):
+        assert f"GUEST: used with {what}" in said, said
+    assert "GUEST: qid 0: " in said, said
+
+
+def new_secret(hash_number: int) -> str:
+    """As nvme-cli makes it for the host, with the transformation of this number."""
+    nvme = shutil.which("nvme", path=f"{os.environ['PATH']}:/usr/sbin")
+    assert nvme is not None, "conftest.py skips this test without it"
+    words = (nvme, "gen-dhchap-key", f"--hmac={hash_number}", f"--nqn={scripts.HOST_NAME}")
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_linux_uses_a_zoned_drive(tmp_path: Path) -> None:
+    """blkzone, nvme-cli, zonefs and fio find what they expect of a host-managed zoned drive."""
+    zones = ("--zones", "1MiB,capacity=768KiB,open=6,active=8,append=256KiB")
+    with served("--size", "64MiB", "--model", "none", "--transport", TCP, *zones) as told:
+        script = scripts.nvme_zoned(told)
+        modules = (*kernel.NVME_TCP, *kernel.ZONEFS)
+        said = machine.boot(found(), script, modules, machine.NETWORK, tmp_path, scripts.ZONED_PROGRAMS)
+    assert machine.ENDED in said, said
+    for line in (
+        *("zoned host-managed", "nr_zones 64", "chunk_sectors 2048", "zone_append_max_bytes 262144"),
+        *(
+            "max_open_zones 6",
+            "max_active_zones 8",
+            "it refuses",
+            "empty 64",
+            "mar 0x7",
+            "mor 0x5",
+            "ozcs 1",
+            "zasl 6",
+        ),
+        *("files of zones 63", "appended 786432", "the zone is full", "truncated 0", "fio verified", "fio wrote"),
+    ):
+        assert f"GUEST: {line}" in said, (line, said)
+    assert "fio failed" not in said, said
+
+
+def test_linux_uses_the_namespaces_of_a_drive_apart(tmp_path: Path) -> None:
+    with served("--namespaces", "64MiB,48MiB,16MiB", "--policy", "epo", "--transport", TCP) as told:
+        modules = (*kernel.NVME_TCP, *kernel.EXT4)
+        script = scripts.nvme_tcp_namespaces(told)
+        said = machine.boot(found(), script, modules, machine.NETWORK, tmp_path, scripts.PROGRAMS)
+        counted = control.ask(Path(told["stats"]), "stats")["stats"]["namespaces"]
+    assert machine.ENDED in said, said
+    for line in (
+        *("namespaces 0x10x20x3", "identifiers 3"),
+        *(f"namespace {id_} has {size * 2048} sectors" for id_, size in ((1, 64), (2, 48), (3, 16))),
+        *("compared 51 files on /dev/nvme0n1", "compared 51 files on /dev/nvme0n2"),
+        *("discarded /dev/nvme0n1", "discarded /dev/nvme0n2", "namespace 2 stays discarded"),
+        "nothing is read beyond the end",
+    ):
+        assert f"GUEST: {line}" in said, (line, said)
+    assert said.count("GUEST: namespace 3 kept what it had") == 3
+    assert all(one["writes"]["commands"] for one in counted)
+
+
+@pytest.mark.fio
+def test_linux_is_connected_by_the_text_of_the_target_and_reads_through_every_engine(tmp_path: Path) -> None:
+    with served("--size", "64MiB", "--model", "none", "--transport", TCP) as told:
+        port = told["nvme_tcp"].rpartition(":")[2]
+        subsystem = nvme_host.Subsystem(f"{machine.HOST}:{port}", told["nqn"], "IOASSAY1", told["size_bytes"])
+        text = nvme_host.options(subsystem, 2, "00000000-0000-4000-8000-000000000001")
+        script = scripts.engines(text, subsystem)
+        said = machine.boot(found(), script, kernel.NVME_TCP, machine.NETWORK, tmp_path, (*scripts.PROGRAMS, "fio"))
+        stats = control.ask(Path(told["stats"]), "stats")["stats"] if "stats" in told else None
+    assert machine.ENDED in said, said
+    for line in (
+        *(f"subsysnqn {told['nqn']}", "transport tcp", f"address traddr={machine.HOST},trsvcid={port}"),
+        *(f"of the disk subsysnqn {told['nqn']}", "of the disk serial IOASSAY1"),
+        f"bytes {told['size_bytes']}, wanted {told['size_bytes']}",
+        "queues 5",  # the admin queue, two for I/O, and two that are polled
+        *(f"read by {name}" for name in (*scripts.ENGINES, "io_uring passthrough")),
+        "disconnected",
+    ):
+        assert f"GUEST: {line}" in said, (line, said)
+    assert stats is None or stats["reads"]["errors"] == 0
+
+
 def test_linux_uses_drives_as_nvme_on_pci_over_nbd(tmp_path: Path) -> None:
     drive = ("--size", "128MiB", "--policy", "epo", "--transport")
     with (
@@ -121,6 +219,63 @@ def test_linux_goes_on_where_its_drive_lost_power_dropped_it_or_was_killed(tmp_p
 def goes_on(guest: machine.Guest, words: str) -> None:
     guest.tell(words)
     guest.wait_for(f"GUEST: {words}")
+
+
+def test_linux_meets_the_faults_of_its_drive(tmp_path: Path) -> None:
+    """Errors are those of a medium and are not tried again; what is stuck, reset or away comes back by itself."""
+    with ExitStack() as stack:
+        told = stack.enter_context(served("--size", "320MiB", "--model", "none", "--transport", TCP))
+        stats = Path(told["stats"])
+        script = scripts.nvme_tcp_told(told)
+        modules = (*kernel.NVME_TCP, *kernel.XFS)
+        programs = (*scripts.PROGRAMS, "mkfs.xfs")
+        guest = stack.enter_context(
+            machine.running(found(), script, modules, machine.NETWORK, tmp_path, programs),
+        )
+        guest.wait_for("GUEST: listens")
+        steps = iter(range(1, 100))
+
+        def does(line: str, *, fails: bool = False) -> None:
+            number = next(steps)
+            guest.tell(line)
+            guest.wait_for(f"GUEST: {number} ")
+            ended = "failed" if fails else "went well"
+            guest.wait_for(f"GUEST: {number} {ended}")
+
+        def fired(**fault: Any) -> None:
+            control.ask(stats, "fault-clear")
+            control.ask(stats, "fault-inject", faults=[fault])
+
+        def struck() -> int:
+            (fault,) = control.ask(stats, "fault-list")["faults"]
+            return int(fault["fired"])
+
+        does("mkfs.xfs -q -f $drive && mount -t xfs $drive /mnt && cp /tmp/random /mnt/file && umount /mnt")
+        does("mount -t xfs $drive /mnt && cmp /tmp/random /mnt/file && umount /mnt")
+        does("write 0 256 && same 0 256")
+        fired(kind="read-error", offset_bytes=8 * 4096, length_bytes=4096, count=1)
+        does("read_back 8 1", fails=True)
+        assert struck() == 1, "it was not tried again"
+        does("kernel_says 'critical medium error, dev nvme0' && read_back 8 1")
+        fired(kind="write-error", count=1)
+        does("write 0 1", fails=True)
+        fired(kind="bit-rot", count=1, offset_bytes=0, length_bytes=4096)
+        does("same 0 1", fails=True)
+        assert struck() == 1
+        does("write 0 1 && same 0 1")
+        fired(kind="controller-reset", op=["write"], count=1)
+        does("write 0 256 && same 0 256")
+        does("kernel_says 'Successfully reconnected (1 attempt)'")
+        fired(kind="link-loss", down_us=3_000_000)
+        does("write 0 256 && same 0 256")
+        fired(kind="stuck", op=["read"], count=1)
+        does("time_out_after 2000 && same 0 1")
+        does("kernel_says 'timeout' && same 0 256")
+        assert struck() == 1
+        control.ask(stats, "fault-clear")
+        guest.tell("enough")
+        said = guest.wait()
+    assert machine.ENDED in said, said
 
 
 def until_silent(stats: Path) -> None:
