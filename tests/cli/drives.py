@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -57,3 +59,19 @@ def served(folder: Path, *words: str, before: Sequence[str] = ()) -> Iterator[Dr
             with suppress(subprocess.TimeoutExpired):
                 process.wait(PATIENCE_S)
             process.kill()
+
+
+def require_overhead(folder: Path, *words: str) -> None:
+    """That a drive with one transport measures this one's overhead, or says how few reads it could do in its time.
+
+    The processors may be so busy that it can do none: then it is served again.
+    """
+    give_up_s = time.monotonic() + PATIENCE_S
+    while True:
+        with served(folder, *words) as drive:
+            (way,) = drive.told["ways"]
+            said = " ".join(warning["text"] for warning in drive.told["warnings"])
+        if way["floor_ns"] or re.search("only [1-9][0-9]* reads", said):
+            return
+        assert "only 0 reads" in said or "no answer" in said, said
+        assert time.monotonic() < give_up_s, said

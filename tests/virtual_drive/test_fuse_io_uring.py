@@ -6,7 +6,6 @@ import json
 import os
 import random
 import signal
-import statistics
 import subprocess
 import sys
 import threading
@@ -91,15 +90,17 @@ def test_a_request_wakes_a_drive_that_sleeps(tmp_path: Path, interface: str) -> 
             assert process.stdout is not None
             assert process.stdout.readline(), "the drive does not start"
             file = os.open(tmp_path / "file", os.O_RDONLY)
-            took_s = [waited_s(lambda: os.pread(file, 4096, 0)) for _ in range(31)]
+            took_s = [waited_s(lambda: os.pread(file, 4096, 0)) for _ in range(10)]
             os.close(file)
         finally:
             process.terminate()
             process.wait(PATIENCE_S)
-    assert statistics.median(took_s) < 0.9 * LONGEST_SLEEP_S
+    assert min(took_s) < 0.3 * LONGEST_SLEEP_S
 
 
 def waited_s(call: Callable[[], bytes]) -> float:
+    """How long it takes a drive that has begun to sleep just now."""
+    time.sleep(0.01)
     begin = time.monotonic()
     assert len(call()) == 4096
     return time.monotonic() - begin

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ..cli.drives import Drive, served
+from ..cli.drives import Drive, require_overhead, served
 from .nvme_host import GROUPS, HASHES, Host, Queue, Refused, Secret, prime
 
 NAME = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-00000000000a"
@@ -125,5 +125,4 @@ def test_the_overhead_is_measured_with_a_secret(tmp_path: Path) -> None:
     path.write_text(f"{NAME} {EXAMPLE.text} {TRANSFORMED.text}\n")
     path.chmod(0o600)
     way = f"nvme-tcp:127.0.0.1:0,secrets={path}"
-    with served(tmp_path, "--size", "16MiB", "--model", "none", "--transport", way) as drive:
-        assert drive.told["ways"][0]["floor_ns"] > 0
+    require_overhead(tmp_path, "--size", "16MiB", "--model", "none", "--transport", way)
