@@ -22,13 +22,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from importlib.util import find_spec
 
-from ioassay.tune import search
+from ioassay.tuning import search
 
 search.load_numpy()
 import numpy as np  # noqa: E402
 from tune_surfaces import Key, Surface, axis, surfaces  # noqa: E402
 
-from ioassay.tune.search import Search  # noqa: E402
+from ioassay.tuning.search import Search  # noqa: E402
 
 TRIALS = 40
 NOISES = (0.03, 0.05)

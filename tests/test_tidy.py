@@ -74,7 +74,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "targets",
         "verify.witness",
     },
-    "tune": ROLES | {"study", "store", "store.schema", "runner", "analysis", "narrative", "stats"},
+    "tuning": ROLES | {"study", "store", "store.schema", "runner", "analysis", "narrative", "stats"},
     "report": CONTRACTS
     | {
         "_core",

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from ioassay.runner.preflight import Bench
     from ioassay.store.run_folder import RunStore
     from ioassay.study.model import Study
-    from ioassay.tune.axis import Axis
-    from ioassay.tune.campaign import Campaign
-    from ioassay.tune.objective import Goal
-    from ioassay.tune.request import Request
+    from ioassay.tuning.axis import Axis
+    from ioassay.tuning.campaign import Campaign
+    from ioassay.tuning.objective import Goal
+    from ioassay.tuning.request import Request
 
     Begun = tuple[RunStore, Request, Bench, list[Warning_]]
 
@@ -67,7 +67,7 @@ def tune(
     Example: ioassay tune my.toml --maximize read.iops --subject-to 'read.lat.p99 < 5ms' --trials 40
     """
     from ioassay.cli import tune_text
-    from ioassay.tune import objective
+    from ioassay.tuning import objective
 
     console.use_json(json)
     consent = Consent(tuple(destroy_data or ()), allow_exec)
@@ -130,7 +130,7 @@ def _new(
     from ioassay.report.figures import FIGURES
     from ioassay.store.run_folder import RunStore, new_folder
     from ioassay.study.model import Suite
-    from ioassay.tune import campaign, request
+    from ioassay.tuning import campaign, request
 
     study, ranges = request.with_cases(study, words.ranges)
     axes, default = request.space(study, ranges, words.defaults, listed=words.listed, fixed=_fixed(study))
@@ -194,7 +194,7 @@ def _checked(
     searched: Study, request: Request, consent: Consent, folder: Path | None = None
 ) -> tuple[Bench, list[Warning_]]:
     from ioassay.study.model import Suite
-    from ioassay.tune.request import examined
+    from ioassay.tuning.request import examined
 
     study = examined(searched, request)
     suite = Suite(name=study.name, title=study.title, description=study.description, studies=[study])
@@ -206,7 +206,7 @@ def _resumed(root: Path, consent: Consent) -> Begun:
     """A search that was stopped, checked as a new one is."""
     from ioassay.store import bundle
     from ioassay.store.run_folder import RunStore
-    from ioassay.tune import campaign
+    from ioassay.tuning import campaign
 
     store = RunStore.open(root)
     bundle.require_resumable(root)
@@ -221,8 +221,8 @@ def _refuse_changes(*changes: object) -> None:
 
 
 def _campaign(store: RunStore, request: Request, bench: Bench) -> Campaign:
-    from ioassay.tune.campaign import Campaign
-    from ioassay.tune.schedule import Script
+    from ioassay.tuning.campaign import Campaign
+    from ioassay.tuning.schedule import Script
 
     return Campaign(store, Script(store.suite().studies[0], request, bench.driver))
 
@@ -233,7 +233,7 @@ def _watched(campaign: Campaign, shown: Silent) -> Campaign:
     from ioassay.study import plan
 
     def told(best: object, asked: int) -> None:
-        from ioassay.tune.search import Best
+        from ioassay.tuning.search import Best
 
         assert isinstance(best, Best)
         metric = campaign.script.request.goal.metric

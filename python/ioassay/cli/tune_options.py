@@ -1,4 +1,4 @@
-"""The options of `ioassay tune`, and what their words mean. Which of them make a search is `ioassay.tune`'s to say."""
+"""The options of `ioassay tune`, and what their words mean. What makes a search is said in `ioassay.tuning`."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ioassay.records.record import Warning_
     from ioassay.runner.run import Tally
     from ioassay.store.run_folder import RunStore
-    from ioassay.tune.request import Request
-    from ioassay.tune.space import Axis
+    from ioassay.tuning.request import Request
+    from ioassay.tuning.space import Axis
 
 _FEW = 12
 """Levels of an axis that are listed one by one."""

@@ -19,7 +19,7 @@ from ioassay import atomic_file
 from ioassay.errors import InputError, UsageError
 from ioassay.store import frames
 from ioassay.store.run_folder import RunStore
-from ioassay.tune import campaign, pruning
+from ioassay.tuning import campaign, pruning
 
 SEED = random.randrange(10**6)
 

@@ -16,7 +16,7 @@ from ioassay.roles import Parsed, Trial
 from ioassay.store import frames
 from ioassay.store.run_folder import RunStore
 from ioassay.study import plan
-from ioassay.tune.confirmation import confirmation, repetitions_for
+from ioassay.tuning.confirmation import confirmation, repetitions_for
 
 WINNER, DEFAULT = {"x": 3, "y": "b"}, {"x": 1, "y": "a"}
 

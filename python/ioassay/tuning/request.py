@@ -17,8 +17,8 @@ from ioassay.errors import InputError, UsageError
 from ioassay.factors import CASE, level_numbers, same_level
 from ioassay.records.record import Scalar
 from ioassay.study.model import MAX_TRIALS, Study, make_study
-from ioassay.tune.objective import Constraint, Goal
-from ioassay.tune.space import Axis, axes, points
+from ioassay.tuning.objective import Constraint, Goal
+from ioassay.tuning.space import Axis, axes, points
 from ioassay.validation import suggestion
 
 SCHEMA = 1

@@ -16,10 +16,10 @@ from ioassay.runner import preflight, run
 from ioassay.runner.run import Tally
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Study, Suite, make_study
-from ioassay.tune import campaign, objective, request
-from ioassay.tune.campaign import Campaign
-from ioassay.tune.request import Request
-from ioassay.tune.schedule import Script
+from ioassay.tuning import campaign, objective, request
+from ioassay.tuning.campaign import Campaign
+from ioassay.tuning.request import Request
+from ioassay.tuning.schedule import Script
 
 EFFECTS = {
     "x": {"1": 1.0, "2": 1.1, "3": 1.3, "4": 1.2, "5": 0.9},

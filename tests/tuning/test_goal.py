@@ -7,7 +7,7 @@ import math
 import pytest
 
 from ioassay.errors import UsageError
-from ioassay.tune.objective import make_goal, parse_constraint
+from ioassay.tuning.objective import make_goal, parse_constraint
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 
 from ioassay.errors import StudyError, UsageError
 from ioassay.study.model import Study, make_study
-from ioassay.tune.axis import MAX_LEVELS, Axis
-from ioassay.tune.space import axes, points
+from ioassay.tuning.axis import MAX_LEVELS, Axis
+from ioassay.tuning.space import axes, points
 
 
 def study(factors: dict[str, list[Any]], **more: Any) -> Study:

@@ -25,16 +25,16 @@ from typing import TYPE_CHECKING, Literal
 from ioassay import debug_log
 from ioassay.errors import RunError, UsageError
 from ioassay.records.record import Scalar
-from ioassay.tune import acquisition
-from ioassay.tune.axis import Axis
-from ioassay.tune.candidate_grid import Grid, Key
-from ioassay.tune.history import MODELLED, History
+from ioassay.tuning import acquisition
+from ioassay.tuning.axis import Axis
+from ioassay.tuning.candidate_grid import Grid, Key
+from ioassay.tuning.history import MODELLED, History
 from ioassay.validation import shown
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from ioassay.tune.acquisition import Model
+    from ioassay.tuning.acquisition import Model
 
 
 Point = dict[str, Scalar]
@@ -240,7 +240,7 @@ class Search:
 
     def _model(self, pending: tuple[Key, ...]) -> Model:
         """Of what was told, and of what is believed of points that are out."""
-        from ioassay.tune.acquisition import Model
+        from ioassay.tuning.acquisition import Model
 
         if (model := self._models.get((self._tells, pending))) is None:
             believed: dict[Key, float] = {}

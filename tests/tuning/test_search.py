@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import pytest
 
 from ioassay.errors import RunError, UsageError
-from ioassay.tune.acquisition import log_normal_cdf
-from ioassay.tune.axis import Axis, as_listed, between
-from ioassay.tune.search import Ask, Point, Search
+from ioassay.tuning.acquisition import log_normal_cdf
+from ioassay.tuning.axis import Axis, as_listed, between
+from ioassay.tuning.search import Ask, Point, Search
 
 DEPTHS = between("depth", [1, 2, 4, 8, 16, 32])
 SIZES = between("size", ["4KiB", "8KiB", "16KiB", "40KiB"])
@@ -259,8 +259,8 @@ def test_many_levels_many_axes_zeros_and_negative_values() -> None:
 def test_long_searches_find_the_best_with_points_from_densities(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ioassay.tune.search.MODELLED", 20)
-    monkeypatch.setattr("ioassay.tune.history.MODELLED", 20)
+    monkeypatch.setattr("ioassay.tuning.search.MODELLED", 20)
+    monkeypatch.setattr("ioassay.tuning.history.MODELLED", 20)
     search = Search((DEPTHS, SIZES, ENGINES), maximize=True, seed=1, budget=60)
     searched(search, hill, 60)
     best = search.best()

@@ -10,8 +10,8 @@ import pytest
 from ioassay.errors import InputError, UsageError
 from ioassay.study import catalog
 from ioassay.study.model import make_study
-from ioassay.tune import objective, request
-from ioassay.tune.request import Request
+from ioassay.tuning import objective, request
+from ioassay.tuning.request import Request
 
 
 def asked(study: Any, ranges: dict[str, str] | None = None, defaults: dict[str, Any] | None = None) -> Request:

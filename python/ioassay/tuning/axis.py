@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ioassay.records.record import Scalar
-from ioassay.tune.level_scale import Scale, scale_of
+from ioassay.tuning.level_scale import Scale, scale_of
 
 MAX_LEVELS = 1024
 """Of one axis: over three decades two neighbours then differ by less than one per cent, which no measurement sees."""

@@ -39,10 +39,10 @@ from ioassay.store import schema
 from ioassay.store.run_folder import RunStore
 from ioassay.study import plan
 from ioassay.study.model import Study
-from ioassay.tune import pruning
-from ioassay.tune.confirmation import CONFIRM
-from ioassay.tune.request import Request, from_table
-from ioassay.tune.schedule import MOST_CANDIDATES, Script, Steps
+from ioassay.tuning import pruning
+from ioassay.tuning.confirmation import CONFIRM
+from ioassay.tuning.request import Request, from_table
+from ioassay.tuning.schedule import MOST_CANDIDATES, Script, Steps
 
 
 @dataclass

@@ -19,10 +19,10 @@ from ioassay.records.record import OK, Record, Scalar
 from ioassay.roles import Driver, Trial
 from ioassay.study import plan
 from ioassay.study.model import Study
-from ioassay.tune import pruning
-from ioassay.tune.confirmation import CONFIRM, confirmation, repetitions_for
-from ioassay.tune.request import Request
-from ioassay.tune.search import Ask, Best, Search
+from ioassay.tuning import pruning
+from ioassay.tuning.confirmation import CONFIRM, confirmation, repetitions_for
+from ioassay.tuning.request import Request
+from ioassay.tuning.search import Ask, Best, Search
 from ioassay.validation import suggestion
 
 SHORT = "short"
