@@ -31,7 +31,7 @@ def measured(folder: Path, number: int) -> dict[str, float]:
 
 def one(folder: Path, number: int) -> None:
     """Run `number` null trials and print what it took."""
-    from ioassay.cli.progress import Silent
+    from ioassay.api.progress import Progress
     from ioassay.roles import Consent
     from ioassay.runner import preflight, run
     from ioassay.store.run_folder import RunStore
@@ -43,7 +43,7 @@ def one(folder: Path, number: int) -> None:
     benches = preflight.assemble(suite, Consent())
     store = RunStore.create(folder / "run", suite, {})
     began_s = time.monotonic()
-    tally = run.execute(store, benches, Silent())
+    tally = run.execute(store, benches, Progress())
     seconds = time.monotonic() - began_s
     assert tally.ok == number, tally
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

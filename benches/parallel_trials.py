@@ -30,7 +30,7 @@ LOOP = "from ioassay.drivers.null import _work\n_work({})"
 
 def run_s(folder: Path, workers: int, repetitions: int, points: int, steps: int) -> float:
     """Seconds for the trials of one run; workers start and end within it."""
-    from ioassay.cli.progress import Silent
+    from ioassay.api.progress import Progress
     from ioassay.roles import Consent
     from ioassay.runner import preflight, run
     from ioassay.store.run_folder import RunStore
@@ -42,7 +42,7 @@ def run_s(folder: Path, workers: int, repetitions: int, points: int, steps: int)
     benches = preflight.assemble(suite, Consent())
     store = RunStore.create(folder / "run", suite, {})
     began_s = time.monotonic()
-    tally = run.execute(store, benches, Silent(), workers)
+    tally = run.execute(store, benches, Progress(), workers)
     seconds = time.monotonic() - began_s
     assert tally.ok == repetitions * points, tally
     return seconds

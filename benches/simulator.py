@@ -136,7 +136,7 @@ def start_up(folder: Path) -> None:
 
 def sweep_s(folder: Path, buffers: list[str], workers: int) -> float:
     """Seconds of one run of the sweep."""
-    from ioassay.cli.progress import Silent
+    from ioassay.api.progress import Progress
     from ioassay.roles import Consent
     from ioassay.runner import preflight, run
     from ioassay.store.run_folder import RunStore
@@ -148,7 +148,7 @@ def sweep_s(folder: Path, buffers: list[str], workers: int) -> float:
     benches = preflight.assemble(suite, Consent())
     store = RunStore.create(folder / "run", suite, {})
     began_s = time.monotonic()
-    tally = run.execute(store, benches, Silent(), workers)
+    tally = run.execute(store, benches, Progress(), workers)
     seconds = time.monotonic() - began_s
     assert tally.ok == POINTS, tally
     return seconds

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import tomli_w
 
-from ioassay.cli import progress
+from ioassay.api.progress import Progress
 from ioassay.errors import StudyError
 from ioassay.records.record import OK, SKIPPED
 from ioassay.roles import Consent, Trial
@@ -20,7 +20,7 @@ from ioassay.study.model import Suite
 BEST = "best of sweep"
 
 
-class Silent(progress.Silent):
+class Watching(Progress):
     """Counts the trials that began, and stops the run after so many."""
 
     def __init__(self, stop_after: int = 10**9) -> None:
@@ -53,9 +53,9 @@ def suite(tmp_path: Path, value: str = BEST, **sweep: Any) -> Suite:
     return catalog.load(str(path))
 
 
-def execute(store: RunStore, shown: Silent | None = None) -> run.Tally:
+def execute(store: RunStore, shown: Watching | None = None) -> run.Tally:
     benches = preflight.assemble(store.suite(), Consent())
-    return run.execute(store, benches, shown or Silent(), 1)
+    return run.execute(store, benches, shown or Watching(), 1)
 
 
 def begun(tmp_path: Path, **keys: Any) -> RunStore:
@@ -101,7 +101,7 @@ def test_ids_follow_the_level_as_if_it_had_been_written(tmp_path: Path) -> None:
 def test_a_resumed_run_has_the_same_trials_and_runs_none_twice(tmp_path: Path, stop_after: int) -> None:
     whole = RunStore.create(tmp_path / "whole", suite(tmp_path), {})
     execute(whole)
-    store, first, second = begun(tmp_path), Silent(stop_after), Silent()
+    store, first, second = begun(tmp_path), Watching(stop_after), Watching()
     with pytest.raises(KeyboardInterrupt):
         execute(store, first)
     execute(store, second)
@@ -136,7 +136,7 @@ def test_a_failed_study_makes_the_later_one_skipped_with_the_reason(tmp_path: Pa
     records = records_of(store, "after")
     assert {record.status for record in records} == {SKIPPED}
     assert {record.reason for record in records} == {"steps = best of sweep: no trial of that study tells a best level"}
-    again = Silent()
+    again = Watching()
     assert execute(store, again).skipped == 4 and not again.began
 
 
@@ -148,7 +148,7 @@ def test_a_later_study_that_the_level_does_not_suit_is_skipped(tmp_path: Path, m
         raise StudyError(f"{params['steps']} steps are too many", key="steps")
 
     monkeypatch.setattr(benches[1].driver, "validate", refuse)
-    run.execute(store, benches, Silent(), 1)
+    run.execute(store, benches, Watching(), 1)
     assert {record.reason for record in records_of(store, "after")} == {"steps: 4 steps are too many"}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ioassay.cli.progress import Silent
+from ioassay.api.progress import Progress
 from ioassay.drivers import driver
 from ioassay.drivers.fio import Fio
 from ioassay.drivers.fio.jobfile import job_study
@@ -64,7 +64,7 @@ def records_of(root: Path, table: dict[str, Any], own: Any = None, consent: Sequ
     store = RunStore.create(root, Suite(name="s", title="S", studies=[made]), {})
     bench = preflight.Bench(made, own or driver(made.driver), Consent(consent), root.parent)
     preflight.ready_tools([bench])
-    run.execute(store, [bench], Silent())
+    run.execute(store, [bench], Progress())
     folders = [(record, store.folder(str(record.trial["id"]))) for record in store.records()]
     return [(record, json.loads((folder / "raw" / CONFINEMENT).read_text())) for record, folder in folders]
 

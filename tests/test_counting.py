@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ioassay import _core
-from ioassay.cli.progress import Silent
+from ioassay.api.progress import Progress
 from ioassay.drivers.null import Null
 from ioassay.errors import StudyError
 from ioassay.narrative.pipeline import analyse_all
@@ -59,7 +59,7 @@ def execute(root: Path, made: Suite, more: Callable[[list[str]], None] = lambda 
     preflight.ready_tools(benches)
     more([f"{warning.code}: {warning.text}" for warning in preflight.examine(benches)])
     store = RunStore.open(root) if root.exists() else RunStore.create(root, made, {})
-    return run.execute(store, benches, Silent())
+    return run.execute(store, benches, Progress())
 
 
 def test_one_trial_more_a_point_follows_its_first_repetition() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ioassay.cli.progress import Silent
+from ioassay.api.progress import Progress
 from ioassay.errors import RunError, StudyError, ToolError
 from ioassay.records.record import FAILED, OK, SKIPPED, Buckets, Record
 from ioassay.roles import (
@@ -33,7 +33,7 @@ from ioassay.study import plan
 from ioassay.study.model import Suite, Until, make_study
 
 
-class Told(Silent):
+class Told(Progress):
     """Remembers what it was told."""
 
     def __init__(self) -> None:

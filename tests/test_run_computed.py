@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ioassay.cli.progress import Silent
+from ioassay.api.progress import Progress
 from ioassay.errors import RunError, StudyError
 from ioassay.host.settings import KEEP
 from ioassay.process import process_table, supervisor
@@ -32,11 +32,11 @@ def suite(*studies: Study, **changes: Any) -> Suite:
     return Suite(name="s", title="S", studies=list(studies) or [study(**changes)])
 
 
-def execute(root: Path, made: Suite, told: Silent | None = None, workers: int | None = WORKERS) -> Tally:
+def execute(root: Path, made: Suite, told: Progress | None = None, workers: int | None = WORKERS) -> Tally:
     benches = preflight.assemble(made, Consent())
     preflight.examine(benches)
     store = RunStore.open(root) if root.exists() else RunStore.create(root, made, {})
-    return run.execute(store, benches, told or Silent(), workers)
+    return run.execute(store, benches, told or Progress(), workers)
 
 
 def records(root: Path) -> list[Record]:
@@ -48,7 +48,7 @@ def workers_of(root: Path) -> set[int]:
     return {pid for pid in process_table.everyone() if wanted in process_table.environment(pid)}
 
 
-class Watching(Silent):
+class Watching(Progress):
     """Remembers what ran at once, and which processes there were."""
 
     def __init__(self, root: Path) -> None:
@@ -107,7 +107,7 @@ def test_one_worker_is_this_process_one_trial_after_the_other(tmp_path: Path) ->
     assert told.processes == set()
 
 
-class Killing(Silent):
+class Killing(Progress):
     """Kills one worker when the first trial has ended."""
 
     def __init__(self, root: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_full_disk_ends_the_run_and_not_its_trials(tmp_path: Path, monkeypatch
     assert records(tmp_path / "run") == []
 
 
-class Stopping(Silent):
+class Stopping(Progress):
     """Ctrl-C when a few trials have ended."""
 
     def __init__(self, ends: int) -> None:

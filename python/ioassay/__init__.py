@@ -1,7 +1,11 @@
 """ioassay: how fast is this storage, or this kernel subsystem, really, and why?
 
-The package root stays light: heavy libraries are imported where they are used. `ioassay.simulate` runs a trace over a
-simulated SSD.
+    import ioassay as ia
+
+    run = ia.Study.read("quick").run()
+    run.findings, run.trials, run.report()
+
+docs/python.md is the first page about it. The package root stays light: a name is imported when it is used.
 """
 
 from __future__ import annotations
@@ -10,16 +14,76 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ioassay.api.comparison import Comparison as Comparison
+    from ioassay.api.comparison import compare as compare
+    from ioassay.api.parameter_search import Search as Search
+    from ioassay.api.parameter_search import tune as tune
+    from ioassay.api.progress import Progress as Progress
+    from ioassay.api.quick_study import quick as quick
+    from ioassay.api.run_results import Run as Run
+    from ioassay.api.run_results import import_results as import_results
+    from ioassay.api.run_results import open as open
+    from ioassay.api.study import Study as Study
+    from ioassay.api.study_plan import Plan as Plan
+    from ioassay.errors import ConditionError as ConditionError
+    from ioassay.errors import Contradicted as Contradicted
+    from ioassay.errors import InputError as InputError
+    from ioassay.errors import Interrupted as Interrupted
+    from ioassay.errors import IoassayError as IoassayError
+    from ioassay.errors import RunError as RunError
+    from ioassay.errors import SafetyRefusal as SafetyRefusal
+    from ioassay.errors import StartError as StartError
+    from ioassay.errors import StudyError as StudyError
+    from ioassay.errors import ToolError as ToolError
+    from ioassay.errors import UsageError as UsageError
+    from ioassay.narrative.finding import Finding as Finding
+    from ioassay.simulator import simulate as simulate
+    from ioassay.simulator.results import Simulation as Simulation
+
 __version__ = "0.1.0"
-__all__ = ["__version__", "simulate"]
 
 GC_THRESHOLD = 100_000
 """Objects made before Python looks for cycles among them: its 700 cost a command a tenth of its time."""
 
+_MODULES = {
+    "Comparison": "api.comparison",
+    "ConditionError": "errors",
+    "Contradicted": "errors",
+    "Finding": "narrative.finding",
+    "InputError": "errors",
+    "Interrupted": "errors",
+    "IoassayError": "errors",
+    "Plan": "api.study_plan",
+    "Progress": "api.progress",
+    "Run": "api.run_results",
+    "RunError": "errors",
+    "SafetyRefusal": "errors",
+    "Search": "api.parameter_search",
+    "Simulation": "simulator.results",
+    "StartError": "errors",
+    "Study": "api.study",
+    "StudyError": "errors",
+    "ToolError": "errors",
+    "UsageError": "errors",
+    "compare": "api.comparison",
+    "import_results": "api.run_results",
+    "open": "api.run_results",
+    "quick": "api.quick_study",
+    "simulate": "simulator",
+    "tune": "api.parameter_search",
+}
+"""Name -> the module that has it. The imports above tell type checkers the same (tests/api/test_names.py)."""
+__all__ = ["__version__", *_MODULES]
+
 
 def __getattr__(name: str) -> Any:
-    if name == "simulate":
-        from ioassay.simulator import simulate
+    if name not in _MODULES:
+        raise AttributeError(f"module 'ioassay' has no attribute '{name}'")
+    from importlib import import_module
 
-        return simulate
-    raise AttributeError(f"module 'ioassay' has no attribute '{name}'")
+    found = globals()[name] = getattr(import_module(f"ioassay.{_MODULES[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

@@ -152,13 +152,13 @@ def _become(request: Mapping[str, Any], out: int, err: int) -> None:
 
 def _draw_names() -> None:
     """Declare figures as ever, in this process, and write their names instead of drawing them."""
-    from ioassay.cli import session
+    from ioassay.api import publication
     from ioassay.report import render
     from ioassay.runner import worker_pool
 
     @contextmanager
-    def here() -> Iterator[session.FigureProcesses]:
-        yield session.FigureProcesses(worker_pool.Here(), worker_pool.Here())
+    def here() -> Iterator[publication.FigureProcesses]:
+        yield publication.FigureProcesses(worker_pool.Here(), worker_pool.Here())
 
     def write(spec: Any, folder: Path, name: str) -> tuple[Path, Path]:
         paths = folder / f"{name}.png", folder / f"{name}.svg"
@@ -166,7 +166,7 @@ def _draw_names() -> None:
             path.write_text(name)
         return paths
 
-    setattr(session, "figure_processes", here)  # noqa: B010 # mypy does not let a function be replaced otherwise
+    setattr(publication, "figure_processes", here)  # noqa: B010 # mypy does not let a function be replaced otherwise
     setattr(render, "write", write)  # noqa: B010
 
 

@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 
 from ioassay.analysis.machine_conditions import Grade
-from ioassay.cli import closing, session
-from ioassay.cli.session import Published
+from ioassay.cli import closing
 from ioassay.narrative import answers
 from ioassay.narrative.conditions_text import Trust
 from ioassay.narrative.finding import Finding
-from ioassay.records.record import Warning_
 from ioassay.report import ReportPaths
 from ioassay.runner.run import Tally
 
@@ -22,17 +20,12 @@ SENTENCE = "Read bandwidth rises with block size, from 5 MB/s at 1 KiB to 520 MB
 FIT = Trust(Grade.FIT, "Conditions: fit.", "Claims: the kernel confirms 30 of 30.")
 
 
-class Store:
-    root = Path("run")
-    resume_command = "ioassay run --resume run"
-
-
 def concluded(study: str, sentences: int, **statistics: Any) -> Finding:
     return Finding(study, "conclude", "", f"Title of {study}", " ".join([SENTENCE] * sentences), statistics=statistics)
 
 
 @pytest.fixture
-def ended(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+def ended(capsys: pytest.CaptureFixture[str]) -> Any:
     """What `closing.say` prints of findings, warnings and failures: lines of stdout, lines of stderr."""
 
     def say(
@@ -41,20 +34,23 @@ def ended(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
         reason = {"study": "s", "point": {"bs": "4k"}, "trials": 2, "raw": "run/trials/x/raw"}
         failed = [{**reason, "reason": f"reason {number}"} for number in range(failures)]
         warned = [{"code": f"code-{n}", "text": "odd", "remedy": "mend it", "trials": 1} for n in range(codes)]
-        monkeypatch.setattr(session, "failures", lambda _: failed)
-        monkeypatch.setattr(session, "skips", lambda _: failed)
-        monkeypatch.setattr(session, "all_warnings", lambda *_: warned)
         files = [{"path": f"data-{n}", "bytes": 1 << 20, "remove": f"rm -- data-{n}"} for n in range(kept)]
         report = ReportPaths(Path("run/report/index.html"), Path("run/report/findings.json"), ())
         studies = dict.fromkeys(finding.study for finding in findings if finding.study)
-        records: Any = SimpleNamespace(
-            studies=[SimpleNamespace(name=name, title=f"Title of {name}") for name in studies]
+        run: Any = SimpleNamespace(
+            root=Path("run"),
+            resume_command="ioassay run --resume run",
+            records=SimpleNamespace(studies=[SimpleNamespace(name=name, title=f"Title of {name}") for name in studies]),
+            findings=findings,
+            paths=report,
+            trust=trust,
+            tally=Tally(planned=40, ok=30, failed=6),
+            kept_files=lambda: files,
+            failures=lambda: failed,
+            skips=lambda: failed,
+            all_warnings=lambda: warned,
         )
-        published = Published(records, findings, report, trust, files)
-        store: Any = Store()
-        tally = Tally(planned=40, ok=30, failed=6)
-        found: list[Warning_] = []
-        closing.say(store, tally, published, found)
+        closing.say(run)
         out, err = capsys.readouterr()
         return out.splitlines(), err.splitlines()
 

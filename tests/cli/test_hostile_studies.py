@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from ioassay.cli.progress import Silent
+from ioassay.api.progress import Progress
 from ioassay.errors import IoassayError, UsageError
 from ioassay.narrative.pipeline import analyse_all
 from ioassay.report import figures
@@ -159,7 +159,7 @@ def test_any_file_is_a_study_or_an_error(tmp_path_factory: pytest.TempPathFactor
             assert name in str(error) or "any" in str(error)
 
 
-class Quiet(Silent):
+class Quiet(Progress):
     """Progress that goes nowhere."""
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ioassay.cli.progress import Silent
+from ioassay.api.progress import Progress
 from ioassay.errors import ConditionError
 from ioassay.roles import Consent
 from ioassay.runner import conditions, preflight, run
@@ -151,7 +151,7 @@ def run_next(root: Path) -> None:
     table = {"name": "next", "title": "Next", "driver": "null", "watch": {"monitors": [], "witness": "off"}}
     suite = Suite(name="next", title="Next", studies=[make_study(table, "next.toml")])
     benches = preflight.assemble(suite, Consent())
-    run.execute(RunStore.create(root, suite, {}), benches, Silent())
+    run.execute(RunStore.create(root, suite, {}), benches, Progress())
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ioassay.cli.progress import Silent
+from ioassay.api.progress import Progress
 from ioassay.drivers.null import Null
 from ioassay.records.environment import Environment
 from ioassay.records.record import Record
@@ -67,7 +67,7 @@ class Scripted:
         return {}
 
 
-class Heard(Silent):
+class Heard(Progress):
     """Remembers what was said while a trial was prepared."""
 
     def __init__(self) -> None:

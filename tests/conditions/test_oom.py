@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ioassay.cli.progress import Silent
+from ioassay.api.progress import Progress
 from ioassay.drivers.null import Null
 from ioassay.errors import ConditionError
 from ioassay.host import cgroup, oom_killer
@@ -60,7 +60,7 @@ def record_of(root: Path, driver: Forgiving, **condition: str) -> Record:
     benches = preflight.assemble(suite, Consent())
     benches[0].driver = driver
     store = RunStore.create(root, suite, {})
-    run.execute(store, benches, Silent())
+    run.execute(store, benches, Progress())
     (trial,) = store.trials()
     return store.record(trial.id)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ioassay.cli.progress import Silent
+from ioassay.api.progress import Progress
 from ioassay.drivers.null import Null
 from ioassay.errors import ConditionError, StudyError
 from ioassay.records.record import FAILED, OK, SKIPPED
@@ -52,7 +52,7 @@ def execute(root: Path, suite: Suite, script: bool = True) -> tuple[Tally, list[
         bench.driver = Script() if script else bench.driver
     preflight.ready_tools(benches)
     warned = [f"{warning.code}: {warning.text}" for warning in preflight.examine(benches)]
-    return run.execute(RunStore.create(root, suite, {}), benches, Silent()), warned
+    return run.execute(RunStore.create(root, suite, {}), benches, Progress()), warned
 
 
 def warnings_of(store: RunStore) -> set[str]:

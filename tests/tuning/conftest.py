@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ioassay.cli.progress import Silent
+from ioassay.api.progress import Progress
 from ioassay.roles import Consent, Trial
 from ioassay.runner import preflight, run
 from ioassay.runner.run import Tally
@@ -27,7 +27,7 @@ EFFECTS = {
 }
 
 
-class Told(Silent):
+class Told(Progress):
     """Remembers which trials ran, and how they ended."""
 
     def __init__(self) -> None:

@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ioassay.cli import console, session
 
 if TYPE_CHECKING:
-    from ioassay.cli.session import Published
-    from ioassay.records.record import Warning_
-    from ioassay.runner.run import Tally
-    from ioassay.store.run_folder import RunStore
+    from ioassay.api.run_results import Run
 
 MOST_LINES = 15
 _MOST_REASONS = 2
@@ -23,17 +20,15 @@ _LEAST_ANSWER = 2
 """A sentence, and the empty line behind it."""
 
 
-def say(
-    store: RunStore, tally: Tally, published: Published, found: Sequence[Warning_], results: Sequence[str] = ()
-) -> None:
+def say(run: Run, results: Sequence[str] = ()) -> None:
     """The end of a command; `results` are lines of its own that stand before the answer's sentences."""
-    trust = [*_premises(published), *_trust(published)]
-    notes = [*_warnings(session.all_warnings(published.records, found)), *_reasons(published)]
-    where = [*_counted(tally, store), *session.kept_lines(published.kept), f"run     {store.root}"]
-    where.append(f"report  {published.report.page}")
+    trust = [*_premises(run), *_trust(run)]
+    notes = [*_warnings(run.all_warnings()), *_reasons(run)]
+    where = [*_counted(run), *session.kept_lines(run.kept_files()), f"run     {run.root}"]
+    where.append(f"report  {run.paths.page}")
     notes = _fitted(notes, MOST_LINES - len(trust) - len(results) - len(where) - _LEAST_ANSWER)
     room = MOST_LINES - len(trust) - len(results) - len(notes) - len(where) - 1
-    for line in (*trust, *results, *_answers(published, room), ""):
+    for line in (*trust, *results, *_answers(run, room), ""):
         console.line(line)
     for note in notes:
         console.note(note)
@@ -48,24 +43,24 @@ def _fitted(notes: Sequence[str], most: int) -> list[str]:
     return [*notes[: max(most - 1, 0)], "more is in the report"]
 
 
-def _premises(published: Published) -> list[str]:
+def _premises(run: Run) -> list[str]:
     """What the numbers are of."""
     from ioassay.narrative import answers
 
-    return [line for text in answers.premises(published.findings) for line in console.wrapped(text)]
+    return [line for text in answers.premises(run.findings) for line in console.wrapped(text)]
 
 
-def _trust(published: Published) -> list[str]:
+def _trust(run: Run) -> list[str]:
     """Whether the numbers can be relied on, before any of them."""
-    trust = published.trust
+    trust = run.trust
     return console.wrapped(trust.conditions) + console.wrapped(trust.claims) if trust is not None else []
 
 
-def _answers(published: Published, room: int) -> list[str]:
+def _answers(run: Run, room: int) -> list[str]:
     """The first sentences of each study's answer, as evenly as there is room for; at least one."""
     from ioassay.narrative import answers
 
-    found = answers.answers(published.records.studies, published.findings)
+    found = answers.answers(run.records.studies, run.findings)
     indent = "  " if len(found) > 1 else ""
     topics = []
     for answer in found:
@@ -80,19 +75,20 @@ def _answers(published: Published, room: int) -> list[str]:
     return lines
 
 
-def _counted(tally: Tally, store: RunStore) -> Iterator[str]:
+def _counted(run: Run) -> Iterator[str]:
+    tally = run.tally
     ended = [(number, name) for name, number in asdict(tally).items() if number and name != "planned"]
     missing = tally.planned - sum(number for number, _ in ended)
     parts = [f"{number} {name}" for number, name in ended] + ([f"{missing} without a record"] if missing else [])
     yield f"{console.count(tally.planned, 'trial')}: {', '.join(parts)}"
     if missing:
-        yield f"to run what is left: {store.resume_command}"
+        yield f"to run what is left: {run.resume_command}"
 
 
-def _reasons(published: Published) -> Iterator[str]:
+def _reasons(run: Run) -> Iterator[str]:
     """Why trials failed or were skipped, each reason once."""
-    yield from _reasons_of("failed", session.failures(published.records))
-    yield from _reasons_of("skipped", session.skips(published.records))
+    yield from _reasons_of("failed", run.failures())
+    yield from _reasons_of("skipped", run.skips())
 
 
 def _reasons_of(ended: str, found: Sequence[Mapping[str, Any]]) -> Iterator[str]:

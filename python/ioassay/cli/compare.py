@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ioassay.cli import closing, console, options, session, syntax
-from ioassay.errors import RunError, UsageError
+from ioassay.cli import closing, console, options, syntax
+from ioassay.errors import UsageError
 
 if TYPE_CHECKING:
     from ioassay.analysis.run_comparison import Comparison, Row
+    from ioassay.api.comparison import Comparison as Compared
     from ioassay.report.comparison_page import ComparisonPaths
     from ioassay.store.dataset import Dataset
 
@@ -37,66 +37,32 @@ def compare(
     json: options.Json = False,
 ) -> None:
     """Compare two runs statistically, with a page; exit 1 when B is slower."""
-    console.use_json(json)
-    with session.figure_processes() as processes:
-        from ioassay.analysis import run_comparison
-        from ioassay.narrative import comparison_text
-        from ioassay.store import frames
-        from ioassay.store.run_folder import RunStore
+    from ioassay.api import publication
 
-        before, after = (frames.load(RunStore.open(root)) for root in (a, b))
-        result = run_comparison.compare(before, after, margin=options.share("--margin", margin), confidence=confidence)
+    console.use_json(json)
+    with publication.figure_processes() as processes:
+        from ioassay.api import comparison, run_results
+
+        before, after = run_results.open(a), run_results.open(b)
+        found = comparison.assess(before, after, options.share("--margin", margin), confidence)
         if junit is not None:
-            _write_junit(junit, result)
-        if not result.rows:
+            _write_junit(junit, found)
+        if not found.result.rows:
             raise UsageError(f"{a} and {b} share no condition with values, so there is nothing to compare")
-        paths = _publish(before, after, result, output, processes)
+        paths = found.publish(output, processes)
     if json:
-        console.emit({**comparison_text.as_dict(result), "report": str(paths.page)})
+        console.emit({**found.as_dict(), "report": str(paths.page)})
     else:
-        _say(before, after, result, paths)
-    if result.regression:
+        _say(before.records, after.records, found.result, paths)
+    if found.regression:
         raise console.Exit(1)
 
 
-def _write_junit(path: Path, result: Comparison) -> None:
-    from ioassay.report.junit import junit_xml
-
+def _write_junit(path: Path, found: Compared) -> None:
     try:
-        path.write_text(junit_xml(result), encoding="utf-8")
+        path.write_text(found.junit(), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"--junit {path}: cannot be written: {error.strerror}") from None
-
-
-def _publish(
-    a: Dataset, b: Dataset, result: Comparison, output: Path | None, processes: session.FigureProcesses
-) -> ComparisonPaths:
-    """Draw and write the page into a folder of its own, which does not stay when that fails."""
-    from ioassay.report import comparison_page
-    from ioassay.runner import worker_pool
-    from ioassay.store.run_folder import new_folder
-
-    out = output or new_folder(Path("runs"), "compare")
-    declared = processes.declaring.submit(comparison_page.declare, a, b, result)
-    try:
-        _make(out)
-        try:
-            return comparison_page.build(a, b, result, declared.result(), out, processes.for_files)
-        except BaseException:
-            shutil.rmtree(out, ignore_errors=True)  # it was empty a moment ago
-            raise
-    except (worker_pool.WorkerLost, worker_pool.NoWorker) as error:
-        raise RunError(f"the figures cannot be drawn: {error}") from error
-    except OSError as error:
-        raise UsageError(f"{out}: cannot be written: {error.strerror}; --output names another place") from None
-
-
-def _make(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder}: is a file; wanted a new folder")
-    folder.mkdir(parents=True, exist_ok=True)
-    if any(folder.iterdir()):
-        raise UsageError(f"{folder}: exists already; wanted a new or an empty folder")
 
 
 def _say(a: Dataset, b: Dataset, result: Comparison, paths: ComparisonPaths) -> None:

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ioassay.cli import console, options, session, syntax
+from ioassay.cli import console, options, syntax
 
 if TYPE_CHECKING:
     from ioassay.store.bundle import Manifest
@@ -54,6 +54,7 @@ def export(
 
 
 def _write(store: RunStore, archive: Path, folder: Path, *, redact: bool) -> Manifest:
+    from ioassay.api import publication
     from ioassay.host import privacy
     from ioassay.store import bundle
     from ioassay.store.run_folder import RunStore
@@ -62,7 +63,7 @@ def _write(store: RunStore, archive: Path, folder: Path, *, redact: bool) -> Man
     manifest = bundle.copy(store, folder / "files", redaction)
     inside = (folder / "files").rename(folder / manifest.run)
     if redact:
-        session.publish(RunStore(inside))
+        publication.publish(RunStore(inside))
     bundle.seal(inside, manifest, redaction)
     bundle.pack(inside, archive, bundle.time_of(store))
     return manifest

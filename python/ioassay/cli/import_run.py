@@ -23,15 +23,13 @@ def import_(
 
     FILE: JSON, JSON+, terse output, or logs of bandwidth, IOPS, latency or histograms.
     """
-    from ioassay.store import importer
-    from ioassay.store.run_folder import new_folder
+    from ioassay.api import run_results
 
     console.use_json(json)
-    store = importer.take_in(files, output or new_folder(Path("runs"), "import"), title)
-    published = session.publish(store)
-    tally = session.tally_of(published.records)
+    run = run_results.import_results(files, output, title=title)
+    run.publish()
     if json:
-        console.emit(session.result(store, tally, published, ()))
+        console.emit(run.as_dict())
     else:
-        closing.say(store, tally, published, ())
-    session.end(tally, published)
+        closing.say(run)
+    session.end(run)

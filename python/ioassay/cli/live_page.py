@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ioassay.api.progress import Progress
 from ioassay.cli import console
-from ioassay.cli.progress import Silent
 from ioassay.errors import Interrupted, one_line
 from ioassay.roles import CurrentRates, Trial
 
@@ -44,10 +44,10 @@ def opened(wanted: bool, store: RunStore, total: int, forecast_s: float) -> Iter
         server.stop()
 
 
-class Several(Silent):
+class Several(Progress):
     """Hands everything on to several views of a run."""
 
-    def __init__(self, views: Sequence[Silent | RunState]) -> None:
+    def __init__(self, views: Sequence[Progress | RunState]) -> None:
         self._views = views
 
     def preparing(self, text: str, share: float) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from ioassay.cli import syntax
 from ioassay.errors import UsageError
+
+if TYPE_CHECKING:
+    from ioassay.api.study import Study
 
 Json = Annotated[bool, syntax.Option("--json", help="Print the result as one JSON object.")]
 Scale = Annotated[
@@ -86,3 +89,18 @@ def share(option: str, text: str) -> float:
     if not 0 < number < 1:
         raise UsageError(f"{option} {text}: wanted a share such as 5% or 0.05")
     return number
+
+
+def study(
+    name: str | None,
+    scale: str,
+    settings: list[str] | None,
+    factors: list[str] | None,
+    repetitions: int | None = None,
+) -> Study:
+    """The study that the options of a command mean; UsageError where none is named."""
+    from ioassay.api.study import Study
+
+    if name is None:
+        raise UsageError("no study given; wanted a name from 'ioassay studies', a .toml study or a .fio job file")
+    return Study.read(name, scale=scale, settings=settings or (), factors=factors or (), repetitions=repetitions)

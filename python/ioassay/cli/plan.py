@@ -6,13 +6,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ioassay.cli import console, options, session, study_choice, syntax
+from ioassay.cli import console, options, progress, session, syntax
 from ioassay.errors import UsageError
 
 if TYPE_CHECKING:
-    from ioassay.records.record import Warning_
-    from ioassay.runner.preflight import Bench
-    from ioassay.study.model import Study, Suite
+    from ioassay.api.study_plan import Plan
 
 
 def register(app: syntax.Group) -> None:
@@ -41,111 +39,33 @@ def plan(
     json: options.Json = False,
 ) -> None:
     """Show trials, order, time and bytes written; run nothing."""
-    from ioassay.roles import Consent
-
     console.use_json(json)
-    left_out: list[Warning_] = []
-    suite = study_choice.chosen(study, scale, setting, factor, repetitions, left_out)
-    with study_choice.named(study):
-        benches, warnings = session.rehearsed_benches(
-            suite, Consent(tuple(destroy_data or ()), allow_exec), without_tools=True
-        )
-    warnings = [*left_out, *warnings]
-    result = _result(suite, benches, warnings)
+    chosen = options.study(study, scale, setting, factor, repetitions)
+    with progress.examining() as announce:
+        planned = chosen.plan(destroy_data=destroy_data or (), allow_exec=allow_exec, announce=announce)
+    result = planned.as_dict()
     if power is not None:
-        result["power"] = _power(suite, options.share("--power", power), noise)
+        result["power"] = [asdict(one) for one in planned.repetitions(options.share("--power", power), _noise(noise))]
     elif noise is not None:
         raise UsageError(f"--noise {noise}: wanted with --power SHARE")
     if json:
-        console.emit({**result, "order": _order(suite)})
+        console.emit({**result, "order": planned.order()})
     else:
-        _say(result, benches, warnings, _order(suite) if trials else [])
+        _say(result, planned, planned.order() if trials else [])
 
 
-def _result(suite: Suite, benches: list[Bench], warnings: list[Warning_]) -> dict[str, Any]:
-    from ioassay.runner import preflight
-    from ioassay.study import plan
-
-    studies = []
-    for bench in benches:
-        forecast = preflight.forecast(bench)
-        studies.append(
-            {
-                "study": bench.study.name,
-                "title": bench.study.title,
-                "points": len(plan.points(bench.study)),
-                "repetitions": bench.study.max_repetitions,
-                "adaptive": bench.study.until is not None,
-                "trials": forecast.trials,
-                "seconds": forecast.seconds,
-                "written_bytes": forecast.written_bytes,
-                "written_is_lower_bound": forecast.unknown_writes,
-                "relative": _relative(bench.study),
-            }
-        )
-    return {
-        "suite": suite.name,
-        "title": suite.title,
-        "studies": studies,
-        "devices": [asdict(device) for device in preflight.devices(benches)],
-        "trials": sum(study["trials"] for study in studies),
-        "seconds": sum(study["seconds"] for study in studies),
-        "warnings": [vars(warning) for warning in warnings],
-    }
+def _noise(text: str | None) -> float | Path | None:
+    """A run that shows the noise, or a share."""
+    if text is None or Path(text).is_dir():
+        return None if text is None else Path(text)
+    return options.share("--noise", text)
 
 
-def _relative(study: Study) -> list[dict[str, Any]]:
-    """Each key that is relative to the machine: as it was written, and the numbers here."""
-    from ioassay.study import machine_levels
-
-    if study.relative is None:
-        return []
-    known = [(key, written, machine_levels.number(study, key)) for key, written in study.relative.written.items()]
-    waiting = [(f"params.{name}", written, None) for name, written in study.relative.pending.items()]
-    return [{"key": key, "written": written, "here": here} for key, written, here in (*known, *waiting)]
-
-
-def _power(suite: Suite, margin: float, noise: str | None) -> list[dict[str, Any]]:
-    """The repetitions that each study needs, by the noise of an earlier run, a given one, or several assumed ones."""
-    from ioassay.analysis import repetition_plan
-
-    if noise is None:
-        plans = [one for study in suite.studies for one in repetition_plan.assumed(study, margin)]
-    elif (root := Path(noise)).is_dir():
-        from ioassay.store import frames
-        from ioassay.store.run_folder import RunStore
-
-        earlier = frames.load(RunStore.open(root))
-        plans = [one for study in suite.studies for one in repetition_plan.measured(study, margin, earlier)]
-        if not plans:
-            raise UsageError(f"--noise {noise}: no study of this plan has two repetitions there; wanted a run of it")
-    else:
-        assumed = (options.share("--noise", noise),)
-        plans = [one for study in suite.studies for one in repetition_plan.assumed(study, margin, assumed)]
-    return [asdict(plan) for plan in plans]
-
-
-def _order(suite: Suite) -> list[dict[str, Any]]:
-    from ioassay.study import plan
-
-    known = {trial.id for trial in plan.known_trials(suite)}
-    return [
-        {
-            "order": trial.order,
-            "id": trial.id if trial.id in known else "",
-            "study": trial.study,
-            "repetition": trial.repetition,
-            **trial.point,
-        }
-        for trial in plan.trials(suite)
-    ]
-
-
-def _say(result: dict[str, Any], benches: list[Bench], warnings: list[Warning_], order: list[dict[str, Any]]) -> None:
+def _say(result: dict[str, Any], planned: Plan, order: list[dict[str, Any]]) -> None:
     from ioassay import units
 
-    console.warnings(warnings)
-    session.say_devices(benches)
+    console.warnings(planned.warnings)
+    session.say_devices(planned.devices())
     console.line(result["title"])
     rows = [
         [

@@ -11,14 +11,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from ioassay import debug_log, units
+from ioassay.api.progress import Progress
 from ioassay.live.remaining_time import RemainingTime
 from ioassay.roles import CurrentRates, Trial
-
-if TYPE_CHECKING:
-    from ioassay.records.record import Record
 
 _BAR_COLUMNS = 24
 _DRAWN_EVERY_S = 0.1
@@ -84,29 +82,7 @@ class Bar:
             self._drawn_s = time.monotonic()
 
 
-class Silent:
-    """Says nothing."""
-
-    def preparing(self, text: str, share: float) -> None:
-        """See run.Progress."""
-
-    def started(self, trial: Trial) -> None:
-        """See run.Progress."""
-
-    def measuring(self, trial: Trial, rates: CurrentRates) -> None:
-        """See run.Progress."""
-
-    def ended(self, trial: Trial, status: str) -> None:
-        """See run.Progress."""
-
-    def recorded(self, trial: Trial, record: Record) -> None:
-        """See run.Progress."""
-
-    def said(self, text: str) -> None:
-        """A line about how it goes."""
-
-
-class Terminal(Silent):
+class Terminal(Progress):
     """A bar over all trials. The time left comes from this run's own trials, and before the first from the plan.
 
     Where several run at once, a trial counts for the share of one that it had of the time.
@@ -174,10 +150,10 @@ def _named(trial: Trial) -> str:
 
 
 @contextmanager
-def shown(total: int, forecast_s: float) -> Iterator[Silent]:
+def shown(total: int, forecast_s: float) -> Iterator[Progress]:
     """A Progress for `total` trials, drawn only where stderr is a terminal."""
     if not sys.stderr.isatty() or debug_log.enabled():  # a bar and a log would overwrite each other
-        yield Silent()
+        yield Progress()
         return
     bar = Bar(sys.stderr, total)
     try:

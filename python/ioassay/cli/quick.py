@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ioassay.cli import closing, console, options, session, syntax
-from ioassay.errors import StudyError, UsageError
-from ioassay.roles import Consent
 
 if TYPE_CHECKING:
     from ioassay.analysis.headline import ConditionMean
     from ioassay.analysis.storage.workload_profile import Profile
-    from ioassay.records.record import Warning_
-    from ioassay.study.model import Suite
-    from ioassay.study.quick_profile import Choice, QuickProfile
+    from ioassay.api.run_results import Run
 
 
 def register(app: syntax.Group) -> None:
@@ -40,98 +36,40 @@ def quick(
     Random and sequential reads and writes of a new file, repeated; the file is removed at the end. The budget chooses
     the profile: short (from 15s), standard (from 60s) or long (from 5m). Runs of one profile can be compared.
     """
-    from ioassay.store.run_folder import new_folder
+    from ioassay.api.quick_study import QuickStudy
 
     console.use_json(json)
     began_s = time.monotonic()
     wait_quiet_s = options.seconds("--wait-quiet", wait_quiet)
-    budget_s = options.seconds("--budget", budget)
-    choice = _choice(path, budget_s)
-    suite = _suite(path, choice.profile)
-    store, benches, warnings = session.begin(suite, output or new_folder(Path("runs"), "quick"), Consent())
-    warnings = [*_compromise(choice, budget_s), *warnings, *_left_behind(path.resolve())]
-    tally, published = session.measure(store, benches, wait_quiet_s=wait_quiet_s, live=live)
+    study = QuickStudy.fitting(path, options.seconds("--budget", budget))
+    run = session.measure(session.ready(partial(study.begin, output)), wait_quiet_s=wait_quiet_s, live=live)
     if json:
         console.emit(
             {
-                **session.result(store, tally, published, warnings),
-                "target": _target(path, published),
-                "profile": asdict(choice.profile),
-                "rows": [row.as_dict() for row in _rows(published)],
+                **run.as_dict(),
+                "target": _target(path, run),
+                "profile": asdict(study.profile),
+                "rows": [row.as_dict() for row in _rows(run)],
                 "seconds": time.monotonic() - began_s,
             }
         )
     else:
-        closing.say(store, tally, published, warnings, _table(published))
-    session.end(tally, published)
+        closing.say(run, _table(run))
+    session.end(run)
 
 
-def _choice(path: Path, budget_s: float) -> Choice:
-    from ioassay.study import catalog, quick_profile
-
-    if not path.is_dir():
-        what = "is no folder" if path.exists() else "no such folder"
-        raise UsageError(f"{path}: {what}; wanted a folder on the disk to measure")
-    quick_profile.check_budget(budget_s)
-    speed, free_bytes = quick_profile.write_speed(path)
-    try:
-        return quick_profile.choose(budget_s, speed, free_bytes, len(catalog.load("quick").studies[0].case))
-    except StudyError as error:
-        raise StudyError(str(error), source=str(path)) from None
-
-
-def _suite(path: Path, profile: QuickProfile) -> Suite:
-    from ioassay.study import catalog, quick_profile
-
-    return catalog.load("quick", lambda table: quick_profile.applied(dict(table), path.resolve(), profile))
-
-
-def _compromise(choice: Choice, budget_s: float) -> list[Warning_]:
-    """The profile that does not fit the disk, or the budget that does not fit the profile."""
-    from ioassay import units
-    from ioassay.records.record import Warning_
-
-    if choice.obstacle:
-        text = (
-            f"the profile '{choice.wanted.name}' does not fit: {choice.obstacle}. '{choice.profile.name}' is used, "
-            "which compares with runs of that profile only"
-        )
-        return [Warning_("smaller-profile", text, "raise --budget, free space, or name another folder")]
-    if choice.seconds > budget_s:
-        about, given = units.format_duration(choice.seconds), units.format_duration(budget_s)
-        text = f"the profile '{choice.profile.name}' takes about {about}; the budget is {given}"
-        return [Warning_("over-budget", text, f"--budget {choice.seconds:.0f}s")]
-    return []
-
-
-def _left_behind(folder: Path) -> list[Warning_]:
-    """Test files of earlier runs of this command that were killed together with all that could have removed them."""
-    from ioassay import units
-    from ioassay.records.record import Warning_
-    from ioassay.study import quick_profile
-    from ioassay.targets import ownership_mark
-
-    found = []
-    for path in quick_profile.files_of_killed(folder):
-        if parts := ownership_mark.files(path):
-            size = units.format_size(sum(part.stat().st_blocks * 512 for part in parts))
-            text = f"{path} ({size}) is the test file of a run that was killed"
-            found.append(Warning_("file-left", text, shlex.join(["rm", "--", *map(str, parts)])))
-    return found
-
-
-def _rows(published: session.Published) -> list[ConditionMean]:
+def _rows(run: Run) -> list[ConditionMean]:
     from ioassay.analysis.headline import headline
 
-    return headline(published.records, published.records.studies)
+    return headline(run.records, run.records.studies)
 
 
-def _target(path: Path, published: session.Published) -> dict[str, Any]:
-    study = published.records.studies[0]
-    return {"path": str(path.resolve()), **study.target.model_dump(), "disk": published.records.host.get("disk", {})}
+def _target(path: Path, run: Run) -> dict[str, Any]:
+    study = run.records.studies[0]
+    return {"path": str(path.resolve()), **study.target.model_dump(), "disk": run.records.host.get("disk", {})}
 
 
-def _table(published: session.Published) -> list[str]:
+def _table(run: Run) -> list[str]:
     """A row a workload. IOPS and bandwidth differ by the block size alone, so they share one interval."""
     from ioassay.analysis.storage import workload_profile
     from ioassay.analysis.storage.workload_profile import LATENCIES, RATE, VOLUME
@@ -144,7 +82,7 @@ def _table(published: session.Published) -> list[str]:
             *(_format(profile, name) for name in quantities),
             describe_text.half_width(profile.values[RATE]),
         ]
-        for profile in workload_profile.profiles(published.records, published.records.studies[0])
+        for profile in workload_profile.profiles(run.records, run.records.studies[0])
     ]
     return console.aligned(["workload", "IOPS", "bandwidth", "p50", "p99", "p99.9", "IOPS, 95 %"], shown)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from ioassay.cli import closing, console, options, session, syntax
+from ioassay.cli import closing, console, options, syntax
 
 
 def register(app: syntax.Group) -> None:
@@ -18,14 +18,15 @@ def report(
     json: options.Json = False,
 ) -> None:
     """Rebuild findings, figures and page from the records of a run."""
-    console.use_json(json)
-    with session.figure_processes() as processes:
-        from ioassay.store.run_folder import RunStore
+    from ioassay.api import publication
 
-        store = RunStore.open(run)
-        published = session.publish(store, processes=processes)
-    tally = session.tally_of(published.records)
+    console.use_json(json)
+    with publication.figure_processes() as processes:
+        from ioassay.api import run_results
+
+        ended = run_results.open(run)
+        ended.publish(processes)
     if json:
-        console.emit(session.result(store, tally, published, ()))
+        console.emit(ended.as_dict())
     else:
-        closing.say(store, tally, published, ())
+        closing.say(ended)

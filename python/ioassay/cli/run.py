@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-from ioassay.cli import closing, console, options, session, study_choice, syntax
+from ioassay.cli import closing, console, options, session, syntax
 from ioassay.errors import UsageError
 from ioassay.roles import Consent
-
-if TYPE_CHECKING:
-    from ioassay.records.record import Warning_
-    from ioassay.runner.preflight import Bench
-    from ioassay.store.run_folder import RunStore
 
 
 def register(app: syntax.Group) -> None:
@@ -46,43 +42,29 @@ def run(
 
     Examples: ioassay run block-io --scale quick; ioassay run my.fio --factor bs=4k,16k --repetitions 5
     """
+    from ioassay.api import execution as executions
+
     console.use_json(json)
     wait_quiet_s = options.seconds("--wait-quiet", wait_quiet)
-    consent = Consent(tuple(destroy_data or ()), allow_exec)
     if resume is not None:
         _refuse_changes(study, output, setting, factor, repetitions, scale)
-        store, benches, warnings = session.resume(resume, consent)
+        checks = executions.Checks(Consent(tuple(destroy_data or ()), allow_exec))
+        execution = session.ready(partial(executions.resume, resume, checks))
     else:
-        store, benches, warnings = _new(study, output, consent, setting, factor, repetitions, scale)
-    tally, published = session.measure(store, benches, workers, wait_quiet_s=wait_quiet_s, live=live)
+        if study is None:
+            raise UsageError(
+                "no study given; wanted a name from 'ioassay studies', a .toml study or a .fio job file. "
+                "'ioassay quick' needs none"
+            )
+        chosen = options.study(study, scale, setting, factor, repetitions)
+        begin = partial(chosen.begin, output, destroy_data=destroy_data or (), allow_exec=allow_exec)
+        execution = session.ready(begin)
+    ended = session.measure(execution, workers, wait_quiet_s, live=live)
     if json:
-        console.emit(session.result(store, tally, published, warnings))
+        console.emit(ended.as_dict())
     else:
-        closing.say(store, tally, published, warnings)
-    session.end(tally, published)
-
-
-def _new(
-    study: str | None,
-    output: Path | None,
-    consent: Consent,
-    setting: list[str] | None,
-    factor: list[str] | None,
-    repetitions: int | None,
-    scale: str,
-) -> tuple[RunStore, list[Bench], list[Warning_]]:
-    from ioassay.store.run_folder import new_folder
-
-    if study is None:
-        raise UsageError(
-            "no study given; wanted a name from 'ioassay studies', a .toml study or a .fio job file. "
-            "'ioassay quick' needs none"
-        )
-    left_out: list[Warning_] = []
-    suite = study_choice.chosen(study, scale, setting, factor, repetitions, left_out)
-    with study_choice.named(study):
-        store, benches, warnings = session.begin(suite, output or new_folder(Path("runs"), suite.name), consent)
-    return store, benches, [*left_out, *warnings]
+        closing.say(ended)
+    session.end(ended)
 
 
 def _refuse_changes(study: str | None, *changes: object) -> None:

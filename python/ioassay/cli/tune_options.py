@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ioassay import units
@@ -12,9 +11,9 @@ from ioassay.cli import syntax
 from ioassay.errors import UsageError
 
 if TYPE_CHECKING:
+    from ioassay.api.parameter_search import SearchSettings
     from ioassay.records.record import Scalar
 
-FEWEST = 2
 _GOAL, _SPACE, _EFFORT = "Goal", "Where to search", "Effort"
 
 
@@ -88,20 +87,6 @@ Margin = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class Words:
-    """The options of one command, each list read into names and values."""
-
-    ranges: dict[str, str]
-    defaults: dict[str, Scalar]
-    listed: bool
-    trials: int
-    confirm: int | None
-    budget_s: float | None
-    pruning: bool
-    margin: float
-
-
 def read(
     ranges: Sequence[str] | None,
     defaults: Sequence[str] | None,
@@ -112,17 +97,16 @@ def read(
     budget: str | None,
     pruning: bool,
     margin: float,
-) -> Words:
+) -> SearchSettings:
     """What was asked; UsageError names the option, what it says and what was wanted."""
-    if trials is None or trials < FEWEST:
-        seen = "none given" if trials is None else f"is {trials}"
-        raise UsageError(f"--trials: {seen}; wanted {FEWEST} or more: one is the default itself")
+    from ioassay.api.parameter_search import SearchSettings
+
     named = _pairs("--default", defaults, "1")
-    return Words(
+    return SearchSettings(
+        trials,
         ranges=_pairs("--range", ranges, "1..64"),
         defaults={name: _scalar(value) for name, value in named.items()},
         listed=listed,
-        trials=trials,
         confirm=confirm,
         budget_s=_budget_s(budget),
         pruning=pruning,

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ioassay.cli import closing, session
+from ioassay.cli import closing
 from ioassay.factors import CASE
 
 if TYPE_CHECKING:
-    from ioassay.cli.session import Published
-    from ioassay.narrative.finding import Finding
-    from ioassay.records.record import Warning_
-    from ioassay.runner.run import Tally
-    from ioassay.store.run_folder import RunStore
+    from ioassay.api.parameter_search import Search
     from ioassay.tuning.request import Request
     from ioassay.tuning.space import Axis
 
@@ -22,20 +18,10 @@ _FEW = 12
 """Levels of an axis that are listed one by one."""
 
 
-def _finding(published: Published) -> Finding:
-    return next(finding for finding in published.findings if finding.question == "tuned")
-
-
-def search_result(published: Published) -> dict[str, Any]:
-    """What the search came to, as the analysis has it."""
-    return dict(_finding(published).statistics)
-
-
-def result(
-    store: RunStore, request: Request, published: Published, found: Mapping[str, Any], warnings: Sequence[Warning_]
-) -> dict[str, Any]:
+def result(search: Search) -> dict[str, Any]:
     """The result as --json prints it."""
-    goal = request.goal
+    request, found = search.request, search.finding.statistics
+    goal, run = request.goal, search.as_dict()
     kept = ("ended", "trials", "best", "default", "feasible", "dropped", "confirmed", "confirmation")
     return {
         "goal": {
@@ -45,19 +31,10 @@ def result(
         },
         "space": {"axes": [_axis(axis) for axis in request.axes], **found["space"]},
         **{key: found[key] for key in kept},
-        "statement": _finding(published).statement,
+        "statement": search.finding.statement,
         "use": _use(request, found) if found["confirmed"] else None,
         "history": found["history"],
-        "run": str(store.root),
-        "report": str(published.report.page),
-        "figures": [
-            {"name": figure.name, "png": str(figure.png), "svg": str(figure.svg), "problem": figure.problem}
-            for figure in published.report.figures
-        ],
-        "warnings": session.all_warnings(published.records, warnings),
-        "failures": session.failures(published.records),
-        "skips": session.skips(published.records),
-        "kept_files": list(published.kept),
+        **{key: run[key] for key in ("run", "report", "figures", "warnings", "failures", "skips", "kept_files")},
     }
 
 
@@ -82,18 +59,12 @@ def _word(level: object) -> str:
     return str(level).lower() if isinstance(level, bool) else str(level)
 
 
-def say(
-    store: RunStore,
-    tally: Tally,
-    request: Request,
-    published: Published,
-    found: Mapping[str, Any],
-    warnings: Sequence[Warning_],
-) -> None:
+def say(search: Search) -> None:
     """The result for people."""
+    request, found = search.request, search.finding.statistics
     use = []
     if found["confirmed"]:
         use.append(" ".join(f"{axis.name}={_word(found['best']['point'][axis.name])}" for axis in request.axes))
         others = " (which runs the other cases too)" if any(axis.name == CASE for axis in request.axes) else ""
         use.append(f"to use it: {_use(request, found)}{others}")
-    closing.say(store, tally, published, warnings, use)
+    closing.say(search, use)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from html import escape
 from typing import Any
 
+from ioassay.metrics import format_metric
 from ioassay.records.record import Scalar
 
 
@@ -21,6 +23,24 @@ class Table:
     metrics: Sequence[str] = ()
     names_best: bool = False
     """It says which condition is best: a conclusion, which is withheld where the machine was not fit."""
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: numbers as their metrics are written."""
+        names = [*self.metrics, *[""] * (len(self.columns) - len(self.metrics))]
+        head = "".join(f"<th>{escape(str(column))}</th>" for column in self.columns)
+        rows = [
+            "".join(f"<td>{escape(_text(value, name))}</td>" for value, name in zip(row, names, strict=False))
+            for row in self.rows
+        ]
+        return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+
+
+def _text(value: object, metric: str) -> str:
+    if value is None:
+        return ""
+    if metric and isinstance(value, int | float) and not isinstance(value, bool):
+        return format_metric(metric, value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 @dataclass(frozen=True)
@@ -46,3 +66,9 @@ class Finding:
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON-able form."""
         return asdict(self)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows; all text is escaped, since names come from files."""
+        caveats = "".join(f"<li>{escape(caveat)}</li>" for caveat in self.caveats)
+        body = f"<p><strong>{escape(self.title)}</strong><br>{escape(self.statement)}</p>"
+        return body + (f"<ul>{caveats}</ul>" if caveats else "") + "".join(table._repr_html_() for table in self.tables)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ioassay.report.figures import Drawn
     from ioassay.store.dataset import Dataset
     from ioassay.store.schema import Search
+    from ioassay.study.model import Figure, Study
 
 PAGE = "index.html"
 FINDINGS = "findings.json"
@@ -89,7 +90,16 @@ def declare(records: Dataset) -> list[Drawn]:
 
 
 def _drawn(records: Dataset) -> Iterator[Drawn]:
-    """Names that two figures share get the second's study in front; small multiples replace those that say so."""
+    from ioassay.report import figures
+
+    return (figures.draw(records, study, figure) for study, figure in figures_of(records))
+
+
+def figures_of(records: Dataset) -> Iterator[tuple[Study | None, Figure]]:
+    """Every figure with its study (None where it shows several) under a name of its own, not drawn yet.
+
+    Names that two figures share get the second's study in front; small multiples replace those that say so.
+    """
     from ioassay.report import figures
     from ioassay.report.figures import default_figures
 
@@ -97,14 +107,14 @@ def _drawn(records: Dataset) -> Iterator[Drawn]:
     overall = records.figures or default_figures.of_run(records)
     for figure in overall:
         names.add(figure.name)
-        yield figures.draw(records, None, figure)
+        yield None, figure
     for study in records.studies:
         for figure in study.figures or default_figures.of_study(records, study):
             if overall and not figures.read(figure, study.name).suite:
                 continue
             name = figure.name if figure.name not in names else f"{study.name}-{figure.name}"
             names.add(name)
-            yield figures.draw(records, study, figure.model_copy(update={"name": name}))
+            yield study, figure.model_copy(update={"name": name})
 
 
 def _view(

@@ -75,6 +75,18 @@ _DARK_ORDERED = {"scheme": "viridis", "extent": [0.25, 1.0]}
 _CELLS = {"scheme": "viridis", "extent": [0.12, 0.97]}
 
 
+_BEYOND_SCHEMA = {"legend": ("layout",), "title": ("band",)}
+"""Keys that Vega knows and that the schema of Vega-Lite lacks."""
+
+
+def schema_config() -> VegaLite:
+    """The light scheme as far as the schema of Vega-Lite has it, by which Altair checks its charts."""
+    found = config()
+    for part, keys in _BEYOND_SCHEMA.items():
+        found[part] = {key: value for key, value in found[part].items() if key not in keys}
+    return found
+
+
 def config(dark: bool = False) -> VegaLite:
     """The Vega-Lite configuration of one scheme."""
     color = _DARK if dark else _LIGHT

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -186,18 +186,21 @@ def execute(
     workers: int | None = None,
     source: Source | None = None,
     wait_quiet_s: float = 0.0,
+    executor: Executor | str | None = None,
 ) -> Tally:
     """Run what has no record yet; the tally counts every planned trial, earlier records included.
 
     The trials are those of the plan, unless another `source` gives them.
 
     `workers` trials of pure drivers run at once, by default as many as there are processors for this process; with 1
-    they run in this process. Fewer are used where the memory has no room, and a warning of their trials says so.
+    they run in this process. Fewer are used where the memory has no room, and a warning of their trials says so. With
+    an `executor` they run there: see `worker_pool.executor`. It is not shut down.
 
     With `wait_quiet_s`, each trial that measures waits so long at most for a quiet machine, and is repeated up to twice
     when the machine did not stay fit for it.
     """
     guards: dict[str, Guard] = {}
+    worker_pool.require_known(executor)
     with ExitStack() as stack:
         stack.enter_context(store.locked())
         supervisor.end_orphans(one.tag(store))
@@ -209,7 +212,8 @@ def execute(
         settings = stack.enter_context(HostSettings(_governor(benches)))
         number, of_pool = _workers(benches, workers or worker_pool.processors())
         debug_log.info("run", f"{store.root}: up to {number} trials that only compute at once, {len(benches)} studies")
-        flight = stack.enter_context(_Flight(lambda: worker_pool.executor(number, one.tag(store)), number, progress))
+        make = partial(worker_pool.executor, number, one.tag(store), executor)
+        flight = stack.enter_context(_Flight(make, number, progress))
         by_name = {bench.study.name: bench for bench in benches}
         follows = any(map(earlier_best.follows, store.suite().studies))
         given = source or (Following(store, by_name) if follows else Planned(store))
@@ -441,9 +445,9 @@ class _Round:
         for trial, future in ended:
             try:
                 record = one.keep(self.store, trial, _computed(future), self.prepared[trial.study])
-            except worker_pool.NoWorker as error:
+            except (worker_pool.NoWorker, BrokenExecutor, CancelledError) as error:
                 go_on = f"everything recorded before is kept. Go on with: {self.store.resume_command}"
-                raise RunError(f"{error}; {go_on}") from None
+                raise RunError(f"{str(error) or 'the executor gave up a trial'}; {go_on}") from None
             except OSError as error:
                 raise self.store.stopped(self.store.folder(trial.id), error) from error
             self._count(trial, record, record.status)

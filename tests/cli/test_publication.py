@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ioassay import report
-from ioassay.cli import session
+from ioassay.api import publication
 from ioassay.errors import RunError
 from ioassay.report import render
 from ioassay.runner import worker_pool
@@ -35,8 +35,8 @@ class Failing(Executor):
         return future
 
 
-def failing(function: Callable[..., Any], error: Exception) -> session.FigureProcesses:
-    return session.FigureProcesses(Failing(function, error), Failing(function, error))
+def failing(function: Callable[..., Any], error: Exception) -> publication.FigureProcesses:
+    return publication.FigureProcesses(Failing(function, error), Failing(function, error))
 
 
 @pytest.fixture
@@ -50,20 +50,20 @@ def test_a_lost_drawing_process_is_an_error_that_names_the_command(
 ) -> None:
     lost = worker_pool.WorkerLost("its worker process was ended by SIGKILL", 0.0, 1.0)
     with pytest.raises(RunError, match=r"the figures cannot be drawn: .* SIGKILL; .* ioassay report .*run"):
-        session.publish(store, processes=failing(function, lost))
+        publication.publish(store, processes=failing(function, lost))
 
 
 def test_figures_that_cannot_be_written_are_an_error_that_names_folder_and_command(store: RunStore) -> None:
     full = OSError(28, "No space left on device")
     with pytest.raises(RunError, match=r"report: No space left on device; .* Fix that, then run: ioassay report"):
-        session.publish(store, processes=failing(render.write_all, full))
+        publication.publish(store, processes=failing(render.write_all, full))
 
 
 @pytest.mark.parametrize("role", ["declaring", "drawing"])
 def test_a_drawing_process_that_is_killed_says_nothing_of_workers(store: RunStore, role: str) -> None:
-    with session.figure_processes() as processes:
+    with publication.figure_processes() as processes:
         killed = getattr(processes, role).submit(eval, "__import__('os').kill(__import__('os').getpid(), 9)")
         with pytest.raises(worker_pool.WorkerLost, match="SIGKILL") as lost:
             killed.result()
         assert "--workers" not in str(lost.value)
-        assert session.publish(store, processes=processes).report.page.exists()
+        assert publication.publish(store, processes=processes).paths.page.exists()

@@ -1,0 +1,163 @@
+"""Two runs compared: is B faster than A, slower, the same, or do the data not decide?"""
+
+from __future__ import annotations
+
+import shutil
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ioassay.api import run_results
+from ioassay.api.run_results import Run
+from ioassay.errors import RunError, UsageError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from ioassay.analysis import run_comparison
+    from ioassay.api.publication import FigureProcesses
+    from ioassay.report.comparison_page import ComparisonPaths
+
+MARGIN, CONFIDENCE = 0.05, 0.95
+
+
+class Comparison:
+    """The conditions that two runs share, judged one by one; `compare` returns it."""
+
+    def __init__(self, a: Run, b: Run, result: run_comparison.Comparison) -> None:
+        self.a, self.b, self.result = a, b, result
+
+    @cached_property
+    def rows(self) -> pl.DataFrame:
+        """One row a condition and response, the worst first.
+
+        study, condition, response, a and b (means), ratio (b / a), low and high (its interval), verdict ('slower',
+        'faster', 'changed', 'same', 'undecided'), reason.
+        """
+        import polars as pl
+
+        from ioassay.narrative import comparison_text
+        from ioassay.stats.ratio_of_means import Ratio
+
+        rows = [
+            {
+                "study": row.study,
+                "condition": row.label,
+                "response": row.response,
+                "a": row.mean_a,
+                "b": row.mean_b,
+                "ratio": row.ratio.ratio if isinstance(row.ratio, Ratio) else None,
+                "low": row.interval.low if row.interval else None,
+                "high": row.interval.high if row.interval else None,
+                "verdict": row.verdict.value,
+                "reason": comparison_text.reason(row, self.result.margin),
+            }
+            for group in self.result.results
+            for row in group
+        ]
+        numbers = dict.fromkeys(("a", "b", "ratio", "low", "high"), pl.Float64())
+        texts = dict.fromkeys(("study", "condition", "response"), pl.String())
+        return pl.DataFrame(rows, schema={**texts, **numbers, "verdict": pl.String(), "reason": pl.String()})
+
+    @property
+    def verdict(self) -> str:
+        """The verdict on all rows in one sentence, or why no conclusion is drawn."""
+        from ioassay.narrative import comparison_text
+
+        return comparison_text.headline(self.result)
+
+    @property
+    def regression(self) -> bool:
+        """Whether B is slower anywhere."""
+        return self.result.regression
+
+    def report(self, folder: str | Path | None = None) -> Path:
+        """Write the page of the comparison into a new folder, by default runs/<time>-compare; the page's path.
+
+        UsageError where the folder has something in it or cannot be written.
+        """
+        return self.publish(folder).page
+
+    def publish(self, folder: str | Path | None = None, processes: FigureProcesses | None = None) -> ComparisonPaths:
+        """As `report`: the paths of all that was written. `processes` are those of `publication.figure_processes`."""
+        from ioassay.api import publication
+        from ioassay.report import comparison_page
+        from ioassay.runner import worker_pool
+        from ioassay.store.run_folder import new_folder
+
+        if processes is None:
+            with publication.figure_processes() as processes:
+                return self.publish(folder, processes)
+        out = Path(folder) if folder is not None else new_folder(Path("runs"), "compare")
+        sides = self.a.records, self.b.records
+        declared = processes.declaring.submit(comparison_page.declare, *sides, self.result)
+        try:
+            _make(out)
+            try:
+                return comparison_page.build(*sides, self.result, declared.result(), out, processes.for_files)
+            except BaseException:
+                shutil.rmtree(out, ignore_errors=True)  # it was empty a moment ago
+                raise
+        except (worker_pool.WorkerLost, worker_pool.NoWorker) as error:
+            raise RunError(f"the figures cannot be drawn: {error}") from error
+        except OSError as error:
+            raise UsageError(f"{out}: cannot be written: {error.strerror}; --output names another place") from None
+
+    def junit(self) -> str:
+        """The rows as JUnit XML, for CI: those where B is slower are failures."""
+        from ioassay.report.junit import junit_xml
+
+        return junit_xml(self.result)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What `ioassay compare --json` prints, but for the report."""
+        from ioassay.narrative import comparison_text
+
+        return comparison_text.as_dict(self.result)
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {self.b.root} with {self.a.root}: {self.verdict}>"
+
+    def _repr_html_(self) -> str:
+        from ioassay.api import html_view
+
+        columns = ("study", "condition", "response", "verdict", "reason")
+        table = html_view.table(columns, self.rows.select(columns).rows())
+        return html_view.section(f"{self.a.root} and {self.b.root}", [self.verdict], tables=table)
+
+
+def compare(
+    a: Run | str | Path, b: Run | str | Path, *, margin: float = MARGIN, confidence: float = CONFIDENCE
+) -> Comparison:
+    """Judge run `b` against the baseline `a`: runs or their folders.
+
+    Relative differences below `margin` count as the same; `confidence` is that all verdicts are right together.
+    InputError for a folder that is no run, UsageError for runs that share no condition with values, or for a margin or
+    a confidence out of its range.
+    """
+    for name, value, low, high in (("margin", margin, 0.0, 1.0), ("confidence", confidence, 0.5, 1.0)):
+        if not low <= value < high or value == 0:
+            raise UsageError(f"{name} is {value}; wanted a number above {low:g} and below {high:g}")
+    found = assess(_run(a), _run(b), margin, confidence)
+    if not found.result.rows:
+        raise UsageError(f"{found.a.root} and {found.b.root} share no condition with values; nothing can be compared")
+    return found
+
+
+def assess(a: Run, b: Run, margin: float, confidence: float) -> Comparison:
+    """As `compare`, also of runs that share nothing."""
+    from ioassay.analysis import run_comparison
+
+    return Comparison(a, b, run_comparison.compare(a.records, b.records, margin=margin, confidence=confidence))
+
+
+def _run(run: Run | str | Path) -> Run:
+    return run if isinstance(run, Run) else run_results.open(run)
+
+
+def _make(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder}: is a file; wanted a new folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise UsageError(f"{folder}: exists already; wanted a new or an empty folder")

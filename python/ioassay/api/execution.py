@@ -1,0 +1,226 @@
+"""A run from its checks to its last record: what begins one, resumes one, and runs the trials that have none.
+
+`begin`, `resume` and, for a search, `parameter_search` make an `Execution`; nothing of it has run then, so that whoever
+shows it knows first which devices are loaded and how long it takes. What the records mean is in `run_results`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from ioassay.api.progress import Progress
+from ioassay.errors import InputError, Interrupted, StudyError, ToolError, UsageError
+from ioassay.roles import Consent
+
+if TYPE_CHECKING:
+    from ioassay.api.run_results import Run
+    from ioassay.records.record import Warning_
+    from ioassay.runner.preflight import Bench, Storage
+    from ioassay.store.run_folder import RunStore
+    from ioassay.study.model import Suite
+    from ioassay.tuning.campaign import Campaign
+    from ioassay.tuning.search import Best
+
+Announce = Callable[[str, float], None]
+"""Called with what is examined before a run, and its share from 0 to 1."""
+
+
+class KeptFile(TypedDict):
+    """A file that a run made beside its folder and that stays."""
+
+    path: str
+    bytes: int
+    """On disk."""
+    remove: str
+    """The command that removes it."""
+
+
+@dataclass
+class Execution:
+    """A run that has its folder and has passed every check."""
+
+    store: RunStore
+    benches: Sequence[Bench]
+    warnings: Sequence[Warning_] = ()
+    """Of the checks; those of trials are in their records."""
+    campaign: Campaign | None = None
+    """Of a search: where its trials come from."""
+    _forecasts: dict[int | None, float] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def trials(self) -> int:
+        """The number of trials, those with a record included; of a search the most that there can be."""
+        from ioassay.study import plan
+
+        if self.campaign is not None:
+            return self.campaign.most
+        return sum({**plan.count(self.store.suite()), **self.store.planned()}.values())
+
+    def forecast_s(self, workers: int | None = None) -> float:
+        """The time in seconds that all trials are expected to take."""
+        if workers not in self._forecasts:
+            from ioassay.runner import preflight
+
+            each = [preflight.forecast(bench, workers) for bench in self.benches]
+            share = 1.0 if self.campaign is None else self.trials / max(sum(one.trials for one in each), 1)
+            self._forecasts[workers] = sum(one.seconds for one in each) * share
+        return self._forecasts[workers]
+
+    def devices(self) -> list[Storage]:
+        """The block devices that are loaded, with what is on them."""
+        from ioassay.runner import preflight
+
+        return preflight.devices(self.benches)
+
+    def kept_files(self) -> list[KeptFile]:
+        """What studies made beside the run's folder and that is still there."""
+        return kept_files(self.benches)
+
+    def run(
+        self,
+        progress: Progress | None = None,
+        *,
+        executor: Executor | str | None = None,
+        workers: int | None = None,
+        wait_quiet_s: float = 0.0,
+    ) -> Run:
+        """Run what has no record yet, see `runner.run.execute`; Interrupted, which says how to resume it, at Ctrl-C."""
+        from ioassay.api import run_results
+        from ioassay.runner import run
+
+        progress = progress or Progress()
+        progress.planned(self.trials, self.forecast_s(workers))
+        if self.campaign is not None:
+            self.campaign.script.on_best = _announcing(self.campaign, progress)
+        try:
+            tally = run.execute(
+                self.store, self.benches, progress, workers, self.campaign, wait_quiet_s, executor=executor
+            )
+        except (KeyboardInterrupt, Interrupted):
+            go_on = f"interrupted; what was recorded is kept. Go on with: {self.store.resume_command}"
+            raise Interrupted(go_on) from None
+        return run_results.of_store(self.store, self.benches, self.warnings, tally)
+
+
+def _announcing(campaign: Campaign, progress: Progress) -> Callable[[Best, int], None]:
+    """Tells the progress of each new best point of a search."""
+    from ioassay import metrics
+    from ioassay.study import plan
+
+    def announce(best: Best, asked: int) -> None:
+        value = metrics.format_metric(campaign.script.request.goal.metric, best.mean)
+        rank, limits = ("best", "") if best.feasible else ("nearest", ", beyond the constraints")
+        progress.said(f"{rank} after {asked}: {plan.describe(best.point)}: {value}{limits}")
+
+    return announce
+
+
+@dataclass(frozen=True)
+class Checks:
+    """What is examined before a run: by what consent, and from which folder."""
+
+    consent: Consent = field(default_factory=Consent)
+    folder: Path | None = None
+    """Where relative paths start from; by default the working directory."""
+    without_tools: bool = False
+    """A missing tool is a warning, and less can be checked."""
+
+    def benches(self, suite: Suite, announce: Announce | None = None) -> tuple[list[Bench], list[Warning_]]:
+        """A suite's benches, everything about them examined; nothing has been touched. `announce` is told what is.
+
+        ToolError for a missing tool, SafetyRefusal where data could be lost, StudyError for what cannot be run.
+        """
+        from ioassay.records.record import Warning_
+        from ioassay.report import figures
+        from ioassay.runner import preflight
+        from ioassay.targets import occupancy
+
+        figures.check_suite(suite)
+        benches = preflight.assemble(suite, self.consent, self.folder)
+        missing = []
+        try:
+            preflight.ready_tools(benches)
+        except ToolError as error:
+            if not self.without_tools:
+                raise
+            missing = [Warning_("tool-missing", f"names of parameters were not checked: {error}")]
+        with occupancy.announced(announce or (lambda text, share: None)):
+            return benches, [*missing, *preflight.examine(benches)]
+
+
+def begin(suite: Suite, root: Path, checks: Checks, announce: Announce | None = None) -> Execution:
+    """Check everything, then make the run's folder."""
+    from ioassay.runner import preflight
+    from ioassay.store.run_folder import RunStore
+
+    benches, warnings = checks.benches(suite, announce)
+    preflight.require_record_room(benches, root)
+    return Execution(RunStore.create(root, suite, facts(benches)), benches, warnings)
+
+
+def resume(root: Path, checks: Checks, announce: Announce | None = None) -> Execution:
+    """An existing run, checked as a new one is; relative paths mean what they meant when it began."""
+    from ioassay.store import bundle
+    from ioassay.store.run_folder import RunStore
+
+    store = RunStore.open(root)
+    if store.is_search:
+        raise UsageError(f"{root}: is a search, whose trials follow from each other; wanted: {store.resume_command}")
+    bundle.require_resumable(root)
+    suite = store.suite()
+    if strange := store.planned().keys() - {study.name for study in suite.studies}:
+        raise InputError(f"{root}: plan.jsonl has trials of '{min(strange)}', which study.toml has not; restore them")
+    checks = replace(checks, folder=store.working_directory())
+    return Execution(store, *checks.benches(suite, announce))
+
+
+def facts(benches: Sequence[Bench]) -> dict[str, Any]:
+    """What a new run keeps of the host, and of where it was begun."""
+    from ioassay import host
+    from ioassay.store.run_folder import FOLDER
+
+    tools = {tool.executable: bench.version.partition("\n")[0] for bench in benches if (tool := bench.driver.tool())}
+    return {**host.facts(_measured_path(benches)), "tools": tools, FOLDER: str(Path().absolute())}
+
+
+def _measured_path(benches: Sequence[Bench]) -> Path:
+    for bench in benches:
+        for trial in bench.points():
+            if path := trial.target.get("path"):
+                return Path(path)
+            for touch in bench.driver.touches(trial.params):
+                return touch.path
+    return Path()
+
+
+def kept_files(benches: Sequence[Bench]) -> list[KeptFile]:
+    """What studies made beside the run's folder and that is still there, each with its bytes on disk."""
+    from ioassay.targets import ownership_mark
+
+    files = {path: ownership_mark.files(path) for bench in benches for path in bench.kept()}
+    return [
+        KeptFile(
+            path=str(path),
+            bytes=sum(part.stat().st_blocks * 512 for part in parts),
+            remove=shlex.join(["rm", "--", *map(str, parts)]),
+        )
+        for path, parts in files.items()
+        if parts
+    ]
+
+
+@contextmanager
+def named(source: str) -> Iterator[None]:
+    """What is found wrong with a study after it was read says its file as well."""
+    try:
+        yield
+    except StudyError as error:
+        if source in str(error):
+            raise
+        raise StudyError(str(error), source=source) from None

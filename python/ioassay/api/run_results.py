@@ -1,0 +1,376 @@
+"""A run that has been recorded: its frames, findings, figures and page.
+
+Everything is read from the run's folder and derived from its records when it is asked for, once for each `Run`. To see
+what was recorded since, open the folder again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ioassay.errors import UsageError
+from ioassay.roles import Consent
+
+if TYPE_CHECKING:
+    import polars as pl
+    from altair.typing import ChartType
+
+    from ioassay.api.execution import KeptFile
+    from ioassay.api.progress import Progress
+    from ioassay.api.publication import FigureProcesses, Publication
+    from ioassay.narrative.conditions_text import Trust
+    from ioassay.narrative.finding import Finding
+    from ioassay.records.record import Warning_
+    from ioassay.report import ReportPaths
+    from ioassay.runner.preflight import Bench
+    from ioassay.runner.run import Tally
+    from ioassay.store.dataset import Dataset
+    from ioassay.store.run_folder import RunStore
+    from ioassay.study.model import Figure, Study
+
+
+class Run:
+    """A run: `Study.run` returns one, and `open` gives that of a folder.
+
+    Frames are polars' own, `.to_pandas()` included (extra `notebook`). Columns have SI units: bytes, bytes/s, ns, s.
+    """
+
+    def __init__(
+        self,
+        store: RunStore,
+        benches: Sequence[Bench] = (),
+        found: Sequence[Warning_] = (),
+        tally: Tally | None = None,
+    ) -> None:
+        self._store, self._benches, self._found, self._ended = store, benches, found, tally
+        self._publication: Publication | None = None
+
+    @property
+    def root(self) -> Path:
+        """The run's folder."""
+        return self._store.root
+
+    @property
+    def title(self) -> str:
+        """That of its study."""
+        return self._store.suite().title
+
+    @property
+    def resume_command(self) -> str:
+        """What a user types to resume the run."""
+        return self._store.resume_command
+
+    @cached_property
+    def records(self) -> Dataset:
+        """All records, as analyses and figures read them. InputError where a file of the run is damaged."""
+        from ioassay.store import frames
+
+        return self._publication.records if self._publication else frames.load(self._store)
+
+    @property
+    def trials(self) -> pl.DataFrame:
+        """One row a trial: study, trial, status, reason, repetition, a column for each factor and each metric."""
+        return self.records.trials
+
+    @property
+    def samples(self) -> pl.DataFrame:
+        """What the monitors read, raw: study, trial, monitor, name, time_s, value."""
+        return self.records.samples
+
+    @property
+    def series(self) -> pl.DataFrame:
+        """What tools logged over time: study, trial, metric, job, time_s, value."""
+        return self.records.series
+
+    @property
+    def histograms(self) -> pl.DataFrame:
+        """Distributions of latency: study, trial, direction, kind, job, value_ns, count."""
+        return self.records.hist
+
+    @property
+    def calls(self) -> pl.DataFrame:
+        """System calls by name, where they were counted: study, trial, factors, name, count, errors, per_second, by."""
+        return self.records.calls
+
+    @cached_property
+    def claims(self) -> pl.DataFrame:
+        """One row a claim of a witnessed trial, with its verdict (docs/verdicts.md).
+
+        study, trial, condition, claim, verdict, reason, explanation, operations, bytes, seconds, rate_bytes_per_s.
+        """
+        import polars as pl
+
+        from ioassay.analysis.claims import claim_verdicts
+        from ioassay.narrative import explanation_text
+
+        numbers = ("operations", "bytes", "seconds", "rate_bytes_per_s")
+        rows = [
+            {
+                "study": study.name,
+                "trial": one.trial,
+                "condition": one.condition,
+                "claim": one.claim,
+                "verdict": one.verdict.category,
+                "reason": one.verdict.reason,
+                "explanation": explanation_text.text(one.verdict.explanation),
+                **{name: getattr(one.verdict.claim, name, None) for name in numbers},
+            }
+            for study in self.records.studies
+            for answer in claim_verdicts.analyse(self.records, study)
+            for one in answer.judged
+        ]
+        texts = ("study", "trial", "condition", "claim", "verdict", "reason", "explanation")
+        kinds = {**dict.fromkeys(texts, pl.String()), "operations": pl.Int64(), "bytes": pl.Int64()}
+        return pl.DataFrame(rows, schema={**kinds, "seconds": pl.Float64(), "rate_bytes_per_s": pl.Float64()})
+
+    @cached_property
+    def warnings(self) -> pl.DataFrame:
+        """One row a warning of the checks or of trials, each once: code, text, remedy, trials (their number)."""
+        import polars as pl
+
+        texts = dict.fromkeys(("code", "text", "remedy"), pl.String())
+        return pl.DataFrame(self.all_warnings(), schema={**texts, "trials": pl.Int64()})
+
+    @cached_property
+    def findings(self) -> list[Finding]:
+        """What the records show, in the order of the page: each question of each study, in words and numbers."""
+        from ioassay.narrative.pipeline import analyse_all
+
+        return list(self._publication.findings) if self._publication else analyse_all(self.records)
+
+    @cached_property
+    def trust(self) -> Trust | None:
+        """Whether the machine was quiet enough and the claims are confirmed; None where nothing was measured."""
+        from ioassay.narrative import conditions_text
+
+        return conditions_text.trust(self.records)
+
+    @property
+    def contradicted(self) -> int:
+        """The number of claims that the kernel contradicts."""
+        verdicts = (finding for finding in self.findings if finding.question == "verdict")
+        return sum(finding.statistics.get("contradicted", 0) for finding in verdicts)
+
+    @property
+    def failed(self) -> int:
+        """The number of trials that failed."""
+        return self.tally.failed
+
+    @cached_property
+    def tally(self) -> Tally:
+        """How the trials ended, as far as they have."""
+        from ioassay.runner.run import Tally
+
+        if self._ended is not None:
+            return self._ended
+        tally = Tally()
+        for row in _rows(self.records):
+            tally.add(row["status"])
+        tally.planned = sum(self.records.planned.values())
+        return tally
+
+    # Figures and the page
+
+    @property
+    def figures(self) -> list[str]:
+        """The names of the figures, those of all studies first."""
+        return list(self._figures)
+
+    @cached_property
+    def _figures(self) -> dict[str, tuple[Study | None, Figure]]:
+        from ioassay import report
+
+        return {figure.name: (study, figure) for study, figure in report.figures_of(self.records)}
+
+    def figure(self, name: str) -> ChartType:
+        """One figure as an Altair chart, with the page's theme. UsageError for an unknown name.
+
+        Where there is nothing to draw, the chart is a placeholder that gives the reason.
+        """
+        import altair
+
+        from ioassay.report import figures, theme
+
+        if name not in self._figures:
+            known = ", ".join(self._figures) or "none"
+            raise UsageError(f"{self.root}: has no figure '{name}'; it has: {known}")
+        study, figure = self._figures[name]
+        drawn = figures.draw(self.records, study, figure)
+        chart: ChartType = altair.Chart.from_dict({"config": theme.schema_config(), **drawn.spec})
+        return chart
+
+    def report(self) -> Path:
+        """Write the page and its figures anew; the page's path. RunError where they cannot be written."""
+        return self.publish().page
+
+    def publish(self, processes: FigureProcesses | None = None) -> ReportPaths:
+        """As `report`: the paths of all that was written. `processes` are those of `publication.figure_processes`."""
+        from ioassay.api import publication
+
+        self._publication = publication.publish(self._store, processes)
+        for name in ("records", "findings", "trust", "claims", "warnings", "_figures"):
+            self.__dict__.pop(name, None)
+        return self._publication.paths
+
+    @property
+    def paths(self) -> ReportPaths:
+        """What `report` wrote; it is called where it was not yet."""
+        return self._publication.paths if self._publication else self.publish()
+
+    # More questions, more trials
+
+    def sql(self, query: str) -> pl.DataFrame:
+        """What DuckDB answers over the tables trials, hist, series, samples, warnings and calls.
+
+        UsageError for a query that fails.
+        """
+        import polars as pl
+
+        from ioassay.api import query as queries
+
+        columns, rows = queries.rows({self.root.resolve().name: self.records}, query)
+        return pl.DataFrame(rows, schema=columns, orient="row", infer_schema_length=None)
+
+    def resume(
+        self,
+        *,
+        progress: Progress | None = None,
+        executor: Executor | str | None = None,
+        workers: int | None = None,
+        destroy_data: Sequence[str] = (),
+        allow_exec: bool = False,
+        wait_quiet_s: float = 0.0,
+    ) -> Run:
+        """Run the trials that have no record yet. Arguments and errors as of `Study.run`."""
+        from ioassay.api import execution
+        from ioassay.api.progress import Progress
+
+        progress = progress or Progress()
+        checks = execution.Checks(Consent(tuple(destroy_data), allow_exec))
+        ready = execution.resume(self.root, checks, progress.preparing)
+        return ready.run(progress, executor=executor, workers=workers, wait_quiet_s=wait_quiet_s)
+
+    # For those who print it
+
+    def as_dict(self) -> dict[str, Any]:
+        """What `ioassay run --json` prints; the report is written where it was not yet."""
+        paths, trust = self.paths, self.trust
+        return {
+            "trust": asdict(trust) | {"grade": trust.grade.name.lower()} if trust is not None else None,
+            "run": str(self.root),
+            "report": str(paths.page),
+            "trials": asdict(self.tally),
+            "findings": [finding.as_dict() for finding in self.findings],
+            "figures": [
+                {"name": figure.name, "png": str(figure.png), "svg": str(figure.svg), "problem": figure.problem}
+                for figure in paths.figures
+            ],
+            "warnings": self.all_warnings(),
+            "failures": self.failures(),
+            "skips": self.skips(),
+            "kept_files": self.kept_files(),
+        }
+
+    def kept_files(self) -> list[KeptFile]:
+        """Files that the run made beside its folder and that stay; known only where it ran in this process."""
+        from ioassay.api import execution
+
+        return execution.kept_files(self._benches)
+
+    def all_warnings(self) -> list[dict[str, Any]]:
+        """Warnings of the checks and of the trials, each once, with the number of trials it concerns."""
+        counted: dict[tuple[str, str, str], int] = {(item.code, item.text, item.remedy): 0 for item in self._found}
+        announced = self.records.announced_skips()
+        for row in self.records.warnings.iter_rows(named=True):
+            key = (row["code"], row["text"], row["remedy"])
+            if row["text"] in announced:
+                counted.pop(key, None)
+                continue
+            counted[key] = counted.get(key, 0) + 1
+        return [
+            {"code": code, "text": text, "remedy": remedy, "trials": trials}
+            for (code, text, remedy), trials in counted.items()
+        ]
+
+    def failures(self) -> list[dict[str, Any]]:
+        """Why trials failed: each reason once, with the number of trials and the first of them."""
+        return _reasons(self.records, "failed")
+
+    def skips(self) -> list[dict[str, Any]]:
+        """Why trials were skipped, in the same way."""
+        return _reasons(self.records, "skipped")
+
+    def __repr__(self) -> str:
+        return f"<Run {self.root}: {self._counted()}>"
+
+    def _repr_html_(self) -> str:
+        from ioassay.api import html_view
+        from ioassay.narrative import answers
+
+        lines = [f"{self.root}: {self._counted()}"]
+        if self.trust is not None:
+            lines += [self.trust.conditions, self.trust.claims]
+        told = answers.answers(self.records.studies, self.findings)
+        sections = [(answer.title, answer.sentences) for answer in told]
+        return html_view.section(self.title, lines, sections)
+
+    def _counted(self) -> str:
+        ended = {name: number for name, number in asdict(self.tally).items() if number and name != "planned"}
+        parts = [f"{number} {name}" for name, number in ended.items()]
+        if missing := self.tally.planned - sum(ended.values()):
+            parts.append(f"{missing} without a record")
+        return f"{self.tally.planned} trials: {', '.join(parts) or 'none'}"
+
+
+def of_store(
+    store: RunStore, benches: Sequence[Bench] = (), found: Sequence[Warning_] = (), tally: Tally | None = None
+) -> Run:
+    """The run of a folder: that of a search is a `Search`."""
+    if store.is_search:
+        from ioassay.api.parameter_search import Search
+
+        return Search(store, benches, found, tally)
+    return Run(store, benches, found, tally)
+
+
+def open(folder: str | Path) -> Run:
+    """The run in a folder, also one that is not complete. InputError where there is none."""
+    from ioassay.store.run_folder import RunStore
+
+    return of_store(RunStore.open(Path(folder)))
+
+
+def import_results(files: Sequence[str | Path], output: str | Path | None = None, *, title: str | None = None) -> Run:
+    """Turn results of fio that were made elsewhere into a run: JSON, JSON+, terse output or logs.
+
+    `output` is the new folder, by default runs/<time>-import. InputError for a file that is none of these.
+    """
+    from ioassay.store import importer
+    from ioassay.store.run_folder import new_folder
+
+    folder = Path(output) if output is not None else new_folder(Path("runs"), "import")
+    return Run(importer.take_in([Path(file) for file in files], folder, title))
+
+
+def _reasons(records: Dataset, status: str) -> list[dict[str, Any]]:
+    factors = {study.name: study.levels for study in records.studies}
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in _rows(records):
+        if row["status"] == status:
+            point = {name: row[name] for name in factors[row["study"]] if row.get(name) is not None}
+            raw = str(records.root / "trials" / row["trial"] / "raw")
+            first = {"study": row["study"], "reason": row["reason"], "trials": 0, "point": point, "raw": raw}
+            found.setdefault((row["study"], row["reason"]), first)["trials"] += 1
+    return list(found.values())
+
+
+def _rows(records: Dataset) -> Iterator[Mapping[str, Any]]:
+    """Every recorded trial, those too that only the witness's effect is judged by, or that count system calls."""
+    for frame in (records.trials, records.traced, records.counting):
+        if frame is not None:
+            yield from frame.iter_rows(named=True)

@@ -1,0 +1,258 @@
+"""A study as an object: read from a file or a built-in name, or made of Python values; planned and run."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, Self
+
+from ioassay.api import execution
+from ioassay.api.progress import Progress
+from ioassay.errors import UsageError
+from ioassay.roles import Consent
+
+if TYPE_CHECKING:
+    from ioassay.api.execution import Announce, Execution
+    from ioassay.api.run_results import Run
+    from ioassay.api.study_plan import Plan
+    from ioassay.records.record import Warning_
+    from ioassay.study.model import Suite
+
+FULL = "full"
+Changes = Mapping[str, object] | Iterable[str]
+"""What is set, by its key; or `key=value` words, as the command line takes them."""
+
+
+class Study:
+    """A study, or a suite of several: nothing has run yet.
+
+        Study(driver="fio", target={"kind": "file", "size": "1GiB"}, params={"rw": "randread"}, factors={"bs": ["4k"]})
+
+    The keys are those of a study's TOML (docs/studies.md): repetitions, until, seed, run, watch, analysis, figures, …
+    StudyError names the key that is wrong.
+    """
+
+    def __init__(
+        self,
+        *,
+        driver: str,
+        target: Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        factors: Mapping[str, Sequence[object]] | None = None,
+        name: str = "study",
+        **keys: object,
+    ) -> None:
+        from ioassay.study import catalog
+
+        given = {"target": target, "params": params, "factors": factors, **keys}
+        table = {"name": name, "driver": driver, **{key: value for key, value in given.items() if value is not None}}
+        table.setdefault("title", name)
+        self._take(catalog.from_table(_plain(table), Path(f"{name}.toml")), name, f"{name}.toml")
+
+    def _take(self, suite: Suite, source: str, arguments: str, left_out: Sequence[Warning_] = ()) -> None:
+        self._suite, self.source, self.arguments, self._left_out = suite, source, arguments, tuple(left_out)
+
+    source: str
+    """What errors call it: a name or a file."""
+    arguments: str
+    """The words that name the same study to `ioassay run`."""
+
+    @classmethod
+    def of_suite(cls, suite: Suite, left_out: Sequence[Warning_] = ()) -> Self:
+        """A suite that was read; `left_out` are warnings of changes without effect."""
+        study = cls.__new__(cls)
+        study._take(suite, suite.name, suite.name, left_out)
+        return study
+
+    @classmethod
+    def read(
+        cls,
+        name: str | Path,
+        *,
+        scale: str = FULL,
+        settings: Changes = (),
+        factors: Mapping[str, Sequence[object]] | Iterable[str] = (),
+        repetitions: int | None = None,
+    ) -> Self:
+        """The study behind a built-in name, a `.toml` study or suite, or a `.fio` job file.
+
+        `scale` is a variant that the study defines, `settings` set keys such as `runtime`, `target.path` or `seed`, and
+        `factors` add or replace factors with their levels. StudyError for a study that is wrong; UsageError for a
+        change that no study takes, or a scale that none has.
+        """
+        from ioassay.study import catalog, overrides
+
+        scales = {FULL}
+        set_, varied = _assignments(settings), _assignments(factors)
+        left_out: list[Warning_] = []
+
+        def change(tables: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+            scales.update(*(table.get("scale", {}) for table in tables))
+            changed, warnings = overrides.adjusted_all(
+                tables, scale=scale, settings=set_, factors=varied, repetitions=repetitions
+            )
+            left_out.extend(warnings)
+            return changed
+
+        suite = catalog.load_all(str(name), change)
+        if scale not in scales:
+            known = ", ".join(sorted(scales))
+            raise UsageError(
+                f"--scale {scale}: {name} has no such scale; it has {known} (in a study file: [scale.{scale}])"
+            )
+        study = cls.__new__(cls)
+        study._take(suite, str(name), _arguments(str(name), scale, set_, varied), left_out)
+        return study
+
+    @property
+    def suite(self) -> Suite:
+        """The studies as the rooms below have them."""
+        return self._suite
+
+    @property
+    def name(self) -> str:
+        """The name, which the folder of its runs has."""
+        return self._suite.name
+
+    @property
+    def title(self) -> str:
+        """The title."""
+        return self._suite.title
+
+    @property
+    def studies(self) -> list[str]:
+        """The names of its studies: one, unless it is a suite."""
+        return [study.name for study in self._suite.studies]
+
+    @property
+    def left_out(self) -> tuple[Warning_, ...]:
+        """A warning for each change that not all of its studies take."""
+        return self._left_out
+
+    def to_toml(self) -> str:
+        """The study as a TOML document with every default that was resolved, which `read` takes."""
+        import tomli_w
+
+        from ioassay.study import catalog
+
+        return tomli_w.dumps(catalog.to_table(self._suite))
+
+    def plan(
+        self, *, destroy_data: Sequence[str] = (), allow_exec: bool = False, announce: Announce | None = None
+    ) -> Plan:
+        """What it would do here: trials in their order, time, bytes written, warnings. Runs nothing.
+
+        A missing tool is a warning. `announce` is called with what is examined, and its share. Errors as of `run`.
+        """
+        from ioassay.api.study_plan import Plan
+
+        checks = execution.Checks(Consent(tuple(destroy_data), allow_exec), without_tools=True)
+        with execution.named(self.source):
+            benches, warnings = checks.benches(self._suite, announce)
+        return Plan(self._suite, benches, [*self._left_out, *warnings])
+
+    def begin(
+        self,
+        output: str | Path | None = None,
+        announce: Announce | None = None,
+        *,
+        destroy_data: Sequence[str] = (),
+        allow_exec: bool = False,
+    ) -> Execution:
+        """Check everything and make the run's folder, for those who want to know more before it runs; see `run`."""
+        from ioassay.store.run_folder import new_folder
+
+        checks = execution.Checks(Consent(tuple(destroy_data), allow_exec))
+        root = Path(output) if output is not None else new_folder(Path("runs"), self.name)
+        with execution.named(self.source):
+            ready = execution.begin(self._suite, root, checks, announce)
+        return replace(ready, warnings=[*self._left_out, *ready.warnings])
+
+    def run(
+        self,
+        output: str | Path | None = None,
+        *,
+        progress: Progress | None = None,
+        executor: Executor | str | None = None,
+        workers: int | None = None,
+        destroy_data: Sequence[str] = (),
+        allow_exec: bool = False,
+        wait_quiet_s: float = 0.0,
+    ) -> Run:
+        """Run every trial; `Run.report` makes the page.
+
+        `output` is the new folder, by default runs/<time>-<study>. Trials that only compute run in `executor`, or in
+        `workers` processes, by default one a processor; trials that measure run one at a time in a process, whichever
+        thread asks. `destroy_data` names devices and files whose data may be lost, `allow_exec` lets jobs run programs.
+        With `wait_quiet_s` each measurement waits so long at most, in seconds, for a quiet machine.
+
+        Raises SafetyRefusal before anything is written where data could be lost, ToolError for a missing tool,
+        StudyError and UsageError for what cannot be, RunError where the run cannot go on, Interrupted at Ctrl-C:
+        `open(folder).resume()` goes on. A trial that fails is no error (`Run.failed`).
+        """
+        progress = progress or Progress()
+        ready = self.begin(output, progress.preparing, destroy_data=destroy_data, allow_exec=allow_exec)
+        return ready.run(progress, executor=executor, workers=workers, wait_quiet_s=wait_quiet_s)
+
+    def __repr__(self) -> str:
+        return f"<Study {self.name}: {self.title}>"
+
+    def _repr_html_(self) -> str:
+        from ioassay.api import html_view
+        from ioassay.study import plan
+
+        counts = plan.count(self._suite)
+        columns = ("study", "driver", "target", "factors", "trials")
+        rows = [
+            (
+                study.name,
+                study.driver,
+                study.target.kind,
+                "; ".join(f"{name} = {', '.join(map(str, levels))}" for name, levels in study.levels.items()),
+                counts.get(study.name),
+            )
+            for study in self._suite.studies
+        ]
+        return html_view.section(self.title, [self._suite.description], tables=html_view.table(columns, rows))
+
+
+def of(study: Study | str | Path) -> Study:
+    """The study itself, or the one of a name or file."""
+    return study if isinstance(study, Study) else Study.read(study)
+
+
+def _arguments(name: str, scale: str, settings: Sequence[str], factors: Sequence[str]) -> str:
+    """The words that name the same study to `ioassay run`; factors of several levels are left out."""
+    words = [name] if scale == FULL else [name, "--scale", scale]
+    words += [word for assignment in settings for word in ("--set", assignment)]
+    fixed = [assignment for assignment in factors if "," not in assignment]
+    return shlex.join([*words, *(word for assignment in fixed for word in ("--factor", assignment))])
+
+
+def _assignments(changes: Changes) -> list[str]:
+    """The changes as `key=value` words. UsageError for a level that such a word cannot hold."""
+    if not isinstance(changes, Mapping):
+        return list(changes)
+    return [f"{key}={_word(key, value)}" for key, value in changes.items()]
+
+
+def _word(key: str, value: object) -> str:
+    if isinstance(value, list | tuple):
+        parts = [_word(key, part) for part in value]
+        if broken := next((part for part in parts if "," in part), None):
+            raise UsageError(f"{key}: the level '{broken}' has a comma; wanted it in the study's file")
+        return ",".join(parts)
+    return json.dumps(value) if isinstance(value, bool | int | float) else str(value)
+
+
+def _plain(value: Any) -> Any:
+    """The value as TOML has it: paths are text, sequences lists."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return str(value) if isinstance(value, PurePath) else value

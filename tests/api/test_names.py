@@ -1,0 +1,69 @@
+"""What `import ioassay` offers: one table, the same for type checkers, and nothing that a submodule replaces."""
+
+import ast
+import pkgutil
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import ioassay
+from ioassay import errors
+
+SOURCE = Path(ioassay.__file__)
+SHADOWS = """
+import importlib, pkgutil, sys
+import ioassay
+before = {name: getattr(ioassay, name) for name in ioassay.__all__}
+fresh = [name for name in ioassay.__all__ if name != "__version__"]
+for name in fresh:
+    del vars(ioassay)[name]
+for module in pkgutil.walk_packages(ioassay.__path__, "ioassay."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+wrong = [name for name, value in before.items() if getattr(ioassay, name) is not value]
+sys.exit(f"replaced by a submodule: {wrong}" if wrong else 0)
+"""
+
+
+def imported_for_checkers() -> dict[str, str]:
+    """Name -> module, of the imports under TYPE_CHECKING."""
+    body = ast.parse(SOURCE.read_text()).body
+    (guarded,) = (node for node in body if isinstance(node, ast.If))
+    imports = [node for node in guarded.body if isinstance(node, ast.ImportFrom) and node.module != "typing"]
+    return {alias.name: str(node.module) for node in imports for alias in node.names}
+
+
+def test_type_checkers_see_the_names_that_there_are() -> None:
+    assert imported_for_checkers() == {name: f"ioassay.{module}" for name, module in ioassay._MODULES.items()}
+
+
+@pytest.mark.parametrize("name", ioassay._MODULES)
+def test_a_name_is_that_of_its_module_and_is_listed(name: str) -> None:
+    assert getattr(ioassay, name) is getattr(import_module(f"ioassay.{ioassay._MODULES[name]}"), name)
+    assert name in dir(ioassay) and name in ioassay.__all__
+    assert getattr(ioassay, name).__doc__
+
+
+def test_every_error_of_the_tree_is_exported() -> None:
+    tree = {name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)}
+    assert tree <= set(ioassay.__all__)
+
+
+def test_an_unknown_name_is_no_attribute() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = ioassay.nothing
+
+
+def test_no_submodule_takes_the_place_of_a_name() -> None:
+    done = subprocess.run([sys.executable, "-c", SHADOWS], capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    assert not set(ioassay._MODULES) & {module.name for module in pkgutil.iter_modules(ioassay.__path__)}
+
+
+def test_importing_the_package_imports_none_of_its_modules() -> None:
+    code = "import sys, ioassay; print([name for name in sys.modules if name.startswith('ioassay.')])"
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,171 @@
+"""Runs as objects: frames, findings, figures, SQL, the page, comparison and what is written about them."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ioassay as ia
+from ioassay.roles import Trial
+
+from .conftest import HOSTILE, computed
+
+
+class Watching(ia.Progress):
+    """Remembers what it was told, and stops after so many trials."""
+
+    def __init__(self, most: int = 100) -> None:
+        self.most, self.ends, self.outlook = most, list[str](), (0, -1.0)
+
+    def planned(self, trials: int, seconds: float) -> None:
+        self.outlook = trials, seconds
+
+    def ended(self, trial: Trial, status: str) -> None:
+        self.ends.append(status)
+        if len(self.ends) == self.most:
+            raise KeyboardInterrupt
+
+
+def test_frames_have_every_trial_and_the_run_says_how_they_ended(run: ia.Run) -> None:
+    assert run.trials.height == 6 and set(run.trials["status"]) == {"ok"}
+    assert {"study", "trial", "x", "value"} <= set(run.trials.columns)
+    assert (run.failed, run.contradicted, run.tally.ok) == (0, 0, 6)
+    assert run.claims.columns[:3] == ["study", "trial", "condition"] and run.claims.is_empty()
+    assert repr(run) == f"<Run {run.root}: 6 trials: 6 ok>"
+
+
+def test_a_folder_gives_the_run_again(run: ia.Run) -> None:
+    again = ia.open(run.root)
+    assert again.trials.equals(run.trials) and again.findings == run.findings
+    assert again.tally == run.tally and type(again) is ia.Run
+    with pytest.raises(ia.InputError, match="no such folder"):
+        ia.open("nowhere")
+
+
+def test_a_figure_is_a_chart_that_altair_accepts(run: ia.Run) -> None:
+    assert run.figures == ["value_by_x"]
+    assert run.figure("value_by_x").to_dict()["config"]["font"]
+    with pytest.raises(ia.UsageError, match="has no figure 'other'; it has: value_by_x"):
+        run.figure("other")
+
+
+def test_sql_answers_with_a_frame(run: ia.Run) -> None:
+    found = run.sql("SELECT x, count(*) AS n FROM trials GROUP BY x ORDER BY x")
+    assert found.to_dicts() == [{"x": 1, "n": 3}, {"x": 2, "n": 3}]
+    with pytest.raises(ia.UsageError, match="the query failed"):
+        run.sql("SELECT nothing FROM nowhere")
+
+
+def test_the_page_is_written_and_the_findings_stay(run: ia.Run) -> None:
+    before = run.findings
+    page = run.report()
+    assert page == run.root / "report" / "index.html" and page.is_file()
+    assert (page.parent / "figures" / "value_by_x.svg").is_file()
+    assert run.findings == before and run.as_dict()["trials"]["ok"] == 6
+
+
+def test_text_of_a_study_never_becomes_html(run: ia.Run) -> None:
+    for shown in (run._repr_html_(), *(finding._repr_html_() for finding in run.findings)):
+        assert "<script>" not in shown
+    assert run.title == HOSTILE and "&lt;script&gt;" in run._repr_html_()
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped() -> None:
+    watching = Watching(most=2)
+    with pytest.raises(ia.Interrupted, match="ioassay run --resume out"):
+        computed().run("out", progress=watching, workers=1)
+    stopped = ia.open("out")
+    assert watching.outlook[0] == 6 and watching.outlook[1] >= 0
+    assert stopped.trials.height < 6 and "without a record" in repr(stopped)
+    rest = Watching()
+    assert stopped.resume(progress=rest).tally.ok == 6
+    assert rest.ends.count("kept") == stopped.trials.height
+
+
+def test_an_exception_of_a_progress_ends_the_run_with_itself() -> None:
+    class Failing(ia.Progress):
+        def started(self, trial: Trial) -> None:
+            raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        computed().run("out", progress=Failing())
+    assert ia.open("out").resume().failed == 0
+
+
+@pytest.mark.parametrize("make", [ThreadPoolExecutor, ProcessPoolExecutor])
+def test_trials_are_computed_by_any_executor_which_is_left_open(run: ia.Run, make: Callable[[int], Executor]) -> None:
+    with make(2) as executor:
+        elsewhere = computed().run("out", executor=executor)
+        assert executor.submit(os.getpid).result() > 0
+    assert elsewhere.trials.select("trial", "x", "value").equals(run.trials.select("trial", "x", "value"))
+
+
+def test_an_executor_that_breaks_ends_the_run_which_can_go_on() -> None:
+    with ProcessPoolExecutor(1) as executor:
+        dying = executor.submit(os._exit, 1)
+        assert dying.exception() is not None
+        with pytest.raises(ia.RunError, match="executor"):
+            computed().run("out", executor=executor)
+    assert ia.open("out").resume().tally.ok == 6
+
+
+def test_a_call_that_an_executor_gives_up_ends_the_run() -> None:
+    class Lazy(Executor):
+        def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+            future: Future[Any] = Future()
+            future.cancel()
+            future.set_running_or_notify_cancel()
+            return future
+
+    with pytest.raises(ia.RunError, match="the executor gave up a trial; everything recorded before is kept"):
+        computed().run("out", executor=Lazy())
+
+
+def test_what_is_no_executor_is_refused_by_name() -> None:
+    with pytest.raises(ia.UsageError, match="executor is 'nowhere'; wanted"):
+        computed().run("out", executor="nowhere")
+
+
+def test_a_comparison_has_a_row_for_each_condition_and_one_sentence(run: ia.Run) -> None:
+    slower = computed(params={"noise": 0.01, "value": 50}).run("slower")
+    found = ia.compare(run, slower, margin=0.1)
+    assert found.rows.height == 2 and found.rows["ratio"].to_list() == pytest.approx([0.5, 0.5], rel=0.05)
+    assert "differ" in found.verdict or "slower" in found.verdict
+    assert ia.compare(run.root, str(run.root)).verdict.startswith("B is the same as A")
+    assert found.report("page").is_file() and "<testsuite" in found.junit()
+    assert "<script>" not in found._repr_html_()
+
+
+@pytest.mark.parametrize(("margin", "confidence"), [(0.0, 0.95), (1.5, 0.95), (0.05, 0.2), (0.05, 1.0)])
+def test_a_margin_or_confidence_out_of_range_is_refused(run: ia.Run, margin: float, confidence: float) -> None:
+    with pytest.raises(ia.UsageError, match=r"(margin|confidence) is .*; wanted a number above"):
+        ia.compare(run, run, margin=margin, confidence=confidence)
+
+
+def test_a_search_has_its_best_point_and_can_be_opened_again() -> None:
+    study = computed(factors={"x": [1, 2, 3]}, params={"noise": 0.001, "effects": {"x": {"3": 2.0}}}, repetitions=2)
+    found = ia.tune(study, maximize="value", listed=True, trials=3, confirm=2, output="search", seed=1)
+    assert found.history.height >= 3 and set(found.best or {}) == {"x"}
+    again = ia.open("search")
+    assert isinstance(again, ia.Search) and again.best == found.best and again.request.seed == 1
+    assert again.resume().best == found.best
+    with pytest.raises(ia.UsageError, match="neither of --maximize and --minimize"):
+        ia.tune(study, trials=3)
+    with pytest.raises(ia.UsageError, match="--trials: is 1"):
+        ia.tune(study, maximize="value", trials=1)
+
+
+def test_results_from_elsewhere_become_a_run() -> None:
+    Path("nonsense.json").write_text("{}")
+    with pytest.raises(ia.InputError, match=r"nonsense\.json"):
+        ia.import_results(["nonsense.json"], "imported")
+
+
+def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    made = computed().run("out")
+    made.report()
+    ia.compare(made, made).report("compared")
+    assert capfd.readouterr() == ("", "")

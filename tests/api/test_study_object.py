@@ -1,0 +1,89 @@
+"""Studies as objects: what they are made of, what they say is wrong, and what they plan."""
+
+from pathlib import Path
+
+import pytest
+
+import ioassay as ia
+
+from .conftest import HOSTILE, computed
+
+TABLE = """
+title = "mine"
+driver = "null_pure"
+[factors]
+x = [1, 2, 4]
+[scale.quick]
+repetitions = 2
+"""
+
+
+@pytest.fixture
+def file() -> Path:
+    path = Path("mine.toml")
+    path.write_text(TABLE)
+    return path
+
+
+def levels(study: ia.Study) -> list[object]:
+    return sorted(set(study.plan().trials["x"].to_list()))
+
+
+def test_python_values_are_those_of_a_file(file: Path) -> None:
+    made = ia.Study(driver="null_pure", factors={"x": (1, 2, 4)}, name="mine")
+    assert made.plan().trials.equals(ia.Study.read(file).plan().trials)
+
+
+def test_a_study_survives_its_own_toml() -> None:
+    made = computed(target={"kind": "file", "path": Path("data"), "size": "1MiB"})
+    Path("again.toml").write_text(made.to_toml())
+    again = ia.Study.read("again.toml")
+    assert again.to_toml() == made.to_toml() and again.title == HOSTILE
+
+
+def test_changes_are_typed_or_words(file: Path) -> None:
+    typed = ia.Study.read(file, settings={"noise": 0.5, "seed": 7}, factors={"x": [3, 5]}, repetitions=4)
+    words = ia.Study.read(file, settings=["noise=0.5", "seed=7"], factors=["x=3,5"], repetitions=4)
+    assert typed.to_toml() == words.to_toml()
+    assert levels(typed) == [3, 5] and typed.plan().trials.height == 8
+    assert ia.Study.read(file, scale="quick").plan().trials.height == 6
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ia.Study(driver="fioo").plan(), "fioo"),
+        (lambda: ia.Study(driver="null", targett={}), "targett"),
+        (lambda: ia.Study(driver="null", factors={"x": [1, 1]}), "factors"),
+        (lambda: ia.Study(driver="null", params={"value": object()}), "params"),
+        (lambda: ia.Study.read("no-such-study"), "no study called 'no-such-study'"),
+        (lambda: ia.Study.read(Path("gone.toml")), "gone.toml"),
+    ],
+)
+def test_a_wrong_study_is_an_error_that_names_its_key(make: object, message: str) -> None:
+    assert callable(make)
+    with pytest.raises(ia.StudyError, match=message):
+        make()
+
+
+def test_a_scale_that_there_is_not_and_a_level_with_a_comma_are_refused(file: Path) -> None:
+    with pytest.raises(ia.UsageError, match=r"it has full, quick"):
+        ia.Study.read(file, scale="huge")
+    with pytest.raises(ia.UsageError, match=r"x: the level 'a,b' has a comma"):
+        ia.Study.read(file, factors={"x": ["a,b"]})
+
+
+def test_a_plan_has_trials_cost_and_warnings_and_touches_nothing() -> None:
+    planned = computed(params={"sleep": "2s"}).plan()
+    assert planned.trials.columns == ["order", "id", "study", "repetition", "x"]
+    assert planned.trials.height == 6 and planned.seconds > 0
+    assert [one.repetitions > 1 for one in planned.repetitions(0.1, 0.05)] == [True] * len(
+        planned.repetitions(0.1, 0.05)
+    )
+    assert not list(Path().iterdir())
+
+
+def test_names_are_text_in_html() -> None:
+    study = computed(description=HOSTILE)
+    for shown in (study._repr_html_(), study.plan()._repr_html_()):
+        assert "<script>" not in shown and "&lt;script&gt;" in shown
