@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from ioassay.errors import ToolError
-from ioassay.process.supervisor import EXEC_FAILED, PR_SET_PDEATHSIG, TRIAL_VARIABLE
+from ioassay.process.supervisor import EXEC_FAILED, OWN, PR_SET_PDEATHSIG, TRIAL_VARIABLE
 
 
 class PipedChild:
@@ -42,6 +42,7 @@ class PipedChild:
         except OSError as error:
             os.close(self._said)
             raise ToolError(f"cannot start '{argv[0]}': {error.strerror}") from None
+        OWN.add(self._child.pid)
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         self.questions: IO[bytes] = self._child.stdin
@@ -77,6 +78,7 @@ class PipedChild:
             self._await(grace_s)
         self._child.kill()
         status = self._child.wait()
+        OWN.discard(self._child.pid)
         for pipe in (self.questions, self.answers):
             with suppress(OSError):
                 pipe.close()

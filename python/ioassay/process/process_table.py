@@ -150,6 +150,18 @@ def offspring() -> list[int]:
             continue  # a thread ended meanwhile, and its children are now those of another one
 
 
+def foster_children() -> set[int]:
+    """Children of the main thread, ended ones among them: the kernel gives it those whose parent has ended.
+
+    A subreaper's first living thread gets them (`find_new_reaper` in kernel/exit.c). The main thread of Python lives as
+    long as its process. None without CONFIG_PROC_CHILDREN.
+    """
+    try:
+        return set(map(int, Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()))
+    except OSError:
+        return set()
+
+
 def children() -> list[int]:
     """The living ones of `offspring`."""
     return [pid for pid in offspring() if group_of(pid) is not None]

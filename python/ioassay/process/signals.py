@@ -174,17 +174,20 @@ def _delivered_again(number: int, frame: FrameType | None) -> None:
 def unmoved() -> Iterator[None]:
     """While this lasts, such signals do nothing to this process, unless it has a use for them itself.
 
-    They have a handler, and are not ignored, because what is started meanwhile would inherit that (execve(2)). Only
-    the main thread may set handlers; in another one nothing is changed.
+    They have a handler, and are not ignored, because what is started meanwhile would inherit that (execve(2)). Python
+    lets only its main thread set handlers, so that the C library is asked. One of its functions is the handler, which
+    takes the signal's number, has no effect and may be called at any instant: abs(3).
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    import ctypes
+
+    library = ctypes.CDLL(None, use_errno=True)
+    library.signal.argtypes, library.signal.restype = (ctypes.c_int, ctypes.c_void_p), ctypes.c_void_p
+    nothing = ctypes.cast(library.abs, ctypes.c_void_p)
     unused = [number for number in _BETWEEN_PROCESSES if signal.getsignal(number) is signal.SIG_DFL]
     for number in unused:
-        signal.signal(number, lambda *_: None)
+        library.signal(number, nothing)
     try:
         yield
     finally:
         for number in unused:
-            signal.signal(number, signal.SIG_DFL)
+            library.signal(number, None)  # SIG_DFL

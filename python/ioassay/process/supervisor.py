@@ -19,6 +19,7 @@ import resource
 import select
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -37,8 +38,14 @@ GRACE_S = 5.0
 _LONGEST_PAUSE_S, _SHORTEST_PAUSE_S = 0.25, 0.01
 """Between two looks for adopted children that have ended: where there are some, there will be more."""
 
+MEASUREMENT = threading.RLock()
+"""Held by the thread that measures: one at a time in a process. Two loads would disturb each other, and what one tool
+leaves behind could not be told from what the other does."""
+OWN: set[int] = set()
+"""Children that this package started and has not reaped yet. They are nobody's leftovers."""
+
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
-_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 EXEC_FAILED = 127
 _READY = b"r"
 
@@ -70,6 +77,7 @@ def capture(
         )
     except OSError as error:
         raise ToolError(f"cannot start '{argv[0]}': {error.strerror}") from None
+    OWN.add(child.pid)
     try:
         stdout, stderr = child.communicate(input_text, timeout=timeout_s)
     except subprocess.TimeoutExpired:
@@ -80,10 +88,11 @@ def capture(
         _end_group(child.pid)
         child.wait()
         raise
+    finally:
+        OWN.discard(child.pid)
     return Captured(child.returncode, stdout, stderr, False)
 
 
-@signals.unmoved()
 def run(
     argv: Sequence[str],
     *,
@@ -112,20 +121,41 @@ def run(
     only what the ruleset grants; the two files are opened before. `must_end` is asked a few times a second, and ends it
     by naming a reason; `on_wait` is called as often.
     Any exception, Ctrl-C included, ends the whole group before it goes on. ToolError: the program cannot be started.
+    Calls of several threads wait for each other.
     """
     whole_env = {**os.environ, **(env or {})}
-    own, told = frozenset(process_table.offspring()), False
-    child = _Held.start(_Program(argv, stdin, outputs or (stdout, stderr), cwd, whole_env, confine))
-    tag = whole_env.get(TRIAL_VARIABLE, "")
+    program = _Program(argv, stdin, outputs or (stdout, stderr), cwd, whole_env, confine)
+    with MEASUREMENT, signals.unmoved(), _adopting():
+        return _run(
+            program, stdout, stderr, timeout_s, on_held, on_ended, must_end, on_wait, clock, spare_daemons=spare_daemons
+        )
+
+
+def _run(
+    program: _Program,
+    stdout: Path,
+    stderr: Path,
+    timeout_s: float,
+    on_held: Callable[[int], None] | None,
+    on_ended: Callable[[int], None] | None,
+    must_end: Callable[[], str] | None,
+    on_wait: Callable[[], None] | None,
+    clock: Callable[[], float],
+    *,
+    spare_daemons: bool,
+) -> Outcome:
+    own, told = frozenset(process_table.foster_children()), False
+    child = _Held.start(program)
+    tag = program.env.get(TRIAL_VARIABLE, "")
     try:
         if on_held is not None:
             on_held(child.pid)
         own, told = (
-            frozenset(process_table.offspring()),
+            frozenset(process_table.foster_children()),
             True,
         )  # it has started nothing yet: what comes later is adopted
         started_unix_s, started_s = time.time(), clock()
-        child.release(argv[0])
+        child.release(program.argv[0])
         ended, ended_for = _has_ended(child.pid, timeout_s, own, must_end, on_wait)
         duration_s = clock() - started_s
         timed_out = not ended and not ended_for
@@ -143,7 +173,7 @@ def run(
         raise
     finally:
         child.close()
-    debug_log.debug("process", f"{child.pid} ended: {argv[0]}")
+    debug_log.debug("process", f"{child.pid} ended: {program.argv[0]}")
     return Outcome(
         exit_code=os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
         signal=os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
@@ -186,8 +216,6 @@ class _Held:
 
     @classmethod
     def start(cls, program: _Program) -> _Held:
-        prctl = ctypes.CDLL(None, use_errno=True).prctl
-        prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         wait_end, go = os.pipe()
         failure, failure_end = os.pipe()
         parent = os.getpid()
@@ -195,7 +223,7 @@ class _Held:
         if pid == 0:
             try:
                 os.setpgid(0, 0)
-                prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+                ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
                 if os.getppid() != parent:
                     os._exit(EXEC_FAILED)
                 os.close(go)
@@ -278,15 +306,54 @@ def _has_ended(
         os.close(pidfd)
 
 
+@contextmanager
+def _adopting() -> Iterator[None]:
+    """While this lasts, this process gets the children of its descendants that end (prctl(2)); then as before.
+
+    A program that uses this one, such as a notebook, does not expect to become the parent of daemons.
+    """
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    before = ctypes.c_int()
+    prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(before), 0, 0, 0)
+    prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        prctl(_PR_SET_CHILD_SUBREAPER, before.value, 0, 0, 0)
+
+
+def adopted(own: Iterable[int]) -> list[int]:
+    """Children, ended ones too, that became this process's when their parent ended; none of `own`.
+
+    The kernel gives them to the main thread. Where another thread measures, the main one may start processes of its own
+    meanwhile: those stay in its process group, or have an environment of ours without the tag of a trial.
+    """
+    found = process_table.foster_children() - OWN - set(own)
+    if threading.current_thread() is threading.main_thread():
+        return sorted(found)
+    return sorted(pid for pid in found if not _is_of_caller(pid))
+
+
+def _is_of_caller(pid: int) -> bool:
+    """Whether the program that uses this package seems to have started it; of an ended one only the group tells."""
+    seen = process_table.group_and_session(pid)
+    if seen is not None and seen[0] == os.getpgrp():
+        return True
+    environment = set(process_table.environment(pid))
+    ours = {name + b"=" + value for name, value in os.environb.items()}
+    tagged = any(entry.startswith(os.fsencode(f"{TRIAL_VARIABLE}=")) for entry in environment)
+    return bool(environment & ours) and not tagged
+
+
 def _reap_adopted(own: frozenset[int]) -> int:
     """Reap those children that were adopted and have ended; how many. Elsewhere init does it, at once.
 
     Without that, a tool that makes daemons would soon have used up the process numbers of the machine.
     """
     reaped = 0
-    for pid in process_table.offspring():
+    for pid in adopted(own):
         with suppress(ChildProcessError):
-            reaped += pid not in own and os.waitpid(pid, os.WNOHANG)[0] == pid
+            reaped += os.waitpid(pid, os.WNOHANG)[0] == pid
     return reaped
 
 
@@ -349,14 +416,14 @@ def _end_adopted(tag: str, own: frozenset[int], told: bool) -> tuple[int, ...]:
     ended: list[int] = []
     give_up_s, changing = time.monotonic() + GRACE_S, True
     while changing and time.monotonic() < give_up_s:
-        adopted = [pid for pid in process_table.offspring() if pid not in own]
-        found = [pid for pid in adopted if tag and (_end_child(pid) if told else _end_tagged(pid, tag))]
-        signalled = bool(tag) and told and _end_sessions(adopted)
+        others = adopted(own)
+        found = [pid for pid in others if tag and (_end_child(pid) if told else _end_tagged(pid, tag))]
+        signalled = bool(tag) and told and _end_sessions(others)
         for pid in found:
             with suppress(ChildProcessError):
                 _reap(pid)
         ended += found
-        changing = bool(found) or _reap_adopted(own) > 0 or any(map(process_table.is_ending, adopted))
+        changing = bool(found) or _reap_adopted(own) > 0 or any(map(process_table.is_ending, others))
         if signalled and not changing:  # on a busy machine a killed process may wait for its turn to end
             time.sleep(_SHORTEST_PAUSE_S)
             changing = True
@@ -434,6 +501,7 @@ def _waited_for(then: Callable[[bool], object], terminal: int | None = None) -> 
             then(not os.read(waiting, 1))  # nothing to read: the last copy of the other end is closed
         finally:
             os._exit(0)
+    OWN.add(pid)
     os.close(waiting)
     try:
         yield
@@ -442,6 +510,7 @@ def _waited_for(then: Callable[[bool], object], terminal: int | None = None) -> 
             os.write(open_end, b"d")
         os.close(open_end)
         _reap(pid)
+        OWN.discard(pid)
 
 
 def close_all_but(*kept: int) -> None:
@@ -485,6 +554,7 @@ def watchdog(child: int, trial_tag: str, *, after_s: float, processors: Iterable
                 _end_for_runner(child, leader, trial_tag)
         finally:
             os._exit(1 if fired else 0)
+    OWN.add(pid)
     os.close(waiting)
     os.close(leader)
     try:
@@ -494,6 +564,7 @@ def watchdog(child: int, trial_tag: str, *, after_s: float, processors: Iterable
             os.write(open_end, b"d")
         os.close(open_end)
         status, _ = _reap(pid)
+        OWN.discard(pid)
         told.fired = os.waitstatus_to_exitcode(status) == 1
 
 

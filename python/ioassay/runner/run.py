@@ -374,16 +374,17 @@ class _Round:
             self._compute(trial)
 
     def _measure(self, trial: Trial) -> None:
-        """Alone: nothing that is computed runs beside it."""
+        """Alone: nothing that this run computes goes on meanwhile, and no other run of this process measures."""
         self._record(self.flight.land())
-        warnings = self._ready(trial, self.of_host)
-        must_end = self._watch_room(self.benches[trial.study])
-        self.progress.started(trial)
-        debug_log.debug("run", f"{trial.id}: measured: {trial.study}, {trial.point}, repetition {trial.repetition}")
-        try:
-            record = self._measure_quietly(trial, warnings, must_end)
-        except OSError as error:
-            raise self.store.stopped(self.store.folder(trial.id), error) from error
+        with supervisor.MEASUREMENT:
+            warnings = self._ready(trial, self.of_host)
+            must_end = self._watch_room(self.benches[trial.study])
+            self.progress.started(trial)
+            debug_log.debug("run", f"{trial.id}: measured: {trial.study}, {trial.point}, repetition {trial.repetition}")
+            try:
+                record = self._measure_quietly(trial, warnings, must_end)
+            except OSError as error:
+                raise self.store.stopped(self.store.folder(trial.id), error) from error
         self._count(trial, record, record.status)
 
     def _measure_quietly(self, trial: Trial, warnings: Sequence[Warning_], must_end: Callable[[], str]) -> Record:

@@ -79,7 +79,7 @@ def watch(
         supervisor.if_killed(lambda: _clean_up(tag, job), terminal=job.terminal if job else None),
         server or watching(level, devices, folder, backend=backend, layers=layers, listing=listing) as watched,
     ):
-        before = process_table.children()
+        before = process_table.foster_children()
 
         def held(pid: int) -> None:
             meter.begin(os.sched_getaffinity(pid))
@@ -113,7 +113,7 @@ def watch(
         was_interrupted = job is not None and job.was_interrupted(outcome)
         if was_interrupted:
             supervisor.end_orphans(tag)
-        adopted = set(process_table.children()) - set(before)
+        adopted = {pid for pid in supervisor.adopted(before) if process_table.group_of(pid) is not None}
         if relay:
             relay.finish()
             if adopted:
