@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ioassay.api.run_results import Run as Run
     from ioassay.api.run_results import import_results as import_results
     from ioassay.api.run_results import open as open
+    from ioassay.api.served_drive import ServedDrive as ServedDrive
+    from ioassay.api.served_drive import serve as serve
     from ioassay.api.study import Study as Study
     from ioassay.api.study_plan import Plan as Plan
     from ioassay.errors import ConditionError as ConditionError
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from ioassay.errors import UsageError as UsageError
     from ioassay.narrative.finding import Finding as Finding
     from ioassay.simulator import simulate as simulate
+    from ioassay.simulator import sweep as sweep
     from ioassay.simulator.results import Simulation as Simulation
 
 __version__ = "0.1.0"
@@ -59,6 +62,7 @@ _MODULES = {
     "RunError": "errors",
     "SafetyRefusal": "errors",
     "Search": "api.parameter_search",
+    "ServedDrive": "api.served_drive",
     "Simulation": "simulator.results",
     "StartError": "errors",
     "Study": "api.study",
@@ -69,7 +73,9 @@ _MODULES = {
     "import_results": "api.run_results",
     "open": "api.run_results",
     "quick": "api.quick_study",
+    "serve": "api.served_drive",
     "simulate": "simulator",
+    "sweep": "simulator",
     "tune": "api.parameter_search",
 }
 """Name -> the module that has it. The imports above tell type checkers the same (tests/api/test_names.py)."""

@@ -243,11 +243,11 @@ def _socket(path: Path | None) -> Iterator[Path]:
 
 def stats(socket: Socket, json: options.Json = False) -> None:
     """Say what a served drive has counted."""
+    from ioassay.api.served_drive import ServedDrive
     from ioassay.cli import device_text
-    from ioassay.virtual_drive import control
 
     console.use_json(json)
-    found = control.ask(socket, "stats", buckets=json)["stats"]
+    found = ServedDrive(socket).stats(buckets=json)
     console.emit(found) if json else device_text.statistics(found)
 
 
@@ -261,11 +261,12 @@ def top(
 
     Until Ctrl-C or its end. With --json a line for each interval: all that was counted, as stats has it.
     """
+    from ioassay.api.served_drive import ServedDrive
     from ioassay.cli import device_top
-    from ioassay.virtual_drive import control
 
     console.use_json(json)
-    device_top.follow(lambda: control.ask(socket, "stats", buckets=not json)["stats"], interval, count, as_json=json)
+    drive = ServedDrive(socket)
+    device_top.follow(lambda: drive.stats(buckets=not json), interval, count, as_json=json)
 
 
 def power_cut(socket: Socket, keep_connections: KeepConnections = False, json: options.Json = False) -> None:
@@ -274,10 +275,10 @@ def power_cut(socket: Socket, keep_connections: KeepConnections = False, json: o
     What is in its volatile buffer and was not flushed is lost, and so are the connections: clients see them end, and
     connect again. Of a mounted file, what is in flight fails.
     """
-    from ioassay.virtual_drive import control
+    from ioassay.api.served_drive import ServedDrive
 
     console.use_json(json)
-    lost = control.ask(socket, "power-cut", keep_connections=keep_connections)["lost_pages"]
+    lost = ServedDrive(socket).power_cut(keep_connections=keep_connections)
     console.emit({"lost_pages": lost}) if json else console.line(f"power was cut: {console.count(lost, 'page')} lost")
 
 
@@ -292,20 +293,20 @@ def fault_inject(socket: Socket, what: What, json: options.Json = False) -> None
 
     Example: ioassay device fault inject drive.stats kind=latency delay=50ms probability=0.01
     """
-    from ioassay.virtual_drive import control, fault_plan
+    from ioassay.api.served_drive import ServedDrive
 
     console.use_json(json)
-    armed = control.ask(socket, "fault-inject", faults=fault_plan.of_words(what))["armed"]
+    armed = ServedDrive(socket).inject(*what)
     console.emit({"armed": armed}) if json else console.line(f"armed: {', '.join(map(str, armed))}")
 
 
 def fault_list(socket: Socket, json: options.Json = False) -> None:
     """List the faults of a served drive, and how often each struck."""
+    from ioassay.api.served_drive import ServedDrive
     from ioassay.cli import device_text
-    from ioassay.virtual_drive import control
 
     console.use_json(json)
-    faults = control.ask(socket, "fault-list")["faults"]
+    faults = ServedDrive(socket).faults()
     console.emit({"faults": faults}) if json else device_text.faults(faults)
 
 
@@ -315,12 +316,12 @@ def fault_clear(
     json: options.Json = False,
 ) -> None:
     """End a fault of a served drive, or all: commands that are stuck are answered, a lost link is up again."""
-    from ioassay.virtual_drive import control
+    from ioassay.api.served_drive import ServedDrive
 
     console.use_json(json)
     if number is not None and not (number.isascii() and number.isdigit() and len(number) < 20):
         raise UsageError(f"NUMBER is '{number}', wanted that of a fault (ioassay device fault list SOCKET)")
-    cleared = control.ask(socket, "fault-clear", **({} if number is None else {"fault": int(number)}))["cleared"]
+    cleared = ServedDrive(socket).clear_faults(None if number is None else int(number))
     if number is not None and not cleared:
         raise UsageError(f"the drive has no fault {number} (ioassay device fault list {socket})")
     console.emit({"cleared": cleared}) if json else console.line(f"cleared {console.count(cleared, 'fault')}")
@@ -328,9 +329,9 @@ def fault_clear(
 
 def stop(socket: Socket, json: options.Json = False) -> None:
     """End a served drive as SIGTERM does, and wait until it has ended."""
-    from ioassay.virtual_drive import control
+    from ioassay.api.served_drive import ServedDrive
 
     console.use_json(json)
-    control.stop(socket)
+    ServedDrive(socket).stop()
     if json:
         console.emit({"stopped": str(socket)})

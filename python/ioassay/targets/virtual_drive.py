@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import shutil
 import signal
 import time
@@ -35,9 +34,6 @@ from ioassay.targets.target_table import PositiveSize, Settings, read_settings
 from ioassay.virtual_drive import control, fault_plan
 from ioassay.virtual_drive import drive_options as described
 
-_START_S = 120.0
-"""A large drive is preconditioned and calibrated first."""
-_END_S = 20.0
 _DYING_S = 1.0
 """What a process takes to be gone, whose socket nobody answers any more."""
 _WAYS = {"fuse": "fuse:{}/drive", "nbd": "nbd:unix:{}/nbd.sock", "nvme-tcp": "nvme-tcp:127.0.0.1:0"}
@@ -54,7 +50,6 @@ _ON_FILE = ("device", "folder")
 _CONNECTED = ("nvme", "nvme-character")
 """Forms that lie on the drive's file, and those that the kernel connects to."""
 _HELPER = "fusermount3"
-_OWN_TAG = "a drive"
 """No trial's: what ends a tool's orphans is to leave the drive alone."""
 
 
@@ -188,7 +183,7 @@ class VirtualTarget:
             raise ConditionError(missing)
         with ExitStack() as stack:
             folder = stack.enter_context(block_stack.folder("ioassay-drive-"))
-            server, told = stack.enter_context(_served(virtual_drive_process.command(self._description(folder))))
+            server, told = stack.enter_context(virtual_drive_process.served(self._description(folder)))
             path = Path(told["fuse"]) if "fuse" in told else None
             if path is not None and self._form in _ON_FILE:
                 path = stack.enter_context(block_stack.looped(path, self._settings.block_size))
@@ -281,36 +276,6 @@ def _unknown(name: str) -> str:
     return f"unknown key; {f'did you mean {near[0]!r}?' if near else 'docs/targets.md lists the keys'}"
 
 
-@contextmanager
-def _served(argv: Sequence[str]) -> Iterator[tuple[PipedChild, dict[str, Any]]]:
-    """A drive that is ready, and what it said of itself."""
-    server = PipedChild(argv, _OWN_TAG)
-    try:
-        told = _ready(server)
-        try:
-            yield server, told
-        finally:  # its file is unmounted when it ends by itself
-            _stop(Path(told["stats"]))
-            server.end(_END_S)
-    finally:
-        server.end()
-        server.close()
-
-
-def _ready(server: PipedChild) -> dict[str, Any]:
-    ready, _, _ = select.select([server.answers], [], [], _START_S)
-    line = server.answers.readline() if ready else b""
-    try:
-        told: dict[str, Any] = json.loads(line)
-    except ValueError:
-        server.end(1.0)
-        said = server.said().strip().splitlines()
-        told = {"error": said[-1].removeprefix("ioassay: ") if said else "it said nothing"}
-    if "error" in told:
-        raise ToolError(f"the virtual drive could not be served: {told['error']}")
-    return told
-
-
 def _planned(file: str) -> list[dict[str, Any]]:
     """The faults of a file. StudyError for what is wrong in it, and for what would keep a trial from its end."""
     if file == "none":
@@ -357,13 +322,6 @@ def _end_unless_it_answers(server: PipedChild, socket: Path) -> None:
         control.ask(socket, "stats")
     except (InputError, ToolError):
         server.kill()
-
-
-def _stop(socket: Path) -> None:
-    try:
-        control.ask(socket, "stop")
-    except (InputError, ToolError):
-        return  # it has ended by itself; what it counted was asked before
 
 
 def _subsystem(told: Mapping[str, Any]) -> nvme_host.Subsystem:

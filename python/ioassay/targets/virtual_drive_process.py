@@ -1,20 +1,26 @@
-"""What the process of a virtual target's drive does: it serves the drive as `ioassay device serve` does for people.
+"""The process of a drive that is served for a trial or a program, as `ioassay device serve` serves one for people.
 
-It imports little, and not the command line, since a study starts one for each of its trials. Its one line of output
-says where the drive is, as JSON, or under `error` why there is none. Who starts it and asks it: `virtual`.
+`served` starts and ends it; `serve` is what it does. It imports little, and not the command line, since a study starts
+one for each of its trials. Its one line of output says where the drive is, as JSON, or under `error` why there is none.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import select
+import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from ioassay import virtual_drive
-from ioassay.errors import IoassayError
+from ioassay.errors import InputError, IoassayError, ToolError
 from ioassay.process import piped_child
+from ioassay.process.piped_child import PipedChild
+from ioassay.virtual_drive import control
 
 _ANSWERS, _COMPLAINTS = 1, 2
 """Standard output and standard error."""
@@ -22,17 +28,66 @@ _REFUSED = 2
 """Exit code where nothing could be served, as the command line has it."""
 
 
-def command(description: Mapping[str, Any]) -> list[str]:
-    """What starts it as a child of this process. `description` is made by `drive_options.described`."""
+_TAG = "a drive"
+_START_S = 120.0
+"""A large drive is preconditioned and calibrated first."""
+_END_S = 20.0
+"""A drive that does not end by itself within it is killed."""
+
+
+@contextmanager
+def served(
+    description: Mapping[str, Any], ending: signal.Signals = signal.SIGKILL
+) -> Iterator[tuple[PipedChild, dict[str, Any]]]:
+    """A drive that is ready, and what it said of itself; it ends with this, and by `ending` with the thread.
+
+    `description` is made by `drive_options.described`. ToolError where it cannot be served.
+    """
+    server = PipedChild(command(description, ending), _TAG)
+    try:
+        told = _ready(server)
+        try:
+            yield server, told
+        finally:  # its file is unmounted when it ends by itself
+            _stop(Path(told["stats"]))
+            server.end(_END_S)
+    finally:
+        server.end()
+        server.close()
+
+
+def _ready(server: PipedChild) -> dict[str, Any]:
+    ready, _, _ = select.select([server.answers], [], [], _START_S)
+    line = server.answers.readline() if ready else b""
+    try:
+        told: dict[str, Any] = json.loads(line)
+    except ValueError:
+        server.end(1.0)
+        said = server.said().strip().splitlines()
+        told = {"error": said[-1].removeprefix("ioassay: ") if said else "it said nothing"}
+    if "error" in told:
+        raise ToolError(f"the virtual drive could not be served: {told['error']}")
+    return told
+
+
+def _stop(socket: Path) -> None:
+    try:
+        control.ask(socket, "stop")
+    except (InputError, ToolError):
+        return  # it has ended by itself; what it counted was asked before
+
+
+def command(description: Mapping[str, Any], ending: signal.Signals = signal.SIGKILL) -> list[str]:
+    """What starts it as a child of this process, which gets the signal `ending` when the thread that starts it ends."""
     isolated = "-I" if sys.flags.isolated else "-P"  # a file of the working directory must not shadow a module
-    start = f"sys.exit(serve({os.getpid()}, sys.argv[1]))"
+    start = f"sys.exit(serve({os.getpid()}, sys.argv[1], {int(ending)}))"
     code = f"import sys; from ioassay.targets.virtual_drive_process import serve; {start}"
     return [sys.executable, isolated, "-c", code, json.dumps(description)]
 
 
-def serve(parent: int, description: str) -> int:
+def serve(parent: int, description: str, ending: int = signal.SIGKILL) -> int:
     """Serve until asked to stop, or until process `parent` is gone; the exit code."""
-    piped_child.end_with(parent)
+    piped_child.end_with(parent, signal.Signals(ending))
     try:
         virtual_drive.serve(json.loads(description), _say)
     except IoassayError as error:
