@@ -14,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ioassay.api.command_recording import Recording as Recording
+    from ioassay.api.command_recording import record as record
     from ioassay.api.comparison import Comparison as Comparison
     from ioassay.api.comparison import compare as compare
     from ioassay.api.parameter_search import Search as Search
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from ioassay.api.served_drive import serve as serve
     from ioassay.api.study import Study as Study
     from ioassay.api.study_plan import Plan as Plan
+    from ioassay.api.witness_judgement import Judgement as Judgement
+    from ioassay.api.witness_judgement import witness as witness
     from ioassay.errors import ConditionError as ConditionError
     from ioassay.errors import Contradicted as Contradicted
     from ioassay.errors import InputError as InputError
@@ -56,8 +60,10 @@ _MODULES = {
     "InputError": "errors",
     "Interrupted": "errors",
     "IoassayError": "errors",
+    "Judgement": "api.witness_judgement",
     "Plan": "api.study_plan",
     "Progress": "api.progress",
+    "Recording": "api.command_recording",
     "Run": "api.run_results",
     "RunError": "errors",
     "SafetyRefusal": "errors",
@@ -73,10 +79,12 @@ _MODULES = {
     "import_results": "api.run_results",
     "open": "api.run_results",
     "quick": "api.quick_study",
+    "record": "api.command_recording",
     "serve": "api.served_drive",
     "simulate": "simulator",
     "sweep": "simulator",
     "tune": "api.parameter_search",
+    "witness": "api.witness_judgement",
 }
 """Name -> the module that has it. The imports above tell type checkers the same (tests/api/test_names.py)."""
 __all__ = ["__version__", *_MODULES]

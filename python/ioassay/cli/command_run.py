@@ -34,7 +34,7 @@ def watch(
 
     `server` and `listing` are those of `witness.watch`.
     """
-    from ioassay import host
+    from ioassay.api import witness_judgement
     from ioassay.process import output_relay
     from ioassay.units import format_size
     from ioassay.verify import witness
@@ -44,7 +44,7 @@ def watch(
         command,
         level,
         folder,
-        sorted({name for path in (Path(), *witness.paths_in(command)) for name in host.devices(path)}),
+        witness_judgement.devices_of(command),
         backend=backend,
         stdin=None if sys.stdin is None else sys.stdin.fileno(),
         shown=((sys.stderr if quiet else sys.stdout).fileno(), sys.stderr.fileno()),

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from ioassay.cli import command_run, console, options, syntax
-from ioassay.errors import RunError, ToolError, UsageError
 
 if TYPE_CHECKING:
-    from ioassay.records.observation import Observation
-    from ioassay.verify.witness import Observed
+    from ioassay.api.command_recording import Recording
 
 Command = Annotated[list[str], syntax.Argument(metavar="COMMAND…", help="The command and its arguments, after --.")]
 
@@ -48,86 +44,24 @@ def record(
 
     Example: ioassay record -o db.csv -- db_bench --benchmarks=fillrandom --db=/mnt/db; then: ioassay simulate db.csv
     """
-    from ioassay import traces
-    from ioassay.process import supervisor
-    from ioassay.runner import conditions
+    from ioassay.api import command_recording
 
     console.use_json(json)
-    conditions.remove_leftovers()
-    number = _number(device)
-    traces.check_output(output, to, force=force)
-    beside = None if str(output) == "-" else output.absolute().parent  # a recording may need more room than /tmp has
-    with (
-        tempfile.TemporaryDirectory(prefix=".ioassay-record-", dir=beside) as name,
-        supervisor.if_killed(lambda: shutil.rmtree(name, ignore_errors=True)),
-    ):
-        watched = _watched(command, Path(name), quiet=json or str(output) == "-")
-        recording = {"path": str(Path(name) / "requests.bin"), "own": not everybody}
-        described = {"recording": {**recording, "device": number} if number else recording}
-        done = _written(described, output, to, lose or (), force=force)
-    with console.ending(watched.outcome.status):
-        _say(output, watched, done, json=json)
-        command_run.say_interruption(watched.outcome.status)
+    watch = partial(command_run.watch, quiet=json or str(output) == command_recording.STANDARD_OUTPUT)
+    recording = command_recording.run(
+        command, output, to, lose or (), watch, everybody=everybody, device=device, force=force
+    )
+    if recording.lost:
+        console.note(f"warning: {recording.lost} requests found no room and are missing in the trace")
+    with console.ending(recording.watched.outcome.status):
+        _say(recording, json=json)
+        command_run.say_interruption(recording.watched.outcome.status)
 
 
-def _written(
-    described: Mapping[str, Any], output: Path, to: str | None, lose: Sequence[str], *, force: bool
-) -> dict[str, Any]:
-    """Write the trace. Where its format cannot hold it, nothing is lost: the command may have run for hours."""
-    from ioassay import traces
-
-    try:
-        return traces.convert(described, output, to=to, lose=lose, force=force, empty=True)
-    except UsageError as error:
-        if str(output) == "-":
-            raise
-        whole = _free(output.with_name(f"{output.name}.csv"))
-        traces.convert(described, whole, to="csv", empty=True)
-        kept = f"the whole recording is kept as {whole}; change it with: ioassay trace convert {whole} {output}"
-        raise UsageError(f"{str(error).rpartition('.tmp: ')[2]}; {kept}") from None
-
-
-def _free(path: Path) -> Path:
-    """A path that is free: `t.csv`, `t.2.csv`, …"""
-    number, free = 1, path
-    while free.exists():
-        number += 1
-        free = path.with_stem(f"{path.stem}.{number}")
-    return free
-
-
-def _number(device: str | None) -> str | None:
-    """major:minor of a block device's name; UsageError where there is none."""
-    if device is None:
-        return None
-    path = Path("/sys/class/block") / Path(device).name / "dev"
-    try:
-        return path.read_text().strip()
-    except OSError:
-        raise UsageError(f"--device {device}: no block device is called so; see: lsblk") from None
-
-
-def _watched(command: Sequence[str], folder: Path, *, quiet: bool) -> Observed:
-    """The command's run, whose requests are in the folder; ToolError where they cannot be watched."""
-    from ioassay.records.observation import RECORD
-
-    watched = command_run.watch(command, RECORD, folder, backend="bpf", quiet=quiet, reads_output=False)
-    if watched.seen is None or watched.seen.backend != "bpf":
-        raise ToolError(f"requests could not be recorded: {watched.seen.why if watched.seen else ''}")
-    if lost := _lost(watched.seen):
-        console.note(f"warning: {lost} requests found no room and are missing in the trace")
-    if not (folder / "requests.bin").exists():
-        raise RunError("the recording is gone; nothing was written")
-    return watched
-
-
-def _lost(seen: Observation) -> int:
-    return seen.health.get("dropped", 0) + seen.health.get("lost", 0)
-
-
-def _say(output: Path, watched: Observed, done: Mapping[str, Any], *, json: bool) -> None:
+def _say(recording: Recording, *, json: bool) -> None:
     from ioassay.cli import trace_text, witness_text
 
+    output, watched, done = recording.trace, recording.watched, recording.written
     seen = watched.seen
     assert seen is not None
     if json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ioassay import units
@@ -13,7 +13,6 @@ from ioassay.errors import UsageError
 
 if TYPE_CHECKING:
     from ioassay.records.observation import Observation
-    from ioassay.records.record import Claim
     from ioassay.verify.witness import Attachment
 
 _MOST_NAMES = 3
@@ -128,16 +127,3 @@ def say(attached: Attachment, client: Sequence[str], seen: Observation) -> None:
     console.paragraph(comparison(attached, client))
     if before := seen.health.get("in_flight_at_start", 0):
         console.paragraph(f"{console.count(before, 'call')} in flight at that moment: in no count.")
-
-
-def claims_on_server(claims: Sequence[Claim], seen: Observation) -> list[Claim]:
-    """A client's claims as they can be held against its server.
-
-    Where the server used none of the files that a claim names, these are the client's, and so are the engine and the
-    flags by which it used them.
-    """
-    opened = {file.path for file in seen.files}
-    return [
-        one if not one.paths or opened & set(one.paths) else replace(one, paths=(), engine="", direct=None)
-        for one in claims
-    ]

@@ -1,10 +1,9 @@
-"""What `ioassay witness` says: one object for --json, a few lines for people."""
+"""What `ioassay witness` says: a few lines for people; the object for --json is the judgement's own."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ioassay.cli import console
@@ -13,8 +12,7 @@ from ioassay.formats import conventions
 from ioassay.units import format_ns, format_size
 
 if TYPE_CHECKING:
-    from ioassay.analysis.machine_conditions import Conditions
-    from ioassay.cli.witness import Run
+    from ioassay.api.witness_judgement import Judgement
     from ioassay.records.observation import Observation, Requests
     from ioassay.records.record import Claim
     from ioassay.roles import Outcome
@@ -25,69 +23,13 @@ _MOST_CLAIMS = 12
 """Claims that are told one by one; an automatic IOzone run makes hundreds."""
 
 
-def result(command: Sequence[str], runs: Sequence[Run], judged: Sequence[Verdict]) -> dict[str, Any]:
-    """The result as --json prints it; of several runs, what was seen is that of the last one."""
-    from ioassay.narrative import conditions_text, explanation_text
-    from ioassay.verify.evidence import classes
-    from ioassay.verify.judge import overall
-
-    run = runs[-1]
-    seen, whole = run.seen, overall(judged, run.seen)
-    moved = classes(run.claims, seen)
-    return {
-        "conditions": None if (conditions := _conditions(runs)) is None else conditions_text.as_dict(conditions),
-        "command": list(command),
-        "exit_code": run.watched.outcome.exit_code,
-        "signal": run.watched.outcome.signal,
-        "seconds": run.watched.outcome.duration_s,
-        "backend": seen.backend,
-        "asked": seen.asked,
-        "layers": list(seen.layers),
-        "why": seen.why,
-        "ops": {name: calls.calls for name, calls in moved.items()},
-        "bytes": {name: calls.bytes for name, calls in moved.items()},
-        "operations": [_operation(each) for each in asdict(seen)["operations"]],
-        "block": [_operation(each) for each in asdict(seen)["block"]],
-        "processes": seen.processes,
-        "threads": seen.threads,
-        "most_alive": seen.most_alive,
-        "calls": dict(seen.calls),
-        "call_errors": dict(seen.call_errors),
-        "lost": seen.health.get("lost", 0) + seen.health.get("dropped", 0),
-        "missed": seen.health.get("missed", 0),
-        "health": dict(seen.health),
-        "counters": dict(seen.counters),
-        "disks": {name: dict(counts) for name, counts in seen.disks.items()},
-        "cost": dict(seen.cost),
-        "claim": asdict(whole.claim) if whole.claim else None,
-        "verdict": whole.category,
-        "reason": whole.reason,
-        "explanation": explanation_text.text(whole.explanation),
-        "claims": [asdict(claim) for claim in run.claims],
-        "verdicts": [explanation_text.as_dict(verdict) for verdict in judged],
-        "runs": len(runs),
-    }
-
-
-def _conditions(runs: Sequence[Run]) -> Conditions | None:
-    from ioassay.analysis import machine_conditions
-
-    environments = [run.watched.environment for run in runs if run.watched.environment is not None]
-    return machine_conditions.summary("", environments) if environments else None
-
-
-def _operation(item: Mapping[str, Any]) -> dict[str, Any]:
-    """One class without its histogram, which --output keeps."""
-    return {key: value for key, value in item.items() if key != "latency"}
-
-
-def say(runs: Sequence[Run], judged: Sequence[Verdict], result: Mapping[str, Any]) -> None:
+def say(judgement: Judgement, result: Mapping[str, Any]) -> None:
     """The verdicts of the last run, then what they rest on."""
     from ioassay.narrative import conditions_text
 
-    run = runs[-1]
+    run, judged = judgement.runs[-1], judgement.verdicts
     console.line()
-    if (conditions := _conditions(runs)) is not None:
+    if (conditions := judgement.conditions()) is not None:
         console.line(conditions_text.line(conditions))
     if ended := how_it_failed(run.watched.outcome):
         console.line(f"{ended}\n")

@@ -1,0 +1,454 @@
+"""Any command under the witness: its claims set against what the kernel saw, and the verdict."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ioassay.errors import InputError, Interrupted, UsageError
+from ioassay.records.observation import OFF
+
+if TYPE_CHECKING:
+    import re
+
+    from ioassay.analysis.machine_conditions import Conditions
+    from ioassay.records.observation import Observation
+    from ioassay.records.record import Claim
+    from ioassay.verify.verdict import Verdict
+    from ioassay.verify.witness import Attachment, Observed
+
+LEVELS = ("counters", "block", "syscalls")
+BACKENDS = ("auto", "bpf", "counters", "strace")
+Note = Callable[[str], object]
+"""Called with a line for people."""
+
+
+class Watch(Protocol):
+    """Runs a command under the witness; what it printed is in `folder` when its output is to be read."""
+
+    def __call__(
+        self,
+        command: Sequence[str],
+        level: str,
+        folder: Path,
+        *,
+        backend: str,
+        reads_output: bool,
+        server: Attachment | None,
+        listing: str | None,
+    ) -> Observed:
+        """See `verify.witness.watch`."""
+
+
+@dataclass(frozen=True)
+class WitnessRun:
+    """One run of the command, what it claims and what it printed."""
+
+    watched: Observed
+    claims: Sequence[Claim]
+    stdout: str = ""
+    stderr: str = ""
+
+    @property
+    def seen(self) -> Observation:
+        """What the witness saw."""
+        assert self.watched.seen is not None
+        return self.watched.seen
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What the user states: the claims themselves, or a pattern that finds them in the output."""
+
+    claims: Sequence[Claim] = ()
+    pattern: re.Pattern[str] | None = None
+
+    @classmethod
+    def of(cls, claims: Sequence[str], claim_regex: str | None) -> Stated:
+        """Claims as `KEY=VALUE,…` and a pattern; UsageError for both, and for what is none."""
+        from ioassay.formats import claim_pattern, stated_claim
+
+        if claims and claim_regex is not None:
+            raise UsageError("--claim and --claim-regex exclude each other; leave one of them out")
+        pattern = claim_pattern.parse(claim_regex) if claim_regex is not None else None
+        return cls([stated_claim.parse(text) for text in claims], pattern)
+
+
+class Judgement:
+    """What a command claimed, what the kernel saw, and the verdict on each claim (docs/verdicts.md)."""
+
+    def __init__(self, command: Sequence[str], runs: Sequence[WitnessRun], untraced: Sequence[WitnessRun]) -> None:
+        self.command, self.runs, self.untraced = tuple(command), tuple(runs), tuple(untraced)
+        self.verdicts: list[Verdict] = _judged(runs, untraced)
+
+    @property
+    def verdict(self) -> str:
+        """The category of the worst verdict: 'CONFIRMED', 'CONTRADICTED', …"""
+        return self._overall.category
+
+    @property
+    def reason(self) -> str:
+        """A stable word for its cause; '' where there is nothing to add."""
+        return self._overall.reason
+
+    @property
+    def explanation(self) -> str:
+        """What was claimed, what the kernel saw and why they differ, in sentences."""
+        from ioassay.narrative import explanation_text
+
+        return explanation_text.text(self._overall.explanation)
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether the kernel contradicts a claim."""
+        from ioassay.verify.verdict import CONTRADICTED
+
+        return self.verdict == CONTRADICTED
+
+    @property
+    def claims(self) -> list[Claim]:
+        """The claims of the last run."""
+        return list(self.runs[-1].claims)
+
+    @property
+    def seen(self) -> Observation:
+        """What the witness saw of the last run."""
+        return self.runs[-1].seen
+
+    @property
+    def exit_code(self) -> int | None:
+        """The command's own, of the last run; None where a signal ended it."""
+        return self.runs[-1].watched.outcome.exit_code
+
+    @property
+    def stdout(self) -> str:
+        """What the last run printed."""
+        return self.runs[-1].stdout
+
+    @property
+    def stderr(self) -> str:
+        """What it printed on standard error."""
+        return self.runs[-1].stderr
+
+    @property
+    def _overall(self) -> Verdict:
+        from ioassay.verify.judge import overall
+
+        return overall(self.verdicts, self.seen)
+
+    def conditions(self) -> Conditions | None:
+        """What else used the machine; None where it was not measured."""
+        from ioassay.analysis import machine_conditions
+
+        environments = [run.watched.environment for run in self.runs if run.watched.environment is not None]
+        return machine_conditions.summary("", environments) if environments else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """What `ioassay witness --json` prints of it; of several runs, what was seen is that of the last one."""
+        from ioassay.narrative import conditions_text, explanation_text
+        from ioassay.verify.evidence import classes
+
+        run, seen, whole, conditions = self.runs[-1], self.seen, self._overall, self.conditions()
+        moved = classes(run.claims, seen)
+        return {
+            "conditions": None if conditions is None else conditions_text.as_dict(conditions),
+            "command": list(self.command),
+            "exit_code": run.watched.outcome.exit_code,
+            "signal": run.watched.outcome.signal,
+            "seconds": run.watched.outcome.duration_s,
+            "backend": seen.backend,
+            "asked": seen.asked,
+            "layers": list(seen.layers),
+            "why": seen.why,
+            "ops": {name: calls.calls for name, calls in moved.items()},
+            "bytes": {name: calls.bytes for name, calls in moved.items()},
+            "operations": [_operation(each) for each in asdict(seen)["operations"]],
+            "block": [_operation(each) for each in asdict(seen)["block"]],
+            "processes": seen.processes,
+            "threads": seen.threads,
+            "most_alive": seen.most_alive,
+            "calls": dict(seen.calls),
+            "call_errors": dict(seen.call_errors),
+            "lost": seen.health.get("lost", 0) + seen.health.get("dropped", 0),
+            "missed": seen.health.get("missed", 0),
+            "health": dict(seen.health),
+            "counters": dict(seen.counters),
+            "disks": {name: dict(counts) for name, counts in seen.disks.items()},
+            "cost": dict(seen.cost),
+            "claim": asdict(whole.claim) if whole.claim else None,
+            "verdict": whole.category,
+            "reason": whole.reason,
+            "explanation": self.explanation,
+            "claims": [asdict(claim) for claim in run.claims],
+            "verdicts": [explanation_text.as_dict(verdict) for verdict in self.verdicts],
+            "runs": len(self.runs),
+        }
+
+    def observations(self) -> list[dict[str, Any]]:
+        """Claims and the whole observation of each run, as `--output` writes them."""
+        return [{"claims": [asdict(claim) for claim in run.claims], "seen": run.seen.as_dict()} for run in self.runs]
+
+    def __repr__(self) -> str:
+        return f"<Judgement of {self.command[:1]}: {self.verdict}>"
+
+    def _repr_html_(self) -> str:
+        from ioassay.api import html_view
+
+        return html_view.section(f"{self.verdict}: {' '.join(self.command)}", [self.explanation])
+
+
+def witness(
+    command: Sequence[str] = (),
+    *,
+    level: str = "syscalls",
+    backend: str = "auto",
+    claims: Sequence[str] = (),
+    claim_regex: str | None = None,
+    twins: int = 0,
+    pids: Sequence[int] = (),
+    cgroup: str | None = None,
+    container: str | None = None,
+    seconds: float | None = None,
+) -> Judgement:
+    """Run a command and set its claims against the kernel's counts.
+
+        witness(["dd", "if=data", "of=/dev/null", "bs=1M"]).verdict
+
+    Its output is kept (`stdout`, `stderr`) and its claims are read from it, by the parser of the tool or by the pattern
+    `claim_regex`, unless `claims` states them (`"bytes=1MiB,kind=read"`). `level` is counters, block or syscalls,
+    `backend` auto, bpf, counters or strace. With `twins` it runs so many times more with the witness and without it.
+    What runs already is watched by `pids`, `cgroup` or `container`: for so many `seconds`, or while `command`, its
+    client, runs. UsageError for arguments that do not go together, ToolError where the command cannot be started or a
+    backend cannot run, Interrupted at Ctrl-C among twins. Like a measuring trial it waits for those of other threads.
+    """
+    from ioassay.host import containers
+    from ioassay.verify.witness import Attachment, attachment
+
+    stated = Stated.of(claims, claim_regex)
+    check(level, backend)
+    if not (pids or cgroup or container):
+        if not command:
+            raise UsageError("command is empty; wanted a program and its arguments, or pids, cgroup or container")
+        traced, untraced = runs(command, level, backend, stated, twins, watch_quietly)
+        return Judgement(command, traced, untraced)
+    if twins or (cgroup and container) or bool(command) == (seconds is not None):
+        raise UsageError(
+            "what runs already is watched once: wanted pids with cgroup or container, and either seconds or the "
+            "command of a client"
+        )
+    group = containers.group_at(cgroup) if cgroup else containers.group_of(container) if container else None
+    attached = Attachment(attachment.running(list(pids), group), level, backend=backend)
+    run = attended(attached, command, stated, math.inf if seconds is None else seconds, watch_quietly)
+    return Judgement(command, [run], [])
+
+
+def check(level: str, backend: str) -> None:
+    """UsageError for an unknown level or backend."""
+    for option, value, known in (("level", level, LEVELS), ("backend", backend, BACKENDS)):
+        if value not in known:
+            hint = "; requests are recorded by: ioassay record" if value == "record" else ""
+            raise UsageError(f"--{option} {value}: unknown; wanted {', '.join(known)}{hint}")
+
+
+def devices_of(command: Sequence[str]) -> list[str]:
+    """The disks under the files that a command line seems to name, and under the working directory."""
+    from ioassay import host
+    from ioassay.verify import witness
+
+    return sorted({name for path in (Path(), *witness.paths_in(command)) for name in host.devices(path)})
+
+
+def watch_quietly(
+    command: Sequence[str],
+    level: str,
+    folder: Path,
+    *,
+    backend: str,
+    reads_output: bool = True,
+    server: Attachment | None = None,
+    listing: str | None = None,
+) -> Observed:
+    """See Watch: the command reads nothing, and what it prints is only kept."""
+    from ioassay.verify import witness
+
+    devices = devices_of(command)
+    return witness.watch(command, level, folder, devices, backend=backend, server=server, listing=listing)
+
+
+def runs(
+    command: Sequence[str],
+    level: str,
+    backend: str,
+    stated: Stated,
+    twins: int,
+    watch: Watch,
+    *,
+    listing: str | None = None,
+    note: Note = lambda text: None,
+) -> tuple[list[WitnessRun], list[WitnessRun]]:
+    """The runs with the witness and, interleaved with these, those without it: `twins` pairs, or one run alone."""
+    found: dict[bool, list[WitnessRun]] = {True: [], False: []}
+    order = [traced for _ in range(twins) for traced in random.sample([True, False], 2)] or [True]
+    for number, traced in enumerate(order, start=1):
+        if len(order) > 1:
+            note(f"run {number} of {len(order)}, {'with' if traced else 'without'} the witness")
+        run = _run(command, level if traced else OFF, backend, stated, watch, note, listing=listing)
+        if len(order) > 1 and run.watched.was_interrupted:
+            raise Interrupted("interrupted; the runs are judged only together")
+        found[traced].append(run)
+    return found[True], found[False]
+
+
+def attended(
+    attached: Attachment,
+    client: Sequence[str],
+    stated: Stated,
+    seconds: float,
+    watch: Watch,
+    *,
+    note: Note = lambda text: None,
+    on_begin: Callable[[], object] = lambda: None,
+) -> WitnessRun:
+    """What runs already, watched for a time or while a client of it runs."""
+    from ioassay.verify import witness
+
+    if client:
+        run = _run(client, "", "", stated, watch, note, server=attached)
+        return replace(run, claims=_claims_on_server(run.claims, run.seen))
+    watched = witness.attend(attached, seconds, on_begin)
+    return WitnessRun(watched, [_as_opened(one, watched.seen) for one in stated.claims])
+
+
+def _run(
+    command: Sequence[str],
+    level: str,
+    backend: str,
+    stated: Stated,
+    watch: Watch,
+    note: Note,
+    *,
+    server: Attachment | None = None,
+    listing: str | None = None,
+) -> WitnessRun:
+    from ioassay.runner import conditions
+
+    conditions.remove_leftovers()
+    with temporary_folder("ioassay-witness-") as folder:
+        reads = not stated.claims
+        watched = watch(command, level, folder, backend=backend, reads_output=reads, server=server, listing=listing)
+        printed = {name: _text(folder / name) for name in ("stdout", "stderr") if (folder / name).is_file()}
+        return WitnessRun(watched, _claims(command, printed, stated, watched.seen, note), **printed)
+
+
+@contextmanager
+def temporary_folder(prefix: str, within: Path | None = None) -> Iterator[Path]:
+    """A folder that goes with this, also where this process is killed."""
+    from ioassay.process import supervisor
+
+    with (
+        tempfile.TemporaryDirectory(prefix=prefix, dir=within) as name,
+        supervisor.if_killed(lambda: shutil.rmtree(name, ignore_errors=True)),
+    ):
+        yield Path(name)
+
+
+def _claims_on_server(claims: Sequence[Claim], seen: Observation) -> list[Claim]:
+    """A client's claims as they can be held against its server.
+
+    Where the server used none of the files that a claim names, these are the client's, and so are the engine and the
+    flags by which it used them.
+    """
+    opened = {file.path for file in seen.files}
+    return [
+        one if not one.paths or opened & set(one.paths) else replace(one, paths=(), engine="", direct=None)
+        for one in claims
+    ]
+
+
+def _as_opened(claim: Claim, seen: Observation | None) -> Claim:
+    """The claim with its files under the names by which they were opened: links lead to them as well."""
+    opened = {(file.dev, file.inode): file.path for file in seen.files if file.path} if seen is not None else {}
+    return replace(claim, paths=tuple(opened.get(_identity(path), path) for path in claim.paths))
+
+
+def _identity(path: str) -> tuple[str, int]:
+    """Device and inode as the kernel has them; of no file where the path leads to none."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 (any text, also one that is no path)
+    except (OSError, ValueError):
+        return "", 0
+    return f"{os.major(found.st_dev)}:{os.minor(found.st_dev)}", found.st_ino
+
+
+def _claims(
+    command: Sequence[str], printed: Mapping[str, str], stated: Stated, seen: Observation | None, note: Note
+) -> list[Claim]:
+    """Those that the user states, else those of the output: by the user's pattern, or by the parser of the tool."""
+    from ioassay import formats
+
+    if stated.claims:
+        return [_as_opened(claim, seen) for claim in stated.claims]
+    stdout, stderr = printed.get("stdout", ""), printed.get("stderr", "")
+    try:
+        if stated.pattern is not None:
+            return [_as_opened(claim, seen) for claim in _matched(stated.pattern, f"{stdout}\n{stderr}")]
+        files = {name: _text(Path(name)) for name in formats.outputs(command) if Path(name).is_file()}
+        return formats.read(command, stdout, stderr, files)
+    except InputError as error:
+        note(f"warning: no claim could be read: {error}")
+        return []
+
+
+def _matched(pattern: re.Pattern[str], text: str) -> list[Claim]:
+    """The claims that a pattern finds. Its time is limited by a signal, which takes the main thread of a process."""
+    from ioassay.formats import claim_pattern
+    from ioassay.runner import worker_pool
+
+    if threading.current_thread() is threading.main_thread():
+        return claim_pattern.read(pattern, text)
+    with worker_pool.Workers(1, f"pattern-{os.getpid()}", relief="") as worker:
+        return worker.submit(claim_pattern.read, pattern, text).result()
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _judged(traced: Sequence[WitnessRun], untraced: Sequence[WitnessRun]) -> list[Verdict]:
+    """The verdicts of the run that is judged worst."""
+    from ioassay.analysis import machine_conditions
+    from ioassay.verify.judge import judge, overall
+    from ioassay.verify.observer_effect import Twins
+    from ioassay.verify.verdict import rank
+
+    twins = Twins("runs a second", list(map(_rate, traced)), list(map(_rate, untraced))) if untraced else None
+    judged = [
+        judge(
+            run.claims,
+            run.seen,
+            twins=twins,
+            exit_ok=run.watched.outcome.exit_code == 0,
+            contended=machine_conditions.contended(run.watched.environment),
+        )
+        for run in traced
+    ]
+    return max(judged, key=lambda verdicts: rank(overall(verdicts)))
+
+
+def _rate(run: WitnessRun) -> float:
+    """What the witness may slow down: runs of the command a second."""
+    return 1 / max(run.watched.outcome.duration_s, 1e-9)
+
+
+def _operation(item: Mapping[str, Any]) -> dict[str, Any]:
+    """One class without its histogram, which `observations` has."""
+    return {key: value for key, value in item.items() if key != "latency"}

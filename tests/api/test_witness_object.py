@@ -1,0 +1,71 @@
+"""`ioassay.witness` and `ioassay.record`: any command, judged, from any thread."""
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import ioassay as ia
+from ioassay import traces
+
+COUNTED = {"level": "counters", "backend": "counters"}
+WRITES = "open('data', 'wb').write(bytes(65536)); print('<b>wrote 65536 bytes</b>')"
+LONG_S = 60
+
+
+def python(program: str) -> list[str]:
+    return [sys.executable, "-I", "-c", program]
+
+
+def test_what_a_command_printed_claimed_and_did_is_there() -> None:
+    found = ia.witness(python(WRITES), claims=["bytes=65536,kind=write"], **COUNTED)
+    assert found.exit_code == 0 and found.stdout == "<b>wrote 65536 bytes</b>\n" and not found.stderr
+    assert [claim.bytes for claim in found.claims] == [65536]
+    assert not found.contradicted and found.verdict == found.as_dict()["verdict"] and found.explanation
+    assert "<b>" not in found._repr_html_() and found.seen.backend == "counters"
+
+
+def test_claims_are_read_by_a_pattern_in_another_thread() -> None:
+    pattern = r"wrote (?P<bytes>\d+) bytes"
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(lambda: ia.witness(python(WRITES), claim_regex=pattern, **COUNTED)).result(LONG_S)
+    assert [claim.bytes for claim in found.claims] == [65536]
+
+
+def test_a_pattern_that_takes_for_ever_ends_in_another_thread_too() -> None:
+    program = "print('a' * 40 + '!')"
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(lambda: ia.witness(python(program), claim_regex=r"(?P<bytes>(a+)+)$", **COUNTED))
+        assert found.result(LONG_S).claims == []
+
+
+def test_the_exit_status_is_the_commands_and_a_missing_program_is_an_error() -> None:
+    assert ia.witness(["sh", "-c", "exit 3"], **COUNTED).exit_code == 3
+    with pytest.raises(ia.StartError, match="no-such-program"):
+        ia.witness(["no-such-program"], **COUNTED)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "command is empty"),
+        ({"command": ["true"], "level": "all"}, "--level all: unknown"),
+        ({"command": ["true"], "claims": ["bytes=1"], "claim_regex": "(?P<bytes>1)"}, "exclude each other"),
+        ({"pids": [1]}, "either seconds or the command of a client"),
+        ({"pids": [1], "seconds": 1.0, "twins": 2}, "watched once"),
+    ],
+)
+def test_arguments_that_do_not_go_together_are_refused(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(ia.UsageError, match=message):
+        ia.witness(**arguments)
+
+
+@pytest.mark.root
+@pytest.mark.bpf
+def test_the_requests_of_a_command_become_a_trace_that_can_be_simulated() -> None:
+    words = ["dd", "if=/dev/zero", "of=written", "bs=4k", "count=64", "oflag=direct", "conv=notrunc"]
+    recording = ia.record(words, "requests.csv")
+    assert recording.exit_code == 0 and recording.trace == Path("requests.csv") and recording.requests >= 1
+    done = ia.simulate("requests.csv", prepare=traces.preparation(limit="1GiB", beyond="wrap"), window=None)
+    assert done.summary["issued"] >= 1
