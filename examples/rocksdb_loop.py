@@ -2,8 +2,8 @@
 
     sudo .venv/bin/python examples/rocksdb_loop.py [OPERATIONS]
 
-1. `ioassay record` records the block requests of db_bench (synchronous random writes) on the local disk.
-2. `ioassay simulate` replays them on a small simulated SSD with each write buffer.
+1. `ioassay.record` records the block requests of db_bench (synchronous random writes) on the local disk.
+2. `ioassay.sweep` replays them on a small simulated SSD with each write buffer.
 3. The best and the worst are served as drives, and db_bench is measured on them (target `virtual`).
 
 A trace has no flushes, each of which empties the buffer of a served drive. It does not wait for its drive as RocksDB
@@ -11,79 +11,52 @@ does. The predicted order may therefore not hold. The last lines of the output c
 OPERATIONS is the total over all runs of db_bench.
 """
 
-import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-POLICIES = "none,fifo,lru,bplru,epo,idle-cold"
+import polars as pl
+
+import ioassay as ia
+from ioassay import traces
+
+POLICIES = ("none", "fifo", "lru", "bplru", "epo", "idle-cold")
 DRIVE = {"elements": 4, "buffer": "256KiB"}
 REPETITIONS = 3
 LOAD = {"benchmarks": "fillrandom", "sync": "true", "write_buffer_size": 262144}
-
-STUDY = """
-title = "RocksDB on the drives that were best and worst in simulation"
-driver = "db_bench"
-repetitions = {repetitions}
-[target]
-kind = "virtual"
-form = "folder"
-ways = ["fuse"]
-size = "256MiB"
-elements = {elements}
-buffer = "{buffer}"
-[params]
-benchmarks = "{benchmarks}"
-sync = {sync}
-write_buffer_size = {write_buffer_size}
-num = {operations}
-[factors]
-"target.policy" = {policies}
-[analysis]
-responses = ["fillrandom.ops_rate"]
-questions = ["database", "effect"]
-"""
-
-
-def ioassay(*words: object) -> Any:
-    """What the command says as JSON."""
-    argv = [sys.executable, "-m", "ioassay", *map(str, words)]
-    done = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout[done.stdout.index("{") :])
 
 
 def recorded(folder: Path, operations: int) -> Path:
     """The requests of one run of the load on the disk here."""
     load = ["db_bench", f"--db={folder}/db", f"--num={operations}", *(f"--{key}={LOAD[key]}" for key in LOAD)]
-    trace = folder / "db.csv"
-    argv = [sys.executable, "-m", "ioassay", "record", "-o", str(trace), "--", *load]
-    subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
-    return trace
+    return ia.record(load, folder / "db.csv").trace
 
 
 def simulated(trace: Path) -> dict[str, float]:
     """Mean response in ms by policy, one request at a time, the best first."""
-    drive = [word for name, value in DRIVE.items() for word in (f"--{name}", value)]
-    fed = ["--mode", "inline", "--feed", "closed:1", "--window", "none", "--driver", "fcfs"]
-    prepared = ["--keep", "reads,writes", "--limit", "256MiB", "--beyond", "wrap"]
-    told = ioassay("simulate", trace, "--policy", POLICIES, *drive, *fed, *prepared, "--json")
-    means = {one["policy"]: one["mean_response_ms"] for one in told["simulations"]}
+    fed = {"mode": "inline", "feed": "closed:1", "window": None, "driver": "fcfs"}
+    prepared = traces.preparation(keep="reads,writes", limit="256MiB", beyond="wrap")
+    done = ia.sweep(trace, [{**DRIVE, **fed, "policy": policy} for policy in POLICIES], prepare=prepared)
+    means = {policy: one.summary["mean_response_ms"] for policy, one in zip(POLICIES, done, strict=True)}
     return dict(sorted(means.items(), key=lambda pair: pair[1]))
 
 
 def measured(folder: Path, operations: int, policies: list[str]) -> tuple[dict[str, float], str]:
     """Operations a second by policy, and what the analysis says of the difference."""
-    study = folder / "served.toml"
-    settings = {**DRIVE, **LOAD, "repetitions": REPETITIONS, "operations": operations}
-    study.write_text(STUDY.format(**settings, policies=json.dumps(policies)))
-    findings = ioassay("run", study, "--json")["findings"]
-    points = next(one for one in findings if one["question"] == "database")["statistics"]["points"]
-    rates = {name: points[f"target.policy={name}"]["fillrandom.ops_rate"] for name in policies}
-    return rates, next(one["statement"] for one in findings if one["question"] == "effect")
+    study = ia.Study(
+        title="RocksDB on the drives that were best and worst in simulation",
+        driver="db_bench",
+        repetitions=REPETITIONS,
+        target={"kind": "virtual", "form": "folder", "ways": ["fuse"], "size": "256MiB", **DRIVE},
+        params={**LOAD, "num": operations},
+        factors={"target.policy": policies},
+        analysis={"responses": ["fillrandom.ops_rate"], "questions": ["database", "effect"]},
+    )
+    run = study.run(folder / "served")
+    rates = run.trials.group_by("target.policy").agg(pl.col("fillrandom.ops_rate").mean())
+    return dict(rates.rows()), next(one.statement for one in run.findings if one.question == "effect")
 
 
 def main() -> None:

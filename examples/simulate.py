@@ -8,7 +8,8 @@ each policy. docs/simulator.md describes the drive, docs/policies.md the policie
 
 import sys
 
-from ioassay import simulate, traces
+import ioassay as ia
+from ioassay import traces
 
 POLICIES = ("none", "fifo", "lru", "bplru", "epo", "idle-cold")
 
@@ -19,7 +20,7 @@ def main() -> None:
     trace = traces.recipe(requests=requests, arrivals="poisson:48000", addresses="zipf:0.9", seed=1)
     print(f"{'policy':<10} {'mean ms':>9} {'99.9 % ms':>9} {'MB/s':>7} {'hits':>7}")
     for policy in POLICIES:
-        done = simulate(trace, policy=policy, buffer="8MiB", window=None)
+        done = ia.simulate(trace, policy=policy, buffer="8MiB", window=None)
         found = done.summary
         mean = "saturated" if found["saturated"] else f"{found['mean_response_ms']:9.4f}"
         rest = f"{found['p999_ms']:9.4f} {found['throughput_mb_s']:7.1f} {found['hit_ratio']:7.1%}"
