@@ -52,7 +52,7 @@ def rows(runs: Mapping[str, Dataset], query: str) -> tuple[list[str], list[tuple
 
 
 def require_duckdb() -> None:
-    """ToolError where this processor cannot run DuckDB.
+    """Load DuckDB and polars; ToolError where this processor cannot run DuckDB.
 
     Where its build needs AVX2 and the processor has none, the process that imports it ends by SIGILL."""
     from ioassay.host import cpus
@@ -65,6 +65,8 @@ def require_duckdb() -> None:
             raise ToolError(
                 "this processor lacks AVX2, which the installed build of duckdb needs; query the run on another machine"
             )
+    import duckdb  # noqa: F401
+    import polars  # noqa: F401
 
 
 def _distinct(columns: list[str]) -> list[str]:
