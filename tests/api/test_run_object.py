@@ -169,3 +169,16 @@ def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     made.report()
     ia.compare(made, made).report("compared")
     assert capfd.readouterr() == ("", "")
+
+
+def test_ctrl_c_while_a_study_is_examined_is_no_bare_keyboard_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ioassay.runner import preflight
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(preflight, "examine", interrupted)
+    for run in (lambda: computed().run("out"), lambda: ia.tune(computed(), maximize="value", trials=3)):
+        with pytest.raises(ia.Interrupted, match="before the first trial"):
+            run()
+    assert not Path("out").exists()

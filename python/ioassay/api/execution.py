@@ -216,6 +216,15 @@ def kept_files(benches: Sequence[Bench]) -> list[KeptFile]:
 
 
 @contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C before the first trial is Interrupted as well, not KeyboardInterrupt."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted before the first trial; nothing was measured") from None
+
+
+@contextmanager
 def named(source: str) -> Iterator[None]:
     """What is found wrong with a study after it was read says its file as well."""
     try:

@@ -118,7 +118,8 @@ class Search(Run):
     ) -> Search:
         """Continue the search where it stopped. Arguments and errors as of `tune`."""
         progress = progress or Progress()
-        ready = resume(self.root, Consent(tuple(destroy_data), allow_exec), progress.preparing)
+        with execution.interruptible():
+            ready = resume(self.root, Consent(tuple(destroy_data), allow_exec), progress.preparing)
         return _searched(ready, progress, executor, workers, wait_quiet_s)
 
 
@@ -160,7 +161,9 @@ def tune(
     settings = SearchSettings(trials, words, default or {}, listed, confirm, budget_s, pruning, margin)
     goal = objective.make_goal(maximize, minimize, subject_to)
     consent = Consent(tuple(destroy_data), allow_exec)
-    ready = begin(studies.of(study), goal, settings, consent, output, progress.preparing, seed=seed, workers=workers)
+    with execution.interruptible():
+        chosen = studies.of(study)
+        ready = begin(chosen, goal, settings, consent, output, progress.preparing, seed=seed, workers=workers)
     return _searched(ready, progress, executor, workers, wait_quiet_s)
 
 

@@ -252,7 +252,8 @@ class Run:
 
         progress = progress or Progress()
         checks = execution.Checks(Consent(tuple(destroy_data), allow_exec))
-        ready = execution.resume(self.root, checks, progress.preparing)
+        with execution.interruptible():
+            ready = execution.resume(self.root, checks, progress.preparing)
         return ready.run(progress, executor=executor, workers=workers, wait_quiet_s=wait_quiet_s)
 
     # For those who print it

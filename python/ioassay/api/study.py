@@ -195,7 +195,8 @@ class Study:
         `open(folder).resume()` goes on. A trial that fails is no error (`Run.failed`).
         """
         progress = progress or Progress()
-        ready = self.begin(output, progress.preparing, destroy_data=destroy_data, allow_exec=allow_exec)
+        with execution.interruptible():
+            ready = self.begin(output, progress.preparing, destroy_data=destroy_data, allow_exec=allow_exec)
         return ready.run(progress, executor=executor, workers=workers, wait_quiet_s=wait_quiet_s)
 
     def __repr__(self) -> str:
