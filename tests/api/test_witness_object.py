@@ -50,6 +50,7 @@ def test_the_exit_status_is_the_commands_and_a_missing_program_is_an_error() -> 
     ("arguments", "message"),
     [
         ({}, "command is empty"),
+        ({"command": "dd if=data"}, "command is 'dd if=data'; wanted a list of words"),
         ({"command": ["true"], "level": "all"}, "--level all: unknown"),
         ({"command": ["true"], "claims": ["bytes=1"], "claim_regex": "(?P<bytes>1)"}, "exclude each other"),
         ({"pids": [1]}, "either seconds or the command of a client"),

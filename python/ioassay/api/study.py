@@ -185,10 +185,11 @@ class Study:
     ) -> Run:
         """Run every trial; `Run.report` makes the page.
 
-        `output` is the new folder, by default runs/<time>-<study>. Trials that only compute run in `executor`, or in
-        `workers` processes, by default one a processor; trials that measure run one at a time in a process, whichever
-        thread asks. `destroy_data` names devices and files whose data may be lost, `allow_exec` lets jobs run programs.
-        With `wait_quiet_s` each measurement waits so long at most, in seconds, for a quiet machine.
+        `output` is the new folder, by default runs/<time>-<study>. Trials that only compute run in `executor`, whose
+        workers must see that folder, or in processes of this machine; `workers` is how many run at once, by default one
+        a processor. Trials that measure run one at a time in a process, whichever thread asks. `destroy_data` names
+        devices and files whose data may be lost, `allow_exec` lets jobs run programs. With `wait_quiet_s` each
+        measurement waits so long at most, in seconds, for a quiet machine.
 
         Raises SafetyRefusal before anything is written where data could be lost, ToolError for a missing tool,
         StudyError and UsageError for what cannot be, RunError where the run cannot go on, Interrupted at Ctrl-C:

@@ -233,6 +233,7 @@ def witness(
     from ioassay.host import containers
     from ioassay.verify.witness import Attachment, attachment
 
+    require_arguments(command)
     stated = Stated.of(claims, claim_regex)
     check(level, backend)
     if not (pids or cgroup or container):
@@ -249,6 +250,12 @@ def witness(
     attached = Attachment(attachment.running(list(pids), group), level, backend=backend)
     run = attended(attached, command, stated, math.inf if seconds is None else seconds, watch_quietly)
     return Judgement(command, [run], [])
+
+
+def require_arguments(command: Sequence[str]) -> None:
+    """UsageError for a command as one text: nothing here goes through a shell."""
+    if isinstance(command, str):
+        raise UsageError(f"command is {command!r}; wanted a list of words, such as ['dd', 'if=data', 'of=/dev/null']")
 
 
 def check(level: str, backend: str) -> None:
