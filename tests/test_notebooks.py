@@ -32,6 +32,8 @@ def test_a_notebook_uses_the_api_and_nothing_below_it(path: Path) -> None:
             assert (node.module, [alias.name for alias in node.names]) == ("ioassay", ["traces"])
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.fio
 @pytest.mark.root
 @EACH_NOTEBOOK
@@ -39,7 +41,7 @@ def test_a_notebook_runs(path: Path, tmp_path: Path) -> None:
     from nbclient import NotebookClient
 
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=250, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
+    NotebookClient(notebook, timeout=560, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
     shown = [output for cell in notebook.cells for output in cell.get("outputs", ())]
     assert {output.output_type for output in shown} == {"execute_result"}, shown  # nothing is printed
     assert any("application/vnd.vegalite" in kind or kind == "text/html" for output in shown for kind in output.data)

@@ -77,8 +77,12 @@ from pathlib import Path
 from ioassay.process import supervisor
 def measure():
     supervisor.run(["sh", "-c", "kill -{number} $PPID"], stdout=Path("out"), stderr=Path("err"), timeout_s=60)
-thread = threading.Thread(target=measure)
-thread.start(); thread.join()
+for blocked in (False, True):
+    # A thread that waits for a processor takes a signal late: as if it were blocked until the tool has ended.
+    signal.pthread_sigmask(signal.SIG_BLOCK if blocked else signal.SIG_UNBLOCK, [{number}])
+    thread = threading.Thread(target=measure)
+    thread.start(); thread.join()
+signal.pthread_sigmask(signal.SIG_UNBLOCK, [{number}])
 assert signal.getsignal({number}) is signal.SIG_DFL
 print("alive")
 """

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import ioassay
 
 ROOT = Path(__file__).parent.parent.parent
@@ -20,6 +22,7 @@ def checked(*files: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=PROGRAM.parent, capture_output=True, text=True, timeout=280)
 
 
+@pytest.mark.slow
 def test_a_program_that_uses_the_whole_api_is_typed(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.py"
     wrong.write_text("import ioassay as ia\n\nia.open(1)\nia.Study(drivr='null')\nia.compare('a', 'b').verdit\n")

@@ -33,6 +33,7 @@ def test_claims_are_read_by_a_pattern_in_another_thread() -> None:
     assert [claim.bytes for claim in found.claims] == [65536]
 
 
+@pytest.mark.slow
 def test_a_pattern_that_takes_for_ever_ends_in_another_thread_too() -> None:
     program = "print('a' * 40 + '!')"
     with ThreadPoolExecutor(1) as pool:

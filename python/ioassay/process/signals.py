@@ -190,4 +190,7 @@ def unmoved() -> Iterator[None]:
         yield
     finally:
         for number in unused:
+            # To ignore one for an instant discards what has not been delivered yet (sigaction(2), POSIX): the thread
+            # that is to take it may wait for a processor, and would find the default action.
+            library.signal(number, int(signal.SIG_IGN))
             library.signal(number, None)  # SIG_DFL
