@@ -225,8 +225,8 @@ def witness(
 
     Its output is kept (`stdout`, `stderr`) and its claims are read from it, by the parser of the tool or by the pattern
     `claim_regex`, unless `claims` states them (`"bytes=1MiB,kind=read"`). `level` is counters, block or syscalls,
-    `backend` auto, bpf, counters or strace. With `twins` it runs so many times more with the witness and without it.
-    What runs already is watched by `pids`, `cgroup` or `container`: for so many `seconds`, or while `command`, its
+    `backend` auto, bpf, counters or strace. `twins` is the number of further runs with the witness and without it.
+    What runs already is watched by `pids`, `cgroup` or `container`: for a time of `seconds`, or while `command`, its
     client, runs. UsageError for arguments that do not go together, ToolError where the command cannot be started or a
     backend cannot run, Interrupted at Ctrl-C among twins. Like a measuring trial it waits for those of other threads.
     """
