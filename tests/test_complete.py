@@ -21,8 +21,9 @@ from typing import Any
 
 import pytest
 
-from ioassay import metrics, roles
+from ioassay import metrics
 from ioassay.records import record
+from ioassay.registry import Contract
 from ioassay.report.figures.spec import read_spec
 from ioassay.store import packed_page
 from ioassay.study import catalog, plan
@@ -42,7 +43,6 @@ class List:
     document: str
     members: frozenset[str]
     """What a file of the room defines when it is meant to be an entry: of the module, or of one of its classes."""
-    role: type | None = None
 
     @property
     def folder(self) -> Path:
@@ -59,6 +59,12 @@ class List:
         found: dict[str, str] = getattr(importlib.import_module(self.module), self.name)
         return found
 
+    @property
+    def contract(self) -> Contract:
+        """That of the registry of the list; a list without one has its `members`."""
+        registry = getattr(importlib.import_module(self.module), "REGISTRY", None)
+        return registry.contract if registry and registry.own is self.entries else Contract(*self.members)
+
 
 LISTS = [
     List(
@@ -66,14 +72,12 @@ LISTS = [
         "DRIVERS",
         "docs/drivers.md",
         frozenset({"command", "parse", "access", "estimate"}),
-        roles.Driver,
     ),
     List(
         "ioassay.targets",
         "TARGETS",
         "docs/targets.md",
         frozenset({"inspect", "prepare", "load", "close"}),
-        roles.Target,
     ),
     List("ioassay.monitors", "MONITORS", "docs/monitors.md", frozenset({"FIELDS", "make"})),
     List("ioassay.analysis", "ANALYSES", "docs/METHOD.md", frozenset({"analyse"})),
@@ -139,16 +143,8 @@ def test_an_entry_can_be_imported_and_is_of_its_room(of: List, name: str) -> Non
 
 @EVERY_ENTRY
 def test_an_entry_keeps_the_contract_of_its_role(of: List, name: str) -> None:
-    found = thing(of, name)
-    for member in of.members:
-        assert hasattr(found, member), f"{of.entries[name]} has no {member}: see docs/ADDING.md"
-    for method, wanted in inspect.getmembers(of.role, inspect.isfunction) if of.role else ():
-        if method.startswith("_"):
-            continue
-        assert hasattr(found, method), f"{of.entries[name]} has no {method}(): see roles.{of.role.__name__}"
-        seen = list(inspect.signature(getattr(found, method)).parameters)
-        promised = list(inspect.signature(wanted).parameters)
-        assert seen[: len(promised)] == promised, f"{of.entries[name]}.{method} takes {seen}; wanted {promised}"
+    breach = of.contract.breach(thing(of, name))
+    assert not breach, f"{of.entries[name]} {breach}: see docs/ADDING.md"
 
 
 @EVERY_ENTRY

@@ -202,12 +202,14 @@ def test_a_tool_that_cannot_start_is_a_failed_trial(tmp_path: Path) -> None:
 def test_an_unknown_driver_or_monitor_is_named_before_anything_runs() -> None:
     with pytest.raises(StudyError, match="no driver is called 'fioo'; did you mean 'fio'"):
         preflight.assemble(suite(driver="fioo"), Consent())
-    with pytest.raises(StudyError, match="s: watch.monitors: no monitor called 'gpu'"):
+    with pytest.raises(StudyError, match="s: watch.monitors: no monitor is called 'gpu'"):
         preflight.assemble(suite(watch={"monitors": ["gpu"]}), Consent())
 
 
 def test_an_unknown_question_is_named_before_anything_runs() -> None:
-    with pytest.raises(StudyError, match=r"s: analysis\.questions: no analysis 'efect'; known: .*effect"):
+    with pytest.raises(
+        StudyError, match=r"s: analysis\.questions: no question is called 'efect'; did you mean 'effect'"
+    ):
         preflight.assemble(suite(analysis={"questions": ["efect"]}), Consent())
 
 

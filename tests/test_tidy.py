@@ -23,7 +23,7 @@ from ioassay import factors
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "python" / "ioassay"
 
-CONTRACTS = {"errors", "debug_log", "units", "metrics", "factors", "records", "validation", "atomic_file"}
+CONTRACTS = {"errors", "debug_log", "units", "metrics", "factors", "records", "validation", "atomic_file", "registry"}
 ROLES = CONTRACTS | {"roles", "_core"}
 
 # A room is a module or a package directly below python/ioassay, or one that is named here with a dot; on the right
@@ -35,6 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "factors": {"units", "records"},
     "atomic_file": set(),
     "debug_log": {"errors"},
+    "registry": set(),
     "validation": {"errors"},
     "records": {"errors", "units", "metrics", "_core"},
     "roles": CONTRACTS,
@@ -122,7 +123,18 @@ IMPURE = {
 }
 
 LIGHT = (
-    *("cli", "errors", "units", "metrics", "factors", "roles", "study.model", "study.plan", "records.record"),
+    *(
+        "cli",
+        "errors",
+        "units",
+        "metrics",
+        "factors",
+        "registry",
+        "roles",
+        "study.model",
+        "study.plan",
+        "records.record",
+    ),
     *("store.run_folder", "runner.run", "runner.worker", "process.supervisor"),
 )
 HEAVY = {

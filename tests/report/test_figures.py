@@ -120,7 +120,9 @@ def test_an_unknown_key_is_refused_with_those_that_are_known(kind: str) -> None:
 
 
 def test_an_unknown_kind_is_refused_with_those_that_are_known() -> None:
-    with pytest.raises(StudyError, match=r"figures\.a\.kind: unknown kind 'pie'; known: bar, box, calls, cdf"):
+    with pytest.raises(
+        StudyError, match=r"figures\.a\.kind: no kind of figure is called 'pie'; known: bar, box, calls, cdf"
+    ):
         figures.check(synthetic.study("s", "S", {}, [{"kind": "pie", "name": "a"}]))
 
 

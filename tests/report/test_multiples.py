@@ -177,7 +177,7 @@ def test_a_suite_may_ask_for_them_itself(tmp_path: Path) -> None:
     ("kind", "message"),
     [
         ("trend", r"all: figures\.glance\.kind: kind 'trend' shows one study; those of a suite are: multiples"),
-        ("pie", r"figures\.glance\.kind: unknown kind 'pie'"),
+        ("pie", r"figures\.glance\.kind: no kind of figure is called 'pie'"),
     ],
 )
 def test_a_suite_has_no_figures_of_single_studies(tmp_path: Path, kind: str, message: str) -> None:

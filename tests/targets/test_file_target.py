@@ -394,5 +394,7 @@ def test_null_and_unknown_targets() -> None:
     nothing.prepare(WRITE, ignore)
     assert loaded(nothing).path is None
     nothing.close()
-    with pytest.raises(StudyError, match=r"target\.kind: no target called 'disk'; known: null, file, folder, device"):
+    with pytest.raises(
+        StudyError, match=r"target\.kind: no target is called 'disk'; known: null, file, folder, device"
+    ):
         target({"kind": "disk"}, Consent())

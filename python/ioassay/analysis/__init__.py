@@ -6,6 +6,8 @@ questions to all studies at once. `narrative.pipeline` asks all; `run_comparison
 
 from __future__ import annotations
 
+from ioassay.registry import Contract, Registry
+
 ANALYSES: dict[str, str] = {
     "tuned": "ioassay.analysis.optimum.tuning",
     "ablation": "ioassay.analysis.storage.write_behind",
@@ -29,6 +31,8 @@ ANALYSES: dict[str, str] = {
     "caveats": "ioassay.analysis.threats.threat_checks",
 }
 """In report order: the conclusion first, threats to validity last."""
+
+REGISTRY = Registry("question", ANALYSES, Contract("analyse"))
 
 OVERALL: dict[str, str] = {
     "peaks": "ioassay.analysis.optimum.optimum_overview",

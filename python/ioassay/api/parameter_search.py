@@ -236,7 +236,6 @@ def _new(
     workers: int | None,
 ) -> Execution:
     from ioassay.drivers import driver
-    from ioassay.report.figures import FIGURES
     from ioassay.runner import worker_pool
     from ioassay.store.run_folder import RunStore, new_folder
     from ioassay.study.model import Suite
@@ -260,7 +259,7 @@ def _new(
         margin=settings.margin,
         source=source,
     )
-    figures = [{"kind": "search", "name": "search"}] if "search" in FIGURES else []
+    figures = [{"kind": "search", "name": "search"}]
     searched = request.searched(study, goal, axes, figures)
     bench, warnings = _checked(searched, asked, Checks(consent), announce)
     root = Path(output) if output is not None else new_folder(Path("runs"), f"tune-{study.name}")

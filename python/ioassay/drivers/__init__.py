@@ -8,13 +8,11 @@ captured outputs in `tests/golden/<tool>/<version>/`, its section in docs/driver
 
 from __future__ import annotations
 
-import difflib
-from importlib import import_module
-
 from ioassay.errors import StudyError
+from ioassay.registry import Contract, Registry
 from ioassay.roles import Driver, Tool
 
-__all__ = ["DRIVERS", "driver", "tools"]
+__all__ = ["DRIVERS", "REGISTRY", "driver", "tools"]
 
 DRIVERS: dict[str, str] = {
     "db_bench": "ioassay.drivers.db_bench:DbBench",
@@ -28,19 +26,26 @@ DRIVERS: dict[str, str] = {
 }
 """Name -> module:class, imported when asked for."""
 
+REGISTRY = Registry(
+    "driver",
+    DRIVERS,
+    Contract(
+        *("name", "measures", "tool", "configure", "validate", "access", "touches"),
+        *("estimate", "shortened", "command", "parse"),
+        role=Driver,
+    ),
+)
+
 
 def driver(name: str) -> Driver:
     """A new driver called `name`; StudyError (key `driver`) when there is none."""
-    if name not in DRIVERS:
-        close = difflib.get_close_matches(name, DRIVERS, 1)
-        hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(DRIVERS)}"
-        raise StudyError(f"no driver is called '{name}'; {hint}", key="driver")
-    module, _, attribute = DRIVERS[name].partition(":")
-    made: Driver = getattr(import_module(module), attribute)()
+    if why := REGISTRY.refusal(name):
+        raise StudyError(why, key="driver")
+    made: Driver = REGISTRY.load(name)()
     return made
 
 
 def tools() -> dict[str, Tool]:
     """The program that each driver needs, by the driver's name; drivers that need none are left out."""
-    needed = {name: driver(name).tool() for name in DRIVERS}
+    needed = {name: driver(name).tool() for name in REGISTRY}
     return {name: tool for name, tool in needed.items() if tool is not None}

@@ -8,7 +8,6 @@ results to, and the caller brings their texts. Claims that a user states are rea
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -17,6 +16,7 @@ from typing import Protocol, cast
 from ioassay.errors import InputError
 from ioassay.formats import command_line
 from ioassay.records.record import Claim
+from ioassay.registry import Contract, Registry
 
 PARSERS: dict[str, str] = {
     "fio": "ioassay.formats.fio_claims",
@@ -33,6 +33,8 @@ PARSERS: dict[str, str] = {
     "elbencho": "ioassay.formats.elbencho",
     "vdbench": "ioassay.formats.vdbench_flat_file",
 }
+
+REGISTRY = Registry("parser of claims", PARSERS, Contract("NAME", "STREAM", "matches", "looks_like", "read"))
 
 
 @dataclass(frozen=True)
@@ -69,20 +71,20 @@ class Parser(Protocol):
 
 def parser(name: str) -> Parser:
     """The parser of a name of `PARSERS`."""
-    return cast(Parser, importlib.import_module(PARSERS[name]))
+    return cast(Parser, REGISTRY.load(name))
 
 
 @cache
 def conventions(source: str) -> Conventions:
     """Those of a `Claim.source`; none of a source that is no format, such as the user."""
-    known: Conventions = getattr(parser(source), "CONVENTIONS", Conventions()) if source in PARSERS else Conventions()
+    known: Conventions = getattr(parser(source), "CONVENTIONS", Conventions()) if source in REGISTRY else Conventions()
     return known
 
 
 def recognise(argv: Sequence[str], stdout: str = "", stderr: str = "") -> str | None:
     """Which tool it is, a name of `PARSERS`: by a program that `argv` starts, else by the look of its output."""
     programs = [command_line.program(one) for one in command_line.plain(argv)]
-    parsers = {name: parser(name) for name in PARSERS}
+    parsers = {name: parser(name) for name in REGISTRY}
     for program in programs:
         for name, found in parsers.items():
             if found.matches(program):

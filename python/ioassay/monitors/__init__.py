@@ -9,16 +9,16 @@ line in `MONITORS`, its tests, its section in docs/monitors.md. Files are read w
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from ioassay.errors import UsageError
 from ioassay.monitors.field import COUNTER, GAUGE, Field
+from ioassay.registry import Contract, Registry
 from ioassay.roles import Monitor
 
-__all__ = ["COUNTER", "GAUGE", "MONITORS", "Field", "field", "fields", "monitor"]
+__all__ = ["COUNTER", "GAUGE", "MONITORS", "REGISTRY", "Field", "field", "fields", "monitor"]
 
 MONITORS: dict[str, str] = {
     "cpu": "ioassay.monitors.cpu",
@@ -36,6 +36,8 @@ MONITORS: dict[str, str] = {
 }
 """Name -> module. The order is the order of the documentation."""
 
+REGISTRY = Registry("monitor", MONITORS, Contract("FIELDS", "make"))
+
 
 def monitor(name: str, *, devices: Sequence[str] = (), root: Path = Path("/")) -> Monitor:
     """The monitor called `name`, reading below `root`; UsageError when there is none.
@@ -43,13 +45,13 @@ def monitor(name: str, *, devices: Sequence[str] = (), root: Path = Path("/")) -
     `devices` are kernel names ('nvme0n1', 'dm-0') of the block devices that the disk monitor watches; with none it
     watches all that do anything. The other monitors ignore it.
     """
-    made: Monitor = import_module(_module(name)).make(root, devices)
+    made: Monitor = _entry(name).make(root, devices)
     return made
 
 
 def fields(name: str) -> Mapping[str, Field]:
     """What the monitor called `name` reads: last part of a field's name -> Field (`user` for `cpu0.user`)."""
-    known: Mapping[str, Field] = import_module(_module(name)).FIELDS
+    known: Mapping[str, Field] = _entry(name).FIELDS
     return known
 
 
@@ -58,14 +60,12 @@ def field(name: str, field_name: str) -> Field | None:
 
     The part before the last dot says which one of several it belongs to: `cpu0.user`, `eth0.100.rx_bytes`.
     """
-    if name not in MONITORS:
+    if name not in REGISTRY:
         return None
     return fields(name).get(field_name.rpartition(".")[2])
 
 
-def _module(name: str) -> str:
-    if name in MONITORS:
-        return MONITORS[name]
-    close = difflib.get_close_matches(name, MONITORS, 1)
-    hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(MONITORS)}"
-    raise UsageError(f"no monitor is called '{name}'; {hint}")
+def _entry(name: str) -> Any:
+    if why := REGISTRY.refusal(name):
+        raise UsageError(why)
+    return REGISTRY.load(name)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from ioassay import debug_log
-from ioassay.analysis import ANALYSES, OVERALL, machine_conditions
+from ioassay.analysis import OVERALL, REGISTRY, machine_conditions
 from ioassay.analysis.machine_conditions import Conditions, Grade
 from ioassay.errors import StudyError
 from ioassay.narrative import NARRATORS, conditions_text
@@ -47,7 +47,7 @@ def analyse_study(records: Dataset, study: Study) -> list[Finding]:
     findings: list[Finding] = []
     conditions = next(iter(machine_conditions.analyse(records, study)), None)
     for question in questions(study):
-        answers = importlib.import_module(ANALYSES[question]).analyse(records, study)
+        answers = REGISTRY.load(question).analyse(records, study)
         debug_log.debug("analysis", f"{study.name}: {question}: {len(answers)} answers")
         findings += _said(question, answers, conditions)
     return findings
@@ -90,12 +90,8 @@ def questions(study: Study) -> Sequence[str]:
 
     The conditions and the verdict on the claims are always asked: all other answers rest on them.
     """
-    listed = study.analysis.questions or list(ANALYSES)
+    listed = study.analysis.questions or list(REGISTRY)
     for question in listed:
-        if question not in ANALYSES:
-            raise StudyError(
-                f"no question is called '{question}'; known: {', '.join(ANALYSES)}",
-                source=study.name,
-                key="analysis.questions",
-            )
-    return [question for question in ANALYSES if question in listed or question in ALWAYS]
+        if why := REGISTRY.refusal(question):
+            raise StudyError(why, source=study.name, key="analysis.questions")
+    return [question for question in REGISTRY if question in listed or question in ALWAYS]

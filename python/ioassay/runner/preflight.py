@@ -16,12 +16,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ioassay import debug_log, drivers, metrics
-from ioassay.analysis import ANALYSES
+from ioassay import analysis, debug_log, drivers, metrics, monitors
 from ioassay.drivers import driver as make_driver
 from ioassay.errors import ConditionError, IoassayError, SafetyRefusal, StudyError, ToolError
 from ioassay.host import cpus, interference
-from ioassay.monitors import MONITORS
 from ioassay.process import supervisor
 from ioassay.records.observation import STRACE
 from ioassay.records.record import Warning_
@@ -139,13 +137,11 @@ def assemble(suite: Suite, consent: Consent, folder: Path | None = None) -> list
 
 def _assemble(study: Study, consent: Consent, folder: Path) -> Bench:
     for name in study.watch.monitors:
-        if name not in MONITORS:
-            known = ", ".join(MONITORS)
-            raise StudyError(f"no monitor called '{name}'; known: {known}", source=study.name, key="watch.monitors")
+        if why := monitors.REGISTRY.refusal(name):
+            raise StudyError(why, source=study.name, key="watch.monitors")
     for question in study.analysis.questions:
-        if question not in ANALYSES:
-            known = ", ".join(ANALYSES)
-            raise StudyError(f"no analysis '{question}'; known: {known}", source=study.name, key="analysis.questions")
+        if why := analysis.REGISTRY.refusal(question):
+            raise StudyError(why, source=study.name, key="analysis.questions")
     with _placed(study.name):
         return Bench(study, make_driver(study.driver), consent, folder)
 

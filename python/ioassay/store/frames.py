@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from ioassay.drivers import DRIVERS, driver
+from ioassay.drivers import REGISTRY, driver
 from ioassay.errors import InputError
 from ioassay.records.observation import SYSCALLS, Observation
 from ioassay.records.record import OK, Record, Scalar
@@ -75,7 +75,7 @@ def load(store: RunStore) -> Dataset:
 
 def drivers_of(studies: Iterable[Study]) -> dict[str, DriverFacts]:
     """What the drivers of the studies state; old runs may name one that there is no more."""
-    return {study.driver: driver(study.driver) for study in studies if study.driver in DRIVERS}
+    return {study.driver: driver(study.driver) for study in studies if study.driver in REGISTRY}
 
 
 def _twins(records: Sequence[Record], studies: Collection[str]) -> tuple[list[Record], list[Record]]:

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from ioassay.errors import StudyError
+from ioassay.registry import Contract, Registry
 from ioassay.roles import Consent, Target
 
 TARGETS: dict[str, str] = {
@@ -21,6 +21,12 @@ TARGETS: dict[str, str] = {
     "virtual": "ioassay.targets.virtual_drive:VirtualTarget",
     "nvmevirt": "ioassay.targets.nvmevirt:NvmevirtTarget",
 }
+
+REGISTRY = Registry(
+    "target",
+    TARGETS,
+    Contract("kind", "inspect", "prepare", "footprints", "load", "close", "abandon", role=Target),
+)
 
 _PATHS = ("path", "module")
 """Keys whose values are paths."""
@@ -35,12 +41,10 @@ def target(
     `root` is where /proc, /sys and /dev are looked for.
     """
     kind = str(spec.get("kind", "null"))
-    if kind not in TARGETS:
-        known = ", ".join(TARGETS)
-        raise StudyError(f"no target called '{kind}'; known: {known}", key="target.kind")
-    module, _, name = TARGETS[kind].partition(":")
+    if why := REGISTRY.refusal(kind):
+        raise StudyError(why, key="target.kind")
     placed = dict(spec)
     for key in _PATHS:
         if study_folder is not None and isinstance(spec.get(key), str) and spec[key].strip():
             placed[key] = str(study_folder / Path(spec[key]).expanduser())
-    return cast(Target, getattr(importlib.import_module(module), name)(placed, consent, root=root))
+    return cast(Target, REGISTRY.load(kind)(placed, consent, root=root))

@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
 from typing import Any
 
 from ioassay.errors import StudyError
+from ioassay.registry import Contract, Registry
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite, read_spec
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Figure, Study, Suite
@@ -39,6 +39,8 @@ FIGURES: dict[str, str] = {
 }
 
 
+REGISTRY = Registry("kind of figure", FIGURES, Contract("Spec", "draw"))
+
 SEVERAL = ("multiples",)
 """Kinds that show several studies at once, for the `[[figures]]` of a suite."""
 
@@ -62,8 +64,8 @@ def load() -> None:
     """Import what drawing needs, for a process that waits for its first figure."""
     import altair  # noqa: F401
 
-    for module in FIGURES.values():
-        importlib.import_module(module)
+    for kind in REGISTRY:
+        REGISTRY.load(kind)
 
 
 def check(study: Study) -> None:
@@ -77,7 +79,7 @@ def check_suite(suite: Suite) -> None:
     for study in suite.studies:
         check(study)
     for figure in suite.figures:
-        if figure.kind in FIGURES and figure.kind not in SEVERAL:
+        if figure.kind in REGISTRY and figure.kind not in SEVERAL:
             message = f"kind '{figure.kind}' shows one study; those of a suite are: {', '.join(SEVERAL)}"
             raise StudyError(message, source=suite.name, key=f"figures.{figure.name}.kind")
         read(figure, suite.name)
@@ -85,10 +87,9 @@ def check_suite(suite: Suite) -> None:
 
 def read(figure: Figure, source: str) -> FigureSpec:
     """A figure as the model of its kind; StudyError names `source` when the kind is unknown or a key is wrong."""
-    if figure.kind not in FIGURES:
-        message = f"unknown kind '{figure.kind}'; known: {', '.join(FIGURES)}"
-        raise StudyError(message, source=source, key=f"figures.{figure.name}.kind")
-    model: type[FigureSpec] = importlib.import_module(FIGURES[figure.kind]).Spec
+    if why := REGISTRY.refusal(figure.kind):
+        raise StudyError(why, source=source, key=f"figures.{figure.name}.kind")
+    model: type[FigureSpec] = REGISTRY.load(figure.kind).Spec
     return read_spec(model, figure, source)
 
 
@@ -104,7 +105,7 @@ def draw(records: Dataset, study: Study | None, figure: Figure) -> Drawn:
     # Tests hold the declarations against the schema of Vega-Lite; here that would take half of the time.
     with schemapi.debug_mode(False):
         try:
-            chart = importlib.import_module(FIGURES[spec.kind]).draw(*_subject(records, study, spec), spec)
+            chart = REGISTRY.load(spec.kind).draw(*_subject(records, study, spec), spec)
         except NoData as missing:
             problem = str(missing)
             chart = _placeholder(spec, problem)
