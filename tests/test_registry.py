@@ -22,7 +22,7 @@ class Painter(Protocol):
 
 @pytest.fixture
 def colours() -> Registry:
-    return Registry("colour", COLOURS, Contract())
+    return Registry("colours", "colour", COLOURS, Contract())
 
 
 def test_a_name_leads_to_a_module_or_to_what_is_in_it(colours: Registry) -> None:

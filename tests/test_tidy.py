@@ -23,7 +23,18 @@ from ioassay import factors
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "python" / "ioassay"
 
-CONTRACTS = {"errors", "debug_log", "units", "metrics", "factors", "records", "validation", "atomic_file", "registry"}
+CONTRACTS = {
+    "errors",
+    "debug_log",
+    "units",
+    "metrics",
+    "factors",
+    "records",
+    "validation",
+    "atomic_file",
+    "plugins",
+    "registry",
+}
 ROLES = CONTRACTS | {"roles", "_core"}
 
 # A room is a module or a package directly below python/ioassay, or one that is named here with a dot; on the right
@@ -35,7 +46,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "factors": {"units", "records"},
     "atomic_file": set(),
     "debug_log": {"errors"},
-    "registry": set(),
+    "plugins": {"errors", "debug_log"},
+    "registry": {"errors", "plugins"},
     "validation": {"errors"},
     "records": {"errors", "units", "metrics", "_core"},
     "roles": CONTRACTS,

@@ -104,6 +104,10 @@ class Contradicted(IoassayError):
     exit_code = 4
 
 
+class BrokenPlugin(UserWarning):
+    """An installed plugin cannot be used. A warning of Python, which `ioassay.cli` shows as one of its own."""
+
+
 class Interrupted(IoassayError):
     """Stopped by a signal; everything recorded so far is kept."""
 

@@ -32,7 +32,7 @@ ANALYSES: dict[str, str] = {
 }
 """In report order: the conclusion first, threats to validity last."""
 
-REGISTRY = Registry("question", ANALYSES, Contract("analyse"))
+REGISTRY = Registry("analyses", "question", ANALYSES, Contract("analyse"))
 
 OVERALL: dict[str, str] = {
     "peaks": "ioassay.analysis.optimum.optimum_overview",

@@ -17,11 +17,13 @@ from collections.abc import Sequence
 
 from ioassay import debug_log
 from ioassay.cli import console
-from ioassay.errors import Interrupted, IoassayError, ToolError, UsageError
+from ioassay.errors import BrokenPlugin, Interrupted, IoassayError, ToolError, UsageError
 from ioassay.process import signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import TextIO
+
     from ioassay.cli.syntax import Command, Group
 
 ABOUT = "How fast is this storage, or this kernel subsystem, really, and why?"
@@ -54,6 +56,7 @@ OPTIONS = (
     ("--show-completion", "Show completion for the current shell, to copy it or customize the installation."),
 )
 
+_PYTHON_WARNING = warnings.showwarning
 _UNFIT = "Missing required CPU features"
 """How polars begins its warning on a processor on which it will crash (polars/_cpu_check.py)."""
 
@@ -61,6 +64,8 @@ _UNFIT = "Missing required CPU features"
 def run(words: Sequence[str]) -> int:
     """Run what the words of the command line ask for; the exit code. Every error has been said."""
     warnings.filterwarnings("error", _UNFIT, RuntimeWarning)
+    warnings.simplefilter("always", BrokenPlugin)
+    warnings.showwarning = _show_warning
     console.prepare("--json" in (words[: words.index("--")] if "--" in words else words))
     code = 0
     try:
@@ -70,6 +75,21 @@ def run(words: Sequence[str]) -> int:
         code = console.complain(loss, code)
     debug_log.info("command", f"exit status {code}")
     return code
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """See warnings.showwarning: plugins are the business of the user, and where we warn of them is not."""
+    if issubclass(category, BrokenPlugin):
+        console.note(f"warning: {message} [broken-plugin]")
+    else:
+        _PYTHON_WARNING(message, category, filename, lineno, file, line)
 
 
 def named(name: str) -> Command | Group:
@@ -105,9 +125,23 @@ def _answered(words: Sequence[str]) -> int:
             if _is_of_streams(error):
                 raise console.Unwritten(error) from None
             return console.problem(_of_machine(error))
+        if "ioassay.plugins" in sys.modules and (said := _fault_of_plugin(error)):
+            return console.problem(said)
         if isinstance(error, RuntimeWarning) and str(error).startswith(_UNFIT):
             return console.problem(_of_processor(str(error)))
         return console.bug(error)
+
+
+def _fault_of_plugin(error: Exception) -> IoassayError | None:
+    """What a plugin raised where nothing of a trial could be blamed for it, with the lines that its author needs."""
+    import traceback
+
+    from ioassay import plugins
+
+    if not (said := plugins.fault(error)):
+        return None
+    console.note("".join(traceback.format_exception(error)).rstrip())
+    return IoassayError(f"{said}. Report it to the authors of the plugin, or uninstall it")
 
 
 def _without_log_level(words: Sequence[str]) -> Sequence[str]:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ioassay.cli import console, options, syntax
-from ioassay.errors import UsageError
+from ioassay.errors import BrokenPlugin, UsageError
+from ioassay.registry import Candidate
 
 if TYPE_CHECKING:
     from ioassay.records.record import Warning_
@@ -40,18 +41,55 @@ def doctor(
         return
     if not path.exists():
         raise UsageError(f"{path}: no such path; wanted one on the disk that is to be measured")
+    installed = _plugins()
     facts = host.facts(path, tools=list(drivers.tools().values()))
     found = examination.diagnose(facts)
     unable = _unable()
     if json:
         told = {"warnings": [vars(warning) for warning in found], "unable": [vars(warning) for warning in unable]}
-        console.emit({"facts": facts, **told})
+        console.emit({"facts": facts, **told, "plugins": [_as_row(one) for one in installed]})
         return
     for warning in found:
         remedy = f"\n    remedy: {warning.remedy}" if warning.remedy else ""
         console.line(f"{warning.text} [{warning.code}]{remedy}")
     console.line(console.count(len(found), "warning") if found else "nothing found that would spoil a measurement")
     _say_unable(unable)
+    for one in installed:
+        row = _as_row(one)
+        used = f"is not used: {row['problem']}" if row["problem"] else "is installed"
+        console.line(f"plugin {row['package']} {row['version']}: {row['noun']} '{row['name']}' {used}")
+
+
+def _plugins() -> list[tuple[str, Candidate]]:
+    """Every plugin of every list, with what an entry of the list is called."""
+    import warnings
+
+    from ioassay import analysis, drivers, formats, monitors, plugins, targets
+    from ioassay.report import figures
+    from ioassay.runner import executors
+    from ioassay.store import importer
+
+    rooms = (drivers, targets, monitors, formats, analysis, figures, importer, executors)
+    registries = {room.REGISTRY.group: room.REGISTRY for room in rooms}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BrokenPlugin)  # each is listed here, with its problem
+        found = [(one.noun, checked) for one in registries.values() for checked in one.plugins()]
+    strays = [plugin for plugin in plugins.installed() if plugin.group not in registries]
+    wanted = f"no list of ioassay is called so; wanted {', '.join(registries)}"
+    return found + [("entry of " + plugin.group, Candidate(plugin, wanted)) for plugin in strays]
+
+
+def _as_row(found: tuple[str, Candidate]) -> dict[str, str]:
+    noun, checked = found
+    plugin = checked.plugin
+    return {
+        "package": plugin.package,
+        "version": plugin.version,
+        "list": plugin.group,
+        "noun": noun,
+        "name": plugin.name,
+        "problem": checked.problem,
+    }
 
 
 def _unable() -> list[Warning_]:

@@ -26,13 +26,23 @@ DRIVERS: dict[str, str] = {
 }
 """Name -> module:class, imported when asked for."""
 
+
+def _probe(entry: type[Driver], name: str) -> str:
+    """A driver is made, and asked for its tool, by commands that do not use it."""
+    made = entry()
+    made.tool()
+    return "" if made.name == name else f"calls itself '{made.name}'"
+
+
 REGISTRY = Registry(
+    "drivers",
     "driver",
     DRIVERS,
     Contract(
         *("name", "measures", "tool", "configure", "validate", "access", "touches"),
         *("estimate", "shortened", "command", "parse"),
         role=Driver,
+        probe=_probe,
     ),
 )
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Protocol, cast
 
+from ioassay import plugins
 from ioassay.errors import InputError
 from ioassay.formats import command_line
 from ioassay.records.record import Claim
@@ -34,7 +35,7 @@ PARSERS: dict[str, str] = {
     "vdbench": "ioassay.formats.vdbench_flat_file",
 }
 
-REGISTRY = Registry("parser of claims", PARSERS, Contract("NAME", "STREAM", "matches", "looks_like", "read"))
+REGISTRY = Registry("claims", "parser of claims", PARSERS, Contract("NAME", "STREAM", "matches", "looks_like", "read"))
 
 
 @dataclass(frozen=True)
@@ -113,13 +114,22 @@ def read(argv: Sequence[str], stdout: str, stderr: str = "", files: Mapping[str,
     name = recognise(argv, stdout, stderr)
     if name is None:
         return []
+    try:
+        return _read(name, argv, stdout, stderr, files or {})
+    except Exception as error:
+        if isinstance(error, InputError) or not (fault := plugins.fault(error)):
+            raise
+        raise InputError(f"the claims of {name} cannot be read: {fault}") from error
+
+
+def _read(name: str, argv: Sequence[str], stdout: str, stderr: str, files: Mapping[str, str]) -> list[Claim]:
     found = parser(name)
     own, other = (stdout, stderr) if found.STREAM == "stdout" else (stderr, stdout)
     texts = [own]
     for file in outputs(argv):
-        if file not in (files or {}):
+        if file not in files:
             raise InputError(f"{name} wrote its results to '{file}', which cannot be read; leave that option out")
-        texts.append((files or {})[file])
+        texts.append(files[file])
     text = "\n".join(part for part in texts if part)
     if found.looks_like(other) and not found.looks_like(text):
         text = other  # 2>&1, or a wrapper that prints elsewhere

@@ -36,7 +36,7 @@ MONITORS: dict[str, str] = {
 }
 """Name -> module. The order is the order of the documentation."""
 
-REGISTRY = Registry("monitor", MONITORS, Contract("FIELDS", "make"))
+REGISTRY = Registry("monitors", "monitor", MONITORS, Contract("FIELDS", "make"))
 
 
 def monitor(name: str, *, devices: Sequence[str] = (), root: Path = Path("/")) -> Monitor:

@@ -7,14 +7,15 @@ caught here, because analyses have an outcome for degenerate data.
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ioassay import debug_log
+from ioassay import debug_log, plugins
 from ioassay.analysis import OVERALL, REGISTRY, machine_conditions
 from ioassay.analysis.machine_conditions import Conditions, Grade
-from ioassay.errors import StudyError
+from ioassay.errors import Interrupted, StudyError
 from ioassay.narrative import NARRATORS, conditions_text
 from ioassay.narrative.finding import Finding
 from ioassay.store.dataset import Dataset
@@ -47,6 +48,9 @@ def analyse_study(records: Dataset, study: Study) -> list[Finding]:
     findings: list[Finding] = []
     conditions = next(iter(machine_conditions.analyse(records, study)), None)
     for question in questions(study):
+        if question not in NARRATORS:
+            findings += _of_plugin(question, records, study, conditions)
+            continue
         answers = REGISTRY.load(question).analyse(records, study)
         debug_log.debug("analysis", f"{study.name}: {question}: {len(answers)} answers")
         findings += _said(question, answers, conditions)
@@ -59,6 +63,28 @@ def _said(question: str, answers: Sequence[Any], conditions: Conditions | None) 
     if conditions is None or conditions.grade < Grade.UNFIT or question not in CONCLUSIONS:
         return narrated
     return _withheld(narrated, conditions)
+
+
+def _of_plugin(question: str, records: Dataset, study: Study, conditions: Conditions | None) -> list[Finding]:
+    """The findings of a plugin's analysis, which has its own words; where it fails, one that says so.
+
+    They are withheld as conclusions are, unless the analysis states `CONCLUDES = False`.
+    """
+    entry = REGISTRY.load(question)
+    try:
+        answers = [replace(finding, study=study.name, question=question) for finding in entry.analyse(records, study)]
+        for finding in answers:
+            json.dumps(finding.as_dict())
+    except Exception as error:
+        if isinstance(error, Interrupted):
+            raise
+        source = next(one.plugin.source for one in REGISTRY.plugins() if one.plugin.name == question)
+        said = plugins.fault(error) or f"it returned no findings that can be stored: {error}"
+        failed = f"The analysis '{question}' of {source} failed: {said}."
+        return [Finding(study.name, question, "", "The analysis failed", failed, severity="warning")]
+    if conditions is None or conditions.grade < Grade.UNFIT or not getattr(entry, "CONCLUDES", True):
+        return answers
+    return _withheld(answers, conditions)
 
 
 def _withheld(findings: Sequence[Finding], unfit: Conditions) -> list[Finding]:

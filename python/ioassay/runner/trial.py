@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ioassay import host
-from ioassay.errors import ConditionError, ToolError
+from ioassay import host, plugins
+from ioassay.errors import ConditionError, Interrupted, RunError, SafetyRefusal, ToolError
 from ioassay.host import interference
 from ioassay.host.settings import drop_caches
 from ioassay.monitors.sampler import Sampler
@@ -91,6 +91,10 @@ def measure(
     except (ToolError, ConditionError) as error:
         status = SKIPPED if isinstance(error, ConditionError) else FAILED
         command, outcome, parsed = None, None, Parsed(status, str(error))
+    except Exception as error:
+        if isinstance(error, Interrupted | RunError | SafetyRefusal) or not (fault := plugins.fault(error)):
+            raise
+        command, outcome, parsed = None, None, Parsed(FAILED, fault)
     run = _Run(
         parsed,
         started_unix_s=outcome.started_unix_s if outcome else started_unix_s,

@@ -20,6 +20,7 @@ from ioassay.factors import level_key
 from ioassay.formats import fio_json, fio_logs, fio_terse
 from ioassay.formats.fio_results import Job, Results
 from ioassay.records.record import FAILED, OK, Buckets, Record, Scalar, Series, Warning_
+from ioassay.registry import Contract, Registry
 from ioassay.roles import Trial
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Study, Suite, make_study
@@ -29,6 +30,12 @@ _DIFFERENCES_THAT_ARE_NO_CONDITIONS = re.compile(
     r"^(name|description|filename|directory|randseed|output|write_\w+_log|log_\w+|\w*percentile\w*|group_reporting)$"
 )
 _ABSENT = "default"
+_FIO_JSON = '"fio version"'
+_HEAD_CHARS = 2**16
+FORMATS: dict[str, str] = {}
+"""Formats of results beside those of fio, which this file reads itself: name -> module with `looks_like(text)` and
+`read(text, source)`, which returns entries. Only plugins have any."""
+REGISTRY = Registry("formats", "format of results", FORMATS, Contract("looks_like", "read"))
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,7 @@ class Entry:
     """One load that was measured: a group of jobs, or the logs of one prefix."""
 
     label: str
-    files: Sequence[Path]
+    files: Sequence[Path] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
     buckets: Sequence[Buckets] = ()
@@ -45,6 +52,8 @@ class Entry:
     warnings: Sequence[Warning_] = ()
     problem: str = ""
     started_unix_s: float = 0.0
+    format: str = "fio"
+    """Of its file; the driver of the run's study, which has metrics of that name's plugin where there is one."""
 
 
 def take_in(files: Sequence[Path], root: Path, title: str | None = None) -> RunStore:
@@ -54,7 +63,9 @@ def take_in(files: Sequence[Path], root: Path, title: str | None = None) -> RunS
         raise InputError(
             f"{', '.join(map(str, files))}: no job's results are in there; wanted what fio wrote at its end"
         )
-    study = _study(entries, title or f"fio results from {len(files)} file{'s' if len(files) > 1 else ''}")
+    study = _study(
+        entries, title or f"{entries[0].format} results from {len(files)} file{'s' if len(files) > 1 else ''}"
+    )
     trials = _trials(study, entries)
     suite = Suite(name=study.name, title=study.title, description=study.description, studies=[study])
     store = RunStore.create(root, suite, {"imported": [str(path) for path in files]}, trials)
@@ -102,7 +113,11 @@ def _joined(entry: Entry, logs: Entry) -> Entry:
 
 
 def _read_results(path: Path) -> Iterator[Entry]:
-    results = _parse(path)
+    text = _text(path)
+    if (name := _plugin_of(text)) is not None:
+        yield from (replace(entry, files=[path], format=name) for entry in REGISTRY.load(name).read(text, str(path)))
+        return
+    results = _parse(text, path)
     groups: dict[tuple[str, int], list[Job]] = {}
     for job in results.jobs:
         key = ("", job.group) if job.options else (job.name, job.group)
@@ -111,15 +126,26 @@ def _read_results(path: Path) -> Iterator[Entry]:
         yield _entry(path, results, jobs)
 
 
-def _parse(path: Path) -> Results:
+def _text(path: Path) -> str:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise InputError(f"{path}: is binary; wanted fio's JSON, JSON+ or terse output, or a log *_bw.log, …") from None
+    return text
+
+
+def _parse(text: str, path: Path) -> Results:
     parse = fio_terse.parse if fio_terse.looks_like(text) else fio_json.parse
     return parse(text, str(path))
+
+
+def _plugin_of(text: str) -> str | None:
+    """The format of a plugin that the text is in; those of fio come first."""
+    if fio_terse.looks_like(text) or _FIO_JSON in text[:_HEAD_CHARS]:
+        return None
+    return next((name for name in REGISTRY if REGISTRY.load(name).looks_like(text)), None)
 
 
 def _entry(path: Path, results: Results, jobs: Sequence[Job]) -> Entry:
@@ -199,7 +225,7 @@ def _study(entries: Sequence[Entry], title: str) -> Study:
         {
             "name": "import",
             "title": title,
-            "driver": "fio",
+            "driver": min((entry.format for entry in entries), key=lambda name: name != "fio"),
             "factors": factors,
             "watch": {"monitors": []},
             "analysis": {"responses": _responses(entries, directions)},
@@ -211,6 +237,8 @@ def _study(entries: Sequence[Entry], title: str) -> Study:
 
 def _responses(entries: Sequence[Entry], directions: Sequence[str]) -> list[str]:
     wanted = [f"{name}.{quantity}" for name in directions for quantity in ("bw", "iops", "lat.mean", "lat.p99")]
+    wanted += [name for entry in entries if entry.format != "fio" for name in entry.metrics if name not in wanted]
+    wanted = list(dict.fromkeys(wanted))
     return [name for name in wanted if any(name in entry.metrics for entry in entries)]
 
 

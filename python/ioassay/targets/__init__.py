@@ -23,6 +23,7 @@ TARGETS: dict[str, str] = {
 }
 
 REGISTRY = Registry(
+    "targets",
     "target",
     TARGETS,
     Contract("kind", "inspect", "prepare", "footprints", "load", "close", "abandon", role=Target),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ioassay import plugins
 from ioassay.errors import StudyError
 from ioassay.registry import Contract, Registry
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite, read_spec
@@ -39,7 +40,7 @@ FIGURES: dict[str, str] = {
 }
 
 
-REGISTRY = Registry("kind of figure", FIGURES, Contract("Spec", "draw"))
+REGISTRY = Registry("figures", "kind of figure", FIGURES, Contract("Spec", "draw"))
 
 SEVERAL = ("multiples",)
 """Kinds that show several studies at once, for the `[[figures]]` of a suite."""
@@ -108,6 +109,10 @@ def draw(records: Dataset, study: Study | None, figure: Figure) -> Drawn:
             chart = REGISTRY.load(spec.kind).draw(*_subject(records, study, spec), spec)
         except NoData as missing:
             problem = str(missing)
+            chart = _placeholder(spec, problem)
+        except Exception as error:
+            if not (problem := plugins.fault(error)):
+                raise
             chart = _placeholder(spec, problem)
         declared: VegaLite = chart_marks.with_rows(chart.to_dict(validate=False))
     declared.pop("config", None)  # the theme's, not altair's, decides how charts look

@@ -1,0 +1,382 @@
+"""Plugins: packages that add to the lists, what is said of broken ones, and who is blamed for their errors."""
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from pathlib import Path
+
+import pytest
+
+from ioassay import drivers, formats, monitors, plugins
+from ioassay.errors import BrokenPlugin, InputError, StudyError, UsageError
+from ioassay.narrative import pipeline
+from ioassay.runner import executors, worker
+from ioassay.store import importer
+from ioassay.study.model import make_study
+from ioassay.study.plan import make_trial
+
+Install = Callable[..., Path]
+
+DRIVER = """
+from ioassay.drivers.null import NullPure
+from ioassay.records.record import OK
+from ioassay.roles import Parsed
+
+IOASSAY_API = 1
+
+
+class Sieve(NullPure):
+    name = "sieve"
+
+    def validate(self, params, target):
+        return ()
+
+    def parse(self, trial, outcome, raw):
+        return Parsed(OK, metrics={"sieve.speed": 400.0 / trial.params["mesh"]})
+
+
+for member in ("tool", "configure", "access", "touches", "estimate", "shortened", "command"):
+    setattr(Sieve, member, getattr(NullPure, member))
+"""
+SIEVED = """
+title = "How fast does sand fall?"
+driver = "sieve"
+repetitions = 2
+[factors]
+mesh = [1, 2]
+"""
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Puts a package with one plugin on the path, as pip leaves it; the module has the name of the package."""
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.syspath_prepend(str(site))
+
+    def put(package: str, group: str, name: str, code: str, attribute: str = "") -> Path:
+        module = package.replace("-", "_")
+        (site / f"{module}.py").write_text(code)
+        metadata = site / f"{module}-1.2.dist-info"
+        metadata.mkdir(exist_ok=True)
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.2\n")
+        value = f"{module}:{attribute}" if attribute else module
+        (metadata / "entry_points.txt").write_text(f"[ioassay.{group}]\n{name} = {value}\n")
+        plugins.installed.cache_clear()
+        return site
+
+    yield put
+    plugins.installed.cache_clear()
+    for module in [name for name in plugins._imported if name in sys.modules]:
+        del sys.modules[module]
+    plugins._imported.clear()
+
+
+def broken(refused: Callable[[], object]) -> str:
+    """The one warning that a look-up gives, which a second look-up does not repeat."""
+    with pytest.warns(BrokenPlugin) as said:
+        refused()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        refused()
+    (warning,) = said
+    return str(warning.message)
+
+
+def test_a_plugin_is_an_entry_like_those_of_the_list(install: Install) -> None:
+    install("sand-a", "drivers", "sieve", DRIVER, "Sieve")
+    assert drivers.driver("sieve").name == "sieve"
+    assert list(drivers.REGISTRY)[-1] == "sieve"
+    with pytest.raises(StudyError, match="did you mean 'sieve'"):
+        drivers.driver("sieves")
+
+
+def test_names_of_the_list_are_looked_up_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugins, "installed", lambda: pytest.fail("the packages were searched"))
+    assert drivers.driver("null").name == "null"
+    assert drivers.REGISTRY.refusal("fio") == ""
+    assert monitors.fields("cpu")
+
+
+@pytest.mark.parametrize(
+    ("code", "attribute", "reason"),
+    [
+        ("import no_such_library", "Sieve", "raised ModuleNotFoundError: No module named 'no_such_library'"),
+        ("raise SystemExit(3)", "Sieve", "raised SystemExit: 3"),
+        ("IOASSAY_API = 1", "Sieve", "raised AttributeError"),
+        ("IOASSAY_API = 1\nSieve = 7", "Sieve", "has no name"),
+        (DRIVER.replace("(NullPure)", "(__import__('ioassay.roles').roles.Driver)").split("for member")[0], "Sieve",
+         "has no measures"),
+        (DRIVER.replace("trial, outcome, raw", "outcome, trial"), "Sieve", "has parse(self, outcome, trial), wanted"),
+        (DRIVER.replace("IOASSAY_API = 1", ""), "Sieve", "states no IOASSAY_API; wanted IOASSAY_API = 1"),
+        (DRIVER.replace("IOASSAY_API = 1", "IOASSAY_API = 2"), "Sieve", "has IOASSAY_API = 2, and this ioassay has 1"),
+        (DRIVER.replace('name = "sieve"', 'name = "riddle"'), "Sieve", "calls itself 'riddle'"),
+        (DRIVER.replace("def validate", "def __init__(self):\n        1 / 0\n\n    def validate"), "Sieve",
+         "raised ZeroDivisionError: division by zero (sand_{}, line"),
+    ],
+)  # fmt: skip
+def test_a_broken_plugin_is_a_warning_that_names_its_package(
+    install: Install, request: pytest.FixtureRequest, code: str, attribute: str, reason: str
+) -> None:
+    number = abs(hash(request.node.name))  # what was checked of a package is kept for the life of the process
+    install(f"sand-{number}", "drivers", "sieve", code, attribute)
+    said = broken(lambda: "sieve" in drivers.REGISTRY)
+    assert said.startswith(f"sand-{number} 1.2: its driver 'sieve' is not used: ")
+    assert reason.replace("{}", str(number)) in said
+    with pytest.raises(StudyError, match=rf"the driver 'sieve' of sand-{number} 1\.2 cannot be used: ") as refused:
+        drivers.driver("sieve")
+    assert reason.replace("{}", str(number)) in str(refused.value)
+    assert "sieve" not in list(drivers.REGISTRY)
+
+
+@pytest.mark.parametrize(("name", "reason"), [("null", "ioassay has a driver of that name"), ("Sand-1", "lower case")])
+def test_a_plugin_gets_no_name_that_is_taken_or_that_no_entry_may_have(
+    install: Install, name: str, reason: str
+) -> None:
+    install(f"taken-{name.lower()}", "drivers", name, DRIVER, "Sieve")
+    assert reason in broken(lambda: list(drivers.REGISTRY))
+    assert type(drivers.driver("null")).__module__ == "ioassay.drivers.null"
+
+
+def test_of_two_plugins_of_one_name_neither_is_used(install: Install) -> None:
+    install("sand-b", "drivers", "twin", DRIVER, "Sieve")
+    install("sand-c", "drivers", "twin", DRIVER, "Sieve")
+    with pytest.warns(BrokenPlugin) as said:
+        assert "twin" not in drivers.REGISTRY
+    assert [str(warning.message).partition(": its")[0] for warning in said] == ["sand-b 1.2", "sand-c 1.2"]
+    assert "sand-c 1.2 has a driver of that name as well; uninstall one of them" in str(said[0].message)
+
+
+def test_metadata_that_cannot_be_read_hides_no_other_plugin(install: Install) -> None:
+    site = install("sand-d", "drivers", "sieve", DRIVER, "Sieve")
+    (site / "odd-1.dist-info").mkdir()
+    (site / "odd-1.dist-info" / "entry_points.txt").write_text("[ioassay.drivers\n= ?\n")
+    (site / "bare-1.dist-info").mkdir()
+    (site / "bare-1.dist-info" / "entry_points.txt").write_text("[ioassay.drivers]\nbare = no_such_module\n")
+    plugins.installed.cache_clear()
+    with pytest.warns(
+        BrokenPlugin, match=r"^a package without a name 0: its driver 'bare' is not used: importing no_such_"
+    ):
+        assert "sieve" in drivers.REGISTRY
+
+
+def test_an_error_in_a_trial_fails_it_by_the_name_of_the_plugin(install: Install, tmp_path: Path) -> None:
+    install("sand-e", "drivers", "sieve", DRIVER.replace('trial.params["mesh"]', "0"), "Sieve")
+    study = make_study({"name": "s", "title": "t", "driver": "sieve", "factors": {"mesh": [1]}}, "s")
+    computed = worker.compute("sieve", make_trial(study, {"mesh": 1}, 0, 0), tmp_path)
+    assert computed.parsed.status == "failed"
+    assert computed.parsed.reason.startswith("the plugin sand-e 1.2 raised ZeroDivisionError: ")
+    assert "(sand_e, line" in computed.parsed.reason
+
+
+def test_an_error_of_ours_is_blamed_on_no_plugin(install: Install) -> None:
+    install("sand-f", "drivers", "sieve", DRIVER, "Sieve")
+    drivers.driver("sieve")
+    try:
+        raise ValueError("ours")
+    except ValueError as error:
+        assert plugins.fault(error) == ""
+
+
+PARSER = """
+from ioassay.records.record import Claim
+
+IOASSAY_API = 1
+NAME, STREAM = "pour", "stdout"
+
+
+def matches(program):
+    return program == "pour"
+
+
+def looks_like(text):
+    return False
+
+
+def read(text, argv=()):
+    return [Claim(source=NAME, kind="write", bytes=int(text))]
+"""
+
+
+def test_a_plugin_reads_the_claims_of_its_tool(install: Install) -> None:
+    install("pour-a", "claims", "pour", PARSER)
+    (claim,) = formats.read(["pour", "-n", "3"], "4096")
+    assert (claim.source, claim.bytes) == ("pour", 4096)
+    with pytest.raises(InputError, match=r"the claims of pour cannot be read: the plugin pour-a 1\.2 raised ValueErr"):
+        formats.read(["pour"], "much")
+
+
+IMPORTED = """
+from ioassay.store.importer import Entry
+
+IOASSAY_API = 1
+
+
+def looks_like(text):
+    return text.startswith("pour v1")
+
+
+def read(text, source):
+    for line in text.splitlines()[1:]:
+        size, rate = line.split()
+        yield Entry(size, options={"size": size}, metrics={"write.bw": float(rate)})
+"""
+
+
+def test_a_plugin_imports_results_of_its_format(install: Install, tmp_path: Path) -> None:
+    install("pour-b", "formats", "pour", IMPORTED)
+    results = tmp_path / "results.txt"
+    results.write_text("pour v1\n4096 100\n8192 180\n")
+    store = importer.take_in([results], tmp_path / "run")
+    (study,) = store.suite().studies
+    assert (study.driver, study.title) == ("pour", "pour results from 1 file")
+    assert {record.trial["point"]["size"]: record.metrics["write.bw"] for record in store.records()} == {
+        4096: 100.0,
+        8192: 180.0,
+    }
+
+
+ANALYSIS = """
+from ioassay.narrative.finding import Finding
+
+IOASSAY_API = 1
+
+
+def analyse(records, study):
+    count = records.trials_of(study).height
+    return [Finding("", "", "value", "Trials", f"There are {count} trials.", statistics={"trials": count})]
+"""
+
+
+@pytest.fixture
+def lab_run(tmp_path: Path) -> Path:
+    (tmp_path / "s.toml").write_text('title = "t"\ndriver = "null_pure"\n[factors]\nbs = [1, 2]\n')
+    command = [sys.executable, "-m", "ioassay", "run", "s.toml", "--output", "run", "--workers", "1", "--json"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=120)
+    return tmp_path / "run"
+
+
+def test_a_plugin_asks_a_question_of_its_own(install: Install, lab_run: Path) -> None:
+    from ioassay.store import frames
+    from ioassay.store.run_folder import RunStore
+
+    def asked(package: str, code: str) -> list[dict[str, object]]:
+        install(package, "analyses", package.replace("-", "_"), code)
+        found = pipeline.analyse_all(frames.load(RunStore.open(lab_run)))
+        return [finding.as_dict() for finding in found if finding.question == package.replace("-", "_")]
+
+    (finding,) = asked("count-a", ANALYSIS)
+    assert finding["study"] == "s"
+    assert finding["statistics"] == {"trials": 2}
+    (failed,) = asked("count-b", ANALYSIS.replace("height", "hight"))
+    assert failed["severity"] == "warning"
+    assert str(failed["statement"]).startswith("The analysis 'count_b' of count-b 1.2 failed: the plugin count-b 1.2 ")
+    (unfit,) = asked("count-c", ANALYSIS.replace('{"trials": count}', '{"trials": {count}}'))
+    assert "returned no findings that can be stored" in str(unfit["statement"])
+
+
+EXECUTOR = """
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+
+IOASSAY_API = 1
+
+
+def threads(address):
+    number = int(address.partition(":")[2])
+    return ThreadPoolExecutor(number) if number else nullcontext("nothing")
+"""
+
+
+def test_an_executor_is_opened_by_the_scheme_of_its_address(install: Install) -> None:
+    install("pool-a", "executors", "threads", EXECUTOR, "threads")
+    with executors.opened("threads:2") as executor:
+        assert isinstance(executor, Executor)
+        assert executor.submit(sum, [1, 2]).result() == 3
+    for address, reason in {
+        "threads:0": "opens a str, wanted a concurrent.futures.Executor",
+        "thread:1": "no executor is called 'thread'; did you mean 'threads'",
+        "threads": "wanted SCHEME:ADDRESS; schemes: .*threads",
+    }.items():
+        with pytest.raises(UsageError, match=reason), executors.opened(address):
+            pass
+
+
+def ioassay(folder: Path, *words: str, status: int = 0) -> tuple[str, str]:
+    environment = {**os.environ, "PYTHONPATH": str(folder / "site"), "HOME": str(folder)}
+    command = [sys.executable, "-m", "ioassay", *words]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=200)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout, done.stderr
+
+
+def test_a_command_says_once_that_a_plugin_is_broken_and_goes_on(install: Install, tmp_path: Path) -> None:
+    install("sand-g", "drivers", "sieve", DRIVER, "Sieve")
+    install("rubble", "drivers", "rubble", "raise ValueError('stones')")
+    (tmp_path / "sand.toml").write_text(SIEVED)
+    said, noted = ioassay(tmp_path, "run", "sand.toml", "--workers", "2", "--output", "run", "--json")
+    assert json.loads(said)["trials"]["ok"] == 4
+    assert noted.count("rubble 1.2: its driver 'rubble' is not used: importing rubble raised ValueError: stones") == 1
+    listed = json.loads(ioassay(tmp_path, "doctor", "--json")[0])["plugins"]
+    assert [(row["package"], row["name"], bool(row["problem"])) for row in listed] == [
+        ("rubble", "rubble", True),
+        ("sand-g", "sieve", False),
+    ]
+    (tmp_path / "sand.toml").write_text(SIEVED.replace('"sieve"', '"rubble"'))
+    _, refused = ioassay(tmp_path, "plan", "sand.toml", status=2)
+    assert "driver: the driver 'rubble' of rubble 1.2 cannot be used" in refused
+
+
+TOUCH = """
+from ioassay.drivers.null import Null
+from ioassay.records.record import FAILED, OK
+from ioassay.roles import Command, External, Parsed, READ, Touch
+
+IOASSAY_API = 1
+
+
+class Toucher(Null):
+    name = "toucher"
+    measures = True
+
+    def validate(self, params, target):
+        return ()
+
+    def externals(self, params):
+        return [External("params.where", "touches it")] if params.get("ask") else []
+
+    def command(self, trial, load, raw):
+        return Command(["touch", trial.params["where"]], 10.0)
+
+    def parse(self, trial, outcome, raw):
+        said = outcome.stderr.read_text()
+        return Parsed(FAILED, said) if said else Parsed(OK, metrics={"value": 1.0})
+
+
+for member in ("tool", "configure", "access", "touches", "estimate", "shortened"):
+    setattr(Toucher, member, getattr(Null, member))
+"""
+
+
+@pytest.mark.landlock
+def test_the_command_of_a_plugin_is_confined_and_what_it_states_is_asked(install: Install, tmp_path: Path) -> None:
+    install("touch-a", "drivers", "toucher", TOUCH, "Toucher")
+    study = f'title = "t"\ndriver = "toucher"\nrepetitions = 1\nparams = {{ where = "{tmp_path}/closed" }}\n'
+    (tmp_path / "s.toml").write_text(study + '[watch]\nmonitors = []\nwitness = "off"\n')
+    said, _ = ioassay(tmp_path, "run", "s.toml", "--output", "run", "--json", status=1)
+    assert "Permission denied" in json.loads(said)["failures"][0]["reason"]
+    assert not (tmp_path / "closed").exists()
+    _, refused = ioassay(tmp_path, "run", "s.toml", "--set", "params.ask=1", "--output", "run2", status=3)
+    assert "params.where touches it" in refused
+
+
+def test_an_error_outside_of_a_trial_names_the_plugin(install: Install, tmp_path: Path) -> None:
+    install("sand-h", "drivers", "sieve", DRIVER.replace("return ()", "return 1 / 0"), "Sieve")
+    (tmp_path / "sand.toml").write_text(SIEVED)
+    _, said = ioassay(tmp_path, "plan", "sand.toml", status=1)
+    assert "ioassay: the plugin sand-h 1.2 raised ZeroDivisionError: division by zero (sand_h, line" in said
+    assert "bug in ioassay" not in said
