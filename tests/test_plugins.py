@@ -331,6 +331,85 @@ def test_a_command_says_once_that_a_plugin_is_broken_and_goes_on(install: Instal
     assert "driver: the driver 'rubble' of rubble 1.2 cannot be used" in refused
 
 
+WATCHED = """
+title = "t"
+driver = "command"
+repetitions = 1
+[target]
+kind = "TARGET"
+[params]
+argv = ["sleep", "0.3"]
+[watch]
+monitors = ["MONITOR"]
+interval = 0.05
+witness = "off"
+"""
+MONITOR = """
+from ioassay.monitors import Field
+
+IOASSAY_API = 1
+FIELDS = {"beats": Field("counter", "beats", "a pulse")}
+
+
+class Pulse:
+    name, remedy, count = "pulse", "", 0
+
+    def read(self):
+        self.count += 1
+        if self.count == 3:
+            raise RuntimeError("no pulse")
+        return {"beats": float(self.count)}
+
+
+def make(root, devices):
+    return Pulse()
+"""
+TARGET = """
+from contextlib import contextmanager
+
+from ioassay.targets.null import NullTarget
+
+IOASSAY_API = 1
+
+
+class Tape(NullTarget):
+    kind = "tape"
+
+    @contextmanager
+    def load(self, trial):
+        raise RuntimeError("the tape is torn")
+        yield
+
+
+for member in ("inspect", "prepare", "footprints", "close", "abandon"):
+    setattr(Tape, member, getattr(NullTarget, member))
+"""
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "code", "attribute", "words", "reason"),
+    [
+        ("monitors", "pulse", MONITOR, "", ("null", "pulse"), "RuntimeError: no pulse (pulse_a, line"),
+        ("targets", "tape", TARGET, "Tape", ("tape", "null"), "RuntimeError: the tape is torn (tape_a, line"),
+    ],
+)
+def test_a_monitor_or_a_target_that_breaks_fails_the_trial(
+    install: Install,
+    tmp_path: Path,
+    group: str,
+    name: str,
+    code: str,
+    attribute: str,
+    words: tuple[str, str],
+    reason: str,
+) -> None:
+    install(f"{name}-a", group, name, code, attribute)
+    (tmp_path / "s.toml").write_text(WATCHED.replace("TARGET", words[0]).replace("MONITOR", words[1]))
+    said, _ = ioassay(tmp_path, "run", "s.toml", "--allow-exec", "--output", "run", "--json", status=1)
+    (failure,) = json.loads(said)["failures"]
+    assert failure["reason"].startswith(f"the plugin {name}-a 1.2 raised {reason}")
+
+
 TOUCH = """
 from ioassay.drivers.null import Null
 from ioassay.records.record import FAILED, OK

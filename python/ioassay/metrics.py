@@ -324,7 +324,7 @@ def metric(name: str) -> Metric:
     for rule in _RULES:
         if match := rule.pattern.match(name):
             return Metric(name, rule.unit, rule.better, rule.label(match), rule.format, rule.kind)
-    return _OF_DRIVERS.get(name) or Metric(name, "", "none", name, plain)
+    return _OF_DRIVERS.get(name) or _OF_STUDIES.get(name) or Metric(name, "", "none", name, plain)
 
 
 def known(name: str) -> bool:
@@ -332,18 +332,29 @@ def known(name: str) -> bool:
     inner = name.rpartition("/")[2]
     if match := _OF_LOAD.match(inner):
         return known(match["counted"])
-    return inner in _OF_DRIVERS or any(rule.pattern.match(inner) for rule in _RULES)
+    return inner in _OF_DRIVERS or inner in _OF_STUDIES or known_by_rule(inner)
+
+
+def known_by_rule(name: str) -> bool:
+    """Whether the registry itself describes `name`, so that no driver and no study may."""
+    return any(rule.pattern.match(name) for rule in _RULES)
 
 
 _OF_DRIVERS: dict[str, Metric] = {}
+_OF_STUDIES: dict[str, Metric] = {}
 
 
 def add(own: Iterable[Metric]) -> None:
     """Add the metrics that only one driver has; ValueError for a name without a dot, which a factor may have."""
     for each in own:
-        if "." not in each.name or any(rule.pattern.match(each.name) for rule in _RULES):
+        if "." not in each.name or known_by_rule(each.name):
             raise ValueError(f"'{each.name}' cannot be a driver's own metric; wanted a new name such as tool.speed")
         _OF_DRIVERS[each.name] = each
+
+
+def declare(own: Iterable[Metric]) -> None:
+    """Add metrics that a study declares. Those of the registry and of drivers keep their meaning."""
+    _OF_STUDIES.update((each.name, each) for each in own)
 
 
 def format_metric(name: str, value: float) -> str:

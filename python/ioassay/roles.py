@@ -360,6 +360,13 @@ class DriverFacts(Protocol):
     metrics: Sequence[Metric] = ()
     """Those that no other driver has. The registry knows them from when the class is made."""
 
+    def declared_metrics(self, params: Mapping[str, Any]) -> Sequence[Metric]:
+        """Metrics that a study's own parameters declare, in the order of their weight.
+
+        They are answered in place of `responses`. Asked of the parameters of an old run too.
+        """
+        return ()
+
     def page_cache_remedy(self, params: Mapping[str, Any]) -> str:
         """What makes the load bypass the page cache; '' where it does, or where the cache belongs to what is measured.
 

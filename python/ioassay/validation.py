@@ -99,6 +99,11 @@ def table(text: str | bytes, source: str, remedy: str = "") -> dict[str, Any]:
     return value
 
 
+def document(text: str | bytes, source: str, remedy: str = "") -> Any:
+    """What a JSON text holds, of any type; InputError as of `read`."""
+    return _parsed(_encoded(text), source, remedy)
+
+
 def toml(text: bytes) -> dict[str, Any]:
     """The table that a TOML document holds; ValueError says what is wrong in which line."""
     try:

@@ -15,6 +15,7 @@ from ioassay.roles import Driver, Tool
 __all__ = ["DRIVERS", "REGISTRY", "driver", "tools"]
 
 DRIVERS: dict[str, str] = {
+    "command": "ioassay.drivers.command:CommandDriver",
     "db_bench": "ioassay.drivers.db_bench:DbBench",
     "filesuite": "ioassay.drivers.filesuite:Filesuite",
     "fio": "ioassay.drivers.fio:Fio",

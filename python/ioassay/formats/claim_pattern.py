@@ -5,26 +5,23 @@ unit is a group of its own: `unit` belongs to the number before it, or to the on
 and `rate_unit`, `bytes_unit` … to theirs. Sizes, durations and kinds are those of --claim. What was rounded is claimed
 as such: a number of operations only where it is whole, bytes with the step of their last digit.
 
-A pattern of a user may take exponential time. Python's engine looks for signals while it works, so that a timer of CPU
-time ends it; in a thread, which gets no signals, nothing bounds it.
+How long a search may take is bounded by `user_pattern`.
 """
 
 from __future__ import annotations
 
 import re
-import signal
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Mapping
 
 from ioassay.errors import InputError, UsageError
-from ioassay.formats import printed_quantity
+from ioassay.formats import printed_quantity, user_pattern
 from ioassay.formats.number_parsing import whole_number
 from ioassay.formats.printed_quantity import Quantity
 from ioassay.formats.stated_claim import KINDS
 from ioassay.records.record import Claim
 
 NAME = "user"
+OPTION = "--claim-regex"
 
 _UNITS = {
     "bytes": printed_quantity.size,
@@ -40,67 +37,37 @@ _AMOUNTS = ("bytes", "ops", "seconds", "rate", "latency")
 _WORDS = ("kind", "path", "test")
 GROUPS = (*_UNITS, *_WORDS, "unit", *(f"{name}_unit" for name in _UNITS))
 _NUMBER = re.compile(r"([0-9][0-9.,]{0,40}(?:e[-+]?[0-9]{1,3})?)\s*(.{0,40})", re.S)
-_LONGEST_PATTERN = 2000
-_MOST_MATCHES = 10_000
-_MOST_CPU_S = 5.0
 
 
-def parse(pattern: str) -> re.Pattern[str]:
-    """The compiled pattern; UsageError says what is wrong with it, and names the groups that there are."""
-    if len(pattern) > _LONGEST_PATTERN:
-        raise UsageError(f"--claim-regex: has {len(pattern)} characters; wanted at most {_LONGEST_PATTERN}")
-    try:
-        compiled = re.compile(pattern, re.M)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise UsageError(f"--claim-regex {pattern!r}: is no regular expression of Python: {error}") from None
+def parse(pattern: str, option: str = OPTION) -> re.Pattern[str]:
+    """The compiled pattern; UsageError says what is wrong with it, and names `option` and the groups that there are."""
+    compiled = user_pattern.compiled(pattern, option)
     unknown = [name for name in compiled.groupindex if name not in GROUPS]
     if unknown:
-        raise UsageError(f"--claim-regex {pattern!r}: no group is called '{unknown[0]}'; wanted {', '.join(GROUPS)}")
+        raise UsageError(f"{option} {pattern!r}: no group is called '{unknown[0]}'; wanted {', '.join(GROUPS)}")
     if not compiled.groupindex.keys() & set(_AMOUNTS):
         raise UsageError(
-            f"--claim-regex {pattern!r}: claims no number; wanted one of the groups {', '.join(_AMOUNTS)}, "
+            f"{option} {pattern!r}: claims no number; wanted one of the groups {', '.join(_AMOUNTS)}, "
             "such as (?P<bytes>[0-9]+)"
         )
     return compiled
 
 
-def read(pattern: re.Pattern[str], text: str) -> list[Claim]:
-    """One claim a match. InputError when there is none, or too many, when it takes too long, or a number is none."""
-    claims = []
-    with _time_limit(pattern):
-        for match in pattern.finditer(text):
-            claims.append(_claim(match))
-            if len(claims) > _MOST_MATCHES:
-                raise InputError(f"--claim-regex {pattern.pattern!r} matches more than {_MOST_MATCHES} times")
-    if not claims:
-        raise InputError(f"--claim-regex {pattern.pattern!r} matches nothing in the output")
-    return claims
+def read(pattern: re.Pattern[str], text: str, option: str = OPTION, kind: str = "read") -> list[Claim]:
+    """One claim a match, of `kind` where the match says none.
+
+    InputError when there is none, or too many, when it takes too long, or a number is none.
+    """
+    return [_claim(match, option, kind) for match in user_pattern.matches(pattern, text, option)]
 
 
-@contextmanager
-def _time_limit(pattern: re.Pattern[str]) -> Iterator[None]:
-    """InputError after so much CPU time."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise InputError(
-            f"--claim-regex {pattern.pattern!r} took more than {_MOST_CPU_S:g} s of CPU time; "
-            "begin it with ^ or a fixed word, and avoid a repetition in a repetition"
-        )
-
-    before = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, _MOST_CPU_S)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
-
-
-def _claim(match: re.Match[str]) -> Claim:
+def _claim(match: re.Match[str], option: str, usual_kind: str) -> Claim:
     words = {name: text.strip() for name, text in match.groupdict().items() if text is not None and text.strip()}
-    numbers = {name: _quantity(name, words[name], _unit(name, words, match)) for name in _UNITS if name in words}
+    numbers = {
+        name: _quantity(name, words[name], _unit(name, words, match), option) for name in _UNITS if name in words
+    }
     bytes_, ops, rate = (numbers.get(name) for name in ("bytes", "ops", "rate"))
-    kind = _kind(words.get("kind", "read"))
+    kind = _kind(words.get("kind", usual_kind), option)
     operations = ops.rounded if ops and ops.whole and ops.step == 1 else None
     exact = bytes_ is not None and bytes_.whole and bytes_.step == 1
     volume = bytes_.rounded if bytes_ and (exact or operations is None) else None
@@ -124,12 +91,12 @@ def _claim(match: re.Match[str]) -> Claim:
     )
 
 
-def _kind(word: str) -> str:
+def _kind(word: str, option: str) -> str:
     """`READ`, `reads` and `written` are understood; InputError names the kinds."""
     known = {form: kind for kind in KINDS for form in (kind, f"{kind}s")}
     known |= {"written": "write", "writing": "write", "reading": "read", "rw": "mixed"}
     if word.lower() not in known:
-        raise InputError(f"--claim-regex: {word[:40]!r} is no kind; wanted {', '.join(KINDS)}")
+        raise InputError(f"{option}: {word[:40]!r} is no kind; wanted {', '.join(KINDS)}")
     return known[word.lower()]
 
 
@@ -146,11 +113,11 @@ def _unit(name: str, words: Mapping[str, str], match: re.Match[str]) -> str:
     return words["unit"] if nearest == name else ""
 
 
-def _quantity(name: str, text: str, unit: str) -> Quantity:
+def _quantity(name: str, text: str, unit: str, option: str) -> Quantity:
     """A unit within the group counts where none has a group."""
     parts = _NUMBER.fullmatch(text)
     if parts is None:
-        raise InputError(f"--claim-regex: {name} is {text[:40]!r}; wanted a number")
-    quantity = _UNITS[name](parts[1], unit or parts[2].strip(), f"--claim-regex: {name}")
-    whole_number(round(quantity.value), f"--claim-regex: {name}")
+        raise InputError(f"{option}: {name} is {text[:40]!r}; wanted a number")
+    quantity = _UNITS[name](parts[1], unit or parts[2].strip(), f"{option}: {name}")
+    whole_number(round(quantity.value), f"{option}: {name}")
     return quantity

@@ -143,7 +143,9 @@ def _assemble(study: Study, consent: Consent, folder: Path) -> Bench:
         if why := analysis.REGISTRY.refusal(question):
             raise StudyError(why, source=study.name, key="analysis.questions")
     with _placed(study.name):
-        return Bench(study, make_driver(study.driver), consent, folder)
+        driver = make_driver(study.driver)
+        metrics.declare(driver.declared_metrics(study.params))
+        return Bench(study, driver, consent, folder)
 
 
 def ready_tools(benches: Sequence[Bench]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ioassay import metrics
 from ioassay.metrics import DIRECTIONS
 from ioassay.records.record import SKIPPED, WILL_BE_SKIPPED, Claim
 from ioassay.roles import DriverFacts, UnknownDriver
@@ -85,6 +86,15 @@ class Dataset:
     """By name; a driver that this version does not have is missing."""
     _trials_of: dict[str, pl.DataFrame] = field(default_factory=dict, init=False, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        for study in self.studies:
+            metrics.declare(self.driver(study).declared_metrics(study.params))
+
+    def __setstate__(self, state: Mapping[str, object]) -> None:
+        """Unpickled in another process, whose registry knows no metric of these studies yet."""
+        self.__dict__.update(state)
+        self.__post_init__()
+
     def trials_of(self, study: Study) -> pl.DataFrame:
         """All recorded trials of the study, failed ones too, in the order they ran."""
         import polars as pl
@@ -102,7 +112,9 @@ class Dataset:
     def responses(self, study: Study) -> list[str]:
         """The metrics to answer: as the study lists them, or the usual ones that its trials have."""
         trials = self.trials_of(study)
-        wanted = study.analysis.responses or (*_USUAL_RESPONSES, *self.driver(study).responses)
+        driver = self.driver(study)
+        own = [metric.name for metric in driver.declared_metrics(study.params)] or driver.responses
+        wanted = study.analysis.responses or dict.fromkeys((*_USUAL_RESPONSES, *own))
         return [name for name in wanted if name in trials.columns and trials[name].null_count() < trials.height]
 
     def is_measured(self, study: Study) -> bool:
