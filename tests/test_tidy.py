@@ -104,6 +104,17 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 MAY_IMPORT["live"] = ROLES | {"analysis", "narrative", "report", "study"}
 MAY_IMPORT["api"] = MAY_IMPORT.keys() | {"_core"}
+MAY_IMPORT["testing"] = ROLES | {
+    "analysis",
+    "drivers",
+    "formats",
+    "monitors",
+    "narrative",
+    "report",
+    "store",
+    "store.dataset",
+}
+MAY_IMPORT["testing"] |= {"study", "targets"}
 MAY_IMPORT["cli"] = MAY_IMPORT.keys() | {"_core"}
 MAY_IMPORT["__main__"] = {"cli", "process"}
 MAY_IMPORT["__init__"] = {"api", "errors", "narrative", "simulator"}
