@@ -1,0 +1,61 @@
+"""examples/plugin is installed without a network: its own tests pass, and its study reaches the page."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ioassay.store import packed_page
+
+PLUGIN = Path(__file__).parent.parent / "examples" / "plugin"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that the plugin is installed to; pip builds it in a copy, and the checkout stays as it is."""
+    folder = tmp_path_factory.mktemp("plugin")
+    shutil.copytree(PLUGIN, folder / "source", ignore=shutil.ignore_patterns("__pycache__", "build", "dist"))
+    offline = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
+    command = [sys.executable, "-m", "pip", "install", *offline, "--target", str(folder / "site"), folder / "source"]
+    subprocess.run(command, check=True, capture_output=True, timeout=200)
+    return folder / "site"
+
+
+def python(site: Path, folder: Path, *words: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(site), "HOME": str(folder)}
+    environment.pop("PYTEST_XDIST_WORKER", None)
+    command = [sys.executable, "-m", *words]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_its_own_tests_pass(site: Path) -> None:
+    said = python(site, site.parent / "source", "pytest", "-q", "-p", "no:cacheprovider")
+    assert " passed" in said and "failed" not in said and "skipped" not in said
+
+
+def test_its_study_runs_to_the_page(site: Path, tmp_path: Path) -> None:
+    shutil.copy(PLUGIN / "copy.toml", tmp_path)
+    ran = json.loads(
+        python(site, tmp_path, "ioassay", "run", "copy.toml", "--repetitions", "2", "--output", "run", "--json")
+    )
+    assert ran["trials"]["ok"] == 8
+    (finding,) = [finding for finding in ran["findings"] if finding["question"] == "block_cost"]
+    assert finding["statistics"]["ns_per_byte"] != 0
+    assert [(figure["name"], figure["problem"]) for figure in ran["figures"]] == [("block_time", "")]
+    assert json.loads((tmp_path / "run" / "host.json").read_text())["tools"]["dd"].startswith("dd (coreutils)")
+    page = packed_page.unpacked((tmp_path / "run" / "report" / "index.html").read_text())
+    assert "The fixed cost of a block" in page and "Time of a block" in page
+    claims = [json.loads(path.read_text())["claims"] for path in (tmp_path / "run").glob("trials/*/record.json")]
+    assert [claim["bytes"] for (claim,) in claims] == [1 << 24] * 8
+
+
+def test_its_readme_shows_the_files_that_it_has() -> None:
+    text = (PLUGIN / "README.md").read_text()
+    for path in [*PLUGIN.glob("src/*/*.py"), *PLUGIN.glob("tests/*.py"), PLUGIN / "copy.toml"]:
+        assert path.name in text, f"README.md does not say what {path.name} is"
