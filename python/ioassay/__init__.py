@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ioassay.api.study_plan import Plan as Plan
     from ioassay.api.witness_judgement import Judgement as Judgement
     from ioassay.api.witness_judgement import witness as witness
+    from ioassay.errors import BrokenPlugin as BrokenPlugin
     from ioassay.errors import ConditionError as ConditionError
     from ioassay.errors import Contradicted as Contradicted
     from ioassay.errors import InputError as InputError
@@ -53,6 +54,7 @@ GC_THRESHOLD = 100_000
 """Objects made before Python looks for cycles among them: its 700 cost a command a tenth of its time."""
 
 _MODULES = {
+    "BrokenPlugin": "errors",
     "Comparison": "api.comparison",
     "ConditionError": "errors",
     "Contradicted": "errors",
