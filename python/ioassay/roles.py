@@ -264,6 +264,16 @@ class EndedStep:
 
 
 @dataclass(frozen=True)
+class Portable:
+    """What a trial needs on a host that has none of this one's files."""
+
+    params: Mapping[str, Any]
+    """Parameters with the same effect; those that `inputs` names are set to where the files are there."""
+    inputs: Mapping[str, Path] = field(default_factory=dict)
+    """Parameter -> the file of this host that it names."""
+
+
+@dataclass(frozen=True)
 class Outcome:
     """How a process ended. Output was streamed to `stdout` and `stderr` files; times are wall clock."""
 
@@ -433,6 +443,10 @@ class Driver(DriverFacts, Protocol):
     def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
         """The same load for `share` of its running time, but at least LEAST_SHORT_S; None where it has no running time
         that could be shortened, or only by less than half."""
+
+    def portable(self, params: Mapping[str, Any]) -> Portable:
+        """What a trial with these parameters needs on another host; asked of pure drivers, right before a trial."""
+        return Portable(params)
 
     def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
         """The command of one trial; None when the driver needs no process (null)."""

@@ -1,7 +1,7 @@
 """Runs the trials of a run that have no record yet, and makes each durable.
 
 Trials that measure run one after the other, alone on the machine. Those of pure drivers run several at once, in the
-order of the plan, in an Executor (`pool`); this process alone writes their records, as they end.
+order of the plan, at a site (`sites`); this process alone writes their records, as they end.
 Gets the three roles as objects. Prints nothing: what happens is told to a Progress.
 A failed trial is a record, not an exception; what ends a run is safety, a full disk, or the user.
 """
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,7 +31,9 @@ from ioassay.roles import CurrentRates, Parsed, Trial
 from ioassay.runner import conditions, worker, worker_pool
 from ioassay.runner import trial as one
 from ioassay.runner.best_levels import Following
+from ioassay.runner.delivery import UnfitWorker
 from ioassay.runner.preflight import Bench, rehearse
+from ioassay.runner.sites import ForeignExecutor, OwnWorkers, Site
 from ioassay.store.run_folder import RunStore
 from ioassay.study import earlier_best
 from ioassay.targets.job_guard import Guard, Reserve, guarded
@@ -186,21 +188,21 @@ def execute(
     workers: int | None = None,
     source: Source | None = None,
     wait_quiet_s: float = 0.0,
-    executor: Executor | str | None = None,
+    executor: Executor | None = None,
 ) -> Tally:
     """Run what has no record yet; the tally counts every planned trial, earlier records included.
 
     The trials are those of the plan, unless another `source` gives them.
 
     `workers` trials of pure drivers run at once, by default as many as there are processors for this process; with 1
-    they run in this process. Fewer are used where the memory has no room, and a warning of their trials says so. With
-    an `executor` they run there: see `worker_pool.executor`. It is not shut down.
+    they run in this process. Fewer are used where the memory has no room, and a warning of their trials says so.
+    With an `executor` they run there, as many at once as it has workers, and it stays as it is: whoever made it shuts
+    it down. It need not share a folder with this process (`delivery`). Trials that measure run here all the same.
 
     With `wait_quiet_s`, each trial that measures waits so long at most for a quiet machine, and is repeated up to twice
     when the machine did not stay fit for it.
     """
     guards: dict[str, Guard] = {}
-    worker_pool.require_known(executor)
     with ExitStack() as stack:
         stack.enter_context(store.locked())
         supervisor.end_orphans(one.tag(store))
@@ -210,11 +212,11 @@ def execute(
             stack.callback(bench.close)
             guards[bench.study.name] = stack.enter_context(guarded(bench.touches(), bench.consent))
         settings = stack.enter_context(HostSettings(_governor(benches)))
-        number, of_pool = _workers(benches, workers or worker_pool.processors())
-        debug_log.info("run", f"{store.root}: up to {number} trials that only compute at once, {len(benches)} studies")
-        make = partial(worker_pool.executor, number, one.tag(store), executor)
-        flight = stack.enter_context(_Flight(make, number, progress))
         by_name = {bench.study.name: bench for bench in benches}
+        site, of_pool = _site(store, by_name, workers or worker_pool.processors(), executor)
+        about = f"up to {site.workers} trials that only compute at once, {len(benches)} studies"
+        debug_log.info("run", f"{store.root}: {about}")
+        flight = stack.enter_context(_Flight(site, progress))
         follows = any(map(earlier_best.follows, store.suite().studies))
         given = source or (Following(store, by_name) if follows else Planned(store))
         of_host = [*settings.warnings, *of_groups]
@@ -246,6 +248,16 @@ def _governor(benches: Sequence[Bench]) -> str:
     return "performance" if any(bench.study.run.governor == "performance" for bench in tools) else KEEP
 
 
+def _site(
+    store: RunStore, benches: Mapping[str, Bench], workers: int, executor: Executor | None
+) -> tuple[Site, list[Warning_]]:
+    """Where trials are computed; the memory of this host bounds its own workers only."""
+    if executor is not None:
+        return ForeignExecutor(executor, lambda trial: benches[trial.study].driver.portable(trial.params)), []
+    number, warnings = _workers(list(benches.values()), workers)
+    return OwnWorkers(number, one.tag(store)), warnings
+
+
 def _workers(benches: Sequence[Bench], wanted: int) -> tuple[int, list[Warning_]]:
     pure = (bench for bench in benches if not bench.driver.measures)
     points = ((bench, trial) for bench in pure for trial in bench.points())
@@ -255,15 +267,13 @@ def _workers(benches: Sequence[Bench], wanted: int) -> tuple[int, list[Warning_]
 
 @dataclass
 class _Flight:
-    """Trials that are being computed: as many as workers, and as many again that wait for one.
+    """Trials that are being computed: as many as workers, and some that wait for one.
 
     They run in the order in which they were submitted. On an exception all are given up, those that run as well.
     """
 
-    make: Callable[[], Executor]
-    workers: int
+    site: Site
     progress: Progress
-    _executor: Executor | None = None
     _trials: dict[Future[worker.Computed], Trial] = field(default_factory=dict)
     _begun: set[str] = field(default_factory=set)
     """Ids of those that the progress has been told of."""
@@ -274,18 +284,17 @@ class _Flight:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._close(cancel=kind is not None)
+        self.site.close(cancel=kind is not None)
 
     @property
     def full(self) -> bool:
-        return len(self._trials) >= 2 * self.workers
+        return len(self._trials) >= self.site.most
 
     def submit(self, store: RunStore, trial: Trial) -> None:
         raw = store.begin(trial.id)
-        self._executor = self._executor or self.make()
-        if len(self._trials) < self.workers:
+        if len(self._trials) < self.site.workers:
             self._begin(trial)
-        self._trials[self._executor.submit(worker.compute, trial.driver, trial, raw)] = trial
+        self._trials[self.site.submit(trial, raw)] = trial
 
     def holds(self, trial: Trial) -> bool:
         """Whether another repetition of the trial's point is in flight."""
@@ -299,7 +308,7 @@ class _Flight:
             self._begin(trial)
             self._begun.remove(trial.id)
             yield trial, future
-            for oldest in islice(self._trials.values(), self.workers):
+            for oldest in islice(self._trials.values(), self.site.workers):
                 self._begin(oldest)
 
     def rest(self) -> Iterator[tuple[Trial, Future[worker.Computed]]]:
@@ -310,17 +319,12 @@ class _Flight:
     def land(self) -> Iterator[tuple[Trial, Future[worker.Computed]]]:
         """The rest; afterwards no worker is left."""
         yield from self.rest()
-        self._close(cancel=False)
+        self.site.close(cancel=False)
 
     def _begin(self, trial: Trial) -> None:
         if trial.id not in self._begun:
             self._begun.add(trial.id)
             self.progress.started(trial)
-
-    def _close(self, *, cancel: bool) -> None:
-        if self._executor is not None:
-            self._executor.shutdown(cancel_futures=cancel)
-            self._executor = None
 
 
 @dataclass
@@ -446,9 +450,9 @@ class _Round:
         for trial, future in ended:
             try:
                 record = one.keep(self.store, trial, _computed(future), self.prepared[trial.study])
-            except (worker_pool.NoWorker, BrokenExecutor, CancelledError) as error:
+            except (worker_pool.NoWorker, UnfitWorker) as error:
                 go_on = f"everything recorded before is kept. Go on with: {self.store.resume_command}"
-                raise RunError(f"{str(error) or 'the executor gave up a trial'}; {go_on}") from None
+                raise RunError(f"{error}; {go_on}") from None
             except OSError as error:
                 raise self.store.stopped(self.store.folder(trial.id), error) from error
             self._count(trial, record, record.status)

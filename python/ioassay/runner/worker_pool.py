@@ -1,6 +1,6 @@
 """Executors for trials of pure drivers: worker processes of this machine, or this process itself.
 
-Both are a `concurrent.futures.Executor`, as is any other that a user brings (`Borrowed`). Unlike the standard library's
+Both are a `concurrent.futures.Executor`, and whoever uses them needs no more than that. Unlike the standard library's
 ProcessPoolExecutor, a worker that dies takes nothing but its own call with it, cancelling ends what runs (a simulation
 that never returns to Python included), and workers start without importing what this process has imported.
 Which trial comes next, and what becomes of its result, is decided in `run`.
@@ -15,14 +15,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent import futures
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ioassay import units
-from ioassay.errors import RunError, ToolError, UsageError
+from ioassay.errors import RunError, ToolError
 from ioassay.process.piped_child import PipedChild
 from ioassay.records.record import Warning_
 
@@ -86,50 +85,9 @@ def _free_bytes(machine: Machine) -> int | None:
     return min((size for size in found if size is not None), default=None)
 
 
-def executor(workers: int, tag: str, given: Executor | str | None = None) -> Executor:
-    """Where to compute with so many workers; one is this process. `tag` marks the processes as a run's.
-
-    With a `given` executor it is that one, which is left as it was. Its workers must reach the run's folder by the same
-    path: raw results are written there.
-    """
-    require_known(given)
-    if isinstance(given, Executor):
-        return Borrowed(given)
+def executor(workers: int, tag: str) -> Executor:
+    """Where to compute with so many workers; one is this process. `tag` marks the processes as a run's."""
     return Workers(workers, tag) if workers > 1 else Here()
-
-
-def require_known(given: Executor | str | None) -> None:
-    """UsageError for what is no executor."""
-    if given is not None and not isinstance(given, Executor):
-        wanted = "a concurrent.futures.Executor, or None for worker processes of this machine"
-        raise UsageError(f"executor is {given!r}; wanted {wanted}")
-
-
-class Borrowed(Executor):
-    """An executor of the caller's, which outlives the run. What it has begun is waited for, as it cannot be ended."""
-
-    def __init__(self, lender: Executor) -> None:
-        self._lender = lender
-        self._calls: set[Future[Any]] = set()
-
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """See Executor.submit; RunError where the executor takes no more."""
-        try:
-            future = self._lender.submit(fn, *args, **kwargs)
-        except RuntimeError as error:  # it was shut down, or is broken
-            raise RunError(f"the executor takes no trial: {error}") from error
-        self._calls.add(future)
-        future.add_done_callback(self._calls.discard)
-        return future
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Give up what has not begun; wait for the rest."""
-        calls = list(self._calls)
-        if cancel_futures:
-            for call in calls:
-                call.cancel()
-        if wait:
-            futures.wait(calls)
 
 
 class Here(Executor):

@@ -16,7 +16,7 @@ from ioassay.drivers.simulate import parameter_checks, simulation_metrics, simul
 from ioassay.drivers.simulate.trace_lookup import NotFound
 from ioassay.errors import UsageError
 from ioassay.records.record import FAILED, OK, SKIPPED, Warning_
-from ioassay.roles import NOTHING, Command, Driver, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial
+from ioassay.roles import NOTHING, Command, Driver, Estimate, Load, Outcome, Parsed, Portable, Tool, Touch, Trial
 
 SUMMARY, ELEMENTS = "summary.json", "elements.json"
 
@@ -60,6 +60,10 @@ class Simulate(Driver):
     def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
         """None: a simulation lasts as long as its trace."""
         return None
+
+    def portable(self, params: Mapping[str, Any]) -> Portable:
+        """The file of its trace goes along; of a drive's own file the options, since that may name further files."""
+        return simulation_parameters.portable(params)
 
     def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
         """None: no process."""

@@ -19,7 +19,8 @@ from typing import Any
 from ioassay import simulator, traces
 from ioassay.drivers.simulate.trace_lookup import NotFound, find
 from ioassay.errors import StudyError, UsageError
-from ioassay.roles import Estimate
+from ioassay.roles import Estimate, Portable
+from ioassay.simulator import drive_files
 from ioassay.simulator.simulation_options import DRIVE, NAMES, OPTIONS, PADDED
 
 _OF_DRIVE = "drive"
@@ -107,6 +108,18 @@ def _drive_options(params: Mapping[str, Any]) -> dict[str, Any]:
         return simulator.drive_options(drive)
     except UsageError as error:
         raise StudyError(str(error), key=f"params.{_OF_DRIVE}") from None
+
+
+def portable(params: Mapping[str, Any]) -> Portable:
+    """The parameters for another host: a trace by its file, a drive that is described in a file by its options."""
+    wanted, drive = read(params), params.get(_OF_DRIVE)
+    if drive is not None and drive not in drive_files.builtin():
+        params = {**wanted.options, **{name: value for name, value in params.items() if name != _OF_DRIVE}}
+    try:
+        found = find(wanted.traces) if wanted.traces else ""
+    except NotFound:
+        found = ""
+    return Portable(params, {"trace": found} if isinstance(found, Path) else {})
 
 
 def trace(wanted: Settings, repetition: int) -> traces.Trace:
