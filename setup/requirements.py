@@ -1,7 +1,8 @@
 """Prints what pip has to install, one requirement a line: `python setup/requirements.py run|check`.
 
-`run` is what ./ioassay needs and what builds it, `check` adds the tools of ./check. The versions are not here:
-constraints.txt pins them. On x86 processors without AVX2 it is the build of polars that runs there.
+`run` is what ./ioassay needs and what builds it, `check` adds the tools of ./check and what its tests need. The
+versions are not here: constraints.txt pins them. On x86 processors without AVX2 it is the build of polars that runs
+there.
 """
 
 import platform
@@ -16,4 +17,4 @@ processor = Path("/proc/cpuinfo")
 if platform.machine() == "x86_64" and processor.exists() and "avx2" not in processor.read_text().split():
     print(*project["optional-dependencies"]["compat"], sep="\n")
 if sys.argv[1:] == ["check"]:
-    print(*project["optional-dependencies"]["dev"], sep="\n")
+    print(*project["optional-dependencies"]["cluster"], *project["optional-dependencies"]["dev"], sep="\n")

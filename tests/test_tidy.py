@@ -102,6 +102,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     }
     | {"host.privacy"},
 }
+MAY_IMPORT["cluster"] = ROLES | {"runner"}
 MAY_IMPORT["live"] = ROLES | {"analysis", "narrative", "report", "study"}
 MAY_IMPORT["api"] = MAY_IMPORT.keys() | {"_core"}
 MAY_IMPORT["testing"] = ROLES | {
@@ -162,6 +163,7 @@ LIGHT = (
 )
 HEAVY = {
     *("polars", "duckdb", "numpy", "scipy", "altair", "vl_convert", "jinja2", "playwright"),
+    *("distributed", "dask", "dask_jobqueue"),
 }
 # The tests hold our numbers against these; nothing that a user runs needs them.
 OF_TESTS = {"scipy", "psutil", "pandas", "statsmodels", "pyarrow", "optuna", "typer", "click", "rich"}

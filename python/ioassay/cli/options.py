@@ -47,6 +47,13 @@ Workers = Annotated[
         min=1, metavar="N", help="Compute N trials at once if they measure nothing; by default one per processor."
     ),
 ]
+Executor = Annotated[
+    str,
+    syntax.Option(
+        metavar="NAME",
+        help="Where trials that measure nothing are computed: local, dask:local, dask://HOST:PORT, slurm:…",
+    ),
+]
 Output = Annotated[Path | None, syntax.Option(metavar="DIR", help="The run's folder; by default runs/<time>-<study>.")]
 Live = Annotated[bool, syntax.Option("--live", help="Show the run on a local page; its address is printed.")]
 WaitQuiet = Annotated[

@@ -27,6 +27,9 @@ from ioassay.runner.worker import Computed
 MOST_RETURNED_BYTES = 256 * 2**20
 """What a trial may leave in its raw folder to come back by value."""
 
+INPUTS = "inputs"
+"""In a worker's own folder: the cache of input files."""
+
 
 class UnfitWorker(RunError):
     """A worker cannot compute trials of this run: it is another program, or cannot write its temporary files."""
@@ -66,7 +69,7 @@ def compute(order: Order, folder: Path | None = None) -> Delivered | Lacking:
     """
     if why := order.identity.difference(program_identity.identity()):
         raise UnfitWorker(f"the worker on {program_identity.host_name()} has {why}")
-    cache = Cache(folder / "inputs") if folder else input_files.own_cache()
+    cache = Cache(folder / INPUTS) if folder else input_files.own_cache()
     try:
         for part in order.contents:
             cache.receive(part)

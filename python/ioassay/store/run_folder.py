@@ -58,6 +58,8 @@ class RunStore:
                 f"{root}: is not UTF-8, and Parquet files cannot be read there; rename the folder"
             ) from None
         self.root = root
+        self.resume_options: Sequence[str] = ()
+        """What the user gave that a run does not keep, and that going on with it needs again."""
 
     @classmethod
     def create(
@@ -107,7 +109,7 @@ class RunStore:
     def resume_command(self) -> str:
         """What the user types to go on with this run."""
         command = "tune" if self.is_search else "run"
-        return f"ioassay {command} --resume {shlex.quote(str(self.root))}"
+        return shlex.join(["ioassay", command, "--resume", str(self.root), *self.resume_options])
 
     @property
     def is_search(self) -> bool:

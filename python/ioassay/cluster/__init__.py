@@ -1,0 +1,95 @@
+"""Executors by name for trials that only compute: a Dask cluster on this host, elsewhere, or of a batch system.
+
+`opened` gives an executor for `runner.run.execute`. Dask does the distribution; what is added here is that no trial is
+lost, that only workers of the same program compute, and that input files are where they are needed (docs/cluster.md).
+Dask is imported only when an executor is opened that needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from ioassay.cluster import executor_name
+from ioassay.cluster.executor_name import BatchJobs, HostCluster, OwnProcesses, Scheduler
+from ioassay.errors import UsageError
+from ioassay.runner import worker_pool
+
+if TYPE_CHECKING:
+    from ioassay.cluster.dask_executor import DaskExecutor
+
+__all__ = ["adapted", "opened", "places"]
+
+_PATIENCE_S = 60.0
+"""How long a cluster of which no batch system decides may be without a worker."""
+
+
+def places(name: str) -> int | None:
+    """How many trials an executor computes at once, as its name says; None where only its scheduler knows.
+
+    UsageError for a name that is wrong, where what it needs is not installed, and for a network that nobody trusts.
+    """
+    wanted = executor_name.read(name)
+    if isinstance(wanted, OwnProcesses):
+        return worker_pool.processors()
+    needed = "dask_jobqueue" if isinstance(wanted, BatchJobs) else "distributed"
+    if find_spec(needed) is None:
+        raise UsageError(f"--executor {name} needs {needed}; install it: pip install 'ioassay[cluster]'")
+    if isinstance(wanted, Scheduler):
+        from ioassay.cluster import dask_clusters
+
+        dask_clusters.require_consent(wanted)
+    if isinstance(wanted, HostCluster):
+        return wanted.workers or worker_pool.processors()
+    return wanted.jobs * wanted.cores if isinstance(wanted, BatchJobs) else None
+
+
+@contextmanager
+def opened(name: str, said: Callable[[str], None] = lambda text: None) -> Iterator[DaskExecutor | None]:
+    """The executor called `name`, for as long as the context lasts; None for `local`, which the runner makes itself.
+
+    `said` is told of workers that are refused. Raises UsageError for a name that is wrong and for an extra that is not
+    installed, RunError where no scheduler answers and where a batch system takes no jobs.
+    """
+    places(name)
+    wanted = executor_name.read(name)
+    if isinstance(wanted, OwnProcesses):
+        yield None
+        return
+    from ioassay.cluster import dask_clusters
+
+    title = name.split(",", 1)[0] if not isinstance(wanted, BatchJobs) else wanted.system
+    patience_s: float | None = _PATIENCE_S
+    if isinstance(wanted, HostCluster):
+        cluster, remedy = dask_clusters.on_host(wanted), "see what --log-level debug says of its workers"
+    elif isinstance(wanted, BatchJobs):
+        cluster, remedy, patience_s = dask_clusters.of_jobs(wanted), "", None
+    else:
+        cluster, remedy = dask_clusters.running(wanted), f"start one: dask worker tcp://{wanted.host}:{wanted.port}"
+    with cluster as client:
+        from ioassay.cluster.dask_executor import DaskExecutor
+
+        executor = DaskExecutor(client, title, remedy, patience_s, said)
+        try:
+            yield executor
+        finally:
+            executor.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def adapted(executor: Executor, said: Callable[[str], None] = lambda text: None) -> Iterator[Executor]:
+    """An executor of the caller's; what `Client.get_executor` of Dask gave becomes one that loses nothing."""
+    if not type(executor).__module__.startswith("distributed."):
+        yield executor
+        return
+    from ioassay.cluster.dask_executor import DaskExecutor
+
+    client = executor._client  # type: ignore[attr-defined]
+    ours = DaskExecutor(client, client.scheduler.address, "start a worker", _PATIENCE_S, said)
+    try:
+        yield ours
+    finally:
+        ours.shutdown(cancel_futures=True)

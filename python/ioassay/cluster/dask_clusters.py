@@ -1,0 +1,215 @@
+"""Dask clusters for the time of a run: on this host, or jobs of a batch system; and those that somebody runs.
+
+What we start opens no dashboard, encrypts, listens on loopback unless other hosts have to come in, keeps its temporary
+files in a folder that goes with it, and is ended with the run. What somebody runs stays as it is.
+What Dask logs goes to the debug log: a worker that dies is an event of the run, and the run says what it means.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ioassay import debug_log, units
+from ioassay.cluster.executor_name import BatchJobs, HostCluster, Scheduler
+from ioassay.errors import RunError, UsageError
+from ioassay.runner import worker_pool
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+_CONNECT_S = 10.0
+_LOGGERS = ("distributed", "distributed.client", "dask_jobqueue", "tornado.application", "tornado.general", "asyncio")
+_CONFIGURATION = {
+    # The executor counts dead workers itself, and gives up a call after the second one that computed it.
+    "distributed.scheduler.allowed-failures": 1000,
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+    "distributed.worker.profile.enabled": False,
+    # Workers on this host share its terminal. What they would say of their end, the executor says.
+    "distributed.nanny.pre-spawn-environ.DASK_LOGGING__DISTRIBUTED": "critical",
+    "distributed.nanny.pre-spawn-environ.PYTHONWARNINGS": "ignore",
+}
+
+
+@contextmanager
+def on_host(wanted: HostCluster) -> Iterator[Client]:
+    """A cluster of worker processes on this host."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(_prepared())
+        import distributed
+
+        cluster = distributed.LocalCluster(
+            n_workers=wanted.workers or worker_pool.processors(),
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            security=True,
+            dashboard_address="127.0.0.1:0",
+            scheduler_kwargs={"dashboard": False},
+            dashboard=False,
+            worker_dashboard_address="127.0.0.1:0",
+            memory_limit=0,
+            local_directory=str(folder),
+            preload="ioassay.cluster.worker_process",
+            env={"TMPDIR": str(folder)},
+            silence_logs=False,
+        )
+        stack.callback(_close, cluster)
+        yield stack.enter_context(_client(cluster))
+
+
+@contextmanager
+def of_jobs(wanted: BatchJobs) -> Iterator[Client]:
+    """A cluster of jobs, which the batch system starts when it has room. Certificates lie in the working directory."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(_prepared(Path()))
+        try:
+            cluster = _cluster_class(wanted.system)(**_job_options(wanted, folder))
+        except (RuntimeError, ValueError, OSError) as error:
+            raise RunError(f"{wanted.system}: no cluster can be made: {_first_line(error)}") from None
+        stack.callback(_close, cluster)
+        try:
+            cluster.scale(jobs=wanted.jobs)
+            client = stack.enter_context(_client(cluster))
+            cluster.sync(_submitted, cluster)
+        except (RuntimeError, ValueError, OSError) as error:
+            raise RunError(f"{wanted.system}: the jobs cannot be submitted: {_first_line(error)}") from None
+        yield client
+
+
+@contextmanager
+def running(wanted: Scheduler) -> Iterator[Client]:
+    """A client of a scheduler that runs already."""
+    address = require_consent(wanted)
+    with _silenced():
+        import distributed
+
+        try:
+            client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
+        except (OSError, TimeoutError) as error:
+            raise RunError(
+                f"no Dask scheduler answers at {address}: {_first_line(error)}; wanted one, such as: "
+                f"dask scheduler --host {wanted.host} --port {wanted.port}"
+            ) from None
+        try:
+            yield client
+        finally:
+            _close(client)
+
+
+def require_consent(wanted: Scheduler) -> str:
+    """The address of a scheduler; UsageError where the way there is open and the user has not said that it may be."""
+    import dask
+
+    place = f"{wanted.host}:{wanted.port}"
+    if dask.config.get("distributed.comm.tls.ca-file", None):
+        return f"tls://{place}"
+    if not wanted.is_loopback and not wanted.plaintext:
+        raise UsageError(
+            f"--executor dask://{place}: nothing would be encrypted, and whoever answers could run programs here; "
+            f"set Dask's distributed.comm.tls, or say that this network is trusted: dask://{place},encryption=none"
+        )
+    return f"tcp://{place}"
+
+
+@contextmanager
+def _prepared(parent: Path | None = None) -> Iterator[Path]:
+    """Dask set up for a cluster of ours, and the folder of its temporary files."""
+    with (
+        _silenced(),
+        tempfile.TemporaryDirectory(prefix=".ioassay-cluster-", dir=parent, ignore_cleanup_errors=True) as folder,
+    ):
+        import dask
+
+        before = dict(os.environ)
+        try:
+            with dask.config.set({**_CONFIGURATION, "temporary-directory": folder}):
+                yield Path(folder).absolute()
+        finally:  # to start a worker with its environment, Dask sets that of this process
+            for name in os.environ.keys() - before.keys():
+                del os.environ[name]
+            os.environ.update(before)
+
+
+@contextmanager
+def _silenced() -> Iterator[None]:
+    """What Dask logs and warns of goes to the debug log."""
+    import logging
+
+    import distributed  # noqa: F401  (it sets up its own logging, which is replaced here)
+
+    class Forward(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            debug_log.debug("dask", record.getMessage())
+
+    before = {}
+    for logger in map(logging.getLogger, _LOGGERS):
+        before[logger] = logger.handlers, logger.propagate
+        logger.handlers, logger.propagate = [Forward()], False
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module=r"(distributed|dask|dask_jobqueue)(\..*)?$")
+            yield
+    finally:
+        for logger, (handlers, propagate) in before.items():
+            logger.handlers, logger.propagate = handlers, propagate
+
+
+@contextmanager
+def _client(cluster: Any) -> Iterator[Client]:
+    import distributed
+
+    client = distributed.Client(cluster, timeout=_CONNECT_S, set_as_default=False)
+    try:
+        yield client
+    finally:
+        _close(client)
+
+
+def _close(closable: Any) -> None:
+    """Close a client or a cluster, whatever state it is in: what it leaves is ended with this process."""
+    with suppress(OSError, TimeoutError, RuntimeError):
+        closable.close(timeout=_CONNECT_S)
+
+
+async def _submitted(cluster: Any) -> None:
+    """Wait until all jobs are submitted, so that what the batch system refuses is an error and no endless wait."""
+    await cluster._correct_state()
+
+
+def _cluster_class(system: str) -> Any:
+    import dask_jobqueue
+
+    classes = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "lsf": "LSFCluster"}
+    return getattr(dask_jobqueue, classes[system])
+
+
+def _job_options(wanted: BatchJobs, folder: Path) -> Mapping[str, Any]:
+    options: dict[str, Any] = {
+        "cores": wanted.cores,
+        "processes": wanted.cores,
+        "memory": units.format_size(wanted.memory_bytes).replace(" ", ""),
+        "security": True,
+        "shared_temp_directory": str(folder),
+        "log_directory": str(folder),
+        "scheduler_options": {"dashboard_address": "127.0.0.1:0", "dashboard": False},
+        "worker_extra_args": ["--no-dashboard", "--preload", "ioassay.cluster.worker_process"],
+        "silence_logs": False,
+    }
+    named = {"queue": wanted.queue, "walltime": wanted.walltime, "interface": wanted.interface}
+    account = {"lsf": "project"}.get(wanted.system, "account")
+    return {**options, **{key: value for key, value in {**named, account: wanted.account}.items() if value}}
+
+
+def _first_line(error: BaseException) -> str:
+    """What an error says, on one line: of a command that failed, what it wrote."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if "stderr:" in lines[:-1]:
+        return lines[lines.index("stderr:") + 1]
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,150 @@
+"""Names of executors, as `--executor` and studies give them: which workers compute the trials of pure drivers.
+
+    local                                      worker processes of this run, without Dask (the default)
+    dask:local[,workers=N]                     a Dask cluster on this host, for the time of the run
+    dask://HOST:PORT[,encryption=none]         a Dask scheduler that runs already
+    slurm:partition=NAME,jobs=N[,…]            jobs of a batch system for the time of the run; also pbs: and lsf:
+
+Only text is read here. Whether anything answers at an address, `opened` finds out.
+"""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ioassay import units
+from ioassay.errors import UsageError
+
+FORMS = "local, dask:local, dask://HOST:PORT, slurm:partition=NAME,jobs=N, pbs:… or lsf:…"
+_MOST_WORKERS = 10_000
+
+
+@dataclass(frozen=True)
+class OwnProcesses:
+    """Worker processes of the run, without Dask."""
+
+
+@dataclass(frozen=True)
+class HostCluster:
+    """A Dask cluster on this host."""
+
+    workers: int | None = None
+    """None: one for each processor."""
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """A Dask scheduler that somebody runs."""
+
+    host: str
+    port: int
+    plaintext: bool = False
+    """The user has said that nothing is encrypted, and nobody asked who they are."""
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only programs of this host can be at the other end, or listen."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host.strip("[]")).is_loopback
+        except ValueError:
+            return False
+
+
+@dataclass(frozen=True)
+class BatchJobs:
+    """Jobs of a batch system, each with a worker for each of its cores."""
+
+    system: str
+    jobs: int
+    queue: str = ""
+    """Slurm calls it a partition."""
+    account: str = ""
+    cores: int = 1
+    memory_bytes: int = 2 * 2**30
+    walltime: str = ""
+    """As the batch system writes it; '' for its default of Dask's configuration."""
+    interface: str = ""
+    """Network interface that the nodes share; '' for the one of the host's name."""
+
+
+ExecutorName = OwnProcesses | HostCluster | Scheduler | BatchJobs
+
+SYSTEMS = {"slurm": "partition", "pbs": "queue", "lsf": "queue"}
+"""Batch systems, and what each calls a queue."""
+
+
+def read(text: str) -> ExecutorName:
+    """What a name means. UsageError names the part that is wrong."""
+    kind, mark, rest = text.partition(":")
+    if text == "local":
+        return OwnProcesses()
+    if mark and kind in SYSTEMS:
+        return _jobs(text, kind, rest)
+    if kind == "dask" and rest.startswith("//"):
+        return _scheduler(text, rest.removeprefix("//"))
+    if kind == "dask" and rest.split(",")[0] == "local":
+        keys = _keys(text, rest.partition(",")[2], ("workers",))
+        return HostCluster(_number(text, keys, "workers") if "workers" in keys else None)
+    raise UsageError(f"--executor is '{text}'; wanted {FORMS}")
+
+
+def _scheduler(text: str, rest: str) -> Scheduler:
+    place, _, words = rest.partition(",")
+    keys = _keys(text, words, ("encryption",))
+    if keys.get("encryption", "none") != "none":
+        raise UsageError(f"--executor {text}: encryption is '{keys['encryption']}'; wanted none, or no such key")
+    host, mark, port = place.rpartition(":")
+    if not mark or not host or not port.isdecimal() or not 0 < int(port) < 2**16:
+        raise UsageError(f"--executor {text}: the address is '{place}'; wanted HOST:PORT such as localhost:8786")
+    return Scheduler(host, int(port), plaintext="encryption" in keys)
+
+
+def _jobs(text: str, system: str, rest: str) -> BatchJobs:
+    queue = SYSTEMS[system]
+    keys = _keys(text, rest, (queue, "jobs", "account", "cores", "memory", "walltime", "interface"))
+    if "jobs" not in keys:
+        raise UsageError(f"--executor {text}: has no jobs; wanted how many to submit, such as {system}:jobs=4")
+    if odd := [key for key, value in keys.items() if not re.fullmatch(r"[\w.:@%+-]+", value)]:
+        raise UsageError(f"--executor {text}: {odd[0]} is '{keys[odd[0]]}'; wanted a name or a number")
+    try:
+        memory_bytes = units.parse_size(keys["memory"]) if "memory" in keys else BatchJobs.memory_bytes
+    except ValueError as error:
+        raise UsageError(f"--executor {text}: memory: {error}") from None
+    return BatchJobs(
+        system,
+        _number(text, keys, "jobs"),
+        queue=keys.get(queue, ""),
+        account=keys.get("account", ""),
+        cores=_number(text, keys, "cores") if "cores" in keys else 1,
+        memory_bytes=memory_bytes,
+        walltime=keys.get("walltime", ""),
+        interface=keys.get("interface", ""),
+    )
+
+
+def _keys(text: str, words: str, known: tuple[str, ...]) -> Mapping[str, str]:
+    """`key=value` by key; only known ones, each once and with a value."""
+    keys: dict[str, str] = {}
+    for word in words.split(",") if words else ():
+        key, _, value = word.partition("=")
+        if key not in known:
+            close = difflib.get_close_matches(key, known, 1)
+            hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
+            raise UsageError(f"--executor {text}: no such key '{key}'; {hint}")
+        if not value or key in keys:
+            raise UsageError(f"--executor {text}: {key} is given {'twice' if value else 'no value'}; wanted {key}=…")
+        keys[key] = value
+    return keys
+
+
+def _number(text: str, keys: Mapping[str, str], key: str) -> int:
+    value = keys[key]
+    if not value.isdecimal() or not 0 < int(value) <= _MOST_WORKERS:
+        raise UsageError(f"--executor {text}: {key} is '{value}'; wanted a number from 1 to {_MOST_WORKERS}")
+    return int(value)

@@ -1,0 +1,333 @@
+"""A Dask cluster that loses workers, gets strangers, and goes away: no call is lost, repeated or computed wrongly."""
+
+import json
+import operator
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+pytest.importorskip("distributed")
+
+import distributed
+
+from ioassay import cluster
+from ioassay.cli.progress import Silent
+from ioassay.cluster.dask_executor import DaskExecutor
+from ioassay.errors import RunError
+from ioassay.roles import Trial
+from ioassay.runner import delivery, input_files, program_identity
+from ioassay.runner.worker_pool import NoWorker, WorkerLost
+from ioassay.store.run_folder import RunStore
+
+from . import computed_runs
+
+PATIENCE_S = 120
+
+
+def require_soon(is_so: Callable[[], object]) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def worker_processes() -> list[int]:
+    """Processes of the workers that this process has started with a cluster."""
+    children = psutil.Process().children()
+    return [child.pid for child in children if any("spawn_main" in word for word in child.cmdline())]
+
+
+@pytest.fixture(scope="module")
+def executor() -> Iterator[DaskExecutor]:
+    with cluster.opened("dask:local,workers=2") as opened:
+        assert opened is not None
+        yield opened
+
+
+def test_records_are_those_of_a_local_run(tmp_path: Path, executor: DaskExecutor) -> None:
+    made = computed_runs.variety()
+    assert computed_runs.execute(tmp_path / "local", made) == computed_runs.execute(tmp_path / "dask", made, executor)
+    computed_runs.require_same(tmp_path / "local", tmp_path / "dask")
+    assert executor.workers == 2
+    assert sum(executor.shares.workers.values()) >= 20
+
+
+def test_simulations_of_a_trace_file_are_those_of_a_local_run(
+    tmp_path: Path, executor: DaskExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the workers are elsewhere, and read it at its absolute path
+    Path("small.trace").write_text(computed_runs.TRACE)
+    made = computed_runs.simulations()
+    assert computed_runs.execute(Path("local"), made).ok == 3
+    assert computed_runs.execute(Path("dask"), made, executor).ok == 3
+    computed_runs.require_same(Path("local"), Path("dask"))
+
+
+@pytest.mark.parametrize("first", range(2))
+def test_adaptive_repetition_decides_as_in_a_local_run(tmp_path: Path, executor: DaskExecutor, first: int) -> None:
+    until = {"metric": "value", "ci": "6%", "min": 3, "max": 9}
+    made = computed_runs.suite(
+        repetitions=None, until=until, params={"noise": 0.05}, seed=first, factors={"x": [1, 2, 3]}
+    )
+    tally = computed_runs.execute(tmp_path / "local", made)
+    assert tally.unneeded > 0
+    assert computed_runs.execute(tmp_path / "dask", made, executor) == tally
+    computed_runs.require_same(tmp_path / "local", tmp_path / "dask")
+
+
+def listening(pids: list[int]) -> set[str]:
+    """Addresses on which processes listen."""
+    connections = [entry for pid in pids for entry in psutil.Process(pid).net_connections(kind="inet")]
+    return {entry.laddr.ip for entry in connections if entry.status == psutil.CONN_LISTEN}
+
+
+def test_a_cluster_of_ours_listens_on_loopback_only_and_encrypts(executor: DaskExecutor) -> None:
+    require_soon(lambda: len(worker_processes()) == 2)
+    assert listening([os.getpid(), *worker_processes()]) == {"127.0.0.1"}
+    assert executor._client.scheduler.address.startswith("tls://")
+
+
+def test_an_error_of_a_call_is_its_own(executor: DaskExecutor) -> None:
+    wrong = executor.submit(operator.truediv, 1, 0)
+    with pytest.raises(ZeroDivisionError):
+        wrong.result(PATIENCE_S)
+    assert executor.submit(operator.truediv, 1, 2).result(PATIENCE_S) == 0.5
+
+
+def test_a_call_that_ends_two_workers_is_given_up_and_no_other(executor: DaskExecutor) -> None:
+    before = set(worker_processes())
+    lethal = executor.submit(os._exit, 3)
+    others = [executor.submit(operator.add, number, 1) for number in range(40)]
+    assert [other.result(PATIENCE_S) for other in others] == [*range(1, 41)]
+    with pytest.raises(WorkerLost, match=r"^its worker ended while it was computed, and a second one of dask:local as"):
+        lethal.result(PATIENCE_S)
+    require_soon(lambda: len(set(worker_processes()) - before) == 2)
+    assert executor.submit(operator.add, 1, 1).result(PATIENCE_S) == 2
+
+
+def test_what_is_cancelled_is_not_computed(tmp_path: Path, executor: DaskExecutor) -> None:
+    blocking = [executor.submit(time.sleep, 0.5) for _ in range(2)]
+    queued = [executor.submit((tmp_path / str(number)).touch) for number in range(10)]
+    assert all(call.cancel() for call in queued)
+    for call in blocking:
+        call.result(PATIENCE_S)
+    assert executor.submit(operator.add, 1, 1).result(PATIENCE_S) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def hidden_trace(tmp_path: Path) -> Iterator[input_files.InputFile]:
+    """A file whose path means something else in every other process."""
+    place = tmp_path / "small.trace"
+    place.write_text(computed_runs.TRACE)
+    with place.open() as file:
+        os.dup2(file.fileno(), 200)
+    yield input_files.InputFile(
+        "trace", "small.trace", "/proc/self/fd/200", place.stat().st_size, input_files.digest(place)
+    )
+    os.close(200)
+
+
+def kept_inputs(dask_worker: distributed.Worker) -> list[Path]:
+    folder = Path(dask_worker.local_directory) / delivery.INPUTS
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def spoil_inputs(dask_worker: distributed.Worker) -> None:
+    for path in kept_inputs(dask_worker):
+        path.write_text("spoiled")
+
+
+def test_a_trace_goes_to_each_worker_once_and_is_checked_on_each_use(
+    executor: DaskExecutor, hidden_trace: input_files.InputFile
+) -> None:
+    params = {"trace": "small.trace", "format": "disksim", "elements": 2}
+    kept = {"point": {}, "target": {}, "run": {}, "repetition": 0, "seed": 1, "order": 0}
+    trial = Trial(id="t", study="s", driver="simulate", params=params, **kept)
+    order = delivery.Order(trial, program_identity.identity(), [hidden_trace])
+
+    def computed() -> None:
+        calls = [executor.submit(delivery.compute, order) for _ in range(12)]
+        for result in [call.result(PATIENCE_S) for call in calls]:
+            assert isinstance(result, delivery.Delivered)
+            assert result.computed.parsed.status == "ok"
+            assert b'"trace": "small.trace"' in result.files["summary.json"]
+
+    computed()
+    places = executor._client.run(kept_inputs)
+    assert [len(paths) for paths in places.values() if paths] == [1] * sum(map(bool, places.values()))
+    assert {path.parent.parent.stat().st_mode & 0o777 for paths in places.values() for path in paths} == {0o700}
+    executor._client.run(spoil_inputs)
+    computed()
+
+
+class Killing(Silent):
+    """Kills a worker at random instants while a run goes on."""
+
+    def __init__(self, kills: int, chance: random.Random) -> None:
+        self.left, self.chance, self.killed = kills, chance, list[int]()
+        self.trials, self.next = 0, 10
+        self.timers: list[threading.Timer] = []
+
+    def ended(self, trial: Trial, status: str) -> None:
+        self.trials += 1
+        if self.left and self.trials >= self.next:
+            self.left -= 1
+            # A trial is not killed a second time: what the worker held has been computed again by then.
+            self.next = self.trials + self.chance.randint(30, 40)
+            self.timers.append(threading.Timer(self.chance.uniform(0, 0.05), self.kill))
+            self.timers[-1].start()
+
+    def kill(self) -> None:
+        pid = self.chance.choice(worker_processes())
+        os.kill(pid, signal.SIGKILL)
+        self.killed.append(pid)
+
+
+@pytest.mark.slow
+def test_workers_killed_at_random_instants_lose_and_repeat_nothing(
+    tmp_path: Path, executor: DaskExecutor, seed: int
+) -> None:
+    made = computed_runs.suite(repetitions=110, factors={"x": [1, 2, 3, 4]}, params={"sleep": "3ms", "noise": 0.1})
+    killing = Killing(10, random.Random(seed))
+    tally = computed_runs.execute(tmp_path / "dask", made, executor, killing)
+    for timer in killing.timers:
+        timer.join()
+    assert (tally.ok, killing.trials, len(killing.killed)) == (440, 440, 10)
+    assert computed_runs.execute(tmp_path / "local", made) == tally
+    computed_runs.require_same(tmp_path / "local", tmp_path / "dask")
+
+
+# Clusters that somebody else runs
+
+
+STRANGER = """
+import dataclasses, sys, types
+from ioassay.runner import program_identity
+mine = program_identity.identity()
+{change}
+from distributed.cli.dask_worker import main
+main()
+"""
+SAME = ""
+OTHER_BUILD = "program_identity.identity = lambda: dataclasses.replace(mine, compiled='0' * 64)"
+OTHER_PYTHON = """
+import distributed.versions
+distributed.versions.sys = types.SimpleNamespace(**{**vars(sys), "version_info": (3, 9, 1, "final", 0)})
+"""
+WITHOUT = "sys.modules['ioassay.cluster'] = None"
+
+
+class Foreign:
+    """A scheduler and workers in processes of their own, as somebody would start them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.processes = folder, list[subprocess.Popen[bytes]]()
+        self.file = folder / "scheduler.json"
+        options = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(self.file)]
+        code = "from distributed.cli.dask_scheduler import main; main()"
+        self.scheduler = self.start(code, *options, "--dashboard-address", "127.0.0.1:0")
+        require_soon(lambda: self.file.exists() and self.file.read_text().endswith("}"))
+        self.address = str(json.loads(self.file.read_text())["address"])
+
+    def start(self, code: str, *words: str) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, *words],
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self.processes.append(process)
+        return process
+
+    def worker(self, name: str, change: str = SAME) -> subprocess.Popen[bytes]:
+        options = ["--no-nanny", "--nthreads", "1", "--host", "127.0.0.1", "--no-dashboard", "--name", name]
+        return self.start(STRANGER.format(change=change), self.address, *options)
+
+    def end(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Iterator[Foreign]:
+    made = Foreign(tmp_path)
+    yield made
+    made.end()
+
+
+def test_workers_of_another_program_are_refused_by_name_whenever_they_come(foreign: Foreign) -> None:
+    told: list[str] = []
+    foreign.worker("other-build", OTHER_BUILD)
+    name = foreign.address.replace("tcp://", "dask://")
+    with cluster.opened(name, told.append) as executor:
+        assert executor is not None
+        with pytest.raises(
+            NoWorker, match=r"may compute: worker 'other-build' at tcp://.*: it has the compiled module"
+        ):
+            executor.submit(operator.add, 1, 2).result(PATIENCE_S)
+        foreign.worker("same")
+        require_soon(lambda: executor.shares.workers or executor.submit(operator.add, 1, 2).exception() is None)
+        foreign.worker("old-python", OTHER_PYTHON)
+        foreign.worker("without", WITHOUT)
+        require_soon(lambda: len(told) == 3)
+        assert [executor.submit(operator.add, 1, number).result(PATIENCE_S) for number in range(30)] == [*range(1, 31)]
+        assert executor.shares.workers.keys() == {"same"}
+    by_name = {text.split("'")[1]: text for text in told}
+    assert "is refused: it has Python 3.9; wanted 3." in by_name["old-python"]
+    assert "it cannot load ioassay" in by_name["without"]
+    assert f"worker 'other-build' at {foreign.address.rpartition(':')[0]}:" in by_name["other-build"]
+    assert all(process.poll() is None for process in foreign.processes), "a cluster of others was touched"
+
+
+class At(Silent):
+    """Does something once when a number of trials have ended."""
+
+    def __init__(self, number: int, deed: Callable[[], Any]) -> None:
+        self.number, self.deed = number, deed
+
+    def ended(self, trial: Trial, status: str) -> None:
+        self.number -= 1
+        if not self.number:
+            self.deed()
+
+
+def test_a_scheduler_that_goes_away_ends_the_run_and_it_goes_on(foreign: Foreign, tmp_path: Path) -> None:
+    made = computed_runs.suite(repetitions=200, params={"sleep": "5ms"})
+    foreign.worker("same")
+    with (
+        cluster.opened(foreign.address.replace("tcp://", "dask://")) as executor,
+        pytest.raises(
+            RunError, match="the scheduler of dask://127.0.0.1:[0-9]+ went away; everything .* Go on with: i"
+        ),
+    ):
+        computed_runs.execute(tmp_path / "run", made, executor, At(20, foreign.scheduler.kill))
+    before = {record.trial["id"]: record.started_unix_s for record in RunStore.open(tmp_path / "run").records()}
+    assert 20 <= len(before) < 200
+    assert computed_runs.execute(tmp_path / "run", made).ok == 200
+    after = {record.trial["id"]: record.started_unix_s for record in RunStore.open(tmp_path / "run").records()}
+    assert before.items() <= after.items()
+
+
+def test_an_executor_of_a_client_of_dask_is_taken_as_it_is(foreign: Foreign, tmp_path: Path) -> None:
+    made = computed_runs.suite(repetitions=20)
+    foreign.worker("same")
+    with (
+        distributed.Client(foreign.address, set_as_default=False) as client,
+        cluster.adapted(client.get_executor()) as executor,
+    ):
+        assert computed_runs.execute(tmp_path / "dask", made, executor).ok == 20
+        assert client.submit(operator.add, 1, 2).result(PATIENCE_S) == 3
+    computed_runs.execute(tmp_path / "local", made)
+    computed_runs.require_same(tmp_path / "local", tmp_path / "dask")
