@@ -208,7 +208,7 @@ def test_workers_killed_at_random_instants_lose_and_repeat_nothing(
     computed_runs.require_same(tmp_path / "local", tmp_path / "dask")
 
 
-# Clusters that somebody else runs
+# Clusters of others
 
 
 STRANGER = """
@@ -229,7 +229,7 @@ WITHOUT = "sys.modules['ioassay.cluster'] = None"
 
 
 class Foreign:
-    """A scheduler and workers in processes of their own, as somebody would start them."""
+    """A scheduler and workers in processes of their own, as their users start them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.processes = folder, list[subprocess.Popen[bytes]]()

@@ -62,7 +62,7 @@ def test_only_addresses_of_this_host_are_loopback(host: str, is_loopback: bool) 
     assert Scheduler(host, 1).is_loopback is is_loopback
 
 
-def test_a_network_that_nobody_called_trusted_is_refused() -> None:
+def test_a_network_that_was_not_called_trusted_is_refused() -> None:
     with pytest.raises(UsageError, match="nothing would be encrypted.*: dask://node1:8786,encryption=none$"):
         cluster.places("dask://node1:8786")
     assert cluster.places("dask://node1:8786,encryption=none") is None

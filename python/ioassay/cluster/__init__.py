@@ -30,7 +30,8 @@ _PATIENCE_S = 60.0
 def places(name: str) -> int | None:
     """How many trials an executor computes at once, as its name says; None where only its scheduler knows.
 
-    UsageError for a name that is wrong, where what it needs is not installed, and for a network that nobody trusts.
+    UsageError for a name that is wrong, where what it needs is not installed, and for a network that the user did not
+    call trusted.
     """
     wanted = executor_name.read(name)
     if isinstance(wanted, OwnProcesses):

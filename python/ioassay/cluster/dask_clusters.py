@@ -1,7 +1,7 @@
-"""Dask clusters for the time of a run: on this host, or jobs of a batch system; and those that somebody runs.
+"""Dask clusters for the time of a run: on this host, or jobs of a batch system; and those that run already.
 
 What we start opens no dashboard, encrypts, listens on loopback unless other hosts have to come in, keeps its temporary
-files in a folder that goes with it, and is ended with the run. What somebody runs stays as it is.
+files in a folder that goes with it, and is ended with the run. A cluster of others stays as it is.
 What Dask logs goes to the debug log: a worker that dies is an event of the run, and the run says what it means.
 """
 

@@ -162,7 +162,7 @@ class DaskExecutor(Executor):
                 self._fetch()
             except queue.Empty:
                 self._look()
-            except Exception as error:  # nobody else would tell those who wait for results
+            except Exception as error:  # else those who wait for results would wait for ever
                 debug_log.info(_SUBJECT, f"{type(error).__name__}: {error}")
                 self._give_up(f"{self._title} cannot be used: {str(error) or type(error).__name__}")
 

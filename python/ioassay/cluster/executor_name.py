@@ -38,12 +38,12 @@ class HostCluster:
 
 @dataclass(frozen=True)
 class Scheduler:
-    """A Dask scheduler that somebody runs."""
+    """A Dask scheduler that runs already."""
 
     host: str
     port: int
     plaintext: bool = False
-    """The user has said that nothing is encrypted, and nobody asked who they are."""
+    """The user has said that nothing is encrypted, and that no program there proves who it is."""
 
     @property
     def is_loopback(self) -> bool:

@@ -76,7 +76,7 @@ def digest(path: Path) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _digest(path: str, state: tuple[int, ...]) -> str:
-    """`state`: what the kernel changes with the content; nobody can set back st_ctime."""
+    """`state`: what the kernel changes with the content, st_ctime above all, which no program can set back."""
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -120,7 +120,7 @@ class Cache:
         return self.folder / digest / name
 
     def _open(self) -> None:
-        """Make the folder; PermissionError where somebody else could change what is in it."""
+        """Make the folder; PermissionError where another user could change what is in it."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         state = self.folder.lstat()
         if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid() or state.st_mode & 0o077:
