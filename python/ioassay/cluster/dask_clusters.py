@@ -11,7 +11,7 @@ import os
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,9 +75,8 @@ def of_jobs(wanted: BatchJobs) -> Iterator[Client]:
             raise RunError(f"{wanted.system}: no cluster can be made: {_first_line(error)}") from None
         stack.callback(_close, cluster)
         try:
-            cluster.scale(jobs=wanted.jobs)
+            cluster.sync(_submit, cluster, wanted.jobs)
             client = stack.enter_context(_client(cluster))
-            cluster.sync(_submitted, cluster)
         except (RuntimeError, ValueError, OSError) as error:
             raise RunError(f"{wanted.system}: the jobs cannot be submitted: {_first_line(error)}") from None
         yield client
@@ -173,13 +172,16 @@ def _client(cluster: Any) -> Iterator[Client]:
 
 
 def _close(closable: Any) -> None:
-    """Close a client or a cluster, whatever state it is in: what it leaves is ended with this process."""
-    with suppress(OSError, TimeoutError, RuntimeError):
+    """Close a client or a cluster, whatever state it is in; a failed start raises its error here once more."""
+    try:
         closable.close(timeout=_CONNECT_S)
+    except Exception as error:
+        debug_log.info("cluster", f"{type(closable).__name__}: closed with an error: {_first_line(error)}")
 
 
-async def _submitted(cluster: Any) -> None:
-    """Wait until all jobs are submitted, so that what the batch system refuses is an error and no endless wait."""
+async def _submit(cluster: Any, jobs: int) -> None:
+    """Submit jobs, and wait until they are: what the batch system refuses is an error here and no endless wait."""
+    cluster.scale(jobs=jobs)
     await cluster._correct_state()
 
 
