@@ -10,8 +10,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psutil
 import pytest
@@ -22,6 +23,7 @@ import distributed
 
 from ioassay import cluster
 from ioassay.cli.progress import Silent
+from ioassay.cluster import dask_executor
 from ioassay.cluster.dask_executor import DaskExecutor
 from ioassay.errors import RunError
 from ioassay.roles import Trial
@@ -115,6 +117,31 @@ def test_a_call_that_ends_two_workers_is_given_up_and_no_other(executor: DaskExe
     assert executor.submit(operator.add, 1, 1).result(PATIENCE_S) == 2
 
 
+class Lost:
+    """Dask's future of a result whose worker ended before it was fetched."""
+
+    status = "lost"
+
+    def __init__(self) -> None:
+        self.callbacks: list[Callable[[Any], None]] = []
+
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
+        self.callbacks.append(callback)
+
+    def cancel(self) -> None:
+        pass
+
+
+def test_a_result_that_is_lost_is_waited_for_again(executor: DaskExecutor) -> None:
+    task = Lost()
+    call = dask_executor._Call(-1, len, [()], {}, Future(), key="lost", task=cast(Any, task))
+    executor._calls["lost"] = call
+    executor._fall(call, task.status)
+    del executor._calls["lost"]
+    assert len(task.callbacks) == 1
+    assert executor.submit(operator.add, 1, 1).result(PATIENCE_S) == 2
+
+
 def test_what_is_cancelled_is_not_computed(tmp_path: Path, executor: DaskExecutor) -> None:
     blocking = [executor.submit(time.sleep, 0.5) for _ in range(2)]
     queued = [executor.submit((tmp_path / str(number)).touch) for number in range(10)]
@@ -145,7 +172,7 @@ def kept_inputs(dask_worker: distributed.Worker) -> list[Path]:
 
 def spoil_inputs(dask_worker: distributed.Worker) -> None:
     for path in kept_inputs(dask_worker):
-        path.write_text("spoiled")
+        path.write_bytes(b"x" * path.stat().st_size)
 
 
 def test_a_trace_goes_to_each_worker_once_and_is_checked_on_each_use(

@@ -190,8 +190,11 @@ class DaskExecutor(Executor):
             remote_calls.answer, *arguments, key=call.key, pure=False, workers=list(workers), allow_other_workers=False
         )
         self._calls[call.key] = call
-        key = call.key
-        call.task.add_done_callback(lambda _: self._events.put(partial(self._note_end, key)))
+        self._await(call.task, call.key)
+
+    def _await(self, task: distributed.Future, key: str) -> None:
+        """Be told when an attempt has ended."""
+        task.add_done_callback(lambda _: self._events.put(partial(self._note_end, key)))
 
     def _note_end(self, key: str) -> None:
         if call := self._calls.get(key):
@@ -203,9 +206,13 @@ class DaskExecutor(Executor):
             return
         ended = [call for call in self._ended if call.key in self._calls]
         self._ended.clear()
-        for call in [call for call in ended if call.task is not None and call.task.status != "finished"]:
-            self._fall(call, call.task.status if call.task else "")
-        there = [call for call in ended if call.key in self._calls]
+        there = []
+        for call in ended:
+            status = call.task.status if call.task is not None else ""
+            if status == "finished":
+                there.append(call)
+            else:
+                self._fall(call, status)
         self._single = [call for call in self._single if call.key in self._calls]
         batch = self._single[:1] or there
         if self._single:
@@ -256,10 +263,14 @@ class DaskExecutor(Executor):
                 call.future.set_result(answer.value)
 
     def _fall(self, call: _Call, status: str) -> None:
-        """An attempt ended without a result: the function raised, or Dask gave up."""
+        """An attempt that had ended has no result: it raised, Dask gave up, or the result was lost with its worker."""
         from distributed import KilledWorker
 
-        assert call.task is not None
+        if call.task is None or call.key not in self._calls:  # all were given up for one of them
+            return
+        if status in ("lost", "pending"):  # Dask computes it again
+            self._await(call.task, call.key)
+            return
         if status != "error":
             self._give_up(f"the scheduler of {self._title} went away")
             return
