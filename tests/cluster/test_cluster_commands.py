@@ -60,6 +60,16 @@ def test_a_run_says_where_it_was_computed_and_nothing_of_dask(tmp_path: Path) ->
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
+def test_an_executor_is_not_opened_for_trials_that_measure(tmp_path: Path) -> None:
+    study = STUDY.format(repetitions=1, sleep="0s").replace("null_pure", "null")
+    (tmp_path / "null.toml").write_text(f'{study}[watch]\nmonitors = []\nwitness = "off"\n')
+    process = start(tmp_path, "run", "null.toml", "--output", "run", "--executor", "dask:local", "--json")
+    output, errors = process.communicate(timeout=200)
+    assert process.returncode == 0
+    assert json.loads(output)["computed"] is None
+    assert "--executor dask:local is not used: the driver 'null' measures this machine" in errors
+
+
 def test_an_interruption_ends_what_was_started_and_the_run_goes_on(tmp_path: Path) -> None:
     (tmp_path / "pure.toml").write_text(STUDY.format(repetitions=100, sleep="100ms"))
     process = start(tmp_path, "run", "pure.toml", "--output", "run", "--executor", "dask:local,workers=1")
