@@ -306,6 +306,19 @@ def test_an_executor_is_opened_by_the_scheme_of_its_address(install: Install) ->
             pass
 
 
+def test_a_run_computes_in_the_executor_of_a_plugin(install: Install, tmp_path: Path) -> None:
+    install("pool-a", "executors", "threads", EXECUTOR, "threads")
+    study = 'title = "Pure"\ndriver = "null_pure"\nrepetitions = 3\n'
+    (tmp_path / "pure.toml").write_text(study)
+    words = ("run", "pure.toml", "--json", "--executor")
+    out, err = ioassay(tmp_path, *words, "threads:2")
+    assert (json.loads(out)["trials"]["ok"], err) == (3, "")
+    _, err = ioassay(tmp_path, *words, "thread:2", status=2)
+    assert "no executor is called 'thread'; did you mean 'threads'" in err
+    _, err = ioassay(tmp_path, *words, "threads:0", status=2)
+    assert "opens a str, wanted a concurrent.futures.Executor" in err
+
+
 def ioassay(folder: Path, *words: str, status: int = 0) -> tuple[str, str]:
     environment = {**os.environ, "PYTHONPATH": str(folder / "site"), "HOME": str(folder)}
     command = [sys.executable, "-m", "ioassay", *words]

@@ -120,7 +120,7 @@ def test_a_call_that_an_executor_gives_up_ends_the_run() -> None:
             future.set_running_or_notify_cancel()
             return future
 
-    with pytest.raises(ia.RunError, match="the executor gave up a trial; everything recorded before is kept"):
+    with pytest.raises(ia.RunError, match="the executor cancelled a trial; everything recorded before is kept"):
         computed().run("out", executor=Lazy())
 
 

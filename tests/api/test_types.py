@@ -11,7 +11,10 @@ import ioassay
 
 ROOT = Path(__file__).parent.parent.parent
 PROGRAM = Path(__file__).parent / "typed_program.py"
-NOT_CALLED = {"Contradicted", "ConditionError", "Interrupted", "RunError", "SafetyRefusal", "StartError", "ToolError"}
+NOT_CALLED = {
+    *("BrokenPlugin", "Contradicted", "ConditionError", "Interrupted", "RunError", "SafetyRefusal", "StartError"),
+    "ToolError",
+}
 """Classes of errors like those that it catches."""
 
 

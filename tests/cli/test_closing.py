@@ -49,6 +49,7 @@ def ended(capsys: pytest.CaptureFixture[str]) -> Any:
             failures=lambda: failed,
             skips=lambda: failed,
             all_warnings=lambda: warned,
+            computing=None,
         )
         closing.say(run)
         out, err = capsys.readouterr()

@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from ioassay.cli.progress import Silent
+from ioassay.api.progress import Progress
 from ioassay.roles import Consent
 from ioassay.runner import preflight, run
 from ioassay.runner.run import Tally
@@ -40,12 +40,12 @@ def variety() -> Suite:
     return suite(repetitions=4, factors={"x": [1, 2, 3, 4, 5]}, params=params)
 
 
-def execute(root: Path, made: Suite, executor: Executor | None = None, told: Silent | None = None) -> Tally:
+def execute(root: Path, made: Suite, executor: Executor | None = None, told: Progress | None = None) -> Tally:
     """Run what has no record yet; without an executor in this process."""
     benches = preflight.assemble(made, Consent())
     preflight.examine(benches)
     store = RunStore.open(root) if root.exists() else RunStore.create(root, made, {})
-    return run.execute(store, benches, told or Silent(), workers=1, executor=executor)
+    return run.execute(store, benches, told or Progress(), workers=1, executor=executor)
 
 
 TIMES = re.compile(rb'"(started_unix_s|duration_s|sim.wall|wall_s)": [0-9.e+-]+')

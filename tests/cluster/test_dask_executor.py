@@ -22,7 +22,7 @@ pytest.importorskip("distributed")
 import distributed
 
 from ioassay import cluster
-from ioassay.cli.progress import Silent
+from ioassay.api.progress import Progress
 from ioassay.cluster import dask_executor
 from ioassay.cluster.dask_executor import DaskExecutor
 from ioassay.errors import RunError
@@ -198,7 +198,7 @@ def test_a_trace_goes_to_each_worker_once_and_is_checked_on_each_use(
     computed()
 
 
-class Killing(Silent):
+class Killing(Progress):
     """Kills a worker at random instants while a run goes on."""
 
     def __init__(self, kills: int, chance: random.Random) -> None:
@@ -318,7 +318,7 @@ def test_workers_of_another_program_are_refused_by_name_whenever_they_come(forei
     assert all(process.poll() is None for process in foreign.processes), "a cluster of others was touched"
 
 
-class At(Silent):
+class At(Progress):
     """Does something once when a number of trials have ended."""
 
     def __init__(self, number: int, deed: Callable[[], Any]) -> None:

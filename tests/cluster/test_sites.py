@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ioassay.cli.progress import Silent
+from ioassay.api.progress import Progress
 from ioassay.errors import RunError
 from ioassay.records.record import FAILED
 from ioassay.roles import Trial
@@ -150,7 +150,7 @@ def test_a_broken_executor_ends_the_run_and_it_goes_on(tmp_path: Path) -> None:
     assert computed_runs.execute(tmp_path / "run", computed_runs.suite()).ok == 3
 
 
-class Stopping(Silent):
+class Stopping(Progress):
     """Ctrl-C when a trial has ended."""
 
     def ended(self, trial: Trial, status: str) -> None:

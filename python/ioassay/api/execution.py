@@ -90,22 +90,28 @@ class Execution:
         workers: int | None = None,
         wait_quiet_s: float = 0.0,
     ) -> Run:
-        """Run what has no record yet, see `runner.run.execute`; Interrupted, which says how to resume it, at Ctrl-C."""
-        from ioassay.api import run_results
+        """Run what has no record yet, see `runner.run.execute`; Interrupted, which says how to resume it, at Ctrl-C.
+
+        `executor` is where trials are computed that measure nothing: one of the caller's, or a name (docs/cluster.md).
+        """
+        from ioassay.api import computing, run_results
         from ioassay.runner import run
 
         progress = progress or Progress()
-        progress.planned(self.trials, self.forecast_s(workers))
+        at_once = computing.at_once(executor, workers)
+        progress.planned(self.trials, self.forecast_s(at_once))
         if self.campaign is not None:
             self.campaign.script.on_best = _announcing(self.campaign, progress)
         try:
-            tally = run.execute(
-                self.store, self.benches, progress, workers, self.campaign, wait_quiet_s, executor=executor
-            )
+            with computing.opened(executor, self.store, self.benches, progress) as there:
+                tally = run.execute(
+                    self.store, self.benches, progress, at_once, self.campaign, wait_quiet_s, there.executor
+                )
         except (KeyboardInterrupt, Interrupted):
             go_on = f"interrupted; what was recorded is kept. Go on with: {self.store.resume_command}"
             raise Interrupted(go_on) from None
-        return run_results.of_store(self.store, self.benches, self.warnings, tally)
+        warnings = [*self.warnings, *there.warnings]
+        return run_results.of_store(self.store, self.benches, warnings, tally, there.computing)
 
 
 def _announcing(campaign: Campaign, progress: Progress) -> Callable[[Best, int], None]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ioassay.api import execution
+from ioassay.api import computing, execution
 from ioassay.api import study as studies
 from ioassay.api.execution import Announce, Checks, Execution
 from ioassay.api.progress import Progress
@@ -118,6 +118,7 @@ class Search(Run):
     ) -> Search:
         """Continue the search where it stopped. Arguments and errors as of `tune`."""
         progress = progress or Progress()
+        computing.at_once(executor, workers)
         with execution.interruptible():
             ready = resume(self.root, Consent(tuple(destroy_data), allow_exec), progress.preparing)
         return _searched(ready, progress, executor, workers, wait_quiet_s)
@@ -161,9 +162,10 @@ def tune(
     settings = SearchSettings(trials, words, default or {}, listed, confirm, budget_s, pruning, margin)
     goal = objective.make_goal(maximize, minimize, subject_to)
     consent = Consent(tuple(destroy_data), allow_exec)
+    at_once = computing.at_once(executor, workers)
     with execution.interruptible():
         chosen = studies.of(study)
-        ready = begin(chosen, goal, settings, consent, output, progress.preparing, seed=seed, workers=workers)
+        ready = begin(chosen, goal, settings, consent, output, progress.preparing, seed=seed, workers=at_once)
     return _searched(ready, progress, executor, workers, wait_quiet_s)
 
 

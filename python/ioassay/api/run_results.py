@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import polars as pl
     from altair.typing import ChartType
 
+    from ioassay.api.computing import Computing
     from ioassay.api.execution import KeptFile
     from ioassay.api.progress import Progress
     from ioassay.api.publication import FigureProcesses, Publication
@@ -46,8 +47,11 @@ class Run:
         benches: Sequence[Bench] = (),
         found: Sequence[Warning_] = (),
         tally: Tally | None = None,
+        computing: Computing | None = None,
     ) -> None:
         self._store, self._benches, self._found, self._ended = store, benches, found, tally
+        self.computing = computing
+        """Where its trials were computed, if an executor said so; None of a run that was opened."""
         self._publication: Publication | None = None
 
     @property
@@ -247,10 +251,11 @@ class Run:
         wait_quiet_s: float = 0.0,
     ) -> Run:
         """Run the trials that have no record yet. Arguments and errors as of `Study.run`."""
-        from ioassay.api import execution
+        from ioassay.api import computing, execution
         from ioassay.api.progress import Progress
 
         progress = progress or Progress()
+        computing.at_once(executor, workers)
         checks = execution.Checks(Consent(tuple(destroy_data), allow_exec))
         with execution.interruptible():
             ready = execution.resume(self.root, checks, progress.preparing)
@@ -266,6 +271,11 @@ class Run:
             "run": str(self.root),
             "report": str(paths.page),
             "trials": asdict(self.tally),
+            "computed": self.computing
+            and {
+                "executor": self.computing.executor,
+                "workers": dict(self.computing.workers),
+            },
             "findings": [finding.as_dict() for finding in self.findings],
             "figures": [
                 {"name": figure.name, "png": str(figure.png), "svg": str(figure.svg), "problem": figure.problem}
@@ -329,14 +339,18 @@ class Run:
 
 
 def of_store(
-    store: RunStore, benches: Sequence[Bench] = (), found: Sequence[Warning_] = (), tally: Tally | None = None
+    store: RunStore,
+    benches: Sequence[Bench] = (),
+    found: Sequence[Warning_] = (),
+    tally: Tally | None = None,
+    computing: Computing | None = None,
 ) -> Run:
     """The run of a folder: that of a search is a `Search`."""
     if store.is_search:
         from ioassay.api.parameter_search import Search
 
-        return Search(store, benches, found, tally)
-    return Run(store, benches, found, tally)
+        return Search(store, benches, found, tally, computing)
+    return Run(store, benches, found, tally, computing)
 
 
 def open(folder: str | Path) -> Run:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Self
 
-from ioassay.api import execution
+from ioassay.api import computing, execution
 from ioassay.api.progress import Progress
 from ioassay.errors import UsageError
 from ioassay.roles import Consent
@@ -185,9 +185,10 @@ class Study:
     ) -> Run:
         """Run every trial; `Run.report` makes the page.
 
-        `output` is the new folder, by default runs/<time>-<study>. Trials that only compute run in `executor`, whose
-        workers must see that folder, or in processes of this machine; `workers` is how many run at once, by default one
-        a processor. Trials that measure run one at a time in a process, whichever thread asks. `destroy_data` names
+        `output` is the new folder, by default runs/<time>-<study>. Trials that only compute run in processes of this
+        machine, `workers` at once, by default one a processor; or in `executor`, one of the caller's or a name such as
+        "dask:local" (docs/cluster.md). Trials that measure run one at a time in a process, whichever thread asks.
+        `destroy_data` names
         devices and files whose data may be lost, `allow_exec` lets jobs run programs. With `wait_quiet_s` each
         measurement waits so long at most, in seconds, for a quiet machine.
 
@@ -196,6 +197,7 @@ class Study:
         `open(folder).resume()` goes on. A trial that fails is no error (`Run.failed`).
         """
         progress = progress or Progress()
+        computing.at_once(executor, workers)
         with execution.interruptible():
             ready = self.begin(output, progress.preparing, destroy_data=destroy_data, allow_exec=allow_exec)
         return ready.run(progress, executor=executor, workers=workers, wait_quiet_s=wait_quiet_s)

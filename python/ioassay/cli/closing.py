@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ioassay.cli import console, session
 
 if TYPE_CHECKING:
+    from ioassay.api.computing import Computing
     from ioassay.api.run_results import Run
 
 MOST_LINES = 15
@@ -24,7 +25,7 @@ def say(run: Run, results: Sequence[str] = ()) -> None:
     """The end of a command; `results` are lines of its own that stand before the answer's sentences."""
     trust = [*_premises(run), *_trust(run)]
     notes = [*_warnings(run.all_warnings()), *_reasons(run)]
-    where = [*_counted(run), *session.kept_lines(run.kept_files()), f"run     {run.root}"]
+    where = [*_counted(run), *_computed(run.computing), *session.kept_lines(run.kept_files()), f"run     {run.root}"]
     where.append(f"report  {run.paths.page}")
     notes = _fitted(notes, MOST_LINES - len(trust) - len(results) - len(where) - _LEAST_ANSWER)
     room = MOST_LINES - len(trust) - len(results) - len(notes) - len(where) - 1
@@ -83,6 +84,14 @@ def _counted(run: Run) -> Iterator[str]:
     yield f"{console.count(tally.planned, 'trial')}: {', '.join(parts)}"
     if missing:
         yield f"to run what is left: {run.resume_command}"
+
+
+def _computed(there: Computing | None) -> Iterator[str]:
+    """Where trials were computed, if not by this run's own processes."""
+    if there is not None and there.workers:
+        shares = sorted(there.workers.values())
+        each = f"{shares[0]} to {shares[-1]}" if shares[0] < shares[-1] else f"{shares[0]}"
+        yield f"computed by {console.count(len(shares), 'worker')} of {there.executor}, {each} trials each"
 
 
 def _reasons(run: Run) -> Iterator[str]:

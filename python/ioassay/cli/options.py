@@ -48,7 +48,7 @@ Workers = Annotated[
     ),
 ]
 Executor = Annotated[
-    str,
+    str | None,
     syntax.Option(
         metavar="NAME",
         help="Where trials that measure nothing are computed: local, dask:local, dask://HOST:PORT, slurm:…",

@@ -28,12 +28,8 @@ def run(
     scale: options.Scale = "full",
     destroy_data: options.DestroyData = None,
     allow_exec: options.AllowExec = False,
-    workers: Annotated[
-        int | None,
-        syntax.Option(
-            min=1, metavar="N", help="Compute N trials at once if they measure nothing; by default one per processor."
-        ),
-    ] = None,
+    workers: options.Workers = None,
+    executor: options.Executor = None,
     wait_quiet: options.WaitQuiet = "",
     live: options.Live = False,
     json: options.Json = False,
@@ -42,10 +38,12 @@ def run(
 
     Examples: ioassay run block-io --scale quick; ioassay run my.fio --factor bs=4k,16k --repetitions 5
     """
+    from ioassay.api import computing
     from ioassay.api import execution as executions
 
     console.use_json(json)
     wait_quiet_s = options.seconds("--wait-quiet", wait_quiet)
+    computing.at_once(executor, workers)
     if resume is not None:
         _refuse_changes(study, output, setting, factor, repetitions, scale)
         checks = executions.Checks(Consent(tuple(destroy_data or ()), allow_exec))
@@ -59,7 +57,7 @@ def run(
         chosen = options.study(study, scale, setting, factor, repetitions)
         begin = partial(chosen.begin, output, destroy_data=destroy_data or (), allow_exec=allow_exec)
         execution = session.ready(begin)
-    ended = session.measure(execution, workers, wait_quiet_s, live=live)
+    ended = session.measure(execution, workers, wait_quiet_s, executor=executor, live=live)
     if json:
         console.emit(ended.as_dict())
     else:

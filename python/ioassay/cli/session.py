@@ -37,13 +37,22 @@ def say_devices(devices: Sequence[Storage]) -> None:
             console.note(f"    {found}")
 
 
-def measure(execution: Execution, workers: int | None = None, wait_quiet_s: float = 0.0, *, live: bool = False) -> Run:
+def measure(
+    execution: Execution,
+    workers: int | None = None,
+    wait_quiet_s: float = 0.0,
+    *,
+    executor: str | None = None,
+    live: bool = False,
+) -> Run:
     """Run what is left under a bar and, with `live`, on a local page that follows all of it; then publish."""
-    total, forecast_s = execution.trials, execution.forecast_s(workers)
+    from ioassay.api import computing
+
+    total, forecast_s = execution.trials, execution.forecast_s(computing.at_once(executor, workers))
     with live_page.opened(live, execution.store, total, forecast_s) as page:
         with _noting_kept_files(execution), progress.shown(total, forecast_s) as shown:
             views = live_page.Several([shown, page]) if page else shown
-            run = execution.run(views, workers=workers, wait_quiet_s=wait_quiet_s)
+            run = execution.run(views, executor=executor, workers=workers, wait_quiet_s=wait_quiet_s)
         if page:
             page.publishing()
         paths = run.publish()

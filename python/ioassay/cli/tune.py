@@ -43,6 +43,7 @@ def tune(
     destroy_data: options.DestroyData = None,
     allow_exec: options.AllowExec = False,
     workers: options.Workers = None,
+    executor: options.Executor = None,
     live: options.Live = False,
     json: options.Json = False,
 ) -> None:
@@ -50,12 +51,13 @@ def tune(
 
     Example: ioassay tune my.toml --maximize read.iops --subject-to 'read.lat.p99 < 5ms' --trials 40
     """
-    from ioassay.api import parameter_search
+    from ioassay.api import computing, parameter_search
     from ioassay.cli import tune_text
     from ioassay.tuning import objective
 
     console.use_json(json)
     consent = Consent(tuple(destroy_data or ()), allow_exec)
+    at_once = computing.at_once(executor, workers)
     if resume is not None:
         changes: list[object] = [study, maximize, minimize, subject_to, ranges, default, trials, confirm, budget, seed]
         changes += [setting, factor, output, listed or None, None if pruning else pruning]
@@ -69,9 +71,9 @@ def tune(
         goal = objective.make_goal(maximize, minimize, subject_to or ())
         chosen = options.study(study, scale, setting, factor)
         execution = session.ready(
-            partial(parameter_search.begin, chosen, goal, words, consent, output, seed=seed, workers=workers)
+            partial(parameter_search.begin, chosen, goal, words, consent, output, seed=seed, workers=at_once)
         )
-    found = session.measure(execution, workers, live=live)
+    found = session.measure(execution, workers, executor=executor, live=live)
     assert isinstance(found, parameter_search.Search)
     if json:
         console.emit(tune_text.result(found))

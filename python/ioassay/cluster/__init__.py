@@ -11,15 +11,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 from ioassay.cluster import executor_name
-from ioassay.cluster.executor_name import BatchJobs, HostCluster, OwnProcesses, Scheduler
+from ioassay.cluster.executor_name import BatchJobs, HostCluster, Installed, OwnProcesses, Scheduler
 from ioassay.errors import UsageError
-from ioassay.runner import worker_pool
-
-if TYPE_CHECKING:
-    from ioassay.cluster.dask_executor import DaskExecutor
+from ioassay.runner import executors, worker_pool
 
 __all__ = ["adapted", "opened", "places"]
 
@@ -36,6 +32,8 @@ def places(name: str) -> int | None:
     wanted = executor_name.read(name)
     if isinstance(wanted, OwnProcesses):
         return worker_pool.processors()
+    if isinstance(wanted, Installed):
+        return None
     needed = "dask_jobqueue" if isinstance(wanted, BatchJobs) else "distributed"
     if find_spec(needed) is None:
         raise UsageError(f"--executor {name} needs {needed}; install it: pip install 'ioassay[cluster]'")
@@ -49,7 +47,7 @@ def places(name: str) -> int | None:
 
 
 @contextmanager
-def opened(name: str, said: Callable[[str], None] = lambda text: None) -> Iterator[DaskExecutor | None]:
+def opened(name: str, said: Callable[[str], None] = lambda text: None) -> Iterator[Executor | None]:
     """The executor called `name`, for as long as the context lasts; None for `local`, which the runner makes itself.
 
     `said` is told of workers that are refused. Raises UsageError for a name that is wrong and for an extra that is not
@@ -59,6 +57,10 @@ def opened(name: str, said: Callable[[str], None] = lambda text: None) -> Iterat
     wanted = executor_name.read(name)
     if isinstance(wanted, OwnProcesses):
         yield None
+        return
+    if isinstance(wanted, Installed):
+        with executors.opened(name) as executor:
+            yield executor
         return
     from ioassay.cluster import dask_clusters
 
@@ -73,11 +75,11 @@ def opened(name: str, said: Callable[[str], None] = lambda text: None) -> Iterat
     with cluster as client:
         from ioassay.cluster.dask_executor import DaskExecutor
 
-        executor = DaskExecutor(client, title, remedy, patience_s, said)
+        on_dask = DaskExecutor(client, title, remedy, patience_s, said)
         try:
-            yield executor
+            yield on_dask
         finally:
-            executor.shutdown(cancel_futures=True)
+            on_dask.shutdown(cancel_futures=True)
 
 
 @contextmanager

@@ -73,6 +73,7 @@ def of_jobs(wanted: BatchJobs) -> Iterator[Client]:
             cluster = _cluster_class(wanted.system)(**_job_options(wanted, folder))
         except (RuntimeError, ValueError, OSError) as error:
             raise RunError(f"{wanted.system}: no cluster can be made: {_first_line(error)}") from None
+        stack.callback(_close_keys, cluster)
         stack.callback(_close, cluster)
         try:
             cluster.sync(_submit, cluster, wanted.jobs)
@@ -177,6 +178,13 @@ def _close(closable: Any) -> None:
         closable.close(timeout=_CONNECT_S)
     except Exception as error:
         debug_log.info("cluster", f"{type(closable).__name__}: closed with an error: {_first_line(error)}")
+
+
+def _close_keys(cluster: Any) -> None:
+    """Remove the files of keys that the cluster keeps open, before their folder goes."""
+    for name, file in vars(cluster).items():
+        if name.startswith("_job_") and hasattr(file, "close"):
+            file.close()
 
 
 async def _submit(cluster: Any, jobs: int) -> None:

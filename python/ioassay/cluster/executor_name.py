@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from ioassay import units
 from ioassay.errors import UsageError
+from ioassay.runner import executors
 
 FORMS = "local, dask:local, dask://HOST:PORT, slurm:partition=NAME,jobs=N, pbs:… or lsf:…"
 _MOST_WORKERS = 10_000
@@ -73,7 +74,14 @@ class BatchJobs:
     """Network interface that the nodes share; '' for the one of the host's name."""
 
 
-ExecutorName = OwnProcesses | HostCluster | Scheduler | BatchJobs
+@dataclass(frozen=True)
+class Installed:
+    """An executor of an installed package (docs/plugins.md), which reads its address itself."""
+
+    address: str
+
+
+ExecutorName = OwnProcesses | HostCluster | Scheduler | BatchJobs | Installed
 
 SYSTEMS = {"slurm": "partition", "pbs": "queue", "lsf": "queue"}
 """Batch systems, and what each calls a queue."""
@@ -91,7 +99,11 @@ def read(text: str) -> ExecutorName:
     if kind == "dask" and rest.split(",")[0] == "local":
         keys = _keys(text, rest.partition(",")[2], ("workers",))
         return HostCluster(_number(text, keys, "workers") if "workers" in keys else None)
-    raise UsageError(f"--executor is '{text}'; wanted {FORMS}")
+    if not mark or kind in executors.EXECUTORS:
+        raise UsageError(f"--executor is '{text}'; wanted {FORMS}")
+    if why := executors.REGISTRY.refusal(kind):
+        raise UsageError(f"--executor {text}: {why}")
+    return Installed(text)
 
 
 def _scheduler(text: str, rest: str) -> Scheduler:

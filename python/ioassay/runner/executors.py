@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from ioassay.errors import UsageError
 from ioassay.registry import Contract, Registry
 
-EXECUTORS: dict[str, str] = {}
+EXECUTORS: dict[str, str] = dict.fromkeys(("local", "dask", "slurm", "pbs", "lsf"), "ioassay.cluster:opened")
 """Scheme -> module:function, which takes the whole address and returns a context manager that yields an Executor."""
 
 REGISTRY = Registry("executors", "executor", EXECUTORS, Contract("__call__"))
