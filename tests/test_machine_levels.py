@@ -52,6 +52,11 @@ def test_an_expression_is_a_whole_number_of_processors_or_bytes(written: str, nu
     assert resolved(params={"workers": written})["params"] == {"workers": number}
 
 
+def test_what_is_no_list_of_levels_is_left_to_the_model() -> None:
+    written = ["nproc", {}, 2]
+    assert resolved(factors={"workers": written})["factors"] == {"workers": written}
+
+
 @pytest.mark.parametrize("processors", [1, 2, 4, 64])
 def test_levels_are_there_once_and_in_order(processors: int) -> None:
     written = [1, "nproc*4", 2, "nproc", "nproc/2", "nproc*2"]

@@ -108,8 +108,11 @@ class _Reader:
         return {key: self._value(f"{prefix}{key}", f"{place}.{key}", value) for key, value in values.items()}
 
     def levels(self, name: str, levels: Any, place: str = "factors") -> Any:
-        """Each level once, in order of their numbers; a list without an expression stays as it is."""
-        if not isinstance(levels, list):
+        """Each level once, in order of their numbers; a list without an expression stays as it is.
+
+        So does what is no list of levels: the model says what is wrong with it.
+        """
+        if not isinstance(levels, list) or not all(isinstance(level, bool | int | float | str) for level in levels):
             return levels
         key = f"{place}.{name}"
         found = [self._number(name, key, level) for level in levels]
