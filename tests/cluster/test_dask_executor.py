@@ -1,6 +1,7 @@
 """A Dask cluster that loses workers, gets strangers, and goes away: no call is lost, repeated or computed wrongly."""
 
 import json
+import math
 import operator
 import os
 import random
@@ -198,20 +199,33 @@ def test_a_trace_goes_to_each_worker_once_and_is_checked_on_each_use(
     computed()
 
 
+def test_an_attempt_that_ends_twice_is_received_once(executor: DaskExecutor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one does that Dask computes again after its result was lost."""
+    usual = executor._await
+
+    def twice(task: distributed.Future, key: str) -> None:
+        usual(task, key)
+        usual(task, key)
+
+    monkeypatch.setattr(executor, "_await", twice)
+    futures = [executor.submit(operator.add, number, 1) for number in range(50)]
+    assert [future.result(60) for future in futures] == list(range(1, 51))
+    assert executor.submit(operator.add, 1, 1).result(60) == 2
+
+
 class Killing(Progress):
     """Kills a worker at random instants while a run goes on."""
 
     def __init__(self, kills: int, chance: random.Random) -> None:
         self.left, self.chance, self.killed = kills, chance, list[int]()
-        self.trials, self.next = 0, 10
+        self.trials, self.next = 0, 10.0
         self.timers: list[threading.Timer] = []
 
     def ended(self, trial: Trial, status: str) -> None:
         self.trials += 1
         if self.left and self.trials >= self.next:
             self.left -= 1
-            # A trial is not killed a second time: what the worker held has been computed again by then.
-            self.next = self.trials + self.chance.randint(30, 40)
+            self.next = math.inf
             self.timers.append(threading.Timer(self.chance.uniform(0, 0.05), self.kill))
             self.timers[-1].start()
 
@@ -219,18 +233,20 @@ class Killing(Progress):
         pid = self.chance.choice(worker_processes())
         os.kill(pid, signal.SIGKILL)
         self.killed.append(pid)
+        # A trial is not killed a second time: what the worker held has been computed again by then.
+        self.next = self.trials + self.chance.randint(30, 40)
 
 
 @pytest.mark.slow
 def test_workers_killed_at_random_instants_lose_and_repeat_nothing(
     tmp_path: Path, executor: DaskExecutor, seed: int
 ) -> None:
-    made = computed_runs.suite(repetitions=110, factors={"x": [1, 2, 3, 4]}, params={"sleep": "3ms", "noise": 0.1})
+    made = computed_runs.suite(repetitions=160, factors={"x": [1, 2, 3, 4]}, params={"sleep": "3ms", "noise": 0.1})
     killing = Killing(10, random.Random(seed))
     tally = computed_runs.execute(tmp_path / "dask", made, executor, killing)
     for timer in killing.timers:
         timer.join()
-    assert (tally.ok, killing.trials, len(killing.killed)) == (440, 440, 10)
+    assert (tally.ok, killing.trials, len(killing.killed)) == (640, 640, 10)
     assert computed_runs.execute(tmp_path / "local", made) == tally
     computed_runs.require_same(tmp_path / "local", tmp_path / "dask")
 

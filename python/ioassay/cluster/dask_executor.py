@@ -204,7 +204,8 @@ class DaskExecutor(Executor):
         """Have all results fetched that are there, by one request at a time."""
         if self._fetching:
             return
-        ended = [call for call in self._ended if call.key in self._calls]
+        # An attempt that Dask computed again may have ended twice.
+        ended = list(dict.fromkeys(call for call in self._ended if call.key in self._calls))
         self._ended.clear()
         there = []
         for call in ended:
@@ -234,17 +235,18 @@ class DaskExecutor(Executor):
 
     def _note_fetched(self, fetched: Sequence[tuple[_Call, str]], answers: Sequence[Answer] | None) -> None:
         self._fetching = False
-        current = [self._calls.get(key) is call for call, key in fetched]
         if answers is not None:
-            for (call, _), answer, is_current in zip(fetched, answers, current, strict=True):
-                if is_current:
+            for (call, key), answer in zip(fetched, answers, strict=True):
+                if self._calls.get(key) is call:
                     self._receive(call, answer)
-        elif len(fetched) > 1:
-            self._single += [call for (call, _), is_current in zip(fetched, current, strict=True) if is_current]
-        elif current[0]:
-            self._release(fetched[0][0])
-            fetched[0][0].deaths += 1
-            self._retry(fetched[0][0])
+            return
+        current = [call for call, key in fetched if self._calls.get(key) is call]
+        if len(fetched) > 1:
+            self._single += current
+        elif current:
+            self._release(current[0])
+            current[0].deaths += 1
+            self._retry(current[0])
 
     def _receive(self, call: _Call, answer: Answer) -> None:
         if answer.unfit:
