@@ -28,6 +28,9 @@ _LOGGERS = ("distributed", "distributed.client", "dask_jobqueue", "tornado.appli
 _CONFIGURATION = {
     # The executor counts dead workers itself, and gives up a call after the second one that computed it.
     "distributed.scheduler.allowed-failures": 1000,
+    # After this time a cluster ends the nanny of a dead worker. By default it is 15 s, in which a busy machine has not
+    # started the next worker.
+    "distributed.deploy.lost-worker-timeout": "1h",
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
     "distributed.worker.profile.enabled": False,
