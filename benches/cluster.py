@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 
 from ioassay import cluster
-from ioassay.cli.progress import Silent
+from ioassay.api.progress import Progress
 from ioassay.roles import Consent, Trial
 from ioassay.runner import delivery, preflight, program_identity, run
 from ioassay.runner.delivery import Order
@@ -33,7 +33,7 @@ WORKERS, POLICIES = 2, ("fifo", "lru", "none", "clock")
 
 
 @dataclass
-class Memory(Silent):
+class Memory(Progress):
     """Resident memory of this process in MB, after each fifth of the trials."""
 
     total: int
