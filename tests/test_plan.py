@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ioassay.errors import StudyError
 from ioassay.study import plan
 from ioassay.study.model import Study, Suite, make_study
 
@@ -110,3 +112,61 @@ def test_a_trial_is_called_the_same_with_and_without_twins() -> None:
     plain = {trial.id for trial in plan.trials(suite(study()))}
     traced = plan.trials(suite(study(watch={"witness": "syscalls", "twins": True})))
     assert plain == {trial.id for trial in traced if not trial.twin}
+
+
+def test_hosts_are_a_factor_that_sets_no_parameter() -> None:
+    made = study(run={"hosts": ["a", "b"]}, params={"rw": "read"})
+    assert made.hosts == ("a", "b")
+    assert plan.points(made) == [{"host": "a"}, {"host": "b"}]
+    trial = plan.make_trial(made, {"host": "b"}, 0, 0)
+    assert trial.params == {"rw": "read"}
+    assert "hosts" not in trial.run
+
+
+def test_hosts_read_from_text_are_names() -> None:
+    assert study(run={"hosts": "a, b"}).hosts == ("a", "b")
+
+
+def test_hosts_that_measure_together_are_one_after_the_other_in_the_plan() -> None:
+    made = study(
+        run={"hosts": ["a", "b", "c"], "together": True},
+        factors={"bs": ["4k", "8k", "16k"]},
+        watch={"twins": True, "calls": {"bs": ["8k"]}},
+    )
+    trials = list(plan.trials(suite(made)))
+    assert len(trials) == 3 * 3 * 3 * 2 + 3
+    for first in range(0, len(trials), 3):
+        group = trials[first : first + 3]
+        assert sorted(str(trial.point["host"]) for trial in group) == ["a", "b", "c"]
+        assert len({plan.instant(trial) for trial in group}) == 1
+    assert len({plan.instant(trial) for trial in trials}) == len(trials) // 3
+
+
+def test_a_trial_of_one_host_alone_shares_no_instant() -> None:
+    made = study(run={"hosts": ["a", "b"]})
+    assert {plan.instant(trial) for trial in plan.trials(suite(made))} == {""}
+
+
+def test_naming_hosts_changes_no_other_trial() -> None:
+    here, there = study(), study(run={"together": False})
+    assert [trial.id for trial in plan.trials(suite(here))] == [trial.id for trial in plan.trials(suite(there))]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"run": {"hosts": ["a", "b c"]}}, "run.hosts: 'b c' is no name of a host"),
+        ({"run": {"hosts": ["a", 7]}}, "run.hosts: 7 is no name of a host"),
+        ({"run": {"hosts": ["a", "all"]}}, "'all' is in a list with others"),
+        ({"run": {"hosts": ["a"], "together": True}}, "wanted two or more in run.hosts"),
+        ({"run": {"together": True}}, "wanted two or more in run.hosts"),
+        ({"run": {"hosts": ["a"]}, "factors": {"host": ["b"]}}, "both run.hosts and factors.host"),
+        ({"run": {"hosts": ["a", "a"]}}, "level 'a' is listed twice"),
+        ({"run": {"hosts": {"a": 1}}}, "run.hosts"),
+        ({"factors": {"run.together": [True]}}, "holds for a whole study"),
+    ],
+)
+def test_wrong_hosts_are_refused_by_name(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(StudyError) as error:
+        study(**changes)
+    assert message in str(error.value)

@@ -19,6 +19,8 @@ from ioassay.records.record import Scalar
 
 CASE = "case"
 """The factor whose levels are the names of a study's [[case]] tables."""
+HOST = "host"
+"""The factor whose levels are the hosts that measure (`run.hosts`)."""
 
 
 class Kind(StrEnum):
@@ -98,6 +100,7 @@ _RW = {
 
 FACTORS: tuple[Factor, ...] = (
     Factor(CASE, "case", Kind.TEXT, phrase="{}"),
+    Factor(HOST, "host", Kind.TEXT, phrase="host {}", preposition="on"),
     # Requests and their pattern
     Factor("bs", "block size", Kind.SIZE, "bytes", "{}", aliases=("blocksize",)),
     Factor("bsrange", kind=Kind.COMPOUND, aliases=("blocksize_range",)),

@@ -25,7 +25,7 @@ from pydantic import (
 
 from ioassay import metrics, units
 from ioassay.errors import StudyError
-from ioassay.factors import CASE, Design, distinct_levels, level_meaning, repeated_level, setting_key
+from ioassay.factors import CASE, HOST, Design, distinct_levels, level_meaning, repeated_level, setting_key
 from ioassay.study import run_conditions
 from ioassay.validation import error_text, shown, suggestion
 
@@ -39,6 +39,9 @@ _COLUMNS = {
 }
 """Columns of the frame of trials, beside which each factor is a column of its own."""
 _NAME = r"^\w[\w.-]*$"
+ALL_HOSTS = "all"
+"""In place of the names of hosts: each that there is when the run begins."""
+_HOST_NAME = re.compile(_NAME)
 
 
 def _level(value: Any) -> Any:
@@ -159,6 +162,11 @@ class Run(_Strict):
     """Processor time they may take together, as a share of one processor (`150%`) or a number of them (1.5)."""
     memory_limit: MemoryLimit | None = None
     """Memory they may hold together, page cache included; what needs more is ended by the kernel."""
+    hosts: list[str] = Field(default_factory=list)
+    """The hosts that measure, by the names of their workers, or `all` (docs/hosts.md): they become the factor `host`.
+    None: this machine."""
+    together: bool = False
+    """Start each trial on all hosts at one instant, for storage that they share."""
 
 
 class Watch(_Strict):
@@ -250,6 +258,22 @@ class Study(_Strict):
     scale: dict[str, Scale] = Field(default_factory=dict)
     relative: Relative | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _with_host_factor(cls, table: Any) -> Any:
+        """`run.hosts` is a factor from here on, so that it is planned, analysed and changed as any other."""
+        run = table.get("run") if isinstance(table, Mapping) else None
+        if not isinstance(run, Mapping) or not run.get("hosts"):
+            return table
+        hosts, factors = run["hosts"], table.get("factors", {})
+        if not isinstance(hosts, list | str) or not isinstance(factors, Mapping):
+            return table
+        if HOST in factors:
+            raise ValueError(f"has both run.hosts and factors.{HOST}; wanted one of them")
+        names = [name.strip() for name in hosts.split(",")] if isinstance(hosts, str) else list(hosts)
+        rest = {key: value for key, value in run.items() if key != "hosts"}
+        return {**table, "run": rest, "factors": {HOST: names, **factors}}
+
     @model_validator(mode="after")
     def _consistent(self) -> Study:
         if self.repetitions is not None and self.until is not None:
@@ -257,6 +281,7 @@ class Study(_Strict):
         _check_factors(self.factors)
         _check_cases(self.case, self.factors)
         _check_run(self)
+        _check_hosts(self)
         _check_calls(self)
         _check_figures(self.figures)
         points = math.prod(map(len, self.factors.values())) * max(len(self.case), 1)
@@ -280,15 +305,23 @@ class Study(_Strict):
         return Design(self.levels)
 
     @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts that measure, in the order of the study; none for this machine."""
+        return tuple(map(str, self.factors.get(HOST, ())))
+
+    @property
     def has_target(self) -> bool:
         """Whether it loads storage; studies of processors and of other subsystems have no target."""
         return self.target.kind != "null"
 
     def settings(self, point: Mapping[str, Level]) -> dict[str, Any]:
-        """What a point sets: the case's own keys, then the factors. A key with a dot is not of the driver."""
+        """What a point sets: the case's own keys, then the factors. A key with a dot is not of the driver.
+
+        The host sets nothing: a trial has the same parameters on each.
+        """
         case = next((case for case in self.case if case["name"] == point.get(CASE)), {})
         own = {key: value for key, value in case.items() if key != "name"}
-        return own | {name: level for name, level in point.items() if name != CASE}
+        return own | {name: level for name, level in point.items() if name not in (CASE, HOST)}
 
     def params_at(self, point: Mapping[str, Level]) -> dict[str, Any]:
         """The driver's parameters at one point: the study's own, then what the point sets."""
@@ -379,6 +412,8 @@ def _check_run(study: Study) -> None:
         part, _, key = name.partition(".")
         if part != "run":
             continue
+        if key in ("hosts", "together"):
+            raise ValueError(f"{place}: holds for a whole study; wanted it in [run]")
         if key == "governor":
             raise ValueError(f"{place}: the governor holds for a whole run; wanted a study for each, and a comparison")
         try:
@@ -389,6 +424,16 @@ def _check_run(study: Study) -> None:
             raise ValueError(
                 f"{place}: {suggestion(key, Run.model_fields) if unknown else error_text(first)}"
             ) from None
+
+
+def _check_hosts(study: Study) -> None:
+    for name in study.factors.get(HOST, ()):
+        if not isinstance(name, str) or not _HOST_NAME.match(name):
+            raise ValueError(f"run.hosts: {shown(name)} is no name of a host; wanted letters, digits, '.', '_' and '-'")
+    if ALL_HOSTS in study.hosts and len(study.hosts) > 1:
+        raise ValueError(f"run.hosts: '{ALL_HOSTS}' is in a list with others; wanted it alone")
+    if study.run.together and len(study.hosts) < 2 and ALL_HOSTS not in study.hosts:
+        raise ValueError("run.together: starts several hosts at one instant; wanted two or more in run.hosts")
 
 
 def _check_calls(study: Study) -> None:

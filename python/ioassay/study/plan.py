@@ -4,6 +4,7 @@ Order is shuffled in blocks: each repetition runs every point once, in an order 
 machine hits all levels alike (randomised complete block design; Montgomery, Design and Analysis of Experiments).
 Twins, with the witness and without it, run one right after the other, in an order that is drawn as well. A trial that
 counts system calls runs right after those of its point's first repetition, so that the machine is as it was for them.
+Where hosts measure together, the trials that start at one instant are one after the other (`instant`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ioassay.factors import CASE, same_level
+from ioassay.factors import CASE, HOST, same_level
 from ioassay.records.record import Scalar
 from ioassay.roles import Trial
 from ioassay.study.model import Run, Study, Suite
@@ -79,15 +80,37 @@ def counts_calls(study: Study, point: Point) -> bool:
 
 def _block(study: Study, repetition: int) -> list[tuple[dict[str, Scalar], str]]:
     """The points of one repetition in the order to run them, each with its kind: PLAIN, TWIN or CALLS."""
-    block = points(study)
     drawn = random.Random(f"{study.seed}/{study.name}/{repetition}")
+    block = _groups(study)
     drawn.shuffle(block)
     kinds: list[tuple[dict[str, Scalar], str]] = []
-    for point in block:
+    for group in block:
         order = drawn.sample([PLAIN, TWIN], 2) if study.watch.twins else [PLAIN]
-        last = [CALLS] if repetition == 0 and counts_calls(study, point) else []
-        kinds += [(point, kind) for kind in (*order, *last)]
+        kinds += [(point, kind) for kind in order for point in group]
+        if repetition == 0:
+            kinds += [(point, CALLS) for point in group if counts_calls(study, point)]
     return kinds
+
+
+def _groups(study: Study) -> list[list[dict[str, Scalar]]]:
+    """The points, those together that are measured at one instant."""
+    if not study.run.together:
+        return [[point] for point in points(study)]
+    groups: dict[str, list[dict[str, Scalar]]] = {}
+    for point in points(study):
+        groups.setdefault(_without_host(point), []).append(point)
+    return list(groups.values())
+
+
+def instant(trial: Trial) -> str:
+    """What the trials have in common that start at one instant on several hosts; '' for one that starts alone."""
+    if not trial.run.get("together"):
+        return ""
+    return f"{trial.study} {_without_host(trial.point)} {trial.repetition} {trial.twin} {trial.calls}"
+
+
+def _without_host(point: Point) -> str:
+    return json.dumps({name: level for name, level in point.items() if name != HOST}, sort_keys=True)
 
 
 def make_trial(
@@ -154,7 +177,8 @@ def with_params(trial: Trial, params: Mapping[str, Any], search: str) -> Trial:
 
 def _run(run: Run) -> dict[str, Any]:
     """What holds for a trial; conditions that are not asked for are not in it, so that they do not change its id."""
-    return {key: value for key, value in run.model_dump().items() if value is not None or key not in KEYS}
+    said = run.model_dump(exclude={"hosts"} if run.together else {"hosts", "together"})
+    return {key: value for key, value in said.items() if value is not None or key not in KEYS}
 
 
 def _digest(content: Any) -> str:
