@@ -93,6 +93,9 @@ def opened(
         yield Opened(LOCAL, None)
         return
     if all(bench.driver.measures for bench in benches):
+        if any(bench.elsewhere for bench in benches):
+            yield Opened(LOCAL, None)
+            return
         name = executor if isinstance(executor, str) else type(executor).__name__
         text = f"--executor {name} is not used: the driver '{benches[0].driver.name}' measures this machine"
         yield Opened(LOCAL, None, [Warning_(UNUSED, text)])

@@ -6,22 +6,24 @@ shows it knows first which devices are loaded and how long it takes. What the re
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
+from ioassay.api import measuring_hosts
 from ioassay.api.progress import Progress
-from ioassay.errors import InputError, Interrupted, StudyError, ToolError, UsageError
+from ioassay.errors import InputError, Interrupted, StudyError, UsageError
 from ioassay.roles import Consent
 
 if TYPE_CHECKING:
+    from ioassay.api.measuring_hosts import MeasuringHosts
     from ioassay.api.run_results import Run
     from ioassay.records.record import Warning_
     from ioassay.runner.preflight import Bench, Storage
+    from ioassay.runner.run_facts import KeptFile
     from ioassay.store.run_folder import RunStore
     from ioassay.study.model import Suite
     from ioassay.tuning.campaign import Campaign
@@ -29,16 +31,6 @@ if TYPE_CHECKING:
 
 Announce = Callable[[str, float], None]
 """Called with what is examined before a run, and its share from 0 to 1."""
-
-
-class KeptFile(TypedDict):
-    """A file that a run made beside its folder and that stays."""
-
-    path: str
-    bytes: int
-    """On disk."""
-    remove: str
-    """The command that removes it."""
 
 
 @dataclass
@@ -51,6 +43,8 @@ class Execution:
     """Of the checks; those of trials are in their records."""
     campaign: Campaign | None = None
     """Of a search: where its trials come from."""
+    hosts: MeasuringHosts | None = None
+    """Other hosts that measure it."""
     _forecasts: dict[int | None, float] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -76,11 +70,18 @@ class Execution:
         """The block devices that are loaded, with what is on them."""
         from ioassay.runner import preflight
 
-        return preflight.devices(self.benches)
+        return [*preflight.devices(self.benches), *(self.hosts.devices() if self.hosts else ())]
 
     def kept_files(self) -> list[KeptFile]:
         """What studies made beside the run's folder and that is still there."""
-        return kept_files(self.benches)
+        from ioassay.runner import run_facts
+
+        return [*run_facts.kept_files(self.benches), *(self.hosts.kept if self.hosts else ())]
+
+    def close(self) -> None:
+        """Give up the hosts that measure it. `run` does so at its end."""
+        if self.hosts is not None:
+            self.hosts.close()
 
     def run(
         self,
@@ -100,18 +101,24 @@ class Execution:
         progress = progress or Progress()
         at_once = computing.at_once(executor, workers)
         progress.planned(self.trials, self.forecast_s(at_once))
+        fleet = self.hosts.fleet if self.hosts is not None else None
+        if fleet is not None:
+            fleet.wait_quiet_s = wait_quiet_s
         if self.campaign is not None:
             self.campaign.script.on_best = _announcing(self.campaign, progress)
         try:
             with computing.opened(executor, self.store, self.benches, progress) as there:
                 tally = run.execute(
-                    self.store, self.benches, progress, at_once, self.campaign, wait_quiet_s, there.executor
+                    self.store, self.benches, progress, at_once, self.campaign, wait_quiet_s, there.executor, fleet
                 )
         except (KeyboardInterrupt, Interrupted):
             go_on = f"interrupted; what was recorded is kept. Go on with: {self.store.resume_command}"
             raise Interrupted(go_on) from None
+        finally:
+            self.close()
         warnings = [*self.warnings, *there.warnings]
-        return run_results.of_store(self.store, self.benches, warnings, tally, there.computing)
+        kept = self.hosts.kept if self.hosts is not None else ()
+        return run_results.of_store(self.store, self.benches, warnings, tally, there.computing, kept)
 
 
 def _announcing(campaign: Campaign, progress: Progress) -> Callable[[Best, int], None]:
@@ -136,28 +143,51 @@ class Checks:
     """Where relative paths start from; by default the working directory."""
     without_tools: bool = False
     """A missing tool is a warning, and less can be checked."""
+    executor: Executor | str | None = None
+    """Where the hosts are that a study names."""
 
     def benches(self, suite: Suite, announce: Announce | None = None) -> tuple[list[Bench], list[Warning_]]:
-        """A suite's benches, everything about them examined; nothing has been touched. `announce` is told what is.
+        """A suite's benches, everything of this host examined; nothing has been touched. `announce` is told what is.
 
         ToolError for a missing tool, SafetyRefusal where data could be lost, StudyError for what cannot be run.
         """
-        from ioassay.records.record import Warning_
         from ioassay.report import figures
         from ioassay.runner import preflight
         from ioassay.targets import occupancy
 
         figures.check_suite(suite)
-        benches = preflight.assemble(suite, self.consent, self.folder)
-        missing = []
-        try:
-            preflight.ready_tools(benches)
-        except ToolError as error:
-            if not self.without_tools:
-                raise
-            missing = [Warning_("tool-missing", f"names of parameters were not checked: {error}")]
+        consent = measuring_hosts.of_this_host(self.consent, suite)
         with occupancy.announced(announce or (lambda text, share: None)):
-            return benches, [*missing, *preflight.examine(benches)]
+            return preflight.inspect(suite, consent, self.folder, without_tools=self.without_tools)
+
+    def inspect(self, suite: Suite, announce: Announce | None = None) -> Inspection:
+        """The same, with the hosts that the suite names, which examine everything there. Errors name the host.
+
+        `Inspection.hosts` are to be closed. RunError for a host that is not there.
+        """
+        if not measuring_hosts.with_hosts(suite):
+            return Inspection(suite, *self.benches(suite, announce))
+        said = (lambda text: announce(text, 0.0)) if announce else (lambda text: None)
+        here = self.benches(suite, announce)  # what is wrong with the study is said without hosts
+        named, hosts = measuring_hosts.opened(
+            suite, self.executor, self.consent, said, without_tools=self.without_tools
+        )
+        try:
+            benches, warnings = here if named is suite else self.benches(named, announce)
+        except BaseException:
+            hosts.close()
+            raise
+        return Inspection(named, benches, [*warnings, *hosts.warnings()], hosts)
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A suite that passed every check. `suite` has the names of hosts in place of `all`."""
+
+    suite: Suite
+    benches: Sequence[Bench]
+    warnings: Sequence[Warning_]
+    hosts: MeasuringHosts | None = None
 
 
 def begin(suite: Suite, root: Path, checks: Checks, announce: Announce | None = None) -> Execution:
@@ -165,9 +195,21 @@ def begin(suite: Suite, root: Path, checks: Checks, announce: Announce | None = 
     from ioassay.runner import preflight
     from ioassay.store.run_folder import RunStore
 
-    benches, warnings = checks.benches(suite, announce)
-    preflight.require_record_room(benches, root)
-    return Execution(RunStore.create(root, suite, facts(benches)), benches, warnings)
+    checked = checks.inspect(suite, announce)
+    try:
+        preflight.require_record_room(checked.benches, root)
+        store = RunStore.create(root, checked.suite, facts(checked.benches, checked.hosts))
+    except BaseException:
+        if checked.hosts is not None:
+            checked.hosts.close()
+        raise
+    return _execution(store, checked, checks)
+
+
+def _execution(store: RunStore, checked: Inspection, checks: Checks) -> Execution:
+    if checked.hosts is not None and isinstance(checks.executor, str):
+        store.resume_options = ("--executor", checks.executor)
+    return Execution(store, checked.benches, checked.warnings, hosts=checked.hosts)
 
 
 def resume(root: Path, checks: Checks, announce: Announce | None = None) -> Execution:
@@ -183,42 +225,16 @@ def resume(root: Path, checks: Checks, announce: Announce | None = None) -> Exec
     if strange := store.planned().keys() - {study.name for study in suite.studies}:
         raise InputError(f"{root}: plan.jsonl has trials of '{min(strange)}', which study.toml has not; restore them")
     checks = replace(checks, folder=store.working_directory())
-    return Execution(store, *checks.benches(suite, announce))
+    return _execution(store, checks.inspect(suite, announce), checks)
 
 
-def facts(benches: Sequence[Bench]) -> dict[str, Any]:
-    """What a new run keeps of the host, and of where it was begun."""
-    from ioassay import host
+def facts(benches: Sequence[Bench], hosts: MeasuringHosts | None = None) -> dict[str, Any]:
+    """What a new run keeps of this host, of others that measure it, and of where it was begun."""
+    from ioassay.runner import run_facts
     from ioassay.store.run_folder import FOLDER
 
-    tools = {tool.executable: bench.version.partition("\n")[0] for bench in benches if (tool := bench.driver.tool())}
-    return {**host.facts(_measured_path(benches)), "tools": tools, FOLDER: str(Path().absolute())}
-
-
-def _measured_path(benches: Sequence[Bench]) -> Path:
-    for bench in benches:
-        for trial in bench.points():
-            if path := trial.target.get("path"):
-                return Path(path)
-            for touch in bench.driver.touches(trial.params):
-                return touch.path
-    return Path()
-
-
-def kept_files(benches: Sequence[Bench]) -> list[KeptFile]:
-    """What studies made beside the run's folder and that is still there, each with its bytes on disk."""
-    from ioassay.targets import ownership_mark
-
-    files = {path: ownership_mark.files(path) for bench in benches for path in bench.kept()}
-    return [
-        KeptFile(
-            path=str(path),
-            bytes=sum(part.stat().st_blocks * 512 for part in parts),
-            remove=shlex.join(["rm", "--", *map(str, parts)]),
-        )
-        for path, parts in files.items()
-        if parts
-    ]
+    of_hosts = {"hosts": hosts.facts()} if hosts is not None else {}
+    return {**run_facts.gathered(benches), FOLDER: str(Path().absolute()), **of_hosts}
 
 
 @contextmanager

@@ -46,6 +46,7 @@ class QuickStudy(Study):
         *,
         destroy_data: object = (),
         allow_exec: bool = False,
+        executor: object = None,
     ) -> Execution:
         """As `Study.begin`; files that killed runs left below the folder are warnings. It destroys nothing."""
         ready = super().begin(output, announce)

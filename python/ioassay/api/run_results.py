@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from altair.typing import ChartType
 
     from ioassay.api.computing import Computing
-    from ioassay.api.execution import KeptFile
     from ioassay.api.progress import Progress
     from ioassay.api.publication import FigureProcesses, Publication
     from ioassay.narrative.conditions_text import Trust
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from ioassay.report import ReportPaths
     from ioassay.runner.preflight import Bench
     from ioassay.runner.run import Tally
+    from ioassay.runner.run_facts import KeptFile
     from ioassay.store.dataset import Dataset
     from ioassay.store.run_folder import RunStore
     from ioassay.study.model import Figure, Study
@@ -48,8 +48,10 @@ class Run:
         found: Sequence[Warning_] = (),
         tally: Tally | None = None,
         computing: Computing | None = None,
+        kept: Sequence[KeptFile] = (),
     ) -> None:
         self._store, self._benches, self._found, self._ended = store, benches, found, tally
+        self._kept = kept
         self.computing = computing
         """Where its trials were computed, if an executor said so; None of a run that was opened."""
         self._publication: Publication | None = None
@@ -256,7 +258,7 @@ class Run:
 
         progress = progress or Progress()
         computing.at_once(executor, workers)
-        checks = execution.Checks(Consent(tuple(destroy_data), allow_exec))
+        checks = execution.Checks(Consent(tuple(destroy_data), allow_exec), executor=executor)
         with execution.interruptible():
             ready = execution.resume(self.root, checks, progress.preparing)
         return ready.run(progress, executor=executor, workers=workers, wait_quiet_s=wait_quiet_s)
@@ -289,9 +291,9 @@ class Run:
 
     def kept_files(self) -> list[KeptFile]:
         """Files that the run made beside its folder and that stay; known only where it ran in this process."""
-        from ioassay.api import execution
+        from ioassay.runner import run_facts
 
-        return execution.kept_files(self._benches)
+        return [*run_facts.kept_files(self._benches), *self._kept]
 
     def all_warnings(self) -> list[dict[str, Any]]:
         """Warnings of the checks and of the trials, each once, with the number of trials it concerns."""
@@ -344,13 +346,14 @@ def of_store(
     found: Sequence[Warning_] = (),
     tally: Tally | None = None,
     computing: Computing | None = None,
+    kept: Sequence[KeptFile] = (),
 ) -> Run:
     """The run of a folder: that of a search is a `Search`."""
     if store.is_search:
         from ioassay.api.parameter_search import Search
 
         return Search(store, benches, found, tally, computing)
-    return Run(store, benches, found, tally, computing)
+    return Run(store, benches, found, tally, computing, kept)
 
 
 def open(folder: str | Path) -> Run:

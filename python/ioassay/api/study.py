@@ -142,18 +142,30 @@ class Study:
         return tomli_w.dumps(catalog.to_table(self._suite))
 
     def plan(
-        self, *, destroy_data: Sequence[str] = (), allow_exec: bool = False, announce: Announce | None = None
+        self,
+        *,
+        destroy_data: Sequence[str] = (),
+        allow_exec: bool = False,
+        executor: Executor | str | None = None,
+        announce: Announce | None = None,
     ) -> Plan:
-        """What it would do here: trials in their order, time, bytes written, warnings. Runs nothing.
+        """What it would do: trials in their order, time, bytes written, warnings. Runs nothing.
 
-        A missing tool is a warning. `announce` is called with what is examined, and its share. Errors as of `run`.
+        A missing tool is a warning. A study that names hosts is checked on them where `executor` says where they are.
+        `announce` is called with what is examined, and its share. Errors as of `run`.
         """
         from ioassay.api.study_plan import Plan
 
-        checks = execution.Checks(Consent(tuple(destroy_data), allow_exec), without_tools=True)
+        checks = execution.Checks(Consent(tuple(destroy_data), allow_exec), without_tools=True, executor=executor)
         with execution.named(self.source):
-            benches, warnings = checks.benches(self._suite, announce)
-        return Plan(self._suite, benches, [*self._left_out, *warnings])
+            if executor is None:
+                checked = execution.Inspection(self._suite, *checks.benches(self._suite, announce))
+            else:
+                checked = checks.inspect(self._suite, announce)
+        devices = checked.hosts.devices() if checked.hosts is not None else []
+        if checked.hosts is not None:
+            checked.hosts.close()
+        return Plan(checked.suite, checked.benches, [*self._left_out, *checked.warnings], devices)
 
     def begin(
         self,
@@ -162,11 +174,15 @@ class Study:
         *,
         destroy_data: Sequence[str] = (),
         allow_exec: bool = False,
+        executor: Executor | str | None = None,
     ) -> Execution:
-        """Check everything and make the run's folder, for those who want to know more before it runs; see `run`."""
+        """Check everything and make the run's folder, for those who want to know more before it runs; see `run`.
+
+        `executor` is where the hosts are that the study names.
+        """
         from ioassay.store.run_folder import new_folder
 
-        checks = execution.Checks(Consent(tuple(destroy_data), allow_exec))
+        checks = execution.Checks(Consent(tuple(destroy_data), allow_exec), executor=executor)
         root = Path(output) if output is not None else new_folder(Path("runs"), self.name)
         with execution.named(self.source):
             ready = execution.begin(self._suite, root, checks, announce)
@@ -187,7 +203,8 @@ class Study:
 
         `output` is the new folder, by default runs/<time>-<study>. Trials that only compute run in processes of this
         machine, `workers` at once, by default one a processor; or in `executor`, one of the caller's or a name such as
-        "dask:local" (docs/cluster.md). Trials that measure run one at a time in a process, whichever thread asks.
+        "dask:local" (docs/cluster.md). Trials that measure run one at a time in a process, whichever thread asks. Those
+        of a study that names hosts run there, and `executor` is the scheduler that these have joined (docs/hosts.md).
         `destroy_data` names
         devices and files whose data may be lost, `allow_exec` lets jobs run programs. With `wait_quiet_s` each
         measurement waits so long at most, in seconds, for a quiet machine.
@@ -199,7 +216,9 @@ class Study:
         progress = progress or Progress()
         computing.at_once(executor, workers)
         with execution.interruptible():
-            ready = self.begin(output, progress.preparing, destroy_data=destroy_data, allow_exec=allow_exec)
+            ready = self.begin(
+                output, progress.preparing, destroy_data=destroy_data, allow_exec=allow_exec, executor=executor
+            )
         return ready.run(progress, executor=executor, workers=workers, wait_quiet_s=wait_quiet_s)
 
     def __repr__(self) -> str:

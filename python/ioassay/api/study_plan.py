@@ -22,8 +22,14 @@ if TYPE_CHECKING:
 class Plan:
     """A study's plan; nothing has run and nothing was written."""
 
-    def __init__(self, suite: Suite, benches: Sequence[Bench], warnings: Sequence[Warning_]) -> None:
-        self._suite, self._benches = suite, benches
+    def __init__(
+        self,
+        suite: Suite,
+        benches: Sequence[Bench],
+        warnings: Sequence[Warning_],
+        of_hosts: Sequence[Storage] = (),
+    ) -> None:
+        self._suite, self._benches, self._of_hosts = suite, benches, of_hosts
         self.warnings = tuple(warnings)
 
     @cached_property
@@ -76,7 +82,7 @@ class Plan:
         """The block devices that are loaded, with what is on them."""
         from ioassay.runner import preflight
 
-        return preflight.devices(self._benches)
+        return [*preflight.devices(self._benches), *self._of_hosts]
 
     def repetitions(self, margin: float, noise: float | str | Path | None = None) -> list[RepetitionPlan]:
         """The repetitions that detect a relative difference of `margin` in four of five studies.

@@ -45,6 +45,7 @@ COMMANDS = {
     "drive": "List and show descriptions of drives, and compare them with measurements.",
     "filesuite": "Write and read a file in records, in thirteen ways, and report the speed of each pass.",
     "trace": "Inspect, convert and generate traces of block requests.",
+    "worker": "Measure on this host for runs elsewhere, one trial at a time, until Ctrl-C.",
     "device": "Serve the simulated drive, and query a served drive.",
 }
 """Each command and the first sentence of its help, which is its function's docstring (tests/cli/test_syntax.py)."""

@@ -51,7 +51,7 @@ Executor = Annotated[
     str | None,
     syntax.Option(
         metavar="NAME",
-        help="Where trials that measure nothing are computed: local, dask:local, dask://HOST:PORT, slurm:…",
+        help="Where trials that only compute run (local, dask:local, dask://HOST:PORT, slurm:…), and where hosts are.",
     ),
 ]
 Output = Annotated[Path | None, syntax.Option(metavar="DIR", help="The run's folder; by default runs/<time>-<study>.")]

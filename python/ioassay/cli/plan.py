@@ -36,13 +36,16 @@ def plan(
     trials: Annotated[bool, syntax.Option("--trials", help="List every trial in its order.")] = False,
     destroy_data: options.DestroyData = None,
     allow_exec: options.AllowExec = False,
+    executor: options.Executor = None,
     json: options.Json = False,
 ) -> None:
     """Show trials, order, time and bytes written; run nothing."""
     console.use_json(json)
     chosen = options.study(study, scale, setting, factor, repetitions)
     with progress.examining() as announce:
-        planned = chosen.plan(destroy_data=destroy_data or (), allow_exec=allow_exec, announce=announce)
+        planned = chosen.plan(
+            destroy_data=destroy_data or (), allow_exec=allow_exec, executor=executor, announce=announce
+        )
     result = planned.as_dict()
     if power is not None:
         result["power"] = [asdict(one) for one in planned.repetitions(options.share("--power", power), _noise(noise))]

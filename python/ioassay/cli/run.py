@@ -46,7 +46,7 @@ def run(
     computing.at_once(executor, workers)
     if resume is not None:
         _refuse_changes(study, output, setting, factor, repetitions, scale)
-        checks = executions.Checks(Consent(tuple(destroy_data or ()), allow_exec))
+        checks = executions.Checks(Consent(tuple(destroy_data or ()), allow_exec), executor=executor)
         execution = session.ready(partial(executions.resume, resume, checks))
     else:
         if study is None:
@@ -55,7 +55,7 @@ def run(
                 "'ioassay quick' needs none"
             )
         chosen = options.study(study, scale, setting, factor, repetitions)
-        begin = partial(chosen.begin, output, destroy_data=destroy_data or (), allow_exec=allow_exec)
+        begin = partial(chosen.begin, output, destroy_data=destroy_data or (), allow_exec=allow_exec, executor=executor)
         execution = session.ready(begin)
     ended = session.measure(execution, workers, wait_quiet_s, executor=executor, live=live)
     if json:

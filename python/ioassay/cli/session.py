@@ -12,9 +12,10 @@ from ioassay.errors import Contradicted, IoassayError
 from ioassay.roles import WRITE
 
 if TYPE_CHECKING:
-    from ioassay.api.execution import Announce, Execution, KeptFile
+    from ioassay.api.execution import Announce, Execution
     from ioassay.api.run_results import Run
     from ioassay.runner.preflight import Storage
+    from ioassay.runner.run_facts import KeptFile
 
 
 def ready(begin: Callable[[Announce], Execution]) -> Execution:
@@ -32,7 +33,8 @@ def say_devices(devices: Sequence[Storage]) -> None:
         about = ", ".join(filter(None, (device.model, serial, units.format_size(device.size_bytes))))
         doing = "is written" if device.access == WRITE else "is read"
         named = "" if device.name == device.path else f" ({device.name})"
-        console.note(f"{device.path}{named} {doing}: {about}")
+        where = f"{device.host}: " if device.host else ""
+        console.note(f"{where}{device.path}{named} {doing}: {about}")
         for found in device.content:
             console.note(f"    {found}")
 

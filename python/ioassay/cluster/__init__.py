@@ -11,13 +11,17 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from ioassay.cluster import executor_name
 from ioassay.cluster.executor_name import BatchJobs, HostCluster, Installed, OwnProcesses, Scheduler
 from ioassay.errors import UsageError
 from ioassay.runner import executors, worker_pool
 
-__all__ = ["adapted", "opened", "places"]
+if TYPE_CHECKING:
+    from ioassay.cluster.fleet import Fleet
+
+__all__ = ["adapted", "hosts", "opened", "places", "requires"]
 
 _PATIENCE_S = 60.0
 """How long a cluster of which no batch system decides may be without a worker."""
@@ -34,9 +38,7 @@ def places(name: str) -> int | None:
         return worker_pool.processors()
     if isinstance(wanted, Installed):
         return None
-    needed = "dask_jobqueue" if isinstance(wanted, BatchJobs) else "distributed"
-    if find_spec(needed) is None:
-        raise UsageError(f"--executor {name} needs {needed}; install it: pip install 'ioassay[cluster]'")
+    requires("dask_jobqueue" if isinstance(wanted, BatchJobs) else "distributed", f"--executor {name}")
     if isinstance(wanted, Scheduler):
         from ioassay.cluster import dask_clusters
 
@@ -44,6 +46,12 @@ def places(name: str) -> int | None:
     if isinstance(wanted, HostCluster):
         return wanted.workers or worker_pool.processors()
     return wanted.jobs * wanted.cores if isinstance(wanted, BatchJobs) else None
+
+
+def requires(package: str, what: str) -> None:
+    """UsageError where a package is not installed that `what` needs."""
+    if find_spec(package) is None:
+        raise UsageError(f"{what} needs {package}; install it: pip install 'ioassay[cluster]'")
 
 
 @contextmanager
@@ -96,3 +104,29 @@ def adapted(executor: Executor, said: Callable[[str], None] = lambda text: None)
         yield ours
     finally:
         ours.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def hosts(name: str) -> Iterator[Fleet]:
+    """The hosts that measure at a scheduler, by the executor's name; their sessions are closed with the context.
+
+    UsageError for an executor that has no such hosts, RunError where no scheduler answers.
+    """
+    wanted = executor_name.read(name)
+    if not isinstance(wanted, Scheduler):
+        raise UsageError(
+            f"--executor {name} computes, and measures no hosts; wanted the scheduler that the hosts have joined: "
+            "dask://HOST:PORT (docs/hosts.md)"
+        )
+    places(name)
+    from ioassay.cluster import dask_clusters
+
+    with dask_clusters.running(wanted) as client:
+        from ioassay.cluster.fleet import Fleet
+
+        join = f"ioassay worker {client.scheduler.address}{',encryption=none' if wanted.plaintext else ''}"
+        fleet = Fleet(client, wanted.text, join)
+        try:
+            yield fleet
+        finally:
+            fleet.close()

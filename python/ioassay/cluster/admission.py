@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ioassay.cluster import remote_calls
+from ioassay.cluster import host_calls, remote_calls
 from ioassay.runner.program_identity import Identity, identity
 
 if TYPE_CHECKING:
@@ -53,9 +53,18 @@ def examine(client: Client, addresses: Iterable[str]) -> list[Worker]:
     ]
 
 
-def addresses(client: Client) -> list[str]:
-    """Those of the workers that there are."""
-    return list(_workers(client))
+def computing(client: Client) -> list[str]:
+    """Addresses of the workers that compute."""
+    return [address for address, entry in _workers(client).items() if not _measures(entry)]
+
+
+def measuring(client: Client) -> list[str]:
+    """Addresses of the workers that measure their hosts, and compute nothing."""
+    return [address for address, entry in _workers(client).items() if _measures(entry)]
+
+
+def _measures(entry: Any) -> bool:
+    return bool(entry.get("resources", {}).get(host_calls.RESOURCE))
 
 
 def _workers(client: Client) -> dict[str, Any]:

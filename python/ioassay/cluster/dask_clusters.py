@@ -75,14 +75,14 @@ def of_jobs(wanted: BatchJobs) -> Iterator[Client]:
         try:
             cluster = _cluster_class(wanted.system)(**_job_options(wanted, folder))
         except (RuntimeError, ValueError, OSError) as error:
-            raise RunError(f"{wanted.system}: no cluster can be made: {_first_line(error)}") from None
+            raise RunError(f"{wanted.system}: no cluster can be made: {first_line(error)}") from None
         stack.callback(_close_keys, cluster)
         stack.callback(_close, cluster)
         try:
             cluster.sync(_submit, cluster, wanted.jobs)
             client = stack.enter_context(_client(cluster))
         except (RuntimeError, ValueError, OSError) as error:
-            raise RunError(f"{wanted.system}: the jobs cannot be submitted: {_first_line(error)}") from None
+            raise RunError(f"{wanted.system}: the jobs cannot be submitted: {first_line(error)}") from None
         yield client
 
 
@@ -90,14 +90,14 @@ def of_jobs(wanted: BatchJobs) -> Iterator[Client]:
 def running(wanted: Scheduler) -> Iterator[Client]:
     """A client of a scheduler that runs already."""
     address = require_consent(wanted)
-    with _silenced():
+    with silenced():
         import distributed
 
         try:
             client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
         except (OSError, TimeoutError) as error:
             raise RunError(
-                f"no Dask scheduler answers at {address}: {_first_line(error)}; wanted one, such as: "
+                f"no Dask scheduler answers at {address}: {first_line(error)}; wanted one, such as: "
                 f"dask scheduler --host {wanted.host} --port {wanted.port}"
             ) from None
         try:
@@ -113,10 +113,12 @@ def require_consent(wanted: Scheduler) -> str:
     place = f"{wanted.host}:{wanted.port}"
     if dask.config.get("distributed.comm.tls.ca-file", None):
         return f"tls://{place}"
+    if wanted.scheme == "tls":
+        raise UsageError(f"{wanted.text}: Dask's configuration has no certificates (distributed.comm.tls); wanted them")
     if not wanted.is_loopback and not wanted.plaintext:
         raise UsageError(
-            f"--executor dask://{place}: nothing would be encrypted, and whoever answers could run programs here; "
-            f"set Dask's distributed.comm.tls, or say that this network is trusted: dask://{place},encryption=none"
+            f"{wanted.text}: nothing would be encrypted, and whoever answers could run programs here; "
+            f"set Dask's distributed.comm.tls, or say that this network is trusted: {wanted.text},encryption=none"
         )
     return f"tcp://{place}"
 
@@ -125,7 +127,7 @@ def require_consent(wanted: Scheduler) -> str:
 def _prepared(parent: Path | None = None) -> Iterator[Path]:
     """Dask set up for a cluster of ours, and the folder of its temporary files."""
     with (
-        _silenced(),
+        silenced(),
         tempfile.TemporaryDirectory(prefix=".ioassay-cluster-", dir=parent, ignore_cleanup_errors=True) as folder,
     ):
         import dask
@@ -141,7 +143,7 @@ def _prepared(parent: Path | None = None) -> Iterator[Path]:
 
 
 @contextmanager
-def _silenced() -> Iterator[None]:
+def silenced() -> Iterator[None]:
     """What Dask logs and warns of goes to the debug log."""
     import logging
 
@@ -180,7 +182,7 @@ def _close(closable: Any) -> None:
     try:
         closable.close(timeout=_CONNECT_S)
     except Exception as error:
-        debug_log.info("cluster", f"{type(closable).__name__}: closed with an error: {_first_line(error)}")
+        debug_log.info("cluster", f"{type(closable).__name__}: closed with an error: {first_line(error)}")
 
 
 def _close_keys(cluster: Any) -> None:
@@ -220,7 +222,7 @@ def _job_options(wanted: BatchJobs, folder: Path) -> Mapping[str, Any]:
     return {**options, **{key: value for key, value in {**named, account: wanted.account}.items() if value}}
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     """What an error says, on one line: of a command that failed, what it wrote."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if "stderr:" in lines[:-1]:

@@ -115,7 +115,7 @@ class DaskExecutor(Executor):
         self._owner = threading.Thread(target=self._run, name="ioassay-cluster", daemon=True)
         self._owner.start()
         client.subscribe_topic("all", lambda event: self._events.put(partial(self._hear, event[1])))
-        self._events.put(lambda: self._examine(admission.addresses(client)))
+        self._events.put(lambda: self._examine(admission.computing(client)))
 
     @property
     def workers(self) -> int:
@@ -300,7 +300,7 @@ class DaskExecutor(Executor):
 
         def ask() -> None:
             try:
-                found = admission.examine(self._client, new)
+                found = admission.examine(self._client, new.intersection(admission.computing(self._client)))
             except Exception as error:  # the scheduler went away, which is noticed elsewhere
                 debug_log.info(_SUBJECT, f"workers cannot be examined: {error}")
                 found = []

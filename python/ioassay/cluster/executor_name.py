@@ -45,6 +45,12 @@ class Scheduler:
     port: int
     plaintext: bool = False
     """The user has said that nothing is encrypted, and that no program there proves who it is."""
+    scheme: str = "dask"
+
+    @property
+    def text(self) -> str:
+        """As the user writes it, without what is said of the network."""
+        return f"{self.scheme}://{self.host}:{self.port}"
 
     @property
     def is_loopback(self) -> bool:
@@ -95,9 +101,9 @@ def read(text: str) -> ExecutorName:
     if mark and kind in SYSTEMS:
         return _jobs(text, kind, rest)
     if kind == "dask" and rest.startswith("//"):
-        return _scheduler(text, rest.removeprefix("//"))
+        return _scheduler(f"--executor {text}", rest.removeprefix("//"))
     if kind == "dask" and rest.split(",")[0] == "local":
-        keys = _keys(text, rest.partition(",")[2], ("workers",))
+        keys = _keys(f"--executor {text}", rest.partition(",")[2], ("workers",))
         return HostCluster(_number(text, keys, "workers") if "workers" in keys else None)
     if not mark or kind in executors.EXECUTORS:
         raise UsageError(f"--executor is '{text}'; wanted {FORMS}")
@@ -106,20 +112,28 @@ def read(text: str) -> ExecutorName:
     return Installed(text)
 
 
-def _scheduler(text: str, rest: str) -> Scheduler:
+def scheduler(text: str) -> Scheduler:
+    """The scheduler that a worker joins: `tcp://HOST:PORT[,encryption=none]`, or tls:// where that is demanded."""
+    scheme, mark, rest = text.partition("://")
+    if not mark or scheme not in ("tcp", "tls"):
+        raise UsageError(f"'{text}' is no address of a scheduler; wanted tcp://HOST:PORT, such as tcp://10.0.0.1:8786")
+    return _scheduler(text, rest, scheme)
+
+
+def _scheduler(named: str, rest: str, scheme: str = "dask") -> Scheduler:
     place, _, words = rest.partition(",")
-    keys = _keys(text, words, ("encryption",))
+    keys = _keys(named, words, ("encryption",))
     if keys.get("encryption", "none") != "none":
-        raise UsageError(f"--executor {text}: encryption is '{keys['encryption']}'; wanted none, or no such key")
+        raise UsageError(f"{named}: encryption is '{keys['encryption']}'; wanted none, or no such key")
     host, mark, port = place.rpartition(":")
     if not mark or not host or not port.isdecimal() or not 0 < int(port) < 2**16:
-        raise UsageError(f"--executor {text}: the address is '{place}'; wanted HOST:PORT such as localhost:8786")
-    return Scheduler(host, int(port), plaintext="encryption" in keys)
+        raise UsageError(f"{named}: the address is '{place}'; wanted HOST:PORT such as localhost:8786")
+    return Scheduler(host, int(port), plaintext="encryption" in keys, scheme=scheme)
 
 
 def _jobs(text: str, system: str, rest: str) -> BatchJobs:
     queue = SYSTEMS[system]
-    keys = _keys(text, rest, (queue, "jobs", "account", "cores", "memory", "walltime", "interface"))
+    keys = _keys(f"--executor {text}", rest, (queue, "jobs", "account", "cores", "memory", "walltime", "interface"))
     if "jobs" not in keys:
         raise UsageError(f"--executor {text}: has no jobs; wanted how many to submit, such as {system}:jobs=4")
     if odd := [key for key, value in keys.items() if not re.fullmatch(r"[\w.:@%+-]+", value)]:
@@ -140,7 +154,7 @@ def _jobs(text: str, system: str, rest: str) -> BatchJobs:
     )
 
 
-def _keys(text: str, words: str, known: tuple[str, ...]) -> Mapping[str, str]:
+def _keys(named: str, words: str, known: tuple[str, ...]) -> Mapping[str, str]:
     """`key=value` by key; only known ones, each once and with a value."""
     keys: dict[str, str] = {}
     for word in words.split(",") if words else ():
@@ -148,9 +162,9 @@ def _keys(text: str, words: str, known: tuple[str, ...]) -> Mapping[str, str]:
         if key not in known:
             close = difflib.get_close_matches(key, known, 1)
             hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
-            raise UsageError(f"--executor {text}: no such key '{key}'; {hint}")
+            raise UsageError(f"{named}: no such key '{key}'; {hint}")
         if not value or key in keys:
-            raise UsageError(f"--executor {text}: {key} is given {'twice' if value else 'no value'}; wanted {key}=…")
+            raise UsageError(f"{named}: {key} is given {'twice' if value else 'no value'}; wanted {key}=…")
         keys[key] = value
     return keys
 

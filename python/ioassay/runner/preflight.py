@@ -65,6 +65,8 @@ class Bench:
     """Readings of parameters that the tool itself has confirmed."""
     cannot: dict[str, str] = field(default_factory=dict)
     """Point (as JSON) -> why no repetition of it can run here, once one of them has found out."""
+    elsewhere: bool = False
+    """Its trials are measured on other hosts: nothing of this one is touched, and nothing of it is examined."""
     meter: interference.Meter = field(init=False)
 
     def __post_init__(self) -> None:
@@ -87,13 +89,15 @@ class Bench:
         return max(found, key=_STRENGTH.__getitem__, default=NOTHING)
 
     def touches(self) -> list[Touch]:
-        """Every path that the points' own parameters name, each once for each access."""
+        """Every path of this host that the points' own parameters name, each once for each access."""
+        if self.elsewhere:
+            return []
         return list(dict.fromkeys(touch for trial in self.points() for touch in self.driver.touches(trial.params)))
 
     def footprints(self) -> list[Footprint]:
         """Room that the points take in file systems; asked when their targets were inspected."""
         found = [Footprint(touch.path, touch.size_bytes) for touch in self.touches() if touch.access == WRITE]
-        if self.access() == NOTHING:
+        if self.elsewhere or self.access() == NOTHING:
             return found
         own_bytes: dict[int, int] = {}  # target -> the most that the tool's own files take there
         for trial in self.points():
@@ -109,7 +113,9 @@ class Bench:
         return found
 
     def kept(self) -> list[Path]:
-        """Files that ioassay, or a job of the study, made and that are still there."""
+        """Files of this host that ioassay, or a job of the study, made and that are still there."""
+        if self.elsewhere:
+            return []
         targets = {str(trial.target["path"]): None for trial in self.points() if trial.target.get("path")}
         named = [self.folder / Path(path).expanduser() for path in targets]
         named += [self.folder / touch.path for touch in self.touches()]
@@ -127,15 +133,17 @@ class Bench:
                 target.abandon()
 
 
-def assemble(suite: Suite, consent: Consent, folder: Path | None = None) -> list[Bench]:
+def assemble(suite: Suite, consent: Consent, folder: Path | None = None, *, on_host: bool = False) -> list[Bench]:
     """The benches of a suite's studies; StudyError names an unknown driver or monitor.
 
-    Relative paths start from `folder`, by default the working directory.
+    Relative paths start from `folder`, by default the working directory. Studies that name hosts are measured there,
+    and not here unless `on_host`.
     """
-    return [_assemble(study, consent, (folder or Path()).absolute()) for study in suite.studies]
+    place = (folder or Path()).absolute()
+    return [_assemble(study, consent, place, elsewhere=bool(study.hosts) and not on_host) for study in suite.studies]
 
 
-def _assemble(study: Study, consent: Consent, folder: Path) -> Bench:
+def _assemble(study: Study, consent: Consent, folder: Path, *, elsewhere: bool) -> Bench:
     for name in study.watch.monitors:
         if why := monitors.REGISTRY.refusal(name):
             raise StudyError(why, source=study.name, key="watch.monitors")
@@ -145,7 +153,10 @@ def _assemble(study: Study, consent: Consent, folder: Path) -> Bench:
     with _placed(study.name):
         driver = make_driver(study.driver)
         metrics.declare(driver.declared_metrics(study.params))
-        return Bench(study, driver, consent, folder)
+        if study.hosts and not driver.measures:
+            why = f"the driver '{study.driver}' computes and measures no host; --executor says where"
+            raise StudyError(f"names hosts; wanted none: {why}", key="run.hosts")
+        return Bench(study, driver, consent, folder, elsewhere=elsewhere)
 
 
 def ready_tools(benches: Sequence[Bench]) -> dict[str, str]:
@@ -154,7 +165,7 @@ def ready_tools(benches: Sequence[Bench]) -> dict[str, str]:
     answers: dict[str, dict[str, str]] = {}
     for bench in benches:
         tool = bench.driver.tool()
-        if tool is None:
+        if tool is None or bench.elsewhere:
             continue
         if tool.executable not in versions:
             versions[tool.executable] = tool_version(tool)
@@ -199,13 +210,38 @@ def _captured(argv: Sequence[str]) -> supervisor.Captured:
     return captured
 
 
+def inspect(
+    suite: Suite,
+    consent: Consent,
+    folder: Path | None = None,
+    *,
+    without_tools: bool = False,
+    on_host: bool = False,
+) -> tuple[list[Bench], list[Warning_]]:
+    """A suite's benches (`assemble`), everything about them examined, and what is suspicious; nothing was touched.
+
+    ToolError for a missing tool, which is a warning with `without_tools`: less can be checked then.
+    """
+    benches = assemble(suite, consent, folder, on_host=on_host)
+    missing = []
+    try:
+        ready_tools(benches)
+    except ToolError as error:
+        if not without_tools:
+            raise
+        missing = [Warning_("tool-missing", f"names of parameters were not checked: {error}")]
+    return benches, [*missing, *examine(benches)]
+
+
 def examine(benches: Sequence[Bench]) -> list[Warning_]:
     """Check each point, each path and each target of all studies, before anything is touched.
 
-    StudyError (impossible or too large), SafetyRefusal (would destroy something). Returns what is suspicious.
+    StudyError (impossible or too large), SafetyRefusal (would destroy something). Returns what is suspicious. Studies
+    that are measured elsewhere are examined there.
     """
     _load_frames_where_they_may_not_run()
     found: dict[Warning_, None] = {}
+    benches = [bench for bench in benches if not bench.elsewhere]
     for bench in benches:
         looks = (_examine_points, _examine_conditions, _examine_externals, _rehearse, _examine_paths, _examine_targets)
         for warning in (warning for look in looks for warning in look(bench)):
@@ -427,6 +463,8 @@ class Storage:
     """READ or WRITE."""
     content: Sequence[str]
     """What was found on it."""
+    host: str = ""
+    """Where it is; '' for this host."""
 
 
 def devices(benches: Sequence[Bench]) -> list[Storage]:
@@ -435,6 +473,8 @@ def devices(benches: Sequence[Bench]) -> list[Storage]:
 
     strongest: dict[Path, str] = {}
     for bench in benches:
+        if bench.elsewhere:
+            continue
         for path, access in _loaded(bench):
             resolved = safety.resolve(path)
             if resolved.is_block_device() and _STRENGTH[access] > _STRENGTH[strongest.get(resolved, NOTHING)]:
@@ -490,14 +530,17 @@ class Forecast:
 def forecast(bench: Bench, workers: int | None = None) -> Forecast:
     """Cost of one study, from its driver's estimates at each point (adaptive repetition: at the cap).
 
-    Trials of a pure driver run in so many `workers` at once, by default one for each processor.
+    Trials of a pure driver run in so many `workers` at once, by default one for each processor; hosts measure side by
+    side.
     """
     repetitions = bench.study.max_repetitions * bench.study.runs_per_trial
     points = list(bench.points())
     times = [repetitions + plan.counts_calls(bench.study, trial.point) for trial in points]
     estimates = [bench.driver.estimate(trial.params, trial.target) for trial in points]
     each = list(zip(estimates, times, strict=True))
-    at_once = 1 if bench.driver.measures else min(workers or worker_pool.processors(), sum(times))
+    at_once = min(workers or worker_pool.processors(), sum(times))
+    if bench.driver.measures:
+        at_once = max(len(bench.study.hosts), 1)
     cooldown_s = bench.study.run.cooldown if bench.driver.measures else 0.0
     return Forecast(
         trials=sum(times),

@@ -1,7 +1,8 @@
 """Runs the trials of a run that have no record yet, and makes each durable.
 
-Trials that measure run one after the other, alone on the machine. Those of pure drivers run several at once, in the
-order of the plan, at a site (`sites`); this process alone writes their records, as they end.
+Trials that measure run one after the other, alone on the machine; those of studies that name hosts run there, one after
+the other on each (`hosts`). Those of pure drivers run several at once, in the order of the plan, at a site (`sites`).
+This process alone writes records, as trials end.
 Gets the three roles as objects. Prints nothing: what happens is told to a Progress.
 A failed trial is a record, not an exception; what ends a run is safety, a full disk, or the user.
 """
@@ -11,19 +12,17 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import Executor, Future
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol
 
 from ioassay import debug_log, metrics
 from ioassay.analysis import machine_conditions
 from ioassay.analysis.machine_conditions import Grade
-from ioassay.errors import RunError
+from ioassay.errors import InputError, RunError
 from ioassay.host.settings import KEEP, HostSettings
 from ioassay.process import supervisor
 from ioassay.records.record import FAILED, OK, Record, Warning_
@@ -32,10 +31,13 @@ from ioassay.runner import conditions, worker, worker_pool
 from ioassay.runner import trial as one
 from ioassay.runner.best_levels import Following
 from ioassay.runner.delivery import UnfitWorker
+from ioassay.runner.flight import Flight, HostFlight
+from ioassay.runner.gate import Gate
+from ioassay.runner.hosts import Hosts, Measured
 from ioassay.runner.preflight import Bench, rehearse
 from ioassay.runner.sites import ForeignExecutor, OwnWorkers, Site
 from ioassay.store.run_folder import RunStore
-from ioassay.study import earlier_best
+from ioassay.study import earlier_best, plan
 from ioassay.targets.job_guard import Guard, Reserve, guarded
 from ioassay.units import format_duration
 
@@ -189,6 +191,8 @@ def execute(
     source: Source | None = None,
     wait_quiet_s: float = 0.0,
     executor: Executor | None = None,
+    hosts: Hosts | None = None,
+    gate: Gate | None = None,
 ) -> Tally:
     """Run what has no record yet; the tally counts every planned trial, earlier records included.
 
@@ -200,7 +204,8 @@ def execute(
     it down. It need not share a folder with this process (`delivery`). Trials that measure run here all the same.
 
     With `wait_quiet_s`, each trial that measures waits so long at most for a quiet machine, and is repeated up to twice
-    when the machine did not stay fit for it.
+    when the machine did not stay fit for it. Trials of benches that are elsewhere are measured by `hosts`, which stay
+    open. Trials that are measured here start when `gate` lets them.
     """
     guards: dict[str, Guard] = {}
     with ExitStack() as stack:
@@ -216,11 +221,14 @@ def execute(
         site, of_pool = _site(store, by_name, workers or worker_pool.processors(), executor)
         about = f"up to {site.workers} trials that only compute at once, {len(benches)} studies"
         debug_log.info("run", f"{store.root}: {about}")
-        flight = stack.enter_context(_Flight(site, progress))
+        flight = stack.enter_context(Flight(site, progress))
+        abroad = stack.enter_context(HostFlight(hosts, progress)) if hosts is not None else None
         follows = any(map(earlier_best.follows, store.suite().studies))
         given = source or (Following(store, by_name) if follows else Planned(store))
         of_host = [*settings.warnings, *of_groups]
-        return _Round(store, given, by_name, guards, progress, flight, of_host, of_pool, wait_quiet_s).run()
+        return _Round(
+            store, given, by_name, guards, progress, flight, of_host, of_pool, wait_quiet_s, abroad, gate or Gate()
+        ).run()
 
 
 def _abandon(benches: Sequence[Bench]) -> Callable[[], None]:
@@ -244,7 +252,8 @@ def _remove_groups() -> list[Warning_]:
 
 def _governor(benches: Sequence[Bench]) -> str:
     """The governor for the whole run: changing it between studies would change the machine between them."""
-    tools = (bench for bench in benches if bench.driver.measures and bench.driver.tool() is not None)
+    here = (bench for bench in benches if bench.driver.measures and not bench.elsewhere)
+    tools = (bench for bench in here if bench.driver.tool() is not None)
     return "performance" if any(bench.study.run.governor == "performance" for bench in tools) else KEEP
 
 
@@ -266,68 +275,6 @@ def _workers(benches: Sequence[Bench], wanted: int) -> tuple[int, list[Warning_]
 
 
 @dataclass
-class _Flight:
-    """Trials that are being computed: as many as workers, and some that wait for one.
-
-    They run in the order in which they were submitted. On an exception all are given up, those that run as well.
-    """
-
-    site: Site
-    progress: Progress
-    _trials: dict[Future[worker.Computed], Trial] = field(default_factory=dict)
-    _begun: set[str] = field(default_factory=set)
-    """Ids of those that the progress has been told of."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.site.close(cancel=kind is not None)
-
-    @property
-    def full(self) -> bool:
-        return len(self._trials) >= self.site.most
-
-    def submit(self, store: RunStore, trial: Trial) -> None:
-        raw = store.begin(trial.id)
-        if len(self._trials) < self.site.workers:
-            self._begin(trial)
-        self._trials[self.site.submit(trial, raw)] = trial
-
-    def holds(self, trial: Trial) -> bool:
-        """Whether another repetition of the trial's point is in flight."""
-        return any((held.study, held.point) == (trial.study, trial.point) for held in self._trials.values())
-
-    def ended(self, *, block: bool) -> Iterator[tuple[Trial, Future[worker.Computed]]]:
-        """Those that have ended, of which there is at least one when `block` and any are in flight."""
-        done, _ = wait(self._trials, None if block else 0, FIRST_COMPLETED)
-        for future in [future for future in self._trials if future in done]:
-            trial = self._trials.pop(future)
-            self._begin(trial)
-            self._begun.remove(trial.id)
-            yield trial, future
-            for oldest in islice(self._trials.values(), self.site.workers):
-                self._begin(oldest)
-
-    def rest(self) -> Iterator[tuple[Trial, Future[worker.Computed]]]:
-        """All that are left, as they end; the workers stay."""
-        while self._trials:
-            yield from self.ended(block=True)
-
-    def land(self) -> Iterator[tuple[Trial, Future[worker.Computed]]]:
-        """The rest; afterwards no worker is left."""
-        yield from self.rest()
-        self.site.close(cancel=False)
-
-    def _begin(self, trial: Trial) -> None:
-        if trial.id not in self._begun:
-            self._begun.add(trial.id)
-            self.progress.started(trial)
-
-
-@dataclass
 class _Round:
     """One pass over the trials."""
 
@@ -336,10 +283,15 @@ class _Round:
     benches: dict[str, Bench]
     guards: dict[str, Guard]
     progress: Progress
-    flight: _Flight
+    flight: Flight
     of_host: Sequence[Warning_]
     of_pool: Sequence[Warning_]
     wait_quiet_s: float = 0.0
+    abroad: HostFlight | None = None
+    """Trials that are measured on other hosts; None where all are measured here."""
+    gate: Gate = field(default_factory=Gate)
+    together: list[Trial] = field(default_factory=list)
+    """Trials of several hosts, one after the other in the plan, that start at one instant."""
     tally: Tally = field(default_factory=Tally)
     patience: dict[str, _Patience] = field(default_factory=dict)
     reserve: Reserve = field(default_factory=Reserve)
@@ -353,11 +305,19 @@ class _Round:
             name: _Patience(bench.study.until, bench.study.watch.twins) for name, bench in self.benches.items()
         }
         for trial in self.source.trials():
+            if self.together and (trial is None or plan.instant(trial) != plan.instant(self.together[0])):
+                self._take_together()
             if trial is None:
                 self._record(self.flight.rest())
+                self._adopt_rest()
+            elif plan.instant(trial) and self.benches[trial.study].elsewhere:
+                self.together.append(trial)
             else:
                 self._take(trial)
+        if self.together:
+            self._take_together()
         self._record(self.flight.land())
+        self._adopt_rest()
         return self.tally
 
     def _take(self, trial: Trial) -> None:
@@ -365,28 +325,77 @@ class _Round:
         patience = self.patience[trial.study]
         while patience.decides(trial) and self.flight.holds(trial):
             self._record(self.flight.ended(block=True))
+        while patience.decides(trial) and self.abroad is not None and self.abroad.holds(trial):
+            self._adopt(self.abroad.ended(block=True))
         if self.store.has(trial.id):
-            debug_log.debug("run", f"{trial.id}: has its record")
-            self._count(trial, self.store.record(trial.id), "kept")
+            self._keep(trial)
         elif patience.enough(trial):
-            debug_log.debug("run", f"{trial.id}: not needed, the interval of {trial.point} is narrow enough")
-            self.progress.ended(trial, "unneeded")
-            self.tally.add("unneeded")
+            self._leave_out(trial)
+        elif self.benches[trial.study].elsewhere and self.abroad is not None:
+            self._send(self.abroad, trial)
         elif self.benches[trial.study].driver.measures or _key(trial.point) in self.benches[trial.study].cannot:
             self._measure(trial)
         else:
             self._compute(trial)
+
+    def _keep(self, trial: Trial) -> None:
+        debug_log.debug("run", f"{trial.id}: has its record")
+        self._count(trial, self.store.record(trial.id), "kept")
+
+    def _leave_out(self, trial: Trial) -> None:
+        debug_log.debug("run", f"{trial.id}: not needed, the interval of {trial.point} is narrow enough")
+        self.progress.ended(trial, "unneeded")
+        self.tally.add("unneeded")
+
+    def _send(self, abroad: HostFlight, trial: Trial) -> None:
+        """Have another host measure a trial."""
+        while abroad.full:
+            self._adopt(abroad.ended(block=True))
+        abroad.submit(trial)
+        self._adopt(abroad.ended(block=False))
+
+    def _take_together(self) -> None:
+        """All that start at one instant, or none. Their records are written when all have ended, so that a run which
+        is killed meanwhile measures them together again."""
+        group, self.together = self.together, []
+        lacking = [trial for trial in group if not self.store.has(trial.id)]
+        for trial in group:
+            if trial not in lacking:
+                self._keep(trial)
+        if all(self.patience[trial.study].enough(trial) for trial in lacking):
+            for trial in lacking:
+                self._leave_out(trial)
+        elif self.abroad is not None:
+            self._adopt_rest()
+            self.abroad.submit_together(lacking)
+            self._adopt(iter(list(self.abroad.rest())))
+
+    def _adopt_rest(self) -> None:
+        if self.abroad is not None:
+            self._adopt(self.abroad.rest())
+
+    def _adopt(self, ended: Iterator[tuple[Trial, Measured]]) -> None:
+        """Make durable what other hosts answered."""
+        for trial, measured in ended:
+            try:
+                record = self.store.adopt(trial, measured.files) if measured.files else None
+            except InputError as error:
+                record, measured = None, replace(measured, reason=str(error))
+            if record is None:
+                self.store.begin(trial.id)
+                record = one.keep(self.store, trial, measured.failure())
+            self._count(trial, record, record.status)
 
     def _measure(self, trial: Trial) -> None:
         """Alone: nothing that this run computes goes on meanwhile, and no other run of this process measures."""
         self._record(self.flight.land())
         with supervisor.MEASUREMENT:
             warnings = self._ready(trial, self.of_host)
-            must_end = self._watch_room(self.benches[trial.study])
+            lack = self._watch_room(self.benches[trial.study])
             self.progress.started(trial)
             debug_log.debug("run", f"{trial.id}: measured: {trial.study}, {trial.point}, repetition {trial.repetition}")
             try:
-                record = self._measure_quietly(trial, warnings, must_end)
+                record = self._measure_quietly(trial, warnings, lambda: lack() or self.gate.withdrawn())
             except OSError as error:
                 raise self.store.stopped(self.store.folder(trial.id), error) from error
         self._count(trial, record, record.status)
@@ -399,7 +408,8 @@ class _Round:
             noted = [*warnings, *([_repeated(repeated)] if repeated else [])]
             if self.wait_quiet_s and not self._await_quiet(bench):
                 noted.append(_never_quiet(self.wait_quiet_s))
-            record = one.measure(self.store, bench, trial, noted, must_end, partial(self.progress.measuring, trial))
+            on_rates = partial(self.progress.measuring, trial)
+            record = one.measure(self.store, bench, trial, noted, must_end, on_rates, self.gate)
             grade = machine_conditions.grade(record.environment) if record.environment is not None else Grade.FIT
             if not self.wait_quiet_s or grade < Grade.UNFIT or repeated == _MOST_REPEATED:
                 return record
@@ -434,7 +444,7 @@ class _Round:
         while self.flight.full:
             self._record(self.flight.ended(block=True))
         self._ready(trial, self.of_pool)
-        self.flight.submit(self.store, trial)
+        self.flight.submit(trial, self.store.begin(trial.id))
         self._record(self.flight.ended(block=False))
 
     def _ready(self, trial: Trial, known: Sequence[Warning_]) -> Sequence[Warning_]:

@@ -25,11 +25,12 @@ from ioassay.monitors.sampler import Sampler
 from ioassay.process import supervisor
 from ioassay.records.environment import Environment
 from ioassay.records.observation import OFF, Observation
-from ioassay.records.record import FAILED, SKIPPED, Record, Samples, Warning_
+from ioassay.records.record import FAILED, OK, SKIPPED, Record, Samples, Warning_
 from ioassay.roles import Command, Counted, CurrentRates, Load, Monitor, Outcome, Parsed, Trial
 from ioassay.runner import confinement, steps
 from ioassay.runner.conditions import Conditions, Hold
 from ioassay.runner.current_rates import RateReader
+from ioassay.runner.gate import Gate, Start
 from ioassay.runner.preflight import Bench
 from ioassay.runner.worker import Computed
 from ioassay.store.run_folder import RunStore
@@ -67,16 +68,17 @@ def measure(
     warnings: Sequence[Warning_] = (),
     must_end: Callable[[], str] | None = None,
     on_rates: Callable[[CurrentRates], None] = lambda rates: None,
+    gate: Gate | None = None,
 ) -> Record:
     """Run one trial of a driver that measures, to its durable record; `must_end` may end its tool, with the reason.
 
-    `on_rates` gets the current rates about once a second while the tool runs.
+    `on_rates` gets the current rates about once a second while the tool runs. The tool starts when `gate` lets it.
     """
     raw, point = store.begin(trial.id), json.dumps(trial.point, sort_keys=True)
     if why := bench.cannot.get(point):
         return _record(store, trial, _Run(Parsed(SKIPPED, why), time.time(), 0.0, warnings=warnings))
     warnings = [*warnings, *_settle(trial)]
-    watched = _Watched(bench, trial, on_rates, must_end)
+    watched = _Watched(bench, trial, on_rates, must_end, gate or Gate())
     started_unix_s, started_s = time.time(), time.monotonic()
     try:
         with bench.target(trial).load(trial) as load:
@@ -85,7 +87,7 @@ def measure(
             counted = load.counted() if load.counted else None
             by_step = steps.metrics(command, load, raw)
         parsed = _judged(bench.driver.parse(trial, outcome, raw), outcome, watched)
-        parsed = _with_counts(parsed, counted, by_step, raw)
+        parsed = _with_start(_with_counts(parsed, counted, by_step, raw), watched.start)
         if parsed.lasting:
             bench.cannot[point] = parsed.reason
     except (ToolError, ConditionError) as error:
@@ -169,6 +171,12 @@ def _with_counts(parsed: Parsed, counted: Counted | None, by_step: Mapping[str, 
     return dataclasses.replace(parsed, metrics=metrics, claims=claims, warnings=warnings)
 
 
+def _with_start(parsed: Parsed, start: Start) -> Parsed:
+    """The same, with what is kept of how its tool was started."""
+    metrics = {**parsed.metrics, **start.metrics} if parsed.status == OK else parsed.metrics
+    return dataclasses.replace(parsed, metrics=metrics, warnings=[*parsed.warnings, *start.warnings])
+
+
 def _settle(trial: Trial) -> list[Warning_]:
     """What the study wants to have happened right before a trial."""
     if trial.run.get("cooldown"):
@@ -185,6 +193,8 @@ class _Watched:
     trial: Trial
     on_rates: Callable[[CurrentRates], None]
     must_end: Callable[[], str] | None = None
+    gate: Gate = field(default_factory=Gate)
+    start: Start = field(default_factory=Start)
     samples: Sequence[Samples] = ()
     cost: dict[str, float] = field(default_factory=dict)
     seen: Observation | None = None
@@ -220,11 +230,13 @@ class _Watched:
 
         def held(pid: int) -> None:
             hold.apply(pid)
-            self.bench.meter.begin(os.sched_getaffinity(pid))
             watching.held(pid)
             sampler.attach(pid)
+            self.gate.ready(self.trial)
+            self.bench.meter.begin(os.sched_getaffinity(pid))
             sampler.start()
             rates.begin()
+            self.gate.go(self.trial)
 
         def ended(pid: int) -> None:
             sampler.end()
@@ -246,6 +258,7 @@ class _Watched:
                     must_end=self.must_end,
                     on_wait=rates.report,
                 )
+                self.start = self.gate.account(self.trial, outcome.started_unix_s)
                 environment = self.bench.meter.end(interference.cpu_time(outcome.usage))
                 net.refused(outcome.unconfined)
                 (raw / confinement.CONFINEMENT).write_text(json.dumps(net.document, indent=1))

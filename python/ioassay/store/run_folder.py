@@ -21,7 +21,7 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from ioassay import atomic_file, validation
@@ -259,6 +259,41 @@ class RunStore:
             atomic_file.sync(folder.parent)
         except OSError as error:
             raise self.stopped(folder, error) from error
+
+    def adopt(self, trial: Trial, files: Mapping[str, bytes]) -> Record:
+        """Make a trial durable that was recorded elsewhere: its files by their path in its folder.
+
+        InputError where the files are none of a record of this trial.
+        """
+        places = {name: PurePosixPath(name) for name in files}
+        strange = [name for name, place in places.items() if place.is_absolute() or ".." in place.parts]
+        record = self._foreign_record(trial, files.get(RECORD, b""))
+        if strange or record is None:
+            what = f"a file '{strange[0]}'" if strange else f"no {RECORD} of it"
+            raise InputError(f"the host returned {what}; wanted the files of this trial")
+        folder = self.begin(trial.id).parent
+        try:
+            for name, place in places.items():
+                if name != RECORD:
+                    path = folder / place
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(files[name])
+                    atomic_file.sync(path)
+            atomic_file.sync(folder / "raw")
+            atomic_file.write(folder / RECORD, files[RECORD].decode())
+            atomic_file.sync(folder.parent)
+        except OSError as error:
+            raise self.stopped(folder, error) from error
+        return record
+
+    def _foreign_record(self, trial: Trial, content: bytes) -> Record | None:
+        try:
+            table = json.loads(content)
+            record = read_record(table, Path(RECORD)) if isinstance(table, dict) else None
+        except (ValueError, InputError):
+            return None
+        wanted = {"id": trial.id, "point": dict(trial.point), "repetition": trial.repetition}
+        return record if record is not None and wanted.items() <= record.trial.items() else None
 
     def records(self) -> Iterator[Record]:
         """The records that exist, in the order of the plan."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -41,7 +41,7 @@ _COLUMNS = {
 _NAME = r"^\w[\w.-]*$"
 ALL_HOSTS = "all"
 """In place of the names of hosts: each that there is when the run begins."""
-_HOST_NAME = re.compile(_NAME)
+HOST_NAME = re.compile(_NAME)
 
 
 def _level(value: Any) -> Any:
@@ -309,6 +309,11 @@ class Study(_Strict):
         """The hosts that measure, in the order of the study; none for this machine."""
         return tuple(map(str, self.factors.get(HOST, ())))
 
+    def on_hosts(self, names: Sequence[str]) -> Study:
+        """The same study on other hosts. StudyError where they are too few to measure together, or too many trials."""
+        table = self.model_dump(exclude_none=True)
+        return make_study({**table, "factors": {**self.factors, HOST: list(names)}}, self.name)
+
     @property
     def has_target(self) -> bool:
         """Whether it loads storage; studies of processors and of other subsystems have no target."""
@@ -428,7 +433,7 @@ def _check_run(study: Study) -> None:
 
 def _check_hosts(study: Study) -> None:
     for name in study.factors.get(HOST, ()):
-        if not isinstance(name, str) or not _HOST_NAME.match(name):
+        if not isinstance(name, str) or not HOST_NAME.match(name):
             raise ValueError(f"run.hosts: {shown(name)} is no name of a host; wanted letters, digits, '.', '_' and '-'")
     if ALL_HOSTS in study.hosts and len(study.hosts) > 1:
         raise ValueError(f"run.hosts: '{ALL_HOSTS}' is in a list with others; wanted it alone")
