@@ -36,7 +36,7 @@ def clock_offset(ask: Callable[[], float], clock: Callable[[], float] = time.tim
 
 
 class CommonStart:
-    """The start of one group of trials. Each host arrives or leaves once; nobody waits for one that has left."""
+    """The start of one group of trials. Each host arrives or leaves once; the others wait for none that left."""
 
     def __init__(self, hosts: Sequence[str], absent: Sequence[str] = ()) -> None:
         self._expected, self._absent = set(hosts), list(absent)

@@ -83,8 +83,8 @@ class _Wanted:
 class Fleet:
     """See the module, and runner.hosts.Hosts. `title` is the cluster's name in messages, `join` how a host joins it."""
 
-    def __init__(self, client: distributed.Client, title: str, join: str, *, patience_s: float = PATIENCE_S) -> None:
-        self._client, self._title, self.join, self._patience_s = client, title, join, patience_s
+    def __init__(self, client: distributed.Client, title: str, join: str) -> None:
+        self._client, self._title, self.join = client, title, join
         self._lines: dict[str, _Line] = {}
         self._news: queue.SimpleQueue[News] = queue.SimpleQueue()
         self._cancelled = threading.Event()
@@ -157,7 +157,7 @@ class Fleet:
         ended = [(name, line, line.pool.submit(self._end, name, line)) for name, line in self._lines.items()]
         for name, line, task in ended:
             try:
-                task.result(_ANSWER_S + self._patience_s)
+                task.result(_ANSWER_S + PATIENCE_S)
             except Exception as error:
                 debug_log.info(_SUBJECT, f"{name}: cannot be closed: {error}")
             line.pool.shutdown(wait=False, cancel_futures=True)
@@ -186,7 +186,7 @@ class Fleet:
             lacking = [name for name in names if name not in found]
             if not lacking:
                 break
-            if time.monotonic() - began_s > self._patience_s:
+            if time.monotonic() - began_s > PATIENCE_S:
                 there = f"there: {', '.join(sorted(found))}" if found else "no host is there"
                 raise RunError(
                     f"{self._title} has no host '{lacking[0]}' ({there}); start its worker there: "
@@ -251,7 +251,7 @@ class Fleet:
                 debug_log.info(_SUBJECT, f"{name}: measures again")
                 line.lost = ""
                 return
-            if time.monotonic() - began_s > self._patience_s:
+            if time.monotonic() - began_s > PATIENCE_S:
                 break
             time.sleep(_PAUSE_S)
         line.gone = why
@@ -278,7 +278,7 @@ class Fleet:
                 self._tell(trial, state)
             elif line.worker.address not in admission.measuring(self._client):
                 raise _HostLost("its worker ended")
-            elif (silent_s := time.monotonic() - answered_s) > self._patience_s:
+            elif (silent_s := time.monotonic() - answered_s) > PATIENCE_S:
                 raise _HostLost(f"it has not answered for {silent_s:.0f} s")
             if start is not None and state is not None and state.held and not released:
                 released = self._release(line, trial, start)
@@ -309,7 +309,7 @@ class Fleet:
             return
         if state.preparing:
             self._news.put(News(trial, preparing=state.preparing, share=state.share))
-        elif state.running:
+        elif not state.held:
             self._news.put(News(trial, state.rates))
 
     # Calls to a worker
@@ -335,7 +335,7 @@ class Fleet:
             if worker.address not in admission.measuring(self._client):
                 raise _HostLost("its worker ended")
         try:
-            return task.future.result(_ANSWER_S + self._patience_s)
+            return task.future.result(_ANSWER_S + PATIENCE_S)
         except Exception as error:
             raise _HostLost(f"{type(error).__name__}: {error}") from None
 
@@ -349,12 +349,14 @@ class Fleet:
             raise _HostLost(f"it does not answer: {str(error) or type(error).__name__}") from None
 
     def _state(self, line: _Line, token: str) -> State | None:
-        """What its session does; None where it does not answer now."""
+        """What its session does; None where it does not answer now, or is not there."""
+        if line.worker.address not in admission.measuring(self._client):
+            return None  # the scheduler would try to reach it for a while
         try:
             state: State | None = self._ask(line, host_calls.state, token)
         except _HostLost as error:
             debug_log.debug(_SUBJECT, f"{line.opening.host}: {error}")
             return None
         if state is None:
-            raise _HostLost("its worker was started anew")
+            raise _HostLost("its worker was restarted")
         return state

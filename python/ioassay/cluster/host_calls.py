@@ -1,7 +1,7 @@
 """What runs on a host that measures (`ioassay worker`): its clock, and the sessions of runs elsewhere.
 
-Dask pickles these functions by name. `open_session` and `measure` are tasks, of which a host has one at a time. All others
-run in its event loop, also during a task, and answer at once.
+Dask pickles these functions by name. `open_session` and `measure` are tasks, of which a host has one at a time; all else is
+answered at once by its event loop, also during a task.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def measure(token: str, trial: Trial, *, together: bool, wait_quiet_s: float) ->
     """Measure a trial in a session."""
     session = _HERE.sessions.get(token)
     if session is None:
-        return Measured(reason="its worker was started anew", is_over=True, began_unix_s=time.time())
+        return Measured(reason="its worker was restarted", is_over=True, began_unix_s=time.time())
     return session.measure(trial, together=together, wait_quiet_s=wait_quiet_s)
 
 

@@ -1,7 +1,7 @@
 """The worker of a host that measures: it joins a Dask scheduler and leaves everything as it was.
 
-It listens where the scheduler is reached from, which is loopback for a scheduler on loopback, and encrypts with the
-certificates of Dask's configuration. No nanny starts it anew: what measured has ended then, and the run has to know.
+It listens on the address from which it reaches the scheduler, which is loopback for one on loopback, and encrypts with
+the certificates of Dask's configuration. No nanny restarts it: its session is lost then, and the run has to know.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def serve(scheduler: Scheduler, name: str, folder: Path, *, allow_exec: bool, sa
     """Measure for the runs that a scheduler's clients make, until SIGINT or SIGTERM; `said` is told that it does.
 
     Relative paths of studies start from `folder`. Loads may run programs only with `allow_exec`. UsageError for a
-    network that nobody called trusted, RunError where no scheduler answers, has such a name already, or goes away.
+    network that was not called trusted, RunError where no scheduler answers, has such a name already, or goes away.
     """
     address = dask_clusters.require_consent(scheduler)
     host_calls.set_up(folder, allow_exec=allow_exec)
@@ -90,7 +90,7 @@ def _own_address(scheduler: Scheduler) -> str:
 def _why_not(error: BaseException, address: str, name: str) -> str:
     cause: BaseException | None = error
     while cause is not None:
-        if "already" in str(cause) and name in str(cause):
+        if f"name taken, {name}" in str(cause):
             return f"{address} has a worker called '{name}' already; wanted another --name"
         cause = cause.__cause__ or cause.__context__
     text = dask_clusters.first_line(error)

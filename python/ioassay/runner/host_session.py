@@ -1,7 +1,7 @@
 """What a run elsewhere has measured on this host: checks first, then one trial after the other, then all put back.
 
 A session is a run of this host in a temporary folder, whose trials come one by one (`run.execute`). What a trial leaves
-goes back by value. A session that nobody asks about ends by itself: whoever opened it may have been killed.
+goes back by value. A session ends by itself when the run no longer asks about it, since that may have been killed.
 Only plain values go in and out, so that any transport will do (`cluster`).
 """
 
@@ -121,7 +121,7 @@ class Session(Gate):
 
     @property
     def is_over(self) -> bool:
-        """Whether it measures nothing any more, or nobody has asked about it for too long."""
+        """Whether it measures nothing any more, or the run has not asked about it for too long."""
         return bool(self._closing or self._state.ended) or time.monotonic() - self._asked_s > LEASE_S
 
     def measure(self, trial: Trial, *, together: bool = False, wait_quiet_s: float = 0.0) -> Measured:
@@ -138,7 +138,7 @@ class Session(Gate):
         return future.result()
 
     def state(self) -> State:
-        """What it does now; whoever asks keeps it from ending by itself."""
+        """What it does now. To be asked keeps it from ending by itself."""
         self._asked_s = time.monotonic()
         return self._state
 
@@ -273,7 +273,7 @@ class Session(Gate):
         if self._closing:
             return self._closing
         silent_s = time.monotonic() - self._asked_s
-        return f"nobody has asked about it for {silent_s:.0f} s" if silent_s > LEASE_S else ""
+        return f"its run has not asked about it for {silent_s:.0f} s" if silent_s > LEASE_S else ""
 
     def _set(self, state: State) -> None:
         with self._lock:
@@ -281,7 +281,7 @@ class Session(Gate):
 
 
 def _of_host(suite: Suite, host: str) -> Suite:
-    """The studies that name the host, for it alone; whoever asks decides about repetitions and common starts."""
+    """The studies that name the host, for it alone. The run decides about repetitions and common starts."""
     own = [
         study.model_copy(
             update={
@@ -298,5 +298,5 @@ def _of_host(suite: Suite, host: str) -> Suite:
 
 
 def named(text: str, host: str) -> str:
-    """A message of one host for whoever runs several: what it says of consent names the host."""
+    """A message of one host in a run of several: what it says of consent names the host."""
     return f"{host}: " + re.sub(r"--destroy-data=(['\"]?)", rf"--destroy-data=\g<1>{host}:", text)

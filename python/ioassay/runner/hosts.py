@@ -34,7 +34,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class News:
-    """What happens on a host meanwhile, for whoever looks on."""
+    """What happens on a host, for progress displays."""
 
     trial: Trial
     rates: CurrentRates | None = None
