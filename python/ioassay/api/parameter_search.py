@@ -244,6 +244,8 @@ def _new(
     from ioassay.tuning import campaign, request
 
     assert settings.trials is not None
+    if study.hosts:
+        raise StudyError("names hosts, and a search measures this machine; wanted none", key="run.hosts")
     study, ranges = request.with_cases(study, settings.ranges)
     axes, default = request.space(study, ranges, settings.defaults, listed=settings.listed, fixed=_fixed(study))
     at_once = workers or worker_pool.processors()

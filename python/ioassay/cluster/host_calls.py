@@ -1,7 +1,7 @@
 """What runs on a host that measures (`ioassay worker`): its clock, and the sessions of runs elsewhere.
 
-Dask pickles these functions by name. `open_session` and `measure` are tasks, of which a host has one at a time; all else is
-answered at once by its event loop, also during a task.
+Dask pickles these functions by name. `open_session` and `measure` are tasks, and a host has one at a time. All else
+runs in its event loop, also during a task, and answers at once.
 """
 
 from __future__ import annotations

@@ -207,6 +207,8 @@ def execute(
     when the machine did not stay fit for it. Trials of benches that are elsewhere are measured by `hosts`, which stay
     open. Trials that are measured here start when `gate` lets them.
     """
+    if hosts is None and (lacking := [bench.study.name for bench in benches if bench.elsewhere]):
+        raise RunError(f"{lacking[0]}: is measured on other hosts, and none of them was opened")
     guards: dict[str, Guard] = {}
     with ExitStack() as stack:
         stack.enter_context(store.locked())
