@@ -1,0 +1,112 @@
+"""What measuring on another host adds to a trial, and how close to one instant hosts start together.
+
+    .venv/bin/python benches/hosts.py [--repetitions N]
+
+Two workers on this host measure a command that ends at once, and this process does the same without them. Printed are
+milliseconds from one trial to the next on each host, the ratio to those measured here, and of the common starts the
+time from the instant to the tool's start, what the comparison of clocks may be wrong by, and the time between hosts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from ioassay.api.execution import Checks, begin
+from ioassay.roles import Consent
+from ioassay.study.model import Suite, make_study
+
+HOSTS = ("a", "b")
+
+
+def suite(repetitions: int, run: Mapping[str, Any]) -> Suite:
+    table = {
+        "name": "start",
+        "title": "Start",
+        "driver": "command",
+        "repetitions": repetitions,
+        "params": {"argv": ["true"], "expected_time": "1s"},
+        "watch": {"monitors": [], "witness": "off"},
+        "run": run,
+    }
+    return Suite(name="start", title="Start", studies=[make_study(table, "start.toml")])
+
+
+@contextmanager
+def workers(folder: Path) -> Iterator[str]:
+    """The executor's name of a scheduler that two workers have joined."""
+    import distributed
+
+    with ExitStack() as stack:
+        cluster = distributed.LocalCluster(
+            n_workers=0,
+            host="127.0.0.1",
+            protocol="tcp",
+            dashboard_address="127.0.0.1:0",
+            scheduler_kwargs={"dashboard": False},
+            silence_logs=50,
+        )
+        stack.callback(cluster.close)
+        for name in HOSTS:
+            command = [sys.executable, "-m", "ioassay", "worker", cluster.scheduler_address, "--name", name]
+            process = subprocess.Popen([*command, "--dir", str(folder), "--allow-exec"], stderr=subprocess.DEVNULL)
+            stack.callback(process.wait)
+            stack.callback(process.terminate)
+        with distributed.Client(cluster, set_as_default=False) as client:
+            while len(client.scheduler_info(n_workers=-1)["workers"]) < len(HOSTS):
+                time.sleep(0.1)
+        yield f"dask://{cluster.scheduler_address.removeprefix('tcp://')}"
+
+
+def measured(root: Path, made: Suite, executor: str | None) -> list[dict[str, Any]]:
+    run = begin(made, root, Checks(Consent((), True), executor=executor)).run(executor=executor)
+    found = [json.loads(path.read_text()) for path in run.root.glob("trials/*/record.json")]
+    assert all(record["status"] == "ok" for record in found), run.failures()
+    return sorted(found, key=lambda record: float(record["started_unix_s"]))
+
+
+def period_ms(records: Sequence[Mapping[str, Any]]) -> float:
+    """The median time from one start to the next."""
+    starts = [float(record["started_unix_s"]) for record in records]
+    return statistics.median(after - before for before, after in pairwise(starts)) * 1e3
+
+
+def show(name: str, values_ms: Sequence[float]) -> None:
+    ordered = sorted(values_ms)
+    high = ordered[int(0.95 * (len(ordered) - 1))]
+    print(f"{name:34} median {statistics.median(ordered):7.3f} ms, 95 % {high:7.3f} ms, most {ordered[-1]:7.3f} ms")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--repetitions", type=int, default=40)
+    repetitions = parser.parse_args().repetitions
+    with tempfile.TemporaryDirectory() as name, workers(Path(name)) as executor:
+        folder = Path(name)
+        here = period_ms(measured(folder / "here", suite(repetitions, {}), None))
+        there = measured(folder / "there", suite(repetitions, {"hosts": list(HOSTS)}), executor)
+        together = measured(folder / "together", suite(repetitions, {"hosts": list(HOSTS), "together": True}), executor)
+    print(f"here       {here:7.1f} ms a trial")
+    for host in HOSTS:
+        own = period_ms([record for record in there if record["trial"]["point"]["host"] == host])
+        print(f"host {host}     {own:7.1f} ms a trial, {own / here:.2f} times as long as here; both hosts side by side")
+    show("from the instant to the start", [record["metrics"]["start.late"] / 1e6 for record in together])
+    show("clocks may differ by", [record["metrics"]["start.uncertainty"] / 1e6 for record in together])
+    groups: dict[int, list[float]] = {}
+    for record in together:
+        groups.setdefault(record["trial"]["repetition"], []).append(record["started_unix_s"] * 1e3)
+    show("between the hosts", [max(starts) - min(starts) for starts in groups.values()])
+
+
+if __name__ == "__main__":
+    main()
