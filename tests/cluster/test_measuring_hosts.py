@@ -1,6 +1,7 @@
 """Runs on hosts that measure: records, consent, common starts, and hosts that end."""
 
 import json
+import os
 import signal
 import threading
 from collections.abc import Iterator, Sequence
@@ -346,13 +347,19 @@ def children(pid: int) -> str:
 def test_a_session_of_a_run_that_is_gone_ends_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ioassay.runner import host_session
     from ioassay.runner.host_session import Opening, Session
+    from ioassay.runner.hosts import Measured
     from ioassay.study import plan
 
-    monkeypatch.setattr(host_session, "LEASE_S", 1.0)
     suite = made.suite(["a"], driver="command", params={"argv": ["sleep", "986"], "expected_time": "1s"})
     session = Session(Opening("t", "a", suite, Consent((), True)), tmp_path)
     session.examine()
-    measured = session.measure(next(plan.trials(suite)))
+    answers: list[Measured] = []
+    asker = threading.Thread(target=lambda: answers.append(session.measure(next(plan.trials(suite)))))
+    asker.start()
+    made.wait_for(lambda: "986" in children(os.getpid()))
+    monkeypatch.setattr(host_session, "LEASE_S", 0.1)
+    asker.join()
+    (measured,) = answers
     assert json.loads(measured.files["record.json"])["reason"].startswith(
         "ended by the lab: its run has not asked about it"
     )

@@ -141,7 +141,7 @@ def running(folder: Path, scheme: str, environment: Mapping[str, str], suffix: s
             hosts.wait_for(lambda: "Scheduler at" in log.read_text())
             for name in ("a", "b"):
                 said = inside.worker(spaces[name], name, f"{scheme}://{HUB}:{PORT}{suffix}")
-                hosts.wait_for(lambda said=said: "measures for runs" in said.read_text(), 60)
+                hosts.wait_for(lambda said=said: "measures for runs" in said.read_text())
             yield inside, spaces["hub"]
         finally:
             inside.stop()
@@ -150,7 +150,7 @@ def running(folder: Path, scheme: str, environment: Mapping[str, str], suffix: s
 def ioassay(inside: Inside, space: str, *words: str) -> subprocess.CompletedProcess[str]:
     command = ["ip", "netns", "exec", space, sys.executable, "-m", "ioassay", *words]
     return subprocess.run(
-        command, cwd=inside.folder, env=inside.environment, capture_output=True, text=True, timeout=300, check=False
+        command, cwd=inside.folder, env=inside.environment, capture_output=True, text=True, timeout=600, check=False
     )
 
 

@@ -68,7 +68,9 @@ def _measures(entry: Any) -> bool:
 
 
 def _workers(client: Client) -> dict[str, Any]:
-    found: dict[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
+    """Asked of the scheduler itself, OSError where it does not answer: what `Client.scheduler_info` keeps, a thread of the
+    client replaces at any time by an answer that has no workers."""
+    found: dict[str, Any] = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
     return found
 
 

@@ -175,8 +175,11 @@ class Fleet:
     # Hosts that are there
 
     def _examine(self) -> list[Worker]:
-        """Workers that measure."""
-        return admission.examine(self._client, admission.measuring(self._client))
+        """Workers that measure. RunError where the scheduler does not answer."""
+        try:
+            return admission.examine(self._client, admission.measuring(self._client))
+        except OSError as error:
+            raise RunError(f"{self._title} does not answer: {error}") from None
 
     def _present(self, names: Sequence[str], said: Callable[[str], None]) -> dict[str, Worker]:
         """The workers of hosts, which may take a while to come."""
@@ -241,7 +244,11 @@ class Fleet:
         name, began_s = line.opening.host, time.monotonic()
         why = line.lost
         while not self._cancelled.is_set():
-            found = [worker for worker in self._examine() if worker.name == name]
+            try:
+                found = [worker for worker in self._examine() if worker.name == name]
+            except RunError as error:
+                why = str(error)
+                break
             if found and not found[0].refusal:
                 line.worker = found[0]
                 answer = self._answer(line.worker, self._submit(line.worker, host_calls.open_session, line.opening))
@@ -276,7 +283,7 @@ class Fleet:
             if state is not None:
                 answered_s = time.monotonic()
                 self._tell(trial, state)
-            elif line.worker.address not in admission.measuring(self._client):
+            elif self._has_ended(line.worker):
                 raise _HostLost("its worker ended")
             elif (silent_s := time.monotonic() - answered_s) > PATIENCE_S:
                 raise _HostLost(f"it has not answered for {silent_s:.0f} s")
@@ -332,12 +339,20 @@ class Fleet:
     def _answer(self, worker: Worker, task: _Task) -> Any:
         """What a task came to; _HostLost where its worker ended, or it raised."""
         while not task.wait(_PAUSE_S):
-            if worker.address not in admission.measuring(self._client):
+            if self._has_ended(worker):
                 raise _HostLost("its worker ended")
         try:
             return task.future.result(_ANSWER_S + PATIENCE_S)
         except Exception as error:
             raise _HostLost(f"{type(error).__name__}: {error}") from None
+
+    def _has_ended(self, worker: Worker) -> bool:
+        """Whether the scheduler says that a worker is not there any more."""
+        try:
+            return worker.address not in admission.measuring(self._client)
+        except OSError as error:
+            debug_log.debug(_SUBJECT, f"{self._title} does not answer: {error}")
+            return False
 
     def _ask(self, line: _Line, function: Callable[..., Any], *arguments: Any) -> Any:
         """Ask a worker beside its tasks; _HostLost where it does not answer."""
@@ -350,7 +365,7 @@ class Fleet:
 
     def _state(self, line: _Line, token: str) -> State | None:
         """What its session does; None where it does not answer now, or is not there."""
-        if line.worker.address not in admission.measuring(self._client):
+        if self._has_ended(line.worker):
             return None  # the scheduler would try to reach it for a while
         try:
             state: State | None = self._ask(line, host_calls.state, token)
