@@ -77,6 +77,17 @@ def test_each_host_measures_its_own_files_and_returns_all_that_a_trial_leaves(
     assert run.trials["host"].to_list().count("a") == 4
 
 
+@pytest.mark.fio
+def test_a_job_file_is_measured_in_the_folder_of_each_host(tmp_path: Path, fleet: tuple[str, dict[str, Host]]) -> None:
+    executor, hosts = fleet
+    job = tmp_path / "job.fio"
+    job.write_text("[job]\nioengine=psync\nrw=randwrite\nsize=1m\nfilename=jobdata\n")
+    study = ia.Study.read(job, settings=["run.hosts=a,b"], repetitions=1)
+    assert study.run(tmp_path / "run", executor=executor).tally.ok == 2
+    for host in hosts.values():
+        assert (host.folder / "jobdata").stat().st_size == 2**20
+
+
 def test_all_hosts_that_there_are_measure(tmp_path: Path, fleet: tuple[str, dict[str, Host]]) -> None:
     run = measure(tmp_path / "run", made.suite(["all"]), fleet[0])
     assert {record["trial"]["point"]["host"] for record in records(run)} == {"a", "b"}

@@ -7,6 +7,7 @@ the certificates of Dask's configuration. No nanny restarts it: its session is l
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 import tempfile
@@ -29,11 +30,12 @@ _CONFIGURATION: Mapping[str, Any] = {
 def serve(scheduler: Scheduler, name: str, folder: Path, *, allow_exec: bool, said: Callable[[str], None]) -> None:
     """Measure for the runs that a scheduler's clients make, until SIGINT or SIGTERM; `said` is told that it does.
 
-    Relative paths of studies start from `folder`. Loads may run programs only with `allow_exec`. UsageError for a
+    Relative paths of studies start from `folder`, which becomes this process's working directory. Loads may run programs only with `allow_exec`. UsageError for a
     network that was not called trusted, RunError where no scheduler answers, has such a name already, or goes away.
     """
     address = dask_clusters.require_consent(scheduler)
     host_calls.set_up(folder, allow_exec=allow_exec)
+    os.chdir(folder)  # paths of job files start where their tool does
     with dask_clusters.silenced(), tempfile.TemporaryDirectory(prefix="ioassay-worker-") as scratch:
         import dask
 
