@@ -448,6 +448,10 @@ class Driver(DriverFacts, Protocol):
         """What a trial with these parameters needs on another host; asked of pure drivers, right before a trial."""
         return Portable(params)
 
+    def in_folder(self, params: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+        """The same load where relative paths start from another folder; asked on a host that measures for another."""
+        return params
+
     def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
         """The command of one trial; None when the driver needs no process (null)."""
 

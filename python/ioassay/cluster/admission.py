@@ -68,8 +68,8 @@ def _measures(entry: Any) -> bool:
 
 
 def _workers(client: Client) -> dict[str, Any]:
-    """Asked of the scheduler itself, OSError where it does not answer: what `Client.scheduler_info` keeps is replaced at
-    any time by an answer without workers, in another thread."""
+    """Asked of the scheduler itself, OSError where it does not answer: `Client.scheduler_info` has at times the answer
+    to a question of the client's own, which has no workers."""
     found: dict[str, Any] = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
     return found
 

@@ -74,8 +74,8 @@ def open_session(opening: Opening) -> Examined | Refusal:
     exec_refused = opening.consent.exec and not _HERE.allow_exec
     if exec_refused:
         opening = replace(opening, consent=replace(opening.consent, exec=False))
-    session = Session(opening, _HERE.folder)
     try:
+        session = Session(opening, _HERE.folder)
         examined = session.examine()
     except IoassayError as error:
         remedy = "\nIts worker has to allow it as well: ioassay worker --allow-exec"

@@ -30,8 +30,9 @@ _CONFIGURATION: Mapping[str, Any] = {
 def serve(scheduler: Scheduler, name: str, folder: Path, *, allow_exec: bool, said: Callable[[str], None]) -> None:
     """Measure for the runs that a scheduler's clients make, until SIGINT or SIGTERM; `said` is told that it does.
 
-    Relative paths of studies start from `folder`, which becomes this process's working directory. Loads may run programs only with `allow_exec`. UsageError for a
-    network that was not called trusted, RunError where no scheduler answers, has such a name already, or goes away.
+    Relative paths of studies start from `folder`, which becomes the working directory. Loads may run programs only with
+    `allow_exec`. UsageError for a network that was not called trusted, RunError where no scheduler answers, has such a
+    name already, or goes away.
     """
     address = dask_clusters.require_consent(scheduler)
     host_calls.set_up(folder, allow_exec=allow_exec)

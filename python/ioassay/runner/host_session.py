@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ioassay import debug_log, units
+from ioassay.drivers import driver
 from ioassay.errors import IoassayError
 from ioassay.factors import HOST
 from ioassay.process import supervisor
@@ -99,7 +100,7 @@ class Session(Gate):
 
     def __init__(self, opening: Opening, folder: Path) -> None:
         self.opening, self._folder = opening, folder
-        self._suite = _of_host(opening.suite, opening.host)
+        self._suite = _of_host(opening, folder)
         self._benches: Sequence[Bench] = ()
         self._wanted: queue.SimpleQueue[tuple[Trial, Future[Measured], bool] | None] = queue.SimpleQueue()
         self._current: tuple[Trial, Future[Measured], bool] | None = None
@@ -196,7 +197,7 @@ class Session(Gate):
             self._current, self._release = asked, None
             self._released.clear()
             self._set(State(trial=asked[0].id))
-            yield asked[0]
+            yield replace(asked[0], params=_in_folder(asked[0].driver, asked[0].params, self._folder))
 
     def told(self, trial: Trial, record: Record) -> None:
         """See run.Source: hands over what the trial left, and removes it here."""
@@ -280,21 +281,26 @@ class Session(Gate):
             self._state = state
 
 
-def _of_host(suite: Suite, host: str) -> Suite:
+def _of_host(opening: Opening, folder: Path) -> Suite:
     """The studies that name the host, for it alone. The run decides about repetitions and common starts."""
     own = [
         study.model_copy(
             update={
-                "factors": {**study.factors, HOST: [host]},
+                "factors": {**study.factors, HOST: [opening.host]},
+                "params": _in_folder(study.driver, study.params, folder),
                 "until": None,
                 "repetitions": study.max_repetitions,
                 "run": study.run.model_copy(update={"together": False}),
             }
         )
-        for study in suite.studies
-        if host in study.hosts
+        for study in opening.suite.studies
+        if opening.host in study.hosts
     ]
-    return suite.model_copy(update={"studies": own, "figures": []})
+    return opening.suite.model_copy(update={"studies": own, "figures": []})
+
+
+def _in_folder(name: str, params: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    return dict(driver(name).in_folder(params, folder))
 
 
 def named(text: str, host: str) -> str:

@@ -159,6 +159,10 @@ class Fio(Driver):
             return [touch for section in view.jobs for touch in paths.overwritten_files(section, Path().absolute())]
         return layout.sized(paths.touches(view.jobs, view.folder), view.jobs, view.folder)
 
+    def in_folder(self, params: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+        """A job file's own paths start there."""
+        return {**params, "job_folder": str(folder)} if "job" in params else params
+
     def confinement(self, params: Mapping[str, Any]) -> Confinement:
         """What its jobs make, replace and remove; none for jobs that run programs or engines of their own."""
         view = _view(params)
