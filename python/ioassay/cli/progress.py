@@ -105,7 +105,9 @@ class Terminal(Progress):
         self._bar.update(point=self._latest(), rates="0 s" if self._bar.has_rates else "")
 
     def measuring(self, trial: Trial, rates: CurrentRates) -> None:
-        """Show the current rates, each with its source."""
+        """Show the current rates, each with its source; of several hosts those of the trial that is shown."""
+        if self._running and trial.id != next(reversed(self._running)):
+            return
         sources = "   ".join(_sources(trial.driver, rates))
         left = units.format_duration(round(self._left.seconds()))
         line = f"{int(rates.elapsed_s)} s" + (f"  now {sources}" if sources else "")

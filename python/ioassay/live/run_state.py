@@ -152,7 +152,9 @@ class RunState:
         self._replace(note="")
 
     def measuring(self, trial: Trial, rates: CurrentRates) -> None:
-        """A trial's tool runs."""
+        """A trial's tool runs; where several hosts measure, the rates of the latest trial are shown."""
+        if self._running and trial.id != next(reversed(self._running)):
+            return
         tool, device = (source.iops if source else None for source in (rates.tool, rates.storage))
         self._add_point(tool, device, rates.latency_ns)
         self._replace(rates=rates, rates_at_s=self.clock(), measured=trial, note="")
