@@ -302,6 +302,28 @@ def test_studies_of_hosts_need_their_scheduler(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("together", [False, True])
+def test_storage_that_hosts_share_by_chance_is_a_warning(together: bool) -> None:
+    from ioassay.api.measuring_hosts import MeasuringHosts
+    from ioassay.runner.host_session import Examined
+
+    def seen(source: str, kind: str) -> Examined:
+        return Examined({"disk": {"mount": {"source": source, "filesystem": kind}}}, [], [], "/")
+
+    examined = {
+        "a": seen("server:/data", "nfs4"),
+        "b": seen("/dev/sda1", "ext4"),
+        "c": seen("server:/data", "nfs4"),
+        "d": seen("server:/other", "nfs4"),
+        "e": seen("/dev/sda1", "ext4"),
+    }
+    studies = made.suite(["a", "b"], run={"together": together}).studies
+    found = MeasuringHosts(None, examined, studies).warnings()  # type: ignore[arg-type]
+    texts = [warning.text for warning in found]
+    expected = ["a, c measure side by side on server:/data (nfs4), and their loads meet by chance"]
+    assert texts == ([] if together else expected)
+
+
 def test_a_second_worker_of_one_name_is_refused(tmp_path: Path, fleet: tuple[str, dict[str, Host]]) -> None:
     with pytest.raises(AssertionError, match="has a worker called 'a' already; wanted another --name"):
         made.start(tmp_path, "a", fleet[0].removeprefix("dask://"))

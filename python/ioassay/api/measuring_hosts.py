@@ -29,6 +29,8 @@ class MeasuringHosts:
 
     fleet: Fleet
     examined: Mapping[str, Examined]
+    studies: Sequence[Study] = ()
+    """Those that name hosts."""
     kept: Sequence[KeptFile] = ()
     """Files that stay there; known when they are closed."""
     _stack: ExitStack = field(default_factory=ExitStack)
@@ -47,7 +49,28 @@ class MeasuringHosts:
         for name, one in self.examined.items():
             for warning in one.warnings:
                 found[warning].append(name)
-        return [replace(warning, text=f"{', '.join(names)}: {warning.text}") for warning, names in found.items()]
+        named = [replace(warning, text=f"{', '.join(names)}: {warning.text}") for warning, names in found.items()]
+        return [*named, *self._shared()]
+
+    def _shared(self) -> list[Warning_]:
+        """Storage that hosts share, where they do not start together: their loads meet by chance."""
+        from ioassay.targets import filesystem
+
+        users: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for name, one in self.examined.items():
+            mount = one.facts.get("disk", {}).get("mount", {})
+            if mount.get("filesystem") in filesystem.NETWORK:
+                users[mount["filesystem"], str(mount.get("source"))].append(name)
+        apart = any(not study.run.together for study in self.studies)
+        return [
+            Warning_(
+                "shared-storage",
+                f"{', '.join(names)} measure side by side on {source} ({kind}), and their loads meet by chance",
+                "--set run.together=true starts each trial on all of them at one instant",
+            )
+            for (kind, source), names in users.items()
+            if apart and len(names) > 1
+        ]
 
     def close(self) -> None:
         """End what runs there, and have all put back."""
@@ -89,7 +112,7 @@ def opened(
         token = secrets.token_hex(8)
         openings = [Opening(f"{token}-{name}", name, suite, consents[name], without_tools) for name in names]
         examined = fleet.open(openings, said)
-        return suite, MeasuringHosts(fleet, examined, _stack=stack.pop_all())
+        return suite, MeasuringHosts(fleet, examined, with_hosts(suite), _stack=stack.pop_all())
 
 
 def of_this_host(consent: Consent, suite: Suite) -> Consent:

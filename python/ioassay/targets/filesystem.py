@@ -29,7 +29,7 @@ MARGIN_LEAST_BYTES = 64 << 20
 """Kept free: 5 % of the file system, at least 64 MiB. A full file system slows down and breaks other programs."""
 
 _MEMORY = ("tmpfs", "ramfs", "devtmpfs", "hugetlbfs")
-_NETWORK = ("nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "lustre", "afs", "beegfs", "fuse.sshfs", "fuse.s3fs")
+NETWORK = ("nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "lustre", "afs", "beegfs", "fuse.sshfs", "fuse.s3fs")
 _HOST = ("9p", "virtiofs", "vboxsf", "fuse.vmhgfs-fuse")
 _COMPRESSION = ("compress", "compress-force", "compression", "compress_algorithm")
 _NO_PLACE_FOR_FILES = ("/dev", "/proc", "/sys")
@@ -58,7 +58,7 @@ def _suspicions(path: Path, mount: Mount) -> Iterator[Warning_]:
     where = f"{path} lies on {mount.point} ({mount.kind})"
     if mount.kind in _MEMORY:
         yield Warning_("memory-filesystem", f"{where}, which is memory: no disk is measured", _ELSEWHERE)
-    elif mount.kind in _NETWORK:
+    elif mount.kind in NETWORK:
         text = f"{where}, a network file system: network and server are measured with the disk"
         yield Warning_("network-filesystem", text, _ELSEWHERE)
     elif mount.kind in _HOST:
