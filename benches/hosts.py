@@ -3,8 +3,9 @@
     .venv/bin/python benches/hosts.py [--repetitions N]
 
 Two workers on this host measure a command that ends at once, and this process does the same without them. Printed are
-milliseconds from one trial to the next on each host, the ratio to those measured here, and of the common starts the
-time from the instant to the tool's start, what the comparison of clocks may be wrong by, and the time between hosts.
+milliseconds from one trial to the next on each host, the ratio to those measured here, and the share of a processor that
+a worker with nothing to do takes. Of the common starts: the time from the instant to the tool's start, what the
+comparison of clocks may be wrong by, and the time between hosts.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from ioassay.api.execution import Checks, begin
 from ioassay.roles import Consent
@@ -43,8 +46,8 @@ def suite(repetitions: int, run: Mapping[str, Any]) -> Suite:
 
 
 @contextmanager
-def workers(folder: Path) -> Iterator[str]:
-    """The executor's name of a scheduler that two workers have joined."""
+def workers(folder: Path) -> Iterator[tuple[str, list[psutil.Process]]]:
+    """The executor's name of a scheduler that two workers have joined, and these."""
     import distributed
 
     with ExitStack() as stack:
@@ -57,15 +60,25 @@ def workers(folder: Path) -> Iterator[str]:
             silence_logs=50,
         )
         stack.callback(cluster.close)
+        processes = []
         for name in HOSTS:
             command = [sys.executable, "-m", "ioassay", "worker", cluster.scheduler_address, "--name", name]
             process = subprocess.Popen([*command, "--dir", str(folder), "--allow-exec"], stderr=subprocess.DEVNULL)
+            processes.append(process)
             stack.callback(process.wait)
             stack.callback(process.terminate)
         with distributed.Client(cluster, set_as_default=False) as client:
             while len(client.scheduler_info(n_workers=-1)["workers"]) < len(HOSTS):
                 time.sleep(0.1)
-        yield f"dask://{cluster.scheduler_address.removeprefix('tcp://')}"
+        own = [psutil.Process(process.pid) for process in processes]
+        yield f"dask://{cluster.scheduler_address.removeprefix('tcp://')}", own
+
+
+def share(process: psutil.Process) -> float:
+    """The share of a processor that a worker takes that has nothing to do."""
+    began_s, before = time.perf_counter(), sum(process.cpu_times()[:2])
+    time.sleep(10)
+    return float(sum(process.cpu_times()[:2]) - before) / (time.perf_counter() - began_s)
 
 
 def measured(root: Path, made: Suite, executor: str | None) -> list[dict[str, Any]]:
@@ -91,8 +104,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--repetitions", type=int, default=40)
     repetitions = parser.parse_args().repetitions
-    with tempfile.TemporaryDirectory() as name, workers(Path(name)) as executor:
+    with tempfile.TemporaryDirectory() as name, workers(Path(name)) as (executor, own):
         folder = Path(name)
+        idle = [share(process) for process in own]
         here = period_ms(measured(folder / "here", suite(repetitions, {}), None))
         there = measured(folder / "there", suite(repetitions, {"hosts": list(HOSTS)}), executor)
         together = measured(folder / "together", suite(repetitions, {"hosts": list(HOSTS), "together": True}), executor)
@@ -100,6 +114,7 @@ def main() -> None:
     for host in HOSTS:
         own = period_ms([record for record in there if record["trial"]["point"]["host"] == host])
         print(f"host {host}     {own:7.1f} ms a trial, {own / here:.2f} times as long as here; both hosts side by side")
+    print(f"a worker that waits takes {max(idle):.2%} of a processor")
     show("from the instant to the start", [record["metrics"]["start.late"] / 1e6 for record in together])
     show("clocks may differ by", [record["metrics"]["start.uncertainty"] / 1e6 for record in together])
     groups: dict[int, list[float]] = {}

@@ -23,7 +23,12 @@ _CONNECT_S = 30.0
 _CONFIGURATION: Mapping[str, Any] = {
     "distributed.worker.http.routes": [],
     "distributed.worker.profile.enabled": False,
+    # What a worker does for itself would be done while it measures.
     "distributed.admin.system-monitor.interval": "10s",
+    "distributed.admin.system-monitor.gil.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.tick.limit": "60s",
+    "distributed.worker.memory.monitor-interval": "60s",
 }
 
 
