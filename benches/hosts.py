@@ -3,8 +3,8 @@
     .venv/bin/python benches/hosts.py [--repetitions N]
 
 Two workers on this host measure a command that ends at once, and this process does the same without them. Printed are
-milliseconds from one trial to the next on each host, the ratio to those measured here, and the share of a processor that
-a worker with nothing to do takes. Of the common starts: the time from the instant to the tool's start, what the
+milliseconds from one trial to the next on each host, the ratio to those measured here, and the share of a processor
+that a worker with nothing to do takes. Of the common starts: the time from the instant to the tool's start, what the
 comparison of clocks may be wrong by, and the time between hosts.
 """
 
@@ -76,9 +76,14 @@ def workers(folder: Path) -> Iterator[tuple[str, list[psutil.Process]]]:
 
 def share(process: psutil.Process) -> float:
     """The share of a processor that a worker takes that has nothing to do."""
-    began_s, before = time.perf_counter(), sum(process.cpu_times()[:2])
+    before, began_s = used_s(process), time.perf_counter()
     time.sleep(10)
-    return float(sum(process.cpu_times()[:2]) - before) / (time.perf_counter() - began_s)
+    return (used_s(process) - before) / (time.perf_counter() - began_s)
+
+
+def used_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
 
 
 def measured(root: Path, made: Suite, executor: str | None) -> list[dict[str, Any]]:
@@ -112,8 +117,8 @@ def main() -> None:
         together = measured(folder / "together", suite(repetitions, {"hosts": list(HOSTS), "together": True}), executor)
     print(f"here       {here:7.1f} ms a trial")
     for host in HOSTS:
-        own = period_ms([record for record in there if record["trial"]["point"]["host"] == host])
-        print(f"host {host}     {own:7.1f} ms a trial, {own / here:.2f} times as long as here; both hosts side by side")
+        period = period_ms([record for record in there if record["trial"]["point"]["host"] == host])
+        print(f"host {host}     {period:7.1f} ms a trial, {period / here:.2f} times as long as here; both hosts side by side")
     print(f"a worker that waits takes {max(idle):.2%} of a processor")
     show("from the instant to the start", [record["metrics"]["start.late"] / 1e6 for record in together])
     show("clocks may differ by", [record["metrics"]["start.uncertainty"] / 1e6 for record in together])

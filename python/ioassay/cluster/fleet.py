@@ -102,23 +102,23 @@ class Fleet:
         RunError for a host that is not there, or is another program; what a host refuses is raised with its name.
         """
         workers = self._present([opening.host for opening in openings], said)
-        asked = [
-            (opening, self._submit(workers[opening.host], host_calls.open_session, opening)) for opening in openings
-        ]
+        asked = []
+        for opening in openings:
+            worker = workers[opening.host]
+            pool = ThreadPoolExecutor(1, f"ioassay-{opening.host}")
+            self._lines[opening.host] = _Line(opening, worker, pool)
+            asked.append((opening, worker, self._submit(worker, host_calls.open_session, opening)))
         found: dict[str, Examined] = {}
         refusals: list[IoassayError] = []
-        for opening, task in asked:
+        for opening, worker, task in asked:
             try:
-                answer = self._answer(workers[opening.host], task)
+                answer = self._answer(worker, task)
             except _HostLost as error:
                 answer = Refusal("RunError", str(error))
             if isinstance(answer, Refusal):
                 refusals.append(answer.error(opening.host))
-                continue
-            found[opening.host] = answer
-            if not opening.without_tools:
-                pool = ThreadPoolExecutor(1, f"ioassay-{opening.host}")
-                self._lines[opening.host] = _Line(opening, workers[opening.host], pool)
+            else:
+                found[opening.host] = answer
         if refusals:
             self.close()
             raise refusals[0]
