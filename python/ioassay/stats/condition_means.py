@@ -105,9 +105,17 @@ class ConditionMeans:
 
 
 def fit(
-    groups: Sequence[Floats], passes: Sequence[Ints] | None = None, *, exact: bool = False, scale: Scale | None = None
+    groups: Sequence[Floats],
+    passes: Sequence[Ints] | None = None,
+    *,
+    exact: bool = False,
+    scale: Scale | None = None,
+    strata: Sequence[int] | None = None,
 ) -> ConditionMeans | Undefined:
     """Fit the model; `groups[i]` are the repetitions of condition i, `passes[i]` the pass that each belongs to.
+
+    `strata[i]`: conditions of one stratum share their passes, as hosts do that measure at one instant; without it all
+    conditions do. Blocks of strata are right for contrasts whose weights sum to 0 in each stratum.
 
     With `exact` the results hold no chance, as those of a simulation: every squared error is 0, unless repetitions
     differ, as over traces that are made anew. Otherwise a second repetition of at least one condition is needed.
@@ -127,18 +135,15 @@ def fit(
         return Undefined("each level has one repetition only, so nothing says how far chance goes")
     units = means if scale == Scale.LOG else np.ones(means.size)
     relative = [array / unit for array, unit in zip(arrays, units, strict=True)]
-    residuals = _without_passes(relative, passes)
-    squares, df = _scatter(relative) if residuals is None else _blocked_scatter(residuals)
+    without_passes = _blocked_scatter(relative, passes, strata or [0] * sizes.size)
+    squares, df = without_passes or _scatter(relative)
     variances, prior_df = _moderated(squares, df)
-    total = float(df.sum())
-    blocked = residuals is not None
+    total, blocked = float(df.sum()), without_passes is not None
     return ConditionMeans(scale, means, estimates, variances / sizes, df, prior_df, total, sizes, blocked)
 
 
-def _complete(relative: Sequence[Floats], passes: Sequence[Ints] | None) -> Floats | None:
+def _complete(relative: Sequence[Floats], passes: Sequence[Ints]) -> Floats | None:
     """The values by condition and pass, shape (k, n), where every pass has every condition once."""
-    if passes is None or len(relative) < FEWEST_BLOCKED:
-        return None
     order = [np.argsort(numbers, kind="stable") for numbers in passes]
     first = np.asarray(passes[0])[order[0]]
     if first.size < 2 or np.unique(first).size < first.size:
@@ -177,29 +182,36 @@ def average(means: ConditionMeans, table: Sequence[Sequence[int]]) -> ConditionM
     )
 
 
-def _without_passes(relative: Sequence[Floats], passes: Sequence[Ints] | None) -> Floats | None:
-    """Residuals of condition and pass, shape (k, n), where whole passes differ; None where they need no block.
+def _blocked_scatter(
+    relative: Sequence[Floats], passes: Sequence[Ints] | None, strata: Sequence[int]
+) -> tuple[Floats, Floats] | None:
+    """What `_scatter` returns, without what whole passes differ by; None where passes need no block.
 
-    A block that explains nothing costs degrees of freedom, and one left out only widens intervals.
+    A block that explains nothing costs degrees of freedom, and one left out only widens intervals. The degrees of
+    freedom of a two-way layout are in equal parts those of its conditions.
     """
-    table = _complete(relative, passes)
-    if table is None:
+    if passes is None or len(relative) < FEWEST_BLOCKED:
         return None
-    k, n = table.shape
-    deviations = table - table.mean(axis=1, keepdims=True)
-    shifts = deviations.mean(axis=0)
-    residuals: Floats = deviations - shifts
-    left = float(np.sum(residuals**2)) / ((k - 1) * (n - 1))
-    between = k * float(np.sum(shifts**2)) / (n - 1)
-    if left <= 1e-26 * float(np.max(table**2)):
-        return None if between <= left else np.zeros_like(residuals)
-    return residuals if distributions.f_sf(between / left, n - 1, (k - 1) * (n - 1)) < _PASSES_DIFFER else None
-
-
-def _blocked_scatter(residuals: Floats) -> tuple[Floats, Floats]:
-    """Sums of squares of the residuals; the degrees of freedom of the two-way layout in equal parts."""
-    k, n = residuals.shape
-    return np.sum(residuals**2, axis=1), np.full(k, (n - 1) * (k - 1) / k)
+    squares, df, shifted = np.zeros(len(relative)), np.zeros(len(relative)), np.zeros(2)
+    largest = 0.0
+    for stratum in dict.fromkeys(strata):
+        own = [place for place, one in enumerate(strata) if one == stratum]
+        table = _complete([relative[place] for place in own], [passes[place] for place in own])
+        if table is None:
+            return None
+        k, n = table.shape
+        deviations = table - table.mean(axis=1, keepdims=True)
+        shifts = deviations.mean(axis=0)
+        squares[own], df[own] = np.sum((deviations - shifts) ** 2, axis=1), (n - 1) * (k - 1) / k
+        shifted += k * float(np.sum(shifts**2)), n - 1
+        largest = max(largest, float(np.max(table**2)))
+    if not df.any():
+        return None
+    left, between = float(squares.sum() / df.sum()), float(shifted[0] / shifted[1])
+    if left <= 1e-26 * largest:
+        return None if between <= left else (np.zeros_like(squares), df)
+    differ = distributions.f_sf(between / left, float(shifted[1]), float(df.sum())) < _PASSES_DIFFER
+    return (squares, df) if differ else None
 
 
 def _moderated(squares: Floats, df: Floats) -> tuple[Floats, float]:
