@@ -210,6 +210,8 @@ _RULES: tuple[_Rule, ...] = (
     _rate(r"^pass\.bw$", "bytes/s", lambda _: "Bandwidth", units.format_rate),
     _Rule(re.compile(r"^pass\.difference$"), "%", "none", lambda _: "Difference from the claim", _hundredths),
     _Rule(re.compile(r"^syscalls\.rate$"), "1/s", "none", lambda _: "System calls a second", units.format_count),
+    _Rule(re.compile(r"^start\.late$"), "ns", "none", lambda _: "Start after the common instant", units.format_ns),
+    _Rule(re.compile(r"^start\.uncertainty$"), "ns", "none", lambda _: "Uncertainty of the clocks", units.format_ns),
     _rate(r"^value$", "", lambda _: "Value", plain),  # of the null drivers, which stand for others
     *(_stress(*rule) for rule in (
         ("bogo_ops", "bogo ops", "none", "Number of bogo operations", units.format_count),

@@ -52,7 +52,7 @@ def test_every_question_is_answered_in_report_order(lab: Any) -> None:
     found = analyse_all(full(lab))
     assert list(dict.fromkeys(finding.study for finding in found)) == ["first", "second"]
     order = [finding.question for finding in found if finding.study == "first"]
-    # Of simulations, choices, tools that time passes over a file, searches, and trials that count calls alone.
+    # Of simulations, choices, tools that time passes over a file, searches, hosts, and trials that count calls alone.
     apart = {
         "reductions",
         "ablation",
@@ -65,6 +65,8 @@ def test_every_question_is_answered_in_report_order(lab: Any) -> None:
         "accountings",
         "tuned",
         "calls",
+        "hosts",
+        "clients",
     }
     assert list(dict.fromkeys(order)) == [question for question in ANALYSES if question not in apart]
     assert {finding.severity for finding in found} <= {"info", "warning"}

@@ -13,6 +13,8 @@ ANALYSES: dict[str, str] = {
     "ablation": "ioassay.analysis.storage.write_behind",
     "reductions": "ioassay.analysis.storage.write_buffer",
     "hits": "ioassay.analysis.storage.hit_bound",
+    "hosts": "ioassay.analysis.hosts.host_comparison",
+    "clients": "ioassay.analysis.hosts.client_totals",
     "conclude": "ioassay.analysis.conclusion",
     "choice": "ioassay.analysis.optimum.alternatives",
     "costs": "ioassay.analysis.storage.path_costs",

@@ -8,11 +8,12 @@ may fill all processors and the whole device.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 
 from ioassay.analysis.measurements.memo import memoized
+from ioassay.factors import HOST
 from ioassay.records.environment import Environment
 from ioassay.records.record import OK
 from ioassay.store.dataset import Dataset
@@ -84,6 +85,8 @@ class Conditions:
     """Names of the busiest other programs, busiest first."""
     devices: Sequence[str] = ()
     """Devices that others used as well."""
+    hosts: Sequence[str] = ()
+    """Where several hosts measured: those of the worst grade, unless that are all."""
 
 
 def reasons(environment: Environment) -> list[Reason]:
@@ -123,18 +126,45 @@ def contended(environment: Environment | None) -> bool:
 def analyse(records: Dataset, study: Study) -> list[Conditions]:
     """What the study ran under; none where nothing was measured: computed trials, or records of older versions."""
     environments = _environments(records, study)
-    return [summary(study.name, environments)] if environments else []
+    return [_of_hosts(study.name, environments)] if environments else []
 
 
 def of_run(records: Dataset) -> Conditions | None:
     """What all studies of a run ran under."""
-    environments = [environment for study in records.studies for environment in _environments(records, study)]
-    return summary("", environments) if environments else None
+    found: dict[str, list[Environment]] = {}
+    for study in records.studies:
+        for host, environments in _environments(records, study).items():
+            found.setdefault(host, []).extend(environments)
+    return _of_hosts("", found) if found else None
 
 
-def _environments(records: Dataset, study: Study) -> list[Environment]:
-    trials = records.trials_of(study).select("trial", "status").iter_rows()
-    return [records.environments[trial] for trial, status in trials if status == OK and trial in records.environments]
+def by_host(records: Dataset, study: Study) -> dict[str, Conditions]:
+    """What each host of the study ran under; hosts without records of it are missing."""
+    return {host: summary(study.name, found) for host, found in _environments(records, study).items()}
+
+
+def _environments(records: Dataset, study: Study) -> dict[str, list[Environment]]:
+    """Host -> what its good trials ran under; '' is the machine of a study that names no hosts."""
+    trials = records.trials_of(study)
+    hosts = trials[HOST].cast(str).to_list() if study.hosts and HOST in trials.columns else [""] * trials.height
+    found: dict[str, list[Environment]] = {}
+    for host, (trial, status) in zip(hosts, trials.select("trial", "status").iter_rows(), strict=True):
+        if status == OK and trial in records.environments:
+            found.setdefault(host, []).append(records.environments[trial])
+    return found
+
+
+def _of_hosts(study: str, environments: Mapping[str, Sequence[Environment]]) -> Conditions:
+    """All hosts together, which are doubtful only where less than half of them are unfit."""
+    conditions = summary(study, [one for found in environments.values() for one in found])
+    if len(environments) < 2 or conditions.grade == Grade.FIT:
+        return conditions
+    grades = {host: summary(study, found).grade for host, found in environments.items()}
+    unfit = sum(grade == Grade.UNFIT for grade in grades.values())
+    worst = [host for host, grade in grades.items() if grade == max(grades.values())]
+    if 2 * unfit < len(grades):
+        conditions = replace(conditions, grade=min(conditions.grade, Grade.DOUBTFUL))
+    return replace(conditions, hosts=worst if len(worst) < len(grades) else ())
 
 
 def summary(study: str, environments: Sequence[Environment]) -> Conditions:

@@ -11,6 +11,8 @@ NARRATORS: dict[str, str] = {
     "ablation": "ioassay.narrative.write_behind_text",
     "reductions": "ioassay.narrative.reductions_text",
     "hits": "ioassay.narrative.hit_bound_text",
+    "hosts": "ioassay.narrative.hosts_text",
+    "clients": "ioassay.narrative.clients_text",
     "conclude": "ioassay.narrative.conclude_text",
     "choice": "ioassay.narrative.choice_text",
     "costs": "ioassay.narrative.costs_text",
@@ -35,6 +37,8 @@ NARRATORS: dict[str, str] = {
 
 HEADINGS: dict[str, str] = {
     "tuned": "What did the search find? Winner, default and confirmation",
+    "hosts": "Which host is slow?",
+    "clients": "What do all hosts do together?",
     "choice": "Which case is best, when, and is that real?",
     "costs": "What does each path cost? Parts of a request, and CPU time",
     "ablation": "What does write-behind change, and what the choice of victims?",

@@ -11,10 +11,13 @@ if TYPE_CHECKING:
     from ioassay.narrative.finding import Finding
     from ioassay.study.model import Study
 
+OF_HOSTS = ("hosts", "clients")
+"""Those about the hosts that measured, which stand before what else answers for a study."""
 QUESTIONS = ("tuned", "ablation", "reductions", "conclude", "choice", "database", "accountings", "unclaimed")
 """Those that can answer for a study, the most telling first."""
 OVERVIEWS = ("peaks", "choices")
 """Those that answer for all studies of a run, better than one after the other."""
+ANSWERING = (*OF_HOSTS, *QUESTIONS, *OVERVIEWS)
 NOTHING = "No conclusion is drawn from these trials; their numbers are in the report."
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"'])")
 _Part = TypeVar("_Part")
@@ -36,7 +39,9 @@ def answers(studies: Sequence[Study], findings: Sequence[Finding]) -> list[Answe
     for study in titles if not chosen else ():
         own = [finding for finding in findings if finding.study == study]
         by_question = [[finding for finding in own if finding.question == question] for question in QUESTIONS]
-        chosen += [group for group in by_question if group][:1]
+        group = [finding for finding in own if finding.question in OF_HOSTS]
+        group += next((found for found in by_question if found), [])
+        chosen += [group] if group else []
     if chosen and all("withheld" in finding.statistics for group in chosen for finding in group):
         return [Answer("", "", [NOTHING])]
     return [Answer(group[0].study, titles.get(group[0].study, group[0].title), _in_turn(group)) for group in chosen]

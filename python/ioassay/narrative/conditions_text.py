@@ -76,11 +76,18 @@ def line(one: Conditions) -> str:
         return f"Conditions: fit. Other programs used {others} of the CPU time."
     number = one.unfit if one.grade == Grade.UNFIT else one.unfit + one.doubtful
     places = GRADES[one.grade] + (f" in {number} of {one.trials} trials" if one.trials > 1 else "")
+    if one.hosts:
+        places += f", most of all on {phrases.listed([f'host {host}' for host in one.hosts])}"
+    return f"Conditions: {places}. {cause(one)} {REMEDIES[one.disturbance]}"
+
+
+def cause(one: Conditions) -> str:
+    """What disturbed most, a sentence; `one` was disturbed."""
+    assert one.disturbance is not None
     programs = f" ({phrases.listed(list(one.programs), most=9)})" if one.programs else ""
-    cause = CAUSES[one.disturbance].format(
+    return CAUSES[one.disturbance].format(
         programs=programs, percent=phrases.percent(one.value), devices=phrases.listed(list(one.devices), most=3)
     )
-    return f"Conditions: {places}. {cause} {REMEDIES[one.disturbance]}"
 
 
 def withheld(one: Conditions) -> str:

@@ -22,7 +22,7 @@ from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
 ALWAYS = ("conditions", "verdict")
-CONCLUSIONS = ("tuned", "conclude", "choice", "effect", "peak", "regression", "peaks", "choices")
+CONCLUSIONS = ("tuned", "hosts", "clients", "conclude", "choice", "effect", "peak", "regression", "peaks", "choices")
 """Questions whose answers are withheld where the machine was not fit to measure; their numbers stay."""
 
 _SENTENCES = {"summary", "observation", "statistics", "comparisons", "conclusion"}

@@ -14,7 +14,7 @@ import numpy as np
 from ioassay import metrics
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
 from ioassay.analysis.measurements.memo import memoized
-from ioassay.factors import level_axis_numbers
+from ioassay.factors import HOST, level_axis_numbers
 from ioassay.stats.condition_means import Scale, fit
 from ioassay.stats.contrasts import Contrasts, Pair, Slope, slope
 from ioassay.stats.result import Undefined, mean_of
@@ -65,9 +65,13 @@ def lower_is_better(response: str) -> bool:
 
 @memoized
 def families(records: Dataset, study: Study, response: str) -> dict[str, list[LevelFamily]]:
-    """Factor -> its family in each place where it varies; factors that vary nowhere are left out."""
+    """Factor -> its family in each place where it varies; factors that vary nowhere are left out.
+
+    The hosts that measure are places: how they differ is a question of its own (`analysis/hosts`).
+    """
     found, exact = cells(records, study, response), not records.is_measured(study)
-    each = {factor: level_families(found, factor, study.analysis.confidence, exact=exact) for factor in found.varying()}
+    factors = [factor for factor in found.varying() if factor != HOST]
+    each = {factor: level_families(found, factor, study.analysis.confidence, exact=exact) for factor in factors}
     return {factor: group for factor, group in each.items() if group}
 
 
