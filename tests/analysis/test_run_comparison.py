@@ -122,6 +122,22 @@ def test_different_settings_and_hosts_are_listed(lab: Any) -> None:
     )
 
 
+def test_facts_are_compared_host_by_host(lab: Any) -> None:
+    def records(hosts: list[str], **facts: dict[str, Any]) -> Any:
+        study = lab.study(run={"hosts": hosts})
+        found = lab.records(lab.run(study, lambda *_: {"read.bw": 1e8}, 3), host={"cpu": {"model": "desk"}})
+        return replace(found, host={**found.host, "hosts": facts})
+
+    old, new = {"cpu": {"model": "old"}}, {"cpu": {"model": "new"}}
+    compared = compare(records(["a", "b"], a=old, b=old), records(["a", "b"], a=old, b=new))
+    (found,) = compared.differences
+    assert (found.host, found.name, found.a, found.b) == ("b", "cpu.model", "old", "new")
+    (apart,) = compare(records(["a"], a=old), records(["c"], c=old)).differences
+    assert (apart.subject, apart.a, apart.b) == ("hosts", ["a"], ["c"])
+    (moved,) = compare(run(lab, 1), records(["c"], c=old)).differences[-1:]
+    assert (moved.subject, moved.a, moved.b) == ("hosts", [], ["c"])
+
+
 def test_versions_of_tools_are_compared_where_both_are_known(lab: Any) -> None:
     hosts = ({"stress-ng": "0.15", "fio": "fio-3.33"}, {"stress-ng": "0.17", "db_bench": "7.8"})
     a, b = (replace(run(lab, 1), host={"tools": tools}) for tools in hosts)

@@ -125,6 +125,22 @@ def test_threats_from_the_host(lab: Any) -> None:
     assert "governor" not in raised(lab, host=host)
 
 
+def test_facts_of_a_host_are_held_against_what_it_measured(lab: Any) -> None:
+    """Of the machine that started the run nothing is said, since it measured nothing."""
+    slow = {"clock": {"source": "hpet"}, "virtualisation": {"vm": "kvm"}}
+    host = {"clock": {"source": "acpi_pm"}, "hosts": {"a": slow, "b": {"virtualisation": {"vm": "kvm"}}, "c": {}}}
+
+    def found(names: list[str]) -> dict[str, Any]:
+        study = lab.study(run={"hosts": names})
+        records = lab.records(lab.run(study, lambda *_: {"read.bw": 1e8}, 3), host=host)
+        return {threat.code: threat.evidence for threat in threat_checks.analyse(records, study)}
+
+    assert found(["a", "b", "c"])["clock"] == {"source": "hpet", "hosts": ["a"]}
+    assert found(["a", "b", "c"])["virtual"]["hosts"] == ["a", "b"]
+    assert "hosts" not in found(["a", "b"])["virtual"]
+    assert "clock" not in found(["b", "c"])
+
+
 def test_an_uncertain_calibration_is_a_threat(lab: Any) -> None:
     def measure(point: Any, repetition: int) -> dict[str, Any]:
         code = "calibration-uncertain" if repetition else "floor-unknown"

@@ -11,7 +11,7 @@ import pytest
 from secretive import CMDLINE, HOSTNAME, SECRETS, SERIAL, UUID
 
 from ioassay import host as hosts
-from ioassay.analysis.run_comparison import _host_differences
+from ioassay.analysis.run_comparison import _fact_differences
 from ioassay.host import privacy
 from ioassay.host.privacy import boot
 from ioassay.host.privacy.key import NAME, Pseudonyms
@@ -50,6 +50,16 @@ def test_facts_are_published_without_what_identifies() -> None:
     assert "Example" in text
     assert "6.1.0" in text
     assert "vers=3.0" in text
+
+
+def test_facts_of_each_of_several_hosts_are_published_alike() -> None:
+    facts = privacy.published(raw(hosts={"a": raw(), "b": privacy.published(raw(), Pseudonyms(bytes(range(32))))}), KEY)
+    text = json.dumps(facts, ensure_ascii=False)
+    assert [secret for secret in SECRETS if secret.lower() in text.lower()] == []
+    assert facts["hosts"]["a"]["identity"] == facts["identity"] != facts["hosts"]["b"]["identity"]
+    # Nor do facts that are published already shield those of hosts that are not.
+    again = privacy.published({**privacy.published(raw(), KEY), "hosts": {"a": raw()}}, KEY)
+    assert SERIAL not in json.dumps(again)
 
 
 def test_parameters_that_matter_are_shown_and_all_others_hashed() -> None:
@@ -138,13 +148,8 @@ def test_an_old_run_is_read_without_its_names(tmp_path: Path) -> None:
     assert store.working_directory() == Path("/home/jürgen/my bench")
 
 
-class Run:
-    def __init__(self, host: dict[str, Any]) -> None:
-        self.host = host
-
-
 def differences(a: dict[str, Any], b: dict[str, Any]) -> str:
-    return "\n".join(map(warning, _host_differences(Run(a), Run(b))))  # type: ignore[arg-type]
+    return "\n".join(map(warning, _fact_differences(a, b)))  # type: ignore[arg-type]
 
 
 def test_compare_still_knows_the_machine_and_its_drives() -> None:

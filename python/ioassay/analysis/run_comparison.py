@@ -117,15 +117,19 @@ class Unmatched:
 
 @dataclass(frozen=True)
 class Difference:
-    """A setting of a study or a fact of the host that differs, `name` of `subject`; MACHINE and DRIVES as a whole."""
+    """A setting of a study or a fact of the host that differs, `name` of `subject`; MACHINE and DRIVES as a whole.
+
+    `host`: whose, where several measured. HOSTS: no host measured for both, `a` and `b` are those that did.
+    """
 
     subject: str
     name: str = ""
     a: object = None
     b: object = None
+    host: str = ""
 
 
-MACHINE, DRIVES = Difference("machine"), Difference("drives")
+MACHINE, DRIVES, HOSTS = Difference("machine"), Difference("drives"), Difference("hosts")
 Key = tuple[tuple[str, str], ...]
 
 
@@ -360,12 +364,25 @@ _HASH = re.compile(r"#[0-9a-f]{8}\b")
 
 
 def _host_differences(a: Dataset, b: Dataset) -> list[Difference]:
-    """Facts of the hosts that differ, of those that change results."""
-    found = _machine_differences(a.host, b.host)
-    is_comparable = _key(a.host) == _key(b.host)
-    tools = [list(_section(records.host, "tools")) for records in (a, b)]
+    """Facts of the hosts that differ, of those that change results: of each host that measured for both runs."""
+    left, right = (_machines(records) for records in (a, b))
+    shared = [host for host in left if host in right]
+    if not shared:
+        return [replace(HOSTS, a=list(filter(None, left)), b=list(filter(None, right)))]
+    return [replace(one, host=host) for host in shared for one in _fact_differences(left[host], right[host])]
+
+
+def _machines(records: Dataset) -> dict[str, Host]:
+    """The facts of all that measured, by host."""
+    return {host: facts for study in records.studies for host, facts in records.machines(study).items()}
+
+
+def _fact_differences(a: Host, b: Host) -> list[Difference]:
+    found = _machine_differences(a, b)
+    is_comparable = _key(a) == _key(b)
+    tools = [list(_section(host, "tools")) for host in (a, b)]
     for section, name in (*_HOST, *(("tools", tool) for tool in tools[0] if tool in tools[1])):
-        left, right = (_section(records.host, section).get(name) for records in (a, b))
+        left, right = (_section(host, section).get(name) for host in (a, b))
         if name == "cmdline" and not is_comparable:
             left, right = (_HASH.sub("#", text) if isinstance(text, str) else text for text in (left, right))
         if left != right:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ioassay import metrics
-from ioassay.analysis.run_comparison import DRIVES, MACHINE, Comparison, Difference, Row, Unmatched, Verdict
+from ioassay.analysis.run_comparison import DRIVES, HOSTS, MACHINE, Comparison, Difference, Row, Unmatched, Verdict
 from ioassay.narrative import phrases
 from ioassay.stats.ratio_of_means import Ratio
 from ioassay.stats.result import Interval, Undefined, plain
@@ -138,11 +139,20 @@ def unmatched(one: Unmatched) -> str:
 
 def warning(difference: Difference) -> str:
     """A difference between the runs that is not what is compared."""
-    if difference == MACHINE:
-        return "host: A and B were measured on different machines"
-    if difference == DRIVES:
-        return "disk: A and B were measured on different drives"
+    whole, on = replace(difference, host="", a=None, b=None), f" {difference.host}" if difference.host else ""
+    if whole == HOSTS:
+        return f"hosts: A was measured on {_hosts(difference.a)} and B on {_hosts(difference.b)}"
+    if whole == MACHINE:
+        return f"host{on}: A and B were measured on different machines"
+    if whole == DRIVES:
+        return f"disk{f' of host{on}' if on else ''}: A and B were measured on different drives"
+    if difference.host:
+        return f"host{on}: {difference.name} is {difference.a!r} in A and {difference.b!r} in B"
     return f"{difference.subject}: {difference.name} is {difference.a!r} in A and {difference.b!r} in B"
+
+
+def _hosts(names: object) -> str:
+    return phrases.hosts(names) if isinstance(names, list) and names else "the machine that ran it"
 
 
 def as_dict(comparison: Comparison) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def line(one: Conditions) -> str:
     number = one.unfit if one.grade == Grade.UNFIT else one.unfit + one.doubtful
     places = GRADES[one.grade] + (f" in {number} of {one.trials} trials" if one.trials > 1 else "")
     if one.hosts:
-        places += f", most of all on {phrases.listed([f'host {host}' for host in one.hosts])}"
+        places += f", most of all on {phrases.hosts(one.hosts)}"
     return f"Conditions: {places}. {cause(one)} {REMEDIES[one.disturbance]}"
 
 

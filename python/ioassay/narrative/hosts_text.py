@@ -127,7 +127,9 @@ def _of_standing(comparison: HostComparison, standing: Standing) -> list[str]:
 
 def _brief(hosts: Sequence[str], standing: Standing) -> list[str]:
     are = "is" if len(hosts) == 1 else "are"
-    return [OTHERS.format(hosts=phrases.capital(named(hosts)), are=are, standing=standing.value)] if hosts else []
+    return (
+        [OTHERS.format(hosts=phrases.capital(phrases.hosts(hosts)), are=are, standing=standing.value)] if hosts else []
+    )
 
 
 def _no_difference(comparison: HostComparison, two: bool) -> list[str]:
@@ -210,7 +212,7 @@ def _ended(comparison: HostComparison) -> list[str]:
         every = len(responses) == len(comparison.responses)
         sentences.append(
             LACKING.format(
-                hosts=phrases.capital(named(hosts)),
+                hosts=phrases.capital(phrases.hosts(hosts)),
                 are="is" if len(hosts) == 1 else "are",
                 responses="the comparison" if every else f"that in {phrases.listed(responses, 3)}",
                 they="it lacks" if len(hosts) == 1 else "they lack",
@@ -248,11 +250,6 @@ def _disturbed(comparison: HostComparison, *, claimed: bool) -> list[str]:
 
 def _small(sentence: str) -> str:
     return sentence[:1].lower() + sentence[1:]
-
-
-def named(hosts: Sequence[str]) -> str:
-    """`host a`, `hosts a, b and c`."""
-    return f"host{'' if len(hosts) == 1 else 's'} {phrases.listed(list(hosts), 9)}"
 
 
 def _caveats(comparison: HostComparison) -> list[str]:

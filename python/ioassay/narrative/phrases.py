@@ -172,6 +172,11 @@ def listed(words: Sequence[str], most: int = 4) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else "none"
 
 
+def hosts(names: Sequence[str]) -> str:
+    """`host a`, `hosts a, b and c`."""
+    return f"host{'' if len(names) == 1 else 's'} {listed(list(names), 9)}"
+
+
 # Factors and their levels
 
 

@@ -47,8 +47,10 @@ def sentence(threat: Threat) -> str:
 
 
 def _text(threat: Threat) -> str:
-    text = TABLE[threat.code].text
-    return _filled(text, threat) if isinstance(text, str) else text(threat)
+    template = TABLE[threat.code].text
+    text = _filled(template, threat) if isinstance(template, str) else template(threat)
+    hosts = threat.evidence.get("hosts")
+    return f"On {phrases.hosts(hosts)}: {text}" if hosts else text
 
 
 class _Evidence(Formatter):

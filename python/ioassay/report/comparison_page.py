@@ -244,7 +244,7 @@ def _side(letter: str, records: Dataset, out: Path) -> Side:
         link=raw_files.link(own_page, out) if is_near else "",
         title=", ".join(dict.fromkeys(study.title or study.name for study in records.studies)),
         about=" · ".join(filter(None, about)),
-        machine=host_facts.summary(records.host, {study.target.kind for study in records.studies}),
+        machine=host_facts.machines(records),
         trust=conditions_text.trust(records),
     )
 

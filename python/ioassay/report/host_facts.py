@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ioassay import units
+from ioassay.narrative import phrases
+from ioassay.report.tables import NOTHING, Cell, Shown
+from ioassay.store.dataset import Dataset
 from ioassay.store.schema import Host
 
 _DEEPEST = 4
@@ -25,17 +28,71 @@ class Section:
     rows: Sequence[tuple[str, str]]
 
 
+@dataclass(frozen=True)
+class Fleet:
+    """The hosts that measured: facts that all have alike, in words, and a table of those in which they differ."""
+
+    names: Sequence[str]
+    alike: Sequence[tuple[str, str]]
+    table: Shown | None
+
+
+def fleet(records: Dataset) -> Fleet | None:
+    """What is known of several hosts; None of a run on this machine alone."""
+    hosts = {host: facts for study in records.studies if study.hosts for host, facts in records.machines(study).items()}
+    if not hosts:
+        return None
+    known = {host: dict(_brief(facts)) for host, facts in hosts.items()}
+    names = list(dict.fromkeys(name for own in known.values() for name in own))
+    differ = [name for name in names if len({own.get(name, NOTHING) for own in known.values()}) > 1]
+    first = next(iter(known.values()))
+    alike = [(name, first[name]) for name in names if name not in differ]
+    head = [Cell("Host", False), *(Cell(name, False) for name in differ)]
+    rows = [
+        [Cell(host, False), *(Cell(own.get(name, NOTHING), False) for name in differ)] for host, own in known.items()
+    ]
+    return Fleet(list(hosts), alike, Shown(head, rows) if differ else None)
+
+
+def _brief(host: Host) -> Iterator[tuple[str, str]]:
+    """The facts that decide what a host can do, by name."""
+    cpu, memory, kernel, disk = (_section(host, name) for name in ("cpu", "memory", "kernel", "disk"))
+    machine, clock = _section(host, "virtualisation"), _section(host, "clock")
+    drives = [drive for drive in disk.get("devices") or () if isinstance(drive, Mapping)]
+    total = memory.get("total_bytes")
+    facts = {
+        "Processor": cpu.get("model"),
+        "Processors": cpu.get("cpus"),
+        "Governor": ", ".join(sorted(_section(cpu, "governors"))),
+        "Memory": units.format_size(total) if isinstance(total, int) else None,
+        "Virtual machine": machine.get("vm") or machine.get("container"),
+        "Kernel": kernel.get("release"),
+        "Clock": clock.get("source"),
+        "File system": _section(disk, "mount").get("filesystem"),
+        "Drive": drives[-1].get("model") or drives[-1].get("name") if drives else None,
+        **_section(host, "tools"),
+    }
+    return ((name, str(value)) for name, value in facts.items() if value not in (None, ""))
+
+
 def sections(host: Host) -> list[Section]:
-    """Sections in their own order; single facts that belong to none come last."""
+    """Sections in their own order; single facts that belong to none come last. Those of several hosts are `fleet`."""
     found = [
         Section(_title(name), list(_rows(value)))
         for name, value in host.items()
-        if isinstance(value, Mapping | list) and value
+        if isinstance(value, Mapping | list) and value and name != "hosts"
     ]
     single = [
         (_words(name), shown(name, value)) for name, value in host.items() if not isinstance(value, Mapping | list)
     ]
     return [*found, Section(_title("other"), single)] if single else found
+
+
+def machines(records: Dataset) -> str:
+    """Who measured, in one line."""
+    if hosts := fleet(records):
+        return " · ".join([phrases.capital(phrases.hosts(hosts.names)), *(value for _, value in hosts.alike)])
+    return summary(records.host, {study.target.kind for study in records.studies})
 
 
 def summary(host: Host, targets: Collection[str] = ()) -> str:

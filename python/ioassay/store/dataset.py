@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ioassay import metrics
 from ioassay.metrics import DIRECTIONS
@@ -35,6 +35,11 @@ def _no_calls() -> pl.DataFrame:
     return pl.DataFrame(schema={**kinds, "by": text})
 
 
+def _section(host: Host, name: str) -> Mapping[str, object]:
+    found = host.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
 @dataclass(frozen=True)
 class Dataset:
     """All records of one run, as frames; what every analysis and figure reads.
@@ -46,7 +51,7 @@ class Dataset:
     series: study, trial, metric, job, time_s, value.
     samples: study, trial, monitor, name, time_s, value (raw counters and gauges).
     warnings: study, trial, code, text, remedy.
-    Frames without rows keep these columns. `host` is host.json; `root` the run's folder.
+    Frames without rows keep these columns. `host` is host.json (`machines`: of who measured); `root` the run's folder.
     """
 
     root: Path
@@ -94,6 +99,28 @@ class Dataset:
         """Unpickled in another process, whose registry knows no metric of these studies yet."""
         self.__dict__.update(state)
         self.__post_init__()
+
+    def machines(self, study: Study) -> dict[str, Host]:
+        """The facts of each machine that measured the study, by host; of one that names no hosts this one's, under ''.
+
+        Facts of a host that never answered are empty.
+        """
+        known = self.host.get("hosts", {})
+        return {host: known.get(host, {}) for host in study.hosts} if study.hosts else {"": self.host}
+
+    def machine(self, study: Study) -> Host:
+        """The facts that all machines have alike which measured the study; what differs is missing."""
+        first, *others = self.machines(study).values()
+        alike = {
+            section: {
+                name: value
+                for name, value in facts.items()
+                if all(_section(other, section).get(name) == value for other in others)
+            }
+            for section in first
+            if (facts := _section(first, section))
+        }
+        return cast(Host, alike) if others else first
 
     def trials_of(self, study: Study) -> pl.DataFrame:
         """All recorded trials of the study, failed ones too, in the order they ran."""

@@ -90,6 +90,8 @@ class Host(TypedDict, total=False):
     kernel: dict[str, Any]
     ioassay: dict[str, Any]
     working_directory: str
+    hosts: dict[str, Host]
+    """Of a run on several hosts the facts of each by its name; the others are those of the machine that started it."""
 
 
 class Bound(TypedDict):

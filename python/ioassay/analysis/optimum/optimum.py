@@ -367,7 +367,7 @@ def _has_better(response: str) -> bool:
 
 def ask_of(records: Dataset, study: Study) -> Ask:
     """What the study itself says: its confidence, its seed, whether it measures; and the machine of the records."""
-    processors = records.host.get("cpu", {}).get("cpus")
+    processors = records.machine(study).get("cpu", {}).get("cpus")
     return Ask(
         confidence=study.analysis.confidence,
         seed=study.seed,

@@ -5,7 +5,7 @@ What other programs did meanwhile is judged by `analysis.machine_conditions`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import polars as pl
@@ -13,6 +13,7 @@ import polars as pl
 from ioassay.analysis.measurements import monitor_rates
 from ioassay.analysis.measurements.cells import label
 from ioassay.analysis.threats.threat import Code, Context, Threat
+from ioassay.store.schema import Host
 
 REACHED = 0.9
 """Share of the claimed bytes that must have reached the device; journals and other programs only add to it."""
@@ -81,30 +82,57 @@ def busy_device(context: Context) -> Iterator[Threat]:
 
 def virtual(context: Context) -> Iterator[Threat]:
     """A virtual machine or a container; qemu names its emulated processors after its code generator, TCG."""
-    found = context.records.host.get("virtualisation", {})
-    kind = found.get("vm") or found.get("container")
-    if not kind or kind == "none":
-        return
-    emulated = "TCG" in str(context.records.host.get("cpu", {}).get("model", ""))
-    yield context.threat(Code.VIRTUAL, "info", **found, target=context.study.has_target, emulated=emulated)
+
+    def evidence(host: Host) -> dict[str, Any] | None:
+        found = host.get("virtualisation", {})
+        kind = found.get("vm") or found.get("container")
+        if not kind or kind == "none":
+            return None
+        return {**found, "emulated": "TCG" in str(host.get("cpu", {}).get("model", ""))}
+
+    for found in _of_machines(context, evidence):
+        yield context.threat(Code.VIRTUAL, "info", **found, target=context.study.has_target)
 
 
 def governor(context: Context) -> Iterator[Threat]:
     """Processors that save power while measuring."""
     if context.study.run.governor != "keep":
         return
-    found = context.records.host.get("cpu", {}).get("governors") or ()
-    names = sorted(found) if isinstance(found, Mapping | list | tuple) else [str(found)]
-    if not names or names == ["performance"]:
-        return
-    yield context.threat(Code.GOVERNOR, "info", governors=names)
+
+    def evidence(host: Host) -> dict[str, Any] | None:
+        found: object = host.get("cpu", {}).get("governors") or ()
+        names = sorted(found) if isinstance(found, Mapping | list | tuple) else [str(found)]
+        return {"governors": names} if names and names != ["performance"] else None
+
+    for found in _of_machines(context, evidence):
+        yield context.threat(Code.GOVERNOR, "info", **found)
 
 
 def clock(context: Context) -> Iterator[Threat]:
     """A clock too coarse or too slow for latencies."""
-    source = context.records.host.get("clock", {}).get("source")
-    if source is not None and source not in PRECISE_CLOCKS:
-        yield context.threat(Code.CLOCK, source=source)
+
+    def evidence(host: Host) -> dict[str, Any] | None:
+        source = host.get("clock", {}).get("source")
+        return {"source": source} if source is not None and source not in PRECISE_CLOCKS else None
+
+    for found in _of_machines(context, evidence):
+        yield context.threat(Code.CLOCK, **found)
+
+
+def _of_machines(context: Context, evidence: Callable[[Host], dict[str, Any] | None]) -> Iterator[dict[str, Any]]:
+    """What there is to say of the machines that measured, each once; `hosts` has those of whom not all have it."""
+    machines = context.records.machines(context.study)
+    found: list[tuple[dict[str, Any], list[str]]] = []
+    for host, facts in machines.items():
+        if (own := evidence(facts)) is None:
+            continue
+        names = next((names for known, names in found if known == own), None)
+        if names is None:
+            found.append((own, [host]))
+        else:
+            names.append(host)
+    for own, names in found:
+        yield {**own, "hosts": names} if len(names) < len(machines) else own
 
 
 def interrupted(context: Context) -> Iterator[Threat]:
@@ -135,7 +163,7 @@ def _places(context: Context, trials: Iterable[str]) -> list[str]:
 
 
 def _memory_bytes(context: Context) -> Any:
-    return context.records.host.get("memory", {}).get("total_bytes")
+    return context.records.machine(context.study).get("memory", {}).get("total_bytes")
 
 
 def _number(value: object) -> float:

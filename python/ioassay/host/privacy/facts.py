@@ -12,7 +12,7 @@ from typing import Any
 from ioassay.host.privacy import boot
 from ioassay.host.privacy.key import Pseudonyms
 
-IDENTITY = "identity"
+IDENTITY, HOSTS = "identity", "hosts"
 _KERNEL_NAME = re.compile(r"/dev/(?!mapper/|disk/)[a-z]+[-_]?\d*[a-z]*\d*(?:p\d+)?|[a-z][a-z0-9]*")
 """Of a mount's source: a device by its kernel's name, or a file system without a device (`tmpfs`)."""
 _HOME = re.compile(r"/(?:home|Users)/[^/]+|/root(?=/|$)")
@@ -36,12 +36,18 @@ def published(facts: Mapping[str, Any], pseudonyms: Pseudonyms | None = None) ->
     """The facts without what identifies machine, drives and people; facts that are published already stay the same.
 
     `identity` says by which key the hashes were made, and has those of the machine: equal hashes of one key are equal
-    machines. Each drive with a serial number has its own `identity`.
+    machines. Each drive with a serial number has its own `identity`. The facts of each of several `hosts` are treated
+    alike; their names, by which the study calls them, stay.
     """
+    pseudonyms = pseudonyms or Pseudonyms.of_user()
     identity = facts.get(IDENTITY)
-    if isinstance(identity, Mapping) and "key" in identity:
-        return dict(facts)
-    return _Published(pseudonyms or Pseudonyms.of_user()).of(facts)
+    is_published = isinstance(identity, Mapping) and "key" in identity
+    table = dict(facts) if is_published else _Published(pseudonyms).of(facts)
+    if isinstance(hosts := table.get(HOSTS), Mapping):
+        table[HOSTS] = {
+            name: published(own, pseudonyms) if isinstance(own, Mapping) else own for name, own in hosts.items()
+        }
+    return table
 
 
 def shortened(path: str) -> str:

@@ -70,7 +70,7 @@ def draw(records: Dataset, study: Study, ask: Ask) -> Panel:
     pooled = selection.pooled([cell.point for cell in cells], x, color)
     # Of several conditions taken together, none is best.
     peaks = [] if pooled else _peaks(records, study, ask, name, x)
-    drawn = [*look.plateau(peaks), *look.threads(records.host), *look.levels(), *look.best(peaks)]
+    drawn = [*look.plateau(peaks), *look.threads(records.machine(study)), *look.levels(), *look.best(peaks)]
     chart = alt.layer(*drawn).properties(width=ask.width, height=ask.height)
     return Panel(chart, [look.unit_note, _told(peaks), pooled])
 

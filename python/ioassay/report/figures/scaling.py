@@ -61,7 +61,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     found = measured(records, study, spec)
     look = _Look(spec, found, condition_rows.of(found.cells, study, spec.y, spec.x), study.analysis.confidence)
     title = f"{selection.metric_label(spec.y)} over {factor_label(spec.x)}: scaling"
-    drawn = [*look.plateau(), *look.threads(records.host), *look.lines(), *look.peak()]
+    drawn = [*look.plateau(), *look.threads(records.machine(study)), *look.lines(), *look.peak()]
     drawn += [*look.repetitions(), *look.means(), *look.best()]
     notes = [selection.repetitions_text([row["n"] for row in look.points]), *look.notes(), look.axis.note, look.note]
     chart = alt.layer(*drawn).properties(
