@@ -149,6 +149,14 @@ def as_search(records: Dataset, constraint: Mapping[str, Any] | None = None) -> 
     return replace(records, trials=records.trials.with_columns(search=search), tuning=tuning)
 
 
+def on_hosts(records: Dataset) -> Dataset:
+    """The study of jobs as if each number of jobs were a host."""
+    names = [f"h{number}" for number in JOBS]
+    made = study("jobs", "Bandwidth of hosts", {"host": names}, [], rw="randrw")
+    host = pl.when(pl.col("study") == "jobs").then("h" + pl.col("numjobs").cast(pl.Int64).cast(pl.String))
+    return replace(records, studies=[*records.studies[:3], made], trials=records.trials.with_columns(host=host))
+
+
 def with_percentiles(records: Dataset) -> Dataset:
     """Every trial has percentiles of its latencies, which its histograms replace."""
     ways = [way for way in DIRECTIONS if f"{way}.lat.mean" in records.trials.columns]

@@ -27,6 +27,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "box": {"y": "read.bw"},
     "calls": {},
     "cdf": {"direction": "read", "latency": "lat"},
+    "hosts": {"y": "read.bw"},
     "heatmap": {"x": "numjobs", "y": "numjobs", "value": "read.bw"},
     "latency_bar": {},
     "latency_heatmap": {},
@@ -60,6 +61,8 @@ def records_for(kind: str, records: Dataset) -> Dataset:
         return synthetic.with_percentiles(records)
     if kind == "path_costs":
         return synthetic.with_drive_counts(records)
+    if kind == "hosts":
+        return synthetic.on_hosts(records)
     if kind == "latency_heatmap":
         return synthetic.with_histogram_logs(records, records.studies[3].name)
     return synthetic.as_search(records) if kind == "search" else records
@@ -75,7 +78,8 @@ def test_there_is_an_example_of_every_kind() -> None:
 
 @pytest.mark.parametrize("kind", figures.FIGURES)
 def test_every_kind_is_drawn_and_rendered(suite: Dataset, kind: str, tmp_path: Path) -> None:
-    drawn = synthetic.draw(records_for(kind, suite), suite.studies[3], example(kind))
+    records = records_for(kind, suite)
+    drawn = synthetic.draw(records, records.studies[3], example(kind))
     assert drawn.problem == ""
     assert drawn.title
     assert drawn.description.startswith(drawn.title)
@@ -88,8 +92,8 @@ def test_every_kind_is_drawn_and_rendered(suite: Dataset, kind: str, tmp_path: P
 
 @pytest.mark.parametrize("kind", figures.FIGURES)
 def test_declarations_are_valid_by_the_schema_of_vega_lite(suite: Dataset, lost: Dataset, kind: str) -> None:
-    for records in (suite, lost):
-        drawn = synthetic.draw(records_for(kind, records), records.studies[3], example(kind))
+    for records in (records_for(kind, suite), records_for(kind, lost)):
+        drawn = synthetic.draw(records, records.studies[3], example(kind))
         altair.Chart.from_dict(dict(drawn.spec), validate=True)
 
 
@@ -104,7 +108,8 @@ def test_a_figure_whose_trials_all_failed_says_so(lost: Dataset, kind: str) -> N
 
 @pytest.mark.parametrize("kind", figures.FIGURES)
 def test_charts_name_only_roles_that_both_schemes_colour(suite: Dataset, kind: str) -> None:
-    drawn = synthetic.draw(records_for(kind, suite), suite.studies[3], example(kind))
+    records = records_for(kind, suite)
+    drawn = synthetic.draw(records, records.studies[3], example(kind))
     assert all(rows(layer) for layer in layers(drawn.spec)), "an empty layer makes Vega warn on the console"
     used = {mark(layer)["style"] for layer in layers(drawn.spec) if "style" in mark(layer)}
     assert used <= theme.config()["style"].keys()

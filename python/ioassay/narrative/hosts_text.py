@@ -104,7 +104,7 @@ def _of_standing(comparison: HostComparison, standing: Standing) -> list[str]:
     for one in comparison.compared:
         for deviation in one.of(standing):
             found.setdefault(deviation.host, []).append((one, deviation))
-    ranked = sorted(found, key=lambda host: -max(_distance(*pair) for pair in found[host]))
+    ranked = sorted(found, key=lambda host: -max(one.clarity(deviation) for one, deviation in found[host]))
     shown = ranked if len(ranked) <= SEPARATE_HOSTS else ranked[: SEPARATE_HOSTS - 1]
     sentences = []
     for host in shown:
@@ -150,17 +150,6 @@ def _seen(one: ResponseComparison) -> str:
     log = one.scale == Scale.LOG
     shown = phrases.percent(one.detectable) if log else phrases.value(one.response, one.detectable)
     return SEEN.format(response=phrases.noun(one.response), detectable=shown)
-
-
-def _distance(one: ResponseComparison, deviation: HostDeviation) -> float:
-    """How far outside of the decision limits a host lies, in their widths."""
-    interval, estimate = deviation.pair.interval, deviation.pair.estimate
-    nearest, centre = min((interval.low, interval.high), key=lambda end: abs(end - _centre(one))), _centre(one)
-    return abs(estimate - centre) / max(abs(estimate - nearest), 1e-12)
-
-
-def _centre(one: ResponseComparison) -> float:
-    return 1.0 if one.scale == Scale.LOG else 0.0
 
 
 def _reference(comparison: HostComparison, one: ResponseComparison, deviation: HostDeviation) -> str:

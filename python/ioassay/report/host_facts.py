@@ -90,9 +90,12 @@ def sections(host: Host) -> list[Section]:
 
 def machines(records: Dataset) -> str:
     """Who measured, in one line."""
-    if hosts := fleet(records):
-        return " · ".join([phrases.capital(phrases.hosts(hosts.names)), *(value for _, value in hosts.alike)])
-    return summary(records.host, {study.target.kind for study in records.studies})
+    targets = {study.target.kind for study in records.studies}
+    on_hosts = next((study for study in records.studies if study.hosts), None)
+    if on_hosts is None:
+        return summary(records.host, targets)
+    known = summary(records.machine(on_hosts), targets)
+    return f"{phrases.capital(phrases.hosts(on_hosts.hosts))}{' · ' if known else ''}{known}"
 
 
 def summary(host: Host, targets: Collection[str] = ()) -> str:

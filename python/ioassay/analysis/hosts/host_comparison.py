@@ -8,6 +8,7 @@ What the hosts do together is `client_totals.py`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -77,6 +78,15 @@ class ResponseComparison:
     def lower(self) -> bool:
         """True if small values are good."""
         return lower_is_better(self.response)
+
+    def clarity(self, deviation: HostDeviation) -> float:
+        """How far a host deviates, in half-widths of its interval on the scale of the model; beyond 1 certainly."""
+        interval, estimate = deviation.pair.interval, deviation.pair.estimate
+        if self.scale == Scale.LOG:
+            width, distance = math.log(interval.high / interval.low) / 2, abs(math.log(estimate))
+        else:
+            width, distance = (interval.high - interval.low) / 2, abs(estimate)
+        return distance / width if width else math.inf if distance else 0.0
 
     def of(self, standing: Standing) -> list[HostDeviation]:
         """The hosts of this standing, worst first."""

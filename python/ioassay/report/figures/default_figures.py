@@ -41,10 +41,11 @@ def of_study(records: Dataset, study: Study) -> list[Figure]:
         return [_figure("search", "search")]
     factors = {name: levels for name, levels in study.levels.items() if len(levels) > 1}
     responses = records.responses(study)[:_MOST_RESPONSES]
+    first = [_figure("hosts", "hosts")] if len(study.hosts) > 1 else []
     if not factors:
         over_time = [_figure("order", _name(response, "order"), y=response) for response in responses]
         return [*over_time, *_of_the_machine(records, study, None)]
-    figures = _of_load(records, study, factors) + [_response(response, factors) for response in responses]
+    figures = first + _of_load(records, study, factors) + [_response(response, factors) for response in responses]
     rows = records.hist.filter(records.hist["study"] == study.name)
     for direction in DIRECTIONS:
         if rows.filter((rows["direction"] == direction) & (rows["kind"] == "lat")).height:
