@@ -103,6 +103,26 @@ def test_what_is_said_of_hosts(lab: Any, name: str) -> None:
     golden.check(name, said(*run(lab, **CASES[name])))
 
 
+def test_points_of_other_responses_have_a_table_of_their_own(lab: Any) -> None:
+    study = lab.study(
+        case=[{"name": "reads", "rw": "read"}, {"name": "writes", "rw": "write"}, {"name": "more", "rw": "randread"}],
+        responses=["read.iops", "write.iops"],
+        run={"hosts": ["a", "b"], "together": True},
+        repetitions=2,
+    )
+
+    def measure(point: Mapping[str, Any], repetition: int) -> dict[str, float]:
+        return {"write.iops" if point["case"] == "writes" else "read.iops": 100.0 + repetition}
+
+    (finding,) = clients_text.findings(client_totals.analyse(lab.records(lab.run(study, measure, 2)), study))
+    reads, writes = finding.tables
+    assert [row[:2] for row in reads.rows] == [
+        [case, host] for case in ("reads", "more") for host in ("a", "b", "all hosts")
+    ]
+    assert (reads.columns[3], writes.columns[3]) == ("Read IOPS", "Write IOPS")
+    assert [row[3] for row in writes.rows] == [100.5, 100.5, 201.0]
+
+
 def test_the_answer_of_a_run_begins_with_the_hosts_and_goes_on_with_its_own(lab: Any) -> None:
     records, study = run(lab, ["a", "b", "c"], {"c": 0.7}, factors={"bs": ["4KiB", "64KiB"]}, questions=())
     findings = pipeline.analyse_all(records)

@@ -68,6 +68,14 @@ def test_equal_hosts_need_no_table_and_one_machine_no_fleet() -> None:
     assert host_facts.fleet(Lab().records(Lab().run(alone, lambda *_: {"read.bw": 1.0}))) is None
 
 
+def test_the_line_of_many_hosts_counts_them_and_says_of_drives_only_what_all_have() -> None:
+    other = facts(8, disk={"mount": {"filesystem": "xfs"}, "devices": [{"name": "sda"}]})
+    line = host_facts.machines(fleet({**{f"n{number}": facts(8) for number in range(5)}, "n5": other}))
+    assert line == "6 hosts · Example CPU"
+    same = host_facts.machines(fleet({"a": facts(8), "b": facts(16)}))
+    assert same == "Hosts a and b · Example CPU · xfs on Fast nvme0n1"
+
+
 def test_facts_in_common_are_those_of_all_that_measured() -> None:
     records = fleet({"a": facts(8), "b": facts(16)})
     machine = records.machine(records.studies[0])

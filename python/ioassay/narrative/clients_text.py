@@ -51,7 +51,7 @@ def _finding(answer: ClientTotals) -> Finding:
             "overlap": answer.overlap,
             "points": [_numbers(one) for one in answer.points],
         },
-        tables=[_table(answer)],
+        tables=_tables(answer),
         caveats=list(_caveats(answer)),
         severity="warning" if warnings else "info",
     )
@@ -143,22 +143,31 @@ def _numbers(one: PointTotals) -> dict[str, Any]:
     }
 
 
-def _table(answer: ClientTotals) -> Table:
-    factors = list(answer.points[0].point)
+def _tables(answer: ClientTotals) -> list[Table]:
+    """One for all points that have the same responses: reads and writes of different points share no rows."""
+    alike: dict[tuple[str, ...], list[PointTotals]] = {}
+    for one in answer.points:
+        present = {name for client in one.clients for name in client.values}
+        alike.setdefault(tuple(name for name in answer.responses if name in present), []).append(one)
+    return [_table(points, responses, answer.confidence) for responses, points in alike.items() if responses]
+
+
+def _table(points: Sequence[PointTotals], responses: Sequence[str], confidence: float) -> Table:
+    factors = list(points[0].point)
     columns, formats = [*factors, "host", "n"], ["" for _ in (*factors, "host", "n")]
-    for response in answer.responses:
-        columns += [phrases.name(response), f"{phrases.level(answer.confidence)} interval"]
+    for response in responses:
+        columns += [phrases.name(response), f"{phrases.level(confidence)} interval"]
         formats += [response, ""]
     rows = [
-        [*one.point.values(), client.host or ALL, client.repetitions, *_cells(answer, client)]
-        for one in answer.points
+        [*one.point.values(), client.host or ALL, client.repetitions, *_cells(client, responses)]
+        for one in points
         for client in (*one.clients, *([one.total] if one.total else ()))
     ]
     return Table(columns, rows, formats)
 
 
-def _cells(answer: ClientTotals, client: Client) -> Iterator[Any]:
-    for response in answer.responses:
+def _cells(client: Client, responses: Sequence[str]) -> Iterator[Any]:
+    for response in responses:
         known = client.values.get(response)
         yield known.value if known else None
         interval = known.interval if known else None

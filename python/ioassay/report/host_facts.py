@@ -14,6 +14,8 @@ from ioassay.store.dataset import Dataset
 from ioassay.store.schema import Host
 
 _DEEPEST = 4
+_FEW_HOSTS = 4
+"""So many are named in a line."""
 _END_OF_CALENDAR_S = 253402300800
 """The year 10000: gmtime(3) and its kin go no further everywhere."""
 _MADE_DRIVES = {"virtual": "a virtual drive", "nvmevirt": "a drive of NVMeVirt"}
@@ -94,8 +96,11 @@ def machines(records: Dataset) -> str:
     on_hosts = next((study for study in records.studies if study.hosts), None)
     if on_hosts is None:
         return summary(records.host, targets)
-    known = summary(records.machine(on_hosts), targets)
-    return f"{phrases.capital(phrases.hosts(on_hosts.hosts))}{' · ' if known else ''}{known}"
+    alike, number = records.machine(on_hosts).copy(), len(on_hosts.hosts)
+    if "devices" not in _section(alike, "disk"):  # it is said of the drive as a whole
+        alike.pop("disk", None)
+    named = phrases.capital(phrases.hosts(on_hosts.hosts)) if number <= _FEW_HOSTS else f"{number} hosts"
+    return " · ".join(filter(None, (named, summary(alike, targets))))
 
 
 def summary(host: Host, targets: Collection[str] = ()) -> str:
