@@ -137,6 +137,13 @@ def test_a_host_without_a_record_is_counted(lab: Any) -> None:
     assert not comparison.compared
 
 
+def test_trials_that_are_analysed_apart_are_not_missed(lab: Any) -> None:
+    """Twins and trials that count system calls are planned as well."""
+    records, study = fleet(lab, ["a", "b"], watch={"twins": True, "witness": "syscalls"})
+    planned = Dataset(**{**vars_of(records), "planned": {"fleet": 20}})
+    assert all(tally.complete for tally in compared(planned, study).hosts)
+
+
 def vars_of(records: Dataset) -> dict[str, Any]:
     return {name: value for name, value in vars(records).items() if not name.startswith("_")}
 

@@ -172,7 +172,8 @@ def _tallies(records: Dataset, study: Study) -> tuple[HostTally, ...]:
     ended: dict[str, list[str]] = {host: [] for host in study.hosts}
     for row in records.trials_of(study).iter_rows(named=True):
         ended.setdefault(str(row[HOST]), []).append(row["status"])
-    planned = records.planned.get(study.name, 0) // len(study.hosts) if study.repetitions else None
+    points = math.prod(len(levels) for name, levels in study.levels.items() if name != HOST)
+    planned = None if study.until else points * (study.repetitions or 1)
     conditions = machine_conditions.by_host(records, study)
     return tuple(
         HostTally(
