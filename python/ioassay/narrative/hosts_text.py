@@ -45,7 +45,7 @@ SIMULTANEOUS = (
 )
 AVERAGED = "A host's mean is over {points} of the other factors, each with the same weight."
 SEPARATE_HOSTS = 4
-"""So many hosts have a sentence of their own."""
+"""Up to this number, each host has a sentence of its own."""
 COLUMNS = ("response", "host", "deviation (%)", "low (%)", "high (%)", "p", "reading")
 
 

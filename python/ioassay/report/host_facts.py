@@ -15,7 +15,7 @@ from ioassay.store.schema import Host
 
 _DEEPEST = 4
 _FEW_HOSTS = 4
-"""So many are named in a line."""
+"""Up to this number, a line names them."""
 _END_OF_CALENDAR_S = 253402300800
 """The year 10000: gmtime(3) and its kin go no further everywhere."""
 _MADE_DRIVES = {"virtual": "a virtual drive", "nvmevirt": "a drive of NVMeVirt"}

@@ -31,8 +31,6 @@ _SHAPES = {
     Standing.EQUAL.value: "circle",
     Standing.UNDECIDED.value: "square",
 }
-_MOST_BEYOND = 1.5
-"""Intervals are cut at this multiple of the outermost deviation."""
 
 
 class Spec(FigureSpec):
@@ -50,7 +48,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     names = [row["host"] for row in rows]
     y = alt.Y("host:N", sort=names, title="host", scale=alt.Scale(paddingInner=0, paddingOuter=0))
     title = f"{selection.metric_label(found.response)} of each host"
-    notes = _notes(found, study)
+    notes = _notes(found, study, named=bool(spec.title))
     layers = [*_ground(rows, y), *_marks(rows, y, _x(found, rows))]
     return alt.layer(*layers).properties(
         width=spec.width,
@@ -87,9 +85,7 @@ def _rows(found: ResponseComparison) -> list[VegaLite]:
     def deviation(value: float) -> float:
         return float(f"{value - centre:.5g}")
 
-    most = _MOST_BEYOND * max(abs(one.pair.estimate - centre) for one in found.deviations)
     assert found.limits is not None
-    most = max(most, *(high - centre for _, high in found.limits.values()))
     rows = []
     for one in found.deviations:
         low, high = one.pair.interval.low, one.pair.interval.high
@@ -98,8 +94,8 @@ def _rows(found: ResponseComparison) -> list[VegaLite]:
             {
                 "host": one.host,
                 "deviation": deviation(one.pair.estimate),
-                "low": max(deviation(low), -most),
-                "high": min(deviation(high), most),
+                "low": deviation(low),
+                "high": deviation(high),
                 "from": deviation(limits[0]),
                 "to": deviation(limits[1]),
                 "standing": one.standing.value,
@@ -113,7 +109,8 @@ def _rows(found: ResponseComparison) -> list[VegaLite]:
 def _text(found: ResponseComparison, deviation: float) -> str:
     """`+12 %`, or a value in the response's unit."""
     if found.scale == Scale.LOG:
-        return f"{phrases.points(deviation, sign=True)} %"
+        percent = round(100 * deviation, 1) + 0.0  # no -0.0
+        return f"{percent:+.0f} %" if abs(percent) >= 10 else f"{percent:+.1f} %"
     return f"{'+' if deviation > 0 else ''}{format_metric(found.response, deviation)}"
 
 
@@ -160,7 +157,7 @@ def _marks(rows: Sequence[VegaLite], y: Any, x: Any) -> list[Any]:
     ]
 
 
-def _notes(found: ResponseComparison, study: Study) -> list[str]:
+def _notes(found: ResponseComparison, study: Study, *, named: bool) -> list[str]:
     level = phrases.level(study.analysis.confidence)
     agree, every = len(found.reference), len(found.deviations)
     if every == 2:
@@ -170,7 +167,7 @@ def _notes(found: ResponseComparison, study: Study) -> list[str]:
     else:
         mean = f"against the mean of all {every} hosts"
     return [
-        f"{selection.metric_label(found.response)}, worst first",
+        f"{selection.metric_label(found.response)}, worst first" if named else "worst first",
         mean,
         f"{level} intervals that hold for all hosts and responses at once",
         "shaded: decision limits of the analysis of means",
