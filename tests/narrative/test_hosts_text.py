@@ -86,6 +86,8 @@ CASES: dict[str, dict[str, Any]] = {
         "together": True,
         "fails": lambda point, _: point["host"] == "c",
     },
+    "hosts_all_failed": {"hosts": TWENTY, "fails": lambda *_: True},
+    "hosts_many_ended": {"hosts": TWENTY, "fails": lambda point, repetition: point["host"] < "n07" and repetition > 2},
     "hosts_one_disturbed": {"hosts": TWENTY[:6], "speeds": {"n03": 0.7}, "busy": "n03"},
     "hosts_together": {"hosts": ["a", "b", "c"], "speeds": {"c": 0.7}, "together": True},
     "hosts_together_in_part": {

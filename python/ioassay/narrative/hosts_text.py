@@ -35,8 +35,9 @@ ONE_REPETITION = (
 NOT_COMPARED = "The hosts are not compared: {reason}."
 NOTHING = "no response that has a better direction was measured"
 ENDED = "Host {host} ended: of {trials}, {counts}."
-NONE_GOOD = "Host {host} has no good trial: {counts}."
+NONE_GOOD = "{hosts} {have} no good trial: {counts}."
 PARTLY = "On host {host}, of {trials} {counts}."
+OTHERS_PARTLY = "{hosts} have trials without a result as well: {counts}."
 LACKING = "{hosts} {are} left out of {responses}, since {they} some of the conditions."
 DISTURBED = "Host {host} was disturbed: {cause}"
 SIMULTANEOUS = (
@@ -190,8 +191,8 @@ def _bounds(one: ResponseComparison, deviation: HostDeviation) -> str:
 
 
 def _ended(comparison: HostComparison) -> list[str]:
-    """A sentence for each host whose trials did not all go well, and for those left out of the comparison."""
-    sentences = [_tally(tally) for tally in comparison.hosts if not tally.complete]
+    """What hosts lack whose trials did not all go well, and which are left out of the comparison for it."""
+    sentences = _tallies(comparison.hosts)
     without = {tally.host for tally in comparison.hosts if not tally.ok}
     lacking: dict[tuple[str, ...], list[str]] = {}
     for one in comparison.responses:
@@ -210,16 +211,37 @@ def _ended(comparison: HostComparison) -> list[str]:
     return sentences
 
 
-def _tally(tally: HostTally) -> str:
-    recorded = tally.ok + tally.failed + tally.skipped
-    planned = max(tally.planned or 0, recorded)
-    missing = planned - recorded
-    parts = [(tally.failed, "failed"), (tally.skipped, "were skipped"), (missing, "have no record")]
-    counts = phrases.listed([f"{number} {ended}" for number, ended in parts if number])
-    if not tally.ok:
-        return NONE_GOOD.format(host=tally.host, counts=counts or "none was planned")
-    trials = phrases.count(planned, "trial")
-    return (ENDED if tally.ended else PARTLY).format(host=tally.host, counts=counts, trials=trials)
+def _tallies(tallies: Sequence[HostTally]) -> list[str]:
+    """The hosts without a good trial together, then the first of the others each for itself."""
+    without = [tally for tally in tallies if not tally.ok]
+    partly = [tally for tally in tallies if tally.ok and not tally.complete]
+    shown = partly if len(partly) <= SEPARATE_HOSTS else partly[: SEPARATE_HOSTS - 1]
+    sentences = []
+    if without:
+        hosts, have = phrases.hosts([tally.host for tally in without]), "has" if len(without) == 1 else "have"
+        counts = _counts(without) or "none was planned"
+        sentences.append(NONE_GOOD.format(hosts=phrases.capital(hosts), have=have, counts=counts))
+    for tally in shown:
+        trials = phrases.count(_planned(tally), "trial")
+        template = ENDED if tally.ended else PARTLY
+        sentences.append(template.format(host=tally.host, counts=_counts([tally]), trials=trials))
+    if others := partly[len(shown) :]:
+        hosts = phrases.hosts([tally.host for tally in others])
+        sentences.append(OTHERS_PARTLY.format(hosts=phrases.capital(hosts), counts=_counts(others)))
+    return sentences
+
+
+def _planned(tally: HostTally) -> int:
+    return max(tally.planned or 0, tally.ok + tally.failed + tally.skipped)
+
+
+def _counts(tallies: Sequence[HostTally]) -> str:
+    """`14 failed and 2 have no record`."""
+    failed, skipped = (sum(getattr(tally, name) for tally in tallies) for name in ("failed", "skipped"))
+    missing = sum(map(_planned, tallies)) - sum(tally.ok for tally in tallies) - failed - skipped
+    parts = [(failed, "failed"), (skipped, "were skipped"), (missing, "have no record")]
+    found = [f"{number} {ended}" for number, ended in parts if number]
+    return phrases.listed(found) if found else ""
 
 
 def _disturbed(comparison: HostComparison, *, claimed: bool) -> list[str]:
