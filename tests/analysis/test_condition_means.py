@@ -110,3 +110,15 @@ def test_each_estimate_covers_its_mean_whatever_the_scatter(deviations: list[flo
         t = np.abs(found.estimates) / np.sqrt(found.squared_errors)
         missed += int(np.sum(2 * stats.t.sf(t, found.df) < 0.05))
     assert missed / (200 * len(deviations)) < 0.06
+
+
+def test_blocks_may_be_of_strata() -> None:
+    """Conditions of one stratum share what their passes differ by; with one stratum it is the model of all."""
+    rng = np.random.default_rng(9)
+    shocks = rng.lognormal(0, 0.3, (2, 8))
+    groups = [100 * shocks[place % 2] * rng.lognormal(0, 0.01, 8) for place in range(6)]
+    passes = [np.arange(8)] * 6
+    whole, same, apart = (fitted(groups, passes, strata=strata) for strata in (None, [0] * 6, [0, 1] * 3))
+    assert np.array_equal(whole.squared_errors, same.squared_errors)
+    assert apart.blocked and apart.squared_errors.max() < whole.squared_errors.min() / 20
+    assert apart.total_df == pytest.approx(2 * 2 * 7)
