@@ -1,8 +1,10 @@
 """Results made elsewhere become a run: JSON, terse output, logs; what is none of them is told so."""
 
+import json
 import shutil
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from ioassay.errors import InputError
@@ -10,6 +12,9 @@ from ioassay.records.record import FAILED, OK
 from ioassay.store import frames, importer
 
 GOLDEN = Path(__file__).parent / "golden" / "fio" / "3.33"
+
+
+CLIENTS = GOLDEN / "clients"
 
 
 def golden(name: str) -> Path:
@@ -167,3 +172,75 @@ def test_what_fio_itself_leaves_is_taken_in(tmp_path: Path) -> None:
     assert joined.metrics["read.ios"] == alone.metrics["read.ios"]
     assert {item.kind for item in joined.buckets} >= {"lat", "clat"}
     assert joined.series
+
+
+@pytest.mark.parametrize("version", ["3.33", "3.42"])
+def test_each_client_and_all_of_them_stand_in_one_table(tmp_path: Path, version: str) -> None:
+    """The distribution of all is that of each, added up."""
+    path = GOLDEN.parent / version / "clients" / "same-job.json"
+    found = frames.load(importer.take_in([path], tmp_path / "run"))
+    assert set(found.studies[0].factors) == {"client"}
+    rows = {row["client"]: row for row in found.trials.iter_rows(named=True)}
+    assert set(rows) == {"127.0.0.2", "127.0.0.3", "all clients"}
+    parts = [rows[name] for name in ("127.0.0.2", "127.0.0.3")]
+    whole = rows["all clients"]
+    assert whole["read.ios"] == sum(row["read.ios"] for row in parts)
+    assert whole["read.runtime"] == max(row["read.runtime"] for row in parts)
+    assert whole["read.bw"] == whole["read.bytes"] / whole["read.runtime"]
+    counts = found.hist.filter(direction="read", kind="clat", job=-1).group_by("trial").agg(pl.col("count").sum())
+    requests = dict(counts.iter_rows())
+    assert {row["trial"]: row["read.ios"] for row in rows.values()} == requests
+    assert whole["read.clat.p99"] != pytest.approx(sum(row["read.clat.p99"] for row in parts) / 2, rel=1e-9)
+    assert not found.warnings.height
+
+
+def test_the_sum_of_clients_is_compared_with_nothing(tmp_path: Path) -> None:
+    """It is no level that could be better than its own parts."""
+    found = frames.load(importer.take_in([CLIENTS / "same-job.json"], tmp_path / "run"))
+    assert not {"effect", "peak", "choice", "conclude"} & set(found.studies[0].analysis.questions)
+
+
+def test_clients_with_other_jobs_have_their_own_conditions(tmp_path: Path) -> None:
+    path = GOLDEN.parent / "3.42" / "clients" / "different-jobs.json"
+    found = frames.load(importer.take_in([path], tmp_path / "run"))
+    rows = {row["client"]: row["bs"] for row in found.trials.iter_rows(named=True)}
+    assert rows == {"127.0.0.2": "16k", "127.0.0.3": "64k", "all clients": "several"}
+
+
+def test_options_without_an_owner_and_rates_of_stages_are_warnings() -> None:
+    entries = importer.read([CLIENTS / "different-jobs.json"])
+    assert {warning.code for entry in entries for warning in entry.warnings} == {"options-unattributed"}
+    entries = importer.read([CLIENTS / "stages.json"])
+    whole = [entry for entry in entries if entry.options["client"] == "all clients"]
+    assert [warning.code for entry in whole for warning in entry.warnings] == ["all-clients-differ"] * 2
+    assert "read.bw is " in whole[0].warnings[0].text
+    assert {entry.label for entry in whole} == {"first", "second"}
+
+
+@pytest.mark.parametrize(("name", "why"), [("lost", "connection was lost"), ("unreached", "could not connect")])
+def test_a_client_without_results_is_a_failed_trial(tmp_path: Path, name: str, why: str) -> None:
+    found = frames.load(importer.take_in([CLIENTS / f"{name}.json"], tmp_path / "run"))
+    rows = {row["client"]: (row["status"], row["reason"]) for row in found.trials.iter_rows(named=True)}
+    assert rows["127.0.0.2"] == (OK, "")
+    assert rows["127.0.0.3"][0] == FAILED and why in rows["127.0.0.3"][1]
+    assert "all clients" not in rows
+
+
+def test_percentiles_of_all_clients_are_fios_where_there_are_no_bins() -> None:
+    path = GOLDEN.parent / "3.42" / "clients" / "without-bins.json"
+    (whole,) = [entry for entry in importer.read([path]) if entry.options["client"] == "all clients"]
+    text = path.read_text()
+    total = json.loads(text[text.index("{\n") :])["client_stats"][-1]
+    assert whole.metrics["read.clat.p99"] == total["read"]["clat_ns"]["percentile"]["99.000000"]
+    (old,) = [e for e in importer.read([CLIENTS / "without-bins.json"]) if e.options["client"] == "all clients"]
+    assert "read.clat.p99" not in old.metrics
+
+
+def test_the_sum_lacks_a_client_that_has_no_results(tmp_path: Path) -> None:
+    text = (CLIENTS / "same-job.json").read_text()
+    path = tmp_path / "three.json"
+    path.write_text(f"fio: failed to connect to 127.0.0.4:8765\n{text}")
+    entries = {entry.options["client"]: entry for entry in importer.read([path])}
+    assert entries["127.0.0.4"].problem == "fio could not connect to it"
+    assert [warning.code for warning in entries["all clients"].warnings] == ["clients-absent"]
+    assert "127.0.0.4" in entries["all clients"].warnings[0].text

@@ -32,7 +32,7 @@ class Golden:
         return Fio().parse(Trial(name, "golden", "fio", {}, case["params"], {}, {}, 0, 1, 0), outcome, folder)
 
 
-@pytest.fixture(params=sorted(path.name for path in FIO.glob("[0-9]*")))
+@pytest.fixture(params=sorted(path.parent.name for path in FIO.glob("[0-9]*/read")))
 def golden(request: pytest.FixtureRequest) -> Golden:
     """The captured outputs of each version of fio in turn."""
     return Golden(FIO / request.param)

@@ -28,6 +28,20 @@ def test_json(tmp_path: Path) -> None:
     withstands(read, goldens(GOLDEN, "*/fio.json"), "json", names=str(path), tree="json")
 
 
+@pytest.mark.parametrize("version", ["3.33", "3.42"])
+def test_json_of_clients(tmp_path: Path, version: str) -> None:
+    path = tmp_path / "results.json"
+    copies = goldens(GOLDEN.parent / version / "clients", "*.json")
+    documents = [copy[copy.index(b"{\n") :] for copy in copies]
+
+    def read(copy: bytes) -> None:
+        path.write_bytes(copy)
+        importer.read([path])
+
+    withstands(read, documents, f"json of clients {version}", names=str(path), tree="json")
+    withstands(read, copies, f"json of clients {version} with messages", names=str(path))
+
+
 @pytest.mark.parametrize("version", ["3", "4", "5"])
 def test_terse(tmp_path: Path, version: str) -> None:
     path = tmp_path / "results.txt"

@@ -1,4 +1,4 @@
-"""fio's JSON and JSON+ of versions 2 and 3, also of `--client`, read into `fio_results`.
+"""fio's JSON and JSON+ of versions 2 and 3, also of `--client` (`fio_clients`), read into `fio_results`.
 
 Text that fio mixes into its own output, before, between and after its documents, is kept as messages. A value that fio
 cannot have written (text for a number, a negative count, more requests than a drive's life has room for) is refused by
@@ -10,15 +10,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from typing_extensions import TypedDict
 
 from ioassay import validation
 from ioassay.errors import InputError
+from ioassay.formats import fio_clients
 from ioassay.formats.fio_results import (
     DIRECTIONS,
     KINDS,
+    Clients,
     CpuUse,
     Direction,
     Disk,
@@ -26,6 +29,7 @@ from ioassay.formats.fio_results import (
     Latency,
     Results,
     SteadyState,
+    by_client,
 )
 from ioassay.formats.number_parsing import text_around, whole_number
 from ioassay.validation import Amount, Count, Whole
@@ -34,6 +38,7 @@ _UNKNOWN = "this is not as fio writes it"
 _SEVERAL_FILENAMES = re.compile(r'"filename"[^{}]*"filename"')
 _BEGINNING = re.compile(r'\{\s*"fio version"\s*:')
 """Not only at the beginning of a line: of many messages fio loses some in the middle of one."""
+_TABLES_OF_CLIENTS = re.compile(r'"global options"\s*:\s*\[')
 _NAMELESS = re.compile(r"^\{", re.M)
 """Where no version is said."""
 _MOST_BROKEN = 100
@@ -94,20 +99,31 @@ class _JobTable(_Options, total=False):
     mixed: _DirectionTable
     sync: _SyncTable | None
     steadystate: _SteadyTable
+    hostname: str
+    port: Count
 
 
-_Document = TypedDict(
-    "_Document",
+_Results = TypedDict(
+    "_Results",
     {
         "fio version": str,
         "timestamp": Amount,
-        "global options": dict[str, str] | None,
         "jobs": list[_JobTable],
         "client_stats": list[_JobTable],
         "disk_util": list[dict[str, Any]],
     },
     total=False,
 )
+_OneTable = TypedDict("_OneTable", {"global options": dict[str, str] | None}, total=False)
+_Tables = TypedDict("_Tables", {"global options": list[dict[str, Any]]}, total=False)
+
+
+class _Document(_Results, _OneTable, total=False):
+    pass
+
+
+class _DocumentOfClients(_Results, _Tables, total=False):
+    """From version 3.39 on, of several clients."""
 
 
 def parse(text: str, source: str) -> Results:
@@ -131,10 +147,7 @@ def parse_each(text: str, source: str) -> list[Results]:
     places = list(_objects(text))
     messages = text_around(text, places)
     try:
-        return [
-            _results(validation.read(_Document, _one_filename(text[start:end]), source, _UNKNOWN), messages)
-            for start, end in places
-        ]
+        return [_results(text[start:end], source, messages) for start, end in places]
     except KeyError as error:
         raise InputError(f"{source}: a latency has no {error}; wanted JSON as fio writes it") from None
 
@@ -195,21 +208,62 @@ def _fault(text: str) -> str:
     return f"JSON is cut off after {lines} lines: fio was ended while it wrote"
 
 
-def _results(document: _Document, messages: str) -> Results:
+def _results(text: str, source: str, messages: str) -> Results:
+    plain = _one_filename(text)
+    if _TABLES_OF_CLIENTS.search(text):
+        of_clients = validation.read(_DocumentOfClients, plain, source, _UNKNOWN)
+        options = fio_clients.options_of(of_clients.get("global options", []))
+        return _of_clients(of_clients, messages, options, {}, [])
+    document = validation.read(_Document, plain, source, _UNKNOWN)
     shared = document.get("global options") or {}
-    clients = (job for job in document.get("client_stats", []) if job.get("jobname") != "All clients")
+    if document.get("jobs") or "client_stats" not in document:
+        jobs = [_job(job, shared) for job in document.get("jobs", [])]
+        return _with(document, jobs, messages, None)
+    unattributed: list[str] = []
+    if (clients := len({_client(entry) for entry in document["client_stats"]})) > 1:
+        shared, unattributed = fio_clients.shared_options(fio_clients.repeated_options(text), clients)
+    return _of_clients(document, messages, {}, shared, unattributed)
+
+
+def _of_clients(
+    document: _Results,
+    messages: str,
+    options: Mapping[str, Mapping[str, str]],
+    shared: Mapping[str, str],
+    unattributed: Sequence[str],
+) -> Results:
+    """The results of servers, with the global options of each or those of all."""
+    total, jobs = None, []
+    for entry in document.get("client_stats", []):
+        job = _job(entry, options.get(_client(entry), shared))
+        if job.name == fio_clients.TOTAL and "job options" not in entry:
+            total = replace(job, client="")
+        else:
+            jobs.append(job)
+    absent = fio_clients.absent(messages, list(by_client(jobs)))
+    return _with(document, jobs, messages, Clients(total, absent, unattributed))
+
+
+def _with(document: _Results, jobs: Sequence[Job], messages: str, clients: Clients | None) -> Results:
     return Results(
         version=document.get("fio version", ""),
-        jobs=[_job(job, shared) for job in document.get("jobs") or clients],
+        jobs=jobs,
         disks=[_disk(disk) for disk in document.get("disk_util", [])],
         messages=messages,
         started_unix_s=document.get("timestamp", 0.0),
+        clients=clients,
     )
 
 
+def _client(entry: _JobTable) -> str:
+    return fio_clients.client_name(entry.get("hostname", ""), entry.get("port", 0))
+
+
 def _disk(disk: Mapping[str, Any]) -> Disk:
-    counts = {key: float(value) for key, value in disk.items() if isinstance(value, int | float)}
-    return Disk(str(disk.get("name", "?")), counts)
+    counts = {key: float(value) for key, value in disk.items() if isinstance(value, int | float) and key != "port"}
+    host, port = disk.get("hostname"), disk.get("port")
+    client = fio_clients.client_name(host, port) if isinstance(host, str) and isinstance(port, int) else ""
+    return Disk(str(disk.get("name", "?")), counts, client)
 
 
 def _job(job: _JobTable, shared: Mapping[str, str]) -> Job:
@@ -221,6 +275,7 @@ def _job(job: _JobTable, shared: Mapping[str, str]) -> Job:
         group=job.get("groupid", 0),
         error=error,
         directions=directions,
+        client=_client(job),
         options={**shared, **(job.get("job options") or {})},
         runtime_s=runtime_ms / 1e3,
         cpu=CpuUse(

@@ -86,6 +86,8 @@ class Job:
     """Their number with continue_on_error; else fio stops at the first."""
     syncs: int | None = None
     steady: SteadyState | None = None
+    client: str = ""
+    """The server that ran it, `HOST:PORT` or the path of a socket, of `fio --client`; '' where fio ran it itself."""
 
     @property
     def ios(self) -> int:
@@ -99,6 +101,20 @@ class Disk:
 
     name: str
     counts: Mapping[str, float]
+    client: str = ""
+    """As that of a job."""
+
+
+@dataclass(frozen=True)
+class Clients:
+    """What `fio --client` says in addition to the jobs of its servers. fio calls each connection to one a client."""
+
+    total: Job | None = None
+    """Its own sum, the entry "All clients". It has none for one job, nor where a client has ended too early."""
+    absent: Mapping[str, str] = field(default_factory=dict)
+    """Clients without results, as fio names them, and why."""
+    unattributed: Sequence[str] = ()
+    """Options of [global] sections of which fio does not say whose they are. They are in no job's options."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +126,8 @@ class Results:
     disks: Sequence[Disk] = ()
     messages: str = ""
     started_unix_s: float = 0.0
+    clients: Clients | None = None
+    """None where fio made the load itself."""
 
 
 def in_direction(jobs: Sequence[Job], direction: str) -> list[Direction]:
@@ -117,7 +135,20 @@ def in_direction(jobs: Sequence[Job], direction: str) -> list[Direction]:
     return [job.directions[direction] for job in jobs if direction in job.directions]
 
 
+def by_client(jobs: Sequence[Job]) -> dict[str, list[Job]]:
+    """The jobs of each client; those of fio itself under ''."""
+    found: dict[str, list[Job]] = {}
+    for job in jobs:
+        found.setdefault(job.client, []).append(job)
+    return found
+
+
 def elapsed_s(jobs: Sequence[Job], directions: Sequence[str]) -> float:
+    """How long jobs took together. Clients begin together, and each runs its own stages one after the other."""
+    return max((_elapsed_s(own, directions) for own in by_client(jobs).values()), default=0.0)
+
+
+def _elapsed_s(jobs: Sequence[Job], directions: Sequence[str]) -> float:
     """The longest run time of each stage, added up: a group waits for the one before, unless it is a `new_group`."""
     longest_s: dict[int, float] = {}
     stage, group = 0, None

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from ioassay.errors import InputError
+from ioassay.formats.fio_clients import TOTAL
 from ioassay.formats.fio_results import CpuUse, Direction, Job, Latency, Results
 from ioassay.formats.number_parsing import real, text_around, whole_number
 
@@ -39,7 +40,9 @@ def parse(text: str, source: str) -> Results:
     jobs = []
     for line in lines:
         try:
-            jobs.append(_job(line[0].split(";")))
+            job = _job(line[0].split(";"))
+            if job.name != TOTAL:  # the sum of the lines before it
+                jobs.append(job)
         except InputError as error:
             raise InputError(f"{source}: line {text.count(chr(10), 0, line.start()) + 1}: {error}") from None
     version = lines[0][0].split(";")[1]

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ioassay.errors import InputError
+from ioassay.formats.fio_clients import TOTAL
 from ioassay.formats.fio_job_options import JobFacts
 from ioassay.formats.fio_results import Direction, Job, Latency, Results
 from ioassay.formats.number_parsing import lines_with, real, step_of, whole_number
@@ -73,7 +74,8 @@ def parse(text: str, source: str) -> tuple[Results, JobFacts]:
         )
     record_bytes = {name: min(own) for name, own in sizes.items() if len(own) == 1}
     facts = JobFacts(engine=engines[0] if len(set(engines)) == 1 else "", record_bytes=record_bytes)
-    return Results("", [_job(block, record_bytes) for block in blocks], messages=text), facts
+    reports = [block for block in blocks if block.head[1] != TOTAL]  # that is the sum of the reports before it
+    return Results("", [_job(block, record_bytes) for block in reports], messages=text), facts
 
 
 def _add(block: _Block, line: str) -> None:

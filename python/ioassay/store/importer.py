@@ -1,7 +1,8 @@
 """Results of fio made elsewhere become a run: JSON, JSON+, terse output, logs of any kind.
 
 One group of jobs is one trial; options that differ between the files become factors; the same point again is a
-repetition. The files are copied into the run verbatim. Deliberately not here: reading the formats (`ioassay.formats`).
+repetition. Of `fio --client` each client is a level of the factor `client`, and so are all of them together. The files
+are copied into the run verbatim. Deliberately not here: reading the formats (`ioassay.formats`).
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from typing import Any
 from ioassay.drivers.fio import fio_metrics
 from ioassay.errors import InputError
 from ioassay.factors import level_key
-from ioassay.formats import fio_json, fio_logs, fio_terse
-from ioassay.formats.fio_results import Job, Results
+from ioassay.formats import fio_clients, fio_json, fio_logs, fio_terse
+from ioassay.formats.fio_results import Clients, Job, Results, by_client
+from ioassay.metrics import format_metric, latency_percentile
 from ioassay.records.record import FAILED, OK, Buckets, Record, Scalar, Series, Warning_
 from ioassay.registry import Contract, Registry
 from ioassay.roles import Trial
@@ -30,6 +32,12 @@ _DIFFERENCES_THAT_ARE_NO_CONDITIONS = re.compile(
     r"^(name|description|filename|directory|randseed|output|write_\w+_log|log_\w+|\w*percentile\w*|group_reporting)$"
 )
 _ABSENT = "default"
+_SEVERAL = "several"
+_CLIENT = "client"
+_ALL_CLIENTS = "all clients"
+_SHOWN_DIFFERENCES = 3
+_QUESTIONS_TO_CLIENTS = ["conditions", "verdict", "describe", "stability", "latency", "caveats"]
+"""Those that compare no levels: a sum is no condition that could be chosen over its own parts."""
 _FIO_JSON = '"fio version"'
 _HEAD_CHARS = 2**16
 FORMATS: dict[str, str] = {}
@@ -118,12 +126,95 @@ def _read_results(path: Path) -> Iterator[Entry]:
         yield from (replace(entry, files=[path], format=name) for entry in REGISTRY.load(name).read(text, str(path)))
         return
     results = _parse(text, path)
+    if results.clients is not None:
+        yield from _entries_of_clients(path, results, results.clients)
+        return
+    for jobs in _groups(results.jobs).values():
+        yield _entry(path, results, jobs)
+
+
+def _groups(jobs: Sequence[Job]) -> dict[tuple[str, int], list[Job]]:
+    """The jobs that ran as one load, by their group."""
     groups: dict[tuple[str, int], list[Job]] = {}
-    for job in results.jobs:
+    for job in jobs:
         key = ("", job.group) if job.options else (job.name, job.group)
         groups.setdefault(key, []).append(job)
-    for jobs in groups.values():
-        yield _entry(path, results, jobs)
+    return groups
+
+
+def _entries_of_clients(path: Path, results: Results, clients: Clients) -> Iterator[Entry]:
+    """The loads of each client, those of which nothing is known, and all clients together."""
+    warnings = _option_warnings(clients)
+    loads = {client: _groups(jobs) for client, jobs in by_client(results.jobs).items()}
+    for client, groups in loads.items():
+        own = replace(results, disks=[disk for disk in results.disks if disk.client == client])
+        for jobs in groups.values():
+            yield _of_client(_entry(path, own, jobs), client, warnings)
+    signatures = [_signature(groups) for groups in loads.values()]
+    alike = bool(signatures) and all(signature == signatures[0] for signature in signatures)
+    for client, why in clients.absent.items():
+        expected = [_entry(path, results, jobs) for jobs in next(iter(loads.values())).values()] if alike else []
+        for entry in expected or [Entry(label="", files=[path], started_unix_s=results.started_unix_s)]:
+            lost = Entry(entry.label, entry.files, entry.options, problem=why, started_unix_s=entry.started_unix_s)
+            yield _of_client(lost, client)
+    if len(loads) > 1:
+        warnings = [*warnings, *_sum_warnings(results, clients)]
+        together = list(_groups(results.jobs).values()) if alike else [list(results.jobs)]
+        for jobs in together:
+            entry = _entry(path, results, jobs)
+            if len(together) == 1:
+                entry = _with_percentiles(entry, clients)
+            yield _of_client(entry if alike else _with_several(entry, jobs), _ALL_CLIENTS, warnings)
+
+
+def _signature(groups: Mapping[tuple[str, int], Sequence[Job]]) -> dict[tuple[str, int], Any]:
+    """What two clients that were given the same job file have in common."""
+    return {key: [(job.name, job.options) for job in jobs] for key, jobs in groups.items()}
+
+
+def _of_client(entry: Entry, client: str, warnings: Sequence[Warning_] = ()) -> Entry:
+    return replace(entry, options={_CLIENT: client, **entry.options}, warnings=[*entry.warnings, *warnings])
+
+
+def _with_several(entry: Entry, jobs: Sequence[Job]) -> Entry:
+    """The load of all clients, with options of which each has its own value marked as such."""
+    differing = {key for job in jobs for key in job.options} - entry.options.keys()
+    several = {key: _SEVERAL for key in sorted(differing) if not _DIFFERENCES_THAT_ARE_NO_CONDITIONS.match(key)}
+    label = ", ".join(dict.fromkeys(job.name for job in jobs)) if several else entry.label
+    return replace(entry, label=label, options={**entry.options, **several})
+
+
+def _with_percentiles(entry: Entry, clients: Clients) -> Entry:
+    """The load of all clients with fio's own percentiles of it, where there are no bins (plain JSON).
+
+    fio computes them from the servers' histograms added up (sum_thread_stats of its stat.c, from version 3.39 on).
+    """
+    stated = fio_metrics.metrics([clients.total]) if clients.total is not None else {}
+    percentiles = {name: value for name, value in stated.items() if latency_percentile(name) is not None}
+    return replace(entry, metrics={**percentiles, **entry.metrics})
+
+
+def _option_warnings(clients: Clients) -> list[Warning_]:
+    if not clients.unattributed:
+        return []
+    names = ", ".join(clients.unattributed)
+    text = f"fio's JSON does not say which client had which of these global options, which are left out: {names}"
+    return [Warning_("options-unattributed", text, "give them in the sections of the jobs, or use fio 3.39 or newer")]
+
+
+def _sum_warnings(results: Results, clients: Clients) -> Iterator[Warning_]:
+    """What is missing in the sum over all clients, and where fio's own sum is another."""
+    if clients.absent:
+        text = f"the sum over all clients lacks {', '.join(f'{name} ({why})' for name, why in clients.absent.items())}"
+        yield Warning_("clients-absent", text, "start fio --server there, and measure again")
+    if differences := fio_clients.differences(results):
+        shown = [
+            f"{one.metric} is {format_metric(one.metric, one.merged)} and not {format_metric(one.metric, one.stated)}"
+            for one in differences[:_SHOWN_DIFFERENCES]
+        ]
+        more = f", and {len(differences) - len(shown)} more differ" if len(differences) > len(shown) else ""
+        text = f"fio's own sum '{fio_clients.TOTAL}' differs from its clients together: {'; '.join(shown)}{more}"
+        yield Warning_("all-clients-differ", text, "use the values here, which are those of the clients' results")
 
 
 def _text(path: Path) -> str:
@@ -228,7 +319,10 @@ def _study(entries: Sequence[Entry], title: str) -> Study:
             "driver": min((entry.format for entry in entries), key=lambda name: name != "fio"),
             "factors": factors,
             "watch": {"monitors": []},
-            "analysis": {"responses": _responses(entries, directions)},
+            "analysis": {
+                "responses": _responses(entries, directions),
+                "questions": _QUESTIONS_TO_CLIENTS if _ALL_CLIENTS in factors.get(_CLIENT, []) else [],
+            },
             "figures": [figure for name in directions for figure in _figures(name, list(factors), entries)],
         },
         "import",

@@ -3,6 +3,8 @@
 Each case becomes a folder with the job file, what fio wrote (fio.json, stdout, stderr, logs) and `case.json`: the
 parameters and how the process ended. Nothing is edited, but that the folder's own path is written as /golden. Needs
 loop devices; makes and removes its own files, mounts and devices below a temporary folder.
+
+`capture_clients.py` beside it captures those of `fio --client`.
 """
 
 from __future__ import annotations

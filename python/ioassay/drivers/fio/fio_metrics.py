@@ -127,11 +127,18 @@ def parts(results: Results) -> list[dict[str, Any]]:
     """One part a job where there are several, and one a disk with the kernel's raw counts as fio read them."""
     found: list[dict[str, Any]] = []
     if len(results.jobs) > 1:
-        names = [job.name for job in results.jobs]
-        for number, job in enumerate(results.jobs):
-            name = job.name if names.count(job.name) == 1 else f"{job.name}.{names[:number].count(job.name)}"
-            found.append({"name": name, "job": number, "metrics": metrics([job])})
-    return found + [{"name": f"disk {disk.name}", "metrics": dict(disk.counts)} for disk in results.disks]
+        names = [_titled(job.name, job.client) for job in results.jobs]
+        for number, (name, job) in enumerate(zip(names, results.jobs, strict=True)):
+            title = name if names.count(name) == 1 else f"{name}.{names[:number].count(name)}"
+            found.append({"name": title, "job": number, "metrics": metrics([job])})
+    disks = [
+        {"name": f"disk {_titled(disk.name, disk.client)}", "metrics": dict(disk.counts)} for disk in results.disks
+    ]
+    return found + disks
+
+
+def _titled(name: str, client: str) -> str:
+    return f"{name} of {client}" if client else name
 
 
 _START_S = 0.16
