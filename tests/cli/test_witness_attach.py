@@ -124,8 +124,9 @@ def test_options_that_do_not_go_together_are_refused(tmp_path: Path, words: tupl
     assert why in done.stderr
 
 
-@pytest.mark.fio
-def test_fios_client_claims_and_its_server_is_watched(tmp_path: Path) -> None:
+@pytest.fixture
+def fio_server(tmp_path: Path) -> Iterator[tuple[int, list[str]]]:
+    """A server of fio's at a Unix socket, its process, and a client that has it read 1 MiB."""
     (tmp_path / "data").write_bytes(bytes(1 << 20))
     job = tmp_path / "job.fio"
     job.write_text(f"[j]\nfilename={tmp_path / 'data'}\nrw=randread\nbs=4k\nsize=1m\nioengine=psync\n")
@@ -137,9 +138,31 @@ def test_fios_client_claims_and_its_server_is_watched(tmp_path: Path) -> None:
             while not (tmp_path / "fio").exists():
                 assert server.poll() is None
                 time.sleep(0.01)
-            client = ["fio", f"--client={address}", str(job), "--output-format=json"]
-            found = result(tmp_path, "--pid", str(server.pid), "--", *client)
+            yield server.pid, ["fio", f"--client={address}", str(job), "--output-format=json"]
         finally:
             os.killpg(server.pid, signal.SIGKILL)
+
+
+@pytest.mark.fio
+def test_fios_client_claims_and_its_server_is_watched(fio_server: tuple[int, list[str]], tmp_path: Path) -> None:
+    pid, client = fio_server
+    found = result(tmp_path, "--pid", str(pid), "--", *client)
     assert (found["claim"]["source"], found["claim"]["operations"], found["ops"]["read"]) == ("fio", 256, 256)
     assert found["verdict"].startswith("CONFIRMED")
+
+
+@pytest.mark.fio
+def test_fios_client_alone_is_not_judged_by_its_own_calls(fio_server: tuple[int, list[str]], tmp_path: Path) -> None:
+    _, client = fio_server
+    found = result(tmp_path, "--", *client)
+    assert (found["verdict"], found["reason"]) == ("UNSUPPORTED", "LOAD-OF-SERVERS")
+    assert found["claim"]["servers"] == [str(tmp_path / "fio")]
+
+
+@pytest.mark.fio
+def test_a_recording_without_requests_names_the_servers(fio_server: tuple[int, list[str]], tmp_path: Path) -> None:
+    _, client = fio_server
+    recording = [sys.executable, "-m", "ioassay", "record", "-o", "trace.csv", "--", *client]
+    done = subprocess.run(recording, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"its load is made by {tmp_path / 'fio'}; record the requests of this host with --all" in done.stderr

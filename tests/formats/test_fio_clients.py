@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ioassay import formats
 from ioassay.formats import fio_clients, fio_json, fio_terse, fio_text
 from ioassay.formats.fio_results import Clients, Results, elapsed_s
 
@@ -154,6 +155,18 @@ def test_the_other_formats_do_not_count_the_sum_again(golden: Path) -> None:
     assert [job.name for job in terse.jobs] == ["mix", "mix"]
     printed, _ = fio_text.parse((golden / "normal.txt").read_text(), "it")
     assert [job.name for job in printed.jobs] == ["mix", "mix"]
+
+
+@pytest.mark.parametrize("name", ["same-job.json", "terse.txt", "normal.txt"])
+def test_claims_are_those_of_the_servers_in_each_format(golden: Path, name: str) -> None:
+    """JSON names them; of the other formats the command line does. Each operation is claimed once."""
+    claims = formats.read(["fio", "--client=hosts.list", "mix.fio"], (golden / name).read_text())
+    found, _ = read(golden / "same-job.json")
+    assert [claim.kind for claim in claims] == ["read", "write"]
+    servers = BOTH if name.endswith("json") else {"hosts.list"}
+    assert all(set(claim.servers) == servers and not claim.paths for claim in claims)
+    reads = sum(job.directions["read"].ios for job in found.jobs)
+    assert name == "terse.txt" or claims[0].operations == reads
 
 
 @pytest.mark.parametrize(

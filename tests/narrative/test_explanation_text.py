@@ -45,6 +45,7 @@ VALUES: dict[str, Any] = {
     "files": ("/data/a", "/data/b"),
     "layers": ("counters", "block"),
     "engines": ("io_uring",),
+    "servers": ("host-a", "host-b"),
     "names": ("direct", "engine"),
     "filesystems": ("tmpfs",),
     "devices": ("loop0",),

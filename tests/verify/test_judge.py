@@ -40,6 +40,21 @@ def claim(path: str, kind: str = "read", source: str = "fio", **fields: Any) -> 
     return Claim(source, kind, **{"operations": 1000, "bytes": 4_096_000, "paths": (path,), **fields})
 
 
+def test_the_load_of_servers_is_not_held_against_the_command_that_controls_them() -> None:
+    """Nothing was seen of the command, which says nothing of what its servers did."""
+    (verdict,) = judge([claim("", paths=(), servers=("127.0.0.1:9000", "host-b"))], observation())
+    assert (verdict.category, verdict.reason, verdict.severity) == (UNSUPPORTED, "LOAD-OF-SERVERS", "info")
+    codes = [statement.code for statement in verdict.explanation]
+    assert codes == [Code.LOAD_OF_SERVERS, Code.SERVERS_HERE, Code.SERVERS_ELSEWHERE]
+    assert verdict.explanation[1]["servers"] == ("127.0.0.1:9000",)
+    assert verdict.explanation[2]["servers"] == ("host-b",)
+
+
+def test_servers_cannot_have_worked_longer_than_the_command_waited_for_them() -> None:
+    (verdict,) = judge([claim("", paths=(), servers=("host-b",), seconds=99.0)], observation())
+    assert (verdict.category, verdict.reason) == ("CONTRADICTED", "LONGER-THAN-IT-RAN")
+
+
 def test_the_numbers_of_a_verdict() -> None:
     block = [Requests("8:0", "sda", True, "read", calls(80, 3_000_000), merges=6),
              Requests("8:0", "sda", False, "read", calls(9, 500_000))]  # fmt: skip

@@ -372,9 +372,12 @@ def _claims_on_server(claims: Sequence[Claim], seen: Observation) -> list[Claim]
     """A client's claims as they can be held against its server.
 
     Where the server used none of the files that a claim names, these are the client's, and so are the engine and the
-    flags by which it used them.
+    flags by which it used them. Servers of other hosts stay unwatched.
     """
+    from ioassay.formats.fio_clients import is_of_this_host
+
     opened = {file.path for file in seen.files}
+    claims = [one if not all(map(is_of_this_host, one.servers)) else replace(one, servers=()) for one in claims]
     return [
         one if not one.paths or opened & set(one.paths) else replace(one, paths=(), engine="", direct=None)
         for one in claims

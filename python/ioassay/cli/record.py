@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -54,11 +55,11 @@ def record(
     if recording.lost:
         console.note(f"warning: {recording.lost} requests found no room and are missing in the trace")
     with console.ending(recording.watched.outcome.status):
-        _say(recording, json=json)
+        _say(command, recording, json=json)
         command_run.say_interruption(recording.watched.outcome.status)
 
 
-def _say(recording: Recording, *, json: bool) -> None:
+def _say(command: Sequence[str], recording: Recording, *, json: bool) -> None:
     from ioassay.cli import trace_text, witness_text
 
     output, watched, done = recording.trace, recording.watched, recording.written
@@ -73,7 +74,17 @@ def _say(recording: Recording, *, json: bool) -> None:
     if failed := witness_text.how_it_failed(watched.outcome):
         console.note(failed)
     if not done["changes"]["given"]:
-        console.note("no request was made: memory answered, or the kernel's write-back wrote for it (see --all)")
+        console.note(_why_none(command))
     elif str(output) != "-":
         # A disk may be larger than the simulated drive; wrapping keeps neighbours beside each other.
         console.line(f"simulate it with: ioassay simulate {output} --limit 160GiB --beyond wrap")
+
+
+def _why_none(command: Sequence[str]) -> str:
+    from ioassay.formats import fio_clients
+
+    servers = fio_clients.named_servers(command)
+    if not servers:
+        return "no request was made: memory answered, or the kernel's write-back wrote for it (see --all)"
+    where = "of this host with --all" if all(map(fio_clients.is_of_this_host, servers)) else "on the servers' hosts"
+    return f"the command made no request: its load is made by {', '.join(servers)}; record the requests {where}"

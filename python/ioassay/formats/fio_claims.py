@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ioassay.errors import InputError
-from ioassay.formats import Conventions, command_line, fio_json, fio_terse, fio_text
+from ioassay.formats import Conventions, command_line, fio_clients, fio_json, fio_terse, fio_text
 from ioassay.formats.fio_job_options import JobFacts, job_facts
 from ioassay.formats.fio_results import Job, Results, elapsed_s, in_direction, merged_latency
 from ioassay.metrics import PERCENTILES, percentile_name
@@ -52,8 +53,15 @@ def outputs(argv: Sequence[str]) -> list[str]:
 def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
     """The claims of one run; of each, where a script starts fio several times. InputError says what is wrong.
 
-    Of results that one run of fio printed again and again (--status-interval), the last count.
+    Of results that one run of fio printed again and again (--status-interval), the last count. With `--client` they are
+    claims of servers, whatever the format: their files are none of this host.
     """
+    found = _read(text, argv)
+    named = fio_clients.named_servers(argv)
+    return [replace(one, servers=one.servers or named, paths=()) for one in found] if named else found
+
+
+def _read(text: str, argv: Sequence[str]) -> list[Claim]:
     if documents := fio_json.parse_each(text, _SOURCE):
         runs = sum(matches(command_line.program(one)) for one in command_line.plain(argv))
         chosen = documents if runs == len(documents) else documents[-1:]
@@ -93,6 +101,7 @@ def _claim(section: str, results: Results, facts: JobFacts) -> Claim | None:
     rate = alone.rate_bytes_per_s if alone else None
     wrote = any(part.bytes for part in in_direction(results.jobs, "write"))
     has_syncs = kind == ("write" if wrote else "read")
+    servers = fio_clients.servers(results)
     laid_out = "Laying out IO file" in results.messages
     doubts = {
         "no-operations": counted and not operations,
@@ -114,8 +123,9 @@ def _claim(section: str, results: Results, facts: JobFacts) -> Claim | None:
         errors=sum(job.errors for job in results.jobs),
         engine=facts.engine,
         direct=facts.direct,
-        paths=facts.paths,
-        paths_stated=facts.paths_stated,
+        paths=() if servers else facts.paths,
+        paths_stated=facts.paths_stated and not servers,
+        servers=servers,
         file_bytes=facts.file_bytes,
         record_bytes=facts.record_bytes.get(kind),
         pattern=facts.patterns.get(kind, ""),

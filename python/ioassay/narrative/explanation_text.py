@@ -52,6 +52,12 @@ TEMPLATES: Mapping[Code, str] = {
     "{difference_percent:.2g} % from the claim.",
     Code.DATABASE_OPERATIONS: "The kernel cannot confirm operations of a database, because they are not I/O.",
     Code.DATABASE_IO_SEPARATE: "The bytes that the database reports are judged separately.",
+    Code.LOAD_OF_SERVERS: "The command only controls this load. {servers:list} made it, in processes that the witness "
+    "did not watch.",
+    Code.SERVERS_HERE: "{servers:list} can only be on this host. Watch the server as well: "
+    "ioassay witness --pid PID -- COMMAND.",
+    Code.SERVERS_ELSEWHERE: "To verify {servers:list}, watch its server there (ioassay witness --pid), or let ioassay "
+    "measure there: [run] hosts.",
     Code.DISCARDS_UNWATCHED: "Discards are visible only at the block layer, which was not watched.",
     Code.UNKNOWN_KIND: "No rule covers claims of the kind '{kind}'.",
     Code.STONEWALLED: "The rates of several processes were added, although the first to end stopped the others. "

@@ -122,6 +122,8 @@ class Claim:
     """What they reach in the long run, all its files together; of random ones, each part as likely as any other."""
     includes: Sequence[str] = ()
     """What its interval includes beside the calls: 'fsync', 'close'; 'osync' where each write is synchronous."""
+    servers: Sequence[str] = ()
+    """Servers that did its I/O, each a process that the command did not start; none: its own processes did it."""
     primed: bool = False
     """It reads one record before its clock starts."""
     silent_passes: int = 0

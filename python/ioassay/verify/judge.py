@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ioassay.formats.fio_clients import is_of_this_host
 from ioassay.records.observation import Observation
 from ioassay.records.record import Claim
 from ioassay.verify import (
@@ -35,6 +36,7 @@ from ioassay.verify.verdict import (
     BY_DEVICE,
     CONFIRMED,
     INCOMPLETE,
+    LOAD_OF_SERVERS,
     NOT_IO,
     NOT_JUDGED,
     PERTURBED,
@@ -113,6 +115,9 @@ def _judge_claims(
     apart = [place for place, claim in enumerate(claims) if _not_io(claim)]
     for place in apart:
         found[place] = _of_keys(claims[place], observation, alone=len(apart) == len(claims))
+    for place, claim in enumerate(claims):
+        if claim.servers:
+            found[place] = _of_servers(claim, observation)
     rest = [place for place in range(len(claims)) if found[place] is None]
     grouped = groups([claims[place] for place in rest], observation)
     pools = _pools(grouped, observation)
@@ -170,6 +175,21 @@ def _of_keys(claim: Claim, observation: Observation, *, alone: bool) -> Verdict:
     others = traffic(observation) if alone else [state(Code.DATABASE_IO_SEPARATE)]
     statements = (state(Code.DATABASE_OPERATIONS), *others)
     return Verdict(UNSUPPORTED, NOT_IO, statements, {"claimed_operations": claim.operations}, claim)
+
+
+def _of_servers(claim: Claim, observation: Observation) -> Verdict:
+    """What servers did is no I/O of the command; only its times can be impossible."""
+    here = tuple(name for name in claim.servers if is_of_this_host(name))
+    elsewhere = tuple(name for name in claim.servers if name not in here)
+    faults = [*session_times.impossible(claim, observation)]
+    if faults:
+        listed = [_of_fault(properties.INTERVAL, faults[0])]
+        return _verdict(faults[0], claim, faults[0].statements, {}, [], listed)
+    statements = [state(Code.LOAD_OF_SERVERS, servers=claim.servers)]
+    statements += [state(Code.SERVERS_HERE, servers=here)] if here else []
+    statements += [state(Code.SERVERS_ELSEWHERE, servers=elsewhere)] if elsewhere else []
+    numbers = {"claimed_operations": claim.operations, "claimed_bytes": claim.bytes}
+    return Verdict(UNSUPPORTED, LOAD_OF_SERVERS, statements, numbers, claim)
 
 
 def _pools(grouped: Sequence[Group], observation: Observation) -> dict[tuple[str, bool | None], Pool]:

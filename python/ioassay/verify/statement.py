@@ -22,6 +22,9 @@ class Code(StrEnum):
     # What cannot be judged
     DATABASE_OPERATIONS = auto()
     DATABASE_IO_SEPARATE = auto()
+    LOAD_OF_SERVERS = auto()
+    SERVERS_HERE = auto()
+    SERVERS_ELSEWHERE = auto()
     DISCARDS_UNWATCHED = auto()
     UNKNOWN_KIND = auto()
     STONEWALLED = auto()

@@ -41,6 +41,9 @@ BY_DRIVE = "BY-DRIVE"
 NOT_IO = "NOT-IO"
 """The reason of a verdict on a claim that is about something else, such as keys of a database."""
 
+LOAD_OF_SERVERS = "LOAD-OF-SERVERS"
+"""The reason of a verdict on what servers did for a command that only controls them."""
+
 HELD_UP = "HELD-UP"
 """The reason of a verdict on a claim that is slower than the truth, by as little as losing the processor costs."""
 
