@@ -12,7 +12,7 @@ from ioassay.roles import NOTHING, READ, WRITE
 FILE = {"kind": "file", "path": "testfile", "size": "1GiB"}
 OPTIONS = """rw bs ioengine direct buffered iodepth numjobs size runtime time_based rwmixread rwmixwrite
 bssplit size offset randseed gtod_reduce exec_prerun group_reporting norandommap io_submit_mode loops ioscheduler
-verify verify_backlog"""
+verify verify_backlog unique_filename"""
 PROBES = {
     "engines": "Available IO engines:\n\tpsync\n\tlibaio\n\tmmap\n\tnull\n\tio_uring\n",
     "options": "\n".join(f"{name:24}: what it does" for name in OPTIONS.split()),
@@ -47,6 +47,8 @@ def test_a_sensible_point_has_no_warning() -> None:
     [
         ({"ioengine": "libaoi"}, "ioengine", "did you mean 'libaio'"),
         ({"rw": "reed"}, "rw", "no pattern of fio"),
+        ({"client": "host-a"}, "client", r"\[run\] hosts"),
+        ({"job": "[a]\nsize=1m\nserver\n", "job_path": "a.fio"}, "server", r"\[run\] hosts"),
         ({"rw": "randtrim"}, "rw", "cannot be trimmed"),
         ({"numjobs": 0}, "numjobs", "nothing would run"),
         ({"iodepth": 0}, "iodepth", "nothing would run"),
@@ -156,3 +158,7 @@ def test_a_load_by_size_writes_its_share_of_the_target_for_each_job() -> None:
     found = fio().estimate({"rw": "randrw", "rwmixwrite": 25, "numjobs": 2, "loops": 2}, FILE)
     assert found.written_bytes == 2**30
     assert fio().estimate({"rw": "read"}, FILE).written_bytes == 0
+
+
+def test_an_option_that_only_servers_obey_is_warned_about() -> None:
+    assert "only-of-clients" in codes({"job": "[a]\nsize=1m\nunique_filename=0\n", "job_path": "a.fio"})

@@ -111,11 +111,14 @@ class Names:
             if kind == "engine" and engine:
                 self._engine_options[engine] = self._engine_options.get(engine, frozenset()) | set(_listed(text))
 
-    def check(self, names: Iterable[str], engines: Collection[str]) -> None:
-        """StudyError (key `params.<name>`) with the nearest name for one that fio does not know.
+    def check(self, names: Collection[str], engines: Collection[str]) -> None:
+        """StudyError (key `params.<name>`) with the nearest name for one that fio does not know, and for `client`.
 
         `engines` are all that the jobs use: in a job file the options of one engine may stand in [global].
         """
+        for name in names:
+            if name in _OF_CLIENTS:
+                raise StudyError(_OF_CLIENTS_REFUSED, key=f"params.{name}")
         if not self._options:
             return  # nothing to compare with; fio itself refuses an unknown option before it does any I/O
         if not self._engine_options.keys() >= set(engines):
@@ -141,6 +144,14 @@ class Names:
         close = difflib.get_close_matches(name, [*known, *ALIASES], 3)
         close.sort(key=lambda other: other[0] != name[0])  # the first letter is seldom the slip
         return f"no such option of fio; {f'did you mean {close[0]!r}?' if close else 'see: fio --cmdhelp=all'}"
+
+
+_OF_CLIENTS = frozenset({"client", "server", "remote_config", "daemonize"})
+"""Options of fio's command line, which a study might name."""
+_OF_CLIENTS_REFUSED = (
+    "has servers of fio make the load, which ioassay neither checks nor watches; "
+    "wanted [run] hosts, such as hosts = ['host-a'], to measure there (docs/cluster.md)"
+)
 
 
 def _listed(help_text: str) -> Iterable[str]:

@@ -246,6 +246,12 @@ def _trimmable(target: Target) -> str:
     return "target.kind = 'device'"
 
 
+def _clients(job: Section, target: Target) -> Iterator[Warning_]:
+    if "unique_filename" in job.options:
+        text = "unique_filename has an effect only where a server of fio makes the load (fio --client)"
+        yield Warning_("only-of-clients", text, "leave it out")
+
+
 _CHECKS: tuple[Callable[[Section, Target], Iterable[Warning_]], ...] = (
     _pattern,
     _check_way,
@@ -259,4 +265,5 @@ _CHECKS: tuple[Callable[[Section, Target], Iterable[Warning_]], ...] = (
     _repeats,
     _verify,
     _host,
+    _clients,
 )
