@@ -102,7 +102,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     }
     | {"host.privacy"},
 }
-MAY_IMPORT["cluster"] = ROLES | {"runner"}
+MAY_IMPORT["cluster"] = ROLES | {"process", "runner"}
 MAY_IMPORT["live"] = ROLES | {"analysis", "narrative", "report", "study"}
 MAY_IMPORT["api"] = MAY_IMPORT.keys() | {"_core"}
 MAY_IMPORT["testing"] = ROLES | {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -19,12 +19,14 @@ from ioassay.errors import UsageError
 from ioassay.runner import executors, worker_pool
 
 if TYPE_CHECKING:
+    from ioassay.cluster.batch_jobs import SubmittedJobs
     from ioassay.cluster.fleet import Fleet
 
 __all__ = ["adapted", "hosts", "opened", "places", "requires"]
 
 _PATIENCE_S = 60.0
 """How long a cluster of which no batch system decides may be without a worker."""
+_OF_HOST = "see what --log-level debug says of its workers"
 
 
 def places(name: str) -> int | None:
@@ -58,8 +60,9 @@ def requires(package: str, what: str) -> None:
 def opened(name: str, said: Callable[[str], None] = lambda text: None) -> Iterator[Executor | None]:
     """The executor called `name`, for as long as the context lasts; None for `local`, which the runner makes itself.
 
-    `said` is told of workers that are refused. Raises UsageError for a name that is wrong and for an extra that is not
-    installed, RunError where no scheduler answers and where a batch system takes no jobs.
+    `said` is told of workers that are refused and of jobs that do not start. Raises UsageError for a name that is
+    wrong and for an extra that is not installed, RunError where no scheduler answers and where a batch system takes
+    no jobs.
     """
     places(name)
     wanted = executor_name.read(name)
@@ -73,17 +76,20 @@ def opened(name: str, said: Callable[[str], None] = lambda text: None) -> Iterat
     from ioassay.cluster import dask_clusters
 
     title = name.split(",", 1)[0] if not isinstance(wanted, BatchJobs) else wanted.system
-    patience_s: float | None = _PATIENCE_S
-    if isinstance(wanted, HostCluster):
-        cluster, remedy = dask_clusters.on_host(wanted), "see what --log-level debug says of its workers"
-    elif isinstance(wanted, BatchJobs):
-        cluster, remedy, patience_s = dask_clusters.of_jobs(wanted), "", None
-    else:
-        cluster, remedy = dask_clusters.running(wanted), f"start one: dask worker tcp://{wanted.host}:{wanted.port}"
-    with cluster as client:
+    jobs: SubmittedJobs | None = None
+    remedy = ""
+    with ExitStack() as stack:
+        if isinstance(wanted, HostCluster):
+            client, remedy = stack.enter_context(dask_clusters.on_host(wanted)), _OF_HOST
+        elif isinstance(wanted, BatchJobs):
+            client, jobs = stack.enter_context(dask_clusters.of_jobs(wanted))
+            said(f"{title}: submitted {jobs.title}; the run begins with the first that starts")
+        else:
+            client = stack.enter_context(dask_clusters.running(wanted))
+            remedy = f"start one: dask worker tcp://{wanted.host}:{wanted.port}"
         from ioassay.cluster.dask_executor import DaskExecutor
 
-        on_dask = DaskExecutor(client, title, remedy, patience_s, said)
+        on_dask = DaskExecutor(client, title, remedy, None if jobs is not None else _PATIENCE_S, said, jobs)
         try:
             yield on_dask
         finally:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioassay import debug_log, units
+from ioassay.cluster.batch_jobs import SubmittedJobs
 from ioassay.cluster.executor_name import BatchJobs, HostCluster, Scheduler
 from ioassay.errors import RunError, UsageError
 from ioassay.runner import worker_pool
@@ -68,7 +69,7 @@ def on_host(wanted: HostCluster) -> Iterator[Client]:
 
 
 @contextmanager
-def of_jobs(wanted: BatchJobs) -> Iterator[Client]:
+def of_jobs(wanted: BatchJobs) -> Iterator[tuple[Client, SubmittedJobs]]:
     """A cluster of jobs, which the batch system starts when it has room. Certificates lie in the working directory."""
     with ExitStack() as stack:
         folder = stack.enter_context(_prepared(Path()))
@@ -83,7 +84,8 @@ def of_jobs(wanted: BatchJobs) -> Iterator[Client]:
             client = stack.enter_context(_client(cluster))
         except (RuntimeError, ValueError, OSError) as error:
             raise RunError(f"{wanted.system}: the jobs cannot be submitted: {first_line(error)}") from None
-        yield client
+        ids = [job.job_id for job in cluster.workers.values() if job.job_id]
+        yield client, SubmittedJobs(wanted.system, ids, folder)
 
 
 @contextmanager

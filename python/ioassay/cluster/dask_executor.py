@@ -12,12 +12,13 @@ twice is given up: it may be what ends workers.
 from __future__ import annotations
 
 import itertools
+import math
 import queue
 import threading
 import time
 import uuid
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from ioassay import debug_log
 from ioassay.cluster import admission, remote_calls
 from ioassay.cluster.admission import Worker
+from ioassay.cluster.batch_jobs import SubmittedJobs
 from ioassay.cluster.remote_calls import Answer
 from ioassay.runner import input_files
 from ioassay.runner.delivery import Lacking
@@ -42,6 +44,8 @@ _MOST_DEATHS = 2
 """Workers that end while they compute a call before it is given up."""
 _TICK_S = 1.0
 """How often the scheduler's state is looked at while nothing happens."""
+_FIRST_QUESTION_S, _LONGEST_INTERVAL_S = 10.0, 600.0
+"""When a batch system is first asked why there is no worker, and how long it is left alone after that."""
 _SUBJECT = "cluster"
 
 
@@ -64,6 +68,11 @@ class _Call:
     """Workers that ended while they computed it."""
 
 
+def _listed_states(left: Mapping[str, str]) -> str:
+    """`3 pending, 1 running`."""
+    return ", ".join(f"{number} {state}" for state, number in Counter(left.values()).most_common())
+
+
 @dataclass(frozen=True)
 class Shares:
     """Where calls were computed, for whoever ran them."""
@@ -77,7 +86,8 @@ class DaskExecutor(Executor):
     """See the module. `title` is the cluster's name in messages, `remedy` says how it gets a worker.
 
     `said` is told, in a thread of its own, of workers that are refused, and of waiting. Without a worker for
-    `patience_s` seconds all calls end with NoWorker; with None they wait as long as it takes.
+    `patience_s` seconds all calls end with NoWorker; with None they wait as long as it takes, which for a cluster of
+    batch `jobs` is until the last of these has ended.
     """
 
     def __init__(
@@ -87,9 +97,13 @@ class DaskExecutor(Executor):
         remedy: str,
         patience_s: float | None,
         said: Callable[[str], None] = lambda text: None,
+        jobs: SubmittedJobs | None = None,
     ) -> None:
         self._client, self._title, self._remedy, self._said = client, title, remedy, said
         self._patience_s, self._without_since_s = patience_s, time.monotonic()
+        self._jobs, self._jobs_interval_s = jobs, _FIRST_QUESTION_S
+        self._jobs_due_s = self._without_since_s + _FIRST_QUESTION_S
+        """When the batch system is asked for the jobs; infinite while it is."""
         self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._numbers, self._prefix = itertools.count(), uuid.uuid4().hex[:12]
         self._pending: deque[_Call] = deque()
@@ -410,6 +424,31 @@ class DaskExecutor(Executor):
             )
         elif self._patience_s is not None and time.monotonic() - self._without_since_s > self._patience_s:
             self._give_up(f"{self._title} had no worker for {self._patience_s:.0f} s; {self._remedy}", final=False)
+        elif self._jobs is not None and time.monotonic() >= self._jobs_due_s:
+            self._ask_for_jobs(self._jobs)
+
+    def _ask_for_jobs(self, jobs: SubmittedJobs) -> None:
+        self._jobs_due_s = math.inf
+
+        def ask() -> None:
+            left = jobs.left()
+            last_words = jobs.last_words() if left is not None and not left else ""
+            self._events.put(partial(self._note_jobs, jobs, left, last_words))
+
+        self._helper.submit(ask)
+
+    def _note_jobs(self, jobs: SubmittedJobs, left: Mapping[str, str] | None, last_words: str) -> None:
+        """Say what has become of the jobs, less often the longer it takes; without any left, no worker will come."""
+        self._jobs_interval_s = min(2 * self._jobs_interval_s, _LONGEST_INTERVAL_S)
+        self._jobs_due_s = time.monotonic() + self._jobs_interval_s
+        if self._workers or self._unknown:
+            return
+        if left is not None and not left:
+            self._give_up(f"{self._title}: {jobs.title} ended and no worker is left; {last_words}", final=False)
+            return
+        states = "the batch system does not say why" if left is None else _listed_states(left)
+        waited_s = time.monotonic() - self._without_since_s
+        self._said(f"{self._title}: {jobs.title} gave no worker for {waited_s:.0f} s: {states}")
 
     def _give_up(self, why: str, *, final: bool = True) -> None:
         """End all calls; those that come later as well, where it is final."""
