@@ -152,19 +152,29 @@ def _entries_of_clients(path: Path, results: Results, clients: Clients) -> Itera
             yield _of_client(_entry(path, own, jobs), client, warnings)
     signatures = [_signature(groups) for groups in loads.values()]
     alike = bool(signatures) and all(signature == signatures[0] for signature in signatures)
+    unknown = Entry(label="", files=[path], started_unix_s=results.started_unix_s)
+    first = next(iter(loads.values()), {})
+    expected = [_entry(path, results, jobs) for jobs in first.values()] if alike else [unknown]
     for client, why in clients.absent.items():
-        expected = [_entry(path, results, jobs) for jobs in next(iter(loads.values())).values()] if alike else []
-        for entry in expected or [Entry(label="", files=[path], started_unix_s=results.started_unix_s)]:
-            lost = Entry(entry.label, entry.files, entry.options, problem=why, started_unix_s=entry.started_unix_s)
+        for one in expected:
+            lost = replace(unknown, label=one.label, options=one.options, problem=why)
             yield _of_client(lost, client)
     if len(loads) > 1:
         warnings = [*warnings, *_sum_warnings(results, clients)]
-        together = list(_groups(results.jobs).values()) if alike else [list(results.jobs)]
-        for jobs in together:
-            entry = _entry(path, results, jobs)
-            if len(together) == 1:
-                entry = _with_percentiles(entry, clients)
-            yield _of_client(entry if alike else _with_several(entry, jobs), _ALL_CLIENTS, warnings)
+        for entry in _entries_of_all(path, results, clients, alike=alike):
+            yield _of_client(entry, _ALL_CLIENTS, warnings)
+
+
+def _entries_of_all(path: Path, results: Results, clients: Clients, *, alike: bool) -> Iterator[Entry]:
+    """The loads of all clients together: by group where all were given the same jobs, else one of them all."""
+    if not alike:
+        entry = _entry(path, results, results.jobs)
+        yield _with_several(_with_percentiles(entry, clients), results.jobs)
+        return
+    groups = _groups(results.jobs)
+    for jobs in groups.values():
+        entry = _entry(path, results, jobs)
+        yield _with_percentiles(entry, clients) if len(groups) == 1 else entry
 
 
 def _signature(groups: Mapping[tuple[str, int], Sequence[Job]]) -> dict[tuple[str, int], Any]:
