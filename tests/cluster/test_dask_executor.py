@@ -57,6 +57,27 @@ def executor() -> Iterator[DaskExecutor]:
         yield opened
 
 
+def containers(scheduler: Any) -> dict[str, int]:
+    """How much a scheduler and what belongs to it keep, by name."""
+    owners = {"scheduler": scheduler, **scheduler.extensions, **scheduler.plugins, **scheduler._broker._topics}
+    return {
+        f"{name}.{key}": len(value)
+        for name, owner in owners.items()
+        for key, value in vars(owner).items()
+        if isinstance(value, dict | list | set) or type(value).__name__ == "deque"
+    }
+
+
+def test_nothing_is_kept_of_calls_that_have_ended(executor: DaskExecutor) -> None:
+    """Calls one after another, each of which Dask would remember as a span of its own, and as events."""
+    kept = []
+    for _ in range(2):
+        for number in range(120):  # more than the longest log has entries
+            assert executor.submit(abs, -number).result(PATIENCE_S) == number
+        kept.append(containers(cast(Any, executor._client.cluster).scheduler))
+    assert {name: size for name, size in kept[1].items() if size > kept[0].get(name, 0) + 20} == {}
+
+
 def test_records_are_those_of_a_local_run(tmp_path: Path, executor: DaskExecutor) -> None:
     made = computed_runs.variety()
     assert computed_runs.execute(tmp_path / "local", made) == computed_runs.execute(tmp_path / "dask", made, executor)

@@ -32,6 +32,8 @@ _CONFIGURATION = {
     # After this time a cluster ends the nanny of a dead worker. By default it is 15 s, in which a busy machine has not
     # started the next worker.
     "distributed.deploy.lost-worker-timeout": "1h",
+    # Logs for Dask's developers, by default 1000 entries each, with what tasks were given in them.
+    "distributed.admin.low-level-log-length": 100,
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
     "distributed.worker.profile.enabled": False,
@@ -55,7 +57,7 @@ def on_host(wanted: HostCluster) -> Iterator[Client]:
             host="127.0.0.1",
             security=True,
             dashboard_address="127.0.0.1:0",
-            scheduler_kwargs={"dashboard": False},
+            scheduler_kwargs={"dashboard": False, "extensions": _extensions()},
             dashboard=False,
             worker_dashboard_address="127.0.0.1:0",
             memory_limit=0,
@@ -200,6 +202,29 @@ async def _submit(cluster: Any, jobs: int) -> None:
     await cluster._correct_state()
 
 
+class _NoSpans:
+    """In place of Dask's record of spans, which keeps every one of them for its dashboard as long as it runs.
+
+    A span begins whenever no task is under way, so that their number grows with that of trials.
+    """
+
+    def __init__(self, scheduler: object) -> None:
+        """Called by the scheduler."""
+
+    def observe_tasks(self, tasks: object, code: object, span_metadata: object) -> dict[str, object]:
+        """Nothing is noted of tasks."""
+        return {}
+
+    def heartbeat(self, worker: object, data: object) -> None:
+        """Nothing is kept of what workers measured of spans."""
+
+
+def _extensions() -> dict[str, Any]:
+    from distributed import scheduler
+
+    return {**scheduler.DEFAULT_EXTENSIONS, "spans": _NoSpans}
+
+
 def _cluster_class(system: str) -> Any:
     import dask_jobqueue
 
@@ -215,7 +240,11 @@ def _job_options(wanted: BatchJobs, folder: Path) -> Mapping[str, Any]:
         "security": True,
         "shared_temp_directory": str(folder),
         "log_directory": str(folder),
-        "scheduler_options": {"dashboard_address": "127.0.0.1:0", "dashboard": False},
+        "scheduler_options": {
+            "dashboard_address": "127.0.0.1:0",
+            "dashboard": False,
+            "extensions": _extensions(),
+        },
         "worker_extra_args": ["--no-dashboard", "--preload", "ioassay.cluster.worker_process"],
         "silence_logs": False,
     }
