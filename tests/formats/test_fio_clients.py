@@ -171,7 +171,14 @@ def test_claims_are_those_of_the_servers_in_each_format(golden: Path, name: str)
 
 @pytest.mark.parametrize(
     ("host", "port", "name"),
-    [("a", 8765, "a"), ("a", 80, "a:80"), ("::1", 80, "[::1]:80"), ("::1", 8765, "::1"), ("/a.sock", 8765, "/a.sock")],
+    [
+        ("", 80, ""),
+        ("a", 8765, "a"),
+        ("a", 80, "a:80"),
+        ("::1", 80, "[::1]:80"),
+        ("::1", 8765, "::1"),
+        ("/a.sock", 8765, "/a.sock"),
+    ],
 )
 def test_names_of_clients(host: str, port: int, name: str) -> None:
     assert fio_clients.client_name(host, port) == name

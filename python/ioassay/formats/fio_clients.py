@@ -56,7 +56,7 @@ class Difference:
 
 def client_name(host: str, port: int) -> str:
     """`HOST` at fio's own port, else `HOST:PORT`; the path of a socket, for which fio states a port as well."""
-    if host.startswith("/") or port in (0, _DEFAULT_PORT):
+    if not host or host.startswith("/") or port in (0, _DEFAULT_PORT):
         return host
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

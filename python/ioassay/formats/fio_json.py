@@ -218,7 +218,7 @@ def _results(text: str, source: str, messages: str) -> Results:
     shared = document.get("global options") or {}
     if document.get("jobs") or "client_stats" not in document:
         jobs = [_job(job, shared) for job in document.get("jobs", [])]
-        return _with(document, jobs, messages, None)
+        return _run(document, jobs, messages, None)
     unattributed: list[str] = []
     if (clients := len({_client(entry) for entry in document["client_stats"]})) > 1:
         shared, unattributed = fio_clients.shared_options(fio_clients.repeated_options(text), clients)
@@ -241,10 +241,10 @@ def _of_clients(
         else:
             jobs.append(job)
     absent = fio_clients.absent(messages, list(by_client(jobs)))
-    return _with(document, jobs, messages, Clients(total, absent, unattributed))
+    return _run(document, jobs, messages, Clients(total, absent, unattributed))
 
 
-def _with(document: _Results, jobs: Sequence[Job], messages: str, clients: Clients | None) -> Results:
+def _run(document: _Results, jobs: Sequence[Job], messages: str, clients: Clients | None) -> Results:
     return Results(
         version=document.get("fio version", ""),
         jobs=jobs,
