@@ -118,7 +118,7 @@ def main() -> None:
     print(f"here       {here:7.1f} ms a trial")
     for host in HOSTS:
         period = period_ms([record for record in there if record["trial"]["point"]["host"] == host])
-        print(f"host {host}     {period:7.1f} ms a trial, {period / here:.2f} times as long as here; both hosts side by side")
+        print(f"host {host}     {period:7.1f} ms a trial, {period / here:.2f} times as long as here, side by side")
     print(f"a worker that waits takes {max(idle):.2%} of a processor")
     show("from the instant to the start", [record["metrics"]["start.late"] / 1e6 for record in together])
     show("clocks may differ by", [record["metrics"]["start.uncertainty"] / 1e6 for record in together])

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -164,6 +165,10 @@ def test_hosts_with_roots_of_their_own_measure_together(tmp_path: Path) -> None:
         ended = ioassay(inside, hub, "run", "two.toml", "--executor", executor, "--output", "run", "--json")
         assert ended.returncode == 0, ended.stderr
         answer = json.loads(ended.stdout)
+        words = ["--scale", "quick", "--repetitions", "2", "--set", "runtime=200ms", "--set", "target.size=16MiB"]
+        fleet = ioassay(inside, hub, "run", "fleet", *words, "--executor", executor, "--output", "fleet", "--json")
+        assert fleet.returncode == 0, fleet.stderr
+    require_page(json.loads(fleet.stdout))
     assert answer["trials"]["ok"] == 4
     assert {file["path"] for file in answer["kept_files"]} == {"a:/tmp/host/data", "b:/tmp/host/data"}
     assert not Path("/tmp/host").exists()
@@ -198,6 +203,13 @@ def test_tls_admits_those_with_a_certificate(tmp_path: Path) -> None:
         assert "has no certificates" in without.stderr
     assert json.loads(ended.stdout)["trials"]["ok"] == 4
     require_confirmed(tmp_path / "run")
+
+
+def require_page(answer: dict[str, Any]) -> None:
+    """The built-in study of a fleet measured every host there was, and asks which is slow."""
+    assert answer["trials"]["ok"] == 6 * 2 * 2
+    assert "hosts" in {finding["question"] for finding in answer["findings"]}
+    assert "fleet_hosts" in {figure["name"] for figure in answer["figures"] if not figure["problem"]}
 
 
 def require_confirmed(run: Path) -> None:
