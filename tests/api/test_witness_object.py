@@ -54,6 +54,9 @@ def test_the_exit_status_is_the_commands_and_a_missing_program_is_an_error() -> 
         ({"command": "dd if=data"}, "command is 'dd if=data'; wanted a list of words"),
         ({"command": ["true"], "level": "all"}, "--level all: unknown"),
         ({"command": ["true"], "claims": ["bytes=1"], "claim_regex": "(?P<bytes>1)"}, "exclude each other"),
+        ({"command": ["true"], "calls": True, "level": "block"}, "calls are seen at level syscalls"),
+        ({"command": ["true"], "calls": True, "twins": 2}, "a listing is of one run"),
+        ({"command": ["true"], "calls": Path("absent/calls.txt")}, "make the folder first"),
         ({"pids": [1]}, "either seconds or the command of a client"),
         ({"pids": [1], "seconds": 1.0, "twins": 2}, "watched once"),
     ],
@@ -61,6 +64,27 @@ def test_the_exit_status_is_the_commands_and_a_missing_program_is_an_error() -> 
 def test_arguments_that_do_not_go_together_are_refused(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(ia.UsageError, match=message):
         ia.witness(**arguments)
+
+
+@pytest.mark.root
+@pytest.mark.bpf
+def test_the_calls_on_files_are_listed_as_a_sample_or_in_a_file() -> None:
+    program = "import os\nfile = os.open('data', os.O_RDWR | os.O_CREAT)\nfor place in range(100):\n"
+    command = python(program + "    os.pwrite(file, b'x', place)\n")
+    sample = ia.witness(command, calls=True).listing
+    assert sample is not None and sample.file is None and sample.unlisted == 0
+    (data,) = (each for each in sample.files if each.path == str(Path("data").absolute()))
+    assert data.calls == 101 and "openat(AT_FDCWD" in data.first[0]
+    assert [", 1, 99) = 1" in line for line in data.last] == [False, False, False, True]
+    judged = ia.witness(command, calls="calls.txt")
+    assert judged.listing is not None and judged.listing.file == Path("calls.txt").absolute()
+    assert judged.listing.calls == len(Path("calls.txt").read_text().splitlines()) > 100 and not judged.listing.files
+    assert judged.as_dict()["listing"]["file"] == str(Path("calls.txt").absolute())
+
+
+def test_no_listing_is_there_where_none_was_wanted() -> None:
+    judged = ia.witness(["true"], **COUNTED)
+    assert judged.listing is None and judged.as_dict()["listing"] is None
 
 
 @pytest.mark.root

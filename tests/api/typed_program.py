@@ -65,6 +65,10 @@ def commands() -> None:
     assert_type(judged, ia.Judgement)
     assert_type((judged.verdict, judged.explanation, judged.stdout), tuple[str, str, str])
     assert_type((judged.exit_code, judged.contradicted), tuple[int | None, bool])
+    listing = ia.witness(["dd", "if=a", "of=b"], calls=Path("calls.txt")).listing
+    if listing is not None:
+        assert_type((listing.calls, listing.file, listing.unlisted), tuple[int, Path | None, int])
+        assert_type([(each.path, each.calls, each.first[0]) for each in listing.files], list[tuple[str, int, str]])
     recording = ia.record(["dd", "if=a", "of=b"], "trace.csv", device="sda")
     assert_type(recording, ia.Recording)
     assert_type((recording.trace, recording.requests), tuple[Path, int])

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ioassay.records.record import Claim
     from ioassay.verify.verdict import Verdict
     from ioassay.verify.witness import Attachment, Observed
+    from ioassay.verify.witness.call_listing import CallListing
 
 LEVELS = ("counters", "block", "syscalls")
 BACKENDS = ("auto", "bpf", "counters", "strace")
@@ -125,6 +126,11 @@ class Judgement:
         return self.runs[-1].seen
 
     @property
+    def listing(self) -> CallListing | None:
+        """The calls on files, where `calls` asked for them; None too where they could not be listed (`seen.why`)."""
+        return self.runs[-1].watched.listed
+
+    @property
     def exit_code(self) -> int | None:
         """The command's own, of the last run; None where a signal ended it."""
         return self.runs[-1].watched.outcome.exit_code
@@ -191,6 +197,7 @@ class Judgement:
             "claims": [asdict(claim) for claim in run.claims],
             "verdicts": [explanation_text.as_dict(verdict) for verdict in self.verdicts],
             "runs": len(self.runs),
+            "listing": self.listing and self.listing.as_dict(),
         }
 
     def observations(self) -> list[dict[str, Any]]:
@@ -218,6 +225,7 @@ def witness(
     cgroup: str | None = None,
     container: str | None = None,
     seconds: float | None = None,
+    calls: bool | str | Path = False,
 ) -> Judgement:
     """Run a command and set its claims against the kernel's counts.
 
@@ -227,19 +235,23 @@ def witness(
     `claim_regex`, unless `claims` states them (`"bytes=1MiB,kind=read"`). `level` is counters, block or syscalls,
     `backend` auto, bpf, counters or strace. `twins` is the number of further runs with the witness and without it.
     What runs already is watched by `pids`, `cgroup` or `container`: for a time of `seconds`, or while `command`, its
-    client, runs. UsageError for arguments that do not go together, ToolError where the command cannot be started or a
+    client, runs. With `calls` the calls on files are listed
+    (`listing`), some of each file, or all of them to the file that it names: level syscalls by bpf, which takes root.
+    UsageError for arguments that do not go together, ToolError where the command cannot be started or a
     backend cannot run, Interrupted at Ctrl-C among twins. Like a measuring trial it waits for those of other threads.
     """
     from ioassay.host import containers
-    from ioassay.verify.witness import Attachment, attachment
+    from ioassay.verify.witness import Attachment, attachment, call_listing
 
     require_arguments(command)
     stated = Stated.of(claims, claim_regex)
     check(level, backend)
+    wanted = None if calls is False else call_listing.SAMPLE if calls is True else str(calls)
+    listing = call_listing.destination(wanted, level, backend, twins)
     if not (pids or cgroup or container):
         if not command:
             raise UsageError("command is empty; wanted a program and its arguments, or pids, cgroup or container")
-        traced, untraced = runs(command, level, backend, stated, twins, watch_quietly)
+        traced, untraced = runs(command, level, backend, stated, twins, watch_quietly, listing=listing)
         return Judgement(command, traced, untraced)
     if twins or (cgroup and container) or bool(command) == (seconds is not None):
         raise UsageError(
@@ -247,7 +259,7 @@ def witness(
             "command of a client"
         )
     group = containers.group_at(cgroup) if cgroup else containers.group_of(container) if container else None
-    attached = Attachment(attachment.running(list(pids), group), level, backend=backend)
+    attached = Attachment(attachment.running(list(pids), group), level, backend=backend, listing=listing)
     run = attended(attached, command, stated, math.inf if seconds is None else seconds, watch_quietly)
     return Judgement(command, [run], [])
 

@@ -87,6 +87,7 @@ def witness(
     """
     from ioassay.api import witness_judgement
     from ioassay.cli import witness_text
+    from ioassay.verify.witness import call_listing
 
     console.use_json(json)
     stated, command = witness_judgement.Stated.of(claim or (), claim_regex), command or []
@@ -94,7 +95,7 @@ def witness(
     if output is not None and not output.absolute().parent.is_dir():
         raise UsageError(f"--output {output}: its folder does not exist; make it first")
     _check_statuses(require, exit_verdict)
-    listing = witness_calls.target(calls, level, backend, twins)
+    listing = call_listing.destination(calls, level, backend, twins)
     running = witness_attach.Choice(pid, cgroup, container, for_)
     running.check(command, twins)
     attached = running.attachment(level, backend, listing) if running.is_made else None
@@ -110,8 +111,6 @@ def witness(
     result, last = judgement.as_dict(), judgement.runs[-1]
     if attached is not None:
         result["attached"] = witness_attach.as_dict(attached, command, last.seen)
-    if listing is not None:
-        result["listing"] = witness_calls.as_dict(last.watched, listing)
     if output is not None:
         _keep(output, judgement)
     own = command_run.status(run.watched for run in (*judgement.runs, *judgement.untraced))
@@ -125,7 +124,7 @@ def witness(
                 witness_attach.say(attached, command, last.seen)
             witness_text.say(judgement, result)
             if listing is not None:
-                witness_calls.say(last.watched, listing)
+                witness_calls.say(judgement.listing)
             witness_text.say_status(result["verdict"], own, require, failing=failing, decides=decides)
         command_run.say_interruption(own)
 

@@ -28,6 +28,8 @@ from ioassay.host.block_devices import ROOT
 from ioassay.process import open_files, process_table
 from ioassay.records.observation import BLOCK, BPF, COUNTERS, SYSCALLS, File, Observation, from_dict
 from ioassay.roles import Outcome
+from ioassay.verify.witness import call_listing
+from ioassay.verify.witness.call_listing import CallListing
 from ioassay.verify.witness.capability import AUTO, bpf_unusable
 from ioassay.verify.witness.counters import below, disk_counters, growth
 from ioassay.verify.witness.observed_command import with_filesystems
@@ -121,7 +123,7 @@ class Attachment:
     ) -> None:
         _check(level, backend)
         self._listing = listing
-        self.listed: Mapping[str, Any] | None = None
+        self.listed: CallListing | None = None
         self.running, self._level = running, level
         self._devices = list(devices)
         self._programs: _core.Witness | None = None
@@ -228,7 +230,7 @@ class Attachment:
         programs, self._programs = self._programs, None
         ended_ns = self._ended_ns or time.monotonic_ns()
         seen: dict[str, Any] = json.loads(programs.finish(self._files.paths))
-        self.listed = seen.pop("listing", None)
+        self.listed = call_listing.taken_from(seen, self._listing)
         disks = disk_counters(self._devices)
         counted = {name: growth(was, disks[name]) for name, was in self._disks.items() if name in disks}
         health = dict(seen["health"])

@@ -20,7 +20,8 @@ from ioassay import _core
 from ioassay.process import open_files
 from ioassay.records.observation import BPF, COUNTERS, OFF, RECORD, STRACE, SYSCALLS, File, Observation, from_dict
 from ioassay.roles import Outcome
-from ioassay.verify.witness import strace, strace_summary
+from ioassay.verify.witness import call_listing, strace, strace_summary
+from ioassay.verify.witness.call_listing import CallListing
 from ioassay.verify.witness.capability import AUTO, BPF_LAYERS, Choice, best, counter
 from ioassay.verify.witness.counters import Counters
 
@@ -52,8 +53,8 @@ class Watching(Protocol):
         """What was seen, once; None when nothing was to be watched."""
 
     @property
-    def listed(self) -> Mapping[str, Any] | None:
-        """The listing of calls, after the observation: `calls` and `files`; None without one."""
+    def listed(self) -> CallListing | None:
+        """The listing of calls, after the observation; None without one."""
 
 
 def watching(
@@ -92,7 +93,7 @@ def counting(devices: Sequence[str], folder: Path) -> Watching:
 class _Nothing:
     """The null watching."""
 
-    listed: Mapping[str, Any] | None = None
+    listed: CallListing | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -163,7 +164,7 @@ class _Summary(_Started):
 class _Witness:
     """BPF programs, where they can run, and the counters."""
 
-    listed: Mapping[str, Any] | None = None
+    listed: CallListing | None = None
 
     def __init__(
         self,
@@ -237,7 +238,7 @@ class _Witness:
             return {}
         programs, self._programs = self._programs, None
         seen: dict[str, Any] = json.loads(programs.finish(self._inherited))
-        self.listed = seen.pop("listing", None)
+        self.listed = call_listing.taken_from(seen, self._listing)
         return seen
 
 

@@ -7,12 +7,11 @@ import math
 import os
 import stat
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ioassay.errors import StartError
 from ioassay.host import interference
@@ -24,6 +23,7 @@ from ioassay.records.environment import Environment
 from ioassay.records.observation import Observation
 from ioassay.roles import Outcome
 from ioassay.verify.witness.attachment import Attachment
+from ioassay.verify.witness.call_listing import CallListing
 from ioassay.verify.witness.capability import AUTO
 from ioassay.verify.witness.observed_command import watching
 
@@ -45,7 +45,7 @@ class Observed:
     """Why a part of its output could not be shown."""
     was_interrupted: bool = False
     """The user ended it, or asked it to end, by a signal."""
-    listed: Mapping[str, Any] | None = None
+    listed: CallListing | None = None
     """The listing of calls that was asked for."""
 
 
