@@ -65,5 +65,5 @@ def test_the_tool_of_each_driver_is_looked_for(tmp_path: Path, monkeypatch: pyte
 def test_the_doctor_says_it_after_its_warnings(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "ioassay", "doctor", str(tmp_path), "--json"]
     told = json.loads(subprocess.run(argv, capture_output=True, text=True, check=True).stdout)
-    assert {"facts", "warnings", "unable", "plugins"} == told.keys()
+    assert {"facts", "warnings", "unable", "plugins", "realtime_share"} == told.keys()
     assert all({"code", "text", "remedy"} == entry.keys() for entry in told["unable"])

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from ioassay.api.command_recording import record as record
     from ioassay.api.comparison import Comparison as Comparison
     from ioassay.api.comparison import compare as compare
+    from ioassay.api.diagnosis import Diagnosis as Diagnosis
+    from ioassay.api.diagnosis import doctor as doctor
+    from ioassay.api.diagnosis import restore_settings as restore_settings
     from ioassay.api.parameter_search import Search as Search
     from ioassay.api.parameter_search import tune as tune
     from ioassay.api.progress import Progress as Progress
@@ -58,6 +61,7 @@ _MODULES = {
     "Comparison": "api.comparison",
     "ConditionError": "errors",
     "Contradicted": "errors",
+    "Diagnosis": "api.diagnosis",
     "Finding": "narrative.finding",
     "InputError": "errors",
     "Interrupted": "errors",
@@ -78,10 +82,12 @@ _MODULES = {
     "ToolError": "errors",
     "UsageError": "errors",
     "compare": "api.comparison",
+    "doctor": "api.diagnosis",
     "import_results": "api.run_results",
     "open": "api.run_results",
     "quick": "api.quick_study",
     "record": "api.command_recording",
+    "restore_settings": "api.diagnosis",
     "serve": "api.served_drive",
     "simulate": "simulator",
     "sweep": "simulator",

@@ -62,6 +62,15 @@ class Candidate:
     entry: Any = None
 
 
+_broken: dict[Plugin, str] = {}
+"""The plugins that were checked and cannot be used, and what is said of each."""
+
+
+def broken() -> list[str]:
+    """What is said of each installed plugin that this process met and cannot use."""
+    return [text for plugin, text in _broken.items() if plugin in plugins.installed()]
+
+
 class Registry:
     """A list `own` (name -> `module` or `module:Class`) of things that are each called a `noun`.
 
@@ -84,7 +93,16 @@ class Registry:
         yield from sorted(one.plugin.name for one in self.plugins() if not one.problem)
 
     def plugins(self) -> list[Candidate]:
-        """Every installed plugin of the list, imported and checked. A broken one is warned of, once."""
+        """Every installed plugin of the list, imported and checked. A broken one is warned of when it is met first."""
+        known = set(self._candidates)
+        found = self.candidates()
+        for one in found:
+            if one.problem and one.plugin not in known:
+                warnings.warn(_broken[one.plugin], BrokenPlugin, stacklevel=2)
+        return found
+
+    def candidates(self) -> list[Candidate]:
+        """As `plugins`, for those who show each problem themselves: no warning."""
         return [self._check(plugin) for plugin in plugins.installed() if plugin.group == self.group]
 
     def load(self, name: str) -> Any:
@@ -122,8 +140,7 @@ class Registry:
                     problem = problem or f"{plugin.value} cannot be used: {type(error).__name__}: {error}"
             self._candidates[plugin] = Candidate(plugin, problem, entry)
             if problem:
-                text = f"{plugin.source}: its {self.noun} '{plugin.name}' is not used: {problem}"
-                warnings.warn(text, BrokenPlugin, stacklevel=2)
+                _broken[plugin] = f"{plugin.source}: its {self.noun} '{plugin.name}' is not used: {problem}"
         return self._candidates[plugin]
 
     def _clash(self, plugin: Plugin) -> str:

@@ -74,6 +74,14 @@ def commands() -> None:
     assert_type((recording.trace, recording.requests), tuple[Path, int])
 
 
+def hosts() -> None:
+    found = ia.doctor("/mnt/disk")
+    assert_type(found, ia.Diagnosis)
+    assert_type([(one.code, one.text, one.remedy) for one in found.warnings], list[tuple[str, str, str]])
+    assert_type([plugin.problem for plugin in found.plugins], list[str])
+    assert_type(ia.restore_settings(), list[str])
+
+
 def drives() -> None:
     done = ia.simulate("trace.csv", policy="lru", buffer="8MiB")
     assert_type(done, ia.Simulation)
