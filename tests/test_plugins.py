@@ -333,6 +333,10 @@ def test_a_command_says_once_that_a_plugin_is_broken_and_goes_on(install: Instal
     (tmp_path / "sand.toml").write_text(SIEVED)
     said, noted = ioassay(tmp_path, "run", "sand.toml", "--workers", "2", "--output", "run", "--json")
     assert json.loads(said)["trials"]["ok"] == 4
+    (warning,) = (one for one in json.loads(said)["warnings"] if one["code"] == "broken-plugin")
+    assert warning["text"] in noted and warning["remedy"].startswith("update or uninstall") and not warning["trials"]
+    planned = json.loads(ioassay(tmp_path, "plan", "sand.toml", "--json")[0])
+    assert [one["text"] for one in planned["warnings"] if one["code"] == "broken-plugin"] == [warning["text"]]
     assert noted.count("rubble 1.2: its driver 'rubble' is not used: importing rubble raised ValueError: stones") == 1
     listed = json.loads(ioassay(tmp_path, "doctor", "--json")[0])["plugins"]
     assert [(row["package"], row["name"], bool(row["problem"])) for row in listed] == [

@@ -107,6 +107,8 @@ class Contradicted(IoassayError):
 class BrokenPlugin(UserWarning):
     """An installed plugin cannot be used. A warning of Python, which `ioassay.cli` shows as one of its own."""
 
+    code = "broken-plugin"
+
 
 class Interrupted(IoassayError):
     """Stopped by a signal; everything recorded so far is kept."""

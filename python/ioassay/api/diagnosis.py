@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ioassay.errors import UsageError
+from ioassay import registry
+from ioassay.errors import BrokenPlugin, UsageError
 from ioassay.records.record import Warning_
 from ioassay.registry import Candidate
 
@@ -98,6 +99,12 @@ def doctor(path: str | Path = ".") -> Diagnosis:
         installed,
         preflight.real_time_share(),
     )
+
+
+def broken_plugins() -> list[Warning_]:
+    """A warning for each plugin that this process met and cannot use, each a `BrokenPlugin` of Python before."""
+    remedy = "update or uninstall its package; ioassay doctor lists all plugins"
+    return [Warning_(BrokenPlugin.code, text, remedy) for text in registry.broken()]
 
 
 def restore_settings() -> list[str]:

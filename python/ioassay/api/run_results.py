@@ -266,7 +266,12 @@ class Run:
     # For those who print it
 
     def as_dict(self) -> dict[str, Any]:
-        """What `ioassay run --json` prints; the report is written where it was not yet."""
+        """What `ioassay run --json` prints; the report is written where it was not yet.
+
+        It has a warning for each broken plugin that was met meanwhile, which are warnings of Python otherwise.
+        """
+        from ioassay.api import diagnosis
+
         paths, trust = self.paths, self.trust
         return {
             "trust": asdict(trust) | {"grade": trust.grade.name.lower()} if trust is not None else None,
@@ -283,7 +288,7 @@ class Run:
                 {"name": figure.name, "png": str(figure.png), "svg": str(figure.svg), "problem": figure.problem}
                 for figure in paths.figures
             ],
-            "warnings": self.all_warnings(),
+            "warnings": [*self.all_warnings(), *(vars(one) | {"trials": 0} for one in diagnosis.broken_plugins())],
             "failures": self.failures(),
             "skips": self.skips(),
             "kept_files": self.kept_files(),

@@ -122,7 +122,9 @@ class Plan:
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """What `ioassay plan --json` prints, but for the order."""
+        """What `ioassay plan --json` prints, but for the order: with a warning for each broken plugin that was met."""
+        from ioassay.api import diagnosis
+
         return {
             "suite": self._suite.name,
             "title": self._suite.title,
@@ -130,7 +132,7 @@ class Plan:
             "devices": [asdict(device) for device in self.devices()],
             "trials": sum(study["trials"] for study in self.studies),
             "seconds": sum(study["seconds"] for study in self.studies),
-            "warnings": [vars(warning) for warning in self.warnings],
+            "warnings": [vars(warning) for warning in (*self.warnings, *diagnosis.broken_plugins())],
         }
 
     def __repr__(self) -> str:

@@ -88,7 +88,7 @@ def _show_warning(
 ) -> None:
     """See warnings.showwarning: plugins are the business of the user, and where we warn of them is not."""
     if issubclass(category, BrokenPlugin):
-        console.note(f"warning: {message} [broken-plugin]")
+        console.note(f"warning: {message} [{category.code}]")
     else:
         _PYTHON_WARNING(message, category, filename, lineno, file, line)
 
