@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ioassay.api.parameter_search import Search as Search
     from ioassay.api.parameter_search import tune as tune
     from ioassay.api.progress import Progress as Progress
+    from ioassay.api.publication import Bundle as Bundle
     from ioassay.api.quick_study import quick as quick
     from ioassay.api.run_results import Run as Run
     from ioassay.api.run_results import import_results as import_results
@@ -58,6 +59,7 @@ GC_THRESHOLD = 100_000
 
 _MODULES = {
     "BrokenPlugin": "errors",
+    "Bundle": "api.publication",
     "Comparison": "api.comparison",
     "ConditionError": "errors",
     "Contradicted": "errors",

@@ -1,6 +1,7 @@
 """Runs as objects: frames, findings, figures, SQL, the page, comparison and what is written about them."""
 
 import os
+import tarfile
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
@@ -162,6 +163,29 @@ def test_results_from_elsewhere_become_a_run() -> None:
     Path("nonsense.json").write_text("{}")
     with pytest.raises(ia.InputError, match=r"nonsense\.json"):
         ia.import_results(["nonsense.json"], "imported")
+
+
+def test_an_exported_run_is_a_run_for_its_reader(run: ia.Run, capfd: pytest.CaptureFixture[str]) -> None:
+    bundle = run.export()
+    assert bundle.path == Path("run.tar.gz") and bundle.bytes == bundle.path.stat().st_size > 1000
+    with tarfile.open(bundle.path) as archive:
+        assert len(archive.getnames()) == bundle.manifest.files
+        archive.extractall("reader")
+    assert ia.open("reader/run").trials.equals(run.trials) and not bundle.manifest.redacted
+    with pytest.raises(ia.UsageError, match="exists already"):
+        run.export("run.tar.gz")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_export_names_nobody_where_it_is_redacted(run: ia.Run) -> None:
+    bundle = run.export("shared.tgz", redact=True)
+    with tarfile.open(bundle.path) as archive:
+        archive.extractall("reader")
+    (reader,) = Path("reader").iterdir()
+    texts = [path.read_text() for path in reader.rglob("*") if path.suffix in (".json", ".jsonl", ".toml")]
+    assert bundle.manifest.redacted and sum(bundle.manifest.replaced.values()) > 0
+    assert texts and not any(str(run.root.parent) in text for text in texts)
+    assert (reader / "report" / "index.html").is_file()
 
 
 def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""From records to a page: read them back, analyse them, write the findings, the figures and the page.
+"""What a run gives to its readers: the page with findings and figures, or all of it in one archive to share.
 
 Figures are declared in one process and drawn in another, while this one analyses: what both need to start takes half a
 second each.
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import shlex
+import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ioassay.errors import Interrupted, RunError
 from ioassay.runner import worker_pool
@@ -20,6 +22,7 @@ from ioassay.runner import worker_pool
 if TYPE_CHECKING:
     from ioassay.narrative.finding import Finding
     from ioassay.report import ReportPaths
+    from ioassay.store.bundle import Manifest
     from ioassay.store.dataset import Dataset
     from ioassay.store.run_folder import RunStore
 
@@ -99,3 +102,41 @@ def publish(store: RunStore, processes: FigureProcesses | None = None) -> Public
     except OSError as error:
         raise RunError(f"{out}: {error.strerror}; all records are kept. Fix that, then run: {again}") from error
     return Publication(records, findings, paths)
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """An archive of a run that `Run.export` wrote; unpacked, it is a run again (docs/sharing.md)."""
+
+    path: Path
+    manifest: Manifest
+    """Its number of files, and how many places were replaced, by kind."""
+
+    @property
+    def bytes(self) -> int:
+        """The size of the archive."""
+        return self.path.stat().st_size
+
+    def as_dict(self) -> dict[str, Any]:
+        """What `ioassay export --json` prints."""
+        return {"bundle": str(self.path), "bytes": self.bytes, **self.manifest.as_dict()}
+
+
+def export(store: RunStore, output: Path | None, *, redact: bool) -> Bundle:
+    """Write a run into one archive: see `Run.export`."""
+    from ioassay.host import privacy
+    from ioassay.store import bundle
+    from ioassay.store.run_folder import RunStore
+
+    archive = output or Path(f"{store.root.resolve().name}{'-redacted' if redact else ''}.tar.gz")
+    bundle.require_free(archive, store.root)
+    with tempfile.TemporaryDirectory(prefix="ioassay-export-") as name:
+        folder = Path(name)
+        redaction = bundle.redaction_of(store, privacy.of_host()) if redact else None
+        manifest = bundle.copy(store, folder / "files", redaction)
+        inside = (folder / "files").rename(folder / manifest.run)
+        if redact:
+            publish(RunStore(inside))
+        bundle.seal(inside, manifest, redaction)
+        bundle.pack(inside, archive, bundle.time_of(store))
+    return Bundle(archive, manifest)

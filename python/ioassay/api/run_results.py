@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ioassay.api.computing import Computing
     from ioassay.api.progress import Progress
-    from ioassay.api.publication import FigureProcesses, Publication
+    from ioassay.api.publication import Bundle, FigureProcesses, Publication
     from ioassay.narrative.conditions_text import Trust
     from ioassay.narrative.finding import Finding
     from ioassay.records.record import Warning_
@@ -222,6 +222,16 @@ class Run:
         for name in ("records", "findings", "trust", "claims", "warnings", "_figures"):
             self.__dict__.pop(name, None)
         return self._publication.paths
+
+    def export(self, output: str | Path | None = None, *, redact: bool = False) -> Bundle:
+        """Write the run into one archive to share, by default <run>.tar.gz in the working directory (docs/sharing.md).
+
+        With `redact`, host and user names, folders, serial numbers and addresses are replaced in every file, and the
+        page is made again. UsageError for a name that cannot be used, RunError where the archive cannot be written.
+        """
+        from ioassay.api import publication
+
+        return publication.export(self._store, Path(output) if output is not None else None, redact=redact)
 
     @property
     def paths(self) -> ReportPaths:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ioassay.cli import console, options, syntax
 
 if TYPE_CHECKING:
-    from ioassay.store.bundle import Manifest
-    from ioassay.store.run_folder import RunStore
+    from ioassay.api.publication import Bundle
 
 
 def register(app: syntax.Group) -> None:
@@ -38,45 +36,25 @@ def export(
 
     Example: ioassay export runs/20260101-120000-quick --redact -o quick.tar.gz
     """
-    from ioassay.store import bundle
-    from ioassay.store.run_folder import RunStore
+    from ioassay.api import run_results
 
     console.use_json(json)
-    store = RunStore.open(run)
-    archive = output or Path(f"{run.resolve().name}{'-redacted' if redact else ''}.tar.gz")
-    bundle.require_free(archive, store.root)
-    with tempfile.TemporaryDirectory(prefix="ioassay-export-") as folder:
-        manifest = _write(store, archive, Path(folder), redact=redact)
+    bundle = run_results.open(run).export(output, redact=redact)
     if json:
-        console.emit({"bundle": str(archive), "bytes": archive.stat().st_size, **manifest.as_dict()})
+        console.emit(bundle.as_dict())
     else:
-        _say(archive, manifest)
+        _say(bundle)
 
 
-def _write(store: RunStore, archive: Path, folder: Path, *, redact: bool) -> Manifest:
-    from ioassay.api import publication
-    from ioassay.host import privacy
-    from ioassay.store import bundle
-    from ioassay.store.run_folder import RunStore
-
-    redaction = bundle.redaction_of(store, privacy.of_host()) if redact else None
-    manifest = bundle.copy(store, folder / "files", redaction)
-    inside = (folder / "files").rename(folder / manifest.run)
-    if redact:
-        publication.publish(RunStore(inside))
-    bundle.seal(inside, manifest, redaction)
-    bundle.pack(inside, archive, bundle.time_of(store))
-    return manifest
-
-
-def _say(archive: Path, manifest: Manifest) -> None:
+def _say(bundle: Bundle) -> None:
+    manifest = bundle.manifest
     files = console.count(manifest.files, "file")
     if not manifest.redacted:
         console.note(
             "warning: the bundle is not redacted: it holds host and user names, folders and the tools' whole output; "
             "--redact replaces them"
         )
-    console.line(f"{archive}: {files}{', redacted' if manifest.redacted else ''}")
+    console.line(f"{bundle.path}: {files}{', redacted' if manifest.redacted else ''}")
     for kind, count in manifest.replaced.items():
         console.line(f"  {kind}: {console.count(count, 'place')} replaced")
     for kind, count in manifest.only_in_fields.items():
