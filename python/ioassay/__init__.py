@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ioassay.api.diagnosis import Diagnosis as Diagnosis
     from ioassay.api.diagnosis import doctor as doctor
     from ioassay.api.diagnosis import restore_settings as restore_settings
+    from ioassay.api.live_page import LivePage as LivePage
     from ioassay.api.parameter_search import Search as Search
     from ioassay.api.parameter_search import tune as tune
     from ioassay.api.progress import Progress as Progress
@@ -69,6 +70,7 @@ _MODULES = {
     "Interrupted": "errors",
     "IoassayError": "errors",
     "Judgement": "api.witness_judgement",
+    "LivePage": "api.live_page",
     "Plan": "api.study_plan",
     "Progress": "api.progress",
     "Recording": "api.command_recording",

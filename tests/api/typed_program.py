@@ -32,6 +32,9 @@ def studies(executor: Executor) -> None:
     assert_type(ia.quick(".", budget_s=60), ia.Run)
     assert_type(ia.import_results(["fio.json"], "imported", title="Mine"), ia.Run)
     assert_type(run.resume(), ia.Run)
+    with ia.LivePage() as page:
+        assert_type((page, page.url), tuple[ia.LivePage, str])
+        assert_type(study.run(progress=page), ia.Run)
 
 
 def runs(run: ia.Run) -> None:

@@ -86,7 +86,7 @@ def test_a_run_of_fio_is_followed_to_its_report(tmp_path: Path) -> None:
         out, err = command.communicate(timeout=60)
         assert command.returncode == 0, err
     assert b'<script src="live.js"' in page
-    assert news[0]["total"] == 2
+    assert next(each["total"] for each in news if each["total"]) == 2  # a reader may come before the run
     assert {row[4] for each in news for row in each["rows"]} == {"planned", "running", "ok"}
     stated = [each["tool"]["iops"] for each in news if each["tool"]]
     assert stated and all(500 <= iops <= 2000 for iops in stated)  # the limit, about
@@ -109,7 +109,7 @@ def test_an_interruption_ends_run_and_page_as_without_it(tmp_path: Path) -> None
         _, err = command.communicate(timeout=60)
     assert command.returncode == 130
     assert last["end"] == "interrupted"
-    assert "Resume it with: ioassay run --resume run" in last["end_text"]
+    assert "what was recorded is kept. Go on with: ioassay run --resume run" in last["end_text"]
     assert "Traceback" not in err
 
 

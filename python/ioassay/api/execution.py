@@ -100,6 +100,7 @@ class Execution:
 
         progress = progress or Progress()
         at_once = computing.at_once(executor, workers)
+        progress.opened(self.store.root, self.store.suite(), self.store.trials())
         progress.planned(self.trials, self.forecast_s(at_once))
         fleet = self.hosts.fleet if self.hosts is not None else None
         if fleet is not None:

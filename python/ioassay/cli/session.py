@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from ioassay import units
-from ioassay.cli import console, live_page, progress
+from ioassay.cli import console, progress
 from ioassay.errors import Contradicted, IoassayError
 from ioassay.roles import WRITE
 
@@ -49,17 +49,19 @@ def measure(
 ) -> Run:
     """Run what is left under a bar and, with `live`, on a local page that follows all of it; then publish."""
     from ioassay.api import computing
+    from ioassay.api.live_page import LivePage
+    from ioassay.api.progress import Several
 
     total, forecast_s = execution.trials, execution.forecast_s(computing.at_once(executor, workers))
-    with live_page.opened(live, execution.store, total, forecast_s) as page:
+    with LivePage() if live else nullcontext() as page:
+        if page:
+            console.note(f"live    {page.url}")
         with _noting_kept_files(execution), progress.shown(total, forecast_s) as shown:
-            views = live_page.Several([shown, page]) if page else shown
+            views = Several([shown, page]) if page else shown
             run = execution.run(views, executor=executor, workers=workers, wait_quiet_s=wait_quiet_s)
         if page:
             page.publishing()
-        paths = run.publish()
-        if page:
-            page.end("complete", "The run has ended.", paths.page.absolute())
+        run.publish()
     return run
 
 

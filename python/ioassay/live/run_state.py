@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from ioassay import metrics, units
 from ioassay.analysis import machine_conditions
@@ -23,6 +23,9 @@ from ioassay.narrative import conditions_text
 from ioassay.records.record import OK, Record
 from ioassay.roles import CurrentRates, Rates, Trial
 from ioassay.study import plan
+
+if TYPE_CHECKING:
+    from ioassay.study.model import Suite
 
 PLANNED, RUNNING = "planned", "running"
 _MOST_POINTS = 900
@@ -111,13 +114,13 @@ class _Now:
 class RunState:
     """The state of the run in `folder`, of `total` trials that were expected to take `forecast_s`.
 
-    `responses` are the metrics that a study is about, by its name.
+    All of it may be known later (`opened`, `planned`). `responses` are the metrics that a study is about, by its name.
     """
 
-    title: str
-    folder: Path
-    total: int
-    forecast_s: float
+    title: str = "Waiting for the run"
+    folder: Path | None = None
+    total: int = 0
+    forecast_s: float = 0.0
     trials: Iterable[Trial] = ()
     responses: Mapping[str, Sequence[str]] = field(default_factory=dict)
     clock: Callable[[], float] = time.monotonic
@@ -137,6 +140,22 @@ class RunState:
         self._now = _Now()
         for trial in self.trials:
             self._number(trial)
+
+    def opened(self, folder: Path, suite: Suite, trials: Iterable[Trial]) -> None:
+        """The run has its folder, its studies and a plan."""
+        with self._changed:
+            self.title, self.folder = suite.title or suite.name, folder.absolute()
+            self.responses = {study.name: study.analysis.responses for study in suite.studies}
+            for trial in trials:
+                self._number(trial)
+        self._replace()
+
+    def planned(self, trials: int, seconds: float) -> None:
+        """The run begins: the number of its trials, and the time that all are expected to take."""
+        with self._changed:
+            self.total, self.forecast_s, self._began_s = trials, seconds, self.clock()
+            self._left = RemainingTime(trials, seconds, self.clock)
+        self._replace()
 
     def preparing(self, text: str, share: float) -> None:
         """A target is being made, or something is waited for."""
@@ -224,7 +243,7 @@ class RunState:
         rates = now.rates or CurrentRates(0.0)
         return {
             "title": self.title,
-            "folder": str(self.folder),
+            "folder": str(self.folder or ""),
             "total": self.total,
             "counts": counts,
             "elapsed_s": self.clock() - self._began_s,

@@ -74,8 +74,8 @@ function showProgress(news) {
   const bad = ["failed", "skipped"].filter((state) => news.counts[state]).map((state) => `, ${news.counts[state]} ${state}`);
   element("bar").max = Math.max(news.total, 1);
   element("bar").value = done;
-  say("counts", `${done} of ${news.total} trials${bad.join("")}`);
-  say("left", news.end ? `took ${duration(news.elapsed_s)}` : `about ${duration(news.left_s)} left, ${duration(news.elapsed_s)} so far`);
+  say("counts", news.total ? `${done} of ${news.total} trials${bad.join("")}` : "No trial yet");
+  say("left", !news.total ? "" : news.end ? `took ${duration(news.elapsed_s)}` : `about ${duration(news.left_s)} left, ${duration(news.elapsed_s)} so far`);
   const running = news.running && `Running: ${news.running}, ${duration(news.running_s)}`;
   say("now", news.end ? "" : news.note || running || "");
   document.title = `${news.end ? "Ended" : `${done}/${news.total}`} – ${news.title} – ioassay`;
