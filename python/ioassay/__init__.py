@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ioassay.api.run_results import open as open
     from ioassay.api.served_drive import ServedDrive as ServedDrive
     from ioassay.api.served_drive import serve as serve
+    from ioassay.api.served_drive import serve_group as serve_group
     from ioassay.api.study import Study as Study
     from ioassay.api.study_plan import Plan as Plan
     from ioassay.api.witness_judgement import Judgement as Judgement
@@ -93,6 +94,7 @@ _MODULES = {
     "record": "api.command_recording",
     "restore_settings": "api.diagnosis",
     "serve": "api.served_drive",
+    "serve_group": "api.served_drive",
     "simulate": "simulator",
     "sweep": "simulator",
     "tune": "api.parameter_search",

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,6 +62,51 @@ def test_what_cannot_be_served_is_refused_before_a_process_is_there() -> None:
     ):
         with pytest.raises((ia.UsageError, ia.ToolError), match=message), ia.serve(**arguments):
             pass
+    assert set(process_table.children()) == before
+
+
+def test_several_drives_are_served_by_one_process_and_one_may_end_before_the_others() -> None:
+    before = set(process_table.children())
+    with ia.serve("16MiB", **SMALL):
+        number_for_one = len(set(process_table.children()) - before)
+    tables = [{"size": "16MiB", **SMALL}, {"size": "8MiB", "transport": "nbd:unix:own.sock", **SMALL}]
+    with ia.serve_group(tables) as (first, second):
+        assert len(set(process_table.children()) - before) == number_for_one
+        assert second.addresses["nbd"].endswith(str(Path("own.sock").absolute()))
+        assert [drive.size_bytes for drive in (first, second)] == [16 << 20, 8 << 20]
+        for drive in (first, second):
+            assert greeted(drive.addresses["nbd"].partition("socket=")[2]) == b"NBDMAGIC"
+        first.inject(kind="latency", delay="1ms")
+        assert (len(first.faults()), len(second.faults())) == (1, 0)
+        first.stop()
+        assert second.stats()["reads"]["commands"] == 0
+        folder = second.socket.parent
+    assert not folder.exists() and set(process_table.children()) == before
+
+
+def test_a_file_of_drives_is_that_of_the_command_line() -> None:
+    Path("drives.toml").write_text(
+        '[[drive]]\ntransport = "nbd:unix:a.sock"\nsize = "8MiB"\nmodel = "none"\ncalibrate = false\n'
+    )
+    with ia.serve_group("drives.toml") as (drive,):
+        assert drive.size_bytes == 8 << 20 and Path("a.sock").exists()
+
+
+@pytest.mark.parametrize(
+    ("drives", "message"),
+    [
+        ([], "drives is .*; wanted a list of at least one table"),
+        ({"size": "16MiB"}, "wanted a list of at least one table"),
+        ([{"size": "16MiB"}, {"sise": "16MiB"}], r"drive\[1\].sise: unknown key; did you mean 'size'"),
+        ([{"size": "16MiB"}, {"policy": "lru"}], r"drive\[1\].size: is missing"),
+        ("absent.toml", "absent.toml: No such file"),
+        ([{"size": "16MiB", "pin": 9999}, {"size": "16MiB"}], r"could not be served: drive\[0\]: pin is 9999"),
+    ],
+)
+def test_a_group_that_cannot_be_served_is_refused_by_drive_and_key(drives: Any, message: str) -> None:
+    before = set(process_table.children())
+    with pytest.raises((ia.UsageError, ia.ToolError), match=message), ia.serve_group(drives):
+        pass
     assert set(process_table.children()) == before
 
 

@@ -98,6 +98,8 @@ def drives() -> None:
         assert_type(drive.stats(), dict[str, Any])
         assert_type(drive.metrics(), dict[str, float])
         assert_type(drive.inject(kind="latency", delay="50ms"), list[int])
+    with ia.serve_group([{"size": "1GiB"}, {"size": "1GiB", "policy": "lru"}]) as group:
+        assert_type(group, list[ia.ServedDrive])
         assert_type((drive.power_cut(), drive.size_bytes, drive.path), tuple[int, int, Path | None])
 
 

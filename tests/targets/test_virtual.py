@@ -362,7 +362,9 @@ def test_a_file_where_the_run_was_started_does_not_shadow_a_module_of_the_drive(
 
 
 def test_a_drive_of_a_program_that_is_gone_serves_nothing(place: Path) -> None:
-    argv = virtual_drive_process.command({"transports": [f"nbd:unix:{place}/a"], "size_bytes": 2**20, "model": "none"})
+    argv = virtual_drive_process.command(
+        [{"transports": [f"nbd:unix:{place}/a"], "size_bytes": 2**20, "model": "none"}]
+    )
     code = argv[3].replace(str(os.getpid()), "1")
     done = subprocess.run([*argv[:3], code, *argv[4:]], capture_output=True, timeout=60)
     assert (done.returncode != 0, done.stdout, left(place)) == (True, b"", [])

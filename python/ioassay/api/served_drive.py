@@ -1,4 +1,4 @@
-"""A simulated drive that is served in real time, and what it can be asked while it is."""
+"""Simulated drives that are served in real time, one or several, and what each can be asked while it is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.errors import UsageError
-from ioassay.virtual_drive import control, fault_plan
+from ioassay.virtual_drive import control, drive_config, fault_plan
 from ioassay.virtual_drive import drive_options as described
 
 _ADDRESSES = ("nbd", "nvme_tcp", "nqn", "fuse", "vfio_user")
@@ -154,3 +154,30 @@ def serve(
         )
         with virtual_drive_process.served(description, signal.SIGTERM) as (_, told):
             yield ServedDrive(told["stats"], told)
+
+
+@contextmanager
+def serve_group(drives: str | Path | Sequence[Mapping[str, object]]) -> Iterator[list[ServedDrive]]:
+    """Serve several simulated drives in one process while this lasts, each by a thread of its own.
+
+        with serve_group([{"size": "1GiB", "drive": "samsung-980-pro"}, {"size": "1GiB", "policy": "lru"}]) as drives:
+            [drive.addresses["nbd"] for drive in drives]
+
+    `drives` are the tables of a file for `ioassay device serve --config`, or its name (docs/virtual-drive.md); a table
+    of Python needs no transport, as for `serve`. They end as the drive of `serve` does. UsageError for what cannot be
+    served so, with the drive and its key; ToolError where serving fails: then none is served.
+    """
+    from ioassay.targets import block_stack, virtual_drive_process
+
+    with block_stack.folder("ioassay-served-") as folder:
+        if isinstance(drives, str | Path):
+            described = drive_config.read(Path(drives))
+        elif drives and all(isinstance(one, Mapping) for one in drives):
+            ways = (f"nbd:unix:{folder}/nbd-{number}.sock" for number in range(len(drives)))
+            described = drive_config.described({"transport": way, **one} for way, one in zip(ways, drives, strict=True))
+        else:
+            raise UsageError(f"drives is {drives!r}; wanted a list of at least one table, such as [{{'size': '1GiB'}}]")
+        for number, drive in enumerate(described):
+            drive.setdefault("stats_socket", f"{folder}/stats-{number}.sock")
+        with virtual_drive_process.served_group(described, signal.SIGTERM) as told:
+            yield [ServedDrive(one["stats"], one) for one in told]

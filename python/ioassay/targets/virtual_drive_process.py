@@ -1,7 +1,8 @@
-"""The process of a drive that is served for a trial or a program, as `ioassay device serve` serves one for people.
+"""The process of drives that are served for a trial or a program, as `ioassay device serve` serves them for people.
 
-`served` starts and ends it; `serve` is what it does. It imports little, and not the command line, since a study starts
-one for each of its trials. Its one line of output says where the drive is, as JSON, or under `error` why there is none.
+`served` and `served_group` start and end it; `serve` is what it does. It imports little, and not the command line,
+since a study starts one for each of its trials. Its one line of output is JSON: a list that says where each drive is,
+or an object whose `error` says why there is none.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -43,29 +44,47 @@ def served(
 
     `description` is made by `drive_options.described`. ToolError where it cannot be served.
     """
-    server = PipedChild(command(description, ending), _TAG)
+    with _serving([description], ending) as (server, (told,)):
+        yield server, told
+
+
+@contextmanager
+def served_group(
+    descriptions: Sequence[Mapping[str, Any]], ending: signal.Signals = signal.SIGKILL
+) -> Iterator[list[dict[str, Any]]]:
+    """As `served`, for several drives of one process: what each said of itself. All end with this."""
+    with _serving(descriptions, ending) as (_, told):
+        yield told
+
+
+@contextmanager
+def _serving(
+    descriptions: Sequence[Mapping[str, Any]], ending: signal.Signals
+) -> Iterator[tuple[PipedChild, list[dict[str, Any]]]]:
+    server = PipedChild(command(descriptions, ending), _TAG)
     try:
-        told = _ready(server)
+        told = _ready(server, _START_S * len(descriptions))
         try:
             yield server, told
-        finally:  # its file is unmounted when it ends by itself
-            _stop(Path(told["stats"]))
+        finally:  # its files are unmounted when it ends by itself
+            for drive in told:
+                _stop(Path(drive["stats"]))
             server.end(_END_S)
     finally:
         server.end()
         server.close()
 
 
-def _ready(server: PipedChild) -> dict[str, Any]:
-    ready, _, _ = select.select([server.answers], [], [], _START_S)
+def _ready(server: PipedChild, patience_s: float) -> list[dict[str, Any]]:
+    ready, _, _ = select.select([server.answers], [], [], patience_s)
     line = server.answers.readline() if ready else b""
     try:
-        told: dict[str, Any] = json.loads(line)
+        told: list[dict[str, Any]] | dict[str, Any] = json.loads(line)
     except ValueError:
         server.end(1.0)
         said = server.said().strip().splitlines()
         told = {"error": said[-1].removeprefix("ioassay: ") if said else "it said nothing"}
-    if "error" in told:
+    if isinstance(told, dict):
         raise ToolError(f"the virtual drive could not be served: {told['error']}")
     return told
 
@@ -77,19 +96,23 @@ def _stop(socket: Path) -> None:
         return  # it has ended by itself; what it counted was asked before
 
 
-def command(description: Mapping[str, Any], ending: signal.Signals = signal.SIGKILL) -> list[str]:
+def command(descriptions: Sequence[Mapping[str, Any]], ending: signal.Signals = signal.SIGKILL) -> list[str]:
     """What starts it as a child of this process, which gets the signal `ending` when the thread that starts it ends."""
     isolated = "-I" if sys.flags.isolated else "-P"  # a file of the working directory must not shadow a module
     start = f"sys.exit(serve({os.getpid()}, sys.argv[1], {int(ending)}))"
     code = f"import sys; from ioassay.targets.virtual_drive_process import serve; {start}"
-    return [sys.executable, isolated, "-c", code, json.dumps(description)]
+    return [sys.executable, isolated, "-c", code, json.dumps(list(descriptions))]
 
 
-def serve(parent: int, description: str, ending: int = signal.SIGKILL) -> int:
-    """Serve until asked to stop, or until process `parent` is gone; the exit code."""
+def serve(parent: int, descriptions: str, ending: int = signal.SIGKILL) -> int:
+    """Serve them until asked to stop, or until process `parent` is gone; the exit code."""
     piped_child.end_with(parent, signal.Signals(ending))
     try:
-        virtual_drive.serve(json.loads(description), _say)
+        drives = json.loads(descriptions)
+        if len(drives) == 1:
+            virtual_drive.serve(drives[0], lambda told: _say([told]))
+        else:
+            virtual_drive.serve_group(drives, _say)
     except IoassayError as error:
         _say({"error": str(error)})
         os.write(_COMPLAINTS, f"ioassay: {error}\n".encode())
@@ -97,6 +120,6 @@ def serve(parent: int, description: str, ending: int = signal.SIGKILL) -> int:
     return 0
 
 
-def _say(told: Mapping[str, Any]) -> None:
+def _say(told: Sequence[Mapping[str, Any]] | Mapping[str, str]) -> None:
     """In one piece, so that who reads a line has all of it."""
     os.write(_ANSWERS, (json.dumps(told) + "\n").encode())

@@ -5,7 +5,7 @@ Paths begin in the current folder, as those of the options do. What numbers may 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -86,12 +86,15 @@ def key_of(option: str) -> str:
 
 def read(path: Path) -> list[dict[str, Any]]:
     """The drives of a file, as the core takes them. InputError names the file, the drive and the key."""
-    tables = table_file.read(path, _TABLES, "drive", "a transport and a size")
-    return [_described(path, table, number) for number, table in enumerate(tables)]
+    return described(table_file.read(path, _TABLES, "drive", "a transport and a size"), f"{path}: ")
 
 
-def _described(path: Path, table: Mapping[str, Any], number: int) -> dict[str, Any]:
-    place = f"{path}: {_TABLES}[{number}]"
+def described(tables: Iterable[Mapping[str, Any]], source: str = "") -> list[dict[str, Any]]:
+    """As `read`, of tables that are there; `source` begins a message."""
+    return [_described(table, f"{source}{_TABLES}[{number}]", number) for number, table in enumerate(tables)]
+
+
+def _described(table: Mapping[str, Any], place: str, number: int) -> dict[str, Any]:
     table = {name.replace("_", "-"): value for name, value in table.items()}
     try:
         drive = Drive.model_validate(table, by_alias=True, by_name=False)
