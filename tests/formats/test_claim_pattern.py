@@ -106,7 +106,7 @@ def test_a_pattern_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(user_pattern, "_MOST_CPU_S", 0.2)
     began = time.process_time()
     with pytest.raises(InputError, match="took more than 0.2 s of CPU time"):
-        claims(r"(?P<bytes>(\w+\w+)+)$", "a" * 60 + "!")
+        claims(r"(?P<bytes>(a|aa)+)$", "a" * 60 + "!")
     assert time.process_time() - began < 3
     assert claims(r"(?P<bytes>\d+)", "7")[0].bytes == 7
 

@@ -7,7 +7,6 @@ import os
 import random
 import shutil
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -18,9 +17,8 @@ from ioassay.errors import InputError, Interrupted, UsageError
 from ioassay.records.observation import OFF
 
 if TYPE_CHECKING:
-    import re
-
     from ioassay.analysis.machine_conditions import Conditions
+    from ioassay.formats.user_pattern import UserPattern
     from ioassay.records.observation import Observation
     from ioassay.records.record import Claim
     from ioassay.verify.verdict import Verdict
@@ -71,7 +69,7 @@ class Stated:
     """What the user states: the claims themselves, or a pattern that finds them in the output."""
 
     claims: Sequence[Claim] = ()
-    pattern: re.Pattern[str] | None = None
+    pattern: UserPattern | None = None
 
     @classmethod
     def of(cls, claims: Sequence[str], claim_regex: str | None) -> Stated:
@@ -416,29 +414,19 @@ def _claims(
 ) -> list[Claim]:
     """Those that the user states, else those of the output: by the user's pattern, or by the parser of the tool."""
     from ioassay import formats
+    from ioassay.formats import claim_pattern
 
     if stated.claims:
         return [_as_opened(claim, seen) for claim in stated.claims]
     stdout, stderr = printed.get("stdout", ""), printed.get("stderr", "")
     try:
         if stated.pattern is not None:
-            return [_as_opened(claim, seen) for claim in _matched(stated.pattern, f"{stdout}\n{stderr}")]
+            return [_as_opened(claim, seen) for claim in claim_pattern.read(stated.pattern, f"{stdout}\n{stderr}")]
         files = {name: _text(Path(name)) for name in formats.outputs(command) if Path(name).is_file()}
         return formats.read(command, stdout, stderr, files)
     except InputError as error:
         note(f"warning: no claim could be read: {error}")
         return []
-
-
-def _matched(pattern: re.Pattern[str], text: str) -> list[Claim]:
-    """The claims that a pattern finds. Its time is limited by a signal, which takes the main thread of a process."""
-    from ioassay.formats import claim_pattern
-    from ioassay.runner import worker_pool
-
-    if threading.current_thread() is threading.main_thread():
-        return claim_pattern.read(pattern, text)
-    with worker_pool.Workers(1, f"pattern-{os.getpid()}", relief="") as worker:
-        return worker.submit(claim_pattern.read, pattern, text).result()
 
 
 def _text(path: Path) -> str:

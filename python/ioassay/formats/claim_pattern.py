@@ -12,13 +12,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from ioassay.errors import InputError, UsageError
 from ioassay.formats import printed_quantity, user_pattern
 from ioassay.formats.number_parsing import whole_number
 from ioassay.formats.printed_quantity import Quantity
 from ioassay.formats.stated_claim import KINDS
+from ioassay.formats.user_pattern import UserPattern
 from ioassay.records.record import Claim
+
+if TYPE_CHECKING:
+    import regex
 
 NAME = "user"
 OPTION = "--claim-regex"
@@ -39,7 +44,7 @@ GROUPS = (*_UNITS, *_WORDS, "unit", *(f"{name}_unit" for name in _UNITS))
 _NUMBER = re.compile(r"([0-9][0-9.,]{0,40}(?:e[-+]?[0-9]{1,3})?)\s*(.{0,40})", re.S)
 
 
-def parse(pattern: str, option: str = OPTION) -> re.Pattern[str]:
+def parse(pattern: str, option: str = OPTION) -> UserPattern:
     """The compiled pattern; UsageError says what is wrong with it, and names `option` and the groups that there are."""
     compiled = user_pattern.compiled(pattern, option)
     unknown = [name for name in compiled.groupindex if name not in GROUPS]
@@ -53,7 +58,7 @@ def parse(pattern: str, option: str = OPTION) -> re.Pattern[str]:
     return compiled
 
 
-def read(pattern: re.Pattern[str], text: str, option: str = OPTION, kind: str = "read") -> list[Claim]:
+def read(pattern: UserPattern, text: str, option: str = OPTION, kind: str = "read") -> list[Claim]:
     """One claim a match, of `kind` where the match says none.
 
     InputError when there is none, or too many, when it takes too long, or a number is none.
@@ -61,7 +66,7 @@ def read(pattern: re.Pattern[str], text: str, option: str = OPTION, kind: str = 
     return [_claim(match, option, kind) for match in user_pattern.matches(pattern, text, option)]
 
 
-def _claim(match: re.Match[str], option: str, usual_kind: str) -> Claim:
+def _claim(match: regex.Match[str], option: str, usual_kind: str) -> Claim:
     words = {name: text.strip() for name, text in match.groupdict().items() if text is not None and text.strip()}
     numbers = {
         name: _quantity(name, words[name], _unit(name, words, match), option) for name in _UNITS if name in words
@@ -100,7 +105,7 @@ def _kind(word: str, option: str) -> str:
     return known[word.lower()]
 
 
-def _unit(name: str, words: Mapping[str, str], match: re.Match[str]) -> str:
+def _unit(name: str, words: Mapping[str, str], match: regex.Match[str]) -> str:
     """That of the number's own group of units, or of `unit` where it is the nearest number to it."""
     if own := words.get(f"{name}_unit"):
         return own

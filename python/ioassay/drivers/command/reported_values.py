@@ -19,6 +19,7 @@ from ioassay import metrics, units, validation
 from ioassay.errors import InputError, UsageError
 from ioassay.formats import printed_quantity, user_pattern
 from ioassay.formats.number_parsing import decimal, real
+from ioassay.formats.user_pattern import UserPattern
 from ioassay.metrics import RATE, Metric
 
 LARGEST_OUTPUT_BYTES = 1 << 26
@@ -121,7 +122,7 @@ def _value(name: str, reading: Reading, report: str) -> float:
     return values[0] * reading.scale
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compiled(pattern: str) -> UserPattern:
     try:
         return user_pattern.compiled(pattern, "regex")
     except UsageError as error:
