@@ -22,6 +22,7 @@ import psutil
 
 from ioassay import cluster
 from ioassay.api.progress import Progress
+from ioassay.cluster.dask_executor import DaskExecutor
 from ioassay.roles import Consent, Trial
 from ioassay.runner import delivery, preflight, program_identity, run
 from ioassay.runner.delivery import Order
@@ -96,7 +97,7 @@ def main() -> None:
 
     ways: dict[str, Callable[[], tuple[float, list[float]]]] = {}
     with cluster.opened(f"dask:local,workers={WORKERS}") as executor:
-        assert executor is not None
+        assert isinstance(executor, DaskExecutor)
         executor.submit(len, ()).result()
         ways["dask:local"] = lambda: swept(made, trials, executor)
         ways["local"] = lambda: swept(made, trials, None)

@@ -159,8 +159,8 @@ def rounds(tool: str, number: int, seconds: float, order: random.Random) -> tupl
 
 
 def table(found: Sequence[Found], noise: float) -> None:
-    grades = f"{'fit':>4} {'doubt':>5} {'unfit':>5}"
-    print(f"    {'load':>6} {'trials':>6} {grades} {'others':>7} {'idle':>6} {'difference':>10}")
+    heads = f"{'fit':>4} {'doubt':>5} {'unfit':>5}"
+    print(f"    {'load':>6} {'trials':>6} {heads} {'others':>7} {'idle':>6} {'difference':>10}")
     for name in ["", *map(str, STRENGTHS), "disk"]:
         part = [(trial, difference) for trial, difference in found if trial.load == name]
         if part:

@@ -42,8 +42,11 @@ def missing_program(start: Callable[..., object]) -> str:
     """What is not there of what it starts."""
     if start is nvmf_tgt:
         return "" if (SPDK / "nvmf_tgt").exists() else "SPDK's nvmf_tgt (setup/spdk.sh SOURCE)"
-    wanted = {qemu: ("qemu-storage-daemon",), nbdfuse: ("nbdfuse", "nbdkit", "fusermount3")}.get(start, ("nbdkit",))
-    return ", ".join(program for program in wanted if not shutil.which(program))
+    needed: dict[Callable[..., object], tuple[str, ...]] = {
+        qemu: ("qemu-storage-daemon",),
+        nbdfuse: ("nbdfuse", "nbdkit", "fusermount3"),
+    }
+    return ", ".join(program for program in needed.get(start, ("nbdkit",)) if not shutil.which(program))
 
 
 @contextmanager

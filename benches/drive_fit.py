@@ -113,7 +113,8 @@ def fit(drive: DriveFile, free: Sequence[Free], evaluations: int) -> list[float]
         method="Nelder-Mead",
         options={"maxfev": evaluations, "initial_simplex": simplex, "xatol": 1e-3, "fatol": 1e-4},
     )
-    return list(min(done, key=lambda values: done[values]))
+    least = min(done, key=done.__getitem__)
+    return list(least)
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -100,11 +100,11 @@ def _of_sweep(family: Contrasts, truth: Floats) -> Iterator[tuple[str, bool]]:
         yield "slope", any(claimed and claimed * (0 if abs(true) < _TINY else true) <= 0 for claimed, true in lines)
 
 
-_DIRECTIONS = {
-    ShapeKind.UP: lambda truth: truth[-1] > truth[0] + _TINY,
-    ShapeKind.DOWN: lambda truth: truth[-1] < truth[0] - _TINY,
-    ShapeKind.PEAK: lambda truth: truth[1:-1].max() > max(truth[0], truth[-1]) + _TINY,
-    ShapeKind.DIP: lambda truth: truth[1:-1].min() < min(truth[0], truth[-1]) - _TINY,
+_DIRECTIONS: dict[ShapeKind, Callable[[Floats], bool]] = {
+    ShapeKind.UP: lambda truth: bool(truth[-1] > truth[0] + _TINY),
+    ShapeKind.DOWN: lambda truth: bool(truth[-1] < truth[0] - _TINY),
+    ShapeKind.PEAK: lambda truth: bool(truth[1:-1].max() > max(truth[0], truth[-1]) + _TINY),
+    ShapeKind.DIP: lambda truth: bool(truth[1:-1].min() < min(truth[0], truth[-1]) - _TINY),
     ShapeKind.MIXED: lambda truth: all(_DIRECTIONS[kind](truth) for kind in (ShapeKind.PEAK, ShapeKind.DIP)),
 }
 
@@ -128,7 +128,7 @@ def _cell(values: Floats) -> Cell:
 
 def _false(verdict: Verdict, true: float) -> bool:
     if verdict == Verdict.SAME:
-        return abs(np.log(true)) > np.log1p(MARGIN) + _TINY
+        return bool(abs(np.log(true)) > np.log1p(MARGIN) + _TINY)
     return (verdict == Verdict.SLOWER and true >= 1) or (verdict == Verdict.FASTER and true <= 1)
 
 

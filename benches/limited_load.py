@@ -133,7 +133,7 @@ def main() -> None:
             process.start()
         for process in processes:
             process.join()
-    print(sum(counts) / seconds)
+    print(sum(counts[:]) / seconds)
 
 
 if __name__ == "__main__":

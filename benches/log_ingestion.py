@@ -21,12 +21,23 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypedDict
 
 SHARES = (0.5, 0.99, 0.999)
 BLOCK = 200_000
 COLUMNS = ("time_ms", "value", "direction", "block_size", "offset", "priority")
 
-Answer = dict[str, list[float]]
+Answer = dict[str, list[float | None]]
+"""Direction -> count, mean and the quantiles of its latencies; None of no request."""
+
+
+class Turn(TypedDict):
+    """What one reader took in a process of its own."""
+
+    seconds: float
+    idle_mib: float
+    peak_mib: float
+    answer: Answer
 
 
 def write_log(path: Path, lines: int, offsets: bool, seed: int = 1) -> None:
@@ -121,10 +132,11 @@ def peak_mib() -> float:
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
-def measured(reader: str, path: Path) -> dict[str, object]:
+def measured(reader: str, path: Path) -> Turn:
     """`one` in a process of its own."""
     command = [sys.executable, __file__, "--one", reader, str(path)]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    turn: Turn = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return turn
 
 
 def median(values: list[float]) -> float:
@@ -132,7 +144,7 @@ def median(values: list[float]) -> float:
     return sorted(values)[len(values) // 2]
 
 
-def report(found: dict[str, list[dict[str, float]]], size_bytes: int) -> None:
+def report(found: dict[str, list[Turn]], size_bytes: int) -> None:
     """Print the table, and what each reader answered."""
     speeds = {reader: [size_bytes / turn["seconds"] / 1e9 for turn in turns] for reader, turns in found.items()}
     print(f"{'reader':10}{'GB/s':>8}{'lowest':>8}{'highest':>9}{'ratio':>8}{'peak MiB':>10}{'idle MiB':>10}")
@@ -146,7 +158,7 @@ def report(found: dict[str, list[dict[str, float]]], size_bytes: int) -> None:
     print("\nanswers: count, mean, p50, p99, p99.9 (ns)")
     for reader, turns in found.items():
         for direction, answer in sorted(turns[0]["answer"].items()):
-            print(f"{reader:10}{direction:8}" + "".join(f"{number:14.1f}" for number in answer))
+            print(f"{reader:10}{direction:8}" + "".join(f"{number or 0.0:14.1f}" for number in answer))
 
 
 def main() -> None:
@@ -167,7 +179,7 @@ def main() -> None:
         size_bytes = path.stat().st_size
         with path.open() as log:
             print(f"{size_bytes / 1e6:.0f} MB, {arguments.lines} lines such as: {log.readline().strip()}\n")
-        found: dict[str, list[dict[str, float]]] = {reader: [] for reader in READERS}
+        found: dict[str, list[Turn]] = {reader: [] for reader in READERS}
         for _ in range(arguments.turns):
             for reader in READERS:
                 found[reader].append(measured(reader, path))

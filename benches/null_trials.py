@@ -26,7 +26,8 @@ def measured(folder: Path, number: int) -> dict[str, float]:
     answer = subprocess.run(
         [sys.executable, __file__, "--one", str(folder), str(number)], check=True, capture_output=True, text=True
     )
-    return json.loads(answer.stdout)
+    found: dict[str, float] = json.loads(answer.stdout)
+    return found
 
 
 def one(folder: Path, number: int) -> None:

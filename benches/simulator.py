@@ -55,11 +55,13 @@ def from_file(folder: Path) -> None:
     traces.make(path, to="disksim", requests=LINES, arrivals="poisson:20000", range="1GiB", seed=1)
     megabytes = path.stat().st_size / 1e6
     print(f"{LINES:,} lines, {megabytes:.0f} MB, 48 elements, medians of {TURNS} turns")
-    for name, options in (
-        ("window 20, C-LOOK", {}),
-        ("no window", {"window": "none", "driver": "fcfs"}),
-        ("no window, LRU", {"window": "none", "driver": "fcfs", "policy": "lru"}),
-    ):
+    unordered: dict[str, Any] = {"window": "none", "driver": "fcfs"}
+    ways: dict[str, dict[str, Any]] = {
+        "window 20, C-LOOK": {},
+        "no window": unordered,
+        "no window, LRU": {**unordered, "policy": "lru"},
+    }
+    for name, options in ways.items():
         times = [
             ioassay.simulate(path, format="disksim", cache=False, **options).summary["wall_s"] for _ in range(TURNS)
         ]
@@ -81,7 +83,7 @@ def beside_duckdb(folder: Path) -> None:
     traces.make(path, to="disksim", requests=LINES, arrivals="poisson:20000", range="1GiB", seed=1)
     connection = duckdb.connect(config={"threads": 1})
     query = f"SELECT sum(column2), sum(column3) FROM read_csv('{path}', delim=' ', header=false)"
-    sectors = connection.execute(query).fetchone()[1]
+    ((_, sectors),) = connection.execute(query).fetchall()
     simulated_s, summed_s = [], []
     for _ in range(TURNS):
         began_s = time.perf_counter()
@@ -105,7 +107,7 @@ def one_pass(folder: Path) -> None:
 
     path = folder / "sweep.disksim"
     traces.make(path, to="disksim", requests=LINES, arrivals="poisson:20000", range="1GiB", seed=1)
-    plain = {"window": "none", "driver": "fcfs", "policy": "lru", "blocks": 512}
+    plain: dict[str, Any] = {"window": "none", "driver": "fcfs", "policy": "lru", "blocks": 512}
     runs = [{**plain, "buffer": f"{size}MiB"} for size in (1, 2, 4, 8, 16, 32, 64, 128)]
     ratios: dict[bool, list[float]] = {True: [], False: []}
     for _ in range(3):

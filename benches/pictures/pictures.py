@@ -17,7 +17,8 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,7 @@ def draw_fio_plot(records: Iterable[dict[str, Any]], work: Path, out: Path) -> N
                     shutil.copy(path, work / f"{name}.json")
                 elif path.name.startswith("log_iops"):
                     shutil.copy(path, work / path.name.replace("log", name, 1))
-    fio_plot = Path(shutil.which("fio-plot") or Path(os.sys.executable).with_name("fio-plot"))
+    fio_plot = Path(shutil.which("fio-plot") or Path(sys.executable).with_name("fio-plot"))
     for kind, options in FIO_PLOT.items():
         picture = work / f"{kind}.png"
         argv = [str(fio_plot), "-i", str(work), "-T", "Random reads of 4 KiB", "-r", "randread", *options]
@@ -182,6 +183,12 @@ def draw_grafana(panels: list[dict[str, Any]], work: Path, out: Path) -> None:
     reduce(work / "panels.png", out / "grafana-panels.png")
 
 
+def draw_ioassay(run: Path, out: Path) -> None:
+    """The figures of the run's own report."""
+    for name in FIGURES:
+        reduce(run / "report" / "figures" / f"{name}.png", out / f"ioassay-{name.replace('_', '-')}.png")
+
+
 def main() -> None:
     """Draw all pictures of a run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -193,11 +200,8 @@ def main() -> None:
     run, out, work = wanted.run.resolve(), wanted.out.resolve(), wanted.work.resolve()
     out.mkdir(parents=True, exist_ok=True)
     records = trials(run)
-    peers = {
-        "ioassay": lambda: [
-            reduce(run / "report" / "figures" / f"{name}.png", out / f"ioassay-{name.replace('_', '-')}.png")
-            for name in FIGURES
-        ],
+    peers: dict[str, Callable[[], None]] = {
+        "ioassay": lambda: draw_ioassay(run, out),
         "fio-plot": lambda: draw_fio_plot(records, work / "fio-plot", out),
         "criterion": lambda: draw_criterion(records, work / "criterion", out),
         "grafana": lambda: draw_grafana(machine_panels(run, records), work / "grafana", out),
