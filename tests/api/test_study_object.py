@@ -52,7 +52,7 @@ def test_changes_are_typed_or_words(file: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ia.Study(driver="fioo").plan(), "fioo"),
+        (lambda: ia.Study(driver="nul"), r"^study\.toml: driver: no driver is called 'nul'; did you mean 'null'\?$"),
         (lambda: ia.Study(driver="null", targett={}), "targett"),
         (lambda: ia.Study(driver="null", factors={"x": [1, 1]}), "factors"),
         (lambda: ia.Study(driver="null", params={"value": object()}), "params"),

@@ -104,7 +104,19 @@ def _studies(members: Sequence[tuple[dict[str, Any], Path]], change: ChangeAll, 
     if not stored:  # a stored study has the numbers of the machine that it was planned on
         read = [machine_levels.resolved(table, source) for table, source in zip(changed, sources, strict=True)]
         changed = earlier_best.with_stand_ins(read, sources)
-    return [make_study(table, source, stored=stored) for table, source in zip(changed, sources, strict=True)]
+    studies = [make_study(table, source, stored=stored) for table, source in zip(changed, sources, strict=True)]
+    if not stored:
+        for study, source in zip(studies, sources, strict=True):
+            _require_driver(study, f"{source}: {study.name}" if len(studies) > 1 else source)
+    return studies
+
+
+def _require_driver(study: Study, source: str) -> None:
+    """StudyError for a driver that is in no list, so that a study that cannot run is none."""
+    from ioassay import drivers
+
+    if why := drivers.REGISTRY.refusal(study.driver):
+        raise StudyError(why, source=source, key="driver")
 
 
 def _member(name: str, suite_path: Path) -> tuple[dict[str, Any], Path]:
