@@ -1,16 +1,18 @@
 """How long a person waits for the commands that measure nothing, beside Python's own start.
 
-    .venv/bin/python benches/commands.py [--turns N] [--run RUN]
+    .venv/bin/python benches/commands.py [--turns N] [--run RUN] [--start]
 
-Prints wall and processor time (medians and least) and their ratios to `python -c pass` of the same turns: the launcher,
---help, a simulation of one request, plan block-io, and the report of 30 real fio trials, which are made first unless
-RUN names some. Processor time says what a command costs where the machine has other work.
+Prints wall and processor time (medians and least) and their ratios to `python -c pass` of the same turns: the import of
+the package, the launcher, --help, a simulation of one request, plan block-io, and the report of 30 real fio trials,
+which are made first unless RUN names some. `--start` leaves out those that do something. Processor time says what a
+command costs where the machine has other work.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -19,19 +21,28 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+LAUNCHER = str(ROOT / "ioassay")
 PYTHON = "python -c pass"
 SIZES = "1KiB,2KiB,4KiB,8KiB,16KiB,32KiB,64KiB,128KiB,256KiB,512KiB"
 SMALL = ("--scale", "quick", "--set", "target.size=64MiB", "--set", "runtime=500ms", "--factor", f"bs={SIZES}")
 
 
-def commands(folder: Path, run: Path) -> dict[str, list[str]]:
-    python, launcher = [sys.executable, "-I"], str(ROOT / "ioassay")
-    trace = folder / "one.disksim"
-    trace.write_text("0.0 0 8 8 0\n")
+def starts() -> dict[str, list[str]]:
+    """Python's own start, and what it takes until ioassay can do something."""
+    python = [sys.executable, "-I"]
     return {
         PYTHON: [*python, "-c", "pass"],
+        "python -c 'import ioassay'": [*python, "-c", "import ioassay"],
         "python -m ioassay --help": [*python, "-m", "ioassay", "--help"],
-        "./ioassay --help": [launcher, "--help"],
+        "./ioassay --help": [LAUNCHER, "--help"],
+    }
+
+
+def commands(folder: Path, run: Path) -> dict[str, list[str]]:
+    """Those that do something; `run` has been made."""
+    launcher, trace = LAUNCHER, folder / "one.disksim"
+    trace.write_text("0.0 0 8 8 0\n")
+    return {
         "./ioassay simulate, one request": [launcher, "simulate", str(trace)],
         "./ioassay plan block-io": [launcher, "plan", "block-io"],
         "./ioassay report, 30 trials": [launcher, "report", str(run)],
@@ -40,11 +51,16 @@ def commands(folder: Path, run: Path) -> dict[str, list[str]]:
 
 def spent(argv: list[str]) -> tuple[float, float]:
     """Wall and processor milliseconds of one command."""
-    before, began_s = os.times(), time.monotonic()
+    before_s, began_s = children_s(), time.monotonic()
     subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wall_s, after = time.monotonic() - began_s, os.times()
-    used_s = after.children_user - before.children_user + after.children_system - before.children_system
+    wall_s, used_s = time.monotonic() - began_s, children_s() - before_s
     return wall_s * 1000, used_s * 1000
+
+
+def children_s() -> float:
+    """The processor time of all that has ended, in steps of a microsecond (os.times has ten milliseconds)."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:
@@ -52,24 +68,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--turns", type=int, default=15)
     parser.add_argument("--run", type=Path)
+    parser.add_argument("--start", action="store_true")
     wanted = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ioassay-bench-") as name:
         folder = Path(name)
         run = wanted.run or folder / "run"
-        if not wanted.run:
-            argv = [str(ROOT / "ioassay"), "run", "block-size", *SMALL, "--output", str(run)]
+        if not wanted.run and not wanted.start:
+            argv = [LAUNCHER, "run", "block-size", *SMALL, "--output", str(run)]
             subprocess.run(argv, check=True, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        timed = starts() if wanted.start else {**starts(), **commands(folder, run)}
         found: dict[str, list[tuple[float, float]]] = {}
         for _ in range(wanted.turns):
-            for title, argv in commands(folder, run).items():
+            for title, argv in timed.items():
                 found.setdefault(title, []).append(spent(argv))
-    print(f"{'command':32} {'wall ms':>9} {'least':>7} {'processor ms':>13} {'least':>7} {'of python':>10}")
+    print(f"{'command':32} {'wall ms':>9} {'least':>7} {'processor ms':>13} {'least':>7} {'of python':>11}")
     base_ms = statistics.median(used for _, used in found[PYTHON])
     for title, times in found.items():
         walls_ms, used_ms = zip(*times, strict=True)
         print(
-            f"{title:32} {statistics.median(walls_ms):9.0f} {min(walls_ms):7.0f} {statistics.median(used_ms):13.0f} "
-            f"{min(used_ms):7.0f} {statistics.median(used_ms) / base_ms:9.1f}x"
+            f"{title:32} {statistics.median(walls_ms):9.1f} {min(walls_ms):7.1f} {statistics.median(used_ms):13.1f} "
+            f"{min(used_ms):7.1f} {statistics.median(used_ms) / base_ms:10.2f}x"
         )
     print(f"medians of {wanted.turns} turns at a load of {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
 
