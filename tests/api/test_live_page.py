@@ -95,6 +95,7 @@ def test_an_error_in_the_context_is_the_end_that_the_page_shows(
 
 def test_a_page_shows_one_run_and_has_an_address_while_it_is_served() -> None:
     page = ia.LivePage()
+    assert "not served" in page._repr_html_()
     with pytest.raises(ia.UsageError, match="no address before it is served"):
         page.url.upper()
     with page:

@@ -165,6 +165,12 @@ def test_results_from_elsewhere_become_a_run() -> None:
         ia.import_results(["nonsense.json"], "imported")
 
 
+def test_no_worker_computes_nothing() -> None:
+    with pytest.raises(ia.UsageError, match="--workers is 0; wanted at least 1"):
+        computed().run("out", workers=0)
+    assert not Path("out").exists()
+
+
 def test_an_exported_run_is_a_run_for_its_reader(run: ia.Run, capfd: pytest.CaptureFixture[str]) -> None:
     bundle = run.export()
     assert bundle.path == Path("run.tar.gz") and bundle.bytes == bundle.path.stat().st_size > 1000

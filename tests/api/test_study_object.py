@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import ioassay as ia
@@ -64,6 +65,14 @@ def test_a_wrong_study_is_an_error_that_names_its_key(make: object, message: str
     assert callable(make)
     with pytest.raises(ia.StudyError, match=message):
         make()
+
+
+def test_levels_are_sequences_and_numbers_of_any_library(file: Path) -> None:
+    wanted = ia.Study(driver="null", factors={"x": [1, 2], "y": [0.5]}, repetitions=3).to_toml()
+    for levels in (np.array([1, 2]), [np.int64(1), np.int64(2)], range(1, 3)):
+        made = ia.Study(driver="null", factors={"x": levels, "y": np.array([0.5])}, repetitions=np.int64(3))
+        assert made.to_toml() == wanted
+        assert ia.Study.read(file, factors={"x": levels}).suite.studies[0].factors == {"x": [1, 2]}
 
 
 def test_a_scale_that_there_is_not_and_a_level_with_a_comma_are_refused(file: Path) -> None:

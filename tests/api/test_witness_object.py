@@ -43,7 +43,7 @@ def test_a_pattern_that_takes_for_ever_ends_in_another_thread_too(monkeypatch: p
 
 
 def test_the_exit_status_is_the_commands_and_a_missing_program_is_an_error() -> None:
-    assert ia.witness(["sh", "-c", "exit 3"], **COUNTED).exit_code == 3
+    assert ia.witness([Path("/bin/sh"), "-c", "exit 3"], **COUNTED).exit_code == 3
     with pytest.raises(ia.StartError, match="no-such-program"):
         ia.witness(["no-such-program"], **COUNTED)
 
@@ -53,6 +53,7 @@ def test_the_exit_status_is_the_commands_and_a_missing_program_is_an_error() -> 
     [
         ({}, "command is empty"),
         ({"command": "dd if=data"}, "command is 'dd if=data'; wanted a list of words"),
+        ({"command": ["dd", 3]}, r"command is \['dd', 3\]; wanted a list of words"),
         ({"command": ["true"], "level": "all"}, "--level all: unknown"),
         ({"command": ["true"], "claims": ["bytes=1"], "claim_regex": "(?P<bytes>1)"}, "exclude each other"),
         ({"command": ["true"], "calls": True, "level": "block"}, "calls are seen at level syscalls"),

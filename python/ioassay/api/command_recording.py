@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ioassay.api.witness_judgement import Watch, require_arguments, temporary_folder, watch_quietly
+from ioassay.api.witness_judgement import Watch, temporary_folder, watch_quietly, words
 from ioassay.errors import RunError, ToolError, UsageError
 from ioassay.records.observation import RECORD
 
@@ -44,7 +44,7 @@ class Recording:
 
 
 def record(
-    command: Sequence[str],
+    command: Sequence[str | Path],
     output: str | Path,
     *,
     to: str | None = None,
@@ -60,8 +60,7 @@ def record(
     format cannot hold it: alignment, devices, kinds. UsageError for a trace that cannot be written so, ToolError where
     requests cannot be watched: that takes root and BPF.
     """
-    require_arguments(command)
-    return run(command, Path(output), to, lose, watch_quietly, everybody=everybody, device=device, force=force)
+    return run(words(command), Path(output), to, lose, watch_quietly, everybody=everybody, device=device, force=force)
 
 
 def run(

@@ -43,6 +43,8 @@ def at_once(executor: Executor | str | None, workers: int | None) -> int | None:
     """
     from ioassay import cluster
 
+    if workers is not None and workers < 1:
+        raise UsageError(f"--workers is {workers}; wanted at least 1")
     if isinstance(executor, str) and executor != LOCAL:
         places = cluster.places(executor)
         if workers is not None:

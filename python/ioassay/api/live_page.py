@@ -81,5 +81,7 @@ class LivePage(Several):
         return f"<LivePage {self._server.url if self._server else 'that is not served'}>"
 
     def _repr_html_(self) -> str:
+        if self._server is None:
+            return escape(repr(self))
         url = escape(self.url)
         return f'<a href="{url}" target="_blank">{url}</a>'

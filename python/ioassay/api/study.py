@@ -42,7 +42,7 @@ class Study:
         driver: str,
         target: Mapping[str, object] | None = None,
         params: Mapping[str, object] | None = None,
-        factors: Mapping[str, Sequence[object]] | None = None,
+        factors: Mapping[str, Iterable[object]] | None = None,
         name: str = "study",
         **keys: object,
     ) -> None:
@@ -75,7 +75,7 @@ class Study:
         *,
         scale: str = FULL,
         settings: Changes = (),
-        factors: Mapping[str, Sequence[object]] | Iterable[str] = (),
+        factors: Mapping[str, Iterable[object]] | Iterable[str] = (),
         repetitions: int | None = None,
     ) -> Self:
         """The study behind a built-in name, a `.toml` study or suite, or a `.fio` job file.
@@ -260,11 +260,11 @@ def _assignments(changes: Changes) -> list[str]:
     """The changes as `key=value` words. UsageError for a level that such a word cannot hold."""
     if not isinstance(changes, Mapping):
         return list(changes)
-    return [f"{key}={_word(key, value)}" for key, value in changes.items()]
+    return [f"{key}={_word(key, _plain(value))}" for key, value in changes.items()]
 
 
 def _word(key: str, value: object) -> str:
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         parts = [_word(key, part) for part in value]
         if broken := next((part for part in parts if "," in part), None):
             raise UsageError(f"{key}: the level '{broken}' has a comma; wanted it in the study's file")
@@ -273,9 +273,11 @@ def _word(key: str, value: object) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The value as TOML has it: paths are text, sequences lists."""
+    """The value as TOML has it: paths are text, sequences lists; arrays and numbers of numpy are those of Python."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
     if isinstance(value, Mapping):
         return {str(key): _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | range):
         return [_plain(part) for part in value]
     return str(value) if isinstance(value, PurePath) else value

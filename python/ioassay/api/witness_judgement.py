@@ -212,7 +212,7 @@ class Judgement:
 
 
 def witness(
-    command: Sequence[str] = (),
+    command: Sequence[str | Path] = (),
     *,
     level: str = "syscalls",
     backend: str = "auto",
@@ -241,31 +241,32 @@ def witness(
     from ioassay.host import containers
     from ioassay.verify.witness import Attachment, attachment, call_listing
 
-    require_arguments(command)
+    argv = words(command)
     stated = Stated.of(claims, claim_regex)
     check(level, backend)
     wanted = None if calls is False else call_listing.SAMPLE if calls is True else str(calls)
     listing = call_listing.destination(wanted, level, backend, twins)
     if not (pids or cgroup or container):
-        if not command:
+        if not argv:
             raise UsageError("command is empty; wanted a program and its arguments, or pids, cgroup or container")
-        traced, untraced = runs(command, level, backend, stated, twins, watch_quietly, listing=listing)
-        return Judgement(command, traced, untraced)
-    if twins or (cgroup and container) or bool(command) == (seconds is not None):
+        traced, untraced = runs(argv, level, backend, stated, twins, watch_quietly, listing=listing)
+        return Judgement(argv, traced, untraced)
+    if twins or (cgroup and container) or bool(argv) == (seconds is not None):
         raise UsageError(
             "what runs already is watched once: wanted pids with cgroup or container, and either seconds or the "
             "command of a client"
         )
     group = containers.group_at(cgroup) if cgroup else containers.group_of(container) if container else None
     attached = Attachment(attachment.running(list(pids), group), level, backend=backend, listing=listing)
-    run = attended(attached, command, stated, math.inf if seconds is None else seconds, watch_quietly)
-    return Judgement(command, [run], [])
+    run = attended(attached, argv, stated, math.inf if seconds is None else seconds, watch_quietly)
+    return Judgement(argv, [run], [])
 
 
-def require_arguments(command: Sequence[str]) -> None:
-    """UsageError for a command as one text: nothing here goes through a shell."""
-    if isinstance(command, str):
+def words(command: Sequence[str | Path]) -> list[str]:
+    """The words of a command, paths as text. UsageError for one text: nothing here goes through a shell."""
+    if isinstance(command, str) or not all(isinstance(word, str | Path) for word in command):
         raise UsageError(f"command is {command!r}; wanted a list of words, such as ['dd', 'if=data', 'of=/dev/null']")
+    return list(map(str, command))
 
 
 def check(level: str, backend: str) -> None:
