@@ -2,15 +2,16 @@
 
 import os
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 import ioassay as ia
 from ioassay.roles import Trial
+from ioassay.study.model import Suite
 
 from .conftest import HOSTILE, computed
 
@@ -163,6 +164,24 @@ def test_results_from_elsewhere_become_a_run() -> None:
     Path("nonsense.json").write_text("{}")
     with pytest.raises(ia.InputError, match=r"nonsense\.json"):
         ia.import_results(["nonsense.json"], "imported")
+
+
+def test_who_looks_on_is_told_of_the_folder_and_the_plan_first() -> None:
+    class Listening(ia.Progress):
+        told: ClassVar[list[tuple[str, object]]] = []
+
+        def opened(self, folder: Path, suite: Suite, trials: Iterable[Trial]) -> None:
+            self.told += [("folder", folder), ("title", suite.title), ("plan", len(list(trials)))]
+
+        def planned(self, trials: int, seconds: float) -> None:
+            self.told.append(("planned", trials))
+
+        def started(self, trial: Trial) -> None:
+            self.told.append(("started", trial.study))
+
+    computed().run("out", progress=Listening(), workers=1)
+    wanted = [("folder", Path("out")), ("title", HOSTILE), ("plan", 6), ("planned", 6), ("started", "study")]
+    assert Listening.told[:5] == wanted
 
 
 def test_no_worker_computes_nothing() -> None:

@@ -1,5 +1,6 @@
 """A program that uses the whole API, for the type checker (test_types.py). It is never run."""
 
+from collections.abc import Iterable
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any, assert_type
@@ -9,9 +10,13 @@ from altair.typing import ChartType
 
 import ioassay as ia
 from ioassay.roles import CurrentRates, Trial
+from ioassay.study.model import Suite
 
 
 class Watching(ia.Progress):
+    def opened(self, folder: Path, suite: Suite, trials: Iterable[Trial]) -> None:
+        print(folder, suite.title, [trial.id for trial in trials])
+
     def planned(self, trials: int, seconds: float) -> None:
         print(trials, seconds)
 

@@ -238,8 +238,7 @@ def witness(
     UsageError for arguments that do not go together, ToolError where the command cannot be started or a
     backend cannot run, Interrupted at Ctrl-C among twins. Like a measuring trial it waits for those of other threads.
     """
-    from ioassay.host import containers
-    from ioassay.verify.witness import Attachment, attachment, call_listing
+    from ioassay.verify.witness import call_listing
 
     argv = words(command)
     stated = Stated.of(claims, claim_regex)
@@ -256,10 +255,20 @@ def witness(
             "what runs already is watched once: wanted pids with cgroup or container, and either seconds or the "
             "command of a client"
         )
-    group = containers.group_at(cgroup) if cgroup else containers.group_of(container) if container else None
-    attached = Attachment(attachment.running(list(pids), group), level, backend=backend, listing=listing)
+    attached = attachment_to(pids, cgroup, container, level, backend, listing)
     run = attended(attached, argv, stated, math.inf if seconds is None else seconds, watch_quietly)
     return Judgement(argv, [run], [])
+
+
+def attachment_to(
+    pids: Sequence[int], cgroup: str | None, container: str | None, level: str, backend: str, listing: str | None
+) -> Attachment:
+    """What watches running processes, or a group of them; UsageError and ToolError where they cannot be watched."""
+    from ioassay.host import containers
+    from ioassay.verify.witness import Attachment, attachment
+
+    group = containers.group_at(cgroup) if cgroup else containers.group_of(container) if container else None
+    return Attachment(attachment.running(list(pids), group), level, backend=backend, listing=listing)
 
 
 def words(command: Sequence[str | Path]) -> list[str]:

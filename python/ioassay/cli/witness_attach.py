@@ -59,15 +59,9 @@ class Choice:
 
     def attachment(self, level: str, backend: str, listing: str | None) -> Attachment:
         """What watches them; UsageError and ToolError say what cannot be watched and why."""
-        from ioassay.host import containers
-        from ioassay.verify.witness import Attachment, attachment
+        from ioassay.api import witness_judgement
 
-        group = None
-        if self.cgroup:
-            group = containers.group_at(self.cgroup)
-        elif self.container:
-            group = containers.group_of(self.container)
-        return Attachment(attachment.running(self._pids(), group), level, backend=backend, listing=listing)
+        return witness_judgement.attachment_to(self._pids(), self.cgroup, self.container, level, backend, listing)
 
     def _pids(self) -> list[int]:
         numbers = [text.strip() for texts in self.pid or () for text in texts.split(",")]
