@@ -37,7 +37,7 @@ _TOKEN = re.compile(
     | . """,
     re.S | re.X,
 )
-_POSIX_SET = re.compile(r"\[:\^?\w+:\]")
+_POSIX_SET = re.compile(r"(?<!\\)\[:\^?\w+:\]")
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,8 @@ def compiled(pattern: str, option: str) -> UserPattern:
 
     if len(pattern) > _LONGEST_PATTERN:
         raise UsageError(f"{option}: has {len(pattern)} characters; wanted at most {_LONGEST_PATTERN}")
+    if posix := _POSIX_SET.search(pattern):
+        raise UsageError(f"{option} {pattern!r}: Python has no set {posix[0]}; wanted one such as [a-zA-Z] or \\w")
     try:
         re.compile(pattern, re.M)
         engine = regex.compile(_translated(pattern, option), regex.M | regex.V0)
@@ -94,7 +96,7 @@ def matches(pattern: UserPattern, text: str, option: str) -> list[regex.Match[st
 def _translated(pattern: str, option: str) -> str:
     """A pattern that `re` accepts as `regex` has to read it: a brace that repeats nothing is no fuzzy match there.
 
-    UsageError for what would mean something else, and for repetitions that `regex` would need too much memory for.
+    UsageError for the flag x, and for repetitions that `regex` would need too much memory for.
     """
     parts: list[str] = []
     items, last = [0], 0  # of each group that is open; of what a repetition would repeat
@@ -102,8 +104,6 @@ def _translated(pattern: str, option: str) -> str:
         part = token[0]
         if token["verbose"]:
             raise UsageError(f"{option} {pattern!r}: has the flag x; wanted a pattern without spaces and comments")
-        if part.startswith("[") and (posix := _POSIX_SET.search(part)):
-            raise UsageError(f"{option} {pattern!r}: Python has no set {posix[0]}; wanted one such as [a-zA-Z] or \\w")
         if token["repetition"]:
             repeated = last * (int(token["least"] or 0) if part.startswith("{") else int(part == "+"))
             items[-1], last = items[-1] + repeated, last + repeated
