@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -362,6 +364,32 @@ def test_a_stopped_worker_ends_what_it_measures_and_puts_it_back(
     assert {record["status"] for record in records(run)} == {"failed"}
     assert "987" not in children(1)
     assert list((tmp_path / "a.tmp").iterdir()) == []
+
+
+def test_a_worker_ends_with_its_scheduler(tmp_path: Path) -> None:
+    with made.scheduler() as address:
+        host = made.start(tmp_path, "a", address)
+    assert host.process.wait(timeout=made.WAIT_S) == 1
+    assert f"the scheduler at tcp://{address} went away; start this worker again when it is back" in host.said
+
+
+def test_an_interrupted_run_frees_its_hosts_at_once(tmp_path: Path) -> None:
+    with made.fleet(tmp_path, ["a", "b"], "--allow-exec") as (executor, hosts):
+        (tmp_path / "long.toml").write_text(
+            'title = "Long"\ndriver = "command"\n[params]\nargv = ["sleep", "985"]\nexpected_time = "1s"\n'
+            '[watch]\nmonitors = []\nwitness = "off"\n[run]\nhosts = ["a", "b"]\n'
+        )
+        words = ["run", "long.toml", "--allow-exec", "--executor", executor, "--output", "run"]
+        process = subprocess.Popen([sys.executable, "-m", "ioassay", *words], cwd=tmp_path, stderr=subprocess.PIPE)
+        for host in hosts.values():
+            made.wait_for(lambda host=host: "985" in children(host.process.pid))
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=made.WAIT_S)
+        assert process.returncode == 130
+        assert f"ioassay run --resume run --executor {executor}" in said.decode()
+        for host in hosts.values():
+            assert "985" not in children(host.process.pid)
+        assert measure(tmp_path / "next", made.suite(["a", "b"]), executor).tally.ok == 4
 
 
 def children(pid: int) -> str:

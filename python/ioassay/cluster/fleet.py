@@ -54,6 +54,10 @@ class _HostLost(Exception):
     """A host measures nothing any more; the text says why."""
 
 
+class _Stopped(Exception):
+    """The run was stopped, and gives up what its hosts do."""
+
+
 @dataclass
 class _Line:
     """One host: its trials, one after the other."""
@@ -165,7 +169,7 @@ class Fleet:
         return [file for line in closed.values() for file in line.kept]
 
     def _end(self, name: str, line: _Line) -> None:
-        if not line.lost:
+        if not self._has_ended(line.worker):
             kept = self._ask(line, host_calls.close_session, line.opening.token)
             line.kept = [
                 KeptFile(path=f"{name}:{file['path']}", bytes=file["bytes"], remove=f"on {name}: {file['remove']}")
@@ -227,9 +231,10 @@ class Fleet:
                 reason = f"host {host}: {error}"
                 measured = Measured({}, reason, True, began_unix_s, time.time() - began_unix_s)
             wanted.future.set_result(measured)
+        except _Stopped:
+            wanted.future.set_result(Measured(reason="the run was stopped", began_unix_s=began_unix_s))
         except BaseException as error:
-            if not wanted.future.done():
-                wanted.future.set_exception(error)
+            wanted.future.set_exception(error)
             raise
         finally:
             if wanted.start is not None:
@@ -243,6 +248,8 @@ class Fleet:
             return
         name, began_s = line.opening.host, time.monotonic()
         why = line.lost
+        if not self._has_ended(line.worker):
+            self._ask(line, host_calls.close_session, line.opening.token)
         while not self._cancelled.is_set():
             try:
                 found = [worker for worker in self._examine() if worker.name == name]
@@ -261,6 +268,8 @@ class Fleet:
             if time.monotonic() - began_s > PATIENCE_S:
                 break
             time.sleep(_PAUSE_S)
+        if self._cancelled.is_set():
+            raise _Stopped
         line.gone = why
         raise _HostLost(why)
 
@@ -278,7 +287,7 @@ class Fleet:
         answered_s, released, line.arrived = time.monotonic(), start is None, False
         while not task.wait(_PAUSE_S if released else _HELD_PAUSE_S):
             if self._cancelled.is_set():
-                raise _HostLost("the run was stopped")
+                raise _Stopped
             state = self._state(line, token)
             if state is not None:
                 answered_s = time.monotonic()

@@ -65,7 +65,7 @@ def folder() -> Path:
 def open_session(opening: Opening) -> Examined | Refusal:
     """Check what a run wants to measure here, and have a session for it."""
     for token, other in list(_HERE.sessions.items()):
-        if not other.is_over:
+        if not other.is_over and token != opening.token:
             since = time.strftime("%H:%M:%S", time.localtime(other.began_unix_s))
             text = f"measures for another run ('{other.opening.suite.name}', since {since}); wait for it or end it"
             return Refusal("RunError", text)
