@@ -150,7 +150,7 @@ _OF_CLIENTS = frozenset({"client", "server", "remote_config", "daemonize"})
 """Options of fio's command line, which a study might name."""
 _OF_CLIENTS_REFUSED = (
     "has servers of fio make the load, which ioassay neither checks nor watches; "
-    "wanted [run] hosts, such as hosts = ['host-a'], to measure there (docs/cluster.md)"
+    "wanted [run] hosts, such as hosts = ['host-a'], to measure there (docs/hosts.md)"
 )
 
 
