@@ -278,7 +278,8 @@ def test_a_plan_checks_the_hosts_and_leaves_them(tmp_path: Path, fleet: tuple[st
     plan = study.plan(executor=executor)
     assert set(plan.trials["host"]) == {"a", "b"}
     assert not (hosts["a"].folder / "planned").exists()
-    assert study.plan().seconds > 0
+    assert "hosts-unchecked" not in {warning.code for warning in plan.warnings}
+    assert [warning.code for warning in study.plan().warnings] == ["hosts-unchecked"]
     assert measure(tmp_path / "run", made.suite(["a", "b"]), executor).tally.ok == 4
 
 

@@ -83,6 +83,15 @@ def with_hosts(suite: Suite) -> list[Study]:
     return [study for study in suite.studies if study.hosts]
 
 
+def unchecked(suite: Suite) -> list[Warning_]:
+    """That the hosts of a suite were not asked, which a plan need not do."""
+    names = ", ".join(_names(suite))
+    text = f"run.hosts is {names}, and nothing was checked there"
+    return (
+        [Warning_("hosts-unchecked", text, "--executor dask://HOST:PORT, the scheduler of the hosts")] if names else []
+    )
+
+
 def opened(
     suite: Suite,
     executor: Executor | str | None,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Self
 
-from ioassay.api import computing, execution
+from ioassay.api import computing, execution, measuring_hosts
 from ioassay.api.progress import Progress
 from ioassay.errors import UsageError
 from ioassay.roles import Consent
@@ -159,7 +159,9 @@ class Study:
         checks = execution.Checks(Consent(tuple(destroy_data), allow_exec), without_tools=True, executor=executor)
         with execution.named(self.source):
             if executor is None:
-                checked = execution.Inspection(self._suite, *checks.benches(self._suite, announce))
+                benches, warnings = checks.benches(self._suite, announce)
+                unchecked = measuring_hosts.unchecked(self._suite)
+                checked = execution.Inspection(self._suite, benches, [*warnings, *unchecked])
             else:
                 checked = checks.inspect(self._suite, announce)
         devices = checked.hosts.devices() if checked.hosts is not None else []
