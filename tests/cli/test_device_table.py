@@ -57,6 +57,7 @@ def test_the_plan_names_the_drive_and_what_was_found(ioassay: Any, loop_device: 
             "size_bytes": 300 * MIB,
             "access": "write",
             "content": ["is empty: every byte was read as zero"],
+            "host": "",
         }
     ]
     said = ioassay("plan", study(disk)).err
