@@ -163,6 +163,8 @@ _PASS = (
     r"|fwrite|frewrite|fread|freread|p(?:write|read)v?|rep(?:write|read)v?)"
 )
 """Passes of file tests (drivers filesuite and iozone); their write and read are the directions above."""
+_ONE_OF = {"event": "an event", "entry": "a file or folder"}
+"""What results of other tools are of: events of sysbench, entries of elbencho."""
 _LATENCY_PERCENTILE = re.compile(rf"{_DIR}\.(?P<kind>slat|clat|lat)\.p(?P<percent>\d{{1,2}}(?:\.\d+)?)")
 _RULES: tuple[_Rule, ...] = (
     _rate(rf"^{_DIR}\.bw$", "bytes/s", lambda m: f"{_direction(m)} bandwidth", units.format_rate),
@@ -205,6 +207,16 @@ _RULES: tuple[_Rule, ...] = (
     _Rule(re.compile(r"^cpu\.per_io$"), "ns", "lower", lambda _: "Processor time of a request", units.format_ns),
     _Rule(re.compile(r"^cpu\.uncounted$"), "%", "none", lambda _: "CPU of threads that the tool leaves out", _percent),
     _Rule(re.compile(r"^cpu\.(?P<state>\w+)$"), "%", "none", lambda m: f"CPU {m['state']}", _percent),
+    _rate(r"^event\.rate$", "events/s", lambda _: "Rate of events", units.format_count),
+    _rate(r"^sync\.rate$", "1/s", lambda _: "Synchronisations a second", units.format_count),
+    _rate(r"^memory\.bw$", "bytes/s", lambda _: "Memory bandwidth", units.format_rate),
+    _Rule(
+        re.compile(r"^(?P<of>event|entry)\.time\.(?P<stat>mean|stddev|min|max|p\d+(?:\.\d+)?)$"),
+        "ns",
+        "lower",
+        lambda m: f"Time of {_ONE_OF[m['of']]}, {_STATISTIC_LABEL.get(m['stat'], m['stat'])}",
+        units.format_ns,
+    ),
     _rate(r"^load\.ops_rate$", "ops/s", lambda _: "Rate", units.format_count),
     _Rule(re.compile(r"^layer\.bytes$"), "bytes", "lower", lambda _: "Written", units.format_size),
     _rate(r"^pass\.bw$", "bytes/s", lambda _: "Bandwidth", units.format_rate),

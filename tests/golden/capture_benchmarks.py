@@ -39,6 +39,10 @@ CASES: dict[str, dict[str, str]] = {
         "seqwr": f"{SYSBENCH} --file-test-mode=seqwr --events=500 --file-fsync-freq=0 run",
         "cut-file": f"{SYSBENCH} --file-test-mode=rndrd --events=10 run",
         "cpu": "sysbench cpu --time=0 --events=20 run",
+        "memory-read": "sysbench memory --memory-block-size=4K --memory-total-size=64M --memory-oper=read --threads=2"
+        " run",
+        "memory-random": "sysbench memory --memory-block-size=1K --memory-total-size=16M --memory-access-mode=rnd run",
+        "threads": "sysbench threads --time=0 --events=20 run",
     },
     "ioping": {
         "directory": "ioping -c 5 -i 0.05 .",

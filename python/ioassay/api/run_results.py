@@ -379,9 +379,9 @@ def open(folder: str | Path) -> Run:
 
 
 def import_results(files: Sequence[str | Path], output: str | Path | None = None, *, title: str | None = None) -> Run:
-    """Turn results of fio that were made elsewhere into a run: JSON, JSON+, terse output or logs.
+    """Turn results of fio or other tools that were made elsewhere into a run (docs/import.md).
 
-    `output` is the new folder, by default runs/<time>-import. InputError for a file that is none of these.
+    `output` is the new folder, by default runs/<time>-import. InputError for a file in no known format.
     """
     from ioassay.store import importer
     from ioassay.store.run_folder import new_folder

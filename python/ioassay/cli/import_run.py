@@ -1,4 +1,4 @@
-"""ioassay import: results of fio made elsewhere become a run."""
+"""ioassay import: results of fio and other tools, made elsewhere, become a run."""
 
 from __future__ import annotations
 
@@ -14,14 +14,20 @@ def register(app: syntax.Group) -> None:
 
 
 def import_(
-    files: Annotated[list[Path], syntax.Argument(metavar="FILE…", help="fio JSON, JSON+, terse output or logs.")],
+    files: Annotated[
+        list[Path],
+        syntax.Argument(
+            metavar="FILE…", help="Results of fio and other tools."
+        ),
+    ],
     output: options.Output = None,
     title: Annotated[str | None, syntax.Option(metavar="TEXT", help="Title of the report.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Turn fio results from elsewhere into a run with a report.
+    """Turn results from elsewhere into a run with a report.
 
-    FILE: JSON, JSON+, terse output, or logs of bandwidth, IOPS, latency or histograms.
+    FILE: fio's JSON, JSON+, terse output, or logs of bandwidth, IOPS, latency or histograms; results of
+    other tools (docs/import.md). The format is recognised by the content.
     """
     from ioassay.api import run_results
 

@@ -54,8 +54,8 @@ def looks_like(text: str) -> bool:
 def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
     """The claims of each test in their order, and of the files that were made; none of other tests than fileio."""
     claims = [_of_prepare(match, text) for match in _PREPARED.finditer(text)]
-    for run in _runs(text):
-        claims += _of_run(run)
+    for run in file_tests(text):
+        claims += claims_of(run)
     if not claims and ("General statistics:" not in text or _SECTION in text):
         raise InputError(f"sysbench printed no results of a fileio test; its output ends with {last_line(text)}")
     return claims
@@ -76,8 +76,8 @@ def _of_prepare(match: re.Match[str], text: str) -> Claim:
 
 
 @dataclass(frozen=True)
-class _Run:
-    """What one test prints; rates of reads, writes and synchronisations a second."""
+class FileTest:
+    """What one fileio test prints; rates of reads, writes and synchronisations a second."""
 
     rates: tuple[float, float, float]
     mib_per_s: tuple[str, str]
@@ -93,7 +93,8 @@ class _Run:
     syncs_each: bool
 
 
-def _runs(text: str) -> Iterator[_Run]:
+def file_tests(text: str) -> Iterator[FileTest]:
+    """The fileio tests in an output, in their order."""
     start = 0
     while (place := text.find(_SECTION, start)) >= 0:
         head_start = text.rfind(_OPTIONS, start, place)
@@ -103,17 +104,17 @@ def _runs(text: str) -> Iterator[_Run]:
         yield _run(head, text[start : min(end if end >= 0 else len(text), start + _LONGEST_PART)])
 
 
-def _run(head: str, body: str) -> _Run:
+def _run(head: str, body: str) -> FileTest:
     rates = tuple(real(_value(body, name), name) for name in ("reads/s", "writes/s", "fsyncs/s"))
     events = whole_number(_value(body, "total number of events"), "sysbench's events")
     files, block = _FILES.search(head), _BLOCK.search(head)
     flags = re.search(r"^Extra file open flags: (.{1,200})$", head, re.M)
     threads = re.search(r"^Number of threads: ([0-9]{1,6})$", head, re.M)
-    return _Run(
+    return FileTest(
         rates=(rates[0], rates[1], rates[2]),
         mib_per_s=(_value(body, "read, MiB/s"), _value(body, "written, MiB/s")),
         events=events,
-        latency_ns=_latencies(body, events),
+        latency_ns=event_times_ns(body, events),
         block_bytes=size(block[1], block[2], "sysbench's block size").rounded if block else None,
         files=whole_number(files[1], "sysbench's files") if files else 0,
         file_bytes=size(files[2], files[3], "sysbench's file size").rounded if files else None,
@@ -132,7 +133,7 @@ def _value(body: str, name: str) -> str:
     return match[1]
 
 
-def _latencies(body: str, events: int) -> dict[str, float]:
+def event_times_ns(body: str, events: int) -> dict[str, float]:
     """Those of events; the mean from their sum, which has more digits than the printed mean."""
     statistics_ns = {}
     if events >= _FEWEST_EVENTS and (total_ms := re.search(rf"^\s*sum: +({NUMBER})$", body, re.M)):
@@ -159,7 +160,7 @@ class _Counts:
         return self.error < _LARGEST_ERROR and all(abs(part - round(part)) <= self.error for part in parts)
 
 
-def _counts(run: _Run) -> _Counts | None:
+def _counts(run: FileTest) -> _Counts | None:
     """None where nothing was done. Synchronisations at the end are those of each file, by one thread or by all."""
     reads, writes, _ = run.rates
     if not run.events or not reads + writes:
@@ -176,7 +177,7 @@ def _counts(run: _Run) -> _Counts | None:
     return _Counts(unsure.reads, unsure.writes, unsure.syncs, unsure.seconds, max(unsure.error, 1.0) + most)
 
 
-def _shared_out(run: _Run, number: float) -> _Counts:
+def _shared_out(run: FileTest, number: float) -> _Counts:
     """So many requests and synchronisations, in the proportion of their rates."""
     total = sum(run.rates)
     reads, writes, syncs = (rate / total * number for rate in run.rates)
@@ -187,7 +188,8 @@ def _shared_out(run: _Run, number: float) -> _Counts:
     return _Counts(reads, writes, syncs, seconds, error)
 
 
-def _of_run(run: _Run) -> list[Claim]:
+def claims_of(run: FileTest) -> list[Claim]:
+    """A read, a write or both; none where nothing was done."""
     counts = _counts(run)
     if counts is None:
         return []
@@ -195,7 +197,7 @@ def _of_run(run: _Run) -> list[Claim]:
     return [_claim(kind, number, printed, run, counts) for kind, number, printed in parts if number]
 
 
-def _claim(kind: str, number: float, printed: str, run: _Run, counts: _Counts) -> Claim:
+def _claim(kind: str, number: float, printed: str, run: FileTest, counts: _Counts) -> Claim:
     block_bytes = run.block_bytes
     whole_blocks = bool(block_bytes and run.file_bytes is not None and run.file_bytes % block_bytes == 0)
     operations = round(number) if counts.exact else None

@@ -1,4 +1,4 @@
-"""Results of fio made elsewhere become a run: JSON, JSON+, terse output, logs of any kind.
+"""Results made elsewhere become a run: fio's JSON, JSON+, terse output and logs, and those of the tools in `FORMATS`.
 
 One group of jobs is one trial; options that differ between the files become factors; the same point again is a
 repetition. Of `fio --client` each client is a level of the factor `client`, and so are all of them together. The files
@@ -11,7 +11,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,9 @@ from ioassay.errors import InputError
 from ioassay.factors import level_key
 from ioassay.formats import fio_clients, fio_json, fio_logs, fio_terse
 from ioassay.formats.fio_results import Clients, Job, Results, by_client
+from ioassay.formats.result_entry import Entry
 from ioassay.metrics import format_metric, latency_percentile
-from ioassay.records.record import FAILED, OK, Buckets, Record, Scalar, Series, Warning_
+from ioassay.records.record import FAILED, OK, Record, Scalar, Warning_
 from ioassay.registry import Contract, Registry
 from ioassay.roles import Trial
 from ioassay.store.run_folder import RunStore
@@ -40,28 +41,14 @@ _QUESTIONS_TO_CLIENTS = ["conditions", "verdict", "describe", "stability", "late
 """Those that compare no levels: a sum is no condition that could be chosen over its own parts."""
 _FIO_JSON = '"fio version"'
 _HEAD_CHARS = 2**16
-FORMATS: dict[str, str] = {}
-"""Formats of results beside those of fio, which this file reads itself: name -> module with `looks_like(text)` and
-`read(text, source)`, which returns entries. Only plugins have any."""
+_FIO_WORD = re.compile(r"\bfio\b")
+FORMATS: dict[str, str] = {
+    "sysbench": "ioassay.formats.sysbench_results",
+}
+"""Formats of results beside those of fio, which this file reads itself: tool -> module with `looks_like(text)` and
+`read(text, source)`, which returns entries; `WANTED` says what file of the tool it is."""
 REGISTRY = Registry("formats", "format of results", FORMATS, Contract("looks_like", "read"))
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One load that was measured: a group of jobs, or the logs of one prefix."""
-
-    label: str
-    files: Sequence[Path] = ()
-    options: Mapping[str, str] = field(default_factory=dict)
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    buckets: Sequence[Buckets] = ()
-    series: Sequence[Series] = ()
-    parts: Sequence[Mapping[str, Any]] = ()
-    warnings: Sequence[Warning_] = ()
-    problem: str = ""
-    started_unix_s: float = 0.0
-    format: str = "fio"
-    """Of its file; the driver of the run's study, which has metrics of that name's plugin where there is one."""
+__all__ = ["FORMATS", "REGISTRY", "Entry", "read", "take_in"]
 
 
 def take_in(files: Sequence[Path], root: Path, title: str | None = None) -> RunStore:
@@ -69,7 +56,7 @@ def take_in(files: Sequence[Path], root: Path, title: str | None = None) -> RunS
     entries = sorted(read(files), key=lambda entry: entry.started_unix_s)
     if not entries:
         raise InputError(
-            f"{', '.join(map(str, files))}: no job's results are in there; wanted what fio wrote at its end"
+            f"{', '.join(map(str, files))}: no job's results are in there; wanted what the tool wrote at its end"
         )
     study = _study(
         entries, title or f"{entries[0].format} results from {len(files)} file{'s' if len(files) > 1 else ''}"
@@ -87,7 +74,7 @@ def read(files: Sequence[Path]) -> list[Entry]:
     for path in files:
         if not path.is_file():
             what = "is a folder" if path.is_dir() else "is no regular file" if path.exists() else "no such file"
-            raise InputError(f"{path}: {what}; wanted files of fio results")
+            raise InputError(f"{path}: {what}; wanted files of results")
     log_files = [path for path in files if fio_logs.is_log(path)]
     entries = [entry for path in files if path not in log_files for entry in _read_results(path)]
     for logs in fio_logs.grouped(log_files):
@@ -122,7 +109,7 @@ def _joined(entry: Entry, logs: Entry) -> Entry:
 
 def _read_results(path: Path) -> Iterator[Entry]:
     text = _text(path)
-    if (name := _plugin_of(text)) is not None:
+    if (name := _format_of(text)) is not None:
         yield from (replace(entry, files=[path], format=name) for entry in REGISTRY.load(name).read(text, str(path)))
         return
     results = _parse(text, path)
@@ -233,17 +220,28 @@ def _text(path: Path) -> str:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise InputError(f"{path}: is binary; wanted fio's JSON, JSON+ or terse output, or a log *_bw.log, …") from None
+        raise InputError(f"{path}: is binary; wanted {_wanted()}") from None
     return text
 
 
 def _parse(text: str, path: Path) -> Results:
     parse = fio_terse.parse if fio_terse.looks_like(text) else fio_json.parse
-    return parse(text, str(path))
+    try:
+        return parse(text, str(path))
+    except InputError:
+        if not text.strip() or _FIO_WORD.search(text[:_HEAD_CHARS]):
+            raise
+        beginning = text.strip().splitlines()[0][:100]
+        raise InputError(f"{path}: is in no known format; it begins with '{beginning}'; wanted {_wanted()}") from None
 
 
-def _plugin_of(text: str) -> str | None:
-    """The format of a plugin that the text is in; those of fio come first."""
+def _wanted() -> str:
+    others = ", ".join(getattr(REGISTRY.load(name), "WANTED", name) for name in REGISTRY)
+    return f"fio's JSON, JSON+ or terse output, a log *_bw.log, …, {others}"
+
+
+def _format_of(text: str) -> str | None:
+    """The format of `FORMATS` or of a plugin that the text is in; those of fio come first."""
     if fio_terse.looks_like(text) or _FIO_JSON in text[:_HEAD_CHARS]:
         return None
     return next((name for name in REGISTRY if REGISTRY.load(name).looks_like(text)), None)
