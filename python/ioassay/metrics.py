@@ -208,6 +208,7 @@ _RULES: tuple[_Rule, ...] = (
     _Rule(re.compile(r"^cpu\.uncounted$"), "%", "none", lambda _: "CPU of threads that the tool leaves out", _percent),
     _Rule(re.compile(r"^cpu\.(?P<state>\w+)$"), "%", "none", lambda m: f"CPU {m['state']}", _percent),
     _rate(r"^event\.rate$", "events/s", lambda _: "Rate of events", units.format_count),
+    _rate(r"^entry\.rate$", "entries/s", lambda _: "Rate of files and folders", units.format_count),
     _rate(r"^sync\.rate$", "1/s", lambda _: "Synchronisations a second", units.format_count),
     _rate(r"^memory\.bw$", "bytes/s", lambda _: "Memory bandwidth", units.format_rate),
     _Rule(

@@ -13,6 +13,7 @@ from .mutation import withstands
 GOLDEN = Path(__file__).parent.parent / "golden"
 FILES = {
     "sysbench": "sysbench/1.0.20/*.txt",
+    "elbencho": "elbencho/documented/*.csv",
 }
 
 
