@@ -14,6 +14,7 @@ GOLDEN = Path(__file__).parent.parent / "golden"
 FILES = {
     "sysbench": "sysbench/1.0.20/*.txt",
     "elbencho": "elbencho/documented/*.csv",
+    "vdbench": "vdbench/documented/*.txt",
 }
 
 

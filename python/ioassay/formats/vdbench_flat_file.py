@@ -24,7 +24,9 @@ NAME = "vdbench"
 STREAM = "stdout"
 
 _HEAD = re.compile(r"^ *tod +timestamp +Run +Interval +reqrate +rate +.*$", re.M)
-_AVERAGE = re.compile(r" avg_[0-9]{1,9}(?:-[0-9]{1,9})? ")
+AVERAGE = re.compile(r" avg_[0-9]{1,9}(?:-[0-9]{1,9})? ")
+EVERY = re.compile(r"(?<![0-9])[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]")
+"""Which rows are wanted: the averages of runs, or these and every interval."""
 _MIB = 2**20
 _NOT_KNOWN = "n/a"
 
@@ -51,16 +53,25 @@ def outputs(argv: Sequence[str]) -> list[str]:
 
 def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
     """The claims of each run in their order; InputError when none ended."""
+    claims = [claim for row in rows(text, AVERAGE) for claim in _claims(row)]
+    if not claims:
+        raise InputError(nothing(text))
+    return claims
+
+
+def nothing(text: str) -> str:
+    """What is said of a flat file without the average of a run."""
+    return f"vdbench's flat file has no run that ended ('avg_'); it ends with {last_line(text)}"
+
+
+def rows(text: str, wanted: re.Pattern[str]) -> Iterator[dict[str, str]]:
+    """The rows that have `wanted`, by their columns' names in lower case; InputError for one that does not fit."""
     heads = list(_HEAD.finditer(text))
     ends = [*(head.start() for head in heads[1:]), len(text)]
-    claims: list[Claim] = []
     for head, end in zip(heads, ends, strict=False):
         names = [name.lower() for name in head[0].split()]
-        for _, line in lines_with(text[:end], _AVERAGE, head.end()):
-            claims += _claims(_row(names, line))
-    if not claims:
-        raise InputError(f"vdbench's flat file has no run that ended ('avg_'); it ends with {last_line(text)}")
-    return claims
+        for _, line in lines_with(text[:end], wanted, head.end()):
+            yield _row(names, line)
 
 
 def _row(names: Sequence[str], line: str) -> dict[str, str]:

@@ -45,6 +45,7 @@ _FIO_WORD = re.compile(r"\bfio\b")
 FORMATS: dict[str, str] = {
     "sysbench": "ioassay.formats.sysbench_results",
     "elbencho": "ioassay.formats.elbencho_csv",
+    "vdbench": "ioassay.formats.vdbench_results",
 }
 """Formats of results beside those of fio, which this file reads itself: tool -> module with `looks_like(text)` and
 `read(text, source)`, which returns entries; `WANTED` says what file of the tool it is."""
