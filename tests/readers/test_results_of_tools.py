@@ -15,6 +15,7 @@ FILES = {
     "sysbench": "sysbench/1.0.20/*.txt",
     "elbencho": "elbencho/documented/*.csv",
     "vdbench": "vdbench/documented/*.txt",
+    "iozone": "iozone/3.471/*.txt",
 }
 
 

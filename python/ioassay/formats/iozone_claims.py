@@ -17,7 +17,7 @@ from ioassay.formats.iozone_command import Invocation, parse_invocation
 from ioassay.formats.iozone_reports import Throughput, matrices, throughputs
 from ioassay.formats.iozone_table import PASSES, PATTERNS, Row, rows
 from ioassay.formats.number_parsing import lines_with, real, whole_number
-from ioassay.records.record import Claim
+from ioassay.records.record import Claim, Warning_
 
 NAME = "iozone"
 STREAM = "stdout"
@@ -25,6 +25,10 @@ CONVENTIONS = Conventions(passes=True, tests_are_work=True)
 _PREAMBLE_CHARS = 20_000
 """What stands before a table: contributors, options, the command line."""
 _KB, _OPS, _MICROSECONDS = "kB", "ops", "us"
+_DOUBTS = {
+    "clock-clamp": "took no longer than a step of its clock: the number is the clock's, not the disk's",
+    "poor-timer": "is so short that IOzone itself calls the numbers inaccurate",
+}
 _POOR = re.compile(r"Timer resolution is poor.{0,200}?Sizes (\d{1,15}) kBytes", re.S)
 _PRIMED_TEST, _BACKWARD_TEST = 1, 3
 _JITTER_RECORDS = 100
@@ -72,6 +76,16 @@ def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
     if not claims:
         raise InputError(_nothing(text))
     return claims
+
+
+def warnings(claims: Sequence[Claim]) -> list[Warning_]:
+    """What is to be said of claims whose own output gives something against them."""
+    found = []
+    for doubt, text in _DOUBTS.items():
+        names = dict.fromkeys(claim.test for claim in claims if doubt in claim.doubts)
+        if names:
+            found.append(Warning_(doubt, f"{', '.join(names)} {text}", "take a larger file"))
+    return found
 
 
 def _nothing(text: str) -> str:

@@ -34,6 +34,23 @@ _THROUGHPUT = re.compile(r"Children see throughput for +(\d+) +(.+?)\s*=\s*(\S+)
 _WORKERS = re.compile(r"Throughput test with (\d+) (?:process|thread)")
 _EACH = re.compile(r"Each (?:process|thread) writes an? (\d+) kByte file in (\d+) kByte records")
 
+_PROCESSES = {
+    "initial writers": "write",
+    "rewriters": "rewrite",
+    "readers": "read",
+    "re-readers": "reread",
+    "random readers": "random_read",
+    "random writers": "random_write",
+    "reverse readers": "backward_read",
+    "stride readers": "stride_read",
+    "mixed workload": "random_mix",
+    "pwrite writers": "pwrite",
+    "pread readers": "pread",
+    "fwriters": "fwrite",
+    "freaders": "fread",
+}
+"""What IOzone calls the processes of a test, and the pass that they do."""
+
 Cell = tuple[int, int]
 """File and record in KiB."""
 
@@ -102,3 +119,8 @@ def throughputs(text: str) -> Iterator[Throughput]:
                 file_kib=whole_number(each[1], "file size") if each else None,
                 record_kib=whole_number(each[2], "record size") if each else None,
             )
+
+
+def pass_of(test: str) -> str:
+    """The pass behind a name of IOzone's, as metrics call it: 'random_read' of 'random-read' and 'random readers'."""
+    return _PROCESSES.get(test, test.replace("-", "_"))

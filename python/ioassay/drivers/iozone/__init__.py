@@ -15,31 +15,12 @@ from ioassay import units
 from ioassay.drivers import file_tests
 from ioassay.errors import InputError, StudyError, ToolError
 from ioassay.formats import iozone_claims as claimed
+from ioassay.formats.iozone_reports import pass_of
 from ioassay.records.record import FAILED, OK, Claim, Warning_
 from ioassay.roles import Command, Estimate, Load, Outcome, Parsed, Tool, Trial
 
 MINIMUM = (3, 400)
 _POSITIONED = (9, 10, 11, 12)
-_DOUBTS = {
-    "clock-clamp": "took no longer than a step of its clock: the number is the clock's, not the disk's",
-    "poor-timer": "is so short that IOzone itself calls the numbers inaccurate",
-}
-_PROCESSES = {
-    "initial writers": "write",
-    "rewriters": "rewrite",
-    "readers": "read",
-    "re-readers": "reread",
-    "random readers": "random_read",
-    "random writers": "random_write",
-    "reverse readers": "backward_read",
-    "stride readers": "stride_read",
-    "mixed workload": "random_mix",
-    "pwrite writers": "pwrite",
-    "pread readers": "pread",
-    "fwriters": "fwrite",
-    "freaders": "fread",
-}
-"""What IOzone calls the processes of a test, and the pass that they do."""
 
 
 class Iozone(file_tests.FileTests):
@@ -97,7 +78,9 @@ class Iozone(file_tests.FileTests):
         except InputError as error:
             return Parsed(FAILED, f"{error}{_said(outcome)}")
         values = file_tests.metrics(claims) or _rates(claims)
-        return Parsed(OK, metrics=values, parts=file_tests.parts(claims), claims=claims, warnings=_warnings(claims))
+        return Parsed(
+            OK, metrics=values, parts=file_tests.parts(claims), claims=claims, warnings=claimed.warnings(claims)
+        )
 
 
 def _ended_badly(outcome: Outcome) -> str:
@@ -122,14 +105,5 @@ def _said(outcome: Outcome) -> str:
 def _rates(claims: Sequence[Claim]) -> dict[str, float]:
     """Of processes, whose times IOzone does not tell: the rates that it prints."""
     timed = [claim for claim in claims if claim.rate_bytes_per_s]
-    names = [_PROCESSES.get(claim.test, claim.test.replace("-", "_")) for claim in timed]
+    names = [pass_of(claim.test) for claim in timed]
     return {f"{name}.bw": claim.rate_bytes_per_s or 0.0 for name, claim in zip(names, timed, strict=True)}
-
-
-def _warnings(claims: Sequence[Claim]) -> list[Warning_]:
-    found = []
-    for doubt, text in _DOUBTS.items():
-        names = dict.fromkeys(claim.test for claim in claims if doubt in claim.doubts)
-        if names:
-            found.append(Warning_(doubt, f"{', '.join(names)} {text}", "take a larger file"))
-    return found
