@@ -131,7 +131,7 @@ def test_logs_of_several_prefixes_are_told_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"root:x:0:0\n", "is in no known format; it begins with .root:x:0:0.; wanted fio.*sysbench"),
+        (b"root:x:0:0\n", "is in no known format; it begins with .root:x:0:0.; wanted fio.*sysbench.*Phoronix"),
         (b"\x7fELF\x00\xff\xfe", "is binary"),
         (b'{"fio version": "fio-3.33", "jobs": [', "bad.txt"),
         (b"", "bad.txt"),

@@ -109,6 +109,11 @@ def _pass(match: re.Match[str]) -> str:
     return match["pass"].replace("_", " ").capitalize()
 
 
+def _scale(match: re.Match[str]) -> str:
+    """`frames_per_second` as a label: `Frames per second`."""
+    return match["scale"].replace("_", " ").capitalize()
+
+
 def _sim(name: str, unit: str, better: str, label: str, format: Callable[[float], str]) -> _Rule:
     """What a simulated drive counts beside its requests."""
     return _Rule(re.compile(rf"^sim\.{name}$"), unit, better, lambda _: label, format)
@@ -218,6 +223,10 @@ _RULES: tuple[_Rule, ...] = (
         lambda m: f"Time of {_ONE_OF[m['of']]}, {_STATISTIC_LABEL.get(m['stat'], m['stat'])}",
         units.format_ns,
     ),
+    _rate(r"^score\.bw$", "bytes/s", lambda _: "Bandwidth of a test", units.format_rate),
+    _Rule(re.compile(r"^cost\.time$"), "s", "lower", lambda _: "Time of a test", units.format_duration),
+    _rate(r"^score\.(?P<scale>\w+)$", "", _scale, plain),
+    _Rule(re.compile(r"^cost\.(?P<scale>\w+)$"), "", "lower", _scale, plain),
     _rate(r"^load\.ops_rate$", "ops/s", lambda _: "Rate", units.format_count),
     _Rule(re.compile(r"^layer\.bytes$"), "bytes", "lower", lambda _: "Written", units.format_size),
     _rate(r"^pass\.bw$", "bytes/s", lambda _: "Bandwidth", units.format_rate),

@@ -16,6 +16,7 @@ FILES = {
     "elbencho": "elbencho/documented/*.csv",
     "vdbench": "vdbench/documented/*.txt",
     "iozone": "iozone/3.471/*.txt",
+    "phoronix": "phoronix/documented/*.xml",
 }
 
 

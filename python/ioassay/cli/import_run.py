@@ -17,7 +17,7 @@ def import_(
     files: Annotated[
         list[Path],
         syntax.Argument(
-            metavar="FILE…", help="Results of fio and other tools."
+            metavar="FILE…", help="Results of fio, sysbench, IOzone, vdbench, elbencho or the Phoronix Test Suite."
         ),
     ],
     output: options.Output = None,
@@ -26,8 +26,9 @@ def import_(
 ) -> None:
     """Turn results from elsewhere into a run with a report.
 
-    FILE: fio's JSON, JSON+, terse output, or logs of bandwidth, IOPS, latency or histograms; results of
-    other tools (docs/import.md). The format is recognised by the content.
+    FILE: fio's JSON, JSON+, terse output, or logs of bandwidth, IOPS, latency or histograms; sysbench's output;
+    IOzone's output or its report for Excel; vdbench's flatfile.html; elbencho's --csvfile; the Phoronix Test Suite's
+    composite.xml. The format is recognised by the content.
     """
     from ioassay.api import run_results
 

@@ -47,6 +47,7 @@ FORMATS: dict[str, str] = {
     "elbencho": "ioassay.formats.elbencho_csv",
     "vdbench": "ioassay.formats.vdbench_results",
     "iozone": "ioassay.formats.iozone_results",
+    "phoronix": "ioassay.formats.phoronix_xml",
 }
 """Formats of results beside those of fio, which this file reads itself: tool -> module with `looks_like(text)` and
 `read(text, source)`, which returns entries; `WANTED` says what file of the tool it is."""
