@@ -1,6 +1,6 @@
 """Results of elbencho's --csvfile for `ioassay import`: each row is a phase, and each phase an entry.
 
-Written after elbencho's own description of the file (csv-docs.md of its repository, version 3), without a file of
+Written after elbencho's own description of the file (the page csv-docs of its repository, version 3), without a file of
 our own. Columns are found by their names, with `[first]`, `[last]`, `[min]` or without the brackets of older versions.
 Of the two columns of a quantity that of the last thread to end is taken: the first is a part of it. Rates are rounded
 down to whole ones by elbencho. Of a mix (--rwmixpct) the plain columns are the writes. Minima and maxima of latency are
