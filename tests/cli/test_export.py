@@ -132,3 +132,37 @@ def test_what_cannot_be_exported_is_a_mistake(
     assert refused.code == 2
     assert message in refused.err
     assert (tmp_path / "there.tar.gz").read_text() == "precious"
+
+
+def test_tables_and_a_summary_are_written_or_printed(a_run: Path, tmp_path: Path, ioassay: Ask) -> None:
+    tables = ioassay("export", a_run, "--format", "parquet", "-o", "tables", "--json")
+    assert (tables.code, tables.json["rows"]["trials"]) == (0, 4)
+    assert pl.read_parquet(tmp_path / "tables" / "trials.parquet").height == 4
+    trials = ioassay("export", a_run, "--format", "csv", "-o", "trials.csv")
+    assert (trials.out, trials.code) == ("trials.csv: rows of trials 4\n", 0)
+    assert "--redact replaces them" in trials.err
+    summary = ioassay("export", a_run, "--format", "markdown")
+    assert summary.out.startswith("## Null\n")
+    assert "| x | Value | n |" in summary.out
+    assert ioassay("export", a_run, "--format", "markdown", "-o", "s.txt").out == "s.txt\n"
+    assert (tmp_path / "s.txt").read_text() == summary.out
+    assert ioassay("export", a_run, "--format", "markdown", "--json").json["markdown"] == summary.out
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--format", "xml"], "--format xml: wanted archive, parquet, csv, markdown"),
+        (["--format", "csv", "-o", "a_run/tables"], "own folder"),
+        (["--format", "markdown", "-o", "there.txt"], "exists already"),
+        (["--format", "parquet", "-o", "nowhere/tables"], "folder does not exist"),
+    ],
+)
+def test_other_formats_and_names_that_are_taken_are_mistakes(
+    a_run: Path, tmp_path: Path, ioassay: Ask, argv: list[str], message: str
+) -> None:
+    (tmp_path / "there.txt").write_text("precious")
+    refused = ioassay("export", a_run, *argv)
+    assert refused.code == 2
+    assert message in refused.err
+    assert (tmp_path / "there.txt").read_text() == "precious"

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ioassay.errors import ToolError, UsageError
+from ioassay.store.table_files import TABLES
 
 if TYPE_CHECKING:
     import polars as pl
 
     from ioassay.store.dataset import Dataset
-
-TABLES = ("trials", "hist", "series", "samples", "warnings", "calls")
 
 
 class _Stream:

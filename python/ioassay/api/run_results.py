@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ioassay.api.computing import Computing
     from ioassay.api.progress import Progress
     from ioassay.api.publication import Bundle, FigureProcesses, Publication
+    from ioassay.api.tabular_export import TableFiles
     from ioassay.narrative.conditions_text import Trust
     from ioassay.narrative.finding import Finding
     from ioassay.records.record import Warning_
@@ -233,6 +234,27 @@ class Run:
 
         return publication.export(self._store, Path(output) if output is not None else None, redact=redact)
 
+    def export_tables(
+        self, output: str | Path | None = None, *, format: str = "parquet", redact: bool = False
+    ) -> TableFiles:
+        """Write trials, hist, series, samples, warnings and calls as files, with schema.json that has their units.
+
+        `format` is 'parquet' or 'csv'; `output` is a new folder, by default <run>-<format> in the working directory, or
+        of CSV a file *.csv for the trials alone. `redact` and errors as of `export`.
+        """
+        from ioassay.api import tabular_export
+
+        return tabular_export.tables(self._store, Path(output) if output is not None else None, format, redact=redact)
+
+    def markdown(self, *, redact: bool = False) -> str:
+        """A summary in Markdown: how far the run can be trusted, its answer, each condition's means with intervals.
+
+        Names of this machine and its users are replaced, as on the page; with `redact` all that `export` replaces.
+        """
+        from ioassay.api import tabular_export
+
+        return tabular_export.markdown(self._store, redact=redact)
+
     @property
     def paths(self) -> ReportPaths:
         """What `report` wrote; it is called where it was not yet."""
@@ -334,20 +356,22 @@ class Run:
         return _reasons(self.records, "skipped")
 
     def __repr__(self) -> str:
-        return f"<Run {self.root}: {self._counted()}>"
+        return f"<Run {self.root}: {self.trial_counts}>"
 
     def _repr_html_(self) -> str:
         from ioassay.api import html_view
         from ioassay.narrative import answers
 
-        lines = [f"{self.root}: {self._counted()}"]
+        lines = [f"{self.root}: {self.trial_counts}"]
         if self.trust is not None:
             lines += [self.trust.conditions, self.trust.claims]
         told = answers.answers(self.records.studies, self.findings)
         sections = [(answer.title, answer.sentences) for answer in told]
         return html_view.section(self.title, lines, sections)
 
-    def _counted(self) -> str:
+    @property
+    def trial_counts(self) -> str:
+        """How many trials there are and how they ended, in words: `11 trials: 9 ok, 2 failed`."""
         ended = {name: number for name, number in asdict(self.tally).items() if number and name != "planned"}
         parts = [f"{number} {name}" for name, number in ended.items()]
         if missing := self.tally.planned - sum(ended.values()):

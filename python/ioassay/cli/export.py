@@ -1,4 +1,4 @@
-"""ioassay export: a run as one file to share, with or without what identifies machine and people."""
+"""ioassay export: a run as an archive, as tables or as a summary, with or without what identifies people."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ioassay.cli import console, options, syntax
+from ioassay.errors import RunError, UsageError
 
 if TYPE_CHECKING:
     from ioassay.api.publication import Bundle
+    from ioassay.api.run_results import Run
+    from ioassay.api.tabular_export import TableFiles
+
+_ARCHIVE, _MARKDOWN = "archive", "markdown"
+_FORMATS = (_ARCHIVE, "parquet", "csv", _MARKDOWN)
 
 
 def register(app: syntax.Group) -> None:
@@ -20,30 +26,79 @@ def export(
     run: Annotated[Path, syntax.Argument(metavar="RUN", help="The folder of a run.")],
     output: Annotated[
         Path | None,
-        syntax.Option("--output", "-o", metavar="BUNDLE", help="The archive (.tar.gz); by default <run>.tar.gz here."),
+        syntax.Option("--output", "-o", metavar="NAME", help="What is written; by default <run>.tar.gz here."),
     ] = None,
+    format: Annotated[
+        str,
+        syntax.Option(metavar="|".join(_FORMATS), values=lambda _: _FORMATS, help="What it is written as."),
+    ] = _ARCHIVE,
     redact: Annotated[
         bool,
         syntax.Option("--redact", help="Replace names of hosts and people, folders, serial numbers and addresses."),
     ] = False,
     json: options.Json = False,
 ) -> None:
-    """Write a run into one archive to share.
+    """Write a run into one archive to share, as tables, or as a summary.
+
+    --format parquet and csv write a folder, <run>-parquet or <run>-csv, with a file for each table and schema.json,
+    which has the units; csv with a name that ends in .csv writes the trials alone. markdown prints a summary for a
+    comment on a change, or writes it to the file of --output.
 
     With --redact, host and user names, folders, serial numbers, UUIDs, MAC and IP addresses and unknown kernel
     parameters are replaced in every file, and the page is made anew. The bundle is searched for them before it is
     written; unpacked, it is a run for report, sql and compare.
 
-    Example: ioassay export runs/20260101-120000-quick --redact -o quick.tar.gz
+    Examples: ioassay export runs/20260101-120000-quick --redact -o quick.tar.gz,
+    ioassay export runs/20260101-120000-quick --format markdown
     """
     from ioassay.api import run_results
 
     console.use_json(json)
-    bundle = run_results.open(run).export(output, redact=redact)
+    if format not in _FORMATS:
+        raise UsageError(f"--format {format}: wanted {', '.join(_FORMATS)}")
+    found = run_results.open(run)
+    if format == _MARKDOWN:
+        _summary(found, output, redact=redact, json=json)
+        return
+    if format != _ARCHIVE:
+        files = found.export_tables(output, format=format, redact=redact)
+        if json:
+            console.emit(files.as_dict())
+        else:
+            _say_tables(files)
+        return
+    bundle = found.export(output, redact=redact)
     if json:
         console.emit(bundle.as_dict())
     else:
         _say(bundle)
+
+
+def _summary(run: Run, output: Path | None, *, redact: bool, json: bool) -> None:
+    if output is not None and (output.exists() or output.is_symlink()):
+        raise UsageError(f"--output {output}: exists already; wanted a new name")
+    text = run.markdown(redact=redact)
+    if output is not None:
+        try:
+            output.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise RunError(f"{output}: cannot be written: {error.strerror}; --output names another place") from None
+    if json:
+        console.emit({"markdown": text, "path": str(output) if output is not None else None})
+    else:
+        console.line(text.rstrip("\n") if output is None else str(output))
+
+
+def _say_tables(files: TableFiles) -> None:
+    if not files.redacted:
+        console.note(
+            "warning: the tables are not redacted: reasons, warnings and levels may hold names of hosts and users, and "
+            "folders; --redact replaces them"
+        )
+    counts = ", ".join(f"{name} {number}" for name, number in files.rows.items())
+    console.line(f"{files.path}: rows of {counts}{', redacted' if files.redacted else ''}")
+    for kind, count in files.replaced.items():
+        console.line(f"  {kind}: {console.count(count, 'place')} replaced")
 
 
 def _say(bundle: Bundle) -> None:

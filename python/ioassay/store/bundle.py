@@ -82,6 +82,11 @@ def require_free(output: Path, root: Path) -> None:
     """UsageError where the archive's name cannot be used; `root` is the run's folder."""
     if not output.name.endswith(SUFFIXES):
         raise UsageError(f"--output {output}: wanted a name that ends with {' or '.join(SUFFIXES)}")
+    require_new(output, root)
+
+
+def require_new(output: Path, root: Path) -> None:
+    """UsageError where something is called so already, or where it would lie in the run's folder `root`."""
     if output.exists() or output.is_symlink():
         raise UsageError(f"--output {output}: exists already; wanted a new name")
     if not output.absolute().parent.is_dir():
@@ -125,7 +130,7 @@ def copy(store: RunStore, folder: Path, redaction: Redaction | None) -> Manifest
 def seal(folder: Path, manifest: Manifest, redaction: Redaction | None) -> None:
     """Write the MANIFEST; of a redacted bundle, after every file has been searched."""
     if redaction is not None:
-        _require_clean(folder, redaction)
+        require_clean(folder, redaction)
         manifest.replaced = {KINDS[kind]: count for kind, count in sorted(redaction.counts.items())}
     manifest.files = sum(path.is_file() for path in folder.rglob("*")) + 1
     text = json.dumps(manifest.as_dict(), indent=1) + "\n"
@@ -357,7 +362,7 @@ def _parquet(path: Path, redaction: Redaction) -> bytes:
 # Searching
 
 
-def _require_clean(folder: Path, redaction: Redaction) -> None:
+def require_clean(folder: Path, redaction: Redaction) -> None:
     """RunError with kinds and files, never the values, where a known value is left."""
     left: dict[str, set[str]] = {}
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
@@ -366,7 +371,7 @@ def _require_clean(folder: Path, redaction: Redaction) -> None:
             left.setdefault(KINDS[secret.kind], set()).add(inside)
     if left:
         where = "; ".join(f"{kind} in {_some(sorted(files))}" for kind, files in sorted(left.items()))
-        raise RunError(f"the bundle was not written: it still holds {where}. Please report this, with the kinds")
+        raise RunError(f"nothing was written: it still holds {where}. Please report this, with the kinds")
 
 
 def _some(files: list[str]) -> str:
