@@ -28,6 +28,7 @@ def test_a_mix_has_rates_of_both_sides_and_times_of_events_only() -> None:
     }
     assert mix.metrics["event.time.mean"] == pytest.approx(115_320)
     assert mix.metrics["event.time.p95"] == pytest.approx(10_000)
+    assert mix.metrics["event.time.max"] == pytest.approx(4_760_000)
     assert "event.time.min" not in mix.metrics  # printed as 0.00
     assert mix.options == {
         "test": "random r/w",
@@ -75,6 +76,9 @@ def test_outputs_are_recognised_and_what_differs_is_a_factor(tmp_path: Path) -> 
         "io_mode": ["sync", "mmap", "async"],
     }
     assert found.trials["status"].to_list() == ["ok"] * 3
+    fio = GOLDEN.parents[1] / "fio" / "3.33" / "read" / "fio.json"
+    mixed = frames.load(importer.take_in([GOLDEN / "seqrd.txt", fio], tmp_path / "mixed"))
+    assert sorted(mixed.studies[0].title.split()) == sorted(["fio", "and", "sysbench", "results", "from", "2", "files"])
     both = tmp_path / "both.txt"
     both.write_text("".join((GOLDEN / name).read_text() for name in ("cpu.txt", "cpu.txt")))
     assert frames.load(importer.take_in([both], tmp_path / "again")).trials["repetition"].to_list() == [0, 1]

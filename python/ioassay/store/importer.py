@@ -62,9 +62,8 @@ def take_in(files: Sequence[Path], root: Path, title: str | None = None) -> RunS
         raise InputError(
             f"{', '.join(map(str, files))}: no job's results are in there; wanted what the tool wrote at its end"
         )
-    study = _study(
-        entries, title or f"{entries[0].format} results from {len(files)} file{'s' if len(files) > 1 else ''}"
-    )
+    tools = " and ".join(dict.fromkeys(entry.format for entry in entries))
+    study = _study(entries, title or f"{tools} results from {len(files)} file{'s' if len(files) > 1 else ''}")
     trials = _trials(study, entries)
     suite = Suite(name=study.name, title=study.title, description=study.description, studies=[study])
     store = RunStore.create(root, suite, {"imported": [str(path) for path in files]}, trials)
