@@ -25,6 +25,7 @@ PACKAGE = ROOT / "python" / "ioassay"
 
 CONTRACTS = {
     "errors",
+    "hints",
     "debug_log",
     "units",
     "metrics",
@@ -45,10 +46,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "metrics": {"units"},
     "factors": {"units", "records"},
     "atomic_file": set(),
-    "debug_log": {"errors"},
+    "debug_log": {"errors", "hints"},
     "plugins": {"errors", "debug_log"},
-    "registry": {"errors", "plugins"},
-    "validation": {"errors"},
+    "registry": {"errors", "hints", "plugins"},
+    "hints": set(),
+    "validation": {"errors", "hints"},
     "records": {"errors", "units", "metrics", "_core"},
     "roles": CONTRACTS,
     "formats": CONTRACTS | {"_core"},

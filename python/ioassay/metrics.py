@@ -52,6 +52,20 @@ def percentile_name(percent: float) -> str:
     return f"p{percent:g}"
 
 
+USUAL = (
+    *(f"{direction}.{quantity}" for direction in DIRECTIONS for quantity in ("bw", "iops")),
+    *(
+        f"{direction}.{kind}.{statistic}"
+        for direction in DIRECTIONS
+        for kind in LATENCY_KINDS
+        for statistic in ("mean", "max", *map(percentile_name, PERCENTILES))
+    ),
+    *("bogo_ops_real_rate", "bogo_ops_cpu_rate", "cpu_used", "real_time", "rss_max", "value"),
+    *("sim.hit_ratio", "sim.write_amplification", "sim.erases", "sim.utilisation", "cpu.usr", "cpu.sys"),
+)
+"""Metrics of most loads: what is offered where a name is wanted or wrong."""
+
+
 def is_percentile(name: str) -> bool:
     """Whether a metric is a percentile, of a latency or of other times."""
     return re.search(r"\.p\d+(?:\.\d+)?$", name) is not None

@@ -16,6 +16,7 @@ from typing import Any
 
 from ioassay import plugins
 from ioassay.errors import BrokenPlugin
+from ioassay.hints import suggestion
 from ioassay.plugins import Plugin
 
 _NAME = "[a-z][a-z0-9_]*"
@@ -120,11 +121,8 @@ class Registry:
         for one in self.plugins():
             if one.plugin.name == name:
                 return f"the {self.noun} '{name}' of {one.plugin.source} cannot be used: {one.problem}"
-        import difflib
-
         known = list(self)
-        close = difflib.get_close_matches(name, known, 1)
-        hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known) or 'none'}"
+        hint = suggestion(name, known, f"known: {', '.join(known) or 'none'}")
         return f"no {self.noun} is called '{name}'; {hint}"
 
     def _check(self, plugin: Plugin) -> Candidate:

@@ -9,12 +9,11 @@ refused: no reader has to think of them. Which keys there are is said by those w
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import signal
 import tomllib
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, TypeVar, cast
 
@@ -22,6 +21,23 @@ from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator, core_schema, from_json
 
 from ioassay.errors import InputError
+from ioassay.hints import cut, nearest, shown, suggestion
+
+__all__ = [
+    "LARGEST",
+    "Amount",
+    "Count",
+    "Finite",
+    "Whole",
+    "document",
+    "error_text",
+    "read",
+    "shown",
+    "suggestion",
+    "table",
+    "toml",
+    "typed",
+]
 
 T = TypeVar("T")
 
@@ -60,7 +76,6 @@ _WANTED = {
     "bool_parsing": "true or false",
     "string_pattern_mismatch": "letters, digits, '_', '-' or '.' (pattern {pattern})",
 }
-_LONGEST = 80
 
 
 def _load_datetime() -> None:
@@ -167,7 +182,7 @@ def _fault(error: ValidationError) -> str:
     if first["type"] == "json_invalid":
         return f"is corrupted ({first['ctx']['error']})"
     parts = [part for part in first["loc"] if part != "[key]"]  # the name of a pair, where that is what is wrong
-    place = "".join(f"[{part}]" if isinstance(part, int) else f".{_cut(part)}" for part in parts)
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{cut(part)}" for part in parts)
     fault = "is missing" if first["type"] == "missing" else error_text(cast(Mapping[str, Any], first))
     return f"{place.lstrip('.') or 'it'}: {fault}"
 
@@ -180,6 +195,10 @@ def error_text(error: Mapping[str, Any]) -> str:
     """`wanted a list; found 'cpu'`: the message of one of `ValidationError.errors()`, without its place."""
     if error["type"] == "value_error":
         message = str(error["msg"]).removeprefix("Value error, ")
+    elif error["type"] == "literal_error":
+        expected = str(error["ctx"]["expected"])
+        hint = nearest(error["input"], re.findall(r"'([^']*)'", expected)) if isinstance(error["input"], str) else ""
+        return f"wanted {expected}; found {shown(error['input'])}{hint}"
     elif (wanted := _WANTED.get(error["type"])) is not None:
         message = "wanted " + wanted.format_map(error.get("ctx", {}))
     else:
@@ -187,23 +206,3 @@ def error_text(error: Mapping[str, Any]) -> str:
         message = str(error["msg"]).replace("Input should be ", f"wanted {number}")
     names_it = error["type"] == "value_error" and isinstance(error["input"], Mapping)  # a check of a whole table
     return message if names_it else f"{message}; found {shown(error['input'])}"
-
-
-def shown(value: Any) -> str:
-    """A value as its file might say it, cut to a readable length."""
-    return _cut(str(value).lower() if isinstance(value, bool) else repr(value) if _is_plain(value) else str(value))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """What an unknown name should perhaps have been."""
-    known = sorted(known)
-    close = difflib.get_close_matches(name, known, 1)
-    return f"did you mean '{close[0]}'?" if close else f"known here: {', '.join(known)}"
-
-
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, str | int | float | list | dict)

@@ -126,7 +126,7 @@ def test_what_cannot_be_read_is_named(given: dict[str, Any], said: str) -> None:
         ({"min_free": 0.2}, "reserve is 0.15, wanted at least 411 of the 2048 blocks"),
         ({"elements": 4096, "blocks": 4096}, "blocks is 4096, wanted"),
         ({"precondition": 2}, "precondition is 2, wanted a share above 0, at most 1"),
-        ({"policy": "lur"}, "no policy is called `lur`"),
+        ({"policy": "lur"}, "no policy is called 'lur'; did you mean 'lru'?"),
         ({"policy": "lru", "padding": True}, "policy `lru` knows no option `padding`"),
         ({"policy": "lru", "buffer": 4095}, "policy `lru` needs a buffer of at least 1 page"),
         ({"policy": "bplru", "buffer": "64KiB"}, "policy `bplru` needs a buffer of at least 64 pages"),

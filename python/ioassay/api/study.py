@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ioassay.api import computing, execution, measuring_hosts
 from ioassay.api.progress import Progress
 from ioassay.errors import UsageError
+from ioassay.hints import nearest
 from ioassay.roles import Consent
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ class Study:
             known = ", ".join(sorted(scales))
             raise UsageError(
                 f"--scale {scale}: {name} has no such scale; it has {known} (in a study file: [scale.{scale}])"
+                f"{nearest(scale, scales)}"
             )
         study = cls.__new__(cls)
         study._take(suite, str(name), _arguments(str(name), scale, set_, varied), left_out)

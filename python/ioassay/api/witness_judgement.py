@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ioassay.errors import InputError, Interrupted, UsageError
+from ioassay.hints import nearest
 from ioassay.records.observation import OFF
 
 if TYPE_CHECKING:
@@ -283,7 +284,7 @@ def check(level: str, backend: str) -> None:
     for option, value, known in (("level", level, LEVELS), ("backend", backend, BACKENDS)):
         if value not in known:
             hint = "; requests are recorded by: ioassay record" if value == "record" else ""
-            raise UsageError(f"--{option} {value}: unknown; wanted {', '.join(known)}{hint}")
+            raise UsageError(f"--{option} {value}: unknown; wanted {', '.join(known)}{hint or nearest(value, known)}")
 
 
 def devices_of(command: Sequence[str]) -> list[str]:

@@ -10,7 +10,6 @@ Only text is read here. Whether anything answers at an address, `opened` finds o
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 import re
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 
 from ioassay import units
 from ioassay.errors import UsageError
+from ioassay.hints import nearest, suggestion
 from ioassay.runner import executors
 
 FORMS = "local, dask:local, dask://HOST:PORT, slurm:partition=NAME,jobs=N, pbs:… or lsf:…"
@@ -106,7 +106,8 @@ def read(text: str) -> ExecutorName:
         keys = _keys(f"--executor {text}", rest.partition(",")[2], ("workers",))
         return HostCluster(_number(text, keys, "workers") if "workers" in keys else None)
     if not mark or kind in executors.EXECUTORS:
-        raise UsageError(f"--executor is '{text}'; wanted {FORMS}")
+        forms = ("local", "dask:local", *(f"{system}:" for system in SYSTEMS))
+        raise UsageError(f"--executor is '{text}'; wanted {FORMS}{nearest(text, forms)}")
     if why := executors.REGISTRY.refusal(kind):
         raise UsageError(f"--executor {text}: {why}")
     return Installed(text)
@@ -131,9 +132,14 @@ def _scheduler(named: str, rest: str, scheme: str = "dask") -> Scheduler:
     return Scheduler(host, int(port), plaintext="encryption" in keys, scheme=scheme)
 
 
+def batch_keys(system: str) -> tuple[str, ...]:
+    """What a name of jobs of that batch system may say."""
+    return SYSTEMS[system], "jobs", "account", "cores", "memory", "walltime", "interface"
+
+
 def _jobs(text: str, system: str, rest: str) -> BatchJobs:
     queue = SYSTEMS[system]
-    keys = _keys(f"--executor {text}", rest, (queue, "jobs", "account", "cores", "memory", "walltime", "interface"))
+    keys = _keys(f"--executor {text}", rest, batch_keys(system))
     if "jobs" not in keys:
         raise UsageError(f"--executor {text}: has no jobs; wanted how many to submit, such as {system}:jobs=4")
     if odd := [key for key, value in keys.items() if not re.fullmatch(r"[\w.:@%+-]+", value)]:
@@ -160,9 +166,7 @@ def _keys(named: str, words: str, known: tuple[str, ...]) -> Mapping[str, str]:
     for word in words.split(",") if words else ():
         key, _, value = word.partition("=")
         if key not in known:
-            close = difflib.get_close_matches(key, known, 1)
-            hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
-            raise UsageError(f"{named}: no such key '{key}'; {hint}")
+            raise UsageError(f"{named}: no such key '{key}'; {suggestion(key, known)}")
         if not value or key in keys:
             raise UsageError(f"{named}: {key} is given {'twice' if value else 'no value'}; wanted {key}=…")
         keys[key] = value

@@ -6,14 +6,14 @@ is read by that one.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ioassay import units
 from ioassay.errors import StudyError
+from ioassay.hints import nearest, suggestion
 from ioassay.records.record import Claim
 from ioassay.roles import WRITE, Confinement, Driver, Estimate, Touch
 
@@ -132,7 +132,7 @@ def read(params: Mapping[str, Any], own: Collection[str] = ()) -> Wanted:
     """What a point asks for; StudyError names the parameter. `own` are names that the driver reads itself."""
     for name in params:
         if name not in SHARED and name not in own:
-            hint = _near(name, [*SHARED, *own])
+            hint = suggestion(name, [*SHARED, *own])
             raise StudyError(f"no parameter of file tests; {hint}", key=f"params.{name}")
     auto = flag(params, "auto")
     bounds = [_size(name, params[name]) if name in params else None for name in ("min_size", "max_size")]
@@ -180,7 +180,7 @@ def choice(params: Mapping[str, Any], name: str, known: Sequence[str]) -> str:
     """A parameter that is one of some words; the first without it."""
     value = params.get(name, known[0])
     if value not in known:
-        raise StudyError(f"wanted {', '.join(known)}; found {value!r}", key=f"params.{name}")
+        raise StudyError(f"wanted {', '.join(known)}; found {value!r}{nearest(value, known)}", key=f"params.{name}")
     return str(value)
 
 
@@ -198,12 +198,8 @@ def _test(name: str) -> int:
         return TESTS[name]
     if name.isdecimal() and int(name) <= _LAST:
         return int(name)
-    raise StudyError(f"no test is called '{name}'; {_near(name, TESTS)}, or 0 to 12", key="params.tests")
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), 1)
-    return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
+    hint = suggestion(name, TESTS, f"known: {', '.join(TESTS)}, or 0 to {_LAST}")
+    raise StudyError(f"no test is called '{name}'; {hint}", key="params.tests")
 
 
 def _sizes(params: Mapping[str, Any], name: str) -> list[int]:

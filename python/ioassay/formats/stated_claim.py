@@ -12,6 +12,7 @@ from typing import Any
 from ioassay import units
 from ioassay.errors import UsageError
 from ioassay.formats.number_parsing import real, whole_number
+from ioassay.hints import nearest
 from ioassay.records.record import PATTERNS, Claim
 
 NAME = "user"
@@ -38,13 +39,13 @@ def _nanoseconds(value: str) -> dict[str, float]:
 
 def _kind(value: str) -> str:
     if value not in KINDS:
-        raise ValueError(f"'{value}' is no kind; wanted {', '.join(KINDS)}")
+        raise ValueError(f"'{value}' is no kind; wanted {', '.join(KINDS)}{nearest(value, KINDS)}")
     return value
 
 
 def _pattern(value: str) -> str:
     if value not in PATTERNS:
-        raise ValueError(f"'{value}' is no pattern; wanted {', '.join(PATTERNS)}")
+        raise ValueError(f"'{value}' is no pattern; wanted {', '.join(PATTERNS)}{nearest(value, PATTERNS)}")
     return value
 
 
@@ -90,7 +91,8 @@ def parse(text: str) -> Claim:
     for part in text.split(","):
         key, sign, value = (piece.strip() for piece in part.partition("="))
         if not sign or key not in _KEYS or not value:
-            raise UsageError(f"--claim {text}: '{part}' is not understood; wanted key=value with {_known()}")
+            hint = nearest(key, _KEYS)
+            raise UsageError(f"--claim {text}: '{part}' is not understood; wanted key=value with {_known()}{hint}")
         field, read, example = _KEYS[key]
         if field in found:
             raise UsageError(f"--claim {text}: {key} is given twice")

@@ -9,14 +9,13 @@ core can simulate such a drive, `ioassay.simulator.check` says. The format is de
 from __future__ import annotations
 
 import csv
-import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ioassay import validation
+from ioassay import hints
 from ioassay.errors import InputError, UsageError
 from ioassay.simulator.simulation_options import (
     CHOICE,
@@ -140,11 +139,10 @@ def load(drive: str | Path) -> DriveFile:
     if str(drive) in known:
         path = known[str(drive)]
     elif path.suffix != ".toml" and "/" not in str(drive):
-        near = difflib.get_close_matches(str(drive), known, 1)
-        hint = (
-            f"did you mean '{near[0]}'?" if near else f"wanted one of {', '.join(known)}, or a file such as ./my.toml"
-        )
-        raise UsageError(f"no drive is called '{drive}'; {hint}")
+        others = f"wanted one of {', '.join(known)}, or a file such as ./my.toml"
+        raise UsageError(f"no drive is called '{drive}'; {hints.suggestion(str(drive), known, others)}")
+    from ioassay import validation
+
     try:
         table = validation.toml(path.read_bytes())
     except OSError as error:
@@ -195,13 +193,13 @@ class _Reader:
     def _entry(self, key: str, name: str, entry: Any) -> Entry:
         known = [each.name for each in NAMES.values() if each.group in (DRIVE, CONTROLLER)]
         if name not in known:
-            raise self._wrong(key, f"no option of a drive has this name; {validation.suggestion(name, known)}")
+            raise self._wrong(key, f"no option of a drive has this name; {hints.suggestion(name, known)}")
         self._known(key, self._table(key, entry), _ENTRY_KEYS)
         for part in ("value", "basis", "source"):
             if part not in entry:
                 raise self._wrong(f"{key}.{part}", f"is missing; an entry has {', '.join(_ENTRY_KEYS)}")
         if entry["basis"] not in BASES:
-            raise self._wrong(f"{key}.basis", f"is {validation.shown(entry['basis'])}; wanted {', '.join(BASES)}")
+            raise self._wrong(f"{key}.basis", f"is {hints.shown(entry['basis'])}; wanted {', '.join(BASES)}")
         value = self._value(key, NAMES[name], entry["value"], entry.get("unit", ""))
         return Entry(value, unit(NAMES[name]), entry["basis"], self._source(f"{key}.source", entry["source"]))
 
@@ -209,19 +207,19 @@ class _Reader:
         wanted = _SCALES.get(unit(option), {"": 1})
         if given not in wanted:
             units = " or ".join(name or "none" for name in wanted)
-            raise self._wrong(f"{key}.unit", f"is {validation.shown(given)}; wanted {units}")
+            raise self._wrong(f"{key}.unit", f"is {hints.shown(given)}; wanted {units}")
         numbers = value if isinstance(value, list) else [value]
         if any(isinstance(each, int | float) and not isinstance(each, bool) and not each >= 0 for each in numbers):
-            raise self._wrong(f"{key}.value", f"is {validation.shown(value)}; wanted 0 or more")
+            raise self._wrong(f"{key}.value", f"is {hints.shown(value)}; wanted 0 or more")
         if given and any(isinstance(each, bool) or not isinstance(each, int | float) for each in numbers):
-            raise self._wrong(f"{key}.value", f"is {validation.shown(value)}; wanted a number of {given}")
+            raise self._wrong(f"{key}.value", f"is {hints.shown(value)}; wanted a number of {given}")
         scaled = [each * wanted[given] for each in numbers] if given else numbers
         if option.kind == SIZE:
             if scaled[0] != int(scaled[0]):
-                raise self._wrong(f"{key}.value", f"is {validation.shown(value)} {given}; wanted whole bytes")
+                raise self._wrong(f"{key}.value", f"is {hints.shown(value)} {given}; wanted whole bytes")
             scaled = [int(scaled[0])]
         elif option.kind == SHARE and not scaled[0] <= 1:
-            raise self._wrong(f"{key}.value", f"is {validation.shown(value)} {given}; wanted at most 1 (100 %)")
+            raise self._wrong(f"{key}.value", f"is {hints.shown(value)} {given}; wanted at most 1 (100 %)")
         converted = scaled if isinstance(value, list) else scaled[0]
         try:
             read(option, converted)
@@ -238,7 +236,7 @@ class _Reader:
         self._known(f"{key}.limits", limits, STATISTICS)
         for statistic, limit in limits.items():
             if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 < limit < 1:
-                raise self._wrong(f"{key}.limits.{statistic}", f"is {validation.shown(limit)}; wanted a share below 1")
+                raise self._wrong(f"{key}.limits.{statistic}", f"is {hints.shown(limit)}; wanted a share below 1")
         points = tuple(self._points(key, table))
         if not points:
             raise self._wrong(f"{key}.data", f"has no row of this engine, pattern and sizes in {table['data']}")
@@ -288,7 +286,7 @@ class _Reader:
     def _sizes(self, key: str, table: Mapping[str, Any]) -> set[int]:
         sizes = table.get("sizes", [])
         if not isinstance(sizes, list):
-            raise self._wrong(f"{key}.sizes", f"is {validation.shown(sizes)}; wanted a list such as ['4KiB']")
+            raise self._wrong(f"{key}.sizes", f"is {hints.shown(sizes)}; wanted a list such as ['4KiB']")
         try:
             return {int(read(NAMES["page"], size)) for size in sizes}
         except UsageError as error:
@@ -297,23 +295,23 @@ class _Reader:
     def _source(self, key: str, name: Any) -> str:
         if name not in self.sources:
             known = ", ".join(self.sources) or "none"
-            raise self._wrong(key, f"is {validation.shown(name)}; wanted a key of [sources], which has {known}")
+            raise self._wrong(key, f"is {hints.shown(name)}; wanted a key of [sources], which has {known}")
         return str(name)
 
     def _known(self, key: str, table: Mapping[str, Any], known: tuple[str, ...]) -> None:
         for name in table:
             if name not in known:
                 place = f"{key}.{name}" if key else name
-                raise self._wrong(place, f"unknown key; {validation.suggestion(name, known)}")
+                raise self._wrong(place, f"unknown key; {hints.suggestion(name, known)}")
 
     def _table(self, key: str, value: Any) -> Mapping[str, Any]:
         if not isinstance(value, Mapping):
-            raise self._wrong(key, "is missing" if value is None else f"is {validation.shown(value)}; wanted a table")
+            raise self._wrong(key, "is missing" if value is None else f"is {hints.shown(value)}; wanted a table")
         return value
 
     def _text(self, key: str, value: Any) -> str:
         if not isinstance(value, str) or not value.strip():
-            raise self._wrong(key, "is missing" if value is None else f"is {validation.shown(value)}; wanted text")
+            raise self._wrong(key, "is missing" if value is None else f"is {hints.shown(value)}; wanted text")
         return value
 
     def _wrong(self, key: str, message: str) -> InputError:

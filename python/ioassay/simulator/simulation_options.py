@@ -6,7 +6,6 @@ Names are snake case; the command line writes them with dashes. Defaults are tho
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 
 from ioassay import units
 from ioassay.errors import UsageError
+from ioassay.hints import nearest, suggestion
 
 DRIVE, CONTROLLER, BUFFER, FEED, PRECONDITION = "drive", "controller", "buffer", "feed", "precondition"
 COUNT, NUMBER, NUMBERS, SHARE, SIZE, FLAG, CHOICE, WINDOW, FEEDING, AUTO_SHARE, AUTO_COUNT = (
@@ -175,12 +175,18 @@ OPTIONS: tuple[Option, ...] = (
 NAMES = {option.name: option for option in OPTIONS}
 
 
+def policy_names() -> list[str]:
+    """The write buffers by name, and none."""
+    from ioassay import _core
+
+    return [*dict.fromkeys([NONE, *(each["name"] for each in _core.policies()), *VARIANTS])]
+
+
 def known(name: str) -> Option:
     """The option called `name`; UsageError with the nearest names otherwise."""
     if name in NAMES:
         return NAMES[name]
-    near = difflib.get_close_matches(name, NAMES, 1)
-    hint = f"did you mean '{near[0]}'?" if near else f"wanted one of {', '.join(NAMES)}"
+    hint = suggestion(name, NAMES, f"wanted one of {', '.join(NAMES)}")
     raise UsageError(f"no option of a simulation is called '{name}'; {hint}")
 
 
@@ -238,13 +244,15 @@ def read(option: Option, value: Any) -> Any:
             return _number(option, value)
         case "flag":
             return _flag(option, value)
+        case "name" if value not in (known := policy_names()):
+            raise UsageError(f"no policy is called '{value}'; {suggestion(str(value), known)}")
         case "choice" if value not in option.choices:
             raise _wrong(option, value, " or ".join(option.choices))
     return value
 
 
 def _wrong(option: Option, value: Any, wanted: str) -> UsageError:
-    return UsageError(f"{option.name} is '{value}', wanted {wanted}")
+    return UsageError(f"{option.name} is '{value}', wanted {wanted}{nearest(value, option.choices)}")
 
 
 def _size(option: Option, value: Any) -> int:
@@ -318,9 +326,8 @@ def feeding(text: Any) -> dict[str, Any]:
         except ValueError as error:
             raise UsageError(f"feed: {error}") from None
         return {"feeding": "batches", "size": int(match[1]), "gap_us": gap_s * 1e6}
-    raise UsageError(
-        f"feed is '{text}', wanted open, scaled:FACTOR, closed:OUTSTANDING or batch:SIZE@GAP (batch:48@5ms)"
-    )
+    wanted = "wanted open, scaled:FACTOR, closed:OUTSTANDING or batch:SIZE@GAP (batch:48@5ms)"
+    raise UsageError(f"feed is '{text}', {wanted}{nearest(name, ('open', 'scaled', 'closed', 'batch'))}")
 
 
 def _positive(text: str) -> float | None:

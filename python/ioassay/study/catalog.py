@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from ioassay import debug_log, validation
 from ioassay.errors import StudyError
+from ioassay.hints import suggestion
 from ioassay.study import earlier_best, machine_levels
 from ioassay.study.model import Study, Suite, check_scales, make_study, study_error
 from ioassay.validation import shown
@@ -154,25 +155,17 @@ def _find(name: str) -> Path:
         return known[name]
     if os.path.isfile(path):  # noqa: PTH113
         raise StudyError(f"'{name}' is neither a .toml study nor a .fio job file by its name")
-    raise StudyError(f"no study called '{name}'; {_suggestion(name, list(known))}")
+    others = f"known: {', '.join(known)}, or a .toml or .fio file"
+    raise StudyError(f"no study called '{name}'; {suggestion(name, known, others)}")
 
 
 def _beside(missing: Path) -> str:
     """What the folder of a missing file has instead."""
-    import difflib
-
     if not os.path.isdir(missing.parent):  # noqa: PTH112
         return f"there is no folder {missing.parent}"
     there = sorted(path.name for path in missing.parent.iterdir() if path.suffix in (".toml", ".fio"))
-    close = difflib.get_close_matches(missing.name, there, 1)
-    return f"did you mean '{missing.parent / close[0]}'?" if close else "'ioassay studies' lists the built-in ones"
-
-
-def _suggestion(name: str, known: list[str]) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(name, known, 1)
-    return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}, or a .toml or .fio file"
+    near = suggestion(missing.name, there, "'ioassay studies' lists the built-in ones")
+    return near.replace("mean '", f"mean '{missing.parent}/") if missing.parent != Path() else near
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from pydantic import (
 from ioassay import metrics, units
 from ioassay.errors import StudyError
 from ioassay.factors import CASE, HOST, Design, distinct_levels, level_meaning, repeated_level, setting_key
+from ioassay.hints import nearest
 from ioassay.study import run_conditions
 from ioassay.validation import error_text, shown, suggestion
 
@@ -447,7 +448,7 @@ def _check_calls(study: Study) -> None:
     known = [*study.factors, *([CASE] if study.case else [])]
     if unknown := [name for name in named if name not in known]:
         wanted = f"wanted one of {', '.join(known)}" if known else "wanted true: the study has no factors"
-        raise ValueError(f"watch.calls: '{unknown[0]}' is no factor of the study; {wanted}")
+        raise ValueError(f"watch.calls: '{unknown[0]}' is no factor of the study; {wanted}{nearest(unknown[0], known)}")
 
 
 def _check_figures(figures: list[Figure]) -> None:

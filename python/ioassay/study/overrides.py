@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ioassay.errors import UsageError
+from ioassay.hints import nearest
 from ioassay.records.record import Warning_
 
 FULL = "full"
@@ -50,7 +51,8 @@ def with_setting(table: Mapping[str, Any], assignment: str) -> dict[str, Any]:
     if not part:
         return {**table, name: assignment.partition("=")[2] if name in _TEXTS else value}
     if part not in _PARTS:
-        raise UsageError(f"--set {assignment}: unknown part '{part}'; wanted one of {', '.join(_PARTS)}")
+        wanted = f"wanted one of {', '.join(_PARTS)}{nearest(part, _PARTS)}"
+        raise UsageError(f"--set {assignment}: unknown part '{part}'; {wanted}")
     if varied := _varied(table, assignment):
         raise UsageError(varied)
     return {**table, part: {**table.get(part, {}), name: value}}
@@ -134,7 +136,7 @@ def _with_its_factor(tables: Sequence[Mapping[str, Any]], assignment: str) -> li
     known = dict.fromkeys(factor for table in tables for factor in table.get("factors", {}))
     raise UsageError(
         f"--factor {assignment}: none of the {len(tables)} studies has a factor '{name}'; they have: "
-        f"{', '.join(known) or 'none'}. To add a factor, name one study instead of the suite"
+        f"{', '.join(known) or 'none'}{nearest(name, known)}. To add a factor, name one study instead of the suite"
     )
 
 

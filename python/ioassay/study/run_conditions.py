@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ioassay import units
+from ioassay.hints import nearest
 
 REAL_TIME = ("fifo", "rr")
 NORMAL = ("other", "batch", "idle")
@@ -76,6 +77,7 @@ def scheduler(value: Any) -> str:
         return f"{policy}:{int(priority)}"
     raise ValueError(
         "wanted 'fifo:<priority>' or 'rr:<priority>' with a priority from 1 to 99, 'other', 'batch', 'idle'"
+        + nearest(policy, (*REAL_TIME, *NORMAL))
     )
 
 

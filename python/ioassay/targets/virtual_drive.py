@@ -24,6 +24,7 @@ from pydantic import ConfigDict, PositiveInt
 
 from ioassay import virtual_drive
 from ioassay.errors import ConditionError, InputError, StudyError, ToolError, UsageError
+from ioassay.hints import suggestion
 from ioassay.host.block_devices import ROOT
 from ioassay.process.piped_child import PipedChild
 from ioassay.records.record import Warning_
@@ -270,10 +271,8 @@ class VirtualTarget:
 
 
 def _unknown(name: str) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(name, [*VirtualSettings.model_fields, *NAMES], 1)
-    return f"unknown key; {f'did you mean {near[0]!r}?' if near else 'docs/targets.md lists the keys'}"
+    known = [*VirtualSettings.model_fields, *NAMES]
+    return f"unknown key; {suggestion(name, known, 'docs/targets.md lists the keys')}"
 
 
 def _planned(file: str) -> list[dict[str, Any]]:

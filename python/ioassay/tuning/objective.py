@@ -21,17 +21,6 @@ _NUMBER = re.compile(r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$")
 _COUNT = re.compile(r"^(?P<number>[\d.]+(?:[eE][+-]?\d+)?)\s*(?P<prefix>[kKMG]?)$")
 _PREFIX = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
 _PER_NS = {"ns": 1.0, "µs": 1e-3, "ms": 1e-6, "s": 1e-9}
-_USUAL = (
-    *(f"{direction}.{quantity}" for direction in metrics.DIRECTIONS for quantity in ("bw", "iops")),
-    *(
-        f"{direction}.{kind}.{statistic}"
-        for direction in metrics.DIRECTIONS
-        for kind in metrics.LATENCY_KINDS
-        for statistic in ("mean", "max", *map(metrics.percentile_name, metrics.PERCENTILES))
-    ),
-    *("bogo_ops_real_rate", "bogo_ops_cpu_rate", "cpu_used", "real_time", "rss_max", "value"),
-    *("sim.hit_ratio", "sim.write_amplification", "sim.erases", "sim.utilisation", "cpu.usr", "cpu.sys"),
-)
 
 
 @dataclass(frozen=True)
@@ -104,7 +93,7 @@ def _check_metric(name: str) -> None:
 
 
 def _hint(name: str) -> str:
-    hint = suggestion(name, _USUAL)
+    hint = suggestion(name, metrics.USUAL)
     return hint if hint.startswith("did") else "wanted for example read.bw, write.iops, read.lat.p99"
 
 

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ioassay import units
+from ioassay import _core, units
 from ioassay.errors import UsageError
+from ioassay.hints import nearest
 from ioassay.simulator import drive_files, drive_options
 from ioassay.simulator import simulation_options as simulation
 from ioassay.virtual_drive import control
@@ -60,8 +61,10 @@ def described(model_options: Mapping[str, Any], **served: Any) -> dict[str, Any]
         told["backing_file"] = str(_place("backing file", Path(told["backing_file"])))
     if "stats_socket" in told:
         told["stats_socket"] = str(_socket("stats", Path(told["stats_socket"])))
+    if told.get("model", "none") not in (models := [name for name, _ in _core.device_models()]):
+        raise UsageError(f"model is {told['model']}, wanted {' or '.join(models)}{nearest(told['model'], models)}")
     if told.get("poll", POLLS[0]) not in POLLS:
-        raise UsageError(f"poll is '{told['poll']}', wanted {' or '.join(POLLS)}")
+        raise UsageError(f"poll is '{told['poll']}', wanted {' or '.join(POLLS)}{nearest(told['poll'], POLLS)}")
     serial = str(told.get("serial", "x"))
     if not (serial.isascii() and serial.isprintable() and 0 < len(serial) <= _SERIAL_BYTES):
         raise UsageError(f"serial is '{serial}', wanted 1 to {_SERIAL_BYTES} printable characters of ASCII")
@@ -137,7 +140,8 @@ def preconditioned(state: float | str) -> float:
     except ValueError:
         share = -1.0
     if isinstance(state, bool) or not 0 <= share <= 1:
-        raise UsageError(f"precondition is '{state}', wanted {', '.join(STATES)}, or a share up to 1")
+        wanted = f"{', '.join(STATES)}, or a share up to 1"
+        raise UsageError(f"precondition is '{state}', wanted {wanted}{nearest(state, STATES)}")
     return share
 
 
@@ -229,7 +233,7 @@ def _transport(text: str) -> str:
     name, _, place = text.partition(":")
     if name not in TRANSPORTS or place in ("", "unix:", "tcp:"):
         wanted = "nbd:unix:PATH, nbd:tcp:ADDRESS:PORT, nvme-tcp:ADDRESS:PORT, fuse:PATH or vfio-user:PATH"
-        raise UsageError(f"transport is '{text}', wanted {wanted}")
+        raise UsageError(f"transport is '{text}', wanted {wanted}{nearest(name, TRANSPORTS)}")
     if name == "fuse":
         return f"fuse:{_place(text, Path(place))}"
     if name == "vfio-user":

@@ -14,6 +14,7 @@ from ioassay import units
 from ioassay.drivers.fio import spdk
 from ioassay.drivers.fio.section import ELSEWHERE, PATTERNS, SYNCHRONOUS, Section
 from ioassay.errors import StudyError
+from ioassay.hints import nearest
 from ioassay.records.record import Warning_
 
 Target = Mapping[str, Any]
@@ -41,7 +42,8 @@ def _engine(job: Section, engines: Sequence[str]) -> None:
 
 def _pattern(job: Section, target: Target) -> Iterator[Warning_]:
     if job.pattern not in PATTERNS:
-        raise _refuse("rw", f"'{job.pattern}' is no pattern of fio; wanted one of {', '.join(PATTERNS)}")
+        wanted = f"wanted one of {', '.join(PATTERNS)}{nearest(job.pattern, PATTERNS)}"
+        raise _refuse("rw", f"'{job.pattern}' is no pattern of fio; {wanted}")
     yield from ()
 
 

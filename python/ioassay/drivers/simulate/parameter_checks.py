@@ -17,6 +17,7 @@ from ioassay import simulator, traces
 from ioassay.drivers.simulate import simulation_parameters
 from ioassay.drivers.simulate.simulation_parameters import Settings
 from ioassay.errors import StudyError, UsageError
+from ioassay.hints import suggestion
 from ioassay.simulator.simulation_options import NAMES
 
 _ANY_TRACE = "web"
@@ -39,7 +40,8 @@ def check(wanted: Settings) -> None:
         _check_recipe(wanted, prepare)
         return
     if wanted.format is not None and wanted.format not in (names := [one["name"] for one in traces.formats()]):
-        raise StudyError(f"'{wanted.format}' is no format of traces; known: {', '.join(names)}", key="params.format")
+        hint = suggestion(wanted.format, names)
+        raise StudyError(f"'{wanted.format}' is no format of traces; {hint}", key="params.format")
     if wanted.read:
         with _named("params.read"):
             _try_reading(_text(wanted.read))

@@ -6,7 +6,6 @@ Only names and kinds are looked at here; whether it can all be, `parameter_check
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import json
@@ -19,6 +18,7 @@ from typing import Any
 from ioassay import simulator, traces
 from ioassay.drivers.simulate.trace_lookup import NotFound, find
 from ioassay.errors import StudyError, UsageError
+from ioassay.hints import suggestion
 from ioassay.roles import Estimate, Portable
 from ioassay.simulator import drive_files
 from ioassay.simulator.simulation_options import DRIVE, NAMES, OPTIONS, PADDED
@@ -57,9 +57,7 @@ def read(params: Mapping[str, Any]) -> Settings:
     known = [_OF_DRIVE, *NAMES, *_TRACE_KEYS]
     for name in params:
         if name not in known:
-            close = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
-            raise StudyError(f"no such parameter; {hint}", key=f"params.{name}")
+            raise StudyError(f"no such parameter; {suggestion(name, known)}", key=f"params.{name}")
     for name in ("make", "read", "prepare"):
         if not isinstance(params.get(name, {}), Mapping):
             raise StudyError(f"is {params[name]!r}; wanted a table", key=f"params.{name}")
@@ -178,9 +176,7 @@ def _known_keys(table: str, given: Mapping[str, Any], taker: Any) -> None:
     known = list(inspect.signature(taker).parameters)
     for name in given:
         if name not in known:
-            close = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
-            raise StudyError(f"no such key; {hint}", key=f"params.{table}.{name}")
+            raise StudyError(f"no such key; {suggestion(name, known)}", key=f"params.{table}.{name}")
 
 
 def optimum(wanted: Settings, trace: traces.Trace) -> simulator.OfflineOptimum:

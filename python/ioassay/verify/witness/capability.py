@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from ioassay import _core, debug_log
 from ioassay.errors import ToolError, UsageError
-from ioassay.records.observation import BACKENDS, BLOCK, BPF, COUNTERS, LEVELS, OFF, RECORD, STRACE, SYSCALLS
+from ioassay.hints import nearest
+from ioassay.records.observation import BACKENDS, BLOCK, BPF, COUNTERS, LEVELS, RECORD, STRACE, SYSCALLS
 from ioassay.verify.witness import strace
 
 AUTO = "auto"
@@ -49,10 +50,12 @@ def best(asked: str, wanted: str = AUTO) -> Choice:
 
 
 def _best(asked: str, wanted: str) -> Choice:
-    if asked not in LEVELS or asked == OFF:
-        raise UsageError(f"nothing can be watched at level '{asked}'; wanted {', '.join(LEVELS[1:])}")
-    if wanted not in (AUTO, *BACKENDS):
-        raise UsageError(f"there is no backend '{wanted}'; wanted {', '.join((AUTO, *BACKENDS))}")
+    if asked not in (levels := LEVELS[1:]):
+        raise UsageError(
+            f"nothing can be watched at level '{asked}'; wanted {', '.join(levels)}{nearest(asked, levels)}"
+        )
+    if wanted not in (known := (AUTO, *BACKENDS)):
+        raise UsageError(f"there is no backend '{wanted}'; wanted {', '.join(known)}{nearest(wanted, known)}")
     if wanted == STRACE:
         return _strace(asked)
     if wanted == COUNTERS:
