@@ -21,6 +21,8 @@ fusermount3  fuse3        the virtual drive as a file, for users other than root
 check_packages='
 chromium    chromium     tests that open the report
 shellcheck  shellcheck   linter of the shell scripts
+zsh         zsh          a shell that completes our commands
+fish        fish         another
 git         git          tests that look at what is tracked
 mkfs.ext4   e2fsprogs    tests that mount a file system on a loop device
 mkfs.btrfs  btrfs-progs  a file system over several devices

@@ -1,9 +1,8 @@
-"""How command lines are read, what helps say, and what shells complete."""
+"""How command lines are read, and what helps say."""
 
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,9 +11,11 @@ from typing import Annotated, Any
 
 import pytest
 
-from ioassay import cli
-from ioassay.cli import completion, syntax
+from ioassay import __version__, cli
+from ioassay.cli import syntax
 from ioassay.errors import UsageError
+
+from .conftest import Answer, Ask
 
 Given = dict[str, Any]
 
@@ -81,7 +82,7 @@ def test_the_command_of_a_witness_keeps_its_own_options(read: Callable[..., Give
     ("words", "said"),
     [
         ([], "Missing argument 'FIRST'"),
-        (["x", "--nmuber", "3"], "No such option: --nmuber; did you mean --number?"),
+        (["x", "--nmuber", "3"], "No such option: --nmuber; did you mean '--number'?"),
         (["x", "-z"], "No such option: -z"),
         (["x", "-n"], "-n is the last word, wanted a value after it"),
         (["x", "-n", "many"], "--number is 'many', wanted a whole number"),
@@ -144,57 +145,27 @@ def test_the_help_imports_nothing_that_takes_time() -> None:
     }
 
 
+@pytest.mark.parametrize("words", [("run",), ("trace", "convert"), ("device", "fault", "inject")])
+def test_help_of_a_command_is_its_own(words: tuple[str, ...], ioassay: Ask) -> None:
+    answer = ioassay("help", *words)
+    assert answer == ioassay(*words, "--help")
+    assert answer.code == 0 and answer.out.startswith(f"Usage: ioassay {' '.join(words)} ")
+
+
+def test_help_of_nothing_is_that_of_the_program(ioassay: Ask) -> None:
+    assert ioassay("help") == ioassay("--help")
+
+
 @pytest.mark.parametrize(
-    ("words", "offered"),
+    ("words", "said"),
     [
-        (["de"], {"device"}),
-        (["device", "s"], {"serve", "stats", "stop"}),
-        (["device", "serve", "--read"], {"--read-only"}),
-        (["run", "--re"], {"--resume", "--repetitions"}),
-        (["run", ""], set()),
-        (["nothing", ""], set()),
-        (["nothing", "more", ""], set()),
-        (["--sh"], {"--show-completion"}),
-        (["simulate", "--drive", "samsung-98"], {"samsung-980-pro"}),
-        (["simulate", "t.disksim", "--drive=samsung-98"], {"--drive=samsung-980-pro"}),  # as zsh and fish have it
-        (["simulate", "--drive", "=", "samsung-98"], {"samsung-980-pro"}),  # as bash splits it
-        (["simulate", "--drive", "sam", "--pol"], {"--policy"}),
-        (["simulate", "--cleaning", ""], {"greedy", "cost-benefit"}),
-        (["simulate", "--set", "background"], {"background_free="}),
-        (["simulate", "--set", "cleaning", "=", "g"], {"greedy"}),
-        (["simulate", "--json", "sam"], set()),
-        (["device", "serve", "--drive", "wd"], {"wd-zn540"}),
-        (["drive", "show", "mqsim"], {"mqsim-default"}),
-        (["run", "write-buffer", "--set", "drive=samsung-98"], {"drive=samsung-980-pro"}),
-        (["run", "write-buffer", "--set", "drive", "=", "samsung-98"], {"samsung-980-pro"}),
-        (
-            ["run", "write-buffer", "--factor", "drive=samsung-970-pro,samsung-98"],
-            {"drive=samsung-970-pro,samsung-980-pro"},
-        ),
+        (("runn",), "No such command 'runn'; did you mean 'run'? (see: ioassay --help)"),
+        (("trace", "convrt"), "No such command 'convrt'; did you mean 'convert'? (see: ioassay trace --help)"),
     ],
 )
-def test_shells_are_offered_commands_and_options(words: list[str], offered: set[str]) -> None:
-    assert set(completion.candidates(words)) == offered
+def test_help_of_an_unknown_command_names_the_nearest(words: tuple[str, ...], said: str, ioassay: Ask) -> None:
+    assert ioassay("help", *words) == Answer(2, "", f"ioassay: {said}\n")
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_is_installed_once(shell: str, tmp_path: Path) -> None:
-    (tmp_path / ".bashrc").write_text("alias x=y")
-    first = completion.install(shell, tmp_path)
-    before = {path: path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
-    assert completion.install(shell, tmp_path) == first
-    assert before == {path: path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
-    assert "--complete" in first.read_text()
-    assert (tmp_path / ".bashrc").read_text().startswith("alias x=y")
-
-
-def test_bash_completes(tmp_path: Path) -> None:
-    script = completion.install("bash", tmp_path)
-    tool = tmp_path / "ioassay"
-    tool.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -m ioassay "$@"\n')
-    tool.chmod(0o755)
-    code = f"source {script}; COMP_WORDS=({tool} device st); COMP_CWORD=2; _ioassay_completion {tool}; "
-    said = subprocess.run(
-        ["bash", "--norc", "-c", code + 'echo "${COMPREPLY[@]}"'], capture_output=True, text=True, check=True
-    )
-    assert said.stdout == "stats stop\n"
+def test_the_version_has_a_short_name(ioassay: Ask) -> None:
+    assert ioassay("-V") == ioassay("--version") == Answer(0, f"ioassay {__version__}\n", "")

@@ -47,15 +47,20 @@ COMMANDS = {
     "trace": "Inspect, convert and generate traces of block requests.",
     "worker": "Measure on this host for runs elsewhere, one trial at a time, until Ctrl-C.",
     "device": "Serve the simulated drive, and query a served drive.",
+    "help": "Show the help of a command.",
 }
 """Each command and the first sentence of its help, which is its function's docstring (tests/cli/test_syntax.py)."""
 LOG_LEVEL = "--log-level"
 OPTIONS = (
-    ("--version", "Print the version."),
+    ("-V, --version", "Print the version."),
     ("--install-completion", "Install completion for the current shell."),
     ("--log-level LEVEL", "Log what is decided and why to standard error: off (default), info, debug. Any command."),
     ("--show-completion", "Show completion for the current shell, to copy it or customize the installation."),
 )
+
+SHELL_OPTIONS = ("--install-completion", "--show-completion")
+COMPLETE = "--complete"
+"""What the shells' scripts call (`completion`)."""
 
 _PYTHON_WARNING = warnings.showwarning
 _UNFIT = "Missing required CPU features"
@@ -107,7 +112,7 @@ def named(name: str) -> Command | Group:
 def _answered(words: Sequence[str]) -> int:
     """The exit code of the command; every error has been said, but for `console.Unwritten`."""
     try:
-        _dispatch(_without_log_level(words))
+        _dispatch(words if words[:1] == [COMPLETE] else _without_log_level(words))
         return 0
     except KeyboardInterrupt as error:
         return console.problem(Interrupted(str(error) or "interrupted"))
@@ -164,11 +169,11 @@ def _dispatch(words: Sequence[str]) -> None:
     first = words[0] if words else ""
     if first in COMMANDS:
         named(first).run(words[1:], f"ioassay {first}")
-    elif first == "--version":
+    elif first in ("-V", "--version"):
         import ioassay
 
         console.line(f"ioassay {ioassay.__version__}")
-    elif first in ("--install-completion", "--show-completion", "--complete"):
+    elif first in (*SHELL_OPTIONS, COMPLETE):
         from ioassay.cli import completion
 
         completion.answer(first, words[1:])
@@ -187,7 +192,12 @@ def _misused(words: Sequence[str]) -> None:
     if not words:
         helptext.group("ioassay", ABOUT, COMMANDS, OPTIONS, missing=True)
         raise console.Exit(UsageError.exit_code)
-    raise syntax.unknown(words[0], [*COMMANDS, *(name.split()[0] for name, _ in OPTIONS)], "ioassay")
+    raise syntax.unknown(words[0], [*COMMANDS, *option_names()], "ioassay")
+
+
+def option_names() -> list[str]:
+    """The options that stand in place of a command, or before any."""
+    return [word for term, _ in OPTIONS for word in term.replace(",", "").split() if word.startswith("-")]
 
 
 def _of_machine(error: OSError) -> IoassayError:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ioassay.cli import closing, console, options, syntax
+from ioassay.cli import closing, completion_values, console, options, syntax
 from ioassay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,8 +22,11 @@ def register(app: syntax.Group) -> None:
 
 
 def compare(
-    a: Annotated[Path, syntax.Argument(metavar="A", help="The run to compare with (the baseline).")],
-    b: Annotated[Path, syntax.Argument(metavar="B", help="The run to judge.")],
+    a: Annotated[
+        Path,
+        syntax.Argument(metavar="A", values=completion_values.runs, help="The run to compare with (the baseline)."),
+    ],
+    b: Annotated[Path, syntax.Argument(metavar="B", values=completion_values.runs, help="The run to judge.")],
     margin: Annotated[
         str, syntax.Option(metavar="SHARE", help="Relative differences below this count as the same.")
     ] = "5%",
@@ -36,7 +39,10 @@ def compare(
     junit: Annotated[Path | None, syntax.Option(metavar="FILE", help="Also write JUnit XML, for CI.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Compare two runs statistically, with a page; exit 1 when B is slower."""
+    """Compare two runs statistically, with a page; exit 1 when B is slower.
+
+    Example: ioassay compare runs/20260101-120000-quick runs/20260102-120000-quick --margin 3%
+    """
     from ioassay.api import publication
 
     console.use_json(json)

@@ -7,32 +7,46 @@ each line; where that is nothing, the shell completes file names.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ioassay.cli import COMMANDS, OPTIONS, console, named
-from ioassay.cli.syntax import HELP, Command, Group
+from ioassay import debug_log
+from ioassay.cli import COMMANDS, COMPLETE, LOG_LEVEL, SHELL_OPTIONS, console, named, option_names
+from ioassay.cli.syntax import HELP, Group
 from ioassay.errors import UsageError
+from ioassay.hints import nearest
 
 _SCRIPTS = {
     "bash": """\
 _ioassay_completion() {
-    local IFS=$'\\n'
-    COMPREPLY=($("$1" --complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
-    [[ ${COMPREPLY-} == *= ]] && compopt -o nospace
+    mapfile -t COMPREPLY < <("$1" --complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+    [[ ${COMPREPLY-} == *[=:] ]] && compopt -o nospace
 }
 complete -o default -F _ioassay_completion ioassay""",
     "zsh": """\
 #compdef ioassay
 _ioassay_completion() {
-    local -a candidates
+    local -a candidates open
     candidates=("${(@f)$("${words[1]}" --complete "${(@)words[2,CURRENT]}" 2>/dev/null)}")
-    if [[ -n "${candidates[1]}" ]]; then compadd -a candidates; else _files; fi
+    if [[ -z "${candidates[1]}" ]]; then _files; return; fi
+    open=("${(@M)candidates:#*[=:]}")
+    compadd -S '' -a open
+    candidates=("${(@)candidates:#*[=:]}")
+    compadd -a candidates
 }
-compdef _ioassay_completion ioassay""",
+if [[ "$funcstack[1]" == _ioassay ]]; then _ioassay_completion "$@"; else compdef _ioassay_completion ioassay; fi""",
     "fish": """\
-complete --command ioassay --arguments \\
-    '((commandline -opc)[1] --complete (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'""",
+function __ioassay_completion
+    set --local words (commandline --current-process --tokenize --cut-at-cursor)
+    set --local token (commandline --current-token --cut-at-cursor)
+    set --local candidates ($words[1] --complete $words[2..-1] "$token" 2>/dev/null)
+    if set --query candidates[1]
+        printf '%s\\n' $candidates
+    else
+        __fish_complete_path "$token"
+    end
+end
+complete --command ioassay --no-files --arguments '(__ioassay_completion)'""",
 }
 _FILES = {
     "bash": ".bash_completions/ioassay.sh",
@@ -44,13 +58,18 @@ _READ_BY = {"bash": ".bashrc", "zsh": ".zshrc"}
 
 def answer(option: str, words: Sequence[str]) -> None:
     """What one of the options asks for."""
-    if option == "--complete":
-        for candidate in candidates(words):
+    if option == COMPLETE:
+        try:
+            offered = candidates(words)
+        except OSError:  # a folder that is gone or closed to us; the shell completes file names
+            return
+        for candidate in offered:
             console.line(candidate)
         return
     shell = words[0] if words else Path(os.environ.get("SHELL", "")).name
     if shell not in _SCRIPTS:
-        raise UsageError(f"{option}: the shell is '{shell}', wanted {', '.join(_SCRIPTS)}: ioassay {option} bash")
+        wanted = f"{', '.join(_SCRIPTS)}: ioassay {option} bash"
+        raise UsageError(f"{option}: the shell is '{shell}', wanted {wanted}{nearest(shell, _SCRIPTS)}")
     if option == "--show-completion":
         console.line(_SCRIPTS[shell])
         return
@@ -65,42 +84,64 @@ def candidates(words: Sequence[str]) -> list[str]:
 
 
 def _joined(words: Sequence[str]) -> tuple[list[str], int]:
-    """The words with those joined that bash splits at '=', and how much of the last one stands before the cursor's."""
+    """The words with those joined that bash splits at '=' and ':', and how much of the last stands before its own."""
     joined: list[str] = []
     for place, word in enumerate(words):
-        if joined and place and (word == "=" or words[place - 1] == "="):
+        if joined and place and (_is_break(word) or _is_break(words[place - 1])):
             joined[-1] += word
         else:
             joined.append(word)
-    split = len(words) > 1 and "=" in words[-2:]
-    return joined, joined[-1].index("=") + 1 if split else 0
+    if len(words) < 2 or not any(map(_is_break, words[-2:])):
+        return joined, 0
+    return joined, len(joined[-1]) if _is_break(words[-1]) else len(joined[-1]) - len(words[-1])
+
+
+def _is_break(word: str) -> bool:
+    """Where bash splits a word (COMP_WORDBREAKS), the separators are a word themselves."""
+    return word != "" and not word.strip("=:")
 
 
 def _candidates(words: Sequence[str]) -> list[str]:
     *before, last = words or [""]
-    known: Sequence[str] = [*COMMANDS, *(name for name, _ in OPTIONS), *HELP]
-    member: Command | Group | None = None
-    for word in before:
-        if isinstance(member, Command):
-            break
-        if (member is None and word not in COMMANDS) or (isinstance(member, Group) and word not in member.members):
+    if before and before[-1] == LOG_LEVEL:
+        return _beginning(last, debug_log.LEVELS)
+    before = _without_log_level(before)
+    if not before:
+        return _beginning(last, [*COMMANDS, *option_names(), *HELP])
+    first, *rest = before
+    if first == "help":
+        return _beginning(last, COMMANDS if not rest else _members(rest))
+    if first in SHELL_OPTIONS and not rest:
+        return _beginning(last, _SCRIPTS)
+    if first not in COMMANDS:
+        return []
+    member = named(first)
+    while rest and isinstance(member, Group):
+        if rest[0] not in member.members:
             return []
-        member = named(word) if member is None else member.members[word]
+        member = member.members[rest.pop(0)]
     if isinstance(member, Group):
-        known = [*member.members, *HELP]
-    elif member is not None:
-        return _of_command(member, before, last)
-    return [word for word in known if word.startswith(last)]
+        return _beginning(last, [*member.members, *HELP])
+    return member.candidates(rest, last) + _beginning(last, [LOG_LEVEL] if last.startswith("-") else ())
 
 
-def _of_command(command: Command, before: Sequence[str], last: str) -> list[str]:
-    """An option's name, or the value of the option or argument that is due, where the command knows its values."""
-    name, equals, value = last.partition("=")
-    if last.startswith("--") and equals:
-        return [f"{name}={each}" for each in command.values_after([name], value)]
-    if last.startswith("-"):
-        return [each for each in command.names() if each.startswith(last)]
-    return command.values_after(before, last)
+def _beginning(text: str, known: Iterable[str]) -> list[str]:
+    return [word for word in known if word.startswith(text)]
+
+
+def _members(path: Sequence[str]) -> Iterable[str]:
+    """The commands of the command that `path` names, where it has some."""
+    member = named(path[0]) if path[0] in COMMANDS else None
+    return member.members if isinstance(member, Group) and len(path) == 1 else ()
+
+
+def _without_log_level(words: Sequence[str]) -> list[str]:
+    """The words but the option of any command, which the commands do not know."""
+    kept = [word for word in words if not word.startswith(f"{LOG_LEVEL}=")]
+    while LOG_LEVEL in kept:
+        place = kept.index(LOG_LEVEL)
+        del kept[place : place + 2]
+    return kept
 
 
 def install(shell: str, home: Path) -> Path:

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-from ioassay.cli import console, options, syntax
+from ioassay.cli import completion_values, console, options, syntax
 from ioassay.errors import InputError, Interrupted, UsageError
 
 Ways = Annotated[
@@ -17,6 +17,7 @@ Ways = Annotated[
     syntax.Option(
         "--transport",
         metavar="WAY",
+        values=completion_values.transports,
         help="nbd:unix:PATH, nbd:tcp:ADDRESS:PORT, nvme-tcp:ADDRESS:PORT, fuse:PATH, vfio-user:PATH; "
         "separated by commas or repeated. "
         "Beyond this machine with ,tls=FOLDER (NBD), or ,secrets=FILE,encryption=none (NVMe).",
@@ -35,27 +36,46 @@ Config = Annotated[
         "--config", metavar="FILE", help="Serve each [[drive]] of this TOML file; their keys are these options."
     ),
 ]
-Block = Annotated[str, syntax.Option("--block-size", metavar="SIZE", help="Logical block: 512 or 4096.")]
-Model = Annotated[str, syntax.Option(metavar="NAME", help="thesis, or none (answers at once).")]
+Block = Annotated[
+    str,
+    syntax.Option(
+        "--block-size",
+        metavar="SIZE",
+        values=completion_values.words("512", "4096"),
+        help="Logical block: 512 or 4096.",
+    ),
+]
+Model = Annotated[
+    str,
+    syntax.Option(metavar="NAME", values=completion_values.device_models, help="thesis, or none (answers at once)."),
+]
 Drive = Annotated[
     str | None,
     syntax.Option(
         "--drive",
         metavar="NAME|FILE",
-        values=options.drive_names,
+        values=completion_values.drives,
         help="Drive whose options the model takes: a name (ioassay drive list) or a file; --set overrides its own.",
     ),
 ]
-Policy = Annotated[str, syntax.Option(metavar="NAME", help="Write-buffer policy, or none.")]
+Policy = Annotated[
+    str, syntax.Option(metavar="NAME", values=completion_values.policies, help="Write-buffer policy, or none.")
+]
 Buffer = Annotated[str | None, syntax.Option(metavar="SIZE", help="Size of the write buffer. [8MiB]")]
 OfModel = Annotated[
     list[str] | None,
-    syntax.Option("--set", metavar="NAME=VALUE", help="An option of the model, as of simulate: read_us=100."),
+    syntax.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        values=completion_values.of_simulation,
+        help="An option of the model, as of simulate: read_us=100.",
+    ),
 ]
 Precondition = Annotated[
     str | None,
     syntax.Option(
         metavar="STATE",
+        values=completion_values.words("none", "full", "steady"),
         help="none, full (written once), steady (overwritten at random until amplification settles), or a share of it.",
     ),
 ]
@@ -75,7 +95,14 @@ Awake = Annotated[
 Realtime = Annotated[
     bool, syntax.Option("--realtime", help="Serve under SCHED_FIFO, before all other programs, with a watchdog.")
 ]
-Poll = Annotated[str, syntax.Option(metavar="HOW", help="adaptive: sleep when idle; always: never sleep.")]
+Poll = Annotated[
+    str,
+    syntax.Option(
+        metavar="HOW",
+        values=completion_values.words("adaptive", "always"),
+        help="adaptive: sleep when idle; always: never sleep.",
+    ),
+]
 Calibrate = Annotated[
     bool, syntax.Option(help="Measure each transport's overhead and subtract it from the model's time.")
 ]

@@ -23,7 +23,10 @@ def doctor(
     ] = False,
     json: options.Json = False,
 ) -> None:
-    """Check if this host is fit to measure, and say how to fix it."""
+    """Check if this host is fit to measure, and say how to fix it.
+
+    Examples: ioassay doctor /mnt/disk; ioassay doctor --restore
+    """
     from ioassay.api import diagnosis
 
     console.use_json(json)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ioassay.cli import console, options, syntax
+from ioassay.cli import completion_values, console, options, syntax
 from ioassay.errors import InputError, UsageError
 from ioassay.units import format_count, format_size
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Name = Annotated[
     str,
     syntax.Argument(
-        metavar="NAME|FILE", values=options.drive_names, help="A drive's name, or the file that describes it."
+        metavar="NAME|FILE", values=completion_values.drives, help="A drive's name, or the file that describes it."
     ),
 ]
 _WORDS = {"mean_us": "mean latency", "iops": "IOPS", "p50_us": "p50", "p99_us": "p99"}
@@ -54,6 +54,8 @@ def show(
     """Show a drive's options, where they come from, and what follows: capacity, latencies, peak rates.
 
     The figures are simulated, of a fresh drive: depth 1 and 256 with 4 KiB, depth 32 with 128 KiB in sequence.
+
+    Example: ioassay drive show samsung-980-pro --all
     """
     from ioassay import simulator
     from ioassay.simulator import drive_accuracy, drive_files
@@ -91,6 +93,8 @@ def check(
 
     Exit status 1: an error is above the limit that the file states. Every second point was open to a fit; the others
     are held out.
+
+    Example: ioassay drive check samsung-980-pro --points
     """
     from ioassay import simulator
     from ioassay.simulator import drive_accuracy, drive_files

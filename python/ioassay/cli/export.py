@@ -23,7 +23,7 @@ def register(app: syntax.Group) -> None:
 
 
 def export(
-    run: Annotated[Path, syntax.Argument(metavar="RUN", help="The folder of a run.")],
+    run: options.RunFolder,
     output: Annotated[
         Path | None,
         syntax.Option("--output", "-o", metavar="NAME", help="What is written; by default <run>.tar.gz here."),

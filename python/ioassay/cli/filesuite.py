@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from ioassay.cli import console, filesuite_iozone, options, syntax
 from ioassay.cli import filesuite_options as wanted
 from ioassay.errors import IoassayError, SafetyRefusal, UsageError
+from ioassay.hints import nearest
 
 _T = TypeVar("_T")
 
@@ -73,6 +74,8 @@ def filesuite(
     """Write and read a file in records, in thirteen ways, and report the speed of each pass.
 
     The letters are those of IOzone. The file is made for it, and deleted at the end unless -w keeps it.
+
+    Examples: ioassay filesuite -s 64m -r 4k -i 0 -i 1; ioassay filesuite -a -g 64m
     """
     given = dict(locals())
     from ioassay import _core
@@ -83,7 +86,7 @@ def filesuite(
         console.emit({"tests": known}) if json else filesuite_text.tests(known)
         return
     if format not in wanted.FORMATS:
-        raise UsageError(f"--format is '{format}', wanted {', '.join(wanted.FORMATS)}")
+        raise UsageError(f"--format is '{format}', wanted {', '.join(wanted.FORMATS)}{nearest(format, wanted.FORMATS)}")
     told = wanted.setup(given, Path(f"ioassay-filesuite.{os.getpid()}.tmp"))
     if format == "iozone":
         wanted.need_kib(told)

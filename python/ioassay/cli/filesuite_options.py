@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from ioassay.cli import syntax
 from ioassay.errors import UsageError
+from ioassay.hints import nearest
 
 CONTENTS = ("random", "iozone", "zeros")
 CHECKS = ("inside", "whole", "after", "off")
@@ -261,5 +262,5 @@ def _at_least(name: str, value: int, least: int) -> int:
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
     if value not in known:
-        raise UsageError(f"--{name} is '{value}', wanted {', '.join(known)}")
+        raise UsageError(f"--{name} is '{value}', wanted {', '.join(known)}{nearest(value, known)}")
     return value

@@ -29,6 +29,8 @@ def import_(
     FILE: fio's JSON, JSON+, terse output, or logs of bandwidth, IOPS, latency or histograms; sysbench's output;
     IOzone's output or its report for Excel; vdbench's flatfile.html; elbencho's --csvfile; the Phoronix Test Suite's
     composite.xml. The format is recognised by the content.
+
+    Example: ioassay import fio.json --title "Before the update"
     """
     from ioassay.api import run_results
 

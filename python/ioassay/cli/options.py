@@ -5,22 +5,31 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ioassay.cli import syntax
+from ioassay.cli import completion_values, syntax
 from ioassay.errors import UsageError
 
 if TYPE_CHECKING:
     from ioassay.api.study import Study
 
+StudyName = syntax.Argument(
+    metavar="STUDY", values=completion_values.studies, help="A built-in study, a .toml study or suite, or a .fio file."
+)
+RunFolder = Annotated[Path, syntax.Argument(metavar="RUN", values=completion_values.runs, help="The folder of a run.")]
 Json = Annotated[bool, syntax.Option("--json", help="Print the result as one JSON object.")]
 Scale = Annotated[
-    str, syntax.Option(metavar="NAME", help="A smaller or larger variant that the study defines, such as quick.")
+    str,
+    syntax.Option(
+        metavar="NAME",
+        values=completion_values.scales,
+        help="A smaller or larger variant that the study defines, such as quick.",
+    ),
 ]
 Set = Annotated[
     list[str] | None,
     syntax.Option(
         "--set",
         metavar="KEY=VALUE",
-        values=lambda text: drive_levels(text),
+        values=completion_values.settings,
         help="Set a parameter, target.KEY, run.KEY or seed.",
     ),
 ]
@@ -28,7 +37,7 @@ Factor = Annotated[
     list[str] | None,
     syntax.Option(
         metavar="KEY=A,B,…",
-        values=lambda text: drive_levels(text),
+        values=completion_values.factors,
         help="Add a factor, or replace a factor's levels; in a suite, where it is one.",
     ),
 ]
@@ -51,6 +60,7 @@ Executor = Annotated[
     str | None,
     syntax.Option(
         metavar="NAME",
+        values=completion_values.executors,
         help="Where trials that only compute run (local, dask:local, dask://HOST:PORT, slurm:…), and where hosts are.",
     ),
 ]
@@ -62,19 +72,6 @@ WaitQuiet = Annotated[
         metavar="TIME", help="Wait up to TIME for a quiet machine before each trial, and repeat disturbed ones."
     ),
 ]
-
-
-def drive_names(_text: str) -> list[str]:
-    """The names of the drives that are described, for completion."""
-    from ioassay.simulator import drive_files
-
-    return list(drive_files.builtin())
-
-
-def drive_levels(text: str) -> list[str]:
-    """What `drive=A,B` can become, for completion; other parameters are those of the study."""
-    listed = text.rpartition(",")[0]
-    return [f"{listed},{name}" if listed else f"drive={name}" for name in drive_names(text)]
 
 
 def seconds(option: str, text: str) -> float:

@@ -19,9 +19,7 @@ def register(app: syntax.Group) -> None:
 
 
 def plan(
-    study: Annotated[
-        str, syntax.Argument(metavar="STUDY", help="A built-in study, a .toml study or suite, or a .fio file.")
-    ],
+    study: Annotated[str, options.StudyName],
     setting: options.Set = None,
     factor: options.Factor = None,
     repetitions: options.Repetitions = None,
@@ -39,7 +37,10 @@ def plan(
     executor: options.Executor = None,
     json: options.Json = False,
 ) -> None:
-    """Show trials, order, time and bytes written; run nothing."""
+    """Show trials, order, time and bytes written; run nothing.
+
+    Examples: ioassay plan block-io; ioassay plan jobs --scale quick --trials
+    """
     console.use_json(json)
     chosen = options.study(study, scale, setting, factor, repetitions)
     with progress.examining() as announce:

@@ -35,6 +35,8 @@ def quick(
 
     Random and sequential reads and writes of a new file, repeated; the file is removed at the end. The budget chooses
     the profile: short (from 15s), standard (from 60s) or long (from 5m). Runs of one profile can be compared.
+
+    Examples: ioassay quick; ioassay quick /mnt/disk
     """
     from ioassay.api.quick_study import QuickStudy
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ioassay.cli import command_run, console, options, syntax
+from ioassay.cli import command_run, completion_values, console, options, syntax
 
 if TYPE_CHECKING:
     from ioassay.api.command_recording import Recording
@@ -25,7 +25,12 @@ def record(
     output: Annotated[
         Path, syntax.Option("--output", "-o", metavar="OUT", help="The trace to write; .gz and .zst compress.")
     ],
-    to: Annotated[str | None, syntax.Option(metavar="NAME", help="Format of OUT; by default from its name.")] = None,
+    to: Annotated[
+        str | None,
+        syntax.Option(
+            metavar="NAME", values=completion_values.trace_formats, help="Format of OUT; by default from its name."
+        ),
+    ] = None,
     everybody: Annotated[
         bool, syntax.Option("--all", help="Record requests of all processes, including the kernel's write-back.")
     ] = False,

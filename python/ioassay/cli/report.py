@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 from ioassay.cli import closing, console, options, syntax
 
 
@@ -14,10 +11,13 @@ def register(app: syntax.Group) -> None:
 
 
 def report(
-    run: Annotated[Path, syntax.Argument(metavar="RUN", help="The folder of a run.")],
+    run: options.RunFolder,
     json: options.Json = False,
 ) -> None:
-    """Rebuild findings, figures and page from the records of a run."""
+    """Rebuild findings, figures and page from the records of a run.
+
+    Example: ioassay report runs/20260101-120000-quick
+    """
     from ioassay.api import publication
 
     console.use_json(json)

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from ioassay.cli import closing, console, options, session, syntax
+from ioassay.cli import closing, completion_values, console, options, session, syntax
 from ioassay.errors import UsageError
 from ioassay.roles import Consent
 
@@ -17,11 +17,11 @@ def register(app: syntax.Group) -> None:
 
 
 def run(
-    study: Annotated[
-        str | None, syntax.Argument(metavar="STUDY", help="A built-in study, a .toml study or suite, or a .fio file.")
-    ] = None,
+    study: Annotated[str | None, options.StudyName] = None,
     output: options.Output = None,
-    resume: Annotated[Path | None, syntax.Option(metavar="RUN", help="Resume a stopped run.")] = None,
+    resume: Annotated[
+        Path | None, syntax.Option(metavar="RUN", values=completion_values.runs, help="Resume a stopped run.")
+    ] = None,
     setting: options.Set = None,
     factor: options.Factor = None,
     repetitions: options.Repetitions = None,

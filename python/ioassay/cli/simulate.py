@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ioassay.cli import console, simulate_options, syntax
 from ioassay.cli.progress import reading_progress
 from ioassay.errors import Interrupted, UsageError
+from ioassay.hints import nearest
 
 if TYPE_CHECKING:
     from ioassay.simulator import Simulation
@@ -25,6 +26,8 @@ def simulate(**given: Any) -> None:
     """Run a trace on a simulated SSD and report response times and the drive's activity.
 
     Several policies, with commas, and several values of options (--set) are simulated in one pass and compared.
+
+    Examples: ioassay simulate db.csv --drive samsung-980-pro; ioassay simulate db.csv --policy lru,epo --buffer 16MiB
     """
     from ioassay import simulator
     from ioassay.cli import simulate_text
@@ -188,7 +191,7 @@ def _runs(options: dict[str, Any], sets: Sequence[str]) -> dict[str, _Run]:
     wanted = [name.strip() for name in options.get("policy", "none").split(",")]
     for name in wanted:
         if name not in known:
-            raise UsageError(f"policy is '{name}', wanted {', '.join(known)}")
+            raise UsageError(f"policy is '{name}', wanted {', '.join(known)}{nearest(name, known)}")
     levels = _levels(sets, options)
     special = set().union(*known.values())
     for name in special & (options.keys() | levels.keys()) - set().union(*(known[policy] for policy in wanted)):

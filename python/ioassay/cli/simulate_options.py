@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from ioassay.cli import options, syntax, trace
+from ioassay.cli import completion_values, options, syntax, trace
 from ioassay.cli.trace_options import PREPARING, READING, NoCache
 from ioassay.simulator.simulation_options import (
     AUTO_COUNT,
@@ -43,13 +43,18 @@ _STATE = "States"
 _LONG = "Long traces"
 
 Trace = Annotated[Path | None, syntax.Argument(metavar="TRACE", help="A trace; - is standard input.")]
-Format = Annotated[str | None, syntax.Option("--format", metavar="NAME", help="Format of TRACE; detected by default.")]
+Format = Annotated[
+    str | None,
+    syntax.Option(
+        "--format", metavar="NAME", values=completion_values.trace_formats, help="Format of TRACE; detected by default."
+    ),
+]
 Set = Annotated[
     list[str] | None,
     syntax.Option(
         "--set",
         metavar="NAME=A,B,…",
-        values=lambda _: [f"{option.name}={value}" for option in OPTIONS for value in option.choices or ("",)],
+        values=completion_values.of_simulation,
         help="Simulate once for each of these values of an option above.",
     ),
 ]
@@ -94,7 +99,7 @@ Drive = Annotated[
     syntax.Option(
         "--drive",
         metavar="NAME|FILE",
-        values=options.drive_names,
+        values=completion_values.drives,
         panel=PANELS["drive"],
         help="Drive whose options apply: a name (ioassay drive list) or a file; single options override its own.",
     ),
@@ -146,8 +151,13 @@ def _annotation(option: Option) -> Any:
     if option.kind == FLAG:
         return Annotated[bool | None, syntax.Option(f"--{name}/--no-{name}", help=help_, panel=panel)]
     metavar = "|".join(option.choices) or _METAVARS.get(option.kind, "NAME,…")
-    values = (lambda _: option.choices) if option.choices else None
+    values = _completer(option)
     return Annotated[str | None, syntax.Option(f"--{name}", metavar=metavar, help=help_, panel=panel, values=values)]
+
+
+def _completer(option: Option) -> syntax.Completer | None:
+    """What offers the values of an option, where they are names."""
+    return completion_values.listed(completion_values.policies) if option.name == "policy" else None
 
 
 def _shown(default: Any) -> str:

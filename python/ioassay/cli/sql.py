@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from ioassay.cli import console, options, syntax
+from ioassay.cli import completion_values, console, options, syntax
 from ioassay.errors import UsageError
 
 
@@ -15,7 +15,10 @@ def register(app: syntax.Group) -> None:
 
 
 def sql(
-    words: Annotated[list[str], syntax.Argument(metavar="RUN… QUERY", help="Folders of runs, then one SELECT.")],
+    words: Annotated[
+        list[str],
+        syntax.Argument(metavar="RUN… QUERY", values=completion_values.runs, help="Folders of runs, then one SELECT."),
+    ],
     json: options.Json = False,
 ) -> None:
     """Query the records of one or more runs with SQL.

@@ -16,7 +16,10 @@ def studies(
     schema: Annotated[bool, syntax.Option("--schema", help="Print the JSON Schema of a study file.")] = False,
     json: options.Json = False,
 ) -> None:
-    """List the built-in studies."""
+    """List the built-in studies.
+
+    Examples: ioassay studies; ioassay studies --schema
+    """
     from ioassay.study import catalog, plan
 
     console.use_json(json)

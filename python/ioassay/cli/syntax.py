@@ -16,9 +16,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Union, get_args, get_origin
 
 from ioassay.errors import UsageError
+from ioassay.hints import nearest
 
 HELP = ("-h", "--help")
-Completer = Callable[[str], Iterable[str]]
+_HELP = "--help"
+"""Stands among the given options where help is wanted; no parameter is called so."""
+Given = Mapping[str, Sequence[str]]
+"""Name of a parameter -> the texts that a command line gives it."""
+Completer = Callable[[str, Given], Iterable[str]]
+"""What a text can become, on a command line that gives something else already."""
 
 
 class Option:
@@ -78,6 +84,15 @@ class Parameter:
             return self.info.metavar or self.name.upper()
         return max(self.yes, key=len)
 
+    def candidates(self, text: str, given: Given) -> list[str]:
+        """The values that begin with `text`: those that the parameter names, else those that its metavar lists."""
+        if self.info.values is not None:
+            known = self.info.values(text, given)
+        else:
+            words = (self.info.metavar or "").split("|")
+            known = [word for word in words if word.islower()] if len(words) > 1 else []
+        return [value for value in known if value.startswith(text)]
+
     def read(self, texts: Sequence[str]) -> Any:
         """The value that was given, of the parameter's type; UsageError names the option and what it takes."""
         values = [self._value(text) for text in texts]
@@ -132,13 +147,29 @@ class Command:
         shown = [each for each in self.options if not each.info.hidden]  # type: ignore[union-attr]
         return [name for each in shown for name in (*each.yes, *each.no)] + list(HELP)
 
-    def values_after(self, before: Sequence[str], text: str) -> list[str]:
-        """What `text` can become behind the words `before`: values of an option or argument that names some."""
-        name = before[-1] if before else ""
-        option = self._by_name.get(name)
-        if option is not None and not option.is_flag:
-            return _values_of(option, text)
-        return [value for argument in self.arguments[:1] for value in _values_of(argument, text)]
+    def candidates(self, before: Sequence[str], text: str) -> list[str]:
+        """What `text` can become behind the words `before`: names of options, or values of what is due there."""
+        name, equals, value = text.partition("=") if text.startswith("--") else (text, "", "")
+        option = self._by_name.get(name if equals else before[-1] if before else "")
+        due = None if option is None or option.is_flag or option.info.bare is not None else option  # type: ignore[union-attr]
+        try:
+            given, places = self._sorted(before[:-1] if due is not None and not equals else before)
+        except UsageError:
+            given, places = {}, []
+        given |= {argument.name: texts for argument, texts in self._divided(places)}
+        ended = "--" in before or (bool(places) and not self._interspersed)
+        if due is not None and not ended:
+            prefix = f"{name}=" if equals else ""
+            return [prefix + each for each in due.candidates(value if equals else text, given)]
+        if text.startswith("-") and not ended:
+            return [each for each in self.names() if each.startswith(text)]
+        following = (each for each in self.arguments if each.multiple or each.name not in given)
+        return next((each.candidates(text, given) for each in following), [])
+
+    def _divided(self, places: list[str]) -> Iterator[tuple[Parameter, list[str]]]:
+        """The arguments that a command line has begun, with their words."""
+        for number, argument in enumerate(self.arguments[: len(places)]):
+            yield argument, places[number:] if argument.multiple else places[number : number + 1]
 
     def run(self, words: Sequence[str], path: str) -> None:
         """Call the function with what `words` say, or show the help of the command, which is called `path`."""
@@ -156,9 +187,17 @@ class Command:
 
     def _read(self, words: Sequence[str]) -> tuple[dict[str, list[Any]], bool]:
         """The texts that were given for each parameter, and whether help is wanted."""
+        given, places = self._sorted(words)
+        if _HELP in given:
+            return given, True
+        self._place(places, given)
+        return given, False
+
+    def _sorted(self, words: Sequence[str]) -> tuple[dict[str, list[Any]], list[str]]:
+        """The texts that were given for each option, help among them, and the words that are no options."""
         given: dict[str, list[Any]] = {}
         places: list[str] = []
-        wants_help, waiting = False, list(reversed(words))
+        waiting = list(reversed(words))
         while waiting:
             word = waiting.pop()
             if word == "--" or (places and not self._interspersed):
@@ -169,7 +208,7 @@ class Command:
                 continue
             for name, value in _split(word, self._by_name):
                 if name in HELP:
-                    wants_help = True
+                    given[_HELP] = []
                     continue
                 option = self._option(name)
                 if option.is_flag:
@@ -182,14 +221,12 @@ class Command:
                 if value is None and not waiting:
                     raise UsageError(f"{name} is the last word, wanted a value after it")
                 given.setdefault(option.name, []).append(waiting.pop() if value is None else value)
-        if not wants_help:
-            self._place(places, given)
-        return given, wants_help
+        return given, places
 
     def _option(self, name: str) -> Parameter:
         if (option := self._by_name.get(name)) is not None:
             return option
-        raise UsageError(f"No such option: {name}{_nearest(name, self.names())}")
+        raise UsageError(f"No such option: {name}{nearest(name, self.names())}")
 
     def _place(self, places: list[str], given: dict[str, list[Any]]) -> None:
         """The words that are no options, in the order of the arguments; one that is a list leaves the others theirs."""
@@ -215,12 +252,6 @@ class Command:
         return values
 
 
-def _values_of(parameter: Parameter, text: str) -> list[str]:
-    """The values of a parameter that begin with `text`."""
-    values = parameter.info.values
-    return [value for value in values(text) if value.startswith(text)] if values else []
-
-
 def _split(word: str, known: Mapping[str, Parameter]) -> Iterator[tuple[str, str | None]]:
     """The options in one word, each with the value that the word itself gives it: `--a=1`, `-n3`, `-ae`."""
     if word.startswith("--"):
@@ -234,13 +265,6 @@ def _split(word: str, known: Mapping[str, Parameter]) -> Iterator[tuple[str, str
             yield name, word[place:] or None
             return
         yield name, None
-
-
-def _nearest(name: str, names: Sequence[str]) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(name, names, n=1)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 class Group:
@@ -286,7 +310,7 @@ def unknown(word: str, names: Sequence[str], path: str) -> UsageError:
     """The error of a first word that is no command."""
     kind = "option" if word.startswith("-") else "command"
     named = f"{kind}: {word}" if kind == "option" else f"{kind} '{word}'"
-    return UsageError(f"No such {named}{_nearest(word, names)} (see: {path} --help)")
+    return UsageError(f"No such {named}{nearest(word, names)} (see: {path} --help)")
 
 
 def summary(about: str) -> str:

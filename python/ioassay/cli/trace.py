@@ -40,7 +40,10 @@ def info(
     no_cache: wanted.NoCache = False,
     json: options.Json = False,
 ) -> None:
-    """Say what traces are like, and what makes them implausible."""
+    """Say what traces are like, and what makes them implausible.
+
+    Example: ioassay trace info db.csv
+    """
     given = dict(locals())
     from ioassay import traces
     from ioassay.cli import trace_text
@@ -93,7 +96,10 @@ def convert(
     no_cache: wanted.NoCache = False,
     json: options.Json = False,
 ) -> None:
-    """Write a trace in another format, prepared as the options say, in the order of this list."""
+    """Write a trace in another format, prepared as the options say, in the order of this list.
+
+    Example: ioassay trace convert db.csv writes.disksim --keep writes --rebase
+    """
     given = dict(locals())
     from ioassay import traces
 
@@ -122,7 +128,10 @@ def make(
     force: wanted.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Make a trace; the same options give the same trace on every machine."""
+    """Make a trace; the same options give the same trace on every machine.
+
+    Example: ioassay trace make hot.csv --requests 100000 --addresses zipf:0.9
+    """
     from ioassay import traces
 
     console.use_json(json)

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from ioassay.cli import console, options, session, syntax, tune_options
+from ioassay.cli import completion_values, console, options, session, syntax, tune_options
 from ioassay.errors import UsageError
 from ioassay.roles import Consent
 
@@ -21,7 +21,10 @@ def register(app: syntax.Group) -> None:
 
 def tune(
     study: Annotated[
-        str | None, syntax.Argument(metavar="STUDY", help="A built-in study, a .toml study, or a .fio file.")
+        str | None,
+        syntax.Argument(
+            metavar="STUDY", values=completion_values.studies, help="A built-in study, a .toml study, or a .fio file."
+        ),
     ] = None,
     maximize: tune_options.Maximize = None,
     minimize: tune_options.Minimize = None,
@@ -39,7 +42,9 @@ def tune(
     factor: options.Factor = None,
     scale: options.Scale = _FULL,
     output: options.Output = None,
-    resume: Annotated[Path | None, syntax.Option(metavar="RUN", help="Resume a stopped search.")] = None,
+    resume: Annotated[
+        Path | None, syntax.Option(metavar="RUN", values=completion_values.runs, help="Resume a stopped search.")
+    ] = None,
     destroy_data: options.DestroyData = None,
     allow_exec: options.AllowExec = False,
     workers: options.Workers = None,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ioassay import units
-from ioassay.cli import syntax
+from ioassay.cli import completion_values, syntax
 from ioassay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,13 +21,32 @@ def _option(*names: str, help_: str, panel: str, metavar: str | None = None, **m
     return syntax.Option(*names, help=help_, panel=panel, metavar=metavar, **more)
 
 
-Maximize = Annotated[str | None, _option(help_="Metric to maximize, such as read.iops.", panel=_GOAL, metavar="METRIC")]
+Maximize = Annotated[
+    str | None,
+    _option(
+        help_="Metric to maximize, such as read.iops.",
+        panel=_GOAL,
+        metavar="METRIC",
+        values=completion_values.responses,
+    ),
+]
 Minimize = Annotated[
-    str | None, _option(help_="Metric to minimize, such as read.lat.p99.", panel=_GOAL, metavar="METRIC")
+    str | None,
+    _option(
+        help_="Metric to minimize, such as read.lat.p99.",
+        panel=_GOAL,
+        metavar="METRIC",
+        values=completion_values.responses,
+    ),
 ]
 SubjectTo = Annotated[
     list[str] | None,
-    _option(help_="Constraint, such as 'write.lat.p99 < 5ms'; may be repeated.", panel=_GOAL, metavar="CONSTRAINT"),
+    _option(
+        help_="Constraint, such as 'write.lat.p99 < 5ms'; may be repeated.",
+        panel=_GOAL,
+        metavar="CONSTRAINT",
+        values=completion_values.responses,
+    ),
 ]
 Range = Annotated[
     list[str] | None,
@@ -38,6 +57,7 @@ Range = Annotated[
         "By default everything from a factor's lowest to its highest level.",
         panel=_SPACE,
         metavar="NAME=LOW..HIGH",
+        values=completion_values.axes,
     ),
 ]
 Listed = Annotated[
@@ -49,6 +69,7 @@ Default = Annotated[
         help_="Value that the winner is compared with; by default the study's parameter or a factor's first level.",
         panel=_SPACE,
         metavar="NAME=VALUE",
+        values=completion_values.factors,
     ),
 ]
 Trials = Annotated[

@@ -6,8 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ioassay.cli import command_run, console, options, syntax, witness_attach, witness_calls
+from ioassay.cli import command_run, completion_values, console, options, syntax, witness_attach, witness_calls
 from ioassay.errors import Contradicted, UsageError
+from ioassay.hints import nearest
 
 if TYPE_CHECKING:
     from ioassay.api.witness_judgement import Judgement
@@ -20,7 +21,35 @@ Command = Annotated[
 ]
 Backend = Annotated[
     str,
-    syntax.Option(metavar="NAME", help="auto, bpf, counters, or strace (exact, but slows the command down)."),
+    syntax.Option(
+        metavar="NAME",
+        values=completion_values.words("auto", "bpf", "counters", "strace"),
+        help="auto, bpf, counters, or strace (exact, but slows the command down).",
+    ),
+]
+Require = Annotated[
+    str | None,
+    syntax.Option(
+        metavar="LEVEL",
+        values=completion_values.words(*REQUIREMENTS),
+        help="true: exit 4 unless the claim is true. confirmed: exit 4 unless it is CONFIRMED.",
+    ),
+]
+ExitVerdict = Annotated[
+    str,
+    syntax.Option(
+        metavar="WHEN",
+        values=completion_values.words(*EXIT_VERDICTS),
+        help="When a verdict sets the exit status: success (of COMMAND), always, never.",
+    ),
+]
+Level = Annotated[
+    str,
+    syntax.Option(
+        metavar="LEVEL",
+        values=completion_values.words("counters", "block", "syscalls"),
+        help="counters (free), block (free), or syscalls (half a µs per call).",
+    ),
 ]
 
 
@@ -31,9 +60,7 @@ def register(app: syntax.Group) -> None:
 
 def witness(
     command: Command = None,
-    level: Annotated[
-        str, syntax.Option(metavar="LEVEL", help="counters (free), block (free), or syscalls (half a µs per call).")
-    ] = "syscalls",
+    level: Level = "syscalls",
     backend: Backend = "auto",
     claim: Annotated[
         list[str] | None,
@@ -64,16 +91,8 @@ def witness(
         str | None,
         syntax.Option(metavar="FILE", bare="", help="List calls on files, some of each file or all of them to FILE."),
     ] = None,
-    require: Annotated[
-        str | None,
-        syntax.Option(
-            metavar="LEVEL", help="true: exit 4 unless the claim is true. confirmed: exit 4 unless it is CONFIRMED."
-        ),
-    ] = None,
-    exit_verdict: Annotated[
-        str,
-        syntax.Option(metavar="WHEN", help="When a verdict sets the exit status: success (of COMMAND), always, never."),
-    ] = ON_SUCCESS,
+    require: Require = None,
+    exit_verdict: ExitVerdict = ON_SUCCESS,
     output: Annotated[Path | None, syntax.Option(metavar="FILE", help="Write the whole observation as JSON.")] = None,
     json: options.Json = False,
 ) -> None:
@@ -132,7 +151,7 @@ def witness(
 def _check_statuses(require: str | None, exit_verdict: str) -> None:
     for option, value, known in (("require", require, REQUIREMENTS), ("exit-verdict", exit_verdict, EXIT_VERDICTS)):
         if value is not None and value not in known:
-            raise UsageError(f"--{option} {value}: unknown; wanted {', '.join(known)}")
+            raise UsageError(f"--{option} {value}: unknown; wanted {', '.join(known)}{nearest(value, known)}")
     if require is not None and exit_verdict == NEVER:
         raise UsageError(f"--require {require} and --exit-verdict never contradict each other; leave one of them out")
 

@@ -1,0 +1,205 @@
+"""Values that a shell can be offered for options and arguments: studies, runs, drives, metrics and the like.
+
+Each function takes the text before the cursor, and what the command line gives already. It reads names and tables of
+names only: an answer takes less than a tenth of a second, so nothing here validates or imports a heavy library.
+What cannot be read offers nothing, and the shell completes file names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ioassay.cli.syntax import Completer, Given
+
+_PACKAGE = Path(__file__).parent.parent
+_RUNS = "runs"
+"""Where runs go by default."""
+_STUDY_FILES = (".toml", ".fio")
+
+
+def words(*names: str) -> Completer:
+    """Offers these names."""
+    return lambda text, given: names
+
+
+def listed(names: Completer) -> Completer:
+    """Offers names for the last part of a list with commas."""
+
+    def completer(text: str, given: Given) -> Iterator[str]:
+        before, comma, last = text.rpartition(",")
+        used = before.split(",")
+        return (f"{before}{comma}{name}" for name in names(last, given) if name not in used)
+
+    return completer
+
+
+def assigned(values: Mapping[str, Iterable[str]], text: str, given: Given) -> Iterator[str]:
+    """Offers `KEY=`, and behind it a list of the key's values."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        return (f"{key}=" for key in values)
+    return (f"{key}={each}" for each in listed(words(*values.get(key, ())))(value, given))
+
+
+def studies(text: str, given: Given) -> list[str]:
+    """The built-in studies, and the study files of this folder."""
+    return [*_described("studies"), *sorted(path.name for path in Path().iterdir() if path.suffix in _STUDY_FILES)]
+
+
+def drives(text: str, given: Given) -> list[str]:
+    """The drives that are described."""
+    return _described("drives")
+
+
+def policies(text: str, given: Given) -> list[str]:
+    """The write buffers of the simulated drive, and none."""
+    from ioassay.simulator.simulation_options import policy_names
+
+    return policy_names()
+
+
+def transports(text: str, given: Given) -> list[str]:
+    """The ways to a served drive, each up to where its place begins."""
+    return ["nbd:unix:", "nbd:tcp:", "nvme-tcp:", "fuse:", "vfio-user:"]
+
+
+def device_models(text: str, given: Given) -> list[str]:
+    """The models of a served drive."""
+    from ioassay import _core
+
+    return [name for name, _ in _core.device_models()]
+
+
+def of_simulation(text: str, given: Given) -> Iterator[str]:
+    """The options of the simulated drive, and the values of those that have names."""
+    from ioassay.simulator.simulation_options import OPTIONS
+
+    known = {option.name: list(option.choices) for option in OPTIONS}
+    return assigned(known | {"policy": policies(text, given)}, text, given)
+
+
+def trace_formats(text: str, given: Given) -> list[str]:
+    """The formats of traces."""
+    from ioassay import _core
+
+    return [each["name"] for each in _core.trace_formats()]
+
+
+def runs(text: str, given: Given) -> list[str]:
+    """The folders of runs beside the one that is begun, newest first; by default those below ./runs."""
+    folder = Path(text).parent if "/" in text else Path(_RUNS)
+    found = [path for path in folder.iterdir() if (path / "plan.jsonl").is_file()] if folder.is_dir() else []
+    prefix = text.rpartition("/")[0] or ("" if text.startswith("/") else _RUNS)
+    return [f"{prefix}/{path.name}" for path in sorted(found, reverse=True)]
+
+
+def scales(text: str, given: Given) -> list[str]:
+    """The scales of the study that is named, and the study as it is."""
+    return list(dict.fromkeys(["full", *(name for table in _tables(given) for name in _keys(table, "scale"))]))
+
+
+def settings(text: str, given: Given) -> Iterator[str]:
+    """What --set can set in the study that is named: its parameters, and keys of its parts."""
+    known: dict[str, list[str]] = {"seed": [], "repetitions": []}
+    for table in _tables(given):
+        varied = _keys(table, "factors")
+        known |= {name: _levels(table, name) for name in _keys(table, "params") if name not in varied}
+        known |= {f"{part}.{name}": [] for part in ("target", "run") for name in _keys(table, part)}
+        known["target.kind"] = list(_targets())
+    return assigned(known | _of_simulation(given, known), text, given)
+
+
+def factors(text: str, given: Given) -> Iterator[str]:
+    """What --factor can vary in the study that is named: its factors with their levels, and its parameters."""
+    known: dict[str, list[str]] = {}
+    for table in _tables(given):
+        for name in (*_keys(table, "factors"), *_keys(table, "params")):
+            known[name] = list(dict.fromkeys([*known.get(name, []), *_levels(table, name)]))
+    return assigned(known | _of_simulation(given, known), text, given)
+
+
+def axes(text: str, given: Given) -> Iterator[str]:
+    """The factors of the study that is named, with `=`."""
+    return iter(dict.fromkeys(f"{name}=" for table in _tables(given) for name in _keys(table, "factors")))
+
+
+def responses(text: str, given: Given) -> list[str]:
+    """The metrics that the study answers, and those of most drivers."""
+    from ioassay import metrics
+
+    own = [str(name) for table in _tables(given) for name in _list(table.get("analysis"), "responses")]
+    return list(dict.fromkeys([*own, *metrics.USUAL]))
+
+
+def executors(text: str, given: Given) -> Iterator[str]:
+    """The kinds of executors, and the keys of a batch system."""
+    from ioassay.cluster.executor_name import SYSTEMS, batch_keys
+
+    yield from ("local", "dask:local", "dask:local,workers=", "dask://", *(f"{system}:" for system in SYSTEMS))
+    system, colon, keys = text.partition(":")
+    if colon and system in SYSTEMS:
+        begun = keys.rpartition(",")[0]
+        used = {pair.partition("=")[0] for pair in begun.split(",")}
+        for key in batch_keys(system):
+            if key not in used:
+                yield f"{system}:{begun}{',' if begun else ''}{key}="
+
+
+def _described(list_: str) -> list[str]:
+    """The names of a list that is a folder of TOML files."""
+    return sorted(path.stem for path in (_PACKAGE / list_).glob("*.toml"))
+
+
+def _targets() -> Iterable[str]:
+    from ioassay import targets
+
+    return targets.TARGETS
+
+
+def _tables(given: Given) -> list[dict[str, Any]]:
+    """The table of the study that is named, or those of the studies of a suite."""
+    name = str(given["study"][-1]) if given.get("study") else ""
+    table = _table(name, Path()) if name else {}
+    members = [_table(str(each), _file(name, Path()).parent) for each in _list(table, "suite")]
+    return [table, *members, *(each for each in _list(table, "study") if isinstance(each, dict))] if table else []
+
+
+def _table(name: str, folder: Path) -> dict[str, Any]:
+    """What a study file holds; nothing where it cannot be read."""
+    import tomllib
+
+    path = _file(name, folder)
+    try:
+        return tomllib.loads(path.read_text()) if path.suffix == ".toml" else {}
+    except (OSError, ValueError, RecursionError):
+        return {}
+
+
+def _file(name: str, folder: Path) -> Path:
+    """Where a study is: the file of that name, or the built-in study."""
+    return folder / name if name.endswith(_STUDY_FILES) else _PACKAGE / "studies" / f"{name}.toml"
+
+
+def _keys(table: Mapping[str, Any], part: str) -> list[str]:
+    found = table.get(part)
+    return list(found) if isinstance(found, dict) else []
+
+
+def _list(table: Any, key: str) -> list[Any]:
+    found = table.get(key) if isinstance(table, dict) else None
+    return found if isinstance(found, list) else []
+
+
+def _levels(table: Mapping[str, Any], name: str) -> list[str]:
+    """The levels of a factor that are a word or a number."""
+    return [str(level) for level in _list(table.get("factors"), name) if isinstance(level, str | int | float)]
+
+
+def _of_simulation(given: Given, known: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """The drives and policies of studies that simulate, behind the levels that they have."""
+    if not any(table.get("driver") == "simulate" for table in _tables(given)):
+        return {}
+    named = {"drive": drives("", given), "policy": policies("", given)}
+    return {key: list(dict.fromkeys([*known.get(key, []), *values])) for key, values in named.items()}
