@@ -23,6 +23,8 @@ chromium    chromium     tests that open the report
 shellcheck  shellcheck   linter of the shell scripts
 zsh         zsh          a shell that completes our commands
 fish        fish         another
+mandoc      mandoc       a checker of the pages of the manual
+groff       groff-base   the typesetter that shows them
 git         git          tests that look at what is tracked
 mkfs.ext4   e2fsprogs    tests that mount a file system on a loop device
 mkfs.btrfs  btrfs-progs  a file system over several devices

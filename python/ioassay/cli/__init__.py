@@ -61,6 +61,8 @@ OPTIONS = (
 SHELL_OPTIONS = ("--install-completion", "--show-completion")
 COMPLETE = "--complete"
 """What the shells' scripts call (`completion`)."""
+MANUAL = "--manual"
+"""Writes the manual's pages into a folder, for packages (`manual`)."""
 
 _PYTHON_WARNING = warnings.showwarning
 _UNFIT = "Missing required CPU features"
@@ -177,6 +179,10 @@ def _dispatch(words: Sequence[str]) -> None:
         from ioassay.cli import completion
 
         completion.answer(first, words[1:])
+    elif first == MANUAL:
+        from ioassay.cli import manual
+
+        manual.answer(words[1:])
     elif first in ("-h", "--help"):
         from ioassay.cli import helptext
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from ioassay.cli.syntax import Command, Parameter
 
 _WIDEST, _NARROWEST = 80, 50
-_REST = "Options"
-"""The heading of options without a panel."""
+ARGUMENTS, REST = "Arguments", "Options"
+"""Headings of the arguments, and of options without a panel."""
 _LONGEST_TERM = 30
 """A longer one has its description on the next line."""
 HELP_ROW = ("-h, --help", "Show this message and exit.")
@@ -41,18 +41,12 @@ def group(
 def command(shown: Command, path: str) -> None:
     """Show what a command does, takes and offers; options under a heading for each panel, those without one last."""
     width = _width()
-    words = " ".join(["[OPTIONS]", *map(_place, shown.arguments)])
-    usage = textwrap.wrap(f"Usage: {path} {words}", width, subsequent_indent=" " * 7, break_on_hyphens=False)
-    panels: dict[str, list[tuple[str, str]]] = {}
-    for each in shown.arguments:
-        panels.setdefault("Arguments", []).append((each.shown, _described(each)))
-    for each in shown.options:
-        if not each.info.hidden:  # type: ignore[union-attr]
-            panels.setdefault(each.info.panel or _REST, []).append((_term(each), _described(each)))  # type: ignore[union-attr]
-    rest = [*panels.pop(_REST, []), HELP_ROW]
-    lines = [*usage, "", *_prose(shown.about, width)]
-    for heading, rows in [*panels.items(), (_REST, rest)]:
-        lines += ["", f"{heading}:", *_list(rows, width)]
+    words = f"Usage: {path} {usage(shown)}"
+    lines = textwrap.wrap(words, width, subsequent_indent=" " * 7, break_on_hyphens=False)
+    lines += ["", *_prose(shown.about, width)]
+    for heading, parameters in panels(shown).items():
+        rows = [("".join(term(each)), described(each)) for each in parameters]
+        lines += ["", f"{heading}:", *_list([*rows, HELP_ROW] if heading == REST else rows, width)]
     console.line("\n".join(lines))
 
 
@@ -88,21 +82,41 @@ def _cut(text: str, width: int) -> str:
     return textwrap.shorten(text, max(width, 20), placeholder="...")
 
 
+def usage(shown: Command) -> str:
+    """What follows the path of a command: its options and arguments."""
+    return " ".join(["[OPTIONS]", *map(_place, shown.arguments)])
+
+
+def panels(shown: Command) -> dict[str, list[Parameter]]:
+    """The options and arguments that are shown, by heading; those without one last."""
+    found: dict[str, list[Parameter]] = {}
+    for each in shown.arguments:
+        found.setdefault(ARGUMENTS, []).append(each)
+    for each in shown.options:
+        if not each.info.hidden:  # type: ignore[union-attr]
+            found.setdefault(each.info.panel or REST, []).append(each)  # type: ignore[union-attr]
+    found[REST] = found.pop(REST, [])
+    return found
+
+
 def _place(argument: Parameter) -> str:
     return argument.shown if argument.required else f"[{argument.shown}]"
 
 
-def _term(option: Parameter) -> str:
-    names = ", ".join(sorted(option.yes, key=len))
-    if option.no:
-        names += " / " + ", ".join(option.no)
-    metavar = getattr(option.info, "metavar", None) or ({int: "N", float: "X"}.get(option.kind, "TEXT"))
-    if getattr(option.info, "bare", None) is not None:
-        return f"{names}[={metavar}]"
-    return names if option.is_flag else f"{names} {metavar}"
+def term(parameter: Parameter) -> tuple[str, str]:
+    """The names of an option, or an argument, and what shows its value behind them: `("-o, --output", " DIR")`."""
+    if not parameter.yes:
+        return "", parameter.shown
+    names = ", ".join(sorted(parameter.yes, key=len))
+    if parameter.no:
+        names += " / " + ", ".join(parameter.no)
+    metavar = parameter.info.metavar or ({int: "N", float: "X"}.get(parameter.kind, "TEXT"))
+    if getattr(parameter.info, "bare", None) is not None:
+        return names, f"[={metavar}]"
+    return names, "" if parameter.is_flag else f" {metavar}"
 
 
-def _described(parameter: Parameter) -> str:
+def described(parameter: Parameter) -> str:
     """The help, with the default and the bounds behind it."""
     notes = []
     if parameter.default is not None and parameter.default is not False and parameter.default != "":

@@ -1,0 +1,200 @@
+"""The pages of the manual, one for each command: the tables and docstrings of --help in the language of man(7).
+
+Packages write them with `ioassay --manual FOLDER`. The same program writes the same bytes: the date is that of
+SOURCE_DATE_EPOCH (reproducible-builds.org/specs/source-date-epoch), and without it the first day of 1970.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import ioassay
+from ioassay.cli import ABOUT, COMMANDS, OPTIONS, console, helptext, named
+from ioassay.cli.syntax import Command, Group, Parameter, summary
+from ioassay.errors import UsageError
+
+_WIDTH = 60
+"""Of a line before its characters are escaped."""
+_DESCRIPTION = (
+    "ioassay plans experiments, runs real tools, compares each claim with what the kernel saw, and writes the report. "
+    "What cannot be bought is simulated: an SSD with its write buffer.\n\n"
+    "A study is a file that says what is varied and what is measured. A run is the folder of its records and its "
+    "report. Each command has a page of its own."
+)
+_EXAMPLES = ("ioassay quick .", "ioassay run block-io --scale quick", "ioassay help trace convert")
+_STATUSES = (
+    ("0", "Done."),
+    ("1", "Something failed, or a regression was found."),
+    ("2", "The usage or the input is wrong."),
+    ("3", "Refused, because data or the system could be harmed."),
+    ("4", "The kernel contradicts a claim."),
+    ("130", "Interrupted."),
+)
+_PASS_ON = ("witness", "record")
+"""Commands with the exit status of the command that they run."""
+_OF_OTHERS = "fio(1)"
+_ESCAPES = str.maketrans({"\\": "\\(rs", "-": "\\-", "'": "\\(aq", "`": "\\(ga", "^": "\\(ha", "~": "\\(ti"})
+"""Characters that typesetters replace (groff_char(7)), where readers copy options and examples from the page."""
+_EXAMPLE_HEAD = re.compile(r"\s*\bExamples?: ")
+_EXAMPLE_END = re.compile(r"; (?:then[^:]*: )?(?=ioassay )")
+
+
+def answer(words: Sequence[str]) -> None:
+    """Write the pages into the folder that is named."""
+    if len(words) != 1:
+        raise UsageError("--manual: wanted one folder for the pages, such as: ioassay --manual man1")
+    console.line(f"{len(write(Path(words[0])))} pages of the manual are in {words[0]}")
+
+
+def write(folder: Path) -> list[Path]:
+    """Write all pages into `folder`; their files."""
+    texts = {"ioassay": overview(), **{f"ioassay-{name}": page(name) for name in COMMANDS}}
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        (folder / f"{name}.1").write_text(text)
+    return [folder / f"{name}.1" for name in texts]
+
+
+def overview() -> str:
+    """The page of the program."""
+    sections = {
+        "SYNOPSIS": ["\\fBioassay\\fR [OPTIONS] COMMAND [ARGS]..."],
+        "DESCRIPTION": _prose(_DESCRIPTION),
+        "COMMANDS": _items((_bold(f"ioassay-{name}") + "(1)", about) for name, about in COMMANDS.items()),
+        "OPTIONS": _items((_bold(term), about) for term, about in (*OPTIONS, helptext.HELP_ROW)),
+        "EXIT STATUS": _statuses("ioassay"),
+        "EXAMPLES": _code(_EXAMPLES),
+        "SEE ALSO": _references([*(f"ioassay-{name}(1)" for name in COMMANDS), _OF_OTHERS]),
+    }
+    return _page("ioassay", ABOUT, sections)
+
+
+def page(name: str) -> str:
+    """The page of a command, with the commands that it has."""
+    member = named(name)
+    commands = dict(_commands(f"ioassay {name}", member))
+    parts = [_parts(each.about) for each in commands.values()]
+    text = " ".join(each.about for each in commands.values())
+    near = [f"ioassay-{other}(1)" for other in COMMANDS if other != name and f"ioassay {other}" in text]
+    sections = {
+        "SYNOPSIS": _synopsis(commands),
+        "DESCRIPTION": _prose(_parts(member.about)[0]),
+        "OPTIONS": _grouped(commands) if isinstance(member, Group) else _parameters(member),
+        "EXIT STATUS": _statuses(name),
+        "EXAMPLES": _code(example for _, examples in parts for example in examples),
+        "SEE ALSO": _references(["ioassay(1)", *near, _OF_OTHERS]),
+    }
+    return _page(f"ioassay-{name}", summary(member.about), sections)
+
+
+def _commands(path: str, member: Command | Group) -> Iterator[tuple[str, Command]]:
+    """The command itself, or those of a group, by what is typed for them."""
+    if isinstance(member, Command):
+        yield path, member
+        return
+    for name, each in member.members.items():
+        yield from _commands(f"{path} {name}", each)
+
+
+def _parts(about: str) -> tuple[str, list[str]]:
+    """The prose of a docstring, and the examples at its end."""
+    prose, *rest = _EXAMPLE_HEAD.split(about, maxsplit=1)
+    return prose, _EXAMPLE_END.split(" ".join(rest[0].split())) if rest else []
+
+
+def _page(name: str, about: str, sections: Mapping[str, Iterable[str]]) -> str:
+    head = f'.TH {name.upper()} 1 {_date()} "ioassay {ioassay.__version__}" "User commands"'
+    lines = [head, ".SH NAME", f"{_escaped(name)} \\- {_escaped(about.rstrip('.'))}"]
+    for title, content in sections.items():
+        if content := list(content):
+            lines += [f'.SH "{title}"' if " " in title else f".SH {title}", *content]
+    return "\n".join(lines) + "\n"
+
+
+def _date() -> str:
+    from datetime import UTC, datetime
+
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "0")
+    try:
+        return f"{datetime.fromtimestamp(int(epoch), UTC):%Y-%m-%d}"
+    except (ValueError, OverflowError, OSError):
+        raise UsageError(f"SOURCE_DATE_EPOCH is '{epoch}', wanted seconds since 1970-01-01, such as 0") from None
+
+
+def _synopsis(commands: dict[str, Command]) -> Iterator[str]:
+    for number, (path, command) in enumerate(commands.items()):
+        if number:
+            yield ".br"
+        yield f"{_bold(path)} {_escaped(helptext.usage(command))}"
+
+
+def _grouped(commands: dict[str, Command]) -> Iterator[str]:
+    """The options of several commands, each under its name."""
+    for path, command in commands.items():
+        yield f'.SS "{_escaped(path)}"'
+        yield from _prose(_parts(command.about)[0])
+        yield from _parameters(command)
+
+
+def _parameters(command: Command) -> Iterator[str]:
+    """Arguments and options; those of a panel of the help stand under its heading."""
+    for heading, parameters in helptext.panels(command).items():
+        if heading not in (helptext.ARGUMENTS, helptext.REST):
+            yield f'.SS "{_escaped(heading)}"'
+        yield from _items((_term(each), helptext.described(each)) for each in parameters)
+    yield from _items([(_bold(helptext.HELP_ROW[0]), helptext.HELP_ROW[1])])
+
+
+def _term(parameter: Parameter) -> str:
+    names, value = helptext.term(parameter)
+    return (_bold(names) if names else "") + (f"\\fI{_escaped(value)}\\fR" if value else "")
+
+
+def _statuses(name: str) -> Iterator[str]:
+    yield from _items(_STATUSES)
+    if name in _PASS_ON:
+        yield from (".PP", "Otherwise the status of COMMAND is passed on.")
+
+
+def _references(pages: Sequence[str]) -> Iterator[str]:
+    for page_ in pages:
+        name = page_.removesuffix("(1)")
+        yield f".BR {_escaped(name)} (1)" + ("," if page_ != pages[-1] else "")
+
+
+def _items(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
+    for term, about in rows:
+        yield from (".TP", term, *_wrapped(about))
+
+
+def _prose(text: str) -> Iterator[str]:
+    for number, paragraph in enumerate(text.split("\n\n")):
+        if number:
+            yield ".PP"
+        yield from _wrapped(paragraph)
+
+
+def _code(examples: Iterable[str]) -> Iterator[str]:
+    for number, example in enumerate(examples):
+        if number:
+            yield ".PP"
+        yield from (".EX", _escaped(example), ".EE")
+
+
+def _wrapped(text: str) -> Iterator[str]:
+    for line in textwrap.wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False):
+        yield _escaped(line)
+
+
+def _bold(text: str) -> str:
+    return f"\\fB{_escaped(text)}\\fR"
+
+
+def _escaped(text: str) -> str:
+    """A line of text as it is; a '.' or an apostrophe at its beginning would be a request."""
+    ascii_ = "".join(char if char.isascii() else f"\\[u{ord(char):04X}]" for char in text.translate(_ESCAPES))
+    return f"\\&{ascii_}" if ascii_.startswith(".") else ascii_
