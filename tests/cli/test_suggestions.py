@@ -61,3 +61,14 @@ def test_the_nearest_name_is_suggested(words: tuple[str, ...], near: str, ioassa
     assert answer.code == 2
     assert f"did you mean '{near}'?" in answer.err
     assert len(answer.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("line", ['until = {metric = "read.bww"}', '[analysis]\nresponses = ["read.bww"]'])
+def test_a_metric_that_may_be_of_the_driver_is_warned_of_with_the_nearest(
+    line: str, ioassay: Ask, null_study: Path
+) -> None:
+    table = null_study.read_text().replace("repetitions = 2\n", "")
+    null_study.write_text(table.replace("[params]", f"{line}\n[params]"))
+    answer = ioassay("plan", "null.toml")
+    assert answer.code == 0
+    assert "remedy: did you mean 'read.bw'?" in answer.err

@@ -19,6 +19,7 @@ from typing import Any
 from ioassay import analysis, debug_log, drivers, metrics, monitors
 from ioassay.drivers import driver as make_driver
 from ioassay.errors import ConditionError, IoassayError, SafetyRefusal, StudyError, ToolError
+from ioassay.hints import suggestion
 from ioassay.host import cpus, interference
 from ioassay.process import supervisor
 from ioassay.records.observation import STRACE
@@ -345,16 +346,19 @@ def _placed(place: str) -> Iterator[None]:
 
 def _examine_metrics(study: Study) -> list[Warning_]:
     """Names that are perhaps misspelt; a driver may make metrics of its own, so they are no errors."""
-    until, remedy = study.until, "use a metric such as read.bw or write.lat.p99"
-    warnings = []
+    until, warnings = study.until, []
     if until is not None and not metrics.known(until.metric):
         text = f"{study.name}: until.metric '{until.metric}' is in no registry, so points may run to the cap"
-        warnings.append(Warning_("until-metric-unknown", text, remedy))
+        warnings.append(Warning_("until-metric-unknown", text, _near_metric(until.metric)))
     for name in study.analysis.responses:
         if not metrics.known(name):
             text = f"{study.name}: analysis.responses: '{name}' is in no registry, so there may be nothing to analyse"
-            warnings.append(Warning_("response-unknown", text, remedy))
+            warnings.append(Warning_("response-unknown", text, _near_metric(name)))
     return warnings
+
+
+def _near_metric(name: str) -> str:
+    return suggestion(name, metrics.USUAL, "use a metric such as read.bw or write.lat.p99")
 
 
 def _examine_externals(bench: Bench) -> list[Warning_]:

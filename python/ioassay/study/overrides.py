@@ -136,7 +136,7 @@ def _with_its_factor(tables: Sequence[Mapping[str, Any]], assignment: str) -> li
     known = dict.fromkeys(factor for table in tables for factor in table.get("factors", {}))
     raise UsageError(
         f"--factor {assignment}: none of the {len(tables)} studies has a factor '{name}'; they have: "
-        f"{', '.join(known) or 'none'}{nearest(name, known)}. To add a factor, name one study instead of the suite"
+        f"{', '.join(known) or 'none'}. To add a factor, name one study instead of the suite{nearest(name, known)}"
     )
 
 
