@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from ioassay.analysis.claims.claim_verdicts import Outcome, analyse
+from ioassay.analysis.run_comparison import compare
 from ioassay.narrative import unclaimed_text, verdict_text
 from ioassay.narrative.finding import Finding
 from ioassay.records.observation import Calls, File, Observation, Operation, Requests, Session
@@ -75,6 +76,13 @@ def test_one_lie_is_not_outweighed_and_is_explained(lab: Any) -> None:
     assert found.statistics["worst"]["explanation"] in found.statement
     worst = found.tables[1].rows
     assert [row[0] for row in worst] == ["CONTRADICTED"] and worst[0][4] == "1 of 3"
+
+
+def test_one_lie_leaves_a_comparison_without_a_conclusion(lab: Any) -> None:
+    true, lies = (run(lab, **claims)[0] for claims in ({}, {"study-3": [claim(512)]}))
+    found = compare(true, lies)
+    assert (found.outcome, found.contradicted, found.regression) == ("contradicted", ("B",), False)
+    assert compare(true, true).contradicted == ()
 
 
 def test_claims_that_are_not_about_io_are_counted_apart(lab: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -28,6 +29,7 @@ SCHEMA: dict[str, tuple[set[str], set[str], list[str]]] = {
         ["skipped", "error", "failure", "system-out", "system-err"],
     ),
     "failure": (set(), {"message", "type"}, []),
+    "error": (set(), {"message", "type"}, []),
     "skipped": (set(), {"message", "type"}, []),
     "system-out": (set(), set(), []),
 }
@@ -42,13 +44,15 @@ def check(element: ElementTree.Element) -> None:
         check(child)
 
 
-def document(lab: Any, factor: float, noise: float = 0.005, n: int = 6, title: str = "4KiB") -> ElementTree.Element:
+def document(
+    lab: Any, factor: float, noise: float = 0.005, n: int = 6, title: str = "4KiB", **changes: Any
+) -> ElementTree.Element:
     rng = np.random.default_rng(1)
     study = lab.study(factors={"bs": [title, "64KiB"]}, responses=["read.bw"])
     wide = lab.study(factors={"bs": [title, "64KiB", "1MiB"]}, responses=["read.bw"])
     a = lab.records(lab.run(wide, lambda *_: {"read.bw": rng.normal(100, 100 * noise)}, n))
     b = lab.records(lab.run(study, lambda *_: {"read.bw": factor * rng.normal(100, 100 * noise)}, n))
-    root = ElementTree.fromstring(junit_xml(compare(a, b)))
+    root = ElementTree.fromstring(junit_xml(replace(compare(a, b), **changes)))
     check(root)
     return root
 
@@ -73,6 +77,19 @@ def test_equal_runs_pass_and_what_one_run_lacks_is_skipped(lab: Any) -> None:
 def test_an_undecided_condition_is_skipped_and_not_passed(lab: Any) -> None:
     root = document(lab, 0.95, noise=0.3, n=3)
     assert root[0].get("skipped") == "2"
+
+
+def test_a_machine_that_was_not_fit_fails_no_test(lab: Any) -> None:
+    root = document(lab, 0.7, unfit=("B",))
+    assert (root.get("failures"), root[0].get("failures"), root[0].get("skipped")) == ("0", "0", "2")
+    messages = {skipped.get("message") for skipped in root[0].iter("skipped")}
+    assert messages == {"No conclusion is drawn: the machine was not quiet enough in run B."}
+
+
+def test_claims_that_the_kernel_contradicts_are_errors(lab: Any) -> None:
+    root = document(lab, 0.7, unfit=("A",), contradicted=("B",))
+    assert (root.get("failures"), root.get("errors"), root[0].get("errors")) == ("0", "2", "2")
+    assert {error.get("type") for error in root.iter("error")} == {"contradicted"}
 
 
 def test_the_settings_of_the_comparison_are_properties(lab: Any) -> None:

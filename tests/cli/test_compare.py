@@ -29,6 +29,9 @@ y = ["a", "b", "c", "d"]
 responses = ["read.bw"]
 """
 
+QUIET = {"seconds": 1.0, "processors": 2, "own_share": 0.1, "kernel_share": 0.0, "steal_share": 0.0}
+"""Of the environment of a trial, but for what others used."""
+
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -135,3 +138,36 @@ def test_two_runs_of_one_name_are_told_by_their_letters(work: Path, tmp_path: Pa
     assert ask("compare", work / "A", tmp_path / "A", "--output", tmp_path / "page", cwd=work).code == 0
     page = (tmp_path / "page" / "index.html").read_text()
     assert "<strong>A</strong>, the baseline: " in page and "<strong>B</strong>: A" in page
+
+
+def disturbed(run: Path, share: float, to: Path) -> Path:
+    """A copy of a run whose machine other programs used for a share of its time."""
+    shutil.copytree(run, to, ignore=shutil.ignore_patterns("report"))
+    for path in to.glob("trials/*/record.json"):
+        record = json.loads(path.read_text())
+        record["environment"] = {**QUIET, "others_share": share}
+        path.write_text(json.dumps(record))
+    return to
+
+
+def test_a_machine_that_was_not_fit_is_no_regression(work: Path, tmp_path: Path) -> None:
+    busy, quiet = (disturbed(work / "C", share, tmp_path / name) for share, name in ((0.6, "busy"), (0.0, "quiet")))
+    answer = ask("compare", "A", busy, "--output", tmp_path / "page", "--json", cwd=work)
+    assert answer.code == 0, answer.err
+    assert (answer.json["outcome"], answer.json["regression"], answer.json["unfit"]) == ("not-comparable", False, ["B"])
+    answer = ask("compare", "A", quiet, "--output", tmp_path / "other", "--json", cwd=work)
+    assert (answer.code, answer.json["outcome"]) == (1, "slower")
+
+
+def test_a_summary_in_markdown_has_the_verdict_first(work: Path, tmp_path: Path) -> None:
+    answer = ask("compare", "A", "C", "--output", tmp_path / "page", "--markdown", tmp_path / "s.markdown", cwd=work)
+    assert answer.code == 1
+    text = (tmp_path / "s.markdown").read_text()
+    assert text.startswith("### ioassay: slower\n\n`Null`\n\n**B is slower than A in 16 of 16 comparisons.**")
+
+
+@pytest.mark.parametrize("option", ["--junit", "--markdown"])
+def test_a_file_that_cannot_be_written_is_named_with_its_option(work: Path, tmp_path: Path, option: str) -> None:
+    answer = ask("compare", "A", "C", option, tmp_path / "nowhere" / "file", cwd=work)
+    assert answer.code == 2
+    assert f"{option} {tmp_path}/nowhere/file: cannot be written: No such file or directory" in answer.err

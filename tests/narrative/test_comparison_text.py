@@ -56,7 +56,30 @@ def test_no_conclusion_is_drawn_of_a_run_that_is_not_fit(unfit: tuple[str, ...],
     assert comparison_text.worst(made) == ""
     text = comparison_text.as_dict(made)
     assert text["statement"] == f"{sentence} {comparison_text.account(made)}"
-    assert (text["unfit"], text["regression"], text["counts"]) == (list(unfit), True, made.counts)
+    assert (text["unfit"], text["regression"], text["counts"]) == (list(unfit), False, made.counts)
+    assert text["outcome"] == "not-comparable"
+
+
+def test_no_conclusion_is_drawn_of_claims_that_the_kernel_contradicts() -> None:
+    made = replace(comparison(ROWS), unfit=("A",), contradicted=("B",))
+    assert comparison_text.headline(made) == "No conclusion is drawn: the kernel contradicts claims of run B."
+    text = comparison_text.as_dict(made)
+    assert (text["outcome"], text["regression"], text["contradicted"]) == ("contradicted", False, ["B"])
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "outcome"),
+    [
+        ([Verdict.FASTER, Verdict.SLOWER, Verdict.SAME], "slower"),
+        ([Verdict.SAME, Verdict.FASTER, Verdict.CHANGED], "faster"),
+        ([Verdict.SAME, Verdict.CHANGED], "changed"),
+        ([Verdict.SAME, Verdict.SAME], "same"),
+        ([Verdict.SAME, Verdict.UNDECIDED], "undecided"),
+        ([], "undecided"),
+    ],
+)
+def test_the_outcome_is_one_word_for_all_rows(verdicts: list[Verdict], outcome: str) -> None:
+    assert comparison(tuple(row(verdict, 1.0) for verdict in verdicts)).outcome == outcome
 
 
 def test_the_worst_row_is_the_largest_loss() -> None:

@@ -19,6 +19,7 @@ from typing import Any
 
 from ioassay import metrics
 from ioassay.analysis import machine_conditions
+from ioassay.analysis.claims import claim_verdicts
 from ioassay.analysis.measurements.cells import Cell, cells
 from ioassay.factors import level_key, setting_key
 from ioassay.records.record import Scalar
@@ -42,6 +43,23 @@ class Verdict(StrEnum):
     UNDECIDED = "undecided"
     SAME = "same"
     """It is proved to be within the margin."""
+
+
+class Outcome(StrEnum):
+    """What a whole comparison comes to, for those who act on one word."""
+
+    CONTRADICTED = "contradicted"
+    """The kernel contradicts the tool's claims, so that its numbers are no measurements: no conclusion is drawn."""
+    NOT_COMPARABLE = "not-comparable"
+    """The machine was not fit: no conclusion is drawn."""
+    SLOWER = "slower"
+    """In at least one row."""
+    FASTER = "faster"
+    """In at least one row, and slower in none."""
+    CHANGED = "changed"
+    SAME = "same"
+    """In every row."""
+    UNDECIDED = "undecided"
 
 
 @dataclass(frozen=True)
@@ -148,11 +166,30 @@ class Comparison:
     """Of what was not compared: each makes the result harder to read."""
     unfit: tuple[str, ...] = ()
     """'A' and 'B', as far as the machine was not fit for it: no conclusion is drawn then."""
+    contradicted: tuple[str, ...] = ()
+    """'A' and 'B', as far as the kernel contradicts claims there: no conclusion is drawn then either."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the rows come to, and whether a conclusion is drawn from them at all."""
+        if self.contradicted:
+            return Outcome.CONTRADICTED
+        if self.unfit:
+            return Outcome.NOT_COMPARABLE
+        for verdict in (Verdict.SLOWER, Verdict.FASTER, Verdict.CHANGED):
+            if verdict in self.counts:
+                return Outcome(verdict.value)
+        return Outcome.SAME if self.counts.keys() == {Verdict.SAME} else Outcome.UNDECIDED
+
+    @property
+    def is_conclusive(self) -> bool:
+        """Whether the verdicts of the rows are to be relied on."""
+        return not (self.contradicted or self.unfit)
 
     @property
     def regression(self) -> bool:
-        """Whether B is slower anywhere."""
-        return any(row.verdict == Verdict.SLOWER for row in self.rows)
+        """Whether B is slower anywhere; never where no conclusion is drawn."""
+        return self.outcome == Outcome.SLOWER
 
     @property
     def counts(self) -> dict[str, int]:
@@ -215,12 +252,18 @@ def compare(a: Dataset, b: Dataset, margin: float = MARGIN, confidence: float = 
         only_b=tuple(missing_a),
         differences=(*differences, *_host_differences(a, b)),
         unfit=tuple(letter for letter, records in (("A", a), ("B", b)) if _is_unfit(records)),
+        contradicted=tuple(letter for letter, records in (("A", a), ("B", b)) if _is_contradicted(records)),
     )
 
 
 def _is_unfit(records: Dataset) -> bool:
     conditions = machine_conditions.of_run(records)
     return conditions is not None and conditions.grade == machine_conditions.Grade.UNFIT
+
+
+def _is_contradicted(records: Dataset) -> bool:
+    measured = (study for study in records.studies if records.is_measured(study))
+    return any(one.contradicted for study in measured for one in claim_verdicts.analyse(records, study))
 
 
 def against(study: Study, response: str, a: Cell, b: Cell, margin: float = MARGIN, confidence: float = 0.95) -> Row:

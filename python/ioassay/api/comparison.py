@@ -68,8 +68,16 @@ class Comparison:
 
     @property
     def regression(self) -> bool:
-        """Whether B is slower anywhere."""
+        """Whether B is slower anywhere; never where no conclusion is drawn."""
         return self.result.regression
+
+    @property
+    def outcome(self) -> str:
+        """The verdict in a word: 'contradicted', 'not-comparable', 'slower', 'faster', 'changed', 'same', 'undecided'.
+
+        No conclusion is drawn of claims that the kernel contradicts, nor of a machine that was not fit.
+        """
+        return self.result.outcome.value
 
     def report(self, folder: str | Path | None = None) -> Path:
         """Write the page of the comparison into a new folder, by default runs/<time>-compare; the page's path.
@@ -104,10 +112,24 @@ class Comparison:
             raise UsageError(f"{out}: cannot be written: {error.strerror}; --output names another place") from None
 
     def junit(self) -> str:
-        """The rows as JUnit XML, for CI: those where B is slower are failures."""
+        """The rows as JUnit XML, for CI: those where B is slower are failures.
+
+        All are skipped where the machine was not fit, and errors where the kernel contradicts the claims.
+        """
         from ioassay.report.junit import junit_xml
 
         return junit_xml(self.result)
+
+    def markdown(self) -> str:
+        """A summary in Markdown for CI: verdict, trust lines, the worst rows, what else differs.
+
+        As on the page, names of this machine, of its drives and people are replaced.
+        """
+        from ioassay.host import privacy
+        from ioassay.report.comparison_markdown import markdown
+
+        text = markdown(self.a.records, self.b.records, self.result)
+        return privacy.Redaction(privacy.of_host(), mild=True).text(text)
 
     def as_dict(self) -> dict[str, Any]:
         """What `ioassay compare --json` prints, but for the report."""

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ioassay.cli import closing, completion_values, console, options, syntax
-from ioassay.errors import UsageError
+from ioassay.errors import Contradicted, UsageError
 
 if TYPE_CHECKING:
     from ioassay.analysis.run_comparison import Comparison, Row
-    from ioassay.api.comparison import Comparison as Compared
     from ioassay.report.comparison_page import ComparisonPaths
     from ioassay.store.dataset import Dataset
 
@@ -37,9 +36,12 @@ def compare(
         Path | None, syntax.Option(metavar="DIR", help="The page's folder; by default runs/<time>-compare.")
     ] = None,
     junit: Annotated[Path | None, syntax.Option(metavar="FILE", help="Also write JUnit XML, for CI.")] = None,
+    markdown: Annotated[Path | None, syntax.Option(metavar="FILE", help="Also write a summary in Markdown.")] = None,
     json: options.Json = False,
 ) -> None:
     """Compare two runs statistically, with a page; exit 1 when B is slower.
+
+    Exit 4 when the kernel contradicts what a tool claimed. A machine that was not fit proves nothing: exit 0.
 
     Example: ioassay compare runs/20260101-120000-quick runs/20260102-120000-quick --margin 3%
     """
@@ -52,23 +54,27 @@ def compare(
         before, after = run_results.open(a), run_results.open(b)
         found = comparison.assess(before, after, options.share("--margin", margin), confidence)
         if junit is not None:
-            _write_junit(junit, found)
+            _write("--junit", junit, found.junit())
         if not found.result.rows:
             raise UsageError(f"{a} and {b} share no condition with values, so there is nothing to compare")
+        if markdown is not None:
+            _write("--markdown", markdown, found.markdown())
         paths = found.publish(output, processes)
     if json:
         console.emit({**found.as_dict(), "report": str(paths.page)})
     else:
         _say(before.records, after.records, found.result, paths)
+    if found.result.contradicted:
+        raise console.Exit(Contradicted.exit_code)
     if found.regression:
         raise console.Exit(1)
 
 
-def _write_junit(path: Path, found: Compared) -> None:
+def _write(option: str, path: Path, text: str) -> None:
     try:
-        path.write_text(found.junit(), encoding="utf-8")
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
-        raise UsageError(f"--junit {path}: cannot be written: {error.strerror}") from None
+        raise UsageError(f"{option} {path}: cannot be written: {error.strerror}") from None
 
 
 def _say(a: Dataset, b: Dataset, result: Comparison, paths: ComparisonPaths) -> None:

@@ -31,6 +31,9 @@ _NEEDED = " That needs {needed} in each run."
 
 def headline(comparison: Comparison) -> str:
     """The verdict on all rows in one sentence, or why there is none."""
+    if comparison.contradicted:
+        runs = "both runs" if len(comparison.contradicted) > 1 else f"run {comparison.contradicted[0]}"
+        return f"No conclusion is drawn: the kernel contradicts claims of {runs}."
     if comparison.unfit:
         runs = "in either run" if len(comparison.unfit) > 1 else f"in run {comparison.unfit[0]}"
         return f"No conclusion is drawn: the machine was not quiet enough {runs}."
@@ -55,7 +58,7 @@ def headline(comparison: Comparison) -> str:
 
 def worst(comparison: Comparison) -> str:
     """The largest loss in a sentence; '' where B is slower nowhere, or where no conclusion is drawn."""
-    row = None if comparison.unfit else comparison.worst
+    row = comparison.worst if comparison.is_conclusive else None
     return f"Worst: {row.study}, {row.label}: {reason(row, comparison.margin)}" if row else ""
 
 
@@ -104,7 +107,7 @@ def statement(comparison: Comparison) -> str:
     """One or two sentences for people."""
     if not comparison.rows:
         return "The runs share no condition with values, so there is nothing to compare."
-    if comparison.unfit:
+    if not comparison.is_conclusive:
         return f"{headline(comparison)} {account(comparison)}"
     return f"{account(comparison)} {worst(comparison)}".rstrip()
 
@@ -113,6 +116,12 @@ def account(comparison: Comparison) -> str:
     """`B compared with A in 24 rows: slower in 3 and same in 21.`"""
     parts = [f"{verdict} in {number}" for verdict, number in comparison.counts.items()]
     return f"B compared with A in {phrases.count(len(comparison.rows), 'row')}: {phrases.listed(parts, 9)}."
+
+
+def basis(comparison: Comparison) -> str:
+    """What the verdicts rest on."""
+    margin, confidence = phrases.percent(comparison.margin), phrases.level(comparison.confidence)
+    return f"A is the baseline. The margin is {margin}, and the confidence {confidence} for all rows together."
 
 
 def reason(row: Row, margin: float) -> str:
@@ -168,8 +177,10 @@ def as_dict(comparison: Comparison) -> dict[str, Any]:
         "only_b": [unmatched(one) for one in comparison.only_b],
         "warnings": [warning(difference) for difference in comparison.differences],
         "method": METHOD,
+        "outcome": comparison.outcome,
         "regression": comparison.regression,
         "unfit": list(comparison.unfit),
+        "contradicted": list(comparison.contradicted),
         "counts": comparison.counts,
         "statement": statement(comparison),
     }

@@ -14,7 +14,6 @@ from ioassay.narrative import phrases
 from ioassay.narrative.finding import Finding
 from ioassay.stats.result import plain
 from ioassay.store.dataset import Dataset
-from ioassay.verify.verdict import CONTRADICTED
 
 CAUSES = {
     Disturbance.PROGRAMS: "Other programs{programs} used {percent} of the CPU time.",
@@ -106,12 +105,8 @@ def trust(records: Dataset) -> Trust | None:
         conditions.grade if conditions else Grade.FIT,
         line(conditions) if conditions else UNKNOWN,
         claims(verdicts),
-        sum(map(_contradicted, verdicts)),
+        sum(one.contradicted for one in verdicts),
     )
-
-
-def _contradicted(verdicts: ClaimVerdicts) -> int:
-    return sum(part.verdict.category == CONTRADICTED for part in verdicts.of_io)
 
 
 def claims(verdicts: Sequence[ClaimVerdicts]) -> str:
@@ -122,7 +117,7 @@ def claims(verdicts: Sequence[ClaimVerdicts]) -> str:
         return "Claims: not verified, since no trial was witnessed." if unwitnessed else ""
     total, true = sum(len(one.of_io) for one in judged), sum(one.true for one in judged)
     by_drive = sum(one.by_drive for one in judged)
-    contradicted = sum(map(_contradicted, judged))
+    contradicted = sum(one.contradicted for one in judged)
     text = [f"Claims: the kernel confirms {true - by_drive} of {total}"]
     text += [f"the drive's counts {by_drive} more"] if by_drive else []
     counts = {"contradicted": contradicted, "neither confirmed nor contradicted": total - true - contradicted}

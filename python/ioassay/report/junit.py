@@ -1,7 +1,8 @@
 """A comparison of two runs as JUnit XML, for continuous integration. Text in, text out: nothing is written here.
 
 One test suite a study, one test case a condition and response. 'slower' is a failure; 'undecided' and what only one
-run has are skipped tests, because nothing was shown; everything else passes. The format is that of Apache Ant's
+run has are skipped tests, because nothing was shown; everything else passes. All tests are skipped where the machine
+was not fit, and are errors where the kernel contradicts the claims. The format is that of Apache Ant's
 JUnit task as Jenkins and pytest read and write it (the attribute `time` is required there, and is 0: nothing ran).
 """
 
@@ -21,17 +22,15 @@ _IMPOSSIBLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010fff
 
 def junit_xml(comparison: Comparison) -> str:
     """The whole document."""
-    from ioassay.analysis.run_comparison import Verdict
-
     root = ElementTree.Element("testsuites", name="ioassay compare")
     for study in dict.fromkeys(row.study for row in comparison.rows):
         rows = [row for row in comparison.rows if row.study == study]
         suite = _suite(root, study, len(rows))
-        suite.set("failures", str(sum(row.verdict == Verdict.SLOWER for row in rows)))
-        suite.set("skipped", str(sum(row.verdict == Verdict.UNDECIDED for row in rows)))
         _properties(suite, comparison)
         for row in rows:
-            _case(suite, row, comparison.margin)
+            _case(suite, row, comparison)
+        for count, element in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+            suite.set(count, str(len(suite.findall(f"testcase/{element}"))))
     _unmatched(root, "only in A", comparison.only_a)
     _unmatched(root, "only in B", comparison.only_b)
     for name in ("tests", "failures", "errors"):
@@ -63,14 +62,20 @@ def _properties(suite: ElementTree.Element, comparison: Comparison) -> None:
         ElementTree.SubElement(parent, "property", name=name, value=_text(value))
 
 
-def _case(suite: ElementTree.Element, row: Row, margin: float) -> None:
+def _case(suite: ElementTree.Element, row: Row, comparison: Comparison) -> None:
     from ioassay.analysis.run_comparison import Verdict
     from ioassay.narrative import comparison_text
 
-    reason = _text(comparison_text.reason(row, margin))
+    reason = _text(comparison_text.reason(row, comparison.margin))
     name = _text(f"{row.label}: {row.response}")
     case = ElementTree.SubElement(suite, "testcase", classname=_text(row.study), name=name, time="0")
-    if row.verdict == Verdict.SLOWER:
+    if comparison.contradicted:
+        ElementTree.SubElement(
+            case, "error", message=comparison_text.headline(comparison), type=comparison.outcome.value
+        )
+    elif comparison.unfit:
+        ElementTree.SubElement(case, "skipped", message=comparison_text.headline(comparison))
+    elif row.verdict == Verdict.SLOWER:
         ElementTree.SubElement(case, "failure", message=reason, type=row.verdict).text = reason
     elif row.verdict == Verdict.UNDECIDED:
         ElementTree.SubElement(case, "skipped", message=reason)

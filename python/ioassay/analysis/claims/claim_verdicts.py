@@ -28,6 +28,7 @@ from ioassay.verify.observer_effect import Twins
 from ioassay.verify.verdict import (
     BY_DRIVE,
     CATEGORIES,
+    CONTRADICTED,
     NOT_IO,
     TRUE_CLAIMS,
     Verdict,
@@ -104,6 +105,11 @@ class ClaimVerdicts:
     def true(self) -> int:
         """The number of claims about I/O that are confirmed, by the kernel or the drive."""
         return sum(one.verdict.category in TRUE_CLAIMS for one in self.of_io)
+
+    @property
+    def contradicted(self) -> int:
+        """The number of claims about I/O that the kernel contradicts."""
+        return sum(one.verdict.category == CONTRADICTED for one in self.of_io)
 
     def by_condition(self) -> list[ConditionVerdicts]:
         """One for each claim of each condition."""
