@@ -9,7 +9,8 @@ import pytest
 import tomli_w
 
 from ioassay.api.progress import Progress
-from ioassay.errors import StudyError
+from ioassay.api.study import Study
+from ioassay.errors import StudyError, UsageError
 from ioassay.records.record import OK, SKIPPED
 from ioassay.roles import Consent, Trial
 from ioassay.runner import preflight, run
@@ -187,3 +188,8 @@ def test_words_of_a_tool_are_left_alone(tmp_path: Path) -> None:
     path.write_text(tomli_w.dumps({"title": "a", "driver": "fio", "params": {"description": "the best of all"}}))
     (study,) = catalog.load(str(path)).studies
     assert study.params == {"description": "the best of all"} and study.relative is None
+
+
+def test_a_suite_whose_study_waits_for_another_cannot_stop_after_a_block(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="after: takes the best level of an earlier study, .* without --blocks"):
+        Study.of_suite(suite(tmp_path)).run(tmp_path / "run", blocks=1)

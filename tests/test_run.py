@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from ioassay.api import run_results
 from ioassay.api.progress import Progress
+from ioassay.api.study import Study
 from ioassay.errors import RunError, StudyError, ToolError
 from ioassay.records.record import FAILED, OK, SKIPPED, Buckets, Record
 from ioassay.roles import (
@@ -71,6 +73,20 @@ def test_a_failed_trial_is_a_record_and_the_run_goes_on(tmp_path: Path) -> None:
     assert tally.skipped > 0
     failed = frames.load(RunStore.open(tmp_path / "run")).trials.filter(status=FAILED)
     assert failed["reason"].str.contains("fail_share").all()
+
+
+def test_two_runs_in_turns_by_block_end_as_if_each_had_run_at_once(tmp_path: Path) -> None:
+    made = Study.of_suite(suite(factors={"x": [1, 2]}, repetitions=3))
+    ended = made.run(tmp_path / "run", blocks=1)
+    assert (ended.tally.planned, ended.tally.ok) == (6, 2)
+    assert set(ended.trials["repetition"]) == {0}
+    assert ended.resume(blocks=2).tally.ok == 4
+    assert ended.resume(blocks=1).tally.ok == 4
+    whole = ended.resume(blocks=9).tally
+    assert (whole.planned, whole.ok) == (6, 6)
+    at_once = made.run(tmp_path / "whole")
+    values = [run_results.open(tmp_path / name).trials.sort("order")["value"].to_list() for name in ("run", "whole")]
+    assert values[0] == values[1] and at_once.tally == whole
 
 
 def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:

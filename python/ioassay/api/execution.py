@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ioassay.api.run_results import Run
     from ioassay.records.record import Warning_
     from ioassay.runner.preflight import Bench, Storage
+    from ioassay.runner.run import FirstBlocks
     from ioassay.runner.run_facts import KeptFile
     from ioassay.store.run_folder import RunStore
     from ioassay.study.model import Suite
@@ -90,10 +91,13 @@ class Execution:
         executor: Executor | str | None = None,
         workers: int | None = None,
         wait_quiet_s: float = 0.0,
+        blocks: int | None = None,
     ) -> Run:
         """Run what has no record yet, see `runner.run.execute`; Interrupted, which says how to resume it, at Ctrl-C.
 
         `executor` is where trials are computed that measure nothing: one of the caller's, or a name (docs/cluster.md).
+        `blocks` is the number of randomised blocks, counted from the first, after which the run stops; by default none
+        is left out.
         """
         from ioassay.api import computing, run_results
         from ioassay.runner import run
@@ -108,10 +112,13 @@ class Execution:
         if self.campaign is not None:
             self.campaign.script.on_best = _announcing(self.campaign, progress)
         try:
+            source = self.campaign if blocks is None else self._first(blocks)
             with computing.opened(executor, self.store, self.benches, progress) as there:
                 tally = run.execute(
-                    self.store, self.benches, progress, at_once, self.campaign, wait_quiet_s, there.executor, fleet
+                    self.store, self.benches, progress, at_once, source, wait_quiet_s, there.executor, fleet
                 )
+            if blocks is not None:
+                tally.planned = self.trials
         except (KeyboardInterrupt, Interrupted):
             go_on = f"interrupted; what was recorded is kept. Go on with: {self.store.resume_command}"
             raise Interrupted(go_on) from None
@@ -120,6 +127,20 @@ class Execution:
         warnings = [*self.warnings, *there.warnings]
         kept = self.hosts.kept if self.hosts is not None else ()
         return run_results.of_store(self.store, self.benches, warnings, tally, there.computing, kept)
+
+    def _first(self, blocks: int) -> FirstBlocks:
+        """UsageError for a study that needs all repetitions of an earlier one."""
+        from ioassay.runner import run
+        from ioassay.study import earlier_best
+
+        if blocks < 1:
+            raise UsageError(f"blocks is {blocks}; wanted a number of at least 1")
+        if waiting := [bench.study.name for bench in self.benches if earlier_best.follows(bench.study)]:
+            raise UsageError(
+                f"{waiting[0]}: takes the best level of an earlier study, which all repetitions of that one decide; "
+                "run it without --blocks"
+            )
+        return run.FirstBlocks(self.store, blocks)
 
 
 def _announcing(campaign: Campaign, progress: Progress) -> Callable[[Best, int], None]:

@@ -115,8 +115,11 @@ class Search(Run):
         destroy_data: Sequence[str] = (),
         allow_exec: bool = False,
         wait_quiet_s: float = 0.0,
+        blocks: int | None = None,
     ) -> Search:
-        """Continue the search where it stopped. Arguments and errors as of `tune`."""
+        """Continue the search where it stopped. Arguments and errors as of `tune`; a search has no `blocks`."""
+        if blocks is not None:
+            raise UsageError(f"blocks is {blocks}; wanted none, since the trials of a search follow from each other")
         progress = progress or Progress()
         computing.at_once(executor, workers)
         with execution.interruptible():

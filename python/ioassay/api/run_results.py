@@ -283,6 +283,7 @@ class Run:
         destroy_data: Sequence[str] = (),
         allow_exec: bool = False,
         wait_quiet_s: float = 0.0,
+        blocks: int | None = None,
     ) -> Run:
         """Run the trials that have no record yet. Arguments and errors as of `Study.run`."""
         from ioassay.api import computing, execution
@@ -293,7 +294,7 @@ class Run:
         checks = execution.Checks(Consent(tuple(destroy_data), allow_exec), executor=executor)
         with execution.interruptible():
             ready = execution.resume(self.root, checks, progress.preparing)
-        return ready.run(progress, executor=executor, workers=workers, wait_quiet_s=wait_quiet_s)
+        return ready.run(progress, executor=executor, workers=workers, wait_quiet_s=wait_quiet_s, blocks=blocks)
 
     # For those who print it
 

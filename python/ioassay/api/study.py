@@ -202,6 +202,7 @@ class Study:
         destroy_data: Sequence[str] = (),
         allow_exec: bool = False,
         wait_quiet_s: float = 0.0,
+        blocks: int | None = None,
     ) -> Run:
         """Run every trial; `Run.report` makes the page.
 
@@ -211,7 +212,8 @@ class Study:
         of a study that names hosts run there, and `executor` is the scheduler that these have joined (docs/hosts.md).
         `destroy_data` names
         devices and files whose data may be lost, `allow_exec` lets jobs run programs. With `wait_quiet_s` each
-        measurement waits so long at most, in seconds, for a quiet machine.
+        measurement waits so long at most, in seconds, for a quiet machine. After `blocks` randomised blocks the run
+        stops, and `Run.resume` runs the next ones: two runs can be measured in turns.
 
         Raises SafetyRefusal before anything is written where data could be lost, ToolError for a missing tool,
         StudyError and UsageError for what cannot be, RunError where the run cannot go on, Interrupted at Ctrl-C:
@@ -223,7 +225,7 @@ class Study:
             ready = self.begin(
                 output, progress.preparing, destroy_data=destroy_data, allow_exec=allow_exec, executor=executor
             )
-        return ready.run(progress, executor=executor, workers=workers, wait_quiet_s=wait_quiet_s)
+        return ready.run(progress, executor=executor, workers=workers, wait_quiet_s=wait_quiet_s, blocks=blocks)
 
     def __repr__(self) -> str:
         return f"<Study {self.name}: {self.title}>"

@@ -25,6 +25,10 @@ def run(
     setting: options.Set = None,
     factor: options.Factor = None,
     repetitions: options.Repetitions = None,
+    blocks: Annotated[
+        int | None,
+        syntax.Option(min=1, metavar="N", help="Stop after N randomised blocks; --resume runs the others."),
+    ] = None,
     scale: options.Scale = "full",
     destroy_data: options.DestroyData = None,
     allow_exec: options.AllowExec = False,
@@ -57,7 +61,7 @@ def run(
         chosen = options.study(study, scale, setting, factor, repetitions)
         begin = partial(chosen.begin, output, destroy_data=destroy_data or (), allow_exec=allow_exec, executor=executor)
         execution = session.ready(begin)
-    ended = session.measure(execution, workers, wait_quiet_s, executor=executor, live=live)
+    ended = session.measure(execution, workers, wait_quiet_s, executor=executor, live=live, blocks=blocks)
     if json:
         console.emit(ended.as_dict())
     else:

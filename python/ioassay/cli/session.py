@@ -46,6 +46,7 @@ def measure(
     *,
     executor: str | None = None,
     live: bool = False,
+    blocks: int | None = None,
 ) -> Run:
     """Run what is left under a bar and, with `live`, on a local page that follows all of it; then publish."""
     from ioassay.api import computing
@@ -58,7 +59,7 @@ def measure(
             console.note(f"live    {page.url}")
         with _noting_kept_files(execution), progress.shown(total, forecast_s) as shown:
             views = Several([shown, page]) if page else shown
-            run = execution.run(views, executor=executor, workers=workers, wait_quiet_s=wait_quiet_s)
+            run = execution.run(views, executor=executor, workers=workers, wait_quiet_s=wait_quiet_s, blocks=blocks)
         if page:
             page.publishing()
         run.publish()

@@ -100,6 +100,18 @@ class Planned:
         return ()
 
 
+@dataclass(frozen=True)
+class FirstBlocks(Planned):
+    """The trials of the first randomised blocks of each study; the others stay for whoever resumes the run."""
+
+    blocks: int
+
+    def trials(self) -> Iterator[Trial | None]:
+        """See Source."""
+        planned = self.store.trials()
+        return (trial for trial in planned if trial.repetition < self.blocks or self.store.has(trial.id))
+
+
 @dataclass
 class Tally:
     """How the trials of a run ended. `unneeded`: left out, because adaptive repetition was satisfied."""
