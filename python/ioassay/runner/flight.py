@@ -5,12 +5,12 @@ Which trial comes next, and what becomes of its result, is decided in `run`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Generic, Protocol, Self, TypeVar
 
 from ioassay.roles import CurrentRates, Trial
 from ioassay.runner.hosts import Hosts, Measured
@@ -34,20 +34,57 @@ class Listener(Protocol):
         """A trial's tool runs."""
 
 
-class Flight:
+R = TypeVar("R")
+
+
+class _Trials(Generic[R]):
+    """Trials that were submitted, each with the future of what it comes to."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._trials: dict[Future[R], Trial] = {}
+        self._begun: set[str] = set()
+        """Ids of those that the listener has been told of."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def holds(self, trial: Trial) -> bool:
+        """Whether another repetition of the trial's point is in flight."""
+        return any((held.study, held.point) == (trial.study, trial.point) for held in self._trials.values())
+
+    def ended(self, *, block: bool) -> Iterator[tuple[Trial, Future[R]]]:
+        """Those that have ended, of which there is at least one when `block` and any are in flight."""
+        done = self._done(block=block)
+        for future in [future for future in self._trials if future in done]:
+            trial = self._trials.pop(future)
+            self._begin(trial)
+            self._begun.remove(trial.id)
+            yield trial, future
+
+    def rest(self) -> Iterator[tuple[Trial, Future[R]]]:
+        """All that are left, as they end."""
+        while self._trials:
+            yield from self.ended(block=True)
+
+    def _done(self, *, block: bool) -> Set[Future[R]]:
+        return wait(self._trials, None if block else 0, FIRST_COMPLETED).done
+
+    def _begin(self, trial: Trial) -> None:
+        if trial.id not in self._begun:
+            self._begun.add(trial.id)
+            self._listener.started(trial)
+
+
+class Flight(_Trials[Computed]):
     """Trials that are being computed: as many as workers, and some that wait for one.
 
     They run in the order in which they were submitted. On an exception all are given up, those that run as well.
     """
 
     def __init__(self, site: Site, listener: Listener) -> None:
-        self._site, self._listener = site, listener
-        self._trials: dict[Future[Computed], Trial] = {}
-        self._begun: set[str] = set()
-        """Ids of those that the listener has been told of."""
-
-    def __enter__(self) -> Self:
-        return self
+        super().__init__(listener)
+        self._site = site
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -65,50 +102,28 @@ class Flight:
             self._begin(trial)
         self._trials[self._site.submit(trial, raw)] = trial
 
-    def holds(self, trial: Trial) -> bool:
-        """Whether another repetition of the trial's point is in flight."""
-        return _holds(self._trials.values(), trial)
-
     def ended(self, *, block: bool) -> Iterator[tuple[Trial, Future[Computed]]]:
-        """Those that have ended, of which there is at least one when `block` and any are in flight."""
-        done, _ = wait(self._trials, None if block else 0, FIRST_COMPLETED)
-        for future in [future for future in self._trials if future in done]:
-            trial = self._trials.pop(future)
-            self._begin(trial)
-            self._begun.remove(trial.id)
+        """See _Trials; each that ends lets the next begin."""
+        for trial, future in super().ended(block=block):
             yield trial, future
             for oldest in islice(self._trials.values(), self._site.workers):
                 self._begin(oldest)
-
-    def rest(self) -> Iterator[tuple[Trial, Future[Computed]]]:
-        """All that are left, as they end; the workers stay."""
-        while self._trials:
-            yield from self.ended(block=True)
 
     def land(self) -> Iterator[tuple[Trial, Future[Computed]]]:
         """The rest; afterwards no worker is left."""
         yield from self.rest()
         self._site.close(cancel=False)
 
-    def _begin(self, trial: Trial) -> None:
-        if trial.id not in self._begun:
-            self._begun.add(trial.id)
-            self._listener.started(trial)
 
-
-class HostFlight:
+class HostFlight(_Trials[Measured]):
     """Trials that are measured on other hosts, side by side; each host has one after the other.
 
     On an exception all are given up, and tools that run there are ended.
     """
 
     def __init__(self, hosts: Hosts, listener: Listener) -> None:
-        self._hosts, self._listener = hosts, listener
-        self._trials: dict[Future[Measured], Trial] = {}
-        self._begun: set[str] = set()
-
-    def __enter__(self) -> Self:
-        return self
+        super().__init__(listener)
+        self._hosts = hosts
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -129,28 +144,13 @@ class HostFlight:
         """Have trials of several hosts measured, whose tools start at one instant."""
         self._trials.update(zip(self._hosts.submit_together(trials), trials, strict=True))
 
-    def holds(self, trial: Trial) -> bool:
-        """Whether another repetition of the trial's point is in flight."""
-        return _holds(self._trials.values(), trial)
-
-    def ended(self, *, block: bool) -> Iterator[tuple[Trial, Measured]]:
-        """Those that have ended, of which there is at least one when `block` and any are in flight."""
-        done: set[Future[Measured]] = set()
-        while not done and self._trials:
+    def _done(self, *, block: bool) -> Set[Future[Measured]]:
+        """Tells the listener meanwhile what happens on the hosts."""
+        while True:
             self._tell()
-            done, _ = wait(self._trials, _TICK_S if block else 0, FIRST_COMPLETED)
-            if not block:
-                break
-        for future in [future for future in self._trials if future in done]:
-            trial = self._trials.pop(future)
-            self._begin(trial)
-            self._begun.remove(trial.id)
-            yield trial, future.result()
-
-    def rest(self) -> Iterator[tuple[Trial, Measured]]:
-        """All that are left, as they end."""
-        while self._trials:
-            yield from self.ended(block=True)
+            done = wait(self._trials, _TICK_S if block else 0, FIRST_COMPLETED).done
+            if done or not block or not self._trials:
+                return done
 
     def _tell(self) -> None:
         flying = {trial.id for trial in self._trials.values()}
@@ -163,12 +163,3 @@ class HostFlight:
             self._begin(news.trial)
             if news.rates is not None:
                 self._listener.measuring(news.trial, news.rates)
-
-    def _begin(self, trial: Trial) -> None:
-        if trial.id not in self._begun:
-            self._begun.add(trial.id)
-            self._listener.started(trial)
-
-
-def _holds(flying: Iterable[Trial], trial: Trial) -> bool:
-    return any((held.study, held.point) == (trial.study, trial.point) for held in flying)

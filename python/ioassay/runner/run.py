@@ -388,9 +388,10 @@ class _Round:
         if self.abroad is not None:
             self._adopt(self.abroad.rest())
 
-    def _adopt(self, ended: Iterator[tuple[Trial, Measured]]) -> None:
+    def _adopt(self, ended: Iterator[tuple[Trial, Future[Measured]]]) -> None:
         """Make durable what other hosts answered."""
-        for trial, measured in ended:
+        for trial, future in ended:
+            measured = future.result()
             try:
                 record = self.store.adopt(trial, measured.files) if measured.files else None
             except InputError as error:
