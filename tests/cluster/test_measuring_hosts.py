@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -168,6 +169,7 @@ def test_a_host_that_dies_fails_its_trials_and_no_others(tmp_path: Path, monkeyp
         suite = made.suite(["a", "b"], repetitions=4, params={"sleep": "1.5s"})
         ready = begin(suite, tmp_path / "run", Checks(executor=executor))
         run = ready.run(Killer(hosts["b"]), executor=executor)
+        made.wait_for(lambda: list((tmp_path / "b.tmp").iterdir()) == [])
     of = {host: [one for one in records(run) if one["trial"]["point"]["host"] == host] for host in ("a", "b")}
     assert [record["status"] for record in of["a"]] == ["ok"] * 4
     status = [record["status"] for record in of["b"]]
@@ -372,6 +374,20 @@ def test_a_worker_ends_with_its_scheduler(tmp_path: Path) -> None:
         host = made.start(tmp_path, "a", address)
     assert host.process.wait(timeout=made.WAIT_S) == 1
     assert f"the scheduler at tcp://{address} went away; start this worker again when it is back" in host.said
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_worker_that_waits_for_its_scheduler_can_be_stopped(tmp_path: Path, number: signal.Signals) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and never answers
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        words = ["worker", address, "--dir", str(tmp_path), "--log-level", "debug"]
+        log = tmp_path / "log"
+        with log.open("w") as file:
+            process = subprocess.Popen([sys.executable, "-m", "ioassay", *words], stderr=file)
+        made.wait_for(lambda: "Waiting to connect to" in log.read_text())
+        process.send_signal(number)
+        assert process.wait(timeout=made.WAIT_S) == 0
+    assert "no Dask scheduler answers" not in log.read_text()
 
 
 def test_an_interrupted_run_frees_its_hosts_at_once(tmp_path: Path) -> None:

@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import socket
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ioassay.cluster import dask_clusters, host_calls
 from ioassay.cluster.executor_name import Scheduler
 from ioassay.errors import RunError
+from ioassay.process import supervisor
+
+if TYPE_CHECKING:
+    import distributed
 
 _CONNECT_S = 30.0
 _CONFIGURATION: Mapping[str, Any] = {
@@ -45,7 +51,8 @@ def serve(scheduler: Scheduler, name: str, folder: Path, *, allow_exec: bool, sa
     with dask_clusters.silenced(), tempfile.TemporaryDirectory(prefix="ioassay-worker-") as scratch:
         import dask
 
-        with dask.config.set({**_CONFIGURATION, "temporary-directory": scratch}):
+        killed = supervisor.if_killed(partial(shutil.rmtree, scratch, ignore_errors=True))
+        with killed, dask.config.set({**_CONFIGURATION, "temporary-directory": scratch}):
             try:
                 asyncio.run(_serve(address, scheduler, name, scratch, said))
             finally:
@@ -58,6 +65,7 @@ async def _serve(address: str, scheduler: Scheduler, name: str, scratch: str, sa
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    stopping = asyncio.ensure_future(stopped.wait())
     try:
         worker = distributed.Worker(
             address,
@@ -70,16 +78,25 @@ async def _serve(address: str, scheduler: Scheduler, name: str, scratch: str, sa
             dashboard=False,
             death_timeout=_CONNECT_S,
         )
-        await worker
+        starting = asyncio.ensure_future(_started(worker))
+        await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if stopped.is_set():
+            starting.cancel()
+            return
+        await starting
     except (OSError, ValueError, TimeoutError, RuntimeError) as error:
         raise RunError(_why_not(error, address, name)) from None
     said(f"host {name}: measures for runs of {address}, one trial at a time, in {host_calls.folder()}")
     finished = asyncio.ensure_future(worker.finished())
-    await asyncio.wait([finished, asyncio.ensure_future(stopped.wait())], return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait([finished, stopping], return_when=asyncio.FIRST_COMPLETED)
     if not stopped.is_set():
         raise RunError(f"the scheduler at {address} went away; start this worker again when it is back")
     await asyncio.to_thread(host_calls.close_all, "its worker was stopped")
     await worker.close(timeout=5, reason="ioassay-worker-stopped")
+
+
+async def _started(worker: distributed.Worker) -> None:
+    await worker
 
 
 def _own_address(scheduler: Scheduler) -> str:
