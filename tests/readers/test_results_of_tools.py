@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ioassay.errors import InputError
 from ioassay.store import importer
 
 from .mutation import withstands
@@ -31,3 +32,9 @@ def test_results(tmp_path: Path, tool: str) -> None:
     withstands(
         read, [file.read_bytes() for file in sorted(GOLDEN.glob(FILES[tool]))], f"results of {tool}", names=str(path)
     )
+
+
+def test_an_empty_file_is_no_tools_in_particular(tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("\n")
+    with pytest.raises(InputError, match="is empty: its tool ended before it wrote results"):
+        importer.take_in([tmp_path / "results"], tmp_path / "run", None)

@@ -228,11 +228,13 @@ def _text(path: Path) -> str:
 
 
 def _parse(text: str, path: Path) -> Results:
+    if not text.strip():
+        raise InputError(f"{path}: is empty: its tool ended before it wrote results, or wrote them elsewhere")
     parse = fio_terse.parse if fio_terse.looks_like(text) else fio_json.parse
     try:
         return parse(text, str(path))
     except InputError:
-        if not text.strip() or _FIO_WORD.search(text[:_HEAD_CHARS]):
+        if _FIO_WORD.search(text[:_HEAD_CHARS]):
             raise
         beginning = text.strip().splitlines()[0][:100]
         raise InputError(f"{path}: is in no known format; it begins with '{beginning}'; wanted {_wanted()}") from None
