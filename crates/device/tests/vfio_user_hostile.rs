@@ -97,6 +97,15 @@ fn a_message_may_come_in_pieces_and_one_that_ends_early_ends_its_client() {
 }
 
 #[test]
+fn a_client_that_comes_after_another_left_is_served() {
+    let served = served();
+    for _ in 0..2000 {
+        let channel = Channel::connect(&served.path).unwrap();
+        channel.send(&header(9, 32, 0), &[]).unwrap();
+    }
+}
+
+#[test]
 fn requests_that_cannot_be_are_refused_and_the_client_goes_on() {
     let served = served();
     let mut channel = Channel::connect(&served.path).unwrap();
