@@ -15,15 +15,12 @@ import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ioassay.cluster import dask_clusters, host_calls
 from ioassay.cluster.executor_name import Scheduler
 from ioassay.errors import RunError
 from ioassay.process import supervisor
-
-if TYPE_CHECKING:
-    import distributed
 
 _CONNECT_S = 30.0
 _CONFIGURATION: Mapping[str, Any] = {
@@ -78,7 +75,7 @@ async def _serve(address: str, scheduler: Scheduler, name: str, scratch: str, sa
             dashboard=False,
             death_timeout=_CONNECT_S,
         )
-        starting = asyncio.ensure_future(_started(worker))
+        starting = asyncio.ensure_future(worker)
         await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
         if stopped.is_set():
             starting.cancel()
@@ -93,10 +90,6 @@ async def _serve(address: str, scheduler: Scheduler, name: str, scratch: str, sa
         raise RunError(f"the scheduler at {address} went away; start this worker again when it is back")
     await asyncio.to_thread(host_calls.close_all, "its worker was stopped")
     await worker.close(timeout=5, reason="ioassay-worker-stopped")
-
-
-async def _started(worker: distributed.Worker) -> None:
-    await worker
 
 
 def _own_address(scheduler: Scheduler) -> str:
