@@ -8,6 +8,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind,
@@ -111,6 +112,14 @@ impl Listener {
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
+    }
+
+    /// Whether a client waits to be accepted. Who hung up before it connected can be seen from then on.
+    ///
+    /// # Errors
+    /// The kernel has no memory to tell.
+    pub fn has_client(&self) -> io::Result<bool> {
+        is_ready(self, PollFlags::IN)
     }
 
     /// The next client, if one waits.
@@ -288,6 +297,21 @@ impl AsFd for Stream {
             Stream::Tls(stream) => stream.as_fd(),
         }
     }
+}
+
+impl Stream {
+    /// Whether its client hung up. What it sent before may still be there to be read.
+    ///
+    /// # Errors
+    /// As [`Listener::has_client`].
+    pub fn is_hung_up(&self) -> io::Result<bool> {
+        is_ready(self, PollFlags::RDHUP)
+    }
+}
+
+fn is_ready(socket: &impl AsFd, wanted: PollFlags) -> io::Result<bool> {
+    let mut looked = [PollFd::new(socket, wanted)];
+    Ok(poll(&mut looked, Some(&Timespec::default()))? > 0)
 }
 
 impl AsRawFd for Stream {

@@ -98,7 +98,7 @@ impl<P: Protocol> Server<P> {
     }
 
     /// Asks the kernel which connections have something, and takes new clients.
-    fn look(&mut self) -> io::Result<bool> {
+    fn look(&mut self, drive: &mut dyn Drive) -> io::Result<bool> {
         let mut room = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS];
         let events = match epoll::wait(&self.epoll, &mut room[..], Some(&Timespec::default())) {
             Ok((events, _)) => events,
@@ -108,7 +108,7 @@ impl<P: Protocol> Server<P> {
         let mut any = false;
         for event in events {
             match event.data.u64() {
-                LISTENER => any |= self.accept()?,
+                LISTENER => any |= self.accept(drive)?,
                 token => {
                     // A client that reads again may have requests in its buffer that waited for it.
                     self.wake(token as u32, event.flags);
@@ -129,19 +129,43 @@ impl<P: Protocol> Server<P> {
         }
     }
 
-    fn accept(&mut self) -> io::Result<bool> {
+    fn accept(&mut self, drive: &mut dyn Drive) -> io::Result<bool> {
         let mut any = false;
         for _ in 0..ACCEPTS {
+            if !self.listener.has_client()? {
+                break;
+            }
+            let mut free = self.free_slot();
+            if free.is_none() && self.notice_who_left(drive) {
+                free = self.free_slot();
+                if free.is_none() {
+                    break; // the client waits for the answers to one that left
+                }
+            }
             let Some(stream) = self.listener.accept()? else {
                 break;
             };
             any = true;
             // Beyond the limit the stream is dropped here, which tells the client at once.
-            if let Some(at) = self.free_slot() {
+            if let Some(at) = free {
                 self.open(at, stream);
             }
         }
         Ok(any)
+    }
+
+    /// Reads the connections of clients that left; whether there are any.
+    fn notice_who_left(&mut self, drive: &mut dyn Drive) -> bool {
+        let mut any = false;
+        for at in 0..self.slots.len() as u32 {
+            let slot = self.slots[at as usize].as_ref();
+            if slot.is_some_and(Slot::is_leaving) {
+                self.mark_hot(at);
+                any = true;
+            }
+        }
+        self.receive(drive);
+        any
     }
 
     fn free_slot(&mut self) -> Option<u32> {
@@ -322,7 +346,7 @@ impl<P: Protocol> Transport for Server<P> {
             LOOK_EVERY
         };
         if self.polls % every == 0 {
-            any |= self.look()?;
+            any |= self.look(drive)?;
         }
         any |= self.receive(drive);
         if self.polls % CLOCK_EVERY == 0 || !any {

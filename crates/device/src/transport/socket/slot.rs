@@ -104,6 +104,13 @@ impl<S> Slot<S> {
         self.blocked && self.state == State::Open
     }
 
+    /// Whether it will be free without further words of its client.
+    pub(super) fn is_leaving(&self) -> bool {
+        let stream = self.stream.as_ref();
+        self.state != State::Open
+            || stream.is_some_and(|stream| stream.is_hung_up().unwrap_or(false))
+    }
+
     /// Takes what arrived: whether anything did.
     ///
     /// # Errors

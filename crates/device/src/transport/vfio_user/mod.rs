@@ -40,7 +40,7 @@ pub use message::Message;
 pub use session::{Session, Violation};
 
 use super::nvme::Subsystem;
-use super::socket::{Endpoint, ListenError, Listener, Stream};
+use super::socket::{Endpoint, ListenError, Listener};
 use super::{Probe, Transport};
 use crate::command::{Answer, Drive};
 use connection::Connection;
@@ -70,8 +70,6 @@ pub struct VfioUser {
     client: Option<Client>,
     /// Clients that are gone, while the drive has something of them.
     leaving: Option<Session>,
-    /// Who connected meanwhile.
-    waiting: Option<Stream>,
     polls: u64,
     looks_again: bool,
     ticked: Instant,
@@ -101,7 +99,6 @@ impl VfioUser {
             listener: Listener::bind(&Endpoint::Unix(path))?,
             client: None,
             leaving: None,
-            waiting: None,
             polls: 0,
             looks_again: false,
             ticked: Instant::now(),
@@ -115,38 +112,28 @@ impl VfioUser {
         }
     }
 
-    /// Takes messages and clients; whether there was anything.
+    /// Takes messages and clients; whether there was anything. Whether a client waits is asked first, so that
+    /// one that left before it came is noticed in between, and it is not turned away.
     fn look(&mut self, drive: &mut dyn Drive) -> io::Result<bool> {
-        Ok(self.take_messages(drive) | self.accept(drive)?)
-    }
-
-    /// Takes messages, and notices that the client left; whether there was anything.
-    fn take_messages(&mut self, drive: &mut dyn Drive) -> bool {
-        let Some(client) = &mut self.client else {
-            return false;
-        };
-        client.take_messages(drive).unwrap_or_else(|_| {
-            self.close(drive);
-            true
-        })
-    }
-
-    fn accept(&mut self, drive: &mut dyn Drive) -> io::Result<bool> {
-        // A client waits until the drive has nothing of the one before. Further ones are turned away.
-        if self.leaving.is_some() {
-            return Ok(false);
+        let has_next = self.listener.has_client()?;
+        let mut any = false;
+        if let Some(client) = &mut self.client {
+            if let Ok(progress) = client.take_messages(drive) {
+                any = progress;
+            } else {
+                self.close(drive);
+                any = true;
+            }
         }
-        let waiting = self.waiting.take();
-        let Some(stream) =
-            waiting.map_or_else(|| self.listener.accept(), |stream| Ok(Some(stream)))?
-        else {
+        // A client waits until the drive has nothing of the one before. Further ones are turned away.
+        Ok(has_next && self.leaving.is_none() && self.accept()? || any)
+    }
+
+    fn accept(&mut self) -> io::Result<bool> {
+        let Some(stream) = self.listener.accept()? else {
             return Ok(false);
         };
-        // Whoever left before this one connected is found gone only now if it left a moment ago.
-        self.take_messages(drive);
-        if self.leaving.is_some() {
-            self.waiting = Some(stream);
-        } else if self.client.is_none() {
+        if self.client.is_none() {
             // Without descriptors or memory no client is served now; it may get better.
             let session = Session::new(self.transport, &self.subsystem).ok();
             self.client = session.map(|session| Client {
@@ -234,7 +221,6 @@ impl Transport for VfioUser {
             leaving.answer(&answer, drive);
             if leaving.in_flight() == 0 {
                 self.leaving = None;
-                self.looks_again = true;
             }
         } else if let Some(client) = &mut self.client {
             client.session.answer(&answer, drive);
