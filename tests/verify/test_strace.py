@@ -277,12 +277,19 @@ def test_calls_are_counted_by_name_whatever_they_are_about() -> None:
         "1 syscall_0xffffffffffffffff(0, 0, 0, 0, 0, 0) = -1 ENOSYS (Function not implemented)",
         "1 read(0<pipe:[1]>, <unfinished ...>",
         "1 +++ killed by SIGKILL +++",
+        "3 ???( <unfinished ...>",
+        "3 <... ??? resumed>) = ?",
+        "3 +++ killed by SIGKILL +++",
         "2 exit_group(0) = ?",
     )
     once = ("getpid", "futex", "pause", "rt_sigreturn", "syscall_9999", "syscall_4294967295", "read", "exit_group")
     assert seen.calls == dict.fromkeys(once, 1)
     assert seen.call_errors == dict.fromkeys(("futex", "syscall_9999", "syscall_4294967295"), 1)
     assert seen.health["lost"] == 0
+
+
+def test_a_call_without_a_name_that_returned_is_lost() -> None:
+    assert parsed("3 ???( <unfinished ...>", "3 <... ??? resumed>) = 5").health["lost"] == 1
 
 
 def test_without_strace_the_reason_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

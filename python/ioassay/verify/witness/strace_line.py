@@ -19,6 +19,8 @@ _RESUMED = re.compile(r"<\.\.\. (\w+) resumed>(.*)", re.DOTALL)
 _RESULT = re.compile(r"\)\s+= ")
 _TOOK = re.compile(r" <(\d{1,11})\.(\d{1,9})>$")
 _GONE = re.compile(r"\+\+\+ (exited|killed|superseded) ")
+_NEVER_BEGUN = re.compile(r"(?:<\.\.\. )?\?{3,4}(?:\(| resumed>)(?: <unfinished \.\.\.>|\)\s+= \?)")
+"""Of a task that was killed at the entry of a call, before strace could read which: the kernel never began it."""
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _ENCLOSED = re.compile(r'<(?:[^<>]|<[^<>]*>)*>|"(?:[^"\\]|\\.)*"')
 _UNFINISHED = " <unfinished ...>"
@@ -91,7 +93,7 @@ class Lines:
         task, at_ns, text = int(found[1]), nanoseconds(found[2], found[3]), found[4]
         if text.startswith("+++"):
             return self._gone(task, text)
-        if text.startswith("---"):  # a signal
+        if text.startswith("---") or _NEVER_BEGUN.match(text):  # a signal
             return None
         if resumed := _RESUMED.match(text):
             return self._resume(task, at_ns, resumed[1], resumed[2])
