@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ioassay.errors import StudyError
 from ioassay.targets import filesystem
+from ioassay.targets.filesystem import Room
 
 Build = Callable[[Mapping[str, Any]], Path]
 
@@ -64,6 +66,18 @@ def test_a_memory_file_system_has_no_more_room_than_memory(fake_root: Build, tmp
         "proc/meminfo": "MemAvailable: 1024 kB\n",
     }
     assert filesystem.room(tmp_path, fake_root(tree)).free_bytes == 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "margin_bytes"),
+    [(1 << 30, 64 << 20), (100 << 30, 5 << 30), (252 << 30, 8 << 30), (16 << 40, 8 << 30)],
+)
+def test_a_twentieth_is_left_alone_but_never_more_than_8_gib(
+    fake_root: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size_bytes: int, margin_bytes: int
+) -> None:
+    facts = SimpleNamespace(f_blocks=size_bytes // 4096, f_frsize=4096, f_bavail=3 << 18)
+    monkeypatch.setattr(filesystem.os, "statvfs", lambda _: facts)
+    assert filesystem.room(tmp_path, fake_root(mounted("ext4"))) == Room(3 << 30, margin_bytes)
 
 
 def test_no_room_names_size_room_and_remedy(fake_root: Build, tmp_path: Path) -> None:

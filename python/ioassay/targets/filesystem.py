@@ -25,8 +25,8 @@ from ioassay.records.record import Warning_
 from ioassay.roles import Footprint
 
 MARGIN_SHARE = 0.05
-MARGIN_LEAST_BYTES = 64 << 20
-"""Kept free: 5 % of the file system, at least 64 MiB. A full file system slows down and breaks other programs."""
+MARGIN_LEAST_BYTES, MARGIN_MOST_BYTES = 64 << 20, 8 << 30
+"""Kept free: 5 % of the file system, from 64 MiB to 8 GiB. A full file system slows down and breaks other programs."""
 
 _MEMORY = ("tmpfs", "ramfs", "devtmpfs", "hugetlbfs")
 NETWORK = ("nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "lustre", "afs", "beegfs", "fuse.sshfs", "fuse.s3fs")
@@ -113,7 +113,8 @@ def room(folder: Path, root: Path = ROOT) -> Room:
     mount = mounts.mount_of(folder, root)
     if mount is not None and mount.kind in _MEMORY:
         free_bytes = min(free_bytes, _available_memory_bytes(root))
-    margin_bytes = max(int(facts.f_blocks * facts.f_frsize * MARGIN_SHARE), MARGIN_LEAST_BYTES)
+    share_bytes = int(facts.f_blocks * facts.f_frsize * MARGIN_SHARE)
+    margin_bytes = min(max(share_bytes, MARGIN_LEAST_BYTES), MARGIN_MOST_BYTES)
     return Room(free_bytes, margin_bytes)
 
 
