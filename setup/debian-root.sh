@@ -4,7 +4,7 @@
 # Makes the root with debootstrap unless it is there, clones the last commit of this checkout into it, and runs the
 # two commands of README.md: first as root from "/root/io assay", which installs the packages, then from
 # "/home/visitor/my projects/ioassay" as a user who cannot become root. A COMMAND runs instead of these, as root from
-# the checkout that is there. The exit status is 0 where all of them ended with 0.
+# the checkout that is there, or from a new one. The exit status is 0 where all of them ended with 0.
 #
 # Needs root, git and debootstrap. The root is a root of files only: kernel, devices and network are this machine's, and
 # so are the sources of its packages. What is mounted is in a mount namespace and goes with it, processes that stay
@@ -29,6 +29,7 @@ main() {
     copy_network_configuration
     failed=
     if [ $# -gt 0 ]; then
+        [ -e "$folder$root_home" ] || clone root "$root_home"
         attempt root "$root_home" "$@"
     else
         clone root "$root_home"
