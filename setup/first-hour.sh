@@ -1,7 +1,7 @@
 #!/bin/sh
 # first-hour.sh checkout|wheel|deb [PACKAGE]: a newcomer's first hour, each step timed.
 #
-# Installs ioassay as docs/install.md says, measures the disk, runs a study of the newcomer's own, works in a notebook
+# Installs ioassay as its documentation says, measures the disk, runs a study of the newcomer's own, works in a notebook
 # and compares two runs. It belongs into a bare root, since it installs packages and creates the user `newcomer`, who
 # may use sudo:
 #

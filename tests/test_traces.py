@@ -1,6 +1,7 @@
 """Traces from Python: described, looked at, converted, made."""
 
 import gzip
+import re
 import shlex
 import threading
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from ioassay import traces
 from ioassay.errors import InputError, UsageError
+from ioassay.traces import recipes
 from ioassay.units import parse_size
 
 README = Path(traces.__file__).parent / "shipped" / "README.md"
@@ -59,6 +61,17 @@ def test_a_recipe_is_told_in_words() -> None:
 def test_a_law_that_cannot_be_is_refused_by_name(laws: dict[str, Any], named: str) -> None:
     with pytest.raises(UsageError, match=named):
         traces.info(traces.recipe(**laws))
+
+
+@pytest.mark.parametrize(("law", "forms"), [("arrivals", recipes.ARRIVALS), ("addresses", recipes.ADDRESSES)])
+def test_the_laws_that_have_a_near_name_are_those_of_the_core(law: str, forms: tuple[str, ...]) -> None:
+    def names(told: list[str]) -> list[str]:
+        return [re.match(r"[a-z-]*", form)[0] for form in told]
+
+    with pytest.raises(UsageError) as refused:
+        traces.info({**traces.recipe(), law: ("nothing", [])})
+    of_core = re.split(", | or ", str(refused.value).partition("wanted ")[2])
+    assert names(list(forms)) == names(of_core)
 
 
 def test_a_made_trace_is_what_its_recipe_says(tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def test_tables_and_a_summary_are_written_or_printed(a_run: Path, tmp_path: Path
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["--format", "xml"], "--format xml: wanted archive, parquet, csv, markdown"),
+        (["--format", "xml"], "--format is 'xml', wanted archive, parquet, csv, markdown"),
         (["--format", "csv", "-o", "a_run/tables"], "own folder"),
         (["--format", "markdown", "-o", "there.txt"], "exists already"),
         (["--format", "parquet", "-o", "nowhere/tables"], "folder does not exist"),

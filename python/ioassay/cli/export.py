@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from ioassay.cli import console, options, syntax
 from ioassay.errors import RunError, UsageError
+from ioassay.hints import nearest
 
 if TYPE_CHECKING:
     from ioassay.api.publication import Bundle
@@ -55,7 +56,7 @@ def export(
 
     console.use_json(json)
     if format not in _FORMATS:
-        raise UsageError(f"--format {format}: wanted {', '.join(_FORMATS)}")
+        raise UsageError(f"--format is '{format}', wanted {', '.join(_FORMATS)}{nearest(format, _FORMATS)}")
     found = run_results.open(run)
     if format == _MARKDOWN:
         _summary(found, output, redact=redact, json=json)

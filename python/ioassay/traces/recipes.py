@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ioassay.errors import UsageError
+from ioassay.hints import nearest
 from ioassay.units import parse_size
 
 Law = tuple[str, list[float]]
+
+ARRIVALS = ("none", "fixed:RATE", "uniform:RATE", "poisson:RATE", "bursts:RATE:LENGTH:PEAK_RATE")
+ADDRESSES = ("uniform", "normal", "zipf:THETA", "hot-cold:ACCESSES:SPACE", "sequential[:RUN[:STREAMS]]")
+"""The forms of both laws, as the core knows them."""
 
 _MOST_ALIGN_BYTES = 4096
 _SECTOR_BYTES = 512
@@ -36,8 +42,8 @@ def recipe(
     law = _sizes(str(sizes))
     return {
         "requests": requests,
-        "arrivals": _law("arrivals", arrivals),
-        "addresses": _law("addresses", addresses),
+        "arrivals": _law("arrivals", arrivals, ARRIVALS),
+        "addresses": _law("addresses", addresses, ADDRESSES),
         "sizes": law,
         "reads": reads,
         "trims": trims,
@@ -47,9 +53,12 @@ def recipe(
     }
 
 
-def _law(name: str, text: str) -> Law:
+def _law(name: str, text: str, forms: tuple[str, ...]) -> Law:
     """`zipf:0.99` -> ("zipf", [0.99])."""
     law, *numbers = text.strip().split(":")
+    known = [re.split(r"\W*:", form)[0] for form in forms]
+    if law not in known:
+        raise UsageError(f"{name} is '{text}', wanted {', '.join(forms[:-1])} or {forms[-1]}{nearest(law, known)}")
     try:
         return law, [float(number) for number in numbers]
     except ValueError:
