@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, fchmod};
+use rustix::io::retry_on_intr;
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind,
     listen, sendmsg, socket_with,
@@ -311,7 +312,8 @@ impl Stream {
 
 fn is_ready(socket: &impl AsFd, wanted: PollFlags) -> io::Result<bool> {
     let mut looked = [PollFd::new(socket, wanted)];
-    Ok(poll(&mut looked, Some(&Timespec::default()))? > 0)
+    let now = Timespec::default();
+    Ok(retry_on_intr(|| poll(&mut looked, Some(&now)))? > 0)
 }
 
 impl AsRawFd for Stream {
@@ -469,5 +471,30 @@ mod tests {
         let first = Listener::bind(&"127.0.0.1:0".parse().unwrap()).unwrap();
         let message = Listener::bind(first.endpoint()).unwrap_err().to_string();
         assert!(message.contains("taken"), "{message}");
+    }
+
+    #[test]
+    #[allow(unsafe_code)]
+    fn signals_do_not_keep_a_listener_from_telling_whether_a_client_waits() {
+        use std::sync::Arc;
+        use std::sync::atomic::{AtomicBool, Ordering};
+
+        let signal = libc::SIGUSR1;
+        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false))).unwrap();
+        let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).unwrap();
+        // SAFETY: no preconditions.
+        let asking = unsafe { libc::pthread_self() };
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    // SAFETY: that thread waits for this one at the end of the scope.
+                    unsafe { libc::pthread_kill(asking, signal) };
+                }
+            });
+            let failed = (0..200_000).find_map(|_| listener.has_client().err());
+            done.store(true, Ordering::Relaxed);
+            assert!(failed.is_none(), "{failed:?}");
+        });
     }
 }
