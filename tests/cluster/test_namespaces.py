@@ -9,13 +9,16 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import polars
 import pytest
+
+import ioassay as ia
 
 pytest.importorskip("distributed")
 
 from . import hosts
 
-pytestmark = [pytest.mark.root, pytest.mark.fio]
+pytestmark = [pytest.mark.root, pytest.mark.fio, pytest.mark.timeout(900)]  # six minutes at load 24
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 HUB, PORT = "10.213.7.1", 8786
@@ -167,7 +170,7 @@ def test_hosts_with_roots_of_their_own_measure_together(tmp_path: Path) -> None:
         answer = json.loads(ended.stdout)
         words = ["--scale", "quick", "--repetitions", "2", "--set", "runtime=200ms", "--set", "target.size=16MiB"]
         fleet = ioassay(inside, hub, "run", "fleet", *words, "--executor", executor, "--output", "fleet", "--json")
-        assert fleet.returncode == 0, fleet.stderr
+        assert fleet.returncode == 0, fleet.stderr + contradictions(tmp_path / "fleet")
     require_page(json.loads(fleet.stdout))
     assert answer["trials"]["ok"] == 4
     assert {file["path"] for file in answer["kept_files"]} == {"a:/tmp/host/data", "b:/tmp/host/data"}
@@ -210,6 +213,11 @@ def require_page(answer: dict[str, Any]) -> None:
     assert answer["trials"]["ok"] == 6 * 2 * 2
     assert "hosts" in {finding["question"] for finding in answer["findings"]}
     assert "fleet_hosts" in {figure["name"] for figure in answer["figures"] if not figure["problem"]}
+
+
+def contradictions(run: Path) -> str:
+    claims = ia.open(run).claims.filter(polars.col("verdict") == "contradicted")
+    return "\n".join(map(str, claims.rows(named=True)))
 
 
 def require_confirmed(run: Path) -> None:
