@@ -46,6 +46,42 @@ install_python_packages() {
     [ "$1" = run ] || installed_key run >"$state/installed-run" # the tests' packages include the program's
 }
 
+# The versions of Python that a wheel is tried with: the oldest that is supported, and a recent one.
+tried_pythons='3.11 3.13'
+
+# fetch_wheelhouse GOAL   the wheels of what the program needs, of each such Python that is here, for the tests that
+# install ours as users do. .setup/wheelhouse/pythons names the interpreters.
+fetch_wheelhouse() {
+    [ "$1" = check ] || return 0
+    wheelhouse=$state/wheelhouse
+    wheelhouse_key=$(installed_key run)
+    [ "$(cat "$wheelhouse/key" 2>/dev/null)" != "$wheelhouse_key" ] || return 0
+    say "fetching the wheels that ioassay needs, once (tests install them without network)"
+    rm -rf "$wheelhouse" && mkdir "$wheelhouse"
+    .venv/bin/python setup/requirements.py run >"$state/requirements.txt"
+    true >"$wheelhouse/pythons.new"
+    for version in $tried_pythons; do
+        interpreter=$(python_of_version "$version") || continue
+        quietly .venv/bin/python -m pip --disable-pip-version-check download --no-input --progress-bar off \
+            --only-binary :all: --python-version "$version" --dest "$wheelhouse" --constraint constraints.txt \
+            --requirement "$state/requirements.txt" ||
+            { say "could not fetch the wheels of Python $version (see $log); tests will be skipped that need them" && return; }
+        printf '%s=%s\n' "$version" "$interpreter" >>"$wheelhouse/pythons.new"
+    done
+    mv "$wheelhouse/pythons.new" "$wheelhouse/pythons"
+    printf '%s\n' "$wheelhouse_key" >"$wheelhouse/key"
+}
+
+# python_of_version VERSION   the system's, one on PATH that runs, or one that pyenv keeps
+python_of_version() {
+    for candidate in /usr/bin/python3 "python$1" "${HOME:-/nonexistent}/.pyenv/versions/$1".*/bin/python; do
+        "$candidate" -c 'import os, sys, venv
+print(os.path.realpath(sys.executable)) if sys.argv[1] == "%s.%s" % sys.version_info[:2] else sys.exit(1)' "$1" 2>/dev/null &&
+            return
+    done
+    return 1
+}
+
 # make_lean   takes away what only debuggers and builds of Python packages read: 50 of 490 MB
 make_lean() {
     quietly .venv/bin/python -m pip --disable-pip-version-check uninstall --yes setuptools || true

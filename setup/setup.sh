@@ -37,6 +37,7 @@ main() {
     find_python
     make_venv
     install_python_packages "$goal"
+    fetch_wheelhouse "$goal"
     fetch_guest_kernel "$goal"
     build_core
     note_env

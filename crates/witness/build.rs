@@ -1,5 +1,5 @@
 //! Compiles the BPF programs with clang (`CLANG` names another one) into `OUT_DIR`. Without it the crate is built all
-//! the same, and says at run time what is missing.
+//! the same, and says at run time what is missing. With `WITNESS_REQUIRED`, as for a release, the build fails instead.
 
 use std::env;
 use std::fs;
@@ -11,12 +11,17 @@ const SOURCE: &str = "witness.bpf.c";
 
 fn main() {
     println!("cargo::rerun-if-env-changed=CLANG");
+    println!("cargo::rerun-if-env-changed=WITNESS_REQUIRED");
     println!("cargo::rerun-if-changed={FOLDER}");
     println!("cargo::rerun-if-changed=build.rs");
     let out = env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
     let object = Path::new(&out).join("witness.bpf.o");
     let why = compile(&object).err().unwrap_or_default();
     if !why.is_empty() {
+        assert!(
+            env::var_os("WITNESS_REQUIRED").is_none(),
+            "no BPF programs: {why}"
+        );
         // A file that is not there has cargo look again at the next build.
         println!(
             "cargo::rerun-if-changed={}",

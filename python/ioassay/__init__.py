@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ioassay._core import __version__ as __version__
     from ioassay.api.command_recording import Recording as Recording
     from ioassay.api.command_recording import record as record
     from ioassay.api.comparison import Comparison as Comparison
@@ -54,8 +55,6 @@ if TYPE_CHECKING:
     from ioassay.simulator import sweep as sweep
     from ioassay.simulator.results import Simulation as Simulation
 
-__version__ = "0.1.0"
-
 GC_THRESHOLD = 100_000
 """Objects made before Python looks for cycles among them: its 700 cost a command a tenth of its time."""
 
@@ -86,6 +85,7 @@ _MODULES = {
     "StudyError": "errors",
     "ToolError": "errors",
     "UsageError": "errors",
+    "__version__": "_core",
     "compare": "api.comparison",
     "doctor": "api.diagnosis",
     "import_results": "api.run_results",
@@ -101,7 +101,7 @@ _MODULES = {
     "witness": "api.witness_judgement",
 }
 """Name -> the module that has it. The imports above tell type checkers the same (tests/api/test_names.py)."""
-__all__ = ["__version__", *_MODULES]
+__all__ = [*_MODULES]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,6 +10,9 @@ from typing import Any, final
 
 from typing_extensions import Buffer
 
+__version__: str
+"""That of Cargo.toml, and so of the package."""
+
 __all__ = [
     "CoreError",
     "DirectionBins",

@@ -17,8 +17,7 @@ SHADOWS = """
 import importlib, pkgutil, sys
 import ioassay
 before = {name: getattr(ioassay, name) for name in ioassay.__all__}
-fresh = [name for name in ioassay.__all__ if name != "__version__"]
-for name in fresh:
+for name in before:
     del vars(ioassay)[name]
 for module in pkgutil.walk_packages(ioassay.__path__, "ioassay."):
     if not module.name.endswith("__main__"):

@@ -24,6 +24,7 @@ use pyo3::prelude::*;
 /// Statistics and log reading in Rust; see `_core.pyi`.
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("CoreError", module.py().get_type::<errors::CoreError>())?;
     module.add(
         "RefusalError",

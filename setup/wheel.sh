@@ -1,0 +1,54 @@
+#!/bin/sh
+# wheel.sh [FOLDER [SOURCE]]: builds the wheel and the source distribution into FOLDER (target/wheels), of this checkout
+# or of the one at SOURCE.
+#
+# The wheel is of this machine's processor and runs on Linux with Python 3.11 or newer and a C library from 2.28 on, on
+# which the wheels of its dependencies insist as well: zig links against that one, whatever this system has. It needs
+# what ./check sets up, and clang for the BPF programs. Both files are the same, byte for byte, whatever folder they are
+# built in. Their times are those of the last commit, or SOURCE_DATE_EPOCH.
+set -eu
+
+root=$(CDPATH='' cd -P -- "$(dirname -- "$(readlink -f -- "$0")")/.." && pwd -P)
+state=$root/.setup log=$root/.setup/wheel.log
+# shellcheck source=setup/say.sh
+. "$root/setup/say.sh"
+# shellcheck source=setup/ready.sh
+. "$root/setup/ready.sh"
+
+main() {
+    [ $# -le 2 ] || fail 'usage: setup/wheel.sh [FOLDER [SOURCE]]'
+    mkdir -p "${1:-$root/target/wheels}"
+    folder=$(CDPATH='' cd -P -- "${1:-$root/target/wheels}" && pwd -P)
+    source=$(CDPATH='' cd -P -- "${2:-$root}" && pwd -P)
+    cd "$source"
+    ready "$root" check || sh "$root/setup/setup.sh" "$root" check
+    command -v "${CLANG:-clang}" >/dev/null || fail 'no clang, which compiles the BPF programs: apt-get install clang'
+    : >"$log"
+    IFS= read -r cargo_bin <"$state/cargo-bin"
+    export PATH="$cargo_bin:$root/.venv/bin:$PATH" WITNESS_REQUIRED=1
+    export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}"
+    rm -f "$folder"/ioassay-*.whl "$folder"/ioassay-*.tar.gz
+    step 'fetching crates' cargo fetch --locked
+    step 'building the source distribution' maturin sdist --out "$folder"
+    leave_out_paths
+    python setup/bill_of_materials.py core >"$state/ioassay.cdx.json"
+    step 'building the wheel (some minutes, if not built before)' maturin build --release --locked --strip --zig \
+        --compatibility manylinux_2_28 --interpreter "$root/.venv/bin/python" --sbom-include "$state/ioassay.cdx.json" \
+        --out "$folder"
+    for file in "$folder"/ioassay-*; do
+        printf '%s\n' "$file"
+    done
+}
+
+# Names of source files are in the messages of panics. Without this machine's folders: only then are two builds the same,
+# and nobody learns who built it.
+leave_out_paths() {
+    separator=$(printf '\037') # paths may have spaces
+    flags=--remap-path-prefix=$source=ioassay
+    for registry in "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*; do
+        flags=$flags$separator--remap-path-prefix=$registry=crates
+    done
+    export CARGO_ENCODED_RUSTFLAGS="$flags"
+}
+
+main "$@"

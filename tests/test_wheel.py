@@ -1,0 +1,264 @@
+"""The wheel and the source distribution that `./check wheel` builds: what is in them, and what a user has of them.
+
+They are installed as users do it, by pipx and by uvx, with each Python of .setup/wheelhouse. That folder has the wheels
+of the dependencies (setup/python.sh). The installed program finds no network, no compiler and not the checkout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from email.parser import HeaderParser
+from pathlib import Path
+
+import pytest
+
+import ioassay
+
+ROOT = Path(__file__).parent.parent
+FOLDER = Path(os.environ.get("IOASSAY_WHEELS") or ROOT / "target" / "wheels")
+WHEELHOUSE = ROOT / ".setup" / "wheelhouse"
+PYTHONS = {"3.11": "pipx", "3.13": "uvx"}
+"""Each Python, and what installs the wheel with it."""
+NEWEST_C_LIBRARY = (2, 28)
+COMPILERS = re.compile(r"(cargo|rustc|rustup|clang|gcc|cc|c\+\+|g\+\+|cpp|ld|make|cmake|python3?|ioassay)(-?[\d.]+)?")
+
+pytestmark = pytest.mark.wheel
+
+
+def built(pattern: str) -> Path:
+    """The file of that name, which has the sources of now; skipped where it has not."""
+    files = sorted(FOLDER.glob(pattern))
+    if not files:
+        pytest.skip(f"needs the wheel: no {pattern} in {FOLDER}; ./check wheel builds it")
+    newest = max(
+        path.stat().st_mtime for path in (ROOT / name for name in tracked("python", "crates", "pyproject.toml"))
+    )
+    if files[0].stat().st_mtime < newest:
+        pytest.skip(f"needs the wheel: {files[0]} is older than the sources; ./check wheel builds it")
+    return files[0]
+
+
+def tracked(*places: str) -> set[str]:
+    listed = subprocess.run(["git", "ls-files", "-z", *places], cwd=ROOT, capture_output=True, text=True, check=True)
+    return {name for name in listed.stdout.split("\0") if name and (ROOT / name).exists()}
+
+
+@pytest.fixture(scope="session")
+def wheel() -> Path:
+    return built("ioassay-*.whl")
+
+
+@pytest.fixture(scope="session")
+def source_distribution() -> Path:
+    return built("ioassay-*.tar.gz")
+
+
+def parts(wheel: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def test_the_wheel_has_the_package_with_its_data_and_nothing_else(wheel: Path) -> None:
+    names = set(parts(wheel))
+    ours = {name.removeprefix("python/") for name in tracked("python")}
+    assert {name for name in names if ".dist-info/" not in name} == ours | {"ioassay/_core.abi3.so"}
+    about = {name.split(".dist-info/")[1] for name in names if ".dist-info/" in name}
+    assert about == {
+        "METADATA",
+        "RECORD",
+        "WHEEL",
+        "entry_points.txt",
+        "licenses/LICENSE-APACHE",
+        "licenses/LICENSE-MIT",
+        "sboms/ioassay.cdx.json",
+    }
+
+
+def test_the_wheel_is_for_any_python_from_3_11_on_and_systems_of_2018(wheel: Path) -> None:
+    assert re.fullmatch(r"ioassay-[\d.]+-cp311-abi3-manylinux_2_28_(x86_64|aarch64)\.whl", wheel.name)
+    wanted = {
+        tuple(map(int, found)) for found in re.findall(rb"\0GLIBC_(\d+)\.(\d+)", parts(wheel)["ioassay/_core.abi3.so"])
+    }
+    assert wanted and max(wanted) <= NEWEST_C_LIBRARY
+
+
+def test_the_wheel_has_the_bpf_programs(wheel: Path) -> None:
+    core = parts(wheel)["ioassay/_core.abi3.so"]
+    assert all(part in core for part in (b"tp_btf/sys_enter", b"tp_btf/block_rq_complete", b".BTF.ext"))
+
+
+def test_no_path_of_the_machine_that_built_is_in_the_wheel(wheel: Path) -> None:
+    cargo = os.environ.get("CARGO_HOME") or Path.home() / ".cargo"
+    revealing = [str(ROOT), str(cargo), str(Path.home() / ".rustup"), "registry/src/", "file://"]
+    found = {(name, word) for name, content in parts(wheel).items() for word in revealing if word.encode() in content}
+    assert not found - {(name, "file://") for name in tracked("python")}
+
+
+def test_the_metadata_says_what_the_package_is(wheel: Path) -> None:
+    (content,) = (content for name, content in parts(wheel).items() if name.endswith("METADATA"))
+    metadata = HeaderParser().parsestr(content.decode())
+    assert metadata["Version"] == ioassay.__version__ == wheel.name.split("-")[1]
+    assert metadata["License-Expression"] == "MIT OR Apache-2.0"
+    assert metadata["Requires-Python"] == ">=3.11"
+    assert "Operating System :: POSIX :: Linux" in metadata.get_all("Classifier", [])
+    assert not [url for url in metadata.get_all("Project-URL", []) if "OWNER" in url or "example" in url]
+
+
+def test_the_source_distribution_has_what_a_build_needs_and_no_tests(source_distribution: Path) -> None:
+    with tarfile.open(source_distribution) as archive:
+        names = {member.name.split("/", 1)[1] for member in archive.getmembers() if member.isfile()}
+    assert tracked("python") <= names
+    assert {name for name in tracked("crates") if "/src/" in name or "/bpf/" in name} <= names
+    assert {"LICENSE-APACHE", "LICENSE-MIT", "Cargo.lock", "CHANGELOG.md", "constraints.txt", "PKG-INFO"} <= names
+    assert not [name for name in names if "/tests/" in f"/{name}" or "golden" in name]
+
+
+@pytest.mark.slow
+def test_the_source_distribution_builds_a_wheel_that_works(source_distribution: Path, tmp_path: Path) -> None:
+    """Without optimisation, with what earlier builds left of the crates, and with the maturin of this environment."""
+    unpacked = tmp_path / "unpacked"
+    shutil.unpack_archive(source_distribution, unpacked)
+    (folder,) = unpacked.iterdir()
+    environment = {**os.environ, "CARGO_TARGET_DIR": str(ROOT / "target"), "VIRTUAL_ENV": str(ROOT / ".venv")}
+    build = [shutil.which("maturin", path=ROOT / ".venv" / "bin") or "maturin", "build", "--locked", "--offline"]
+    build += ["--interpreter", sys.executable, "--out", str(tmp_path / "wheels")]
+    subprocess.run(build, cwd=folder, env=environment, check=True, capture_output=True, timeout=280)
+    (wheel,) = (tmp_path / "wheels").iterdir()
+    wanted = {name.removeprefix("python/") for name in tracked("python")} | {"ioassay/_core.abi3.so"}
+    assert {name for name in parts(wheel) if ".dist-info/" not in name} == wanted
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "package")
+    answer = [sys.executable, "-c", "import ioassay; print(ioassay.__version__, ioassay.__file__)"]
+    path = {**os.environ, "PYTHONPATH": str(tmp_path / "package")}
+    said = subprocess.run(answer, cwd=tmp_path, env=path, capture_output=True, text=True, check=True).stdout
+    assert said == f"{ioassay.__version__} {tmp_path}/package/ioassay/__init__.py\n"
+
+
+@dataclass(frozen=True)
+class Installed:
+    """What a user has: the command, its Python, and an environment without compilers."""
+
+    command: list[str]
+    python: Path
+    environment: dict[str, str]
+
+    def ask(self, *words: str, cwd: Path, path: str | None = None) -> subprocess.CompletedProcess[str]:
+        environment = self.environment if path is None else {**self.environment, "PATH": path}
+        return subprocess.run(
+            [*self.command, *words], cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=280
+        )
+
+
+@pytest.fixture(scope="module", params=PYTHONS)
+def installed(request: pytest.FixtureRequest, wheel: Path) -> Iterator[Installed]:
+    """The wheel, installed for a new user by what PYTHONS names, with the versions of constraints.txt."""
+    interpreters = WHEELHOUSE / "pythons"
+    listed = interpreters.read_text().split() if interpreters.exists() else []
+    found = [path for path in listed if path.startswith(f"{request.param}=")]
+    if not found:
+        pytest.skip(f"needs Python {request.param} and its wheels in {WHEELHOUSE}: see .setup/setup.log")
+    interpreter = found[0].partition("=")[2]
+    # Not below tmp_path, which no other user may enter.
+    home = Path(tempfile.mkdtemp(prefix="ioassay-wheel-", dir="/var/tmp"))
+    home.chmod(0o755)
+    environment = {
+        "HOME": str(home),
+        "PATH": str(system_commands(home / "bin")),
+        "LANG": "C.UTF-8",
+        "PIPX_HOME": str(home / "pipx"),
+        "PIPX_BIN_DIR": str(home / "pipx" / "bin"),
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(WHEELHOUSE),
+        "PIP_CONSTRAINT": str(ROOT / "constraints.txt"),
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "UV_NO_INDEX": "1",
+        "UV_OFFLINE": "1",
+        "UV_FIND_LINKS": str(WHEELHOUSE),
+        "UV_CONSTRAINT": str(ROOT / "constraints.txt"),
+        "UV_PYTHON_DOWNLOADS": "never",
+    }
+    tools = ROOT / ".venv" / "bin"
+    try:
+        if PYTHONS[request.param] == "pipx":
+            words = [tools / "pipx", "install", "--python", interpreter, wheel]
+            subprocess.run(words, cwd=home, env=environment, capture_output=True, check=True, timeout=280)
+            yield Installed([str(home / "pipx/bin/ioassay")], home / "pipx/venvs/ioassay/bin/python", environment)
+        else:
+            uvx = [str(tools / "uvx"), "--python", interpreter, "--from", str(wheel)]
+            words = [*uvx, "python", "-c", "import sys; print(sys.executable)"]
+            done = subprocess.run(
+                words, cwd=home, env=environment, capture_output=True, text=True, check=True, timeout=280
+            )
+            yield Installed([*uvx, "ioassay"], Path(done.stdout.strip()), environment)
+    except subprocess.CalledProcessError as error:
+        pytest.fail(f"{error}: {error.stderr}")
+    finally:
+        shutil.rmtree(home)
+
+
+def system_commands(folder: Path) -> Path:
+    """A folder with the system's commands, apart from compilers, Python and what may be there of ioassay."""
+    folder.mkdir()
+    for command in [path for place in ("/usr/bin", "/usr/sbin") for path in Path(place).iterdir()]:
+        link = folder / command.name
+        if not COMPILERS.fullmatch(command.name) and not link.exists():
+            link.symlink_to(command)
+    return folder
+
+
+def test_the_installed_program_says_its_version(installed: Installed, tmp_path: Path) -> None:
+    done = installed.ask("--version", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, f"ioassay {ioassay.__version__}\n"), done.stderr
+
+
+def test_the_installed_program_plans_and_examines_the_host(installed: Installed, tmp_path: Path) -> None:
+    plan = installed.ask("plan", "block-size", "--json", cwd=tmp_path)
+    assert plan.returncode == 0 and json.loads(plan.stdout)["trials"], plan.stderr
+    doctor = installed.ask("doctor", cwd=tmp_path)
+    assert doctor.returncode in (0, 1) and doctor.stdout, doctor.stderr
+    said = plan.stdout + plan.stderr + doctor.stdout + doctor.stderr
+    assert "./ioassay" not in said and "setup/" not in said
+
+
+@pytest.mark.fio
+def test_the_installed_program_measures_and_writes_the_page(installed: Installed, tmp_path: Path) -> None:
+    smaller = ["--set", "target.size=16MiB", "--set", "runtime=250ms", "--repetitions", "2"]
+    done = installed.ask("run", "quick", "--output", str(tmp_path / "run"), *smaller, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    page = (tmp_path / "run/report/index.html").read_text()
+    assert "random read 4 KiB, depth 32" in page and str(ROOT) not in page
+
+
+@pytest.mark.root
+@pytest.mark.bpf
+def test_the_installed_program_attaches_its_bpf_programs(installed: Installed, tmp_path: Path) -> None:
+    words = ["witness", "--json", "--", "dd", "if=/dev/zero", f"of={tmp_path}/data", "bs=4k", "count=100"]
+    done = installed.ask(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert '"bpf"' in done.stdout
+
+
+def test_the_interface_for_python_is_installed_with_its_types(installed: Installed, tmp_path: Path) -> None:
+    script = "import ioassay as ia; print(len(ia.Study.read('block-size').plan().trials), ia.__file__)"
+    words = [installed.python, "-I", "-c", script]
+    done = subprocess.run(words, cwd=tmp_path, env=installed.environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    count, place = done.stdout.split()
+    assert int(count) > 1 and Path(place).with_name("py.typed").exists() and not place.startswith(str(ROOT))
+
+
+def test_without_fio_the_installed_program_names_its_package(installed: Installed, tmp_path: Path) -> None:
+    commands = system_commands(tmp_path / "bin")
+    (commands / "fio").unlink(missing_ok=True)
+    done = installed.ask("quick", cwd=tmp_path, path=str(commands))
+    assert done.returncode == 1 and "apt-get install fio" in done.stderr, done.stdout + done.stderr
