@@ -223,7 +223,7 @@ TABLE = {
         "In {trials} of {of:number of trial}, {tool} itself reports assertions or missing optimization. It checks its "
         "own state in each operation. Its rates are lower and its processor time is higher than those of a release "
         "build, by a share that differs between loads. Conditions can be compared, and bytes are not affected.",
-        "measure with a release build; setup/rocksdb.sh builds one of db_bench",
+        "measure with a release build; setup/rocksdb.sh of ioassay's source builds one of db_bench",
     ),
     Code.CALIBRATION: Words(
         "The virtual drive was calibrated on a busy machine",

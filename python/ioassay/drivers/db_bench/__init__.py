@@ -25,7 +25,9 @@ PROGRAM = "IOASSAY_DB_BENCH"
 """The environment variable that names another db_bench than the first one in PATH. `./ioassay` sets it to what
 setup/rocksdb.sh built."""
 DATABASE = "db"
-_NO_IO_URING = "async_io: this db_bench was built without io_uring; setup/rocksdb.sh builds one with it"
+_NO_IO_URING = (
+    "async_io: this db_bench was built without io_uring; setup/rocksdb.sh of ioassay's source builds one with it"
+)
 _LONGEST_FACTOR = 20
 
 

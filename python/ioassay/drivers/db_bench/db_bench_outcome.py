@@ -19,7 +19,8 @@ _STANDARD_ERRORS = 4.0
 _CHATTER = ("RocksDB:", "Date:", "CPU:", "CPUCache:", "...", "DB path:", "Set seed", "Initializing", "Integrated")
 _DEBUG_BUILD = ("Assertions are enabled", "Optimization is disabled")
 _REMEDIES = {
-    "Assertions are enabled": "setup/rocksdb.sh builds a db_bench without them, and IOASSAY_DB_BENCH names another one",
+    "Assertions are enabled": "setup/rocksdb.sh of ioassay's source builds a db_bench without them, and "
+    "IOASSAY_DB_BENCH names another one",
     "Optimization is disabled": "a build with CMAKE_BUILD_TYPE=Release is optimised",
     "compression is not enabled": "a RocksDB that is linked with that library compresses; or compression_type = 'none'",
 }

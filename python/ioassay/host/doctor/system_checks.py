@@ -6,7 +6,7 @@ import re
 
 from ioassay import units
 from ioassay.host.doctor.fact_lookup import Facts, Said, fact
-from ioassay.host.settings import NO_GOVERNOR, RESTORE_COMMAND
+from ioassay.host.settings import AS_ROOT, NO_GOVERNOR, RESTORE_COMMAND
 
 OLDEST_KERNEL = (5, 10)
 """Flush counters in /proc/diskstats came with 5.5, a mature io_uring with 5.10 (which Debian 11 has)."""
@@ -197,7 +197,7 @@ def not_root(facts: Facts) -> Said:
     return (
         "this user is not root: the governor cannot be set, caches cannot be dropped, and drives do not tell their "
         "health",
-        "sudo ioassay …",
+        f"{AS_ROOT} …",
     )
 
 
@@ -208,7 +208,7 @@ def no_witness(facts: Facts) -> Said:
         return None
     return (
         f"what tools claim can only be set against the kernel's totals, since BPF programs cannot watch: {reason}",
-        "sudo ioassay …, or see docs/backends.md",
+        f"{AS_ROOT} …, or see docs/backends.md",
     )
 
 
@@ -227,7 +227,7 @@ def leftover_restore_file(facts: Facts) -> Said:
     if not files:
         return None
     by_root = any(file.startswith(("/run/", "/sys/")) for file in files) and fact(facts, "user", "root") is False
-    remedy = f"sudo {RESTORE_COMMAND}" if by_root else RESTORE_COMMAND
+    remedy = RESTORE_COMMAND.replace("ioassay", AS_ROOT, 1) if by_root else RESTORE_COMMAND
     groups = [file for file in files if file.startswith("/sys/fs/cgroup/")]
     settings = [file for file in files if file not in groups]
     parts = [f"host settings changed: {', '.join(settings)}"] if settings else []

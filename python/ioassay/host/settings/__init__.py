@@ -26,6 +26,8 @@ __all__ = ["KEEP", "NO_GOVERNOR", "HostSettings", "Restored", "drop_caches", "le
 
 KEEP = "keep"
 RESTORE_COMMAND = "ioassay doctor --restore"
+AS_ROOT = 'sudo "$(command -v ioassay)"'
+"""Starts this program as root: sudo does not look in a user's own folders, where pipx and uv put commands."""
 
 
 class HostSettings:

@@ -88,7 +88,9 @@ def bpf_unusable() -> str:
     """Why BPF programs cannot be attached, with the remedy; '' when they can."""
     check = getattr(_core, "witness_capability", None)
     if check is None:
-        return "this build has no BPF programs; install clang and run ./ioassay again"
+        return (
+            "the compiled module of this ioassay has no witness: it is of another version, so install or build it again"
+        )
     reason: str = check()
     return f"{reason} ({_GRANT})" if "CAP_" in reason else reason
 
