@@ -48,13 +48,14 @@ install_python_packages() {
 
 # The versions of Python that a wheel is tried with: the oldest that is supported, and a recent one.
 tried_pythons='3.11 3.13'
+pip_of_pipx='pip>=26.1' # which pipx would fetch
 
 # fetch_wheelhouse GOAL   the wheels of what the program needs, of each such Python that is here, for the tests that
 # install ours as users do. .setup/wheelhouse/pythons names the interpreters.
 fetch_wheelhouse() {
     [ "$1" = check ] || return 0
     wheelhouse=$state/wheelhouse
-    wheelhouse_key=$(installed_key run)
+    wheelhouse_key="$(installed_key run) $tried_pythons $pip_of_pipx"
     [ "$(cat "$wheelhouse/key" 2>/dev/null)" != "$wheelhouse_key" ] || return 0
     say "fetching the wheels that ioassay needs, once (tests install them without network)"
     rm -rf "$wheelhouse" && mkdir "$wheelhouse"
@@ -64,8 +65,10 @@ fetch_wheelhouse() {
         interpreter=$(python_of_version "$version") || continue
         quietly .venv/bin/python -m pip --disable-pip-version-check download --no-input --progress-bar off \
             --only-binary :all: --python-version "$version" --dest "$wheelhouse" --constraint constraints.txt \
-            --requirement "$state/requirements.txt" ||
-            { say "could not fetch the wheels of Python $version (see $log); tests will be skipped that need them" && return; }
+            --requirement "$state/requirements.txt" "$pip_of_pipx" || {
+            say "could not fetch the wheels of Python $version (see $log); tests will be skipped that need them"
+            return
+        }
         printf '%s=%s\n' "$version" "$interpreter" >>"$wheelhouse/pythons.new"
     done
     mv "$wheelhouse/pythons.new" "$wheelhouse/pythons"

@@ -14,12 +14,14 @@ import os
 import pickle
 import random
 import threading
+import tomllib
 from array import array
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import ioassay
 from ioassay import _core
 from ioassay._core import CoreError, Histogram
 
@@ -64,6 +66,11 @@ def real_parameters(function: Callable[..., object]) -> list[tuple[str, str, obj
 
 def public(names: list[str]) -> set[str]:
     return {name for name in names if not name.startswith("_")}
+
+
+def test_the_version_is_that_of_the_manifest() -> None:
+    assert tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"] == _core.__version__
+    assert ioassay.__version__ == _core.__version__
 
 
 def test_the_stub_names_what_the_module_has() -> None:
