@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 GLOSSARY = ROOT / "docs" / "GLOSSARY.md"
 DOCUMENTS = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "examples/README.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
 ]
 
 # Banned phrase -> how many lines of Python and Rust still have it, at most. Whoever cleans a line lowers the number or
