@@ -17,5 +17,5 @@ processor = Path("/proc/cpuinfo")
 if platform.machine() == "x86_64" and processor.exists() and "avx2" not in processor.read_text().split():
     print(*project["optional-dependencies"]["compat"], sep="\n")
 if sys.argv[1:] == ["check"]:
-    for extra in ("cluster", "dev", "release"):
+    for extra in ("cluster", "dev", "release", "site"):
         print(*project["optional-dependencies"][extra], sep="\n")

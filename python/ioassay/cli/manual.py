@@ -77,15 +77,15 @@ def page(name: str) -> str:
     """The page of a command, with the commands that it has."""
     member = named(name)
     commands = dict(_commands(f"ioassay {name}", member))
-    parts = [_parts(each.about) for each in commands.values()]
+    described = [parts(each.about) for each in commands.values()]
     text = " ".join(each.about for each in commands.values())
     near = [f"ioassay-{other}(1)" for other in COMMANDS if other != name and f"ioassay {other}" in text]
     sections = {
         "SYNOPSIS": _synopsis(commands),
-        "DESCRIPTION": _prose(_parts(member.about)[0]),
+        "DESCRIPTION": _prose(parts(member.about)[0]),
         "OPTIONS": _grouped(commands) if isinstance(member, Group) else _parameters(member),
         "EXIT STATUS": _statuses(name),
-        "EXAMPLES": _code(example for _, examples in parts for example in examples),
+        "EXAMPLES": _code(example for _, examples in described for example in examples),
         "SEE ALSO": _references(["ioassay(1)", *near, _OF_OTHERS]),
     }
     return _page(f"ioassay-{name}", summary(member.about), sections)
@@ -100,7 +100,7 @@ def _commands(path: str, member: Command | Group) -> Iterator[tuple[str, Command
         yield from _commands(f"{path} {name}", each)
 
 
-def _parts(about: str) -> tuple[str, list[str]]:
+def parts(about: str) -> tuple[str, list[str]]:
     """The prose of a docstring, and the examples at its end."""
     prose, *rest = _EXAMPLE_HEAD.split(about, maxsplit=1)
     return prose, _EXAMPLE_END.split(" ".join(rest[0].split())) if rest else []
@@ -136,7 +136,7 @@ def _grouped(commands: dict[str, Command]) -> Iterator[str]:
     """The options of several commands, each under its name."""
     for path, command in commands.items():
         yield f'.SS "{_escaped(path)}"'
-        yield from _prose(_parts(command.about)[0])
+        yield from _prose(parts(command.about)[0])
         yield from _parameters(command)
 
 

@@ -1,0 +1,132 @@
+"""The site, built strictly and opened as files: it is navigated, searched and read without a server or a network."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioassay import metrics
+from ioassay.cli import COMMANDS
+from ioassay.drivers import DRIVERS
+
+ROOT = Path(__file__).parent.parent
+HOME = re.compile("How fast is this storage really")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a site that `./check site` would build."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "--quiet", "build", "--strict", "--site-dir", str(folder)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0 and not done.stderr, done.stdout + done.stderr
+    return folder
+
+
+@pytest.fixture
+def requests() -> list[str]:
+    """What the page of the test asked for, files apart."""
+    return []
+
+
+@pytest.fixture
+def page(browser: Any, site: Path, requests: list[str]) -> Iterator[Any]:
+    """The home page in a browser that can reach files only."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.route(re.compile(r"^(?!file:|data:|blob:|about:)"), lambda route: route.abort())
+    opened = context.new_page()
+    opened.on("request", lambda one: None if one.url.startswith(("file:", "data:")) else requests.append(one.url))
+    opened.goto((site / "index.html").as_uri())
+    opened.wait_for_selector("html.js")  # its script has run
+    yield opened
+    context.close()
+
+
+# What the build makes
+
+
+def test_the_reference_has_every_command_driver_and_usual_metric(site: Path) -> None:
+    commands, lists, names = (
+        (site / "reference" / f"{name}.html").read_text() for name in ("commands", "lists", "metrics")
+    )
+    assert [name for name in COMMANDS if f"ioassay {name}<" not in commands] == []
+    assert [name for name in DRIVERS if f"<code>{name}</code>" not in lists] == []
+    assert [name for name in metrics.USUAL if f"<code>{name}</code>" not in names] == []
+    assert "--destroy-data" in commands and "repetitions" in (site / "reference" / "study-keys.html").read_text()
+
+
+def test_the_python_reference_has_docstrings_of_public_names(site: Path) -> None:
+    page = (site / "reference" / "python-api.html").read_text()
+    assert "StudyError names the key that is wrong." in page and 'id="ioassay.api.comparison.compare"' in page
+
+
+def test_links_to_documents_outside_docs_lead_to_pages_of_the_site(site: Path) -> None:
+    for name in (
+        "CONTRIBUTING.html",
+        "CHANGELOG.html",
+        "benches/index.html",
+        "examples/index.html",
+        "examples/simulate.py",
+    ):
+        assert (site / name).is_file(), name
+    assert 'href="benches/index.html"' in (site / "witness.html").read_text()
+
+
+def test_no_page_names_a_script_a_style_or_a_font_of_another_host(site: Path) -> None:
+    loaded = re.compile(r'<(?:script|img|link|iframe)[^>]+(?:src|href)="?(https?:[^" >]+)')
+    pages = {path: loaded.findall(path.read_text()) for path in site.rglob("*.html")}
+    assert {path.name: links for path, links in pages.items() if links} == {}
+
+
+# How it is read
+
+
+@pytest.mark.browser
+def test_a_reader_navigates_without_a_request_that_leaves(page: Any, requests: list[str]) -> None:
+    assert HOME.search(page.content())
+    page.locator(".md-tabs__link", has_text="Explanation").click()
+    page.get_by_role("link", name="Verdicts", exact=True).first.click()
+    page.wait_for_selector("h1:has-text('Verdicts')")
+    page.locator(".md-logo").first.click()
+    page.wait_for_function("document.title.startsWith('ioassay') || document.title.startsWith('Home')")
+    assert requests == []
+
+
+@pytest.mark.browser
+def test_the_search_works_without_a_server(page: Any, requests: list[str]) -> None:
+    page.locator("input[name=query]").click()
+    page.locator("input[name=query]").press_sequentially("coordinated omission", delay=20)
+    hit = page.locator(".md-search-result__link", has_text=re.compile("Time and latency|Glossary")).first
+    hit.wait_for()
+    hit.click()
+    page.wait_for_url(re.compile("GLOSSARY.html"))
+    assert requests == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("scheme", "lightness"), [("light", range(200, 256)), ("dark", range(60))])
+def test_colours_follow_the_system(page: Any, scheme: str, lightness: range) -> None:
+    page.emulate_media(color_scheme=scheme)
+    page.reload()
+    page.wait_for_function("getComputedStyle(document.body).backgroundColor !== ''")
+    colours = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).map(Number)")
+    assert all(colour in lightness for colour in colours), colours
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    "name", ["index.html", "tutorials/measure-a-disk.html", "reference/commands.html", "figures.html"]
+)
+def test_a_narrow_screen_scrolls_downwards_only(page: Any, site: Path, name: str) -> None:
+    page.set_viewport_size({"width": 380, "height": 700})
+    page.goto((site / name).as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= 380
+    assert page.locator(".md-header__button[for=__drawer]").first.is_visible()
