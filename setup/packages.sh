@@ -43,6 +43,10 @@ nbdkit      nbdkit       a server of NBD to compare with, in benches
 qemu-system-x86_64  qemu-system-x86  that machine
 nvme        nvme-cli     asks the drive from within it
 blkzone     util-linux   and about its zones
+debootstrap debootstrap  a bare root, in which our package is installed
+lintian     lintian      a checker of packages
+dpkg-shlibdeps       dpkg-dev  what builds them
+buildah     buildah      a builder of container images
 '
 
 PATH=$PATH:/usr/sbin:/sbin # where Debian keeps mkfs, losetup and mdadm, and where a user's PATH does not look
@@ -69,6 +73,24 @@ fetch_guest_kernel() {
     # The lists of packages may be empty, or as old as a kernel that has been replaced since.
     can_install && quietly apt_update && quietly .venv/bin/python tests/guest/kernel.py && return
     say "could not fetch a kernel (see $log); tests will be skipped that need it"
+}
+
+# What the tests of our package need, for this system's suite: the wheels that go into it, and a bare root with what it
+# depends on, in .setup/debian. Making a root needs root, and without one the tests are skipped with the reason.
+fetch_debian() {
+    # shellcheck source=/dev/null
+    suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+    case $1:$suite:$(uname -m) in check:bookworm:x86_64 | check:trixie:x86_64) ;; *) return 0 ;; esac
+    quietly sh setup/debian-package.sh "$suite" --fetch || say "could not fetch the wheels of a package (see $log)"
+    bare=$state/debian/$suite
+    [ ! -e "$bare" ] && [ "$(id -u)" -eq 0 ] && command -v debootstrap >/dev/null || return 0
+    say "making a bare root of $suite for tests, once"
+    rm -rf "$bare.new"
+    if quietly debootstrap --variant=minbase --include=fio,python3,man-db,bash-completion "$suite" "$bare.new"; then
+        mv "$bare.new" "$bare"
+    else
+        say "could not make it (see $log); tests will be skipped that need it"
+    fi
 }
 
 # So that a start after clang was installed builds again (setup/ready.sh).

@@ -39,6 +39,7 @@ main() {
     install_python_packages "$goal"
     fetch_wheelhouse "$goal"
     fetch_guest_kernel "$goal"
+    fetch_debian "$goal"
     build_core
     note_env
 
