@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import random
@@ -446,6 +447,17 @@ def test_caches_that_cannot_be_dropped_are_a_warning(fake_root: FakeRoot) -> Non
     warning = settings.drop_caches(fake_root({"proc": None}))
     assert warning is not None
     assert warning.code == "caches-not-dropped"
+
+
+def test_a_container_whose_kernel_settings_are_read_only_is_not_told_to_become_root(
+    monkeypatch: pytest.MonkeyPatch, fake_root: FakeRoot
+) -> None:
+    def refuse(path: str, value: str, root: Path) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(settings.tunables, "put", refuse)
+    warning = settings.drop_caches(fake_root({"proc": None}))
+    assert warning is not None and "container" in warning.remedy and "sudo" not in warning.remedy
 
 
 def test_restore_files_lie_in_run_for_root_and_in_the_state_folder_for_others(

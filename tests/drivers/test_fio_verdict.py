@@ -202,6 +202,13 @@ def test_io_uring_that_is_disabled_is_named() -> None:
     assert "kernel.io_uring_disabled" in verdict(None, messages=said, exit_code=1).reason
 
 
+def test_io_uring_that_a_container_refuses_is_named_where_fio_is_silent() -> None:
+    """As fio 3.33 does under a seccomp profile that answers io_uring_setup with EPERM."""
+    refused = verdict(done(reads=0, writes=0, error=1, options={"ioengine": "io_uring"})).reason
+    assert "of ioengine io_uring ended with error 1" in refused and "seccomp" in refused
+    assert "seccomp" not in verdict(done(reads=0, writes=0, error=1, options={"ioengine": "libaio"})).reason
+
+
 def test_notes_of_fio_beside_a_good_result_are_warnings_once_each() -> None:
     note = "note: both iodepth >= 1 and synchronous I/O engine are selected, queue depth will be capped at 1"
     found = verdict(done(), messages=f"{note}\n{note}\nfio: something else\n")

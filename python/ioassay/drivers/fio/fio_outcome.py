@@ -30,7 +30,8 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
      "./configure --with-fio=<fio's sources, of the installed version>, and look at fio --version"),
     (r"not loadable|failed to load engine", "this fio lacks the engine: fio --enghelp lists those it has"),
     (r"bad option|unrecognized option|failed parsing", "correct the option: fio --cmdhelp=NAME explains it"),
-    (r"io_uring\.c", "io_uring may be disabled: see sysctl kernel.io_uring_disabled, or use ioengine = 'libaio'"),
+    (r"io_uring\.c|of ioengine io_uring", "io_uring may be disabled: see sysctl kernel.io_uring_disabled, of a "
+     "container also its seccomp profile (--security-opt seccomp=…), or use ioengine = 'libaio'"),
     (r"smalloc|shmget|shmat", "fio ran out of shared memory: lower numjobs, or raise kernel.shmmax"),
     (r"you need to specify size", "set size, or give a target of known size"),
     (r"err=\s*22\b|Invalid argument", "the file system may not take direct I/O, or not in blocks of this size: "
@@ -113,8 +114,14 @@ def _ended_badly(outcome: Outcome, messages: str) -> str:
 
 
 def _errors(jobs: Sequence[Job]) -> str:
-    failed = {job.name: job.error for job in jobs if job.error and not _goes_on(job)}
-    return "; ".join(f"job {name} ended with error {code} ({os.strerror(code)})" for name, code in failed.items())
+    failed = {_title(job): job.error for job in jobs if job.error and not _goes_on(job)}
+    return "; ".join(f"{title} ended with error {code} ({os.strerror(code)})" for title, code in failed.items())
+
+
+def _title(job: Job) -> str:
+    """The job, with its engine where a refusal may be the engine's: fio 3.33 has no word for that."""
+    refused = job.error in (errno.EPERM, errno.ENOSYS) and job.options.get("ioengine") == "io_uring"
+    return f"job {job.name}{' of ioengine io_uring' if refused else ''}"
 
 
 def _goes_on(job: Job) -> bool:

@@ -10,6 +10,7 @@ replays it. Runs at the same time nest: each remembers the value from before the
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -199,7 +200,8 @@ def drop_caches(root: Path = Path("/")) -> Warning_ | None:
         tunables.put(path, "3", root)
     except OSError as error:
         text = f"the page cache was not dropped: {path}: {error.strerror}"
-        return Warning_("caches-not-dropped", text, "run as root (with sudo)")
+        sealed = "a container cannot: drop them on its host, or run it with --privileged"
+        return Warning_("caches-not-dropped", text, sealed if error.errno == errno.EROFS else "run as root (with sudo)")
     return None
 
 
