@@ -14,6 +14,7 @@ from ioassay import metrics
         ("write.clat.p99.9", "ns", "lower", "Write completion latency, 99.9th percentile", "1 µs"),
         ("read.slat.max", "ns", "lower", "Read submission latency, maximum", "1 µs"),
         ("read.lat.p50", "ns", "lower", "Read total latency, median", "1 µs"),
+        ("total.lat.mean", "ns", "lower", "Total latency, mean", "1 µs"),
         ("cpu.usr", "%", "none", "CPU usr", "1000.0 %"),
         ("cpu.per_io", "ns", "lower", "Processor time of a request", "1 µs"),
         ("fillseq.drive.write.bytes", "bytes", "none", "fillseq: Bytes of writes that the drive counted", "1000 B"),

@@ -38,8 +38,9 @@ PATTERNS = (
 )
 OF_THE_MACHINE = re.compile(
     r"Conditions:|more is in the report|warning: | *remedy: |N (more )?warnings?\b|Other programs |\[\w+-\w+\]$"
+    r"|(Read|The 99th percentile) .*\bqueue depth\b"
 )
-"""Begins or ends lines of which a quiet machine of another kind has more or fewer."""
+"""Is in lines of which a quiet machine of another kind has more or fewer: its conditions, and the answers of a disk."""
 NO_CONCLUSION = "No conclusion is drawn"
 WITHOUT_CONCLUSION = re.compile(r"Claims: |N trials|kept |run |report |page ")
 """Begins the lines that a machine prints as well that was not quiet enough for the others."""

@@ -111,7 +111,9 @@ def _direction(match: re.Match[str]) -> str:
 
 def _latency_label(match: re.Match[str]) -> str:
     statistic = _STATISTIC_LABEL.get(match["stat"], f"{match['stat'][1:]}th percentile")
-    return f"{_direction(match)} {_LATENCY_LABEL[match['kind']]}, {statistic}"
+    # Of all directions together it is the total latency, not the "total total latency".
+    latency = f"{_direction(match)} {_LATENCY_LABEL[match['kind']]}".replace("Total total", "Total")
+    return f"{latency}, {statistic}"
 
 
 def _share(value: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -131,6 +132,16 @@ def test_one_repetition_has_no_ratio_and_says_so(ioassay: Ask, work: Path, tmp_p
     assert answer.code == 0
     assert answer.out.startswith("Not decided: 16 comparisons prove neither")
     assert "one repetition only" in (tmp_path / "page" / "index.html").read_text()
+
+
+def test_an_interval_beyond_all_measure_is_not_spelled_out(ioassay: Ask, tmp_path: Path) -> None:
+    scattered = STUDY.replace("SPEED", "1e8").replace("repetitions = 5", "repetitions = 2").replace("0.001", "1.5")
+    for seed in ("1", "2"):
+        (tmp_path / "null.toml").write_text(scattered)
+        assert ioassay("run", "null.toml", "--set", f"seed={seed}", "--output", seed).code == 0
+    shown = ioassay("compare", "1", "2", "--output", "page").out
+    assert "< 0.001 … > 1000" in shown
+    assert not re.search(r"\d{5}\.\d{3}", shown)
 
 
 def test_two_runs_of_one_name_are_told_by_their_letters(work: Path, tmp_path: Path) -> None:

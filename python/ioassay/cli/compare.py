@@ -104,11 +104,16 @@ def _cells(group: Sequence[Row]) -> list[str]:
 
     row = group[0]
     shown = metrics.metric(row.response)
-    ratio = f"{row.ratio.ratio:.3f}" if isinstance(row.ratio, Ratio) else "-"
-    interval = f"{row.interval.low:.3f} … {row.interval.high:.3f}" if row.interval else ""
+    ratio = _ratio(row.ratio.ratio) if isinstance(row.ratio, Ratio) else "-"
+    interval = f"{_ratio(row.interval.low)} … {_ratio(row.interval.high)}" if row.interval else ""
     means = shown.format(row.mean_a), shown.format(row.mean_b)
     names = ", ".join(other.response for other in group)
     return [f"{row.study}: {row.label}", names, *means, ratio, interval, row.verdict]
+
+
+def _ratio(value: float) -> str:
+    """With three decimals. The interval of few and scattered repetitions can be wider than anybody wants to read."""
+    return "< 0.001" if 0 < value < 0.001 else "> 1000" if value > 1000 else f"{value:.3f}"
 
 
 def _trust(a: Dataset, b: Dataset) -> Iterator[str]:
