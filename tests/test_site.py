@@ -17,7 +17,7 @@ from ioassay.cli import COMMANDS
 from ioassay.drivers import DRIVERS
 
 ROOT = Path(__file__).parent.parent
-HOME = re.compile("How fast is this storage really")
+HOME = re.compile("How fast is this storage")
 
 
 @pytest.fixture(scope="module")

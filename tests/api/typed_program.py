@@ -86,6 +86,7 @@ def commands() -> None:
 
 
 def hosts() -> None:
+    assert_type(ia.__version__, str)
     found = ia.doctor("/mnt/disk")
     assert_type(found, ia.Diagnosis)
     assert_type([(one.code, one.text, one.remedy) for one in found.warnings], list[tuple[str, str, str]])
