@@ -96,7 +96,7 @@ install_wheel() {
 }
 
 install_deb() {
-    as_newcomer 'sudo apt-get install -qq -y ~/*.deb && ioassay --version'
+    as_newcomer 'sudo DEBIAN_FRONTEND=noninteractive apt-get install -qq -y ~/*.deb >/dev/null && ioassay --version'
 }
 
 notebook_checkout() {
@@ -111,7 +111,8 @@ notebook_wheel() {
 }
 
 notebook_deb() {
-    as_newcomer 'sudo apt-get install -qq -y python3-nbclient python3-ipykernel >/dev/null &&
+    as_newcomer 'sudo DEBIAN_FRONTEND=noninteractive apt-get install -qq -y \
+        jupyter-core python3-nbclient python3-ipykernel >/dev/null &&
         jupyter execute --kernel_name=ioassay block-size.ipynb'
 }
 
