@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pyte
 
-WIDTH, HEIGHT = 104, 26
+WIDTH, HEIGHT = 112, 25
 MOST_SCREENS = 10
 PROMPT = "$ "
 TYPING_S, RETURN_S, SCREEN_S, READING_S = 0.04, 0.4, 0.7, 4.0
