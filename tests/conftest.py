@@ -47,8 +47,10 @@ hypothesis.settings.load_profile("ioassay")
 # A shell ignores Ctrl-C for what it runs in the background, and so would all that the tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-# nohup ignores the end of the terminal for all that it starts, and there are tests of what that end does.
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
+# The same of the end of a terminal under nohup. What is started gets the default instead of a handler; this process
+# still outlives the terminal.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 def is_memory(folder: str) -> bool:
