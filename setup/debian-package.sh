@@ -15,6 +15,8 @@ root=$(CDPATH='' cd -P -- "$(dirname -- "$(readlink -f -- "$0")")/.." && pwd -P)
 state=$root/.setup log=$root/.setup/debian.log parts=$root/setup/debian
 # shellcheck source=setup/say.sh
 . "$root/setup/say.sh"
+# shellcheck source=setup/ready.sh
+. "$root/setup/ready.sh"
 # What the wheels of these ask of the C library; bookworm has 2.36.
 platforms='manylinux_2_34_x86_64 manylinux_2_28_x86_64 manylinux_2_17_x86_64 manylinux2014_x86_64'
 
@@ -25,6 +27,8 @@ main() {
     esac
     describe_suite "$1"
     cd "$root"
+    # The set-up itself fetches.
+    [ "${2:-}" = --fetch ] || ready "$root" check || sh "$root/setup/setup.sh" "$root" check
     mkdir -p "$state" && : >"$log"
     fetch_wheels
     [ "${2:-}" != --fetch ] || return 0
