@@ -146,4 +146,6 @@ def text_of(run: Run) -> str:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3 or sys.argv[1].startswith("-"):
+        sys.exit("usage: recording.py OUT.svg COMMAND…")
     main(Path(sys.argv[1]), sys.argv[2:])
