@@ -216,7 +216,7 @@ def require_page(answer: dict[str, Any]) -> None:
 
 
 def contradictions(run: Path) -> str:
-    claims = ia.open(run).claims.filter(polars.col("verdict") == "contradicted")
+    claims = ia.open(run).claims.filter(polars.col("verdict") == "CONTRADICTED")
     return "\n".join(map(str, claims.rows(named=True)))
 
 

@@ -297,7 +297,7 @@ def _by_device(group: Group, want: Expected, device: Device, why: Statement, *, 
             return [Fault(UNSUBSTANTIATED, "NO-DEVICE-IO", (*known, state(Code.DIRECT_WITHOUT_DEVICE)))]
         if device.any_bytes < want.bytes * (1 - tolerances.of("device_share")):
             less = state(Code.DIRECT_WITH_LESS, moved_bytes=device.any_bytes)
-            return [Fault(CONTRADICTED, "FEWER-SEEN", (*known, less))]
+            return [Fault(UNSUBSTANTIATED, "NO-DEVICE-IO", (*known, less))]
     moved = [state(Code.DEVICES_MOVED_PART, moved_bytes=reached)] if device.known else []
     return [Fault(INCOMPLETE, reason, (*known, *moved))]
 
