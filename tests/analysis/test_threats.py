@@ -9,6 +9,7 @@ import pytest
 
 from ioassay.analysis.threats import threat_checks
 from ioassay.analysis.threats.threat import Code, Threat
+from ioassay.narrative import answers, threats_text
 
 FACTORS = {"bs": ["4KiB", "64KiB"]}
 
@@ -160,6 +161,21 @@ def test_a_tool_that_checks_itself_is_a_threat(lab: Any) -> None:
     threat = raised(lab, measure)["debug-build"]
     assert threat.evidence["trials"] == threat.evidence["of"] > 2
     assert "debug-build" not in raised(lab)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "begins"), [(FACTORS["bs"], "data lies on /dev/shm"), (["4KiB"], "In 6 of 12 trials: data lies on")]
+)
+def test_a_target_in_memory_is_said_before_any_number(lab: Any, conditions: list[str], begins: str) -> None:
+    def measure(point: Any, repetition: int) -> dict[str, Any]:
+        warned = [("memory-filesystem", "data lies on /dev/shm (tmpfs), which is memory: no disk is measured")]
+        return {"read.bw": 1e8 + repetition, "_warnings": warned if point["bs"] in conditions else []}
+
+    found = threats_text.findings([raised(lab, measure)["memory-filesystem"]])
+    (premise,) = answers.premises(found)
+    assert premise.startswith(begins)
+    assert premise.endswith("no disk is measured.")
+    assert answers.premises(threats_text.findings(list(raised(lab).values()))) == []
 
 
 def test_answers_that_come_late_are_a_threat(lab: Any) -> None:

@@ -37,6 +37,10 @@ CASES: list[tuple[Code, dict[str, Any]]] = [
     (Code.SATURATION, {"factor": "iodepth", "from": 8, "where": {"bs": "4KiB"}, "margin": 0.05}),
     (Code.FEWER_PROCESSORS, {"conditions": ["run.scheduler=fifo:99"], "others": ["run.scheduler=other"]}),
     (Code.DIFFERENT_WORK, {"factors": ["cpu-method"]}),
+    (
+        Code.IN_MEMORY,
+        {"trials": 2, "of": 12, "text": "d lies on /dev/shm (tmpfs), which is memory: no disk is measured"},
+    ),
     (Code.DEBUG_BUILD, {"trials": 12, "of": 12, "tool": "db_bench"}),
     (Code.CALIBRATION, {"trials": 2, "of": 12, "conditions": ["bs=4KiB"]}),
     (

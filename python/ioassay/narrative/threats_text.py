@@ -20,6 +20,8 @@ class Words(NamedTuple):
     title: str
     text: str | Callable[[Threat], str]
     remedy: str = ""
+    is_premise: bool = False
+    """Whether the numbers are of something else than was asked for, so that it is said before any of them."""
 
 
 def findings(answers: Sequence[Threat]) -> list[Finding]:
@@ -28,14 +30,15 @@ def findings(answers: Sequence[Threat]) -> list[Finding]:
 
 
 def _finding(threat: Threat, words: Words) -> Finding:
-    remedy = _filled(words.remedy, threat)
+    remedy, text = _filled(words.remedy, threat), _text(threat)
+    premises = {"premises": [text]} if words.is_premise else {}
     return Finding(
         study=threat.study,
         question="caveats",
         response=threat.response,
         title=_filled(words.title, threat),
-        statement=_text(threat),
-        statistics={"code": threat.code, **plain(threat.evidence)},
+        statement=text,
+        statistics={"code": threat.code, **plain(threat.evidence), **premises},
         caveats=[f"Next step: {remedy}"] if remedy else [],
         severity=threat.severity,
     )
@@ -81,6 +84,11 @@ def _excluded(threat: Threat) -> str:
     verb = f"{were if threat.code == Code.SKIPPED else ''}{threat.code.removeprefix('trials-')}"
     share = _filled("{trials:number} of {of:number of trial}", threat)
     return f"{share} {verb} and {'is' if single else 'are'} left out: {phrases.listed(counts, 3)}."
+
+
+def _in_memory(threat: Threat) -> str:
+    some = "" if threat.evidence["trials"] == threat.evidence["of"] else "In {trials} of {of:number of trial}: "
+    return _filled(f"{some}{{text}}.", threat)
 
 
 def _few(threat: Threat) -> str:
@@ -177,6 +185,9 @@ TABLE = {
         "Only {fewest:number of repetition}",
         _few,
         "repeat each condition at least {enough} times (--repetitions), ten times for a study",
+    ),
+    Code.IN_MEMORY: Words(
+        "Memory in place of a disk", _in_memory, "give a path on the disk that you want to measure", is_premise=True
     ),
     Code.BUFFERED: Words(
         "Buffered I/O",

@@ -9,6 +9,7 @@ import polars as pl
 from ioassay.analysis.measurements.cells import label
 from ioassay.analysis.threats.threat import Code, Context, Threat
 
+_MEMORY = "memory-filesystem"
 _NARROWED = "affinity-narrowed"
 _UNCALIBRATED = ("calibration-uncertain", "floor-unknown")
 _DEBUG_BUILD = "debug-build"
@@ -18,6 +19,14 @@ median is 4 to 17 µs where clients sleep (benches/README.md, device.py)."""
 _BOGO = "bogo_ops"
 _WORK = ("stressor", "-method")
 """Ends of the names of stress-ng's options that define its work."""
+
+
+def in_memory(context: Context) -> Iterator[Threat]:
+    """A target on a file system in memory, by the words of its own warning."""
+    concerned = _warned(context, _MEMORY)
+    if trials := [trial for trial in context.points() if trial in concerned]:
+        warnings = context.records.warnings.filter(pl.col("code") == _MEMORY, pl.col("trial").is_in(trials))
+        yield context.threat(Code.IN_MEMORY, trials=len(trials), of=len(context.points()), text=warnings["text"][0])
 
 
 def narrowed(context: Context) -> Iterator[Threat]:

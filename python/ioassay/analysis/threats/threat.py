@@ -26,6 +26,7 @@ class Code(StrEnum):
     SKIPPED = "trials-skipped"
     INCOMPLETE = "incomplete"
     FEW_REPETITIONS = "few-repetitions"
+    IN_MEMORY = "memory-filesystem"
     BUFFERED = "buffered"
     CACHED_READS = "cached-reads"
     CACHED_WRITES = "cached-writes"

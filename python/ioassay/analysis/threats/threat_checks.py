@@ -17,6 +17,7 @@ CHECKS = (
     data_threats.failed,
     data_threats.incomplete,
     data_threats.few_repetitions,
+    run_condition_threats.in_memory,
     machine_threats.buffered,
     machine_threats.cached,
     data_threats.unstable,
