@@ -56,6 +56,7 @@ def test_no_conclusion_is_drawn_of_a_run_that_is_not_fit(unfit: tuple[str, ...],
     assert comparison_text.worst(made) == ""
     text = comparison_text.as_dict(made)
     assert text["statement"] == f"{sentence} {comparison_text.account(made)}"
+    assert comparison_text.account(made).startswith("By the numbers alone, B compared with A in 7 rows: slower in 2")
     assert (text["unfit"], text["regression"], text["counts"]) == (list(unfit), False, made.counts)
     assert text["outcome"] == "not-comparable"
 

@@ -113,9 +113,10 @@ def statement(comparison: Comparison) -> str:
 
 
 def account(comparison: Comparison) -> str:
-    """`B compared with A in 24 rows: slower in 3 and same in 21.`"""
+    """`B compared with A in 24 rows: slower in 3 and same in 21.`; where no conclusion is drawn, it says so."""
     parts = [f"{verdict} in {number}" for verdict, number in comparison.counts.items()]
-    return f"B compared with A in {phrases.count(len(comparison.rows), 'row')}: {phrases.listed(parts, 9)}."
+    compared = f"B compared with A in {phrases.count(len(comparison.rows), 'row')}: {phrases.listed(parts, 9)}."
+    return compared if comparison.is_conclusive else f"By the numbers alone, {compared}"
 
 
 def basis(comparison: Comparison) -> str:
