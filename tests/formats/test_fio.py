@@ -135,6 +135,11 @@ def test_what_fio_leaves_out_is_said(tmp_path: Path) -> None:
     (write,), _ = run(tmp_path, "--rw=write", "--fsync=16", "--end_fsync=1", "--filename=f")
     assert write.syncs in (15, 16)  # none after the last write, as of 3.33
     assert (write.operations, write.includes, write.unreported) == (256, ("fsync",), ("end-fsync",))
+    rare = [run(tmp_path, "--rw=write", option, "--filename=f")[0] for option in ("--fsync=256", "--fdatasync=300")]
+    assert [(one.syncs, one.includes) for (one,) in rare] == [(0, ()), (0, ())]
+    jobs = ("--rw=write", "--fsync=200", "--numjobs=2", "--group_reporting")
+    assert [(one.operations, one.includes) for one in run(tmp_path, *jobs)[0]] == [(512, ("fsync",))]
+    assert [one.includes for one in run(tmp_path, *jobs, "--fsync=300")[0]] == [()]  # of each job
     (ramp,), _ = run(tmp_path, "--rw=read", "--filename=f", "--ramp_time=100ms", "--time_based", "--runtime=200ms")
     assert ramp.unreported == ("ramp",)
     read, write = run(tmp_path, "--rw=write", "--verify=crc32c", "--filename=f")[0]

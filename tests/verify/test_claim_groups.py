@@ -170,6 +170,8 @@ def test_a_layout_is_what_was_only_written_before_files_were_opened_for_both() -
     assert (begun(only), list(only.layout)) == ([1], [])
     (other,) = groups([Claim("dd", "write", paths=("/data/one",))], observation(FILES, [written, both]))
     assert (begun(other), list(other.layout)) == ([1, 2], [])
+    (mapped,) = groups([Claim("fio", "write", paths=("/data/one",), engine="mmap")], observation(FILES, [written]))
+    assert (begun(mapped), [each.opened_ns for each in mapped.layout]) == ([], [1])
 
 
 def test_a_session_without_an_open_begins_with_its_first_call() -> None:

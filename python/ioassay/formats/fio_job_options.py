@@ -75,7 +75,7 @@ def job_facts(jobs: Sequence[Job]) -> JobFacts:
         record_bytes=_record_bytes(tables),
         paths_stated=all(map(_states_paths, tables)),
         synchronous=all(table.get("sync", "0") in ("1", "sync", "dsync") for table in tables),
-        fsyncs=any(_number(table, name) for table in tables for name in ("fsync", "fdatasync", "end_fsync")),
+        fsyncs=any(map(_synchronises, jobs)),
         unreported=_unreported(tables),
         only_kind=kinds.pop() if len(kinds) == 1 else "",
         patterns={
@@ -99,6 +99,13 @@ def _number(table: Mapping[str, str], name: str) -> float:
         return 0.0
     match = re.match(r"\d{1,15}(\.\d{1,9})?", table[name] or "1")
     return float(match[0]) if match else 0.0
+
+
+def _synchronises(job: Job) -> bool:
+    """Whether a synchronisation was due: at the end, or after so many writes of one process if another one follows."""
+    table, writes = job.options, job.directions.get("write")
+    each = (writes.ios if writes else 0) / max(_number(table, "numjobs"), 1)
+    return bool(_number(table, "end_fsync")) or any(0 < _number(table, name) < each for name in ("fsync", "fdatasync"))
 
 
 def _direct(table: Mapping[str, str]) -> bool:

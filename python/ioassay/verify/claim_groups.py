@@ -16,6 +16,8 @@ from ioassay.records.observation import SYSCALLS, Calls, File, Observation, Sess
 from ioassay.records.record import Claim
 
 KEYS, MIXED, TRIM = "keys", "mixed", "trim"
+MAPPED = "mmap"
+"""The engine whose reads and writes are no calls."""
 
 # Files that programs open on their own account. Folders and endings count for files that are only read.
 _OWN_FOLDERS = ("/usr/", "/lib/", "/lib32/", "/lib64/", "/bin/", "/sbin/", "/etc/", "/opt/", "/run/", "/snap/")
@@ -194,7 +196,7 @@ def _passes(places: Sequence[int], claims: Sequence[Claim], index: _Index) -> li
             queues[tuple(claim.paths)] = (_carrying(index, files, claim), [0])
         queue, at = queues[tuple(claim.paths)]
         own: list[Session] = []
-        if claim.engine != "mmap":
+        if claim.engine != MAPPED:
             if "layout" in claim.unreported:  # the file was written beforehand, in a session of its own
                 at[0] = _next(queue, at[0], "write") + 1
             at[0] = _next(queue, at[0], claim.kind)
@@ -258,8 +260,10 @@ def _sum(places: Sequence[int], claims: Sequence[Claim], index: _Index) -> Group
 
 
 def _layout(claim: Claim, sessions: Sequence[Session]) -> list[Session]:
-    """Sessions that only write, of a tool that opens its files for both to load them."""
+    """Sessions that only write, of a tool that opens its files for both to load them, or maps them."""
     written = [session for session in sessions if session.write.calls]
+    if claim.engine == MAPPED:
+        return [session for session in written if not session.read.calls]
     if not conventions(claim.source).layout_apart or not any("read" in session.flags for session in written):
         return []
     return [session for session in written if "read" not in session.flags]

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from ioassay.records.observation import SYSCALLS, Observation
 from ioassay.verify import properties, tolerances
-from ioassay.verify.claim_groups import Group
-from ioassay.verify.evidence import AIO, MAPPED, SPLICE, URING, Evidence, kinds
+from ioassay.verify.claim_groups import MAPPED, Group
+from ioassay.verify.evidence import AIO, SPLICE, URING, Evidence, kinds
 from ioassay.verify.operation_counts import Expected, leaves_out, unsure
 from ioassay.verify.statement import Code, state
 from ioassay.verify.verdict import CONFIRMED, CONTRADICTED, INCOMPLETE, NOT_JUDGED, Property

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from ioassay.records.observation import DISCARD, READ, SYNC, SYSCALLS, WRITE, Calls, Observation, Requests
 from ioassay.records.record import Claim
 from ioassay.verify import tolerances
-from ioassay.verify.claim_groups import KEYS, MIXED, TRIM, Group, calls_of, groups
+from ioassay.verify.claim_groups import KEYS, MAPPED, MIXED, TRIM, Group, calls_of, groups
 from ioassay.verify.statement import Amount, Code, Statement, state
 
 FILES, CALLS, PROCESS, NOTHING = "files", "calls", "process", "nothing"
 
-AIO, URING, MAPPED, SPLICE = "libaio", "io_uring", "mmap", "splice"
+AIO, URING, SPLICE = "libaio", "io_uring", "splice"
 _LAYER_OF = {AIO: "aio", URING: "uring"}
 _VIRTUAL = ("loop", "zram", "nbd", "ram", "ublk")
 _STACKED = ("loop", "dm-", "md", "zram", "nbd", "bcache")

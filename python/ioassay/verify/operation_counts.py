@@ -14,9 +14,9 @@ from ioassay.records.observation import Observation
 from ioassay.records.record import Claim
 from ioassay.units import format_size
 from ioassay.verify import tolerances
-from ioassay.verify.claim_groups import Group
+from ioassay.verify.claim_groups import MAPPED, Group
 from ioassay.verify.drive_counters import PAST_THE_KERNEL
-from ioassay.verify.evidence import FILES, MAPPED, NOTHING, SPLICE, Device, Evidence, unwatched
+from ioassay.verify.evidence import FILES, NOTHING, SPLICE, Device, Evidence, unwatched
 from ioassay.verify.statement import Amount, Code, Statement, state
 from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED
 
