@@ -30,6 +30,7 @@ def claims(name: str) -> list[Claim]:
         ("rndrd-direct", [("read", 300, None)]),
         ("rndrd-async", [("read", 300, None)]),
         ("rndrw", [("read", 578, None), ("write", 386, 40)]),
+        ("rndrw-reads", [("read", 100, None)]),  # it ended before its first write
         ("rndrw-timed", [("read", 603, None), ("write", 402, 44)]),
         ("rndwr-fsync-all", [("write", 100, 100)]),
         ("seqrewr", [("write", 496, 20)]),

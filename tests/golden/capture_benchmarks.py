@@ -32,6 +32,7 @@ CASES: dict[str, dict[str, str]] = {
         "rndrd-async": f"{SYSBENCH} --file-test-mode=rndrd --file-io-mode=async --events=300 run",
         "rndrd-mmap": f"{SYSBENCH} --file-test-mode=rndrd --file-io-mode=mmap --events=300 run",
         "rndrw": f"{SYSBENCH} --file-test-mode=rndrw --events=1000 run",
+        "rndrw-reads": f"{SYSBENCH} --file-test-mode=rndrw --file-io-mode=async --events=100 run",
         "rndrw-timed": "sysbench fileio --file-total-size=8M --file-num=4 --file-test-mode=rndrw --time=2"
         " --report-interval=1 --rate=500 run",
         "rndwr-fsync-all": f"{SYSBENCH} --file-test-mode=rndwr --file-fsync-all=on --events=100 run",

@@ -162,10 +162,10 @@ class _Counts:
 
 def _counts(run: FileTest) -> _Counts | None:
     """None where nothing was done. Synchronisations at the end are those of each file, by one thread or by all."""
-    reads, writes, _ = run.rates
+    reads, writes, syncs = run.rates
     if not run.events or not reads + writes:
         return None
-    at_end = (run.files, run.files * run.threads, 0) if run.syncs_at_end and writes else (0,)
+    at_end = (run.files, run.files * run.threads, 0) if run.syncs_at_end and writes + syncs else (0,)
     if run.syncs_each:
         return _shared_out(run, run.events * sum(run.rates) / (reads + writes))
     candidates = [_shared_out(run, float(run.events + number)) for number in at_end]
