@@ -1,19 +1,21 @@
 """The commands that documents show: they run as they stand, in order, and print what stands below them, by shape.
 
-Covered are the pages of docs/tutorials/. In them
+Covered is every document with a terminal (`documents.py` has the notation). All commands of a page run in one bash, in
+an empty folder that is also HOME, in which the files of the page are written first. In a terminal
 
-- a block ```` ```console ```` is a terminal: its lines after `$ ` are commands, the others what they print;
-- a block ```` ```toml title="study.toml" ```` (or of another language) is a file that the reader writes;
-- a line `…` within a terminal stands for lines that are left out.
+- a line `…` stands for lines that are left out;
+- a command ends with exit status 0, unless the next command is `echo $?` or the last line is an error of ioassay;
+- a command that ends with `&` goes on in the background; what stands below it is what it prints until it is ready.
 
-All commands of a page run in one bash, in an empty folder. Numbers with their units, times in names, the user's
-folders and the width of columns may differ, and so may lines that only the state of the machine decides
-(`OF_THE_MACHINE`). The rest may not.
+Numbers with their units, times in names, the user's folders and the width of columns may differ, and so may lines that
+only the state of the machine decides (`OF_THE_MACHINE`). The rest may not.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -21,9 +23,17 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
-BLOCK = re.compile(r'^```(?P<language>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^```$', re.M | re.S)
+from .documents import DOCUMENTS, Shown, files, name_of, shown
+
+PAGES = {name_of(path): path.read_text() for path in DOCUMENTS if shown(path.read_text())}
+NEEDS = {
+    "docs/drivers": ("slow", "root", "bpf"),
+    "docs/tutorials/design-a-write-buffer": ("slow", "fio", "root"),
+    "docs/tutorials/measure-a-disk": ("slow", "fio", "root", "bpf"),
+}
+"""Page -> the markers of its test."""
+PREPARATIONS: dict[str, str] = {}
+"""Page -> what its reader has already, as commands of a shell."""
 MARK = "--- command"
 LEFT_OUT = "…"
 
@@ -46,35 +56,11 @@ WITHOUT_CONCLUSION = re.compile(r"Claims: |N trials|kept |run |report |page ")
 """Begins the lines that a machine prints as well that was not quiet enough for the others."""
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A command, and the lines that the page shows below it."""
-
-    command: str
-    lines: tuple[str, ...]
-
-
 def shape(line: str) -> str:
     """A line without what differs from machine to machine."""
     for pattern, instead in PATTERNS:
         line = pattern.sub(instead, line)
     return line.strip()
-
-
-def files(page: str) -> dict[str, str]:
-    """The files that the page has its reader write."""
-    return {block["title"]: block["text"] for block in BLOCK.finditer(page) if block["title"]}
-
-
-def shown(page: str) -> list[Shown]:
-    """The commands of the page in order; a line that ends with a backslash continues on the next."""
-    found = []
-    for block in BLOCK.finditer(page):
-        for part in re.split(r"^\$ ", block["text"], flags=re.M)[1:] if block["language"] == "console" else ():
-            command = re.match(r"(?:.*\\\n)*.*\n", part)[0]
-            lines = part.removeprefix(command).splitlines()
-            found.append(Shown(command.rstrip("\n"), tuple(line for line in lines if line.strip())))
-    return found
 
 
 def difference(wanted: tuple[str, ...], said: list[str]) -> str:
@@ -86,45 +72,117 @@ def difference(wanted: tuple[str, ...], said: list[str]) -> str:
     if any(line.startswith(NO_CONCLUSION) for line in (*steady, *expected)):
         steady = [line for line in steady if WITHOUT_CONCLUSION.match(line)]
         expected = [line for line in expected if line == LEFT_OUT or WITHOUT_CONCLUSION.match(line)]
-    skipping = False
-    for line in expected:
+    first, *others = parts(expected)
+    for line, said_there in zip(first, [*steady, *[""] * len(first)], strict=False):
+        if line != said_there:
+            return f"the page has:    {line}\nprinted was:     {said_there or 'nothing more'}"
+    at = len(first)
+    for number, part in enumerate(others, 1):
+        places = [
+            place for place in range(at, len(steady) - len(part) + 1) if steady[place : place + len(part)] == part
+        ]
+        if not places:
+            return f"the page has:    {part[0]}\nprinted was:     nothing that goes on like this"
+        at = places[-1 if number == len(others) else 0] + len(part)
+    return f"not on the page: {steady[at]}" if at < len(steady) else ""
+
+
+def parts(lines: list[str]) -> list[list[str]]:
+    """The lines before, between and after those that are left out."""
+    found: list[list[str]] = [[]]
+    for line in lines:
         if line == LEFT_OUT:
-            skipping = True
-            continue
-        while skipping and steady and steady[0] != line:
-            steady.pop(0)
-        if not steady or steady[0] != line:
-            return f"the page has:    {line}\nprinted was:     {steady[0] if steady else 'nothing more'}"
-        steady.pop(0)
-        skipping = False
-    return "" if skipping or not steady else f"not on the page: {steady[0]}"
+            found.append([])
+        else:
+            found[-1].append(line)
+    return found
 
 
-def session(page: str, folder: Path) -> list[list[str]]:
-    """Run the commands of a page in `folder`; the lines that each printed."""
+@dataclass(frozen=True)
+class Ended:
+    """How a command of a session ended: its exit status, and what it printed."""
+
+    status: int
+    lines: list[str]
+
+
+READY = """
+printed_within() {  # FILE LINES: what a command in the background printed, as soon as it is that much
+    for _ in $(seq 600); do
+        [ "$(grep -c . "$1")" -ge "$2" ] || ! kill -0 $! 2>/dev/null && break
+        sleep 0.1
+    done
+    grep . "$1" | head -n "$2"
+}
+trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT
+"""
+
+
+def script(commands: list[Shown], logs: Path) -> str:
+    """The shell script of a session; each command is followed by a line with its exit status."""
+    parts = [READY]
+    for number, one in enumerate(commands):
+        if one.command.endswith("&"):
+            log, count = logs / str(number), sum(line.strip() != LEFT_OUT for line in one.lines)
+            parts.append(f">{log} 2>&1 {one.command}\nprinted_within {log} {count}; true\n")
+        else:
+            parts.append(f"{one.command}\n")
+        parts.append(f"status=$?; printf '\\n%s %s\\n' '{MARK}' $status; (exit $status)\n")
+    return "".join(parts)
+
+
+def session(page: str, folder: Path, preparation: str = "") -> list[Ended]:
+    """Run the commands of a page in a new folder below `folder`; how each of those ended that came to their end."""
+    home, logs = folder / "home", folder / "logs"
+    for each in (home, logs):
+        each.mkdir()
     for name, text in files(page).items():
-        (folder / name).write_text(text)
-    script = "".join(f"{one.command}\nprintf '\\n%s\\n' '{MARK}'\n" for one in shown(page))
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text)
     environment = {"PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
-    environment |= {"HOME": str(folder), "LANG": "C.UTF-8", "COLUMNS": "120"}
-    command = ["bash", "-c", f"exec 2>&1; {{ {script}\n}} </dev/null"]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=560)
-    return [part.strip("\n").split("\n") for part in f"\n{done.stdout}".split(f"\n{MARK}\n")]
+    environment |= {"HOME": str(home), "LANG": "C.UTF-8", "COLUMNS": "120"}
+    if preparation:
+        subprocess.run(["bash", "-ec", preparation], cwd=home, env=environment, check=True, timeout=200)
+    printed = folder / "printed"
+    text = f"exec 2>&1; {{ {script(shown(page), logs)}\n}} </dev/null"
+    with printed.open("w") as output:
+        shell = subprocess.Popen(["bash", "-c", text], cwd=home, env=environment, stdout=output, start_new_session=True)
+        try:
+            shell.wait(timeout=560)
+        finally:
+            if shell.poll() is None:
+                os.killpg(shell.pid, signal.SIGTERM)
+    *parts, _ = re.split(rf"\n{MARK} (\d+)\n", f"\n{printed.read_text(errors='replace')}")
+    return [
+        Ended(int(status), said.strip("\n").split("\n")) for said, status in zip(parts[::2], parts[1::2], strict=True)
+    ]
 
 
-@pytest.mark.slow
-@pytest.mark.fio
-@pytest.mark.root
-@pytest.mark.bpf
+def failure(commands: list[Shown], place: int, status: int) -> str:
+    """Why an exit status is not the one that the page has the reader expect."""
+    asked = place + 1 < len(commands) and commands[place + 1].command == "echo $?"
+    lines = commands[place].lines
+    refused = bool(lines) and lines[-1].startswith("ioassay: ")
+    if asked or bool(status) == refused:
+        return ""
+    return f"exit status {status}, and the page {'shows an error' if refused else 'says nothing of a failure'}"
+
+
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
-def test_the_commands_of_a_page_print_what_it_shows(path: Path, tmp_path: Path) -> None:
-    page = path.read_text()
-    printed = session(page, tmp_path)
-    assert len(printed) == len(shown(page)) + 1
-    for one, said in zip(shown(page), printed, strict=False):
-        problem = difference(one.lines, said)
-        assert not problem, "\n".join([f"{path.name}: $ {one.command}", problem, "", "all that it printed:", *said])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[getattr(pytest.mark, need) for need in NEEDS.get(name, ())]) for name in PAGES]
+)
+def test_the_commands_of_a_page_print_what_it_shows(name: str, tmp_path: Path) -> None:
+    commands = shown(PAGES[name])
+    ended = session(PAGES[name], tmp_path, PREPARATIONS.get(name, ""))
+    for place, (one, done) in enumerate(zip(commands, ended, strict=False)):
+        problem = failure(commands, place, done.status) or difference(one.lines, done.lines)
+        assert not problem, "\n".join([f"{name}.md: $ {one.command}", problem, "", "all that it printed:", *done.lines])
+    assert len(ended) == len(commands), f"{name}.md: $ {commands[len(ended)].command}\nwas not reached, or did not end"
+
+
+def test_what_a_page_needs_is_said_of_pages_that_there_are() -> None:
+    assert NEEDS.keys() | PREPARATIONS.keys() <= PAGES.keys()
 
 
 # The comparison itself
@@ -163,6 +221,8 @@ def test_lines_that_are_left_out_may_be_any() -> None:
     assert difference(("first", "…", "last"), ["first", "more", "and more", "last"]) == ""
     assert difference(("first", "…"), ["first"]) == ""
     assert difference(("first", "…", "last"), ["first", "more"]) != ""
+    assert difference(("…", "row 1"), ["row 1", "row 2", "row 3"]) == ""
+    assert difference(("first", "…", "last"), ["first", "last", "more"]) != ""
 
 
 def test_a_machine_that_was_not_quiet_prints_the_lines_without_conclusion() -> None:
@@ -181,9 +241,39 @@ def test_a_terminal_of_a_page_is_read_with_its_files_and_continued_commands() ->
 
 def test_a_session_keeps_its_folder_and_its_exit_status(tmp_path: Path) -> None:
     page = "```console\n$ mkdir a && cd a\n$ false\n$ echo $?\n1\n$ basename $PWD\na\n```\n"
-    assert session(page, tmp_path)[3] == ["a"]
+    ended = session(page, tmp_path)
+    assert [one.status for one in ended] == [0, 1, 0, 0]
+    assert [one.lines for one in ended[2:]] == [["1"], ["a"]]
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
-def test_every_page_shows_commands(path: Path) -> None:
-    assert any(one.lines for one in shown(path.read_text()))
+def test_a_server_is_waited_for_and_ended_with_the_session(tmp_path: Path) -> None:
+    page = (
+        "```console\n$ sh -c 'sleep 0.3; echo ready; exec sleep 600' &\nready\n$ echo $! >pid\n$ cat here\nhere\n```\n"
+    )
+    ended = session(page, tmp_path, "echo here >here")
+    assert [one.lines for one in ended] == [["ready"], [""], ["here"]]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "home" / "pid").read_text()), 0)
+
+
+@pytest.mark.parametrize(
+    ("page", "statuses"),
+    [
+        ("$ false\n", [1]),
+        ("$ false\n$ true\n", [1, 0]),
+        ("$ ioassay runn\nioassay: No such command 'runn'\n", [0]),
+    ],
+)
+def test_a_failure_that_the_page_does_not_show_is_one(page: str, statuses: list[int]) -> None:
+    commands = shown(f"```console\n{page}```\n")
+    assert failure(commands, 0, statuses[0]) != ""
+
+
+@pytest.mark.parametrize("page", ["$ false\n$ echo $?\n1\n", "$ ioassay runn\nioassay: No such command 'runn'\n"])
+def test_a_failure_that_the_page_shows_is_none(page: str) -> None:
+    assert failure(shown(f"```console\n{page}```\n"), 0, 1) == ""
+
+
+def test_every_tutorial_shows_what_its_commands_print() -> None:
+    tutorials = {name_of(path) for path in DOCUMENTS if path.parent.name == "tutorials"}
+    assert tutorials and all(any(one.lines for one in shown(PAGES[name])) for name in tutorials)

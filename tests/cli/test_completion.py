@@ -106,6 +106,7 @@ def tool(work: Path) -> Path:
         (["simulate", "--format", "m"], {"msr", "mqsim"}),
         (["trace", "convert", "a", "b", "--to", "tence"], {"tencent"}),
         (["trace", "convert", "a", "b", "--keep", "reads,w"], {"reads,writes"}),
+        (["export", "runs/20260101-null", "--format", "p"], {"parquet"}),
         (["filesuite", "--cache", "drop"], {"drop", "drop-all"}),
         (["device", "serve", "--model", ""], {"thesis", "none"}),
         (["device", "serve", "--transport", "nbd"], {"nbd:unix:", "nbd:tcp:"}),

@@ -31,7 +31,7 @@ def export(
     ] = None,
     format: Annotated[
         str,
-        syntax.Option(metavar="|".join(_FORMATS), values=lambda _: _FORMATS, help="What it is written as."),
+        syntax.Option(metavar="|".join(_FORMATS), help="What it is written as."),
     ] = _ARCHIVE,
     redact: Annotated[
         bool,
@@ -49,7 +49,7 @@ def export(
     parameters are replaced in every file, and the page is made anew. The bundle is searched for them before it is
     written; unpacked, it is a run for report, sql and compare.
 
-    Examples: ioassay export runs/20260101-120000-quick --redact -o quick.tar.gz,
+    Examples: ioassay export runs/20260101-120000-quick --redact -o quick.tar.gz;
     ioassay export runs/20260101-120000-quick --format markdown
     """
     from ioassay.api import run_results

@@ -174,8 +174,7 @@ class Command:
     def run(self, words: Sequence[str], path: str) -> None:
         """Call the function with what `words` say, or show the help of the command, which is called `path`."""
         try:
-            given, wants_help = self._read(words)
-            values = None if wants_help else self._values(given)
+            values = self.values(words)
         except UsageError as error:
             raise UsageError(f"{error} (see: {path} --help)") from None
         if values is None:
@@ -184,6 +183,11 @@ class Command:
             helptext.command(self, path)
         else:
             self.function(**values)
+
+    def values(self, words: Sequence[str]) -> dict[str, Any] | None:
+        """What `words` say of each parameter, None where they ask for help; UsageError where they cannot be read."""
+        given, wants_help = self._read(words)
+        return None if wants_help else self._values(given)
 
     def _read(self, words: Sequence[str]) -> tuple[dict[str, list[Any]], bool]:
         """The texts that were given for each parameter, and whether help is wanted."""

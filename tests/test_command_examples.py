@@ -1,0 +1,241 @@
+"""The commands that documents and helps give as examples without executing them: the command line can read them.
+
+A renamed command, option, study or value that an example still has fails here. Nothing runs. Terminals, which are
+executed, are in `test_shown_commands.py`; `documents.py` says which code is which.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ioassay import cli
+from ioassay.api.study import Study
+from ioassay.cli import manual, syntax
+from ioassay.cli.syntax import Command, Group
+from ioassay.errors import IoassayError, UsageError
+
+from .documents import (
+    DOCUMENTS,
+    EXPLANATION,
+    PROGRAM,
+    SHELL,
+    TERMINAL,
+    Block,
+    blocks,
+    command_lines,
+    name_of,
+    programs,
+    shell_words,
+)
+
+OPEN_ENDED = {"--precondition", "--maximize", "--minimize", "--subject-to"}
+"""Options whose completion offers examples of what they take."""
+PLACEHOLDER = re.compile(r"…|\[?[A-Z]+\]?|.*…|\w+/…")
+TOP = {word for word in cli.option_names() if word.startswith("-")} | {"-h", "--help", "--manual"}
+
+
+# How an example is read
+
+
+def command_of(words: list[str]) -> tuple[Command, list[str]]:
+    """The command that the words name, and those behind its name."""
+    first, *rest = words
+    if first not in cli.COMMANDS:
+        raise syntax.unknown(first, list(cli.COMMANDS), "ioassay")
+    member: Command | Group = cli.named(first)
+    while isinstance(member, Group):
+        if not rest or rest[0] not in member.members:
+            raise syntax.unknown(rest[0] if rest else "", list(member.members), f"ioassay {first}")
+        member = member.members[rest.pop(0)]
+    return member, rest
+
+
+def check(words: list[str]) -> None:
+    """Read the words behind `ioassay` as the program does; UsageError or StudyError for what it would refuse."""
+    words = [word.strip("[]") for word in words if word != "…"]
+    if "--log-level" in words[:-1]:
+        place = words.index("--log-level")
+        words = words[:place] + words[place + 2 :]
+    if not words or words[0] in TOP:
+        return
+    if words[0] == "help" and words[1:]:
+        command_of(words[1:])
+        return
+    command, rest = command_of(words)
+    if (values := command.values(rest)) is None:
+        return
+    check_values(command, rest)
+    study = values.get("study")
+    if study and not PLACEHOLDER.fullmatch(study) and not study.endswith((".toml", ".fio")):
+        changes = {name: values.get(key) or () for name, key in (("settings", "set_"), ("factors", "factor"))}
+        Study.read(study, scale=values.get("scale", "full"), repetitions=values.get("repetitions"), **changes)
+
+
+def check_values(command: Command, words: list[str]) -> None:
+    """UsageError for the value of an option that the shell would not be offered, where the names are known."""
+    of_study = {"--set", "--factor"} if any(each.name == "study" for each in command.parameters) else set()
+    end = words.index("--") if "--" in words else len(words)
+    for place in range(end):
+        before, word = words[:place], words[place]
+        option, equals, _ = word.partition("=")
+        is_whole = word.startswith("--") and bool(equals)
+        due = option if is_whole else before[-1] if before and before[-1].startswith("--") else ""
+        if due.startswith("--") and due not in OPEN_ENDED | of_study:
+            prefix = f"{due}=" if is_whole else ""
+            if not is_offered(command, before, word, prefix):
+                raise UsageError(f"{due} is '{word.removeprefix(prefix)}', which completion does not offer")
+
+
+def is_offered(command: Command, before: list[str], word: str, prefix: str) -> bool:
+    """Is a value one of those that are offered, or one that continues such (`poisson:` or `buffer=`), or a file?"""
+    if not command.candidates(before, prefix) or word in command.candidates(before, word):
+        return True
+    if word.endswith(".toml") or PLACEHOLDER.fullmatch(word.removeprefix(prefix)):
+        return True
+    stems = [word[:end] for end in range(len(prefix) + 1, len(word) + 1) if word[end - 1] in ":=/"]
+    return any(
+        stem in command.candidates(before, stem[:-1]) and not set(command.candidates(before, stem)) - {stem}
+        for stem in stems
+    )
+
+
+# Where examples are
+
+
+def of_shell(page: str) -> Iterator[tuple[int, list[str]]]:
+    """Line and words of each use of our program in code that is shell."""
+    for block in blocks(page):
+        for line, text in command_lines(block) if block.language == SHELL else ():
+            yield from ((line, words) for words in programs(text))
+
+
+def of_tables(page: str) -> Iterator[tuple[int, list[str], bool]]:
+    """Line, words and whether an explanation follows, of each line of other code that begins with a command."""
+    for block in blocks(page):
+        for line, text in command_lines(block) if block.language not in (SHELL, TERMINAL) else ():
+            if begins_with_command(text):
+                command, *explanation = EXPLANATION.split(text, maxsplit=1)
+                yield line, next(programs(command)), bool(explanation)
+
+
+def begins_with_command(text: str) -> bool:
+    program, *words = text.split()[:2] or [""]
+    return bool(PROGRAM.fullmatch(program)) and bool(words) and (words[0] in cli.COMMANDS or words[0] in TOP)
+
+
+def problem(words: list[str]) -> str:
+    try:
+        check(words)
+    except IoassayError as error:
+        return str(error)
+    return ""
+
+
+EACH_DOCUMENT = pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Completion offers the files that are there."""
+    monkeypatch.chdir(tmp_path)
+
+
+@EACH_DOCUMENT
+def test_commands_that_a_document_does_not_execute_can_be_read(path: Path) -> None:
+    page = path.read_text()
+    found = [*of_shell(page), *((line, words) for line, words, _ in of_tables(page))]
+    problems = [f"{name_of(path)}.md:{line}: {said}" for line, words in found if (said := problem(words))]
+    assert not problems, "\n".join(problems)
+
+
+@EACH_DOCUMENT
+def test_a_command_in_a_document_is_executed_explained_or_marked_as_shell(path: Path) -> None:
+    advice = "make it a ```console block, which is executed, or ```sh where it cannot run in a test"
+    page = path.read_text()
+    bare = [
+        f"{name_of(path)}.md:{line}: ioassay {' '.join(words)}: {advice}"
+        for line, words, told in of_tables(page)
+        if not told
+    ]
+    assert not bare, "\n".join(bare)
+
+
+def leaves(member: Command | Group) -> Iterator[Command]:
+    if isinstance(member, Command):
+        yield member
+    else:
+        for each in member.members.values():
+            yield from leaves(each)
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_examples_of_a_help_can_be_read(name: str) -> None:
+    examples = [each for command in leaves(cli.named(name)) for each in manual.parts(command.about)[1]]
+    found = [(each, words) for each in examples for words in programs(each)]
+    assert len(found) >= len(examples)
+    assert not (problems := [f"{each}: {said}" for each, words in found if (said := problem(words))]), problems
+
+
+# The checks themselves
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("ioassay runn block-io", "No such command 'runn'"),
+        ("ioassay trace mak x", "No such command 'mak'"),
+        ("ioassay help trace mak", "No such command 'mak'"),
+        ("ioassay run block-io --scal quick", "No such option: --scal"),
+        ("ioassay run block-io --scale quikc", "--scale is 'quikc'"),
+        ("ioassay run blok-io", "blok-io"),
+        ("ioassay run block-io --factor bss=4k", "bss"),
+        ("ioassay simulate oltp --policy none,lur", "--policy is 'none,lur'"),
+        ("ioassay simulate oltp --set bufer=1MiB", "--set is 'bufer=1MiB'"),
+        ("ioassay trace make t --arrivals=poison:5", "--arrivals is 'poison:5'"),
+        ("mkdir d && sudo ioassay device serve --transport nbd:unx:d/s | head", "--transport is 'nbd:unx:d/s'"),
+        ("ioassay trace mrc", "Missing argument 'IN'"),
+    ],
+)
+def test_what_the_command_line_would_refuse_is_found(line: str, said: str) -> None:
+    (words,) = programs(line)
+    assert said in problem(words)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ioassay quick [PATH]",
+        "ioassay run STUDY --scale NAME --log-level debug",
+        "ioassay run my.fio --factor bs=4k,16k",
+        "ioassay run slow.toml --executor dask://10.0.0.1:8786,encryption=none",
+        "ioassay trace make t --arrivals=poisson:5 --addresses zipf:0.9",
+        "ioassay device serve --size 1GiB --transport nbd:unix:d.sock,fuse:d.img --set read_us=3",
+        "ioassay witness --claim bytes=64MiB -- fio --policy lur",
+        "ioassay -V",
+    ],
+)
+def test_what_the_command_line_takes_is_no_problem(line: str) -> None:
+    (words,) = programs(line)
+    assert problem(words) == ""
+
+
+def test_only_our_program_is_read_with_its_own_words() -> None:
+    line = (
+        "A=1 sudo ioassay quick . 2>&1 >out | tee x && podman build --tag ioassay --file C; ioassay sql RUN 'a > b' # c"
+    )
+    assert [*programs(line)] == [["quick", "."], ["sql", "RUN", "a > b"]]
+    assert shell_words("a <in 2>err >> out b") == ["a", "b"]
+    assert [*programs('sudo "$(command -v ioassay)" quick; ioassay witness --pid $(pgrep -o fio)')] == [
+        ["quick"],
+        ["witness", "--pid", "1"],
+    ]
+
+
+def test_tables_and_bare_commands_are_told_apart() -> None:
+    page = "A\n\n    ioassay studies   lists\n    ioassay sql RUN\n      ioassay is fast\n\n```\nioassay 1  2\n```\n"
+    assert [*of_tables(page)] == [(3, ["studies"], True), (4, ["sql", "RUN"], False)]
+    assert [*blocks('```toml title="a.toml"\nx = 1\n```\n')] == [Block("toml", "a.toml", "x = 1\n", 2)]
