@@ -4,7 +4,7 @@ Covered is every document with a terminal (`documents.py` has the notation). All
 an empty folder that is also HOME, in which the files of the page are written first. In a terminal
 
 - a line `…` stands for lines that are left out;
-- a command ends with exit status 0, unless the next command is `echo $?` or the last line is an error of ioassay;
+- a command ends with exit status 0, unless the next command is `echo $?` or the last line is its error (`ioassay: …`);
 - a command that ends with `&` goes on in the background; what stands below it is what it prints until it is ready.
 
 Numbers with their units, times in names, the user's folders and the width of columns may differ, and so may lines that
@@ -28,6 +28,9 @@ from .documents import DOCUMENTS, Shown, files, name_of, shown
 PAGES = {name_of(path): path.read_text() for path in DOCUMENTS if shown(path.read_text())}
 NEEDS = {
     "docs/drivers": ("slow", "root", "bpf"),
+    "docs/faults": ("root",),
+    "docs/virtual-drive": ("fio", "root"),
+    "docs/witness": ("slow", "fio", "root", "bpf"),
     "docs/tutorials/design-a-write-buffer": ("slow", "fio", "root"),
     "docs/tutorials/measure-a-disk": ("slow", "fio", "root", "bpf"),
 }
@@ -39,11 +42,13 @@ LEFT_OUT = "…"
 
 PATTERNS = (
     (re.compile(r"\b\d{8}-\d{6}\b"), "TIME"),
+    (re.compile(r"(?<=:)[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "UUID"),
     (re.compile(r"(?<![\w.])/(?:[\w.-]+/)+"), "/"),
     (
         re.compile(r"[-+±]?(?:\b|(?<=[-+±]))\d[\d,.]*(?:\s?(?:[kMGT]|[µmn]?s|[KMGT]iB|[kMGT]?B|%)(?:/s)?)?(?![\w.])"),
         "N",
     ),
+    (re.compile(r", calibration uncertain|, through (?:io_uring|/fuse)|, takes N by itself"), ""),
     (re.compile(r"\s+"), " "),
 )
 OF_THE_MACHINE = re.compile(
@@ -109,10 +114,10 @@ class Ended:
 READY = """
 printed_within() {  # FILE LINES: what a command in the background printed, as soon as it is that much
     for _ in $(seq 600); do
-        [ "$(grep -c . "$1")" -ge "$2" ] || ! kill -0 $! 2>/dev/null && break
+        [ "$(grep -vc -e '^$' -e '^warning: ' "$1")" -ge "$2" ] || ! kill -0 $! 2>/dev/null && break
         sleep 0.1
     done
-    grep . "$1" | head -n "$2"
+    grep -v -e '^$' -e '^warning: ' "$1" | head -n "$2"
 }
 trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT
 """
@@ -162,7 +167,7 @@ def failure(commands: list[Shown], place: int, status: int) -> str:
     """Why an exit status is not the one that the page has the reader expect."""
     asked = place + 1 < len(commands) and commands[place + 1].command == "echo $?"
     lines = commands[place].lines
-    refused = bool(lines) and lines[-1].startswith("ioassay: ")
+    refused = bool(lines) and lines[-1].startswith(f"{commands[place].command.split()[0]}: ")
     if asked or bool(status) == refused:
         return ""
     return f"exit status {status}, and the page {'shows an error' if refused else 'says nothing of a failure'}"
