@@ -27,15 +27,27 @@ from .documents import DOCUMENTS, Shown, files, name_of, shown
 
 PAGES = {name_of(path): path.read_text() for path in DOCUMENTS if shown(path.read_text())}
 NEEDS = {
+    "docs/backends": ("strace",),
+    "docs/compare": ("slow",),
+    "docs/sharing": ("slow",),
+    "docs/studies": ("slow", "stress", "root", "bpf"),
+    "docs/tune": ("slow",),
+    "docs/claims": ("root", "bpf"),
     "docs/drivers": ("slow", "root", "bpf"),
     "docs/faults": ("root",),
+    "docs/import": ("slow", "fio"),
     "docs/virtual-drive": ("fio", "root"),
     "docs/witness": ("slow", "fio", "root", "bpf"),
     "docs/tutorials/design-a-write-buffer": ("slow", "fio", "root"),
     "docs/tutorials/measure-a-disk": ("slow", "fio", "root", "bpf"),
 }
 """Page -> the markers of its test."""
-PREPARATIONS: dict[str, str] = {}
+PREPARATIONS = {
+    "docs/sharing": """
+printf 'title = "A run"\\ndriver = "null"\\nrepetitions = 2\\n[factors]\\nx = [1, 2, 4]\\n' >run.toml
+ioassay run run.toml --output run
+""",
+}
 """Page -> what its reader has already, as commands of a shell."""
 MARK = "--- command"
 LEFT_OUT = "…"
@@ -129,7 +141,7 @@ def script(commands: list[Shown], logs: Path) -> str:
     for number, one in enumerate(commands):
         if one.command.endswith("&"):
             log, count = logs / str(number), sum(line.strip() != LEFT_OUT for line in one.lines)
-            parts.append(f">{log} 2>&1 {one.command}\nprinted_within {log} {count}; true\n")
+            parts.append(f": >{log}\n>{log} 2>&1 {one.command}\nprinted_within {log} {count}; true\n")
         else:
             parts.append(f"{one.command}\n")
         parts.append(f"status=$?; printf '\\n%s %s\\n' '{MARK}' $status; (exit $status)\n")
