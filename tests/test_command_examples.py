@@ -21,7 +21,6 @@ from ioassay.errors import IoassayError, UsageError
 from .documents import (
     DOCUMENTS,
     EXPLANATION,
-    PROGRAM,
     SHELL,
     TERMINAL,
     Block,
@@ -35,6 +34,8 @@ from .documents import (
 OPEN_ENDED = {"--precondition", "--maximize", "--minimize", "--subject-to"}
 """Options whose completion offers examples of what they take."""
 PLACEHOLDER = re.compile(r"…|\[?[A-Z]+\]?|.*…|\w+/…")
+USE = re.compile(r"(?:.*(?:&&|[|;]|\bsudo|--) )?(?:\./)?ioassay (?P<verb>\S+)")
+"""Begins a line that uses our program, alone or behind another."""
 TOP = {word for word in cli.option_names() if word.startswith("-")} | {"-h", "--help", "--manual"}
 
 
@@ -117,14 +118,9 @@ def of_tables(page: str) -> Iterator[tuple[int, list[str], bool]]:
     """Line, words and whether an explanation follows, of each line of other code that begins with a command."""
     for block in blocks(page):
         for line, text in command_lines(block) if block.language not in (SHELL, TERMINAL) else ():
-            if begins_with_command(text):
+            if (used := USE.match(text)) and used["verb"] in {*cli.COMMANDS, *TOP}:
                 command, *explanation = EXPLANATION.split(text, maxsplit=1)
                 yield line, next(programs(command)), bool(explanation)
-
-
-def begins_with_command(text: str) -> bool:
-    program, *words = text.split()[:2] or [""]
-    return bool(PROGRAM.fullmatch(program)) and bool(words) and (words[0] in cli.COMMANDS or words[0] in TOP)
 
 
 def problem(words: list[str]) -> str:
@@ -236,6 +232,7 @@ def test_only_our_program_is_read_with_its_own_words() -> None:
 
 
 def test_tables_and_bare_commands_are_told_apart() -> None:
-    page = "A\n\n    ioassay studies   lists\n    ioassay sql RUN\n      ioassay is fast\n\n```\nioassay 1  2\n```\n"
-    assert [*of_tables(page)] == [(3, ["studies"], True), (4, ["sql", "RUN"], False)]
+    code = ["    ioassay studies   lists", "    cd a && ioassay -V", "    ioassay sql RUN", "      ioassay is fast"]
+    page = "\n".join(["A", "", *code, "", "```", "ioassay 1  2", "```", ""])
+    assert [*of_tables(page)] == [(3, ["studies"], True), (4, ["-V"], False), (5, ["sql", "RUN"], False)]
     assert [*blocks('```toml title="a.toml"\nx = 1\n```\n')] == [Block("toml", "a.toml", "x = 1\n", 2)]

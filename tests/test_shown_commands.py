@@ -31,6 +31,7 @@ NEEDS = {
     "docs/compare": ("slow",),
     "docs/sharing": ("slow",),
     "docs/studies": ("slow", "stress", "root", "bpf"),
+    "docs/transports": ("fio",),
     "docs/tune": ("slow",),
     "docs/claims": ("root", "bpf"),
     "docs/drivers": ("slow", "root", "bpf"),
