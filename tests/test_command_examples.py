@@ -34,6 +34,8 @@ from .documents import (
 OPEN_ENDED = {"--precondition", "--maximize", "--minimize", "--subject-to"}
 """Options whose completion offers examples of what they take."""
 PLACEHOLDER = re.compile(r"…|\[?[A-Z]+\]?|.*…|\w+/…")
+INCOMPLETE = re.compile(r"^Missing argument|is the last word|^No such command ''")
+"""What is said of a command that is only named."""
 USE = re.compile(r"(?:.*(?:&&|[|;]|\bsudo|--) )?(?:\./)?ioassay (?P<verb>\S+)")
 """Begins a line that uses our program, alone or behind another."""
 TOP = {word for word in cli.option_names() if word.startswith("-")} | {"-h", "--help", "--manual"}
@@ -123,6 +125,14 @@ def of_tables(page: str) -> Iterator[tuple[int, list[str], bool]]:
                 yield line, next(programs(command)), bool(explanation)
 
 
+def of_prose(page: str) -> Iterator[tuple[int, list[str]]]:
+    """Line and words of each use of our program in a code span."""
+    prose = re.sub(r"^ *```.*?^ *```$", lambda block: "\n" * block[0].count("\n"), page, flags=re.M | re.S)
+    for span in re.finditer(r"`((?:\./)?ioassay\s[^`]+)`", prose):
+        line = prose.count("\n", 0, span.start()) + 1
+        yield from ((line, words) for words in programs(" ".join(span[1].split())))
+
+
 def problem(words: list[str]) -> str:
     try:
         check(words)
@@ -145,6 +155,13 @@ def test_commands_that_a_document_does_not_execute_can_be_read(path: Path) -> No
     page = path.read_text()
     found = [*of_shell(page), *((line, words) for line, words, _ in of_tables(page))]
     problems = [f"{name_of(path)}.md:{line}: {said}" for line, words in found if (said := problem(words))]
+    assert not problems, "\n".join(problems)
+
+
+@EACH_DOCUMENT
+def test_commands_that_prose_names_exist_with_their_options(path: Path) -> None:
+    found = [(line, problem(words)) for line, words in of_prose(path.read_text())]
+    problems = [f"{name_of(path)}.md:{line}: {said}" for line, said in found if said and not INCOMPLETE.search(said)]
     assert not problems, "\n".join(problems)
 
 
@@ -177,6 +194,20 @@ def test_examples_of_a_help_can_be_read(name: str) -> None:
 
 
 # The checks themselves
+
+
+@pytest.mark.parametrize(
+    ("span", "is_right"),
+    [
+        ("ioassay compare", True),
+        ("ioassay run --resume", True),
+        ("ioassay comprae", False),
+        ("ioassay run --rseume", False),
+    ],
+)
+def test_prose_may_name_a_command_without_its_arguments(span: str, is_right: bool) -> None:
+    ((line, words),) = of_prose(f"One\n\n```sh\nls\n```\n\nWith `{span}`\n")
+    assert line == 7 and (not (said := problem(words)) or bool(INCOMPLETE.search(said))) is is_right
 
 
 @pytest.mark.parametrize(
