@@ -36,6 +36,7 @@ NEEDS = {
     "docs/claims": ("root", "bpf"),
     "docs/drivers": ("slow", "root", "bpf"),
     "docs/faults": ("root",),
+    "docs/hosts": ("slow", "fio", "root", "bpf"),
     "docs/import": ("slow", "fio"),
     "docs/virtual-drive": ("fio", "root"),
     "docs/witness": ("slow", "fio", "root", "bpf"),
