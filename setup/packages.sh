@@ -25,6 +25,7 @@ zsh         zsh          a shell that completes our commands
 fish        fish         another
 mandoc      mandoc       a checker of the pages of the manual
 groff       groff-base   the typesetter that shows them
+man         man-db       and their reader
 git         git          tests that look at what is tracked
 mkfs.ext4   e2fsprogs    tests that mount a file system on a loop device
 mkfs.btrfs  btrfs-progs  a file system over several devices
