@@ -1,4 +1,6 @@
-"""docs/python.md: its code runs as it stands, in one program, and prints what stands below it."""
+"""docs/python.md: its code runs as it stands, in one program, and prints what stands below it. The code of other pages
+runs, too.
+"""
 
 import re
 import subprocess
@@ -7,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "python.md"
+DOCS = Path(__file__).parent.parent.parent / "docs"
+PAGE = DOCS / "python.md"
 BLOCK = re.compile(r"```python\n((?:(?!```)[^\n]*\n)*)```\n((?:\n(?:    [^\n]*\n)+)?)")
 MARK = "--- block"
 
 
-def blocks() -> list[tuple[str, str]]:
+def blocks(page: Path = PAGE) -> list[tuple[str, str]]:
     """Each block of code, and the indented output below it ('' where none is shown)."""
-    found = BLOCK.findall(PAGE.read_text())
+    found = BLOCK.findall(page.read_text())
     return [
         (code, "".join(line[4:] + "\n" for line in output.strip("\n").split("\n") if line)) for code, output in found
     ]
@@ -33,6 +36,13 @@ def test_the_page_runs_as_it_stands(tmp_path: Path) -> None:
     for (code, wanted), said in zip(shown, printed, strict=False):
         assert not wanted or said == wanted, code
     assert (tmp_path / "runs" / "reads" / "report" / "index.html").is_file()
+
+
+@pytest.mark.parametrize("name", ["simulator", "workloads"])
+def test_the_code_of_another_page_runs(name: str, tmp_path: Path) -> None:
+    program = "\n".join(code for code, _ in blocks(DOCS / f"{name}.md"))
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=200)
+    assert program and done.returncode == 0, done.stderr[-3000:]
 
 
 def test_most_blocks_show_what_they_print() -> None:
