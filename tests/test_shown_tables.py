@@ -25,8 +25,23 @@ from ioassay.virtual_drive import drive_config, fault_plan
 
 from .documents import DOCUMENTS, Block, blocks, name_of
 
+TOOLS = {
+    "stress_ng": (pytest.mark.stress,),
+    "db_bench": (pytest.mark.rocksdb,),
+    **dict.fromkeys(("simulate", "filesuite", "null"), ()),
+}
+"""Driver -> the marker of its tool. All others, and pieces of a study, need fio."""
+
+
+def marks(block: Block) -> tuple[pytest.MarkDecorator, ...]:
+    """What the driver of a table needs."""
+    table = tomllib.loads(block.text)
+    of_study = not table.keys() & {"fault", "drive", "project"}
+    return TOOLS.get(table.get("driver", ""), (pytest.mark.fio,)) if of_study else ()
+
+
 TABLES = [
-    (path, block)
+    pytest.param(path, block, marks=marks(block), id=f"{name_of(path)}:{block.line}")
     for path in DOCUMENTS
     for block in blocks(path.read_text())
     if block.language == "toml" and not block.title
@@ -64,14 +79,16 @@ def read_study(table: Mapping[str, Any], path: Path) -> None:
         params = {**small.get("params", {}), **table.get("params", {})}
         suite = catalog.from_table({**small, **table, "params": params}, path)
     assert suite.title
-    for bench in preflight.assemble(suite, Consent(exec=True), path.parent):
+    benches = preflight.assemble(suite, Consent(exec=True), path.parent)
+    preflight.ready_tools(benches)
+    for bench in benches:
         figures.check(bench.study)
         trial = next(iter(bench.points()))
         bench.target(trial)
         bench.driver.validate(trial.params, trial.target)
 
 
-@pytest.mark.parametrize(("path", "block"), TABLES, ids=[f"{name_of(path)}:{block.line}" for path, block in TABLES])
+@pytest.mark.parametrize(("path", "block"), TABLES)
 def test_a_table_that_a_document_shows_is_read(
     path: Path, block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,6 +105,7 @@ def test_a_table_that_a_document_shows_is_read(
         ('title = "A"\nsuite = ["jobs", "yours"]', "no study called 'yours'"),
         ('[target]\nkind = "file"\npth = "data"', "target.path: is missing"),
         ('[[params.claims]]\nregexp = "a"', "params.claims"),
+        pytest.param("[params]\niodpeth = 32", "iodpeth", marks=pytest.mark.fio),
         ('[watch]\nmonitors = ["cpus"]', "cpus"),
         ('[[figures]]\nkind = "tren"\nname = "a"', "tren"),
         ('[[fault]]\nkind = "read-eror"', "read-eror"),
