@@ -29,29 +29,35 @@ from .documents import DOCUMENTS, Shown, files, name_of, shown
 PAGES = {name_of(path): path.read_text() for path in DOCUMENTS if shown(path.read_text())}
 NEEDS = {
     "docs/backends": ("strace",),
-    "docs/compare": ("slow",),
-    "docs/sharing": ("slow",),
-    "docs/studies": ("slow", "stress", "root", "bpf"),
-    "docs/transports": ("fio",),
-    "docs/tune": ("slow",),
     "docs/claims": ("root", "bpf"),
+    "docs/cluster": ("slow",),
+    "docs/compare": ("slow",),
     "docs/drivers": ("slow", "root", "bpf"),
     "docs/faults": ("root",),
     "docs/hosts": ("slow", "fio", "root", "bpf"),
     "docs/import": ("slow", "fio"),
-    "docs/virtual-drive": ("fio", "root"),
-    "docs/witness": ("slow", "fio", "root", "bpf"),
+    "docs/sharing": ("slow",),
+    "docs/studies": ("slow", "stress", "root", "bpf"),
+    "docs/transports": ("fio",),
+    "docs/tune": ("slow",),
     "docs/tutorials/design-a-write-buffer": ("slow", "fio", "root"),
     "docs/tutorials/measure-a-disk": ("slow", "fio", "root", "bpf"),
+    "docs/virtual-drive": ("fio", "root"),
+    "docs/witness": ("slow", "fio", "root", "bpf"),
 }
 """Page -> the markers of its test."""
 PROGRAMS = {"docs/command-line": ("man",), "docs/transports": ("nbdinfo", "openssl", "qemu-img")}
 """Page -> what it runs that no marker stands for."""
 PREPARATIONS = {
     "docs/sharing": """
-printf 'title = "A run"\\ndriver = "null"\\nrepetitions = 2\\n[factors]\\nx = [1, 2, 4]\\n' >run.toml
+cat >run.toml <<END
+title = "A run"
+driver = "null"
+repetitions = 2
+factors = { x = [1, 2, 4] }
+END
 ioassay run run.toml --output run
-""",
+"""
 }
 """Page -> what its reader has already, as commands of a shell."""
 MARK = "--- command"
