@@ -32,7 +32,7 @@ NEEDS = {
     "docs/claims": ("root", "bpf"),
     "docs/cluster": ("slow",),
     "docs/compare": ("slow",),
-    "docs/drivers": ("slow", "root", "bpf"),
+    "docs/drivers": ("slow", "fio", "root", "bpf"),
     "docs/faults": ("root",),
     "docs/hosts": ("slow", "fio", "root", "bpf"),
     "docs/import": ("slow", "fio"),
