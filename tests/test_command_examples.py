@@ -193,6 +193,11 @@ def test_examples_of_a_help_can_be_read(name: str) -> None:
     assert not (problems := [f"{each}: {said}" for each, words in found if (said := problem(words))]), problems
 
 
+def test_examples_of_the_manual_can_be_read() -> None:
+    examples = re.findall(r"\.EX\n(.*)\n\.EE", manual.overview().replace("\\-", "-"))
+    assert examples and all(problem(words) == "" for each in examples for words in programs(each))
+
+
 # The checks themselves
 
 
