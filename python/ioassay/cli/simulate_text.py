@@ -27,10 +27,8 @@ def describe(simulation: Simulation, drive: Mapping[str, Any], given: Mapping[st
         _row("flash", f"{_pages(found['written_pages'])} written, {amplification}")
         moved = f"{_pages(found['moved_pages'])} moved"
         spread = f"{found['least_element_erases']:,} to {found['most_element_erases']:,} an element"
-        _row(
-            "cleaning",
-            f"{console.count(found['cleanings'], 'cleaning')}, {moved}, {found['erases']:,} erases ({spread})",
-        )
+        collected = f"{console.count(found['cleanings'], 'block')} collected"
+        _row("garbage", f"{collected}, {moved}, {found['erases']:,} erases ({spread})")
     if (free := found["slc_free_share"]) is not None:
         slc = f"{_pages(found['slc_pages'])} written, {_pages(found['folded_pages'])} folded"
         _row("SLC", f"{slc}, {free:.1%} of the region free at the end")
