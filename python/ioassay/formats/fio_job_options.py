@@ -102,7 +102,7 @@ def _number(table: Mapping[str, str], name: str) -> float:
 
 
 def _synchronises(job: Job) -> bool:
-    """Whether a synchronisation was due: at the end, or after so many writes of one process if another one follows."""
+    """Whether a synchronisation was due: at the end, or once a process had made more writes than the option names."""
     table, writes = job.options, job.directions.get("write")
     each = (writes.ios if writes else 0) / max(_number(table, "numjobs"), 1)
     return bool(_number(table, "end_fsync")) or any(0 < _number(table, name) < each for name in ("fsync", "fdatasync"))
