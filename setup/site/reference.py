@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -76,12 +77,12 @@ def _member(path: str, member: Command | Group, level: int) -> Iterator[str]:
 
 
 def study_keys() -> Iterator[str]:
-    """Each key of a study with its type and default, from the schema that editors use."""
+    """Each key of a study with its type, default and meaning, from the schema that editors use."""
     schema = json.loads(SCHEMA.read_text())
     yield from _head(
         "Keys of a study",
-        "Types and defaults of all keys. [Writing a study](../studies.md) explains them, and "
-        "[study.schema.json](../study.schema.json) lets editors complete and check them.",
+        "[Writing a study](../studies.md) is the introduction. With [study.schema.json](../study.schema.json) editors "
+        "complete, check and explain the keys.",
     )
     yield from ("## Top level", "")
     yield from _keys(schema, schema["$defs"])
@@ -91,12 +92,12 @@ def study_keys() -> Iterator[str]:
 
 
 def _keys(part: dict[str, Any], parts: dict[str, Any]) -> Iterator[str]:
-    required = set(part.get("required", ()))
+    required = {key for rule in (part, *part.get("anyOf", ())[:1]) for key in rule.get("required", ())}
     rows = (
-        (f"`{key}`", _type(rule, parts), "required" if key in required else _default(rule))
+        (f"`{key}`", _type(rule, parts), "required" if key in required else _default(rule), _text(rule["description"]))
         for key, rule in part.get("properties", {}).items()
     )
-    yield from _table(("key", "value", "default"), rows)
+    yield from _table(("key", "value", "default", "meaning"), rows)
     if part.get("additionalProperties") is True:
         yield from ("Other keys are those of the entry that is named.", "")
 
@@ -106,14 +107,14 @@ def _type(rule: dict[str, Any], parts: dict[str, Any]) -> str:
     if "anyOf" in rule:
         return " or ".join(_type(each, parts) for each in rule["anyOf"] if each.get("type") != "null")
     if "$ref" in rule:
-        name = rule["$ref"].rpartition("/")[2]
-        return f"[{name}](#{name.lower()})"
+        name = rule["$ref"].rpartition("/")[2].replace("#", "Top level")
+        return f"[{name}](#{name.lower().replace(' ', '-')})"
     if "enum" in rule:
         return ", ".join(f"`{value}`" for value in rule["enum"])
     kinds = [rule["type"]] if isinstance(rule.get("type"), str) else rule.get("type", ["any"])
     words = " or ".join(kinds)
-    if kinds == ["array"]:
-        return f"list of: {_type(rule['items'], parts)}" if rule.get("items") else "list"
+    if "array" in kinds:
+        words = words.replace("array", f"list of: {_type(rule['items'], parts)}" if rule.get("items") else "list")
     if kinds == ["object"] and isinstance(rule.get("additionalProperties"), dict):
         return f"table of: {_type(rule['additionalProperties'], parts)}"
     bounds = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
@@ -186,8 +187,9 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
 
 
 def _text(prose: str) -> str:
-    """Prose of a help as Markdown: what it says in other characters stays what it is."""
-    return " ".join(prose.replace("*", r"\*").replace("<", "&lt;").replace("[", r"\[").split())
+    """Prose of a help as Markdown: what it says in other characters, code spans apart, stays what it is."""
+    escapes = {"*": r"\*", "<": "&lt;", "[": r"\["}
+    return re.sub(r"`[^`]*`|[*<\[]", lambda found: escapes.get(found[0], found[0]), " ".join(prose.split()))
 
 
 def _first_sentence(entry: object) -> str:

@@ -24,9 +24,7 @@ def studies(
 
     console.use_json(json)
     if schema:
-        from ioassay.study.model import Study
-
-        console.emit(Study.model_json_schema())
+        console.emit(catalog.schema())
         return
     suites = [catalog.load(name) for name in catalog.builtin()]
     rows = [

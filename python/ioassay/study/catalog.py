@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from ioassay import debug_log, validation
 from ioassay.errors import StudyError
@@ -40,6 +40,23 @@ def load_all(name: str, change: ChangeAll) -> Suite:
     path = _find(name)
     debug_log.info("study", f"'{name}' is {path}")
     return _suite(_read_job(path) if path.suffix == ".fio" else _read(path), path, change)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a study file, for editors: a study, whose name is by default the file's, or a suite."""
+
+    class StudyFile(Study):
+        """A study, or a suite of several."""
+
+        suite: list[str] = Field(default_factory=list)
+        """Studies of a suite, in their order: names of built-in ones, or files in the folder of this one."""
+        study: list[dict[str, Any]] = Field(default_factory=list)
+        """Studies of a suite that are written in the same file."""
+
+    made = StudyFile.model_json_schema()
+    del made["required"]
+    made["properties"]["study"]["items"] = {"$ref": "#"}
+    return made | {"anyOf": [{"required": keys} for keys in (["title", "driver"], ["suite"], ["study"])]}
 
 
 def from_table(table: Mapping[str, Any], path: Path, change: Change = dict, *, stored: bool = False) -> Suite:

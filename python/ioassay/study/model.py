@@ -102,27 +102,37 @@ def _share(value: Any) -> float:
 
 
 Size = Annotated[int, BeforeValidator(_size)]
-DurationS = Annotated[float, BeforeValidator(_duration_s)]
-Share = Annotated[float, BeforeValidator(_share), Field(gt=0, lt=1)]
+DurationS = Annotated[float, BeforeValidator(_duration_s), WithJsonSchema({"type": ["number", "string"]})]
+Share = Annotated[float, BeforeValidator(_share), Field(gt=0, lt=1), WithJsonSchema({"type": ["number", "string"]})]
 Affinity = Annotated[str, BeforeValidator(run_conditions.affinity), WithJsonSchema({"type": ["string", "integer"]})]
 Cores = Annotated[float, BeforeValidator(run_conditions.cores), WithJsonSchema({"type": ["number", "string"]})]
 MemoryLimit = Annotated[
     int, BeforeValidator(run_conditions.memory_bytes), WithJsonSchema({"type": ["integer", "string"]})
 ]
+Hosts = Annotated[list[str], WithJsonSchema({"type": ["array", "string"], "items": {"type": "string"}})]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class _Described(BaseModel):
+    """What stands below a key is its description in the schema of study files, which editors show."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, use_attribute_docstrings=True)
+
+
+class _Strict(_Described):
+    model_config = ConfigDict(extra="forbid")
 
 
 class Until(_Strict):
     """Adaptive repetition: repeat a point until the interval of its mean is narrow enough, never past `max`."""
 
     metric: str
+    """The metric whose mean has to be precise."""
     ci: Share = 0.05
-    """Wanted half-width of the confidence interval, as a share of the mean ('5%' or 0.05)."""
+    """Wanted half-width of the confidence interval, as a share of the mean (`5%` or 0.05)."""
     min: Annotated[int, Field(ge=2)] = 3
+    """Repetitions of each point at least."""
     max: Annotated[int, Field(ge=2)] = 30
+    """Repetitions of each point at most."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Until:
@@ -131,11 +141,11 @@ class Until(_Strict):
         return self
 
 
-class TargetSpec(BaseModel):
-    """What is loaded. `kind` is an entry of `ioassay.targets.TARGETS`; other keys are that target's own."""
+class TargetSpec(_Described):
+    """What is loaded. Keys other than `kind` are that target's own."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
     kind: str = "null"
+    """The kind of storage, such as `file`, `device` or `virtual`; `null` is none."""
 
     @model_validator(mode="after")
     def _plain(self) -> TargetSpec:
@@ -147,25 +157,25 @@ class Run(_Strict):
     """Conditions of each trial."""
 
     timeout: DurationS | None = None
-    """Ends a trial that hangs; by default the driver's estimate plus a generous margin."""
+    """Time after which a trial that hangs is ended, such as `5m`; by default the driver's estimate plus a margin."""
     cooldown: DurationS = 0.0
-    """Pause before each trial, so that a drive can settle."""
+    """Pause before each trial, such as `10s`, so that a drive can settle."""
     governor: Literal["performance", "keep"] = "performance"
-    """CPU frequency governor during the run; put back afterwards."""
+    """CPU frequency governor during the run; the earlier one returns afterwards."""
     drop_caches: bool = False
-    """Drop the page cache before each trial (needs root)."""
+    """Drop the page cache before each trial, which needs root."""
     scheduler: Annotated[str, BeforeValidator(run_conditions.scheduler)] | None = None
     """Policy of the tool's processes: `fifo:<1 to 99>`, `rr:<1 to 99>`, `other`, `batch` or `idle`."""
     affinity: Affinity | None = None
-    """Processors that they may run on, such as `0-2,5`."""
+    """Processors that the tool may run on, such as `0-2,5`."""
     nice: Annotated[int, BeforeValidator(run_conditions.nice)] | None = None
+    """Nice value of the tool's processes, from -20 (most favourable) to 19."""
     cpu_limit: Cores | None = None
-    """Processor time they may take together, as a share of one processor (`150%`) or a number of them (1.5)."""
+    """CPU time of all processes together, as a share of one processor (`150%`) or a number of processors (1.5)."""
     memory_limit: MemoryLimit | None = None
-    """Memory they may hold together, page cache included; what needs more is ended by the kernel."""
-    hosts: list[str] = Field(default_factory=list)
-    """The hosts that measure, by the names of their workers, or `all` (docs/hosts.md): they become the factor `host`.
-    None: this machine."""
+    """Memory of all processes together, page cache included, such as `1GiB`; the kernel ends what needs more."""
+    hosts: Hosts = Field(default_factory=list)
+    """The hosts that measure, by the names of their workers, or `all`; none is this machine."""
     together: bool = False
     """Start each trial on all hosts at one instant, for storage that they share."""
 
@@ -174,20 +184,21 @@ class Watch(_Strict):
     """What watches the trials."""
 
     monitors: list[str] = Field(default_factory=lambda: ["cpu", "disk"])
+    """What is sampled during each trial, such as `cpu`, `disk` or `memory`."""
     interval: DurationS = 0.25
+    """Time between two samples, such as `250ms`; a bare number is seconds."""
     witness: Literal["off", "counters", "block", "syscalls", "record"] = "block"
-    """What the kernel's own account of each trial is taken from (`records.observation`); `block` costs nothing that
-    could be measured, `syscalls` about half a microsecond a call."""
+    """How the kernel observes each trial. `block` has no measurable cost; `syscalls` costs about half a microsecond a
+    call."""
     twins: bool = False
-    """Run each trial twice, side by side in random order: once with the witness and once without it, so that its
-    effect is known. What is analysed is then the trial without it; the verdict is that of its twin."""
+    """Run each trial twice in random order: once with the witness and once without it. The one without it is
+    analysed; the verdict is that of its twin."""
     calls: bool | dict[str, list[Level]] = False
-    """Run each point once more, right after its first repetition, with every system call counted by name. Its speeds
-    are not used, so that nothing is paid for it where speeds are measured. A table names levels of factors, and only
-    points that have one of them for each factor named are run once more: `calls = { workers = [1, 4] }`."""
+    """Run each point once more with its system calls counted by name; its speeds are not used. A table selects points
+    by levels: `{ workers = [1, 4] }`."""
     servers: list[Annotated[str, Field(min_length=1)]] = Field(default_factory=list)
-    """Names of programs that serve what is measured and were not started by ioassay, such as `nbdkit` or `nvmf_tgt`:
-    their work is part of the measurement, not of other programs."""
+    """Names of programs that serve what is measured, such as `nbdkit`. Their work is part of the measurement, not of
+    other programs."""
 
     @model_validator(mode="after")
     def _needs_witness(self) -> Watch:
@@ -197,67 +208,97 @@ class Watch(_Strict):
 
 
 class Analysis(_Strict):
-    """What is to be answered: `responses` are metric names, `questions` keys of ANALYSES (empty: all that apply)."""
+    """What is to be answered."""
 
     responses: list[str] = Field(default_factory=list)
+    """The metrics to answer for, such as `read.bw` or `read.lat.p99`; none means those of the driver."""
     questions: list[str] = Field(default_factory=list)
+    """The questions to answer, such as `peak` or `choice`; none means all that apply."""
     lead: Literal["shape", "peak", "choice"] = "shape"
-    """What the summary begins with: what the responses do over the factors, where the best of the first lies, or which
-    case is best and whether that is real."""
+    """What the summary begins with: the responses over the factors, the best level of the first response, or the best
+    case."""
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+    """Level of all confidence intervals, as a share of 1."""
 
 
 class Relative(_Strict):
     """Written by ioassay: the machine that the study was planned on, and what its numbers were written as."""
 
     processors: PositiveInt
+    """Number of processors that `nproc` was."""
     memory_bytes: PositiveInt
+    """Memory that `ram` was, in bytes."""
     written: dict[str, bool | int | float | str | list[Level]]
-    """Key -> expression such as `nproc*2`, or all levels of a factor in which there is one."""
+    """Expressions such as `nproc*2` by their keys; of a factor with one, all levels."""
     pending: dict[str, str] = Field(default_factory=dict)
-    """Parameter -> `best of STUDY`, while that study has not ended: its value is a stand-in."""
+    """Parameters that are the `best of STUDY`, while that study has not ended; their values are stand-ins."""
 
 
-class Figure(BaseModel):
-    """One figure: `kind` is an entry of `ioassay.report.figures.FIGURES`; other keys are that figure's own."""
+class Figure(_Described):
+    """One figure. Further keys are those of its kind."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
     kind: str
+    """The kind of figure, such as `trend`, `bar` or `cdf`."""
     name: Annotated[str, Field(pattern=r"^[\w-]+$")]
+    """Name of its files: letters, digits, `_` and `-`."""
 
 
 class Scale(_Strict):
     """What a named scale (`--scale quick`) changes."""
 
     repetitions: PositiveInt | None = None
+    """Repetitions of each point at this scale."""
     until: Until | None = None
+    """In place of `repetitions`, the precision at which a point needs no more of them."""
     params: Table = Field(default_factory=dict)
+    """Parameters of the driver that differ at this scale."""
     target: Table = Field(default_factory=dict)
+    """Keys of the target that differ at this scale."""
     factors: dict[str, list[Level]] = Field(default_factory=dict)
+    """Factors with their levels at this scale."""
     run: Table = Field(default_factory=dict)
+    """Conditions of trials that differ at this scale."""
     watch: Table = Field(default_factory=dict)
+    """Keys of `watch` that differ at this scale."""
 
 
 class Study(_Strict):
     """One study: one driver, one target, fixed parameters, factors with their levels, repetitions."""
 
     name: Annotated[str, Field(pattern=_NAME)]
+    """Short name for folders and tables; by default the file's name."""
     title: str
+    """Heading of the report."""
     description: str = ""
+    """Text below the heading of the report."""
     driver: str
+    """The tool that makes the load, such as `fio` or `stress_ng`."""
     repetitions: PositiveInt | None = None
+    """Repetitions of each point; 1 where neither this nor `until` is given."""
     until: Until | None = None
+    """In place of `repetitions`, the precision at which a point needs no more of them."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    """Start of the random numbers that shuffle the trials and seed the tools."""
     target: TargetSpec = Field(default_factory=TargetSpec)
+    """The storage under load."""
     params: Table = Field(default_factory=dict)
+    """Fixed parameters of the driver, under its own names, such as `rw` or `runtime` of fio."""
     factors: dict[str, list[Level]] = Field(default_factory=dict)
+    """What is varied: lists of levels under names of parameters, `target.<key>` or `run.<key>`."""
     case: list[Table] = Field(default_factory=list)
+    """Irregular sets of points, each with a `name` and its own parameters; they are crossed with the factors."""
     run: Run = Field(default_factory=Run)
+    """Conditions of each trial, such as its scheduling policy and the memory that it may use."""
     watch: Watch = Field(default_factory=Watch)
+    """What is observed during each trial."""
     analysis: Analysis = Field(default_factory=Analysis)
+    """The questions and the responses that they are about."""
     figures: list[Figure] = Field(default_factory=list)
+    """Figures of the report; none means those that suit the factors."""
     scale: dict[str, Scale] = Field(default_factory=dict)
+    """Smaller or larger variants by name, for `--scale <name>`."""
     relative: Relative | None = None
+    """Written by ioassay into the study of a run: the machine that levels such as `nproc*2` were computed on."""
 
     @model_validator(mode="before")
     @classmethod
@@ -461,9 +502,13 @@ class Suite(_Strict):
     """Several studies that make one run and one report. A single study is a suite of one."""
 
     name: Annotated[str, Field(pattern=_NAME)]
+    """Short name for folders and tables; by default the file's name."""
     title: str
+    """Heading of the report."""
     description: str = ""
+    """Text below the heading of the report."""
     studies: list[Study]
+    """The studies in their order, under distinct names."""
     figures: list[Figure] = Field(default_factory=list)
     """Figures of several studies at once; those of one study are its own."""
 
