@@ -7,12 +7,13 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from ioassay.cli import COMMANDS, completion
+from ioassay.cli import COMMANDS, COMPLETE, completion
 
 from .conftest import NULL, Answer, Ask
 from .terminal import Terminal
@@ -38,7 +39,9 @@ def tool(work: Path) -> Path:
     folder = work / "bin"
     folder.mkdir()
     ours = f"exec {shlex.quote(sys.executable)} -I -m ioassay"
-    (folder / "ioassay").write_text(f'#!/bin/sh\nif [ "$1" = --complete ]; then {ours} "$@"; fi\necho "given: $*."\n')
+    (folder / "ioassay").write_text(
+        f'#!/bin/sh\nif [ "$1" = --complete ] || [ "$1" = --candidates ]; then {ours} "$@"; fi\necho "given: $*."\n'
+    )
     (folder / "ioassay").chmod(0o755)
     return folder
 
@@ -59,6 +62,7 @@ def tool(work: Path) -> Path:
         (["simulate", "--drive", "=", "samsung-98"], {"samsung-980-pro"}),  # as bash splits it
         (["simulate", "--drive", "sam", "--pol"], {"--policy"}),
         (["simulate", "--cleaning", ""], {"greedy", "cost-benefit"}),
+        (["export", "run", "--format", "m"], {"markdown"}),
         (["simulate", "--set", "background"], {"background_free="}),
         (["simulate", "--set", "cleaning", "=", "g"], {"greedy"}),
         (["simulate", "--json", "sam"], set()),
@@ -120,6 +124,44 @@ def test_shells_are_offered_commands_options_and_values(words: list[str], offere
     assert set(completion.candidates(words)) == offered
 
 
+@pytest.mark.parametrize(
+    ("words", "meaning"),
+    [
+        (["dev"], COMMANDS["device"]),
+        (["device", "stop"], "End a served drive as SIGTERM does, and wait until it has ended."),
+        (["run", "--scale"], "A smaller or larger variant that the study defines, such as quick."),
+        (["run", "--help"], "Show this message and exit."),
+        (["run", "block-size"], "Bandwidth against block size"),
+        (["run", "titled"], "Is it fast?"),
+        (["run", "untitled"], ""),
+        (["report", "runs/20260102"], "2026-01-02 03:04, Is it fast?"),
+        (["report", "runs/20260101"], "2026-01-02 03:04"),
+        (["tune", "jobs", "--maximize", "read.bw"], "Read bandwidth (bytes/s)"),
+        (["simulate", "--policy", "lru,epo-a"], "the oldest page of every element leaves at once"),
+        (["simulate", "--set", "cleaning"], "Victim selection of garbage collection."),
+        (
+            ["run", "write-buffer", "--set", "policy=bplr"],
+            "the block written longest ago leaves, whole if it is padded",
+        ),
+        (["simulate", "--drive", "mqsim"], "The default drive of MQSim: MLC, 8 channels of 4 chips"),
+        (["trace", "convert", "a", "b", "--to", "sp"], "SPC traces such as Financial1 and WebSearch1"),
+    ],
+)
+def test_what_is_offered_says_what_it_means(words: list[str], meaning: str, work: Path) -> None:
+    (work / "titled.toml").write_text('title = "Is it fast?"\n')
+    (work / "untitled.toml").write_text("title = 5\n")
+    (work / "runs" / "20260102-null" / "study.toml").write_text('name = "a"\ntitle = "Is it fast?"\n')
+    began = time.mktime((2026, 1, 2, 3, 4, 0, 0, 0, -1))
+    for plan in work.glob("runs/*/plan.jsonl"):
+        os.utime(plan, (began, began))
+    assert next(iter(completion.candidates(words).values())) == meaning
+
+
+def test_meanings_stand_behind_a_tab_for_shells_that_show_them(work: Path, ioassay: Ask) -> None:
+    assert ioassay("--candidates", "run", "--resu").out == "--resume\tResume a stopped run.\n"
+    assert ioassay("--complete", "run", "--resu").out == "--resume\n"
+
+
 @pytest.mark.parametrize("content", ["suite = 1", "factors = []", "[[", "study = [1]\nsuite = ['null.toml', 2]", "\0"])
 def test_a_study_that_is_wrong_offers_nothing_of_its_own(content: str, work: Path) -> None:
     (work / "wrong.toml").write_text(content)
@@ -148,7 +190,7 @@ def test_completion_is_installed_once(shell: str, tmp_path: Path) -> None:
     before = {path: path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
     assert completion.install(shell, tmp_path) == first
     assert before == {path: path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
-    assert "--complete" in first.read_text()
+    assert any(f" {option} " in first.read_text() for option in COMPLETE)
     assert (tmp_path / ".bashrc").read_text().startswith("alias x=y")
 
 
@@ -184,6 +226,18 @@ def test_a_shell_completes_what_is_typed(shell: Callable[[Path], list[str]], wor
             terminal.until(f"given: {given} ?\\.")
 
 
+def test_zsh_lists_what_candidates_mean(work: Path, tool: Path) -> None:
+    _need("zsh")
+    env = {"PATH": f"{tool}:{os.environ['PATH']}", "HOME": str(work), "ZDOTDIR": str(work)}
+    with Terminal(zsh(work), work, env, size=(40, 60)) as terminal:
+        terminal.until("ready> ")
+        terminal.type("ioassay run access-paths-\t")
+        terminal.until("access-paths-depth  -- Access paths: the depth of the queue")
+        terminal.until("access-paths-jobs   -- Access paths: six jobs")
+        terminal.type("\x15ioassay --\t")
+        terminal.until("--log-level +-- Log what is decided and w")  # cut at the width
+
+
 def test_fish_completes_what_is_typed(work: Path, tool: Path) -> None:
     _need("fish")
     script = completion.install("fish", work)
@@ -193,8 +247,10 @@ def test_fish_completes_what_is_typed(work: Path, tool: Path) -> None:
         said = subprocess.run(
             ["fish", "--no-config", "-c", code], cwd=work, env=env, capture_output=True, text=True, check=True
         )
-        assert said.stdout.splitlines() == [given.split()[-1]], typed
+        assert [line.partition("\t")[0] for line in said.stdout.splitlines()] == [given.split()[-1]], typed
         assert said.stderr == ""
+        if typed.endswith("device sta"):
+            assert said.stdout == "stats\tSay what a served drive has counted.\n"
 
 
 def _need(shell: str) -> None:

@@ -59,8 +59,8 @@ OPTIONS = (
 )
 
 SHELL_OPTIONS = ("--install-completion", "--show-completion")
-COMPLETE = "--complete"
-"""What the shells' scripts call (`completion`)."""
+COMPLETE = ("--complete", "--candidates")
+"""What the shells' scripts call (`completion`); the second has what each candidate means."""
 MANUAL = "--manual"
 """Writes the manual's pages into a folder, for packages (`manual`)."""
 
@@ -114,7 +114,7 @@ def named(name: str) -> Command | Group:
 def _answered(words: Sequence[str]) -> int:
     """The exit code of the command; every error has been said, but for `console.Unwritten`."""
     try:
-        _dispatch(words if words[:1] == [COMPLETE] else _without_log_level(words))
+        _dispatch(words if words and words[0] in COMPLETE else _without_log_level(words))
         return 0
     except KeyboardInterrupt as error:
         return console.problem(Interrupted(str(error) or "interrupted"))
@@ -175,7 +175,7 @@ def _dispatch(words: Sequence[str]) -> None:
         import ioassay
 
         console.line(f"ioassay {ioassay.__version__}")
-    elif first in (*SHELL_OPTIONS, COMPLETE):
+    elif first in (*SHELL_OPTIONS, *COMPLETE):
         from ioassay.cli import completion
 
         completion.answer(first, words[1:])
@@ -201,9 +201,9 @@ def _misused(words: Sequence[str]) -> None:
     raise syntax.unknown(words[0], [*COMMANDS, *option_names()], "ioassay")
 
 
-def option_names() -> list[str]:
-    """The options that stand in place of a command, or before any."""
-    return [word for term, _ in OPTIONS for word in term.replace(",", "").split() if word.startswith("-")]
+def option_names() -> dict[str, str]:
+    """The options that stand in place of a command, or before any, each with what it does."""
+    return {word: about for term, about in OPTIONS for word in term.replace(",", "").split() if word.startswith("-")}
 
 
 def _of_machine(error: OSError) -> IoassayError:

@@ -1,18 +1,19 @@
 """Completion of commands and options in bash, zsh and fish: the scripts, where they go, and the words they ask for.
 
 A script calls `ioassay --complete WORDS…` with the words up to the cursor and offers what it prints, a candidate on
-each line; where that is nothing, the shell completes file names.
+each line; where that is nothing, the shell completes file names. `--candidates` adds what each means, behind a tab, for
+shells that show it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ioassay import debug_log
-from ioassay.cli import COMMANDS, COMPLETE, LOG_LEVEL, SHELL_OPTIONS, console, named, option_names
-from ioassay.cli.syntax import HELP, Group
+from ioassay.cli import COMMANDS, COMPLETE, LOG_LEVEL, SHELL_OPTIONS, console, helptext, named, option_names
+from ioassay.cli.syntax import HELP, Group, meanings, summary
 from ioassay.errors import UsageError
 from ioassay.hints import nearest
 
@@ -26,20 +27,33 @@ complete -o default -F _ioassay_completion ioassay""",
     "zsh": """\
 #compdef ioassay
 _ioassay_completion() {
-    local -a candidates open
-    candidates=("${(@f)$("${words[1]}" --complete "${(@)words[2,CURRENT]}" 2>/dev/null)}")
-    if [[ -z "${candidates[1]}" ]]; then _files; return; fi
-    open=("${(@M)candidates:#*[=:]}")
-    compadd -S '' -a open
-    candidates=("${(@)candidates:#*[=:]}")
-    compadd -a candidates
+    local -a lines whole open list
+    local -A about
+    local line value suffix width=0
+    lines=("${(@f)$("${words[1]}" --candidates "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+    if [[ -z "${lines[1]}" ]]; then _files; return; fi
+    for line in "${lines[@]}"; do
+        value=${line%%$'\t'*}
+        about[$value]=${line#*$'\t'}
+        (( ${#value} > width )) && width=${#value}
+        if [[ $value == *[=:] ]]; then open+=("$value"); else whole+=("$value"); fi
+    done
+    for suffix in '' ' '; do
+        if [[ $suffix == ' ' ]]; then open=("${whole[@]}"); fi
+        list=()
+        for value in "${open[@]}"; do
+            line="${(r:width:)value}${about[$value]:+  -- ${about[$value]}}"
+            list+=("${line[1,COLUMNS - 1]}")
+        done
+        compadd ${${about[*]// /}:+-l} -S "$suffix" -d list -a open
+    done
 }
 if [[ "$funcstack[1]" == _ioassay ]]; then _ioassay_completion "$@"; else compdef _ioassay_completion ioassay; fi""",
     "fish": """\
 function __ioassay_completion
     set --local words (commandline --current-process --tokenize --cut-at-cursor)
     set --local token (commandline --current-token --cut-at-cursor)
-    set --local candidates ($words[1] --complete $words[2..-1] "$token" 2>/dev/null)
+    set --local candidates ($words[1] --candidates $words[2..-1] "$token" 2>/dev/null)
     if set --query candidates[1]
         printf '%s\\n' $candidates
     else
@@ -58,13 +72,13 @@ _READ_BY = {"bash": ".bashrc", "zsh": ".zshrc"}
 
 def answer(option: str, words: Sequence[str]) -> None:
     """What one of the options asks for."""
-    if option == COMPLETE:
+    if option in COMPLETE:
         try:
             offered = candidates(words)
         except OSError:  # a folder that is gone or closed to us; the shell completes file names
             return
-        for candidate in offered:
-            console.line(candidate)
+        for candidate, about in offered.items():
+            console.line(candidate if option == COMPLETE[0] else f"{candidate}\t{' '.join(about.split())}")
         return
     shell = words[0] if words else Path(os.environ.get("SHELL", "")).name
     if shell not in _SCRIPTS:
@@ -77,10 +91,10 @@ def answer(option: str, words: Sequence[str]) -> None:
     console.line(f"completion for {shell} is in {path}; it takes effect in a new shell")
 
 
-def candidates(words: Sequence[str]) -> list[str]:
-    """The words that the last of these, which may be empty, can become."""
+def candidates(words: Sequence[str]) -> dict[str, str]:
+    """The words that the last of these, which may be empty, can become, each with what it means."""
     words, cut = _joined(words)
-    return [word[cut:] for word in _candidates(words)]
+    return {word[cut:]: about for word, about in _candidates(words).items()}
 
 
 def _joined(words: Sequence[str]) -> tuple[list[str], int]:
@@ -101,38 +115,43 @@ def _is_break(word: str) -> bool:
     return word != "" and not word.strip("=:")
 
 
-def _candidates(words: Sequence[str]) -> list[str]:
+def _candidates(words: Sequence[str]) -> dict[str, str]:
     *before, last = words or [""]
     if before and before[-1] == LOG_LEVEL:
         return _beginning(last, debug_log.LEVELS)
     before = _without_log_level(before)
     if not before:
-        return _beginning(last, [*COMMANDS, *option_names(), *HELP])
+        return _beginning(last, {**COMMANDS, **option_names(), **dict.fromkeys(HELP, helptext.HELP_ROW[1])})
     first, *rest = before
     if first == "help":
         return _beginning(last, COMMANDS if not rest else _members(rest))
     if first in SHELL_OPTIONS and not rest:
         return _beginning(last, _SCRIPTS)
     if first not in COMMANDS:
-        return []
+        return {}
     member = named(first)
     while rest and isinstance(member, Group):
         if rest[0] not in member.members:
-            return []
+            return {}
         member = member.members[rest.pop(0)]
     if isinstance(member, Group):
-        return _beginning(last, [*member.members, *HELP])
-    return member.candidates(rest, last) + _beginning(last, [LOG_LEVEL] if last.startswith("-") else ())
+        return _beginning(last, {**_of_group(member), **dict.fromkeys(HELP, helptext.HELP_ROW[1])})
+    anywhere = {LOG_LEVEL: option_names()[LOG_LEVEL]} if last.startswith("-") else {}
+    return {**member.candidates(rest, last), **_beginning(last, anywhere)}
 
 
-def _beginning(text: str, known: Iterable[str]) -> list[str]:
-    return [word for word in known if word.startswith(text)]
+def _beginning(text: str, known: Iterable[str]) -> dict[str, str]:
+    return {word: about for word, about in meanings(known).items() if word.startswith(text)}
 
 
-def _members(path: Sequence[str]) -> Iterable[str]:
+def _members(path: Sequence[str]) -> Mapping[str, str]:
     """The commands of the command that `path` names, where it has some."""
     member = named(path[0]) if path[0] in COMMANDS else None
-    return member.members if isinstance(member, Group) and len(path) == 1 else ()
+    return _of_group(member) if isinstance(member, Group) and len(path) == 1 else {}
+
+
+def _of_group(group: Group) -> Mapping[str, str]:
+    return {name: summary(each.about) for name, each in group.members.items()}
 
 
 def _without_log_level(words: Sequence[str]) -> list[str]:

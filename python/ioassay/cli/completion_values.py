@@ -1,22 +1,27 @@
 """Values that a shell can be offered for options and arguments: studies, runs, drives, metrics and the like.
 
-Each function takes the text before the cursor, and what the command line gives already. It reads names and tables of
-names only: an answer takes less than a tenth of a second, so nothing here validates or imports a heavy library.
-What cannot be read offers nothing, and the shell completes file names.
+Each function takes the text before the cursor, and what the command line gives already. It returns names, or a mapping
+from names to what they mean. It reads tables and the heads of files only: an answer takes less than a tenth of a
+second, so nothing here validates or imports a heavy library. What cannot be read offers nothing, and the shell
+completes file names.
 """
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ioassay.cli.syntax import Completer, Given
+from ioassay.cli.syntax import Completer, Given, meanings
 
 _PACKAGE = Path(__file__).parent.parent
 _RUNS = "runs"
 """Where runs go by default."""
 _STUDY_FILES = (".toml", ".fio")
+_HEAD_BYTES = 4096
+"""Of a file, what is searched for its title: a study begins with it."""
 
 
 def words(*names: str) -> Completer:
@@ -27,37 +32,41 @@ def words(*names: str) -> Completer:
 def listed(names: Completer) -> Completer:
     """Offers names for the last part of a list with commas."""
 
-    def completer(text: str, given: Given) -> Iterator[str]:
+    def completer(text: str, given: Given) -> dict[str, str]:
         before, comma, last = text.rpartition(",")
-        used = before.split(",")
-        return (f"{before}{comma}{name}" for name in names(last, given) if name not in used)
+        used, known = before.split(","), meanings(names(last, given))
+        return {f"{before}{comma}{name}": about for name, about in known.items() if name not in used}
 
     return completer
 
 
-def assigned(values: Mapping[str, Iterable[str]], text: str, given: Given) -> Iterator[str]:
-    """Offers `KEY=`, and behind it a list of the key's values."""
+def assigned(
+    values: Mapping[str, Iterable[str]], text: str, given: Given, about: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Offers `KEY=`, with what the keys are `about`, and behind it a list of the key's values."""
     key, equals, value = text.partition("=")
     if not equals:
-        return (f"{key}=" for key in values)
-    return (f"{key}={each}" for each in listed(words(*values.get(key, ())))(value, given))
+        return {f"{key}=": (about or {}).get(key, "") for key in values}
+    known = listed(lambda _text, _given: values.get(key, ()))(value, given)
+    return {f"{key}={each}": meaning for each, meaning in meanings(known).items()}
 
 
-def studies(text: str, given: Given) -> list[str]:
-    """The built-in studies, and the study files of this folder."""
-    return [*_described("studies"), *sorted(path.name for path in Path().iterdir() if path.suffix in _STUDY_FILES)]
+def studies(text: str, given: Given) -> dict[str, str]:
+    """The built-in studies, and the study files of this folder, with their titles."""
+    own = sorted(path for path in Path().iterdir() if path.suffix in _STUDY_FILES)
+    return {**_described("studies", "title"), **{path.name: _head(path, "title") for path in own}}
 
 
-def drives(text: str, given: Given) -> list[str]:
+def drives(text: str, given: Given) -> dict[str, str]:
     """The drives that are described."""
-    return _described("drives")
+    return _described("drives", "about")
 
 
-def policies(text: str, given: Given) -> list[str]:
+def policies(text: str, given: Given) -> dict[str, str]:
     """The write buffers of the simulated drive, and none."""
-    from ioassay.simulator.simulation_options import policy_names
+    from ioassay.simulator.simulation_options import policy_meanings
 
-    return policy_names()
+    return policy_meanings()
 
 
 def transports(text: str, given: Given) -> list[str]:
@@ -65,34 +74,44 @@ def transports(text: str, given: Given) -> list[str]:
     return ["nbd:unix:", "nbd:tcp:", "nvme-tcp:", "fuse:", "vfio-user:"]
 
 
-def device_models(text: str, given: Given) -> list[str]:
+def device_models(text: str, given: Given) -> dict[str, str]:
     """The models of a served drive."""
     from ioassay import _core
 
-    return [name for name, _ in _core.device_models()]
+    return dict(_core.device_models())
 
 
-def of_simulation(text: str, given: Given) -> Iterator[str]:
+def of_simulation(text: str, given: Given) -> dict[str, str]:
     """The options of the simulated drive, and the values of those that have names."""
     from ioassay.simulator.simulation_options import OPTIONS
 
     known = {option.name: list(option.choices) for option in OPTIONS}
-    return assigned(known | {"policy": policies(text, given)}, text, given)
+    about = {option.name: option.about for option in OPTIONS}
+    return assigned({**known, "policy": policies(text, given)}, text, given, about)
 
 
-def trace_formats(text: str, given: Given) -> list[str]:
+def trace_formats(text: str, given: Given) -> dict[str, str]:
     """The formats of traces."""
     from ioassay import _core
 
-    return [each["name"] for each in _core.trace_formats()]
+    return {each["name"]: each["about"] for each in _core.trace_formats()}
 
 
-def runs(text: str, given: Given) -> list[str]:
-    """The folders of runs beside the one that is begun, newest first; by default those below ./runs."""
+def runs(text: str, given: Given) -> dict[str, str]:
+    """The folders of runs beside the one that is begun, newest first, with the time at which they began and the title.
+
+    By default those below ./runs.
+    """
     folder = Path(text).parent if "/" in text else Path(_RUNS)
     found = [path for path in folder.iterdir() if (path / "plan.jsonl").is_file()] if folder.is_dir() else []
     prefix = text.rpartition("/")[0] or ("" if text.startswith("/") else _RUNS)
-    return [f"{prefix}/{path.name}" for path in sorted(found, reverse=True)]
+    return {f"{prefix}/{path.name}": _run(path) for path in sorted(found, reverse=True)}
+
+
+def _run(folder: Path) -> str:
+    """When a run began, and what it is about."""
+    began = time.localtime((folder / "plan.jsonl").stat().st_mtime)
+    return ", ".join(filter(None, (time.strftime("%Y-%m-%d %H:%M", began), _head(folder / "study.toml", "title"))))
 
 
 def scales(text: str, given: Given) -> list[str]:
@@ -100,24 +119,24 @@ def scales(text: str, given: Given) -> list[str]:
     return list(dict.fromkeys(["full", *(name for table in _tables(given) for name in _keys(table, "scale"))]))
 
 
-def settings(text: str, given: Given) -> Iterator[str]:
+def settings(text: str, given: Given) -> dict[str, str]:
     """What --set can set in the study that is named: its parameters, and keys of its parts."""
-    known: dict[str, list[str]] = {"seed": [], "repetitions": []}
+    known: dict[str, Iterable[str]] = {"seed": [], "repetitions": []}
     for table in _tables(given):
         varied = _keys(table, "factors")
         known |= {name: _levels(table, name) for name in _keys(table, "params") if name not in varied}
         known |= {f"{part}.{name}": [] for part in ("target", "run") for name in _keys(table, part)}
         known["target.kind"] = list(_targets())
-    return assigned(known | _of_simulation(given, known), text, given)
+    return assigned({**known, **_of_simulation(given, known)}, text, given)
 
 
-def factors(text: str, given: Given) -> Iterator[str]:
+def factors(text: str, given: Given) -> dict[str, str]:
     """What --factor can vary in the study that is named: its factors with their levels, and its parameters."""
     known: dict[str, list[str]] = {}
     for table in _tables(given):
         for name in (*_keys(table, "factors"), *_keys(table, "params")):
             known[name] = list(dict.fromkeys([*known.get(name, []), *_levels(table, name)]))
-    return assigned(known | _of_simulation(given, known), text, given)
+    return assigned({**known, **_of_simulation(given, known)}, text, given)
 
 
 def axes(text: str, given: Given) -> Iterator[str]:
@@ -125,12 +144,20 @@ def axes(text: str, given: Given) -> Iterator[str]:
     return iter(dict.fromkeys(f"{name}=" for table in _tables(given) for name in _keys(table, "factors")))
 
 
-def responses(text: str, given: Given) -> list[str]:
-    """The metrics that the study answers, and those of most drivers."""
+def responses(text: str, given: Given) -> dict[str, str]:
+    """The metrics that the study answers, and those of most drivers, with their units."""
     from ioassay import metrics
 
     own = [str(name) for table in _tables(given) for name in _list(table.get("analysis"), "responses")]
-    return list(dict.fromkeys([*own, *metrics.USUAL]))
+    return {name: _metric(name) for name in (*own, *metrics.USUAL)}
+
+
+def _metric(name: str) -> str:
+    """The label of a metric, with its unit; '' where it is of a driver that is not imported for this."""
+    from ioassay import metrics
+
+    known = metrics.metric(name) if metrics.known(name) else None
+    return f"{known.label}{f' ({known.unit})' if known.unit else ''}" if known else ""
 
 
 def executors(text: str, given: Given) -> Iterator[str]:
@@ -147,9 +174,20 @@ def executors(text: str, given: Given) -> Iterator[str]:
                 yield f"{system}:{begun}{',' if begun else ''}{key}="
 
 
-def _described(list_: str) -> list[str]:
-    """The names of a list that is a folder of TOML files."""
-    return sorted(path.stem for path in (_PACKAGE / list_).glob("*.toml"))
+def _described(list_: str, key: str) -> dict[str, str]:
+    """The names of a list that is a folder of TOML files, with the value that each has of a key."""
+    return {path.stem: _head(path, key) for path in sorted((_PACKAGE / list_).glob("*.toml"))}
+
+
+def _head(path: Path, key: str) -> str:
+    """The text of a key at the head of a TOML file, read as a line, since parsing all studies takes too long."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES).decode(errors="replace")
+    except OSError:
+        return ""
+    found = re.search(rf'^{key} *= *"([^"\\]*)"', head, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def _targets() -> Iterable[str]:
@@ -197,9 +235,9 @@ def _levels(table: Mapping[str, Any], name: str) -> list[str]:
     return [str(level) for level in _list(table.get("factors"), name) if isinstance(level, str | int | float)]
 
 
-def _of_simulation(given: Given, known: Mapping[str, list[str]]) -> dict[str, list[str]]:
+def _of_simulation(given: Given, known: Mapping[str, Iterable[str]]) -> dict[str, dict[str, str]]:
     """The drives and policies of studies that simulate, behind the levels that they have."""
     if not any(table.get("driver") == "simulate" for table in _tables(given)):
         return {}
     named = {"drive": drives("", given), "policy": policies("", given)}
-    return {key: list(dict.fromkeys([*known.get(key, []), *values])) for key, values in named.items()}
+    return {key: {**dict.fromkeys(known.get(key, []), ""), **values} for key, values in named.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ioassay.cli import console, options, syntax
+from ioassay.cli import completion_values, console, options, syntax
 from ioassay.errors import RunError, UsageError
 from ioassay.hints import nearest
 
@@ -31,7 +31,9 @@ def export(
     ] = None,
     format: Annotated[
         str,
-        syntax.Option(metavar="|".join(_FORMATS), help="What it is written as."),
+        syntax.Option(
+            metavar="|".join(_FORMATS), values=completion_values.words(*_FORMATS), help="What it is written as."
+        ),
     ] = _ARCHIVE,
     redact: Annotated[
         bool,

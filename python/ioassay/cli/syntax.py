@@ -24,7 +24,7 @@ _HELP = "--help"
 Given = Mapping[str, Sequence[str]]
 """Name of a parameter -> the texts that a command line gives it."""
 Completer = Callable[[str, Given], Iterable[str]]
-"""What a text can become, on a command line that gives something else already."""
+"""What a text can become, on a command line that gives something else already; a mapping says what each means."""
 
 
 class Option:
@@ -84,14 +84,17 @@ class Parameter:
             return self.info.metavar or self.name.upper()
         return max(self.yes, key=len)
 
-    def candidates(self, text: str, given: Given) -> list[str]:
-        """The values that begin with `text`: those that the parameter names, else those that its metavar lists."""
+    def candidates(self, text: str, given: Given) -> dict[str, str]:
+        """The values that begin with `text`: those that the parameter names, else those that its metavar lists.
+
+        Each with what it means, '' where that is not known.
+        """
         if self.info.values is not None:
             known = self.info.values(text, given)
         else:
             words = (self.info.metavar or "").split("|")
             known = [word for word in words if word.islower()] if len(words) > 1 else []
-        return [value for value in known if value.startswith(text)]
+        return {value: about for value, about in meanings(known).items() if value.startswith(text)}
 
     def read(self, texts: Sequence[str]) -> Any:
         """The value that was given, of the parameter's type; UsageError names the option and what it takes."""
@@ -147,8 +150,11 @@ class Command:
         shown = [each for each in self.options if not each.info.hidden]  # type: ignore[union-attr]
         return [name for each in shown for name in (*each.yes, *each.no)] + list(HELP)
 
-    def candidates(self, before: Sequence[str], text: str) -> list[str]:
-        """What `text` can become behind the words `before`: names of options, or values of what is due there."""
+    def candidates(self, before: Sequence[str], text: str) -> dict[str, str]:
+        """What `text` can become behind the words `before`: names of options, or values of what is due there.
+
+        Each with what it means.
+        """
         name, equals, value = text.partition("=") if text.startswith("--") else (text, "", "")
         option = self._by_name.get(name if equals else before[-1] if before else "")
         due = None if option is None or option.is_flag or option.info.bare is not None else option  # type: ignore[union-attr]
@@ -160,11 +166,18 @@ class Command:
         ended = "--" in before or (bool(places) and not self._interspersed)
         if due is not None and not ended:
             prefix = f"{name}=" if equals else ""
-            return [prefix + each for each in due.candidates(value if equals else text, given)]
+            found = due.candidates(value if equals else text, given)
+            return {prefix + each: about for each, about in found.items()}
         if text.startswith("-") and not ended:
-            return [each for each in self.names() if each.startswith(text)]
+            return {each: self._help(each) for each in self.names() if each.startswith(text)}
         following = (each for each in self.arguments if each.multiple or each.name not in given)
-        return next((each.candidates(text, given) for each in following), [])
+        return next((each.candidates(text, given) for each in following), {})
+
+    def _help(self, name: str) -> str:
+        """What the help says of an option."""
+        from ioassay.cli import helptext
+
+        return helptext.HELP_ROW[1] if name in HELP else self._by_name[name].info.help
 
     def _divided(self, places: list[str]) -> Iterator[tuple[Parameter, list[str]]]:
         """The arguments that a command line has begun, with their words."""
@@ -315,6 +328,11 @@ def unknown(word: str, names: Sequence[str], path: str) -> UsageError:
     kind = "option" if word.startswith("-") else "command"
     named = f"{kind}: {word}" if kind == "option" else f"{kind} '{word}'"
     return UsageError(f"No such {named}{nearest(word, names)} (see: {path} --help)")
+
+
+def meanings(values: Iterable[str]) -> Mapping[str, str]:
+    """What each value means, '' where that is not known."""
+    return values if isinstance(values, Mapping) else dict.fromkeys(values, "")
 
 
 def summary(about: str) -> str:

@@ -23,7 +23,7 @@ from ioassay.simulator.result_files import save
 from ioassay.simulator.results import OfflineOptimum, Simulation
 from ioassay.simulator.sampling import Estimate, SampledHits
 from ioassay.simulator.saved_states import options_of
-from ioassay.simulator.simulation_options import NAMES, NONE, OPTIONS, VARIANTS, Option, setup
+from ioassay.simulator.simulation_options import NAMES, NONE, OPTIONS, VARIANTS, Option, policy_meanings, setup
 
 __all__ = [
     "NAMES",
@@ -55,13 +55,10 @@ def policies() -> list[dict[str, Any]]:
     """The write buffers there are: name, what they do, and the options that they know."""
     from ioassay import _core
 
-    known = {each["name"]: each for each in _core.policies()}
+    options = {each["name"]: each["options"] for each in _core.policies()}
     for name, fixed in VARIANTS.items():
-        base = known[fixed["policy"]]
-        words = ", ".join(option.replace("_", " ") for option in fixed if option != "policy")
-        free = [option for option in base["options"] if option not in fixed]
-        known[name] = {"name": name, "about": f"{fixed['policy']} with {words}", "options": free}
-    return list(known.values())
+        options[name] = [option for option in options[fixed["policy"]] if option not in fixed]
+    return [{"name": name, "about": about, "options": options[name]} for name, about in policy_meanings().items()]
 
 
 def simulate(

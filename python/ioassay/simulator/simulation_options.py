@@ -175,11 +175,17 @@ OPTIONS: tuple[Option, ...] = (
 NAMES = {option.name: option for option in OPTIONS}
 
 
-def policy_names() -> list[str]:
-    """The write buffers by name, and none."""
+def policy_meanings() -> dict[str, str]:
+    """What each write buffer does, by name, and none."""
     from ioassay import _core
 
-    return [*dict.fromkeys([NONE, *(each["name"] for each in _core.policies()), *VARIANTS])]
+    known = {each["name"]: each["about"] for each in _core.policies()}
+    return known | {name: f"{fixed['policy']} with {_words(fixed)}" for name, fixed in VARIANTS.items()}
+
+
+def _words(fixed: Mapping[str, Any]) -> str:
+    """The options that make a variant of a policy."""
+    return ", ".join(option.replace("_", " ") for option in fixed if option != "policy")
 
 
 def known(name: str) -> Option:
@@ -244,7 +250,7 @@ def read(option: Option, value: Any) -> Any:
             return _number(option, value)
         case "flag":
             return _flag(option, value)
-        case "name" if value not in (known := policy_names()):
+        case "name" if value not in (known := policy_meanings()):
             raise UsageError(f"no policy is called '{value}'; {suggestion(str(value), known)}")
         case "choice" if value not in option.choices:
             raise _wrong(option, value, " or ".join(option.choices))
