@@ -5,7 +5,7 @@ At most MOST_LINES lines, whatever was measured: every sentence, table and warni
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,17 @@ def say(run: Run, results: Sequence[str] = ()) -> None:
         console.note(note)
     for line in where:
         console.line(line)
+
+
+def digest(topics: Sequence[Sequence[str]], room: int, rest: Callable[[int], str]) -> list[str]:
+    """The lines of the first topics, each whole; where `room` lines do not hold all, `rest(shown)` is the last."""
+    lines: list[str] = []
+    for place, topic in enumerate(topics):
+        is_last = place == len(topics) - 1
+        if len(lines) + len(topic) + (not is_last) > room:
+            return [*lines, rest(place)]
+        lines += topic
+    return lines
 
 
 def _fitted(notes: Sequence[str], most: int) -> list[str]:

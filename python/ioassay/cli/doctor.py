@@ -1,14 +1,20 @@
-"""ioassay doctor: is this host fit to measure?"""
+"""ioassay doctor: is this host fit to measure? At most closing.MOST_LINES lines, the worst first, without --all."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ioassay.cli import console, options, syntax
+from ioassay.cli import closing, console, options, syntax
 
 if TYPE_CHECKING:
-    from ioassay.api.diagnosis import Diagnosis
+    from ioassay.api.diagnosis import Diagnosis, InstalledPlugin
+    from ioassay.records.record import Warning_
+
+_MOST_UNABLE, _MOST_PLUGINS = 3, 2
+"""Lines about what cannot be done here, and about plugins."""
 
 
 def register(app: syntax.Group) -> None:
@@ -21,6 +27,7 @@ def doctor(
     restore: Annotated[
         bool, syntax.Option("--restore", help="Restore settings that a killed run left changed.")
     ] = False,
+    all_: Annotated[bool, syntax.Option("--all", help="Show everything, however long it is.")] = False,
     json: options.Json = False,
 ) -> None:
     """Check if this host is fit to measure, and say how to fix it.
@@ -38,27 +45,65 @@ def doctor(
     if json:
         console.emit(found.as_dict())
     else:
-        _say(found)
+        _say(found, everything=all_)
 
 
-def _say(found: Diagnosis) -> None:
-    for warning in found.warnings:
-        remedy = f"\n    remedy: {warning.remedy}" if warning.remedy else ""
-        console.line(f"{warning.text} [{warning.code}]{remedy}")
-    number = len(found.warnings)
-    console.line(console.count(number, "warning") if number else "nothing found that would spoil a measurement")
-    share = found.realtime_share
-    if share is not None and share < 1:
-        console.line(
-            f"under real-time policies (run.scheduler) the kernel keeps {1 - share:.0%} of a processor for other tasks "
-            "that wait there (sched_rt_runtime_us)"
-        )
-    for warning in found.unable:
-        remedy = f" ({warning.remedy})" if warning.remedy else ""
-        console.line(f"cannot be done here: {warning.text}{remedy}")
-    for plugin in found.plugins:
-        used = f"is not used: {plugin.problem}" if plugin.problem else "is installed"
-        console.line(f"plugin {plugin.package} {plugin.version}: {plugin.noun} '{plugin.name}' {used}")
+def _say(found: Diagnosis, *, everything: bool) -> None:
+    def room(lines: int) -> int:
+        return sys.maxsize if everything else lines
+
+    plugins = sorted(found.plugins, key=lambda plugin: not plugin.problem)  # broken ones first
+    notes = [
+        *(_of_real_time(found.realtime_share) if everything else ()),
+        *closing.digest([*map(_of_unable, found.unable)], room(_MOST_UNABLE), lambda n: _more_unable(found.unable[n:])),
+        *closing.digest([*map(_of_plugin, plugins)], room(_MOST_PLUGINS), lambda n: _more_plugins(plugins[n:])),
+    ]
+    number = console.count(len(found.warnings), "warning")
+    console.line(f"{number}, the worst first:" if found.warnings else "nothing found that would spoil a measurement")
+    left = room(closing.MOST_LINES - 1 - len(notes))
+    warnings = [*map(_of_warning, found.warnings)]
+    for line in (*closing.digest(warnings, left, lambda n: _more_warnings(found.warnings[n:])), *notes):
+        console.line(line)
+
+
+def _of_warning(warning: Warning_) -> list[str]:
+    """The remedy is in one piece: it may be a command to copy."""
+    remedy = [f"    remedy: {warning.remedy}"] if warning.remedy else []
+    return [*console.wrapped(f"{warning.text} [{warning.code}]"), *remedy]
+
+
+def _more_warnings(rest: Sequence[Warning_]) -> str:
+    codes = ", ".join(warning.code for warning in rest)
+    return f"{console.count(len(rest), 'more warning')}, with remedies by --all: {codes}"
+
+
+def _of_unable(warning: Warning_) -> list[str]:
+    remedy = f" ({warning.remedy})" if warning.remedy else ""
+    return console.wrapped(f"cannot be done here: {warning.text}{remedy}")
+
+
+def _more_unable(rest: Sequence[Warning_]) -> str:
+    return f"{console.count(len(rest), 'more thing')} cannot be done here: --all has the reasons"
+
+
+def _of_plugin(plugin: InstalledPlugin) -> list[str]:
+    used = f"is not used: {plugin.problem}" if plugin.problem else "is installed"
+    return console.wrapped(f"plugin {plugin.package} {plugin.version}: {plugin.noun} '{plugin.name}' {used}")
+
+
+def _more_plugins(rest: Sequence[InstalledPlugin]) -> str:
+    broken = sum(bool(plugin.problem) for plugin in rest)
+    unused = f", of which {broken} cannot be used" if broken else ""
+    return f"plugins: {console.count(len(rest), 'more name')}{unused}: --all lists them"
+
+
+def _of_real_time(share: float | None) -> list[str]:
+    if share is None or share >= 1:
+        return []
+    return console.wrapped(
+        f"under real-time policies (run.scheduler) the kernel keeps {1 - share:.0%} of a processor for other tasks "
+        "that wait there (sched_rt_runtime_us)"
+    )
 
 
 def _say_restored(restored: list[str]) -> None:
