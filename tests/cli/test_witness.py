@@ -92,7 +92,9 @@ def test_system_calls_are_told_by_name(tmp_path: Path) -> None:
     assert found["calls"]["getppid"] == 2345 and found["calls"]["execve"] == 1
     assert found["call_errors"]["openat"] + found["call_errors"].get("newfstatat", 0) > 0
     assert (found["processes"], found["threads"], found["most_alive"]) == (2, 1, 2)
-    told = subprocess.run([*IOASSAY, "witness", *argv], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(
+        [*IOASSAY, "witness", "--all", *argv], cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout
     assert re.search(r"^System calls, the 8 most frequent of \d+ kinds:$", told, re.MULTILINE)
     assert re.search(r"^getppid +2,345 +[\d,]+ +0$", told, re.MULTILINE), told
     assert "2 tasks (1 thread of them) followed" in told

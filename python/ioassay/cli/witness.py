@@ -94,6 +94,9 @@ def witness(
     require: Require = None,
     exit_verdict: ExitVerdict = ON_SUCCESS,
     output: Annotated[Path | None, syntax.Option(metavar="FILE", help="Write the whole observation as JSON.")] = None,
+    all_: Annotated[
+        bool, syntax.Option("--all", help="Show each claim with its notes, then the calls and requests of the command.")
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """Run COMMAND and compare its claims with the kernel's counts. Exit 4: the kernel contradicts a claim.
@@ -139,9 +142,8 @@ def witness(
         if json:
             console.emit(result)
         else:
-            if attached is not None:
-                witness_attach.say(attached, command, last.seen)
-            witness_text.say(judgement, result)
+            above = 0 if attached is None else witness_attach.say(attached, command, last.seen)
+            witness_text.say_all(judgement, result) if all_ else witness_text.say(judgement, result, above)
             if listing is not None:
                 witness_calls.say(judgement.listing)
             witness_text.say_status(result["verdict"], own, require, failing=failing, decides=decides)

@@ -116,8 +116,11 @@ def comparison(attached: Attachment, client: Sequence[str]) -> str:
     return f"The I/O is that of {who(attached)}, from the moment of attaching, {until}."
 
 
-def say(attached: Attachment, client: Sequence[str], seen: Observation) -> None:
-    """Whose I/O it was, and what was under way when the watch began."""
-    console.paragraph(comparison(attached, client))
+def say(attached: Attachment, client: Sequence[str], seen: Observation) -> int:
+    """Whose I/O it was, and what was under way when the watch began; the number of lines."""
+    lines = console.wrapped(comparison(attached, client))
     if before := seen.health.get("in_flight_at_start", 0):
-        console.paragraph(f"{console.count(before, 'call')} in flight at that moment: in no count.")
+        lines += console.wrapped(f"{console.count(before, 'call')} in flight at that moment: in no count.")
+    for line in lines:
+        console.line(line)
+    return len(lines)

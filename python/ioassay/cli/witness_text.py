@@ -1,12 +1,15 @@
-"""What `ioassay witness` says: a few lines for people; the object for --json is the judgement's own."""
+"""What `ioassay witness` says: at most closing.MOST_LINES lines, or with --all everything that the verdicts rest on.
+
+The object for --json is the judgement's own.
+"""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ioassay.cli import console
+from ioassay.cli import closing, console
 from ioassay.errors import Contradicted
 from ioassay.formats import conventions
 from ioassay.units import format_ns, format_size
@@ -18,25 +21,112 @@ if TYPE_CHECKING:
     from ioassay.roles import Outcome
     from ioassay.verify.verdict import Verdict
 
+_MOST_ROWS = 5
+"""Claims in the table; the worst where there are more."""
+_LEAST_REASONS = 1
+"""Lines below the table."""
+_COMPARED = ("claim", "verdict", "operations", "seen", "bytes", "seen", "device")
+_MORE = "More: --all (notes, calls, requests to devices), --json; --output FILE keeps the observation."
 _MOST_CALLS = 8
 _MOST_CLAIMS = 12
 """Claims that are told one by one; an automatic IOzone run makes hundreds."""
 
 
-def say(judgement: Judgement, result: Mapping[str, Any]) -> None:
-    """The verdicts of the last run, then what they rest on."""
+def say(judgement: Judgement, result: Mapping[str, Any], above: int) -> None:
+    """The verdict, the claims of the last run and what the kernel saw, the reasons, and how it was watched.
+
+    `above` lines stand above it.
+    """
+    judged = judgement.verdicts
+    head = ["", *_premises(judgement), *(_verdict(judgement) if judged else _unclaimed(result))]
+    tail = [*_watch(judgement.seen), *console.wrapped(_MORE)]
+    room = closing.MOST_LINES - above - len(head) - len(tail) - 1  # the line on the exit status
+    table = _table(judged, room - _LEAST_REASONS) if judged else []
+    reasons = closing.digest(_reasons(judged), room - len(table), _more_reasons)
+    for line in (*head, *table, *reasons, *tail):
+        console.line(line)
+
+
+def _verdict(judgement: Judgement) -> list[str]:
+    from ioassay.narrative import explanation_text
+
+    reason = f" ({judgement.reason})" if judgement.reason else ""
+    return console.wrapped(f"{judgement.verdict}{reason}: {explanation_text.MEANINGS[judgement.verdict]}")
+
+
+def _table(judged: Sequence[Verdict], room: int) -> list[str]:
+    """A row for each claim; for the worst ones, where there are more than `room` allows. An empty line is the last."""
+    from ioassay.verify.verdict import rank
+
+    most = max(min(_MOST_ROWS, room - 3), 1)
+    shown = judged if len(judged) <= most else sorted(judged, key=lambda one: -rank(one))[:most]
+    more = len(judged) - len(shown)
+    rest = [f"and {console.count(more, 'more claim')}, none of them worse: --all, --json"] if more else []
+    return [*console.aligned(_COMPARED, [*map(_compared, shown)]), *rest, ""]
+
+
+def _premises(judgement: Judgement) -> list[str]:
+    """Whether the machine was quiet, and how the command failed."""
     from ioassay.narrative import conditions_text
 
+    conditions = judgement.conditions()
+    texts = (conditions_text.line(conditions) if conditions else "", how_it_failed(judgement.runs[-1].watched.outcome))
+    return [line for text in texts if text for line in console.wrapped(text)]
+
+
+def _unclaimed(result: Mapping[str, Any]) -> list[str]:
+    advice = f"{result['explanation']} State one with --claim bytes=…,ops=…,seconds=…"
+    return [f"{result['verdict']}: no claim", *console.wrapped(advice, "    "), ""]
+
+
+def _compared(verdict: Verdict) -> list[str]:
+    """A row of the table: what was claimed, and what was seen where the verdict has it from."""
+    from ioassay.verify.verdict import BY_DEVICE, BY_DRIVE
+
+    numbers = verdict.numbers
+    seen = {BY_DEVICE: ("device_requests", "device_bytes"), BY_DRIVE: ("drive_operations", "drive_bytes")}
+    operations, volume = seen.get(verdict.reason, ("seen_operations", "seen_bytes"))
+    counts = [_shown(numbers.get(name), "{:,}".format) for name in ("claimed_operations", operations)]
+    sizes = [_shown(numbers.get(name), format_size) for name in ("claimed_bytes", volume, "device_bytes")]
+    return [_whose(verdict), verdict.category, *counts, *sizes]
+
+
+def _shown(number: int | None, form: Callable[[int], str]) -> str:
+    return "-" if number is None else form(number)
+
+
+def _reasons(judged: Sequence[Verdict]) -> list[list[str]]:
+    """The lines on each verdict that the table does not explain; of one that needs none, what it rests on."""
+    from ioassay.narrative import explanation_text
+    from ioassay.verify.verdict import CONFIRMED, rank
+
+    topics = []
+    for verdict in sorted(judged, key=lambda one: -rank(one)):
+        warned = [explanation_text.sentence(note) for note in verdict.notes if note.warns]
+        if verdict.category != CONFIRMED or warned:
+            reason = f"{_whose(verdict)}{f' ({verdict.reason})' if verdict.reason else ''}: "
+            texts = (
+                reason + explanation_text.text(verdict.explanation),
+                *warned,
+                explanation_text.by_property(verdict),
+            )
+            topics.append([line for text in texts if text for line in console.wrapped(text)])
+    return topics or [console.wrapped(explanation_text.by_property(judged[0]))] if judged else []
+
+
+def _more_reasons(shown: int) -> str:
+    return "--all has the reasons of the other verdicts" if shown else "--all has the reasons of the verdicts"
+
+
+def _whose(verdict: Verdict) -> str:
+    return f"{verdict.claim.source}'s {_name(verdict.claim)}" if verdict.claim else "no claim"
+
+
+def say_all(judgement: Judgement, result: Mapping[str, Any]) -> None:
+    """The verdicts of the last run with every note, then what they rest on."""
     run, judged = judgement.runs[-1], judgement.verdicts
-    console.line()
-    if (conditions := judgement.conditions()) is not None:
-        console.line(conditions_text.line(conditions))
-    if ended := how_it_failed(run.watched.outcome):
-        console.line(f"{ended}\n")
-    if not judged:
-        console.line(f"{result['verdict']}: no claim")
-        console.paragraph(f"{result['explanation']} State one with --claim bytes=…,ops=…,seconds=…", "    ")
-        console.line()
+    for line in ("", *_premises(judgement), "", *([] if judged else _unclaimed(result))):
+        console.line(line)
     shared = _shared(judged)
     for verdict in judged[:_MOST_CLAIMS]:
         _say_verdict(verdict, [note for note in _notes(verdict) if note not in shared])
@@ -47,7 +137,8 @@ def say(judgement: Judgement, result: Mapping[str, Any]) -> None:
         console.line(f"and {console.count(more, 'more claim')}: --json has them all\n")
     _say_seen(run.seen, result)
     _say_calls(run.seen)
-    _say_watch(run.seen)
+    for line in _watch(run.seen):
+        console.line(line)
 
 
 def say_status(verdict: str, own: int, require: str | None, *, failing: bool, decides: bool) -> None:
@@ -99,9 +190,7 @@ def _shared(judged: Sequence[Verdict]) -> list[str]:
 def _say_verdict(verdict: Verdict, notes: Sequence[str]) -> None:
     from ioassay.narrative import explanation_text
 
-    claim = verdict.claim
-    of = f"{claim.source}'s {_name(claim)}" if claim else "no claim"
-    console.line(f"{verdict.category}{f' ({verdict.reason})' if verdict.reason else ''}: {of}")
+    console.line(f"{verdict.category}{f' ({verdict.reason})' if verdict.reason else ''}: {_whose(verdict)}")
     console.paragraph(explanation_text.text(verdict.explanation), "    ")
     _say_notes(notes)
 
@@ -159,13 +248,13 @@ def _device_row(each: Requests) -> list[str]:
     return [each.name, who, each.kind, f"{calls.calls:,}", format_size(calls.bytes), str(each.merges), mean]
 
 
-def _say_watch(seen: Observation) -> None:
+def _watch(seen: Observation) -> list[str]:
+    """What watched, how much of it, and why it was not more."""
     faults = [f"{name.replace('_', ' ')} {number}" for name, number in seen.health.items() if number]
     health = f"; {', '.join(faults)}" if faults else "; nothing was lost" if seen.health else ""
     tasks = f", {_tasks(seen)} followed" if seen.processes else ""
-    console.line(f"Watched by {seen.backend} ({', '.join(seen.layers)}){tasks}{health}")
-    if seen.why:
-        console.paragraph(seen.why, "    ")
+    watched = f"Watched by {seen.backend} ({', '.join(seen.layers)}){tasks}{health}"
+    return [*console.wrapped(watched), *(console.wrapped(seen.why, "    ") if seen.why else ())]
 
 
 def _tasks(seen: Observation) -> str:
