@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ioassay.analysis.machine_conditions import Grade
-from ioassay.cli import closing
+from ioassay.cli import closing, console, session
 from ioassay.narrative import answers
 from ioassay.narrative.conditions_text import Trust
 from ioassay.narrative.finding import Finding
@@ -109,3 +109,23 @@ def test_an_overview_answers_for_all_studies(ended: Any) -> None:
     overview = Finding("", "peaks", "", "Best levels", "All of them peak at 4.")
     out, _ = ended([overview, concluded("a", 2), concluded("b", 2)])
     assert "All of them peak at 4." in out and not any(SENTENCE in line for line in out)
+
+
+@pytest.mark.parametrize(
+    ("tally", "code"),
+    [
+        (Tally(planned=2, ok=2), None),
+        (Tally(planned=2, ok=1, skipped=1), None),
+        (Tally(planned=3, skipped=2, unneeded=1), None),
+        (Tally(planned=2, ok=1, failed=1), 1),
+        (Tally(planned=2, skipped=2), 1),
+    ],
+)
+def test_a_run_in_which_nothing_was_measured_has_not_succeeded(tally: Tally, code: int | None) -> None:
+    run: Any = SimpleNamespace(contradicted=0, tally=tally, failed=tally.failed)
+    if code is None:
+        session.end(run)
+        return
+    with pytest.raises(console.Exit) as ended:
+        session.end(run)
+    assert ended.value.code == code

@@ -153,9 +153,10 @@ def test_a_run_whose_trials_all_failed_has_a_page_and_ends_with_1(
     assert "and 3 others" in told.err
 
 
-def test_a_run_whose_trials_were_all_skipped_says_why(ioassay: Any, null_study: Path) -> None:
+def test_a_run_whose_trials_were_all_skipped_says_why_and_ends_with_1(ioassay: Any, null_study: Path) -> None:
     done = ioassay("run", null_study, "--set", "skip_share=1", "--output", "run", "--json")
-    assert (done.code, done.json["trials"]["skipped"], done.json["failures"]) == (0, 4, [])
+    assert (done.code, done.json["trials"]["skipped"], done.json["failures"]) == (1, 4, [])
+    assert "no trial was measured" in done.err
     (skip,) = done.json["skips"]
     assert skip["trials"] == 4 and "skip_share" in skip["reason"]
     told = ioassay("report", "run")

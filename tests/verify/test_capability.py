@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import pytest
 
 from ioassay import _core
 from ioassay.errors import ToolError, UsageError
+from ioassay.host import process_capabilities
 from ioassay.verify.witness import strace
 from ioassay.verify.witness.capability import best, bpf_unusable
 
@@ -36,9 +38,16 @@ def test_counters_where_bpf_does_not_work(bpf: Callable[[str], None]) -> None:
         best("block", "bpf")
 
 
-def test_capabilities_that_are_missing_are_named_with_the_way_to_grant_them(bpf: Callable[[str], None]) -> None:
-    bpf("missing CAP_PERFMON")
-    assert bpf_unusable() == "missing CAP_PERFMON (docs/backends.md shows how)"
+def test_capabilities_that_are_missing_are_named_with_the_way_to_grant_them(
+    bpf: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bpf("missing CAP_PERFMON: run as root, or give the process these capabilities")
+    monkeypatch.setattr(process_capabilities, "is_withheld", lambda name: False)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    said = "missing CAP_PERFMON: run as root, or give the process these capabilities (docs/backends.md shows how)"
+    assert bpf_unusable() == said
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert bpf_unusable().startswith("missing CAP_PERFMON: start the container with --cap-add=PERFMON (docker or")
 
 
 def test_a_build_without_programs_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -219,6 +219,8 @@ def begin(suite: Suite, root: Path, checks: Checks, announce: Announce | None = 
 
     checked = checks.inspect(suite, announce)
     try:
+        if checked.hosts is None:
+            preflight.require_measurable(checked.benches, checked.warnings)
         preflight.require_record_room(checked.benches, root)
         store = RunStore.create(root, checked.suite, facts(checked.benches, checked.hosts))
     except BaseException:

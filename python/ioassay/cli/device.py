@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 from ioassay.cli import completion_values, console, options, syntax
-from ioassay.errors import InputError, Interrupted, UsageError
+from ioassay.errors import InputError, Interrupted, ToolError, UsageError
 
 Ways = Annotated[
     list[str] | None,
@@ -191,6 +191,7 @@ def serve(
     ways = [part for text in transport or () for part in described.transports(text)]
     if not ways:
         raise UsageError("no --transport given; wanted at least one, such as nbd:unix:drive.sock")
+    _require_mount(ways)
     parts = [part for text in namespaces or () for part in text.split(",")] or None
     if size is None and backing_file is None and parts is None:
         raise UsageError("no --size given; wanted one, such as 1GiB, or --file with a backing file that is there")
@@ -212,6 +213,15 @@ def serve(
         device_text.ended(counted)
 
 
+def _require_mount(ways: Sequence[str]) -> None:
+    """ToolError for a way by FUSE in a container that withholds what mounting takes."""
+    from ioassay.host import process_capabilities
+
+    mounted = [way for way in ways if way.startswith("fuse:")]
+    if mounted and (remedy := process_capabilities.fuse_obstacle()):
+        raise ToolError(f"{mounted[0]}: a drive cannot be mounted here; {remedy}")
+
+
 def _serve_group(config: Path, given: Mapping[str, Any]) -> None:
     """Serve each drive of a file. UsageError for options that belong into the file."""
     from ioassay import virtual_drive
@@ -224,6 +234,7 @@ def _serve_group(config: Path, given: Mapping[str, Any]) -> None:
             key = drive_config.key_of(name)
             raise UsageError(f"--{key} is not used with --config; wanted '{key}' in a [[drive]] of {config}")
     drives = drive_config.read(config)
+    _require_mount([way for drive in drives for way in drive["transports"]])
     asked = _left_to_the_core()
     with ExitStack() as stack:
         for drive in drives:

@@ -28,7 +28,7 @@ _DESCRIPTION = (
 _EXAMPLES = ("ioassay quick .", "ioassay run block-io --scale quick", "ioassay help trace convert")
 _STATUSES = (
     ("0", "Done."),
-    ("1", "Something failed, or a regression was found."),
+    ("1", "Something failed, no trial could be measured, or a regression was found."),
     ("2", "The usage or the input is wrong."),
     ("3", "Refused, because data or the system could be harmed."),
     ("4", "The kernel contradicts a claim."),

@@ -89,8 +89,15 @@ def kept_lines(kept: Sequence[KeptFile]) -> Iterator[str]:
 
 
 def end(run: Run) -> None:
-    """Exit 4 when the kernel contradicts what a tool claimed; 1 when trials failed: the report stands all the same."""
+    """Exit 4 when the kernel contradicts what a tool claimed; 1 when trials failed, or all were skipped.
+
+    The report stands all the same.
+    """
     refuse_contradicted(run)
+    tally = run.tally
+    if tally.skipped and not (tally.ok or tally.failed or tally.unneeded):
+        console.note("no trial was measured: the report has the reasons")
+        raise console.Exit(1)
     if run.failed:
         raise console.Exit(1)
 

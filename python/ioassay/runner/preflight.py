@@ -23,7 +23,7 @@ from ioassay.hints import suggestion
 from ioassay.host import cpus, interference
 from ioassay.process import supervisor
 from ioassay.records.observation import STRACE
-from ioassay.records.record import Warning_
+from ioassay.records.record import WILL_BE_SKIPPED, Warning_
 from ioassay.roles import (
     NOTHING,
     READ,
@@ -249,6 +249,37 @@ def examine(benches: Sequence[Bench]) -> list[Warning_]:
             found.setdefault(warning)
     _require_room(benches)
     return [*found, *_examine_counting(benches)]
+
+
+def require_measurable(benches: Sequence[Bench], warnings: Sequence[Warning_]) -> None:
+    """ConditionError where each trial of each study would be skipped; `warnings` are those of `examine`."""
+    if not any(warning.code in _NOT_RUN for warning in warnings):
+        return
+    reasons = []
+    for bench in benches:
+        for trial in bench.points():
+            if (reason := _obstacle(bench, trial)) is None:
+                return
+            reasons.append(reason)
+    if reasons:
+        first = f"{benches[0].study.name}: {reasons[0]}"
+        raise ConditionError(f"no trial can run here, so nothing was begun: {first}")
+
+
+def _obstacle(bench: Bench, trial: Trial) -> str | None:
+    """Why a trial would be skipped, with the remedy; None where it would run."""
+    with _placed(bench.study.name):
+        said = [*bench.driver.validate(trial.params, trial.target), *bench.target(trial).inspect(bench.access())]
+    for warning in said:
+        if warning.code == WILL_BE_SKIPPED:
+            return f"{warning.text}; {warning.remedy}" if warning.remedy else warning.text
+    wanted = conditions.Conditions.of(trial.run)
+    try:
+        if wanted and bench.driver.measures:
+            conditions.rehearse(wanted)
+    except ConditionError as error:
+        return str(error)
+    return None
 
 
 def _load_frames_where_they_may_not_run(root: Path = Path("/")) -> None:
@@ -561,7 +592,7 @@ _TRIED = (
     Conditions(cpu_limit=0.5),
     Conditions(memory_limit=2**26),
 )
-_NOT_RUN = ("will-be-skipped", "condition-unavailable")
+_NOT_RUN = (WILL_BE_SKIPPED, "condition-unavailable")
 _SCHEDULER = "proc/sys/kernel/sched_rt_{}_us"
 
 

@@ -25,9 +25,11 @@ from pydantic import ConfigDict, PositiveInt
 from ioassay import virtual_drive
 from ioassay.errors import ConditionError, InputError, StudyError, ToolError, UsageError
 from ioassay.hints import suggestion
+from ioassay.host import process_capabilities
 from ioassay.host.block_devices import ROOT
+from ioassay.host.process_capabilities import SYS_ADMIN
 from ioassay.process.piped_child import PipedChild
-from ioassay.records.record import Warning_
+from ioassay.records.record import WILL_BE_SKIPPED, Warning_
 from ioassay.roles import NOTHING, Consent, Counted, Footprint, Load, StepCounter, Trial
 from ioassay.simulator.simulation_options import NAMES
 from ioassay.targets import block_stack, filesystem, fill, nvme_host, virtual_drive_process
@@ -50,7 +52,7 @@ _UNCALIBRATED = {
 _ON_FILE = ("device", "folder")
 _CONNECTED = ("nvme", "nvme-character")
 """Forms that lie on the drive's file, and those that the kernel connects to."""
-_HELPER = "fusermount3"
+_FUSE, _HELPER = "/dev/fuse", "fusermount3"
 """No trial's: what ends a tool's orphans is to leave the drive alone."""
 
 
@@ -143,8 +145,9 @@ class VirtualTarget:
             return ()
         useless = described.unused(self._settings.model, self._model, self._settings.precondition)
         warnings = [Warning_("drive-option-unused", useless)] if useless else []
-        if "fuse" in self._ways and not os.access("/dev/fuse", os.R_OK | os.W_OK):
-            raise StudyError("has 'fuse', and /dev/fuse cannot be used here", key="target.ways")
+        if "fuse" in self._ways and not os.access(_FUSE, os.R_OK | os.W_OK):
+            what = f"has 'fuse', and {_FUSE} cannot be used here: {_without_fuse()}"
+            raise StudyError(what, key="target.ways")
         if "fuse" in self._ways and os.geteuid() and shutil.which(_HELPER) is None:
             said = f"has 'fuse', which takes {_HELPER} for users other than root; Debian has it in the package fuse3"
             raise StudyError(said, key="target.ways")
@@ -159,15 +162,20 @@ class VirtualTarget:
         if self._form in _CONNECTED and "nvme-tcp" not in self._ways:
             said = "the kernel connects to the drive by NVMe/TCP; wanted 'nvme-tcp' among them"
             raise StudyError(said, key="target.ways")
-        return [*warnings, *([Warning_("will-be-skipped", text)] if (text := self._missing()) else [])]
+        missing, remedy = self._missing()
+        return [*warnings, *([Warning_(WILL_BE_SKIPPED, missing, remedy)] if missing else [])]
 
-    def _missing(self) -> str:
-        """What a trial would be skipped for."""
+    def _missing(self) -> tuple[str, str]:
+        """What a trial would be skipped for, and the remedy; '' where it can be made."""
         if self._form in _CONNECTED:
             lack = nvme_host.lack(self._root)
-            return f"target.form = '{self._settings.form}': {lack}" if lack else ""
-        needs_root = self._form in _ON_FILE and os.geteuid()
-        return f"a virtual drive as a {self._form} takes root, for its loop device" if needs_root else ""
+            return (f"target.form = '{self._settings.form}': {lack}" if lack else ""), ""
+        if self._form in _ON_FILE and (os.geteuid() or not process_capabilities.is_held(SYS_ADMIN)):
+            text = f"a virtual drive as a {self._form} takes root, for its loop device"
+            return text, process_capabilities.remedy(SYS_ADMIN, options="--privileged")
+        if "fuse" in self._ways and (remedy := process_capabilities.fuse_obstacle()):
+            return "a virtual drive by FUSE has to be mounted", remedy
+        return "", ""
 
     def prepare(self, access: str, progress: Callable[[str, float], None]) -> Sequence[Warning_]:
         """Nothing to make before a trial."""
@@ -180,8 +188,9 @@ class VirtualTarget:
     @contextmanager
     def load(self, trial: Trial) -> Iterator[Load]:
         """A new drive; ToolError when it cannot be served, ConditionError when that takes what is not here."""
-        if missing := self._missing():
-            raise ConditionError(missing)
+        missing, remedy = self._missing()
+        if missing:
+            raise ConditionError(f"{missing}; {remedy}" if remedy else missing)
         with ExitStack() as stack:
             folder = stack.enter_context(block_stack.folder("ioassay-drive-"))
             server, told = stack.enter_context(virtual_drive_process.served(self._description(folder)))
@@ -268,6 +277,13 @@ class VirtualTarget:
             )
         except UsageError as error:
             raise ToolError(f"the virtual drive could not be served: {error}") from None
+
+
+def _without_fuse() -> str:
+    """What makes /dev/fuse usable."""
+    if remedy := process_capabilities.fuse_obstacle():
+        return remedy
+    return "run as root (with sudo)" if Path(_FUSE).exists() else "load the module of the kernel: modprobe fuse"
 
 
 def _unknown(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ioassay import units
+from ioassay.host import process_capabilities
 from ioassay.host.doctor.fact_lookup import Facts, Said, fact
 from ioassay.host.settings import AS_ROOT, NO_GOVERNOR, RESTORE_COMMAND
 
@@ -206,9 +207,12 @@ def no_witness(facts: Facts) -> Said:
     reason = fact(facts, "witness", "unusable")
     if not reason:
         return None
+    withheld = re.findall(r"CAP_(\w+)", reason) if fact(facts, "user", "root") else []  # by a container
+    if withheld:
+        reason = reason.partition(": ")[0]  # what follows is the remedy of a user
     return (
         f"what tools claim can only be set against the kernel's totals, since BPF programs cannot watch: {reason}",
-        f"{AS_ROOT} …, or see docs/backends.md",
+        process_capabilities.of_container(*withheld) if withheld else f"{AS_ROOT} …, or see docs/backends.md",
     )
 
 

@@ -6,12 +6,15 @@ it is meant; an observation says what was really watched.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ioassay import _core, debug_log
 from ioassay.errors import ToolError, UsageError
 from ioassay.hints import nearest
+from ioassay.host import process_capabilities
 from ioassay.records.observation import BACKENDS, BLOCK, BPF, COUNTERS, LEVELS, RECORD, STRACE, SYSCALLS
 from ioassay.verify.witness import strace
 
@@ -92,7 +95,12 @@ def bpf_unusable() -> str:
             "the compiled module of this ioassay has no witness: it is of another version, so install or build it again"
         )
     reason: str = check()
-    return f"{reason} ({_GRANT})" if "CAP_" in reason else reason
+    if not (names := re.findall(r"CAP_(\w+)", reason)):
+        return reason
+    if os.geteuid() and not any(map(process_capabilities.is_withheld, names)):
+        return f"{reason} ({_GRANT})"
+    what, _, _ = reason.partition(": ")  # what follows is the remedy of a user
+    return f"{what}: {process_capabilities.of_container(*names)} ({_GRANT})"
 
 
 def _strace(asked: str) -> Choice:
