@@ -28,6 +28,7 @@ main() {
     export PATH="$cargo_bin:$root/.venv/bin:$PATH" WITNESS_REQUIRED=1
     export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}"
     rm -f "$folder"/ioassay-*.whl "$folder"/ioassay-*.tar.gz
+    take_documents
     step 'fetching crates' cargo fetch --locked
     step 'building the source distribution' maturin sdist --out "$folder"
     leave_out_paths
@@ -37,6 +38,22 @@ main() {
         --out "$folder"
     for file in "$folder"/ioassay-*; do
         printf '%s\n' "$file"
+    done
+}
+
+# The documents are part of the package, for `ioassay help TOPIC`. Those of pictures (python/ioassay/cli/documents.py) are
+# not. They lie next to the package's modules while it is built, and git does not ignore them: maturin would as well.
+take_documents() {
+    documents=$source/python/ioassay/docs
+    trap 'rm -rf "$documents"' EXIT
+    trap 'exit 130' INT TERM HUP
+    rm -rf "$documents"
+    mkdir "$documents"
+    for document in docs/*.md docs/*/*.md; do
+        case ${document##*/} in
+        first-screens.md | gallery.md | pictures.md) ;;
+        *) cp "$document" "$documents" ;;
+        esac
     done
 }
 

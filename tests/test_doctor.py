@@ -133,7 +133,7 @@ DEFECTS = [
     Defect("old-kernel", ["4.19.0-6-amd64", "5.10"], "newer kernel", {"proc/sys/kernel/osrelease": "4.19.0-6-amd64\n"}),
     Defect("not-root", ["not root"], "sudo \"$(command -v ioassay)\" …", facts={"user.root": False}),
     Defect("no-witness", ["CAP_BPF is missing"], "--cap-add=BPF", facts={"witness.unusable": "CAP_BPF is missing"}),
-    Defect("no-confinement", ["seccomp"], "docs/safety.md", facts={"confinement.unusable": "a seccomp filter"}),
+    Defect("no-confinement", ["seccomp"], "ioassay help safety", facts={"confinement.unusable": "a seccomp filter"}),
     Defect("leftover-restore-file", ["restore-1-1-1.json"], "ioassay doctor --restore",
            {"run/ioassay/restore-1-1-1.json": "{}"}),
     Defect("low-free-space", ["1 GiB are free on /"], "--set target.size=256MiB",

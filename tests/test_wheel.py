@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 
 import ioassay
+from ioassay.cli import documents
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "target" / "wheels"
@@ -40,7 +41,7 @@ def built(pattern: str) -> Path:
     if not files:
         pytest.skip(f"needs the wheel: no {pattern} in {FOLDER}; ./check wheel builds it")
     newest = max(
-        path.stat().st_mtime for path in (ROOT / name for name in tracked("python", "crates", "pyproject.toml"))
+        path.stat().st_mtime for path in (ROOT / name for name in tracked("python", "crates", "docs", "pyproject.toml"))
     )
     if files[0].stat().st_mtime < newest:
         pytest.skip(f"needs the wheel: {files[0]} is older than the sources; ./check wheel builds it")
@@ -50,6 +51,12 @@ def built(pattern: str) -> Path:
 def tracked(*places: str) -> set[str]:
     listed = subprocess.run(["git", "ls-files", "-z", *places], cwd=ROOT, capture_output=True, text=True, check=True)
     return {name for name in listed.stdout.split("\0") if name and (ROOT / name).exists()}
+
+
+def of_the_package() -> set[str]:
+    """What a wheel has: the package, what is compiled, and the documents that are topics of `ioassay help`."""
+    ours = {name.removeprefix("python/") for name in tracked("python")}
+    return ours | {"ioassay/_core.abi3.so"} | {f"ioassay/docs/{path.name}" for path in documents.topics().values()}
 
 
 @pytest.fixture(scope="session")
@@ -69,8 +76,7 @@ def parts(wheel: Path) -> dict[str, bytes]:
 
 def test_the_wheel_has_the_package_with_its_data_and_nothing_else(wheel: Path) -> None:
     names = set(parts(wheel))
-    ours = {name.removeprefix("python/") for name in tracked("python")}
-    assert {name for name in names if ".dist-info/" not in name} == ours | {"ioassay/_core.abi3.so"}
+    assert {name for name in names if ".dist-info/" not in name} == of_the_package()
     about = {name.split(".dist-info/")[1] for name in names if ".dist-info/" in name}
     assert about == {
         "METADATA",
@@ -137,8 +143,7 @@ def test_the_source_distribution_builds_a_wheel_that_works(source_distribution: 
     build += ["--interpreter", sys.executable, "--out", str(tmp_path / "wheels")]
     subprocess.run(build, cwd=folder, env=environment, check=True, capture_output=True)
     (wheel,) = (tmp_path / "wheels").iterdir()
-    wanted = {name.removeprefix("python/") for name in tracked("python")} | {"ioassay/_core.abi3.so"}
-    assert {name for name in parts(wheel) if ".dist-info/" not in name} == wanted
+    assert {name for name in parts(wheel) if ".dist-info/" not in name} == of_the_package()
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "package")
     answer = [sys.executable, "-c", "import ioassay; print(ioassay.__version__, ioassay.__file__)"]
@@ -222,6 +227,12 @@ def system_commands(folder: Path) -> Path:
 def test_the_installed_program_says_its_version(installed: Installed, tmp_path: Path) -> None:
     done = installed.ask("--version", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, f"ioassay {ioassay.__version__}\n"), done.stderr
+
+
+def test_the_installed_program_shows_documents(installed: Installed, tmp_path: Path) -> None:
+    shown = installed.ask("help", "safety", cwd=tmp_path)
+    assert shown.stdout == (ROOT / "docs" / "safety.md").read_text(), shown.stderr
+    assert "measure-a-disk" in installed.ask("help", cwd=tmp_path).stdout
 
 
 def test_the_installed_program_plans_and_examines_the_host(installed: Installed, tmp_path: Path) -> None:

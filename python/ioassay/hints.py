@@ -34,5 +34,10 @@ def nearest(name: object, known: Iterable[str]) -> str:
     return f"; {hint}" if hint else ""
 
 
+def document(topic: str) -> str:
+    """The command that shows a document wherever ioassay is installed, for messages: 'ioassay help safety'."""
+    return f"'ioassay help {topic}'"
+
+
 def _is_plain(value: object) -> bool:
     return isinstance(value, str | int | float | list | dict)

@@ -152,14 +152,20 @@ def test_help_of_a_command_is_its_own(words: tuple[str, ...], ioassay: Ask) -> N
     assert answer.code == 0 and answer.out.startswith(f"Usage: ioassay {' '.join(words)} ")
 
 
-def test_help_of_nothing_is_that_of_the_program(ioassay: Ask) -> None:
-    assert ioassay("help") == ioassay("--help")
+def test_help_of_a_command_names_the_document_on_it(ioassay: Ask) -> None:
+    document = "\nThe document on it: ioassay help doctor.md\n"
+    assert ioassay("help", "doctor").out == ioassay("doctor", "--help").out + document
+
+
+def test_help_of_nothing_is_that_of_the_program_and_the_documents(ioassay: Ask) -> None:
+    answer = ioassay("help")
+    assert answer.code == 0 and answer.out.startswith(ioassay("--help").out + "\nDocuments: active-iozone, ")
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("runn",), "No such command 'runn'; did you mean 'run'? (see: ioassay --help)"),
+        (("runn",), "No such command or document 'runn'; did you mean 'run'? (see: ioassay help)"),
         (("trace", "convrt"), "No such command 'convrt'; did you mean 'convert'? (see: ioassay trace --help)"),
     ],
 )

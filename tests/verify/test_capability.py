@@ -44,7 +44,9 @@ def test_capabilities_that_are_missing_are_named_with_the_way_to_grant_them(
     bpf("missing CAP_PERFMON: run as root, or give the process these capabilities")
     monkeypatch.setattr(process_capabilities, "is_withheld", lambda name: False)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    said = "missing CAP_PERFMON: run as root, or give the process these capabilities (docs/backends.md shows how)"
+    said = (
+        "missing CAP_PERFMON: run as root, or give the process these capabilities ('ioassay help backends' shows how)"
+    )
     assert bpf_unusable() == said
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert bpf_unusable().startswith("missing CAP_PERFMON: start the container with --cap-add=PERFMON (docker or")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioassay.errors import UsageError
+from ioassay.hints import document
 from ioassay.records.record import Warning_
 from ioassay.roles import Consent
 from ioassay.study.model import ALL_HOSTS, HOST_NAME, Study, Suite
@@ -111,7 +112,7 @@ def opened(
     if not isinstance(executor, str):
         raise UsageError(
             f"run.hosts is {', '.join(_names(suite))}; wanted the scheduler that these hosts have joined: "
-            "--executor dask://HOST:PORT (docs/hosts.md)"
+            f"--executor dask://HOST:PORT; see {document('hosts')}"
         )
     with ExitStack() as stack:
         fleet = stack.enter_context(cluster.hosts(executor))

@@ -47,7 +47,7 @@ COMMANDS = {
     "trace": "Inspect, convert and generate traces of block requests.",
     "worker": "Measure on this host for runs elsewhere, one trial at a time, until Ctrl-C.",
     "device": "Serve the simulated drive, and query a served drive.",
-    "help": "Show the help of a command.",
+    "help": "Show the help of a command, or a document.",
 }
 """Each command and the first sentence of its help, which is its function's docstring (tests/cli/test_syntax.py)."""
 LOG_LEVEL = "--log-level"

@@ -134,7 +134,7 @@ def register(app: syntax.Group) -> None:
     device.command()(top)
     device.command("power-cut")(power_cut)
     device.command()(stop)
-    fault = syntax.Group("Make a served drive misbehave: docs/faults.md.")
+    fault = syntax.Group("Make a served drive misbehave ('ioassay help faults').")
     fault.command("inject")(fault_inject)
     fault.command("list")(fault_list)
     fault.command("clear")(fault_clear)

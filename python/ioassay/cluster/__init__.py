@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from ioassay.cluster import executor_name
 from ioassay.cluster.executor_name import BatchJobs, HostCluster, Installed, OwnProcesses, Scheduler
 from ioassay.errors import UsageError
+from ioassay.hints import document
 from ioassay.runner import executors, worker_pool
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def hosts(name: str) -> Iterator[Fleet]:
     if not isinstance(wanted, Scheduler):
         raise UsageError(
             f"--executor {name} computes, and measures no hosts; wanted the scheduler that the hosts have joined: "
-            "dask://HOST:PORT (docs/hosts.md)"
+            f"dask://HOST:PORT; see {document('hosts')}"
         )
     places(name)
     from ioassay.cluster import dask_clusters

@@ -16,6 +16,7 @@ from ioassay.analysis.measurements.passes import CLAIM, SESSION, SPAN, SUM, WATC
 from ioassay.analysis.storage.folder_comparison import Factor, Folders
 from ioassay.analysis.storage.timing_definitions import Outcome, TimingDefinitions, cell_key
 from ioassay.factors import level_phrase
+from ioassay.hints import document
 from ioassay.narrative import phrases
 from ioassay.narrative.finding import Finding, Table
 from ioassay.records.record import Scalar
@@ -34,7 +35,7 @@ _WAYS = {
 }
 _UNWATCHED = (
     "No trial was watched at level syscalls by the kernel's own probes, so the claims cannot be compared. "
-    "Use ioassay run --set watch.witness=syscalls; docs/witness.md lists its requirements."
+    f"Use ioassay run --set watch.witness=syscalls; {document('witness.md')} lists its requirements."
 )
 _STATUS = {
     Status.SHORT: "because the interval is short: clock step and the time between clock and call exceed 1 %",

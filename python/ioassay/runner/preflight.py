@@ -19,7 +19,7 @@ from typing import Any
 from ioassay import analysis, debug_log, drivers, metrics, monitors
 from ioassay.drivers import driver as make_driver
 from ioassay.errors import ConditionError, IoassayError, SafetyRefusal, StudyError, ToolError
-from ioassay.hints import suggestion
+from ioassay.hints import document, suggestion
 from ioassay.host import cpus, interference
 from ioassay.process import supervisor
 from ioassay.records.observation import STRACE
@@ -304,7 +304,7 @@ def _examine_counting(benches: Sequence[Bench]) -> list[Warning_]:
         return [Warning_("calls-uncounted", text, "apt-get install strace")]
     if who == STRACE:
         text = f"{studies}: system calls are counted by strace, in trials that it slows down, not by BPF: {why}"
-        return [Warning_("calls-by-strace", text, "docs/backends.md says what BPF needs")]
+        return [Warning_("calls-by-strace", text, f"{document('backends')} says what BPF needs")]
     return []
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from ioassay import host, plugins
 from ioassay.errors import ConditionError, Interrupted, RunError, SafetyRefusal, ToolError
+from ioassay.hints import document
 from ioassay.host import interference
 from ioassay.host.settings import drop_caches
 from ioassay.monitors.sampler import Sampler
@@ -339,7 +340,8 @@ def _judged(parsed: Parsed, outcome: Outcome | None, watched: _Watched) -> Parse
         return Parsed(FAILED, reason, warnings=tuple(warnings))
     reason = parsed.reason
     if parsed.status == FAILED and watched.confined and os.strerror(errno.EACCES) in reason:
-        reason = f"{reason}; its processes were confined to what raw/{confinement.CONFINEMENT} lists (docs/safety.md)"
+        confined = f"its processes were confined to what raw/{confinement.CONFINEMENT} lists"
+        reason = f"{reason}; {confined}; see {document('safety')}"
     return dataclasses.replace(parsed, reason=reason, warnings=tuple(warnings))
 
 

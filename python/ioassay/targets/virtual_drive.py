@@ -24,7 +24,7 @@ from pydantic import ConfigDict, PositiveInt
 
 from ioassay import virtual_drive
 from ioassay.errors import ConditionError, InputError, StudyError, ToolError, UsageError
-from ioassay.hints import suggestion
+from ioassay.hints import document, suggestion
 from ioassay.host import process_capabilities
 from ioassay.host.block_devices import ROOT
 from ioassay.host.process_capabilities import SYS_ADMIN
@@ -288,7 +288,7 @@ def _without_fuse() -> str:
 
 def _unknown(name: str) -> str:
     known = [*VirtualSettings.model_fields, *NAMES]
-    return f"unknown key; {suggestion(name, known, 'docs/targets.md lists the keys')}"
+    return f"unknown key; {suggestion(name, known, document('targets') + ' lists the keys')}"
 
 
 def _planned(file: str) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from ioassay import units
 from ioassay.errors import StudyError
+from ioassay.hints import document
 
 
 def words(text: str) -> list[str]:
@@ -150,7 +151,7 @@ _OF_CLIENTS = frozenset({"client", "server", "remote_config", "daemonize"})
 """Options of fio's command line, which a study might name."""
 _OF_CLIENTS_REFUSED = (
     "has servers of fio make the load, which ioassay neither checks nor watches; "
-    "wanted [run] hosts, such as hosts = ['host-a'], to measure there (docs/hosts.md)"
+    f"wanted [run] hosts, such as hosts = ['host-a'], to measure there; see {document('hosts')}"
 )
 
 

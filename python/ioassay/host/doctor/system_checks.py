@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ioassay import units
+from ioassay.hints import document
 from ioassay.host import process_capabilities
 from ioassay.host.doctor.fact_lookup import Facts, Said, fact
 from ioassay.host.settings import AS_ROOT, NO_GOVERNOR, RESTORE_COMMAND
@@ -212,7 +213,7 @@ def no_witness(facts: Facts) -> Said:
         reason = reason.partition(": ")[0]  # what follows is the remedy of a user
     return (
         f"what tools claim can only be set against the kernel's totals, since BPF programs cannot watch: {reason}",
-        process_capabilities.of_container(*withheld) if withheld else f"{AS_ROOT} …, or see docs/backends.md",
+        process_capabilities.of_container(*withheld) if withheld else f"{AS_ROOT} …, or see {document('backends')}",
     )
 
 
@@ -222,7 +223,7 @@ def no_confinement(facts: Facts) -> Said:
     if not reason:
         return None
     text = "the kernel cannot hold a trial's processes to what they may write, so only the checks before a run do"
-    return f"{text}: {reason}", "see docs/safety.md"
+    return f"{text}: {reason}", f"see {document('safety')}"
 
 
 def leftover_restore_file(facts: Facts) -> Said:

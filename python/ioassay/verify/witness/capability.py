@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ioassay import _core, debug_log
 from ioassay.errors import ToolError, UsageError
-from ioassay.hints import nearest
+from ioassay.hints import document, nearest
 from ioassay.host import process_capabilities
 from ioassay.records.observation import BACKENDS, BLOCK, BPF, COUNTERS, LEVELS, RECORD, STRACE, SYSCALLS
 from ioassay.verify.witness import strace
@@ -26,7 +26,7 @@ BPF_LAYERS = {
 }
 STRACE_LAYERS = (SYSCALLS, "aio")
 
-_GRANT = "docs/backends.md shows how"
+_GRANT = f"{document('backends')} shows how"
 
 
 @dataclass(frozen=True)
