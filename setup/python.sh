@@ -54,9 +54,10 @@ pip_of_pipx='pip>=26.1' # which pipx would fetch
 # install ours as users do. .setup/wheelhouse/pythons names the interpreters.
 fetch_wheelhouse() {
     [ "$1" = check ] || return 0
+    name_missing_pythons
     wheelhouse=$state/wheelhouse
     wheelhouse_key="$(installed_key run) $tried_pythons $pip_of_pipx"
-    [ "$(cat "$wheelhouse/key" 2>/dev/null)" != "$wheelhouse_key" ] || return 0
+    [ "$(cat "$wheelhouse/key" 2>/dev/null)" != "$wheelhouse_key" ] || has_new_python "$wheelhouse/pythons" || return 0
     say "fetching the wheels that ioassay needs, once (tests install them without network)"
     rm -rf "$wheelhouse" && mkdir "$wheelhouse"
     .venv/bin/python setup/requirements.py run >"$state/requirements.txt"
@@ -75,9 +76,28 @@ fetch_wheelhouse() {
     printf '%s\n' "$wheelhouse_key" >"$wheelhouse/key"
 }
 
-# python_of_version VERSION   the system's, one on PATH that runs, or one that pyenv keeps
+# name_missing_pythons   says which of these Pythons are not here. None is downloaded: their hosts are no package index.
+name_missing_pythons() {
+    for version in $tried_pythons; do
+        python_of_version "$version" >/dev/null ||
+            say "no Python $version here, so the tests of the wheel with it will be skipped: install it by pyenv or uv," \
+                "or as python$version on PATH, then remove $state/check"
+    done
+}
+
+# has_new_python PYTHONS   whether one of these Pythons is here that the file does not name
+has_new_python() {
+    for version in $tried_pythons; do
+        grep -q "^$version=" "$1" 2>/dev/null || ! python_of_version "$version" >/dev/null || return 0
+    done
+    return 1
+}
+
+# python_of_version VERSION   the system's, one on PATH that runs, or one that pyenv or uv keeps
 python_of_version() {
-    for candidate in /usr/bin/python3 "python$1" "${HOME:-/nonexistent}/.pyenv/versions/$1".*/bin/python; do
+    home=${HOME:-/nonexistent}
+    for candidate in /usr/bin/python3 "python$1" "$home/.pyenv/versions/$1".*/bin/python \
+        "${XDG_DATA_HOME:-$home/.local/share}/uv/python/cpython-$1".*/bin/python; do
         "$candidate" -c 'import os, sys, venv
 print(os.path.realpath(sys.executable)) if sys.argv[1] == "%s.%s" % sys.version_info[:2] else sys.exit(1)' "$1" 2>/dev/null &&
             return

@@ -206,6 +206,47 @@ def test_versions_are_compared_as_numbers(wanted: str, seen: str, enough: bool) 
     assert (done.returncode == 0) == enough
 
 
+PYTHONS = """
+. "$1/say.sh"; . "$1/python.sh"
+state=$2 HOME=$2 XDG_DATA_HOME=$2/data PATH=$2/bin:/usr/bin:/bin tried_pythons=3.99
+"""
+
+
+def answering(path: Path) -> None:
+    """A stand-in for Python 3.99, which says where it is."""
+    path.parent.mkdir(parents=True)
+    path.write_text("#!/bin/sh\necho $0\n")
+    path.chmod(0o755)
+
+
+def test_a_python_that_is_missing_is_said_with_what_it_is_for(tmp_path: Path) -> None:
+    done = shell(f"{PYTHONS} name_missing_pythons", ROOT / "setup", tmp_path)
+    assert done.returncode == 0 and done.stdout == ""
+    assert done.stderr == (
+        "ioassay: no Python 3.99 here, so the tests of the wheel with it will be skipped: install it by pyenv or uv, "
+        f"or as python3.99 on PATH, then remove {tmp_path}/check\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "place", ["bin/python3.99", ".pyenv/versions/3.99.1/bin/python", "data/uv/python/cpython-3.99.1-linux/bin/python"]
+)
+def test_a_python_is_found_where_pyenv_uv_or_path_has_it(place: str, tmp_path: Path) -> None:
+    answering(tmp_path / place)
+    done = shell(f"{PYTHONS} name_missing_pythons; python_of_version 3.99", ROOT / "setup", tmp_path)
+    assert (done.stderr, Path(done.stdout.strip()).name) == ("", Path(place).name)
+
+
+def test_a_python_that_came_later_has_its_wheels_fetched(tmp_path: Path) -> None:
+    (tmp_path / "pythons").write_text("3.11=/usr/bin/python3\n")
+    ask = f'{PYTHONS} if has_new_python "$2/pythons"; then echo yes; else echo no; fi'
+    assert shell(ask, ROOT / "setup", tmp_path).stdout == "no\n"
+    answering(tmp_path / "bin/python3.99")
+    assert shell(ask, ROOT / "setup", tmp_path).stdout == "yes\n"
+    (tmp_path / "pythons").write_text("3.99=/usr/bin/python3.99\n")
+    assert shell(ask, ROOT / "setup", tmp_path).stdout == "no\n"
+
+
 def test_every_requirement_is_pinned() -> None:
     listed = subprocess.run(
         [sys.executable, str(ROOT / "setup/requirements.py"), "check"], capture_output=True, text=True, check=True

@@ -175,7 +175,10 @@ def installed(
     listed = interpreters.read_text().split() if interpreters.exists() else []
     found = [path for path in listed if path.startswith(f"{request.param}=")]
     if not found:
-        pytest.skip(f"needs Python {request.param} and its wheels in {WHEELHOUSE}: see .setup/setup.log")
+        where = f"by pyenv or uv, or as python{request.param} on PATH"
+        pytest.skip(
+            f"needs Python {request.param} {where}, and its wheels: install it, remove .setup/check, run ./check"
+        )
     interpreter = found[0].partition("=")[2]
     home = tmp_path_factory.mktemp("home")
     # pip and uv split these variables at spaces, which the path of a checkout may have.
