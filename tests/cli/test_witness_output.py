@@ -79,3 +79,10 @@ def test_all_shows_notes_calls_and_requests(data: Path) -> None:
         assert part in told
     assert "Requests to block devices:" in told and "The files that this is about" in told
     assert re.search(r"^write +\d+ +[\d,]+ +0$", told, re.M), told
+
+
+@pytest.mark.bpf
+def test_the_observer_effect_is_shown_where_twins_were_asked_for(data: Path) -> None:
+    command = [*WITNESS, "--twins", "1", "--", "dd", "if=data", "of=/dev/null", "bs=1M"]
+    told = subprocess.run(command, cwd=data.parent, capture_output=True, text=True, check=True).stdout
+    assert re.search(r"^With the witness, .* times that without it\.", told, re.M), told

@@ -98,16 +98,18 @@ def _shown(number: int | None, form: Callable[[int], str]) -> str:
 def _reasons(judged: Sequence[Verdict]) -> list[list[str]]:
     """The lines on each verdict that the table does not explain; of one that needs none, what it rests on."""
     from ioassay.narrative import explanation_text
+    from ioassay.verify.statement import Code
     from ioassay.verify.verdict import CONFIRMED, rank
 
+    of_twins = (Code.OBSERVER_EFFECT, Code.OBSERVER_EFFECT_UNKNOWN)  # which the user asked for
     topics = []
     for verdict in sorted(judged, key=lambda one: -rank(one)):
-        warned = [explanation_text.sentence(note) for note in verdict.notes if note.warns]
-        if verdict.category != CONFIRMED or warned:
+        notes = [explanation_text.sentence(note) for note in verdict.notes if note.warns or note.code in of_twins]
+        if verdict.category != CONFIRMED or notes:
             reason = f"{_whose(verdict)}{f' ({verdict.reason})' if verdict.reason else ''}: "
             texts = (
                 reason + explanation_text.text(verdict.explanation),
-                *warned,
+                *notes,
                 explanation_text.by_property(verdict),
             )
             topics.append([line for text in texts if text for line in console.wrapped(text)])
