@@ -213,7 +213,7 @@ class Inspection:
 
 
 def begin(suite: Suite, root: Path, checks: Checks, announce: Announce | None = None) -> Execution:
-    """Check everything, then make the run's folder."""
+    """Check everything, then make the run's folder. ConditionError where each trial would be skipped here."""
     from ioassay.runner import preflight
     from ioassay.store.run_folder import RunStore
 

@@ -216,8 +216,9 @@ class Study:
         stops, and `Run.resume` runs the next ones: two runs can be measured in turns.
 
         Raises SafetyRefusal before anything is written where data could be lost, ToolError for a missing tool,
-        StudyError and UsageError for what cannot be, RunError where the run cannot go on, Interrupted at Ctrl-C:
-        `open(folder).resume()` goes on. A trial that fails is no error (`Run.failed`).
+        ConditionError where no trial can run here, StudyError and UsageError for what cannot be, RunError where the run
+        cannot go on, Interrupted at Ctrl-C: `open(folder).resume()` goes on. A trial that fails is no error
+        (`Run.failed`).
         """
         progress = progress or Progress()
         computing.at_once(executor, workers)
