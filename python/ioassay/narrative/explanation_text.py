@@ -29,7 +29,7 @@ from ioassay.verify.verdict import (
 )
 
 MEANINGS: Mapping[str, str] = {
-    CONFIRMED: "The kernel's counts match the claim, or the drive's where the kernel does not see the path.",
+    CONFIRMED: "What was counted matches the claim.",
     CACHED: "The calls were made, and memory served most of them. The claim describes the page cache, not the device.",
     DEFERRED: "The writes were accepted, and the device did not have them all by the end.",
     AMPLIFIED: "The calls were made, and the device had to do more work than was claimed.",
