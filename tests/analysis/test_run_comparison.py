@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ioassay.analysis import run_comparison
-from ioassay.analysis.run_comparison import Difference, Unmatched, Verdict, compare
+from ioassay.analysis.run_comparison import PROGRAMS, Difference, Unmatched, Verdict, compare
 from ioassay.narrative import comparison_text
 from ioassay.stats.result import Undefined
 
@@ -142,6 +142,15 @@ def test_versions_of_tools_are_compared_where_both_are_known(lab: Any) -> None:
     hosts = ({"stress-ng": "0.15", "fio": "fio-3.33"}, {"stress-ng": "0.17", "db_bench": "7.8"})
     a, b = (replace(run(lab, 1), host={"tools": tools}) for tools in hosts)
     assert compare(a, b).differences == (Difference("host", "tools.stress-ng", "0.15", "0.17"),)
+
+
+def test_two_builds_of_a_tool_are_listed_with_their_paths(lab: Any) -> None:
+    hosts = (
+        {"fio": "fio-3.33", "db_bench": "db_bench version 7.8.3"},
+        {"fio": "fio-3.33", "/opt/new": "new version 7.8.3"},
+    )
+    a, b = (replace(run(lab, 1), host={"tools": tools}) for tools in hosts)
+    assert compare(a, b).differences == (replace(PROGRAMS, a=["db_bench"], b=["/opt/new"]),)
 
 
 def test_levels_match_whatever_their_spelling(lab: Any) -> None:

@@ -148,6 +148,17 @@ def test_another_db_bench_is_named_by_the_environment(monkeypatch: pytest.Monkey
     assert [argv[0] for argv in tool.probes.values()] == ["/opt/db_bench", "ldd", "grep"]
 
 
+def test_a_build_may_have_another_name_and_a_relative_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("IOASSAY_DB_BENCH", "./build/db_bench-new")
+    driver = DbBench()
+    tool = driver.tool()
+    assert tool is not None and tool.executable == str(tmp_path / "build" / "db_bench-new")
+    driver.configure("db_bench-new version 7.8.3", {})
+    with pytest.raises(ToolError, match="db_bench-new --version said 'cache_bench version 7.8.3'"):
+        driver.configure("cache_bench version 7.8.3", {})
+
+
 def test_the_estimate_grows_with_the_operations() -> None:
     small = DbBench().estimate({"benchmarks": "fillseq", "num": 1000}, TARGET)
     large = DbBench().estimate({"benchmarks": "fillseq", "num": 10_000_000}, TARGET)

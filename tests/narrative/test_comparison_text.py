@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 import golden
-from ioassay.analysis.run_comparison import DRIVES, MACHINE, Comparison, Difference, Row, Unmatched, Verdict
+from ioassay.analysis.run_comparison import DRIVES, MACHINE, PROGRAMS, Comparison, Difference, Row, Unmatched, Verdict
 from ioassay.narrative import comparison_text
 from ioassay.narrative.finding import Finding
 from ioassay.stats.ratio_of_means import Ratio
@@ -81,6 +81,13 @@ def test_no_conclusion_is_drawn_of_claims_that_the_kernel_contradicts() -> None:
 )
 def test_the_outcome_is_one_word_for_all_rows(verdicts: list[Verdict], outcome: str) -> None:
     assert comparison(tuple(row(verdict, 1.0) for verdict in verdicts)).outcome == outcome
+
+
+@pytest.mark.parametrize("host", ["", "b"])
+def test_two_builds_are_named_by_their_paths(host: str) -> None:
+    builds = replace(PROGRAMS, a=["db_bench"], b=["/opt/new"], host=host)
+    subject = f"host {host}" if host else "host"
+    assert comparison_text.warning(builds) == f"{subject}: A was measured with db_bench and B with /opt/new"
 
 
 def test_the_worst_row_is_the_largest_loss() -> None:

@@ -106,7 +106,7 @@ def test_the_page_shows_the_hosts_and_answers_with_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("others", "said"),
     [
-        ({"a": facts(8), "b": facts(4)}, "host b: cpu.governors is ['performance'] in A and None in B"),
+        ({"a": facts(8), "b": facts(4)}, "host b: cpu.governors is ['performance'] in A and not set in B"),
         ({"c": facts(8)}, "hosts: A was measured on hosts a and b and B on host c"),
     ],
 )

@@ -137,7 +137,8 @@ class Unmatched:
 class Difference:
     """A setting of a study or a fact of the host that differs, `name` of `subject`; MACHINE and DRIVES as a whole.
 
-    `host`: whose, where several measured. HOSTS: no host measured for both, `a` and `b` are those that did.
+    `host`: whose, where several measured. HOSTS: no host measured for both, `a` and `b` are those that did. PROGRAMS:
+    the runs used two builds of a tool; `a` and `b` are their names or paths.
     """
 
     subject: str
@@ -147,7 +148,7 @@ class Difference:
     host: str = ""
 
 
-MACHINE, DRIVES, HOSTS = Difference("machine"), Difference("drives"), Difference("hosts")
+MACHINE, DRIVES, HOSTS, PROGRAMS = (Difference(name) for name in ("machine", "drives", "hosts", "programs"))
 Key = tuple[tuple[str, str], ...]
 
 
@@ -430,7 +431,9 @@ def _fact_differences(a: Host, b: Host) -> list[Difference]:
             left, right = (_HASH.sub("#", text) if isinstance(text, str) else text for text in (left, right))
         if left != right:
             found.append(Difference("host", f"{section}.{name}", left, right))
-    return found
+    only = [[tool for tool in own if tool not in other] for own, other in (tools, tools[::-1])]
+    chosen = all(only) and any("/" in tool for tool in (*only[0], *only[1]))  # by its path, and not what is installed
+    return [*found, replace(PROGRAMS, a=only[0], b=only[1])] if chosen else found
 
 
 def _machine_differences(a: Host, b: Host) -> list[Difference]:

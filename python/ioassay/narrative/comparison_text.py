@@ -7,7 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 from ioassay import metrics
-from ioassay.analysis.run_comparison import DRIVES, HOSTS, MACHINE, Comparison, Difference, Row, Unmatched, Verdict
+from ioassay.analysis.run_comparison import (
+    DRIVES,
+    HOSTS,
+    MACHINE,
+    PROGRAMS,
+    Comparison,
+    Difference,
+    Row,
+    Unmatched,
+    Verdict,
+)
 from ioassay.narrative import phrases
 from ioassay.stats.ratio_of_means import Ratio
 from ioassay.stats.result import Interval, Undefined, plain
@@ -156,9 +166,15 @@ def warning(difference: Difference) -> str:
         return f"host{on}: A and B were measured on different machines"
     if whole == DRIVES:
         return f"disk{f' of host{on}' if on else ''}: A and B were measured on different drives"
-    if difference.host:
-        return f"host{on}: {difference.name} is {difference.a!r} in A and {difference.b!r} in B"
-    return f"{difference.subject}: {difference.name} is {difference.a!r} in A and {difference.b!r} in B"
+    if whole == PROGRAMS and isinstance(difference.a, list) and isinstance(difference.b, list):
+        used = (phrases.listed(tools) for tools in (difference.a, difference.b))
+        return f"host{on}: A was measured with {' and B with '.join(used)}"
+    subject = f"host{on}" if difference.host else difference.subject
+    return f"{subject}: {difference.name} is {_value(difference.a)} in A and {_value(difference.b)} in B"
+
+
+def _value(seen: object) -> str:
+    return "not set" if seen is None else repr(seen)
 
 
 def _hosts(names: object) -> str:

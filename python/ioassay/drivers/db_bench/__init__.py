@@ -39,7 +39,7 @@ class DbBench(Driver):
     length_key = "num"
 
     def __init__(self) -> None:
-        self._offer, self._program = Capabilities(), os.environ.get(PROGRAM) or "db_bench"
+        self._offer, self._program = Capabilities(), _program()
 
     def tool(self) -> Tool | None:
         """db_bench, with its flags and benchmarks."""
@@ -48,10 +48,12 @@ class DbBench(Driver):
 
     def configure(self, version: str, probes: Mapping[str, str]) -> None:
         """Take its version and flags; ToolError when it is another program or too old to be read."""
-        found = re.search(r"db_bench version (\d+)\.(\d+)", version)
+        # It says "version" after the name that its file has, which may be that of a build: db_bench-new.
+        names = {"db_bench", Path(self._program).name}
+        found = re.search(rf"^(?:{'|'.join(map(re.escape, names))}) version (\d+)\.(\d+)", version, re.MULTILINE)
         if found is None:
             said = version.strip()[:80]
-            raise ToolError(f"db_bench --version said '{said}'; wanted a line such as db_bench version 7.8.3")
+            raise ToolError(f"{self._program} --version said '{said}'; wanted a line such as db_bench version 7.8.3")
         if (int(found[1]), int(found[2])) < MINIMUM:
             raise ToolError(f"db_bench is {found[1]}.{found[2]}; wanted 6.0 or newer")
         self._offer = capabilities.read(probes)
@@ -140,6 +142,12 @@ class DbBench(Driver):
             claims=claims,
             warnings=db_bench_outcome.suspicions(wanted, measured, output),
         )
+
+
+def _program() -> str:
+    """The db_bench to run. It is started in the folder of the database, so that a path must not be relative."""
+    named = os.environ.get(PROGRAM) or "db_bench"
+    return str(Path(named).absolute()) if "/" in named else named
 
 
 def _part(name: str, metrics: Mapping[str, float]) -> dict[str, float]:
