@@ -122,7 +122,7 @@ class Bundle:
         return {"bundle": str(self.path), "bytes": self.bytes, **self.manifest.as_dict()}
 
 
-def export(store: RunStore, output: Path | None, *, redact: bool) -> Bundle:
+def export(store: RunStore, output: Path | None, *, redact: bool, report: bool) -> Bundle:
     """Write a run into one archive: see `Run.export`."""
     from ioassay.host import privacy
     from ioassay.store import bundle
@@ -133,9 +133,9 @@ def export(store: RunStore, output: Path | None, *, redact: bool) -> Bundle:
     with tempfile.TemporaryDirectory(prefix="ioassay-export-") as name:
         folder = Path(name)
         redaction = bundle.redaction_of(store, privacy.of_host()) if redact else None
-        manifest = bundle.copy(store, folder / "files", redaction)
+        manifest = bundle.copy(store, folder / "files", redaction, report=report)
         inside = (folder / "files").rename(folder / manifest.run)
-        if redact:
+        if redact and report:
             publish(RunStore(inside))
         bundle.seal(inside, manifest, redaction)
         bundle.pack(inside, archive, bundle.time_of(store))

@@ -224,15 +224,18 @@ class Run:
             self.__dict__.pop(name, None)
         return self._publication.paths
 
-    def export(self, output: str | Path | None = None, *, redact: bool = False) -> Bundle:
+    def export(self, output: str | Path | None = None, *, redact: bool = False, report: bool = True) -> Bundle:
         """Write the run into one archive to share, by default <run>.tar.gz in the working directory (docs/sharing.md).
 
         With `redact`, host and user names, folders, serial numbers and addresses are replaced in every file, and the
-        page is made again. UsageError for a name that cannot be used, RunError where the archive cannot be written.
+        page is made again. Without `report`, page and figures are left out. UsageError for a name that cannot be used,
+        RunError where the archive cannot be written.
         """
         from ioassay.api import publication
 
-        return publication.export(self._store, Path(output) if output is not None else None, redact=redact)
+        return publication.export(
+            self._store, Path(output) if output is not None else None, redact=redact, report=report
+        )
 
     def export_tables(
         self, output: str | Path | None = None, *, format: str = "parquet", redact: bool = False

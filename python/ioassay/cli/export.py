@@ -27,7 +27,9 @@ def export(
     run: options.RunFolder,
     output: Annotated[
         Path | None,
-        syntax.Option("--output", "-o", metavar="NAME", help="What is written; by default <run>.tar.gz here."),
+        syntax.Option(
+            "--output", "-o", metavar="NAME", help="What is written; by default <run>.tar.gz here. .tar.xz is smaller."
+        ),
     ] = None,
     format: Annotated[
         str,
@@ -38,6 +40,12 @@ def export(
     redact: Annotated[
         bool,
         syntax.Option("--redact", help="Replace names of hosts and people, folders, serial numbers and addresses."),
+    ] = False,
+    no_report: Annotated[
+        bool,
+        syntax.Option(
+            "--no-report", help="Leave page and figures out of the archive: ioassay report makes them again."
+        ),
     ] = False,
     json: options.Json = False,
 ) -> None:
@@ -59,6 +67,8 @@ def export(
     console.use_json(json)
     if format not in _FORMATS:
         raise UsageError(f"--format is '{format}', wanted {', '.join(_FORMATS)}{nearest(format, _FORMATS)}")
+    if no_report and format != _ARCHIVE:
+        raise UsageError(f"--no-report: is for --format {_ARCHIVE}; {format} has no report")
     found = run_results.open(run)
     if format == _MARKDOWN:
         _summary(found, output, redact=redact, json=json)
@@ -70,7 +80,7 @@ def export(
         else:
             _say_tables(files)
         return
-    bundle = found.export(output, redact=redact)
+    bundle = found.export(output, redact=redact, report=not no_report)
     if json:
         console.emit(bundle.as_dict())
     else:
