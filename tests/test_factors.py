@@ -170,6 +170,13 @@ def test_the_registry_knows_the_flags_and_sizes_of_the_simulated_drive() -> None
             assert factors.factor(option.name).kind is Kind.SIZE, option.name
 
 
+def test_an_axis_is_called_by_its_label_and_a_tools_own_option_as_it_is_typed() -> None:
+    titles = {name: factors.axis_title(name) for name in ("bs", "bloom_bits", "policy")}
+    assert titles["bs"] == "Block size"
+    assert titles["bloom_bits"] == "bloom_bits"
+    assert titles["policy"] == "Policy"
+
+
 def test_no_name_is_listed_twice() -> None:
     names = [name for entry in factors.FACTORS for name in (entry.name, *entry.aliases)]
     assert len(names) == len(set(names)), [name for name in names if names.count(name) > 1]

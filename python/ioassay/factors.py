@@ -629,9 +629,9 @@ def factor_label(name: str) -> str:
 
 
 def axis_title(name: str) -> str:
-    """What an axis over the factor is called: `Write share (%)`."""
+    """What an axis over the factor is called: `Write share (%)`; a tool's own option as it is typed, `bloom_bits`."""
     label = factor_label(name)
-    return label[:1].upper() + label[1:] + (" (%)" if is_percent(name) else "")
+    return (label if "_" in label else label[:1].upper() + label[1:]) + (" (%)" if is_percent(name) else "")
 
 
 def step_label(name: str) -> str:
