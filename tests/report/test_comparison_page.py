@@ -164,6 +164,13 @@ def test_what_differs_and_what_one_run_lacks_is_listed(both: tuple[Dataset, Data
     assert "Only in A (1) study write-share" in read
 
 
+def test_one_condition_that_differs_may_be_what_was_compared(both: tuple[Dataset, Dataset], tmp_path: Path) -> None:
+    a, b = both
+    other = replace(b, host={**b.host, "kernel": {"release": "7.0"}})
+    read = text(build((a, other), run_comparison.compare(a, other), tmp_path))
+    assert "1 condition of the runs differs. It is what was compared, or a second possible cause" in read
+
+
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_first_screen_has_the_verdict_and_the_picture(browser: Any, built: ComparisonPaths, scheme: str) -> None:
@@ -175,6 +182,15 @@ def test_the_first_screen_has_the_verdict_and_the_picture(browser: Any, built: C
         drawn = "all => all.map(one => [one.dataset.state, !!one.querySelector('svg.marks path')])"
         assert set(map(tuple, page.eval_on_selector_all(".chart", drawn))) == {("drawn", True)}
         assert not page.locator("ol.bars").is_visible()
+        assert wrong == []
+
+
+@pytest.mark.browser
+def test_a_long_metric_leaves_room_for_the_last_column(browser: Any, built: ComparisonPaths) -> None:
+    with opened(browser, built.page, viewport={"width": 1280, "height": 900}) as (page, wrong):
+        name = "P99 of time of an operation of readmissing"
+        page.evaluate(f"document.querySelectorAll('#rows td:nth-child(2)').forEach(one => one.textContent = '{name}')")
+        assert page.evaluate("(one => one.scrollWidth - one.clientWidth)(document.querySelector('#rows .scroll'))") <= 0
         assert wrong == []
 
 
