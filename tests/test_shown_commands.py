@@ -40,6 +40,7 @@ NEEDS = {
     "docs/studies": ("slow", "stress", "root", "bpf"),
     "docs/transports": ("fio",),
     "docs/tune": ("slow",),
+    "docs/tutorials/compare-rocksdb": ("slow", "rocksdb", "root", "bpf"),
     "docs/tutorials/design-a-write-buffer": ("slow", "fio", "root"),
     "docs/tutorials/measure-a-disk": ("slow", "fio", "root", "bpf"),
     "docs/virtual-drive": ("fio", "root"),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
+import tarfile
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +18,12 @@ import pytest
 from ioassay import metrics
 from ioassay.cli import COMMANDS
 from ioassay.drivers import DRIVERS
+from ioassay.store import packed_page
 
 ROOT = Path(__file__).parent.parent
+GALLERY = ROOT / "docs" / "gallery"
+MOST_BYTES = 1_500_000
+"""Of all records of the gallery together: they are in every clone."""
 HOME = re.compile("How fast is this storage")
 
 
@@ -93,6 +100,28 @@ def test_no_page_names_a_script_a_style_or_a_font_of_another_host(site: Path) ->
     assert {path.name: links for path, links in pages.items() if links} == {}
 
 
+def test_each_picture_of_the_gallery_opens_a_page_that_is_made_of_its_records(site: Path) -> None:
+    document = (site / "gallery.html").read_text()
+    opened = re.findall(r'<a href="(gallery/[\w/-]+\.html)"><img', document)
+    archives = {path.name for path in GALLERY.iterdir()}
+    assert len(opened) >= 5 and len(opened) == document.count("<img alt")
+    assert archives == set(re.findall(r'href="gallery/([\w-]+\.tar\.xz)"', document))
+    for name in opened:
+        page = packed_page.unpacked((site / name).read_text())
+        links = set(re.findall(r'href="([^"#:]+)"', page))
+        assert links and [link for link in links if not (site / name).parent.joinpath(link).is_file()] == []
+        assert str(ROOT) not in page and tempfile.gettempdir() not in page, name
+
+
+def test_the_records_of_the_gallery_are_small_and_redacted() -> None:
+    assert sum(path.stat().st_size for path in GALLERY.iterdir()) <= MOST_BYTES
+    for path in GALLERY.iterdir():
+        with tarfile.open(path) as archive:
+            (manifest,) = (entry for entry in archive.getmembers() if Path(entry.name).name == "MANIFEST.json")
+            assert json.load(archive.extractfile(manifest) or pytest.fail())["redacted"] is True, path
+            assert not [entry.name for entry in archive.getmembers() if "/report/" in entry.name]
+
+
 # How it is read
 
 
@@ -137,3 +166,15 @@ def test_a_narrow_screen_scrolls_downwards_only(page: Any, site: Path, name: str
     page.goto((site / name).as_uri())
     assert page.evaluate("document.documentElement.scrollWidth") <= 380
     assert page.locator(".md-header__button[for=__drawer]").first.is_visible()
+
+
+@pytest.mark.browser
+def test_a_page_of_the_gallery_opens_as_a_file_and_draws_its_figures(
+    page: Any, site: Path, requests: list[str]
+) -> None:
+    page.goto((site / "gallery.html").as_uri())
+    page.get_by_role("link", name="The page of load-latency").click()
+    page.wait_for_url(re.compile("gallery/load-latency/report/index.html"))
+    page.locator(".chart svg.marks:visible").first.wait_for(timeout=60_000)
+    assert "How much load until requests wait?" in page.title()
+    assert requests == []

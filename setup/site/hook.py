@@ -1,4 +1,5 @@
-"""What the site has in addition to docs/: the documents next to it, and the reference pages (`reference`).
+"""What the site has in addition to docs/: the documents next to it, reference pages (`reference`), and the gallery's
+pages (`gallery`).
 
 In the site, docs/ and the root of the repository are one folder: README.md is the home page, docs/studies.md is
 studies.md, and examples/ is as it is. A link between documents therefore works on a forge and here: it is resolved
@@ -11,6 +12,7 @@ import posixpath
 import re
 from pathlib import Path
 
+import gallery
 import reference
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -25,13 +27,15 @@ _LINK = re.compile(r"(?P<head>\]\()(?P<path>[^)\s#:]+)(?P<tail>(?:#[^)\s]*)?\))"
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the documents outside docs/, the examples, the shim of the search, and the reference pages."""
+    """Add the documents outside docs/, the examples, the shim of the search, the reference and the gallery's pages."""
     outside = [*DOCUMENTS, *(name for folder in FOLDERS for name in _files_below(folder))]
     for name in outside:
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
     files.append(File.generated(config, f"assets/{Path(SHIM).name}", abs_src_path=str(ROOT / SHIM)))
     for name, text in reference.pages().items():
         files.append(File.generated(config, name, content=text))
+    for name, path in gallery.files().items():
+        files.append(File.generated(config, name, abs_src_path=str(path)))
     return files
 
 
@@ -45,6 +49,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     name = page.file.src_uri
     if files.get_file_from_path(name) is not None and name.startswith("reference/"):
         return markdown
+    if name == gallery.DOCUMENT.name:
+        markdown = gallery.with_links(markdown)
     in_repository = name if (ROOT / name).is_file() else f"docs/{name}"
     return _LINK.sub(lambda link: link["head"] + site_link(in_repository, link["path"]) + link["tail"], markdown)
 
