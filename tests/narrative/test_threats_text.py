@@ -39,7 +39,12 @@ CASES: list[tuple[Code, dict[str, Any]]] = [
     (Code.DIFFERENT_WORK, {"factors": ["cpu-method"]}),
     (
         Code.IN_MEMORY,
-        {"trials": 2, "of": 12, "text": "d lies on /dev/shm (tmpfs), which is memory: no disk is measured"},
+        {
+            "trials": 2,
+            "of": 12,
+            "everywhere": False,
+            "text": "d lies on /dev/shm (tmpfs), which is memory: no disk is measured",
+        },
     ),
     (Code.DEBUG_BUILD, {"trials": 12, "of": 12, "tool": "db_bench"}),
     (Code.CALIBRATION, {"trials": 2, "of": 12, "conditions": ["bs=4KiB"]}),

@@ -21,7 +21,7 @@ class Words(NamedTuple):
     text: str | Callable[[Threat], str]
     remedy: str = ""
     is_premise: bool = False
-    """Whether the numbers are of something else than was asked for, so that it is said before any of them."""
+    """Whether the numbers are of something else than was asked for: where all are, it is said before any of them."""
 
 
 def findings(answers: Sequence[Threat]) -> list[Finding]:
@@ -31,7 +31,7 @@ def findings(answers: Sequence[Threat]) -> list[Finding]:
 
 def _finding(threat: Threat, words: Words) -> Finding:
     remedy, text = _filled(words.remedy, threat), _text(threat)
-    premises = {"premises": [text]} if words.is_premise else {}
+    premises = {"premises": [text]} if words.is_premise and threat.evidence["everywhere"] else {}
     return Finding(
         study=threat.study,
         question="caveats",

@@ -22,11 +22,14 @@ _WORK = ("stressor", "-method")
 
 
 def in_memory(context: Context) -> Iterator[Threat]:
-    """A target on a file system in memory, by the words of its own warning."""
+    """A target on a file system in memory, by the words of its own warning; `everywhere`: in all studies of the run."""
     concerned = _warned(context, _MEMORY)
     if trials := [trial for trial in context.points() if trial in concerned]:
-        warnings = context.records.warnings.filter(pl.col("code") == _MEMORY, pl.col("trial").is_in(trials))
-        yield context.threat(Code.IN_MEMORY, trials=len(trials), of=len(context.points()), text=warnings["text"][0])
+        warnings = context.records.warnings.filter(pl.col("code") == _MEMORY)
+        text = warnings.filter(pl.col("trial").is_in(trials))["text"][0]
+        everywhere = warnings["trial"].n_unique() == context.records.trials.height
+        evidence = {"trials": len(trials), "of": len(context.points()), "everywhere": everywhere, "text": text}
+        yield context.threat(Code.IN_MEMORY, **evidence)
 
 
 def narrowed(context: Context) -> Iterator[Threat]:
