@@ -14,7 +14,7 @@ import pytest
 
 from ioassay import cli
 from ioassay.api.study import Study
-from ioassay.cli import manual, syntax
+from ioassay.cli import documents, manual, syntax
 from ioassay.cli.syntax import Command, Group
 from ioassay.errors import IoassayError, UsageError
 
@@ -66,7 +66,8 @@ def check(words: list[str]) -> None:
     if not words or words[0] in TOP:
         return
     if words[0] == "help" and words[1:]:
-        command_of(words[1:])
+        if documents.topic(words[1]) not in documents.topics():
+            command_of(words[1:])
         return
     command, rest = command_of(words)
     if (values := command.values(rest)) is None:
@@ -110,9 +111,9 @@ def is_offered(command: Command, before: list[str], word: str, prefix: str) -> b
 
 
 def of_shell(page: str) -> Iterator[tuple[int, list[str]]]:
-    """Line and words of each use of our program in code that is shell."""
+    """Line and words of each use of our program in code that is shell, and no file that a terminal runs."""
     for block in blocks(page):
-        for line, text in command_lines(block) if block.language == SHELL else ():
+        for line, text in command_lines(block) if block.language == SHELL and not block.title else ():
             yield from ((line, words) for words in programs(text))
 
 
