@@ -50,7 +50,8 @@ def pages() -> dict[str, str]:
 def commands() -> Iterator[str]:
     """Each command with what it takes, as its help has it."""
     yield from _head(
-        "Commands and options", "What `--help` says of each command. [Usage](../command-line.md) is apart."
+        "Commands and options",
+        "What `--help` says of each command. [The command line](../command-line.md) shows their use.",
     )
     yield from ("## ioassay", "", "    ioassay [OPTIONS] COMMAND [ARGS]...", "")
     yield from _table(("option", "meaning"), ((f"`{term}`", about) for term, about in (*OPTIONS, helptext.HELP_ROW)))
