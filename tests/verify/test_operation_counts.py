@@ -203,7 +203,7 @@ MOST = SIZE + 409_600 + 8 * 2**20  # and 10 %, and programs that were read cold
         (MOST, None, MOST, False, False, EXACT),
         (MOST + 1, None, MOST + 1, False, False, [("INCOMPLETE", "MORE-SEEN")]),
         (104_857, None, 104_857, True, False, [("UNSUBSTANTIATED", "NO-DEVICE-IO")]),
-        (104_858, None, SHARE - 1, True, False, [("UNSUBSTANTIATED", "NO-DEVICE-IO")]),  # in part in memory, or holes
+        (104_858, None, SHARE - 1, True, False, [("INCOMPLETE", "MAPPED")]),  # the rest is in memory, or holes
         (104_858, None, SHARE, True, False, [("INCOMPLETE", "MAPPED")]),
         (0, None, 0, True, True, [("INCOMPLETE", "MAPPED")]),
     ],

@@ -119,7 +119,6 @@ TEMPLATES: Mapping[Code, str] = {
     Code.DEVICES_MOVED: "Devices moved {moved_bytes:size}.",
     Code.DEVICES_MOVED_PART: "Devices moved {moved_bytes:size} for it, which does not show the rest.",
     Code.DIRECT_WITHOUT_DEVICE: "The device did none of it, although direct I/O was claimed.",
-    Code.DIRECT_WITH_LESS: "All devices together moved {moved_bytes:size}, although direct I/O was claimed.",
     Code.STRACE_TIMES: "Its times were not judged, because strace slows down every call.",
     Code.TIMES_SHARED: "Times and rates were not judged, because the calls belong to several claims.",
     Code.NOTHING_TIMED: "Times and rates were not judged, because nothing was moved.",

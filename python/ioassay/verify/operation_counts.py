@@ -292,12 +292,9 @@ def _by_device(group: Group, want: Expected, device: Device, why: Statement, *, 
             return []
         all_moved = state(Code.DEVICES_MOVED, moved_bytes=reached)
         return [Fault(INCOMPLETE, "MORE-SEEN", (*known, all_moved, state(Code.REST_UNKNOWN)))]
-    if device.known and group.claims[0].direct and want.bytes and not device.stacked:
-        if reached <= tolerances.of("device_bytes"):
-            return [Fault(UNSUBSTANTIATED, "NO-DEVICE-IO", (*known, state(Code.DIRECT_WITHOUT_DEVICE)))]
-        if device.any_bytes < want.bytes * (1 - tolerances.of("device_share")):
-            less = state(Code.DIRECT_WITH_LESS, moved_bytes=device.any_bytes)
-            return [Fault(UNSUBSTANTIATED, "NO-DEVICE-IO", (*known, less))]
+    expected = device.known and group.claims[0].direct and want.bytes and not device.stacked
+    if expected and reached <= tolerances.of("device_bytes"):
+        return [Fault(UNSUBSTANTIATED, "NO-DEVICE-IO", (*known, state(Code.DIRECT_WITHOUT_DEVICE)))]
     moved = [state(Code.DEVICES_MOVED_PART, moved_bytes=reached)] if device.known else []
     return [Fault(INCOMPLETE, reason, (*known, *moved))]
 

@@ -82,7 +82,6 @@ class Code(StrEnum):
     DEVICES_MOVED = auto()
     DEVICES_MOVED_PART = auto()
     DIRECT_WITHOUT_DEVICE = auto()
-    DIRECT_WITH_LESS = auto()
     # Times
     STRACE_TIMES = auto()
     TIMES_SHARED = auto()
