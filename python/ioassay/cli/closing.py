@@ -27,7 +27,8 @@ def say(run: Run, results: Sequence[str] = ()) -> None:
     notes = [*_warnings(run.all_warnings()), *_reasons(run)]
     where = [*_counted(run), *_computed(run.computing), *session.kept_lines(run.kept_files()), f"run     {run.root}"]
     where.append(f"report  {run.paths.page}")
-    notes = _fitted(notes, MOST_LINES - len(trust) - len(results) - len(where) - _LEAST_ANSWER)
+    most = MOST_LINES - len(trust) - len(results) - len(where) - _LEAST_ANSWER
+    notes = digest([[note] for note in notes], most, lambda _shown: "more is in the report")
     room = MOST_LINES - len(trust) - len(results) - len(notes) - len(where) - 1
     for line in (*trust, *results, *_answers(run, room), ""):
         console.line(line)
@@ -46,13 +47,6 @@ def digest(topics: Sequence[Sequence[str]], room: int, rest: Callable[[int], str
             return [*lines, rest(place)]
         lines += topic
     return lines
-
-
-def _fitted(notes: Sequence[str], most: int) -> list[str]:
-    """The first of the notes, where not all fit."""
-    if len(notes) <= most:
-        return list(notes)
-    return [*notes[: max(most - 1, 0)], "more is in the report"]
 
 
 def _premises(run: Run) -> list[str]:
