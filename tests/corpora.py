@@ -1,0 +1,34 @@
+"""Tables of cases as data: `tests/corpus/<subject>/<table>.toml`, one `[[case]]` a row, each with an `id` of its own.
+
+A row holds what goes in and what must come out, in words of the subject; the subject's collector gives it meaning. A
+new case is a new row.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CORPUS = Path(__file__).parent / "corpus"
+
+
+def rows(subject: str, table: str) -> list[dict[str, Any]]:
+    """The cases of `tests/corpus/<subject>/<table>.toml`, in their order."""
+    path = CORPUS / subject / f"{table}.toml"
+    cases: list[dict[str, Any]] = tomllib.loads(path.read_text())["case"]
+    names = [case["id"] for case in cases]
+    twice = {name for name in names if names.count(name) > 1}
+    assert not twice, f"{path}: used twice as id: {sorted(twice)}"
+    return cases
+
+
+def cases(subject: str, table: str) -> Any:
+    """A decorator: the test's argument `case` is each row in turn; `needs = ["fio"]` in a row are its markers."""
+    params = [
+        pytest.param(row, id=row["id"], marks=[getattr(pytest.mark, need) for need in row.get("needs", ())])
+        for row in rows(subject, table)
+    ]
+    return pytest.mark.parametrize("case", params)
