@@ -56,61 +56,25 @@ find_rust_linters() {
     esac
 }
 
-# Rust as old as Cargo.toml's rust-version allows, for ./check, whatever Rust builds: Debian's packages of that version,
-# unpacked into .setup/minimum-rust and never installed.
+# Rust as old as Cargo.toml's rust-version allows, for a release, whatever Rust builds: Debian's packages of that version,
+# unpacked into .setup/minimum-rust and never installed. Fails where it cannot be had.
 fetch_minimum_rust() {
-    [ "$1" = check ] || return 0
     ! minimum_cargo --version >/dev/null 2>&1 || return 0
     case $rust_seen in
     "$rust_wanted".*) link_minimum_rust && return ;;
     esac
-    command -v apt-get >/dev/null || return 0
-    say "fetching Rust $rust_wanted, the stated minimum, for a check, once"
+    command -v apt-get >/dev/null || return
+    say "fetching Rust $rust_wanted, the stated minimum, once"
     unpack_minimum_rust && return
-    can_install && quietly apt_update && unpack_minimum_rust && return
-    say "could not fetch Rust $rust_wanted (see $log); the check that everything builds with it will be skipped"
+    can_install && quietly apt_update && unpack_minimum_rust
 }
 
-# The linter of that Rust, beside it: a package of its own, which may have come with a later set-up.
-fetch_minimum_clippy() {
-    [ "$1" = check ] && minimum_cargo --version >/dev/null 2>&1 || return 0
-    ! minimum_clippy --version >/dev/null 2>&1 || return 0
-    if [ -L "$state/minimum-rust/usr/bin/cargo" ]; then
-        ln -sf "$cargo_bin/cargo-clippy" "$cargo_bin/clippy-driver" "$state/minimum-rust/usr/bin/"
-        return
-    fi
-    command -v apt-get >/dev/null || return 0
-    unpack_minimum_clippy && return
-    say "could not fetch clippy of Rust $rust_wanted (see $log); ./check compiles with that Rust, without its linter"
-}
-
-unpack_minimum_clippy() {
-    minimum_package=$(versions_of_minimum rust-web-clippy || versions_of_minimum rust-clippy) || return 1
-    rm -rf "$state/minimum-clippy" && mkdir "$state/minimum-clippy" || return 1
-    (cd "$state/minimum-clippy" && quietly apt-get -q download "$minimum_package") || return 1
-    quietly dpkg-deb --extract "$state/minimum-clippy"/*.deb "$state/minimum-rust" || return 1
-    rm -rf "$state/minimum-clippy"
-    quietly minimum_clippy --version
-}
-
-# minimum_cargo ARGUMENT…   its cargo
+# minimum_cargo ARGUMENT…   its cargo, with its compiler, whose libraries are not where the system looks
 minimum_cargo() {
-    of_minimum cargo "$@"
-}
-
-# minimum_clippy ARGUMENT…   its `cargo clippy`, by its own path: cargo would take the first cargo-clippy of PATH
-minimum_clippy() {
-    of_minimum cargo-clippy clippy "$@"
-}
-
-# of_minimum COMMAND ARGUMENT…   with its compiler, whose libraries are not where the system looks
-of_minimum() {
     minimum=$root/.setup/minimum-rust
     minimum_libraries=$(printf '%s:' "$minimum"/usr/lib/*-linux-gnu "$minimum"/lib/*-linux-gnu)
-    minimum_command=$minimum/usr/bin/$1
-    shift
     env LD_LIBRARY_PATH="${minimum_libraries%:}" RUSTC="$minimum/usr/bin/rustc" CARGO="$minimum/usr/bin/cargo" \
-        "$minimum_command" "$@"
+        "$minimum/usr/bin/cargo" "$@"
 }
 
 # Where the Rust that builds is of that version.

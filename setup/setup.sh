@@ -32,8 +32,6 @@ main() {
 
     install_packages "$goal"
     find_rust "$goal"
-    fetch_minimum_rust "$goal"
-    fetch_minimum_clippy "$goal"
     find_python
     make_venv
     install_python_packages "$goal"

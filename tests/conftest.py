@@ -32,15 +32,17 @@ import pytest
 
 REQUIRED = frozenset(name.strip() for name in os.environ.get("IOASSAY_REQUIRE", "").split(",") if name.strip())
 # What the tests with these markers count is done by the kernel for everybody: another program's reclaim, write-back
-# or scan can be in it, and a loop device that one test detaches another may be given. They run one after another and
-# get a second chance; the summary names each that needed it (`RERUN`).
+# or scan can be in it, and a loop device that one test detaches another may be given. They run one after another.
 WHOLE_MACHINE = frozenset({"bpf", "loop"})
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 # The same examples every time, so that ./check says the same of the same tree; IOASSAY_EXPLORE=1 looks for new ones.
 # A slow machine is not a wrong answer (no deadline), and a failure must say how to run it again (print_blob).
 EXPLORE = bool(os.environ.get("IOASSAY_EXPLORE"))
-hypothesis.settings.register_profile("ioassay", deadline=None, print_blob=True, derandomize=not EXPLORE)
+EXAMPLES = 400 if os.environ.get("IOASSAY_THOROUGH") else 50
+hypothesis.settings.register_profile(
+    "ioassay", deadline=None, print_blob=True, derandomize=not EXPLORE, max_examples=EXAMPLES
+)
 hypothesis.settings.load_profile("ioassay")
 
 
@@ -130,8 +132,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         for need in sorted(needs_of(item) & unmet.keys()):
             item.add_marker(pytest.mark.skip(reason=unmet[need]))
-        if needs_of(item) & WHOLE_MACHINE:
-            item.add_marker(pytest.mark.flaky(reruns=1))
         if group := _group(item):
             item.add_marker(pytest.mark.xdist_group(group))
             if config.getoption("loadgroup", False) and hasattr(item, "_id"):
@@ -170,14 +170,6 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
         report.outcome = "failed"
         report.longrepr = f"IOASSAY_REQUIRE names all, so this may not be skipped: {report.longrepr}"
     return report
-
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Why a test needed its second chance: nobody can make a test sound whose failure was not kept."""
-    for report in terminalreporter.stats.get("rerun", ()):
-        terminalreporter.section(f"first try of {report.nodeid}")
-        terminalreporter.write_line(report.longreprtext)
-        terminalreporter.write_line(f"RERUN {report.nodeid}")
 
 
 @pytest.fixture(scope="session")
