@@ -81,7 +81,7 @@ fetch_guest_kernel() {
 fetch_debian() {
     # shellcheck source=/dev/null
     suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
-    case $1:$suite:$(uname -m) in check:bookworm:x86_64 | check:trixie:x86_64) ;; *) return 0 ;; esac
+    case $suite:$(uname -m) in bookworm:x86_64 | trixie:x86_64) ;; *) return 0 ;; esac
     quietly sh setup/debian-package.sh "$suite" --fetch || say "could not fetch the wheels of a package (see $log)"
     bare=$state/debian/$suite
     [ ! -e "$bare" ] && [ "$(id -u)" -eq 0 ] && command -v debootstrap >/dev/null || return 0

@@ -1,5 +1,6 @@
 #!/bin/sh
-# setup.sh ROOT run|check: makes the checkout at ROOT ready for ./ioassay or for ./check.
+# setup.sh ROOT run|check|wheel: makes the checkout at ROOT ready for ./ioassay, for ./check, or, after that, for the tests
+# of its wheel and of its package.
 #
 # Each step looks whether it has anything to do, so that a set-up that was interrupted goes on where it stopped.
 # One line per step goes to stderr, everything the tools say to ROOT/.setup/setup.log. It installs Debian packages
@@ -25,6 +26,12 @@ cd "$root"
 
 main() {
     take_lock
+    if [ "$goal" = wheel ]; then
+        : >"$log"
+        fetch_wheelhouse
+        fetch_debian
+        return
+    fi
     ready "$root" "$goal" && return # somebody else did it while we waited
     : >"$log"
     # The stamp is as old as the beginning of the work: what is edited meanwhile is newer and is built next time.
@@ -35,9 +42,7 @@ main() {
     find_python
     make_venv
     install_python_packages "$goal"
-    fetch_wheelhouse "$goal"
     fetch_guest_kernel "$goal"
-    fetch_debian "$goal"
     build_core
     note_env
 
