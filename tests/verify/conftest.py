@@ -1,20 +1,53 @@
-"""Programs under the BPF witness: run, built, looked at."""
+"""Programs under the BPF witness: run, built, looked at. One process watches them, so its programs are loaded once."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import ioassay as ia
 from ioassay import _core
 from ioassay.process import supervisor
 from ioassay.records.observation import BPF, Calls, Observation, from_dict
 
 Watch = Callable[..., Observation]
+Witnessed = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def witnessed(monkeypatch: pytest.MonkeyPatch) -> Witnessed:
+    """`witnessed(folder, argv)`: what `witness --json` prints of a command there; options as `witness` has."""
+
+    def judged(folder: Path, argv: Iterable[str], **options: Any) -> dict[str, Any]:
+        monkeypatch.chdir(folder)
+        return ia.witness([*argv], **options).as_dict()
+
+    return judged
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+    """`compiled(source, *options)`: path of a C program, or with `-shared` of a library; each is compiled once."""
+    compiler = shutil.which("cc") or pytest.skip("needs a C compiler: apt-get install gcc libc6-dev")
+    folder, made = tmp_path_factory.mktemp("compiled"), dict[tuple[str, ...], str]()
+
+    def build(source: str, *options: str) -> str:
+        if (key := (source, *options)) not in made:
+            program = folder / f"program{len(made)}{'.so' * ('-shared' in options)}"
+            argv = [compiler, "-x", "c", "-", "-O1", "-o", str(program), *options]
+            subprocess.run(argv, input=source, text=True, check=True)
+            made[key] = str(program)
+        return made[key]
+
+    return build
 
 
 @pytest.fixture

@@ -1,0 +1,154 @@
+"""Tools that lie about how they did it, and honest tools in odd places: what the witness says of each."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.corpora import CORPUS, cases
+
+from .conftest import Witnessed
+
+pytestmark = [pytest.mark.root, pytest.mark.bpf]
+
+MIB = 1 << 20
+SIZE = 16 * MIB
+STUBS = CORPUS / "deceptions"
+LIAR = Path(__file__).parent / "liar.py"
+PROPERTIES = ("sync", "direct", "engine", "files")
+Case = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def stub(tmp_path_factory: pytest.TempPathFactory, compiled: Callable[..., str]) -> Callable[[str], str]:
+    """`stub(name)`: the library or program of a C file of the corpus."""
+
+    def path(name: str) -> str:
+        options = [] if name == "flag_changes" else ["-shared", "-fPIC", "-ldl"]
+        return compiled((STUBS / f"{name}.c").read_text(), "-D_GNU_SOURCE", *options)
+
+    return path
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("files")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, files: Path, stub: Callable[[str], str]) -> Path:
+    """A folder with `data` and `data2`, 16 MiB each and not in the cache, a `link` to the second, and tools."""
+    for name in ("data", "data2"):
+        path = files / name
+        if not path.exists() or path.stat().st_size != SIZE or path.stat().st_blocks * 512 < SIZE:
+            path.write_bytes(os.urandom(MIB) * 16)
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        (tmp_path / name).hardlink_to(path)
+    (tmp_path / "link").symlink_to("data2")
+    for name in ("fio", "dd", "iozone", "tool"):
+        python = shlex.join([sys.executable, "-I", "-S", str(LIAR), name])
+        (tmp_path / name).write_text(f"#!/bin/sh\nexec {python}\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "flag_changes").symlink_to(stub("flag_changes"))
+    return tmp_path
+
+
+@contextmanager
+def small_disk(place: Path) -> Iterator[None]:
+    """A filesystem of 1 MiB in memory."""
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def is_one_of(found: str, patterns: list[str]) -> bool:
+    return any(fnmatchcase(found, pattern) for pattern in patterns)
+
+
+def judged(result: dict[str, Any], name: str) -> list[str]:
+    """Category and reason of one property, of every claim that states it."""
+    listed = [each for verdict in result["verdicts"] for each in verdict["properties"]]
+    return [f"{each['category']} {each['reason']}".strip() for each in listed if each["name"] == name]
+
+
+def compare(case: Case, result: dict[str, Any]) -> None:
+    """The verdict is one of those of the row, or at least no accusation; so is each property that it names."""
+    found = f"{result['verdict']} {result['reason']}".strip()
+    if "verdict" in case:
+        assert is_one_of(found, case["verdict"]), (found, result["explanation"], result["verdicts"])
+    else:
+        assert result["verdict"] not in ("CONTRADICTED", "UNSUBSTANTIATED"), result["verdicts"]
+    for name in case.keys() & set(PROPERTIES):
+        properties = judged(result, name)
+        assert properties and all(is_one_of(each, case[name]) for each in properties), (name, properties)
+    assert result["explanation"].endswith(case.get("explanation", ""))
+    if "paths" in case:
+        assert result["claims"][0]["paths"] == case["paths"]
+
+
+def command(case: Case, stub: Callable[[str], str]) -> list[str]:
+    preload = ["env", f"LD_PRELOAD={stub(case['preload'])}"] if "preload" in case else []
+    return [*preload, *shlex.split(case["argv"])]
+
+
+@cases("deceptions", "synchronisations")
+def test_a_synchronisation_is_what_the_kernel_saw(
+    case: Case, folder: Path, stub: Callable[[str], str], witnessed: Witnessed
+) -> None:
+    compare(case, witnessed(folder, command(case, stub)))
+
+
+@cases("deceptions", "flags")
+def test_flags_are_those_that_an_open_file_has_at_each_call(
+    case: Case, folder: Path, stub: Callable[[str], str], witnessed: Witnessed
+) -> None:
+    claims = [case["claim"]] if "claim" in case else []
+    compare(case, witnessed(folder, command(case, stub), backend=case.get("backend", "auto"), claims=claims))
+
+
+@cases("deceptions", "engines")
+def test_engines_are_known_by_their_way_into_the_kernel(case: Case, folder: Path, witnessed: Witnessed) -> None:
+    claims = [case["claim"]] if "claim" in case else []
+    compare(case, witnessed(folder, shlex.split(case["argv"]), claims=claims))
+
+
+@cases("deceptions", "files")
+def test_files_and_intervals_are_those_that_were_used(case: Case, folder: Path, witnessed: Witnessed) -> None:
+    """What others read meanwhile may have been what a hole lacks, if it is as much: then nothing is decided."""
+    if "kept_mib" in case:
+        os.truncate(folder / "data", case["kept_mib"] * MIB)
+        os.truncate(folder / "data", SIZE)
+    claims = [case["claim"]] if "claim" in case else []
+    result = witnessed(folder, shlex.split(case["argv"]), claims=claims)
+    others = re.search(r"up to ([\d.]+) MiB were read for other files", result["explanation"])
+    if "kept_mib" in case and others is not None and float(others[1]) >= 16 - case["kept_mib"]:
+        case = {**case, "verdict": ["INCOMPLETE NO-DEVICE-IO"]}
+    compare(case, result)
+    assert not any("merged" in note for verdict in result["verdicts"] for note in verdict["notes"])
+
+
+@cases("deceptions", "places")
+def test_no_place_makes_a_liar(case: Case, folder: Path, witnessed: Witnessed) -> None:
+    script = case.get("script", case.get("argv"))
+    if case.get("in_a_file"):
+        (folder / "script").write_text(f"#!/bin/sh\n{script}\n")
+        (folder / "script").chmod(0o755)
+    argv = ["./script"] if case.get("in_a_file") else shlex.split(script) if "argv" in case else ["sh", "-c", script]
+    with small_disk(folder / "small"):
+        result = witnessed(folder, [*(["unshare", "--mount"] if case.get("succeeds") else []), *argv])
+    assert result["exit_code"] == 0 or not case.get("succeeds"), result
+    compare(case, result)
