@@ -1,6 +1,7 @@
 #!/bin/sh
-# wheel.sh [FOLDER [SOURCE]]: builds the wheel and the source distribution into FOLDER (target/wheels), of this checkout
-# or of the one at SOURCE.
+# wheel.sh [--quick] [FOLDER [SOURCE]]: builds the source distribution, and the wheel from that, into FOLDER
+# (target/wheels), of this checkout or of the one at SOURCE. --quick is for tests: no optimisation, and no build where
+# both files are newer than what they are made of.
 #
 # The wheel is of this machine's processor and runs on Linux with Python 3.11 or newer and a C library from 2.28 on, on
 # which the wheels of its dependencies insist as well: zig links against that one, whatever this system has. It needs
@@ -16,11 +17,14 @@ state=$root/.setup log=$root/.setup/wheel.log
 . "$root/setup/ready.sh"
 
 main() {
-    [ $# -le 2 ] || fail 'usage: setup/wheel.sh [FOLDER [SOURCE]]'
+    quick=
+    [ "${1:-}" != --quick ] || { quick=yes && shift; }
+    [ $# -le 2 ] || fail 'usage: setup/wheel.sh [--quick] [FOLDER [SOURCE]]'
     mkdir -p "${1:-$root/target/wheels}"
     folder=$(CDPATH='' cd -P -- "${1:-$root/target/wheels}" && pwd -P)
     source=$(CDPATH='' cd -P -- "${2:-$root}" && pwd -P)
     cd "$source"
+    ! { [ "$quick" ] && is_current; } || return 0
     ready "$root" check || sh "$root/setup/setup.sh" "$root" check
     command -v "${CLANG:-clang}" >/dev/null || fail 'no clang, which compiles the BPF programs: apt-get install clang'
     : >"$log"
@@ -31,14 +35,34 @@ main() {
     take_documents
     step 'fetching crates' cargo fetch --locked
     step 'building the source distribution' maturin sdist --out "$folder"
-    leave_out_paths
     python setup/bill_of_materials.py core >"$state/ioassay.cdx.json"
-    step 'building the wheel (some minutes, if not built before)' maturin build --release --locked --strip --zig \
+    unpack_distribution
+    leave_out_paths
+    [ ! "$quick" ] || export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=0
+    step 'building the wheel of it (some minutes)' maturin build --release --locked --strip --zig \
         --compatibility manylinux_2_28 --interpreter "$root/.venv/bin/python" --sbom-include "$state/ioassay.cdx.json" \
         --out "$folder"
     for file in "$folder"/ioassay-*; do
         printf '%s\n' "$file"
     done
+}
+
+is_current() {
+    for file in "$folder"/ioassay-*.whl "$folder"/ioassay-*.tar.gz; do
+        [ -e "$file" ] || return
+        [ -z "$(find python crates docs setup ./*.toml ./*.txt ./*.md Cargo.lock -path '*/__pycache__*' -prune -o \
+            -type f ! -name '*.so*' -newer "$file" -print -quit)" ] || return
+    done
+}
+
+# Whoever builds from the source distribution has what it has, so the wheel is made of it. Its files get new times: cargo
+# knows by these what has changed.
+unpack_distribution() {
+    unpacked=$source/target/source-distribution
+    rm -rf "$unpacked" && mkdir -p "$unpacked"
+    tar --extract --touch --strip-components=1 --directory "$unpacked" --file "$folder"/ioassay-*.tar.gz
+    export CARGO_TARGET_DIR="$source/target"
+    cd "$unpacked"
 }
 
 # The documents are part of the package, for `ioassay help TOPIC`. Those of pictures (python/ioassay/cli/documents.py) are
@@ -61,7 +85,7 @@ take_documents() {
 # and nobody learns who built it.
 leave_out_paths() {
     separator=$(printf '\037') # paths may have spaces
-    flags=--remap-path-prefix=$source=ioassay
+    flags=--remap-path-prefix=$unpacked=ioassay
     for registry in "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*; do
         flags=$flags$separator--remap-path-prefix=$registry=crates
     done

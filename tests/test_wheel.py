@@ -1,5 +1,6 @@
 """The wheel and the source distribution that `./check wheel` builds: what is in them, and what a user has of them.
 
+The wheel is built from the source distribution, so that this has what a build needs.
 They are installed as users do it, by pipx and by uvx, with each Python of .setup/wheelhouse. That folder has the wheels
 of the dependencies (setup/python.sh). The installed program finds no network, no compiler and not the checkout.
 """
@@ -11,7 +12,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tarfile
 import zipfile
 from collections.abc import Iterator
@@ -103,7 +103,8 @@ def test_the_wheel_has_the_bpf_programs(wheel: Path) -> None:
 
 
 def test_both_files_are_small(wheel: Path, source_distribution: Path) -> None:
-    assert wheel.stat().st_size < 7 << 20 and source_distribution.stat().st_size < 3 << 20
+    """What a release builds is smaller by a third: ./check builds without optimisation."""
+    assert wheel.stat().st_size < 10 << 20 and source_distribution.stat().st_size < 3 << 20
 
 
 def test_no_path_of_the_machine_that_built_is_in_the_wheel(wheel: Path) -> None:
@@ -132,26 +133,6 @@ def test_the_source_distribution_has_what_a_build_needs_and_no_tests(source_dist
     assert not [name for name in names if "/tests/" in f"/{name}" or "golden" in name]
 
 
-@pytest.mark.slow
-def test_the_source_distribution_builds_a_wheel_that_works(source_distribution: Path, tmp_path: Path) -> None:
-    """Without optimisation, with what earlier builds left of the crates, and with the maturin of this environment."""
-    unpacked = tmp_path / "unpacked"
-    shutil.unpack_archive(source_distribution, unpacked)
-    (folder,) = unpacked.iterdir()
-    environment = {**os.environ, "CARGO_TARGET_DIR": str(ROOT / "target"), "VIRTUAL_ENV": str(ROOT / ".venv")}
-    build = [shutil.which("maturin", path=ROOT / ".venv" / "bin") or "maturin", "build", "--locked", "--offline"]
-    build += ["--interpreter", sys.executable, "--out", str(tmp_path / "wheels")]
-    subprocess.run(build, cwd=folder, env=environment, check=True, capture_output=True)
-    (wheel,) = (tmp_path / "wheels").iterdir()
-    assert {name for name in parts(wheel) if ".dist-info/" not in name} == of_the_package()
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path / "package")
-    answer = [sys.executable, "-c", "import ioassay; print(ioassay.__version__, ioassay.__file__)"]
-    path = {**os.environ, "PYTHONPATH": str(tmp_path / "package")}
-    said = subprocess.run(answer, cwd=tmp_path, env=path, capture_output=True, text=True, check=True).stdout
-    assert said == f"{ioassay.__version__} {tmp_path}/package/ioassay/__init__.py\n"
-
-
 @dataclass(frozen=True)
 class Installed:
     """What a user has: the command, its Python, and an environment without compilers."""
@@ -176,9 +157,7 @@ def installed(
     found = [path for path in listed if path.startswith(f"{request.param}=")]
     if not found:
         where = f"by pyenv or uv, or as python{request.param} on PATH"
-        pytest.skip(
-            f"needs Python {request.param} {where}, and its wheels: install it, remove .setup/check, run ./check"
-        )
+        pytest.skip(f"needs Python {request.param} {where}, and its wheels: install it, run ./check wheel")
     interpreter = found[0].partition("=")[2]
     home = tmp_path_factory.mktemp("home")
     # pip and uv split these variables at spaces, which the path of a checkout may have.
