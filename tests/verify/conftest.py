@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,30 +51,61 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
     return build
 
 
+def observe(
+    folder: Path, level: str, *argv: str, record: Path | None = None, layers: Iterable[str] = (), **options: Any
+) -> Observation:
+    """What the programs saw of a command in `folder`; `record` as `_core.Witness` has it, `options` as `run`."""
+    programs = _core.Witness(level, record, list(layers))
+    out, err = folder / "stdout", folder / "stderr"
+    supervisor.run(
+        argv,
+        stdout=out,
+        stderr=err,
+        timeout_s=200,
+        cwd=folder,
+        on_held=lambda pid: programs.follow(asleep(pid)),
+        **options,
+    )
+    found = from_dict({**json.loads(programs.finish()), "backend": BPF, "asked": level})
+    problems = {name: count for name, count in found.health.items() if count and name != "missed"}
+    assert not problems, f"{problems}; {err.read_text()}"
+    return found
+
+
 @pytest.fixture
 def watch(tmp_path: Path) -> Watch:
-    """`watch(level, *argv)`: what the programs saw of a command in `tmp_path`; `record` as `_core.Witness` has it."""
+    """`observe` in `tmp_path`."""
+    return partial(observe, tmp_path)
 
-    def seen(level: str, *argv: str, record: Path | None = None, layers: Iterable[str] = ()) -> Observation:
-        programs = _core.Witness(level, record, list(layers))
-        out, err = tmp_path / "stdout", tmp_path / "stderr"
-        supervisor.run(
-            argv, stdout=out, stderr=err, timeout_s=60, cwd=tmp_path, on_held=lambda pid: programs.follow(asleep(pid))
-        )
-        found = from_dict({**json.loads(programs.finish()), "backend": BPF, "asked": level})
-        problems = {name: count for name, count in found.health.items() if count and name != "missed"}
-        assert not problems, f"{problems}; {err.read_text()}"
-        return found
 
-    return seen
+def whole(path: Path) -> Path:
+    """A file of 16 MiB without holes, made unless it is there."""
+    size = 16 << 20
+    if not path.exists() or path.stat().st_size != size or path.stat().st_blocks * 512 < size:
+        path.write_bytes(os.urandom(1 << 20) * 16)
+    return path
+
+
+def cold(path: Path) -> Path:
+    """The file is on the disk, and nothing of it in the page cache any more."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    return path
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for files that many tests use, each by a link of its own."""
+    return tmp_path_factory.mktemp("files")
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
-    """A written and synced file of 16 MiB, on a filesystem that can do direct I/O."""
+def data(tmp_path: Path, files: Path) -> Path:
+    """A file of 16 MiB, see `whole`, on a filesystem that can do direct I/O."""
     path = tmp_path / "data"
-    with path.open("wb") as file:
-        file.write(os.urandom(1 << 20) * 16)
+    path.hardlink_to(whole(files / "data"))
+    with path.open("rb") as file:
         os.fsync(file.fileno())
     try:
         os.close(os.open(path, os.O_RDONLY | os.O_DIRECT))

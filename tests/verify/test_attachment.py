@@ -95,7 +95,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
     started: list[subprocess.Popen[str]] = []
 
     def start(source: str) -> subprocess.Popen[str]:
-        argv = [sys.executable, "-S", "-c", source]
+        argv = [sys.executable, "-SIc", source]
         process = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True)
         started.append(process)
         assert process.stdout is not None

@@ -93,8 +93,8 @@ def test_a_sync_writes_and_flushes_in_its_callers_name(watch: Any, look: Any, da
 
 def test_a_flush_alone_is_counted_and_ends(watch: Any, look: Any, data: Path) -> None:
     program = "import os; fd = os.open('data', os.O_RDWR); [os.fsync(fd) for _ in range(10)]"
-    newer = look.own(watch("block", sys.executable, "-c", program), "flush")
-    older = look.own(watch("block", sys.executable, "-c", program, layers=OLDEST), "flush")
+    newer = look.own(watch("block", sys.executable, "-SIc", program), "flush")
+    older = look.own(watch("block", sys.executable, "-SIc", program, layers=OLDEST), "flush")
     assert (newer.calls, newer.completed) == (older.calls, older.completed)
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from .conftest import cold
+
 pytestmark = [pytest.mark.bpf, pytest.mark.fio]
 
 MIB = 1 << 20
@@ -22,14 +24,6 @@ BATCH = ["--iodepth=16", "--iodepth_batch=16", "--iodepth_batch_complete_min=16"
 
 def fio(path: Path, *options: str) -> list[str]:
     return ["fio", "--name=job", f"--filename={path}", "--size=16m", "--bs=4k", "--minimal", *options]
-
-
-def dropped(path: Path) -> None:
-    """Nothing of the file is in the page cache any more."""
-    descriptor = os.open(path, os.O_RDONLY)
-    os.fsync(descriptor)
-    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    os.close(descriptor)
 
 
 @pytest.mark.parametrize(
@@ -79,19 +73,21 @@ def test_merged_requests_keep_their_bytes(watch: Any, look: Any, data: Path) -> 
 
 
 def test_buffered_reads_come_from_the_device_once(watch: Any, look: Any, data: Path, in_memory: Any) -> None:
-    dropped(data)
+    cold(data)
     job = fio(data, "--ioengine=psync", "--rw=read", "--invalidate=0")
-    cold = watch("syscalls", *job)
+    first = watch("syscalls", *job)
     in_memory(data)
     warm = watch("syscalls", *job)
-    assert [look.on_file(seen, "data", "read").bytes for seen in (cold, warm)] == [SIZE, SIZE]
-    pages = [next(file.page_cache_bytes for file in seen.files if file.path.endswith("/data")) for seen in (cold, warm)]
+    assert [look.on_file(seen, "data", "read").bytes for seen in (first, warm)] == [SIZE, SIZE]
+    pages = [
+        next(file.page_cache_bytes for file in seen.files if file.path.endswith("/data")) for seen in (first, warm)
+    ]
     assert pages == [SIZE, 0]
-    assert look.own(cold, "read").bytes >= SIZE > look.own(warm, "read").bytes
+    assert look.own(first, "read").bytes >= SIZE > look.own(warm, "read").bytes
 
 
 def test_buffered_io_uring_is_seen_in_its_worker_threads(watch: Any, look: Any, data: Path) -> None:
-    dropped(data)
+    cold(data)
     seen = watch("syscalls", *fio(data, "--ioengine=io_uring", "--iodepth=16", "--rw=randread", "--force_async=1"))
     reads = look.on_file(seen, "data", "read")
     assert (reads.calls, reads.bytes) == (OPS, SIZE)
@@ -99,7 +95,7 @@ def test_buffered_io_uring_is_seen_in_its_worker_threads(watch: Any, look: Any, 
 
 
 def test_mapped_reads_are_seen_by_the_page_cache_and_the_device_only(watch: Any, look: Any, data: Path) -> None:
-    dropped(data)
+    cold(data)
     seen = watch("syscalls", *fio(data, "--ioengine=mmap", "--rw=randread"))
     assert look.on_file(seen, "data", "read").calls == 0
     assert next(file.page_cache_bytes for file in seen.files if file.path.endswith("/data")) == SIZE
@@ -151,7 +147,7 @@ def test_direct_writes_are_seen_exactly(watch: Any, look: Any, data: Path, engin
 
 
 def test_writes_below_a_page_read_it_first(watch: Any, look: Any, data: Path) -> None:
-    dropped(data)
+    cold(data)
     job = fio(data, "--ioengine=psync", "--rw=randwrite", "--invalidate=0", "--io_size=1m")
     seen = watch("syscalls", *job, "--bs=512")
     writes = look.on_file(seen, "data", "write")

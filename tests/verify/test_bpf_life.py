@@ -8,12 +8,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ioassay import _core
+from ioassay.records.observation import Observation
 
 pytestmark = pytest.mark.bpf
 
@@ -21,6 +23,7 @@ WATCH_ONE = """
 import json, os, sys
 sys.path[:0] = json.loads(sys.argv[1])
 from ioassay import _core
+from ioassay.records.observation import Observation
 reason = _core.witness_capability()
 if reason:
     sys.exit(reason)
@@ -37,7 +40,7 @@ print(json.dumps([part["entry"] for part in json.loads(programs.finish())["opera
 """
 
 
-def bpf_descriptors() -> int:
+def bpf_descriptors(kind: str = "bpf") -> int:
     """How many programs, maps and links this process holds."""
     names = []
     for descriptor in Path("/proc/self/fd").iterdir():
@@ -45,23 +48,97 @@ def bpf_descriptors() -> int:
             names.append(str(descriptor.readlink()))
         except OSError:
             continue  # that of the listing itself
-    return sum("bpf" in name for name in names)
+    return sum(kind in name for name in names)
 
 
 @pytest.mark.parametrize("level", ["block", "syscalls"])
-def test_nothing_is_left_behind(level: str) -> None:
-    before = bpf_descriptors()
+def test_nothing_stays_attached(level: str) -> None:
     programs = _core.Witness(level)
-    assert bpf_descriptors() > before
+    assert bpf_descriptors("bpf_link") > 0
     programs.finish()
-    assert bpf_descriptors() == before
+    kept = bpf_descriptors()
+    assert bpf_descriptors("bpf_link") == 0 < kept  # what is loaded serves the next one
     with pytest.raises(ValueError, match="finished"):
         programs.finish()
     with pytest.raises(ValueError, match="finished"):
         programs.follow(os.getpid())
+    for _ in range(3):
+        _core.Witness(level).finish()
+        assert bpf_descriptors() == kept
     dropped = _core.Witness(level)
     del dropped
-    assert bpf_descriptors() == before
+    assert bpf_descriptors() == 0
+
+
+def loaded() -> set[str]:
+    """The kernel's numbers of the programs that this process holds."""
+    found = set()
+    for name in os.listdir("/proc/self/fdinfo"):
+        with suppress(FileNotFoundError):  # that of the listing itself
+            lines = Path("/proc/self/fdinfo", name).read_text().splitlines()
+            found |= {line.split()[1] for line in lines if line.startswith("prog_id:")}
+    return found
+
+
+def counted(seen: Observation) -> dict[str, object]:
+    """All that a command did, without times."""
+    paths = {file.id: file.path for file in seen.files}
+    return {
+        "calls": {name: number for name, number in seen.calls.items() if name != "futex"},
+        "errors": seen.call_errors,
+        "tasks": (seen.processes, seen.threads, seen.most_alive),
+        "operations": sorted((each.entry, each.kind, each.calls.calls, each.calls.bytes) for each in seen.operations),
+        "own": sorted((each.kind, each.calls.calls, each.calls.bytes) for each in seen.block if each.own),
+        "sessions": sorted(
+            (paths[each.file], each.read.calls, each.read.bytes, each.write.bytes, repr(each.read_pattern))
+            for each in seen.sessions
+        ),
+        "cached": sorted((file.path, file.page_cache_bytes or 0) for file in seen.files),
+    }
+
+
+BUSY = """
+mkdir many; for n in $(seq 200); do echo $n > many/$n; done; cat many/* data > copy; sync copy; cat absent
+dd if=data of=other bs=4k oflag=direct
+"""
+
+
+@pytest.mark.fio
+def test_programs_that_serve_again_count_from_nothing(watch: Any, data: Path) -> None:
+    exact = ["dd", "if=data", "of=/dev/null", "bs=64k", "iflag=direct", "status=none"]
+    watch("syscalls", *exact)  # its pages are in memory from here on
+    _core.Witness("syscalls")  # nothing is loaded now
+    fresh, programs = counted(watch("syscalls", *exact)), loaded()
+    watch("syscalls", "sh", "-c", BUSY)
+    for engine in ("libaio", "io_uring"):
+        watch("syscalls", "fio", "--name=job", "--filename=other", f"--ioengine={engine}", "--size=4m", "--rw=randrw")
+    assert counted(watch("syscalls", *exact)) == fresh
+    assert loaded() == programs
+
+
+def test_a_process_that_lives_on_is_not_followed_by_the_next_witness(watch: Any, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    os.mkfifo(tmp_path / "gone")
+    daemon = "setsid sh -c 'echo > lives; read word < go; /bin/true; /bin/true; echo > gone' &"
+    watch("syscalls", "sh", "-c", f"{daemon} while [ ! -e lives ]; do sleep 0.01; done", spare_daemons=True)
+    programs = loaded()
+    seen = watch("syscalls", "sh", "-c", "echo > go; read word < gone")
+    assert (seen.processes, seen.calls["exit_group"]) == (1, 1)
+    assert not programs & loaded()  # those that follow the daemon are gone
+
+
+def test_a_child_takes_none_of_its_parents_programs(watch: Any) -> None:
+    watch("syscalls", "true")
+    programs = loaded()
+    child = os.fork()
+    if not child:
+        try:
+            _core.Witness("syscalls").finish()
+            os._exit(bool(programs & loaded()))
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert loaded() == programs
 
 
 def test_two_may_watch_at_once() -> None:

@@ -129,7 +129,7 @@ def random_calls(seed: int, number: int = 150, granule: int = 512) -> list[tuple
 def test_each_way_to_move_data_has_its_offsets(watch: Any, data: Path, way: str) -> None:
     calls = random_calls(seed=len(way))
     (data.parent / "other").write_bytes(b"y" * MIB)
-    seen = watch("syscalls", sys.executable, "-c", MOVER, way, repr(calls))
+    seen = watch("syscalls", sys.executable, "-SIc", MOVER, way, repr(calls))
     assert order(of(seen, "read" if way in READS else "write")) == expected(calls)
 
 
@@ -148,7 +148,7 @@ for offset, size in eval(sys.argv[1]):
         os.close(probe)
     except OSError:
         pytest.skip("this disk's blocks are larger")
-    seen = watch("syscalls", sys.executable, "-c", program, repr(calls))
+    seen = watch("syscalls", sys.executable, "-SIc", program, repr(calls))
     assert order(of(seen, "read")) == expected(calls)
 
 
@@ -177,7 +177,7 @@ def test_strides_are_seen_in_both_directions(watch: Any, data: Path) -> None:
     forward = [(17 * 4096 * place % (15 * MIB), 4096) for place in range(400)]
     backward = [(offset, 4096) for offset in range(8 * MIB, 0, -4096)]
     for calls, stride in ((forward, 17 * 4096), (backward, -4096)):
-        found = of(watch("syscalls", sys.executable, "-c", MOVER, "pread", repr(calls)), "read")
+        found = of(watch("syscalls", sys.executable, "-SIc", MOVER, "pread", repr(calls)), "read")
         assert found.stride_bytes == stride
         strides = Counter(after - before for (before, _), (after, _) in itertools.pairwise(calls))
         assert 0.9 * strides[stride] <= found.stride_calls <= strides[stride]
@@ -186,12 +186,12 @@ def test_strides_are_seen_in_both_directions(watch: Any, data: Path) -> None:
 def test_granules_grow_with_the_offset_and_calls_may_be_of_any_size(watch: Any, data: Path) -> None:
     os.truncate(data, 8 * TIB)
     calls = [(0, 64 * MIB), (3 * GIB, MIB), *((place * 4096, 4096) for place in (1 << 20, 1 << 25, 1 << 30))]
-    found = of(watch("syscalls", sys.executable, "-c", MOVER, "pread", repr(calls)), "read")
+    found = of(watch("syscalls", sys.executable, "-SIc", MOVER, "pread", repr(calls)), "read")
     touched = sum(size for _, size in calls)
     assert found.unique_bytes - found.error_bytes <= touched <= found.unique_bytes
     assert found.unique_bytes > touched  # 4 TiB far, a granule is 8 MiB
     assert (found.calls, found.unsure, found.highest_bytes) == (5, 0, 4096 + (1 << 42))
-    near = of(watch("syscalls", sys.executable, "-c", MOVER, "pread", repr(calls[:1])), "read")
+    near = of(watch("syscalls", sys.executable, "-SIc", MOVER, "pread", repr(calls[:1])), "read")
     assert (near.unique_bytes, near.error_bytes) == (64 * MIB, 0)
 
 
@@ -199,10 +199,10 @@ def test_odd_calls_are_bounded_and_a_run_of_them_is_exact(watch: Any, data: Path
     chance = random.Random(5)
     calls = [(chance.randrange(MIB), chance.randrange(1, 9000)) for _ in range(100)]
     touched = len({byte for offset, size in calls for byte in range(offset, offset + size)})
-    found = of(watch("syscalls", sys.executable, "-c", MOVER, "pread", repr(calls)), "read")
+    found = of(watch("syscalls", sys.executable, "-SIc", MOVER, "pread", repr(calls)), "read")
     assert found.unique_bytes - found.error_bytes <= touched <= found.unique_bytes
     run = [(7 + 1000 * place, 1000) for place in range(100)]
-    found = of(watch("syscalls", sys.executable, "-c", MOVER, "read", repr(run)), "read")
+    found = of(watch("syscalls", sys.executable, "-SIc", MOVER, "read", repr(run)), "read")
     assert (found.sequential, found.unique_bytes, found.error_bytes) == (99, 100_000, 0)
 
 
@@ -212,13 +212,13 @@ import os
 file = os.open("data", os.O_WRONLY | os.O_APPEND)
 for _ in range(20): os.write(file, b"x" * 4096); os.pwrite(file, b"x" * 4096, 0)
 """
-    found = of(watch("syscalls", sys.executable, "-c", program), "write")
+    found = of(watch("syscalls", sys.executable, "-SIc", program), "write")
     assert (found.lowest_bytes, found.sequential, found.unique_bytes) == (16 * MIB, 39, 40 * 4096)
 
 
 def test_the_end_of_a_file_is_touched_as_far_as_it_was_read(watch: Any, data: Path) -> None:
     os.truncate(data, 10_000)
-    found = of(watch("syscalls", sys.executable, "-c", "open('data', 'rb', 0).readall()"), "read")
+    found = of(watch("syscalls", sys.executable, "-SIc", "open('data', 'rb', 0).readall()"), "read")
     assert (found.unique_bytes, found.error_bytes, found.highest_bytes) == (10_000, 0, 10_000)
 
 
@@ -232,7 +232,7 @@ def work(mine):
 both = [threading.Thread(target=work, args=(mine,)) for mine in (0, 1)]
 [one.start() for one in both]; [one.join() for one in both]
 """
-    found = of(watch("syscalls", sys.executable, "-c", program), "read")
+    found = of(watch("syscalls", sys.executable, "-SIc", program), "read")
     assert (found.calls, found.sequential, found.switches, found.unique_bytes) == (200, 199, 199, 200 * 4096)
 
 
@@ -253,7 +253,7 @@ for _ in range(40):
     file = os.open("data", os.O_RDONLY)
     for power in range(24, 44): os.pread(file, 4096, (1 << power) - 4096)
 """
-    found = on_data(watch("syscalls", sys.executable, "-c", program), "read")
+    found = on_data(watch("syscalls", sys.executable, "-SIc", program), "read")
     assert [pattern.calls for pattern in found] == [20] * 40
     assert found[0].unsure == 0 and found[0].reused == 0
     assert found[-1].unsure > 0

@@ -120,7 +120,7 @@ if child:
     os.read(again, 100)
     os.close(again)
 """
-    seen = watch("syscalls", sys.executable, "-c", program)
+    seen = watch("syscalls", sys.executable, "-SIc", program)
     (file,) = [file for file in seen.files if file.path == "data"]
     first, second = [session for session in seen.sessions if session.file == file.id]
     assert (first.read.calls, first.first.bytes, second.read.calls) == (3, 100, 1)
@@ -147,7 +147,7 @@ os.read(one, 1)
 fcntl.fcntl(one, fcntl.F_SETFL, os.O_NONBLOCK)
 os.read(one, 1)
 """
-    seen = watch("syscalls", sys.executable, "-c", program)
+    seen = watch("syscalls", sys.executable, "-SIc", program)
     (file,) = [file for file in seen.files if file.path == "data"]
     found = [session for session in seen.sessions if session.file == file.id]
     assert [("direct" in session.flags, session.read.calls) for session in found] == [(True, 2), (False, 3), (True, 4)]
@@ -159,7 +159,7 @@ os.read(one, 1)
 
 def test_files_closed_together_have_ended(watch: Any, data: Path) -> None:
     program = "import os; a = os.open('data', 0); os.read(a, 9); os.closerange(a, 4000); os.open('data', 0)"
-    seen = watch("syscalls", sys.executable, "-c", program)
+    seen = watch("syscalls", sys.executable, "-SIc", program)
     (file,) = [file for file in seen.files if file.path == "data"]
     closed, left_open = [session for session in seen.sessions if session.file == file.id]
     assert closed.read.bytes == 9 and closed.closed_ns > closed.ended_ns > 0 and left_open.closed_ns == 0
@@ -181,7 +181,7 @@ reading, writing = os.pipe()
 threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGKILL)).start()
 os.read(reading, 77)
 """
-    seen = watch("syscalls", sys.executable, "-c", program)
+    seen = watch("syscalls", sys.executable, "-SIc", program)
     assert look.on_file(seen, "data", "read").bytes == 409600
     kinds = {file.id: file.kind for file in seen.files}
     (waiting,) = [s for s in seen.sessions if kinds[s.file] == "pipe" and s.read.requested_bytes == 77]
@@ -195,7 +195,7 @@ a, b, c = os.open("data", 0), os.open("b", os.O_WRONLY | os.O_CREAT), os.open("c
 assert os.sendfile(b, a, 0, 8192) == 8192
 assert os.copy_file_range(a, c, 4096, 0) == 4096
 """
-    seen = watch("syscalls", sys.executable, "-c", program)
+    seen = watch("syscalls", sys.executable, "-SIc", program)
     assert look.on_file(seen, "data", "read").bytes == 12288
     assert look.on_file(seen, "b", "write").bytes == 8192
     assert look.on_file(seen, "c", "write").bytes == 4096

@@ -128,7 +128,7 @@ def test_children_that_were_waited_for_are_in_the_account(tmp_path: Path, depth:
     pid = os.fork()
     if pid == 0:
         os.read(wait_end, 1)
-        os.execv(sys.executable, [sys.executable, "-S", "-c", writes])
+        os.execv(sys.executable, [sys.executable, "-SIc", writes])
     try:
         counters.begin(pid)
         os.write(go, b"g")

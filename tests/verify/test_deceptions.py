@@ -16,12 +16,11 @@ from typing import Any
 import pytest
 from tests.corpora import CORPUS, cases
 
-from .conftest import Witnessed
+from .conftest import Witnessed, cold, whole
 
 pytestmark = [pytest.mark.root, pytest.mark.bpf]
 
 MIB = 1 << 20
-SIZE = 16 * MIB
 STUBS = CORPUS / "deceptions"
 LIAR = Path(__file__).parent / "liar.py"
 PROPERTIES = ("sync", "direct", "engine", "files")
@@ -39,22 +38,11 @@ def stub(tmp_path_factory: pytest.TempPathFactory, compiled: Callable[..., str])
     return path
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("files")
-
-
 @pytest.fixture
 def folder(tmp_path: Path, files: Path, stub: Callable[[str], str]) -> Path:
     """A folder with `data` and `data2`, 16 MiB each and not in the cache, a `link` to the second, and tools."""
     for name in ("data", "data2"):
-        path = files / name
-        if not path.exists() or path.stat().st_size != SIZE or path.stat().st_blocks * 512 < SIZE:
-            path.write_bytes(os.urandom(MIB) * 16)
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        (tmp_path / name).hardlink_to(path)
+        (tmp_path / name).hardlink_to(cold(whole(files / name)))
     (tmp_path / "link").symlink_to("data2")
     for name in ("fio", "dd", "iozone", "tool"):
         python = shlex.join([sys.executable, "-I", "-S", str(LIAR), name])
@@ -131,7 +119,7 @@ def test_files_and_intervals_are_those_that_were_used(case: Case, folder: Path, 
     """What others read meanwhile may have been what a hole lacks, if it is as much: then nothing is decided."""
     if "kept_mib" in case:
         os.truncate(folder / "data", case["kept_mib"] * MIB)
-        os.truncate(folder / "data", SIZE)
+        os.truncate(folder / "data", 16 * MIB)
     claims = [case["claim"]] if "claim" in case else []
     result = witnessed(folder, shlex.split(case["argv"]), claims=claims)
     others = re.search(r"up to ([\d.]+) MiB were read for other files", result["explanation"])

@@ -259,7 +259,7 @@ def test_strange_names_deletion_and_kills(tmp_path: Path) -> None:
         "if not (pid := os.fork()): os.write(f, bytes(7)); os.read(r, 1)\n"
         "signal.alarm(100); os.kill(pid, 9); os.waitpid(pid, 0)\n"
     )
-    seen = watched(tmp_path, sys.executable, "-S", "-c", program)
+    seen = watched(tmp_path, sys.executable, "-SIc", program)
     (session,) = sessions(seen, str(tmp_path / 'we<i>rd) = 3\n"ä'))
     assert session.write.calls in (2, 3)  # the child may be killed before it writes
     assert session.write.bytes == 11 + 7 * (session.write.completed - 2)

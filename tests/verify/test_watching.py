@@ -20,7 +20,7 @@ WRITES = "import os; f = os.open('data', os.O_WRONLY | os.O_CREAT); [os.write(f,
 
 
 def watch(folder: Path, level: str, *argv: str, **options: Any) -> witness.Observed:
-    return witness.watch(argv or (sys.executable, "-c", WRITES), level, folder, **options)
+    return witness.watch(argv or (sys.executable, "-SIc", WRITES), level, folder, **options)
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ use std::fs;
 use crate::error::Unavailable;
 use crate::options::Options;
 use crate::program_set::ProgramSet;
+use crate::spare;
 
 /// What is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,13 +14,16 @@ pub struct Capability {
     pub kernel: String,
 }
 
-/// Whether a [`Witness`](crate::Witness) can be attached here. It loads the program that follows the process tree, and
-/// attaches nothing.
+/// Whether a [`Witness`](crate::Witness) can be attached here. It loads the program that follows the process tree, unless
+/// this process has programs loaded, and attaches nothing.
 ///
 /// # Errors
 /// Why it cannot.
 pub fn capability() -> Result<Capability, Unavailable> {
     check()?;
+    if spare::is_there() {
+        return Ok(Capability { kernel: kernel() });
+    }
     let options = Options {
         block: false,
         ..Options::default()

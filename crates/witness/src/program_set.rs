@@ -1,8 +1,10 @@
-//! The programs in the kernel: loaded for the layers that are asked for, attached together, detached when dropped.
+//! The programs in the kernel: loaded for the layers that are asked for, attached together, detached when dropped. After
+//! a detachment they can be attached again.
 //!
 //! Programs are loaded before any is attached, so that a layer which this kernel lacks is left out as a whole. Within
 //! a layer those that end something are attached before those that begin it: nothing begins unseen and ends seen.
 
+use aya::programs::tp_btf::BtfTracePointLinkId;
 use aya::programs::{BtfTracePoint, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};
 
@@ -36,6 +38,7 @@ pub(crate) struct ProgramSet {
     pub(crate) layers: Vec<&'static str>,
     pub(crate) why: Vec<String>,
     names: Vec<&'static str>,
+    links: Vec<(&'static str, BtfTracePointLinkId)>,
 }
 
 impl ProgramSet {
@@ -47,6 +50,7 @@ impl ProgramSet {
             layers: Vec::new(),
             why: Vec::new(),
             names: Vec::new(),
+            links: Vec::new(),
         };
         // Without it the most that were alive at once are not known, which is no reason to watch nothing.
         let _ = loaded.load_program(&TREE_END, &btf);
@@ -130,16 +134,17 @@ impl ProgramSet {
             let found = self
                 .tracepoint(name)
                 .map_err(|what| Unavailable::Unsupported { what, errno: None })?;
-            found.attach()?;
+            let link = found.attach()?;
+            self.links.push((name, link));
         }
         Ok(())
     }
 
-    /// Detaches everything; the maps stay.
+    /// Detaches everything; the programs and the maps stay.
     pub(crate) fn detach(&mut self) {
-        for name in std::mem::take(&mut self.names) {
+        for (name, link) in std::mem::take(&mut self.links) {
             if let Ok(found) = self.tracepoint(name) {
-                let _ = found.unload(); // it was loaded, which is the only way this could fail
+                let _ = found.detach(link); // it was attached, which is the only way this could fail
             }
         }
     }

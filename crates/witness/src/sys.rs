@@ -5,7 +5,7 @@
 
 #![allow(
     unsafe_code,
-    reason = "pidfd_open, bpf and clock_gettime are called by number; each call's arguments live here"
+    reason = "pidfd_open, bpf, membarrier and clock_gettime are called by number; each call's arguments live here"
 )]
 
 use std::io;
@@ -83,6 +83,16 @@ pub(crate) fn store_for_task<const N: usize>(
         return Err(io::Error::last_os_error());
     }
     Ok(())
+}
+
+/// Waits until each program that was running when this was called has ended: programs of tracepoints run in a read-side
+/// section, for whose end the kernel waits (`kernel/sched/membarrier.c`, `MEMBARRIER_CMD_GLOBAL`).
+pub(crate) fn wait_for_running_programs() -> io::Result<()> {
+    // SAFETY: takes three numbers and touches no memory of this process.
+    match unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_GLOBAL, 0, 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Processor time that this thread has used.

@@ -17,6 +17,7 @@ use crate::options::Options;
 use crate::program_set::ProgramSet;
 use crate::record::{Event, Recorder};
 use crate::shape::{Health, TASK_WORDS};
+use crate::spare;
 use crate::sys;
 
 /// How long `finish` waits for requests of the process tree that are still under way. A completion that the kernel
@@ -26,13 +27,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// Programs that are attached; dropped, they are gone.
 pub struct Witness {
+    options: Options,
     loaded: ProgramSet,
     recorder: Option<Recorder>,
     listing: Option<listing::Recorder>,
     roots: u64,
     root_threads: u64,
-    is_running: bool,
-    is_listing: bool,
     attach_s: f64,
     cpu_s: f64,
 }
@@ -45,7 +45,10 @@ impl Witness {
     pub fn attach(options: &Options) -> Result<Self, Unavailable> {
         let (start, cpu_before_s) = (Instant::now(), sys::thread_cpu_s());
         check()?;
-        let mut loaded = ProgramSet::load(options)?;
+        let mut loaded = match spare::take(options) {
+            Some(spare) => spare,
+            None => ProgramSet::load(options)?,
+        };
         let recorder = match &options.record {
             Some(path) => Some(Recorder::start(&mut loaded, path)?),
             None => None,
@@ -57,13 +60,12 @@ impl Witness {
         loaded.attach()?;
         mark_attached(&mut loaded);
         Ok(Self {
+            options: options.clone(),
             loaded,
             recorder,
             listing,
             roots: 0,
             root_threads: 0,
-            is_running: options.running,
-            is_listing: options.listing.is_some(),
             attach_s: start.elapsed().as_secs_f64(),
             cpu_s: sys::thread_cpu_s() - cpu_before_s,
         })
@@ -137,7 +139,7 @@ impl Witness {
         let cpu_before_s = sys::thread_cpu_s();
         self.drain();
         // How many were alive at the beginning is not known exactly where they went on forking.
-        let counts_alive = self.loaded.counts_alive() && !self.is_running;
+        let counts_alive = self.loaded.counts_alive() && !self.options.running;
         self.loaded.detach();
         let unended = gather::unended(&self.loaded);
         let recorder_cpu_s = self.end_recording(&unended);
@@ -169,6 +171,9 @@ impl Witness {
         let cpu_s = self.cpu_s + recorder_cpu_s + sys::thread_cpu_s() - cpu_before_s;
         seen.cost
             .extend([("attach_s", self.attach_s), ("cpu_s", cpu_s)]);
+        if counts_alive && gather::health(&self.loaded, Health::Alive) == 0 {
+            spare::keep(self.options, self.loaded);
+        }
         seen
     }
 
@@ -220,10 +225,10 @@ impl Witness {
             ("untracked_files", of(Health::UntrackedFiles)),
             ("untracked_sessions", of(Health::UntrackedSessions)),
         ]);
-        if self.is_listing {
+        if self.options.listing.is_some() {
             health.insert("unlisted", of(Health::Unlisted));
         }
-        if self.is_running {
+        if self.options.running {
             health.insert("in_flight_at_start", of(Health::Before));
         }
         health

@@ -1,0 +1,170 @@
+//! Programs that a finished witness leaves loaded, for the next one of this process that watches the same: the verifier
+//! and zeroed maps are nine tenths of an attachment.
+//!
+//! They are used again only where nothing of the past can be counted again. No task may be alive that was followed, every
+//! map is emptied before, and a program that still ran when it was detached has ended. Otherwise, and for recordings,
+//! listings and running processes, programs are loaded anew. A child of this process shares the maps, so it takes none.
+
+use std::process;
+use std::sync::Mutex;
+
+use aya::Pod;
+use aya::maps::{Array, HashMap, Map, MapError, PerCpuArray, PerCpuValues};
+
+use crate::gather;
+use crate::histogram::BUCKETS;
+use crate::options::Options;
+use crate::pattern::PATTERN_WORDS;
+use crate::program_set::ProgramSet;
+use crate::shape::{
+    BLOCK_CLASS_WORDS, CALLED_WORDS, FILE_WORDS, Health, INFLIGHT_WORDS, KINDS, OPERATION_WORDS,
+    SESSION_WORDS,
+};
+use crate::sys;
+
+/// To empty more places takes longer than new programs do.
+const MOST_PLACES: u64 = 50_000;
+const MAX_DEVICES: u64 = 32;
+
+struct Spare {
+    options: Options,
+    loaded: ProgramSet,
+    process: u32,
+}
+
+static SPARE: Mutex<Option<Spare>> = Mutex::new(None);
+
+/// Whether there are programs to be used again.
+pub(crate) fn is_there() -> bool {
+    SPARE
+        .lock()
+        .is_ok_and(|spare| spare.as_ref().is_some_and(is_of_this_process))
+}
+
+/// Leaves detached programs for the next witness.
+pub(crate) fn keep(options: Options, loaded: ProgramSet) {
+    if options.record.is_some() || options.listing.is_some() || options.running {
+        return;
+    }
+    if let Ok(mut spare) = SPARE.lock() {
+        *spare = Some(Spare {
+            options,
+            loaded,
+            process: process::id(),
+        });
+    }
+}
+
+/// Programs for `options` with empty maps; None where there are none, or where new ones are quicker.
+pub(crate) fn take(options: &Options) -> Option<ProgramSet> {
+    let mut spare = SPARE.lock().ok()?.take()?;
+    if !is_of_this_process(&spare) || spare.options != *options {
+        return None;
+    }
+    sys::wait_for_running_programs().ok()?;
+    empty(&mut spare.loaded).ok()?.then_some(spare.loaded)
+}
+
+fn is_of_this_process(spare: &Spare) -> bool {
+    spare.process == process::id()
+}
+
+/// Zeroes what was used of the arrays, and removes all keys of the others. False, with nothing changed, where that is much.
+fn empty(loaded: &mut ProgramSet) -> Result<bool, MapError> {
+    let used = [
+        Health::NextSession,
+        Health::NextFile,
+        Health::NextPattern,
+        Health::NextGranuleWord,
+    ]
+    .map(|which| gather::health(loaded, which));
+    if used.iter().sum::<u64>() > MOST_PLACES {
+        return Ok(false);
+    }
+    let [sessions, files, patterns, granules] = used;
+    let devices = gather::health(loaded, Health::NextDevice).min(MAX_DEVICES);
+    let classes = devices * 2 * KINDS as u64;
+    zero::<SESSION_WORDS>(loaded, "sessions", sessions)?;
+    zero::<FILE_WORDS>(loaded, "files", files)?;
+    zero::<PATTERN_WORDS>(loaded, "patterns", patterns)?;
+    zero::<1>(loaded, "granules", granules)?;
+    zero::<BUCKETS>(loaded, "block_latencies", classes)?;
+    zero::<1>(loaded, "health", u64::MAX)?;
+    zero_parts::<BLOCK_CLASS_WORDS>(loaded, "block_classes", classes)?;
+    zero_parts::<OPERATION_WORDS>(loaded, "operations", u64::MAX)?;
+    zero_parts::<CALLED_WORDS>(loaded, "called", u64::MAX)?;
+    remove::<u32, u32>(loaded, "devices")?;
+    remove::<u32, [u64; CALLED_WORDS]>(loaded, "odd_calls")?;
+    remove::<u64, u32>(loaded, "open_files")?;
+    remove::<[u64; 2], u32>(loaded, "file_ids")?;
+    remove::<u64, [u64; INFLIGHT_WORDS]>(loaded, "inflight")?;
+    remove::<u64, [u64; 2]>(loaded, "bios")?;
+    remove::<u64, [u64; 4]>(loaded, "uring_requests")?;
+    remove::<[u64; 2], [u64; 4]>(loaded, "aio_requests")?;
+    Ok(true)
+}
+
+/// Zeroes the first places of an array, whose values are `N` words.
+fn zero<const N: usize>(loaded: &mut ProgramSet, name: &str, places: u64) -> Result<(), MapError> {
+    let mut map = Array::<_, [u64; N]>::try_from(named(loaded, name))?;
+    for place in first(places, map.len()) {
+        map.set(place, [0; N], 0)?;
+    }
+    Ok(())
+}
+
+/// The same of an array that each processor has its own of.
+fn zero_parts<const N: usize>(
+    loaded: &mut ProgramSet,
+    name: &str,
+    places: u64,
+) -> Result<(), MapError> {
+    let mut map = PerCpuArray::<_, [u64; N]>::try_from(named(loaded, name))?;
+    for place in first(places, map.len()) {
+        let processors = map.get(&place, 0)?.len();
+        let zeros = PerCpuValues::try_from(vec![[0; N]; processors])?;
+        map.set(place, zeros, 0)?;
+    }
+    Ok(())
+}
+
+fn remove<K: Pod, V: Pod>(loaded: &mut ProgramSet, name: &str) -> Result<(), MapError> {
+    let mut map = HashMap::<_, K, V>::try_from(named(loaded, name))?;
+    let keys: Vec<K> = map.keys().collect::<Result<_, _>>()?;
+    keys.iter().try_for_each(|key| map.remove(key))
+}
+
+fn first(places: u64, length: u32) -> std::ops::Range<u32> {
+    0..u32::try_from(places).unwrap_or(u32::MAX).min(length)
+}
+
+fn named<'a>(loaded: &'a mut ProgramSet, name: &str) -> &'a mut Map {
+    loaded.ebpf.map_mut(name).expect("a map of the object")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// What holds no counts: constants, task storage, rings that are small and unused.
+    const KEPT: [&str; 4] = [".rodata", "tasks", "ring", "listing_ring"];
+
+    #[test]
+    fn every_map_that_holds_counts_is_emptied() {
+        let Ok(mut loaded) = ProgramSet::load(&Options::default()) else {
+            return;
+        };
+        assert!(empty(&mut loaded).unwrap());
+        let source = include_str!("spare.rs");
+        let names: BTreeSet<&str> = loaded.ebpf.maps().map(|(name, _)| name).collect();
+        let forgotten: Vec<_> = names
+            .iter()
+            .filter(|name| {
+                !KEPT.contains(name) && !source.contains(&format!("(loaded, \"{name}\""))
+            })
+            .collect();
+        assert!(forgotten.is_empty(), "{forgotten:?}");
+    }
+}
