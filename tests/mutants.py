@@ -173,7 +173,14 @@ def run_tests(words: Sequence[object], mutant: Mutant | None = None) -> tuple[in
         sys.path.insert(0, folder)
         os.environ["PYTHONPATH"] = folder
         os.chdir(ROOT)
-        argv = ["-q", "-p", "no:cacheprovider", "-m", " and ".join(f"not {need}" for need in NEEDS)]
+        argv = [
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            f"--basetemp={folder}/tests",
+            "-m",
+            " and ".join(f"not {need}" for need in NEEDS),
+        ]
         code = pytest.main([*argv, f"--timeout={PATIENCE_S}", *map(str, words)])
     return int(code), re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output.getvalue(), re.MULTILINE)
 
