@@ -25,10 +25,18 @@ def rows(subject: str, table: str) -> list[dict[str, Any]]:
     return cases
 
 
-def cases(subject: str, table: str) -> Any:
-    """A decorator: the test's argument `case` is each row in turn; `needs = ["fio"]` in a row are its markers."""
+def cases(subject: str, *tables: str) -> Any:
+    """A decorator: the test's argument `case` is each row in turn; `needs = ["fio"]` in a row are its markers.
+
+    Of several tables, the names of the rows begin with that of their table.
+    """
     params = [
-        pytest.param(row, id=row["id"], marks=[getattr(pytest.mark, need) for need in row.get("needs", ())])
+        pytest.param(
+            row,
+            id=row["id"] if len(tables) == 1 else f"{table}: {row['id']}",
+            marks=[getattr(pytest.mark, need) for need in row.get("needs", ())],
+        )
+        for table in tables
         for row in rows(subject, table)
     ]
     return pytest.mark.parametrize("case", params)

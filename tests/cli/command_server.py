@@ -1,8 +1,9 @@
 """Answers commands from a process that has everything imported: a fork for each, instead of a new interpreter.
 
-Most of the time of a short command goes into imports and into the start of the drawing process. What a command says,
-records and leaves is the same. Two things differ from a command of its own: its figures' files hold only their names,
-and nothing is known of how Python starts. Tests of these use `ask_alone` (conftest.py).
+A fork costs 15 ms of processor time, and a new interpreter 20 to 430 ms before its command begins; a run's drawing
+processes take four seconds. What a command says, records, leaves and answers to signals is the same. Two things differ
+from a command of its own: its figures' files hold only their names, and nothing is known of how Python starts. Tests of
+these use `ask_alone` (conftest.py).
 
 Run as a program, with the descriptor of a socket: the other side of `CommandServer`.
 """
@@ -11,20 +12,77 @@ from __future__ import annotations
 
 import functools
 import importlib
+import io
 import json
 import os
 import pkgutil
+import select
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
+PATIENCE_S = 120.0
+CLOSED = -10
+"""A stream that the caller has closed; DEVNULL and STDOUT are those of subprocess."""
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _REQUEST_BYTES = 1 << 17
+_STREAMS = ("stdin", "stdout", "stderr")
+
+
+class Running:
+    """A command that was started; a context manager, which ends it. Its id stays its own until then."""
+
+    def __init__(self, answers: socket.socket, out: IO[bytes], err: IO[bytes], opened: ExitStack) -> None:
+        self._answers, self._out, self._err, self._opened = answers, out, err, opened
+        self.status: int | None = None
+        self.pid = self._number(PATIENCE_S)
+
+    def _number(self, within_s: float) -> int:
+        if not select.select([self._answers], [], [], within_s)[0]:
+            raise subprocess.TimeoutExpired("ioassay", within_s)
+        return int(self._answers.recv(32))
+
+    def wait(self, within_s: float = PATIENCE_S) -> int:
+        """Its exit status, or minus the signal that ended it; TimeoutExpired while it runs."""
+        if self.status is None:
+            self.status = self._number(within_s)
+        return self.status
+
+    def has_ended(self) -> bool:
+        """Whether it is there no more."""
+        try:
+            return self.wait(0) is not None
+        except subprocess.TimeoutExpired:
+            return False
+
+    def send_signal(self, number: int) -> None:
+        """What os.kill does."""
+        os.kill(self.pid, number)
+
+    @property
+    def out(self) -> str:
+        """What it has said so far, unless its output goes elsewhere."""
+        return _text(self._out)
+
+    @property
+    def err(self) -> str:
+        """What it has said so far on stderr, unless that goes elsewhere."""
+        return _text(self._err)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self.has_ended():
+            self.send_signal(signal.SIGKILL)
+            self.wait()
+        self._opened.close()
 
 
 class CommandServer:
@@ -37,31 +95,42 @@ class CommandServer:
         with theirs:
             self._process = subprocess.Popen(argv, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
 
+    def start(
+        self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], *streams: int | None, of_its_own: bool = False
+    ) -> Running:
+        """Begin a command. `streams` are stdin, stdout and stderr: descriptors, or None for nothing and files.
+
+        `of_its_own` gives it a session, and blocks the signals that end a command until it listens, as a launcher does.
+        """
+        answers, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ExitStack() as opened:
+            out, err = (opened.enter_context(tempfile.TemporaryFile()) for _ in range(2))
+            opened.enter_context(answers)
+            with theirs, Path(os.devnull).open("rb") as nothing:
+                usual = (nothing.fileno(), out.fileno(), err.fileno())
+                chosen = [
+                    use if given is None else given for use, given in zip(usual, (*streams, *[None] * 3), strict=False)
+                ]
+                request = {
+                    "argv": argv,
+                    "cwd": str(cwd),
+                    "env": dict(env),
+                    "open": [number for number, stream in enumerate(chosen) if stream != CLOSED],
+                    "of_its_own": of_its_own,
+                }
+                handles = [theirs.fileno(), *(stream for stream in chosen if stream != CLOSED)]
+                socket.send_fds(self._requests, [json.dumps(request).encode()], handles)
+            return Running(answers, out, err, opened.pop_all())
+
     def run(self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], within_s: float) -> tuple[int, str, str]:
         """Exit status, output and errors of one command; TimeoutExpired after `within_s`."""
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            status = self._status({"argv": argv, "cwd": str(cwd), "env": dict(env)}, [out, err], within_s)
-            return status, _text(out), _text(err)
-
-    def _status(self, request: Mapping[str, Any], files: Sequence[IO[bytes]], within_s: float) -> int:
-        answers, theirs = socket.socketpair()
-        with answers:
-            with theirs:
-                handles = [*(file.fileno() for file in files), theirs.fileno()]
-                socket.send_fds(self._requests, [json.dumps(request).encode()], handles)
-            answers.settimeout(within_s)
-            with answers.makefile() as lines:
-                pid = int(lines.readline())
-                try:
-                    return int(lines.readline())
-                except TimeoutError:
-                    os.kill(pid, signal.SIGKILL)
-                    raise subprocess.TimeoutExpired(request["argv"], within_s) from None
+        with self.start(argv, cwd, env) as running:
+            return running.wait(within_s), running.out, running.err
 
     def close(self) -> None:
         """End the server."""
         self._requests.close()
-        self._process.wait(30)
+        self._process.wait(PATIENCE_S)
 
 
 @functools.cache
@@ -78,15 +147,16 @@ def end() -> None:
 
 
 def _text(file: IO[bytes]) -> str:
-    file.seek(0)
-    return file.read().decode(errors="surrogateescape")
+    """All of it; the command writes at the place that it shares with us, which stays."""
+    size_bytes = os.fstat(file.fileno()).st_size
+    return os.pread(file.fileno(), size_bytes, 0).decode(errors="surrogateescape")
 
 
 def serve(requests: socket.socket) -> None:
     """Answer until the tests close their side."""
     _load()
     while True:
-        message, handles, _, _ = socket.recv_fds(requests, _REQUEST_BYTES, 3)
+        message, handles, _, _ = socket.recv_fds(requests, _REQUEST_BYTES, 4)
         if not message:
             return
         if not os.fork():
@@ -121,23 +191,30 @@ def _load() -> None:
     figures.load()
 
 
-def _answer(request: Mapping[str, Any], out: int, err: int, answers: int) -> None:
-    """Run the command in a child, and say its id and then its status."""
+def _answer(request: Mapping[str, Any], answers: int, *streams: int) -> None:
+    """Run the command in a child, which says its id; say its status, and keep the id until nobody needs it."""
+    if request["of_its_own"]:
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     child = os.fork()
     if not child:
-        os.close(answers)
-        _become(request, out, err)
-    os.write(answers, f"{child}\n".encode())
-    _, status = os.waitpid(child, 0)
-    os.write(answers, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+        _become(request, answers, streams)
+    for stream in streams:
+        os.close(stream)
+    ended = os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    assert ended is not None
+    status = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+    os.write(answers, str(status).encode())
+    os.read(answers, 1)  # until the tests have closed their side
+    os.waitpid(child, 0)
     os._exit(0)
 
 
-def _become(request: Mapping[str, Any], out: int, err: int) -> None:
+def _become(request: Mapping[str, Any], answers: int, streams: Sequence[int]) -> None:
     try:
-        os.dup2(out, 1)
-        os.dup2(err, 2)
-        os.closerange(3, 64)
+        if request["of_its_own"]:
+            os.setsid()
+        os.write(answers, str(os.getpid()).encode())
+        _use(dict(zip(request["open"], streams, strict=True)))
         os.chdir(request["cwd"])
         os.environ.clear()
         os.environ.update(request["env"])
@@ -148,6 +225,25 @@ def _become(request: Mapping[str, Any], out: int, err: int) -> None:
         __main__.main()
     finally:
         os._exit(70)  # not reached: main ends the process
+
+
+def _use(streams: Mapping[int, int]) -> None:
+    """Have these as stdin, stdout and stderr, and close what is missing, as of an interpreter that starts with them."""
+    for number in range(len(_STREAMS)):
+        if number in streams:
+            os.dup2(streams[number], number)
+        else:
+            os.close(number)
+    os.closerange(len(_STREAMS), 64)
+    for number, name in enumerate(_STREAMS):
+        opened: Any = io.FileIO(number, "w" if number else "r", closefd=False) if number in streams else None
+        if opened and number:
+            opened = io.TextIOWrapper(
+                io.BufferedWriter(opened), "utf-8", line_buffering=os.isatty(number) or number == 2
+            )
+        elif opened:
+            opened = io.TextIOWrapper(io.BufferedReader(opened), "utf-8")
+        setattr(sys, name, opened)
 
 
 def _draw_names() -> None:

@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,14 @@ def ask(*argv: object, cwd: Path, env: Mapping[str, str] | None = None, within_s
     return checked(*command_server.shared().run(words, cwd, {**os.environ, **(env or {})}, within_s))
 
 
+def start(
+    *argv: object, cwd: Path, streams: Sequence[int | None] = (), of_its_own: bool = False, **env: str
+) -> command_server.Running:
+    """The command line at work, for `with`: CommandServer.start has the other arguments."""
+    words = [*map(str, argv)]
+    return command_server.shared().start(words, cwd, {**os.environ, **env}, *streams, of_its_own=of_its_own)
+
+
 def ask_alone(*argv: object, cwd: Path, env: Mapping[str, str] | None = None, within_s: float = 120) -> Answer:
     """The answer of a process of its own, which draws its figures."""
     done = subprocess.run(
@@ -97,7 +105,7 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A whole run of four null trials, with its page. Copy it before you change it."""
     folder = tmp_path_factory.mktemp("finished")
     (folder / "null.toml").write_text(NULL)
-    assert ask_alone("run", "null.toml", "--output", "run", cwd=folder).code == 0
+    assert ask("run", "null.toml", "--output", "run", cwd=folder).code == 0
     return folder / "run"
 
 

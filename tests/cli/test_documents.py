@@ -52,18 +52,6 @@ def test_a_command_comes_before_a_document_of_its_name(ioassay: Ask) -> None:
     assert ioassay("help", "doctor.md").out == (ROOT / "docs" / "doctor.md").read_text()
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("saftey",), "No such command or document 'saftey'; did you mean 'safety'? (see: ioassay help)"),
-        (("docs/targtes",), "No such command or document 'docs/targtes'; did you mean 'targets'? (see: ioassay help)"),
-        (("safety", "devices"), "'safety' is a document and takes no 'devices' (see: ioassay help --help)"),
-    ],
-)  # fmt: skip
-def test_a_wrong_topic_is_refused_with_the_nearest(words: tuple[str, ...], said: str, ioassay: Ask) -> None:
-    assert ioassay("help", *words) == Answer(2, "", f"ioassay: {said}\n")
-
-
 def test_topics_are_offered_with_their_headings() -> None:
     assert completion.candidates(["help", "saf"]) == {
         "safety": "Safety: what ioassay refuses to write, and how to proceed"

@@ -48,45 +48,6 @@ def test_the_list_has_every_built_in_drive(ioassay: Ask) -> None:
     assert [each["name"] for each in found] == names[1:]
 
 
-def test_show_says_what_a_drive_is_in_a_screen(ioassay: Ask, mine: Path) -> None:
-    said = ioassay("drive", "show", mine)
-    assert said.code == 0 and len(said.out.splitlines()) <= 15
-    assert "measured           program_us 400 us" in said.out and "page 8 KiB" in said.out
-    whole = ioassay("drive", "show", mine, "--all")
-    assert "program_us    400  us    measured  me" in whole.out and "me: me" in whole.out
-    found = ioassay("drive", "show", mine, "--json").json
-    assert found["options"]["program_us"] == {"value": 400.0, "unit": "us", "basis": "measured", "source": "me"}
-    assert found["figures"]["write at depth 1"]["mean_us"] > 400 and found["capacity_bytes"] > 0
-    assert found["sources"] == {"me": "me"}
-
-
-def test_check_says_the_errors_and_ends_with_1_beyond_a_limit(ioassay: Ask, mine: Path) -> None:
-    said = ioassay("drive", "check", mine)
-    assert said.code == 0, said.err
-    found = ioassay("drive", "check", mine, "--json").json["measurements"][0]
-    assert [point["fitted"] for point in found["points"]] == [True, False]
-    error = found["errors"]["iops"]["fitted"]
-    assert error == pytest.approx(abs(found["points"][0]["simulated"]["iops"] / 4000 - 1))
-    assert f"{error:.1%}" in said.out and len(said.out.splitlines()) <= 15
-    points = ioassay("drive", "check", mine, "--points").out
-    assert "held out" in points and "4000" in points
-    mine.write_text(MINE.replace("LIMIT", "0.001"))
-    said = ioassay("drive", "check", mine)
-    assert said.code == 1 and "mine misses the limits of its file: reads: IOPS" in said.err
-
-
-def test_a_bad_file_is_refused_with_its_key(ioassay: Ask, mine: Path) -> None:
-    mine.write_text(MINE.replace("LIMIT", "0.9").replace("value = 4,", "value = -4,"))
-    for words in (["drive", "check", mine], ["drive", "show", mine], ["simulate", "x", "--drive", mine]):
-        said = ioassay(*words)
-        assert said.code == 2 and "mine.toml: drive.elements.value: is -4; wanted 0 or more" in said.err
-    mine.write_text(MINE.replace("LIMIT", "0.9").replace("value = 64,", "value = 1,"))
-    said = ioassay("drive", "check", mine)
-    assert said.code == 2 and "mine.toml: " in said.err
-    said = ioassay("simulate", "x", "--drive", "samsung")
-    assert said.code == 2 and "no drive is called 'samsung'" in said.err
-
-
 def test_simulate_takes_the_drive_and_options_override_it(ioassay: Ask, mine: Path) -> None:
     made = ioassay("trace", "make", "t.disksim", "--requests", 500, "--arrivals", "poisson:1000", "--range", "16MiB")
     assert made.code == 0, made.err
@@ -101,29 +62,6 @@ def test_simulate_takes_the_drive_and_options_override_it(ioassay: Ask, mine: Pa
     assert mean("--drive", mine) == mean("--drive", "./mine.toml") == mean(*by_options)
     assert mean("--drive", mine, "--program-us", 200) == mean(*by_options, "--program-us", 200)
     assert mean("--drive", "reference") == mean()
-
-
-def test_drives_are_a_parameter_and_a_factor_of_studies(ioassay: Ask, mine: Path) -> None:
-    study = """
-title = "Drives"
-driver = "simulate"
-repetitions = 1
-[params]
-window = "none"
-[params.make]
-requests = 500
-arrivals = "poisson:1000"
-range = "16MiB"
-[factors]
-drive = ["reference", "DRIVE"]
-"""
-    path = mine.with_name("drives.toml")
-    path.write_text(study.replace("DRIVE", str(mine)))
-    said = ioassay("run", path, "--output", "found", "--json")
-    assert said.code == 0, said.err
-    path.write_text(study.replace("DRIVE", "refrence"))
-    said = ioassay("plan", path)
-    assert said.code == 2 and "params.drive: no drive is called 'refrence'; did you mean 'reference'" in said.err
 
 
 def test_a_served_drive_has_the_options_of_the_drive(ioassay: Ask, mine: Path) -> None:

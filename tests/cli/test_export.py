@@ -15,7 +15,15 @@ import pytest
 
 from ioassay.store import packed_page
 
-from .conftest import Ask, ask_alone
+from .conftest import NULL, Ask, ask_alone
+
+FIGURE = """
+[[figures]]
+kind = "trend"
+name = "x"
+x = "x"
+y = "value"
+"""
 
 
 def unpacked(archive: Path, folder: Path) -> Path:
@@ -57,19 +65,55 @@ def require_nothing_left(run: Path, work: Path) -> None:
         assert all(value.startswith("redacted-") for value in fields(text)), name
 
 
-def test_a_redacted_bundle_is_a_run_that_tells_nobody(finished_run: Path, tmp_path: Path, ioassay: Ask) -> None:
-    said = ask_alone("export", finished_run, "--redact", "-o", "b.tar.gz", "--json", cwd=tmp_path)
-    assert said.code == 0, said.err
-    assert said.json["redacted"] is True
-    run = unpacked(tmp_path / "b.tar.gz", tmp_path / "reader")
-    require_nothing_left(run, finished_run.parent)
-    assert ioassay("report", run).code == 0
-    assert ioassay("compare", finished_run, run).code == 0
+# Figures are drawn here, where elsewhere their files have names only
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A whole run of which the figure is drawn, with what --json said of it."""
+    folder = tmp_path_factory.mktemp("drawn")
+    (folder / "null.toml").write_text(NULL + FIGURE)
+    answer = ask_alone("run", "null.toml", "--output", "run", "--json", cwd=folder)
+    assert (answer.code, answer.err) == (0, "")
+    (folder / "said.json").write_text(answer.out)
+    return folder / "run"
+
+
+def is_drawn(folder: Path, *names: str) -> bool:
+    """Whether these figures, and no others, are pictures of both kinds."""
+    kinds = {".png": b"\x89PNG", ".svg": b"<svg"}
+    found = {path.name: kinds[path.suffix] in path.read_bytes()[:500] for path in folder.iterdir()}
+    return found == {f"{name}{kind}": True for name in names for kind in kinds}
+
+
+def test_a_run_says_what_it_came_to_and_has_its_figures(drawn: Path) -> None:
+    said = json.loads((drawn.parent / "said.json").read_text())
+    assert {"run", "report", "trials", "findings", "figures", "warnings"} <= said.keys()
+    assert said["trials"] == {"planned": 4, "ok": 4, "failed": 0, "skipped": 0, "unneeded": 0}
+    assert [figure["name"] for figure in said["figures"]] == ["x"]
+    assert any(finding["question"] == "conclude" for finding in said["findings"])
+    assert (drawn.parent / said["report"]).is_file() and is_drawn(drawn / "report" / "figures", "x")
+
+
+def test_a_comparison_has_its_figures_as_files(drawn: Path, tmp_path: Path) -> None:
+    assert ask_alone("compare", drawn, drawn, "--output", "page", cwd=tmp_path).code == 0
+    assert is_drawn(tmp_path / "page" / "figures", "null-value", "ratios")
+
+
+def test_a_redacted_bundle_is_a_run_that_tells_nobody_and_the_same_each_time(
+    drawn: Path, tmp_path: Path, ioassay: Ask
+) -> None:
+    for name in ("a.tar.gz", "b.tgz"):
+        said = ask_alone("export", drawn, "--redact", "-o", name, "--json", cwd=tmp_path)
+        assert (said.code, said.json["redacted"]) == (0, True)
+    assert (tmp_path / "a.tar.gz").read_bytes() == (tmp_path / "b.tgz").read_bytes()
+    run = unpacked(tmp_path / "a.tar.gz", tmp_path / "reader")
+    require_nothing_left(run, drawn.parent)
+    assert ioassay("report", run).code == ioassay("compare", drawn, run).code == 0
     answer = ioassay("sql", run, "SELECT count(*) AS n FROM trials", "--json")
     assert answer.json["rows"] == [{"n": 4}]
     refused = ioassay("run", "--resume", run)
-    assert refused.code == 2
-    assert "placeholders" in refused.err
+    assert refused.code == 2 and "placeholders" in refused.err
 
 
 @pytest.mark.fio
@@ -81,19 +125,13 @@ def test_the_tools_own_output_tells_nobody_either(tmp_path: Path, ioassay: Ask) 
         '[params]\nrw = "read"\nbs = "4k"\nsize = "1MiB"\nioengine = "psync"\n'
     )
     assert ioassay("run", "s.toml", "--output", "r").code == 0
-    assert ask_alone("export", "r", "--redact", "-o", "b.tar.gz", cwd=tmp_path).code == 0
+    assert ioassay("export", "r", "--redact", "-o", "b.tar.gz").code == 0
     run = unpacked(tmp_path / "b.tar.gz", tmp_path / "reader")
     require_nothing_left(run, tmp_path)
     assert all("my bench" not in text for text in texts(run).values())
     assert any('/test file"' in text for name, text in texts(run).items() if name.endswith("plan.jsonl"))
     shutil.rmtree(run / "report")
     assert ioassay("report", run).code == 0
-
-
-def test_two_bundles_of_a_run_have_the_same_bytes(finished_run: Path, tmp_path: Path) -> None:
-    for name in ("a.tar.gz", "b.tgz"):
-        assert ask_alone("export", finished_run, "--redact", "-o", name, cwd=tmp_path).code == 0
-    assert (tmp_path / "a.tar.gz").read_bytes() == (tmp_path / "b.tgz").read_bytes()
 
 
 @pytest.mark.parametrize("redact", [["--redact"], []])
@@ -133,57 +171,3 @@ def test_the_page_and_host_json_of_any_run_tell_nobody(finished_run: Path) -> No
         assert '"serial"' not in text
     hidden = {word.partition("=")[0] for word in Path("/proc/cmdline").read_text().split()} & {"root", "BOOT_IMAGE"}
     assert "root" not in hidden or "root=#" in json.loads(host)["kernel"]["cmdline"]
-
-
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["nowhere"], "no such folder"),
-        (["a_run", "-o", "x.zip"], ".tar.gz, .tgz, .tar.xz"),
-        (["a_run", "--no-report", "--format", "csv"], "--no-report: is for --format archive"),
-        (["a_run", "-o", "a_run/x.tar.gz"], "own folder"),
-        (["a_run", "-o", "there.tar.gz"], "exists already"),
-    ],
-)
-def test_what_cannot_be_exported_is_a_mistake(
-    a_run: Path, tmp_path: Path, ioassay: Ask, argv: list[str], message: str
-) -> None:
-    (tmp_path / "there.tar.gz").write_text("precious")
-    refused = ioassay("export", *argv)
-    assert refused.code == 2
-    assert message in refused.err
-    assert (tmp_path / "there.tar.gz").read_text() == "precious"
-
-
-def test_tables_and_a_summary_are_written_or_printed(a_run: Path, tmp_path: Path, ioassay: Ask) -> None:
-    tables = ioassay("export", a_run, "--format", "parquet", "-o", "tables", "--json")
-    assert (tables.code, tables.json["rows"]["trials"]) == (0, 4)
-    assert pl.read_parquet(tmp_path / "tables" / "trials.parquet").height == 4
-    trials = ioassay("export", a_run, "--format", "csv", "-o", "trials.csv")
-    assert (trials.out, trials.code) == ("trials.csv: rows of trials 4\n", 0)
-    assert "--redact replaces them" in trials.err
-    summary = ioassay("export", a_run, "--format", "markdown")
-    assert summary.out.startswith("## Null\n")
-    assert "| x | Value | n |" in summary.out
-    assert ioassay("export", a_run, "--format", "markdown", "-o", "s.txt").out == "s.txt\n"
-    assert (tmp_path / "s.txt").read_text() == summary.out
-    assert ioassay("export", a_run, "--format", "markdown", "--json").json["markdown"] == summary.out
-
-
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["--format", "xml"], "--format is 'xml', wanted archive, parquet, csv, markdown"),
-        (["--format", "csv", "-o", "a_run/tables"], "own folder"),
-        (["--format", "markdown", "-o", "there.txt"], "exists already"),
-        (["--format", "parquet", "-o", "nowhere/tables"], "folder does not exist"),
-    ],
-)
-def test_other_formats_and_names_that_are_taken_are_mistakes(
-    a_run: Path, tmp_path: Path, ioassay: Ask, argv: list[str], message: str
-) -> None:
-    (tmp_path / "there.txt").write_text("precious")
-    refused = ioassay("export", a_run, *argv)
-    assert refused.code == 2
-    assert message in refused.err
-    assert (tmp_path / "there.txt").read_text() == "precious"

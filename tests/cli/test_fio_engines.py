@@ -134,22 +134,3 @@ def test_a_plugin_that_fio_cannot_load_is_a_failure_that_says_so(tmp_path: Path,
     assert record["status"] == "failed"
     assert f"engine {tmp_path}/spdk_bdev not loadable" in record["reason"]
     assert "the plugin is none of the installed fio's: build SPDK with ./configure --with-fio=" in record["reason"]
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (
-            '[factors]\nioengine = ["psync"]\nfixedbufs = [0, 1]\n',
-            "params.fixedbufs: is an option of ioengine io_uring",
-        ),
-        ('[factors]\nioengine = ["nbd"]\nhipri = [0, 1]\n', "params.hipri: is an option of ioengine io_uring"),
-        ('[factors]\nioengine = ["nbd"]\n"target.form" = ["folder"]\n', "target.form: is 'folder', and ioengine nbd"),
-        ('[factors]\nioengine = ["libaio"]\nrw = ["randtrim"]\n', "params.rw: 'randtrim' needs a block device"),
-        ('[factors]\nioengine = ["libao"]\n', "did you mean 'libaio'"),
-    ],
-)
-def test_what_an_engine_cannot_is_refused_before_anything_runs(tmp_path: Path, text: str, said: str) -> None:
-    done = typed(tmp_path, text, "run", "--output", "run", code=2)
-    assert said in done.err
-    assert not (tmp_path / "run").exists()

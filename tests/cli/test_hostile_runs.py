@@ -1,19 +1,19 @@
 """Runs that are broken, in use, unreadable or on a full disk: what is said, what is kept, how it goes on."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-SLOW = 'title = "Slow"\ndriver = "null"\nrepetitions = 40\n[params]\nsleep = "100ms"\n[watch]\nmonitors = []\n'
+from .conftest import Ask, start
+from .terminal import until
+
+SLOW = 'title = "Slow"\ndriver = "null"\nrepetitions = 5\n[params]\nsleep = "100ms"\n[watch]\nmonitors = []\n'
 BIG = 'title = "Big"\ndriver = "null"\nrepetitions = 30\n[params]\nsamples = 2000\n[watch]\nmonitors = []\n'
 
 
@@ -21,7 +21,7 @@ def records(run: Path) -> list[Path]:
     return sorted(run.glob("trials/*/record.json"))
 
 
-def test_a_corrupted_record_is_named_and_measured_again_once_it_is_gone(ioassay: Any, a_run: Path) -> None:
+def test_a_corrupted_record_is_named_and_measured_again_once_it_is_gone(ioassay: Ask, a_run: Path) -> None:
     broken = records(a_run)[0]
     broken.write_text('{"schema": 1, "tri')
     for question in (
@@ -40,31 +40,7 @@ def test_a_corrupted_record_is_named_and_measured_again_once_it_is_gone(ioassay:
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("plan.jsonl", b"{half\n", "plan.jsonl: line 1 is corrupted"),
-        ("plan.jsonl", b"", "plan.jsonl: is empty"),
-        ("study.toml", b"title =", "study.toml: is corrupted"),
-        ("host.json", b"[]", "host.json: is []; wanted an object"),
-        ("host.json", None, "host.json: cannot be read: No such file"),
-    ],
-)
-def test_a_corrupted_run_is_told_with_its_file(
-    ioassay: Any, a_run: Path, name: str, content: bytes | None, message: str
-) -> None:
-    if content is None:
-        (a_run / name).unlink()
-    else:
-        (a_run / name).write_bytes(content)
-    answer = ioassay("report", a_run, "--json")
-    assert answer.code == 2
-    assert message in answer.err
-    assert message in answer.json["error"]
-    assert len(records(a_run)) == 4
-
-
-def test_a_corrupted_parquet_file_is_named(ioassay: Any, tmp_path: Path) -> None:
+def test_a_corrupted_parquet_file_is_named(ioassay: Ask, tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(BIG.replace("30", "2"))
     assert ioassay("run", "s.toml", "--output", "run").code == 0
     broken = next((tmp_path / "run").glob("trials/*/series.parquet"))
@@ -74,7 +50,7 @@ def test_a_corrupted_parquet_file_is_named(ioassay: Any, tmp_path: Path) -> None
     assert str(broken.relative_to(tmp_path)) in answer.err
 
 
-def test_a_plan_of_another_study_is_refused(ioassay: Any, a_run: Path) -> None:
+def test_a_plan_of_another_study_is_refused(ioassay: Ask, a_run: Path) -> None:
     plan = a_run / "plan.jsonl"
     plan.write_text(plan.read_text().replace('"study": "null"', '"study": "other"'))
     answer = ioassay("run", "--resume", a_run)
@@ -82,7 +58,7 @@ def test_a_plan_of_another_study_is_refused(ioassay: Any, a_run: Path) -> None:
     assert "plan.jsonl has trials of 'other', which study.toml has not" in answer.err
 
 
-def test_a_plan_cannot_make_the_run_empty_another_folder(ioassay: Any, a_run: Path, tmp_path: Path) -> None:
+def test_a_plan_cannot_make_the_run_empty_another_folder(ioassay: Ask, a_run: Path, tmp_path: Path) -> None:
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter").touch()
     plan = a_run / "plan.jsonl"
@@ -95,119 +71,21 @@ def test_a_plan_cannot_make_the_run_empty_another_folder(ioassay: Any, a_run: Pa
     assert (tmp_path / "thesis" / "chapter").exists()
 
 
-def test_what_is_no_run_is_told_so(ioassay: Any, tmp_path: Path, null_study: Path) -> None:
-    for place, what in (("nowhere", "no such folder"), (".", "has no plan.jsonl"), ("null.toml", "is a file")):
-        for question in (
-            ["report", place],
-            ["run", "--resume", place],
-            ["compare", place, place],
-            ["sql", place, "SELECT 1"],
-        ):
-            answer = ioassay(*question)
-            assert answer.code == 2
-            assert f"{place}: {what}; wanted the folder of a run" in answer.err
-
-
-def test_an_output_that_is_there_is_left_alone(ioassay: Any, a_run: Path, null_study: Path, tmp_path: Path) -> None:
-    answer = ioassay("run", null_study, "--output", a_run)
-    assert answer.code == 2
-    assert (
-        f"exists already; wanted a new or an empty folder; to go on with it: ioassay run --resume {a_run}" in answer.err
-    )
-    for place, what in (
-        (tmp_path, "exists already"),
-        (null_study, "is a file"),
-        (null_study / "x", "cannot be created"),
-    ):
-        answer = ioassay("run", null_study, "--output", place)
-        assert answer.code in (1, 2)
-        assert what in answer.err
-    assert len(records(a_run)) == 4
-
-
-def test_a_run_without_any_record_has_a_page_that_says_so(ioassay: Any, a_run: Path) -> None:
-    shutil.rmtree(a_run / "trials")
-    found = ioassay("report", a_run, "--json")
-    assert found.code == 0
-    assert found.json["trials"] == {"planned": 4, "ok": 0, "failed": 0, "skipped": 0, "unneeded": 0}
-    assert Path(found.json["report"]).is_file()
-    told = ioassay("report", a_run)
-    assert "4 trials: 4 without a record" in told.out
-    assert f"ioassay run --resume {a_run}" in told.out
-
-
-def test_a_run_whose_trials_all_failed_has_a_page_and_ends_with_1(
-    ioassay: Any, tmp_path: Path, null_study: Path
-) -> None:
-    done = ioassay("run", null_study, "--set", "fail_share=1", "--output", "run", "--json")
-    assert done.code == 1
-    assert done.json["trials"]["failed"] == 4
-    assert done.json["failures"][0]["trials"] == 4
-    assert "fail_share" in done.json["failures"][0]["reason"]
-    page = (tmp_path / done.json["report"]).read_text()
-    assert "fail_share" in page
-    told = ioassay("report", "run")
-    assert told.code == 0
-    assert "4 trials: 4 failed" in told.out
-    assert told.err.count("failed:") == 1
-    assert "and 3 others" in told.err
-
-
-def test_a_run_whose_trials_were_all_skipped_says_why_and_ends_with_1(ioassay: Any, null_study: Path) -> None:
-    done = ioassay("run", null_study, "--set", "skip_share=1", "--output", "run", "--json")
-    assert (done.code, done.json["trials"]["skipped"], done.json["failures"]) == (1, 4, [])
-    assert "no trial was measured" in done.err
-    (skip,) = done.json["skips"]
-    assert skip["trials"] == 4 and "skip_share" in skip["reason"]
-    told = ioassay("report", "run")
-    assert told.err.count("skipped:") == 1
-    assert "and 3 others" in told.err and "skip_share" in told.err
-
-
-def test_runs_that_share_nothing_are_not_compared(ioassay: Any, a_run: Path, tmp_path: Path, null_study: Path) -> None:
-    done = ioassay("run", null_study, "--set", "title=Other", "--factor", "x=7", "--output", "other", "--json")
-    assert done.code == 0
-    answer = ioassay("compare", a_run, "other", "--json")
-    assert answer.code == 2
-    assert "share no condition" in answer.json["error"]
-
-
-@pytest.mark.parametrize(
-    ("query", "message"),
-    [
-        ("SELEC", "syntax error"),
-        ("", "the query is empty"),
-        ("SELECT nothing FROM trials", "nothing"),
-        ("COPY trials TO 'stolen.csv'", "file system operations are disabled"),
-        ("SELECT * FROM read_text('/etc/hostname')", "file system operations are disabled"),
-        ("ATTACH 'stolen.db'", "file system operations are disabled"),
-        ("INSTALL httpfs", "disabled"),
-        ("SET enable_external_access = true", "configuration has been locked"),
-        ("SELECT now()", "cast it"),
-    ],
-)
-def test_a_query_reaches_nothing_but_the_runs(
-    ioassay: Any, finished_run: Path, tmp_path: Path, query: str, message: str
-) -> None:
-    answer = ioassay("sql", finished_run, query, "--json")
-    assert answer.code == 2
-    assert message in answer.json["error"]
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_runs_of_one_name_are_told_apart_and_none_is_read_twice(
-    ioassay: Any, finished_run: Path, tmp_path: Path
-) -> None:
-    shutil.copytree(finished_run, tmp_path / "run")
-    rows = ioassay("sql", finished_run, "run", "SELECT DISTINCT run FROM trials ORDER BY 1", "--json").json["rows"]
-    assert rows == [{"run": str(finished_run)}, {"run": "run"}]
-    twice = ioassay("sql", "run", "./run", "SELECT 1")
-    assert (twice.code, "named twice" in twice.err) == (2, True)
+@pytest.mark.fio
+def test_no_long_line_of_a_job_file_hides_a_file_that_fio_writes(ioassay: Ask, tmp_path: Path) -> None:
+    """fio reads 8191 bytes of a line, and takes the rest for the next one."""
+    padding = "x" * (8191 - len("description="))
+    (tmp_path / "precious").write_text("precious")
+    hiding = f"description={padding}filename=precious\nfilename=harmless\n"
+    (tmp_path / "my.fio").write_text(f"[a]\nrw=write\nbs=4k\nsize=4k\n{hiding}")
+    assert ioassay("run", "my.fio", "--repetitions", 1).code == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["my.fio", "precious"]
+    assert (tmp_path / "precious").read_text() == "precious"
 
 
 @pytest.mark.root
 def test_a_full_disk_in_the_middle_keeps_all_and_goes_on(
-    ioassay: Any, tmp_path: Path, small_disk: Callable[..., Path], more_room: Callable[[Path, int], None]
+    ioassay: Ask, tmp_path: Path, small_disk: Callable[..., Path], more_room: Callable[[Path, int], None]
 ) -> None:
     disk = small_disk(450)
     (tmp_path / "big.toml").write_text(BIG)
@@ -227,7 +105,7 @@ def test_a_full_disk_in_the_middle_keeps_all_and_goes_on(
 
 @pytest.mark.root
 def test_a_disk_without_any_room_is_told_at_once(
-    ioassay: Any, null_study: Path, small_disk: Callable[..., Path]
+    ioassay: Ask, null_study: Path, small_disk: Callable[..., Path]
 ) -> None:
     disk = small_disk(4)
     answer = ioassay("run", null_study, "--output", disk / "run")
@@ -238,7 +116,7 @@ def test_a_disk_without_any_room_is_told_at_once(
 
 @pytest.mark.root
 def test_a_read_only_place_is_told_so(
-    ioassay: Any, null_study: Path, finished_run: Path, small_disk: Callable[..., Path]
+    ioassay: Ask, null_study: Path, finished_run: Path, small_disk: Callable[..., Path]
 ) -> None:
     disk = small_disk(20_000)
     shutil.copytree(finished_run, disk / "run")
@@ -255,48 +133,40 @@ def test_a_read_only_place_is_told_so(
         assert message in answer.err
 
 
-def start(*argv: str, cwd: Path) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-I", "-m", "ioassay", *argv]
-    return subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+SEARCH = ("--maximize", "value", "--trials", "16", "--confirm", "3", "--workers", "2")
 
 
-def wait_for(what: Callable[[], object], process: "subprocess.Popen[str]") -> None:
-    while not what():
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)
-
-
-def test_an_interrupted_run_says_how_to_go_on_and_does(ioassay: Any, tmp_path: Path) -> None:
-    (tmp_path / "slow.toml").write_text(SLOW)
-    process = start("run", "slow.toml", "--output", "my run", "--json", cwd=tmp_path)
-    wait_for(lambda: records(tmp_path / "my run"), process)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "interrupted; what was recorded is kept. Go on with: ioassay run --resume 'my run'" in err
-    assert "Traceback" not in err
-    assert json.loads(out)["exit_code"] == 130
-    kept = {path: path.stat().st_mtime_ns for path in records(tmp_path / "my run")}
-    (tmp_path / "my run" / "study.toml").write_text(
-        (tmp_path / "my run" / "study.toml").read_text().replace("100ms", "1ms")
-    )
-    assert ioassay("run", "--resume", "my run", "--json").json["trials"]["ok"] == 40
+@pytest.mark.parametrize("search", [False, True], ids=["run", "search"])
+def test_what_is_interrupted_says_how_to_go_on_and_does(search: bool, ioassay: Ask, tmp_path: Path) -> None:
+    (tmp_path / "slow.toml").write_text(SLOW + "[factors]\nx = [1, 2, 3, 4, 5, 6, 7, 8]\n")
+    folder, verb = tmp_path / "my run", "tune" if search else "run"
+    words = (verb, "slow.toml", *(SEARCH if search else ()), "--output", folder.name, "--json")
+    with start(*words, cwd=tmp_path, of_its_own=True) as running:
+        until(lambda: records(folder) or running.has_ended())
+        running.send_signal(signal.SIGINT)
+        assert running.wait() == 130, running.err
+        assert f"interrupted; what was recorded is kept. Go on with: ioassay {verb} --resume 'my run'" in running.err
+        assert json.loads(running.out)["exit_code"] == 130
+    kept = {path: path.stat().st_mtime_ns for path in records(folder)}
+    if not search:
+        (folder / "study.toml").write_text((folder / "study.toml").read_text().replace("100ms", "1ms"))
+    answer = ioassay(verb, "--resume", folder.name, "--json")
+    assert answer.code == 0
+    assert len(answer.json["history"] if search else records(folder)) == len(records(folder)) > len(kept) > 0
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
 
 
-def test_a_run_is_resumed_by_one_at_a_time(ioassay: Any, tmp_path: Path) -> None:
-    (tmp_path / "slow.toml").write_text(SLOW)
-    process = start("run", "slow.toml", "--output", "run", cwd=tmp_path)
-    wait_for(lambda: records(tmp_path / "run"), process)
-    second = ioassay("run", "--resume", "run")
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
-    assert process.returncode == 130
+def test_a_run_is_resumed_by_one_at_a_time(ioassay: Ask, tmp_path: Path) -> None:
+    (tmp_path / "slow.toml").write_text(SLOW.replace("= 5", "= 4000"))
+    with start("run", "slow.toml", "--output", "run", cwd=tmp_path, of_its_own=True) as running:
+        until(lambda: records(tmp_path / "run") or running.has_ended())
+        second = ioassay("run", "--resume", "run")
+        running.send_signal(signal.SIGTERM)
+        assert running.wait() == 130
     assert second.code == 1
     assert "another ioassay is running this run; wait for it or end it" in second.err
 
 
-@pytest.mark.skipif(not hasattr(os, "setuid"), reason="needs users")
 @pytest.mark.root
 def test_a_run_of_somebody_else_is_told_so(finished_run: Path, nobody: list[str]) -> None:
     done = subprocess.run(

@@ -88,19 +88,6 @@ def test_packages_write_the_pages_with_one_command(ioassay: Ask, tmp_path: Path,
 
 
 @pytest.mark.parametrize(
-    ("words", "env", "said"),
-    [
-        ((), {}, "--manual: wanted one folder"),
-        (("a", "b"), {}, "--manual: wanted one folder"),
-        (("a",), {"SOURCE_DATE_EPOCH": "today"}, "SOURCE_DATE_EPOCH is 'today', wanted seconds"),
-    ],
-)
-def test_what_cannot_be_written_is_named(words: tuple[str, ...], env: dict[str, str], said: str, ioassay: Ask) -> None:
-    answer = ioassay("--manual", *words, env=env)
-    assert answer.code == 2 and said in answer.err
-
-
-@pytest.mark.parametrize(
     "checker",
     [["mandoc", "-T", "lint", "-W", "warning"], ["groff", "-man", "-ww", "-z", "-T", "utf8"]],
     ids=lambda words: words[0],

@@ -162,16 +162,5 @@ def test_help_of_nothing_is_that_of_the_program_and_the_documents(ioassay: Ask) 
     assert answer.code == 0 and answer.out.startswith(ioassay("--help").out + "\nDocuments: active-iozone, ")
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("runn",), "No such command or document 'runn'; did you mean 'run'? (see: ioassay help)"),
-        (("trace", "convrt"), "No such command 'convrt'; did you mean 'convert'? (see: ioassay trace --help)"),
-    ],
-)
-def test_help_of_an_unknown_command_names_the_nearest(words: tuple[str, ...], said: str, ioassay: Ask) -> None:
-    assert ioassay("help", *words) == Answer(2, "", f"ioassay: {said}\n")
-
-
 def test_the_version_has_a_short_name(ioassay: Ask) -> None:
     assert ioassay("-V") == ioassay("--version") == Answer(0, f"ioassay {__version__}\n", "")

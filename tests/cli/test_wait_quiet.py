@@ -23,7 +23,7 @@ from ioassay.runner import preflight, run
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
 
-from .conftest import ask, command
+from .conftest import command
 
 FIT = Environment(
     seconds=1.0, processors=2, own_share=0.9, others_share=0.01, kernel_share=0.0, steal_share=0.0, programs=[]
@@ -130,15 +130,6 @@ def test_a_trial_begins_once_the_machine_is_quiet(tmp_path: Path) -> None:
 def test_a_machine_that_never_becomes_quiet_is_measured_and_the_record_says_so(tmp_path: Path) -> None:
     record, driver = measured(tmp_path, Scripted([DOUBTFUL], [DOUBTFUL]), 0.01)
     assert (driver.runs, codes(record)) == (1, ["never-quiet"])
-
-
-@pytest.mark.parametrize("text", ["soon", "-1s", "5x", "nan", "inf", "1h2", "s"])
-def test_a_time_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
-    for verb in ("run", "quick"):
-        given = ask(verb, f"--wait-quiet={text}", *(["block-io"] if verb == "run" else []), cwd=tmp_path)
-        assert given.code == 2
-        assert "--wait-quiet" in given.err and text in given.err
-    assert not list(tmp_path.iterdir())
 
 
 @contextmanager
