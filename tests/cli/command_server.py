@@ -218,6 +218,7 @@ def _become(request: Mapping[str, Any], answers: int, streams: Sequence[int]) ->
         os.chdir(request["cwd"])
         os.environ.clear()
         os.environ.update(request["env"])
+        tempfile.tempdir = None  # what TMPDIR says now
         sys.argv = ["ioassay", *request["argv"]]
         from ioassay import __main__
 

@@ -8,9 +8,8 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -25,7 +24,9 @@ from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
 from ioassay.targets import ownership_mark
 
-from .conftest import ask_alone
+from .command_server import PATIENCE_S
+from .conftest import Ask, command
+from .terminal import until
 
 STUDY = """
 title = "Ends"
@@ -58,10 +59,9 @@ tests = ["write"]
 record = "4KiB"
 size = "4MiB"
 """
-PATIENCE_S = 60
 ATTEMPTS = int(os.environ.get("IOASSAY_KILLS") or (20 if os.environ.get("IOASSAY_THOROUGH") else 2))
 VARIABLE = "IOASSAY_TEST_OF_KILLS"
-LONGEST_S = 4.0
+LONGEST_S = 2.0
 """After this a run has long begun its trials, also where others keep the processors busy."""
 pytestmark = pytest.mark.fio
 
@@ -91,11 +91,10 @@ def limits_here() -> str:
 
 @contextmanager
 def started(place: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """A run, which does not outlive the test."""
+    """A run of its own, whose environment marks all that it starts; it does not outlive the test."""
     environment = {**os.environ, VARIABLE: str(place), "TMPDIR": str(place)}
-    argv = [sys.executable, "-m", "ioassay", "run", *words]
     with subprocess.Popen(
-        argv, cwd=place, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command("run", *words), cwd=place, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as runner:
         try:
             yield runner
@@ -137,13 +136,6 @@ def left(place: Path, pid: int) -> list[str]:
     shared = [path.name for path in Path("/dev/shm").glob(f"*{pid}*")]
     known = [*map(str, groups(pid)), *mounts, *(file for file in loops if f"{place}/" in file), *files, *shared]
     return [*known, *(f"process {number}" for number in processes(place))]
-
-
-def until(true: Callable[[], object]) -> None:
-    give_up_s = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < give_up_s, "it does not happen"
-        time.sleep(0.02)
 
 
 def run_next(root: Path) -> None:
@@ -207,16 +199,15 @@ def end_all(place: Path) -> None:
                 os.kill(pid, number)
 
 
-def test_a_file_that_stays_is_named_with_the_command_that_removes_it(place: Path) -> None:
+def test_a_file_that_stays_is_named_with_the_command_that_removes_it(place: Path, ioassay: Ask) -> None:
     folder = place / "disk" / "a folder"
     folder.mkdir()
     path = "disk/a folder/it's here"
     text = FILE.replace("disk/testfile", path).replace("keep = false\n", "")
     (place / "s.toml").write_text(table(text).replace("repetitions = 50", "repetitions = 1"))
-    with started(place, "s.toml", "--output", "out") as runner:
-        said, _ = runner.communicate(timeout=2 * PATIENCE_S)
-    assert runner.returncode == 0, said
-    lines = [line.strip() for line in said.splitlines()]
+    answer = ioassay("run", "s.toml", "--output", "out")
+    assert answer.code == 0, answer.err
+    lines = [line.strip() for line in (answer.out + answer.err).splitlines()]
     assert f"kept    {place / path} (16 MiB), which the next run uses again" in lines
     (removal,) = [line.removeprefix("to remove it: ") for line in lines if line.startswith("to remove it: ")]
     assert shlex.split(removal)[:2] == ["rm", "--"]
@@ -235,12 +226,12 @@ def test_an_interrupted_run_names_the_file_that_stays(place: Path) -> None:
     assert f"to remove it: rm -- {place}/disk/testfile" in said
 
 
-def test_a_users_path_without_system_folders_leaves_no_file(place: Path) -> None:
+def test_a_users_path_without_system_folders_leaves_no_file(place: Path, ioassay: Ask) -> None:
     """A login of Debian's has no /usr/sbin: without wipefs nobody knows what a file holds, and it stays."""
     (place / "study.toml").write_text(table(FILE).replace("repetitions = 50", "repetitions = 1"))
     programs = os.pathsep.join(dict.fromkeys(str(Path(shutil.which(name) or "").parent) for name in ("fio", "sh")))
     assert shutil.which("wipefs", path=programs) is None
-    answer = ask_alone("run", "study.toml", "--output", "out", "--json", cwd=place, env={"PATH": programs})
+    answer = ioassay("run", "study.toml", "--output", "out", "--json", env={"PATH": programs})
     assert answer.code == 0, answer.err
     assert answer.json["kept_files"] == []
     assert list((place / "disk").iterdir()) == []

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from .conftest import ask
+from .command_server import CLOSED
+from .conftest import NULL, ask, start
 
-IOASSAY = [sys.executable, "-I", "-m", "ioassay"]
 WITNESS = ("witness", "--level", "counters")
 GONE = "ioassay: the reader of the output is gone, and the rest of it is lost\n"
 FULL = "ioassay: the output cannot be written: No space left on device\n"
-CLOSED = "ioassay: the output cannot be written: standard output is closed\n"
-REDIRECTIONS = {"full": (">/dev/full", FULL), "closed": (">&-", CLOSED), "gone": ("| exec true", GONE)}
-NULL = """
-title = "Null"
-driver = "null"
-repetitions = 2
-[factors]
-x = [1, 2]
-[watch]
-monitors = []
-"""
+SAID = {"full": FULL, "closed": "ioassay: the output cannot be written: standard output is closed\n", "gone": GONE}
 COMMANDS: dict[str, Sequence[str]] = {
     "help": ("--help",),
     "version": ("--version",),
@@ -50,17 +39,24 @@ COMMANDS: dict[str, Sequence[str]] = {
 }
 
 
-def ended(argv: Sequence[str], redirection: str, folder: Path) -> tuple[int, str]:
-    """Its exit status and what it said on stderr. The reader of a pipe is gone before it begins."""
-    if redirection.startswith("|"):
+def ended(argv: Sequence[str], folder: Path, stdin: str = "", stdout: str = "", stderr: str = "") -> tuple[int, str]:
+    """Its exit status and what it said on stderr: of streams that are full or closed, or whose reader is gone."""
+    made = [*map(stream, (stdin, stdout, stderr))]
+    with start(*argv, cwd=folder, streams=made) as running:
+        for one in made:
+            if one is not None and one != CLOSED:
+                os.close(one)
+        return running.wait(), running.err
+
+
+def stream(kind: str) -> int | None:
+    if kind == "full":
+        return os.open("/dev/full", os.O_WRONLY)
+    if kind == "gone":
         reader, writer = os.pipe()
         os.close(reader)
-        done = subprocess.run([*IOASSAY, *argv], cwd=folder, stdout=writer, stderr=subprocess.PIPE, text=True)
-        os.close(writer)
-    else:
-        command = ["sh", "-c", f'exec "$@" {redirection}', "sh", *IOASSAY, *argv]
-        done = subprocess.run(command, cwd=folder, stderr=subprocess.PIPE, text=True)
-    return done.returncode, done.stderr
+        return writer
+    return CLOSED if kind == "closed" else None
 
 
 @pytest.fixture(scope="module")
@@ -76,47 +72,49 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_result_that_cannot_be_written_is_said(name: str, work: Path) -> None:
-    for redirection, said in REDIRECTIONS.values():
-        subprocess.run(["rm", "-rf", "R", "a.tar.gz"], cwd=work, check=True)
-        code, errors = ended(COMMANDS[name], redirection, work)
-        assert code == (141 if (name, said) == ("witness of what prints", GONE) else 1), (redirection, errors)
-        if name == "trace convert" and said == FULL:  # who writes a trace does not know where to
+    for stdout, said in SAID.items():
+        shutil.rmtree(work / "R", ignore_errors=True)
+        (work / "a.tar.gz").unlink(missing_ok=True)
+        code, errors = ended(COMMANDS[name], work, stdout=stdout)
+        assert code == (141 if (name, stdout) == ("witness of what prints", "gone") else 1), (stdout, errors)
+        if (name, stdout) == ("trace convert", "full"):  # who writes a trace does not know where to
             said = "ioassay: No space left on device\n"
-        assert errors.count(said) == 1 and "Traceback" not in errors, (redirection, errors)
+        assert errors.count(said) == 1 and "Traceback" not in errors, (stdout, errors)
 
 
 def test_a_command_whose_reader_goes_away_is_told_as_without_us(tmp_path: Path) -> None:
     """`ioassay witness -- yes | head -1`: yes is ended by SIGPIPE."""
-    command = subprocess.Popen([*IOASSAY, *WITNESS, "--", "yes"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert command.stdout is not None and command.stderr is not None
-    assert command.stdout.readline() == b"y\n"
-    command.stdout.close()
-    assert (command.wait(), command.stderr.read().decode()) == (141, GONE)
-    command.stderr.close()
+    reader, writer = os.pipe()
+    with start(*WITNESS, "--", "yes", cwd=tmp_path, streams=(None, writer)) as command:
+        os.close(writer)
+        assert os.read(reader, 2) == b"y\n"
+        os.close(reader)
+        assert (command.wait(), command.err) == (141, GONE)
 
 
 def test_the_verdict_decides_the_status_also_where_it_cannot_be_written(tmp_path: Path) -> None:
     lie = (*WITNESS, "--claim", "bytes=4KiB,seconds=100000", "--")
-    assert ended([*lie, "true"], ">/dev/full", tmp_path) == (4, FULL)
-    assert ended([*WITNESS, "--", "sh", "-c", "exit 42"], ">/dev/full", tmp_path) == (42, FULL)
-    assert ended([*WITNESS, "--json", "--", "sh", "-c", "exit 42"], ">/dev/full", tmp_path) == (42, FULL)
+    assert ended([*lie, "true"], tmp_path, stdout="full") == (4, FULL)
+    assert ended([*WITNESS, "--", "sh", "-c", "exit 42"], tmp_path, stdout="full") == (42, FULL)
+    assert ended([*WITNESS, "--json", "--", "sh", "-c", "exit 42"], tmp_path, stdout="full") == (42, FULL)
 
 
 def test_a_command_runs_to_its_end_where_its_output_cannot_be_shown(tmp_path: Path) -> None:
     script = "i=0; while [ $i -lt 500 ]; do echo $i; i=$((i+1)); done; echo end > ran"
-    assert ended([*WITNESS, "--", "sh", "-c", script], ">/dev/full", tmp_path) == (1, FULL)
+    assert ended([*WITNESS, "--", "sh", "-c", script], tmp_path, stdout="full") == (1, FULL)
     assert (tmp_path / "ran").read_text() == "end\n"
 
 
-@pytest.mark.parametrize("stderr", ["2>/dev/full", "2>&-"])
+@pytest.mark.parametrize("stderr", ["full", "closed"])
 def test_without_a_stderr_a_command_does_its_work(stderr: str, tmp_path: Path) -> None:
-    assert ended([*WITNESS, "--", "sh", "-c", "echo lost >&2; exit 5"], stderr, tmp_path)[0] in (1, 5)
+    assert ended([*WITNESS, "--", "sh", "-c", "echo lost >&2; exit 5"], tmp_path, stderr=stderr)[0] in (1, 5)
     for argv, code in ((["studies"], 0), (["run", "nothing"], 2), ([*WITNESS, "--", "true"], 0)):
-        assert ended(argv, stderr + " >/dev/null", tmp_path) == (code, "")
+        assert ended(argv, tmp_path, stderr=stderr) == (code, "")
 
 
-@pytest.mark.parametrize("closed", ["<&-", "<&- >&-", "<&- >&- 2>&-", "<&- 2>&-"])
-def test_closed_streams_are_not_mistaken_for_others(closed: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("closed", [(), ("stdout",), ("stdout", "stderr"), ("stderr",)])
+def test_closed_streams_are_not_mistaken_for_others(closed: tuple[str, ...], tmp_path: Path) -> None:
     script = "cat > read; echo out; echo err >&2; exit 6"
-    assert ended([*WITNESS, "--", "sh", "-c", script], closed, tmp_path)[0] == 6
+    streams = dict.fromkeys(("stdin", *closed), "closed")
+    assert ended([*WITNESS, "--", "sh", "-c", script], tmp_path, **streams)[0] == 6
     assert (tmp_path / "read").read_bytes() == b""
