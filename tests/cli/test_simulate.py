@@ -1,20 +1,21 @@
-"""ioassay simulate at the real command line: options, answers, exit codes, streams, files."""
+"""`ioassay simulate`: options, answers, streams, files. What it refuses, and what it says to people, are rows of
+tests/corpus/commands/simulate.toml.
+"""
 
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+import psutil
 import pytest
+from tests.patience import until
 
 from ioassay.simulator import OPTIONS
 
-Ask = Callable[..., Any]
+from .command_server import Running
+from .conftest import Ask, start
 
 DEMANDED = {
     *("requests", "mean_response_ms", "p50_ms", "p99_ms", "p999_ms", "throughput_mb_s", "hit_ratio"),
@@ -69,29 +70,6 @@ def test_options_reach_the_simulation(ioassay: Ask, trace: Path) -> None:
     kept = json.loads((trace.parent / "out" / "summary.json").read_text())
     assert kept["options"]["feed"] == "closed:32" and kept["options"]["copy_back"] is False
     assert kept["mean_response_ms"] == found["mean_response_ms"]
-
-
-def test_people_get_a_summary(ioassay: Ask, trace: Path) -> None:
-    said = ioassay("simulate", trace)
-    assert said.code == 0
-    assert f"{trace}: disksim, 10,000 requests measured" in said.out
-    for part in (
-        "48 elements, 161 GiB",
-        "open, window 20, driver clook",
-        "response   mean 0.3",
-        "MB/s",
-        "10,000 pages",
-    ):
-        assert part in said.out
-    assert "warning: the drive never cleaned" in said.err and "remedy: precondition it" in said.err
-
-
-def test_a_saturated_run_has_no_mean_for_people(ioassay: Ask, trace: Path) -> None:
-    said = ioassay("simulate", trace, "--elements", 2)
-    assert said.code == 0 and "mean" not in said.out
-    assert "response   none that is steady" in said.out
-    assert "[saturated]" in said.err and "--feed closed:32" in said.err
-    assert ioassay("simulate", trace, "--elements", 2, "--json").json["saturated"] is True
 
 
 def test_policies_are_compared(ioassay: Ask, trace: Path) -> None:
@@ -168,144 +146,23 @@ def test_an_option_of_some_policies_multiplies_only_those(ioassay: Ask, trace: P
     assert runs == [("lru", None), ("bplru", {"padding": "yes"}), ("bplru", {"padding": "no"})]
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (["--set", "buffer"], "--set is 'buffer', wanted NAME=VALUE"),
-        (["--set", "buffer=1MiB,"], "wanted NAME=VALUE"),
-        (["--set", "bufer=1MiB"], "did you mean 'buffer'?"),
-        (["--set", "buffer=1MiB,much", "--policy", "lru"], "buffer"),
-        (["--set", "buffer=1MiB,2MiB", "--buffer", "1MiB"], "buffer is given twice"),
-        (["--set", "buffer=1MiB", "--set", "buffer=2MiB"], "buffer is given twice"),
-        (["--set", "policy=lru,epo"], "--policy lru,epo"),
-        (["--set", "padding=yes,no", "--policy", "lru"], "--padding is an option of bplru"),
-        (["--set", "elements=4,0"], "elements is 0"),
-    ],
-)
-def test_a_wrong_sweep_is_refused(ioassay: Ask, trace: Path, options: list[str], expected: str) -> None:
-    said = ioassay("simulate", trace, *options)
-    assert said.code == 2 and expected in said.err
-
-
-def test_policies_are_listed(ioassay: Ask) -> None:
-    assert "round robin" in ioassay("simulate", "--list-policies").out
-    known = ioassay("simulate", "--list-policies", "--json").json["policies"]
-    assert {"none", "lru", "epo", "idle-cold"} <= {each["name"] for each in known}
-
-
 def test_a_made_trace_comes_through_a_pipe(ioassay: Ask, trace: Path) -> None:
-    command = [sys.executable, "-I", "-m", "ioassay"]
-    make = subprocess.Popen([*command, "trace", "make", "-", "--requests", "10000"], stdout=subprocess.PIPE)
-    simulate = [*command, "simulate", "-", "--json"]
-    done = subprocess.run(simulate, stdin=make.stdout, capture_output=True, timeout=60)
-    assert make.stdout
-    make.stdout.close()
-    assert (done.returncode, make.wait(timeout=60)) == (0, 0)
-    found, from_file = json.loads(done.stdout), ioassay("simulate", trace, "--json").json
+    reading, writing = os.pipe()
+    with start("trace", "make", "-", "--requests", 10_000, cwd=trace.parent, streams=(None, writing)) as make:
+        os.close(writing)
+        with start("simulate", "-", "--json", cwd=trace.parent, streams=(reading,)) as simulate:
+            os.close(reading)
+            assert (simulate.wait(), make.wait()) == (0, 0)
+            said = simulate.out
+    found, from_file = json.loads(said), ioassay("simulate", trace, "--json").json
     assert found["mean_response_ms"] == from_file["mean_response_ms"] and found["trace"] == "-"
 
 
-def test_a_trace_is_prepared_on_the_way(ioassay: Ask) -> None:
-    found = ioassay("simulate", "oltp", "--keep", "writes", "--first", 100, "--sizes", "cut", "--json").json
-    assert found["requests"] == 100 == found["written_pages"]
-
-
-def test_files_are_not_replaced_unless_told(ioassay: Ask, trace: Path) -> None:
-    assert ioassay("simulate", trace, "--output", "out").code == 0
-    names = {path.name for path in (trace.parent / "out").iterdir()}
-    assert names == {"summary.json", "series.parquet", "elements.parquet", "utilisation.parquet"}
-    said = ioassay("simulate", trace, "--output", "out")
-    assert said.code == 2 and "summary.json exists; --force replaces it" in said.err and said.out == ""
-    assert ioassay("simulate", trace, "--output", "out", "--force").code == 0
-
-
-@pytest.mark.parametrize(
-    ("argv", "named"),
-    [
-        # the trace
-        (["far"], "far: request 2 (counted from 1), 4096 bytes at 511999999995904: to end within the drive's"),
-        (["zero"], "zero: line 2: a request of no length (--zero-length skip leaves such out)"),
-        (["huge"], "huge: request 1 (counted from 1), 172000000000 bytes at 0: less than 4 GiB in a read or write"),
-        (["huge", "--policy", "lru", "--mode", "inline"], "less than 4 GiB in a read or write"),
-        (["huge", "--sizes", "split"], "172000000000 bytes are 41992188 pages of 4096, wanted at most"),
-        (["t.disksim", "--first", "0"], "--first is 0, wanted 1 or more"),
-        (
-            ["t.disksim", "--skip", "50000"],
-            "requests: skip is 50000 and leaves out 10,000; nothing was simulated",
-        ),
-        (["t.disksim", "--keep", "reads", "--policy", "none,lru"], "keep is reads and leaves out 10,000; nothing was"),
-        (["order"], "order: line 3: "),
-        (["odd"], "odd: line 2: "),
-        (["odd.csv", "--unaligned", "refuse"], "odd.csv: request 1 (counted from 1), 1000 bytes at 100: "),
-        (["cut.vscsi"], "cut.vscsi: byte 992: the trace ends 8 bytes into a record of 32"),
-        (["missing"], "missing: No such file"),
-        (["."], "Is a directory"),
-        (["nothing"], "nothing: the trace parses to nothing"),
-        ([], "no trace is given"),
-        (["-", "--policy", "none,lru"], "standard input can be read once, 2 simulations and their optimum need more"),
-        # the drive
-        (["t.disksim", "--reserve", "0"], "reserve is 0, wanted at least 104 of the 2048 blocks"),
-        (["t.disksim", "--blocks", "4"], "min_free is 0.05, wanted at least 0.2500"),
-        (["t.disksim", "--min-free", "0.2"], "reserve is 0.15, wanted at least 411"),
-        (["t.disksim", "--blocks", "few"], "blocks is 'few', wanted a whole number"),
-        (["t.disksim", "--elements", "4096", "--planes", "1024", "--dies", "1"], "wanted a drive of less than"),
-        (["t.disksim", "--window", "wide"], "window is 'wide', wanted a whole number or none"),
-        (["t.disksim", "--feed", "closed"], "feed is 'closed', wanted open, scaled:FACTOR"),
-        # the buffer
-        (["t.disksim", "--policy", "lur"], "policy is 'lur', wanted none, fifo, lru"),
-        (["t.disksim", "--policy", "bplru", "--buffer", "64KiB"], "`bplru` needs a buffer of at least 64 pages"),
-        (
-            ["t.disksim", "--policy", "none,epo-all", "--buffer", "4KiB"],
-            "`epo-all` needs a buffer of at least 48 pages",
-        ),
-        (["t.disksim", "--policy", "lru", "--write-behind", "idle"], "write_behind is idle, wanted off in front of"),
-        (["t.disksim", "--policy", "lru", "--padding"], "--padding is an option of bplru, and the policy is lru"),
-        # long traces
-        (["t.disksim", "--threads", "0"], "--threads is 0, wanted 1 to 1024"),
-        (["t.disksim", "--threads", "many"], "--threads is 'many', wanted a whole number"),
-        (["t.disksim", "--threads", "2", "--policy", "none,lru"], "--threads goes with one simulation, and 2 were"),
-        (["t.disksim", "--threads", "2", "--policy", "lru", "--sample", "0.5"], "--threads and --sample do not go"),
-        (["t.disksim", "--sample", "0.5"], "policy is none, wanted a write buffer"),
-        (["t.disksim", "--sample", "50", "--policy", "lru"], "sample is 50, wanted a rate above 0 and at most 1"),
-        (["t.disksim", "--sample", "half", "--policy", "lru"], "--sample is 'half', wanted a number"),
-        (["t.disksim", "--sample", "0.5", "--policy", "lru", "--csv"], "--csv and --sample do not go together"),
-        (["t.disksim", "--sample", "0.5", "--policy", "lru", "--feed", "closed:8"], "feed and sample do not go"),
-        (["t.disksim", "--sample", "0.5", "--policy", "lru", "--set", "window=1,2"], "window and sample do not go"),
-        (["t.disksim", "--sample", "0.5", "--policy", "lru", "--save-state", "s"], "--save-state and --sample do not"),
-        (["t.disksim", "--feed", "batch:1@1d"], "the simulation passes 150 days of simulated time"),
-        # the output
-        (["t.disksim", "--csv"], "--csv goes with --output DIR"),
-        (["t.disksim", "--output", "t.disksim"], "t.disksim is a file, wanted a folder"),
-        (["t.disksim", "--polcy", "lru"], "No such option: --polcy"),
-    ],
-)
-def test_bad_input_ends_with_2_and_a_reason(
-    argv: list[str], named: str, ioassay: Ask, trace: Path, tmp_path: Path
-) -> None:
-    write_bad_traces(tmp_path)
-    if argv[:1] == ["cut.vscsi"]:
-        assert ioassay("trace", "make", "whole.vscsi", "--requests", 100).code == 0
-        (tmp_path / "cut.vscsi").write_bytes((tmp_path / "whole.vscsi").read_bytes()[:1000])
-    there = set(tmp_path.iterdir())
-    formats = {**dict.fromkeys(("far", "huge", "zero", "order", "odd"), "disksim"), "cut.vscsi": "vscsi"}
-    told = ["--format", formats[argv[0]]] if argv and argv[0] in formats else []
-    if argv and argv[0] == "odd.csv":
-        told = ["--format", "csv", "--columns", "time,offset,length,kind", "--skip-header", "--time-unit", "ms"]
-        told += ["--offset-unit", "1", "--length-unit", "1"]
-    said = ioassay("simulate", *argv, *told, "--json")
-    assert said.code == 2 and named in said.err, said.err
-    assert said.json["exit_code"] == 2 and named in said.json["error"]
-    assert set(tmp_path.iterdir()) == there
-
-
-def write_bad_traces(folder: Path) -> None:
-    (folder / "far").write_text("0 0 8 8 0\n1 0 999999999992 8 0\n")
-    (folder / "huge").write_text("0 0 0 335937500 0\n1 0 8 8 0\n")
-    (folder / "zero").write_text("0 0 8 8 0\n1 0 8 0 0\n")
-    (folder / "order").write_text("0 0 8 8 0\n1 0 8 8 0\n0.5 0 8 8 0\n")
-    (folder / "odd").write_text("0 0 8 8 0\n1 0 x 8 0\n")
-    (folder / "odd.csv").write_text("time,offset,length,kind\n0,100,1000,write\n1,4096,4096,write\n")
-    (folder / "nothing").write_text("")
+def test_a_trace_that_ends_within_a_record_is_named_with_the_place(ioassay: Ask, tmp_path: Path) -> None:
+    assert ioassay("trace", "make", "cut.vscsi", "--requests", 100).code == 0
+    os.truncate(tmp_path / "cut.vscsi", 1000)
+    said = ioassay("simulate", "cut.vscsi", "--format", "vscsi", "--json")
+    assert said.code == 2 and "cut.vscsi: byte 992: the trace ends 8 bytes into a record of 32" in said.json["error"]
 
 
 @pytest.mark.root
@@ -318,13 +175,16 @@ def test_a_full_disk_ends_with_1_and_leaves_no_half_file(
     assert not [path for path in folder.iterdir() if path.name.startswith(".")]
 
 
+def is_at_work(running: Running) -> bool:
+    """Whether it has computed for a while, or has ended."""
+    return running.has_ended() or psutil.Process(running.pid).cpu_times().user > 0.2
+
+
 def test_ctrl_c_ends_it_with_130(trace: Path) -> None:
-    argv = [sys.executable, "-I", "-m", "ioassay", "simulate", str(trace), "--elements", "400", "--precondition", "1"]
-    running = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(1.0)  # there is no sign of being at work; too early an interruption must end it alike
-    os.kill(running.pid, signal.SIGINT)
-    out, err = running.communicate(timeout=60)
-    assert running.returncode == 130 and "Traceback" not in err and out == ""
+    with start("simulate", trace, "--elements", 400, "--precondition", 1, cwd=trace.parent) as running:
+        until(lambda: is_at_work(running))
+        running.send_signal(signal.SIGINT)
+        assert running.wait() == 130 and "Traceback" not in running.err and running.out == ""
 
 
 SMALL = ["--elements", 8, "--blocks", 128, "--endurance", 0]
@@ -350,39 +210,16 @@ def test_a_preconditioned_drive_is_saved_without_a_trace(ioassay: Ask, trace: Pa
     assert [{**each, "wall_s": 0} for each in found] == [{**each, "wall_s": 0} for each in at_once]
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (["--resume"], "--resume goes with --state FILE"),
-        (["--save-state", "s", "--policy", "lru,epo"], "--save-state goes with one simulation, and 2"),
-        (["--state", "t.disksim"], "t.disksim is not a saved state"),
-        (["--state", "nowhere"], "nowhere: No such file"),
-        (["--save-state", "no/where"], "no is no folder"),
-    ],
-)
-def test_wrong_options_of_states_are_refused(ioassay: Ask, trace: Path, options: list[str], expected: str) -> None:
-    said = ioassay("simulate", trace, *options)
-    assert said.code == 2 and expected in said.err
-
-
 def test_ctrl_c_gives_what_was_measured_and_the_run_goes_on(ioassay: Ask, tmp_path: Path) -> None:
     assert ioassay("trace", "make", "long.vscsi", "--requests", 4_000_000).code == 0
     options = ["--elements", "4", "--policy", "lru", "--feed", "closed:32", "--no-cache"]
-    argv = [sys.executable, "-I", "-m", "ioassay", "simulate", "long.vscsi", *options, "--json"]
-    running = subprocess.Popen(
-        [*argv, "--save-state", "s"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    while not (tmp_path / ".s.tmp").exists():  # the simulation begins with it
-        assert running.poll() is None, running.communicate()
-        time.sleep(0.01)
-    time.sleep(0.3)
-    os.kill(running.pid, signal.SIGINT)
-    out, err = running.communicate(timeout=60)
-    assert running.returncode == 130
-    part = json.loads(out)
-    if "error" in part:
-        pytest.skip("interrupted before the first request: nothing to go on with")
-    assert 0 < part["issued"] < 4_000_000 and "interrupted after" in err
+    with start("simulate", "long.vscsi", *options, "--json", "--save-state", "s", cwd=tmp_path) as running:
+        until(lambda: (tmp_path / ".s.tmp").exists() or running.has_ended())  # the simulation begins with it
+        until(lambda: is_at_work(running))
+        running.send_signal(signal.SIGINT)
+        assert running.wait() == 130, running.err
+        part, said = json.loads(running.out), running.err
+    assert 0 < part["issued"] < 4_000_000 and "interrupted after" in said
     done = ioassay("simulate", "long.vscsi", "--state", "s", "--resume", "--json").json
     whole = ioassay("simulate", "long.vscsi", *options, "--json").json
     assert {**done, "wall_s": 0} == {**whole, "wall_s": 0}

@@ -1,17 +1,16 @@
-"""ioassay trace at the real command line: answers, exit codes, streams, and no half files."""
+"""`ioassay trace`: answers, streams, interruptions, and no half files. What it refuses, and what it says to people, are
+rows of tests/corpus/commands/trace.toml.
+"""
 
 import os
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.patience import until
 
-Ask = Callable[..., Any]
+from .conftest import Ask, start
 
 
 @pytest.fixture
@@ -30,98 +29,21 @@ def test_info_is_for_people_and_for_programs(ioassay: Ask, trace: Path) -> None:
     assert found[0]["requests"] == 1000 and found[0]["path"] == str(trace)
 
 
-def test_without_a_command_the_help_is_shown(ioassay: Ask) -> None:
-    said = ioassay("trace")
-    assert said.code == 2 and said.err.startswith("Usage: ioassay trace") and "convert" in said.err
-
-
-def test_formats_are_listed(ioassay: Ask) -> None:
-    assert "disksim" in ioassay("trace", "formats").out
-    assert {"spc", "csv"} <= {each["name"] for each in ioassay("trace", "formats", "--json").json["formats"]}
-
-
-def test_a_table_is_read_as_told(ioassay: Ask, tmp_path: Path) -> None:
-    (tmp_path / "t.txt").write_text("7,1,100,8\n9,0,200,16\n")
-    options = ["--columns", "time,kind,offset,length", "--time-unit", "ms", "--kinds", "read-is-1"]
-    units = ["--offset-unit", 512, "--length-unit", "512"]
-    said = ioassay("trace", "info", "t.txt", "--format", "csv", *options, *units, "--json")
-    assert said.code == 0, said.err
-    found = said.json["traces"][0]
-    assert found["time"]["first_ns"] == 7_000_000 and found["space"]["end_bytes"] == 216 * 512
-    assert found["kinds"]["read"] == {"requests": 1, "bytes": 4096}
-
-
-def test_doubts_are_warnings_and_no_failure(ioassay: Ask, tmp_path: Path) -> None:
-    assert ioassay("trace", "make", "fast.disksim", "--requests", 1000, "--arrivals", "fixed:50e6").code == 0
-    said = ioassay("trace", "info", "fast.disksim", "--json")
-    assert said.code == 0
-    assert "[trace-too-fast]" in said.err and "--time-scale" in said.err
-    assert "trace-too-fast" in [doubt["code"] for doubt in said.json["traces"][0]["doubts"]]
-
-
-def test_convert_prepares_and_says_what_it_changed(ioassay: Ask, trace: Path, tmp_path: Path) -> None:
-    said = ioassay("trace", "convert", trace, "out.spc.gz", "--keep", "writes", "--first", 100, "--rebase")
-    assert said.code == 0 and "spc, 100 requests" in said.out and "of another kind" in said.out
-    done = ioassay("trace", "convert", trace, "out.spc.gz", "--force", "--sizes", "split", "--page", "1KiB", "--json")
-    assert done.json["changes"]["given"] == 4000 and done.json["changes"]["split"] == 1000
-
-
 def test_streams_are_read_and_written(trace: Path, tmp_path: Path) -> None:
-    argv = [sys.executable, "-I", "-m", "ioassay", "trace", "convert", "-", "-", "--from", "disksim", "--to", "disksim"]
-    done = subprocess.run(argv, input=trace.read_bytes(), capture_output=True, timeout=60)
-    assert done.returncode == 0 and done.stdout == trace.read_bytes()
-    assert b"1,000 requests" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("argv", "named"),
-    [
-        (["info", "missing"], "missing: No such file"),
-        (["info", "."], "Is a directory"),
-        (["info", "small.disksim", "--format", "nothing"], "format"),
-        (["info", "small.disksim", "--page", "0"], "page"),
-        (["info", "noise"], "--format"),
-        (["info", "nothing"], "nothing"),
-        (["convert", "small.disksim", "small.disksim"], "--force"),
-        (["convert", "small.disksim", "other.name"], "--to"),
-        (["convert", "small.disksim", "a.disksim", "--limit", "1MiB"], "wrap or drop"),
-        (["convert", "small.disksim", "a.disksim", "--skip", "1000"], "skip is 1000 and leaves out 1,000"),
-        (["convert", "small.disksim", "small.disksim", "--force", "--keep", "trims"], "keep is trims and leaves out"),
-        (["convert", "small.disksim", "a.disksim", "--first", "0"], "--first is 0, wanted 1 or more"),
-        (["convert", "huge", "a.disksim", "--from", "disksim", "--sizes", "split"], "is the unit of lengths right?"),
-        (["convert", "small.disksim", "a.disksim", "--out-of-order", "sort:x"], "sort:PLACES"),
-        (["convert", "small.disksim", "-", "--to", "disksim", "--json"], "standard output"),
-        (["convert", "-", "a.disksim", "--from", "disksim", "--shrink", "1MiB"], "shrink-from"),
-        (["make", "a.disksim", "--arrivals", "poisson"], "poisson:RATE"),
-        (["make", "a.disksim", "--trims", "0.1"], "--lose"),
-        (["make", "nowhere/a.disksim"], "nowhere is no folder"),
-        (["make", "a.disksim", "--requests", "many"], "--requests"),
-        (["make", "a.disksim", "--requests", "0"], "--requests is 0, wanted 1 or more"),
-    ],
-)
-def test_bad_input_ends_with_2_and_a_reason(
-    argv: list[str], named: str, ioassay: Ask, trace: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "noise").write_bytes(bytes(range(256)) * 40)
-    (tmp_path / "nothing").write_bytes(b"")
-    (tmp_path / "huge").write_text("0 0 0 335937500 0\n1 0 8 8 0\n")
-    small = trace.read_bytes()
-    there = set(tmp_path.iterdir())
-    said = ioassay("trace", *argv)
-    assert said.code == 2 and named in said.err, said.err
-    assert set(tmp_path.iterdir()) == there
-    assert trace.read_bytes() == small
+    words = ("trace", "convert", "-", "-", "--from", "disksim", "--to", "disksim")
+    with trace.open("rb") as given, start(*words, cwd=tmp_path, streams=(given.fileno(),)) as running:
+        assert running.wait() == 0 and running.out == trace.read_text()
+        assert "1,000 requests" in running.err
 
 
 def test_a_reader_that_goes_away_ends_a_trace_with_a_sentence(tmp_path: Path) -> None:
-    argv = [sys.executable, "-I", "-m", "ioassay", "trace", "make", "-", "--to", "disksim"]
-    running = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert running.stdout and running.stderr
-    running.stdout.readline()
-    running.stdout.close()
-    assert running.stderr.read() == "ioassay: the reader of the output is gone, and the rest of it is lost\n"
-    running.stderr.close()
-    assert running.wait(timeout=60) == 1
+    reading, writing = os.pipe()
+    with start("trace", "make", "-", "--to", "disksim", cwd=tmp_path, streams=(None, writing)) as running:
+        os.close(writing)
+        os.read(reading, 1)
+        os.close(reading)
+        assert running.wait() == 1
+        assert running.err == "ioassay: the reader of the output is gone, and the rest of it is lost\n"
 
 
 @pytest.mark.root
@@ -134,31 +56,21 @@ def test_a_full_disk_ends_with_1_and_leaves_nothing(ioassay: Ask, small_disk: Ca
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_command_leaves_no_half_file(number: signal.Signals, tmp_path: Path) -> None:
-    argv = [sys.executable, "-I", "-m", "ioassay", "trace", "make", "a.disksim", "--requests", "2000000000"]
-    running = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    give_up = time.monotonic() + 60
-    while not list(tmp_path.iterdir()) and time.monotonic() < give_up:
-        time.sleep(0.02)
-    os.kill(running.pid, number)
-    _, err = running.communicate(timeout=60)
-    assert running.returncode == 130 and "Traceback" not in err
+    with start("trace", "make", "a.disksim", "--requests", "2000000000", cwd=tmp_path) as running:
+        until(lambda: list(tmp_path.iterdir()) or running.has_ended())
+        running.send_signal(number)
+        assert running.wait() == 130 and "Traceback" not in running.err
     assert not list(tmp_path.iterdir())
 
 
 def test_ctrl_c_ends_a_wait_for_standard_input(tmp_path: Path) -> None:
-    argv = [sys.executable, "-I", "-X", "faulthandler", "-m", "ioassay", "trace", "info", "-"]
-    running = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    wchan = Path(f"/proc/{running.pid}/wchan")
-    give_up = time.monotonic() + 30
-    while "pipe" not in wchan.read_text() and time.monotonic() < give_up:
-        time.sleep(0.02)
-    running.send_signal(signal.SIGINT)
-    try:
-        running.wait(timeout=30)
-    finally:
-        running.kill()
-        _, err = running.communicate()
-    assert running.returncode == 130, err
+    reading, writing = os.pipe()
+    with start("trace", "info", "-", cwd=tmp_path, streams=(reading,)) as running:
+        os.close(reading)
+        until(lambda: running.has_ended() or "pipe" in Path(f"/proc/{running.pid}/wchan").read_text())
+        running.send_signal(signal.SIGINT)
+        assert running.wait() == 130, running.err
+    os.close(writing)
 
 
 def test_a_miss_ratio_curve_is_a_table_and_json(ioassay: Ask) -> None:
