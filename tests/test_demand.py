@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.corpora import cases
 
 from ioassay.drivers.stress_ng import StressNg
 from ioassay.errors import StudyError
@@ -35,7 +36,14 @@ HOST = {
     "proc/self/cgroup": "0::/box\n",
     "sys/fs/cgroup/cgroup.controllers": "memory pids\n",
 }
-PER_SECOND = {"timeout": 1}
+
+
+BOX = {
+    "sys/fs/cgroup/memory.max": "max\n",
+    "sys/fs/cgroup/box/memory.max": f"{2 * GIB}\n",
+    "sys/fs/cgroup/box/pids.max": "600\n",
+    "sys/fs/cgroup/box/pids.current": "36\n",
+}
 
 
 @pytest.fixture
@@ -44,106 +52,31 @@ def host(fake_root: FakeRoot) -> Machine:
     return Machine(fake_root(HOST))
 
 
-def checked(host: Machine, params: dict[str, Any], memory_limit: int | None = None) -> list[Warning_]:
-    wanted = StressNg().estimate({**PER_SECOND, **params}, {}).demand
-    return demand.check(wanted, memory_limit, None, host)
-
-
-def refused(host: Machine, params: dict[str, Any], memory_limit: int | None = None) -> StudyError:
-    with pytest.raises(StudyError) as caught:
-        checked(host, params, memory_limit)
-    return caught.value
-
-
-@pytest.mark.parametrize(
-    ("params", "key", "words"),
-    [
-        ({"stressor": "vm", "vm-bytes": "200%"}, "vm-bytes", "takes 32 GiB of memory; this host has 10 GiB (MemAvail"),
-        ({"stressor": "vm", "vm-bytes": "9.5G"}, None, ""),  # stress-ng reads 9 GiB
-        (
-            {"stressor": "vm", "vm-bytes": "10g"},
-            "vm-bytes",
-            "a trial may take 9 GiB: lower vm-bytes, or let the kernel",
-        ),
-        ({"stressor": "vm", "vm-bytes": "10GiB"}, "vm-bytes", "(vm-bytes = 10G) takes 10 GiB"),
-        ({"stressor": "vm", "vm-bytes": "2G", "workers": 8}, None, ""),  # divided among the workers
-        ({"stressor": "vm", "maximize": True}, None, ""),
-        ({"stressor": "memrate", "memrate-bytes": "2G", "workers": 8}, "memrate-bytes", "takes 16 GiB"),
-        ({"stressor": "shm", "shm-bytes": "512M"}, "shm-bytes", "takes 16 GiB"),
-        ({"stressor": "shm", "shm-bytes": "64M", "shm-objs": 8}, None, ""),
-        ({"stressor": "matrix-3d", "matrix-3d-size": 1024}, "matrix-3d-size", "takes 16 GiB"),
-        ({"stressor": "matrix-3d", "maximize": True}, "stressor", "takes 16 GiB"),
-        ({"stressor": "brk"}, "stressor", "'brk' takes memory without end"),
-        ({"stressor": "bigheap"}, "stressor", "run.memory_limit = '9216MiB' or less, or accept the harm with patholog"),
-        ({"stressor": "dev-shm"}, "stressor", "takes memory without end"),
-        ({"stressor": "oom-pipe"}, "stressor", "takes memory without end"),
-        ({"stressor": "fork", "fork-max": 16000}, "fork-max", "takes 16000 processes; this host has 32000 (kernel.pid"),
-        ({"stressor": "fork", "fork-max": 1000, "workers": 16}, "fork-max", "lower fork-max or workers"),
-        ({"stressor": "fork", "fork-max": 1000}, None, ""),
-        ({"stressor": "vforkmany"}, "stressor", "takes processes without end"),
-        ({"stressor": "zombie"}, "stressor", "takes 8192 processes"),
-        ({"stressor": "zombie", "zombie-max": 4000}, None, ""),
-        ({"stressor": "cpu", "workers": 4096}, "workers", "(4096 workers) takes 16 GiB"),
-        ({"stressor": "pty"}, "stressor", "65536 pseudoterminals; this host has 4090 (kernel.pty.max)"),
-        ({"stressor": "open", "workers": 8}, "stressor", "524288 open files; this host has 399000 (fs.file-max)"),
-        ({"stressor": "open", "workers": 8, "open-max": "10%"}, None, ""),
-        ({"stressor": "newer", "newer-bytes": "64G"}, "newer-bytes", "takes 64 GiB of memory"),
-        ({"stressor": "cache"}, None, ""),
-        ({"stressor": "pipeherd", "workers": 16}, None, ""),
-        ({"stressor": "zlib"}, None, ""),
-    ],
-)
+@cases("demands", "stressors")
 def test_a_stressor_is_judged_by_what_it_takes(
-    host: Machine, params: dict[str, Any], key: str | None, words: str
+    case: dict[str, Any], fake_root: FakeRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if key is None:
-        assert checked(host, params) == []
-        return
-    error = refused(host, params)
-    assert error.key == f"params.{key}"
-    assert words in str(error)
-    assert checked(host, {**params, "pathological": True}) == []
+    def checked(**more: Any) -> list[Warning_]:
+        wanted = StressNg().estimate({"timeout": 1, **case["params"], **more}, {}).demand
+        return demand.check(wanted, case.get("memory_limit"), None, host)
 
-
-@pytest.mark.parametrize("stressor", ["brk", "bigheap", "dev-shm", "env", "mmaphuge", "oom-pipe"])
-def test_a_limit_of_memory_makes_an_endless_stressor_harmless_and_says_how_it_ends(
-    host: Machine, stressor: str
-) -> None:
-    (warning,) = checked(host, {"stressor": stressor}, 256 << 20)
-    assert warning.code == "memory-limit-too-small"
-    assert warning.text.endswith("is 256 MiB: the kernel will end its processes, and the trial will be failed")
-
-
-def test_a_limit_of_memory_that_the_host_has_not_bounds_nothing(host: Machine) -> None:
-    refused(host, {"stressor": "bigheap"}, 12 * GIB)
-    refused(host, {"stressor": "vm", "vm-bytes": "100%"}, 12 * GIB)
-
-
-def test_a_limit_of_memory_bounds_no_processes(host: Machine) -> None:
-    assert "processes" in str(refused(host, {"stressor": "vforkmany"}, GIB))
-
-
-def test_no_workers_are_one_on_each_processor_that_is_configured(
-    host: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    host = Machine(fake_root({**HOST, **(BOX if case.get("box") else {})}))
     monkeypatch.setattr("os.sysconf", lambda name: {"SC_NPROCESSORS_CONF": 64}[name])
-    assert "(fork-max = 200, 64 workers) takes 12800" in str(
-        refused(host, {"stressor": "fork", "fork-max": 200, "workers": 0})
-    )
+    if "refused" in case:
+        with pytest.raises(StudyError) as caught:
+            checked()
+        assert caught.value.key == f"params.{case['refused']}"
+        assert case["words"] in str(caught.value)
+        assert "memory_limit" in case or checked(pathological=True) == []
+        return
+    found = checked()
+    assert [warning.code for warning in found] == ([case["warning"]] if "warning" in case else [])
+    for warning in found:
+        assert warning.text.endswith("is 256 MiB: the kernel will end its processes, and the trial will be failed")
 
 
-def test_the_tightest_limit_counts(fake_root: FakeRoot) -> None:
-    limits = {
-        "sys/fs/cgroup/memory.max": "max\n",
-        "sys/fs/cgroup/box/memory.max": f"{2 * GIB}\n",
-        "sys/fs/cgroup/box/pids.max": "600\n",
-        "sys/fs/cgroup/box/pids.current": "36\n",
-    }
-    machine = Machine(fake_root({**HOST, **limits}))
-    assert system.limits(machine)["processes"] == 564
-    assert "2 GiB (the limit of this control group)" in str(refused(machine, {"stressor": "vm", "vm-bytes": "3G"}))
-    words = "takes 600 processes; this host has 564 (pids.max of this control group), and a trial may take 500"
-    assert words in str(refused(machine, {"stressor": "pthread", "pthread-max": 600}))
+def test_free_processes_are_those_that_the_control_group_has_left(fake_root: FakeRoot) -> None:
+    assert system.limits(Machine(fake_root({**HOST, **BOX})))["processes"] == 564
 
 
 def test_a_group_of_version_1_may_limit_processes_too(fake_root: FakeRoot) -> None:

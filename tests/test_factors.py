@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.corpora import cases
 
 from ioassay import factors, units
 from ioassay.drivers.fio import fio_options
@@ -14,104 +14,34 @@ from ioassay.factors import Design, Kind, level_key, level_number, level_numbers
 from ioassay.records.record import Scalar
 from ioassay.simulator import simulation_options
 
-SAME: list[tuple[str, Scalar, Scalar]] = [
-    ("bs", "4k", "4KiB"),
-    ("bs", "4k", 4096),
-    ("bs", "4K", "4096"),
-    ("bs", "4kB", 4000),
-    ("bs", "4k,16k", "4096,16KiB"),
-    ("blocksize", "1M", "1024KiB"),
-    ("bssplit", "4k/30:16k/70", "4KiB/30:16384/70"),
-    ("bsrange", "4k-64k", "4KiB-65536"),
-    ("size", "50%", "50.0 %"),
-    ("target.size", "1GiB", "1024M"),
-    ("target.page", "2KiB", 2048),
-    ("iodepth", 1, "1"),
-    ("iodepth", 16, 16.0),
-    ("iodepth", "1k", 1024),
-    ("fsync", True, 1),
-    ("direct", True, 1),
-    ("direct", "yes", True),
-    ("direct", 0, False),
-    ("group_reporting", "1", True),
-    ("sync", "none", 0),
-    ("rw", "rw", "readwrite"),
-    ("rw", "read:16k", "read:16KiB"),
-    ("runtime", "1m", "60s"),
-    ("runtime", 1, "1000ms"),
-    ("thinktime", "1ms", 1000),
-    ("rate_cycle", "2s", 2000),
-    ("run.timeout", "2m", 120),
-    ("run.cpu_limit", "50%", 0.5),
-    ("run.affinity", "0-2", "2,0,1"),
-    ("run.affinity", 3, "3"),
-    ("run.scheduler", "FIFO:9", "fifo:09"),
-    ("run.memory_limit", "1GiB", 2**30),
-    ("feed", "batch:48@5ms", "batch:48@5000us"),
-    ("feed", "scaled:0.5", "scaled:0.50"),
-    ("target.precondition", "steady", 1.0),
-    ("cache-fence", True, "true"),
-    ("cache_fence", True, 1),
-    ("x", 1, "1"),
-    ("x", 1, 1.0),
-    ("x", 2.5, "2.5"),
-    ("x", "1.0", 1),
-    ("x", "4k", "4KiB"),
-    ("x", "1k", 1024),
-    ("x", "1s", "1000ms"),
-    ("x", "50%", "50 %"),
-    ("x", "10MB/s", "10000kB/s"),
-    ("x", True, "true"),
-    ("x", 2**60 + 1, str(2**60 + 1)),
-]
-APART: list[tuple[str, Scalar, Scalar]] = [
-    ("bs", "4k", "4kB"),
-    ("bs", "4k", "4k,4k"),
-    ("bs", "4k", "8k"),
-    ("size", "50%", 50),
-    ("iodepth", 1, 2),
-    ("rw", "rw", "randrw"),
-    ("direct", True, False),
-    ("runtime", "1m", 2**20),
-    ("thinktime", 1, "1s"),
-    ("run.cpu_limit", "50%", 50),
-    ("run.affinity", "0-2", "0,2"),
-    ("target.precondition", "none", "full"),
-    ("feed", "closed:4", "closed:32"),
-    ("case", "1k", "1024"),
-    ("case", "A", "a"),
-    ("case", "1", "1.0"),
-    ("target.path", "/mnt/a", "/mnt/A"),
-    ("target.path", "1k", "1024"),
-    ("filename", "1", "01"),
-    ("logfile", "1k", "1024"),
-    ("buffer_pattern", "4k", "4096"),
-    ("x", "Fast", "fast"),
-    ("x", 1, True),
-    ("x", "007", "7"),
-    ("x", "1.10", "1.1"),
-    ("x", "1e3", 1000),
-    ("x", "nan", "NaN"),
-    ("x", "inf", "infinity"),
-    ("x", "1_000", 1000),
-    ("x", "1s", 1),
-    ("x", "1m", "60s"),
-    ("x", 2**60, 2**60 + 1),
-    ("x", "", "0"),
-]
+
+@cases("levels", "same")
+def test_levels_are_the_same_where_they_mean_the_same(case: dict[str, Any]) -> None:
+    name, (level, other) = case["factor"], case["levels"]
+    assert same_level(name, level, other) is same_level(name, other, level) is case["same"]
+    assert factors.repeated_level(name, ["other", level, other]) == ((level, other) if case["same"] else None)
+    assert factors.distinct_levels(name, [level, other]) == ((level,) if case["same"] else (level, other))
 
 
-@pytest.mark.parametrize(("name", "level", "other"), SAME)
-def test_levels_that_mean_the_same_are_the_same(name: str, level: Scalar, other: Scalar) -> None:
-    assert same_level(name, level, other) and same_level(name, other, level)
-    assert factors.repeated_level(name, ["other", level, other]) == (level, other)
-    assert factors.distinct_levels(name, [level, other]) == (level,)
+@cases("levels", "numbers")
+def test_levels_of_one_kind_are_numbers_and_others_are_none(case: dict[str, Any]) -> None:
+    name = case["factor"]
+    if "levels" not in case:
+        assert level_number(name, case["level"]) == case.get("number")
+        return
+    wanted = pytest.approx(case["numbers"]) if "numbers" in case else None
+    assert (level_reading(name, case["levels"]), level_numbers(name, case["levels"])) == (case.get("kind"), wanted)
 
 
-@pytest.mark.parametrize(("name", "level", "other"), APART)
-def test_levels_that_only_look_alike_stay_apart(name: str, level: Scalar, other: Scalar) -> None:
-    assert not same_level(name, level, other) and not same_level(name, other, level)
-    assert factors.repeated_level(name, [level, other]) is None
+@cases("levels", "words")
+def test_a_level_and_an_axis_are_called_as_people_read_them(case: dict[str, Any]) -> None:
+    said = {
+        "title": lambda: factors.axis_title(case["factor"]),
+        "label": lambda: factors.level_label(case["factor"], case["level"]),
+        "meaning": lambda: factors.level_meaning(case["factor"], case["level"]),
+    }
+    (kind,) = said.keys() & case.keys()
+    assert said[kind]() == case[kind]
 
 
 def test_nothing_is_the_same_as_no_level() -> None:
@@ -130,18 +60,6 @@ def test_truth_is_the_same_as_its_text_in_a_frame() -> None:
     for name in ("x", "direct", "fsync", "case", "bs"):
         assert same_level(name, True, "true") and same_level(name, False, "false")
         assert not same_level(name, True, False)
-
-
-def test_what_a_level_means_is_said_with_its_unit() -> None:
-    meant = [("bs", "4k"), ("runtime", "1m"), ("direct", 1), ("run.affinity", "2,1"), ("iodepth", "08"), ("x", "word")]
-    assert [factors.level_meaning(*each) for each in meant] == [
-        "4096 bytes",
-        "60 s",
-        "yes",
-        "processors 1-2",
-        "8",
-        "word",
-    ]
 
 
 @pytest.mark.parametrize(("name", "texts"), [
@@ -170,13 +88,6 @@ def test_the_registry_knows_the_flags_and_sizes_of_the_simulated_drive() -> None
             assert factors.factor(option.name).kind is Kind.SIZE, option.name
 
 
-def test_an_axis_is_called_by_its_label_and_a_tools_own_option_as_it_is_typed() -> None:
-    titles = {name: factors.axis_title(name) for name in ("bs", "bloom_bits", "policy")}
-    assert titles["bs"] == "Block size"
-    assert titles["bloom_bits"] == "bloom_bits"
-    assert titles["policy"] == "Policy"
-
-
 def test_no_name_is_listed_twice() -> None:
     names = [name for entry in factors.FACTORS for name in (entry.name, *entry.aliases)]
     assert len(names) == len(set(names)), [name for name in names if names.count(name) > 1]
@@ -199,44 +110,6 @@ def test_a_design_finds_levels_however_they_are_spelled_and_keeps_the_order_of_t
     assert design.lists("bs", "64KiB") and not design.lists("bs", "8k")
 
 
-# The numbers behind levels
-
-
-@pytest.mark.parametrize(
-    ("levels", "kind", "numbers"),
-    [
-        ([1, 2, 4], "number", [1, 2, 4]),
-        (["1", "2.5"], "number", [1, 2.5]),
-        (["4KiB", "1MiB"], "size", [4096, 1048576]),
-        ([0, "4KiB"], "size", [0, 4096]),
-        (["10ms", "1s"], "duration", [0.01, 1]),
-        (["30s", "2m"], "duration", [30, 120]),
-        (["25%", "50 %", 100], "percent", [25, 50, 100]),
-        (["10MB/s", "1GiB/s"], "rate", [1e7, 2**30]),
-    ],
-)
-def test_levels_of_one_kind_are_numbers(levels: Sequence[Scalar], kind: str, numbers: Sequence[float]) -> None:
-    assert (level_reading("x", levels), level_numbers("x", levels)) == (kind, pytest.approx(numbers))
-
-
-@pytest.mark.parametrize(
-    "levels", [["4KiB", "50%"], ["1s", "50%"], ["fifo:99", "1"], [True, False], [1, True], ["nan", 1], []]
-)
-def test_levels_of_different_kinds_and_words_are_none(levels: Sequence[Scalar]) -> None:
-    assert level_reading("x", levels) is None and level_numbers("x", levels) is None
-
-
-def test_a_level_alone_is_a_size_where_it_can_be() -> None:
-    levels = ("4m", "50%", "500ms", "other", None)
-    assert [level_number("x", level) for level in levels] == [2**22, 50, 0.5, None, None]
-
-
-def test_a_time_is_no_size_and_a_name_is_no_number() -> None:
-    assert level_numbers("runtime", ["1m", "2m"]) == [60, 120]
-    assert level_numbers("thinktime", [500, "1ms"]) == pytest.approx([0.0005, 0.001])
-    assert level_numbers("case", ["4k", "64k"]) is None and level_numbers("target.path", ["1", "2"]) is None
-
-
 def test_two_levels_that_mean_the_same_are_no_axis() -> None:
     assert factors.level_axis_numbers("x", ("1KiB", 1024)) is None
     assert factors.level_axis_numbers("x", ("1KiB", "2KiB")) == [1024, 2048]
@@ -246,8 +119,3 @@ def test_levels_of_one_number_have_one_key_where_their_factor_counts_bytes() -> 
     for size_bytes in (512, 4096, 65536, 2**20, 3 * 2**20):
         shown = units.format_size(size_bytes).replace(" ", "")
         assert level_key("bs", shown) == level_key("bs", size_bytes) == str(size_bytes)
-
-
-def test_a_share_of_a_size_is_shown_as_it_is_written() -> None:
-    assert factors.level_label("size", "10%") == "10 %"
-    assert factors.level_label("bs", "4096") == "4 KiB"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import tomli_w
+from tests.corpora import cases
 
 from ioassay.errors import StudyError
 from ioassay.store.run_folder import RunStore
@@ -32,24 +33,16 @@ def host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_levels, "this_machine", lambda: HOST)
 
 
-@pytest.mark.parametrize(
-    ("written", "number"),
-    [
-        ("nproc", 6),
-        (" nproc * 2 ", 12),
-        ("2*nproc", 12),
-        ("nproc/4", 1),
-        ("nproc*3/4", 4),
-        ("nproc/100", 1),
-        ("nproc*0.5", 3),
-        ("ram", 8192 * MIB),
-        ("ram/4", 2048 * MIB),
-        ("ram*0.5", 4096 * MIB),
-        ("ram/1000000000", MIB),
-    ],
-)
-def test_an_expression_is_a_whole_number_of_processors_or_bytes(written: str, number: int) -> None:
-    assert resolved(params={"workers": written})["params"] == {"workers": number}
+@cases("levels", "machine")
+def test_an_expression_is_a_number_a_word_of_a_tool_or_refused(case: dict[str, Any]) -> None:
+    key = case.get("key", "workers")
+    if "number" in case:
+        assert resolved(params={key: case["written"]})["params"] == {key: case["number"]}
+        return
+    for part, written in (("params", case["written"]), ("factors", [case["written"]])):
+        with pytest.raises(StudyError) as error:
+            resolved(**{part: {key: written}})
+        assert all(piece in str(error.value) for piece in ("s.toml", f"{part}.{key}", case["refused"]))
 
 
 def test_what_is_no_list_of_levels_is_left_to_the_model() -> None:
@@ -99,33 +92,6 @@ def test_every_table_takes_expressions_and_keeps_what_was_written() -> None:
             "watch.calls.workers": [1, "nproc"],
         },
     }
-
-
-@pytest.mark.parametrize(
-    "key", ["stressor", "ioengine", "filename", "policy", "rw", "direct", "cpus_allowed", "runtime"]
-)
-def test_the_same_word_of_a_tool_is_left_alone(key: str) -> None:
-    assert resolved(params={key: "nproc"})["params"] == {key: "nproc"}
-
-
-@pytest.mark.parametrize("value", ["ramfs", "ram-disk", "nprocs", "ramp*2", "program"])
-def test_words_that_begin_alike_are_left_alone(value: str) -> None:
-    assert resolved(params={"option": value})["params"] == {"option": value}
-
-
-@pytest.mark.parametrize(
-    "value", ["nproc*", "nproc+1", "nproc-1", "nproc*x", "nproc**2", "ram*-1", "ram*1e3", "1+nproc"]
-)
-@pytest.mark.parametrize("part", ["params", "factors"])
-def test_a_wrong_expression_names_key_and_value(value: str, part: str) -> None:
-    with pytest.raises(StudyError) as error:
-        resolved(**{part: {"workers": [value] if part == "factors" else value}})
-    assert "s.toml" in str(error.value) and f"{part}.workers" in str(error.value) and f"'{value}'" in str(error.value)
-
-
-def test_a_division_by_zero_is_refused() -> None:
-    with pytest.raises(StudyError, match=r"params\.workers.*'nproc/0' divides by 0"):
-        resolved(params={"workers": "nproc/0"})
 
 
 def test_a_plain_level_that_is_listed_twice_is_refused_as_always(host: None, tmp_path: Path) -> None:

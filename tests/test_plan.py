@@ -2,11 +2,9 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioassay.errors import StudyError
 from ioassay.study import plan
 from ioassay.study.model import Study, Suite, make_study
 
@@ -150,23 +148,3 @@ def test_a_trial_of_one_host_alone_shares_no_instant() -> None:
 def test_naming_hosts_changes_no_other_trial() -> None:
     here, there = study(), study(run={"together": False})
     assert [trial.id for trial in plan.trials(suite(here))] == [trial.id for trial in plan.trials(suite(there))]
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"run": {"hosts": ["a", "b c"]}}, "run.hosts: 'b c' is no name of a host"),
-        ({"run": {"hosts": ["a", 7]}}, "run.hosts: 7 is no name of a host"),
-        ({"run": {"hosts": ["a", "all"]}}, "'all' is in a list with others"),
-        ({"run": {"hosts": ["a"], "together": True}}, "wanted two or more in run.hosts"),
-        ({"run": {"together": True}}, "wanted two or more in run.hosts"),
-        ({"run": {"hosts": ["a"]}, "factors": {"host": ["b"]}}, "both run.hosts and factors.host"),
-        ({"run": {"hosts": ["a", "a"]}}, "level 'a' is listed twice"),
-        ({"run": {"hosts": {"a": 1}}}, "run.hosts"),
-        ({"factors": {"run.together": [True]}}, "holds for a whole study"),
-    ],
-)
-def test_wrong_hosts_are_refused_by_name(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(StudyError) as error:
-        study(**changes)
-    assert message in str(error.value)
