@@ -8,6 +8,7 @@ Times are CLOCK_MONOTONIC nanoseconds of one machine; bytes are bytes; a count o
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -318,5 +319,10 @@ def _histogram(item: Mapping[str, Any] | None) -> Histogram:
 
 
 def _known(kind: type, item: Mapping[str, Any]) -> dict[str, Any]:
-    names = {entry.name for entry in dataclasses.fields(kind)}
+    names = _field_names(kind)
     return {key: value for key, value in item.items() if key in names}
+
+
+@functools.cache
+def _field_names(kind: type) -> frozenset[str]:
+    return frozenset(entry.name for entry in dataclasses.fields(kind))

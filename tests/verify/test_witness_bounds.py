@@ -1,0 +1,140 @@
+"""More than the witness keeps apart: counts stay exact, memory is bounded, and what is not kept is said."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ioassay as ia
+from ioassay.formats import stated_claim
+from ioassay.verify.judge import judge
+
+from .conftest import Witnessed
+
+pytestmark = [pytest.mark.root, pytest.mark.bpf]
+
+MOST_SESSIONS = MOST_FILES = 32_768
+OPENED = 40_000
+MOST_MIB = 400
+OPENS = """
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(int count, char **words) { /* FORMAT-OF-PATHS BYTES */
+    char path[4096], block[512] = {0};
+    for (int number = 0; count == 3 && number < 40000; number++) {
+        snprintf(path, sizeof path, words[1], number);
+        int file = open(path, O_RDWR | O_CREAT, 0600);
+        if (pwrite(file, block, atoi(words[2]), 0) < 0 || close(file)) return 1;
+    }
+    return 0;
+}
+"""
+THREADS = """
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+static void *work(void *number) {
+    char buffer[512];
+    int fd = open("data", O_RDONLY);
+    for (long i = 0; i < 500; i++) if (pread(fd, buffer, 512, i * 512) != 512) _exit(1);
+    return number;
+}
+int main(void) {
+    pthread_t threads[200];
+    for (int i = 0; i < 200; i++) if (pthread_create(&threads[i], 0, work, 0)) return 2;
+    for (int i = 0; i < 200; i++) pthread_join(threads[i], 0);
+    return 0;
+}
+"""
+FORKS = """
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void) { /* 600 children, each with a child that it does not wait for */
+    for (int number = 0; number < 600; number++) {
+        int child = fork();
+        if (!child) {
+            close(open("data", O_RDONLY));
+            _exit(fork() < 0);
+        }
+        if (child < 0 || (number % 20 == 19 && waitpid(child, 0, 0) != child)) return 1;
+    }
+    while (wait(0) > 0) {}
+    return 0;
+}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "data").write_bytes(os.urandom(1 << 20))
+    return tmp_path
+
+
+def calls(result: dict[str, Any], entry: str) -> dict[str, Any]:
+    (found,) = [each["calls"] for each in result["operations"] if each["entry"] == entry]
+    return dict(found)
+
+
+def test_a_file_that_is_opened_too_often_to_keep_each_session(
+    folder: Path, compiled: Any, witnessed: Witnessed
+) -> None:
+    claim = f"kind=write,ops={OPENED},bytes={OPENED * 512},path=data"
+    result = witnessed(folder, [compiled(OPENS), "data", "512"], claims=[claim])
+    assert calls(result, "pwrite64")["calls"] == OPENED
+    assert result["health"]["untracked_sessions"] >= OPENED - MOST_SESSIONS
+    (verdict,) = result["verdicts"]
+    assert {each["name"]: each["reason"] for each in verdict["properties"]}["files"] == "EVENTS-LOST"
+    assert result["verdict"] == "INCOMPLETE"
+
+
+@pytest.fixture
+def in_memory_folder() -> Iterator[Path]:
+    """A folder that is gone after the test: so many files on a disk take longer to remove than to make."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="witness-") as name:
+        yield Path(name)
+
+
+def test_more_files_than_are_kept_apart(
+    folder: Path, in_memory_folder: Path, compiled: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opens, claim = [compiled(OPENS), f"{in_memory_folder}/%d"], "kind=write,ops={0},bytes={0}"
+    monkeypatch.chdir(folder)
+    found = ia.witness([*opens, "1"], claims=[claim.format(OPENED)])
+    result = found.as_dict()
+    assert calls(result, "pwrite64")["bytes"] == OPENED
+    assert result["health"]["untracked_files"] >= OPENED - MOST_FILES
+    assert result["verdict"] not in ("CONTRADICTED", "UNSUBSTANTIATED"), result["verdicts"]
+    (lying,) = judge([stated_claim.parse(claim.format(2 * OPENED))], found.seen)
+    assert lying.category == "CONTRADICTED"
+    small = ["witness", "--json", "--claim", claim.format(9), "--exit-verdict", "never", "--", *opens, "0"]
+    with (folder / "out").open("w+") as out:
+        process = subprocess.Popen([sys.executable, "-m", "ioassay", *small], stdout=out)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0 and usage.ru_maxrss < MOST_MIB * 1024
+    unknown = json.loads((folder / "out").read_text())
+    assert unknown["verdict"] != "CONFIRMED" and "use the level syscalls" not in json.dumps(unknown["verdicts"])
+
+
+def test_two_hundred_threads_at_once(folder: Path, compiled: Any, witnessed: Witnessed) -> None:
+    program = compiled(THREADS, "-pthread")
+    result = witnessed(folder, [program], claims=["ops=100000,bytes=51200000,path=data"])
+    assert (result["verdict"], result["lost"]) == ("CONFIRMED-CACHED", 0), result["verdicts"]
+    assert result["threads"] == 200
+
+
+def test_a_tree_that_forks_faster_than_it_reaps(folder: Path, compiled: Any, witnessed: Witnessed) -> None:
+    result = witnessed(folder, [compiled(FORKS)])
+    assert (result["processes"], result["lost"]) == (1 + 2 * 600, 0)
+    assert result["calls"]["exit_group"] >= 1 + 600  # a grandchild may outlive the command, and is ended with it
