@@ -6,6 +6,7 @@ new case is a new row.
 
 from __future__ import annotations
 
+import os
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 CORPUS = Path(__file__).parent / "corpus"
+THOROUGH = bool(os.environ.get("IOASSAY_THOROUGH"))
 
 
 def rows(subject: str, table: str) -> list[dict[str, Any]]:
@@ -28,7 +30,8 @@ def rows(subject: str, table: str) -> list[dict[str, Any]]:
 def cases(subject: str, *tables: str) -> Any:
     """A decorator: the test's argument `case` is each row in turn; `needs = ["fio"]` in a row are its markers.
 
-    Of several tables, the names of the rows begin with that of their table.
+    Of several tables, the names of the rows begin with that of their table. A row with `thorough = true` is drawn under
+    `./check --thorough` only.
     """
     params = [
         pytest.param(
@@ -38,5 +41,6 @@ def cases(subject: str, *tables: str) -> Any:
         )
         for table in tables
         for row in rows(subject, table)
+        if THOROUGH or not row.get("thorough")
     ]
     return pytest.mark.parametrize("case", params)
