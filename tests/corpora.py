@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,3 +45,25 @@ def cases(subject: str, *tables: str) -> Any:
         if THOROUGH or not row.get("thorough")
     ]
     return pytest.mark.parametrize("case", params)
+
+
+def has(found: Any, wanted: Any) -> bool:
+    """Whether all that is wanted is there: tables may have more, lists may not."""
+    if isinstance(wanted, dict):
+        return isinstance(found, dict) and all(key in found and has(found[key], wanted[key]) for key in wanted)
+    if isinstance(wanted, list):
+        return len(found) == len(wanted) and all(map(has, found, wanted))
+    return bool(found == wanted)
+
+
+def tree(subject: str, name: str) -> dict[str, str | Path | None]:
+    """The files of `tests/corpus/<subject>/<name>.toml`, for the fixture `fake_root`."""
+    return files(tomllib.loads((CORPUS / subject / f"{name}.toml").read_text()))
+
+
+def files(table: Mapping[str, Any]) -> dict[str, str | Path | None]:
+    """A table of path to text, to `{ link = PATH }` or to `{ folder = true }`, for the fixture `fake_root`."""
+    return {
+        name: (Path(held["link"]) if "link" in held else None) if isinstance(held, dict) else held
+        for name, held in table.items()
+    }

@@ -10,6 +10,7 @@ Run as a program, with the descriptor of a socket: the other side of `CommandSer
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import importlib
 import io
@@ -22,6 +23,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import termios
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -100,7 +102,8 @@ class CommandServer:
     ) -> Running:
         """Begin a command. `streams` are stdin, stdout and stderr: descriptors, or None for nothing and files.
 
-        `of_its_own` gives it a session, and blocks the signals that end a command until it listens, as a launcher does.
+        `of_its_own` gives it a session, whose terminal is a stdin that is one. It also blocks the signals that end a
+        command until it listens, as a launcher does.
         """
         answers, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ExitStack() as opened:
@@ -215,6 +218,8 @@ def _become(request: Mapping[str, Any], answers: int, streams: Sequence[int]) ->
             os.setsid()
         os.write(answers, str(os.getpid()).encode())
         _use(dict(zip(request["open"], streams, strict=True)))
+        if request["of_its_own"] and os.isatty(0):
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         os.chdir(request["cwd"])
         os.environ.clear()
         os.environ.update(request["env"])

@@ -12,15 +12,17 @@ import re
 import select
 import signal
 import struct
+import subprocess
 import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
-PATIENCE_S = 120.0
+from . import command_server
+from .command_server import PATIENCE_S
+from .conftest import command, start
+
 CTRL_C, CTRL_Z, CTRL_BACKSLASH = "\x03", "\x1a", "\x1c"
 
 
@@ -36,8 +38,18 @@ def _resize(descriptor: int, size: tuple[int, int]) -> None:
     fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
 
 
+def _lead() -> None:
+    """Have stdin as the terminal of this session, and the usual actions of keys, in a child."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Terminal:
-    """`argv` as the leader of the session; a context manager, which ends what is left of it."""
+    """`argv` as the leader of the session; a context manager, which ends what is left of it.
+
+    A command of ours (`conftest.command`) is forked from what has everything imported, unless another starts it.
+    """
 
     def __init__(
         self,
@@ -48,28 +60,28 @@ class Terminal:
     ) -> None:
         self._shown = b""
         self._seen = 0
-        self._status: int | None = None
-        self.pid, self._keys = pty.fork()
-        if self.pid == 0:
-            try:
-                _resize(0, size)
-                os.chdir(cwd)
-                for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGPIPE):
-                    signal.signal(number, signal.SIG_DFL)
-                os.execvpe(argv[0], list(argv), {**os.environ, "TERM": "dumb", **(env or {})})
-            finally:
-                os._exit(127)
+        self._keys, theirs = pty.openpty()
+        _resize(theirs, size)
+        variables = {"TERM": "dumb", **(env or {})}
+        ours = command()
+        self._leader: command_server.Running | subprocess.Popen[bytes]
+        if list(argv[: len(ours)]) == ours:
+            words = argv[len(ours) :]
+            self._leader = start(*words, cwd=cwd, streams=[theirs] * 3, of_its_own=True, **variables)
+        else:
+            streams: Any = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+            self._leader = subprocess.Popen(
+                argv, cwd=cwd, env={**os.environ, **variables}, start_new_session=True, preexec_fn=_lead, **streams
+            )
+        self.pid = self._leader.pid
+        os.close(theirs)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._status is None:
-            with suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
+    def __exit__(self, *_: object) -> None:
+        with self._leader:
+            self._leader.send_signal(signal.SIGKILL)
         os.close(self._keys)
 
     @property
@@ -90,12 +102,11 @@ class Terminal:
         return match
 
     def ended(self) -> int:
-        """Its exit status at its end, as os.waitstatus_to_exitcode has it."""
+        """Its exit status at its end, or minus the signal that ended it."""
         give_up_s = time.monotonic() + PATIENCE_S
         while self._read(give_up_s):
             pass
-        self._status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        return self._status
+        return self._leader.wait(PATIENCE_S)
 
     def _read(self, give_up_s: float) -> bool:
         """Wait for more; False at the end."""

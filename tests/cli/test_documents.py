@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,12 +11,12 @@ import pytest
 
 from ioassay.cli import COMMANDS, completion, documents
 
-from .conftest import Answer, Ask
+from .conftest import Answer, Ask, command
 from .terminal import CTRL_C, Terminal
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "python" / "ioassay"
-HELP = [sys.executable, "-m", "ioassay", "help"]
+HELP = command("help")
 
 
 def named(path: Path) -> Iterator[tuple[str, str]]:

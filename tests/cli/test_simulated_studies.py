@@ -12,7 +12,7 @@ from ioassay.store import packed_page
 from ioassay.store.run_folder import RunStore
 from ioassay.study import catalog
 
-from .conftest import ask_alone
+from .conftest import ask
 
 SMALL = """
 title = "Small"
@@ -59,14 +59,12 @@ def shown(run: Path) -> list[Any]:
 def test_a_simulated_study_runs_in_parallel_and_has_its_page(ioassay: Any, tmp_path: Path) -> None:
     (tmp_path / "small.toml").write_text(SMALL + FIGURE)
     words = ("run", "small.toml", "--workers", 2, "--output", "two", "--json")
-    answer = ask_alone(*words, cwd=tmp_path, env=NO_TRACES)
+    answer = ask(*words, cwd=tmp_path, env=NO_TRACES)
     assert answer.code == 0
     trials = answer.json["trials"]
     assert (trials["planned"], trials["ok"], trials["failed"], trials["skipped"]) == (24, 12, 0, 12)
     page = packed_page.unpacked((tmp_path / "two" / "report" / "index.html").read_text())
     assert "Mean write total latency by policy" in page
-    for ending in ("png", "svg"):
-        assert (tmp_path / "two" / "report" / "figures" / f"response.{ending}").stat().st_size > 0
     assert any("put it there" in warning["remedy"] for warning in answer.json["warnings"] if warning["remedy"])
     assert ioassay("run", "small.toml", "--workers", 1, "--output", "one", "--json", env=NO_TRACES).code == 0
     assert shown(tmp_path / "one") == shown(tmp_path / "two")
@@ -76,7 +74,7 @@ def test_trials_that_measured_nothing_are_skipped_with_the_reason(tmp_path: Path
     """A buffer of 64 MiB keeps all pages of 16 MiB: without one, the drive is measured."""
     (tmp_path / "small.toml").write_text(SMALL.partition('[[case]]\nname = "absent"')[0] + FIGURE)
     words = ("run", "small.toml", "--set", "buffer=64MiB", "--workers", 2, "--output", "run")
-    answer = ask_alone(*words, cwd=tmp_path, env=NO_TRACES)
+    answer = ask(*words, cwd=tmp_path, env=NO_TRACES)
     assert answer.code == 0
     reason = "nothing was measured: no request reached the drive: the buffer kept all of the 2,"
     assert reason in answer.out + answer.err and "12 trials: 4 ok, 8 skipped" in answer.out + answer.err
@@ -113,10 +111,10 @@ def write_buffer(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[s
     A trial costs more than its simulation, so fewer levels save more time than fewer requests.
     """
     folder = tmp_path_factory.mktemp("write-buffer")
-    answer = ask_alone(
+    answer = ask(
         *("run", "write-buffer", "--scale", "quick", "--workers", 2, "--output", "run", "--json"),
         *("--factor", "policy=lru,bplru,epo,idle-cold", "--factor", "feed=open,closed:32"),
-        *("--factor", "elements=16,48"),
+        *("--factor", "elements=16"),
         cwd=folder,
         env=NO_TRACES,
         within_s=280,
@@ -147,9 +145,8 @@ def test_the_study_of_write_buffers_runs_whole(write_buffer: tuple[Path, dict[st
     wanted = [figure.name for study in catalog.load("write-buffer").studies for figure in study.figures]
     assert [figure["name"] for figure in said["figures"]] == wanted
     assert [figure["problem"] for figure in said["figures"] if figure["problem"]] == []
-    for name in wanted:
-        assert (run / "report" / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-        assert "<svg" in (run / "report" / "figures" / f"{name}.svg").read_text()[:500]
+    drawn = {path.name for path in (run / "report" / "figures").iterdir()}
+    assert drawn == {f"{name}.{kind}" for name in wanted for kind in ("png", "svg")}
 
 
 @pytest.mark.slow

@@ -12,7 +12,6 @@ import re
 import shlex
 import shutil
 import signal
-import subprocess
 import sys
 import termios
 import time
@@ -23,10 +22,12 @@ import pytest
 
 from ioassay.process import process_table
 
+from .conftest import ask, command, start
 from .terminal import CTRL_BACKSLASH, CTRL_C, CTRL_Z, Terminal, until
 
-IOASSAY = [sys.executable, "-I", "-m", "ioassay"]
+IOASSAY = command()
 WITNESS = [*IOASSAY, "witness", "--level", "counters", "--"]
+PLAIN = WITNESS[len(IOASSAY) :]
 WITHOUT_READING = [*WITNESS[:-1], "--claim", "bytes=1", "--"]
 """Nothing is read from the output of a command whose claim is given: it has our streams themselves."""
 BOTH = pytest.mark.parametrize("witness", [WITNESS, WITHOUT_READING], ids=["read", "not-read"])
@@ -154,29 +155,25 @@ def test_a_command_decides_what_ctrl_c_does(tmp_path: Path) -> None:
 
 
 def test_the_second_interruption_ends_a_command_that_ignores_the_first(tmp_path: Path) -> None:
-    script = "trap 'echo no > first' INT; trap 'echo end > second; exit 0' TERM; echo; while :; do sleep 0.05; done"
-    command = subprocess.Popen(
-        [*WITNESS, "sh", "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    script = (
+        "trap 'echo no > first' INT; trap 'echo end > second; exit 0' TERM; touch ready; while :; do sleep 0.05; done"
     )
-    assert command.stdout is not None
-    command.stdout.readline()
-    command.send_signal(signal.SIGINT)
-    until((tmp_path / "first").exists)
-    command.send_signal(signal.SIGINT)
-    _, said = command.communicate()
-    assert command.returncode == 130 and said.endswith("ioassay: interrupted\n")
+    with start(*PLAIN, "sh", "-c", script, cwd=tmp_path, of_its_own=True) as running:
+        until((tmp_path / "ready").exists)
+        running.send_signal(signal.SIGINT)
+        until((tmp_path / "first").exists)
+        running.send_signal(signal.SIGINT)
+        assert running.wait() == 130 and running.err.endswith("ioassay: interrupted\n")
     assert (tmp_path / "second").exists()
 
 
 def test_an_interruption_without_a_terminal_is_the_commands_as_well(tmp_path: Path) -> None:
-    script = "trap 'echo results; exit 9' INT; echo ready; while :; do sleep 0.05; done"
-    command = subprocess.Popen([*WITNESS, "sh", "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
-    assert command.stdout is not None
-    command.stdout.readline()
-    command.send_signal(signal.SIGINT)
-    said, _ = command.communicate()
-    assert command.returncode == 9
-    assert said.startswith("results\n") and "ended with exit status 9" in said
+    script = "trap 'echo results; exit 9' INT; touch ready; while :; do sleep 0.05; done"
+    with start(*PLAIN, "sh", "-c", script, cwd=tmp_path, of_its_own=True) as running:
+        until((tmp_path / "ready").exists)
+        running.send_signal(signal.SIGINT)
+        assert running.wait() == 9
+        assert running.out.startswith("results\n") and "ended with exit status 9" in running.out
 
 
 @BOTH
@@ -296,11 +293,15 @@ def test_a_new_size_of_the_window_reaches_the_command(witness: list[str], reads:
         terminal.ended()
 
 
-@BOTH
 @pytest.mark.parametrize(
-    ("then", "status"),
-    [("", 0), ("os.kill(os.getpid(), 9)", 128 + 9), ("os.kill(os.getpid(), 11)", 128 + 11), ("os._exit(3)", 3)],
-    ids=["ends", "killed", "crashes", "fails"],
+    ("witness", "then", "status"),
+    [
+        (WITNESS, "", 0),
+        (WITNESS, "os.kill(os.getpid(), 9)", 128 + 9),
+        (WITHOUT_READING, "os.kill(os.getpid(), 11)", 128 + 11),
+        (WITHOUT_READING, "os._exit(3)", 3),
+    ],
+    ids=["read-ends", "read-killed", "not-read-crashes", "not-read-fails"],
 )
 def test_a_terminal_that_a_command_leaves_raw_is_as_before(
     witness: list[str], then: str, status: int, tmp_path: Path
@@ -319,8 +320,16 @@ def test_a_terminal_that_a_command_leaves_raw_is_as_before(
         assert terminal.ended() == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
-@BOTH
+@pytest.mark.parametrize(
+    ("witness", "number"),
+    [
+        (WITNESS, signal.SIGKILL),
+        (WITHOUT_READING, signal.SIGKILL),
+        (WITNESS, signal.SIGTERM),
+        (WITHOUT_READING, signal.SIGHUP),
+    ],
+    ids=["read-KILL", "not-read-KILL", "read-TERM", "not-read-HUP"],
+)
 def test_when_we_are_ended_the_terminal_is_given_back(
     witness: list[str], number: signal.Signals, tmp_path: Path
 ) -> None:
@@ -408,17 +417,14 @@ def test_a_command_that_is_killed_from_elsewhere_is_reported(witness: list[str],
 def test_a_command_that_is_stopped_from_elsewhere_goes_on_without_us_being_stopped(tmp_path: Path) -> None:
     """Nobody would continue us where there is no terminal."""
     os.mkfifo(tmp_path / "go")
-    command = subprocess.Popen(
-        [*WITNESS, "sh", "-c", "echo $$; cat go"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
-    )
-    assert command.stdout is not None
-    pid = int(command.stdout.readline())
-    for number in (signal.SIGSTOP, signal.SIGTSTP):
-        os.kill(pid, number)
-        os.kill(pid, signal.SIGCONT)
-    (tmp_path / "go").write_text("went on\n")
-    assert "went on\n" in command.communicate()[0]
-    assert command.returncode == 0
+    with start(*PLAIN, "sh", "-c", "echo $$; cat go", cwd=tmp_path) as running:
+        until(lambda: running.out.endswith("\n"))
+        pid = int(running.out)
+        for number in (signal.SIGSTOP, signal.SIGTSTP):
+            os.kill(pid, number)
+            os.kill(pid, signal.SIGCONT)
+        (tmp_path / "go").write_text("went on\n")
+        assert running.wait() == 0 and "went on\n" in running.out
 
 
 def test_nobody_waits_for_ever_for_a_terminal_that_is_not_ours(tmp_path: Path) -> None:
@@ -445,13 +451,13 @@ def test_ctrl_c_ends_all_runs_of_twins(tmp_path: Path) -> None:
 def test_when_we_are_killed_all_that_the_command_started_ends(witness: list[str], tmp_path: Path) -> None:
     """Its children and daemons, too, which the kernel does not end with it."""
     script = "sleep 1000 & echo $! > child; setsid sh -c 'echo $$ > daemon; exec sleep 1000' & wait"
-    command = subprocess.Popen([*witness, "sh", "-c", script], cwd=tmp_path, stdout=subprocess.DEVNULL)
     files = [tmp_path / "child", tmp_path / "daemon"]
-    until(lambda: all(path.exists() and path.read_text().strip() for path in files))
-    pids = [path.read_text().strip() for path in files]
-    command.kill()
-    command.wait()
-    until(lambda: not any(map(is_running, pids)))
+    with start(*witness[len(IOASSAY) :], "sh", "-c", script, cwd=tmp_path) as running:
+        until(lambda: all(path.exists() and path.read_text().strip() for path in files))
+        pids = [path.read_text().strip() for path in files]
+        running.send_signal(signal.SIGKILL)
+        running.wait()
+        until(lambda: not any(map(is_running, pids)))
 
 
 MUCH = """
@@ -464,11 +470,11 @@ while left:
 
 @BOTH
 def test_all_that_a_command_prints_arrives_in_order(witness: list[str], tmp_path: Path) -> None:
-    """10 MiB of bytes that are no text and end without a line's end; on a terminal the same in letters."""
-    size = 10 << 20
+    """3 MiB of bytes that are no text and end without a line's end; on a terminal the same in letters."""
+    size = 3 << 20
     printed = random.Random(1).randbytes(size)
-    done = subprocess.run([*witness, *python(MUCH.format(size=size, then=""))], stdout=subprocess.PIPE, check=True)
-    assert done.stdout[:size] == printed
+    done = ask(*witness[len(IOASSAY) :], *python(MUCH.format(size=size, then="")), cwd=tmp_path)
+    assert done.out.encode(errors="surrogateescape")[:size] == printed
     with Terminal([*witness, *python(MUCH.format(size=size // 10, then=".hex().encode()"))], tmp_path) as terminal:
         assert terminal.ended() == 0
         assert terminal.shown.startswith(printed[: size // 10].hex())
