@@ -79,13 +79,6 @@ def test_free_processes_are_those_that_the_control_group_has_left(fake_root: Fak
     assert system.limits(Machine(fake_root({**HOST, **BOX})))["processes"] == 564
 
 
-def test_a_group_of_version_1_may_limit_processes_too(fake_root: FakeRoot) -> None:
-    group = {"proc/self/cgroup": "5:pids:/a\n", "sys/fs/cgroup/pids/a/pids.max": "99\n"}
-    tree = {key: text for key, text in HOST.items() if "controllers" not in key}
-    machine = Machine(fake_root({**tree, **group, "sys/fs/cgroup/pids/a/pids.current": "9\n"}))
-    assert system.limits(machine)["processes"] == 90
-
-
 def test_shares_are_of_all_memory_and_of_what_is_free_on_the_disk(host: Machine, tmp_path: Path) -> None:
     def check(*needs: Need) -> list[Warning_]:
         return demand.check(Demand(needs, "x = true"), None, tmp_path, Machine())
