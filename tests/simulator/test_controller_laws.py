@@ -61,7 +61,7 @@ def run(options: Mapping[str, Any], recipe: Mapping[str, Any], depth: int, **mor
 @pytest.mark.parametrize("name", DRIVES)
 def test_littles_law_holds_in_closed_loops(name: str, depth: int) -> None:
     """J. D. C. Little, Operations Research 9(3), 1961: requests in the drive are their rate times their time."""
-    options, requests = small(name), 20_000
+    options, requests = small(name), 10_000
     done = run(options, load(options, requests, reads=0.5), depth)
     total_ps = done.raw["all"]["mean_response_ps"] * requests
     busy_ps = done.raw["requests"]["last_completion_ps"] * depth
@@ -73,7 +73,7 @@ def test_littles_law_holds_in_closed_loops(name: str, depth: int) -> None:
 @pytest.mark.parametrize("name", DRIVES)
 def test_twice_the_elements_never_read_slower(name: str) -> None:
     options = small(name)
-    recipe = load(options, 20_000, reads=1.0)
+    recipe = load(options, 10_000, reads=1.0)
     one, two = (run({**options, "elements": n * value(options, "elements")}, recipe, 256) for n in (1, 2))
     assert two.summary["iops"] >= one.summary["iops"] * (1 - 1e-3)
 
@@ -189,7 +189,7 @@ def total_ps(options: Mapping[str, Any], rows: list[dict[str, int]], kind: str) 
 @pytest.mark.parametrize("addresses", ["uniform", "zipf:1.1"])
 def test_the_write_cache_neither_loses_nor_duplicates_a_page(name: str, addresses: str, tmp_path: Path) -> None:
     """Behind a flush, each page that was written was replaced in the cache by a later one, or is in flash: once."""
-    options, requests = small(name), 30_000
+    options, requests = small(name), 10_000
     page_bytes = check(options)["capacity_bytes"] // check(options)["pages"]
     path = tmp_path / "flushed.csv"
     traces.convert(

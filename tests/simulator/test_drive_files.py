@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.corpora import cases
 
 import ioassay
 from ioassay import traces
@@ -112,79 +113,17 @@ def test_measurements_are_selected_and_ordered(write: Write) -> None:
     assert measurement.options["channel_us_per_sector"].value == 0.1
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("elements =", "elments =", "drive.elments: no option of a drive has this name; did you mean 'elements'"),
-        ("elements =", "feed =", "drive.feed: no option of a drive has this name"),
-        ('about = "A drive of a test"', "", "about: is missing"),
-        ('about = "A drive', 'title = "A drive', "title: unknown key; known here"),
-        (
-            'value = 8, basis = "data-sheet"',
-            'value = 8, basis = "guessed"',
-            "drive.elements.basis: is 'guessed'; wante",
-        ),
-        ('value = 8, basis = "data-sheet", source = "sheet"', "value = 8", "drive.elements.basis: is missing"),
-        ('basis = "data-sheet", source = "sheet"', 'basis = "data-sheet"', "drive.elements.source: is missing"),
-        (
-            'basis = "data-sheet", source = "sheet"',
-            'basis = "fitted", source = "x"',
-            "drive.elements.source: is 'x'; w",
-        ),
-        ('value = 8, basis = "data-sheet"', 'valeu = 8, basis = "assumed"', "drive.elements.valeu: unknown key"),
-        ("elements = { value = 8,", 'elements = { value = "many",', "drive.elements.value: elements is 'many', wanted"),
-        (
-            "elements = { value = 8,",
-            'elements = { value = 8, unit = "us",',
-            "drive.elements.unit: is 'us'; wanted none",
-        ),
-        ("elements = { value = 8,", "elements = { value = -8,", "drive.elements.value: is -8; wanted 0 or more"),
-        ('0.05, unit = "ms"', '0.05, unit = "s"', "drive.read_us.unit: is 's'; wanted us or ns or ms"),
-        ('0.05, unit = "ms"', "0.05", "drive.read_us.unit: is ''; wanted us or ns or ms"),
-        ('0.05, unit = "ms"', 'nan, unit = "ms"', "drive.read_us.value: is nan; wanted 0 or more"),
-        ('0.05, unit = "ms"', 'true, unit = "ms"', "drive.read_us.value: is true; wanted a number of ms"),
-        ('8, unit = "KiB"', '0.3, unit = "B"', "drive.page.value: is 0.3 B; wanted whole bytes"),
-        ('20, unit = "%"', '120, unit = "%"', "drive.reserve.value: is 120 %; wanted at most 1 (100 %)"),
-        ("value = false", "value = 3", "drive.copy_back.value: copy_back is '3', wanted true or false"),
-        ("[drive]", "[drives]", "drives: unknown key; did you mean 'drive'"),
-        ("[sources]", "[[sources]]", "sources: is [{'sheet': 'the data sheet of a test'}]; wanted a table"),
-        ('sheet = "the', 'sheet = ""\nx = "the', "sources.sheet: is ''; wanted text"),
-        ("points.csv", "absent.csv", "measurements.reads.data: "),
-        ('engine = "spdk"', 'engine = "aio"', "measurements.reads.data: has no row of this engine, pattern and sizes"),
-        ('sizes = ["8KiB", "16KiB"]', 'sizes = "8KiB"', "measurements.reads.sizes: is '8KiB'; wanted a list"),
-        ('sizes = ["8KiB", "16KiB"]', 'sizes = ["much"]', "measurements.reads.sizes: page: 'much' is not a size"),
-        ("mean_us = 0.05", "mean_us = 5", "measurements.reads.limits.mean_us: is 5; wanted a share below 1"),
-        ("mean_us = 0.05", "mean = 0.05", "measurements.reads.limits.mean: unknown key; did you mean 'mean_us'"),
-        (
-            "[measurements.reads.options]\nchannel",
-            "[measurements.reads.options]\nlane",
-            "no option of a drive has this",
-        ),
-        ('about = "A drive of a test"', "about = ", "line 2"),
-    ],
-)
-def test_what_is_wrong_in_a_file_is_named_with_its_key(write: Write, old: str, new: str, message: str) -> None:
+@cases("simulator", "drive_files")
+def test_what_is_wrong_in_a_file_is_named_with_its_key_or_row(write: Write, case: dict[str, str]) -> None:
+    changes, points = [(case["replace"], case["by"])], POINTS
+    if case["in"] == "points":
+        changes, points = [], POINTS.replace(*changes[0])
+        assert points != POINTS
     with pytest.raises(InputError) as error:
-        drive_files.load(write((old, new)))
-    assert "mine.toml: " in str(error.value) and message in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("spdk,read,random,8192,4,", "spdk,read,random,8192,many,", "row 2: wanted whole numbers"),
-        ("spdk,read,random,8192,4,20000", "spdk,read,random,8192,4,fast", "row 2: wanted whole numbers"),
-        ("spdk,read,random,8192,4,", "spdk,erase,random,8192,4,", "row 2: wanted operation read or write"),
-        ("spdk,read,random,8192,4,20000", "spdk,read,random,8192,4,-1", "row 2: wanted numbers above 0"),
-        ("spdk,read,random,16384,1,5000,200,,", "spdk,read,random,16384,1,,,,", "row 1: wanted numbers above 0"),
-        ("engine,operation", "engine,kind", "has no column operation"),
-    ],
-)
-def test_what_is_wrong_in_measurements_is_named_with_its_row(write: Write, old: str, new: str, message: str) -> None:
-    assert old in POINTS
-    with pytest.raises(InputError, match="measurements.reads.data: .*points.csv") as error:
-        drive_files.load(write(points=POINTS.replace(old, new)))
-    assert message in str(error.value)
+        drive_files.load(write(*changes, points=points))
+    said = str(error.value)
+    assert "mine.toml: " in said and case["says"] in said
+    assert case["in"] == "description" or re.search("measurements.reads.data: .*points.csv", said)
 
 
 def test_unknown_drives_and_absent_files_are_named(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from ioassay import traces
 
-SHORT, LONG = 300_000, 3_000_000
+SHORT, LONG = 200_000, 1_400_000
 ALLOWED_BYTES = 12 << 20
-"""Far less than the requests between the two: 40 bytes each, 108 MB."""
+"""Far less than the requests between the two: 40 bytes each, 48 MB."""
 CODE = """
 import resource, sys, ioassay
 from ioassay import simulator, traces

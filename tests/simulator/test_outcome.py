@@ -1,17 +1,22 @@
-"""What a simulation says: numbers of tiny traces by hand, warnings, and the tables.
+"""What a simulation says: numbers of tiny traces by hand and of shipped ones, warnings, the tables, and their files.
 
 A page write takes its element 0.3056 ms (0.1056 over the pins, 0.2 to program), a page read 0.1306; a page crosses the
 channel in 0.0019072. Page p lies on element p modulo their number.
 """
 
+import json
 import random
+from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
+from tests.corpora import cases, rows
 
 from ioassay import traces
 from ioassay.errors import UsageError
-from ioassay.simulator import Simulation, check, simulate
+from ioassay.simulator import Simulation, check, policies, save, simulate
+from ioassay.simulator.result_files import names
 
 TINY = {"elements": 1, "dies": 1, "planes": 1, "blocks": 32, "reserve": 0.5, "min_free": 0.05}
 WRITE_MS, READ_MS, CHANNEL_MS = 0.3056, 0.1306, 0.0019072
@@ -153,23 +158,18 @@ def test_a_buffer_that_keeps_all_leaves_nothing_to_measure(lines: Any) -> None:
 @pytest.mark.parametrize(
     ("prepare", "reason"),
     [
-        ({"skip": 5}, "nothing is left of the trace's 4 requests: skip is 5 and leaves out 4"),
-        (
-            {"keep": "reads,flushes", "skip": 1},
-            "nothing is left of the trace's 4 requests: "
-            "keep is reads,flushes and leaves out 3, skip is 1 and leaves out 1",
-        ),
-        ({"devices": "only:3"}, "nothing is left of the trace's 4 requests: devices is only:3 and leaves out 4"),
-        (
-            {"limit": "4KiB", "beyond": "drop", "skip": 1},
-            "nothing is left of the trace's 4 requests: beyond is drop and leaves out 3, skip is 1 and leaves out 1",
-        ),
+        ({"skip": 5}, "skip is 5 and leaves out 4"),
+        ({"keep": "reads,flushes", "skip": 1}, "keep is reads,flushes and leaves out 3, skip is 1 and leaves out 1"),
+        ({"devices": "only:3"}, "devices is only:3 and leaves out 4"),
+        ({"limit": "4KiB", "beyond": "drop", "skip": 1}, "beyond is drop and leaves out 3, skip is 1 and leaves out 1"),
     ],
 )
 def test_a_preparation_that_leaves_nothing_is_named(lines: Any, prepare: dict[str, Any], reason: str) -> None:
     trace = lines((0, 0, 8), (1, 8, 8), (2, 16, 8, 1), (3, 24, 8))
     done = run(trace, prepare=traces.preparation(**prepare))
-    assert done.nothing == reason and codes(done) == ["nothing-measured"]
+    assert done.nothing == f"nothing is left of the trace's 4 requests: {reason}" and codes(done) == [
+        "nothing-measured"
+    ]
 
 
 def test_what_was_measured_has_no_such_reason(lines: Any) -> None:
@@ -179,3 +179,57 @@ def test_what_was_measured_has_no_such_reason(lines: Any) -> None:
 def test_the_first_none_are_refused() -> None:
     with pytest.raises(UsageError, match="first is 0, wanted at least 1"):
         traces.preparation(first=0)
+
+
+GOLDEN = rows("simulator", "golden_counts")
+SMALL = {"elements": 4, "blocks": 64, "pages_per_block": 16, "endurance": 0, "buffer": "256KiB"}
+"""A drive that the traces make clean, and a buffer that they overflow."""
+
+
+@cases("simulator", "golden_counts")
+def test_counts_are_exact(case: dict[str, Any]) -> None:
+    """A change of one of them is a change of what is simulated."""
+    prepare = {"page_bytes": 4096, "offsets": "down", "sizes": "round-out", "shrink_to_bytes": 64 << 20}
+    padding = {"padding": True} if case["policy"] == "bplru" else {}
+    options = {**SMALL, **padding, "policy": case["policy"], "mode": case["mode"]}
+    raw = simulate(case["trace"], prepare=prepare, **options).raw
+    for part in ("buffer", "drive"):
+        assert {name: raw[part][name] for name in case[part]} == case[part]
+    assert raw["all"]["mean_response_ps"] == pytest.approx(case["mean_ps"], rel=1e-12)
+
+
+def test_all_policies_have_their_counts() -> None:
+    assert {policy["name"] for policy in policies()} == {case["policy"] for case in GOLDEN}
+
+
+FEW = traces.recipe(requests=500)
+
+
+@pytest.mark.parametrize("csv", [False, True])
+def test_tables_and_summary_come_back(tmp_path: Path, csv: bool) -> None:
+    done = simulate(FEW)
+    folder = tmp_path / "new" / "out"
+    written = save(done, folder, {"mean_response_ms": 0.5}, csv=csv)
+    assert sorted(written) == sorted(folder.iterdir()) and [path.name for path in written] == names(csv)
+    read = pl.read_csv if csv else pl.read_parquet
+    for table in ("series", "elements", "utilisation"):
+        found = read(folder / f"{table}.{'csv' if csv else 'parquet'}")
+        assert found.shape == getattr(done, table).shape and found.columns == getattr(done, table).columns
+    assert json.loads((folder / "summary.json").read_text()) == {"mean_response_ms": 0.5}
+
+
+def test_files_are_replaced_only_by_force(tmp_path: Path) -> None:
+    done = simulate(FEW)
+    (tmp_path / "other").write_text("stays")
+    save(done, tmp_path, {"run": 1})
+    with pytest.raises(UsageError, match="summary.json exists; --force replaces it"):
+        save(done, tmp_path, {"run": 2})
+    save(done, tmp_path, {"run": 3}, force=True)
+    assert json.loads((tmp_path / "summary.json").read_text()) == {"run": 3}
+    assert (tmp_path / "other").read_text() == "stays"
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="is a file, wanted a folder"):
+        save(simulate(FEW), tmp_path / "file", {})

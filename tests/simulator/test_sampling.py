@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.corpora import cases
 
 import ioassay
 from ioassay import simulator, traces
@@ -73,26 +74,10 @@ def test_a_preparation_and_a_pass_for_all_buffers(tmp_path: Path) -> None:
         simulator.sampled_hits(path, runs, 0.2)
 
 
-@pytest.mark.parametrize(
-    ("options", "rate", "named"),
-    [
-        ({"policy": "lru"}, 0.0, "sample is 0, wanted a rate above 0 and at most 1"),
-        ({"policy": "lru"}, float("nan"), "sample is NaN, wanted a rate above 0"),
-        ({"policy": "lru"}, 0.001, r"sample is 0.001, wanted at least 3.1\de-2, for 64 slots"),
-        ({"policy": "bplru"}, 0.1, "for 512 slots in the sample's buffer"),
-        ({"policy": "lru", "buffer": "64KiB"}, 0.5, "wanted 1, which is exact"),
-        ({"policy": "none"}, 0.5, "policy is none, wanted a write buffer"),
-        ({"policy": "idle-cold"}, 0.5, "policy is idle-cold with a sample, wanted one whose hits"),
-        ({"policy": "epo-all"}, 0.5, "policy is epo-all with a sample"),
-        ({"policy": "lru", "mode": "inline"}, 0.5, "mode is inline, wanted reshape"),
-        ({"policy": "lru", "window": 8}, 0.5, "window and sample do not go together"),
-        ({"policy": "lru", "precondition": 1}, 0.5, "precondition and sample do not go together"),
-        ({"policy": "lru", "elements": 0}, 0.5, "elements is 0"),
-    ],
-)
-def test_what_a_sample_does_not_stand_for_is_refused(options: dict[str, Any], rate: float, named: str) -> None:
-    with pytest.raises(UsageError, match=named):
-        simulator.sampled_hits(RECIPE, [options], rate)
+@cases("simulator", "samples")
+def test_what_a_sample_does_not_stand_for_is_refused(case: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=case["says"]):
+        simulator.sampled_hits(RECIPE, [case["options"]], case["rate"])
 
 
 def test_a_trace_without_writes_has_a_warning() -> None:

@@ -1,4 +1,4 @@
-"""The SLC region of drives with a controller: its limits by arithmetic, what folding costs, and what is refused.
+"""The SLC region of drives with a controller: its limits by arithmetic, and what folding costs.
 
 Random drives with a region are compared with a second implementation in `test_controller_drive`.
 """
@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from ioassay import traces
-from ioassay.errors import UsageError
 from ioassay.simulator import check, simulate, sweep
 
 TLC = {
@@ -188,41 +187,3 @@ def test_a_region_whose_blocks_wear_out_leaves_a_drive_without_one() -> None:
     done = simulate(load, feed="closed:8", **options)
     assert done.summary["dead_blocks"] == 8 * 4 * 2 and done.summary["slc_free_share"] == 0
     assert done.summary["slc_pages"] == 3 * 8 * SUPERBLOCK < done.summary["written_pages"]
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"bits_per_cell": 1}, "bits_per_cell is 1, wanted 2 to 5 with slc_region"),
-        ({"bits_per_cell": 0}, "bits_per_cell is 0, wanted 2 to 5 with slc_region"),
-        ({"slc_region": "16KiB"}, "slc_region is 16384, wanted 0, or at least the 1048576 bytes of a superblock"),
-        ({"slc_region": "24MiB"}, "reserve is 0.4, wanted at least 31 of the 64 blocks"),
-        ({"slc_region": 0}, "bits_per_cell is 3, wanted its default without slc_region"),
-        ({"slc_region": 0, "bits_per_cell": 0}, "slc_program_unit is 16384, wanted its default without slc_region"),
-        ({"slc_program_unit": "6KiB"}, "slc_program_unit is 6144, wanted a multiple of the flash page of 4096 bytes"),
-        ({"slc_program_unit": "64KiB"}, "slc_program_unit is 65536, wanted a multiple of the flash page of 4096 bytes"),
-        ({"bits_per_cell": 5, "pages_per_block": 24}, "slc_program_unit is 49152, wanted at most the 39321 bytes"),
-        ({"slc_program_us": "75/100"}, "slc_program_us is 2, wanted one time, or none"),
-        ({"slc_read_us": -1}, "slc_read_us is -1, wanted 0 to a second"),
-        ({"slc_folding": "never"}, "slc_folding is 'never', wanted both or idle or full"),
-        ({"slc_idle_us": 2e6}, "slc_idle_us is 2000000, wanted 0 to a second"),
-        ({"slc_region": "much"}, "slc_region: 'much' is not a size"),
-        ({"slc_region": "8MiB", "policy": "lru", "mode": "inline"}, "mode is inline, wanted reshape"),
-        ({"slc_region": "8MiB", "overlap": "dies"}, "overlap is on, wanted off with the options of the controller"),
-        ({"slc_dynamic": True, "reserve": 0.12}, "reserve is 0.12, wanted at least 8 of the 64 blocks"),
-        ({"slc_region": 0, "fill": 1.5}, "fill is 1.5, wanted a share from 0 to 1"),
-        ({"page_type_program_us": "300/700", "page_type_read_us": "40/50/60"}, "page_type_program_us is 2, wanted 1"),
-        ({"page_type_program_us": "300/fast"}, "page_type_program_us is 'fast', wanted a number"),
-    ],
-)
-def test_regions_that_cannot_be_are_refused_with_the_option(changes: dict[str, Any], message: str) -> None:
-    own = {**TLC, **REGION}
-    if changes.get("slc_region") == 0 and "bits_per_cell" in changes:
-        own = {**TLC, "slc_program_unit": "16KiB"}
-    if "fill" in changes:
-        own = TLC
-    if changes.get("bits_per_cell") == 5:
-        own = {**own, "slc_program_unit": 0}
-    with pytest.raises(UsageError) as refused:
-        check({**own, **changes})
-    assert str(refused.value).startswith(message)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.corpora import cases
 
 import ioassay
 from ioassay import atomic_file, simulator, traces
@@ -101,27 +102,25 @@ def test_the_options_of_a_controller_are_those_of_its_state(tmp_path: Path) -> N
     assert again.summary["requests"] == RECIPE["requests"]
 
 
-@pytest.mark.parametrize(
-    ("changed", "named"),
-    [
-        ({"elements": 4}, "elements is 4, and the state in .* is of a drive with elements 8"),
-        ({"cleaning": "cost-benefit"}, "cleaning is cost-benefit, .* cleaning greedy"),
-        ({"policy": "epo"}, "policy is epo, .* policy lru"),
-        ({"buffer": "2MiB"}, "buffer is 2MiB, .* buffer 1MiB"),
-        ({"write_cache": "1MiB"}, "write-cache is 1MiB, .* write-cache 0"),
-        ({"page_type_read_us": "40/60"}, "page-type-read-us is 40/60, .* page-type-read-us none"),
-        ({"precondition": 1}, "precondition is 1, and .* is the state of a drive already"),
-    ],
-)
-def test_other_options_are_refused_by_name(changed: dict[str, Any], named: str, tmp_path: Path) -> None:
-    state = tmp_path / "used.state"
+@pytest.fixture(scope="module")
+def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The state of a drive behind a buffer."""
+    state = tmp_path_factory.mktemp("states") / "used.state"
     ioassay.simulate(RECIPE, prepare=first(100), save_state=state, policy="lru", buffer="1MiB", **DRIVE)
-    with pytest.raises(UsageError, match=named):
-        ioassay.simulate(RECIPE, state=state, **changed)
+    return state
+
+
+@cases("simulator", "states")
+def test_other_options_are_refused_by_name(case: dict[str, Any], used: Path) -> None:
+    with pytest.raises(UsageError, match=case["says"]):
+        ioassay.simulate(RECIPE, state=used, **case["options"])
+
+
+def test_the_same_options_in_another_spelling_are_not_refused(used: Path) -> None:
     same = {"elements": "8", "buffer": 2**20, "window": None}
-    assert ioassay.simulate(RECIPE, state=state, **same).summary["requests"]
+    assert ioassay.simulate(RECIPE, state=used, **same).summary["requests"]
     with pytest.raises(UsageError, match=r"window is None, .* window 20"):
-        ioassay.simulate(RECIPE, state=state, resume=True, window=None)
+        ioassay.simulate(RECIPE, state=used, resume=True, window=None)
 
 
 def test_another_trace_is_not_resumed(tmp_path: Path) -> None:
