@@ -130,6 +130,10 @@ class CommandServer:
         with self.start(argv, cwd, env) as running:
             return running.wait(within_s), running.out, running.err
 
+    def fileno(self) -> int:
+        """The descriptor that takes requests, for programs that inherit it (tests/shell_command.py)."""
+        return self._requests.fileno()
+
     def close(self) -> None:
         """End the server."""
         self._requests.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.corpora import CORPUS, cases, rows
+from tests.corpora import CORPUS, cases, has, rows
 
 from ioassay.store import packed_page
 
@@ -19,7 +19,7 @@ from .conftest import ask
 BEGINNINGS = {row["id"]: row for row in rows("commands", "beginnings")}
 TABLES = sorted(path.stem for path in (CORPUS / "commands").glob("*.toml") if path.stem != "beginnings")
 REFUSED = (2, 3)
-OF_ROWS = {"id", "needs", "beginning", "executable", "files", "steps"}
+OF_ROWS = {"id", "needs", "thorough", "beginning", "executable", "files", "steps"}
 OF_STEPS = {
     "remove",
     "files",
@@ -105,15 +105,6 @@ def take(step: Mapping[str, Any], folder: Path) -> None:
     assert [name for name in step.get("there", ()) if not list(folder.glob(name))] == []
     assert [name for name in step.get("gone", ()) if list(folder.glob(name))] == []
     assert code not in REFUSED or "writes" in step or contents(folder) == before
-
-
-def has(found: Any, wanted: Any) -> bool:
-    """Whether all that is wanted is there: tables may have more, lists may not."""
-    if isinstance(wanted, dict):
-        return isinstance(found, dict) and all(key in found and has(found[key], wanted[key]) for key in wanted)
-    if isinstance(wanted, list):
-        return len(found) == len(wanted) and all(map(has, found, wanted))
-    return bool(found == wanted)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

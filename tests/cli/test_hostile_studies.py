@@ -126,7 +126,7 @@ def examined(suite: Suite) -> None:
     catalog.to_table(suite)
 
 
-@settings(max_examples=400, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(
     table=st.integers(0, 9).flatmap(lambda n: SUITE if n == 0 else STUDY),
     scale=st.sampled_from(["full", "quick"]),
@@ -147,7 +147,6 @@ def test_any_table_is_a_study_or_a_study_error(
         assert str(error)
 
 
-@settings(max_examples=200)
 @given(st.binary(max_size=200) | st.text(max_size=200).map(lambda text: text.encode(errors="surrogatepass")))
 def test_any_file_is_a_study_or_an_error(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     folder = tmp_path_factory.getbasetemp()

@@ -16,14 +16,17 @@ import sys
 import termios
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.corpora import cases
 
 from ioassay.process import process_table
 
 from .conftest import ask, command, start
-from .terminal import CTRL_BACKSLASH, CTRL_C, CTRL_Z, Terminal, until
+from .terminal import CTRL_C, CTRL_Z, Terminal, until
 
 IOASSAY = command()
 WITNESS = [*IOASSAY, "witness", "--level", "counters", "--"]
@@ -67,91 +70,42 @@ def words(argv: list[str]) -> str:
     return shlex.join(argv)
 
 
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Terminal]:
+@contextmanager
+def interactive(folder: Path) -> Iterator[Terminal]:
     """A person's shell, with job control."""
     if shutil.which("bash") is None:
         pytest.skip("needs bash")
-    with Terminal(["bash", "--norc", "--noprofile", "-i"], tmp_path, {"PS1": PROMPT}) as terminal:
+    with Terminal(["bash", "--norc", "--noprofile", "-i"], folder, {"PS1": PROMPT}) as terminal:
         terminal.until(PROMPT)
         yield terminal
 
 
-@BOTH
-def test_a_command_sees_the_terminal_and_ends_with_its_own_status(witness: list[str], tmp_path: Path) -> None:
-    script = "import os, sys; print([os.isatty(n) for n in range(3)], *os.get_terminal_size(1)); sys.exit(42)"
-    with Terminal([*witness, *python(script)], tmp_path, size=(31, 97)) as terminal:
-        assert terminal.ended() == 42
-    assert "[True, True, True] 97 31" in terminal.shown
-    assert "The command ended with exit status 42." in terminal.shown
-    assert "outlived" not in terminal.shown
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Terminal]:
+    with interactive(tmp_path) as terminal:
+        yield terminal
 
 
-def test_only_what_is_a_terminal_looks_like_one(tmp_path: Path) -> None:
-    script = "import os, sys; sys.stderr.write(str([os.isatty(n) for n in range(3)]))"
-    argv = ["sh", "-c", f"echo | {words([*WITNESS, *python(script)])} | cat > out"]
-    with Terminal(argv, tmp_path) as terminal:
-        assert terminal.ended() == 0
-    assert terminal.shown.startswith("[False, False, True]")
-
-
-@BOTH
-def test_a_command_reads_from_the_terminal(witness: list[str], tmp_path: Path) -> None:
-    with Terminal([*witness, "sh", "-c", ASK], tmp_path) as terminal:
-        terminal.until("name[?]")
-        terminal.type("joe\n")
-        terminal.until("got=joe")
-        assert terminal.ended() == 0
-
-
-def test_a_command_of_a_script_reads_from_the_terminal_that_the_script_keeps(tmp_path: Path) -> None:
-    script = f"{words([*WITNESS, 'sh', '-c', ASK])}; read y; echo own=$y"
-    with Terminal(["sh", "-c", script], tmp_path) as terminal:
-        terminal.until("name[?]")
-        terminal.type("joe\n")
-        terminal.until("got=joe")
-        terminal.until("Watched by")
-        terminal.type("ann\n")
-        terminal.until("own=ann")
-        assert terminal.ended() == 0
-
-
-def test_who_reads_our_output_may_read_from_the_terminal_meanwhile(shell: Terminal, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "go")
-    reader = "printf 'li%s' ne?; read y < /dev/tty; echo got=$y; echo > go; cat > /dev/null"
-    shell.type(f"{words([*WITNESS, 'sh', '-c', 'cat go'])} | sh -c {shlex.quote(reader)}\n")
-    shell.until("line[?]")
-    shell.type("joe\n")
-    shell.until("got=joe")
-    shell.until(PROMPT)
-
-
-@BOTH
-@pytest.mark.parametrize(
-    ("key", "status"), [(CTRL_C, 128 + signal.SIGINT), (CTRL_BACKSLASH, 128 + signal.SIGQUIT)], ids=["INT", "QUIT"]
-)
-def test_a_key_ends_the_command_and_its_claims_are_judged(
-    witness: list[str], key: str, status: int, tmp_path: Path
-) -> None:
-    with Terminal([*witness, "sh", "-c", "ulimit -c 0; echo ready; exec sleep 1000"], tmp_path) as terminal:
-        terminal.until("ready")
-        terminal.type(key)
-        assert terminal.ended() == status
-    assert f"The command was ended by {signal.Signals(status - 128).name}." in terminal.shown
-    assert "Watched by counters" in terminal.shown
-    assert ("ioassay: interrupted" in terminal.shown) == (key == CTRL_C)
-
-
-def test_a_command_decides_what_ctrl_c_does(tmp_path: Path) -> None:
-    """Benchmarks print what they have measured so far."""
-    script = "trap 'echo results; exit 3' INT; echo ready; while :; do sleep 0.05; done"
-    for before in ([], ["sh", "-c", '"$@"; exit $?', "script"]):  # in the foreground itself, and behind us
-        with Terminal([*before, *WITNESS, "sh", "-c", script], tmp_path) as terminal:
-            terminal.until("ready")
-            terminal.type(CTRL_C)
-            terminal.until("results")
-            terminal.until("ended with exit status 3")
-            assert terminal.ended() in (3, -signal.SIGINT)  # some shells end by a signal that their child survived
+@cases("terminal", "sessions")
+def test_a_person_and_a_command_share_a_terminal_as_their_row_says(case: dict[str, Any], tmp_path: Path) -> None:
+    for witness in (WITNESS, WITHOUT_READING)[: 2 if case.get("both") else 1]:
+        text = case.get("run") or case["shell"] + "\n"
+        for name, words in {"{ioassay}": IOASSAY, "{witness}": witness, "{python}": python("")[:-1]}.items():
+            text = text.replace(name, shlex.join(words))
+        # A script of two parts is one word: quoted texts that touch are.
+        text = text.replace("{ask}", shlex.quote(ASK)).replace("{begin}", shlex.quote(BEGIN))
+        with ExitStack() as opened:
+            if "run" in case:
+                size = tuple(case.get("size", (24, 80)))
+                terminal = opened.enter_context(Terminal(shlex.split(text), tmp_path, size=size))
+            else:
+                terminal = opened.enter_context(interactive(tmp_path))
+                terminal.type(text)
+            for what, *values in case["steps"]:
+                getattr(terminal, what)(*values)
+            assert "status" not in case or terminal.ended() in case["status"], terminal.shown
+        assert [part for part in case.get("shown", ()) if part not in terminal.shown] == []
+        assert [part for part in case.get("hidden", ()) if part in terminal.shown] == []
 
 
 def test_the_second_interruption_ends_a_command_that_ignores_the_first(tmp_path: Path) -> None:
@@ -235,62 +189,6 @@ def test_a_command_that_nobody_waits_for_is_stopped_with_all_of_its_job(shell: T
     shell.type("joe\n")
     shell.until("got=joe")
     shell.until("done")
-
-
-@BOTH
-def test_in_the_background_a_command_runs_until_it_needs_the_terminal(witness: list[str], shell: Terminal) -> None:
-    shell.type(f"{words([*witness, 'sh', '-c', BEGIN + ASK])} &\n")
-    shell.until("begun")
-    shell.until("name[?]")
-    shell.type("wait; jobs\n")
-    shell.until("Stopped")
-    shell.type("fg\n")
-    shell.until("sh -c")
-    shell.type("joe\n")
-    shell.until("got=joe")
-    shell.until("Watched by")
-
-
-def test_in_the_background_a_command_that_prints_is_not_stopped(shell: Terminal) -> None:
-    shell.type(f"{words([*WITNESS, 'sh', '-c', BEGIN])} & wait\n")
-    shell.until("begun")
-    shell.until("Watched by")
-    shell.type("jobs; echo al''one\n")
-    shell.until("alone")
-    assert "Stopped" not in shell.shown
-
-
-def test_stty_tostop_is_obeyed(shell: Terminal) -> None:
-    shell.type(f"stty tostop; {words([*WITNESS, 'sh', '-c', BEGIN])} &\n")
-    shell.until(PROMPT)
-    shell.type("wait; jobs\n")
-    shell.until("Stopped")
-    shell.type("fg\n")
-    shell.until("begun")
-    shell.until("Watched by")
-
-
-def test_a_command_that_has_the_terminal_does_not_stop_us_for_what_we_print(tmp_path: Path) -> None:
-    script = f"stty tostop; {words([*WITNESS, 'sh', '-c', ASK + '; echo more; echo error >&2'])}"
-    with Terminal(["sh", "-c", script], tmp_path) as terminal:
-        terminal.until("name[?]")
-        terminal.type("joe\n")
-        for pattern in ("got=joe", "more|error", "more|error", "Watched by"):
-            terminal.until(pattern)
-        assert terminal.ended() == 0
-
-
-@BOTH
-@pytest.mark.parametrize("reads", [False, True], ids=["in-front", "behind-us"])
-def test_a_new_size_of_the_window_reaches_the_command(witness: list[str], reads: bool, tmp_path: Path) -> None:
-    script = "trap 'stty size <&1' WINCH; echo ready; while :; do sleep 0.05; done"
-    argv = [*witness, "sh", "-c", script]
-    with Terminal(["sh", "-c", '"$@"; :', "script", *argv] if reads else argv, tmp_path) as terminal:
-        terminal.until("ready")
-        terminal.resize(33, 101)
-        terminal.until("33 101")
-        terminal.type(CTRL_C)
-        terminal.ended()
 
 
 @pytest.mark.parametrize(
@@ -436,15 +334,6 @@ def test_nobody_waits_for_ever_for_a_terminal_that_is_not_ours(tmp_path: Path) -
     ) as t:
         t.ended()
     assert int((tmp_path / "status").read_text()) in (1, 128 + signal.SIGHUP)
-
-
-def test_ctrl_c_ends_all_runs_of_twins(tmp_path: Path) -> None:
-    argv = [*IOASSAY, "witness", "--level", "counters", "--twins", "2", "--", "sh", "-c", "echo ready; exec sleep 1000"]
-    with Terminal(argv, tmp_path) as terminal:
-        terminal.until("ready")
-        terminal.type(CTRL_C)
-        assert terminal.ended() == 130
-    assert terminal.shown.count("ready") == 1 and "ioassay: interrupted" in terminal.shown
 
 
 @BOTH

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,7 +22,8 @@ from ioassay.runner import preflight, run
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
 
-from .conftest import command
+from .conftest import start
+from .terminal import until
 
 FIT = Environment(
     seconds=1.0, processors=2, own_share=0.9, others_share=0.01, kernel_share=0.0, steal_share=0.0, programs=[]
@@ -151,22 +151,9 @@ def busy() -> Iterator[None]:
 
 def test_a_wait_can_be_ended(tmp_path: Path) -> None:
     (tmp_path / "job.fio").write_text("[global]\nioengine=null\nsize=1m\n[job]\nrw=read\n")
-    with busy():
-        waiting = subprocess.Popen(
-            command("run", "job.fio", "--wait-quiet", "10m", "--output", "run", "--log-level", "debug"),
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        assert waiting.stdout is not None
-        said = ""
-        for line in waiting.stdout:
-            said += line
-            if "waiting for a quiet machine" in line:
-                break
-        time.sleep(0.1)
+    words = ("run", "job.fio", "--wait-quiet", "10m", "--output", "run", "--log-level", "debug")
+    with busy(), start(*words, cwd=tmp_path, of_its_own=True) as waiting:
+        until(lambda: "waiting for a quiet machine" in waiting.err or waiting.has_ended())
         waiting.send_signal(signal.SIGTERM)
-        said += waiting.stdout.read()
-        assert waiting.wait(60) == 130, said
-    assert "--resume" in said and "Traceback" not in said
+        assert waiting.wait() == 130, waiting.err
+        assert "--resume" in waiting.err and "Traceback" not in waiting.err
