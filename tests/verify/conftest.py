@@ -7,12 +7,14 @@ import os
 import shutil
 import subprocess
 import time
+import tomllib
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.corpora import CORPUS
 
 import ioassay as ia
 from ioassay import _core
@@ -49,6 +51,22 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
         return made[key]
 
     return build
+
+
+def table(name: str, rows: str) -> Any:
+    """A decorator: the test's arguments are those of each of the rows, in tests/corpus/verify; lists there are tuples.
+
+    What a row leaves out of the words of the others is None.
+    """
+    listed = tomllib.loads((CORPUS / "verify" / f"{name}.toml").read_text())[rows]
+    words = list(dict.fromkeys(word for row in listed for word in row))
+    return pytest.mark.parametrize(words, [[_as_tuples(row.get(word)) for word in words] for row in listed])
+
+
+def _as_tuples(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _as_tuples(part) for name, part in value.items()}
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
 def observe(

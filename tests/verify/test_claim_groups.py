@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from ioassay.records.observation import Calls, File, Observation, Session
 from ioassay.records.record import Claim
 from ioassay.verify.claim_groups import Group, groups
+
+from .conftest import table
 
 DONE = Calls(4, 4, bytes=16384, first_ns=1, last_ns=2)
 
@@ -36,22 +36,7 @@ def used(claim: Claim, *files: File, kind: str = "read") -> list[str]:
     return [each.path for each in result.files]
 
 
-@pytest.mark.parametrize(
-    ("named", "opened", "same"),
-    [
-        ("/data/big", "/data/big", True),
-        ("/data/./big", "/data/big", True),
-        ("big", "/data/big", True),
-        ("/data/big", "big", True),
-        ("data/big", "/mnt/data/big", True),
-        ("big", "/data/too-big", False),
-        ("/data/big", "/mnt/data/big", False),
-        ("/data", "/data/big", True),
-        ("data", "/mnt/data/big", True),
-        ("/data", "/mnt/data/big", False),
-        ("/dat", "/data/big", False),
-    ],
-)
+@table("claim_groups", "a_file_is_named_by_its_path_or_its_folder")
 def test_a_file_is_named_by_its_path_or_its_folder(named: str, opened: str, same: bool) -> None:
     (result,) = groups([Claim("user", "read", paths=(named,))], observation([file(0, opened)], [session(0, 1, "read")]))
     assert (result.named, [each.path for each in result.files]) == (same, [opened] if same else [])
@@ -116,16 +101,7 @@ def test_claims_of_one_kind_that_share_a_file_are_summed() -> None:
     assert [group.places for group in last] == [[0, 1, 3, 4, 5], [2]]
 
 
-@pytest.mark.parametrize(
-    ("fields", "told_apart"),
-    [
-        ({}, True),
-        ({"layers": ("counters", "block")}, False),
-        ({"health": {"untracked_files": 1}}, False),
-        ({"health": {"untracked_sessions": 1}}, False),
-        ({"health": {"untracked_files": 0, "lost": 1}}, True),
-    ],
-)
+@table("claim_groups", "kinds_are_judged_as_a_whole_where_files_are_not_told_apart")
 def test_kinds_are_judged_as_a_whole_where_files_are_not_told_apart(fields: Any, told_apart: bool) -> None:
     claims = [Claim("iozone", "read"), Claim("iozone", "write"), Claim("iozone", "read")]
     result = groups(claims, observation(FILES, SESSIONS, **fields))

@@ -12,7 +12,8 @@ from ioassay.records.record import Claim
 from ioassay.verify.claim_groups import Group
 from ioassay.verify.device_traffic import Pool, is_direct, is_synced, judge_device, pool_of
 from ioassay.verify.evidence import Device
-from ioassay.verify.verdict import AMPLIFIED, CACHED, DEFERRED, INCOMPLETE, UNSUBSTANTIATED
+
+from .conftest import table
 
 SIZE = 10_000_000
 ENOUGH = 9_990_000  # less 0.1 %
@@ -25,10 +26,9 @@ def pool(own: int = SIZE, *, everything: int = 0, account: int | None = None, **
                     stacked=fields.pop("stacked", False))  # fmt: skip
     base: dict[str, Any] = {
         "kind": "read", "bytes": SIZE, "operations": 100, "device": device, "claims": 1, "syncs": 0,
-        "page_cache_bytes": None, "direct": None, "synced": None, "filesystems": frozenset({"ext4"}), "storage": True,
-        "watched": True,
+        "page_cache_bytes": None, "direct": None, "synced": None, "storage": True, "watched": True,
     }  # fmt: skip
-    return Pool(**{**base, **fields})
+    return Pool(**{**base, **fields, "filesystems": frozenset(fields.get("filesystems", ("ext4",)))})
 
 
 def judged(of: Pool) -> tuple[str, str] | None:
@@ -37,103 +37,22 @@ def judged(of: Pool) -> tuple[str, str] | None:
     return (result[0].category, result[0].reason) if result else None
 
 
-@pytest.mark.parametrize(
-    ("fields", "wanted"),
-    [
-        ({"own": 0, "bytes": 0}, None),
-        ({"own": 0, "kind": "trim"}, None),
-        ({"own": 0, "storage": False}, None),
-        ({"own": 0, "filesystems": frozenset({"nfs4"})}, None),
-        ({"filesystems": frozenset({"ext4", "tmpfs"})}, (CACHED, "NO-DEVICE-IO")),
-        ({"own": 0, "known": False}, None),
-        ({"own": 0, "known": False, "direct": True}, (INCOMPLETE, "DEVICE-NOT-OBSERVED")),
-        ({"own": ENOUGH, "direct": True}, None),
-        ({"own": ENOUGH - 1, "direct": True}, (UNSUBSTANTIATED, "NO-DEVICE-IO")),  # merges never change bytes
-        ({"own": ENOUGH - 1, "direct": True, "filesystems": frozenset({"btrfs"})}, (INCOMPLETE, "NO-DEVICE-IO")),
-        ({"own": ENOUGH - 1, "direct": True, "filesystems": frozenset()}, None),  # of totals some may be others'
-        ({"own": ENOUGH - 1, "direct": True, "watched": False}, None),
-        ({"own": SIZE // 2 - 1, "direct": True}, (UNSUBSTANTIATED, "NO-DEVICE-IO")),
-        ({"own": SIZE + 999, "direct": True, "elsewhere_bytes": 10_999}, None),
-        ({"own": SIZE + 999, "direct": True, "elsewhere_bytes": 11_000}, (INCOMPLETE, "NO-DEVICE-IO")),
-        ({"own": SIZE // 2, "direct": True, "kind": "write"}, None),
-        ({"own": SIZE // 2 - 1, "account": SIZE // 2, "direct": True, "kind": "write"}, None),
-        ({"own": 20 * SIZE, "direct": True}, None),
-        ({"own": AMPLE, "direct": True, "kind": "write"}, None),
-        ({"own": AMPLE + 1, "direct": True, "kind": "write"}, (AMPLIFIED, "METADATA")),
-    ],
-)
+@table("device_traffic", "direct_and_unusual_storage")
 def test_direct_and_unusual_storage(fields: dict[str, Any], wanted: object) -> None:
     assert judged(pool(**fields)) == wanted
 
 
-@pytest.mark.parametrize(
-    ("fields", "wanted"),
-    [
-        ({"own": SIZE // 2}, None),
-        ({"own": SIZE // 2 - 1}, (CACHED, "PAGE-CACHE")),
-        ({"own": SIZE // 2 - 1, "account": SIZE // 2}, None),
-        ({"own": 104_857, "page_cache_bytes": SIZE // 2}, (CACHED, "NO-DEVICE-IO")),  # holes
-        ({"own": 104_857, "page_cache_bytes": SIZE // 2 - 1}, (CACHED, "PAGE-CACHE")),
-        ({"own": 104_858, "page_cache_bytes": SIZE}, (CACHED, "PAGE-CACHE")),
-        ({"own": SIZE, "page_cache_bytes": SIZE // 2 - 1}, (CACHED, "PAGE-CACHE")),  # the rest is of programs
-        ({"own": 8 * 2**20, "page_cache_bytes": 0}, (CACHED, "PAGE-CACHE")),
-        ({"own": 8 * 2**20 + 1, "page_cache_bytes": 0}, None),  # of another inode than the file's
-        ({"own": 19_388_608}, None),  # and 10 %, and 8 MiB of programs
-        ({"own": 19_388_609}, (AMPLIFIED, "READ-AHEAD")),
-        ({"own": AMPLE, "page_cache_bytes": 2 * SIZE}, None),
-        ({"own": AMPLE + 1, "page_cache_bytes": 2 * SIZE}, (AMPLIFIED, "READ-AHEAD")),
-        ({"own": 2 * SIZE, "operations": SIZE // 4000}, (AMPLIFIED, "PAGE-SIZE")),
-        ({"own": 40_960_000 * 2, "bytes": 40_960_000, "operations": 10_000}, (AMPLIFIED, "READ-AHEAD")),
-    ],
-)
+@table("device_traffic", "reads_through_the_cache")
 def test_reads_through_the_cache(fields: dict[str, Any], wanted: object) -> None:
     assert judged(pool(**fields)) == wanted
 
 
-@pytest.mark.parametrize(
-    ("fields", "wanted"),
-    [
-        ({"own": ENOUGH}, None),
-        ({"own": ENOUGH - 1}, (DEFERRED, "NO-SYNC")),
-        ({"own": ENOUGH - 1, "synced": True}, None),
-        ({"synced": False}, (DEFERRED, "NO-SYNC")),
-        ({"synced": False, "syncs": 1}, (DEFERRED, "SYNC-OUTSIDE")),
-        ({"own": 0, "syncs": 1}, (DEFERRED, "NO-SYNC")),
-        ({"synced": False, "syncs": 1, "log": True}, (DEFERRED, "LOG-NOT-SYNCED")),
-        ({"own": SIZE // 2 - 1, "synced": True}, (CACHED, "ABSORBED")),
-        ({"own": SIZE // 2, "synced": True}, None),
-        ({"own": 0, "everything": SIZE // 2, "synced": True}, None),
-        ({"own": 0, "everything": SIZE // 2 - 1, "synced": True}, (CACHED, "ABSORBED")),
-        ({"own": SIZE, "watched": False}, (DEFERRED, "NO-SYNC")),
-        ({"own": 0, "synced": True, "watched": False}, None),
-        ({"own": AMPLE, "synced": True}, None),
-        ({"own": AMPLE + 1, "synced": True}, (AMPLIFIED, "METADATA")),
-        ({"own": AMPLE + 1, "synced": True, "watched": False}, None),
-        ({"own": SIZE + 20 * 131_072, "synced": True, "syncs": 20}, (AMPLIFIED, "JOURNAL")),
-        ({"own": SIZE + 20 * 131_072 + 1, "synced": True, "syncs": 20}, (AMPLIFIED, "METADATA")),
-        ({"own": 2 * SIZE, "synced": True, "operations": SIZE // 4000, "syncs": 9}, (AMPLIFIED, "READ-MODIFY-WRITE")),
-    ],
-)
+@table("device_traffic", "writes_through_the_cache")
 def test_writes_through_the_cache(fields: dict[str, Any], wanted: object) -> None:
     assert judged(pool(kind="write", **fields)) == wanted
 
 
-@pytest.mark.parametrize(
-    ("fields", "reached"),
-    [
-        ({"own": 0, "account": 0}, 0),
-        ({"own": 5, "account": 7}, 7),
-        ({"own": 5, "account": 7, "kind": "write"}, 5),
-        ({"own": 5, "account": 7, "kind": "write", "direct": True}, 7),
-        ({"own": 50, "page_cache_bytes": 30}, 30),
-        ({"own": 50, "page_cache_bytes": 30, "direct": True}, 50),
-        ({"own": 5, "everything": 80}, 5),
-        ({"own": 5, "everything": 80, "stacked": True}, 80),
-        ({"own": 5, "everything": 80, "filesystems": frozenset({"btrfs"})}, 80),
-        ({"own": 5, "everything": 2 * SIZE, "stacked": True}, SIZE),
-        ({"own": SIZE + 1, "everything": 2 * SIZE, "stacked": True}, SIZE + 1),
-    ],
-)
+@table("device_traffic", "what_the_device_surely_did")
 def test_what_the_device_surely_did(fields: dict[str, Any], reached: int) -> None:
     assert pool(**fields).reached_bytes == reached
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
-
 from ioassay.records.observation import Calls, Observation, Operation
 from ioassay.records.record import Claim
 from ioassay.verify.claim_groups import Group
 from ioassay.verify.engines import judge_engine
 from ioassay.verify.evidence import CALLS, FILES, NOTHING, Evidence
 from ioassay.verify.operation_counts import Expected
+
+from .conftest import table
 
 SIZE = 1_000_000
 LAYERS = ("block", "uring", "aio", "syscalls")
@@ -37,28 +37,7 @@ def engine(
     return found and found.category
 
 
-@pytest.mark.parametrize(
-    ("name", "entry", "wanted"),
-    [
-        ("psync", "pread64", "CONFIRMED"),
-        ("psync", "read", "CONTRADICTED"),
-        ("sync", "read", "CONFIRMED"),
-        ("sync", "pread64", "CONFIRMED"),  # stands for any call that waits
-        ("sync", "uring", "CONTRADICTED"),
-        ("vsync", "readv", "CONFIRMED"),
-        ("pvsync2", "preadv2", "CONFIRMED"),
-        ("libaio", "aio", "CONFIRMED"),
-        ("libaio", "uring", "CONTRADICTED"),
-        ("io_uring", "uring", "CONFIRMED"),
-        ("io_uring", "pread64", "CONTRADICTED"),
-        ("posixaio", "pread64", "CONFIRMED"),
-        ("mmap", "read", "CONTRADICTED"),
-        ("rados", "read", "NOT-JUDGED"),
-        ("", "read", None),
-        ("psync+libaio", "aio", "CONFIRMED"),
-        ("psync+rados", "aio", "NOT-JUDGED"),
-    ],
-)
+@table("engines", "each_engine_has_its_ways")
 def test_each_engine_has_its_ways(name: str, entry: str, wanted: str | None) -> None:
     assert engine(name, (entry, SIZE)) == wanted
 

@@ -15,7 +15,6 @@ from ioassay.verify.evidence import (
     CALLS,
     FILES,
     NOTHING,
-    PROCESS,
     Evidence,
     calls_seen,
     classes,
@@ -23,6 +22,8 @@ from ioassay.verify.evidence import (
     unwatched,
     without_first,
 )
+
+from .conftest import table
 
 LAYERS = ("counters", "block", "uring", "aio", "syscalls")
 LOADERS, PRINTED = 256 * 1024, 64 * 1024
@@ -94,38 +95,14 @@ def test_totals_of_the_calls_where_files_are_not_told_apart() -> None:
     assert amounts(calls_seen(group("trim"), observation(operations=parts)))[0] == NOTHING
 
 
-@pytest.mark.parametrize(
-    ("kind", "counters", "rings", "wanted"),
-    [
-        ("read", ACCOUNT, 0, (PROCESS, 100, 10**6, 256, LOADERS)),
-        ("write", ACCOUNT, 0, (PROCESS, 300, 2 * 10**6, 256, PRINTED)),
-        ("mixed", ACCOUNT, 0, (PROCESS, 400, 3 * 10**6, 256, LOADERS + PRINTED)),
-        ("read", ACCOUNT, 9, (PROCESS, 109, 10**6 + 90, 256, LOADERS)),
-        ("read", {**ACCOUNT, "rchar": LOADERS}, 9, (CALLS, 9, 90, 0, 0)),
-        ("read", {**ACCOUNT, "rchar": LOADERS + 1}, 9, (PROCESS, 109, LOADERS + 1 + 90, 256, LOADERS)),
-        ("read", {"rchar": 10**6}, 0, (NOTHING, 0, 0, 0, 0)),
-        ("read", {}, 9, (CALLS, 9, 90, 0, 0)),
-    ],
-)
+@table("evidence", "totals_of_the_process_and_its_rings")
 def test_totals_of_the_process_and_its_rings(kind: str, counters: Any, rings: int, wanted: object) -> None:
     own = [Operation("uring", "read", calls(rings, 10 * rings))] if rings else []
     watched = observation(("counters", "block", "uring"), operations=own, counters=counters)
     assert amounts(calls_seen(group(kind, told_apart=False), watched)) == wanted
 
 
-@pytest.mark.parametrize(
-    ("engine", "layers", "seen"),
-    [
-        ("psync", (), True),
-        ("mmap", LAYERS, False),
-        ("splice", LAYERS, True),
-        ("splice", ("counters", "block"), False),
-        ("libaio", ("aio",), True),
-        ("libaio", ("uring",), False),
-        ("io_uring", ("uring",), True),
-        ("io_uring", (), False),
-    ],
-)
+@table("evidence", "which_engines_a_layer_sees")
 def test_which_engines_a_layer_sees(engine: str, layers: Sequence[str], seen: bool) -> None:
     assert bool(unwatched(engine, layers)) != seen
 

@@ -15,6 +15,8 @@ from ioassay.verify.device_traffic import Pool
 from ioassay.verify.evidence import CALLS, FILES, Device, Evidence
 from ioassay.verify.operation_counts import Expected
 
+from .conftest import table
+
 SIZE, COUNT = 10_000_000, 1000
 LAYERS = ("block", "syscalls")
 EXACT, WANTED = Evidence(FILES, COUNT, SIZE), Expected(COUNT, SIZE)
@@ -33,15 +35,17 @@ def notes(
     """How many notes there are; none by default."""
     base: dict[str, Any] = {
         "kind": "read", "bytes": SIZE, "operations": COUNT, "claims": 1, "syncs": 0, "page_cache_bytes": None,
-        "direct": None, "synced": None, "filesystems": frozenset({"ext4"}), "storage": True, "watched": True,
+        "direct": None, "synced": None, "storage": True, "watched": True,
         "device": Device(
             **{"known": True, "own_bytes": SIZE, "own_requests": COUNT, "any_bytes": SIZE, **(device or {})}
         ),
     }  # fmt: skip
+    changed = {"filesystems": ("ext4",), **(pool or {})}
+    changed["filesystems"] = frozenset(changed["filesystems"])
     claims = [Claim("fio", **{"kind": "read", **(claim or {})})]
     made = Group(**{"places": [0], "claims": claims, "told_apart": True, **(group or {})})
     watched = Observation("bpf", "syscalls", layers, **observation)
-    return len(explanations.notes(made, WANTED, seen, Pool(**{**base, **(pool or {})}), watched))
+    return len(explanations.notes(made, WANTED, seen, Pool(**{**base, **changed}), watched))
 
 
 @pytest.mark.parametrize(
@@ -91,51 +95,12 @@ def test_how_the_group_was_judged(claim: dict[str, Any], group: dict[str, Any], 
 SYNCED = {"kind": "write", "synced": True, "syncs": 5}
 
 
-@pytest.mark.parametrize(
-    ("pool", "device", "number"),
-    [
-        ({"claims": 2}, {}, 1),
-        ({"claims": 2}, {"known": False}, 0),
-        ({"claims": 2, "bytes": 0}, {}, 0),
-        ({"filesystems": frozenset({"nfs4"})}, {}, 1),
-        ({}, {"virtual": ["loop0"]}, 1),
-        ({}, {"stacked": True, "own_bytes": SIZE - 1}, 1),
-        ({}, {"stacked": True}, 0),
-        ({}, {"stacked": True, "own_bytes": SIZE - 1, "any_bytes": SIZE - 1}, 0),
-        ({"kind": "write"}, {"discards": 1}, 1),
-        ({}, {"discards": 1}, 0),
-        (SYNCED, {"own_bytes": 9_990_000}, 0),
-        (SYNCED, {"own_bytes": 9_989_999}, 1),  # the kernel wrote the rest by itself
-        ({**SYNCED, "watched": False}, {"own_bytes": 0}, 0),
-        ({**SYNCED, "synced": False}, {"own_bytes": 9_989_999}, 0),
-        (SYNCED, {"own_bytes": SIZE + 1}, 1),  # the journal
-        (SYNCED, {"own_bytes": SIZE + SIZE // 10}, 1),
-        (SYNCED, {"own_bytes": SIZE + SIZE // 10 + 1}, 0),
-        ({**SYNCED, "syncs": 0}, {"own_bytes": SIZE + 1}, 0),
-        (SYNCED, {"own_requests": COUNT + 1}, 1),  # flushes
-        ({**SYNCED, "kind": "read"}, {"own_requests": COUNT + 1, "own_bytes": SIZE + 1}, 0),
-    ],
-)
+@table("explanations", "what_the_device_did_otherwise")
 def test_what_the_device_did_otherwise(pool: dict[str, Any], device: dict[str, Any], number: int) -> None:
     assert notes(pool=pool, device=device) == number
 
 
-@pytest.mark.parametrize(
-    ("pool", "device", "number"),
-    [
-        ({}, {"own_requests": 999}, 0),  # a thousandth fewer is nothing
-        ({}, {"own_requests": 998}, 1),  # read-ahead
-        ({}, {"own_requests": 998, "own_bytes": SIZE // 2}, 1),
-        ({}, {"own_requests": 998, "own_bytes": SIZE // 2 - 1}, 0),
-        ({}, {"own_requests": 998, "own_bytes": 0}, 0),
-        ({}, {"own_requests": 998, "own_bytes": 1, "merges": 1}, 1),
-        ({"direct": True}, {"own_requests": 998}, 1),
-        ({"direct": True}, {"own_requests": 998, "own_bytes": SIZE // 2}, 0),  # merges never change bytes
-        ({"direct": True}, {"own_requests": 998, "own_bytes": SIZE // 2, "merges": 9}, 0),
-        ({"kind": "write", "synced": True}, {"own_requests": 998}, 1),
-        ({"kind": "write"}, {"own_requests": 998}, 0),
-    ],
-)
+@table("explanations", "fewer_requests_than_calls")
 def test_fewer_requests_than_calls(pool: dict[str, Any], device: dict[str, Any], number: int) -> None:
     assert notes(pool=pool, device=device) == number
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pytest
-
 from ioassay.records.observation import Calls, File, Observation, Session
 from ioassay.records.record import Claim
 from ioassay.verify.claim_groups import Group, groups
 from ioassay.verify.device_traffic import Pool
 from ioassay.verify.evidence import Device
 from ioassay.verify.file_access import judge_direct, judge_files
+
+from .conftest import table
 
 SIZE = 1_000_000
 NAMED = {"paths": ("/data/one",), "paths_stated": True}
@@ -39,19 +39,7 @@ def files(
     return found and (found.category, found.reason)
 
 
-@pytest.mark.parametrize(
-    ("claim", "opened", "wanted"),
-    [
-        ({}, ["/data/one"], None),
-        (NAMED, ["/data/one"], ("CONFIRMED", "")),
-        (NAMED, ["/data/one", "/data/two"], ("CONFIRMED", "")),
-        (NAMED, ["/data/two"], ("CONTRADICTED", "OTHER-FILES")),
-        (NAMED, [], ("UNSUBSTANTIATED", "NOTHING-SEEN")),
-        (NAMED, ["/usr/lib/libc.so.6"], ("UNSUBSTANTIATED", "NOTHING-SEEN")),
-        ({"paths": ("/data/one",)}, ["/data/two"], ("INCOMPLETE", "OTHER-FILES")),  # a parser derived the name
-        ({"paths": ("/data/one", "/data/three"), "paths_stated": True}, ["/data/one"], ("CONFIRMED", "")),
-    ],
-)
+@table("file_access", "files_that_are_named")
 def test_files_that_are_named(claim: Mapping[str, Any], opened: Sequence[str], wanted: object) -> None:
     assert files(claim, *opened) == wanted
 

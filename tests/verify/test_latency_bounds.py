@@ -12,6 +12,8 @@ from ioassay.verify.claim_groups import Group
 from ioassay.verify.evidence import FILES, Evidence
 from ioassay.verify.latency_bounds import judge_latency
 
+from .conftest import table
+
 MEAN_NS = 100_000
 
 
@@ -26,20 +28,7 @@ def timed(calls: int = 1000, completed: int = 1000) -> Evidence:
     return Evidence(FILES, calls, 0, calls=Calls(calls, completed, sum_ns=MEAN_NS * completed), timed=True)
 
 
-@pytest.mark.parametrize(
-    ("mean_ns", "fields", "wanted"),
-    [
-        (97_000, {}, ("", False)),  # 2 % and 1 µs below
-        (96_999, {}, ("OTHER-LATENCY", False)),
-        (96_000, {"doubts": ("whole-microseconds",)}, ("", False)),
-        (95_999, {"doubts": ("whole-microseconds",)}, ("OTHER-LATENCY", False)),
-        (50_000, {"unreported": ("ramp",)}, ("", True)),
-        (113_000, {}, ("", False)),  # 10 % and 3 µs above
-        (113_001, {}, ("", True)),
-        (114_000, {"doubts": ("whole-microseconds",)}, ("", False)),
-        (114_001, {"doubts": ("whole-microseconds",), "engine": "io_uring"}, ("", True)),
-    ],
-)
+@table("latency_bounds", "a_mean_may_be_a_little_below_and_more_above")
 def test_a_mean_may_be_a_little_below_and_more_above(mean_ns: float, fields: Any, wanted: tuple[str, bool]) -> None:
     assert judged({"mean": mean_ns}, **fields) == wanted
 

@@ -11,6 +11,8 @@ from scipy import stats
 
 from ioassay.verify.observer_effect import Effect, Twins, effect
 
+from .conftest import table
+
 TRACED = [0.0, 8.0, 5.0, 7.0, 6.0, 9.0, 4.0]
 UNTRACED = [10.0, 12.0, 11.0, 10.5]
 
@@ -46,18 +48,7 @@ def test_three_runs_of_each_have_an_interval() -> None:
     assert effect(Twins("x", [0.0], [1.0])) is None
 
 
-@pytest.mark.parametrize(
-    ("ratio", "low", "high", "perturbed"),
-    [
-        (0.96, 0.9, 0.99, True),
-        (0.96, 0.9, 1.0, False),
-        (0.98, 0.97, 0.99, False),
-        (1.04, 1.01, 1.1, True),
-        (1.04, 1.0, 1.1, False),
-        (1.02, 1.01, 1.03, False),
-        (0.5, None, None, False),
-    ],
-)
+@table("observer_effect", "an_effect_beyond_chance_and_three_percent_perturbs")
 def test_an_effect_beyond_chance_and_three_percent_perturbs(
     ratio: float, low: float | None, high: float | None, perturbed: bool
 ) -> None:

@@ -14,6 +14,8 @@ from ioassay.verify.claim_groups import Group
 from ioassay.verify.evidence import CALLS, FILES, NOTHING, Device, Evidence
 from ioassay.verify.operation_counts import Expected, expected
 
+from .conftest import table
+
 COUNT, SIZE = 1000, 4_096_000
 SHARE = 4_091_904  # SIZE less 0.1 %: what the device must have done
 LOADERS, PRINTED = 256 * 1024, 64 * 1024
@@ -94,18 +96,11 @@ def test_calls_that_failed_or_moved_a_part_are_no_data(
     assert faults(want, Evidence(FILES, operations, SIZE, calls=calls)) == wanted
 
 
-@pytest.mark.parametrize(
-    ("operations", "volume", "wanted"),
-    [
-        (COUNT + 256, SIZE + PRINTED, EXACT),
-        (COUNT + 257, SIZE, [("INCOMPLETE", "MORE-SEEN")]),
-        (COUNT, SIZE + PRINTED + 1, [("INCOMPLETE", "MORE-SEEN")]),
-        (COUNT, PRINTED, NOTHING_SEEN),
-        (COUNT, PRINTED + 1, FEWER),
-    ],
-)
-def test_what_others_may_have_done_is_allowed_for_in_totals(operations: int, volume: int, wanted: object) -> None:
-    assert faults(CLAIMED, Evidence(CALLS, operations, volume, 256, PRINTED)) == wanted
+@table("operation_counts", "what_others_may_have_done_is_allowed_for_in_totals")
+def test_what_others_may_have_done_is_allowed_for_in_totals(
+    operations: int, volume: int, wanted: Sequence[object]
+) -> None:
+    assert faults(CLAIMED, Evidence(CALLS, operations, volume, 256, PRINTED)) == [*wanted]
 
 
 def test_nothing_was_seen_where_the_claim_is_more_than_twice_what_others_do() -> None:
@@ -115,18 +110,7 @@ def test_nothing_was_seen_where_the_claim_is_more_than_twice_what_others_do() ->
     assert faults(Expected(None, PRINTED), Evidence(CALLS, 16, 0, 256, PRINTED)) == NOTHING_SEEN
 
 
-@pytest.mark.parametrize(
-    ("others", "direct", "own", "wanted"),
-    [
-        (SIZE // 20, False, 0, EXACT),
-        (SIZE // 20 + 1, False, 0, "BELOW-RESOLUTION"),
-        (LOADERS, True, SHARE, EXACT),
-        (LOADERS, True, SHARE - 1, "BELOW-RESOLUTION"),
-        (LOADERS, True, 4_610_457, EXACT),  # SIZE and 10 %, and 0.1 MiB
-        (LOADERS, True, 4_610_458, "BELOW-RESOLUTION"),
-        (LOADERS, False, SIZE, "BELOW-RESOLUTION"),
-    ],
-)
+@table("operation_counts", "totals_resolve_a_claim_that_is_large_against_others_or_was_direct")
 def test_totals_resolve_a_claim_that_is_large_against_others_or_was_direct(
     others: int, direct: bool, own: int, wanted: object
 ) -> None:
@@ -139,23 +123,12 @@ NOT_SEEN = Evidence(FILES, 0, 0)
 HIDDEN = [("INCOMPLETE", "CALLS-NOT-OBSERVED")]
 
 
-@pytest.mark.parametrize(
-    ("own", "layers", "faulted", "wanted"),
-    [
-        (SHARE, ALL_LAYERS, 0, EXACT),
-        (SHARE - 1, ALL_LAYERS, 0, NOTHING_SEEN),
-        (SHARE - 1, ALL_LAYERS, 62, NOTHING_SEEN),
-        (SHARE - 1, ALL_LAYERS, 63, HIDDEN),  # 64 KiB a fault: 62.5 map all of SIZE
-        (LOADERS, ("syscalls", "aio"), 0, NOTHING_SEEN),
-        (LOADERS + 1, ("syscalls", "aio"), 0, HIDDEN),
-        (LOADERS + 1, ("syscalls", "uring"), 0, HIDDEN),
-    ],
-)
+@table("operation_counts", "a_device_that_worked_leaves_a_claim_without_calls_open")
 def test_a_device_that_worked_leaves_a_claim_without_calls_open(
-    own: int, layers: Sequence[str], faulted: int, wanted: object
+    own: int, layers: Sequence[str], faulted: int, wanted: Sequence[object]
 ) -> None:
     watched = observation(layers, counters={"major_faults": faulted})
-    assert faults(CLAIMED, NOT_SEEN, Device(True, own_bytes=own), watched=watched) == wanted
+    assert faults(CLAIMED, NOT_SEEN, Device(True, own_bytes=own), watched=watched) == [*wanted]
 
 
 def test_a_fault_maps_64_kib_at_most() -> None:
@@ -194,25 +167,12 @@ def test_calls_that_others_finished_leave_fewer_open() -> None:
 MOST = SIZE + 409_600 + 8 * 2**20  # and 10 %, and programs that were read cold
 
 
-@pytest.mark.parametrize(
-    ("own", "account", "everything", "direct", "stacked", "wanted"),
-    [
-        (SHARE, None, SHARE, False, False, EXACT),
-        (0, SHARE, 0, False, False, EXACT),
-        (SHARE - 1, SHARE - 1, SIZE, False, False, [("INCOMPLETE", "MAPPED")]),
-        (MOST, None, MOST, False, False, EXACT),
-        (MOST + 1, None, MOST + 1, False, False, [("INCOMPLETE", "MORE-SEEN")]),
-        (104_857, None, 104_857, True, False, [("UNSUBSTANTIATED", "NO-DEVICE-IO")]),
-        (104_858, None, SHARE - 1, True, False, [("INCOMPLETE", "MAPPED")]),  # the rest is in memory, or holes
-        (104_858, None, SHARE, True, False, [("INCOMPLETE", "MAPPED")]),
-        (0, None, 0, True, True, [("INCOMPLETE", "MAPPED")]),
-    ],
-)
+@table("operation_counts", "mapped_files_are_judged_by_the_device")
 def test_mapped_files_are_judged_by_the_device(
-    own: int, account: int | None, everything: int, direct: bool, stacked: bool, wanted: object
+    own: int, account: int | None, everything: int, direct: bool, stacked: bool, wanted: Sequence[object]
 ) -> None:
     device = Device(True, own_bytes=own, any_bytes=everything, stacked=stacked, process_bytes=account)
-    assert faults(CLAIMED, Evidence(FILES), device, of=group(engine="mmap", direct=direct)) == wanted
+    assert faults(CLAIMED, Evidence(FILES), device, of=group(engine="mmap", direct=direct)) == [*wanted]
 
 
 def test_engines_without_data_or_beyond_the_kernel_are_unsubstantiated() -> None:

@@ -13,6 +13,8 @@ from ioassay.verify.claim_groups import Group
 from ioassay.verify.evidence import CALLS, FILES, PROCESS, Evidence
 from ioassay.verify.session_times import accountings, claimed_seconds
 
+from .conftest import table
+
 SECOND = 10**9
 SIZE, COUNT = 1_000_000, 1000
 WATCHED = Observation("bpf", "syscalls", ("syscalls",), held_ns=SECOND, ended_ns=101 * SECOND)
@@ -37,24 +39,7 @@ def claim(seconds: float | None, source: str = "iozone", **fields: Any) -> Claim
     return Claim(source, **{"kind": "read", "operations": COUNT, "bytes": SIZE, "seconds": seconds, **fields})
 
 
-@pytest.mark.parametrize(
-    ("seconds", "fields", "wanted"),
-    [
-        (1.0019, {}, ""),  # 0.2 %, and 6 µs
-        (0.9981, {}, ""),
-        (0.9979, {}, "OTHER-TIME"),
-        (0.9979, {"clock_step_s": 1e-3}, ""),
-        (0.9979, {"rate_bytes_per_s": SIZE / 0.9979, "rate_unit_bytes": 1000.0}, ""),
-        (1.0199, {}, "note"),  # held up for less than 20 ms
-        (1.0201, {}, "OTHER-TIME"),
-        (1.0199, {"doubts": ("clock-clamp",)}, "CLOCK-CLAMP"),
-        (0.9979, {"doubts": ("clock-clamp",)}, "CLOCK-CLAMP"),
-        (0.9961, {"engine": "stdio", "kind": "write"}, "note"),  # two of 1000 records, and a call, came after it
-        (0.9959, {"engine": "stdio", "kind": "write"}, "OTHER-TIME"),
-        (0.9961, {"engine": "stdio"}, "OTHER-TIME"),
-        (0.9961, {"engine": "stdio", "kind": "write", "includes": ("fsync",)}, "OTHER-TIME"),
-    ],
-)
+@table("session_times", "the_clock_of_a_pass_runs_from_its_first_call_to_its_last")
 def test_the_clock_of_a_pass_runs_from_its_first_call_to_its_last(
     seconds: float, fields: dict[str, Any], wanted: str
 ) -> None:
@@ -73,41 +58,12 @@ def test_of_few_records_the_last_may_take_most_of_the_time(number: int, seconds:
     assert (faults[0].reason if faults else "note" * bool(notes)) == wanted
 
 
-@pytest.mark.parametrize(
-    ("seconds", "took_s", "wanted"),
-    [
-        (0.0109, 0.0100, "note"),  # at least a millisecond
-        (0.0124, 0.0100, "note"),  # or a quarter
-        (0.0126, 0.0100, "HELD-UP"),
-        (0.0189, 0.0100, "HELD-UP"),
-        (0.0191, 0.0100, "OTHER-TIME"),  # it halves the rate
-        (0.02198, 0.00199, "HELD-UP"),  # unless it is shorter than a slice of the scheduler
-        (0.02200, 0.00199, "OTHER-TIME"),
-        (0.02198, 0.00201, "OTHER-TIME"),
-        (0.0415, 0.0210, "OTHER-TIME"),
-    ],
-)
+@table("session_times", "a_tool_that_was_perhaps_held_up")
 def test_a_tool_that_was_perhaps_held_up(seconds: float, took_s: float, wanted: str) -> None:
     assert reason_of(claim(seconds), took_s) == wanted
 
 
-@pytest.mark.parametrize(
-    ("seconds", "fields", "took_s", "wanted"),
-    [
-        (1.0, {}, 1.004, ""),  # 0.2 %, 2 ms of clocks around calls, 6 µs
-        (1.0, {}, 1.0041, "OTHER-TIME"),
-        (1.0, {"unreported": ("ramp",)}, 1.5, "note"),
-        (1.0, {"unreported": ("end-fsync",)}, 1.5, "OTHER-TIME"),
-        (1e-3, {}, 3.0e-3, "note"),  # too short for such a clock
-        (1e-3, {}, 1.9e-3, ""),
-        (1.0, {"doubts": ("several-clocks",)}, 1.2499, "note"),
-        (1.0, {"doubts": ("several-clocks",)}, 1.2501, "OTHER-TIME"),
-        (0.1, {"doubts": ("several-clocks",)}, 0.1999, "note"),
-        (0.1, {"doubts": ("several-clocks",)}, 0.2001, "OTHER-TIME"),
-        (1.056, {}, 1.0, ""),  # 5 % and what is allowed
-        (1.058, {}, 1.0, "note"),
-    ],
-)
+@table("session_times", "clocks_around_calls_may_be_longer_and_not_shorter")
 def test_clocks_around_calls_may_be_longer_and_not_shorter(
     seconds: float, fields: dict[str, Any], took_s: float, wanted: str
 ) -> None:

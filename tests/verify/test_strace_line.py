@@ -8,6 +8,8 @@ import pytest
 
 from ioassay.verify.witness.strace_line import Call, Gone, Lines, Target, quoted, target, unescaped
 
+from .conftest import table
+
 
 def fed(*lines: str) -> list[Call | Gone]:
     reader = Lines()
@@ -41,16 +43,7 @@ def test_a_number_is_free_when_close_is_entered() -> None:
     assert [event.task for event in events] == [1, 2]
 
 
-@pytest.mark.parametrize(
-    ("result", "returned"),
-    [
-        ("-1 EBADF (Bad file descriptor)", -1),
-        ("? ERESTARTSYS (To be restarted if SA_RESTART is set)", None),
-        ("?", None),
-        ("7</tmp/x>", 7),
-        ("0x8000 (flags O_RDONLY)", 0x8000),
-    ],
-)
+@table("strace_line", "results")
 def test_results(result: str, returned: int | None) -> None:
     assert only_call(f"1 1.0 read(99, 0x7f, 4) = {result} <0.1>").returned == returned
 

@@ -14,6 +14,8 @@ from ioassay.verify.device_traffic import Pool
 from ioassay.verify.evidence import Device
 from ioassay.verify.synchronisations import judge_sync
 
+from .conftest import table
+
 SIZE = 1_000_000
 DONE = Calls(10, 10, bytes=SIZE, first_ns=100, last_ns=200)
 YES, NO, FEWER = ("CONFIRMED", ""), ("CONTRADICTED", "NOT-SYNCED"), ("CONTRADICTED", "FEWER-SEEN")
@@ -121,15 +123,7 @@ def test_without_files_all_of_the_process_tree_count() -> None:
     assert sync(session(300), **END, told_apart=False, entries=("sync_file_range",)) == FEWER
 
 
-@pytest.mark.parametrize(
-    ("own", "layers", "wanted"),
-    [
-        (SIZE, ("block",), ("NOT-JUDGED", "")),
-        (500_000, ("block",), ("NOT-JUDGED", "")),
-        (499_999, ("block",), ("INCOMPLETE", "CALLS-NOT-OBSERVED")),
-        (SIZE, ("counters",), ("INCOMPLETE", "CALLS-NOT-OBSERVED")),
-    ],
-)
+@table("synchronisations", "where_calls_were_not_watched_the_device_must_have_most_of_it")
 def test_where_calls_were_not_watched_the_device_must_have_most_of_it(
     own: int, layers: Sequence[str], wanted: object
 ) -> None:
