@@ -172,6 +172,22 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
     return report
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """End the process that answers commands before tests that look at the children of this one."""
+    if "process_table.children" in item.path.read_text():
+        end_command_server()
+
+
+def pytest_sessionfinish() -> None:
+    end_command_server()
+
+
+def end_command_server() -> None:
+    """Where a test has started it (tests/cli/command_server.py)."""
+    if server := sys.modules.get("tests.cli.command_server"):
+        server.end()
+
+
 @pytest.fixture(scope="session")
 def chromium() -> str:
     """The path of the browser. Ask for the marker `browser` as well."""

@@ -84,12 +84,6 @@ def checked(code: int, out: str, err: str) -> Answer:
     return Answer(code, out, err)
 
 
-def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
-    """End the server of commands with this folder's tests: others look at the children of this process."""
-    if nextitem is None or nextitem.path.parent != Path(__file__).parent:
-        command_server.end()
-
-
 @pytest.fixture
 def ioassay(tmp_path: Path) -> Ask:
     """Asks the command line, in `tmp_path` unless `cwd` is given; returns its Answer."""
