@@ -1,16 +1,14 @@
 """ioassay drive and --drive at the real command line: tables, errors with exit codes, and the same drive everywhere."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ioassay.simulator import drive_files
 
+from .conftest import Ask
 from .drives import served
 
-Ask = Callable[..., Any]
 MINE = """
 about = "Mine"
 [sources]
@@ -20,22 +18,12 @@ elements = { value = 4, basis = "assumed", source = "me" }
 blocks = { value = 64, basis = "assumed", source = "me" }
 page = { value = 8, unit = "KiB", basis = "assumed", source = "me" }
 program_us = { value = 0.4, unit = "ms", basis = "measured", source = "me" }
-[measurements.reads]
-about = "reads"
-data = "points.csv"
-source = "me"
-limits = { iops = LIMIT }
-"""
-POINTS = """engine,operation,pattern,size_bytes,depth,iops,mean_us
-spdk,read,random,8192,1,4000,250
-spdk,read,random,8192,2,8000,250
 """
 
 
 @pytest.fixture
 def mine(tmp_path: Path) -> Path:
-    (tmp_path / "mine.toml").write_text(MINE.replace("LIMIT", "0.9"))
-    (tmp_path / "points.csv").write_text(POINTS)
+    (tmp_path / "mine.toml").write_text(MINE)
     return tmp_path / "mine.toml"
 
 

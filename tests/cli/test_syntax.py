@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
+from tests.corpora import cases
 
 from ioassay import __version__, cli
 from ioassay.cli import syntax
@@ -78,25 +78,11 @@ def test_the_command_of_a_witness_keeps_its_own_options(read: Callable[..., Give
     assert read("--", "fio", "-n", interspersed=False)["rest"] == ["-n"]
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ([], "Missing argument 'FIRST'"),
-        (["x", "--nmuber", "3"], "No such option: --nmuber; did you mean '--number'?"),
-        (["x", "-z"], "No such option: -z"),
-        (["x", "-n"], "-n is the last word, wanted a value after it"),
-        (["x", "-n", "many"], "--number is 'many', wanted a whole number"),
-        (["x", "-n", "1_0"], "--number is '1_0', wanted a whole number"),
-        (["x", "-n", "10"], "--number is 10, wanted 1 to 9"),
-        (["x", "--share", "-1"], "--share is -1, wanted 0 or more"),
-        (["x", "--share", "nan"], "--share is nan, wanted 0 or more"),
-        (["x", "--all=yes"], "--all is a flag and takes no value"),
-    ],
-)
-def test_what_cannot_be_read_is_named(read: Callable[..., Given], words: list[str], said: str) -> None:
+@cases("syntax", "refused")
+def test_what_cannot_be_read_is_named(case: dict[str, Any], read: Callable[..., Given]) -> None:
     with pytest.raises(UsageError) as caught:
-        read(*words)
-    assert said in str(caught.value)
+        read(*case["words"])
+    assert case["said"] in str(caught.value)
     assert str(caught.value).endswith("(see: tool --help)")
 
 
@@ -120,11 +106,9 @@ def test_the_table_of_commands_says_what_their_helps_say() -> None:
 
 
 @pytest.mark.parametrize("columns", ["40", "80", "300"])
-def test_helps_keep_to_the_width_of_the_terminal(columns: str) -> None:
-    env = {**os.environ, "COLUMNS": columns}
+def test_helps_keep_to_the_width_of_the_terminal(columns: str, ioassay: Ask) -> None:
     for words in ([], ["run"], ["trace"], ["trace", "convert"], ["simulate"], ["device", "serve"]):
-        argv = [sys.executable, "-I", "-m", "ioassay", *words, "--help"]
-        said = subprocess.run(argv, capture_output=True, text=True, env=env, check=True).stdout
+        said = ioassay(*words, "--help", env={"COLUMNS": columns}).out
         widest = max(len(line) for line in said.splitlines())
         assert widest <= max(50, min(int(columns), 80) - 2) + 30, said
         assert "[default: None" not in said
@@ -133,26 +117,15 @@ def test_helps_keep_to_the_width_of_the_terminal(columns: str) -> None:
 def test_the_help_imports_nothing_that_takes_time() -> None:
     code = "import sys; from ioassay import cli; cli.run(['--help']); print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
-    loaded = set(done.stderr.split())
-    assert not loaded & {
-        "inspect",
-        "dataclasses",
-        "typing",
-        "json",
-        "pathlib",
-        "ioassay.records.record",
-        "ioassay._core",
-    }
+    slow = {"inspect", "dataclasses", "typing", "json", "pathlib", "ioassay.records.record", "ioassay._core"}
+    assert not set(done.stderr.split()) & slow
 
 
-@pytest.mark.parametrize("words", [("run",), ("trace", "convert"), ("device", "fault", "inject")])
-def test_help_of_a_command_is_its_own(words: tuple[str, ...], ioassay: Ask) -> None:
-    answer = ioassay("help", *words)
-    assert answer == ioassay(*words, "--help")
-    assert answer.code == 0 and answer.out.startswith(f"Usage: ioassay {' '.join(words)} ")
-
-
-def test_help_of_a_command_names_the_document_on_it(ioassay: Ask) -> None:
+def test_help_of_a_command_is_its_own_and_names_the_document_on_it(ioassay: Ask) -> None:
+    for words in (("run",), ("trace", "convert"), ("device", "fault", "inject")):
+        answer = ioassay("help", *words)
+        assert answer == ioassay(*words, "--help")
+        assert answer.code == 0 and answer.out.startswith(f"Usage: ioassay {' '.join(words)} ")
     document = "\nThe document on it: ioassay help doctor.md\n"
     assert ioassay("help", "doctor").out == ioassay("doctor", "--help").out + document
 
