@@ -9,7 +9,7 @@ import subprocess
 import time
 import tomllib
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -38,17 +38,15 @@ def witnessed(monkeypatch: pytest.MonkeyPatch) -> Witnessed:
 
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
-    """`compiled(source, *options)`: path of a C program, or with `-shared` of a library; each is compiled once."""
+    """`compiled(name, *options)`: path of a C program of tests/corpus/programs, or with `-shared` of a library."""
     compiler = shutil.which("cc") or pytest.skip("needs a C compiler: apt-get install gcc libc6-dev")
-    folder, made = tmp_path_factory.mktemp("compiled"), dict[tuple[str, ...], str]()
+    folder = tmp_path_factory.mktemp("compiled")
 
-    def build(source: str, *options: str) -> str:
-        if (key := (source, *options)) not in made:
-            program = folder / f"program{len(made)}{'.so' * ('-shared' in options)}"
-            argv = [compiler, "-x", "c", "-", "-O1", "-o", str(program), *options]
-            subprocess.run(argv, input=source, text=True, check=True)
-            made[key] = str(program)
-        return made[key]
+    @cache
+    def build(name: str, *options: str) -> str:
+        source, made = CORPUS / "programs" / f"{name}.c", folder / name
+        subprocess.run([compiler, "-D_GNU_SOURCE", "-O1", "-o", str(made), str(source), *options], check=True)
+        return str(made)
 
     return build
 

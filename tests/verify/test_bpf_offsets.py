@@ -41,38 +41,6 @@ for offset, size in calls:
     if way == "copy": os.copy_file_range(file, other, size, offset, 0)
     if way == "copy-out": os.copy_file_range(other, file, size, 0, offset)
 """
-RING_AT_POSITION = r"""
-#define _GNU_SOURCE
-#include <fcntl.h>
-#include <linux/io_uring.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-int main(void) {
-    struct io_uring_params p = {0};
-    static char buffer[4096];
-    int ring = syscall(SYS_io_uring_setup, 8, &p), file = open("data", O_RDONLY);
-    if (ring < 0 || file < 0) return 1;
-    char *sq = mmap(0, p.sq_off.array + p.sq_entries * 4, 3, MAP_SHARED, ring, IORING_OFF_SQ_RING);
-    char *cq = mmap(0, p.cq_off.cqes + p.cq_entries * 16, 3, MAP_SHARED, ring, IORING_OFF_CQ_RING);
-    struct io_uring_sqe *sqes = mmap(0, p.sq_entries * sizeof(*sqes), 3, MAP_SHARED, ring, IORING_OFF_SQES);
-    unsigned *tail = (unsigned *)(sq + p.sq_off.tail), *array = (unsigned *)(sq + p.sq_off.array);
-    for (int i = 0; i < 40; i++) {
-        if (i == 20) lseek(file, 1 << 20, SEEK_SET);
-        unsigned at = *tail & (p.sq_entries - 1);
-        sqes[at] = (struct io_uring_sqe){.opcode = IORING_OP_READ, .fd = file, .off = -1ULL,
-                                         .addr = (unsigned long)buffer, .len = 4096};
-        array[at] = at;
-        __atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
-        if (syscall(SYS_io_uring_enter, ring, 1, 1, IORING_ENTER_GETEVENTS, 0, 0) != 1) return 2;
-        unsigned *head = (unsigned *)(cq + p.cq_off.head);
-        struct io_uring_cqe *cqes = (struct io_uring_cqe *)(cq + p.cq_off.cqes);
-        if (cqes[*head & (p.cq_entries - 1)].res != 4096) return 3;
-        __atomic_store_n(head, *head + 1, __ATOMIC_RELEASE);
-    }
-    return 0;
-}
-"""
 READS = ("read", "readv", "pread", "preadv", "sendfile", "copy")
 WRITES = ("write", "writev", "pwrite", "pwritev", "copy-out")
 
@@ -167,8 +135,8 @@ def test_requests_are_in_the_order_of_their_submission(watch: Any, data: Path, e
         assert pattern.sequential == 4095 if rw == "read" else pattern.sequential < 400
 
 
-def test_a_ring_may_use_the_position_of_the_file(watch: Any, built: Any, data: Path) -> None:
-    found = of(watch("syscalls", built(RING_AT_POSITION)), "read")
+def test_a_ring_may_use_the_position_of_the_file(watch: Any, compiled: Any, data: Path) -> None:
+    found = of(watch("syscalls", compiled("ring_at_position")), "read")
     assert (found.calls, found.sequential, found.unsure) == (40, 38, 0)
     assert (found.unique_bytes, found.highest_bytes) == (40 * 4096, MIB + 20 * 4096)
 
@@ -222,7 +190,7 @@ def test_the_end_of_a_file_is_touched_as_far_as_it_was_read(watch: Any, data: Pa
     assert (found.unique_bytes, found.error_bytes, found.highest_bytes) == (10_000, 0, 10_000)
 
 
-def test_tasks_that_share_an_open_file_are_told_by_their_turns(watch: Any, built: Any, data: Path) -> None:
+def test_tasks_that_share_an_open_file_are_told_by_their_turns(watch: Any, compiled: Any, data: Path) -> None:
     program = """
 import os, threading
 file, turns = os.open("data", os.O_RDONLY), [threading.Semaphore(1), threading.Semaphore(0)]

@@ -11,61 +11,18 @@ import pytest
 
 pytestmark = pytest.mark.bpf
 
-FIRST_INSTRUCTION_READS = """
-__attribute__((naked)) void _start(void) {
-    __asm__("xor %eax,%eax; xor %edi,%edi; sub $64,%rsp; mov %rsp,%rsi; mov $10,%edx; syscall;"
-            "mov $60,%eax; xor %edi,%edi; syscall");
-}
-"""
 
-THREADS = """
-#include <fcntl.h>
-#include <pthread.h>
-#include <unistd.h>
-static int fd;
-static void *work(void *number) {
-    char buffer[512];
-    for (long i = 0; i < 5000; i++) if (pread(fd, buffer, 512, (i % 4096) * 512) != 512) _exit(1);
-    return number;
-}
-int main(void) {
-    pthread_t threads[8];
-    fd = open("data", O_RDONLY);
-    for (int i = 0; i < 8; i++) pthread_create(&threads[i], 0, work, 0);
-    for (int i = 0; i < 8; i++) pthread_join(threads[i], 0);
-    return 0;
-}
-"""
-
-VECTORS = """
-#define _GNU_SOURCE
-#include <fcntl.h>
-#include <sys/uio.h>
-#include <unistd.h>
-int main(void) {
-    static char buffer[4096];
-    struct iovec vectors[1000];
-    for (int i = 0; i < 1000; i++) vectors[i] = (struct iovec){buffer, 100 + i};
-    int fd = open("data", O_RDONLY), out = open("out", O_WRONLY | O_CREAT | O_DSYNC | O_APPEND, 0600);
-    if (preadv(fd, vectors, 1000, 0) != 599500 || writev(out, vectors, 3) != 303) return 1;
-    if (pread(fd, buffer, 4096, 1 << 30) != 0) return 2;
-    if (read(out, buffer, 10) != -1) return 3;
-    return fdatasync(out);
-}
-"""
-
-
-def test_the_first_instruction_is_seen(watch: Any, look: Any, built: Any) -> None:
+def test_the_first_instruction_is_seen(watch: Any, look: Any, compiled: Any) -> None:
     if os.uname().machine != "x86_64":
         pytest.skip("written for x86-64")
-    seen = watch("syscalls", built(FIRST_INSTRUCTION_READS, "-nostdlib", "-static"))
+    seen = watch("syscalls", compiled("first_instruction_reads", "-nostdlib", "-static"))
     reads = look.by(seen, "read")
     assert (reads.calls, reads.requested_bytes, reads.bytes, reads.short) == (1, 10, 0, 1)
     assert seen.processes == 1
 
 
-def test_threads_that_share_a_file_lose_no_call(watch: Any, look: Any, built: Any, data: Path) -> None:
-    seen = watch("syscalls", built(THREADS, "-pthread"))
+def test_threads_that_share_a_file_lose_no_call(watch: Any, look: Any, compiled: Any, data: Path) -> None:
+    seen = watch("syscalls", compiled("threads_of_one_file", "-pthread"))
     reads = look.on_file(seen, "data", "read")
     assert (reads.calls, reads.completed, reads.bytes) == (40000, 40000, 40000 * 512)
     assert seen.processes == 9
@@ -76,8 +33,8 @@ def test_threads_that_share_a_file_lose_no_call(watch: Any, look: Any, built: An
     assert reads.first_ns < reads.last_ns and reads.min_ns <= reads.sum_ns // reads.completed <= reads.max_ns
 
 
-def test_vectors_short_reads_errors_and_flags_are_told(watch: Any, look: Any, built: Any, data: Path) -> None:
-    seen = watch("syscalls", built(VECTORS))
+def test_vectors_short_reads_errors_and_flags_are_told(watch: Any, look: Any, compiled: Any, data: Path) -> None:
+    seen = watch("syscalls", compiled("vectors"))
     reads, writes = look.on_file(seen, "data", "read"), look.on_file(seen, "out", "write")
     assert (reads.calls, reads.bytes, reads.requested_bytes, reads.short) == (2, 599500, 599500 + 4096, 1)
     assert (writes.calls, writes.bytes) == (1, 303)

@@ -90,22 +90,8 @@ def test_a_recording_that_finds_no_room_costs_only_itself(watch: Any, data: Path
     assert sum(part.calls.calls for part in seen.block) >= 4096
 
 
-PREADS = """
-#include <fcntl.h>
-#include <unistd.h>
-int main(void) {
-    char byte;
-    int file = open("data", O_RDONLY);
-    for (int i = 0; i < 1000000; i++)
-        if (pread(file, &byte, 1, 0) != 1)
-            return 1;
-    return 0;
-}
-"""
-
-
 def test_requests_that_found_no_room_in_the_ring_are_counted(
-    tmp_path: Path, built: Callable[..., str], data: Path
+    tmp_path: Path, compiled: Callable[..., str], data: Path
 ) -> None:
     """A million events to a recording that nobody takes: a pipe that is full. Its ring holds a third of them."""
     recording = tmp_path / "recording"
@@ -113,7 +99,7 @@ def test_requests_that_found_no_room_in_the_ring_are_counted(
     reader = os.open(recording, os.O_RDONLY | os.O_NONBLOCK)
     programs = _core.Witness("record", recording, ["synthetic"])
     supervisor.run(
-        [built(PREADS)],
+        [compiled("million_reads")],
         stdout=tmp_path / "out",
         stderr=tmp_path / "err",
         timeout_s=60,

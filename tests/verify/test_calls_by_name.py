@@ -16,85 +16,6 @@ from ioassay.records.observation import COMPAT, STRACE, Observation, from_dict
 from ioassay.verify import witness
 from ioassay.verify.witness import strace_summary
 
-KNOWN = """
-#define _GNU_SOURCE
-#include <fcntl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-int main(void) {
-    for (int i = 0; i < 12345; i++) syscall(SYS_getpid);
-    for (int i = 0; i < 77; i++) close(open("/dev/null", O_RDONLY));
-    for (int i = 0; i < 55; i++) open("/not/there", O_RDONLY);
-    for (int i = 0; i < 9; i++) syscall(9999);
-    for (int i = 0; i < 4; i++) syscall(511);
-    return 0;
-}
-"""
-
-TREE = """
-#include <pthread.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
-static pthread_barrier_t together;
-static void *work(void *nothing) {
-    for (int i = 0; i < 100; i++) syscall(SYS_getppid);
-    pthread_barrier_wait(&together);
-    return nothing;
-}
-int main(void) {
-    for (int child = 0; child < 6; child++)
-        if (!fork()) {
-            pthread_t threads[3];
-            pthread_barrier_init(&together, 0, 4);
-            for (int i = 0; i < 3; i++) pthread_create(&threads[i], 0, work, 0);
-            work(0);
-            for (int i = 0; i < 3; i++) pthread_join(threads[i], 0);
-            if (!fork()) _exit(0);
-            wait(0);
-            _exit(0);
-        } else
-            wait(0);
-    return 0;
-}
-"""
-
-ODD_NUMBERS = """
-#include <unistd.h>
-#include <sys/syscall.h>
-int main(void) {
-    for (long i = 0; i < 2000; i++) syscall(100000 + i);
-    for (int i = 0; i < 3; i++) syscall(-1L);
-    return 0;
-}
-"""
-
-INTERRUPTED = """
-#include <signal.h>
-#include <sys/time.h>
-#include <unistd.h>
-static void ring(int number) { (void)number; }
-int main(void) {
-    struct itimerval each = {{0, 2000}, {0, 2000}};
-    struct sigaction action = {0};
-    action.sa_handler = ring;
-    sigaction(SIGALRM, &action, 0);
-    setitimer(ITIMER_REAL, &each, 0);
-    for (int i = 0; i < 50; i++) pause();
-    return 0;
-}
-"""
-
-OLD_WAY_IN = """
-int main(void) {
-    for (int i = 0; i < 40; i++) {
-        int number = 20; /* getpid of 32-bit programs; writev of others */
-        __asm__ volatile("int $0x80" : "+a"(number) : : "memory", "r8", "r9", "r10", "r11");
-    }
-    return 0;
-}
-"""
-
 
 def run_counted(argv: Sequence[str], folder: Path, monkeypatch: pytest.MonkeyPatch | None = None) -> Observation:
     """What `counting` sees of a command; with `monkeypatch`, where BPF cannot."""
@@ -115,8 +36,8 @@ def run_counted(argv: Sequence[str], folder: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.bpf
-def test_calls_are_counted_one_by_one_and_those_that_fail_once_more(watch: Any, built: Any) -> None:
-    seen = watch("syscalls", built(KNOWN))
+def test_calls_are_counted_one_by_one_and_those_that_fail_once_more(watch: Any, compiled: Any) -> None:
+    seen = watch("syscalls", compiled("known_calls"))
     assert seen.calls["getpid"] == 12345
     assert seen.calls["openat"] - seen.call_errors["openat"] >= 77 and seen.call_errors["openat"] == 55
     assert seen.calls["close"] >= 77 and "close" not in seen.call_errors
@@ -128,8 +49,8 @@ def test_calls_are_counted_one_by_one_and_those_that_fail_once_more(watch: Any, 
 
 
 @pytest.mark.bpf
-def test_processes_threads_and_the_most_at_once_are_counted_at_every_level(watch: Any, built: Any) -> None:
-    program = built(TREE, "-pthread")
+def test_processes_threads_and_the_most_at_once_are_counted_at_every_level(watch: Any, compiled: Any) -> None:
+    program = compiled("tree_of_tasks", "-pthread")
     for level in ("block", "syscalls"):
         seen = watch(level, program)
         assert (seen.processes, seen.threads) == (1 + 6 * 2 + 6 * 3, 6 * 3)
@@ -144,8 +65,8 @@ def test_the_levels_without_system_calls_count_none(watch: Any) -> None:
 
 
 @pytest.mark.bpf
-def test_more_odd_numbers_than_have_room_lose_no_call(watch: Any, built: Any) -> None:
-    seen = watch("syscalls", built(ODD_NUMBERS))
+def test_more_odd_numbers_than_have_room_lose_no_call(watch: Any, compiled: Any) -> None:
+    seen = watch("syscalls", compiled("odd_numbers"))
     odd = {name: number for name, number in seen.calls.items() if name.startswith("syscall_")}
     assert sum(odd.values()) == 2003
     assert odd["syscall_others"] > 1000 and len(odd) > 200
@@ -162,17 +83,17 @@ def test_hundreds_of_processes_of_milliseconds_lose_no_call(watch: Any) -> None:
 
 
 @pytest.mark.bpf
-def test_what_a_signal_interrupts_is_no_error_of_another_call(watch: Any, built: Any) -> None:
-    seen = watch("syscalls", built(INTERRUPTED))
+def test_what_a_signal_interrupts_is_no_error_of_another_call(watch: Any, compiled: Any) -> None:
+    seen = watch("syscalls", compiled("interrupted_calls"))
     assert seen.calls["pause"] == 50
     assert seen.calls["rt_sigreturn"] >= 50 and not seen.call_errors.keys() & {"rt_sigreturn", "syscall_4294967295"}
 
 
 @pytest.mark.bpf
-def test_calls_by_the_numbers_of_32_bit_programs_are_counted_apart(built: Any, tmp_path: Path) -> None:
+def test_calls_by_the_numbers_of_32_bit_programs_are_counted_apart(compiled: Any, tmp_path: Path) -> None:
     if os.uname().machine != "x86_64":
         pytest.skip("written for x86-64")
-    seen = run_counted([built(OLD_WAY_IN)], tmp_path)
+    seen = run_counted([compiled("old_way_in")], tmp_path)
     if COMPAT not in seen.calls:
         pytest.skip("this kernel has no calls of 32-bit programs")
     assert seen.calls[COMPAT] == 40 and "writev" not in seen.calls
@@ -182,9 +103,9 @@ def test_calls_by_the_numbers_of_32_bit_programs_are_counted_apart(built: Any, t
 @pytest.mark.bpf
 @pytest.mark.strace
 def test_strace_counts_the_same_but_for_what_never_returns_or_has_no_name(
-    built: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    compiled: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = built(KNOWN)
+    program = compiled("known_calls")
     by_bpf = run_counted([program], tmp_path)
     by_strace = run_counted([program], tmp_path, monkeypatch)
     assert (by_bpf.backend, by_strace.backend) == ("bpf", STRACE)
@@ -199,8 +120,8 @@ def test_strace_counts_the_same_but_for_what_never_returns_or_has_no_name(
 
 @pytest.mark.bpf
 @pytest.mark.strace
-def test_the_lines_of_strace_count_the_same(built: Any, tmp_path: Path) -> None:
-    program = built(KNOWN)
+def test_the_lines_of_strace_count_the_same(compiled: Any, tmp_path: Path) -> None:
+    program = compiled("known_calls")
     by_bpf = run_counted([program], tmp_path)
     (lined := tmp_path / "lines").mkdir()
     by_lines = witness.watch([program], "syscalls", lined, backend=STRACE).seen
@@ -215,9 +136,9 @@ def test_the_lines_of_strace_count_the_same(built: Any, tmp_path: Path) -> None:
 
 @pytest.mark.strace
 def test_strace_counts_a_tree_of_processes_and_threads(
-    built: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    compiled: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen = run_counted([built(TREE, "-pthread")], tmp_path, monkeypatch)
+    seen = run_counted([compiled("tree_of_tasks", "-pthread")], tmp_path, monkeypatch)
     assert seen.calls["getppid"] == 6 * 4 * 100
     assert seen.processes == 31
 

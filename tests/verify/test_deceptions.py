@@ -14,32 +14,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.corpora import CORPUS, cases
+from tests.corpora import cases
 
 from .conftest import Witnessed, cold, whole
 
 pytestmark = [pytest.mark.root, pytest.mark.bpf]
 
 MIB = 1 << 20
-STUBS = CORPUS / "deceptions"
 LIAR = Path(__file__).parent / "liar.py"
 PROPERTIES = ("sync", "direct", "engine", "files")
 Case = dict[str, Any]
 
 
-@pytest.fixture(scope="module")
-def stub(tmp_path_factory: pytest.TempPathFactory, compiled: Callable[..., str]) -> Callable[[str], str]:
-    """`stub(name)`: the library or program of a C file of the corpus."""
-
-    def path(name: str) -> str:
-        options = [] if name == "flag_changes" else ["-shared", "-fPIC", "-ldl"]
-        return compiled((STUBS / f"{name}.c").read_text(), "-D_GNU_SOURCE", *options)
-
-    return path
-
-
 @pytest.fixture
-def folder(tmp_path: Path, files: Path, stub: Callable[[str], str]) -> Path:
+def folder(tmp_path: Path, files: Path, compiled: Callable[..., str]) -> Path:
     """A folder with `data` and `data2`, 16 MiB each and not in the cache, a `link` to the second, and tools."""
     for name in ("data", "data2"):
         (tmp_path / name).hardlink_to(cold(whole(files / name)))
@@ -49,7 +37,7 @@ def folder(tmp_path: Path, files: Path, stub: Callable[[str], str]) -> Path:
         python = shlex.join([os.path.realpath(sys.executable), "-I", "-S", str(LIAR), name])
         (tmp_path / name).write_text(f"#!/bin/sh\nexec {python}\n")
         (tmp_path / name).chmod(0o755)
-    (tmp_path / "flag_changes").symlink_to(stub("flag_changes"))
+    (tmp_path / "flag_changes").symlink_to(compiled("flag_changes"))
     return tmp_path
 
 
@@ -97,23 +85,25 @@ def stated(case: Case) -> dict[str, Any]:
     return {**options, "claims": [case["claim"]] if "claim" in case else []}
 
 
-def command(case: Case, stub: Callable[[str], str]) -> list[str]:
-    preload = ["env", f"LD_PRELOAD={stub(case['preload'])}"] if "preload" in case else []
+def command(case: Case, compiled: Callable[..., str]) -> list[str]:
+    preload = (
+        ["env", f"LD_PRELOAD={compiled(case['preload'], '-shared', '-fPIC', '-ldl')}"] if "preload" in case else []
+    )
     return [*preload, *shlex.split(case["argv"])]
 
 
 @cases("deceptions", "synchronisations")
 def test_a_synchronisation_is_what_the_kernel_saw(
-    case: Case, folder: Path, stub: Callable[[str], str], witnessed: Witnessed
+    case: Case, folder: Path, compiled: Callable[..., str], witnessed: Witnessed
 ) -> None:
-    compare(case, witnessed(folder, command(case, stub)))
+    compare(case, witnessed(folder, command(case, compiled)))
 
 
 @cases("deceptions", "flags")
 def test_flags_are_those_that_an_open_file_has_at_each_call(
-    case: Case, folder: Path, stub: Callable[[str], str], witnessed: Witnessed
+    case: Case, folder: Path, compiled: Callable[..., str], witnessed: Witnessed
 ) -> None:
-    compare(case, witnessed(folder, command(case, stub), **stated(case)))
+    compare(case, witnessed(folder, command(case, compiled), **stated(case)))
 
 
 @cases("deceptions", "engines")

@@ -24,55 +24,6 @@ pytestmark = [pytest.mark.root, pytest.mark.bpf]
 MOST_SESSIONS = MOST_FILES = 32_768
 OPENED = 40_000
 MOST_MIB = 400
-OPENS = """
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-int main(int count, char **words) { /* FORMAT-OF-PATHS BYTES */
-    char path[4096], block[512] = {0};
-    for (int number = 0; count == 3 && number < 40000; number++) {
-        snprintf(path, sizeof path, words[1], number);
-        int file = open(path, O_RDWR | O_CREAT, 0600);
-        if (pwrite(file, block, atoi(words[2]), 0) < 0 || close(file)) return 1;
-    }
-    return 0;
-}
-"""
-THREADS = """
-#include <fcntl.h>
-#include <pthread.h>
-#include <unistd.h>
-static void *work(void *number) {
-    char buffer[512];
-    int fd = open("data", O_RDONLY);
-    for (long i = 0; i < 500; i++) if (pread(fd, buffer, 512, i * 512) != 512) _exit(1);
-    return number;
-}
-int main(void) {
-    pthread_t threads[200];
-    for (int i = 0; i < 200; i++) if (pthread_create(&threads[i], 0, work, 0)) return 2;
-    for (int i = 0; i < 200; i++) pthread_join(threads[i], 0);
-    return 0;
-}
-"""
-FORKS = """
-#include <fcntl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-int main(void) { /* 600 children, each with a child that it does not wait for */
-    for (int number = 0; number < 600; number++) {
-        int child = fork();
-        if (!child) {
-            close(open("data", O_RDONLY));
-            _exit(fork() < 0);
-        }
-        if (child < 0 || (number % 20 == 19 && waitpid(child, 0, 0) != child)) return 1;
-    }
-    while (wait(0) > 0) {}
-    return 0;
-}
-"""
 
 
 @pytest.fixture
@@ -90,7 +41,7 @@ def test_a_file_that_is_opened_too_often_to_keep_each_session(
     folder: Path, compiled: Any, witnessed: Witnessed
 ) -> None:
     claim = f"kind=write,ops={OPENED},bytes={OPENED * 512},path=data"
-    result = witnessed(folder, [compiled(OPENS), "data", "512"], claims=[claim])
+    result = witnessed(folder, [compiled("many_opens"), "data", "512"], claims=[claim])
     assert calls(result, "pwrite64")["calls"] == OPENED
     assert result["health"]["untracked_sessions"] >= OPENED - MOST_SESSIONS
     (verdict,) = result["verdicts"]
@@ -108,7 +59,7 @@ def in_memory_folder() -> Iterator[Path]:
 def test_more_files_than_are_kept_apart(
     folder: Path, in_memory_folder: Path, compiled: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opens, claim = [compiled(OPENS), f"{in_memory_folder}/%d"], "kind=write,ops={0},bytes={0}"
+    opens, claim = [compiled("many_opens"), f"{in_memory_folder}/%d"], "kind=write,ops={0},bytes={0}"
     monkeypatch.chdir(folder)
     found = ia.witness([*opens, "1"], claims=[claim.format(OPENED)])
     result = found.as_dict()
@@ -128,13 +79,13 @@ def test_more_files_than_are_kept_apart(
 
 
 def test_two_hundred_threads_at_once(folder: Path, compiled: Any, witnessed: Witnessed) -> None:
-    program = compiled(THREADS, "-pthread")
+    program = compiled("two_hundred_threads", "-pthread")
     result = witnessed(folder, [program], claims=["ops=100000,bytes=51200000,path=data"])
     assert (result["verdict"], result["lost"]) == ("CONFIRMED-CACHED", 0), result["verdicts"]
     assert result["threads"] == 200
 
 
 def test_a_tree_that_forks_faster_than_it_reaps(folder: Path, compiled: Any, witnessed: Witnessed) -> None:
-    result = witnessed(folder, [compiled(FORKS)])
+    result = witnessed(folder, [compiled("many_forks")])
     assert (result["processes"], result["lost"]) == (1 + 2 * 600, 0)
     assert result["calls"]["exit_group"] >= 1 + 600  # a grandchild may outlive the command, and is ended with it
