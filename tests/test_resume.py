@@ -1,31 +1,31 @@
-"""A run that is killed at any instant goes on with no trial lost and none repeated."""
+"""A run that is killed at any instant goes on with no trial lost and none repeated. Its commands are forked."""
 
-import itertools
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.cli import command_server
+from tests.cli.command_server import Running
+from tests.cli.conftest import ask, start
 
+from ioassay.process import process_table
 from ioassay.store.run_folder import RunStore
 
-KILLS = 50 if os.environ.get("IOASSAY_THOROUGH") else 6
-AT_ONCE = 2
-NULL = 'title = "Null"\ndriver = "null"\nrepetitions = 60\n[params]\nsleep = "5ms"\n[factors]\nx = [1, 2, 3, 4, 5]\n'
-PURE = NULL.replace('"null"', '"null_pure"')
+KILLS = 50 if os.environ.get("IOASSAY_THOROUGH") else 4
+PATIENCE_S = 300
+NULL = 'title = "Null"\ndriver = "null"\nrepetitions = 20\n[params]\nsleep = "5ms"\n[factors]\nx = [1, 2, 3, 4, 5]\n'
+PURE = NULL.replace('"null"', '"null_pure"').replace("5ms", "20ms")
 FIO = """
 title = "fio"
 driver = "fio"
 repetitions = 4
 [target]
 kind = "file"
-path = "{path}"
+path = "file"
 size = "4MiB"
 [params]
 ioengine = "psync"
@@ -38,9 +38,18 @@ direct = [0, 1]
 """
 
 
-def start(*argv: str, cwd: Path) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "ioassay", "run", *argv]
-    return subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+@pytest.fixture(scope="module", autouse=True)
+def commands() -> Iterator[None]:
+    """The server that forks commands ends with this file."""
+    yield
+    command_server.end()
+
+
+@pytest.fixture
+def seed() -> int:
+    value = int(os.environ.get("IOASSAY_SEED", time.time_ns() % 2**32))
+    print(f"IOASSAY_SEED={value}")
+    return value
 
 
 def finished(root: Path) -> dict[str, tuple[int, int]]:
@@ -49,38 +58,42 @@ def finished(root: Path) -> dict[str, tuple[int, int]]:
     return {path.parent.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in found}
 
 
-def kill_until_done(root: Path, first: "subprocess.Popen[str]", chance: random.Random, longest_s: float) -> int:
+def tagged(root: Path) -> list[int]:
+    """Processes that still carry the run's tag."""
+    wanted = os.fsencode(f"IOASSAY_TRIAL={root.resolve()}")
+    return [pid for pid in process_table.everyone() if wanted in process_table.environment(pid)]
+
+
+def wait_for(is_so: Callable[[], object], run: Running) -> None:
+    give_up_s = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert not run.has_ended(), run.err
+        assert time.monotonic() < give_up_s
+        time.sleep(0.005)
+
+
+def kill_until_done(root: Path, run: Running, chance: random.Random) -> int:
     """Kill and resume until the run is done; number of kills that hit a running process. Checks each step.
 
     A machine on which nothing gets done before the kill is given more time from then on.
     """
-    kills, process, before = 0, first, finished(root)
-    planned = sum(1 for _ in RunStore.open(root).trials())
+    wait_for((root / "plan.jsonl").exists, run)
+    planned, kills, longest_s = sum(1 for _ in RunStore.open(root).trials()), 0, 1.0
     while True:
-        if len(before) < planned:
-            time.sleep(chance.uniform(0, longest_s))
-            if process.poll() is None:
-                process.kill()
-                kills += 1
-        _, errors = process.communicate()
-        assert process.returncode in (0, -9), errors
+        before = finished(root)
+        with run:
+            if len(before) < planned:
+                time.sleep(chance.uniform(0, longest_s))
+                kills += not run.has_ended()
+                run.send_signal(signal.SIGKILL)
+            status = run.wait(PATIENCE_S)
+            assert status in (0, -signal.SIGKILL), run.err
         after = finished(root)
         assert before.items() <= after.items(), "a record that existed was lost or written again"
-        if process.returncode == 0:
+        if status == 0:
             return kills
         longest_s *= 1.0 if len(after) > len(before) else 1.2
-        before = after
-        process = start("--resume", str(root), cwd=root.parent)
-
-
-def wait_for_plan(root: Path, process: "subprocess.Popen[str]") -> None:
-    wait_for((root / "plan.jsonl").exists, process)
-
-
-def wait_for(is_so: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
-    while not is_so():
-        assert process.poll() is None, process.communicate()[1]
-        time.sleep(0.005)
+        run = start("run", "--resume", root, cwd=root.parent)
 
 
 def check_whole(root: Path) -> None:
@@ -89,104 +102,55 @@ def check_whole(root: Path) -> None:
     assert sorted(planned) == sorted(finished(root))
     assert [record.trial["id"] for record in store.records()] == planned
     assert {record.status for record in store.records()} == {"ok"}
+    assert tagged(root) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("study", [NULL, PURE], ids=["measured", "computed"])
-def test_kills_lose_and_repeat_nothing(tmp_path: Path, study: str) -> None:
-    seed = int(os.environ.get("IOASSAY_SEED", time.time_ns() % 2**32))
-    print(f"IOASSAY_SEED={seed}")
-    (tmp_path / "null.toml").write_text(study)
-
-    def killed_until_done(number: int) -> int:
-        root = tmp_path / f"run-{number}"
-        process = start("null.toml", "--output", str(root), cwd=tmp_path)
-        wait_for_plan(root, process)
-        kills = kill_until_done(root, process, random.Random(f"{seed}-{number}"), 1.2)
+@pytest.mark.parametrize(
+    "study", [NULL, PURE, pytest.param(FIO, marks=pytest.mark.fio)], ids=["measured", "computed", "fio"]
+)
+def test_kills_lose_and_repeat_nothing(tmp_path: Path, study: str, seed: int) -> None:
+    (tmp_path / "study.toml").write_text(study)
+    kills = number = 0
+    while kills < KILLS:
+        root = tmp_path / f"run-{(number := number + 1)}"
+        run = start("run", "study.toml", "--output", root, cwd=tmp_path)
+        kills += kill_until_done(root, run, random.Random(f"{seed}-{number}"))
         check_whole(root)
-        assert tagged(str(root.resolve())) == []
-        return kills
-
-    kills, numbers = 0, itertools.count()
-    with ThreadPoolExecutor(AT_ONCE) as pool:  # starting Python is most of it, and runs do not meet
-        while kills < KILLS:
-            kills += sum(pool.map(killed_until_done, itertools.islice(numbers, AT_ONCE)))
 
 
 def test_a_killed_run_of_many_workers_goes_on(tmp_path: Path) -> None:
-    (tmp_path / "pure.toml").write_text(PURE.replace("5ms", "20ms").replace("= 60", "= 20"))
+    (tmp_path / "pure.toml").write_text(PURE)
     root = tmp_path / "run"
-    process = start("pure.toml", "--output", str(root), "--workers", "8", cwd=tmp_path)
-    wait_for(lambda: len(finished(root)) >= 20, process)
-    assert 1 <= len(tagged(str(root.resolve()))) <= 8
-    process.kill()
-    process.communicate()
+    with start("run", "pure.toml", "--output", root, "--workers", "4", cwd=tmp_path) as run:
+        wait_for(lambda: len(finished(root)) >= 10, run)
+        assert 1 <= len(tagged(root)) <= 4
+        run.send_signal(signal.SIGKILL)
+        assert run.wait(PATIENCE_S) == -signal.SIGKILL
     before = finished(root)
-    assert 20 <= len(before) < 100
-    _, errors = start("--resume", str(root), "--workers", "2", cwd=tmp_path).communicate()
-    assert before.items() <= finished(root).items(), errors
+    assert 10 <= len(before) < 100
+    resumed = ask("run", "--resume", root, "--workers", "2", cwd=tmp_path)
+    assert before.items() <= finished(root).items(), resumed.err
     check_whole(root)
-    assert tagged(str(root.resolve())) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_of_many_workers_says_how_to_go_on(tmp_path: Path, number: signal.Signals) -> None:
-    (tmp_path / "pure.toml").write_text(PURE.replace("5ms", "1000s"))
+@pytest.mark.parametrize(
+    ("study", "workers", "number"), [(PURE, 3, signal.SIGINT), (PURE, 3, signal.SIGTERM), (NULL, 1, signal.SIGTERM)]
+)
+def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, study: str, workers: int, number: signal.Signals) -> None:
+    (tmp_path / "study.toml").write_text(study.replace("20ms", "1000s").replace("5ms", "1000s"))
     root = tmp_path / "run"
-    process = start("pure.toml", "--output", str(root), "--workers", "3", cwd=tmp_path)
-    wait_for(lambda: len(tagged(str(root.resolve()))) == 3, process)
-    process.send_signal(number)
-    _, errors = process.communicate()
-    assert process.returncode == 130
-    assert "Traceback" not in errors
-    assert f"ioassay run --resume {root}" in errors
-    assert tagged(str(root.resolve())) == []
+    with start("run", "study.toml", "--output", root, "--workers", workers, cwd=tmp_path) as run:
+        wait_for(lambda: any(root.glob("trials/*")) and len(tagged(root)) >= (workers if study == PURE else 0), run)
+        run.send_signal(number)
+        assert run.wait(PATIENCE_S) == 130
+        assert "Traceback" not in run.err
+        assert f"ioassay run --resume {root}" in run.err
+    assert tagged(root) == []
     assert finished(root) == {}
 
 
-@pytest.mark.slow
-@pytest.mark.fio
-def test_killed_fio_runs_resume_and_leave_no_fio_behind(tmp_path: Path) -> None:
-    seed = int(os.environ.get("IOASSAY_SEED", time.time_ns() % 2**32))
-    print(f"IOASSAY_SEED={seed}")
-    (tmp_path / "fio.toml").write_text(FIO.format(path=tmp_path / "file"))
-    root = tmp_path / "run"
-    process = start("fio.toml", "--output", str(root), cwd=tmp_path)
-    wait_for_plan(root, process)
-    assert kill_until_done(root, process, random.Random(seed), 3.0) > 0
-    check_whole(root)
-    assert tagged(str(root.resolve())) == []
-
-
-def tagged(root: str) -> list[int]:
-    """Processes that still carry the run's tag."""
-    wanted = f"IOASSAY_TRIAL={root}".encode()
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                environment = (folder / "environ").read_bytes()
-            except OSError:
-                continue
-            if wanted in environment.split(b"\0"):
-                found.append(int(folder.name))
-    return found
-
-
-def test_a_terminated_run_says_how_to_go_on(tmp_path: Path) -> None:
-    (tmp_path / "null.toml").write_text(NULL.replace("5ms", "1s"))
-    root = tmp_path / "run"
-    process = start("null.toml", "--output", str(root), cwd=tmp_path)
-    wait_for_plan(root, process)
-    time.sleep(0.3)
-    process.terminate()
-    _, errors = process.communicate()
-    assert process.returncode == 130
-    assert f"ioassay run --resume {root}" in errors
-
-
 def test_resume_takes_no_other_change(tmp_path: Path) -> None:
-    process = start("null", "--resume", str(tmp_path), cwd=tmp_path)
-    _, errors = process.communicate()
-    assert process.returncode == 2
-    assert "--resume goes on with a run as it was planned" in errors
+    refused = ask("run", "null", "--resume", tmp_path, cwd=tmp_path)
+    assert refused.code == 2
+    assert "--resume goes on with a run as it was planned" in refused.err
