@@ -73,7 +73,8 @@ def compare(case: Case, result: dict[str, Any]) -> None:
         properties = judged(result, name)
         assert properties and all(is_one_of(each, case[name]) for each in properties), (name, properties)
     assert result["explanation"].endswith(case.get("explanation", ""))
-    assert case.get("hint", "") in "".join([result["explanation"], *result["verdicts"][0]["notes"]])
+    if "hint" in case:
+        assert case["hint"] in "".join([result["explanation"], *result["verdicts"][0]["notes"]])
     assert "level" not in case or "syscalls" not in result["layers"]
     if "paths" in case:
         assert result["claims"][0]["paths"] == case["paths"]
