@@ -88,12 +88,12 @@ class Running:
 
 
 class CommandServer:
-    """The side of the tests. Requests may overlap."""
+    """The side of the tests. Requests may overlap. It imports `modules` beside ours; `ahead` is what starts Python."""
 
-    def __init__(self) -> None:
+    def __init__(self, *modules: str, ahead: Sequence[str] = ()) -> None:
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._requests.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _REQUEST_BYTES)
-        argv = [sys.executable, "-I", __file__, str(theirs.fileno())]
+        argv = [*ahead, sys.executable, "-I", __file__, str(theirs.fileno()), *modules]
         with theirs:
             self._process = subprocess.Popen(argv, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
 
@@ -159,9 +159,11 @@ def _text(file: IO[bytes]) -> str:
     return os.pread(file.fileno(), size_bytes, 0).decode(errors="surrogateescape")
 
 
-def serve(requests: socket.socket) -> None:
+def serve(requests: socket.socket, modules: Sequence[str]) -> None:
     """Answer until the tests close their side."""
     _load()
+    for name in modules:
+        importlib.import_module(name)
     while True:
         message, handles, _, _ = socket.recv_fds(requests, _REQUEST_BYTES, 4)
         if not message:
@@ -229,8 +231,11 @@ def _become(request: Mapping[str, Any], answers: int, streams: Sequence[int]) ->
         os.environ.update(request["env"])
         tempfile.tempdir = None  # what TMPDIR says now
         sys.argv = ["ioassay", *request["argv"]]
-        from ioassay import __main__
+        from ioassay import __main__, plugins
 
+        if folders := request["env"].get("PYTHONPATH"):
+            sys.path[:0] = folders.split(os.pathsep)
+            plugins.installed.cache_clear()
         _draw_names()
         __main__.main()
     finally:
@@ -277,4 +282,4 @@ def _draw_names() -> None:
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])

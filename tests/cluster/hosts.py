@@ -1,21 +1,34 @@
-"""Hosts for tests: workers on loopback, each in a folder of its own, at a scheduler in this process."""
+"""Hosts for tests: workers on loopback, each in a folder of its own, at a scheduler in this process.
+
+They are forked from a process that has everything imported (tests/cli/command_server.py).
+"""
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.cli.command_server import CommandServer, Running
+from tests.patience import PATIENCE_S, until
+
 from ioassay.study.model import Suite, make_study
 
-WAIT_S = 120.0
+
+@functools.cache
+def commands() -> CommandServer:
+    """What forks the commands of these tests, until their module ends."""
+    return CommandServer("distributed")
+
+
+def begin(folder: Path, *words: str, **environment: str) -> Running:
+    """A command at work, in a session of its own."""
+    return commands().start(words, folder, {**os.environ, **environment}, of_its_own=True)
 
 
 @dataclass
@@ -24,23 +37,24 @@ class Host:
 
     name: str
     folder: Path
-    process: subprocess.Popen[str]
+    process: Running
 
     @property
     def said(self) -> str:
         """What it wrote to its terminal."""
-        return (self.folder.parent / f"{self.name}.log").read_text()
+        return self.process.out + self.process.err
 
     def kill(self) -> None:
         """End it as a power cut would."""
-        self.process.kill()
+        self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
     def stop(self) -> int:
         """End it as Ctrl-C does; its exit status."""
-        if self.process.poll() is None:
+        if not self.process.has_ended():
             self.process.send_signal(signal.SIGINT)
-        return self.process.wait(timeout=WAIT_S)
+        with self.process:
+            return self.process.wait()
 
 
 @contextmanager
@@ -59,7 +73,7 @@ def scheduler() -> Iterator[str]:
     try:
         yield cluster.scheduler_address.removeprefix("tcp://")
     finally:
-        cluster.close(timeout=WAIT_S)
+        cluster.close(timeout=PATIENCE_S)
 
 
 def start(folder: Path, name: str, address: str, *words: str) -> Host:
@@ -67,19 +81,13 @@ def start(folder: Path, name: str, address: str, *words: str) -> Host:
     own = folder / name
     own.mkdir(exist_ok=True)
     (folder / f"{name}.tmp").mkdir(exist_ok=True)
-    log = folder / f"{name}.log"
-    with log.open("w") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "ioassay", "worker", f"tcp://{address}", "--name", name, "--dir", str(own), *words],
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env={**os.environ, "TMPDIR": str(folder / f"{name}.tmp")},
-            start_new_session=True,
-        )
-    made = Host(name, own, process)
-    wait_for(lambda: "measures for runs" in made.said or process.poll() is not None)
-    assert process.poll() is None, made.said
+    words = ("worker", f"tcp://{address}", "--name", name, "--dir", str(own), *words)
+    made = Host(name, own, begin(folder, *words, TMPDIR=str(folder / f"{name}.tmp")))
+    until(lambda: "measures for runs" in made.said or made.process.has_ended())
+    if made.process.has_ended():
+        said = made.said
+        made.stop()
+        raise AssertionError(said)
     return made
 
 
@@ -94,14 +102,6 @@ def fleet(folder: Path, names: Sequence[str], *words: str) -> Iterator[tuple[str
         finally:
             for host in made.values():
                 host.stop()
-
-
-def wait_for(condition: Any, seconds: float = WAIT_S) -> None:
-    """Until a condition holds; fails where it does not in time."""
-    deadline_s = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.02)
 
 
 def suite(hosts: Sequence[str], **changes: Any) -> Suite:

@@ -4,14 +4,14 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
+from tests.patience import PATIENCE_S, until
 
 pytest.importorskip("distributed")
 
@@ -43,9 +43,30 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[
         both = {"a": made.start(folder, "a", address, "--allow-exec"), "b": made.start(folder, "b", address)}
         yield f"dask://{address}", both
         for host in both.values():
-            assert host.stop() == 0, host.said
+            said = host.said
+            assert host.stop() == 0, said
         for name in both:
             assert list((folder / f"{name}.tmp").iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def mortals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, Host], Path]]:
+    """The executor, its two hosts a and b, and the folder that holds theirs."""
+    folder = tmp_path_factory.mktemp("mortals")
+    with made.fleet(folder, ["a", "b"], "--allow-exec") as (executor, both):
+        yield executor, both, folder
+
+
+@pytest.fixture
+def pair(mortals: tuple[str, dict[str, Host], Path]) -> Iterator[tuple[str, dict[str, Host]]]:
+    """Two hosts that let loads run programs; who is killed is replaced."""
+    executor, both, folder = mortals
+    yield executor, both
+    for name, host in both.items():
+        if host.process.has_ended():
+            host.stop()
+            until(lambda name=name: list((folder / f"{name}.tmp").iterdir()) == [])
+            both[name] = made.start(folder, name, executor.removeprefix("dask://"), "--allow-exec")
 
 
 def measure(root: Path, suite: Suite, executor: str, names: Sequence[str] = (), *, allow_exec: bool = False) -> Run:
@@ -122,15 +143,15 @@ def test_points_are_repeated_until_they_are_precise_on_each_host(
     assert (run.tally.ok, run.tally.unneeded) == (6, 54)
 
 
-def test_tools_start_at_one_instant(tmp_path: Path) -> None:
-    with made.fleet(tmp_path, ["a", "b", "c"], "--allow-exec") as (executor, _):
-        suite = made.suite(["a", "b", "c"], **SLEEP, repetitions=3, run={"together": True})
-        run = measure(tmp_path / "run", suite, executor, allow_exec=True)
+def test_tools_start_at_one_instant_and_who_is_measured_later_is_told_who_was_absent(
+    tmp_path: Path, pair: tuple[str, dict[str, Host]]
+) -> None:
+    suite = made.suite(["a", "b"], **SLEEP, repetitions=2, run={"together": True})
+    run = measure(tmp_path / "run", suite, pair[0], allow_exec=True)
     found = records(run)
-    assert [record["status"] for record in found] == ["ok"] * 9
-    for first in range(0, 9, 3):
-        group = found[first : first + 3]
-        assert {record["trial"]["point"]["host"] for record in group} == {"a", "b", "c"}
+    assert [record["status"] for record in found] == ["ok"] * 4
+    for group in (found[:2], found[2:]):
+        assert {record["trial"]["point"]["host"] for record in group} == {"a", "b"}
         for record in group:
             assert record["metrics"]["start.late"] >= 0
             assert [warning for warning in record["warnings"] if warning["code"] == "together-incomplete"] == []
@@ -138,16 +159,11 @@ def test_tools_start_at_one_instant(tmp_path: Path) -> None:
         instants = [record["started_unix_s"] - record["metrics"]["start.late"] / 1e9 for record in group]
         wrong_s = sum(record["metrics"]["start.uncertainty"] for record in group) / 1e9
         assert max(instants) - min(instants) <= wrong_s
-
-
-def test_a_run_that_was_killed_between_records_measures_the_rest_and_says_who_was_absent(tmp_path: Path) -> None:
-    with made.fleet(tmp_path, ["a", "b"], "--allow-exec") as (executor, _):
-        suite = made.suite(["a", "b"], **SLEEP, repetitions=1, run={"together": True})
-        run = measure(tmp_path / "run", suite, executor, allow_exec=True)
-        (lost,) = [record for record in records(run) if record["trial"]["point"]["host"] == "b"]
-        (run.root / "trials" / lost["trial"]["id"] / "record.json").unlink()
-        again = resume(run.root, Checks(Consent((), True), executor=executor)).run(executor=executor)
-    (second,) = [record for record in records(again) if record["trial"]["point"]["host"] == "b"]
+    # As if it had been killed between two records.
+    lost = next(record for record in found if record["trial"]["point"]["host"] == "b")["trial"]["id"]
+    (run.root / "trials" / lost / "record.json").unlink()
+    again = resume(run.root, Checks(Consent((), True), executor=pair[0])).run(executor=pair[0])
+    (second,) = [record for record in records(again) if record["trial"]["id"] == lost]
     (told,) = [warning["text"] for warning in second["warnings"] if warning["code"] == "together-incomplete"]
     assert told == "a did not start with this host; wanted all at one instant"
 
@@ -156,20 +172,21 @@ class Killer(Progress):
     """Kills a host at its first trial."""
 
     def __init__(self, host: Host) -> None:
-        self.host = host
+        self.host, self.has_killed = host, threading.Event()
 
     def started(self, trial: Any) -> None:
-        if trial.point["host"] == self.host.name:
+        if trial.point["host"] == self.host.name and not self.has_killed.is_set():
             self.host.kill()
+            self.has_killed.set()
 
 
-def test_a_host_that_dies_fails_its_trials_and_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_that_dies_fails_its_trials_and_no_others(
+    tmp_path: Path, pair: tuple[str, dict[str, Host]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("ioassay.cluster.fleet.PATIENCE_S", 3.0)
-    with made.fleet(tmp_path, ["a", "b"]) as (executor, hosts):
-        suite = made.suite(["a", "b"], repetitions=4, params={"sleep": "1.5s"})
-        ready = begin(suite, tmp_path / "run", Checks(executor=executor))
-        run = ready.run(Killer(hosts["b"]), executor=executor)
-        made.wait_for(lambda: list((tmp_path / "b.tmp").iterdir()) == [])
+    executor, hosts = pair
+    suite = made.suite(["a", "b"], repetitions=4, params={"sleep": "500ms"})
+    run = begin(suite, tmp_path / "run", Checks(executor=executor)).run(Killer(hosts["b"]), executor=executor)
     of = {host: [one for one in records(run) if one["trial"]["point"]["host"] == host] for host in ("a", "b")}
     assert [record["status"] for record in of["a"]] == ["ok"] * 4
     status = [record["status"] for record in of["b"]]
@@ -179,48 +196,43 @@ def test_a_host_that_dies_fails_its_trials_and_no_others(tmp_path: Path, monkeyp
     assert set(reasons) == {"host b: its worker ended"}
 
 
-def test_a_host_that_comes_back_goes_on(tmp_path: Path) -> None:
-    with made.scheduler() as address:
-        hosts = {name: made.start(tmp_path, name, address) for name in ("a", "b")}
-        suite = made.suite(["a", "b"], repetitions=5, params={"sleep": "1.5s"})
-        executor = f"dask://{address}"
-        ready = begin(suite, tmp_path / "run", Checks(executor=executor))
-        killer = Killer(hosts["b"])
+def test_a_host_that_comes_back_goes_on(tmp_path: Path, pair: tuple[str, dict[str, Host]]) -> None:
+    executor, hosts = pair
+    suite = made.suite(["a", "b"], repetitions=5, params={"sleep": "500ms"})
+    ready = begin(suite, tmp_path / "run", Checks(executor=executor))
+    killer = Killer(hosts["b"])
 
-        def revive() -> None:
-            hosts["b"].process.wait()
-            hosts["c"] = made.start(tmp_path, "b", address)
+    def revive() -> None:
+        assert killer.has_killed.wait(PATIENCE_S)
+        hosts["b"] = made.start(killer.host.folder.parent, "b", executor.removeprefix("dask://"), "--allow-exec")
 
-        reviver = threading.Thread(target=revive)
-        reviver.start()
-        try:
-            run = ready.run(killer, executor=executor)
-        finally:
-            reviver.join()
-            for host in hosts.values():
-                host.stop()
+    reviver = threading.Thread(target=revive)
+    reviver.start()
+    try:
+        run = ready.run(killer, executor=executor)
+    finally:
+        reviver.join()
+        killer.host.stop()
     status = [record["status"] for record in records(run) if record["trial"]["point"]["host"] == "b"]
     assert len(status) == 5
     assert status.count("failed") <= 1  # none where it died between two trials
     assert status[-1] == "ok"
 
 
-def test_a_group_starts_without_a_host_that_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_starts_without_a_host_that_dies(
+    tmp_path: Path, pair: tuple[str, dict[str, Host]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("ioassay.cluster.fleet.PATIENCE_S", 3.0)
-    with made.fleet(tmp_path, ["a", "b"], "--allow-exec") as (executor, hosts):
-        suite = made.suite(["a", "b"], **SLEEP, repetitions=2, run={"together": True})
-        ready = begin(suite, tmp_path / "run", Checks(Consent((), True), executor=executor))
-        hosts["b"].kill()
-        run = ready.run(executor=executor)
-    found = records(run)
-    assert sorted((one["trial"]["point"]["host"], one["status"]) for one in found) == [
-        *[("a", "ok")] * 2,
-        *[("b", "failed")] * 2,
-    ]
+    executor, hosts = pair
+    suite = made.suite(["a", "b"], **SLEEP, repetitions=2, run={"together": True})
+    ready = begin(suite, tmp_path / "run", Checks(Consent((), True), executor=executor))
+    hosts["b"].kill()
+    found = records(ready.run(executor=executor))
+    ended = sorted((one["trial"]["point"]["host"], one["status"]) for one in found)
+    assert ended == [("a", "ok"), ("a", "ok"), ("b", "failed"), ("b", "failed")]
     for record in found:
         if record["status"] == "ok":
-            codes = [warning["code"] for warning in record["warnings"]]
-            assert "together-incomplete" in codes
+            assert "together-incomplete" in [warning["code"] for warning in record["warnings"]]
 
 
 def test_a_host_measures_for_one_run_at_a_time(tmp_path: Path, fleet: tuple[str, dict[str, Host]]) -> None:
@@ -347,72 +359,67 @@ def test_a_host_computes_nothing(tmp_path: Path, fleet: tuple[str, dict[str, Hos
 
 
 def test_a_stopped_worker_ends_what_it_measures_and_puts_it_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, pair: tuple[str, dict[str, Host]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ioassay.cluster.fleet.PATIENCE_S", 1.0)
-    with made.fleet(tmp_path, ["a"], "--allow-exec") as (executor, hosts):
-        suite = made.suite(["a"], driver="command", params={"argv": ["sleep", "987"], "expected_time": "1s"})
-        ready = begin(suite, tmp_path / "run", Checks(Consent((), True), executor=executor))
-        worker = hosts["a"]
+    executor, hosts = pair
+    suite = made.suite(["a"], driver="command", params={"argv": ["sleep", "987"], "expected_time": "1s"})
+    ready = begin(suite, tmp_path / "run", Checks(Consent((), True), executor=executor))
+    worker = hosts["a"].process
 
-        def stop() -> None:
-            made.wait_for(lambda: "987" in children(worker.process.pid))
-            worker.process.send_signal(signal.SIGTERM)
+    def stop() -> None:
+        until(lambda: "987" in children(worker.pid))
+        worker.send_signal(signal.SIGTERM)
 
-        stopper = threading.Thread(target=stop)
-        stopper.start()
-        run = ready.run(executor=executor)
-        stopper.join()
-        assert worker.process.wait(timeout=made.WAIT_S) == 0
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    run = ready.run(executor=executor)
+    stopper.join()
+    assert worker.wait() == 0
     assert {record["status"] for record in records(run)} == {"failed"}
     assert "987" not in children(1)
-    assert list((tmp_path / "a.tmp").iterdir()) == []
 
 
 def test_a_worker_ends_with_its_scheduler(tmp_path: Path) -> None:
     with made.scheduler() as address:
         host = made.start(tmp_path, "a", address)
-    assert host.process.wait(timeout=made.WAIT_S) == 1
-    assert f"the scheduler at tcp://{address} went away; start this worker again when it is back" in host.said
+    with host.process:
+        assert host.process.wait() == 1
+        assert f"the scheduler at tcp://{address} went away; start this worker again when it is back" in host.said
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_worker_that_waits_for_its_scheduler_can_be_stopped(tmp_path: Path, number: signal.Signals) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and never answers
         address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
-        words = ["worker", address, "--dir", str(tmp_path), "--log-level", "debug"]
-        log = tmp_path / "log"
-        with log.open("w") as file:
-            process = subprocess.Popen([sys.executable, "-m", "ioassay", *words], stderr=file)
-        made.wait_for(lambda: "Waiting to connect to" in log.read_text())
-        process.send_signal(number)
-        assert process.wait(timeout=made.WAIT_S) == 0
-    assert "no Dask scheduler answers" not in log.read_text()
+        words = ("worker", address, "--dir", str(tmp_path), "--log-level", "debug")
+        with made.begin(tmp_path, *words) as worker:
+            until(lambda: "Waiting to connect to" in worker.err)
+            worker.send_signal(number)
+            assert worker.wait() == 0
+            assert "no Dask scheduler answers" not in worker.err
 
 
-def test_an_interrupted_run_frees_its_hosts_at_once(tmp_path: Path) -> None:
-    with made.fleet(tmp_path, ["a", "b"], "--allow-exec") as (executor, hosts):
-        (tmp_path / "long.toml").write_text(
-            'title = "Long"\ndriver = "command"\n[params]\nargv = ["sleep", "985"]\nexpected_time = "1s"\n'
-            '[watch]\nmonitors = []\nwitness = "off"\n[run]\nhosts = ["a", "b"]\n'
-        )
-        words = ["run", "long.toml", "--allow-exec", "--executor", executor, "--output", "run"]
-        process = subprocess.Popen([sys.executable, "-m", "ioassay", *words], cwd=tmp_path, stderr=subprocess.PIPE)
+def test_an_interrupted_run_frees_its_hosts_at_once(tmp_path: Path, pair: tuple[str, dict[str, Host]]) -> None:
+    executor, hosts = pair
+    (tmp_path / "long.toml").write_text(
+        'title = "Long"\ndriver = "command"\n[params]\nargv = ["sleep", "985"]\nexpected_time = "1s"\n'
+        '[watch]\nmonitors = []\nwitness = "off"\n[run]\nhosts = ["a", "b"]\n'
+    )
+    words = ["run", "long.toml", "--allow-exec", "--executor", executor, "--output", "run"]
+    with made.begin(tmp_path, *words) as running:
         for host in hosts.values():
-            made.wait_for(lambda host=host: "985" in children(host.process.pid))
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=made.WAIT_S)
-        assert process.returncode == 130
-        assert f"ioassay run --resume run --executor {executor}" in said.decode()
-        for host in hosts.values():
-            assert "985" not in children(host.process.pid)
-        assert measure(tmp_path / "next", made.suite(["a", "b"]), executor).tally.ok == 4
+            until(lambda host=host: "985" in children(host.process.pid))
+        running.send_signal(signal.SIGINT)
+        assert running.wait() == 130
+        assert f"ioassay run --resume run --executor {executor}" in running.err
+    for host in hosts.values():
+        assert "985" not in children(host.process.pid)
+    assert measure(tmp_path / "next", made.suite(["a", "b"]), executor).tally.ok == 4
 
 
 def children(pid: int) -> str:
     """The command lines of all that a process started, however deep."""
-    import psutil
-
     found = []
     for child in psutil.Process(pid).children(recursive=True):
         try:
@@ -434,13 +441,13 @@ def test_a_session_of_a_run_that_is_gone_ends_by_itself(tmp_path: Path, monkeypa
     answers: list[Measured] = []
     asker = threading.Thread(target=lambda: answers.append(session.measure(next(plan.trials(suite)))))
     asker.start()
-    made.wait_for(lambda: "986" in children(os.getpid()))
+    until(lambda: "986" in children(os.getpid()))
     monkeypatch.setattr(host_session, "LEASE_S", 0.1)
     asker.join()
     (measured,) = answers
     assert json.loads(measured.files["record.json"])["reason"].startswith(
         "ended by the lab: its run has not asked about it"
     )
-    made.wait_for(lambda: session.state().ended != "")
+    until(lambda: session.state().ended != "")
     assert session.is_over
     session.close()
