@@ -18,7 +18,7 @@ use ioassay_sim::policy::{Layout, Settings, make};
 use ioassay_sim::{Preconditioning, precondition};
 use threads::Threads;
 
-#[path = "../tests/threads/mod.rs"]
+#[path = "../tests/it/threads/mod.rs"]
 mod threads;
 
 /// Splitmix64 (Steele, Lea and Flood 2014): good enough for addresses, and as fast as memory needs.

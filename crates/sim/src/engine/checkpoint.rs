@@ -3,7 +3,7 @@
 //! A run stops when its last request is issued, before anything follows from that. All of it is saved
 //! then: the drive, queues and timers, requests in flight, the buffer, and what was counted. So a
 //! run that goes on has the results of a run without the break, bit for bit
-//! (`tests/checkpoint.rs`). It always takes the event loop, whose results are those of the fast path.
+//! (`tests/it/checkpoint.rs`). It always takes the event loop, whose results are those of the fast path.
 
 use std::io::{self, Read, Write};
 

@@ -1,0 +1,325 @@
+//! When commands are answered, what is refused, and what is counted.
+
+use crate::drives::{Bench, Chance, Made, PAGE, tag};
+use ioassay_device::command::Drive;
+use ioassay_device::counters::Completion;
+use ioassay_device::emulated_drive::TransportOverhead;
+use ioassay_device::{Op, Status};
+
+/// A page over the channel of the reference drive, picoseconds.
+const CHANNEL: u64 = 8 * 238_400;
+const SENSED: u64 = 25_000_000 + 105_600_000;
+
+#[test]
+fn an_answer_is_due_when_the_model_says() {
+    let mut bench = Bench::new(&Made::default());
+    bench.submit(Op::Read, 0, PAGE, false, &[]);
+    let due_ps = SENSED + CHANNEL;
+    assert!(bench.pass(0).is_empty());
+    assert_eq!(bench.drive.next_ps(), Some(SENSED));
+    assert!(bench.pass(due_ps - 1).is_empty());
+    let answers = bench.pass(1);
+    assert_eq!(
+        (answers[0].status, answers[0].deadline_ps),
+        (Status::Done, due_ps)
+    );
+}
+
+#[test]
+fn an_answer_leaves_earlier_by_what_its_transport_takes() {
+    let mut bench = Bench::new(&Made::default());
+    let overhead = TransportOverhead {
+        busy_ns: 8_000,
+        alone_ns: 12_000,
+    };
+    bench.drive.set_overheads(vec![overhead]);
+    for begin_ps in [0, 1_000_000_000_000] {
+        bench.pass(begin_ps - bench.now_ps());
+        bench.submit(Op::Read, 0, PAGE, false, &[]);
+        let answers = bench.pass(1_000_000_000);
+        let due_ps = begin_ps + SENSED + CHANNEL - 12_000_000;
+        assert_eq!(answers[0].deadline_ps, due_ps);
+    }
+    // A client with two on their way is awake.
+    let begin_ps = bench.now_ps();
+    bench.submit(Op::Read, 0, PAGE, false, &[]);
+    bench.submit(Op::Read, PAGE, PAGE, false, &[]);
+    let answers = bench.pass(1_000_000_000);
+    let due_ps = begin_ps + SENSED + CHANNEL - 8_000_000;
+    assert_eq!(answers[0].deadline_ps, due_ps);
+}
+
+#[test]
+fn without_a_model_all_is_answered_at_once() {
+    let made = Made {
+        model: "none",
+        ..Made::default()
+    };
+    let mut bench = Bench::new(&made);
+    bench.write(0, &[3; 512]);
+    bench.submit(Op::Read, 0, 512, false, &[]);
+    bench.flush();
+    bench.submit(Op::Trim, 0, 512, false, &[]);
+    let answers = bench.pass(0);
+    let commands: Vec<u64> = answers.iter().map(|one| one.command.tag.command).collect();
+    assert_eq!(commands, [0, 1, 2, 3]);
+    assert!(
+        answers
+            .iter()
+            .all(|one| one.status == Status::Done && one.deadline_ps == 0)
+    );
+}
+
+#[test]
+fn what_the_drive_has_not_is_refused() {
+    let made = Made::default();
+    let mut bench = Bench::new(&made);
+    let end = made.size_bytes();
+    for (op, offset, length, data) in [
+        (Op::Read, end, 512, 0),
+        (Op::Read, end - 512, 1024, 0),
+        (Op::Read, u64::MAX - 511, 1024, 0),
+        (Op::Read, 100, 512, 0),
+        (Op::Write, 0, 100, 100),
+        (Op::Write, 0, 1024, 512),
+        (Op::Trim, end, 512, 0),
+        (Op::WriteZeroes, 1, 512, 0),
+    ] {
+        bench.submit(op, offset, length, false, &vec![0; data]);
+        assert_eq!(
+            bench.pass(0)[0].status,
+            Status::OutOfRange,
+            "{op:?} {offset} {length}"
+        );
+    }
+    bench.submit(Op::Read, end - 512, 512, false, &[]);
+    bench.submit(Op::Write, 0, 0, false, &[]);
+    assert!(bench.settle().iter().all(|one| one.status == Status::Done));
+}
+
+#[test]
+fn trims_of_parts_of_pages_are_zeroes_and_no_more() {
+    for model in ["thesis", "none"] {
+        let mut bench = Bench::new(&Made {
+            model,
+            ..Made::default()
+        });
+        bench.write(0, &vec![9; 8 * PAGE as usize]);
+        bench.settle();
+        for op in [Op::Trim, Op::WriteZeroes] {
+            bench.submit(op, 1024, 4 * PAGE, false, &[]);
+            bench.submit(op, 6 * PAGE + 512, 512, false, &[]);
+            bench.settle();
+        }
+        let content = bench.content();
+        let zeroes: Vec<usize> = (0..8 * PAGE as usize)
+            .filter(|&at| content[at] == 0)
+            .collect();
+        assert_eq!(zeroes.len(), 4 * PAGE as usize + 512);
+        assert_eq!(
+            (zeroes[0], zeroes[zeroes.len() - 1]),
+            (1024, 6 * PAGE as usize + 1023)
+        );
+    }
+}
+
+#[test]
+fn large_trims_let_others_pass() {
+    for model in ["thesis", "none"] {
+        let made = Made {
+            pages: 64 << 8, // 64 MiB
+            model,
+            ..Made::default()
+        };
+        let mut bench = Bench::new(&made);
+        bench.write(0, &vec![9; 4 << 20]);
+        bench.write(made.size_bytes() - PAGE, &[9; PAGE as usize]);
+        bench.settle();
+        let trim = bench.submit(Op::Trim, 512, made.size_bytes() - 512, false, &[]);
+        let read = bench.submit(Op::Read, 0, 512, false, &[]);
+        let commands: Vec<u64> = bench
+            .settle()
+            .iter()
+            .map(|one| one.command.tag.command)
+            .collect();
+        assert!(commands.contains(&trim) && commands.contains(&read));
+        if model == "none" {
+            assert_eq!(commands, [read, trim]);
+        }
+        let content = bench.content();
+        assert!(content[..512].iter().all(|&byte| byte == 9));
+        assert!(content[512..].iter().all(|&byte| byte == 0));
+        // Nothing of one that is under way is left after a cut.
+        bench.submit(Op::Trim, 0, made.size_bytes(), false, &[]);
+        bench.drive.power_cut();
+        assert_eq!(bench.settle()[0].status, Status::PowerLost);
+        assert_eq!((bench.drive.in_flight(), bench.drive.next_ps()), (0, None));
+    }
+}
+
+#[test]
+fn an_aborted_command_is_answered_now_and_its_number_means_nothing_later() {
+    let made = Made {
+        policy: "none",
+        ..Made::default()
+    };
+    let mut bench = Bench::new(&made);
+    let write = bench.submit(Op::Write, 0, PAGE, false, &[7; PAGE as usize]);
+    let trim = bench.submit(Op::Trim, PAGE, made.size_bytes() - PAGE, false, &[]);
+    let read = bench.submit(Op::Read, 0, PAGE, false, &[]);
+    for command in [write, read] {
+        assert!(bench.drive.abort(tag(command)) && !bench.drive.abort(tag(command)));
+    }
+    let ended = |answers: &[Completion]| -> Vec<(u64, Status)> {
+        let answers = answers.iter();
+        answers
+            .map(|one| (one.command.tag.command, one.status))
+            .collect()
+    };
+    let aborted = [(write, Status::Aborted), (read, Status::Aborted)];
+    assert_eq!(ended(&bench.pass(0)), aborted);
+    // What takes their places is answered when it is done, not when they would have been.
+    let next = bench.submit(Op::Write, 0, PAGE, false, &[8; PAGE as usize]);
+    let settled = ended(&bench.settle());
+    assert!(settled.contains(&(next, Status::Done)) && settled.contains(&(trim, Status::Done)));
+    assert_eq!(settled.len(), 2);
+    assert_eq!((bench.drive.in_flight(), bench.drive.next_ps()), (0, None));
+    assert_eq!(bench.content()[..PAGE as usize], [8; PAGE as usize]);
+}
+
+#[test]
+fn the_counts_add_up() {
+    let made = Made {
+        policy: "lru",
+        ..Made::default()
+    };
+    let mut bench = Bench::new(&made);
+    let mut chance = Chance(5);
+    let (mut commands, mut bytes) = ([0_u64; 4], [0_u64; 4]);
+    for _ in 0..500 {
+        let kind = chance.below(4) as usize;
+        let (page, pages) = (chance.below(60), 1 + chance.below(4));
+        let (offset, length) = (page * PAGE, pages * PAGE);
+        match kind {
+            0 => drop(bench.submit(Op::Read, offset, length, false, &[])),
+            1 => drop(bench.write(offset, &vec![1; length as usize])),
+            2 => drop(bench.submit(Op::Trim, offset, length, false, &[])),
+            _ => drop(bench.flush()),
+        }
+        commands[kind] += 1;
+        bytes[kind] += if kind == 3 { 0 } else { length };
+        bench.pass(chance.below(500_000_000));
+    }
+    bench.submit(Op::Read, 1, 1, false, &[]);
+    bench.settle();
+    let seen = bench.drive.snapshot().report(true);
+    for (op, (commands, bytes)) in [&seen.reads, &seen.writes, &seen.trims, &seen.flushes]
+        .into_iter()
+        .zip(commands.into_iter().zip(bytes))
+    {
+        assert_eq!((op.commands, op.bytes), (commands, bytes));
+        assert_eq!(op.latency_ns.count, commands);
+        let buckets = op.latency_ns.buckets.as_ref().expect("buckets");
+        assert_eq!(buckets.iter().map(|bucket| bucket.1).sum::<u64>(), commands);
+    }
+    assert_eq!((seen.reads.errors, seen.writes.errors), (1, 0));
+    assert_eq!((seen.late_ns.count, seen.depth.count), (501, 501));
+    assert_eq!((seen.depth_now, seen.depth.min), (0, Some(1)));
+    let buffer = seen.buffer.expect("a buffer");
+    assert_eq!(buffer.written_pages, bytes[1] / PAGE);
+    assert_eq!(buffer.read_pages, bytes[0] / PAGE);
+    let flash = seen.flash.expect("flash");
+    assert!(flash.written_pages > 0 && flash.written_pages <= buffer.written_pages);
+    assert!(seen.busy_s > 0.0 && seen.busy_s <= seen.counted_s);
+    let health = bench.drive.health();
+    assert_eq!((health.reads, health.read_bytes), (commands[0], bytes[0]));
+    assert_eq!(
+        (health.writes, health.written_bytes),
+        (commands[1], bytes[1])
+    );
+    // What goes on counts as busy already.
+    let busy_us = health.busy_us;
+    bench.submit(Op::Read, 0, PAGE, false, &[]);
+    bench.pass(1_000_000);
+    assert_eq!(bench.drive.health().busy_us, busy_us + 1);
+    bench.settle();
+
+    bench.drive.reset_counters();
+    let seen = bench.drive.snapshot().report(false);
+    assert_eq!((seen.reads.commands, seen.late_ns.count), (0, 0));
+    assert_eq!(seen.flash.expect("flash").written_pages, 0);
+    assert_eq!(seen.buffer.expect("a buffer").written_pages, 0);
+    assert_eq!(bench.drive.health().reads, commands[0] + 1);
+    bench.drive.reset_all_counters();
+    assert_eq!(bench.drive.health().reads, 0);
+}
+
+#[test]
+fn a_drive_that_is_worn_out_can_be_read() {
+    let made = Made {
+        pages: 512,
+        ..Made::default()
+    };
+    let mut geometry = made.geometry();
+    geometry.endurance = Some(3);
+    let mut bench = Bench::with(&made, &geometry, None);
+    let mut written = 0_u64;
+    let mut chance = Chance(1);
+    loop {
+        let page = chance.below(made.pages);
+        bench.write(page * PAGE, &[1; PAGE as usize]);
+        let answers = bench.settle();
+        match answers[0].status {
+            Status::Done => written += 1,
+            Status::Failed => break,
+            other => panic!("{other:?}"),
+        }
+        assert!(written < 1_000_000, "it never wears out");
+    }
+    bench.write(0, &[2; PAGE as usize]);
+    bench.submit(Op::Read, 0, PAGE, false, &[]);
+    bench.flush();
+    let statuses: Vec<Status> = bench.settle().iter().map(|one| one.status).collect();
+    assert_eq!(statuses.len(), 3);
+    assert_eq!(
+        statuses
+            .iter()
+            .filter(|&&status| status == Status::Done)
+            .count(),
+        2
+    );
+    assert!(statuses.contains(&Status::ReadOnly));
+    assert!(bench.drive.facts().read_only);
+    assert!(bench.drive.snapshot().report(false).worn_out.is_some());
+    assert!(bench.drive.health().percentage_used >= 90);
+}
+
+#[test]
+fn many_large_trims_at_once_are_no_longer_work_than_one() {
+    const MIB: u64 = 1 << 20;
+    let made = Made {
+        pages: 16384,
+        model: "none",
+        ..Made::default()
+    };
+    let mut bench = Bench::new(&made);
+    bench.write(0, &vec![1; 64 << 20]);
+    bench.settle();
+    for number in 0..4 {
+        bench.submit(Op::Trim, number * 16 * MIB, 16 * MIB, false, &[]);
+    }
+    let zeroes = |bench: &Bench| {
+        bench
+            .content()
+            .chunks(512)
+            .filter(|block| block[0] == 0)
+            .count()
+    };
+    assert_eq!(
+        zeroes(&bench) as u64,
+        4 * MIB / 512,
+        "others have their turn"
+    );
+    assert_eq!(bench.settle().len(), 4);
+    assert_eq!(zeroes(&bench) as u64, 64 * MIB / 512);
+}

@@ -1,0 +1,459 @@
+//! Drives that misbehave as they were told to, and not otherwise.
+
+use crate::drives::{Bench, Made, PAGE, tag};
+use ioassay_device::command::Drive;
+use ioassay_device::faults::Fault;
+use ioassay_device::{Op, Status};
+use proptest::prelude::*;
+
+const US: u64 = 1_000_000;
+const LAST: u64 = 127 * PAGE;
+
+fn fault(json: &str) -> Fault {
+    serde_json::from_str(json).expect(json)
+}
+
+fn bench(model: &'static str, policy: &'static str) -> Bench {
+    let bench = Bench::new(&Made {
+        model,
+        policy,
+        ..Made::default()
+    });
+    assert_eq!(bench.drive.in_flight(), 0);
+    bench
+}
+
+fn with(json: &str) -> Bench {
+    let mut bench = bench("none", "none");
+    bench.write(0, &vec![7; 8 * PAGE as usize]);
+    bench.settle();
+    arm(&mut bench, json);
+    bench
+}
+
+fn arm(bench: &mut Bench, json: &str) -> u64 {
+    bench.drive.arm_faults(vec![fault(json)]).expect(json)[0]
+}
+
+/// The status of one command, which is answered at once.
+fn status(bench: &mut Bench, op: Op, offset: u64, length: u64) -> Status {
+    let data = vec![9; if op == Op::Write { length as usize } else { 0 }];
+    bench.submit(op, offset, length, false, &data);
+    let answers = bench.pass(0);
+    assert_eq!(answers.len(), 1);
+    answers[0].status
+}
+
+fn fired(bench: &Bench) -> u64 {
+    bench.drive.fault_reports()[0].fired
+}
+
+#[test]
+fn errors_concern_their_operation_and_their_region_alone() {
+    let mut bench = with(r#"{"kind":"read-error","offset_bytes":4096,"length_bytes":4096}"#);
+    assert_eq!(status(&mut bench, Op::Read, 0, PAGE), Status::Done);
+    assert_eq!(status(&mut bench, Op::Read, 2 * PAGE, PAGE), Status::Done);
+    assert_eq!(status(&mut bench, Op::Write, PAGE, PAGE), Status::Done);
+    assert_eq!(status(&mut bench, Op::Read, PAGE + 512, 512), Status::Media);
+    assert_eq!(status(&mut bench, Op::Read, 0, PAGE + 512), Status::Media);
+    assert_eq!(fired(&bench), 2);
+    assert_eq!(bench.drive.health().media_errors, 2);
+
+    let mut bench = with(r#"{"kind":"write-error","op":["trim"]}"#);
+    assert_eq!(status(&mut bench, Op::Write, 0, PAGE), Status::Done);
+    assert_eq!(status(&mut bench, Op::Trim, 0, PAGE), Status::Media);
+    assert_eq!(status(&mut bench, Op::WriteZeroes, 0, PAGE), Status::Media);
+    assert_eq!(bench.content()[0], 9); // nothing of it was done
+
+    let mut bench = with(r#"{"kind":"flush-error","count":1}"#);
+    assert_eq!(status(&mut bench, Op::Flush, 0, 0), Status::Media);
+    assert_eq!(status(&mut bench, Op::Flush, 0, 0), Status::Done);
+}
+
+#[test]
+fn a_fault_has_its_time_its_period_and_its_number() {
+    let json = r#"{"kind":"read-error","after_us":10,"for_us":5,"every_us":20,"skip":1,"count":3}"#;
+    let mut bench = with(json);
+    let mut failed = Vec::new();
+    for us in 0..100 {
+        if status(&mut bench, Op::Read, 0, 512) == Status::Media {
+            failed.push(us);
+        }
+        bench.pass(US);
+    }
+    assert_eq!(failed, [11, 12, 13]);
+    let json = r#"{"kind":"read-error","after_us":10,"for_us":2,"every_us":20}"#;
+    let mut bench = with(json);
+    let failed: Vec<u64> = (0..60)
+        .filter(|_| {
+            let failed = status(&mut bench, Op::Read, 0, 512) == Status::Media;
+            bench.pass(US);
+            failed
+        })
+        .collect();
+    assert_eq!(failed, [10, 11, 30, 31, 50, 51]);
+}
+
+#[test]
+fn chance_comes_from_the_seed() {
+    let run = |json: &str| -> Vec<bool> {
+        let mut bench = with(json);
+        (0..2000)
+            .map(|_| status(&mut bench, Op::Read, 0, 512) == Status::Media)
+            .collect()
+    };
+    let first = run(r#"{"kind":"read-error","probability":0.1,"seed":5}"#);
+    assert_eq!(
+        first,
+        run(r#"{"kind":"read-error","probability":0.1,"seed":5}"#)
+    );
+    assert_ne!(
+        first,
+        run(r#"{"kind":"read-error","probability":0.1,"seed":6}"#)
+    );
+    let count = first.iter().filter(|&&failed| failed).count();
+    assert!((140..260).contains(&count), "{count}"); // 200 expected, deviation 13.4
+}
+
+#[test]
+fn pages_that_are_bad_stay_bad() {
+    let mut bench = with(r#"{"kind":"read-error","probability":0.2,"scope":"page","seed":3}"#);
+    let read = |bench: &mut Bench| -> Vec<bool> {
+        (0..128)
+            .map(|page| status(bench, Op::Read, page * PAGE, PAGE) == Status::Media)
+            .collect()
+    };
+    let bad = read(&mut bench);
+    assert_eq!(bad, read(&mut bench));
+    let count = bad.iter().filter(|&&bad| bad).count();
+    assert!((8..48).contains(&count), "{count}");
+    // A command over several pages fails when one of them is bad.
+    let first_bad = bad.iter().position(|&bad| bad).expect("one") as u64;
+    assert_eq!(
+        status(&mut bench, Op::Read, 0, first_bad * PAGE + 512),
+        Status::Media
+    );
+}
+
+#[test]
+fn latency_is_added_to_the_models_and_throttling_is_a_rate() {
+    let mut bench = bench("thesis", "none");
+    bench.submit(Op::Read, 0, PAGE, false, &[]);
+    let without_ps = bench.settle()[0].deadline_ps;
+    let begin_ps = bench.now_ps();
+    arm(&mut bench, r#"{"kind":"latency","delay_us":250}"#);
+    bench.submit(Op::Read, 0, PAGE, false, &[]);
+    assert_eq!(
+        bench.settle()[0].deadline_ps - begin_ps,
+        without_ps + 250 * US
+    );
+
+    let mut bench = with(r#"{"kind":"throttle","bytes_per_s":1000000}"#);
+    let begin_ps = bench.now_ps();
+    for page in 0..4 {
+        bench.submit(Op::Read, page * PAGE, PAGE, false, &[]);
+    }
+    let answers = bench.pass(1_000_000 * US);
+    let due: Vec<u64> = answers
+        .iter()
+        .map(|one| (one.deadline_ps - begin_ps) / US)
+        .collect();
+    assert_eq!(due, [4096, 8192, 12288, 16384]);
+}
+
+#[test]
+fn lost_and_torn_writes_are_answered_and_done_in_part() {
+    for model in ["none", "thesis"] {
+        let mut bench = bench(model, "none");
+        bench.write(0, &vec![7; 4 * PAGE as usize]);
+        bench.settle();
+        arm(&mut bench, r#"{"kind":"lost-write","length_bytes":4096}"#);
+        arm(
+            &mut bench,
+            r#"{"kind":"torn-write","offset_bytes":8192,"seed":4}"#,
+        );
+        bench.write(0, &[9; PAGE as usize]);
+        bench.write(PAGE, &[9; PAGE as usize]);
+        bench.write(2 * PAGE, &[9; PAGE as usize]);
+        bench.write(3 * PAGE, &[9; 512]);
+        assert!(bench.settle().iter().all(|one| one.status == Status::Done));
+        let content = bench.content();
+        assert!(content[..PAGE as usize].iter().all(|&byte| byte == 7));
+        assert!(
+            content[PAGE as usize..2 * PAGE as usize]
+                .iter()
+                .all(|&byte| byte == 9)
+        );
+        let torn = &content[2 * PAGE as usize..3 * PAGE as usize];
+        let written = torn.iter().take_while(|&&byte| byte == 9).count();
+        assert!(
+            written % 512 == 0 && (512..PAGE as usize).contains(&written),
+            "{written}"
+        );
+        assert!(torn[written..].iter().all(|&byte| byte == 7));
+        assert_eq!(
+            content[3 * PAGE as usize..][..513],
+            [[9; 512].as_slice(), &[7]].concat()
+        );
+    }
+}
+
+#[test]
+fn rotten_bits_are_in_flash_and_stay_until_they_are_written() {
+    let mut bench = with(r#"{"kind":"bit-rot","count":1,"seed":11}"#);
+    let before = bench.content();
+    assert_eq!(status(&mut bench, Op::Read, 0, 2 * PAGE), Status::Done);
+    let after = bench.content();
+    let differ: Vec<u32> = before
+        .iter()
+        .zip(&after)
+        .map(|(a, b)| (a ^ b).count_ones())
+        .collect();
+    assert_eq!(differ.iter().sum::<u32>(), 1);
+    assert_eq!(status(&mut bench, Op::Read, 0, 2 * PAGE), Status::Done);
+    assert_eq!(bench.content(), after);
+    assert_eq!(status(&mut bench, Op::Write, 0, 2 * PAGE), Status::Done);
+    assert!(
+        bench.content()[..2 * PAGE as usize]
+            .iter()
+            .all(|&byte| byte == 9)
+    );
+    // What was never written has no cells that could rot.
+    let mut bench = with(r#"{"kind":"bit-rot","bits":4096}"#);
+    assert_eq!(status(&mut bench, Op::Read, LAST, PAGE), Status::Done);
+    assert!(
+        bench.content()[LAST as usize..]
+            .iter()
+            .all(|&byte| byte == 0)
+    );
+}
+
+#[test]
+fn a_flush_that_is_ignored_keeps_nothing_from_a_power_loss() {
+    for (json, kept) in [
+        (r#"{"kind":"ignored-flush"}"#, false),
+        (r#"{"kind":"ignored-flush","op":["write"]}"#, true),
+    ] {
+        let mut bench = bench("thesis", "lru");
+        arm(&mut bench, json);
+        bench.write(0, &[5; PAGE as usize]);
+        bench.pass(10_000 * US);
+        bench.flush();
+        assert!(bench.settle().iter().all(|one| one.status == Status::Done));
+        bench.drive.power_cut();
+        assert_eq!(bench.content()[0] == 5, kept, "{json}");
+    }
+    // FUA is a flush of one write.
+    let mut bench = bench("thesis", "lru");
+    arm(&mut bench, r#"{"kind":"ignored-flush"}"#);
+    bench.submit(Op::Write, 0, PAGE, true, &[5; PAGE as usize]);
+    bench.settle();
+    bench.drive.power_cut();
+    assert_eq!(bench.content()[0], 0);
+}
+
+#[test]
+fn what_is_stuck_is_answered_when_the_fault_ends_is_cleared_or_the_host_aborts() {
+    let mut bench = with(r#"{"kind":"stuck","for_us":100}"#);
+    bench.submit(Op::Read, 0, 512, false, &[]);
+    assert!(bench.pass(99 * US).is_empty());
+    assert_eq!(bench.pass(US)[0].status, Status::Done);
+
+    let mut bench = bench_stuck();
+    let id = bench.drive.fault_reports()[0].id;
+    assert_eq!(bench.drive.clear_faults(Some(id + 1)), 0);
+    assert!(bench.pass(US).is_empty());
+    assert_eq!(bench.drive.clear_faults(Some(id)), 1);
+    assert_eq!(bench.pass(0)[0].status, Status::Done);
+
+    let mut bench = bench_stuck();
+    assert!(bench.drive.abort(tag(1)));
+    assert_eq!(bench.pass(0)[0].status, Status::Aborted);
+    assert_eq!(bench.drive.in_flight(), 0);
+
+    let mut bench = bench_stuck();
+    bench.drive.power_cut();
+    assert_eq!(bench.pass(0)[0].status, Status::PowerLost);
+    assert_eq!(bench.drive.in_flight(), 0);
+}
+
+/// A drive with a command that is stuck without end, of number 1.
+fn bench_stuck() -> Bench {
+    let mut bench = with(r#"{"kind":"stuck","op":["read"]}"#);
+    bench.submit(Op::Read, 0, 512, false, &[]);
+    assert!(bench.pass(1_000_000_000 * US).is_empty());
+    bench
+}
+
+#[test]
+fn resets_come_by_time_and_by_command() {
+    let mut bench = with(r#"{"kind":"controller-reset","after_us":50,"every_us":100,"count":2}"#);
+    let mut at_us = Vec::new();
+    for us in 0..400 {
+        if bench.drive.drops_connections() {
+            at_us.push(us);
+        }
+        bench.pass(US);
+    }
+    assert_eq!(at_us, [50, 150]);
+
+    let mut bench = with(r#"{"kind":"controller-reset","op":["write"],"skip":1,"count":1}"#);
+    arm(&mut bench, r#"{"kind":"stuck","op":["read"]}"#);
+    bench.submit(Op::Read, 0, 512, false, &[]);
+    assert_eq!(status(&mut bench, Op::Write, 0, 512), Status::Done);
+    assert!(!bench.drive.drops_connections());
+    bench.write(0, &[1; 512]);
+    assert!(bench.drive.drops_connections());
+    let ended: Vec<Status> = bench.pass(0).iter().map(|one| one.status).collect();
+    assert_eq!(ended, [Status::Aborted, Status::Aborted]);
+    assert!(!bench.drive.drops_connections());
+}
+
+#[test]
+fn while_the_link_is_lost_nobody_is_served() {
+    let mut bench = with(r#"{"kind":"link-loss","after_us":10,"down_us":100}"#);
+    let begin_ps = bench.now_ps();
+    assert_eq!(bench.drive.next_ps(), Some(begin_ps + 10 * US)); // a drive that sleeps wakes for it
+    bench.pass(10 * US);
+    assert!(bench.drive.drops_connections());
+    bench.submit(Op::Read, 0, 512, false, &[]); // of a file that is mounted
+    assert!(bench.pass(99 * US).is_empty());
+    assert!(bench.drive.drops_connections());
+    assert_eq!(bench.pass(US).len(), 1);
+    assert!(!bench.drive.drops_connections());
+
+    let mut bench = with(r#"{"kind":"link-loss","down_us":100}"#);
+    assert!(bench.drive.drops_connections());
+    bench.submit(Op::Read, 0, 512, false, &[]);
+    assert_eq!(bench.drive.clear_faults(Some(1)), 1);
+    assert!(!bench.drive.drops_connections());
+    assert_eq!(bench.pass(0).len(), 1);
+}
+
+#[test]
+fn a_worn_region_reads_slowly_and_stops_to_take_writes() {
+    let json = r#"{"kind":"worn","length_bytes":8192,"endurance":2,"delay_us":50}"#;
+    let mut bench = with(json);
+    let wanted = [Status::Done, Status::Done, Status::Media, Status::Media];
+    assert_eq!(
+        wanted,
+        [0; 4].map(|_| status(&mut bench, Op::Write, 0, 512))
+    );
+    assert_eq!(status(&mut bench, Op::Write, PAGE, 512), Status::Done);
+    assert_eq!(status(&mut bench, Op::Write, 2 * PAGE, 512), Status::Done);
+    bench.submit(Op::Read, 0, 512, false, &[]);
+    assert!(bench.pass(49 * US).is_empty());
+    assert_eq!(bench.pass(US)[0].status, Status::Done);
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_all_that_came_with_it() {
+    let mut bench = bench("none", "none");
+    for (json, name) in [
+        (r#"{"kind":"read-error","op":["write"]}"#, "op is"),
+        (
+            r#"{"kind":"read-error","offset_bytes":1000000000}"#,
+            "offset is",
+        ),
+        (r#"{"kind":"read-error","length_bytes":0}"#, "length is"),
+        (r#"{"kind":"read-error","probability":0}"#, "probability is"),
+        (
+            r#"{"kind":"read-error","probability":1.5}"#,
+            "probability is",
+        ),
+        (r#"{"kind":"read-error","count":0}"#, "count is"),
+        (r#"{"kind":"read-error","for_us":0}"#, "for is"),
+        (r#"{"kind":"read-error","every_us":10}"#, "every is"),
+        (
+            r#"{"kind":"read-error","for_us":10,"every_us":10}"#,
+            "every is",
+        ),
+        (r#"{"kind":"controller-reset","every_us":0}"#, "every is"),
+        (r#"{"kind":"controller-reset","for_us":10}"#, "for is"),
+        (r#"{"kind":"read-error","delay_us":10}"#, "delay is"),
+        (r#"{"kind":"latency"}"#, "delay is"),
+        (r#"{"kind":"latency","delay_us":86400000001}"#, "delay is"),
+        (r#"{"kind":"throttle"}"#, "rate is"),
+        (r#"{"kind":"bit-rot","bits":0}"#, "bits is"),
+        (r#"{"kind":"link-loss"}"#, "down is"),
+        (r#"{"kind":"stuck","endurance":1}"#, "endurance is"),
+    ] {
+        let faults = vec![fault(r#"{"kind":"stuck"}"#), fault(json)];
+        let error = bench.drive.arm_faults(faults).expect_err(json).to_string();
+        assert!(error.starts_with(name), "{json}: {error}");
+    }
+    assert!(bench.drive.fault_reports().is_empty());
+    let many = vec![fault(r#"{"kind":"stuck"}"#); 65];
+    assert!(bench.drive.arm_faults(many).is_err());
+}
+
+const KINDS: [&str; 13] = [
+    "read-error",
+    "write-error",
+    "flush-error",
+    "latency",
+    "throttle",
+    "bit-rot",
+    "lost-write",
+    "torn-write",
+    "ignored-flush",
+    "stuck",
+    "controller-reset",
+    "link-loss",
+    "worn",
+];
+
+prop_compose! {
+    fn any_fault()(
+        kind in 0..KINDS.len(), offset in 0..128_u64, length in 1..64_u64, after in 0..500_u64,
+        lasts in 1..300_u64, probability in 0.01..1.0_f64, seed: u64, skip in 0..4_u64,
+    ) -> Fault {
+        let kind = KINDS[kind];
+        let mut fault = serde_json::json!({
+            "kind": kind, "offset_bytes": offset * PAGE, "length_bytes": length * 512,
+            "after_us": after, "for_us": lasts, "probability": probability, "seed": seed, "skip": skip,
+        });
+        let more = match kind {
+            "latency" => ("delay_us", 40),
+            "throttle" => ("bytes_per_s", 10_000_000),
+            "link-loss" => ("down_us", 70),
+            _ => ("endurance", 0),
+        };
+        fault[more.0] = more.1.into();
+        serde_json::from_value(fault).expect("a fault")
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever faults there are: each command is answered once, and a drive without them is whole again.
+    #[test]
+    fn every_command_is_answered_once(
+        faults in prop::collection::vec(any_fault(), 1..6),
+        commands in prop::collection::vec((0..5_usize, 0..127_u64, 1..9_u64, any::<bool>(), 0..40_u64), 1..120),
+        policy in prop::sample::select(vec!["none", "lru"]),
+    ) {
+        let mut bench = bench("thesis", policy);
+        bench.drive.arm_faults(faults).expect("they can be");
+        for &(op, page, blocks, fua, pause_us) in &commands {
+            let op = [Op::Read, Op::Write, Op::Flush, Op::Trim, Op::WriteZeroes][op];
+            let (offset, length) = if op == Op::Flush { (0, 0) } else { (page * PAGE, blocks * 512) };
+            let data = vec![3; if op == Op::Write { length as usize } else { 0 }];
+            bench.submit(op, offset, length, fua, &data);
+            bench.drive.drops_connections();
+            bench.pass(pause_us * US);
+        }
+        bench.settle();
+        let mut answered: Vec<u64> = bench.answers.iter().map(|one| one.command.tag.command).collect();
+        answered.sort_unstable();
+        prop_assert!(answered.into_iter().eq(0..commands.len() as u64));
+        bench.drive.clear_faults(None);
+        bench.write(0, &vec![8; 128 * PAGE as usize]);
+        bench.settle();
+        bench.flush();
+        prop_assert!(bench.settle().iter().all(|one| one.status == Status::Done));
+        bench.drive.power_cut();
+        prop_assert!(bench.content().iter().all(|&byte| byte == 8));
+    }
+}

@@ -1,0 +1,213 @@
+//! A drive that is killed at any instant: what was flushed is in its backing file.
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::drives::Chance;
+use ioassay_device::client::nbd::Client;
+use ioassay_device::client::{Initiator, Request, Waiting};
+use ioassay_device::server::{Options, serve};
+use ioassay_device::transport::socket::Endpoint;
+
+/// Says the child what it serves.
+const CHILD: &str = "IOASSAY_TEST_SERVES";
+const BLOCKS: u64 = 256;
+const BLOCK: u64 = 4096;
+
+/// The child: serves, and is killed.
+#[test]
+fn serves_as_a_child() {
+    let Ok(text) = std::env::var(CHILD) else {
+        return; // a test of its own it is not
+    };
+    let options: Options = serde_json::from_str(&text).expect("options");
+    // Straight to the descriptor: the tests' own output is captured.
+    let out = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/proc/self/fd/1")
+        .expect("the output");
+    let told = serve(&options, |ready| {
+        let line = serde_json::to_string(ready).expect("JSON") + "\n";
+        std::io::Write::write_all(&mut &out, line.as_bytes()).expect("a reader");
+    });
+    told.expect("a clean end");
+}
+
+struct EmulatedDrive {
+    child: Child,
+    socket: PathBuf,
+    /// Kept open: the tests' own summary is written to it.
+    _out: BufReader<ChildStdout>,
+}
+
+impl EmulatedDrive {
+    fn start(folder: &Path, model: &str, policy: &str) -> Self {
+        let socket = folder.join("drive.sock");
+        let options = serde_json::json!({
+            "size_bytes": BLOCKS * BLOCK,
+            "model": model,
+            "buffer": {"policy": policy, "bytes": 64 * BLOCK},
+            "geometry": {"elements": 4, "planes": 1, "dies": 1, "pages_per_block": 16},
+            "backing_file": folder.join("backing"),
+            "transports": [format!("nbd:unix:{}", socket.display())],
+            "calibrate": false,
+        });
+        let mut child = Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", "kill::serves_as_a_child", "--nocapture"])
+            .env(CHILD, options.to_string())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a child");
+        let mut out = BufReader::new(child.stdout.take().expect("its output"));
+        let ready = out
+            .by_ref()
+            .lines()
+            .map_while(Result::ok)
+            .any(|line| line.contains("\"ways\""));
+        assert!(ready, "the drive did not start");
+        Self {
+            child,
+            socket,
+            _out: out,
+        }
+    }
+
+    fn client(&self) -> Client {
+        let at = Endpoint::Unix(self.socket.clone());
+        Client::connect(&at, "", true, Waiting::Sleeps).expect("a drive that serves")
+    }
+}
+
+impl Drop for EmulatedDrive {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Of each block the value that was flushed last, and those written since.
+struct Known(Vec<Vec<u8>>);
+
+impl Known {
+    fn check(&mut self, path: &Path) {
+        let file = std::fs::File::open(path).expect("the backing file");
+        let mut block = vec![0; BLOCK as usize];
+        for (number, values) in self.0.iter_mut().enumerate() {
+            file.read_exact_at(&mut block, number as u64 * BLOCK)
+                .expect("a whole file");
+            assert!(
+                block.iter().all(|&byte| byte == block[0]),
+                "block {number} is torn"
+            );
+            assert!(
+                values.contains(&block[0]),
+                "block {number} holds {}, allowed {values:?}",
+                block[0]
+            );
+            *values = vec![block[0]];
+        }
+    }
+}
+
+/// Writes and flushes until the drive is killed; answered writes are durable at once where `at_once`.
+fn load(drive: &mut EmulatedDrive, known: &mut Known, chance: &mut Chance, at_once: bool) {
+    let mut client = drive.client();
+    let until = Instant::now() + Duration::from_micros(chance.below(60_000));
+    let mut written = Vec::new();
+    while Instant::now() < until {
+        if chance.below(6) == 0 {
+            client.call(Request::Flush).expect("a flush");
+            for block in written.drain(..) {
+                let values: &mut Vec<u8> = &mut known.0[block];
+                values.drain(..values.len() - 1);
+            }
+            continue;
+        }
+        let (block, value) = (chance.below(BLOCKS), 1 + chance.below(255) as u8);
+        known.0[block as usize].push(value);
+        let data = vec![value; BLOCK as usize];
+        let fua = chance.below(8) == 0;
+        let offset_bytes = block * BLOCK;
+        client
+            .call(Request::Write {
+                offset_bytes,
+                data: &data,
+                fua,
+            })
+            .expect("a write");
+        if fua || at_once {
+            known.0[block as usize] = vec![value];
+        } else {
+            written.push(block as usize);
+        }
+    }
+    // Some more that nobody waits for, so that it dies at work.
+    for tag in 0..16 {
+        let (block, value) = (chance.below(BLOCKS), 1 + chance.below(255) as u8);
+        known.0[block as usize].push(value);
+        let data = vec![value; BLOCK as usize];
+        let offset_bytes = block * BLOCK;
+        client.submit(
+            tag,
+            Request::Write {
+                offset_bytes,
+                data: &data,
+                fua: false,
+            },
+        );
+    }
+    client.submit(16, Request::Flush);
+    let _ = client.push();
+    std::thread::sleep(Duration::from_micros(chance.below(2000)));
+    drive.child.kill().expect("a child");
+    drive.child.wait().expect("a child");
+}
+
+#[test]
+fn what_was_flushed_outlives_a_kill() {
+    let seed = 11;
+    println!("seed {seed}");
+    let mut chance = Chance(seed);
+    for (model, policy, at_once) in [
+        ("none", "none", true),
+        ("thesis", "none", true),
+        ("thesis", "lru", false),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut known = Known(vec![vec![0]; BLOCKS as usize]);
+        for _ in 0..4 {
+            let mut drive = EmulatedDrive::start(folder.path(), model, policy);
+            load(&mut drive, &mut known, &mut chance, at_once);
+            known.check(&folder.path().join("backing"));
+        }
+    }
+}
+
+#[test]
+fn a_clean_end_keeps_all() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut drive = EmulatedDrive::start(folder.path(), "thesis", "lru");
+    let mut client = drive.client();
+    let data = vec![7; BLOCK as usize];
+    for block in 0..8 {
+        let offset_bytes = block * BLOCK;
+        client
+            .call(Request::Write {
+                offset_bytes,
+                data: &data,
+                fua: false,
+            })
+            .expect("a write");
+    }
+    let pid = rustix::process::Pid::from_child(&drive.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a child");
+    assert!(drive.child.wait().expect("a child").success());
+    assert!(!drive.socket.exists());
+    let content = std::fs::read(folder.path().join("backing")).expect("the file");
+    let written = 8 * BLOCK as usize;
+    assert!(content[..written].iter().all(|&byte| byte == 7));
+    assert!(content[written..].iter().all(|&byte| byte == 0));
+}

@@ -1,0 +1,453 @@
+//! Several namespaces of a drive: what each transport shows of them, and that none reaches another.
+
+use crate::scene;
+use std::time::Instant;
+
+use crate::host::{Entry, Said};
+use crate::memory_drive::{Memory, sent};
+use crate::scene::{Scene, read, vain};
+use ioassay_device::Status;
+use ioassay_device::namespace::NamespaceDrive;
+use ioassay_device::transport::fuse;
+use ioassay_device::transport::nbd::{Export, Nbd};
+use ioassay_device::transport::socket::{Output, Protocol, SharedMemory};
+use proptest::prelude::*;
+
+const BLOCK: u64 = 512;
+/// The third ends within a page.
+const SIZES: [u64; 3] = [16 << 10, 8 << 10, 5 << 10];
+const INVALID_NAMESPACE: u16 = 0x0b;
+const OUT_OF_RANGE: u16 = 0x80;
+
+/// A drive whose namespaces hold their numbers.
+fn drive() -> Memory {
+    let mut drive = Memory::divided(&SIZES, 512);
+    for (id, range) in places() {
+        drive.bytes[range].fill(id as u8);
+    }
+    drive
+}
+
+fn places() -> Vec<(u32, std::ops::Range<usize>)> {
+    let mut end = 0;
+    let sizes = SIZES.iter().zip(1..);
+    sizes
+        .map(|(&size, id)| {
+            let start = end;
+            end += size as usize;
+            (id, start..end)
+        })
+        .collect()
+}
+
+/// What clients write to a namespace.
+fn written(id: u32) -> u8 {
+    0x40 | id as u8
+}
+
+/// Whether each namespace has what it may: its number, what was written to it, and zeroes. Whatever
+/// a client of `id` did, the others are as they were.
+fn check_apart(drive: &Memory, before: &[u8], id: u32) {
+    for (other, range) in places() {
+        if other != id {
+            assert_eq!(
+                drive.bytes[range.clone()],
+                before[range],
+                "namespace {other}"
+            );
+        }
+    }
+}
+
+fn check_own(data: &[u8], id: u32) {
+    let own = [0, id as u8, written(id)];
+    assert!(
+        data.iter().all(|byte| own.contains(byte)),
+        "of {id}: {data:?}"
+    );
+}
+
+// What hosts are told
+
+#[test]
+fn a_host_is_told_of_each_namespace() {
+    let mut scene = Scene::over(drive());
+    scene.admin(scene::NAME, 0);
+    let controller = scene.identify(1, 0).unwrap();
+    assert_eq!(controller[516..520], [3, 0, 0, 0]);
+    assert_eq!(controller[540..544], [3, 0, 0, 0]);
+    let whole = u128::from(SIZES.iter().sum::<u64>()).to_le_bytes();
+    assert_eq!(controller[280..296], whole);
+    assert_eq!(controller[296..312], [0; 16]);
+    let listed = |page: &[u8]| -> Vec<u8> {
+        let ids = page.chunks(4).map(|id| id[0]);
+        ids.take_while(|&id| id > 0).collect()
+    };
+    for (after, left) in [
+        (0, &[1, 2, 3][..]),
+        (1, &[2, 3]),
+        (2, &[3]),
+        (3, &[]),
+        (0xffff_fffd, &[]),
+    ] {
+        assert_eq!(listed(&scene.identify(2, after).unwrap()), left);
+        assert_eq!(listed(&scene.identify(7, after).unwrap()), left);
+    }
+    let mut names = Vec::new();
+    for (id, size) in (1..).zip(SIZES) {
+        let described = scene.identify(0, id).unwrap();
+        assert_eq!(described[..8], (size / BLOCK).to_le_bytes());
+        assert_eq!(described[48..64], u128::from(size).to_le_bytes());
+        let descriptors = scene.identify(3, id).unwrap();
+        assert_eq!(descriptors[4..20], described[104..120]);
+        names.push(descriptors[24..40].to_vec());
+    }
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 3, "each has an identifier of its own");
+    for id in [0, 4, 0xffff_fffe] {
+        for what in [0, 3, 5, 8] {
+            assert_eq!(scene.identify(what, id), Err(vain(INVALID_NAMESPACE)));
+        }
+    }
+}
+
+#[test]
+fn bounds_are_those_of_the_namespace_and_errors_name_it() {
+    let mut scene = Scene::connected_to(drive());
+    for (id, size) in (1..).zip(SIZES) {
+        let blocks = size / BLOCK;
+        let last = read(1, blocks - 1, 1).namespace(id);
+        let said = scene.send(1, &last.capsule(&[], (false, false)));
+        assert!(matches!(&said[0], Said::Data { data, .. } if data[..] == [id as u8; 512]));
+        for (first, count) in [(blocks, 1), (blocks - 1, 2), (u64::MAX, 1)] {
+            let beyond = read(2, first, count).namespace(id);
+            assert_eq!(scene.ask(1, beyond), (vain(OUT_OF_RANGE), 0));
+            let log = scene.log(1, 64, 0).unwrap();
+            assert_eq!(log[24..28], id.to_le_bytes());
+            assert_eq!(log[16..24], first.to_le_bytes());
+        }
+    }
+    for id in [0, 4, u32::MAX] {
+        let foreign = read(3, 0, 1).namespace(id);
+        assert_eq!(scene.ask(1, foreign), (vain(INVALID_NAMESPACE), 0));
+    }
+    for (id, status) in [(1, 0), (3, 0), (u32::MAX, 0), (4, vain(INVALID_NAMESPACE))] {
+        assert_eq!(scene.ask(1, Entry::new(0, 4).namespace(id)), (status, 0));
+    }
+    // What fails later is logged with the block of its namespace.
+    scene.drive.status = Status::Media;
+    scene.ask(1, read(5, 3, 1).namespace(2));
+    let log = scene.log(1, 64, 0).unwrap();
+    assert_eq!((log[16], log[24]), (3, 2));
+}
+
+#[test]
+fn a_drive_that_wears_out_changes_all_namespaces() {
+    let mut scene = Scene::connected_to(drive());
+    scene.identify(1, 0).unwrap();
+    scene.drive.facts.read_only = true;
+    if let Some(namespaces) = &mut scene.drive.namespaces {
+        namespaces.refuse_writes();
+    }
+    let log = scene.log(4, 4096, 0).unwrap();
+    assert_eq!(log[..16], [1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(scene.identify(0, 3).unwrap()[99], 1);
+}
+
+// What no client of a namespace can do
+
+/// A command, and where it would like to be.
+type Wish = (u8, u32, u64, u32, bool);
+
+/// The beginning, the ends of all namespaces and what lies around them, and far beyond.
+fn block() -> impl Strategy<Value = u64> {
+    let near = |ends: &'static [u64]| {
+        let end = prop::sample::select(ends);
+        (end, 0..4_u64).prop_map(|(end, off)| (end + off).saturating_sub(2))
+    };
+    prop_oneof![
+        0..64_u64,
+        near(&[10, 16, 32, 48, 58]),
+        near(&[1 << 32, 1 << 55]),
+        Just(u64::MAX)
+    ]
+}
+
+fn wishes() -> impl Strategy<Value = Vec<Wish>> {
+    let id = prop_oneof![8 => 1..=3_u32, 1 => prop::sample::select(&[0, 4, u32::MAX][..])];
+    let wish = (0..9_u8, id, block(), 1..20_u32, any::<bool>());
+    prop::collection::vec(wish, 1..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 120, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_nvme_command_reaches_another_namespace(wishes in wishes()) {
+        let mut scene = Scene::connected_to(drive());
+        for (op, id, first, blocks, fua) in wishes {
+            let before = scene.drive.bytes.clone();
+            let bytes = blocks as usize * 512;
+            let in_capsule = |entry: Entry| entry.pointer(0x01, 0, bytes as u32);
+            let flag = |entry: Entry, bit: u32| entry.word(12, (blocks - 1) | (u32::from(fua) << bit));
+            let (entry, data) = match op {
+                0 => (Entry::new(0, 7), vec![]),
+                1 if bytes <= 8192 => {
+                    let write = in_capsule(Entry::new(1, 7).blocks(first, blocks));
+                    (flag(write, 30), vec![written(id); bytes])
+                }
+                2 if bytes <= 8192 => {
+                    let compare = in_capsule(Entry::new(5, 7).blocks(first, blocks));
+                    (compare, vec![id as u8; bytes])
+                }
+                3 => (flag(Entry::new(8, 7).blocks(first, blocks), 25), vec![]),
+                4 => (Entry::new(0x0c, 7).blocks(first, blocks), vec![]),
+                5 => {
+                    let mut ranges = vec![0; 32];
+                    ranges[4..8].copy_from_slice(&blocks.to_le_bytes());
+                    ranges[8..16].copy_from_slice(&first.to_le_bytes());
+                    ranges[20..24].copy_from_slice(&1_u32.to_le_bytes());
+                    let trim = Entry::new(9, 7).word(10, 1).word(11, 4);
+                    (trim.pointer(0x01, 0, 32), ranges)
+                }
+                _ => (read(7, first, blocks), vec![]),
+            };
+            let capsule = entry.namespace(id).capsule(&data, (false, false));
+            for said in scene.send(1, &capsule) {
+                if let Said::Data { data, .. } = said {
+                    check_own(&data, id);
+                }
+            }
+            check_apart(&scene.drive, &before, id);
+        }
+    }
+
+    #[test]
+    fn no_nbd_request_reaches_another_export(wishes in wishes()) {
+        for id in 1..=3_u32 {
+            let mut talk = Talk::with(id, drive());
+            for &(op, _, first, blocks, flag) in &wishes {
+                let before = talk.drive.bytes.clone();
+                let kind = u16::from(op.min(7));
+                let kind = if kind == 2 { 6 } else { kind }; // not the end of the connection
+                let flags = u16::from(flag && kind != 7);
+                let bytes = blocks * 512;
+                let mut message = request(kind, flags, first.wrapping_mul(BLOCK), bytes);
+                if kind == 1 {
+                    message.resize(message.len() + bytes as usize, written(id));
+                }
+                let answer = talk.ask(&message);
+                if kind == 0 && answer.len() > 28 && answer[6..8] == [0, 1] {
+                    assert_eq!(answer[20..28], first.wrapping_mul(BLOCK).to_be_bytes(), "its own address");
+                    check_own(&answer[28..], id);
+                }
+                check_apart(&talk.drive, &before, id);
+            }
+        }
+    }
+
+    #[test]
+    fn no_request_to_a_mounted_file_reaches_another_namespace(
+        wishes in wishes(),
+        shift in 0..512_u64,
+    ) {
+        for id in 1..=3_u32 {
+            let mut file = fuse::Session::new(0, (0, 0));
+            let mut drive = drive();
+            for &(op, _, first, blocks, flag) in &wishes {
+                let before = drive.bytes.clone();
+                let offset = first.wrapping_mul(BLOCK).wrapping_add(shift);
+                let bytes = blocks * 512 - u32::from(flag) * 100;
+                let request = file_request(op, offset, bytes, written(id));
+                let mut out = Vec::new();
+                let mut view = NamespaceDrive::new(&mut drive, id).expect("a namespace");
+                file.received(&request, &mut view, &mut out);
+                while let Some(answer) = drive.due.pop_front() {
+                    let reply = file.answered(&answer.command, answer.status);
+                    if let Some(fuse::Reply::Content(_, range)) = reply {
+                        let start = places()[id as usize - 1].1.start;
+                        let range = start + range.start as usize..start + range.end as usize;
+                        check_own(&drive.bytes[range], id);
+                    }
+                }
+                check_apart(&drive, &before, id);
+            }
+        }
+    }
+}
+
+/// What the kernel asks of a mounted file (Linux UAPI, fuse.h).
+fn file_request(op: u8, offset: u64, bytes: u32, value: u8) -> Vec<u8> {
+    let (mut body, code) = match op % 5 {
+        0 => (vec![0; 16], 20), // fsync
+        1 => {
+            let mut body = vec![0; 40];
+            body[8..16].copy_from_slice(&offset.to_ne_bytes());
+            body[16..20].copy_from_slice(&bytes.to_ne_bytes());
+            body.resize(40 + bytes as usize, value);
+            (body, 16) // write
+        }
+        2 | 3 => {
+            let mut body = vec![0; 32];
+            body[8..16].copy_from_slice(&offset.to_ne_bytes());
+            body[16..24].copy_from_slice(&u64::from(bytes).to_ne_bytes());
+            let mode = if op % 5 == 2 { 1 | 2 } else { 1 | 16 };
+            body[24..28].copy_from_slice(&u32::to_ne_bytes(mode));
+            (body, 43) // fallocate: a hole, or zeroes
+        }
+        _ => {
+            let mut body = vec![0; 40];
+            body[8..16].copy_from_slice(&offset.to_ne_bytes());
+            body[16..20].copy_from_slice(&bytes.to_ne_bytes());
+            body[20..24].copy_from_slice(&2_u32.to_ne_bytes()); // a program's own
+            (body, 15) // read
+        }
+    };
+    let mut request = vec![0; 40];
+    request[..4].copy_from_slice(&(40 + body.len() as u32).to_ne_bytes());
+    request[4..8].copy_from_slice(&u32::to_ne_bytes(code));
+    request[8..16].copy_from_slice(&1_u64.to_ne_bytes());
+    request.append(&mut body);
+    request
+}
+
+// NBD
+
+/// A client of NBD whose bytes go in by hand.
+struct Talk {
+    nbd: Nbd,
+    session: ioassay_device::transport::nbd::Session,
+    drive: Memory,
+}
+
+impl Talk {
+    fn new(drive: Memory) -> Self {
+        let mut nbd = Nbd::new(Export::default());
+        let memory = SharedMemory::default();
+        let session = nbd.open(0, 0, Instant::now(), &memory, &mut Vec::new());
+        let mut talk = Self {
+            nbd,
+            session,
+            drive,
+        };
+        talk.ask(&3_u32.to_be_bytes());
+        talk
+    }
+
+    /// After structured replies and extents of one export were agreed on.
+    fn with(id: u32, drive: Memory) -> Self {
+        let mut talk = Self::new(drive);
+        talk.ask(&option(8, &[]));
+        let name = name_of(id);
+        talk.ask(&option(10, &contexts(&name)));
+        assert!(talk.ask(&go(&name)).len() > 20);
+        talk
+    }
+
+    fn ask(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let session = &mut self.session;
+        let received = self.nbd.received(session, bytes, &mut out, &mut self.drive);
+        assert_eq!(received.consumed, bytes.len());
+        let mut later = Output::default();
+        while let Some(answer) = self.drive.due.pop_front() {
+            self.nbd.answer(session, answer, &mut later, &self.drive);
+        }
+        out.extend(sent(later, &self.drive));
+        out
+    }
+}
+
+fn name_of(id: u32) -> String {
+    match id {
+        1 => "drive".to_owned(),
+        _ => format!("drive-{id}"),
+    }
+}
+
+fn option(kind: u32, data: &[u8]) -> Vec<u8> {
+    let length = (data.len() as u32).to_be_bytes();
+    [b"IHAVEOPT", &kind.to_be_bytes()[..], &length, data].concat()
+}
+
+fn word(text: &str) -> Vec<u8> {
+    [&(text.len() as u32).to_be_bytes()[..], text.as_bytes()].concat()
+}
+
+fn go(name: &str) -> Vec<u8> {
+    option(7, &[&word(name)[..], &[0, 0]].concat())
+}
+
+fn contexts(name: &str) -> Vec<u8> {
+    [
+        &word(name)[..],
+        &1_u32.to_be_bytes(),
+        &word("base:allocation"),
+    ]
+    .concat()
+}
+
+fn request(kind: u16, flags: u16, offset: u64, length: u32) -> Vec<u8> {
+    let mut bytes = 0x2560_9513_u32.to_be_bytes().to_vec();
+    bytes.extend_from_slice(&flags.to_be_bytes());
+    bytes.extend_from_slice(&kind.to_be_bytes());
+    bytes.extend_from_slice(b"a cookie");
+    bytes.extend_from_slice(&offset.to_be_bytes());
+    bytes.extend_from_slice(&length.to_be_bytes());
+    bytes
+}
+
+/// Answers to an option: their types and data.
+fn answers(mut bytes: &[u8]) -> Vec<(u32, Vec<u8>)> {
+    let mut all = Vec::new();
+    while !bytes.is_empty() {
+        let number = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
+        let end = 20 + number(16) as usize;
+        all.push((number(12), bytes[20..end].to_vec()));
+        bytes = &bytes[end..];
+    }
+    all
+}
+
+#[test]
+fn each_namespace_is_an_export_with_its_size() {
+    let mut talk = Talk::new(drive());
+    let listed = answers(&talk.ask(&option(3, &[])));
+    let names: Vec<_> = listed
+        .iter()
+        .map(|(kind, data)| (*kind, data.clone()))
+        .collect();
+    let wanted: Vec<_> = (1..=3).map(|id| (2, word(&name_of(id)))).collect();
+    assert_eq!((names[..3].to_vec(), names[3].0), (wanted, 1));
+    for (name, size) in [
+        ("", SIZES[0]),
+        ("drive", SIZES[0]),
+        ("drive-2", SIZES[1]),
+        ("drive-3", SIZES[2]),
+    ] {
+        let info = option(6, &[&word(name)[..], &[0, 0]].concat());
+        let told = answers(&talk.ask(&info));
+        assert_eq!(told[0].1[2..10], size.to_be_bytes(), "{name}");
+    }
+    for name in [
+        "drive-0", "drive-1", "drive-4", "drive-02", "drive-", "drives",
+    ] {
+        let info = option(6, &[&word(name)[..], &[0, 0]].concat());
+        assert_eq!(answers(&talk.ask(&info))[0].0, 0x8000_0006, "{name}");
+    }
+}
+
+#[test]
+fn what_was_set_for_one_export_does_not_hold_for_another() {
+    let mut talk = Talk::new(drive());
+    talk.ask(&option(8, &[]));
+    talk.ask(&option(10, &contexts("drive-2")));
+    talk.ask(&go("drive-3"));
+    let refused = talk.ask(&request(7, 0, 0, 512));
+    assert_eq!(refused[4..8], [0, 1, 0x80, 1], "an error");
+    let mut talk = Talk::with(2, drive());
+    let extents = talk.ask(&request(7, 0, 0, 8192));
+    let wanted = [&1_u32.to_be_bytes()[..], &8192_u32.to_be_bytes(), &[0; 4]].concat();
+    assert_eq!(extents[20..], wanted);
+}

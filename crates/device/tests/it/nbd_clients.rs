@@ -1,0 +1,177 @@
+//! NBD against clients that others wrote. A client that is not installed is skipped, and said.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use crate::memory_drive::{EmulatedDrive, Memory};
+use ioassay_device::transport::Transport;
+use ioassay_device::transport::nbd::{self, Export};
+use ioassay_device::transport::socket::Endpoint;
+
+struct Scene {
+    _served: EmulatedDrive,
+    uri: String,
+    folder: PathBuf,
+}
+
+fn scene(name: &str, size_bytes: u64, block_bytes: u32) -> Scene {
+    let folder = std::env::temp_dir().join(format!("ioassay-nbd-{}-{name}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let transport = nbd::serve(
+        Export::default(),
+        0,
+        &Endpoint::Unix(folder.join("drive.sock")),
+    )
+    .unwrap();
+    let uri = transport.address();
+    let mut drive = Memory::new(size_bytes, block_bytes);
+    drive.keeps = false;
+    Scene {
+        _served: EmulatedDrive::start(transport, drive),
+        uri,
+        folder,
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Runs a program for at most a minute; `None` if it is not installed. KILL, because fio ignores
+/// TERM while it waits for an NBD server.
+fn ran(program: &str, arguments: &[&str]) -> Option<Output> {
+    if Command::new(program).arg("--version").output().is_err() {
+        eprintln!("skipped: {program} is not installed");
+        return None;
+    }
+    let output = Command::new("timeout")
+        .args(["-s", "KILL", "60", program])
+        .args(arguments)
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(
+        output.status.success(),
+        "{program} {arguments:?}: {}\n{}",
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+    Some(output)
+}
+
+#[test]
+fn fio_verifies_what_concurrent_jobs_wrote() {
+    let scene = scene("fio", 64 << 20, 4096);
+    let uri = format!("--uri={}", scene.uri);
+    let folder = format!("--aux-path={}", scene.folder.display());
+    let fixed = [
+        "--thread",
+        "--iodepth=16",
+        "--size=8M",
+        "--offset_increment=8M",
+        "--numjobs=4",
+    ];
+    let verify = [
+        "--name=v",
+        "--rw=randwrite",
+        "--bsrange=4k-128k",
+        "--verify=crc32c",
+        "--verify_fatal=1",
+    ];
+    let mut arguments: Vec<&str> = vec!["--ioengine=nbd", &uri, &folder];
+    arguments.extend(verify.iter().chain(&fixed));
+    ran("fio", &arguments);
+}
+
+#[test]
+fn qemu_writes_trims_and_zeroes() {
+    let scene = scene("qemu", 64 << 20, 512);
+    let commands = [
+        "write -P 0xab 0 1M",
+        "write -f -P 0xcd 1M 64k",
+        "aio_write -P 0x12 8M 16M",
+        "aio_flush",
+        "read -P 0xab 0 1M",
+        "read -P 0xcd 1M 64k",
+        "read -P 0x12 8M 16M",
+        "write -z 0 4k",
+        "write -z -u 8k 4k",
+        "discard 16k 4k",
+        "flush",
+        "read -P 0 0 4k",
+        "read -P 0 8k 4k",
+        "read -P 0 16k 4k",
+        "read -P 0xab 20k 4k",
+    ];
+    let mut arguments = vec!["-f", "raw", scene.uri.as_str()];
+    arguments.extend(commands.iter().flat_map(|command| ["-c", command]));
+    let Some(output) = ran("qemu-io", &arguments) else {
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(!said.contains("failed") && !said.contains("rror"), "{said}");
+}
+
+#[test]
+fn an_image_is_copied_to_the_drive_and_back() {
+    let scene = scene("copy", 48 << 20, 4096);
+    let (image, back) = (scene.folder.join("image"), scene.folder.join("back"));
+    let bytes: Vec<u8> = (0..48u32 << 20)
+        .map(|at| (at / 4096 * 31 % 251) as u8)
+        .collect();
+    std::fs::write(&image, &bytes).unwrap();
+    let (image, back_path) = (image.to_str().unwrap(), back.to_str().unwrap());
+    if ran(
+        "nbdcopy",
+        &["--connections=4", "--flush", image, &scene.uri],
+    )
+    .is_none()
+    {
+        return;
+    }
+    ran("nbdcopy", &["--connections=4", &scene.uri, back_path]);
+    assert!(std::fs::read(&back).unwrap() == bytes, "the copy differs");
+    ran(
+        "qemu-img",
+        &["compare", "-f", "raw", "-F", "raw", image, &scene.uri],
+    );
+    ran(
+        "qemu-img",
+        &[
+            "convert", "-n", "-f", "raw", "-O", "raw", "-W", image, &scene.uri,
+        ],
+    );
+    ran(
+        "qemu-img",
+        &["compare", "-f", "raw", "-F", "raw", image, &scene.uri],
+    );
+}
+
+#[test]
+fn nbdinfo_is_told_what_the_drive_can() {
+    let scene = scene("info", 1 << 20, 4096);
+    let Some(output) = ran("nbdinfo", &["--json", "--list", &scene.uri]) else {
+        return;
+    };
+    let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(said["structured"], true);
+    let export = &said["exports"][0];
+    assert_eq!(export["export-name"], "drive");
+    assert_eq!(export["export-size"], 1 << 20);
+    assert_eq!(export["block_size_minimum"], 4096);
+    for can in [
+        "can_multi_conn",
+        "can_fua",
+        "can_flush",
+        "can_trim",
+        "can_zero",
+        "can_fast_zero",
+        "can_cache",
+        "can_df",
+    ] {
+        assert_eq!(export[can], true, "{can}: {export}");
+    }
+    assert_eq!(export["is_read_only"], false);
+}

@@ -1,0 +1,546 @@
+//! NBD, byte by byte, without a socket: what the document says is answered to what.
+
+use std::time::Instant;
+
+use crate::memory_drive::{Memory, sent};
+use ioassay_device::command::{Op, Status};
+use ioassay_device::transport::nbd::{Export, Nbd, Session};
+use ioassay_device::transport::socket::{End, Output, Protocol, SharedMemory, Then};
+
+/// A client whose bytes go in by hand.
+struct Talk {
+    nbd: Nbd,
+    session: Session,
+    drive: Memory,
+    out: Vec<u8>,
+    unread: Vec<u8>,
+    then: Then,
+}
+
+impl Talk {
+    fn new() -> Self {
+        let mut nbd = Nbd::new(Export::default());
+        let mut out = Vec::new();
+        let session = nbd.open(1, 5, Instant::now(), &SharedMemory::default(), &mut out);
+        Self {
+            nbd,
+            session,
+            drive: Memory::new(1 << 20, 512),
+            out,
+            unread: Vec::new(),
+            then: Then::Wants(1),
+        }
+    }
+
+    /// After the greeting and `GO`.
+    fn agreed(structured: bool) -> Self {
+        let options: &[_] = if structured { &[option(8, b"")] } else { &[] };
+        Self::after(options)
+    }
+
+    /// After the greeting, these options, and `GO`.
+    fn after(options: &[Vec<u8>]) -> Self {
+        let mut talk = Self::new();
+        talk.send(&3u32.to_be_bytes());
+        for option in options {
+            talk.send(option);
+        }
+        talk.send(&option(7, &wanted("", &[])));
+        talk.out.clear();
+        talk
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Then {
+        self.unread.extend_from_slice(bytes);
+        let received = self.nbd.received(
+            &mut self.session,
+            &self.unread,
+            &mut self.out,
+            &mut self.drive,
+        );
+        self.unread.drain(..received.consumed);
+        self.then = received.then;
+        self.then
+    }
+
+    fn answer(&mut self) {
+        let mut out = Output::default();
+        while let Some(answer) = self.drive.due.pop_front() {
+            self.nbd
+                .answer(&mut self.session, answer, &mut out, &self.drive);
+        }
+        self.out.extend(sent(out, &self.drive));
+    }
+
+    /// Sends, lets the drive answer, and gives what came back.
+    fn ask(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.send(bytes);
+        self.answer();
+        std::mem::take(&mut self.out)
+    }
+}
+
+fn option(kind: u32, data: &[u8]) -> Vec<u8> {
+    let length = (data.len() as u32).to_be_bytes();
+    [b"IHAVEOPT", &kind.to_be_bytes()[..], &length, data].concat()
+}
+
+fn wanted(name: &str, infos: &[u16]) -> Vec<u8> {
+    let mut data = (name.len() as u32).to_be_bytes().to_vec();
+    data.extend_from_slice(name.as_bytes());
+    data.extend_from_slice(&(infos.len() as u16).to_be_bytes());
+    data.extend(infos.iter().flat_map(|info| info.to_be_bytes()));
+    data
+}
+
+fn request(kind: u16, flags: u16, offset: u64, length: u32) -> Vec<u8> {
+    let mut bytes = 0x2560_9513u32.to_be_bytes().to_vec();
+    bytes.extend_from_slice(&flags.to_be_bytes());
+    bytes.extend_from_slice(&kind.to_be_bytes());
+    bytes.extend_from_slice(b"a cookie");
+    bytes.extend_from_slice(&offset.to_be_bytes());
+    bytes.extend_from_slice(&length.to_be_bytes());
+    bytes
+}
+
+fn simple(error: u32) -> Vec<u8> {
+    [
+        &0x6744_6698u32.to_be_bytes()[..],
+        &error.to_be_bytes(),
+        b"a cookie",
+    ]
+    .concat()
+}
+
+/// Types of the answers to an option.
+fn kinds(mut out: &[u8]) -> Vec<u32> {
+    let mut kinds = Vec::new();
+    while !out.is_empty() {
+        assert_eq!(out[..8], 0x0003_e889_0455_65a9u64.to_be_bytes());
+        kinds.push(u32::from_be_bytes(out[12..16].try_into().unwrap()));
+        out = &out[20 + u32::from_be_bytes(out[16..20].try_into().unwrap()) as usize..];
+    }
+    kinds
+}
+
+#[test]
+fn the_greeting_offers_fixed_newstyle_without_zeroes() {
+    assert_eq!(Talk::new().out, b"NBDMAGICIHAVEOPT\0\x03");
+}
+
+#[test]
+fn unknown_flags_of_the_client_end_the_connection() {
+    assert_eq!(Talk::new().send(&7u32.to_be_bytes()), Then::Ends(End::Now));
+}
+
+#[test]
+fn export_name_begins_at_once_with_zeroes_or_without() {
+    for (flags, zeroes) in [(3u32, 0), (1, 124), (0, 124)] {
+        let mut talk = Talk::new();
+        talk.out.clear();
+        talk.send(&flags.to_be_bytes());
+        let answer = talk.ask(&option(1, b"drive"));
+        assert_eq!(answer.len(), 10 + zeroes);
+        assert_eq!(answer[..8], (1u64 << 20).to_be_bytes());
+        assert_eq!(u16::from_be_bytes([answer[8], answer[9]]), 0b1101_0110_1101);
+        assert_eq!(
+            talk.ask(&request(3, 0, 0, 0)),
+            simple(0),
+            "a flush afterwards"
+        );
+    }
+}
+
+#[test]
+fn a_name_that_is_not_exported_is_refused() {
+    let mut talk = Talk::new();
+    talk.out.clear();
+    talk.send(&3u32.to_be_bytes());
+    assert_eq!(
+        kinds(&talk.ask(&option(7, &wanted("other", &[])))),
+        [0x8000_0006]
+    );
+    assert_eq!(
+        kinds(&talk.ask(&option(6, &wanted("drive", &[])))),
+        [3, 3, 1]
+    );
+    assert_eq!(
+        kinds(&talk.ask(&option(6, &wanted("drive", &[0, 1, 2, 3, 77])))),
+        [3, 3, 3, 3, 1]
+    );
+    assert_eq!(talk.send(&option(1, b"other")), Then::Ends(End::Now));
+}
+
+#[test]
+fn options_are_answered_as_the_document_says() {
+    let cases: [(u32, &[u8], u32); 9] = [
+        (3, b"x", 0x8000_0003),                // LIST has no data
+        (5, b"", 0x8000_0001),                 // no TLS
+        (8, b"x", 0x8000_0003),                // STRUCTURED_REPLY has no data
+        (9, b"\0\0\0\0\0\0\0\0", 0x8000_0003), // contexts need structured replies
+        (10, b"", 0x8000_0003),
+        (11, b"", 0x8000_0001), // no extended headers
+        (7, b"", 0x8000_0003),
+        (7, b"\xff\xff\xff\xff\0\0", 0x8000_0003),
+        (7, b"\0\0\0\0\0\x05\0\0", 0x8000_0003),
+    ];
+    let mut talk = Talk::new();
+    talk.out.clear();
+    talk.send(&3u32.to_be_bytes());
+    for (kind, data, answer) in cases {
+        assert_eq!(
+            kinds(&talk.ask(&option(kind, data))),
+            [answer],
+            "option {kind} {data:?}"
+        );
+    }
+    assert_eq!(kinds(&talk.ask(&option(3, b""))), [2, 1]);
+    assert_eq!(talk.send(&option(2, b"")), Then::Ends(End::Now));
+    assert_eq!(kinds(&talk.out), [1]);
+}
+
+/// Data of `LIST_META_CONTEXT` and `SET_META_CONTEXT`.
+fn contexts(export: &str, queries: &[&str]) -> Vec<u8> {
+    let word = |text: &str| [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat();
+    let count = (queries.len() as u32).to_be_bytes().to_vec();
+    let queries = queries.iter().flat_map(|query| word(query));
+    word(export)
+        .into_iter()
+        .chain(count)
+        .chain(queries)
+        .collect()
+}
+
+#[test]
+fn the_context_of_allocation_is_listed_and_set() {
+    let mut talk = Talk::new();
+    talk.out.clear();
+    talk.send(&3u32.to_be_bytes());
+    talk.ask(&option(8, b""));
+    let listed: [(&[&str], bool); 5] = [
+        (&[], true),
+        (&["base:"], true),
+        (&["qemu:dirty-bitmap:x", "base:allocation"], true),
+        (&["base"], false),
+        (&["base:allocations"], false),
+    ];
+    for (queries, is_listed) in listed {
+        let told = talk.ask(&option(9, &contexts("drive", queries)));
+        assert_eq!(
+            told.windows(15).any(|text| text == b"base:allocation"),
+            is_listed
+        );
+        let expected: &[u32] = if is_listed { &[4, 1] } else { &[1] };
+        assert_eq!(kinds(&told), expected, "{queries:?}");
+    }
+    for queries in [&["base:"][..], &[], &["base"]] {
+        assert_eq!(kinds(&talk.ask(&option(10, &contexts("", queries)))), [1]);
+    }
+    assert_eq!(
+        kinds(&talk.ask(&option(10, &contexts("other", &[])))),
+        [0x8000_0006]
+    );
+    let good = contexts("", &["base:allocation"]);
+    assert_eq!(kinds(&talk.ask(&option(10, &good))), [4, 1]);
+    for end in 0..good.len() {
+        assert_eq!(
+            kinds(&talk.ask(&option(10, &good[..end]))),
+            [0x8000_0003],
+            "{end}"
+        );
+    }
+    let huge = [0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff];
+    assert_eq!(kinds(&talk.ask(&option(10, &huge))), [0x8000_0003]);
+    assert_eq!(
+        kinds(&talk.ask(&option(9, &[&good[..], b"x"].concat()))),
+        [0x8000_0003]
+    );
+}
+
+#[test]
+fn an_option_that_is_too_long_or_no_option_ends_the_connection() {
+    let mut long = option(7, b"");
+    long[12] = 0xff;
+    for bad in [long, b"IHAVEOPTIHAVEOPT".map(|byte| byte ^ 1).to_vec()] {
+        let mut talk = Talk::new();
+        talk.send(&3u32.to_be_bytes());
+        assert_eq!(talk.send(&bad), Then::Ends(End::Now));
+    }
+}
+
+#[test]
+fn options_without_end_end_the_connection() {
+    let mut talk = Talk::new();
+    talk.send(&3u32.to_be_bytes());
+    let sent = (0..10_000)
+        .take_while(|_| talk.send(&option(3, b"")) == Then::Wants(16))
+        .count();
+    assert!(sent < 300, "{sent}");
+}
+
+#[test]
+fn bytes_one_at_a_time_mean_the_same() {
+    let whole = [
+        3u32.to_be_bytes().to_vec(),
+        option(8, b""),
+        option(7, &wanted("drive", &[3])),
+    ]
+    .concat();
+    let (mut fast, mut slow) = (Talk::new(), Talk::new());
+    fast.send(&whole);
+    for byte in whole {
+        slow.send(&[byte]);
+    }
+    assert_eq!(fast.out, slow.out);
+    let write = [request(1, 1, 512, 512), vec![9; 512]].concat();
+    for byte in write {
+        slow.send(&[byte]);
+    }
+    assert_eq!(slow.drive.bytes[512..1024], [9; 512]);
+    assert!(slow.drive.seen[0].fua);
+}
+
+#[test]
+fn reads_are_answered_with_simple_or_structured_replies() {
+    let mut talk = Talk::agreed(false);
+    talk.drive.bytes[1024..1536].fill(7);
+    assert_eq!(
+        talk.ask(&request(0, 0, 1024, 512)),
+        [simple(0), vec![7; 512]].concat()
+    );
+    let mut talk = Talk::agreed(true);
+    talk.drive.bytes[1024..1536].fill(7);
+    let head = [
+        &0x668e_33efu32.to_be_bytes()[..],
+        &[0, 1, 0, 1],
+        b"a cookie",
+        &520u32.to_be_bytes(),
+    ]
+    .concat();
+    let expected = [head, 1024u64.to_be_bytes().to_vec(), vec![7; 512]].concat();
+    assert_eq!(talk.ask(&request(0, 4, 1024, 512)), expected);
+    let head = [
+        &0x668e_33efu32.to_be_bytes()[..],
+        &[0, 1, 0x80, 1],
+        b"a cookie",
+        &6u32.to_be_bytes(),
+    ]
+    .concat();
+    let refused = [head, 22u32.to_be_bytes().to_vec(), vec![0, 0]].concat();
+    assert_eq!(talk.ask(&request(0, 0, 1 << 20, 512)), refused);
+    assert_eq!(talk.drive.seen[0].tag.queue, 5);
+}
+
+/// The extents of an answer about allocation: their lengths and flags.
+fn extents(answer: &[u8]) -> Vec<(u32, u32)> {
+    let words: Vec<u32> = answer[20..]
+        .chunks(4)
+        .map(|word| u32::from_be_bytes(word.try_into().unwrap()))
+        .collect();
+    assert_eq!(answer[..8], [0x66, 0x8e, 0x33, 0xef, 0, 1, 0, 5]);
+    assert_eq!(answer[8..16], *b"a cookie");
+    assert_eq!(answer[16..20], (4 * words.len() as u32).to_be_bytes());
+    assert_eq!(words[0], 1);
+    words[1..]
+        .chunks(2)
+        .map(|pair| (pair[0], pair[1]))
+        .collect()
+}
+
+#[test]
+fn what_is_allocated_is_told_in_extents() {
+    let mut talk = Talk::after(&[
+        option(8, b""),
+        option(10, &contexts("", &["base:allocation"])),
+    ]);
+    talk.drive.bytes[1024..2048].fill(7);
+    let whole = talk.ask(&request(7, 0, 0, 1 << 20));
+    assert_eq!(
+        extents(&whole),
+        [(1024, 3), (1024, 0), ((1 << 20) - 2048, 3)]
+    );
+    assert_eq!(extents(&talk.ask(&request(7, 8, 512, 1 << 18))), [(512, 3)]);
+    assert_eq!(extents(&talk.ask(&request(7, 0, 1536, 512))), [(512, 0)]);
+    for (bytes, code) in [
+        (request(7, 0, 0, 0), 22),
+        (request(7, 0, 1 << 20, 512), 22),
+        (request(7, 0, 1, 512), 22),
+        (request(7, 4, 0, 512), 22),
+    ] {
+        let answer = talk.ask(&bytes);
+        assert_eq!(answer[4..8], [0, 1, 0x80, 1]);
+        assert_eq!(answer[20..24], u32::to_be_bytes(code));
+    }
+    assert!(talk.drive.seen.is_empty());
+}
+
+#[test]
+fn questions_for_extents_wait_where_answers_are_not_taken() {
+    let mut talk = Talk::after(&[
+        option(8, b""),
+        option(10, &contexts("", &["base:allocation"])),
+    ]);
+    for block in talk.drive.bytes.chunks_mut(1024) {
+        block[0] = 1;
+    }
+    let many: Vec<u8> = (0..10_000)
+        .flat_map(|_| request(7, 0, 0, 1 << 20))
+        .collect();
+    assert_eq!(talk.send(&many), Then::Blocked);
+    assert!(talk.out.len() < 5 << 20, "{}", talk.out.len());
+    talk.out.clear();
+    assert_eq!(talk.send(&[]), Then::Blocked);
+    assert!(!talk.out.is_empty());
+}
+
+#[test]
+fn requests_that_cannot_be_are_refused_and_the_connection_goes_on() {
+    let mib = 1u64 << 20;
+    let cases = [
+        (request(0, 0, mib - 512, 1024), 22),
+        (request(0, 0, u64::MAX - 511, 512), 22),
+        (request(0, 0, 1, 512), 22),
+        (request(0, 0, 512, 100), 22),
+        (request(0, 4, 0, 512), 22),  // DF without structured replies
+        (request(0, 64, 0, 512), 22), // no such flag
+        (request(7, 0, 0, 512), 22),  // block status
+        (request(99, 0, 0, 512), 22),
+        (request(4, 0, mib, 512), 22),
+        (request(6, 0, mib, 512), 28),
+        (request(6, 18, 0, 512), 95), // fast, and written: zeroes take as long as data
+        (request(5, 0, mib, 512), 22),
+        ([request(1, 0, mib, 512), vec![0; 512]].concat(), 28),
+        ([request(1, 0, 3, 512), vec![0; 512]].concat(), 22),
+    ];
+    let mut talk = Talk::agreed(false);
+    for (bytes, error) in cases {
+        assert_eq!(talk.ask(&bytes), simple(error), "{:?}", &bytes[..28]);
+    }
+    assert!(talk.drive.seen.is_empty());
+    assert_eq!(talk.ask(&request(3, 0, 0, 0)), simple(0));
+}
+
+#[test]
+fn commands_reach_the_drive_as_they_are_meant() {
+    let mut talk = Talk::agreed(true);
+    let requests = [
+        request(3, 0, 0, 0),
+        request(4, 1, 0, 512),
+        request(6, 2, 0, 1024),
+        request(6, 16, 512, 512),
+    ];
+    assert_eq!(talk.ask(&requests.concat()), simple(0).repeat(4));
+    let seen: Vec<_> = talk
+        .drive
+        .seen
+        .iter()
+        .map(|command| (command.op, command.fua))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            (Op::Flush, false),
+            (Op::Trim, true),
+            (Op::WriteZeroes, false),
+            (Op::Trim, false)
+        ]
+    );
+    assert_eq!(
+        talk.ask(&request(5, 0, 0, 512)),
+        simple(0),
+        "caching is nothing to do"
+    );
+    assert_eq!(
+        talk.ask(&request(1, 0, 0, 0)),
+        simple(0),
+        "nor is writing nothing"
+    );
+    assert_eq!(talk.drive.seen.len(), 4);
+}
+
+#[test]
+fn a_read_only_drive_says_so_and_refuses_writes() {
+    let mut talk = Talk::new();
+    talk.drive.facts.read_only = true;
+    talk.out.clear();
+    talk.send(&3u32.to_be_bytes());
+    let answer = talk.ask(&option(1, b""));
+    assert_eq!(u16::from_be_bytes([answer[8], answer[9]]), 0b101_0000_1111);
+    for kind in [4, 6] {
+        assert_eq!(talk.ask(&request(kind, 0, 0, 512)), simple(1));
+    }
+    assert_eq!(
+        talk.ask(&[request(1, 0, 0, 512), vec![0; 512]].concat()),
+        simple(1)
+    );
+}
+
+#[test]
+fn what_the_drive_says_becomes_an_error_of_the_protocol() {
+    let cases = [
+        (Status::OutOfRange, 28),
+        (Status::ReadOnly, 1),
+        (Status::NoSpace, 28),
+        (Status::Failed, 5),
+        (Status::PowerLost, 108),
+    ];
+    for (status, error) in cases {
+        let mut talk = Talk::agreed(false);
+        talk.drive.status = status;
+        assert_eq!(
+            talk.ask(&[request(1, 0, 0, 512), vec![0; 512]].concat()),
+            simple(error),
+            "{status:?}"
+        );
+    }
+}
+
+#[test]
+fn a_write_that_is_too_long_and_words_that_are_no_request_end_the_connection() {
+    for bad in [request(1, 0, 0, (32 << 20) + 512), vec![0; 28]] {
+        assert_eq!(Talk::agreed(true).send(&bad), Then::Ends(End::Now));
+    }
+}
+
+#[test]
+fn requests_in_flight_and_bytes_that_reads_bring_are_bounded() {
+    let mut talk = Talk::agreed(true);
+    talk.send(&request(3, 0, 0, 0).repeat(2000));
+    assert_eq!((talk.then, talk.drive.due.len()), (Then::Blocked, 1024));
+    talk.answer();
+    talk.send(b"");
+    assert_eq!((talk.then, talk.drive.due.len()), (Then::Wants(28), 976));
+    talk.answer();
+    talk.send(&request(0, 0, 0, 1 << 20).repeat(20));
+    assert_eq!((talk.then, talk.drive.due.len()), (Then::Blocked, 8));
+    talk.answer();
+    talk.send(b"");
+    assert_eq!(talk.drive.due.len(), 8);
+    assert_eq!(talk.nbd.in_flight(&talk.session), 8);
+}
+
+#[test]
+fn a_disconnect_waits_for_what_is_in_flight() {
+    let mut talk = Talk::agreed(true);
+    let then = talk.send(
+        &[
+            request(3, 0, 0, 0),
+            request(2, 0, 0, 0),
+            request(3, 0, 0, 0),
+        ]
+        .concat(),
+    );
+    assert_eq!(then, Then::Ends(End::WhenAnswered));
+    assert_eq!(talk.drive.seen.len(), 1, "nothing is taken after it");
+}
+
+#[test]
+fn answers_for_a_client_that_is_gone_are_counted_off() {
+    let mut talk = Talk::agreed(true);
+    talk.send(&request(0, 0, 0, 512).repeat(3));
+    assert_eq!(talk.nbd.in_flight(&talk.session), 3);
+    while let Some(answer) = talk.drive.due.pop_front() {
+        talk.nbd.dropped(&mut talk.session, answer);
+    }
+    assert_eq!(talk.nbd.in_flight(&talk.session), 0);
+}

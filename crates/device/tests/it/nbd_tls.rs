@@ -1,0 +1,333 @@
+//! NBD with TLS: who is let in, who is not, and what becomes of those who do something else.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::certificates::{Authority, write_key};
+use crate::memory_drive::{EmulatedDrive, Memory};
+use ioassay_device::client::nbd::Client;
+use ioassay_device::client::{Initiator, Request, Waiting};
+use ioassay_device::transport::nbd::{self, Certificates, Export, Nbd};
+use ioassay_device::transport::socket::{End, Endpoint, Protocol, SharedMemory, Then};
+use ioassay_device::transport::{Transport, memory_bytes};
+use rcgen::ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
+use rustls::ClientConfig;
+use tempfile::TempDir;
+
+/// An answer to an option.
+const TLS_REQUIRED: u32 = 0x8000_0005;
+
+struct Scene {
+    _served: EmulatedDrive,
+    authority: Authority,
+    at: Endpoint,
+    socket: PathBuf,
+    folder: TempDir,
+}
+
+fn scene() -> Scene {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    authority.write(folder.path());
+    let socket = folder.path().join("drive.sock");
+    let at = Endpoint::Unix(socket.clone());
+    let transport = nbd::serve(export(&folder), 0, &at).unwrap();
+    assert!(transport.address().starts_with("nbds+unix:///?socket="));
+    let mut drive = Memory::new(64 << 20, 512);
+    drive.keeps = false;
+    Scene {
+        _served: EmulatedDrive::start(transport, drive),
+        authority,
+        at,
+        socket,
+        folder,
+    }
+}
+
+fn export(folder: &TempDir) -> Export {
+    Export {
+        certificates: Some(Certificates::read(folder.path()).unwrap()),
+        ..Export::default()
+    }
+}
+
+impl Scene {
+    fn connect(&self, tls: Arc<ClientConfig>) -> std::io::Result<Client> {
+        Client::connect_with(&self.at, "", true, Waiting::Sleeps, Some(tls))
+    }
+
+    fn known(&self) -> Client {
+        let identity = self.authority.sign(ClientAuth);
+        let client = self.connect(self.authority.client(Some(&identity)));
+        client.unwrap()
+    }
+
+    /// A client without TLS, after the greeting, with this option sent.
+    fn plain(&self, kind: u32) -> UnixStream {
+        let mut stream = UnixStream::connect(&self.socket).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        stream.read_exact(&mut [0; 18]).unwrap();
+        stream.write_all(&3u32.to_be_bytes()).unwrap();
+        stream.write_all(&option(kind)).unwrap();
+        stream
+    }
+
+    /// A client that was told to begin with TLS.
+    fn before_tls(&self) -> UnixStream {
+        let mut stream = self.plain(5);
+        assert_eq!(answer(&mut stream), (5, 1));
+        stream
+    }
+}
+
+fn option(kind: u32) -> Vec<u8> {
+    [b"IHAVEOPT", &kind.to_be_bytes()[..], &[0; 4]].concat()
+}
+
+/// The option that is answered, and how.
+fn answer(stream: &mut UnixStream) -> (u32, u32) {
+    let mut head = [0; 20];
+    stream.read_exact(&mut head).unwrap();
+    let number = |at: usize| u32::from_be_bytes(head[at..at + 4].try_into().unwrap());
+    let mut data = vec![0; number(16) as usize];
+    stream.read_exact(&mut data).unwrap();
+    (number(8), number(12))
+}
+
+/// Until the drive lets go of a client.
+fn until_over(mut stream: UnixStream) {
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest);
+}
+
+#[test]
+fn a_client_with_a_certificate_of_the_authority_reads_what_it_wrote() {
+    let scene = scene();
+    let mut client = scene.known();
+    let data: Vec<u8> = (0..24u32 << 20).map(|at| (at >> 7) as u8).collect();
+    let (offset_bytes, fua) = (4096, false);
+    let data = &data[..];
+    let write = Request::Write {
+        offset_bytes,
+        data,
+        fua,
+    };
+    client.call(write).unwrap();
+    let length_bytes = data.len() as u32;
+    let read = Request::Read {
+        offset_bytes,
+        length_bytes,
+    };
+    assert!(client.call(read).unwrap() == data);
+    // Many answers at once, which neither side's buffers hold.
+    let length_bytes = 1 << 20;
+    for tag in 0..64 {
+        let offset_bytes = u64::from(tag) * u64::from(length_bytes) / 4;
+        client.submit(
+            tag,
+            Request::Read {
+                offset_bytes,
+                length_bytes,
+            },
+        );
+    }
+    client.push().unwrap();
+    let mut left = 64;
+    while left > 0 {
+        left -= client
+            .reap(&mut |done| assert_eq!((done.error, done.data.len()), (0, 1 << 20)))
+            .unwrap();
+    }
+}
+
+#[test]
+fn many_clients_write_and_read_at_once() {
+    let scene = scene();
+    std::thread::scope(|scope| {
+        for number in 0..8u64 {
+            let mut client = scene.known();
+            scope.spawn(move || {
+                let data = vec![number as u8 + 1; 64 << 10];
+                for turn in 0..50 {
+                    let offset_bytes = (number << 22) + turn * (64 << 10);
+                    let write = Request::Write {
+                        offset_bytes,
+                        data: &data,
+                        fua: false,
+                    };
+                    client.call(write).unwrap();
+                    let length_bytes = 64 << 10;
+                    let read = Request::Read {
+                        offset_bytes,
+                        length_bytes,
+                    };
+                    assert!(client.call(read).unwrap() == data);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn the_servers_own_probe_is_let_in() {
+    let folder = tempfile::tempdir().unwrap();
+    Authority::new().write(folder.path());
+    let at = Endpoint::Unix(folder.path().join("drive.sock"));
+    let transport = nbd::serve(export(&folder), 0, &at).unwrap();
+    let mut probe = transport.probe().unwrap();
+    let _served = EmulatedDrive::start(transport, Memory::new(1 << 20, 512));
+    assert!(!probe.run(10, true).unwrap().is_empty());
+}
+
+#[test]
+fn a_client_without_a_certificate_of_the_authority_is_refused_and_others_are_served() {
+    let scene = scene();
+    let mut known = scene.known();
+    let other = Authority::new().sign(ClientAuth);
+    let server = scene.authority.sign(ServerAuth);
+    for identity in [None, Some(&other), Some(&server)] {
+        let refused = scene.connect(scene.authority.client(identity));
+        assert!(refused.is_err());
+    }
+    known.call(Request::Flush).unwrap();
+}
+
+#[test]
+fn a_client_whose_certificate_was_revoked_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    authority.write(folder.path());
+    fs::write(folder.path().join("ca-crl.pem"), authority.revoke(7)).unwrap();
+    let at = Endpoint::Unix(folder.path().join("drive.sock"));
+    let transport = nbd::serve(export(&folder), 0, &at).unwrap();
+    let mut probe = transport.probe().unwrap();
+    let _served = EmulatedDrive::start(transport, Memory::new(1 << 20, 512));
+    let connects = |serial| {
+        let identity = authority.sign_numbered(ClientAuth, serial);
+        let tls = Some(authority.client(Some(&identity)));
+        Client::connect_with(&at, "", true, Waiting::Sleeps, tls)
+    };
+    connects(8).unwrap().call(Request::Flush).unwrap();
+    assert!(connects(7).is_err());
+    assert!(!probe.run(10, true).unwrap().is_empty());
+}
+
+#[test]
+fn without_tls_nothing_is_told_but_that_it_is_needed() {
+    let scene = scene();
+    for kind in [3, 6, 7, 8, 9, 10, 11, 77] {
+        let mut stream = scene.plain(kind);
+        assert_eq!(answer(&mut stream), (kind, TLS_REQUIRED));
+        stream.write_all(&option(2)).unwrap();
+        assert_eq!(answer(&mut stream), (2, 1), "it may leave");
+        until_over(stream);
+    }
+    until_over(scene.plain(1));
+    let error = Client::connect(&scene.at, "", false, Waiting::Sleeps).unwrap_err();
+    assert!(error.to_string().contains("0x80000005"), "{error}");
+}
+
+#[test]
+fn what_is_no_handshake_ends_that_connection_and_no_other() {
+    let scene = scene();
+    let mut known = scene.known();
+    let hello = [22, 3, 1, 0x40, 0];
+    for bytes in [
+        &b"GET / HTTP/1.1\r\n\r\n"[..],
+        &vec![0xff; 70_000],
+        &[0; 5],
+        &[hello.as_slice(), &[1; 1 << 14]].concat(),
+        &option(7),
+    ] {
+        let mut stream = scene.before_tls();
+        let _ = stream.write_all(bytes);
+        until_over(stream);
+        known.call(Request::Flush).unwrap();
+    }
+    // Half of a handshake, and then nothing more.
+    let mut stream = scene.before_tls();
+    stream.write_all(&hello).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    until_over(stream);
+    known.call(Request::Flush).unwrap();
+}
+
+#[test]
+fn what_comes_in_the_clear_behind_the_request_for_tls_is_not_obeyed() {
+    let scene = scene();
+    let mut stream = UnixStream::connect(&scene.socket).unwrap();
+    stream.read_exact(&mut [0; 18]).unwrap();
+    let all = [&3u32.to_be_bytes()[..], &option(5), &option(3)].concat();
+    stream.write_all(&all).unwrap();
+    assert_eq!(answer(&mut stream), (5, 1));
+    until_over(stream);
+}
+
+#[test]
+fn a_handshake_that_lasts_is_ended_as_any_negotiation() {
+    let folder = tempfile::tempdir().unwrap();
+    Authority::new().write(folder.path());
+    let mut nbd = Nbd::new(export(&folder));
+    let mut drive = Memory::new(1 << 20, 512);
+    let (mut out, start) = (Vec::new(), Instant::now());
+    let mut session = nbd.open(0, 0, start, &SharedMemory::default(), &mut out);
+    let bytes = [&3u32.to_be_bytes()[..], &option(5)].concat();
+    let received = nbd.received(&mut session, &bytes, &mut out, &mut drive);
+    assert_eq!(
+        (received.consumed, received.then),
+        (bytes.len(), Then::Encrypts)
+    );
+    let mut end = |seconds| {
+        let now = start + Duration::from_secs(seconds);
+        nbd.tick(&mut session, now, &mut out, &drive)
+    };
+    assert_eq!((end(9), end(11)), (None, Some(End::Now)));
+    // Again, which only somebody could ask for who is within.
+    out.clear();
+    nbd.received(&mut session, &option(5), &mut out, &mut drive);
+    assert_eq!(out[12..16], 0x8000_0003u32.to_be_bytes());
+}
+
+#[test]
+fn a_folder_that_cannot_be_used_is_told_with_the_file() {
+    let scene = scene();
+    let folder = scene.folder.path();
+    let refused = |said: &str| {
+        let error = Certificates::read(folder).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    };
+    let key = fs::read_to_string(folder.join("server-key.pem")).unwrap();
+    write_key(folder, &key, 0o640);
+    refused(
+        "server-key.pem may be read by other users (mode 0640), wanted a private file: chmod 600",
+    );
+    write_key(folder, &scene.authority.sign(ServerAuth).key, 0o600);
+    refused("server-key.pem holds another key, wanted the key of server-cert.pem");
+    write_key(folder, "no key", 0o600);
+    refused("server-key.pem holds");
+    write_key(folder, &key, 0o600);
+    Certificates::read(folder).unwrap();
+    fs::write(folder.join("ca-crl.pem"), "no list").unwrap();
+    refused("ca-crl.pem holds no list of revoked certificates");
+    fs::remove_file(folder.join("ca-crl.pem")).unwrap();
+    fs::write(folder.join("ca-cert.pem"), "").unwrap();
+    refused("ca-cert.pem holds no certificate, wanted certificates in PEM");
+    fs::remove_file(folder.join("server-cert.pem")).unwrap();
+    fs::write(folder.join("ca-cert.pem"), &scene.authority.pem).unwrap();
+    refused(
+        "server-cert.pem: No such file or directory (os error 2); wanted a folder with ca-cert.pem",
+    );
+}
+
+#[test]
+fn memory_for_tls_is_counted() {
+    let of = |text: &str| memory_bytes(&[text.to_owned()]);
+    let (plain, tls) = (of("nbd:unix:a.sock"), of("nbd:unix:a.sock,tls=folder"));
+    assert_eq!(tls - plain, 64 * (256 << 10));
+}

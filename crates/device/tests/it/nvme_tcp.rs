@@ -1,0 +1,191 @@
+//! NVMe over TCP through sockets, with this crate's own initiator.
+
+use crate::memory_drive::{EmulatedDrive, Memory};
+use ioassay_device::client::nvme_tcp::{Admin, Settings, connect};
+use ioassay_device::client::{Initiator, Request};
+use ioassay_device::transport::Transport;
+use ioassay_device::transport::nvme_tcp::{self, Subsystem};
+use ioassay_device::transport::socket::Endpoint;
+
+const NAME: &str = "nqn.2016-06.io.example:drive";
+
+fn drive(size_bytes: u64, block_bytes: u32) -> (EmulatedDrive, Endpoint) {
+    serve(Subsystem::new(NAME).unwrap(), size_bytes, block_bytes)
+}
+
+fn serve(subsystem: Subsystem, size_bytes: u64, block_bytes: u32) -> (EmulatedDrive, Endpoint) {
+    let at = "127.0.0.1:0".parse().unwrap();
+    let transport = nvme_tcp::serve(subsystem, 0, &at).unwrap();
+    let at = transport.address().parse().unwrap();
+    (
+        EmulatedDrive::start(transport, Memory::new(size_bytes, block_bytes)),
+        at,
+    )
+}
+
+#[test]
+fn what_is_written_is_read_with_digests_and_without_and_at_any_alignment() {
+    for (block_bytes, digests, alignment, flow_control) in [
+        (512, 0, 0, false),
+        (4096, 3, 31, false),
+        (512, 1, 1, true),
+        (4096, 2, 7, true),
+    ] {
+        let (_served, at) = drive(16 << 20, block_bytes);
+        let settings = Settings {
+            header_digests: digests & 1 != 0,
+            data_digests: digests & 2 != 0,
+            alignment,
+            flow_control,
+            ..Settings::default()
+        };
+        let (mut admin, mut queue) = connect(&at, NAME, &settings).unwrap();
+        assert_eq!(
+            (queue.size_bytes(), queue.block_bytes()),
+            (16 << 20, block_bytes)
+        );
+        for (at, length) in [
+            (0u64, 4096usize),
+            (4096, 8192),
+            (1 << 20, 1 << 20),
+            (12288, 12288),
+        ] {
+            let data: Vec<u8> = (0..length).map(|byte| (byte / 7) as u8).collect();
+            queue
+                .call(Request::Write {
+                    offset_bytes: at,
+                    data: &data,
+                    fua: false,
+                })
+                .unwrap();
+            let read = queue
+                .call(Request::Read {
+                    offset_bytes: at,
+                    length_bytes: length as u32,
+                })
+                .unwrap();
+            assert!(read == data, "{length} bytes at {at}");
+        }
+        queue.call(Request::Flush).unwrap();
+        queue
+            .call(Request::Trim {
+                offset_bytes: 0,
+                length_bytes: 4096,
+            })
+            .unwrap();
+        queue
+            .call(Request::WriteZeroes {
+                offset_bytes: 4096,
+                length_bytes: 4096,
+            })
+            .unwrap();
+        assert_eq!(
+            queue
+                .call(Request::Read {
+                    offset_bytes: 0,
+                    length_bytes: 8192
+                })
+                .unwrap(),
+            [0; 8192]
+        );
+        assert_eq!(admin.identify(1, 0).unwrap()[77], 8);
+    }
+}
+
+#[test]
+fn a_second_host_gets_a_controller_of_its_own() {
+    let (drive, at) = drive(1 << 20, 4096);
+    let (first, mut one) = connect(&at, NAME, &Settings::default()).unwrap();
+    let (second, mut two) = connect(
+        &at,
+        NAME,
+        &Settings {
+            host_id: [2; 16],
+            ..Settings::default()
+        },
+    )
+    .unwrap();
+    assert_ne!(first.controller(), second.controller());
+    one.call(Request::Write {
+        offset_bytes: 0,
+        data: &[5; 4096],
+        fua: true,
+    })
+    .unwrap();
+    assert_eq!(
+        two.call(Request::Read {
+            offset_bytes: 0,
+            length_bytes: 4096
+        })
+        .unwrap(),
+        [5; 4096]
+    );
+    drop((first, one));
+    assert_eq!(
+        two.call(Request::Read {
+            offset_bytes: 0,
+            length_bytes: 4096
+        })
+        .unwrap(),
+        [5; 4096]
+    );
+    drop((second, two));
+    assert!(drive.stop().seen[0].fua);
+}
+
+#[test]
+fn hosts_that_are_not_listed_are_refused_and_told_of_nothing() {
+    let mut subsystem = Subsystem::new(NAME).unwrap();
+    let names = ["nqn.2016-06.io.example:one", "nqn.2016-06.io.example:two"];
+    for name in names {
+        subsystem.allow(name).unwrap();
+    }
+    for name in ["", "one", "nqn.", nvme_tcp::DISCOVERY_NAME] {
+        assert!(subsystem.allow(name).is_err(), "{name:?}");
+    }
+    let (_served, at) = serve(subsystem, 1 << 20, 4096);
+    let settings = |host: &str| Settings {
+        host: host.to_owned(),
+        ..Settings::default()
+    };
+    let entries = |host: &str| {
+        let mut admin = Admin::connect(&at, nvme_tcp::DISCOVERY_NAME, &settings(host)).unwrap();
+        admin.enable().unwrap();
+        admin.log(0x70, 0, 2048).unwrap()[8]
+    };
+    for name in names {
+        let (_admin, mut queue) = connect(&at, NAME, &settings(name)).unwrap();
+        queue.call(Request::Flush).unwrap();
+        assert_eq!(entries(name), 1);
+    }
+    let longer = format!("{}x", names[0]);
+    for name in [
+        "",
+        "nqn.2016-06.io.example:on",
+        &longer,
+        &names[0].to_uppercase(),
+    ] {
+        let refused = connect(&at, NAME, &settings(name)).err().unwrap();
+        assert!(refused.to_string().contains("184"), "{refused}");
+        assert_eq!(entries(name), 0);
+    }
+}
+
+#[test]
+fn the_discovery_service_says_where_the_subsystem_is() {
+    let (_served, at) = drive(1 << 20, 4096);
+    let mut admin = Admin::connect(&at, nvme_tcp::DISCOVERY_NAME, &Settings::default()).unwrap();
+    admin.enable().unwrap();
+    let log = admin.log(0x70, 0, 2048).unwrap();
+    let text = |range: std::ops::Range<usize>| {
+        String::from_utf8_lossy(&log[range])
+            .trim_end_matches(['\0', ' '])
+            .to_owned()
+    };
+    assert_eq!((log[8], log[1024]), (1, 3));
+    assert_eq!(text(1280..1536), NAME);
+    assert_eq!(
+        format!("{}:{}", text(1536..1792), text(1056..1088)),
+        at.to_string()
+    );
+}

@@ -1,0 +1,308 @@
+//! NVMe over TCP, byte by byte, without a socket: commands of I/O queues and their data.
+
+use crate::host::{Entry, Said, data};
+use crate::scene::{NAME, Scene, read, vain, write};
+use ioassay_device::command::{Op, Status};
+use ioassay_device::transport::socket::{Protocol, Then};
+
+/// What reached the drive: the operation, the bytes, and whether it is to be durable.
+fn seen(scene: &Scene) -> Vec<(Op, u64, bool)> {
+    let seen = scene.drive.seen.iter();
+    seen.map(|command| (command.op, command.length_bytes, command.fua))
+        .collect()
+}
+
+#[test]
+fn reads_and_writes_reach_the_drive() {
+    let mut scene = Scene::connected();
+    let durable = write(1, 5, 1).word(12, 1 << 30);
+    assert_eq!(scene.ask_with(1, write(1, 3, 2), &[7; 1024]), (0, 0));
+    assert_eq!(scene.ask_with(1, durable, &[8; 512]), (0, 0));
+    let said = scene.send(1, &read(2, 4, 2).capsule(&[], (false, false)));
+    let data = [vec![7; 512], vec![8; 512]].concat();
+    let (id, success, head) = (2, false, 3);
+    assert_eq!(said[0], Said::Data { id, data, success });
+    let (status, result) = (0, 0);
+    let completed = Said::Completed {
+        id,
+        status,
+        result,
+        head,
+    };
+    assert_eq!(said[1], completed);
+    let expected = [
+        (Op::Write, 1024, false),
+        (Op::Write, 512, true),
+        (Op::Read, 1024, false),
+    ];
+    assert_eq!(seen(&scene), expected);
+}
+
+#[test]
+fn what_is_there_is_compared_and_verified() {
+    let mut scene = Scene::connected();
+    scene.drive.bytes[2048..3072].fill(9);
+    let compare = Entry::new(5, 3).blocks(4, 2).pointer(0x01, 0, 1024);
+    assert_eq!(scene.ask_with(1, compare, &[9; 1024]), (0, 0));
+    assert_eq!(scene.ask_with(1, compare, &[0; 1024]).0, vain(0x285));
+    let verify = |blocks| Entry::new(0x0c, 3).blocks(0, blocks);
+    assert_eq!(scene.ask(1, verify(2048)), (0, 0));
+    assert_eq!(scene.ask(1, verify(2049)), (vain(2), 0), "VSL is 1 MiB");
+    let expected = [1024, 1024, 1 << 20].map(|bytes| (Op::Read, bytes, false));
+    assert_eq!(seen(&scene), expected);
+}
+
+#[test]
+fn flushes_zeroes_and_deallocated_ranges_reach_the_drive() {
+    let mut scene = Scene::connected();
+    let zeroes = Entry::new(8, 3);
+    assert_eq!(scene.ask(1, Entry::new(0, 3).namespace(1)), (0, 0));
+    assert_eq!(scene.ask(1, Entry::new(0, 3).namespace(u32::MAX)), (0, 0));
+    assert_eq!(scene.ask(1, zeroes.blocks(0, 4)), (0, 0));
+    let left_out = zeroes.blocks(4, 1).word(12, 1 << 25);
+    assert_eq!(scene.ask(1, left_out), (0, 0));
+    let range =
+        |count: u32, first: u64| [&[0; 4][..], &count.to_le_bytes(), &first.to_le_bytes()].concat();
+    let ranges = [range(8, 5), range(0, 1), range(1, 100)].concat();
+    let deallocate = Entry::new(9, 3).namespace(1).word(10, 2).word(11, 4);
+    let of_three = deallocate.pointer(0x01, 0, 48);
+    assert_eq!(scene.ask_with(1, of_three, &ranges), (0, 0));
+    // Linux sends a whole page of ranges, however few there are.
+    let of_a_page = deallocate.pointer(0x01, 0, 4096);
+    assert_eq!(scene.ask_with(1, of_a_page, &[0; 4096]), (0, 0));
+    let expected = [
+        (Op::Flush, 0, false),
+        (Op::Flush, 0, false),
+        (Op::WriteZeroes, 2048, false),
+        (Op::Trim, 512, false),
+        (Op::Trim, 4096, false),
+        (Op::Trim, 512, false),
+    ];
+    assert_eq!(seen(&scene), expected);
+}
+
+#[test]
+fn commands_that_cannot_be_are_refused_and_the_connection_goes_on() {
+    let mut scene = Scene::connected();
+    let mut prp = read(1, 0, 1);
+    prp.0[1] = 0;
+    let mut fused = read(1, 0, 1);
+    fused.0[1] |= 1;
+    let cases: [(Entry, usize, u16); 18] = [
+        (read(1, 8192, 1), 0, 0x80),
+        (read(1, 8191, 2), 0, 0x80),
+        (read(1, u64::MAX, 1), 0, 0x80),
+        (read(1, 0, 1).namespace(2), 0, 0x0b),
+        (read(1, 0, 1).namespace(u32::MAX), 0, 0x0b),
+        (read(1, 0, 4096), 0, 0x02), // longer than MDTS
+        (read(1, 0, 2).pointer(0x5a, 0, 512), 0, 0x0f),
+        (read(1, 0, 1).pointer(0x01, 0, 512), 0, 0x11),
+        (read(1, 0, 1).pointer(0x40, 0, 512), 0, 0x11), // keyed
+        (prp, 0, 0x02),
+        (fused, 0, 0x02),
+        (write(1, 0, 1).pointer(0x01, 8, 512), 512, 0x16),
+        (write(1, 0, 1).pointer(0x01, u64::MAX, 512), 512, 0x16),
+        (write(1, 0, 2), 512, 0x16),
+        (write(1, 0, 1).pointer(0x01, 0, 511), 512, 0x0f),
+        (Entry::new(0x04, 1).blocks(0, 1), 0, 0x01), // Write Uncorrectable
+        (Entry::new(0x7f, 1), 0, 0x01),              // fabrics on an I/O queue
+        (
+            Entry::new(9, 1)
+                .namespace(1)
+                .word(11, 4)
+                .pointer(0x01, 0, 15),
+            16,
+            0x0f,
+        ),
+    ];
+    for (at, (entry, bytes, status)) in cases.into_iter().enumerate() {
+        assert_eq!(
+            scene.ask_with(1, entry, &vec![0; bytes]).0,
+            vain(status),
+            "case {at}"
+        );
+    }
+    let beyond = [&[0; 4][..], &2u32.to_le_bytes(), &8191u64.to_le_bytes()].concat();
+    let deallocate = Entry::new(9, 1)
+        .namespace(1)
+        .word(11, 4)
+        .pointer(0x01, 0, 16);
+    assert_eq!(scene.ask_with(1, deallocate, &beyond).0, vain(0x80));
+    assert!(scene.drive.seen.is_empty());
+    assert_eq!(scene.ask(1, Entry::new(0, 1).namespace(1)), (0, 0));
+    assert_eq!(
+        scene.log(1, 64, 0).unwrap()[..8],
+        (cases.len() as u64 + 1).to_le_bytes(),
+        "all are in the error log"
+    );
+}
+
+#[test]
+fn long_writes_are_asked_for_and_come_in_order() {
+    let mut scene = Scene::connected();
+    let entry = write(7, 0, 512).pointer(0x5a, 0, 256 << 10);
+    let asks = Said::Asks {
+        id: 7,
+        transfer: 0,
+        length: 256 << 10,
+    };
+    assert_eq!(
+        scene.send(1, &entry.capsule(&[], (false, false))),
+        std::slice::from_ref(&asks)
+    );
+    assert_eq!(
+        scene.send(1, &data(7, 0, 0, false, &vec![1; 128 << 10])),
+        []
+    );
+    let said = scene.send(1, &data(7, 0, 128 << 10, true, &vec![2; 128 << 10]));
+    assert!(
+        matches!(
+            said[..],
+            [Said::Completed {
+                id: 7,
+                status: 0,
+                ..
+            }]
+        ),
+        "{said:?}"
+    );
+    assert_eq!((scene.drive.bytes[0], scene.drive.bytes[128 << 10]), (1, 2));
+    let wrong = [
+        (data(7, 0, 512, false, &[1; 512]), 4),
+        (data(7, 0, 0, true, &[1; 512]), 1),
+        (data(7, 1, 0, false, &[1; 512]), 1),
+        (data(8, 0, 0, false, &[1; 512]), 1),
+        (data(7, 0, u32::MAX, false, &[1; 512]), 4),
+        (data(7, 0, 0, false, &[]), 1),
+    ];
+    for (bytes, status) in wrong {
+        let mut scene = Scene::connected();
+        assert_eq!(
+            scene.send(1, &entry.capsule(&[], (false, false))),
+            std::slice::from_ref(&asks)
+        );
+        let said = scene.send(1, &bytes);
+        assert!(
+            matches!(said[..], [Said::Ends { status: came, .. }] if came == status),
+            "{said:?}"
+        );
+    }
+}
+
+#[test]
+fn data_of_writes_take_a_bounded_memory() {
+    let mut scene = Scene::new();
+    scene.admin(NAME, 0);
+    scene.io(1, 128);
+    let mut asked = Vec::new();
+    for id in 0..20 {
+        let entry = write(id, 0, 2048).pointer(0x5a, 0, 1 << 20);
+        asked.extend(scene.send(1, &entry.capsule(&[], (false, false))));
+    }
+    assert_eq!(asked.len(), 8, "asked for {asked:?}");
+    let mut completed = 0;
+    while let Some(ask) = asked.pop() {
+        let Said::Asks { id, transfer, .. } = ask else {
+            panic!("{ask:?}")
+        };
+        for part in 0..8u32 {
+            let said = scene.send(
+                1,
+                &data(id, transfer, part << 17, part == 7, &vec![9; 1 << 17]),
+            );
+            completed += said
+                .iter()
+                .filter(|said| matches!(said, Said::Completed { status: 0, .. }))
+                .count();
+            asked.extend(
+                said.into_iter()
+                    .filter(|said| matches!(said, Said::Asks { .. })),
+            );
+        }
+    }
+    assert_eq!(completed, 20);
+}
+
+#[test]
+fn a_number_in_use_and_more_commands_than_entries_are_noticed() {
+    let mut scene = Scene::connected();
+    let waits = write(7, 0, 512)
+        .pointer(0x5a, 0, 256 << 10)
+        .capsule(&[], (false, false));
+    scene.send(1, &waits);
+    assert!(matches!(
+        scene.send(1, &waits)[..],
+        [Said::Completed {
+            id: 7,
+            status: 0x4003,
+            ..
+        }]
+    ));
+    let mut ended = false;
+    for id in 100..200 {
+        let waits = write(id, 0, 512)
+            .pointer(0x5a, 0, 256 << 10)
+            .capsule(&[], (false, false));
+        ended |= matches!(scene.send(1, &waits)[..], [Said::Ends { status: 2, .. }]);
+        if ended {
+            assert_eq!(id, 131, "32 entries, of which one is in use already");
+            break;
+        }
+    }
+    assert!(ended);
+}
+
+#[test]
+fn reads_in_flight_are_bounded() {
+    let mut scene = Scene::new();
+    scene.admin(NAME, 0);
+    scene.io(1, 128);
+    let reads: Vec<u8> = (0..20)
+        .flat_map(|id| read(id, 0, 2048).capsule(&[], (false, false)))
+        .collect();
+    let mut out = Vec::new();
+    let received = scene
+        .nvme
+        .received(&mut scene.sessions[1], &reads, &mut out, &mut scene.drive);
+    assert_eq!((received.then, scene.drive.due.len()), (Then::Blocked, 8));
+    assert_eq!(received.consumed, 8 * 72);
+}
+
+#[test]
+fn without_its_write_cache_every_write_is_durable() {
+    let mut scene = Scene::connected();
+    let set = |value: u32| Entry::new(9, 3).word(10, 6).word(11, value);
+    for (value, durable) in [(1, false), (0, true), (1, false)] {
+        assert_eq!(scene.ask(0, set(value)), (0, 0));
+        let seen = scene.drive.seen.last();
+        let flushed = seen.is_some_and(|last| last.op == Op::Flush);
+        assert_eq!(flushed, durable, "what the cache had is durable first");
+        scene.ask_with(1, write(1, 0, 1), &[0; 512]);
+        assert_eq!(scene.drive.seen.last().unwrap().fua, durable);
+    }
+    scene.drive.facts.volatile_cache = false;
+    assert_eq!(scene.ask(0, set(0)).0, vain(2));
+}
+
+#[test]
+fn what_the_drive_says_becomes_a_status() {
+    let cases = [
+        (Status::OutOfRange, vain(0x80)),
+        (Status::ReadOnly, vain(0x20)),
+        (Status::NoSpace, vain(0x81)),
+        (Status::Failed, 0x280),
+        (Status::PowerLost, 0x05),
+    ];
+    for (status, expected) in cases {
+        let mut scene = Scene::connected();
+        scene.drive.status = status;
+        assert_eq!(
+            scene.ask_with(1, write(1, 0, 1), &[0; 512]).0,
+            expected,
+            "{status:?}"
+        );
+    }
+    let mut scene = Scene::connected();
+    scene.drive.status = Status::Failed;
+    assert_eq!(scene.ask(1, read(1, 0, 1)).0, 0x281);
+}

@@ -1,0 +1,212 @@
+//! NVMe over TCP, byte by byte, without a socket: what is a unit, who may connect, and when a connection ends.
+
+use std::time::Duration;
+
+use crate::host::{Entry, Said, connect, connect_data, data, initialize, unit};
+use crate::scene::{HOST, NAME, Scene, read, vain, write};
+use ioassay_device::transport::socket::{End, Protocol, SharedMemory, Then};
+
+#[test]
+fn the_initialization_agrees_on_digests_and_the_length_of_data() {
+    for digests in 0..4 {
+        let mut scene = Scene::new();
+        scene.sessions.push(scene.nvme.open(
+            0,
+            0,
+            scene.start,
+            &SharedMemory::default(),
+            &mut Vec::new(),
+        ));
+        assert_eq!(
+            scene.send(0, &initialize(0, digests)),
+            [Said::Initialized {
+                digests,
+                most_data: 128 << 10
+            }]
+        );
+    }
+}
+
+#[test]
+fn units_that_must_not_be_end_the_connection_and_say_why() {
+    let capsule = read(1, 0, 1).capsule(&[], (false, false));
+    let with = |at: usize, value: u8| {
+        let mut bytes = capsule.clone();
+        bytes[at] = value;
+        bytes
+    };
+    let long = {
+        let mut bytes = with(6, 1);
+        bytes.resize(72 + (1 << 16), 0);
+        bytes
+    };
+    let cases = [
+        (with(0, 5), 1, 0),    // a response from a host
+        (with(0, 77), 1, 0),   // no such type
+        (with(1, 1), 1, 1),    // a digest that was not agreed on
+        (with(1, 0x80), 1, 1), // no such flag
+        (with(2, 24), 1, 2),   // a header of another length
+        (with(4, 71), 1, 4),   // shorter than its header
+        (long, 1, 4),
+        (initialize(0, 0), 2, 0),                // a second initialization
+        (data(1, 0, 0, true, &[0; 512]), 1, 10), // data that were not asked for
+    ];
+    for (bytes, status, about) in cases {
+        let mut scene = Scene::connected();
+        assert_eq!(
+            scene.send(1, &bytes),
+            [Said::Ends { status, about }],
+            "{:?}",
+            &bytes[..8]
+        );
+        assert_eq!(scene.then, Then::Ends(End::Now));
+    }
+}
+
+#[test]
+fn nothing_but_an_initialization_may_come_first_and_it_has_to_be_possible() {
+    let mut other_format = initialize(0, 0);
+    other_format[8] = 1;
+    let cases = [
+        (read(1, 0, 1).capsule(&[], (false, false)), 2, 0),
+        (initialize(32, 0), 1, 10),
+        (other_format, 6, 8),
+    ];
+    for (bytes, status, about) in cases {
+        let mut scene = Scene::new();
+        scene.sessions.push(scene.nvme.open(
+            0,
+            0,
+            scene.start,
+            &SharedMemory::default(),
+            &mut Vec::new(),
+        ));
+        assert_eq!(scene.send(0, &bytes), [Said::Ends { status, about }]);
+    }
+}
+
+#[test]
+fn a_host_that_ends_the_connection_gets_no_answer() {
+    let mut scene = Scene::connected();
+    assert_eq!(
+        scene.send(1, &unit(2, 0, &[0; 16], &[0; 24], (false, false))),
+        []
+    );
+    assert_eq!(scene.then, Then::Ends(End::Now));
+}
+
+#[test]
+fn damaged_headers_are_fatal_and_damaged_data_are_the_commands_affair() {
+    let mut scene = Scene::new();
+    scene.digests = (true, true);
+    scene.admin(NAME, 0);
+    scene.io(1, 32);
+    let mut capsule = write(1, 0, 1).capsule(&[3; 512], (true, true));
+    capsule[100] ^= 1;
+    assert!(matches!(
+        scene.send(1, &capsule)[..],
+        [Said::Completed { status: 0x22, .. }]
+    ));
+    assert_eq!(scene.ask_with(1, write(1, 0, 1), &[3; 512]), (0, 0));
+    let mut capsule = read(1, 0, 1).capsule(&[], (true, true));
+    capsule[50] ^= 1;
+    assert!(matches!(
+        scene.send(1, &capsule)[..],
+        [Said::Ends { status: 3, .. }]
+    ));
+}
+
+#[test]
+fn connect_refuses_what_it_does_not_have_and_says_where() {
+    let (in_data, any) = (1 << 16, 0xffff);
+    let admin = connect(0, 32, 0);
+    let data = |controller, subsystem, host| connect_data(controller, subsystem, host);
+    let cases = [
+        (admin, data(any, "nqn.other", HOST), 0x182, 256 | in_data),
+        (admin, data(5, NAME, HOST), 0x182, 16 | in_data),
+        (admin, data(any, "", HOST), 0x182, 256 | in_data),
+        (
+            admin,
+            data(any, NAME, &"h".repeat(224)),
+            0x182,
+            512 | in_data,
+        ),
+        (connect(0, 1, 0), data(any, NAME, HOST), 0x182, 44),
+        (connect(0, 1025, 0), data(any, NAME, HOST), 0x182, 44),
+        (admin.word(10, 1), data(any, NAME, HOST), 0x180, 0),
+        (
+            connect(1, 32, 0),
+            data(1, NAME, "nqn.thief"),
+            0x182,
+            512 | in_data,
+        ),
+        (connect(1, 32, 0), data(9, NAME, HOST), 0x182, 16 | in_data),
+        (connect(17, 32, 0), data(1, NAME, HOST), 0x182, 42),
+        (connect(2, 32, 0), data(1, NAME, HOST), 0x181, 0),
+        (admin, vec![0; 100], 0x16, 0),
+    ];
+    let mut scene = Scene::connected();
+    scene.io(2, 32);
+    for (entry, data, status, expected) in cases {
+        let at = scene.open();
+        let came = scene.ask_with(at, entry, &data);
+        assert_eq!(came, (vain(status), expected));
+    }
+    let at = scene.open();
+    let first = scene.ask(at, read(3, 0, 1)).0;
+    assert_eq!(first, vain(0x0c), "nothing but Connect comes first");
+}
+
+#[test]
+fn more_hosts_than_controllers_are_refused_until_one_leaves() {
+    let mut scene = Scene::new();
+    for _ in 0..16 {
+        scene.admin(NAME, 0);
+    }
+    let at = scene.open();
+    let capsule = connect(0, 32, 0).capsule(&connect_data(0xffff, NAME, HOST), (false, false));
+    assert!(matches!(
+        scene.send(at, &capsule)[..],
+        [Said::Completed { status: 0x4181, .. }]
+    ));
+    scene.nvme.closed(&mut scene.sessions[3]);
+    assert!(matches!(
+        scene.send(at, &capsule)[..],
+        [Said::Completed {
+            status: 0,
+            result: 4,
+            ..
+        }]
+    ));
+}
+
+#[test]
+fn a_host_that_is_silent_for_too_long_loses_all_its_connections() {
+    let mut scene = Scene::new();
+    scene.admin(NAME, 5000);
+    scene.io(1, 32);
+    let s = Duration::from_secs;
+    assert_eq!(scene.tick(0, s(0)).0, None);
+    assert_eq!(scene.tick(0, s(5)).0, None);
+    scene.ask(0, Entry::new(0x18, 3));
+    assert_eq!(scene.tick(0, s(8)).0, None);
+    assert_eq!(scene.tick(0, s(13)).0, None);
+    assert_eq!(scene.tick(0, s(15)).0, Some(End::Now));
+    assert!(scene.nvme.attention());
+    assert_eq!(scene.tick(1, s(15)).0, Some(End::Now));
+}
+
+#[test]
+fn a_host_without_a_queue_is_not_waited_for_and_one_that_leaves_takes_its_queues_along() {
+    let mut scene = Scene::connected();
+    let idle = scene.open();
+    assert_eq!(scene.tick(idle, Duration::from_secs(9)).0, None);
+    assert_eq!(scene.tick(idle, Duration::from_secs(11)).0, Some(End::Now));
+    assert_eq!(
+        scene.tick(1, Duration::from_secs(900)).0,
+        None,
+        "without a keep alive time"
+    );
+    scene.nvme.closed(&mut scene.sessions[0]);
+    assert_eq!(scene.tick(1, Duration::ZERO).0, Some(End::Now));
+}

@@ -1,0 +1,520 @@
+//! NVMe over TCP of a zoned drive: what hosts are told of it, and the commands of its own.
+
+use crate::host;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::host::{ENABLED, Entry, Said, configure, said};
+use crate::memory_drive::{EmulatedDrive, Memory, sent};
+use crate::scene::{NAME, Scene, read, vain, write};
+use ioassay_device::client::nvme_tcp::{Settings, connect};
+use ioassay_device::client::{Initiator, Request};
+use ioassay_device::transport::Transport;
+use ioassay_device::transport::nvme_tcp::{self, Subsystem};
+use ioassay_device::transport::socket::{Output, Protocol};
+use ioassay_device::zones::{ZoneAction, ZoneGeometry, Zones};
+
+const ZONE_BLOCKS: u64 = 128;
+const CAPACITY_BLOCKS: u64 = 96;
+const SETTINGS: u32 = ENABLED | (0b110 << 4);
+
+fn zones(count: u32) -> Zones {
+    Zones::new(ZoneGeometry {
+        count,
+        zone_bytes: ZONE_BLOCKS * 512,
+        capacity_bytes: CAPACITY_BLOCKS * 512,
+        most_open: 2,
+        most_active: 3,
+        append_bytes: 8192,
+    })
+}
+
+/// Queue 0 and 1 of a controller of a drive with 64 zones.
+fn zoned() -> Scene {
+    let mut scene = Scene::new();
+    scene.drive.zones = Some(zones(64));
+    scene.admin(NAME, 0);
+    assert_eq!(scene.ask(0, configure(0)), (0, 0));
+    assert_eq!(scene.ask(0, configure(SETTINGS)), (0, 0));
+    scene.io(1, 32);
+    scene
+}
+
+fn append(id: u16, zone: u64, blocks: u32) -> Entry {
+    let entry = Entry::new(0x7d, id).blocks(zone * ZONE_BLOCKS, blocks);
+    entry.pointer(0x01, 0, blocks * 512)
+}
+
+fn manage(action: u32, zone: u64) -> Entry {
+    let first = zone * ZONE_BLOCKS;
+    let entry = Entry::new(0x79, 1).namespace(1).pointer(0x5a, 0, 0);
+    entry.word(10, first as u32).word(13, action)
+}
+
+const SELECT_ALL: u32 = 1 << 8;
+
+/// A zone in a report: its state, first block, and write pointer.
+type Described = (u8, u64, u64);
+
+/// A report: how many zones it says there are, and of each its state, first block, and write pointer.
+fn report(scene: &mut Scene, from: u64, room: u32, how: u32) -> Result<(u64, Vec<Described>), u16> {
+    let length = 64 * (room + 1);
+    let entry = Entry::new(0x7a, 1).namespace(1).pointer(0x5a, 0, length);
+    let entry = entry
+        .word(10, from as u32)
+        .word(12, length / 4 - 1)
+        .word(13, how);
+    let data = match &scene.send(1, &entry.capsule(&[], (false, false)))[..] {
+        [Said::Data { data, .. }, Said::Completed { status: 0, .. }] => data.clone(),
+        [Said::Completed { status, .. }] => return Err(*status),
+        other => panic!("{other:?}"),
+    };
+    let number = |at: usize| u64::from_le_bytes(data[at..at + 8].try_into().unwrap());
+    let zones = (64..data.len()).step_by(64).take_while(|&at| data[at] != 0);
+    let zones = zones.map(|at| {
+        assert_eq!((data[at], number(at + 8)), (2, CAPACITY_BLOCKS));
+        (data[at + 1], number(at + 16), number(at + 24))
+    });
+    Ok((number(0), zones.collect()))
+}
+
+/// Identify with a command set.
+fn identify(scene: &mut Scene, what: u32, set: u32, namespace: u32) -> Result<Vec<u8>, u16> {
+    let entry = Entry::new(6, 9).namespace(namespace).pointer(0x5a, 0, 4096);
+    let entry = entry.word(10, what).word(11, set << 24);
+    match &scene.send(0, &entry.capsule(&[], (false, false)))[..] {
+        [Said::Data { data, .. }, Said::Completed { status: 0, .. }] => Ok(data.clone()),
+        [Said::Completed { status, .. }] => Err(*status),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn word(page: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(page[at..at + 4].try_into().unwrap())
+}
+
+#[test]
+fn a_controller_tells_of_both_command_sets_and_of_the_zones() {
+    let mut scene = zoned();
+    let capabilities = scene.ask(0, Entry::new(0x7f, 1).fabrics(4).word(10, 1)).1;
+    assert_eq!((capabilities >> 37) & 0xff, 0b100_0001);
+    let state = scene
+        .ask(0, Entry::new(0x7f, 1).fabrics(4).word(11, 0x1c))
+        .1;
+    assert_eq!(state & 3, 1, "it is ready with all command sets");
+
+    let namespace = identify(&mut scene, 5, 2, 1).unwrap();
+    assert_eq!(
+        namespace[..4],
+        [0, 0, 1, 0],
+        "reads cross boundaries, and nothing else is different"
+    );
+    assert_eq!(
+        (word(&namespace, 4), word(&namespace, 8)),
+        (2, 1),
+        "active and open zones, less one"
+    );
+    assert_eq!(u64::from(word(&namespace, 2816)), ZONE_BLOCKS);
+    assert_eq!(namespace[2824], 0, "no descriptor extensions");
+    assert_eq!(identify(&mut scene, 5, 2, 2), Err(vain(0x0b)));
+    assert_eq!(
+        identify(&mut scene, 6, 2, 0).unwrap()[0],
+        1,
+        "appends of 8 KiB"
+    );
+    assert_eq!(
+        identify(&mut scene, 7, 2, 0).unwrap()[..8],
+        [1, 0, 0, 0, 0, 0, 0, 0]
+    );
+    assert_eq!(identify(&mut scene, 7, 0, 0).unwrap()[..4], [0; 4]);
+    assert_eq!(identify(&mut scene, 7, 2, u32::MAX), Err(vain(0x0b)));
+    assert_eq!(identify(&mut scene, 2, 0, 0).unwrap()[..4], [1, 0, 0, 0]);
+    assert_eq!(
+        identify(&mut scene, 0x1c, 0, 0).unwrap()[..16],
+        [5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+    );
+    assert_eq!(
+        identify(&mut scene, 3, 0, 1).unwrap()[40..48],
+        [4, 1, 0, 0, 2, 0, 0, 0]
+    );
+    assert_eq!(
+        word(&identify(&mut scene, 1, 0, 0).unwrap(), 92),
+        (1 << 27) | (1 << 8)
+    );
+    assert_eq!(
+        identify(&mut scene, 5, 1, 1),
+        Err(vain(0x02)),
+        "no key-value namespace"
+    );
+    assert_eq!(
+        identify(&mut scene, 0, 0, 1).unwrap()[..4],
+        8192_u32.to_le_bytes()
+    );
+}
+
+#[test]
+fn a_drive_without_zones_knows_none_of_it() {
+    let mut scene = Scene::connected();
+    let capabilities = scene.ask(0, Entry::new(0x7f, 1).fabrics(4).word(10, 1)).1;
+    assert_eq!((capabilities >> 37) & 0xff, 1);
+    assert_eq!(identify(&mut scene, 5, 2, 1), Err(vain(0x02)));
+    assert_eq!(scene.ask(1, manage(4, 0)).0, vain(0x01));
+    assert_eq!(scene.ask_with(1, append(1, 0, 1), &[0; 512]).0, vain(0x01));
+    assert_eq!(report(&mut scene, 0, 4, 0), Err(vain(0x01)));
+    assert_eq!(scene.log(0xbf, 4096, 0), Err(0x4109));
+    assert_eq!(
+        scene.ask(0, Entry::new(0x0a, 3).word(10, 0x19)).0,
+        vain(0x02)
+    );
+    scene.ask(0, configure(0));
+    scene.ask(0, configure(SETTINGS));
+    assert_eq!(
+        scene
+            .ask(0, Entry::new(0x7f, 1).fabrics(4).word(11, 0x1c))
+            .1
+            & 3,
+        2,
+        "fatal"
+    );
+}
+
+#[test]
+fn command_sets_have_logs_and_one_profile() {
+    let mut scene = zoned();
+    let commands = |scene: &mut Scene, set: u32| {
+        let entry = Entry::new(2, 9).pointer(0x5a, 0, 4096).word(14, set << 24);
+        let entry = entry.word(10, 5 | (1023 << 16));
+        match &scene.send(0, &entry.capsule(&[], (false, false)))[..] {
+            [Said::Data { data, .. }, ..] => Ok(data.clone()),
+            [Said::Completed { status, .. }] => Err(*status),
+            other => panic!("{other:?}"),
+        }
+    };
+    let support = |page: &[u8]| [0x01, 0x79, 0x7a, 0x7d].map(|code| page[1024 + code * 4]);
+    assert_eq!(support(&commands(&mut scene, 0).unwrap()), [3, 0, 0, 0]);
+    assert_eq!(support(&commands(&mut scene, 2).unwrap()), [3, 3, 1, 3]);
+    assert_eq!(commands(&mut scene, 1), Err(0x4109));
+    assert_eq!(scene.log(0, 1024, 0).unwrap()[0xbf * 4], 1);
+    let profile = |opcode| Entry::new(opcode, 3).word(10, 0x19);
+    assert_eq!(scene.ask(0, profile(0x0a)), (0, 0));
+    assert_eq!(scene.ask(0, profile(9)), (0, 0));
+    assert_eq!(scene.ask(0, profile(9).word(11, 1)).0, 0x412b);
+}
+
+#[test]
+fn writes_move_the_pointer_and_are_refused_elsewhere_with_the_status_of_the_reason() {
+    let mut scene = zoned();
+    let mut status =
+        |entry: Entry, blocks: usize| scene.ask_with(1, entry, &vec![7; blocks * 512]).0;
+    assert_eq!(status(write(1, 8, 8), 8), vain(0x1bc));
+    assert_eq!(status(write(1, 0, 8), 8), 0);
+    assert_eq!(status(write(1, 8, 16), 16), 0);
+    assert_eq!(status(write(1, 8, 8), 8), vain(0x1bc));
+    for _ in 0..4 {
+        assert_eq!(status(append(1, 0, 16), 16), 0);
+    }
+    assert_eq!(status(append(1, 0, 16), 16), vain(0x1b8));
+    assert_eq!(status(append(1, 0, 8), 8), 0);
+    assert_eq!(status(append(1, 0, 8), 8), vain(0x1b9));
+    assert_eq!(status(write(1, 96, 8), 8), vain(0x1b9));
+    let inside = Entry::new(0x7d, 1).blocks(8, 1).pointer(0x01, 0, 512);
+    assert_eq!(status(inside, 1), vain(0x02), "no zone begins there");
+    let remapped = append(1, 1, 1).word(12, 1 << 25);
+    assert_eq!(status(remapped, 1), vain(0x02), "nothing is protected");
+    assert_eq!(
+        status(
+            Entry::new(0x7d, 1)
+                .blocks(64 * 128, 1)
+                .pointer(0x01, 0, 512),
+            1
+        ),
+        vain(0x80)
+    );
+    // Data that are longer than the largest append do not fit a capsule.
+    let long = append(1, 1, 17).pointer(0x5a, 0, 17 * 512);
+    let asks = scene.send(1, &long.capsule(&[], (false, false)));
+    let [
+        Said::Asks {
+            transfer,
+            length: 8704,
+            ..
+        },
+    ] = asks[..]
+    else {
+        panic!("{asks:?}")
+    };
+    let refused = scene.send(1, &host::data(1, transfer, 0, true, &[7; 8704]));
+    assert!(
+        matches!(refused[..], [Said::Completed { status: 0x4002, .. }]),
+        "{refused:?}"
+    );
+    // Reads go anywhere.
+    let read = &scene.send(1, &read(1, 90, 64).capsule(&[], (false, false)))[..];
+    assert!(
+        matches!(read, [Said::Data { data, .. }, ..] if data[..6 * 512] == [7; 6 * 512] && data[6 * 512..].iter().all(|&byte| byte == 0))
+    );
+}
+
+#[test]
+fn write_zeroes_move_the_pointer_also_where_they_deallocate_and_deallocations_do_not() {
+    let mut scene = zoned();
+    let zeroes = |first| Entry::new(8, 1).blocks(first, 8);
+    assert_eq!(scene.ask(1, zeroes(0)).0, 0);
+    assert_eq!(scene.ask(1, zeroes(8).word(12, 7 | (1 << 25))).0, 0);
+    assert_eq!(scene.ask(1, zeroes(8)).0, vain(0x1bc));
+    let mut range = [0; 16];
+    range[4] = 8;
+    let deallocate = Entry::new(9, 1)
+        .namespace(1)
+        .word(11, 4)
+        .pointer(0x01, 0, 16);
+    assert_eq!(scene.ask_with(1, deallocate, &range).0, 0);
+    assert_eq!(report(&mut scene, 0, 1, 0).unwrap().1, [(0x20, 0, 16)]);
+}
+
+#[test]
+fn zones_are_managed_one_by_one_and_all_together() {
+    let mut scene = zoned();
+    for (action, state, pointer) in [
+        (3, 0x30, 0),
+        (1, 0x40, 0),
+        (2, 0xe0, u64::MAX),
+        (4, 0x10, 0),
+    ] {
+        assert_eq!(scene.ask(1, manage(action, 0)).0, 0);
+        assert_eq!(
+            report(&mut scene, 0, 1, 0).unwrap().1,
+            [(state, 0, pointer)]
+        );
+    }
+    assert_eq!(
+        scene.ask(1, manage(1, 0)).0,
+        vain(0x1bf),
+        "an empty zone is not closed"
+    );
+    assert_eq!(
+        scene.ask(1, manage(5, 0)).0,
+        vain(0x1bf),
+        "and not given up"
+    );
+    for zone in 0..2 {
+        assert_eq!(scene.ask(1, manage(3, zone)).0, 0);
+    }
+    assert_eq!(scene.ask(1, manage(3, 2)).0, vain(0x1be));
+    assert_eq!(scene.ask(1, manage(1 | SELECT_ALL, 9)).0, 0);
+    assert_eq!(scene.ask(1, manage(3, 2)).0, 0);
+    assert_eq!(scene.ask(1, manage(3, 3)).0, vain(0x1bd));
+    assert_eq!(scene.ask(1, manage(4 | SELECT_ALL, 0)).0, 0);
+    assert_eq!(report(&mut scene, 0, 64, 1 << 8).unwrap().0, 64);
+    for unknown in [0, 6, 0x10, 0x11] {
+        assert_eq!(scene.ask(1, manage(unknown, 0)).0, vain(0x02));
+    }
+    assert_eq!(scene.ask(1, manage(4, 0).word(10, 5)).0, vain(0x02));
+    assert_eq!(scene.ask(1, manage(4, 64)).0, vain(0x80));
+    assert_eq!(scene.ask(1, manage(4, 0).namespace(2)).0, vain(0x0b));
+    scene.drive.facts.read_only = true;
+    assert_eq!(scene.ask(1, manage(4, 0)).0, vain(0x20));
+}
+
+#[test]
+fn reports_begin_anywhere_choose_by_state_and_may_be_partial() {
+    let mut scene = zoned();
+    scene.ask(1, manage(2, 1));
+    scene.ask(1, manage(3, 2));
+    scene.ask_with(1, append(1, 3, 1), &[1; 512]);
+    let zones = scene.drive.zones.as_mut().unwrap();
+    zones.wear_out(4);
+    zones.wear_out(5);
+    zones
+        .manage(ZoneAction::Offline, Some(5 * ZONE_BLOCKS * 512))
+        .unwrap();
+    let (count, zones) = report(&mut scene, 0, 64, 0).unwrap();
+    assert_eq!((count, zones.len()), (64, 64));
+    let states = zones[..6].iter().map(|zone| zone.0 >> 4);
+    assert_eq!(states.collect::<Vec<u8>>(), [1, 0xe, 3, 2, 0xd, 0xf]);
+    assert_eq!(zones[3].2, 3 * ZONE_BLOCKS + 1);
+    for (filter, wanted) in [(1, 59), (2, 1), (3, 1), (4, 0), (5, 1), (6, 1), (7, 1)] {
+        assert_eq!(report(&mut scene, 1, 64, filter << 8).unwrap().0, wanted);
+    }
+    assert_eq!(
+        report(&mut scene, 60 * ZONE_BLOCKS + 9, 2, 0).unwrap().0,
+        4,
+        "all that there are"
+    );
+    let (count, zones) = report(&mut scene, 60 * ZONE_BLOCKS + 9, 2, 1 << 16).unwrap();
+    assert_eq!(
+        (count, zones[0].1),
+        (2, 60 * ZONE_BLOCKS),
+        "as many as it has"
+    );
+    assert_eq!(report(&mut scene, 0, 4, 8 << 8), Err(vain(0x02)));
+    assert_eq!(
+        report(&mut scene, 0, 4, 1),
+        Err(vain(0x02)),
+        "no extended report"
+    );
+    assert_eq!(report(&mut scene, 64 * ZONE_BLOCKS, 4, 0), Err(vain(0x80)));
+}
+
+#[test]
+fn hosts_are_told_of_zones_that_changed_by_themselves() {
+    let mut scene = zoned();
+    let request = |id| Entry::new(0x0c, id).capsule(&[], (false, false));
+    assert_eq!(
+        scene.ask(0, Entry::new(9, 3).word(10, 0x0b).word(11, 1 << 27)),
+        (0, 0)
+    );
+    assert_eq!(scene.send(0, &request(10)), []);
+    scene.drive.zones.as_mut().unwrap().wear_out(7);
+    assert!(matches!(
+        scene.tick(0, Duration::ZERO).1[..],
+        [Said::Completed {
+            id: 10,
+            result: 0x00bf_ef02,
+            ..
+        }]
+    ));
+    assert_eq!(scene.send(0, &request(11)), []);
+    scene.drive.zones.as_mut().unwrap().wear_out(9);
+    assert_eq!(
+        scene.tick(0, Duration::ZERO).1,
+        [],
+        "not before it has read which"
+    );
+    let page = scene.log(0xbf, 4096, 0).unwrap();
+    assert_eq!(
+        (page[0], word(&page, 8), word(&page, 16)),
+        (2, 7 * 128, 9 * 128)
+    );
+    assert_eq!(scene.log(0xbf, 4096, 0).unwrap(), vec![0; 4096]);
+    scene.drive.zones.as_mut().unwrap().wear_out(0);
+    assert!(matches!(
+        scene.tick(0, Duration::ZERO).1[..],
+        [Said::Completed { id: 11, .. }]
+    ));
+    assert_eq!(
+        scene.log(0xbf, 16, 0).unwrap()[..8],
+        [1, 0, 0, 0, 0, 0, 0, 0]
+    );
+    assert_eq!(scene.ask_with(1, append(1, 7, 1), &[1; 512]).0, vain(0x1ba));
+    assert_eq!(scene.ask(1, manage(5, 7)).0, 0);
+    assert_eq!(scene.ask_with(1, append(1, 7, 1), &[1; 512]).0, vain(0x1bb));
+    assert_eq!(
+        scene
+            .ask(1, Entry::new(2, 1).blocks(7 * 128, 1).pointer(0x5a, 0, 512))
+            .0,
+        vain(0x1bb)
+    );
+    assert_eq!(
+        scene.log(0xbf, 16, 0).unwrap()[..8],
+        [0; 8],
+        "its host changed that"
+    );
+}
+
+#[test]
+fn appends_in_flight_of_many_queues_are_each_placed_once() {
+    let mut scene = zoned();
+    for number in 2..9 {
+        scene.io(number, 32);
+    }
+    let mut placed = BTreeSet::new();
+    for round in 0..10_u8 {
+        for queue in 1..9_usize {
+            let value = round * 8 + queue as u8;
+            let capsule = append(u16::from(round), 1, 1).capsule(&[value; 512], (false, false));
+            assert_eq!(scene.receive(queue, &capsule), []);
+        }
+        // Answered from the last to the first.
+        while let Some(answer) = scene.drive.due.pop_back() {
+            let queue = answer.command.tag.queue as usize;
+            let mut out = Output::default();
+            scene
+                .nvme
+                .answer(&mut scene.sessions[queue], answer, &mut out, &scene.drive);
+            let [
+                Said::Completed {
+                    status: 0, result, ..
+                },
+            ] = said(&sent(out, &scene.drive))[..]
+            else {
+                panic!("it is placed")
+            };
+            let value = scene.drive.bytes[result as usize * 512];
+            assert_eq!(
+                value,
+                round * 8 + queue as u8,
+                "it is where its host was told"
+            );
+            assert!(placed.insert(result));
+        }
+    }
+    assert_eq!(placed, (ZONE_BLOCKS..ZONE_BLOCKS + 80).collect());
+}
+
+#[test]
+fn clients_that_append_at_the_same_time_lose_nothing() {
+    const CLIENTS: u8 = 8;
+    const APPENDS: u16 = 40;
+    let transport = nvme_tcp::serve(
+        Subsystem::new(NAME).unwrap(),
+        0,
+        &"127.0.0.1:0".parse().unwrap(),
+    );
+    let transport = transport.unwrap();
+    let at = transport.address().parse().unwrap();
+    let mut drive = Memory::new(4 << 20, 512);
+    let geometry = ZoneGeometry {
+        zone_bytes: 1 << 20,
+        capacity_bytes: 1 << 20,
+        count: 4,
+        ..*zones(4).geometry()
+    };
+    drive.zones = Some(Zones::new(geometry));
+    let served = EmulatedDrive::start(transport, drive);
+    std::thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let at = &at;
+            scope.spawn(move || {
+                let settings = Settings {
+                    host_id: [client + 1; 16],
+                    ..Settings::default()
+                };
+                let (_admin, mut queue) = connect(at, NAME, &settings).unwrap();
+                let mut done = 0;
+                for number in 0..APPENDS {
+                    let mut data = [client + 1; 512];
+                    data[1] = number as u8;
+                    let mut entry = append(number, 0, 1).0;
+                    entry[40..48].copy_from_slice(&2048_u64.to_le_bytes());
+                    queue.command(&entry, &data);
+                    queue.push().unwrap();
+                    // Several are in flight.
+                    while usize::from(number) + 1 - done >= 4 {
+                        done += queue.reap(&mut |one| assert_eq!(one.error, 0)).unwrap();
+                    }
+                }
+                while done < usize::from(APPENDS) {
+                    done += queue.reap(&mut |one| assert_eq!(one.error, 0)).unwrap();
+                }
+            });
+        }
+    });
+    let (_admin, mut queue) = connect(&at, NAME, &Settings::default()).unwrap();
+    let length_bytes = u32::from(APPENDS) * u32::from(CLIENTS) * 512;
+    let content = queue
+        .call(Request::Read {
+            offset_bytes: 1 << 20,
+            length_bytes,
+        })
+        .unwrap();
+    let appends: BTreeSet<(u8, u8)> = content
+        .chunks(512)
+        .map(|block| (block[0], block[1]))
+        .collect();
+    assert_eq!(appends.len(), usize::from(APPENDS) * usize::from(CLIENTS));
+    assert!(appends.iter().all(|append| append.0 > 0));
+    let drive = served.stop();
+    let pointer = drive.zones.unwrap().all()[1].write_pointer_bytes;
+    assert_eq!(pointer, (1 << 20) + u64::from(length_bytes));
+}

@@ -1,0 +1,400 @@
+//! What a power cut leaves, against plain models: what a drive may keep, and what this one keeps as
+//! its model holds it.
+
+use std::collections::BTreeMap;
+
+use crate::drives::{Bench, Chance, Made, PAGE};
+use ioassay_block::{Kind, Request};
+use ioassay_device::{Op, Status};
+use ioassay_sim::drive::Drive;
+use ioassay_sim::engine::{Event, OnlineDrive};
+use ioassay_sim::policy::POLICIES;
+use proptest::prelude::*;
+
+const BLOCK: u64 = 512;
+
+/// What a block may hold after a cut: what is durable for certain, and all that was written since.
+#[derive(Debug, Clone)]
+struct Allowed {
+    blocks: Vec<Vec<u8>>,
+}
+
+impl Allowed {
+    fn new(blocks: u64) -> Self {
+        Self {
+            blocks: vec![vec![0]; blocks as usize],
+        }
+    }
+
+    fn range(&mut self, offset: u64, length: u64) -> &mut [Vec<u8>] {
+        &mut self.blocks[(offset / BLOCK) as usize..((offset + length) / BLOCK) as usize]
+    }
+
+    fn write(&mut self, offset: u64, length: u64, value: u8) {
+        self.range(offset, length)
+            .iter_mut()
+            .for_each(|block| block.push(value));
+    }
+
+    /// Of the values written so far the last one is durable.
+    fn durable(&mut self, marks: &[(usize, usize)]) {
+        for &(block, count) in marks {
+            let values = &mut self.blocks[block];
+            let from = count.saturating_sub(1).min(values.len() - 1);
+            values.drain(..from);
+        }
+    }
+
+    /// The content after a cut must be one that is allowed; from then on it is the only one.
+    fn cut(&mut self, content: &[u8]) -> Result<(), TestCaseError> {
+        for (number, (values, block)) in self
+            .blocks
+            .iter_mut()
+            .zip(content.chunks(BLOCK as usize))
+            .enumerate()
+        {
+            let value = block[0];
+            prop_assert!(
+                block.iter().all(|&byte| byte == value),
+                "block {} is torn",
+                number
+            );
+            prop_assert!(
+                values.contains(&value),
+                "block {number} holds {value}, allowed {values:?}"
+            );
+            *values = vec![value];
+        }
+        Ok(())
+    }
+}
+
+type Marks = Vec<(usize, usize)>;
+
+/// Every value that was ever written to a block, so that a flush can say which are settled: positions
+/// count from the last cut.
+struct Plain {
+    allowed: Allowed,
+    /// Of each block how many values were dropped from the front of `allowed`.
+    dropped: Vec<usize>,
+    /// For each command in flight the blocks that its answer settles, and the positions of their
+    /// values.
+    settles: BTreeMap<u64, Marks>,
+    /// For each write in flight that its answer does not settle the same.
+    waits: BTreeMap<u64, Marks>,
+    /// Writes that were answered, and settle with a flush.
+    answered: Marks,
+    buffered: bool,
+}
+
+impl Plain {
+    fn new(blocks: u64, buffered: bool) -> Self {
+        Self {
+            allowed: Allowed::new(blocks),
+            dropped: vec![0; blocks as usize],
+            settles: BTreeMap::new(),
+            waits: BTreeMap::new(),
+            answered: Vec::new(),
+            buffered,
+        }
+    }
+
+    /// Answered, it is durable at once, or when what was answered is flushed.
+    fn write(&mut self, id: u64, offset: u64, length: u64, value: u8, fua: bool) {
+        self.allowed.write(offset, length, value);
+        let blocks = (offset / BLOCK) as usize..((offset + length) / BLOCK) as usize;
+        let position = |block: usize| self.dropped[block] + self.allowed.blocks[block].len();
+        let marks = blocks.map(|block| (block, position(block))).collect();
+        if fua || !self.buffered {
+            self.settles.insert(id, marks);
+        } else {
+            self.waits.insert(id, marks);
+        }
+    }
+
+    fn answered(&mut self, id: u64) {
+        let marks = self.settles.remove(&id).unwrap_or_default();
+        self.settle(&marks);
+        self.answered
+            .extend(self.waits.remove(&id).unwrap_or_default());
+    }
+
+    /// The content after a cut.
+    fn cut(&mut self, content: &[u8]) -> Result<(), TestCaseError> {
+        self.allowed.cut(content)?;
+        self.dropped.fill(0);
+        self.settles.clear();
+        self.waits.clear();
+        self.answered.clear();
+        Ok(())
+    }
+
+    fn settle(&mut self, marks: &[(usize, usize)]) {
+        for &(block, position) in marks {
+            let Some(count) = position.checked_sub(self.dropped[block]) else {
+                continue;
+            };
+            let before = self.allowed.blocks[block].len();
+            self.allowed.durable(&[(block, count)]);
+            self.dropped[block] += before - self.allowed.blocks[block].len();
+        }
+    }
+}
+
+fn specs() -> impl Strategy<Value = Made> {
+    let page_bytes = prop_oneof![3 => Just(4096_u32), 1 => Just(1024), 1 => Just(16384)];
+    let overlaps = prop_oneof![Just("off"), Just("dies"), Just("planes")];
+    (0..POLICIES.len(), overlaps, 8_u64..24, page_bytes).prop_map(
+        |(policy, overlap, buffer_pages, page_bytes)| Made {
+            pages: 48,
+            policy: POLICIES[policy].name,
+            overlap,
+            buffer_pages,
+            page_bytes,
+            ..Made::default()
+        },
+    )
+}
+
+/// A random range of whole blocks.
+fn range(chance: &mut Chance, made: &Made) -> (u64, u64) {
+    let blocks = made.size_bytes() / BLOCK;
+    let most = if chance.below(4) == 0 { 64 } else { 8 };
+    let length = 1 + chance.below(most);
+    let aligned = chance.below(2) == 0;
+    let offset = chance.below(blocks - length + 1);
+    let offset = if aligned { offset / 8 * 8 } else { offset };
+    (offset * BLOCK, length * BLOCK)
+}
+
+/// Random commands at random times, and now and then a cut.
+fn exercise(bench: &mut Bench, made: &Made, seed: u64, steps: u32) -> Result<(), TestCaseError> {
+    let mut chance = Chance(seed);
+    let mut plain = Plain::new(made.size_bytes() / BLOCK, made.policy != "none");
+    let mut answered = 0;
+    for step in 0..steps {
+        let value = (1 + step % 255) as u8;
+        let (offset, length) = range(&mut chance, made);
+        match chance.below(40) {
+            0..2 => {
+                let marks = plain.answered.clone();
+                let id = bench.flush();
+                plain.settles.insert(id, marks);
+            }
+            2..5 => {
+                let op = if chance.below(2) == 0 {
+                    Op::Trim
+                } else {
+                    Op::WriteZeroes
+                };
+                let fua = chance.below(4) == 0;
+                let id = bench.submit(op, offset, length, fua, &[]);
+                plain.write(id, offset, length, 0, fua);
+            }
+            5 => {
+                bench.drive.power_cut();
+                bench.pass(0);
+                plain.cut(&bench.content())?;
+                answered = bench.answers.len();
+            }
+            _ => {
+                let fua = chance.below(8) == 0;
+                let data = vec![value; length as usize];
+                let id = bench.submit(Op::Write, offset, length, fua, &data);
+                plain.write(id, offset, length, value, fua);
+            }
+        }
+        let long = [0, 1_000_000, 300_000_000, 5_000_000_000][chance.below(4) as usize];
+        bench.pass(chance.below(long + 1));
+        for answer in &bench.answers[answered..] {
+            prop_assert_eq!(answer.status, Status::Done);
+            plain.answered(answer.command.tag.command);
+        }
+        answered = bench.answers.len();
+    }
+    // When all is answered and flushed, nothing is on its way any more.
+    bench.settle();
+    bench.flush();
+    bench.settle();
+    prop_assert_eq!(bench.drive.snapshot().volatile_pages, 0);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 120, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_cut_leaves_what_a_drive_may_keep(made in specs(), seed: u64) {
+        exercise(&mut Bench::new(&made), &made, seed, 150)?;
+    }
+
+    #[test]
+    fn a_cut_leaves_the_same_in_the_backing_file(made in specs(), seed: u64) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("backing");
+        let mut bench = Bench::backed(&made, &path);
+        let mut chance = Chance(seed);
+        for step in 0..60_u32 {
+            let (offset, length) = range(&mut chance, &made);
+            match chance.below(12) {
+                0 => drop(bench.flush()),
+                1 => drop(bench.submit(Op::Trim, offset, length, false, &[])),
+                _ => drop(bench.write(offset, &vec![(1 + step) as u8; length as usize])),
+            }
+            bench.pass(chance.below(400_000_000));
+        }
+        bench.drive.power_cut();
+        let file = std::fs::read(&path).expect("the file");
+        // Some of the content may not have been read from it; then nobody has changed it.
+        bench.submit(Op::Read, 0, made.size_bytes(), false, &[]);
+        bench.settle();
+        prop_assert!(file == bench.content());
+    }
+
+    #[test]
+    fn a_cut_takes_exactly_what_the_model_has_not_programmed(made in specs(), seed: u64) {
+        let made = Made { page_bytes: 4096, ..made };
+        let mut bench = Bench::new(&made);
+        let spec = made.geometry().spec(made.size_bytes()).expect("a drive");
+        let buffer = made.buffer().spec(&spec).expect("a buffer");
+        let buffer = buffer.map(|buffer| buffer.make(&spec).expect("a policy"));
+        let drive = Drive::new(&spec, u64::MAX).expect("a drive");
+        let mut online = OnlineDrive::new(drive, buffer.flatten()).expect("an online drive");
+        let mut chance = Chance(seed);
+        let (mut flash, mut values) = (Flash::default(), BTreeMap::new());
+        for step in 0..100_u64 {
+            let page = chance.below(12);
+            let value = (1 + step) as u8;
+            bench.write(page * PAGE, &vec![value; PAGE as usize]);
+            let request = Request {
+                at_ns: 0,
+                offset_bytes: page * PAGE,
+                length_bytes: PAGE,
+                device: 0,
+                kind: Kind::Write,
+            };
+            online.submit(bench.now_ps(), &request).expect("a request");
+            values.insert(step, value);
+            bench.pass(chance.below(200_000_000));
+            let mut events = Vec::new();
+            online.advance_to(bench.now_ps(), &mut events).expect("a drive");
+            flash.follow(&events);
+        }
+        bench.drive.power_cut();
+        let content = bench.content();
+        for page in 0..made.pages {
+            let request = flash.durable.get(&(page as u32));
+            let wanted = request.map_or(0, |request| values[request]);
+            prop_assert_eq!(content[(page * PAGE) as usize], wanted, "page {}", page);
+        }
+    }
+}
+
+/// What flash has of each page, by the number of the request that wrote it: all is remembered, and
+/// nothing is clever.
+#[derive(Default)]
+struct Flash {
+    buffered: BTreeMap<u32, u64>,
+    leaving: Vec<(u32, u64)>,
+    durable: BTreeMap<u32, u64>,
+}
+
+impl Flash {
+    fn follow(&mut self, events: &[Event]) {
+        for event in events {
+            match *event {
+                Event::Complete { .. }
+                | Event::ProgramIssued {
+                    request: Some(_), ..
+                } => {}
+                Event::Buffered { request, page } => drop(self.buffered.insert(page, request)),
+                Event::Dropped { page } => drop(self.buffered.remove(&page)),
+                Event::ProgramIssued {
+                    request: None,
+                    page,
+                } => {
+                    let request = self.buffered.remove(&page).expect("what was in the buffer");
+                    self.leaving.push((page, request));
+                }
+                Event::Programmed {
+                    request: None,
+                    page,
+                } => {
+                    let place = self.leaving.iter().position(|left| left.0 == page);
+                    let (_, request) = self.leaving.remove(place.expect("what left"));
+                    self.has(page, request);
+                }
+                Event::Programmed {
+                    request: Some(request),
+                    page,
+                } => self.has(page, request),
+            }
+        }
+    }
+
+    fn has(&mut self, page: u32, request: u64) {
+        let newest = self.durable.entry(page).or_insert(request);
+        *newest = request.max(*newest);
+    }
+}
+
+#[test]
+fn what_is_in_flight_at_a_cut_is_answered_so() {
+    let mut bench = Bench::new(&Made::default());
+    bench.write(0, &[1; 4096]);
+    bench.submit(Op::Read, 0, 4096, false, &[]);
+    bench.flush();
+    assert_eq!(bench.pass(1).len(), 0);
+    assert_eq!(bench.drive.power_cut(), 1);
+    let answers = bench.pass(0);
+    assert_eq!(answers.len(), 3);
+    assert!(
+        answers
+            .iter()
+            .all(|answer| answer.status == Status::PowerLost)
+    );
+    assert_eq!((bench.drive.in_flight(), bench.drive.next_ps()), (0, None));
+    // And it serves on.
+    bench.write(0, &[2; 4096]);
+    assert_eq!(bench.settle()[0].status, Status::Done);
+    assert_eq!(bench.content()[0], 2);
+    let statistics = bench.drive.snapshot().report(false);
+    assert_eq!((statistics.power_cuts, statistics.lost_pages), (1, 1));
+}
+
+#[test]
+fn a_page_written_again_while_it_is_programmed_keeps_what_was_programmed() {
+    let made = Made {
+        policy: "fifo",
+        buffer_pages: 8,
+        ..Made::default()
+    };
+    let mut bench = Bench::new(&made);
+    bench.write(0, &[1; 4096]);
+    bench.pass(10_000_000);
+    // The flush sends it on its way; it is written again before flash has it.
+    bench.flush();
+    bench.pass(10_000_000);
+    bench.write(0, &[2; 4096]);
+    bench.pass(10_000_000);
+    bench.settle();
+    bench.drive.power_cut();
+    assert_eq!(bench.content()[0], 1);
+}
+
+#[test]
+fn without_a_model_all_that_is_answered_stays() {
+    let made = Made {
+        model: "none",
+        ..Made::default()
+    };
+    let mut bench = Bench::new(&made);
+    bench.write(512, &[7; 1024]);
+    assert_eq!(bench.pass(0).len(), 1);
+    assert_eq!(bench.drive.power_cut(), 0);
+    let content = bench.content();
+    assert_eq!(
+        (content[511], content[512], content[1535], content[1536]),
+        (0, 7, 7, 0)
+    );
+}

@@ -1,0 +1,362 @@
+//! Power cuts while commands are in flight, over sockets and shared memory: what was answered as durable is there, what was answered
+//! with an error or never may be, page by page, and no page is half of each.
+
+use std::any::Any;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::drives::Chance;
+use ioassay_device::Error;
+use ioassay_device::client::nbd::Client;
+use ioassay_device::client::{Initiator, Request, Waiting, nvme_tcp, vfio_user};
+use ioassay_device::server::{Options, Ready, Summary, TransportReport, serve};
+use ioassay_device::transport::socket::Endpoint;
+use serde_json::{Value, json};
+
+const PAGE: u64 = 4096;
+const PAGES: u64 = 256;
+/// Writes of a round that are in flight when power is cut.
+const IN_FLIGHT: u16 = 24;
+const ROUNDS: u32 = 6;
+/// What a cut is told as: `ESHUTDOWN` by NBD, Power Loss Notification by NVMe.
+const POWER_LOST: [u32; 2] = [108, 5];
+
+struct Drive {
+    thread: Option<JoinHandle<Result<Summary, Error>>>,
+    ready: Ready,
+    folder: tempfile::TempDir,
+}
+
+impl Drive {
+    fn start(policy: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = json!({
+            "size_bytes": PAGES * PAGE,
+            "transports": [
+                format!("nbd:unix:{}", folder.path().join("drive.sock").display()),
+                "nvme-tcp:127.0.0.1:0",
+                format!("vfio-user:{}", folder.path().display()),
+            ],
+            "stats_socket": folder.path().join("stats.sock"),
+            "backing_file": folder.path().join("backing"),
+            "geometry": {"elements": 4, "planes": 1, "dies": 1, "pages_per_block": 16},
+            "buffer": {"policy": policy, "bytes": 64 * PAGE},
+            "calibrate": false,
+        });
+        let options: Options = serde_json::from_value(options).expect("options");
+        let (tell, told) = channel();
+        let thread = std::thread::spawn(move || {
+            serve(&options, |ready| {
+                tell.send(ready.clone()).expect("a listener");
+            })
+        });
+        Self {
+            thread: Some(thread),
+            ready: told.recv().expect("a drive that starts"),
+            folder,
+        }
+    }
+
+    fn ask(&self, request: &Value) -> Value {
+        let mut stream =
+            UnixStream::connect(self.folder.path().join("stats.sock")).expect("a socket");
+        writeln!(stream, "{request}").expect("a listener");
+        let mut line = String::new();
+        BufReader::new(stream)
+            .read_line(&mut line)
+            .expect("an answer");
+        serde_json::from_str(&line).expect("JSON")
+    }
+
+    /// Waits until everybody who left is forgotten, with all that they had in flight.
+    fn wait_until_alone(&self) {
+        let begin = Instant::now();
+        loop {
+            let stats = &self.ask(&json!({"request": "stats"}))["stats"];
+            let ways = stats["ways"].as_array().expect("ways").iter();
+            let clients: u64 = ways
+                .map(|way| way["connections"].as_u64().expect("a count"))
+                .sum();
+            if clients == 0 && stats["depth_now"] == 0 {
+                return;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(60), "{stats}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn backing(&self) -> PathBuf {
+        self.folder.path().join("backing")
+    }
+
+    fn transport(&self, name: &str) -> &TransportReport {
+        let mut transports = self.ready.transports.iter();
+        let named = transports.find(|transport| transport.transport == name);
+        named.expect("a transport")
+    }
+
+    fn stop(&mut self) {
+        assert_eq!(self.ask(&json!({"request": "stop"})), json!({"ok": true}));
+        let thread = self.thread.take().expect("a thread");
+        thread.join().expect("no panic").expect("a clean end");
+    }
+}
+
+/// A connection, and what has to stay for it.
+type Connection = (Box<dyn Initiator>, Option<Box<dyn Any>>);
+
+fn by_nbd(drive: &Drive) -> Connection {
+    let at = Endpoint::Unix(drive.folder.path().join("drive.sock"));
+    let client = Client::connect(&at, "", true, Waiting::Sleeps).expect("a drive that serves");
+    (Box::new(client), None)
+}
+
+fn by_nvme_tcp(drive: &Drive) -> Connection {
+    let transport = drive.transport("nvme-tcp");
+    let at: Endpoint = transport.address.parse().expect("an address");
+    let name = transport.nqn.as_deref().expect("a name");
+    let settings = nvme_tcp::Settings {
+        entries: 1024,
+        ..nvme_tcp::Settings::default()
+    };
+    let (admin, queue) = nvme_tcp::connect(&at, name, &settings).expect("a controller");
+    (Box::new(queue), Some(Box::new(admin)))
+}
+
+fn by_vfio_user(drive: &Drive) -> Connection {
+    let path = PathBuf::from(&drive.transport("vfio-user").address);
+    let settings = vfio_user::Settings {
+        entries: 512,
+        data_bytes: (PAGES / u64::from(IN_FLIGHT) * PAGE) as usize,
+        ..vfio_user::Settings::default()
+    };
+    let (admin, queue) = vfio_user::connect(&path, &settings).expect("a controller");
+    (Box::new(queue), Some(Box::new(admin)))
+}
+
+/// What each page may hold after a cut.
+struct Known {
+    pages: Vec<Vec<u8>>,
+    next: u8,
+}
+
+/// One write: its first page, how many, what, and whether it is durable when it is answered.
+#[derive(Clone)]
+struct Change {
+    from: u64,
+    pages: u64,
+    value: u8,
+    fua: bool,
+}
+
+impl Known {
+    fn begin(&mut self, from: u64, pages: u64, fua: bool) -> Change {
+        self.next = self.next % 255 + 1;
+        let value = self.next;
+        for page in from..from + pages {
+            self.pages[page as usize].push(value);
+        }
+        Change {
+            from,
+            pages,
+            value,
+            fua,
+        }
+    }
+
+    fn is_durable(&mut self, written: &Change) {
+        for page in written.from..written.from + written.pages {
+            self.pages[page as usize] = vec![written.value];
+        }
+    }
+
+    /// Reads all after a cut; from now on it is the only content that is allowed.
+    fn check(&mut self, client: &mut dyn Initiator) {
+        for page in 0..PAGES {
+            let (offset_bytes, length_bytes) = (page * PAGE, PAGE as u32);
+            let tag = page as u16;
+            client.submit(
+                tag,
+                Request::Read {
+                    offset_bytes,
+                    length_bytes,
+                },
+            );
+        }
+        client.push().expect("a drive that serves");
+        let mut left = self.pages.len();
+        while left > 0 {
+            let pages = &mut self.pages;
+            let read = client.reap(&mut |done| {
+                let (page, value) = (usize::from(done.tag), done.data[0]);
+                let allowed = &mut pages[page];
+                assert!(
+                    done.data.iter().all(|&byte| byte == value),
+                    "page {page} is torn"
+                );
+                assert!(
+                    allowed.contains(&value),
+                    "page {page} holds {value}, allowed {allowed:?}"
+                );
+                *allowed = vec![value];
+            });
+            left -= read.expect("reads");
+        }
+        client.call(Request::Flush).expect("a flush");
+    }
+}
+
+fn submit(client: &mut dyn Initiator, tag: u16, written: &Change) {
+    let data = vec![written.value; (written.pages * PAGE) as usize];
+    let (offset_bytes, fua) = (written.from * PAGE, written.fua);
+    client.submit(
+        tag,
+        Request::Write {
+            offset_bytes,
+            data: &data,
+            fua,
+        },
+    );
+}
+
+/// Writes that are answered, some of them flushed; then many in flight, and the cut. The answers, by tag.
+fn round(
+    drive: &Drive,
+    client: &mut dyn Initiator,
+    known: &mut Known,
+    chance: &mut Chance,
+) -> Vec<Change> {
+    for _ in 0..chance.below(6) {
+        let written = known.begin(chance.below(PAGES), 1, false);
+        submit(client, 0, &written);
+        client.push().expect("a drive that serves");
+        client
+            .reap(&mut |done| assert_eq!(done.error, 0))
+            .expect("an answer");
+        if chance.below(2) == 0 {
+            client.call(Request::Flush).expect("a flush");
+            known.is_durable(&written);
+        }
+    }
+    let mut changes = Vec::new();
+    for tag in 0..IN_FLIGHT {
+        // Places of their own, so that no write in flight overtakes another.
+        let (place, most) = (
+            u64::from(tag) * PAGES / u64::from(IN_FLIGHT),
+            PAGES / u64::from(IN_FLIGHT),
+        );
+        let pages = if chance.below(3) == 0 {
+            1 + chance.below(most)
+        } else {
+            1 + chance.below(2)
+        };
+        let written = known.begin(place, pages, chance.below(3) == 0);
+        submit(client, tag, &written);
+        changes.push(written);
+    }
+    client.submit(IN_FLIGHT, Request::Flush);
+    client.push().expect("a drive that serves");
+    std::thread::sleep(Duration::from_micros(chance.below(6000)));
+    let kept = json!({"request": "power-cut", "keep_connections": true});
+    assert_eq!(drive.ask(&kept)["ok"], true);
+    changes
+}
+
+/// All answers: how many there were with and without an error.
+fn answers(
+    client: &mut dyn Initiator,
+    known: &mut Known,
+    changes: &[Change],
+    at_once: bool,
+) -> [u32; 2] {
+    let mut ended = vec![None; changes.len() + 1];
+    while ended.contains(&None) {
+        let mut take = |tag: u16, error: u32| {
+            let before = ended[usize::from(tag)].replace(error);
+            assert_eq!(before, None, "tag {tag} was answered twice");
+        };
+        client
+            .reap(&mut |done| take(done.tag, done.error))
+            .expect("all answers");
+    }
+    let mut counts = [0, 0];
+    for (written, error) in changes.iter().zip(ended.into_iter().flatten()) {
+        assert!(error == 0 || POWER_LOST.contains(&error), "{error:#x}");
+        counts[usize::from(error == 0)] += 1;
+        if error == 0 && (written.fua || at_once) {
+            known.is_durable(written);
+        }
+    }
+    counts
+}
+
+fn cut_again_and_again(connect: fn(&Drive) -> Connection, policy: &str, seed: u64) {
+    println!("seed {seed}, policy {policy}");
+    let (mut drive, mut chance) = (Drive::start(policy), Chance(seed));
+    let mut known = Known {
+        pages: vec![vec![0]; PAGES as usize],
+        next: 0,
+    };
+    let mut counts = [0, 0];
+    for number in 0.. {
+        let (mut client, admin) = connect(&drive);
+        let changes = round(&drive, client.as_mut(), &mut known, &mut chance);
+        // A client that vanishes knows of none of its writes what became of it.
+        if chance.below(4) > 0 {
+            let of_round = answers(client.as_mut(), &mut known, &changes, policy == "none");
+            counts = [counts[0] + of_round[0], counts[1] + of_round[1]];
+        }
+        drop((client, admin));
+        drive.wait_until_alone();
+        let (mut client, admin) = connect(&drive);
+        known.check(client.as_mut());
+        drop((client, admin));
+        drive.wait_until_alone();
+        // On a busy machine the drive may not have begun, or have done all, when power is cut.
+        if number >= ROUNDS && counts.iter().all(|&count| count > 0) {
+            break;
+        }
+        assert!(
+            number < 50 * ROUNDS,
+            "never were there commands in flight: {counts:?}"
+        );
+    }
+    assert!(
+        drive.ask(&json!({"request": "stats"}))["stats"]["power_cuts"].as_u64()
+            >= Some(ROUNDS.into())
+    );
+    drive.stop();
+    let file = std::fs::read(drive.backing()).expect("the backing file");
+    let first_of_each = file.chunks(PAGE as usize).map(|page| vec![page[0]]);
+    assert!(
+        known
+            .pages
+            .iter()
+            .eq(first_of_each.collect::<Vec<_>>().iter())
+    );
+}
+
+#[test]
+fn over_nbd_no_cut_takes_what_was_answered_as_durable() {
+    for (policy, seed) in [("none", 1), ("lru", 2), ("epo", 3)] {
+        cut_again_and_again(by_nbd, policy, seed);
+    }
+}
+
+#[test]
+fn over_nvme_tcp_no_cut_takes_what_was_answered_as_durable() {
+    for (policy, seed) in [("none", 4), ("lru", 5), ("epo", 6)] {
+        cut_again_and_again(by_nvme_tcp, policy, seed);
+    }
+}
+
+#[test]
+fn over_vfio_user_no_cut_takes_what_was_answered_as_durable() {
+    for (policy, seed) in [("none", 7), ("lru", 8), ("epo", 9)] {
+        cut_again_and_again(by_vfio_user, policy, seed);
+    }
+}

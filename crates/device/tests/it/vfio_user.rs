@@ -1,0 +1,479 @@
+//! vfio-user through its socket and shared memory, with this crate's own client.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::memory_drive::{EmulatedDrive, Memory};
+use ioassay_device::client::vfio_user::{Admin, Channel, Settings, connect, submission};
+use ioassay_device::client::{Initiator, Request};
+use ioassay_device::command::{Op, Status};
+use ioassay_device::transport::Transport;
+use ioassay_device::transport::vfio_user::VfioUser;
+use proptest::prelude::*;
+use rustix::event::{EventfdFlags, eventfd};
+
+const SIZE_BYTES: u64 = 16 << 20;
+
+struct Served {
+    drive: EmulatedDrive,
+    path: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+fn serve(drive: Memory) -> Served {
+    let folder = tempfile::tempdir().unwrap();
+    let transport = VfioUser::bind(0, folder.path()).unwrap();
+    let path = PathBuf::from(transport.address());
+    Served {
+        drive: EmulatedDrive::start(transport, drive),
+        path,
+        _folder: folder,
+    }
+}
+
+fn served(block_bytes: u32) -> Served {
+    serve(Memory::new(SIZE_BYTES, block_bytes))
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::yield_now();
+    }
+}
+
+fn signalled(event: &OwnedFd) -> bool {
+    rustix::io::read(event, &mut [0; 8]).is_ok()
+}
+
+#[test]
+fn what_is_written_is_read_with_data_of_any_length() {
+    for block_bytes in [512, 4096] {
+        let served = served(block_bytes);
+        let settings = Settings {
+            entries: 8,
+            data_bytes: 1 << 20,
+            copies: true,
+        };
+        let (mut admin, mut queue) = connect(&served.path, &settings).unwrap();
+        assert_eq!(
+            (queue.size_bytes(), queue.block_bytes()),
+            (SIZE_BYTES, block_bytes)
+        );
+        for (at, length) in [
+            (0u64, 4096usize),
+            (4096, 8192),
+            (1 << 20, 1 << 20),
+            (12288, 12288),
+            (0, 516 << 10),
+        ] {
+            let data: Vec<u8> = (0..length).map(|byte| (byte / 7 + length) as u8).collect();
+            let write = Request::Write {
+                offset_bytes: at,
+                data: &data,
+                fua: false,
+            };
+            queue.call(write).unwrap();
+            let read = Request::Read {
+                offset_bytes: at,
+                length_bytes: length as u32,
+            };
+            assert!(queue.call(read).unwrap() == data, "{length} bytes at {at}");
+        }
+        queue.call(Request::Flush).unwrap();
+        admin.shut_down().unwrap();
+    }
+}
+
+#[test]
+fn trims_zeroes_and_forced_writes_reach_the_drive_as_such() {
+    let served = served(4096);
+    let (_admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
+    let (offset_bytes, length_bytes) = (8192, 4096);
+    let data = [7; 4096];
+    let write = |fua| Request::Write {
+        offset_bytes,
+        data: &data,
+        fua,
+    };
+    queue.call(write(true)).unwrap();
+    queue
+        .call(Request::Trim {
+            offset_bytes,
+            length_bytes,
+        })
+        .unwrap();
+    queue.call(write(false)).unwrap();
+    queue
+        .call(Request::WriteZeroes {
+            offset_bytes,
+            length_bytes,
+        })
+        .unwrap();
+    queue.call(Request::Flush).unwrap();
+    let seen = served.drive.stop().seen;
+    let ops: Vec<(Op, bool)> = seen.iter().map(|one| (one.op, one.fua)).collect();
+    let wanted = [
+        (Op::Write, true),
+        (Op::Trim, false),
+        (Op::Write, false),
+        (Op::WriteZeroes, false),
+        (Op::Flush, false),
+    ];
+    assert_eq!(ops, wanted);
+}
+
+#[test]
+fn a_queue_wraps_around_at_any_depth() {
+    let served = served(512);
+    for entries in [2, 3, 8] {
+        let settings = Settings {
+            entries,
+            ..Settings::default()
+        };
+        let (admin, mut queue) = connect(&served.path, &settings).unwrap();
+        for _ in 0..40 {
+            for tag in 0..entries - 1 {
+                let read = Request::Read {
+                    offset_bytes: u64::from(tag) * 512,
+                    length_bytes: 512,
+                };
+                queue.submit(tag, read);
+            }
+            queue.push().unwrap();
+            let mut left = entries - 1;
+            while left > 0 {
+                let reaped = queue.reap(&mut |done| assert_eq!(done.error, 0));
+                left -= reaped.unwrap() as u16;
+            }
+        }
+        drop((admin, queue));
+    }
+}
+
+#[test]
+fn queues_are_created_and_deleted_as_the_specification_says() {
+    let served = served(512);
+    let mut admin = Admin::connect(&served.path).unwrap();
+    let memory = admin.share(1 << 20).unwrap();
+    let mut create = |opcode, id: u32, entries: u32, address: u64, flags: u32| {
+        let number = admin.submit(opcode, 0, address, &[((entries - 1) << 16) | id, flags]);
+        let entry = admin.reap().unwrap();
+        assert_eq!(entry.id, number);
+        entry.status & 0x7ff
+    };
+    let at = memory.address;
+    let (completions, submissions) = (0x05, 0x01);
+    // No completion queue of that number yet; none of number 0 or beyond the most.
+    assert_eq!(create(submissions, 1, 8, at, (1 << 16) | 1), 0x100);
+    assert_eq!(create(completions, 0, 8, at, 1), 0x101);
+    assert_eq!(create(completions, 33, 8, at, 1), 0x101);
+    assert_eq!(create(completions, 1, 1, at, 1), 0x102);
+    assert_eq!(create(completions, 1, 1025, at, 1), 0x102);
+    assert_eq!(create(completions, 1, 8, at, 0), 0x002);
+    assert_eq!(create(completions, 1, 8, at + 8, 1), 0x013);
+    assert_eq!(create(completions, 1, 8, at, (33 << 16) | 3), 0x108);
+    assert_eq!(create(completions, 1, 8, at, 1), 0);
+    assert_eq!(create(completions, 1, 8, at, 1), 0x101);
+    assert_eq!(create(submissions, 1, 8, at + 4096, (1 << 16) | 1), 0);
+    assert_eq!(create(submissions, 2, 8, at + 8192, (1 << 16) | 1), 0);
+    let mut delete = |opcode, id: u32| admin.call(opcode, 0, &[id]).unwrap().status & 0x7ff;
+    assert_eq!(delete(0x04, 1), 0x10c);
+    assert_eq!((delete(0x00, 1), delete(0x00, 1)), (0, 0x101));
+    assert_eq!((delete(0x04, 1), delete(0x00, 2)), (0x10c, 0));
+    assert_eq!((delete(0x04, 1), delete(0x04, 1)), (0, 0x101));
+    assert_eq!((delete(0x04, 0), delete(0x00, 0)), (0x101, 0x101));
+}
+
+#[test]
+fn a_reset_begins_anew() {
+    let served = served(512);
+    let mut admin = Admin::connect(&served.path).unwrap();
+    for _ in 0..3 {
+        let mut queue = admin.queue(1, &Settings::default(), None).unwrap();
+        let read = Request::Read {
+            offset_bytes: 0,
+            length_bytes: 512,
+        };
+        queue.call(read).unwrap();
+        admin.disable().unwrap();
+        admin.enable().unwrap();
+    }
+    admin.channel.request(13, &[], &[]).unwrap();
+    assert_eq!(admin.state().unwrap(), 0);
+    admin.enable().unwrap();
+    admin.queue(1, &Settings::default(), None).unwrap();
+    // A reset of the function, by the configuration space.
+    admin.channel.write(7, 0x5c, &[0, 0x80]).unwrap();
+    assert_eq!(admin.state().unwrap(), 0);
+}
+
+#[test]
+fn the_controller_describes_a_device_on_a_bus() {
+    let served = served(512);
+    let mut admin = Admin::connect(&served.path).unwrap();
+    admin.require(0x06, 0, &[1]).unwrap();
+    let page = admin.data();
+    assert_eq!(&page[4..10], b"IA0001");
+    // No keep alive, no scatter-gather lists, no capsules.
+    assert_eq!(page[320..322], [0; 2]);
+    assert_eq!(
+        (&page[536..540], &page[1792..1804]),
+        (&[0; 4][..], &[0; 12][..])
+    );
+    assert_eq!(admin.call(0x7f, 0, &[]).unwrap().status & 0x7ff, 1);
+    // The number of queues: 32 of each, however many are asked for.
+    let granted = admin.require(0x09, 0, &[7, 0x00ff_00ff]).unwrap();
+    assert_eq!(granted.result, (31 << 16) | 31);
+    admin.require(0x09, 0, &[8, 0x1234]).unwrap();
+    assert_eq!(admin.require(0x0a, 0, &[8]).unwrap().result, 0x1234);
+    admin.set_data(&[9; 16]);
+    admin.require(0x09, 0, &[0x81, 1]).unwrap();
+    admin.set_data(&[0; 16]);
+    admin.require(0x0a, 0, &[0x81, 1]).unwrap();
+    assert_eq!(admin.data()[..16], [9; 16]);
+    // The log of commands has those of queues.
+    admin
+        .require(0x02, 0, &[5 | (1023 << 16), 0, 0, 0])
+        .unwrap();
+    let page = admin.data();
+    assert_eq!([0, 4, 16, 20, 24].map(|at| page[at]), [1; 5]);
+}
+
+#[test]
+fn interrupts_come_where_the_client_set_them() {
+    let served = served(512);
+    let mut admin = Admin::connect(&served.path).unwrap();
+    let events: Vec<OwnedFd> = (0..3)
+        .map(|_| eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap())
+        .collect();
+    let borrowed: Vec<BorrowedFd<'_>> = events.iter().map(AsFd::as_fd).collect();
+    admin.channel.set_interrupts(0, &borrowed).unwrap();
+    let mut queue = admin.queue(1, &Settings::default(), Some(2)).unwrap();
+    wait_until("the admin queue's interrupt", || signalled(&events[0]));
+    assert!(!signalled(&events[2]));
+    queue.call(Request::Flush).unwrap();
+    wait_until("the queue's interrupt", || signalled(&events[2]));
+    assert!(!signalled(&events[1]));
+    // Sockets and pipes could make the drive wait.
+    let (_reader, writer) = std::os::unix::net::UnixStream::pair().unwrap();
+    assert!(admin.channel.set_interrupts(0, &[writer.as_fd()]).is_err());
+    assert!(admin.channel.set_interrupts(33, &borrowed).is_err());
+    // None from the first on: all are off.
+    admin.channel.set_interrupts(0, &[]).unwrap();
+    let mut off = vec![];
+    for number in [20u32, 1 | (1 << 5), 2, 0, 0] {
+        off.extend_from_slice(&number.to_le_bytes());
+    }
+    admin.channel.request(8, &off, &[]).unwrap();
+    queue.call(Request::Flush).unwrap();
+    assert!(!signalled(&events[2]));
+}
+
+#[test]
+fn events_are_told_and_aborted() {
+    let mut drive = Memory::new(SIZE_BYTES, 512);
+    drive.trouble.unreliable = true;
+    let served = serve(drive);
+    let mut admin = Admin::connect(&served.path).unwrap();
+    let first = admin.submit(0x0c, 0, 0, &[]);
+    assert_eq!(admin.reap_now(), None);
+    let aborted = admin.submit(0x08, 0, 0, &[u32::from(first) << 16]);
+    let (one, other) = (admin.reap().unwrap(), admin.reap().unwrap());
+    assert_eq!((one.id, one.status & 0x7ff), (first, 0x007));
+    assert_eq!((other.id, other.status, other.result), (aborted, 0, 0));
+    admin.require(0x09, 0, &[0x0b, 0xff]).unwrap();
+    let second = admin.submit(0x0c, 0, 0, &[]);
+    let event = admin.reap().unwrap();
+    assert_eq!((event.id, event.result & 0xff), (second, 1));
+}
+
+#[test]
+fn errors_of_the_drive_are_statuses_and_are_logged() {
+    let mut drive = Memory::new(SIZE_BYTES, 512);
+    drive.status = Status::Media;
+    let served = serve(drive);
+    let (mut admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
+    let read = Request::Read {
+        offset_bytes: 512,
+        length_bytes: 512,
+    };
+    let refused = queue.call(read).unwrap_err().to_string();
+    assert!(refused.contains("0x4281"), "{refused}");
+    admin.require(0x02, 0, &[1 | (15 << 16), 0, 0, 0]).unwrap();
+    let line = admin.data();
+    assert_eq!((line[8], line[16]), (1, 1)); // of queue 1, at block 1
+}
+
+#[test]
+fn compare_and_verify_look_at_what_is_stored() {
+    let served = served(512);
+    let (_admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
+    let data: Vec<u8> = (0..4096u32).map(|byte| byte as u8).collect();
+    let write = Request::Write {
+        offset_bytes: 0,
+        data: &data,
+        fua: false,
+    };
+    queue.call(write).unwrap();
+    let page = queue.memory.address + queue.data_at(0) as u64;
+    let mut compare = |page: u64, opcode: u8| {
+        let mut entry = submission(opcode, 0, 1, (page, 0));
+        entry[48] = 7; // eight blocks
+        queue.place(&entry);
+        queue.push().unwrap();
+        queue.wait().unwrap().status
+    };
+    assert_eq!(compare(page, 0x05), 0);
+    assert_eq!(compare(0, 0x0c), 0);
+    assert_eq!(compare(page + 4096, 0x05) & 0x7ff, 0x285);
+    assert_eq!(compare(4096, 0x05) & 0x7ff, 0x285); // memory that is not mapped
+}
+
+#[test]
+fn a_client_that_vanishes_leaves_the_device_to_the_next() {
+    let served = served(512);
+    let settings = Settings::default();
+    for _ in 0..5 {
+        let (admin, mut queue) = connect(&served.path, &settings).unwrap();
+        let data = vec![1; 65_536];
+        for tag in 0..100 {
+            let write = Request::Write {
+                offset_bytes: u64::from(tag) * 65_536,
+                data: &data,
+                fua: false,
+            };
+            queue.submit(tag, write);
+        }
+        queue.push().unwrap();
+        drop((admin, queue));
+    }
+}
+
+#[test]
+fn a_second_client_is_turned_away_while_the_first_is_served() {
+    let served = served(512);
+    let (_admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
+    assert!(Channel::connect(&served.path).is_err());
+    queue.call(Request::Flush).unwrap();
+}
+
+#[test]
+fn the_socket_is_private_to_its_owner() {
+    use std::os::unix::fs::PermissionsExt;
+    let served = served(512);
+    assert!(served.path.ends_with("cntrl"));
+    let mode = served.path.metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn unmapped_memory_ends_commands_and_not_the_drive() {
+    let served = served(512);
+    let (mut admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
+    let other = admin.share(1 << 20).unwrap();
+    let read_to = |queue: &mut ioassay_device::client::vfio_user::Queue, page: u64| {
+        queue.place(&submission(0x02, 0, 1, (page, 0)));
+        queue.push().unwrap();
+        queue.wait().unwrap().status & 0x7ff
+    };
+    assert_eq!(read_to(&mut queue, other.address), 0);
+    admin.channel.unmap(other.address, 1 << 20).unwrap();
+    assert_eq!(read_to(&mut queue, other.address), 0x004);
+    assert_eq!(read_to(&mut queue, u64::MAX - 3), 0x004);
+    assert_eq!(read_to(&mut queue, other.address + 1), 0x013);
+    // Without its queues' memory the controller fails, and a reset helps.
+    let memory = (queue.memory.address, queue.memory.length_bytes as u64);
+    admin.channel.unmap(memory.0, memory.1).unwrap();
+    queue.push().unwrap();
+    queue.place(&submission(0x00, 0, 1, (0, 0)));
+    queue.push().unwrap();
+    admin.wait_for_state(2, 2).unwrap();
+    admin.disable().unwrap();
+    admin.enable().unwrap();
+    admin.queue(1, &Settings::default(), None).unwrap();
+}
+
+#[test]
+fn a_doorbell_beyond_its_queue_fails_the_controller_until_it_is_reset() {
+    let served = served(512);
+    let (mut admin, queue) = connect(&served.path, &Settings::default()).unwrap();
+    queue.ring(128);
+    admin.wait_for_state(2, 2).unwrap();
+    admin.disable().unwrap();
+    admin.enable().unwrap();
+    admin.queue(1, &Settings::default(), None).unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    /// Pages of a command may lie anywhere, in any order, and its first may begin within a page.
+    #[test]
+    fn data_go_to_the_pages_that_a_command_names(
+        offset in (0u64..1024).prop_map(|word| word * 4),
+        blocks in 1u32..2048,
+        list_at in 0u64..512,
+        seed in any::<u64>(),
+    ) {
+        let served = served(512);
+        let (mut admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
+        let pages: u64 = 257 + 1;
+        let memory = admin.share((pages as usize + 3) * 4096).unwrap();
+        let bytes = blocks as usize * 512;
+        let data: Vec<u8> = (0..bytes).map(|byte| (byte as u64 ^ (byte as u64 >> 9) ^ seed) as u8).collect();
+        // Every page at a place of its own: steps that have no divisor in common with their number.
+        let place = |page: u64| memory.address + (page * 37 + seed) % pages * 4096;
+        let first = place(0) + offset;
+        let of_first = bytes.min(4096 - offset as usize);
+        let count = (bytes - of_first).div_ceil(4096) as u64;
+        let mut chunks = vec![(first, 0..of_first)];
+        for page in 1..=count {
+            let start = of_first + (page as usize - 1) * 4096;
+            chunks.push((place(page), start..(start + 4096).min(bytes)));
+        }
+        let lists = memory.address + pages * 4096;
+        let second = match count {
+            0 => 0,
+            1 => place(1),
+            _ => {
+                // The list begins within a page, and goes on in the next.
+                let room = 512 - list_at;
+                let mut entries: Vec<u64> = (1..=count).map(place).collect();
+                if count > room {
+                    entries.insert(room as usize - 1, lists + 4096);
+                }
+                for (at, entry) in entries.iter().enumerate() {
+                    let at = list_at as usize + at;
+                    memory.write((pages as usize * 512 + at) * 8, &entry.to_le_bytes());
+                }
+                lists + list_at * 8
+            }
+        };
+        for (address, range) in &chunks {
+            memory.write((address - memory.address) as usize, &data[range.clone()]);
+        }
+        let mut command = |opcode| {
+            let mut entry = submission(opcode, 0, 1, (first, second));
+            entry[48..50].copy_from_slice(&(blocks as u16 - 1).to_le_bytes());
+            queue.place(&entry);
+            queue.push().unwrap();
+            queue.wait().unwrap().status
+        };
+        prop_assert_eq!(command(0x01), 0);
+        for (address, range) in &chunks {
+            memory.write((address - memory.address) as usize, &vec![0; range.len()]);
+        }
+        prop_assert_eq!(command(0x02), 0);
+        let mut read = vec![0; bytes];
+        for (address, range) in &chunks {
+            memory.read((address - memory.address) as usize, &mut read[range.clone()]);
+        }
+        prop_assert!(read == data);
+        prop_assert_eq!(command(0x05), 0);
+        let drive = served.drive.stop();
+        prop_assert!(drive.bytes[..bytes] == data);
+    }
+}

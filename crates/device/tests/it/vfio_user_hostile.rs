@@ -1,0 +1,238 @@
+//! Clients of vfio-user that send what they must not through real sockets, or take their memory away.
+
+use crate::memory_drive;
+use std::fs;
+use std::io::{ErrorKind, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::memory_drive::{EmulatedDrive, Memory};
+use ioassay_device::client::vfio_user::{Channel, Settings, connect, submission};
+use ioassay_device::client::{Initiator, Request};
+use ioassay_device::transport::Transport;
+use ioassay_device::transport::vfio_user::VfioUser;
+
+const FLUSH: Request<'_> = Request::Flush;
+
+struct Served {
+    _drive: EmulatedDrive,
+    path: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+fn served() -> Served {
+    let folder = tempfile::tempdir().unwrap();
+    let transport = VfioUser::bind(0, folder.path()).unwrap();
+    let path = PathBuf::from(transport.address());
+    Served {
+        _drive: EmulatedDrive::start(transport, Memory::new(16 << 20, 512)),
+        path,
+        _folder: folder,
+    }
+}
+
+impl Served {
+    /// Somebody who behaves is served.
+    fn serves(&self) {
+        let (_admin, mut queue) = connect(&self.path, &Settings::default()).unwrap();
+        queue.call(FLUSH).unwrap();
+    }
+}
+
+/// Waits until the drive closes the connection.
+fn is_left(channel: &Channel) -> bool {
+    let stream = &mut channel.stream();
+    let mut bytes = Vec::new();
+    match stream.read_to_end(&mut bytes) {
+        Ok(_) => true,
+        Err(error) => error.kind() == ErrorKind::ConnectionReset,
+    }
+}
+
+fn header(command: u16, bytes: u32, flags: u32) -> Vec<u8> {
+    let mut header = vec![0, 0];
+    header.extend_from_slice(&command.to_le_bytes());
+    for word in [bytes, flags, 0] {
+        header.extend_from_slice(&word.to_le_bytes());
+    }
+    header
+}
+
+#[test]
+fn whoever_does_not_speak_the_protocol_is_left_and_the_next_is_served() {
+    let served = served();
+    for bytes in [
+        vec![0; 64],
+        vec![0xff; 64],
+        header(1, 15, 0),
+        header(1, 1 << 20, 0),
+        header(1, u32::MAX, 0),
+        [header(1, 20, 1), vec![0, 0, 1, 0]].concat(), // a reply
+        [header(1, 20, 0), vec![1, 0, 0, 0]].concat(), // version 1.0
+        header(4, 16, 0),                              // no version at all
+    ] {
+        let channel = Channel::connect_silently(&served.path).unwrap();
+        channel.send(&bytes, &[]).unwrap();
+        assert!(is_left(&channel), "{bytes:?}");
+        served.serves();
+    }
+}
+
+#[test]
+fn a_message_may_come_in_pieces_and_one_that_ends_early_ends_its_client() {
+    let served = served();
+    let message = [header(1, 20, 0), vec![0, 0, 1, 0]].concat();
+    let mut channel = Channel::connect_silently(&served.path).unwrap();
+    for byte in &message {
+        channel.send(std::slice::from_ref(byte), &[]).unwrap();
+    }
+    assert!(channel.receive().unwrap().0.starts_with(&[0, 0, 1, 0]));
+    channel.send(&header(9, 32, 0), &[]).unwrap();
+    drop(channel);
+    served.serves();
+}
+
+#[test]
+fn a_client_that_comes_after_another_left_is_served() {
+    let served = served();
+    for _ in 0..2000 {
+        let channel = Channel::connect(&served.path).unwrap();
+        channel.send(&header(9, 32, 0), &[]).unwrap();
+    }
+}
+
+#[test]
+fn requests_that_cannot_be_are_refused_and_the_client_goes_on() {
+    let served = served();
+    let mut channel = Channel::connect(&served.path).unwrap();
+    for command in 0..40u16 {
+        for bytes in [0usize, 4, 15, 31] {
+            // Information, and resets, are for all.
+            let is_harmless = command == 13 || command == 4 && bytes >= 16;
+            let is_short_info = command == 7 && bytes >= 16;
+            let done = channel.request(command, &vec![0; bytes], &[]);
+            assert!(
+                done.is_err() || is_harmless || is_short_info,
+                "{command} with {bytes} bytes"
+            );
+        }
+    }
+    for (region, offset, bytes) in [
+        (0, 0x3ffe, 4),
+        (0, u64::MAX, 1),
+        (7, 4096, 1),
+        (1, 0, 1),
+        (9, 0, 1),
+        (u32::MAX, 0, 1),
+        (0, 0, 0),
+        (0, 0, 4097),
+    ] {
+        assert!(
+            channel.read(region, offset, bytes).is_err(),
+            "{region} {offset}"
+        );
+    }
+    assert!(channel.write(0, 2, &[0; 4]).is_err());
+    assert!(channel.write(0, 0, &[0; 3]).is_err());
+    assert!(channel.map(u64::MAX - 4095, 8192, None).is_err());
+    assert!(channel.read(0, 0, 64).is_ok());
+}
+
+#[test]
+fn a_client_that_truncates_its_memory_ends_itself_alone() {
+    let served = served();
+    for opcode in [0x01, 0x02] {
+        let (admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
+        queue.call(FLUSH).unwrap();
+        let page = queue.memory.address + queue.data_at(0) as u64;
+        queue.place(&submission(opcode, 0, 1, (page, 0)));
+        let file = queue.memory.file().try_clone_to_owned().unwrap();
+        // The queues remain, and what the command is about does not.
+        fs::File::from(file).set_len(12_288).unwrap();
+        queue.push().unwrap();
+        // The command may be answered first, from memory of the drive alone.
+        let ended = queue.wait().and_then(|_| queue.wait());
+        assert_eq!(ended.unwrap_err().kind(), ErrorKind::UnexpectedEof);
+        drop((admin, queue));
+        served.serves();
+    }
+}
+
+/// Descriptors of this process that lead to files of this name.
+fn open(name: &str) -> usize {
+    let links = fs::read_dir("/proc/self/fd").unwrap();
+    links
+        .filter_map(|link| fs::read_link(link.ok()?.path()).ok())
+        .filter(|file| file.to_string_lossy().contains(name))
+        .count()
+}
+
+#[test]
+fn a_flood_of_descriptors_is_closed() {
+    let name = "ioassay-flood";
+    let file = rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+    let served = served();
+    let many: Vec<BorrowedFd<'_>> = vec![file.as_fd(); 64];
+    {
+        let mut channel = Channel::connect(&served.path).unwrap();
+        for _ in 0..20 {
+            // Commands that take none, and one that is not known.
+            assert!(channel.request(4, &[0; 16], &many).is_ok());
+            assert!(channel.request(99, &[], &many).is_err());
+        }
+        assert_eq!(open(name), 1);
+        // With each byte of a message, and more than may come with one.
+        for _ in 0..3 {
+            channel.send(&[0], &many).unwrap();
+        }
+        assert!(is_left(&channel));
+    }
+    let all: Vec<BorrowedFd<'_>> = vec![file.as_fd(); 253];
+    let channel = Channel::connect(&served.path).unwrap();
+    channel.send(&header(4, 32, 0), &all).unwrap();
+    assert!(is_left(&channel));
+    served.serves();
+    assert_eq!(open(name), 1);
+}
+
+#[test]
+fn a_power_loss_is_an_unplugged_device() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut transport = VfioUser::bind(0, folder.path()).unwrap();
+    let path = PathBuf::from(transport.address());
+    let (cut, stop) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let (is_cut, stopped) = (cut.clone(), stop.clone());
+    let server = std::thread::spawn(move || {
+        let mut drive = Memory::new(1 << 20, 512);
+        while !stopped.load(Ordering::Relaxed) {
+            if is_cut.swap(false, Ordering::Relaxed) {
+                transport.disconnect();
+                assert_eq!(transport.connections(), 0);
+            }
+            memory_drive::round(&mut transport, &mut drive);
+            std::thread::yield_now();
+        }
+    });
+    let (_admin, mut queue) = connect(&path, &Settings::default()).unwrap();
+    queue.call(FLUSH).unwrap();
+    cut.store(true, Ordering::Relaxed);
+    let begin = Instant::now();
+    let lost = loop {
+        assert!(begin.elapsed() < Duration::from_secs(60));
+        if let Err(error) = queue.call(FLUSH) {
+            break error;
+        }
+    };
+    let is_gone = [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset].contains(&lost.kind());
+    assert!(is_gone, "{lost}");
+    let (_admin, mut queue) = connect(&path, &Settings::default()).unwrap();
+    queue.call(FLUSH).unwrap();
+    stop.store(true, Ordering::Relaxed);
+    server.join().unwrap();
+}

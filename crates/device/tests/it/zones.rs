@@ -1,0 +1,568 @@
+//! A zoned drive: what a power loss and a kill leave of its zones, what resets cost, and what faults do to them.
+
+use crate::drives;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::drives::{Bench, Chance, Made};
+use ioassay_device::command::Drive;
+use ioassay_device::faults::{Fault, Kind};
+use ioassay_device::geometry::Geometry;
+use ioassay_device::store::Backing;
+use ioassay_device::zones::{ZoneAction, ZoneError, ZoneGeometry, ZoneOptions, ZoneState, Zones};
+use ioassay_device::{Op, Status};
+use ioassay_sim::policy::POLICIES;
+use proptest::prelude::*;
+
+const BLOCK: u64 = 512;
+const ZONE: u64 = 64 << 10;
+const CAPACITY: u64 = 48 << 10;
+
+fn geometry(made: &Made, open: Option<u32>, capacity_bytes: u64) -> ZoneGeometry {
+    let options = ZoneOptions {
+        zone_bytes: ZONE,
+        capacity_bytes: Some(capacity_bytes),
+        open,
+        active: None,
+        append_bytes: None,
+    };
+    let page_bytes = u64::from(made.page_bytes);
+    ZoneGeometry::new(&options, made.size_bytes(), 512, page_bytes, 1 << 20).expect("zones")
+}
+
+fn zoned(made: &Made) -> Bench {
+    let mut bench = Bench::new(made);
+    bench
+        .drive
+        .set_zones(Zones::new(geometry(made, None, CAPACITY)));
+    bench
+}
+
+/// A drive with zones over a file, as it is served.
+fn backed(made: &Made, path: &Path) -> Bench {
+    let geometry = geometry(made, None, CAPACITY);
+    let size_bytes = Some(made.size_bytes());
+    let backing = Backing::open_with_table(path, size_bytes, geometry.table_bytes(), false);
+    let backing = backing.expect("a backing file");
+    let zones = match backing.table().expect("a table") {
+        None => Zones::new(geometry),
+        Some(table) => Zones::from_table(geometry, &table).expect("zones"),
+    };
+    let mut bench = Bench::over(made, Some(backing));
+    bench.drive.set_zones(zones);
+    bench
+}
+
+fn state(bench: &Bench, zone: usize) -> (ZoneState, u64) {
+    let zones = bench.drive.zones().expect("zones");
+    let of = zones.all()[zone];
+    (of.state, of.write_pointer_bytes - zone as u64 * ZONE)
+}
+
+fn manage(bench: &mut Bench, action: ZoneAction, zone: u64) -> u64 {
+    bench.submit(Op::Zone(action, false), zone * ZONE, ZONE, false, &[])
+}
+
+/// The status of the latest command, when all is done.
+fn settled(bench: &mut Bench) -> Status {
+    bench.settle();
+    bench.answers.last().expect("an answer").status
+}
+
+/// What was written to a zone since its reset, and how much of it must survive.
+#[derive(Debug, Clone, Default)]
+struct PlainZone {
+    generation: u64,
+    written: Vec<u8>,
+    must_survive: usize,
+    is_finished: bool,
+}
+
+/// A place in a zone: which zone, in which of its lives, and how many blocks are before it.
+type Mark = (usize, u64, usize);
+
+struct Plain {
+    zones: Vec<PlainZone>,
+    buffered: bool,
+    /// What answers make durable, and what they only acknowledge.
+    settles: BTreeMap<u64, Vec<Mark>>,
+    acknowledges: BTreeMap<u64, Mark>,
+    acknowledged: Vec<Mark>,
+}
+
+impl Plain {
+    fn new(zones: usize, buffered: bool) -> Self {
+        Self {
+            zones: vec![PlainZone::default(); zones],
+            buffered,
+            settles: BTreeMap::new(),
+            acknowledges: BTreeMap::new(),
+            acknowledged: Vec::new(),
+        }
+    }
+
+    fn wrote(&mut self, id: u64, zone: usize, value: u8, blocks: u64, fua: bool) {
+        let of = &mut self.zones[zone];
+        of.written
+            .extend(std::iter::repeat_n(value, blocks as usize));
+        let mark = (zone, of.generation, of.written.len());
+        if fua || !self.buffered {
+            self.settles.insert(id, vec![mark]);
+        } else {
+            self.acknowledges.insert(id, mark);
+        }
+    }
+
+    fn answered(&mut self, id: u64) {
+        for (zone, generation, end) in self.settles.remove(&id).unwrap_or_default() {
+            let of = &mut self.zones[zone];
+            if of.generation == generation {
+                of.must_survive = of.must_survive.max(end);
+            }
+        }
+        self.acknowledged.extend(self.acknowledges.remove(&id));
+    }
+
+    /// The zones after a power loss must be what they may be; from then on they are that.
+    fn lost_power(&mut self, bench: &Bench) -> Result<(), TestCaseError> {
+        let content = bench.content();
+        for (number, of) in self.zones.iter_mut().enumerate() {
+            let (state, pointer) = state(bench, number);
+            let blocks = (pointer / BLOCK) as usize;
+            let range = of.must_survive..=of.written.len();
+            prop_assert!(
+                range.contains(&blocks),
+                "zone {number} has {blocks}, allowed {range:?}"
+            );
+            let start = number as u64 * ZONE;
+            for (at, block) in content[start as usize..(start + ZONE) as usize]
+                .chunks(512)
+                .enumerate()
+            {
+                let wanted = if at < blocks { of.written[at] } else { 0 };
+                prop_assert!(
+                    block.iter().all(|&byte| byte == wanted),
+                    "zone {}, block {}",
+                    number,
+                    at
+                );
+            }
+            let wanted = match blocks as u64 * BLOCK {
+                _ if of.is_finished => ZoneState::Full,
+                CAPACITY => ZoneState::Full,
+                0 => ZoneState::Empty,
+                _ => ZoneState::Closed,
+            };
+            prop_assert_eq!(state, wanted, "zone {}", number);
+            of.written.truncate(blocks);
+            of.must_survive = blocks;
+        }
+        self.settles.clear();
+        self.acknowledges.clear();
+        self.acknowledged.clear();
+        Ok(())
+    }
+}
+
+fn step(bench: &mut Bench, plain: &mut Plain, chance: &mut Chance, value: u8) {
+    let zone = chance.below(plain.zones.len() as u64 / 2) as usize;
+    let written = plain.zones[zone].written.len() as u64;
+    let fua = chance.below(6) == 0;
+    match chance.below(24) {
+        0 => {
+            let marks = plain.acknowledged.clone();
+            let id = bench.flush();
+            plain.settles.insert(id, marks);
+        }
+        1 => {
+            manage(bench, ZoneAction::Reset, zone as u64);
+            let generation = plain.zones[zone].generation + 1;
+            plain.zones[zone] = PlainZone {
+                generation,
+                ..PlainZone::default()
+            };
+        }
+        2 if chance.below(3) == 0 => {
+            manage(bench, ZoneAction::Finish, zone as u64);
+            plain.zones[zone].is_finished |= written * BLOCK < CAPACITY;
+        }
+        _ => {
+            let left = CAPACITY / BLOCK - written;
+            if left == 0 || plain.zones[zone].is_finished {
+                return;
+            }
+            let blocks = left.min(1 + chance.below(20));
+            let offset = zone as u64 * ZONE + written * BLOCK;
+            let length = blocks * BLOCK;
+            let (op, value) = if chance.below(8) == 0 {
+                (Op::WriteZeroes, 0)
+            } else {
+                (Op::Write, value)
+            };
+            let data = if op == Op::Write {
+                vec![value; length as usize]
+            } else {
+                Vec::new()
+            };
+            let id = bench.submit(op, offset, length, fua, &data);
+            plain.wrote(id, zone, value, blocks, fua);
+        }
+    }
+}
+
+/// Answers that came since.
+fn answered(bench: &Bench, plain: &mut Plain, from: &mut usize) -> Result<(), TestCaseError> {
+    for answer in &bench.answers[*from..] {
+        prop_assert_eq!(answer.status, Status::Done, "{:?}", answer.command);
+        plain.answered(answer.command.tag.command);
+    }
+    *from = bench.answers.len();
+    Ok(())
+}
+
+fn specs() -> impl Strategy<Value = Made> {
+    let page_bytes = prop_oneof![3 => Just(4096_u32), 1 => Just(1024), 1 => Just(16384)];
+    let overlaps = prop_oneof![Just("off"), Just("dies"), Just("planes")];
+    let policies =
+        prop_oneof![1 => Just("none"), 2 => (0..POLICIES.len()).prop_map(|at| POLICIES[at].name)];
+    (policies, overlaps, 8_u64..24, page_bytes).prop_map(
+        |(policy, overlap, buffer_pages, page_bytes)| Made {
+            pages: 128,
+            policy,
+            overlap,
+            buffer_pages,
+            page_bytes,
+            ..Made::default()
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_power_loss_leaves_zones_without_gaps_and_all_that_is_durable(made in specs(), seed: u64) {
+        let mut bench = zoned(&made);
+        let mut chance = Chance(seed);
+        let mut plain = Plain::new(8, made.policy != "none");
+        let mut from = 0;
+        for number in 0..150_u32 {
+            step(&mut bench, &mut plain, &mut chance, (1 + number % 255) as u8);
+            let long = [0, 1_000_000, 300_000_000, 5_000_000_000][chance.below(4) as usize];
+            bench.pass(chance.below(long + 1));
+            answered(&bench, &mut plain, &mut from)?;
+            if chance.below(30) == 0 {
+                bench.drive.power_cut();
+                bench.pass(0);
+                from = bench.answers.len();
+                plain.lost_power(&bench)?;
+            }
+        }
+        bench.settle();
+        bench.flush();
+        bench.settle();
+        prop_assert_eq!(bench.drive.snapshot().volatile_pages, 0);
+    }
+
+    #[test]
+    fn a_drive_that_is_killed_has_its_zones_again(made in specs(), seed: u64) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("backing");
+        let mut chance = Chance(seed);
+        let mut plain = Plain::new(8, made.policy != "none");
+        for _ in 0..4 {
+            let mut bench = backed(&made, &path);
+            bench.submit(Op::Read, 0, made.size_bytes(), false, &[]);
+            bench.settle();
+            plain.lost_power(&bench)?;
+            let mut from = bench.answers.len();
+            for number in 0..30_u32 {
+                step(&mut bench, &mut plain, &mut chance, (1 + number) as u8);
+                bench.pass(chance.below(400_000_000));
+                answered(&bench, &mut plain, &mut from)?;
+            }
+            if chance.below(2) == 0 {
+                bench.settle();
+                answered(&bench, &mut plain, &mut from)?;
+                bench.drive.finish().expect("the file takes it");
+                for of in &mut plain.zones {
+                    of.must_survive = of.written.len();
+                }
+            }
+            plain.acknowledged.clear(); // it is killed here: nothing more is written
+        }
+    }
+}
+
+/// The write amplification of `rounds` zones of so many pages, each reset and written again in random order.
+fn amplification(zone_pages: u64, rounds: u64) -> f64 {
+    let made = Made {
+        pages: 4096,
+        ..Made::default()
+    };
+    let options = ZoneOptions {
+        zone_bytes: zone_pages * 4096,
+        capacity_bytes: None,
+        open: None,
+        active: None,
+        append_bytes: None,
+    };
+    let zones = ZoneGeometry::new(&options, made.size_bytes(), 512, 4096, 1 << 20).expect("zones");
+    let mut bench = Bench::with(&made, &flash(&made), None);
+    bench.drive.set_zones(Zones::new(zones));
+    let mut chance = Chance(1);
+    for _ in 0..rounds {
+        let start = chance.below(zones.count.into()) * zones.zone_bytes;
+        bench.submit(
+            Op::Zone(ZoneAction::Reset, false),
+            start,
+            zones.zone_bytes,
+            false,
+            &[],
+        );
+        for page in 0..zone_pages {
+            bench.write(start + page * 4096, &[1; 4096]);
+        }
+        bench.settle();
+    }
+    assert!(
+        bench
+            .answers
+            .iter()
+            .all(|answer| answer.status == Status::Done)
+    );
+    write_amplification(&bench)
+}
+
+fn flash(made: &Made) -> Geometry {
+    Geometry {
+        reserve: Some(0.15),
+        ..made.geometry()
+    }
+}
+
+fn write_amplification(bench: &Bench) -> f64 {
+    let flash = bench.drive.snapshot().report(false).flash.expect("flash");
+    flash.write_amplification.expect("writes")
+}
+
+#[test]
+fn zones_of_whole_erase_blocks_hardly_amplify_writes() {
+    let made = Made {
+        pages: 4096,
+        ..Made::default()
+    };
+    let mut plain = Bench::with(&made, &flash(&made), None);
+    let mut chance = Chance(1);
+    for _ in 0..16_384 {
+        plain.write(chance.below(4096) * 4096, &[1; 4096]);
+        plain.settle();
+    }
+    // 8 pages a block, two planes of three elements: 48 pages are erased together.
+    let (at_random, small, large) = (
+        write_amplification(&plain),
+        amplification(16, 1024),
+        amplification(1024, 16),
+    );
+    assert!(
+        large < 1.1 && large < small && small < at_random,
+        "{large}, {small}, {at_random}"
+    );
+}
+
+#[test]
+fn a_zone_is_written_again_while_its_reset_is_still_trimming() {
+    let made = Made {
+        pages: 4096, // zones of 64 KiB: a reset of all is more than is trimmed at once
+        ..Made::default()
+    };
+    let mut bench = zoned(&made);
+    for zone in 0..256 {
+        bench.write(zone * ZONE, &vec![1; CAPACITY as usize]);
+    }
+    bench.settle();
+    bench.submit(
+        Op::Zone(ZoneAction::Reset, true),
+        0,
+        made.size_bytes(),
+        false,
+        &[],
+    );
+    assert_eq!(bench.drive.in_flight(), 1, "it goes on");
+    let last = 255 * ZONE;
+    bench.write(last, &[2; 4096]);
+    bench.settle();
+    assert!(
+        bench
+            .answers
+            .iter()
+            .all(|answer| answer.status == Status::Done)
+    );
+    assert_eq!(state(&bench, 255), (ZoneState::ImplicitlyOpened, 4096));
+    let content = bench.content();
+    assert!(content[..last as usize].iter().all(|&byte| byte == 0));
+    assert!(
+        content[last as usize..last as usize + 4096]
+            .iter()
+            .all(|&byte| byte == 2)
+    );
+    assert!(
+        content[last as usize + 4096..]
+            .iter()
+            .all(|&byte| byte == 0)
+    );
+    assert_eq!(bench.drive.zones().expect("zones").counts().resets, 256);
+}
+
+#[test]
+fn a_reset_that_a_power_loss_meets_is_done() {
+    let made = Made {
+        pages: 4096,
+        ..Made::default()
+    };
+    let mut bench = zoned(&made);
+    for zone in 0..256 {
+        bench.write(zone * ZONE, &vec![1; CAPACITY as usize]);
+    }
+    bench.settle();
+    bench.submit(
+        Op::Zone(ZoneAction::Reset, true),
+        0,
+        made.size_bytes(),
+        false,
+        &[],
+    );
+    bench.drive.power_cut();
+    bench.pass(0);
+    assert!(bench.content().iter().all(|&byte| byte == 0));
+    assert_eq!(bench.drive.zones().expect("zones").counts().empty, 256);
+}
+
+#[test]
+fn what_zones_refuse_changes_nothing() {
+    let mut bench = zoned(&Made::default());
+    bench.write(0, &[1; 4096]);
+    bench.settle();
+    for (op, offset, length, error) in [
+        (Op::Write, 0, 4096, ZoneError::InvalidWrite),
+        (Op::WriteZeroes, 8192, 4096, ZoneError::InvalidWrite),
+        (Op::Write, 4096, CAPACITY, ZoneError::Boundary),
+        (
+            Op::Zone(ZoneAction::Offline, false),
+            0,
+            ZONE,
+            ZoneError::InvalidTransition,
+        ),
+    ] {
+        let data = if op == Op::Write {
+            vec![2; length as usize]
+        } else {
+            Vec::new()
+        };
+        bench.submit(op, offset, length, false, &data);
+        assert_eq!(settled(&mut bench), Status::Zone(error), "{op:?}");
+    }
+    assert_eq!(state(&bench, 0), (ZoneState::ImplicitlyOpened, 4096));
+    assert!(bench.content()[4096..].iter().all(|&byte| byte == 0));
+    // A deallocation moves no write pointer.
+    bench.submit(Op::Trim, 0, 4096, false, &[]);
+    assert_eq!(settled(&mut bench), Status::Done);
+    assert_eq!(state(&bench, 0), (ZoneState::ImplicitlyOpened, 4096));
+    assert!(bench.content().iter().all(|&byte| byte == 0));
+}
+
+fn fault(kind: Kind) -> Fault {
+    let kind = serde_json::to_value(kind).expect("a kind");
+    serde_json::from_value(serde_json::json!({ "kind": kind })).expect("a fault")
+}
+
+fn arm(bench: &mut Bench, fault: Fault) {
+    bench.drive.clear_faults(None);
+    bench.drive.arm_faults(vec![fault]).expect("it can be");
+}
+
+#[test]
+fn a_write_that_fails_moves_no_write_pointer_and_one_that_is_lost_or_torn_does() {
+    let mut bench = zoned(&Made::default());
+    arm(&mut bench, fault(Kind::WriteError));
+    bench.write(0, &[1; 4096]);
+    assert_eq!(settled(&mut bench), Status::Media);
+    assert_eq!(state(&bench, 0), (ZoneState::Empty, 0));
+    manage(&mut bench, ZoneAction::Reset, 0);
+    assert_eq!(
+        settled(&mut bench),
+        Status::Media,
+        "a reset is a trim to faults"
+    );
+    for kind in [Kind::LostWrite, Kind::TornWrite] {
+        arm(&mut bench, fault(kind));
+        let (_, at) = state(&bench, 0);
+        bench.write(at, &[1; 4096]);
+        assert_eq!(settled(&mut bench), Status::Done);
+        assert_eq!(state(&bench, 0), (ZoneState::ImplicitlyOpened, at + 4096));
+        assert_eq!(bench.content()[at as usize + 4095], 0, "its end is missing");
+    }
+}
+
+#[test]
+fn a_zone_whose_pages_are_worn_can_only_be_read() {
+    let mut bench = zoned(&Made::default());
+    let worn = Fault {
+        offset_bytes: ZONE,
+        length_bytes: Some(ZONE),
+        endurance: 1,
+        ..fault(Kind::Worn)
+    };
+    arm(&mut bench, worn);
+    for _ in 0..2 {
+        bench.write(ZONE, &[1; 4096]);
+        bench.settle();
+        manage(&mut bench, ZoneAction::Reset, 1);
+        bench.settle();
+    }
+    let statuses: Vec<Status> = bench.answers.iter().map(|answer| answer.status).collect();
+    let refused = Status::Zone(ZoneError::InvalidTransition);
+    assert_eq!(
+        statuses,
+        [Status::Done, Status::Done, Status::Media, refused]
+    );
+    assert_eq!(state(&bench, 1).0, ZoneState::ReadOnly);
+    assert_eq!(bench.drive.zones().expect("zones").changed(), [1]);
+    bench.write(2 * ZONE, &[1; 4096]);
+    assert_eq!(
+        settled(&mut bench),
+        Status::Done,
+        "another zone is not concerned"
+    );
+}
+
+#[test]
+fn zones_of_a_drive_that_wore_out_can_only_be_read() {
+    let made = Made::default();
+    let geometry_of_flash = Geometry {
+        endurance: Some(1),
+        ..made.geometry()
+    };
+    let mut bench = Bench::with(&made, &geometry_of_flash, None);
+    bench
+        .drive
+        .set_zones(Zones::new(geometry(&made, None, CAPACITY)));
+    for turn in 0..200 {
+        let zone = turn % 8;
+        manage(&mut bench, ZoneAction::Reset, zone);
+        bench.write(zone * ZONE, &vec![1; CAPACITY as usize]);
+        bench.settle();
+    }
+    assert!(bench.drive.facts().read_only);
+    assert_eq!(bench.drive.zones().expect("zones").counts().read_only, 8);
+}
+
+#[test]
+fn a_write_is_not_aborted_because_that_would_leave_a_gap() {
+    let mut bench = zoned(&Made::default());
+    let id = bench.write(0, &[1; 4096]);
+    assert!(!bench.drive.abort(drives::tag(id)));
+    let read = bench.submit(Op::Read, 0, 4096, false, &[]);
+    assert!(bench.drive.abort(drives::tag(read)));
+    bench.settle();
+}

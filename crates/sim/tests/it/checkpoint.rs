@@ -1,0 +1,606 @@
+//! A run that was saved and continued has the results of a run without the break.
+
+use crate::loads::{Chance, MEMORY, Unsaid, flush, request};
+use ioassay_block::{Kind, Request};
+use ioassay_sim::drive::{
+    Controller, Folding, GcPolicy, Overlap, Pool, SlcOptions, Spec, WearLevelling,
+};
+use ioassay_sim::engine::{
+    BufferMode, Destaging, End, IssueMode, OneThread, Responses, RunOptions, Scheduler, TimeSeries,
+    WriteBehind,
+};
+use ioassay_sim::policy::{Layout, Settings};
+use ioassay_sim::{
+    BufferSpec, Error, Preconditioning, Setup, Simulation, Start, simulate, simulate_from,
+};
+use proptest::prelude::*;
+
+/// Requests of all kinds, some of them at the same time.
+fn load(spec: &Spec, seed: u64, requests: u32, gap_us: u32, only_writes: bool) -> Vec<Request> {
+    let mut chance = Chance(seed);
+    let mut at_ns = 0;
+    (0..requests)
+        .map(|_| {
+            at_ns += 1000 * u64::from(chance.below(gap_us + 1)) * u64::from(chance.below(3));
+            let kind = match chance.below(20) {
+                _ if only_writes => Kind::Write,
+                0 => return flush(at_ns),
+                1 => Kind::Trim,
+                2..8 => Kind::Read,
+                _ => Kind::Write,
+            };
+            let pages = 1 + chance.below(6);
+            let page = chance.below(spec.pages() - pages + 1);
+            request(kind, at_ns, u64::from(page), u64::from(pages))
+        })
+        .collect()
+}
+
+prop_compose! {
+    fn specs()(
+        elements in prop_oneof![Just(1_u32), Just(3), Just(8)], dies in 1_u32..3,
+        blocks in 8_u32..16, pages_per_block in 3_u32..9, channels in 1_u32..3, plane_pool: bool,
+        cost_benefit: bool, copy_back: bool, read_priority: bool,
+        overlap in prop_oneof![Just(Overlap::Off), Just(Overlap::Dies), Just(Overlap::Planes)],
+        wear in prop_oneof![Just(WearLevelling::Off), Just(WearLevelling::Dynamic), Just(WearLevelling::Static(2))],
+    ) -> Spec {
+        Spec {
+            elements,
+            dies,
+            planes: 2 * dies,
+            blocks_per_plane: blocks,
+            pages_per_block,
+            channels: channels.min(elements),
+            reserve: 0.5,
+            min_free: 0.126,
+            pool: if plane_pool { Pool::Plane } else { Pool::Element },
+            gc_policy: if cost_benefit { GcPolicy::CostBenefit } else { GcPolicy::Greedy },
+            copy_back,
+            read_priority,
+            overlap,
+            wear_levelling: wear,
+            endurance: 0,
+            ..Spec::default()
+        }
+    }
+}
+
+prop_compose! {
+    fn controllers()(
+        write_cache in prop_oneof![Just(0_u64), Just(5), Just(64)], unit in prop_oneof![Just(1_u64), Just(4)],
+        flash_page in prop_oneof![Just(1_u64), Just(2)], channels in 0_u64..2, small_read: bool, duplex: bool,
+        command_us in 0_u64..9, interval_us in 0_u64..2, suspensions in 0_u64..3, hot_cold: bool,
+        background in prop_oneof![Just(0_u64), Just(230_000)], superblock in 0_u64..2, mapping in 0_u64..4,
+    ) -> Controller {
+        let page = 4096;
+        Controller {
+            write_cache_bytes: write_cache * page,
+            program_unit_bytes: unit * page,
+            flash_page_bytes: flash_page.min(unit) * page,
+            page_type_read_ps: vec![40_000_000, 80_000_000],
+            small_read_ps: if small_read { vec![30_000_000] } else { Vec::new() },
+            command_read_ps: command_us * 1_000_000,
+            command_write_ps: 2_000_000,
+            command_write_ps_per_4k: command_us * 100_000,
+            command_interval_ps: interval_us * 1_000_000,
+            flash_channels: channels,
+            link_duplex: duplex,
+            program_suspensions: suspensions,
+            erase_suspensions: suspensions,
+            suspend_ps: suspensions * 5_000_000,
+            background_free_ppm: background,
+            hot_cold,
+            superblock_elements: superblock,
+            mapping_cache_bytes: mapping.saturating_sub(1) * 2 * page,
+            mapping_entry_bytes: (mapping > 1).then_some(512),
+            ..Controller::default()
+        }
+    }
+}
+
+prop_compose! {
+    fn controlled_specs()(
+        elements in prop_oneof![Just(1_u32), Just(3), Just(8)], planes in 1_u32..3, blocks in 20_u32..28,
+        units in 1_u32..4, cost_benefit: bool, copy_back: bool, mut controller in controllers(),
+        region in 0_u64..3, dynamic: bool, folding in 0_usize..3, idle_us in 0_u64..100, fill in 0_u64..4,
+    ) -> Spec {
+        controller.unmapped_ppm = (fill * 400_000).min(1_000_000);
+        if region > 0 {
+            let unit_bytes = controller.flash_page_bytes;
+            let rows = u64::from(planes * 4 * units) / 2 / (unit_bytes / 4096);
+            controller.slc = SlcOptions {
+                region_bytes: region * rows * unit_bytes * u64::from(elements),
+                dynamic,
+                bits_per_cell: 2,
+                program_unit_bytes: unit_bytes,
+                program_ps: Some(75_000_000),
+                read_ps: Some(10_000_000),
+                folding: [Folding::Both, Folding::Idle, Folding::Full][folding],
+                idle_ps: idle_us * 1_000_000,
+            };
+        }
+        Spec {
+            elements,
+            dies: 1,
+            planes,
+            blocks_per_plane: blocks,
+            pages_per_block: 4 * units,
+            reserve: 0.5,
+            min_free: 0.126,
+            gc_policy: if cost_benefit { GcPolicy::CostBenefit } else { GcPolicy::Greedy },
+            copy_back,
+            read_priority: controller.program_suspensions > 0,
+            endurance: 0,
+            controller: Some(controller),
+            ..Spec::default()
+        }
+    }
+}
+
+prop_compose! {
+    fn options()(
+        issue_mode in prop_oneof![
+            Just(IssueMode::OpenLoop), Just(IssueMode::ScaledOpenLoop(0.3)), Just(IssueMode::ClosedLoop(9)),
+            Just(IssueMode::Bursts { size: 7, gap_ps: 500_000_000 }),
+        ],
+        window in prop_oneof![Just(None), Just(Some(3_u32)), Just(Some(20))],
+        clook: bool, last_issued: bool,
+    ) -> RunOptions {
+        RunOptions {
+            issue_mode,
+            window,
+            scheduler: if clook { Scheduler::Clook } else { Scheduler::Fcfs },
+            end: if last_issued { End::LastIssued } else { End::Drained },
+            series_rows: 16,
+            ..RunOptions::default()
+        }
+    }
+}
+
+const POLICIES: [&str; 12] = [
+    "none",
+    "fifo",
+    "lru",
+    "clock",
+    "sieve",
+    "s3-fifo",
+    "arc",
+    "bplru",
+    "fab",
+    "epo",
+    "epo-all",
+    "idle-cold",
+];
+
+fn buffer(spec: &Spec, policy: &str, mode: BufferMode) -> BufferSpec {
+    let layout = Layout {
+        elements: spec.elements,
+        pages_per_block: spec.pages_per_block,
+        pages: spec.pages(),
+    };
+    let mut settings = Settings::new(layout, 24);
+    settings.compensation = policy == "bplru";
+    BufferSpec {
+        policy: policy.into(),
+        settings,
+        mode,
+        pad_reads: true,
+        destaging: Destaging::default(),
+    }
+}
+
+/// The results, all of them.
+fn content(of: &Simulation) -> String {
+    let responses = |responses: &Responses| {
+        (
+            responses.response_ps,
+            responses.device_ps,
+            responses.sectors,
+            format!("{:?}", responses.response_ns),
+        )
+    };
+    let tally = &of.tally;
+    let counts = [
+        tally.issued,
+        tally.unfinished,
+        tally.last_issue_ps,
+        tally.last_completion_ps,
+        tally.buffered_writes,
+        tally.write_hits,
+        tally.buffered_reads,
+        tally.read_hits,
+        tally.evicted_pages,
+        tally.pad_reads,
+        tally.pad_writes,
+        tally.buffered_at_end,
+        tally.mapping_hits,
+        tally.mapping_misses,
+        tally.translation_reads,
+        tally.translation_writes,
+    ];
+    let kinds = [&tally.reads, &tally.writes, &tally.others].map(responses);
+    format!(
+        "{counts:?} {kinds:?} {:?} {:?} {:?}",
+        tally.busy_ps, of.elements, of.preconditioned
+    )
+}
+
+fn rows(series: &TimeSeries) -> String {
+    format!("{:?} {:?}", series.width_ps, series.rows)
+}
+
+fn saved(start: Start<'_>, load: &[Request], setup: &Setup) -> (Simulation, Vec<u8>) {
+    let mut state = Vec::new();
+    let done = simulate_from(
+        start,
+        &mut Unsaid(load),
+        setup,
+        Some(&mut state),
+        &OneThread,
+        &mut || true,
+    );
+    (done.expect("a run"), state)
+}
+
+/// A run, the same by the engine of runs that are saved, and the same in parts.
+fn interrupted(
+    setup: &Setup,
+    load: &[Request],
+    cuts: &[prop::sample::Index],
+) -> (Simulation, Simulation, Simulation) {
+    let mut source = load;
+    let whole = simulate(&mut source, setup, &OneThread, &mut || true).expect("a run");
+    let (events, _) = saved(Start::New, load, setup);
+    let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(load.len() + 1)).collect();
+    places.sort_unstable();
+    let (mut done, mut state) = saved(Start::New, &load[..places[0]], setup);
+    for number in 0..places.len() {
+        let until = places.get(number + 1).copied().unwrap_or(load.len());
+        let mut input = state.as_slice();
+        (done, state) = saved(Start::Resumed(&mut input), &load[..until], setup);
+    }
+    (whole, events, done)
+}
+
+fn small_spec() -> Spec {
+    Spec {
+        blocks_per_plane: 64,
+        elements: 2,
+        endurance: 0,
+        ..Spec::default()
+    }
+}
+
+fn setup(spec: &Spec) -> Setup {
+    Setup {
+        drive: spec.clone(),
+        buffer: None,
+        preconditioning: None,
+        run: RunOptions::default(),
+        available_bytes: MEMORY,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn continued_runs_are_one_run(
+        spec in specs(), run in options(), seed: u64, requests in 0_u32..500, gap_us in 0_u32..300,
+        cuts in proptest::collection::vec(any::<prop::sample::Index>(), 1..4),
+        policy in 0..POLICIES.len(), inline: bool, only_writes: bool, precondition: bool,
+        write_behind in prop_oneof![Just(WriteBehind::Auto), Just(WriteBehind::Idle), Just(WriteBehind::Any)],
+    ) {
+        let mode = if inline { BufferMode::Inline } else { BufferMode::Reshape };
+        let mut buffer = buffer(&spec, POLICIES[policy], mode);
+        if inline && POLICIES[policy] != "none" {
+            buffer.destaging.write_behind = write_behind;
+        }
+        let setup = Setup {
+            buffer: Some(buffer),
+            preconditioning: precondition.then(|| Preconditioning { share: 0.5, most_rounds: 3, ..Preconditioning::default() }),
+            run,
+            ..setup(&spec)
+        };
+        let load = load(&spec, seed, requests, gap_us, only_writes);
+        let (whole, events, done) = interrupted(&setup, &load, &cuts);
+        prop_assert_eq!(content(&done), content(&whole));
+        prop_assert_eq!(rows(&done.series), rows(&events.series));
+    }
+
+    #[test]
+    fn continued_runs_of_a_drive_with_a_controller_are_one_run(
+        spec in controlled_specs(), run in options(), seed: u64, requests in 0_u32..500, gap_us in 0_u32..300,
+        cuts in proptest::collection::vec(any::<prop::sample::Index>(), 1..4), policy in 0..4_usize,
+        precondition: bool,
+    ) {
+        let setup = Setup {
+            buffer: Some(buffer(&spec, POLICIES[policy], BufferMode::Reshape)),
+            preconditioning: precondition.then(|| Preconditioning { share: 0.5, most_rounds: 3, ..Preconditioning::default() }),
+            run,
+            ..setup(&spec)
+        };
+        let load = load(&spec, seed, requests, gap_us, false);
+        let (whole, events, done) = interrupted(&setup, &load, &cuts);
+        prop_assert_eq!(content(&done), content(&whole));
+        prop_assert_eq!(rows(&done.series), rows(&whole.series));
+        prop_assert_eq!(rows(&done.series), rows(&events.series));
+    }
+
+    #[test]
+    fn a_drive_with_a_controller_works_on_as_it_was_left(
+        mut spec in controlled_specs(), seed: u64, requests in 1_u32..300,
+    ) {
+        // During a pause between requests a host is idle, between two runs it is not.
+        let region = spec.controller.iter_mut().map(|controller| &mut controller.slc);
+        for slc in region.filter(|slc| slc.region_bytes > 0) {
+            slc.folding = Folding::Full;
+        }
+        let setup = setup(&spec);
+        let first = load(&spec, seed, requests, 100, false);
+        let second = load(&spec, seed ^ 1, requests, 100, false);
+        let (before, state) = saved(Start::New, &first, &setup);
+        let mut input = state.as_slice();
+        let alone = simulate_from(Start::State(&mut input), &mut Unsaid(&second), &setup, None, &OneThread, &mut || true)
+            .expect("a run");
+        let begin_ns = second[0].at_ns;
+        let pause_ns = 10_000_000_000 - begin_ns;
+        let later = second.iter().map(|request| Request { at_ns: request.at_ns + pause_ns, ..*request });
+        let both: Vec<Request> = first.iter().copied().chain(later).collect();
+        let (together, _) = saved(Start::New, &both, &setup);
+        for (element, one) in alone.elements.iter().enumerate() {
+            let (two, earlier) = (&together.elements[element], &before.elements[element]);
+            prop_assert_eq!(one.block_erases, two.block_erases, "element {}", element);
+            prop_assert_eq!(one.counters, two.counters.since(earlier.counters), "element {}", element);
+        }
+        let sums = |of: &Simulation| [&of.tally.reads, &of.tally.writes, &of.tally.others].map(|each| each.response_ps);
+        let (one, two, earlier) = (sums(&alone), sums(&together), sums(&before));
+        prop_assert_eq!(one, [0, 1, 2].map(|kind| two[kind] - earlier[kind]));
+        prop_assert_eq!(alone.tally.write_hits, together.tally.write_hits - before.tally.write_hits);
+    }
+
+    #[test]
+    fn a_saved_drive_is_as_worn_and_mapped_as_one_that_goes_on(
+        spec in specs(), seed: u64, requests in 1_u32..300, only_writes: bool,
+    ) {
+        // A run that is complete, and another one on the same drive: with the state between, and in
+        // one run with a pause that all requests end in.
+        let setup = setup(&spec);
+        let first = load(&spec, seed, requests, 100, only_writes);
+        let second = load(&spec, seed ^ 1, requests, 100, only_writes);
+        let (_, state) = saved(Start::New, &first, &setup);
+        let mut input = state.as_slice();
+        let alone = simulate_from(Start::State(&mut input), &mut Unsaid(&second), &setup, None, &OneThread, &mut || true)
+            .expect("a run");
+        let pause_ns = 10_000_000_000;
+        let later = second.iter().map(|request| Request { at_ns: request.at_ns + pause_ns, ..*request });
+        let both: Vec<Request> = first.iter().copied().chain(later).collect();
+        let (together, _) = saved(Start::New, &both, &setup);
+        for (element, (one, two)) in alone.elements.iter().zip(&together.elements).enumerate() {
+            prop_assert_eq!(one.block_erases, two.block_erases, "element {}", element);
+        }
+        prop_assert_eq!(alone.tally.issued, second.len() as u64);
+    }
+}
+
+#[test]
+fn a_preconditioned_drive_is_saved_and_takes_any_buffer() {
+    let how = Preconditioning::default();
+    let worn = Setup {
+        preconditioning: Some(how),
+        ..setup(&small_spec())
+    };
+    let (_, state) = saved(Start::New, &[], &worn);
+    let load = load(&worn.drive, 3, 2000, 100, true);
+    for policy in [None, Some("lru"), Some("idle-cold")] {
+        let buffer = policy.map(|policy| buffer(&worn.drive, policy, BufferMode::Inline));
+        let (worn, new) = (
+            Setup {
+                buffer: buffer.clone(),
+                ..worn.clone()
+            },
+            Setup {
+                buffer,
+                ..setup(&worn.drive)
+            },
+        );
+        let at_once =
+            simulate(&mut load.as_slice(), &worn, &OneThread, &mut || true).expect("a run");
+        let mut input = state.as_slice();
+        let start = Start::State(&mut input);
+        let from_state = simulate_from(
+            start,
+            &mut load.as_slice(),
+            &new,
+            None,
+            &OneThread,
+            &mut || true,
+        );
+        let from_state = from_state.expect("a run");
+        assert_eq!(content(&from_state), content(&at_once));
+        assert_eq!(rows(&from_state.series), rows(&at_once.series));
+    }
+}
+
+#[test]
+fn a_state_of_something_else_is_refused() {
+    let lru = Setup {
+        buffer: Some(buffer(&small_spec(), "lru", BufferMode::Inline)),
+        ..setup(&small_spec())
+    };
+    let (_, state) = saved(Start::New, &load(&lru.drive, 1, 100, 10, false), &lru);
+    let refused = |setup: &Setup, resumed: bool| {
+        let mut input = state.as_slice();
+        let start = if resumed {
+            Start::Resumed(&mut input)
+        } else {
+            Start::State(&mut input)
+        };
+        let nothing: &[Request] = &[];
+        let done = simulate_from(
+            start,
+            &mut { nothing },
+            setup,
+            None,
+            &OneThread,
+            &mut || true,
+        );
+        matches!(done, Err(Error::OtherState { .. }))
+    };
+    let other_drive = Setup {
+        drive: Spec {
+            elements: 4,
+            ..lru.drive.clone()
+        },
+        ..lru.clone()
+    };
+    let other_buffer = Setup {
+        buffer: None,
+        ..lru.clone()
+    };
+    let other_run = Setup {
+        run: RunOptions {
+            window: None,
+            ..lru.run.clone()
+        },
+        ..lru.clone()
+    };
+    for resumed in [false, true] {
+        assert!(refused(&other_drive, resumed));
+        assert!(refused(&other_buffer, resumed));
+        assert_eq!(refused(&other_run, resumed), resumed);
+        assert!(!refused(&lru, resumed));
+    }
+}
+
+#[test]
+fn a_state_that_breaks_off_is_refused() {
+    let setup = setup(&small_spec());
+    let (_, state) = saved(Start::New, &[], &setup);
+    for length in [0, 1, 100, state.len() / 2, state.len() - 1] {
+        let mut input = &state[..length];
+        let nothing: &[Request] = &[];
+        let start = Start::State(&mut input);
+        let done = simulate_from(
+            start,
+            &mut { nothing },
+            &setup,
+            None,
+            &OneThread,
+            &mut || true,
+        );
+        assert!(matches!(done, Err(Error::State(_))), "{length} bytes");
+    }
+}
+
+/// What becomes of a state that was changed: a run, or an error. Anything else ends the test.
+fn tried(state: &[u8], setup: &Setup, load: &[Request]) -> bool {
+    [true, false]
+        .map(|resumed| {
+            let mut input = state;
+            let start = if resumed {
+                Start::Resumed(&mut input)
+            } else {
+                Start::State(&mut input)
+            };
+            simulate_from(
+                start,
+                &mut Unsaid(load),
+                setup,
+                None,
+                &OneThread,
+                &mut || true,
+            )
+        })
+        .iter()
+        .all(Result::is_ok)
+}
+
+/// How many of 150 damages of a state are refused, beside those that run.
+fn refused_damages(spec: &Spec, run: RunOptions, seed: u64, gap_us: u32) -> u32 {
+    let setup = Setup { run, ..setup(spec) };
+    let load = load(spec, seed, 400, gap_us, false);
+    let (_, state) = saved(Start::New, &load[..300], &setup);
+    assert!(tried(&state, &setup, &load));
+    let mut chance = Chance(seed ^ 7);
+    let mut refused = 0;
+    for _ in 0..150 {
+        let mut damaged = state.clone();
+        // The tables of the mapping are the most of it, and behind them is what happens.
+        let place = if chance.below(3) == 0 {
+            chance.below(state.len() as u32) as usize
+        } else {
+            state.len() - 1 - chance.below((state.len() / 3) as u32) as usize
+        };
+        match chance.below(4) {
+            0 => damaged.truncate(place),
+            1 => damaged[place] ^= 1 << chance.below(8),
+            2 => damaged[place] = damaged[place].wrapping_add(1),
+            _ => damaged[place] = chance.below(256) as u8,
+        }
+        refused += u32::from(!tried(&damaged, &setup, &load));
+    }
+    refused
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_damaged_state_of_a_drive_with_a_controller_is_refused_or_runs(
+        spec in controlled_specs(), run in options(), seed: u64, gap_us in 0_u32..100,
+    ) {
+        let refused = refused_damages(&spec, run, seed, gap_us);
+        prop_assert!(refused >= 40, "{} of 150", refused);
+    }
+}
+
+/// One of its damages agrees in all its parts, and its requests never complete.
+#[test]
+fn a_state_that_waits_for_ever_is_refused() {
+    let spec = Spec {
+        elements: 1,
+        dies: 1,
+        planes: 2,
+        blocks_per_plane: 24,
+        pages_per_block: 8,
+        reserve: 0.5,
+        min_free: 0.126,
+        copy_back: false,
+        read_priority: true,
+        endurance: 0,
+        controller: Some(Controller {
+            write_cache_bytes: 256 * 1024,
+            program_unit_bytes: 4096,
+            flash_page_bytes: 4096,
+            page_type_read_ps: vec![40_000_000, 80_000_000],
+            command_write_ps: 2_000_000,
+            program_suspensions: 1,
+            erase_suspensions: 1,
+            suspend_ps: 5_000_000,
+            hot_cold: true,
+            unmapped_ppm: 400_000,
+            slc: SlcOptions {
+                region_bytes: 32 * 1024,
+                dynamic: false,
+                bits_per_cell: 2,
+                program_unit_bytes: 4096,
+                program_ps: Some(75_000_000),
+                read_ps: Some(10_000_000),
+                folding: Folding::Both,
+                idle_ps: 0,
+            },
+            mapping_cache_bytes: 16 * 1024,
+            mapping_entry_bytes: Some(512),
+            ..Controller::default()
+        }),
+        ..Spec::default()
+    };
+    let run = RunOptions {
+        window: None,
+        end: End::LastIssued,
+        series_rows: 16,
+        ..RunOptions::default()
+    };
+    assert!(refused_damages(&spec, run, 6_867_230_394_241_119, 45) >= 40);
+}

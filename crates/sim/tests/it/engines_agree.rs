@@ -1,0 +1,261 @@
+//! Writes that wait for nothing but the drive are run as a stream of times, all else by events:
+//! both give the same, wherever both can run.
+
+use crate::loads;
+use crate::loads::{Chance, Unsaid, buffer, drive, plain, write};
+use crate::threads::Threads;
+use ioassay_block::Request;
+use ioassay_sim::drive::{Drive, GcPolicy, Pool, Spec};
+use ioassay_sim::engine::{
+    BufferMode, End, IssueMode, Responses, RunOptions, Tally, run, run_with,
+};
+use proptest::prelude::*;
+
+/// How a random load looks.
+#[derive(Debug, Clone, Copy)]
+struct Load {
+    seed: u64,
+    requests: u32,
+    /// Mean gap between bursts, and requests of a burst.
+    gap_ns: u32,
+    burst: u32,
+    pages: u32,
+}
+
+impl Load {
+    fn requests(self, spec: &Spec) -> Vec<Request> {
+        let mut chance = Chance(self.seed);
+        let mut at_ns = 0;
+        let mut load = Vec::new();
+        for number in 0..self.requests {
+            if number % self.burst == 0 {
+                at_ns += u64::from(chance.below(2 * self.gap_ns + 1));
+            }
+            let pages = 1 + chance.below(self.pages);
+            let page = chance.below(spec.pages() - pages + 1);
+            load.push(Request {
+                // Parts of pages too.
+                length_bytes: u64::from(pages) * 4096 - 512 * u64::from(chance.below(8)),
+                ..write(at_ns, u64::from(page), u64::from(pages))
+            });
+        }
+        load
+    }
+}
+
+prop_compose! {
+    fn loads()(seed: u64, requests in 1_u32..600, gap_us in 0_u32..400, burst in 1_u32..30, pages in 1_u32..9)
+        -> Load { Load { seed, requests, gap_ns: 1000 * gap_us, burst, pages } }
+}
+
+prop_compose! {
+    fn specs()(
+        elements in prop_oneof![Just(1_u32), Just(3), Just(8)], planes in 1_u32..4,
+        blocks in 8_u32..16, pages_per_block in 3_u32..9, free_channel: bool,
+        plane_pool: bool, cost_benefit: bool, copy_back: bool,
+    ) -> Spec {
+        Spec {
+            elements,
+            dies: 1,
+            planes,
+            blocks_per_plane: blocks,
+            pages_per_block,
+            reserve: 0.5,
+            min_free: 0.126,
+            channel_ps_per_sector: if free_channel { 0 } else { 238_400 },
+            pool: if plane_pool { Pool::Plane } else { Pool::Element },
+            gc_policy: if cost_benefit { GcPolicy::CostBenefit } else { GcPolicy::Greedy },
+            copy_back,
+            endurance: 0,
+            ..Spec::default()
+        }
+    }
+}
+
+const POLICIES: [Option<&str>; 5] = [
+    None,
+    Some("fifo"),
+    Some("lru"),
+    Some("epo"),
+    Some("idle-cold"),
+];
+
+/// Runs a load both ways.
+fn both(
+    spec: &Spec,
+    load: &[Request],
+    policy: Option<&str>,
+    options: &RunOptions,
+) -> [(Drive, Tally); 2] {
+    let new = || policy.map(|policy| buffer(spec, policy, 16, BufferMode::Reshape));
+    let (mut short, mut long) = (drive(spec), drive(spec));
+    let mut said = load;
+    let (stream, _) = run(&mut short, &mut said, new(), options).expect("a run");
+    let (events, _) = run(&mut long, &mut Unsaid(load), new(), options).expect("a run");
+    [(short, stream), (long, events)]
+}
+
+fn same_through(stream: &Responses, events: &Responses) -> Result<(), TestCaseError> {
+    prop_assert_eq!(stream.response_ps, events.response_ps);
+    prop_assert_eq!(stream.device_ps, events.device_ps);
+    prop_assert_eq!(stream.sectors, events.sectors);
+    prop_assert_eq!(&stream.response_ns, &events.response_ns);
+    Ok(())
+}
+
+fn same_tally(stream: &Tally, events: &Tally) -> Result<(), TestCaseError> {
+    same_through(&stream.writes, &events.writes)?;
+    let counts = |tally: &Tally| {
+        [
+            tally.issued,
+            tally.unfinished,
+            tally.last_issue_ps,
+            tally.last_completion_ps,
+            tally.buffered_writes,
+            tally.write_hits,
+            tally.evicted_pages,
+            tally.buffered_at_end,
+        ]
+    };
+    prop_assert_eq!(counts(stream), counts(events));
+    Ok(())
+}
+
+/// What the drive did, and where it left each page.
+fn same_drive(stream: &Drive, events: &Drive) -> Result<(), TestCaseError> {
+    for (left, right) in stream.elements().iter().zip(events.elements()) {
+        prop_assert_eq!(left.counters(), right.counters());
+        prop_assert_eq!(left.erases(), right.erases());
+    }
+    for page in 0..stream.spec().pages() {
+        prop_assert_eq!(stream.physical_page(page), events.physical_page(page));
+    }
+    Ok(())
+}
+
+fn feedings() -> impl Strategy<Value = IssueMode> {
+    prop_oneof![
+        Just(IssueMode::OpenLoop),
+        Just(IssueMode::ScaledOpenLoop(0.3)),
+        Just(IssueMode::Bursts {
+            size: 7,
+            gap_ps: 500_000_000
+        }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn all_is_the_same_where_all_completes(
+        spec in specs(), load in loads(), policy in 0..POLICIES.len(), issue_mode in feedings()
+    ) {
+        let options = RunOptions { issue_mode, ..plain() };
+        let load = load.requests(&spec);
+        let [(short, stream), (long, events)] = both(&spec, &load, POLICIES[policy], &options);
+        same_tally(&stream, &events)?;
+        prop_assert_eq!(&stream.busy_ps, &events.busy_ps);
+        same_drive(&short, &long)?;
+    }
+
+    // The stream must stand back in the cases below, where order alone does not tell: so these fail
+    // as soon as it is let in.
+
+    #[test]
+    fn responses_are_the_same_where_the_run_ends_with_the_last_request(
+        spec in specs(), load in loads(), policy in 0..POLICIES.len(), issue_mode in feedings()
+    ) {
+        let options = RunOptions { issue_mode, end: End::LastIssued, ..plain() };
+        let load = load.requests(&spec);
+        let [(_, stream), (_, events)] = both(&spec, &load, POLICIES[policy], &options);
+        same_tally(&stream, &events)?;
+    }
+
+    #[test]
+    fn all_is_the_same_where_flash_takes_no_time(spec in specs(), load in loads()) {
+        let spec = Spec { program_ps: 0, transfer_ps_per_byte: 0, ..spec };
+        let load = load.requests(&spec);
+        let [(_, stream), (_, events)] = both(&spec, &load, None, &plain());
+        same_tally(&stream, &events)?;
+    }
+
+    #[test]
+    fn work_is_the_same_where_the_run_ends_with_the_last_request(spec in specs(), load in loads()) {
+        let options = RunOptions { end: End::LastIssued, ..plain() };
+        let load = load.requests(&spec);
+        let [(short, stream), (long, events)] = both(&spec, &load, None, &options);
+        prop_assert_eq!(&stream.busy_ps, &events.busy_ps);
+        same_drive(&short, &long)?;
+    }
+
+    /// Few may be outstanding in some runs, so that batches are short and runs are given up.
+    #[test]
+    fn all_is_the_same_by_several_threads(
+        spec in specs(), load in loads(), policy in 0..POLICIES.len(), issue_mode in feedings(),
+        max_outstanding in prop_oneof![Just(1_000_000_usize), 1_usize..300], threads in 2_usize..5,
+    ) {
+        let options = RunOptions { issue_mode, max_outstanding, ..plain() };
+        let load = load.requests(&spec);
+        same_by_threads(&spec, &load, POLICIES[policy], &options, threads)?;
+    }
+}
+
+/// Runs a load by one thread and by several.
+fn same_by_threads(
+    spec: &Spec,
+    load: &[Request],
+    policy: Option<&str>,
+    options: &RunOptions,
+    threads: usize,
+) -> Result<(), TestCaseError> {
+    let new = || policy.map(|policy| buffer(spec, policy, 16, BufferMode::Reshape));
+    let (mut one, mut several) = (drive(spec), drive(spec));
+    let (left, left_series) = run(&mut one, &mut &load[..], new(), options).expect("a run");
+    let (right, right_series) = run_with(
+        &mut several,
+        &mut &load[..],
+        new(),
+        options,
+        &Threads(threads),
+    )
+    .expect("a run");
+    same_tally(&left, &right)?;
+    prop_assert_eq!(left.gave_up, right.gave_up);
+    prop_assert_eq!(&left.busy_ps, &right.busy_ps);
+    prop_assert_eq!(left_series.width_ps, right_series.width_ps);
+    prop_assert_eq!(&left_series.rows, &right_series.rows);
+    same_drive(&one, &several)
+}
+
+#[test]
+fn long_loads_are_the_same_by_several_threads() {
+    let spec = loads::reference(48);
+    let load = Load {
+        seed: 5,
+        requests: 200_000,
+        gap_ns: 40_000,
+        burst: 3,
+        pages: 2,
+    };
+    same_by_threads(&spec, &load.requests(&spec), None, &plain(), 2).expect("the same");
+}
+
+#[test]
+fn a_worn_out_drive_fails_at_the_same_request_by_several_threads() {
+    let spec = Spec {
+        endurance: 3,
+        ..loads::small()
+    };
+    let load: Vec<Request> = (0..5000).map(|at| write(at * 1000, at % 7, 1)).collect();
+    let error = |workers: &Threads| {
+        let run = run_with(&mut drive(&spec), &mut &load[..], None, &plain(), workers);
+        run.expect_err("a worn out drive").to_string()
+    };
+    assert_eq!(error(&Threads(1)), error(&Threads(3)));
+    let events = run(&mut drive(&spec), &mut Unsaid(&load), None, &plain());
+    assert_eq!(
+        events.expect_err("a worn out drive").to_string(),
+        error(&Threads(2))
+    );
+}

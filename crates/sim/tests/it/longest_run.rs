@@ -1,0 +1,136 @@
+//! Runs whose simulated time would leave 64 bits of picoseconds are refused, whatever makes them so long.
+
+use crate::loads::{Unsaid, drive, plain, reference, request, tally, write};
+use ioassay_block::{Kind, Request};
+use ioassay_sim::Error;
+use ioassay_sim::drive::{Controller, Overlap, Spec};
+use ioassay_sim::engine::{self, IssueMode, RunOptions, Scheduler};
+
+const DAY_NS: u64 = 24 * 3600 * 1_000_000_000;
+
+/// Drives of the two engines, and of the reference engine's two kinds of elements.
+fn drives() -> [Spec; 3] {
+    let controller = Controller::of([("write_cache", &[0.0][..]), ("link_mb_s", &[100.0][..])]);
+    [
+        reference(2),
+        Spec {
+            overlap: Overlap::Dies,
+            ..reference(2)
+        },
+        Spec {
+            controller: controller.unwrap(),
+            reserve: 0.3,
+            ..reference(2)
+        },
+    ]
+}
+
+fn windowless(issue_mode: IssueMode) -> [RunOptions; 2] {
+    let open = RunOptions {
+        issue_mode,
+        ..plain()
+    };
+    let windowed = RunOptions {
+        window: Some(4),
+        scheduler: Scheduler::Clook,
+        series_rows: 2,
+        ..open.clone()
+    };
+    [open, windowed]
+}
+
+fn failure(spec: &Spec, requests: &[Request], options: &RunOptions) -> String {
+    // A load that may have reads, and one that is known to have none, take different ways.
+    let long_way = engine::run(&mut drive(spec), &mut Unsaid(requests), None, options);
+    let short_way = engine::run(&mut drive(spec), &mut &*requests, None, options);
+    let texts = [long_way, short_way].map(|run| run.map(|_| ()).unwrap_err().to_string());
+    assert_eq!(texts[0], texts[1]);
+    texts[0].clone()
+}
+
+#[test]
+fn time_stamps_that_span_years_are_refused() {
+    let requests: Vec<Request> = (0..1000)
+        .map(|number| write(number * DAY_NS, number, 1))
+        .collect();
+    for spec in drives() {
+        for options in windowless(IssueMode::OpenLoop) {
+            let text = failure(&spec, &requests, &options);
+            assert!(text.contains("request 102 (counted from 1)"), "{text}");
+            assert!(
+                text.contains("more than 100 days after the first"),
+                "{text}"
+            );
+        }
+        let scaled = windowless(IssueMode::ScaledOpenLoop(0.001));
+        for options in scaled
+            .into_iter()
+            .chain(windowless(IssueMode::ClosedLoop(3)))
+        {
+            let run = tally(&spec, &requests, None, &options);
+            assert_eq!(
+                run.writes.count(),
+                1000,
+                "time stamps that fit, or do not matter"
+            );
+        }
+    }
+}
+
+#[test]
+fn time_stamps_that_leave_64_bits_are_refused() {
+    for (second_ns, factor) in [(u64::MAX, 1.0), (u64::MAX, 1e300), (1000, 1e300)] {
+        let requests = [write(0, 0, 1), write(second_ns, 1, 1)];
+        let text = failure(
+            &reference(2),
+            &requests,
+            &windowless(IssueMode::ScaledOpenLoop(factor))[0],
+        );
+        assert!(text.contains("more than 100 days"), "{text}");
+    }
+}
+
+#[test]
+fn bursts_over_years_are_refused() {
+    let requests: Vec<Request> = (0..400).map(|number| write(0, number, 1)).collect();
+    for spec in drives() {
+        for gap_ps in [DAY_NS * 1000, u64::MAX] {
+            for options in windowless(IssueMode::Bursts { size: 1, gap_ps }) {
+                let text = failure(&spec, &requests, &options);
+                assert!(text.contains("passes 150 days of simulated time"), "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn work_of_years_is_refused() {
+    let second_ps = 1_000_000_000_000;
+    // The stream of writes, and the engine of the controller: each takes six million pages.
+    let [stream, _, controller] = drives();
+    for (spec, issue_mode) in [
+        (stream, IssueMode::OpenLoop),
+        (controller, IssueMode::ClosedLoop(2)),
+    ] {
+        let slow = Spec {
+            page_bytes: 1 << 20,
+            program_ps: second_ps,
+            channel_ps_per_sector: second_ps / 1000,
+            endurance: 0,
+            controller: spec.controller.clone().map(|controller| Controller {
+                link_ps_per_sector: None,
+                ..controller
+            }),
+            ..spec
+        };
+        let large = |kind| Request {
+            length_bytes: 4095 << 20,
+            ..request(kind, 0, 0, 0)
+        };
+        // 8,387 seconds on the channel each.
+        let writes = vec![large(Kind::Write); 2000];
+        let options = &windowless(issue_mode)[0];
+        let run = engine::run(&mut drive(&slow), &mut &writes[..], None, options).map(|_| ());
+        assert!(matches!(run, Err(Error::TooLong { days: 150 })), "{run:?}");
+    }
+}

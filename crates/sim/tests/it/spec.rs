@@ -1,0 +1,300 @@
+//! What a drive may be: all that cannot be is an error that names the option, before anything is
+//! made; all that can be runs.
+
+use crate::loads::{MEMORY, Unsaid, small};
+use ioassay_block::{Kind, Request};
+use ioassay_sim::drive::{Drive, Overlap, Pool, Spec, WearLevelling};
+use ioassay_sim::engine::Destaging;
+use ioassay_sim::engine::{RunOptions, run};
+use ioassay_sim::policy::Settings;
+use ioassay_sim::{BufferSpec, Error, Preconditioning, Setup};
+
+fn refused(spec: &Spec) -> (&'static str, String) {
+    let error = spec.check().expect_err("a drive that cannot be");
+    assert!(Drive::new(spec, u64::MAX).is_err());
+    let Error::Option { name, .. } = error else {
+        panic!("{error}")
+    };
+    (name, error.to_string())
+}
+
+/// What is done to a drive that can be, and the option that is named then.
+type Fault = (&'static str, fn(&mut Spec));
+
+const FAULTS: &[Fault] = &[
+    ("elements", |spec| spec.elements = 0),
+    ("elements", |spec| spec.elements = u32::MAX),
+    ("planes", |spec| spec.planes = 0),
+    ("planes", |spec| spec.planes = u32::MAX),
+    ("dies", |spec| spec.dies = 0),
+    ("dies", |spec| spec.dies = 3),
+    ("blocks", |spec| spec.blocks_per_plane = 0),
+    ("blocks", |spec| spec.blocks_per_plane = 3),
+    ("blocks", |spec| spec.blocks_per_plane = u32::MAX),
+    ("pages_per_block", |spec| spec.pages_per_block = 0),
+    ("pages_per_block", |spec| spec.pages_per_block = 1),
+    ("pages_per_block", |spec| spec.pages_per_block = u32::MAX),
+    ("page", |spec| spec.page_bytes = 0),
+    ("page", |spec| spec.page_bytes = 511),
+    ("page", |spec| spec.page_bytes = 4097),
+    ("page", |spec| spec.page_bytes = u32::MAX),
+    ("channels", |spec| spec.channels = 0),
+    ("channels", |spec| spec.channels = 3),
+    ("reserve", |spec| spec.reserve = 0.0),
+    ("reserve", |spec| spec.reserve = 0.25),
+    ("reserve", |spec| spec.reserve = 1.0),
+    ("reserve", |spec| spec.reserve = -0.5),
+    ("reserve", |spec| spec.reserve = f64::NAN),
+    ("reserve", |spec| spec.reserve = f64::INFINITY),
+    ("reserve", |spec| spec.min_free = 0.5),
+    ("min_free", |spec| spec.min_free = 0.0),
+    ("min_free", |spec| spec.min_free = 0.12),
+    ("min_free", |spec| spec.min_free = 1.0),
+    ("min_free", |spec| spec.min_free = f64::NAN),
+    ("read", |spec| spec.read_ps = u64::MAX),
+    ("program", |spec| spec.program_ps = u64::MAX),
+    ("erase", |spec| spec.erase_ps = u64::MAX),
+    ("transfer", |spec| spec.transfer_ps_per_byte = u64::MAX),
+    ("transfer", |spec| spec.transfer_ps_per_byte = 1_000_000_000),
+    ("channel", |spec| spec.channel_ps_per_sector = u64::MAX),
+    ("channel", |spec| spec.channel_ps_per_sector = 1_000_000_001),
+    ("spare_bytes", |spec| spec.spare_bytes_per_sector = u32::MAX),
+];
+
+#[test]
+fn what_cannot_be_is_refused_by_name() {
+    for (number, (wanted, spoil)) in FAULTS.iter().enumerate() {
+        let mut spec = small();
+        spoil(&mut spec);
+        let (name, message) = refused(&spec);
+        assert_eq!(name, *wanted, "fault {number}: {message}");
+        assert!(message.starts_with(name), "{message}");
+    }
+}
+
+#[test]
+fn dies_divide_the_planes() {
+    let spec = Spec {
+        planes: 8,
+        dies: 3,
+        ..small()
+    };
+    let (name, message) = refused(&spec);
+    assert_eq!(name, "dies");
+    assert!(message.contains("a divisor of the 8 planes"), "{message}");
+}
+
+#[test]
+fn a_refusal_says_what_would_do() {
+    // 8 blocks: one is the least that can be kept free, and then 3 are the least reserve.
+    let (_, message) = refused(&Spec {
+        min_free: 0.0,
+        ..small()
+    });
+    assert!(message.contains("at least 0.1250"), "{message}");
+    let (_, message) = refused(&Spec {
+        reserve: 0.25,
+        ..small()
+    });
+    assert!(message.contains("at least 3 of the 8 blocks"), "{message}");
+}
+
+#[test]
+fn more_pages_than_32_bits_count_are_refused() {
+    let large = Spec {
+        elements: 256,
+        blocks_per_plane: 1 << 16,
+        ..Spec::default()
+    };
+    let (name, message) = refused(&large);
+    assert_eq!(name, "blocks");
+    assert!(message.contains("use larger pages"), "{message}");
+    // One element of too many pages, of which few are exported.
+    let physical = Spec {
+        elements: 1,
+        planes: 1024,
+        blocks_per_plane: 1 << 22,
+        pages_per_block: 1 << 14,
+        reserve: 0.999_999,
+        min_free: 0.5,
+        ..Spec::default()
+    };
+    assert_eq!(refused(&physical).0, "blocks");
+}
+
+#[test]
+fn more_memory_than_was_granted_is_refused_with_the_number() {
+    let spec = Spec::default();
+    let needed = spec.memory_bytes();
+    assert!(spec.check_memory(needed).is_ok());
+    let error = spec.check_memory(needed - 1).expect_err("too little");
+    assert!(error.to_string().contains(&needed.to_string()), "{error}");
+    assert!(
+        error.to_string().contains(&spec.pages().to_string()),
+        "{error}"
+    );
+    assert!(matches!(Drive::new(&spec, 1000), Err(Error::Memory { .. })));
+    // Twelve bytes a page are enough.
+    assert!(needed < 12 * u64::from(spec.pages()));
+}
+
+#[test]
+fn numbers_of_the_reference_drive() {
+    let spec = Spec::default();
+    assert_eq!(spec.check().map_err(|error| error.to_string()), Ok(()));
+    assert_eq!(spec.reserved_blocks(), 307); // 15 % of 2048
+    assert_eq!(spec.low_blocks(), 102); // 5 %
+    assert_eq!(spec.pages_per_element(), (2048 - 307) * 8 * 63);
+    assert_eq!(spec.pages(), 48 * 877_464);
+    // 0.3056 ms, and a 63rd of 0.2132 ms.
+    assert_eq!(spec.mean_write_ps(), 305_600_000 + 213_200_000 / 63);
+}
+
+/// Valid drives at the ends of what is allowed.
+fn extremes() -> Vec<Spec> {
+    let slow = Spec {
+        read_ps: 1_000_000_000_000,
+        program_ps: 1_000_000_000_000,
+        erase_ps: 1_000_000_000_000,
+        transfer_ps_per_byte: 1_000_000_000_000 / 4224,
+        channel_ps_per_sector: 1_000_000_000,
+        copy_back: false,
+        ..small()
+    };
+    let free = Spec {
+        read_ps: 0,
+        program_ps: 0,
+        erase_ps: 0,
+        transfer_ps_per_byte: 0,
+        spare_bytes_per_sector: 0,
+        channel_ps_per_sector: 0,
+        ..small()
+    };
+    let of_little = Spec {
+        elements: 1,
+        planes: 1,
+        blocks_per_plane: 4,
+        pages_per_block: 2,
+        page_bytes: 512,
+        reserve: 0.75,
+        min_free: 0.25,
+        ..small()
+    };
+    let of_much = Spec {
+        planes: 1024,
+        dies: 1024,
+        page_bytes: 1 << 20,
+        ..small()
+    };
+    let long_blocks = Spec {
+        elements: 1,
+        planes: 1,
+        pages_per_block: 1 << 14,
+        ..small()
+    };
+    let many_elements = Spec {
+        elements: 4096,
+        channels: 4096,
+        ..small()
+    };
+    vec![slow, free, of_little, of_much, long_blocks, many_elements]
+}
+
+#[test]
+fn what_is_extreme_and_can_be_runs() {
+    for spec in extremes() {
+        for overlap in [Overlap::Off, Overlap::Dies, Overlap::Planes] {
+            for pool in [Pool::Element, Pool::Plane] {
+                let spec = Spec {
+                    overlap,
+                    pool,
+                    wear_levelling: WearLevelling::Static(0),
+                    ..spec.clone()
+                };
+                let load: Vec<Request> = (0..200)
+                    .map(|number| Request {
+                        kind: if number % 5 == 0 {
+                            Kind::Read
+                        } else {
+                            Kind::Write
+                        },
+                        at_ns: 0,
+                        offset_bytes: 512 * (number % 2).min(u64::from(spec.pages()) - 1),
+                        length_bytes: 512,
+                        device: 0,
+                    })
+                    .collect();
+                let mut drive = Drive::new(&spec, MEMORY).expect("a drive");
+                let (tally, _) = run(&mut drive, &mut Unsaid(&load), None, &RunOptions::default())
+                    .expect("a run");
+                assert_eq!(tally.transfers().count(), 200, "{spec:?}");
+                drive.audit().expect("tables that agree");
+            }
+        }
+    }
+}
+
+fn setup() -> Setup {
+    Setup {
+        drive: small(),
+        buffer: None,
+        preconditioning: None,
+        run: RunOptions::default(),
+        available_bytes: MEMORY,
+    }
+}
+
+#[test]
+fn a_setup_is_checked_without_a_run() {
+    let setup = setup();
+    assert!(setup.check().is_ok());
+    let little = Setup {
+        available_bytes: 10,
+        ..setup.clone()
+    };
+    assert!(matches!(little.check(), Err(Error::Memory { .. })));
+    let layout = ioassay_sim::policy::Layout {
+        elements: 1,
+        pages_per_block: 1,
+        pages: 1,
+    };
+    let unknown = BufferSpec {
+        policy: "lrv".into(),
+        settings: Settings::new(layout, 8),
+        mode: ioassay_sim::engine::BufferMode::Inline,
+        pad_reads: true,
+        destaging: Destaging::default(),
+    };
+    let buffered = Setup {
+        buffer: Some(unknown),
+        ..setup.clone()
+    };
+    assert!(matches!(buffered.check(), Err(Error::Policy(_))));
+}
+
+type PreconditioningFault = (&'static str, fn(&mut Preconditioning));
+
+const PRECONDITIONING_FAULTS: &[PreconditioningFault] = &[
+    ("precondition", |how| how.share = 0.0),
+    ("precondition", |how| how.share = f64::NAN),
+    ("precondition", |how| how.share = 1.01),
+    ("rounds", |how| how.rounds = 1),
+    ("rounds", |how| how.rounds = 50),
+    ("most_rounds", |how| how.most_rounds = 10_001),
+    ("tolerance", |how| how.tolerance = f64::NAN),
+    ("tolerance", |how| how.tolerance = -0.1),
+];
+
+#[test]
+fn preconditioning_that_cannot_be_is_refused_by_name() {
+    for (wanted, spoil) in PRECONDITIONING_FAULTS {
+        let mut how = Preconditioning::default();
+        spoil(&mut how);
+        let setup = Setup {
+            preconditioning: Some(how),
+            ..setup()
+        };
+        let error = setup.check().expect_err(wanted);
+        assert!(error.to_string().starts_with(wanted), "{error}");
+    }
+}

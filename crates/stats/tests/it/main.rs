@@ -1,0 +1,5 @@
+//! Quantiles, moments and histograms, next to plain computations.
+
+mod exact_moments;
+mod histogram;
+mod quantiles;
