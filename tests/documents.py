@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -73,6 +75,15 @@ def blocks(page: str) -> Iterator[Block]:
             yield Block("", "", textwrap.dedent("\n".join(lines[begin:place])).rstrip() + "\n", begin + 1)
         else:
             place += 1
+
+
+@cache
+def our_files() -> list[Path]:
+    """Every file that is tracked or could be: of a checkout what git does not ignore."""
+    listing = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    command = ["git", "-c", "safe.directory=*", "-C", str(ROOT), *listing]  # whoever owns the checkout
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\0")
+    return [path for name in sorted(filter(None, listed)) if (path := ROOT / name).is_file()]
 
 
 def name_of(path: Path) -> str:
