@@ -19,11 +19,14 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from . import shell_command
+from .cli.command_server import CommandServer
 from .documents import DOCUMENTS, Shown, files, name_of, shown
 
 PAGES = {name_of(path): path.read_text() for path in DOCUMENTS if shown(path.read_text())}
@@ -160,22 +163,36 @@ def script(commands: list[Shown], logs: Path) -> str:
     return "".join(parts)
 
 
-def session(page: str, folder: Path, preparation: str = "") -> list[Ended]:
+@pytest.fixture(scope="module")
+def server() -> Iterator[CommandServer]:
+    """What answers `ioassay` on all pages. It draws no figures."""
+    started = CommandServer()
+    yield started
+    started.close()
+
+
+def session(page: str, folder: Path, server: CommandServer, preparation: str = "") -> list[Ended]:
     """Run the commands of a page in a new folder below `folder`; how each of those ended that came to their end."""
-    home, logs = folder / "home", folder / "logs"
-    for each in (home, logs):
+    home, logs, commands = folder / "home", folder / "logs", folder / "commands"
+    for each in (home, logs, commands):
         each.mkdir()
+    shell_command.write(commands, server.fileno())
     for name, text in files(page).items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text)
-    environment = {"PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
+    environment = {"PATH": f"{commands}:{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
     environment |= {"HOME": str(home), "LANG": "C.UTF-8", "COLUMNS": "120"}
+    inherited = [server.fileno()]
     if preparation:
-        subprocess.run(["bash", "-ec", preparation], cwd=home, env=environment, check=True, timeout=200)
+        words = ["bash", "-ec", preparation]
+        subprocess.run(words, cwd=home, env=environment, pass_fds=inherited, check=True, timeout=200)
     printed = folder / "printed"
     text = f"exec 2>&1; {{ {script(shown(page), logs)}\n}} </dev/null"
     with printed.open("w") as output:
-        shell = subprocess.Popen(["bash", "-c", text], cwd=home, env=environment, stdout=output, start_new_session=True)
+        words = ["bash", "-c", text]
+        shell = subprocess.Popen(
+            words, cwd=home, env=environment, stdout=output, pass_fds=inherited, start_new_session=True
+        )
         try:
             shell.wait(timeout=560)
         finally:
@@ -202,11 +219,11 @@ def failure(commands: list[Shown], place: int, status: int) -> str:
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[getattr(pytest.mark, need) for need in NEEDS.get(name, ())]) for name in PAGES]
 )
-def test_the_commands_of_a_page_print_what_it_shows(name: str, tmp_path: Path) -> None:
+def test_the_commands_of_a_page_print_what_it_shows(name: str, tmp_path: Path, server: CommandServer) -> None:
     if missing := [program for program in PROGRAMS.get(name, ()) if shutil.which(program) is None]:
         pytest.skip(f"needs {', '.join(missing)} on PATH")
     commands = shown(PAGES[name])
-    ended = session(PAGES[name], tmp_path, PREPARATIONS.get(name, ""))
+    ended = session(PAGES[name], tmp_path, server, PREPARATIONS.get(name, ""))
     for place, (one, done) in enumerate(zip(commands, ended, strict=False)):
         problem = failure(commands, place, done.status) or difference(one.lines, done.lines)
         assert not problem, "\n".join([f"{name}.md: $ {one.command}", problem, "", "all that it printed:", *done.lines])
@@ -286,18 +303,18 @@ def test_a_terminal_of_a_page_is_read_with_its_files_and_continued_commands() ->
     assert shown(page) == [Shown("cat a.toml", ("x = 1",)), Shown("echo \\\n    b", ("b",))]
 
 
-def test_a_session_keeps_its_folder_and_its_exit_status(tmp_path: Path) -> None:
+def test_a_session_keeps_its_folder_and_its_exit_status(tmp_path: Path, server: CommandServer) -> None:
     page = "```console\n$ mkdir a && cd a\n$ false\n$ echo $?\n1\n$ basename $PWD\na\n```\n"
-    ended = session(page, tmp_path)
+    ended = session(page, tmp_path, server)
     assert [one.status for one in ended] == [0, 1, 0, 0]
     assert [one.lines for one in ended[2:]] == [["1"], ["a"]]
 
 
-def test_a_server_is_waited_for_and_ended_with_the_session(tmp_path: Path) -> None:
+def test_a_server_is_waited_for_and_ended_with_the_session(tmp_path: Path, server: CommandServer) -> None:
     page = (
         "```console\n$ sh -c 'sleep 0.3; echo ready; exec sleep 600' &\nready\n$ echo $! >pid\n$ cat here\nhere\n```\n"
     )
-    ended = session(page, tmp_path, "echo here >here")
+    ended = session(page, tmp_path, server, "echo here >here")
     assert [one.lines for one in ended] == [["ready"], [""], ["here"]]
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "home" / "pid").read_text()), 0)
