@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.cli import command_server
+from tests.cli.conftest import ask
 
 from ioassay.store import packed_page
 
@@ -25,25 +27,22 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
-def python(site: Path, folder: Path, *words: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(site), "HOME": str(folder)}
-    environment.pop("PYTEST_XDIST_WORKER", None)
-    command = [sys.executable, "-m", *words]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=280)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 def test_its_own_tests_pass(site: Path) -> None:
-    said = python(site, site.parent / "source", "pytest", "-q", "-p", "no:cacheprovider")
-    assert " passed" in said and "failed" not in said and "skipped" not in said
+    environment = {**os.environ, "PYTHONPATH": str(site), "HOME": str(site.parent)}
+    environment.pop("PYTEST_XDIST_WORKER", None)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        command, cwd=site.parent / "source", env=environment, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout and "failed" not in done.stdout and "skipped" not in done.stdout
 
 
 def test_its_study_runs_to_the_page(site: Path, tmp_path: Path) -> None:
     shutil.copy(PLUGIN / "copy.toml", tmp_path)
-    ran = json.loads(
-        python(site, tmp_path, "ioassay", "run", "copy.toml", "--repetitions", "2", "--output", "run", "--json")
-    )
+    words = ("run", "copy.toml", "--repetitions", "2", "--output", "run", "--json")
+    ran = ask(*words, cwd=tmp_path, env={"PYTHONPATH": str(site), "HOME": str(tmp_path)}).json
+    command_server.end()
     assert ran["trials"]["ok"] == 8
     (finding,) = [finding for finding in ran["findings"] if finding["question"] == "block_cost"]
     assert finding["statistics"]["ns_per_byte"] != 0

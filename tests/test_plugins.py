@@ -2,21 +2,26 @@
 
 import json
 import os
-import subprocess
 import sys
+import tomllib
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from pathlib import Path
 
 import pytest
+from tests.cli import command_server
+from tests.cli.conftest import ask
 
 from ioassay import drivers, formats, monitors, plugins
+from ioassay.api.progress import Progress
 from ioassay.errors import BrokenPlugin, InputError, StudyError, UsageError
 from ioassay.narrative import pipeline
-from ioassay.runner import executors, worker
+from ioassay.roles import Consent
+from ioassay.runner import executors, preflight, run, worker
 from ioassay.store import importer
-from ioassay.study.model import make_study
+from ioassay.store.run_folder import RunStore
+from ioassay.study.model import Suite, make_study
 from ioassay.study.plan import make_trial
 
 Install = Callable[..., Path]
@@ -49,6 +54,13 @@ repetitions = 2
 [factors]
 mesh = [1, 2]
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def commands() -> Iterator[None]:
+    """The server that forks commands ends with this file."""
+    yield
+    command_server.end()
 
 
 @pytest.fixture
@@ -255,14 +267,12 @@ def analyse(records, study):
 @pytest.fixture
 def lab_run(tmp_path: Path) -> Path:
     (tmp_path / "s.toml").write_text('title = "t"\ndriver = "null_pure"\n[factors]\nbs = [1, 2]\n')
-    command = [sys.executable, "-m", "ioassay", "run", "s.toml", "--output", "run", "--workers", "1", "--json"]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=120)
+    ask("run", "s.toml", "--output", "run", "--workers", "1", cwd=tmp_path)
     return tmp_path / "run"
 
 
 def test_a_plugin_asks_a_question_of_its_own(install: Install, lab_run: Path) -> None:
     from ioassay.store import frames
-    from ioassay.store.run_folder import RunStore
 
     def asked(package: str, code: str) -> list[dict[str, object]]:
         install(package, "analyses", package.replace("-", "_"), code)
@@ -321,17 +331,26 @@ def test_a_run_computes_in_the_executor_of_a_plugin(install: Install, tmp_path: 
 
 def ioassay(folder: Path, *words: str, status: int = 0) -> tuple[str, str]:
     environment = {**os.environ, "PYTHONPATH": str(folder / "site"), "HOME": str(folder)}
-    command = [sys.executable, "-m", "ioassay", *words]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=200)
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout, done.stderr
+    code, out, err = command_server.shared().run(words, folder, environment, 300)
+    assert code == status, out + err
+    return out, err
+
+
+def test_a_plugin_computes_in_worker_processes(
+    install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(install("sand-i", "drivers", "sieve", DRIVER, "Sieve")))
+    suite = Suite(name="s", title="s", studies=[make_study({"name": "s", **tomllib.loads(SIEVED)}, "s.toml")])
+    benches = preflight.assemble(suite, Consent())
+    tally = run.execute(RunStore.create(tmp_path / "run", suite, {}), benches, Progress(), 2)
+    assert (tally.planned, tally.ok) == (4, 4)
 
 
 def test_a_command_says_once_that_a_plugin_is_broken_and_goes_on(install: Install, tmp_path: Path) -> None:
     install("sand-g", "drivers", "sieve", DRIVER, "Sieve")
     install("rubble", "drivers", "rubble", "raise ValueError('stones')")
     (tmp_path / "sand.toml").write_text(SIEVED)
-    said, noted = ioassay(tmp_path, "run", "sand.toml", "--workers", "2", "--output", "run", "--json")
+    said, noted = ioassay(tmp_path, "run", "sand.toml", "--workers", "1", "--output", "run", "--json")
     assert json.loads(said)["trials"]["ok"] == 4
     (warning,) = (one for one in json.loads(said)["warnings"] if one["code"] == "broken-plugin")
     assert warning["text"] in noted and warning["remedy"].startswith("update or uninstall") and not warning["trials"]

@@ -1,36 +1,22 @@
-"""The studies of subsystems: every sweep is there at both scales, short at `quick`, and runs where a small host can.
+"""The studies of subsystems and `load-latency`: every sweep is there at both scales, and a host can run it.
 
-What stress-ng makes of them is not tested here: that takes minutes, and differs from host to host.
+What stress-ng makes of the subsystems is not tested here: that takes minutes, and differs from host to host.
 """
 
+import itertools
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli import command_server
+from tests.cli.conftest import ask
+from tests.corpora import cases, rows
 
 from ioassay.study import catalog, machine_levels, overrides, plan
 from ioassay.study.machine_levels import Machine
 from ioassay.study.model import Study, Suite
 
-WORKERS = [1, 2, 3, 4, 6, 8, 16]
-"""Of the host with four processors that these tests plan for, whichever they run on."""
-POLICIES = ["batch", "fifo:99", "idle", "other", "rr:99"]
-SWEEPS: dict[str, tuple[str, dict[str, list[Any]]]] = {
-    "subsystem-cpu-workers": ("cpu", {"cpu-method": ["int16", "int64"], "workers": WORKERS}),
-    "subsystem-cpu-policy": ("cpu", {"cpu-method": ["int16", "int64"], "run.scheduler": POLICIES}),
-    "subsystem-cache-l1-workers": ("l1cache", {"workers": WORKERS}),
-    "subsystem-cache-l1-sets": ("l1cache", {"l1cache-sets": [2**power for power in range(10)]}),
-    "subsystem-cache-fence": ("cache", {"cache-fence": [False, True], "workers": WORKERS}),
-    "subsystem-io-ioprio": ("ioprio", {"workers": WORKERS}),
-    "subsystem-io-ioport": ("ioport", {"workers": WORKERS}),
-    "subsystem-memory-zlib": ("zlib", {"zlib-mem-level": list(range(1, 10))}),
-    "subsystem-memory-shm": ("shm", {"workers": WORKERS[:-1]}),
-    "subsystem-network-netdev": ("netdev", {"workers": WORKERS}),
-    "subsystem-network-sockdiag": ("sockdiag", {"workers": WORKERS}),
-    "subsystem-pipe-pipeherd": ("pipeherd", {"workers": WORKERS}),
-    "subsystem-pipe-pipe": ("pipe", {"workers": WORKERS}),
-    "subsystem-scheduler-deadline": ("cpu", {"sched-deadline": list(range(100_000, 500_001, 20_000))}),
-    "subsystem-scheduler-rr": ("cpu", {"sched-prio": list(range(1, 100, 5))}),
-}
+SWEEPS = {row["id"]: row["factors"] for row in rows("sweeps", "subsystems")}
 SUBSYSTEMS = ("cpu", "cache", "io", "memory", "network", "pipe", "scheduler")
 QUICK_S = 270
 """Of load; starting trials and the report take the rest of six minutes."""
@@ -50,33 +36,26 @@ def load_s(study: Study) -> float:
     return trials * float(str(study.params["timeout"]).removesuffix("s"))
 
 
-def test_the_suite_has_every_sweep_once() -> None:
+def test_the_suite_has_every_sweep_once_and_each_subsystem_its_own() -> None:
     assert [study.name for study in catalog.load("subsystems").studies] == list(SWEEPS)
+    for subsystem in SUBSYSTEMS:
+        names = [study.name for study in catalog.load(f"subsystem-{subsystem}").studies]
+        assert names == [name for name in SWEEPS if name.startswith(f"subsystem-{subsystem}-")]
 
 
-@pytest.mark.parametrize("subsystem", SUBSYSTEMS)
-def test_the_suite_of_a_subsystem_has_its_sweeps(subsystem: str) -> None:
-    names = [study.name for study in catalog.load(f"subsystem-{subsystem}").studies]
-    assert names == [name for name in SWEEPS if name.startswith(f"subsystem-{subsystem}-")]
-
-
-@pytest.mark.parametrize("name", SWEEPS)
-def test_a_study_sweeps_what_it_says(name: str) -> None:
-    stressor, factors = SWEEPS[name]
-    (study,) = catalog.load(name).studies
-    assert (study.driver, study.params["stressor"], study.factors) == ("stress_ng", stressor, factors)
-    assert study.max_repetitions >= 3
-
-
-@pytest.mark.parametrize("name", SWEEPS)
-def test_the_quick_scale_has_levels_of_every_factor(name: str) -> None:
-    _, factors = SWEEPS[name]
-    (study,) = quick(name).studies
-    assert study.factors.keys() == factors.keys()
-    for factor, levels in study.factors.items():
-        assert set(levels) <= set(factors[factor]), factor
-        assert len(levels) >= min(4, len(factors[factor])), f"{factor}: too few levels for a knee"
-    assert study.max_repetitions >= 3
+@cases("sweeps", "subsystems")
+def test_a_study_sweeps_what_it_says_and_some_of_it_at_the_quick_scale(case: dict[str, Any]) -> None:
+    (study,), (short,) = catalog.load(case["id"]).studies, quick(case["id"]).studies
+    assert (study.driver, study.params["stressor"]) == ("stress_ng", case["stressor"])
+    assert study.factors == case["factors"]
+    assert short.factors.keys() == study.factors.keys()
+    for factor, levels in short.factors.items():
+        assert set(levels) <= set(study.factors[factor]), factor
+        assert len(levels) >= min(4, len(study.factors[factor])), f"{factor}: too few levels for a knee"
+    assert study.max_repetitions >= 3 and short.max_repetitions >= 3
+    assert study.watch.calls is True and study.watch.witness == "block"
+    assert 2 <= len(plan.points_called(short)) <= 5
+    assert short.watch.monitors == study.watch.monitors
 
 
 @pytest.mark.parametrize("processors", [1, 2, 3, 8, 64, 256])
@@ -84,21 +63,12 @@ def test_sweeps_of_workers_go_past_the_processors_of_every_host(
     processors: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine_levels, "this_machine", lambda: Machine(processors, 2**33))
-    for name, (_, factors) in SWEEPS.items():
+    for name, factors in SWEEPS.items():
         if "workers" in factors:
             (study,), (short,) = catalog.load(name).studies, quick(name).studies
             levels = study.factors["workers"]
             assert 1 in levels and processors in levels and max(levels) >= 2 * processors
             assert 3 <= len(levels) <= 10 and set(short.factors["workers"]) <= set(levels)
-
-
-@pytest.mark.parametrize("name", SWEEPS)
-def test_system_calls_are_counted_during_each_sweep(name: str) -> None:
-    (study,) = catalog.load(name).studies
-    assert study.watch.calls is True and study.watch.witness == "block"
-    (short,) = quick(name).studies
-    assert 2 <= len(plan.points_called(short)) <= 5
-    assert short.watch.monitors == study.watch.monitors
 
 
 def test_the_quick_scale_loads_the_machine_for_less_than_five_minutes() -> None:
@@ -109,3 +79,33 @@ def test_real_time_policies_of_stress_ng_leave_a_processor_of_three_to_the_lab()
     (study,) = catalog.load("subsystem-scheduler-rr").studies
     assert study.params["sched"] == "rr"
     assert 0 < study.params["workers"] < 3
+
+
+# An open loop from what a hard disk can do to what no drive of a workstation does
+
+
+def test_the_rates_are_a_geometric_series_that_any_drive_saturates_within() -> None:
+    (study,) = catalog.load("load-latency").studies
+    rates = [int(rate) for rate in study.levels["rate_iops"]]
+    assert rates[0] <= 100 and rates[-1] >= 400_000
+    assert {after / before for before, after in itertools.pairwise(rates)} == {2}
+    assert study.params["rate_process"] == "poisson"
+
+
+def test_a_quick_run_takes_some_of_the_rates() -> None:
+    whole = catalog.load("load-latency")
+    quick = catalog.load("load-latency", lambda table: overrides.scaled(table, "quick"))
+    assert plan.count(quick)["load-latency"] < plan.count(whole)["load-latency"] / 2
+    assert set(quick.studies[0].levels["rate_iops"]) <= set(whole.studies[0].levels["rate_iops"])
+
+
+@pytest.mark.fio
+def test_rates_below_saturation_are_achieved_and_drawn(tmp_path: Path) -> None:
+    words = ("run", "load-latency", "--scale", "quick", "--repetitions", "1", "--json")
+    tiny = ("--factor", "rate_iops=100,200,400", "--set", "runtime=500ms", "--set", "target.size=4MiB")
+    answer = ask(*words, *tiny, cwd=tmp_path)
+    command_server.end()
+    assert answer.code == 0, answer.err
+    assert answer.json["trials"]["ok"] == 3
+    figures = answer.json["figures"]
+    assert [(one["name"], one["problem"]) for one in figures] == [("load_latency", ""), ("load_latency_cdf", "")]
