@@ -1,12 +1,17 @@
 """A run on disk: what is written, what is read back, what a broken file is told."""
 
 import dataclasses
+import functools
 import json
-import math
+import operator
 import os
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.corpora import cases
 
 from ioassay import atomic_file
 from ioassay.errors import InputError, RunError, StudyError, UsageError
@@ -120,77 +125,41 @@ def test_a_full_disk_is_told_with_the_way_on(run: RunStore, monkeypatch: pytest.
         run.write(record(trial))
 
 
-def test_a_corrupted_record_is_named_with_its_remedy(run: RunStore) -> None:
-    trial = next(run.trials())
-    write(run, trial)
-    path = run.folder(trial.id) / "record.json"
-    whole = json.loads(path.read_text())
-    broken = [
-        {"schema": 1},
-        {**whole, "colour": 1},
-        {**whole, "status": "great"},
-        {**whole, "schema": 0},
-        {**whole, "schema": "1"},
-        {**whole, "metrics": 3},
-        {**whole, "metrics": {"value": math.nan}},
-        {**whole, "metrics": {"value": "fast"}},
-        {**whole, "warnings": [3]},
-        {**whole, "trial": {}},
-        {**whole, "trial": {**whole["trial"], "point": None}},
-        [],
-    ]
-    for content in (b"{half", b"\xff", b"[" * 100_000, *(json.dumps(table).encode() for table in broken)):
-        path.write_bytes(content)
-        with pytest.raises(InputError, match=f"{path}.*remove it and measure that trial again with: ioassay run --re"):
-            run.record(trial.id)
-
-
-def test_a_corrupted_frame_is_named(run: RunStore) -> None:
+@cases("stored", "broken")
+def test_what_is_broken_in_a_run_is_named_with_its_remedy(case: dict[str, Any], run: RunStore) -> None:
     trial = next(run.trials())
     run.begin(trial.id)
-    run.write(record(trial), [Buckets("read", "lat", [1], [1])])
-    path = run.folder(trial.id) / "hist.parquet"
-    path.write_bytes(b"PAR1 rubbish")
-    with pytest.raises(InputError, match=str(path)):
-        frames.load(run)
+    run.write(record(trial), [Buckets("read", "lat", [1], [1])], seen=Observation("bpf", "block", ["block"], block=[]))
+    name = case["file"]
+    path = run.root / name if (run.root / name).exists() else run.folder(trial.id) / name
+    whole = path.read_text() if name != "hist.parquet" else ""
+    broken = changed(whole, case["changes"]) if "changes" in case else case["text"] * case.get("times", 1)
+    broken = case.get("before", "") + broken
+    path.write_bytes((whole * case.get("behind", False) + broken).encode("latin-1"))
+    read: dict[str, Callable[[], object]] = {
+        "record.json": lambda: run.record(trial.id),
+        "hist.parquet": lambda: frames.load(run),
+        "plan.jsonl": run.planned,
+        "study.toml": run.suite,
+        "witness.json": lambda: run.observation(trial.id),
+    }
+    with pytest.raises(InputError, match=f"{re.escape(str(path))}.*{case['message']}"):
+        read[name]()
 
 
-def test_a_corrupted_plan_is_named_with_its_line(run: RunStore) -> None:
-    path = run.root / "plan.jsonl"
-    whole = path.read_text()
-    for line in (
-        "{half",
-        "3",
-        "{}",
-        "[" * 100_000,
-        json.dumps({**json.loads(whole.splitlines()[0]), "id": "../../.."}),
-    ):
-        path.write_text(f"{whole}{line}\n")
-        with pytest.raises(InputError, match="plan.jsonl: line 9 is corrupted"):
-            run.planned()
-    for content, message in ((b"\xff", "line 1 is corrupted"), (b"", "is empty")):
-        path.write_bytes(content)
-        with pytest.raises(InputError, match=f"plan.jsonl: {message}"):
-            run.planned()
+def changed(text: str, changes: dict[str, Any]) -> str:
+    """The first object of a text with these values at their dotted keys."""
+    table = json.JSONDecoder().raw_decode(text)[0]
+    for dotted, value in changes.items():
+        *outer, key = dotted.split(".")
+        functools.reduce(operator.getitem, outer, table)[key] = None if value == "null" else value
+    return json.dumps(table)
 
 
-def test_a_corrupted_study_or_host_is_named(run: RunStore) -> None:
-    for content in (b"title =", b"\xff", b"x = " + b"[" * 5000):
-        (run.root / "study.toml").write_bytes(content)
-        with pytest.raises(InputError, match="study.toml: is corrupted"):
-            run.suite()
+def test_a_file_of_a_run_that_is_missing_is_named(run: RunStore) -> None:
     (run.root / "host.json").unlink()
     with pytest.raises(InputError, match="host.json: cannot be read: No such file"):
         run.host()
-
-
-def test_a_record_of_a_newer_schema_is_refused(run: RunStore) -> None:
-    trial = next(run.trials())
-    write(run, trial)
-    path = run.folder(trial.id) / "record.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 99}))
-    with pytest.raises(InputError, match="schema 99 is newer"):
-        run.record(trial.id)
 
 
 def test_old_records_load_for_ever() -> None:
@@ -258,23 +227,10 @@ def test_new_folders_never_collide(tmp_path: Path) -> None:
 
 def test_a_record_holds_only_what_was_seen() -> None:
     """Guards the file format: a changed field needs a new schema number and a migration."""
+    names = "trial status reason started_unix_s duration_s metrics parts claims warnings command exit_code"
     assert [field.name for field in dataclasses.fields(Record)] == [
-        "trial",
-        "status",
-        "reason",
-        "started_unix_s",
-        "duration_s",
-        "metrics",
-        "parts",
-        "claims",
-        "warnings",
-        "command",
-        "exit_code",
-        "monitor_cost",
-        "environment",
-        "raw",
-        "schema",
-    ]
+        *names.split(), "monitor_cost", "environment", "raw", "schema"
+    ]  # fmt: skip
 
 
 def test_of_twins_the_unwatched_trials_are_analysed_and_the_others_stand_apart(tmp_path: Path) -> None:
@@ -297,12 +253,3 @@ def test_of_twins_the_unwatched_trials_are_analysed_and_the_others_stand_apart(t
     assert [seen.why for seen in found.observations.values()] == ["no BPF", "no BPF"]
     assert all(claims == (Claim("fio", "read", operations=3),) for claims in found.claims.values())
     assert len(found.claims) == 4
-
-
-def test_an_observation_that_is_broken_is_named(run: RunStore) -> None:
-    first = next(run.trials())
-    run.begin(first.id)
-    run.write(record(first), seen=Observation("bpf", "block", ["block"], block=[]))
-    (run.folder(first.id) / run_folder.WITNESS).write_text('{"backend": "bpf", "schema": 99}')
-    with pytest.raises(InputError, match="witness.json.*update ioassay"):
-        run.observation(first.id)

@@ -4,10 +4,12 @@ import gzip
 import re
 import shlex
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.corpora import cases
 
 from ioassay import traces
 from ioassay.errors import InputError, UsageError
@@ -43,24 +45,17 @@ def test_a_recipe_is_told_in_words() -> None:
     assert traces.recipe(sizes="exponential:6KiB")["align_bytes"] == 512
 
 
-@pytest.mark.parametrize(
-    ("laws", "named"),
-    [
-        ({"sizes": "4kx"}, "sizes"),
-        ({"sizes": "4KiB:much"}, "weight 'much'"),
-        ({"arrivals": "poisson:fast"}, "poisson:fast"),
-        ({"arrivals": "poison:5"}, "poisson:RATE"),
-        ({"addresses": "zipf"}, "zipf:THETA"),
-        ({"addresses": "zipf:0"}, "exponent"),
-        ({"reads": 1.5}, "share"),
-        ({"range": "0"}, "range"),
-        ({"range": "1KiB"}, "sizes"),
-        ({"align": "2GiB"}, "align"),
-    ],
-)
-def test_a_law_that_cannot_be_is_refused_by_name(laws: dict[str, Any], named: str) -> None:
-    with pytest.raises(UsageError, match=named):
-        traces.info(traces.recipe(**laws))
+@cases("traces", "refused")
+def test_what_cannot_be_is_refused_by_name(case: dict[str, Any]) -> None:
+    refuse: dict[str, Callable[[dict[str, Any]], object]] = {
+        "recipe": lambda laws: traces.info(traces.recipe(**laws)),
+        "preparation": lambda options: traces.preparation(**options),
+        "core": lambda prepare: traces.info(traces.recipe(**SMALL), prepare=prepare),
+        "curve": lambda options: traces.mrc(traces.recipe(**SMALL), **options),
+    }
+    (kind,) = refuse.keys() & case.keys()
+    with pytest.raises((UsageError, InputError), match=case["refused"]):
+        refuse[kind](case[kind])
 
 
 @pytest.mark.parametrize(("law", "forms"), [("arrivals", recipes.ARRIVALS), ("addresses", recipes.ADDRESSES)])
@@ -131,28 +126,6 @@ def test_shrinking_finds_the_end_of_the_trace_or_takes_it(tmp_path: Path) -> Non
     assert (tmp_path / "None.disksim").read_bytes() == (tmp_path / f"{end}.disksim").read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({"devices": "some"}, "side-by-side:SIZE"),
-        ({"shrink_from": "1GiB"}, "shrink"),
-        ({"limit": "far"}, "limit"),
-    ],
-)
-def test_a_preparation_that_cannot_be_is_refused_by_name(options: dict[str, Any], named: str) -> None:
-    with pytest.raises(UsageError, match=named):
-        traces.preparation(**options)
-
-
-@pytest.mark.parametrize(
-    "prepare",
-    [{"sizes": "half"}, {"offsets": "up"}, {"beyond": "x"}, {"page_bytes": 0}, {"time_scale": -1.0}, {"unknown": 1}],
-)
-def test_the_core_refuses_what_it_does_not_know(prepare: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=next(iter(prepare)).removesuffix("_bytes")):
-        traces.info(made(tmp_path), prepare=prepare)
-
-
 def test_a_request_out_of_range_is_refused_with_its_number(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"made\.disksim: request \d+: .* end behind 4194304"):
         traces.info(made(tmp_path), prepare=traces.preparation(limit="4MiB"))
@@ -190,10 +163,16 @@ def test_a_missing_trace_is_an_input_error(tmp_path: Path) -> None:
 
 
 def test_other_threads_run_meanwhile() -> None:
-    done = threading.Event()
-    thread = threading.Thread(target=lambda: (traces.info(traces.recipe(requests=2_000_000)), done.set()))
+    began, done, turns = threading.Event(), threading.Event(), 0
+
+    def read() -> None:
+        began.set()
+        traces.info(traces.recipe(requests=500_000))
+        done.set()
+
+    thread = threading.Thread(target=read)
     thread.start()
-    turns = 0
+    began.wait()
     while not done.is_set():
         turns += 1
     thread.join()
