@@ -9,6 +9,8 @@ import tomli_w
 from ioassay.errors import StudyError
 from ioassay.study import catalog, plan
 
+from .corpora import cases
+
 STUDY = 'title = "T"\ndriver = "null"\nrepetitions = 2\n'
 
 
@@ -64,33 +66,15 @@ def test_changes_reach_every_study_of_a_suite() -> None:
     assert {study.repetitions for study in suite.studies} == {2}
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("title =", "is not TOML"),
-        (STUDY + "colour = 1", "colour: unknown key"),
-        ('suite = "jobs"', "suite: is 'jobs'; wanted a list of names"),
-        ("suite = []", "has no studies"),
-        ('suite = ["jobs", "jobs"]', "study 'jobs' is listed twice"),
-        ('suite = ["block-io"]', "'block-io' is a suite; wanted studies"),
-        ('suite = ["nothing"]', "no study called 'nothing'"),
-        ('suite = ["jobs"]\nseed = 1', "seed: unknown key in a suite"),
-        ("study = 1", "wanted \\[\\[study\\]\\] tables"),
-        ('suite = ["bad.toml"]', "'bad.toml' is a suite; wanted studies"),
-        ('suite = ["none.toml"]', "bad.toml: suite: 'none.toml': no such study file"),
-        ('name = ["x"]\nsuite = ["jobs"]', "name: wanted text; found \\['x'\\]"),
-        ('name = "../x"\nsuite = ["jobs"]', "name: wanted letters, digits"),
-        (STUDY + "params = 1\n[scale.quick.params]\na = 1", "params: wanted a table; found 1"),
-        (STUDY + "scale = 1", "scale: wanted a table; found 1"),
-        (STUDY + "[scale]\nquick = 1", "scale.quick: wanted a table; found 1"),
-        (STUDY + "[scale.quick]\nrepeat = 1", "scale.quick.repeat: unknown key; known here: .*repetitions"),
-        (STUDY + "[scale.quick]\nrepetitons = 1", "scale.quick.repetitons: unknown key; did you mean 'repetitions'"),
-        ("x = " + "[" * 2000 + "]" * 2000, "is not TOML"),
-    ],
-)
-def test_a_mistake_in_a_file_is_named(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(StudyError, match=message):
-        catalog.load(write(tmp_path / "bad.toml", text))
+@cases("studies", "bad_files")
+def test_a_mistake_in_a_file_is_named(tmp_path: Path, case: dict[str, str]) -> None:
+    with pytest.raises(StudyError, match=case["says"]):
+        catalog.load(write(tmp_path / "bad.toml", case["text"]))
+
+
+def test_brackets_without_end_are_no_toml(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="is not TOML"):
+        catalog.load(write(tmp_path / "bad.toml", "x = " + "[" * 2000 + "]" * 2000))
 
 
 def test_an_unknown_name_gets_a_suggestion_or_the_list() -> None:

@@ -18,6 +18,7 @@ from ioassay.cli import documents, manual, syntax
 from ioassay.cli.syntax import Command, Group
 from ioassay.errors import IoassayError, UsageError
 
+from .corpora import cases
 from .documents import (
     DOCUMENTS,
     EXPLANATION,
@@ -216,44 +217,10 @@ def test_prose_may_name_a_command_without_its_arguments(span: str, is_right: boo
     assert line == 7 and (not (said := problem(words)) or bool(INCOMPLETE.search(said))) is is_right
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("ioassay runn block-io", "No such command 'runn'"),
-        ("ioassay trace mak x", "No such command 'mak'"),
-        ("ioassay help trace mak", "No such command 'mak'"),
-        ("ioassay run block-io --scal quick", "No such option: --scal"),
-        ("ioassay run block-io --scale quikc", "--scale is 'quikc'"),
-        ("ioassay run blok-io", "blok-io"),
-        ("ioassay run block-io --factor bss=4k", "bss"),
-        ("ioassay simulate oltp --policy none,lur", "--policy is 'none,lur'"),
-        ("ioassay simulate oltp --set bufer=1MiB", "--set is 'bufer=1MiB'"),
-        ("ioassay trace make t --arrivals=poison:5", "--arrivals is 'poison:5'"),
-        ("mkdir d && sudo ioassay device serve --transport nbd:unx:d/s | head", "--transport is 'nbd:unx:d/s'"),
-        ("ioassay trace mrc", "Missing argument 'IN'"),
-    ],
-)
-def test_what_the_command_line_would_refuse_is_found(line: str, said: str) -> None:
-    (words,) = programs(line)
-    assert said in problem(words)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "ioassay quick [PATH]",
-        "ioassay run STUDY --scale NAME --log-level debug",
-        "ioassay run my.fio --factor bs=4k,16k",
-        "ioassay run slow.toml --executor dask://10.0.0.1:8786,encryption=none",
-        "ioassay trace make t --arrivals=poisson:5 --addresses zipf:0.9",
-        "ioassay device serve --size 1GiB --transport nbd:unix:d.sock,fuse:d.img --set read_us=3",
-        "ioassay witness --claim bytes=64MiB -- fio --policy lur",
-        "ioassay -V",
-    ],
-)
-def test_what_the_command_line_takes_is_no_problem(line: str) -> None:
-    (words,) = programs(line)
-    assert problem(words) == ""
+@cases("documents", "lines")
+def test_a_line_has_a_problem_where_the_command_line_would_refuse_it(case: dict[str, str]) -> None:
+    (words,) = programs(case["id"])
+    assert case["says"] in problem(words) if "says" in case else problem(words) == ""
 
 
 def test_only_our_program_is_read_with_its_own_words() -> None:

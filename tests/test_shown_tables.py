@@ -23,6 +23,7 @@ from ioassay.runner import preflight
 from ioassay.study import catalog
 from ioassay.virtual_drive import drive_config, fault_plan
 
+from .corpora import cases
 from .documents import DOCUMENTS, Block, blocks, name_of
 
 TOOLS = {
@@ -98,23 +99,10 @@ def test_a_table_that_a_document_shows_is_read(
     read(block, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('driver = "fio"', "title: is missing"),
-        ('title = "A"\nsuite = ["jobs", "yours"]', "no study called 'yours'"),
-        ('[target]\nkind = "file"\npth = "data"', "target.path: is missing"),
-        ('[[params.claims]]\nregexp = "a"', "params.claims"),
-        pytest.param("[params]\niodpeth = 32", "iodpeth", marks=pytest.mark.fio),
-        ('[watch]\nmonitors = ["cpus"]', "cpus"),
-        ('[[figures]]\nkind = "tren"\nname = "a"', "tren"),
-        ('[[fault]]\nkind = "read-eror"', "read-eror"),
-        ('[[drive]]\ntransport = "nbd:unix:a"\nsise = "1GiB"', "sise"),
-    ],
-)
-def test_a_table_that_would_be_refused_is_found(text: str, said: str, tmp_path: Path) -> None:
-    with pytest.raises(IoassayError, match=said):
-        read(Block("toml", "", text, 1), tmp_path)
+@cases("documents", "bad_tables")
+def test_a_table_that_would_be_refused_is_found(case: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(IoassayError, match=case["id"]):
+        read(Block("toml", "", case["text"], 1), tmp_path)
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
