@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli import command_server
+from tests.cli.conftest import ask
+from tests.corpora import CORPUS, cases, has
 
 from ioassay.api.progress import Progress
 from ioassay.drivers import driver
@@ -27,7 +29,8 @@ from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
 from ioassay.verify.witness import strace, strace_summary
 
-LoopDevice = Callable[..., Path]
+PRECIOUS = b"precious" * 1024
+ALLOWED = CORPUS / "confinement" / "allowed.fio"
 NOTHING = Load("null", None, 0, False)
 
 
@@ -36,6 +39,22 @@ class Absent(Linux):
 
     def abi(self) -> int:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+
+class Stubborn:
+    """A kernel that makes rulesets and lets nobody enter them."""
+
+    def __init__(self) -> None:
+        self._real = Linux()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def restrict(self, ruleset: int, no_new_privs: bool) -> int:
+        return errno.E2BIG
+
+
+KERNELS = {"absent": Absent, "stubborn": Stubborn}
 
 
 class Blind(Fio):
@@ -76,149 +95,58 @@ def job_table(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> dict[
     }
 
 
-@pytest.mark.fio
-@pytest.mark.landlock
-@pytest.mark.parametrize(
-    "options",
-    [
-        "rw=write\nsize=4k",
-        "rw=randrw\nsize=64k\nioengine=libaio\niodepth=4",
-        "rw=write\nsize=4k\nioengine=mmap",
-        "rw=write\nsize=4k\nioengine=io_uring",
-        "rw=read\nsize=4k\nunlink=1",
-        "rw=write\nsize=4k\nioengine=ftruncate",
-    ],
-)
-def test_fio_cannot_change_a_file_that_was_overlooked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str
+@cases("confinement", "trials")
+def test_a_trial_changes_what_was_approved_and_nothing_else(
+    case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    others = tmp_path / "others"
-    others.mkdir()
-    precious = others / "precious"
-    precious.write_bytes(b"precious" * 1024)
-    before = precious.stat()
-    table = job_table(tmp_path, f"[a]\nfilename={precious}\n{options}\n", monkeypatch)
-    record, document = record_of(tmp_path / "run", table, Blind())
-    assert document["confined"]
-    assert precious.read_bytes() == b"precious" * 1024
-    assert (precious.stat().st_mtime_ns, precious.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
-    assert os.listdir(others) == ["precious"]
-    if "unlink" not in options:  # fio does not look whether that succeeds
-        assert record.status == FAILED
-        assert os.strerror(errno.EACCES) in record.reason and CONFINEMENT in record.reason
+    check(case, {"{here}": str(tmp_path)}, tmp_path, monkeypatch)
 
 
-@pytest.mark.fio
-@pytest.mark.landlock
-def test_fio_can_make_no_file_and_no_folder_where_none_was_approved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    others = tmp_path / "others"
-    others.mkdir()
-    text = f"[a]\nrw=write\nsize=4k\nfilename={others}/new/file\n[b]\nrw=write\nsize=4k\nfilename={others}/file\n"
-    record, _ = record_of(tmp_path / "run", job_table(tmp_path, text, monkeypatch), Blind())
-    assert record.status == FAILED
-    assert os.listdir(others) == []
-
-
-@pytest.mark.fio
-@pytest.mark.root
-@pytest.mark.landlock
-@pytest.mark.parametrize("pattern", ["write", "randtrim"])
-def test_fio_cannot_change_a_device_that_was_overlooked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loop_device: LoopDevice, pattern: str
+@cases("confinement", "devices")
+def test_a_trial_changes_a_device_only_where_that_was_approved(
+    case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loop_device: Callable[..., Path]
 ) -> None:
     device = loop_device(1 << 20)
-    device.write_bytes(b"precious" * (1 << 17))
-    table = job_table(tmp_path, f"[a]\nfilename={device}\nrw={pattern}\nsize=64k\n", monkeypatch)
-    record, _ = record_of(tmp_path / "run", table, Blind())
-    assert record.status == FAILED
-    assert device.read_bytes() == b"precious" * (1 << 17)
+    if case.get("precious"):
+        device.write_bytes(PRECIOUS * 128)
+    check(case, {"{here}": str(tmp_path), "{device}": str(device)}, tmp_path, monkeypatch)
+    assert not case.get("precious") or device.read_bytes() == PRECIOUS * 128
 
 
-GOOD_JOB = """[global]
-size=64k
-bs=4k
-thread=0
-[several]
-rw=randrw
-filename=one:two
-[again]
-stonewall
-rw=write
-size=128k
-filename=one
-[read-anew]
-stonewall
-rw=read
-filename=three
-[folders]
-stonewall
-rw=write
-directory=made/here
-filename_format=job-$jobnum/file-$filenum
-nrfiles=2
-numjobs=2
-[unlinked]
-stonewall
-rw=write
-filename=four
-unlink=1
-[each]
-stonewall
-rw=write
-loops=2
-filename=five
-unlink_each_loop=1
-[mapped]
-stonewall
-rw=randwrite
-ioengine=mmap
-filename=six
-[buffers]
-stonewall
-rw=write
-filename=seven
-mem=mmap:buffers
-[shared-buffers]
-stonewall
-rw=write
-filename=seven
-mem=mmapshared:buffers-too
-[verified]
-stonewall
-rw=write
-filename=eight
-verify=crc32c
-verify_state_save=1
-[logged]
-stonewall
-rw=write
-filename=nine
-write_bw_log=bw
-write_lat_log
-[direct]
-stonewall
-rw=randwrite
-ioengine=io_uring
-filename=ten
-[there]
-stonewall
-rw=write
-filename=there
-[sink]
-stonewall
-rw=write
-filename=/dev/null
-[replaced]
-stonewall
-ioengine=filecreate
-rw=write
-fallocate=none
-filesize=4k
-nrfiles=4
-directory=files
-"""
+def check(case: dict[str, Any], names: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the only trial of a row, and compare its record and what it left with the row."""
+    others = tmp_path / "others"
+    others.mkdir()
+    (others / "precious").write_bytes(PRECIOUS)
+    before = (others / "precious").stat()
+    case = placed(case, names)
+    if "kernel" in case:
+        monkeypatch.setattr(landlock, "Linux", KERNELS[case["kernel"]])
+    table = job_table(tmp_path, case["job"], monkeypatch) if "job" in case else case["study"]
+    record, document = record_of(tmp_path / "run", table, Blind() if case.get("blind") else None)
+    assert record.status == (FAILED if "reason" in case else OK), record.reason
+    assert [piece for piece in case.get("reason", ()) if piece not in record.reason] == []
+    warnings = [warning.text for warning in record.warnings if warning.code == CODE]
+    assert document["confined"] is ("unconfined" not in case) is (warnings == [])
+    assert all(case["unconfined"] in text for text in warnings)
+    assert has(document.get("may_change", {}), case.get("may_change", {}))
+    assert case.get("closed") not in document.get("may_change", {})
+    for found in (tmp_path / "run").glob("trials/*/raw/conditions.json"):
+        assert has(json.loads(found.read_text())["took_effect"], case.get("conditions", {}))
+    assert os.listdir(others) == ["precious"] and (others / "precious").read_bytes() == PRECIOUS
+    after = (others / "precious").stat()
+    assert (after.st_mtime_ns, after.st_ino) == (before.st_mtime_ns, before.st_ino)
+
+
+def placed(value: Any, names: dict[str, str]) -> Any:
+    """The same with the names of this trial in its texts."""
+    if isinstance(value, dict):
+        return {placed(key, names): placed(inner, names) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [placed(inner, names) for inner in value]
+    for name, path in names.items() if isinstance(value, str) else ():
+        value = value.replace(name, path)
+    return value
 
 
 @pytest.mark.fio
@@ -229,7 +157,11 @@ def test_everything_that_a_job_may_do_still_works(tmp_path: Path, monkeypatch: p
     for name in ("there", "buffers-too"):  # fio makes no file for mmapshared long enough (alloc_mem_mmap in memory.c)
         (tmp_path / name).write_bytes(bytes(65536))
     consent = [str(tmp_path / "there"), str(tmp_path / "buffers-too")]
-    record, document = record_of(tmp_path / "run", job_table(tmp_path, GOOD_JOB, monkeypatch), consent=consent)
+    record, document = record_of(
+        tmp_path / "run",
+        job_table(tmp_path, ALLOWED.read_text(), monkeypatch),
+        consent=consent,
+    )
     assert (record.status, record.reason) == (OK, "")
     assert document["confined"] and CODE not in {warning.code for warning in record.warnings}
     names = {path.name for path in tmp_path.iterdir()}
@@ -238,59 +170,6 @@ def test_everything_that_a_job_may_do_still_works(tmp_path: Path, monkeypatch: p
     assert (tmp_path / "made" / "here" / "job-1" / "file-1").stat().st_size == 65536 // 2
     assert any(name.startswith("bw_bw") for name in record.raw)
     assert any("verify.state" in name for name in record.raw)
-
-
-@pytest.mark.fio
-@pytest.mark.root
-@pytest.mark.landlock
-@pytest.mark.parametrize("pattern", ["randread", "randwrite", "trim"])
-def test_a_device_is_loaded_as_before(tmp_path: Path, loop_device: LoopDevice, pattern: str) -> None:
-    device = loop_device(1 << 20)
-    target = {"kind": "device", "path": str(device), "prepare": "none"}
-    params = {"rw": pattern, "bs": "4k", "ioengine": "libaio", "direct": 1, "size": "1m"}
-    record, document = record_of(tmp_path / "run", {"driver": "fio", "target": target, "params": params})
-    assert (record.status, record.reason) == (OK, "")
-    assert document["may_change"][str(device)] == ["ioctl" if pattern == "randread" else "write"]
-
-
-@pytest.mark.fio
-@pytest.mark.landlock
-@pytest.mark.parametrize("kind", ["file", "folder"])
-def test_a_file_is_loaded_as_before(tmp_path: Path, kind: str) -> None:
-    target = {"kind": kind, "path": str(tmp_path / "file" if kind == "file" else tmp_path), "size": "1MiB"}
-    params = {"rw": "randrw", "bs": "4k", "logs": ["bw", "lat"]}
-    record, document = record_of(tmp_path / "run", {"driver": "fio", "target": target, "params": params})
-    assert (record.status, record.reason) == (OK, "")
-    assert document["confined"]
-    assert str(tmp_path) not in document["may_change"]
-
-
-@pytest.mark.landlock
-@pytest.mark.parametrize("params", [{"threads": 2}, {"cache": "drop"}, {"direct": True}])
-def test_file_tests_run_confined(tmp_path: Path, params: dict[str, Any]) -> None:
-    table = {"driver": "filesuite", "target": {"kind": "folder", "path": str(tmp_path)}}
-    params = {"tests": "write,read,random", "size": "1MiB", "record": "64KiB", **params}
-    record, document = record_of(tmp_path / "run", {**table, "params": params})
-    assert (record.status, record.reason) == (OK, "")
-    assert document["confined"]
-
-
-@pytest.mark.rocksdb
-@pytest.mark.landlock
-def test_a_database_is_loaded_confined(tmp_path: Path) -> None:
-    table = {"driver": "db_bench", "target": {"kind": "folder", "path": str(tmp_path)}}
-    params = {"benchmarks": "fillrandom,compact,overwrite,readrandom", "num": 20000, "write_buffer_size": 65536}
-    record, document = record_of(tmp_path / "run", {**table, "params": params})
-    assert (record.status, record.reason) == (OK, "")
-    assert document["confined"]
-
-
-@pytest.mark.stress
-def test_stressors_are_not_confined_and_their_records_say_so(tmp_path: Path) -> None:
-    record, document = record_of(tmp_path / "run", {"driver": "stress_ng", "params": {"stressor": "cpu", "timeout": 1}})
-    assert record.status == OK
-    assert not document["confined"]
-    assert [warning.code for warning in record.warnings if warning.code == CODE] == [CODE]
 
 
 @pytest.mark.strace
@@ -330,49 +209,6 @@ def test_trials_that_have_their_calls_counted_are_confined(tmp_path: Path, monke
 
 
 @pytest.mark.fio
-@pytest.mark.root
-@pytest.mark.landlock
-def test_conditions_are_set_on_a_confined_child(tmp_path: Path) -> None:
-    target = {"kind": "file", "path": str(tmp_path / "file"), "size": "1MiB"}
-    table = {"driver": "fio", "target": target, "params": {"rw": "randwrite"}, "run": {"nice": 5, "scheduler": "batch"}}
-    record, document = record_of(tmp_path / "run", table)
-    assert (record.status, record.reason) == (OK, "")
-    assert document["confined"]
-    (conditions,) = (tmp_path / "run").glob("trials/*/raw/conditions.json")
-    assert json.loads(conditions.read_text())["took_effect"]["nice"] == 5
-
-
-class Stubborn:
-    """A kernel that makes rulesets and lets nobody enter them."""
-
-    def __init__(self) -> None:
-        self._real = Linux()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._real, name)
-
-    def restrict(self, ruleset: int, no_new_privs: bool) -> int:
-        return errno.E2BIG
-
-
-@pytest.mark.fio
-@pytest.mark.landlock
-@pytest.mark.parametrize("kernel", [Absent, Stubborn])
-def test_a_trial_that_cannot_be_confined_runs_and_its_record_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: type
-) -> None:
-    monkeypatch.setattr(landlock, "Linux", kernel)
-    target = {"kind": "file", "path": str(tmp_path / "file"), "size": "1MiB"}
-    record, document = record_of(
-        tmp_path / "run", {"driver": "fio", "target": target, "params": {"rw": "randwrite", "size": "64k"}}
-    )
-    assert record.status == OK
-    assert not document["confined"]
-    (warning,) = (warning for warning in record.warnings if warning.code == CODE)
-    assert ("5.13" if kernel is Absent else os.strerror(errno.E2BIG)) in warning.text
-
-
-@pytest.mark.fio
 @pytest.mark.landlock
 @pytest.mark.parametrize(
     "line",
@@ -383,14 +219,13 @@ def test_a_job_that_hides_its_path_from_the_reader_writes_nothing(tmp_path: Path
     """Whichever net catches it."""
     precious, folder = tmp_path / "others" / "precious", tmp_path / "job"
     precious.parent.mkdir()
-    precious.write_bytes(b"precious" * 1024)
+    precious.write_bytes(PRECIOUS)
     folder.mkdir()
     (folder / "j.fio").write_text(f"[a]\nsize=4k\nrw=write\n{line.format(precious)}\n")
-    words = ["run", "j.fio", "--repetitions", "1", "--output", str(tmp_path / "run")]
-    argv = [sys.executable, "-m", "ioassay", *words]
-    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=250)
-    assert precious.read_bytes() == b"precious" * 1024
-    assert done.returncode != 0, done.stdout
+    answer = ask("run", "j.fio", "--repetitions", 1, "--output", tmp_path / "run", cwd=folder)
+    command_server.end()
+    assert precious.read_bytes() == PRECIOUS
+    assert answer.code != 0, answer.out
 
 
 class Rehearsed(Driver):

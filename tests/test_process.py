@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,42 @@ from ioassay.process import process_table, supervisor
 
 def run(tmp_path: Path, *argv: str, timeout_s: float = 20.0, **options: object):
     return supervisor.run(argv, stdout=tmp_path / "out", stderr=tmp_path / "err", timeout_s=timeout_s, **options)
+
+
+def runner(folder: Path, code: str, *words: str) -> "subprocess.Popen[str]":
+    """Another Python, in which `code` has the supervisor as `process` and the folder as `root`."""
+    head = (
+        "import os, pathlib, signal, sys, threading\n"
+        "from ioassay.process import supervisor as process\n"
+        "root = pathlib.Path(sys.argv[1])\n"
+        "def run(argv, **more):\n"
+        "    return process.run(argv, stdout=root / 'o', stderr=root / 'e', timeout_s=600, **more)\n"
+    )
+    argv = [sys.executable, "-c", head + code, str(folder), *words]
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.fixture
+def tag() -> dict[str, str]:
+    """The environment of a child that marks it and all that it starts."""
+    return {supervisor.TRIAL_VARIABLE: f"test-{os.getpid()}-{time.monotonic_ns()}"}
+
+
+def wait_for(is_so: Callable[[], object], patience_s: float = 300) -> None:
+    give_up_s = time.monotonic() + patience_s
+    while not is_so():
+        assert time.monotonic() < give_up_s
+        time.sleep(0.005)
+
+
+def is_there(pid: int) -> bool:
+    return process_table.group_of(pid) is not None
+
+
+def number_in(path: Path, by: "subprocess.Popen[str] | None" = None) -> int:
+    """What a process has written there, once it has."""
+    wait_for(lambda: (path.exists() and path.read_text().endswith("\n")) or (by is not None and by.poll() is not None))
+    return int(path.read_text())
 
 
 def test_output_and_exit_code_are_kept(tmp_path: Path) -> None:
@@ -56,33 +93,27 @@ def test_a_held_child_that_is_ended_by_others_is_a_tool_error(tmp_path: Path) ->
         run(tmp_path, "true", on_held=on_held)
 
 
-def test_a_hanging_program_is_ended_with_its_whole_group(tmp_path: Path) -> None:
-    script = f"sleep 300 & echo $! > {tmp_path}/child; trap '' TERM; sleep 300"
-    process_grace, supervisor.GRACE_S = supervisor.GRACE_S, 0.3
-    try:
-        outcome = run(tmp_path, "sh", "-c", script, timeout_s=0.5)
-    finally:
-        supervisor.GRACE_S = process_grace
-    assert outcome.timed_out
-    assert outcome.signal == signal.SIGKILL
-    assert process_table.group_of(int((tmp_path / "child").read_text())) is None
+def test_a_hanging_program_is_ended_at_its_time(tmp_path: Path) -> None:
+    outcome = run(tmp_path, "sleep", "300", timeout_s=0.2)
+    assert (outcome.timed_out, outcome.ended_for) == (True, "")
+    captured = supervisor.capture(["sleep", "300"], timeout_s=0.2)
+    assert (captured.timed_out, captured.exit_code) == (True, None)
 
 
-def test_a_reason_to_end_ends_the_whole_group_before_its_time(tmp_path: Path) -> None:
-    asked: list[str] = []
-
-    def must_end() -> str:
-        asked.append("" if len(asked) < 2 else "enough")
-        return asked[-1]
-
-    outcome = run(tmp_path, "sh", "-c", "sleep 300 & sleep 300", timeout_s=200.0, must_end=must_end)
-    assert (outcome.ended_for, outcome.timed_out) == ("enough", False)
-    assert asked == ["", "", "enough"]
-    assert outcome.duration_s < 150
+def test_a_reason_to_end_kills_the_whole_group_that_does_not_end_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "GRACE_S", 0.3)
+    child = tmp_path / "child"
+    script = f"trap '' TERM; sleep 300 & echo $! > '{child}'; sleep 300"
+    must_end = lambda: "enough" if child.exists() and child.read_text() else ""  # noqa: E731
+    outcome = run(tmp_path, "sh", "-c", script, timeout_s=600.0, must_end=must_end)
+    assert (outcome.ended_for, outcome.timed_out, outcome.signal) == ("enough", False, signal.SIGKILL)
+    assert not is_there(number_in(child))
 
 
 def test_processes_left_behind_are_ended_and_named(tmp_path: Path) -> None:
-    outcome = run(tmp_path, "sh", "-c", f"sleep 300 & echo $! > {tmp_path}/child")
+    outcome = run(tmp_path, "sh", "-c", f"sleep 300 & echo $! > '{tmp_path}/child'")
     child = int((tmp_path / "child").read_text())
     assert outcome.exit_code == 0
     assert list(outcome.leftovers) == [child]
@@ -90,39 +121,27 @@ def test_processes_left_behind_are_ended_and_named(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_ends_the_group_before_it_goes_on(tmp_path: Path) -> None:
-    script = (
-        "import pathlib, signal, threading, os\n"
-        "from ioassay.process import supervisor as process\n"
-        f"root = pathlib.Path({str(tmp_path)!r})\n"
-        "threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
-        "process.run(['sh', '-c', f'echo $$ > {root}/child; exec sleep 300'],"
-        " stdout=root / 'o', stderr=root / 'e', timeout_s=60)\n"
-    )
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert "KeyboardInterrupt" in ended.stderr
-    assert process_table.group_of(int((tmp_path / "child").read_text())) is None
+    code = "run(['sh', '-c', f'echo $$ > "{root}/child"; exec sleep 300'])"
+    with runner(tmp_path, code) as process:
+        child = number_in(tmp_path / "child", process)
+        process.send_signal(signal.SIGINT)
+        assert "KeyboardInterrupt" in process.communicate()[1]
+    assert not is_there(child)
 
 
-def test_a_child_dies_with_a_killed_runner_and_its_children_are_found_by_tag(tmp_path: Path) -> None:
-    tag = f"test-{os.getpid()}-{time.monotonic_ns()}"
-    script = (
-        "import pathlib\n"
-        "from ioassay.process import supervisor as process\n"
-        f"root = pathlib.Path({str(tmp_path)!r})\n"
-        "process.run(['sh', '-c', f'sleep 300 & echo $! > {root}/grandchild; echo $$ > {root}/child; wait'],"
-        f" stdout=root / 'o', stderr=root / 'e', timeout_s=60, env={{process.TRIAL_VARIABLE: {tag!r}}})\n"
+def test_a_child_dies_with_a_killed_runner_and_its_children_are_found_by_tag(
+    tmp_path: Path, tag: dict[str, str]
+) -> None:
+    code = (
+        f"run(['sh', '-c', f'sleep 300 & echo $! > {{root}}/grandchild; echo $$ > {{root}}/child; wait'], env={tag!r})"
     )
-    runner = subprocess.Popen([sys.executable, "-c", script])
-    child = tmp_path / "child"
-    while not (child.exists() and child.read_text().strip()):
-        time.sleep(0.01)
-    runner.kill()
-    runner.wait()
-    while process_table.group_of(int(child.read_text())) is not None:
-        time.sleep(0.01)
-    grandchild = int((tmp_path / "grandchild").read_text())
-    assert supervisor.end_orphans(tag) == [grandchild]
-    assert process_table.group_of(grandchild) is None
+    with runner(tmp_path, code) as process:
+        child = number_in(tmp_path / "child", process)
+        process.kill()
+    wait_for(lambda: not is_there(child))
+    grandchild = number_in(tmp_path / "grandchild")
+    assert supervisor.end_orphans(tag[supervisor.TRIAL_VARIABLE]) == [grandchild]
+    assert not is_there(grandchild)
 
 
 PYTHON = shlex.quote(sys.executable)
@@ -132,13 +151,13 @@ SESSION = (
 """As fio's jobs do: a session of its own, out of reach of its parent's group."""
 
 
-def test_children_that_left_the_group_are_ended_with_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ahead", ["", "env -i"], ids=["with its environment", "without its environment"])
+def test_children_that_left_the_group_are_ended_with_it(tmp_path: Path, tag: dict[str, str], ahead: str) -> None:
     child = tmp_path / "child"
-    script = f"{PYTHON} -c {shlex.quote(SESSION)} {child} & while [ ! -s {child} ]; do sleep 0.01; done"
-    tag = f"test-{os.getpid()}-{time.monotonic_ns()}"
-    outcome = run(tmp_path, "sh", "-c", script, env={supervisor.TRIAL_VARIABLE: tag})
-    assert list(outcome.leftovers) == [int(child.read_text())]
-    assert process_table.group_of(int(child.read_text())) is None
+    script = f"{ahead} {PYTHON} -c {shlex.quote(SESSION)} '{child}' & while [ ! -s '{child}' ]; do sleep 0.01; done"
+    outcome = run(tmp_path, "sh", "-c", script, env=tag)
+    assert list(outcome.leftovers) == [number_in(child)]
+    assert not is_there(number_in(child))
 
 
 ORPHAN = (
@@ -161,16 +180,13 @@ ORPHAN = (
 
 
 def test_what_an_orphan_tells_its_parent_does_not_end_the_runner(tmp_path: Path) -> None:
-    script = (
-        "import os, pathlib, signal, sys\n"
-        "from ioassay.process import supervisor as process\n"
-        f"root = pathlib.Path({str(tmp_path)!r})\n"
-        f"argv = [sys.executable, '-c', {ORPHAN!r}, str(os.getpid()), str(root / 'o')]\n"
-        "print(process.run(argv, stdout=root / 'o', stderr=root / 'e', timeout_s=60).exit_code)\n"
+    code = (
+        "print(run([sys.executable, '-c', sys.argv[2], str(os.getpid()), str(root / 'o')]).exit_code)\n"
         "print(signal.getsignal(signal.SIGALRM) is signal.SIG_DFL)\n"
     )
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert (ended.returncode, ended.stdout) == (0, "0\nTrue\n"), ended.stderr
+    with runner(tmp_path, code, ORPHAN) as process:
+        out, err = process.communicate()
+    assert (process.returncode, out) == (0, "0\nTrue\n"), err
 
 
 DAEMONS = (
@@ -190,15 +206,10 @@ DAEMONS = (
 
 
 def test_ended_daemons_of_a_tool_are_reaped_while_it_runs(tmp_path: Path) -> None:
-    script = (
-        "import os, pathlib, sys\n"
-        "from ioassay.process import supervisor as process\n"
-        f"root = pathlib.Path({str(tmp_path)!r})\n"
-        f"argv = [sys.executable, '-c', {DAEMONS!r}, str(os.getpid())]\n"
-        "print(process.run(argv, stdout=root / 'o', stderr=root / 'e', timeout_s=60).exit_code)\n"
-    )
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert ended.stdout == "0\n", ended.stderr
+    code = "print(run([sys.executable, '-c', sys.argv[2], str(os.getpid())]).exit_code)"
+    with runner(tmp_path, code, DAEMONS) as process:
+        out, err = process.communicate()
+    assert out == "0\n", err
 
 
 CHAIN = (
@@ -217,11 +228,10 @@ CHAIN = (
 """A daemon that is another process all the time: each starts the next one and ends."""
 
 
-def test_a_chain_of_daemons_is_ended_though_it_goes_on_meanwhile(tmp_path: Path) -> None:
-    tag = f"test-{os.getpid()}-{time.monotonic_ns()}"
-    outcome = run(tmp_path, sys.executable, "-c", CHAIN, str(tmp_path / "begun"), env={supervisor.TRIAL_VARIABLE: tag})
+def test_a_chain_of_daemons_is_ended_though_it_goes_on_meanwhile(tmp_path: Path, tag: dict[str, str]) -> None:
+    outcome = run(tmp_path, sys.executable, "-c", CHAIN, str(tmp_path / "begun"), env=tag)
     assert outcome.exit_code == 0
-    tagged = os.fsencode(f"{supervisor.TRIAL_VARIABLE}={tag}")
+    tagged = os.fsencode("=".join(*tag.items()))
     assert [pid for pid in process_table.everyone() if tagged in process_table.environment(pid)] == []
 
 
@@ -238,18 +248,8 @@ def test_a_child_has_the_usual_actions_of_signals(tmp_path: Path) -> None:
     assert run(tmp_path, sys.executable, "-c", seen).stdout.read_text() == "True\n"
 
 
-def test_a_daemon_without_its_environment_is_ended_as_well(tmp_path: Path) -> None:
-    child = tmp_path / "child"
-    script = f"env -i {PYTHON} -c {shlex.quote(SESSION)} {child} & while [ ! -s {child} ]; do sleep 0.01; done"
-    tag = f"test-{os.getpid()}-{time.monotonic_ns()}"
-    outcome = run(tmp_path, "sh", "-c", script, env={supervisor.TRIAL_VARIABLE: tag})
-    assert list(outcome.leftovers) == [int(child.read_text())]
-    assert process_table.group_of(int(child.read_text())) is None
-
-
-def test_what_is_started_for_a_held_child_is_not_taken_for_its_own(tmp_path: Path) -> None:
+def test_what_is_started_for_a_held_child_is_not_taken_for_its_own(tmp_path: Path, tag: dict[str, str]) -> None:
     helpers = []
-    tag = f"test-{os.getpid()}-{time.monotonic_ns()}"
 
     def on_held(pid: int) -> None:
         helpers.append(subprocess.Popen(["sleep", "300"]))
@@ -259,9 +259,9 @@ def test_what_is_started_for_a_held_child_is_not_taken_for_its_own(tmp_path: Pat
         raise ToolError("refused")
 
     try:
-        assert run(tmp_path, "true", on_held=on_held, env={supervisor.TRIAL_VARIABLE: tag}).leftovers == ()
+        assert run(tmp_path, "true", on_held=on_held, env=tag).leftovers == ()
         with pytest.raises(ToolError, match="refused"):
-            run(tmp_path, "true", on_held=refused, env={supervisor.TRIAL_VARIABLE: tag})
+            run(tmp_path, "true", on_held=refused, env=tag)
         assert [helper.poll() for helper in helpers] == [None, None]
     finally:
         for helper in helpers:
@@ -269,54 +269,26 @@ def test_what_is_started_for_a_held_child_is_not_taken_for_its_own(tmp_path: Pat
             helper.wait()
 
 
-def test_nothing_lives_on_when_the_runner_is_killed(tmp_path: Path) -> None:
-    child, tag = tmp_path / "child", f"test-{os.getpid()}-{time.monotonic_ns()}"
-    words = ["sh", "-c", f"{PYTHON} -c {shlex.quote(SESSION)} {child} & wait"]
-    script = (
-        "import pathlib\n"
-        "from ioassay.process import supervisor as process\n"
-        f"root = pathlib.Path({str(tmp_path)!r})\n"
-        f"with process.guarded({tag!r}):\n"
-        f"    process.run({words!r}, stdout=root / 'o', stderr=root / 'e', timeout_s=60,"
-        f" env={{process.TRIAL_VARIABLE: {tag!r}}})\n"
-    )
-    runner = subprocess.Popen([sys.executable, "-c", script])
-    while not (child.exists() and child.read_text().strip()):
-        assert runner.poll() is None
-        time.sleep(0.01)
-    runner.kill()
-    runner.wait()
-    deadline_s = time.monotonic() + 30
-    while process_table.group_of(int(child.read_text())) is not None:
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
+def test_nothing_lives_on_when_the_runner_is_killed(tmp_path: Path, tag: dict[str, str]) -> None:
+    words = ["sh", "-c", f"{PYTHON} -c {shlex.quote(SESSION)} '{tmp_path}/child' & wait"]
+    code = f"with process.guarded({tag[supervisor.TRIAL_VARIABLE]!r}):\n    run({words!r}, env={tag!r})\n"
+    with runner(tmp_path, code) as process:
+        child = number_in(tmp_path / "child", process)
+        process.kill()
+    wait_for(lambda: not is_there(child))
 
 
-def test_the_watch_ends_with_what_it_watches(tmp_path: Path) -> None:
-    before = set(process_table.everyone())
+def test_the_watch_ends_with_what_it_watches() -> None:
+    before = set(process_table.children())
     with supervisor.guarded("nothing"):
-        pass
-    own = {pid for pid in set(process_table.everyone()) - before if f"PPid:\t{os.getpid()}\n" in _status(pid)}
-    assert not own
-
-
-def _status(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return ""
+        assert set(process_table.children()) - before
+    assert not set(process_table.children()) - before
 
 
 def test_arguments_reach_the_program_as_they_are(tmp_path: Path) -> None:
     words = ["$HOME", "a b", "*", "'", "; exit 1"]
     outcome = run(tmp_path, "printf", "%s\n", *words)
     assert outcome.stdout.read_text().splitlines() == words
-
-
-def test_capture_times_out(tmp_path: Path) -> None:
-    captured = supervisor.capture(["sleep", "300"], timeout_s=0.2)
-    assert captured.timed_out
-    assert captured.exit_code is None
 
 
 def test_an_ended_child_can_be_looked_at_before_it_is_reaped(tmp_path: Path) -> None:
@@ -346,14 +318,10 @@ def test_a_child_that_cannot_be_prepared_is_a_tool_error(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_what_a_killed_process_would_leave_is_undone_and_else_left_to_it(tmp_path: Path, killed: bool) -> None:
-    undone = tmp_path / "undone"
     last = "os.kill(os.getpid(), 9)" if killed else "pass"
-    code = (
-        "import os, pathlib\nfrom ioassay.process import supervisor as process\n"
-        f"with process.if_killed(lambda: pathlib.Path({str(undone)!r}).touch()):\n    {last}\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=not killed)
-    give_up_s = time.monotonic() + (10 if killed else 0)
-    while not undone.exists() and time.monotonic() < give_up_s:
-        time.sleep(0.01)
-    assert undone.exists() == killed
+    with runner(tmp_path, f"with process.if_killed((root / 'undone').touch):\n    {last}\n") as process:
+        process.communicate()
+    assert process.returncode == (-signal.SIGKILL if killed else 0)
+    if killed:
+        wait_for((tmp_path / "undone").exists)
+    assert (tmp_path / "undone").exists() == killed

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.cli.command_server import CommandServer
+from tests.cli.conftest import Answer
 
 from ioassay.host import process_capabilities
 from ioassay.host.process_capabilities import BPF, PERFMON, SYS_ADMIN
 
 FakeRoot = Callable[..., Path]
-IOASSAY = [sys.executable, "-I", "-m", "ioassay"]
 DOCKER = 0x00000000A80425FB
 """The capabilities of a container of Docker, which has neither CAP_SYS_ADMIN nor CAP_BPF and CAP_PERFMON."""
 ALL = 0x1FFFFFFFFFF
@@ -27,10 +25,32 @@ WITHHELD = "--bounding-set=-sys_admin,-bpf,-perfmon"
 FUSE = "start the container with --device=/dev/fuse --cap-add=SYS_ADMIN (docker or podman run)"
 
 
-@pytest.fixture
-def container() -> list[str]:
-    """The words in front of a command that run it as the root of a container."""
-    return [shutil.which("setpriv") or pytest.skip("needs setpriv on PATH: apt-get install util-linux"), WITHHELD]
+Asked = Callable[..., Answer]
+
+
+def server(words: list[str]) -> Iterator[Asked]:
+    """A function that asks the command line behind these words, which one Python starts for all questions."""
+    commands = CommandServer(ahead=words)
+
+    def asked(folder: Path, *argv: str) -> Answer:
+        environment = {**os.environ, "HOME": str(folder), "XDG_STATE_HOME": str(folder)}
+        return Answer(*commands.run(argv, folder, environment, 300))
+
+    yield asked
+    commands.close()
+
+
+@pytest.fixture(scope="module")
+def of_container() -> Iterator[Asked]:
+    """Asks as the root of a container."""
+    setpriv = shutil.which("setpriv") or pytest.skip("needs setpriv on PATH: apt-get install util-linux")
+    yield from server([setpriv, WITHHELD])
+
+
+@pytest.fixture(scope="module")
+def of_user(nobody: list[str]) -> Iterator[Asked]:
+    """Asks as a user without rights."""
+    yield from server(nobody)
 
 
 @pytest.fixture
@@ -39,11 +59,6 @@ def folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="capabilities-") as name:
         Path(name).chmod(0o777)
         yield Path(name)
-
-
-def done(argv: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "HOME": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "XDG_STATE_HOME": str(folder)}
-    return subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True, timeout=200, check=False)
 
 
 def status(effective: int, bounding: int) -> dict[str, str]:
@@ -85,53 +100,50 @@ def test_a_kernel_that_says_nothing_withholds_nothing(tree: dict[str, str], fake
 @pytest.mark.root
 @pytest.mark.rocksdb
 def test_a_study_of_which_no_trial_can_run_is_refused_at_once(
-    folder: Path, nobody: list[str], container: list[str]
+    folder: Path, of_user: Asked, of_container: Asked
 ) -> None:
-    for words, remedy in ((nobody, AS_ROOT), (container, "start the container with --privileged")):
-        refused = done([*words, *IOASSAY, "run", "rocksdb", "--scale", "quick"], folder)
-        assert refused.returncode == 1 and refused.stdout == "", refused.stdout
-        assert "no trial can run here, so nothing was begun: rocksdb: a virtual drive as a folder" in refused.stderr
-        assert remedy in refused.stderr
+    for asked, remedy in ((of_user, AS_ROOT), (of_container, "start the container with --privileged")):
+        refused = asked(folder, "run", "rocksdb", "--scale", "quick")
+        assert (refused.code, refused.out) == (1, "")
+        assert "no trial can run here, so nothing was begun: rocksdb: a virtual drive as a folder" in refused.err
+        assert remedy in refused.err
         assert not (folder / "runs").exists()
-    planned = done([*nobody, *IOASSAY, "plan", "rocksdb", "--scale", "quick"], folder)
-    assert planned.returncode == 0 and f"remedy: {AS_ROOT}" in planned.stderr
+    planned = of_user(folder, "plan", "rocksdb", "--scale", "quick")
+    assert planned.code == 0 and f"remedy: {AS_ROOT}" in planned.err
 
 
 @pytest.mark.root
-def test_a_run_of_which_some_trials_can_run_goes_on(folder: Path, nobody: list[str]) -> None:
+def test_a_run_of_which_some_trials_can_run_goes_on(folder: Path, of_user: Asked) -> None:
+    own = os.getpriority(os.PRIO_PROCESS, 0)  # the only one that a user may keep, where these tests are niced
     (folder / "some.toml").write_text(
         'title = "Some"\ndriver = "command"\n[params]\nargv = ["true"]\n'
-        '[factors]\n"run.nice" = [0, -1]\n[watch]\nmonitors = []\nwitness = "off"\n'
+        f'[factors]\n"run.nice" = [{own}, {own - 1}]\n[watch]\nmonitors = []\nwitness = "off"\n'
     )
-    run = [*nobody, *IOASSAY, "run", "some.toml", "--allow-exec"]
-    ended = json.loads(done([*run, "--output", "run", "--json"], folder).stdout)
+    words = ("run", "some.toml", "--allow-exec")
+    ended = of_user(folder, *words, "--output", "run", "--json").json
     assert (ended["trials"]["ok"], ended["trials"]["skipped"]) == (1, 1)
-    alone = done([*run, "--factor", "run.nice=-1", "--output", "alone"], folder)
-    assert alone.returncode == 1 and "run.nice = -1: the kernel refused" in alone.stderr
+    alone = of_user(folder, *words, "--factor", f"run.nice={own - 1}", "--output", "alone")
+    assert alone.code == 1 and f"run.nice = {own - 1}: the kernel refused" in alone.err
     assert not (folder / "alone").exists()
 
 
 @pytest.mark.root
-def test_a_drive_by_fuse_names_the_options_of_a_container(folder: Path, container: list[str]) -> None:
+def test_a_drive_by_fuse_names_the_options_of_a_container(folder: Path, of_container: Asked) -> None:
     (folder / "drive").touch()
-    served = done([*container, *IOASSAY, "device", "serve", "--size", "1MiB", "--transport", "fuse:drive"], folder)
-    assert served.returncode == 1
-    assert served.stderr == (
-        f"ioassay: fuse:drive: a drive cannot be mounted here; {FUSE}; it withholds CAP_SYS_ADMIN\n"
-    )
+    served = of_container(folder, "device", "serve", "--size", "1MiB", "--transport", "fuse:drive")
+    refusal = f"ioassay: fuse:drive: a drive cannot be mounted here; {FUSE}; it withholds CAP_SYS_ADMIN\n"
+    assert (served.code, served.err) == (1, refusal)
 
 
 @pytest.mark.root
-def test_the_witness_names_the_options_of_a_container(folder: Path, container: list[str]) -> None:
+def test_the_witness_names_the_options_of_a_container_and_tells_a_user_to_become_root(
+    folder: Path, of_user: Asked, of_container: Asked
+) -> None:
     wanted = "--cap-add=PERFMON --cap-add=BPF"
-    found = json.loads(done([*container, *IOASSAY, "witness", "--json", "--", "true"], folder).stdout)
+    found = of_container(folder, "witness", "--json", "--", "true").json
     assert found["backend"] == "counters" and wanted in found["why"] and "run as root" not in found["why"]
-    host = json.loads(done([*container, *IOASSAY, "doctor", "--json"], folder).stdout)
-    (warning,) = [each for each in host["warnings"] if each["code"] == "no-witness"]
+    warnings = of_container(folder, "doctor", "--json").json["warnings"]
+    (warning,) = [each for each in warnings if each["code"] == "no-witness"]
     assert wanted in warning["remedy"] and "run as root" not in warning["text"]
-
-
-@pytest.mark.root
-def test_a_user_is_told_to_become_root(folder: Path, nobody: list[str]) -> None:
-    found = json.loads(done([*nobody, *IOASSAY, "witness", "--json", "--", "true"], folder).stdout)
+    found = of_user(folder, "witness", "--json", "--", "true").json
     assert "missing CAP_PERFMON and CAP_BPF: run as root" in found["why"] and "container" not in found["why"]
