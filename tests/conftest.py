@@ -39,7 +39,8 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 # The same examples every time, so that ./check says the same of the same tree; IOASSAY_EXPLORE=1 looks for new ones.
 # A slow machine is not a wrong answer (no deadline), and a failure must say how to run it again (print_blob).
 EXPLORE = bool(os.environ.get("IOASSAY_EXPLORE"))
-EXAMPLES = 400 if os.environ.get("IOASSAY_THOROUGH") else 50
+THOROUGH = bool(os.environ.get("IOASSAY_THOROUGH"))
+EXAMPLES = 400 if THOROUGH else 50
 hypothesis.settings.register_profile(
     "ioassay", deadline=None, print_blob=True, derandomize=not EXPLORE, max_examples=EXAMPLES
 )
@@ -129,6 +130,9 @@ def needs_of(item: pytest.Item) -> set[str]:
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of the same name
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     unmet = unmet_needs()
+    if not THOROUGH and (left_out := [item for item in items if item.get_closest_marker("thorough")]):
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     for item in items:
         for need in sorted(needs_of(item) & unmet.keys()):
             item.add_marker(pytest.mark.skip(reason=unmet[need]))

@@ -64,7 +64,7 @@ responses = ["total.iops"]
 lead = "choice"
 """
 
-pytestmark = [pytest.mark.guest, pytest.mark.slow, pytest.mark.fio, pytest.mark.timeout(1600)]
+pytestmark = [pytest.mark.thorough, pytest.mark.guest, pytest.mark.fio, pytest.mark.timeout(1600)]
 
 
 def test_the_kernels_engines_load_one_subsystem(tmp_path: Path) -> None:
