@@ -11,6 +11,8 @@ import pytest
 
 from ioassay import _core
 
+from .conftest import FIO
+
 pytestmark = [pytest.mark.bpf, pytest.mark.fio]
 
 MIB = 1 << 20
@@ -20,7 +22,7 @@ OLDEST = ["oldest"]
 
 
 def fio(path: Path, *options: str) -> list[str]:
-    return ["fio", "--name=job", f"--filename={path}", "--size=16m", "--bs=4k", "--minimal", *options]
+    return [*FIO, f"--filename={path}", "--size=16m", "--bs=4k", "--minimal", *options]
 
 
 def by_kind(seen: Any, name: str, *, own: bool = True) -> dict[str, tuple[int, int]]:

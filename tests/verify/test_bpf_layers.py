@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import cold
+from .conftest import FIO, cold
 
 pytestmark = [pytest.mark.bpf, pytest.mark.fio]
 
@@ -23,7 +23,7 @@ BATCH = ["--iodepth=16", "--iodepth_batch=16", "--iodepth_batch_complete_min=16"
 
 
 def fio(path: Path, *options: str) -> list[str]:
-    return ["fio", "--name=job", f"--filename={path}", "--size=16m", "--bs=4k", "--minimal", *options]
+    return [*FIO, f"--filename={path}", "--size=16m", "--bs=4k", "--minimal", *options]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ import pytest
 from ioassay import _core
 from ioassay.records.observation import Observation
 
+from .conftest import FIO
+
 pytestmark = pytest.mark.bpf
 
 WATCH_ONE = """
@@ -111,7 +113,7 @@ def test_programs_that_serve_again_count_from_nothing(watch: Any, data: Path) ->
     fresh, programs = counted(watch("syscalls", *exact)), loaded()
     watch("syscalls", "sh", "-c", BUSY)
     for engine in ("libaio", "io_uring"):
-        watch("syscalls", "fio", "--name=job", "--filename=other", f"--ioengine={engine}", "--size=4m", "--rw=randrw")
+        watch("syscalls", *FIO, "--filename=other", f"--ioengine={engine}", "--size=4m", "--rw=randrw")
     assert counted(watch("syscalls", *exact)) == fresh
     assert loaded() == programs
 

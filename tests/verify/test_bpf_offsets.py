@@ -16,6 +16,8 @@ import pytest
 
 from ioassay.records.observation import Observation, Pattern
 
+from .conftest import FIO
+
 pytestmark = pytest.mark.bpf
 
 KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
@@ -127,7 +129,7 @@ for offset, size in eval(sys.argv[1]):
 @pytest.mark.parametrize("rw", ["read", "randread"])
 def test_requests_are_in_the_order_of_their_submission(watch: Any, data: Path, engine: Sequence[str], rw: str) -> None:
     options = [f"--ioengine={engine[0]}", *engine[1:], "--iodepth=16", "--direct=1", f"--rw={rw}", "--bs=4k"]
-    seen = watch("syscalls", "fio", "--name=job", f"--filename={data}", "--size=16m", *options)
+    seen = watch("syscalls", *FIO, f"--filename={data}", "--size=16m", *options)
     pattern = max(on_data(seen, "read"), key=lambda found: found.calls)
     assert (pattern.calls, pattern.unique_bytes, pattern.reused, pattern.error_bytes) == (4096, 16 * MIB, 0, 0)
     if engine[0] != "posixaio":  # whose threads make the calls when they can

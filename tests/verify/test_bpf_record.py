@@ -15,24 +15,17 @@ from ioassay import _core
 from ioassay.process import supervisor
 from ioassay.records.observation import from_dict
 
+from .conftest import FIO
+
 pytestmark = [pytest.mark.bpf, pytest.mark.fio]
 
 MIB = 1 << 20
-FIO = [
-    "fio",
-    "--name=job",
-    "--filename=data",
-    "--size=16m",
-    "--bs=4k",
-    "--minimal",
-    "--direct=1",
-    "--ioengine=io_uring",
-]
+JOB = [*FIO, "--filename=data", "--size=16m", "--bs=4k", "--minimal", "--direct=1", "--ioengine=io_uring"]
 
 
 def test_a_recording_has_every_request_once_and_in_order(watch: Any, look: Any, data: Path) -> None:
     record = data.with_name("requests.bin")
-    seen = watch("record", *FIO, "--iodepth=32", "--rw=randrw", record=record)
+    seen = watch("record", *JOB, "--iodepth=32", "--rw=randrw", record=record)
     assert {"block", "uring", "record"} <= set(seen.layers) and "syscalls" not in seen.layers
     source = {"recording": {"path": str(record), "own": True}}
     info = _core.trace_info(source)
@@ -49,7 +42,7 @@ def test_a_recording_has_every_request_once_and_in_order(watch: Any, look: Any, 
 
 def test_a_recording_is_written_in_the_formats_of_traces(watch: Any, data: Path) -> None:
     record = data.with_name("requests.bin")
-    seen = watch("record", *FIO, "--iodepth=8", "--rw=randread", record=record, layers=["syscalls"])
+    seen = watch("record", *JOB, "--iodepth=8", "--rw=randread", record=record, layers=["syscalls"])
     assert {"syscalls", "aio", "record"} <= set(seen.layers)
     device = next(part.dev for part in seen.block if part.own and part.kind == "read")
     source = {"recording": {"path": str(record), "own": True, "device": device}}
@@ -84,7 +77,7 @@ def test_a_recording_that_finds_no_room_costs_only_itself(watch: Any, data: Path
     full = Path("/dev/full")
     if not full.exists():
         pytest.skip("needs /dev/full")
-    seen = watch("record", *FIO, "--iodepth=8", "--rw=randread", record=full)
+    seen = watch("record", *JOB, "--iodepth=8", "--rw=randread", record=full)
     assert {"block", "uring"} <= set(seen.layers) and "record" not in seen.layers
     assert "the recording '/dev/full' cannot be written: No space left on device" in seen.why
     assert sum(part.calls.calls for part in seen.block) >= 4096

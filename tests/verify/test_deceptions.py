@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tests.corpora import cases
 
-from .conftest import Witnessed, cold, whole
+from .conftest import FIO, Witnessed, cold, whole
 
 pytestmark = [pytest.mark.root, pytest.mark.bpf]
 
@@ -87,10 +87,10 @@ def stated(case: Case) -> dict[str, Any]:
 
 
 def command(case: Case, compiled: Callable[..., str]) -> list[str]:
-    preload = (
-        ["env", f"LD_PRELOAD={compiled(case['preload'], '-shared', '-fPIC', '-ldl')}"] if "preload" in case else []
-    )
-    return [*preload, *shlex.split(case["argv"])]
+    words = shlex.split(case["argv"].replace("fio --name=job", shlex.join(FIO)))
+    if "preload" not in case:
+        return words
+    return ["env", f"LD_PRELOAD={compiled(case['preload'], '-shared', '-fPIC', '-ldl')}", *words]
 
 
 @cases("deceptions", "synchronisations")
@@ -108,17 +108,21 @@ def test_flags_are_those_that_an_open_file_has_at_each_call(
 
 
 @cases("deceptions", "engines")
-def test_engines_are_known_by_their_way_into_the_kernel(case: Case, folder: Path, witnessed: Witnessed) -> None:
-    compare(case, witnessed(folder, shlex.split(case["argv"]), **stated(case)))
+def test_engines_are_known_by_their_way_into_the_kernel(
+    case: Case, folder: Path, compiled: Callable[..., str], witnessed: Witnessed
+) -> None:
+    compare(case, witnessed(folder, command(case, compiled), **stated(case)))
 
 
 @cases("deceptions", "files", "claims")
-def test_claims_are_held_against_what_was_done(case: Case, folder: Path, witnessed: Witnessed) -> None:
+def test_claims_are_held_against_what_was_done(
+    case: Case, folder: Path, compiled: Callable[..., str], witnessed: Witnessed
+) -> None:
     """What others read meanwhile may have been what a hole lacks, if it is as much: then nothing is decided."""
     if "kept_mib" in case:
         os.truncate(folder / "data", case["kept_mib"] * MIB)
         os.truncate(folder / "data", 16 * MIB)
-    result = witnessed(folder, shlex.split(case["argv"]), **stated(case))
+    result = witnessed(folder, command(case, compiled), **stated(case))
     others = re.search(r"up to ([\d.]+) MiB were read for other files", result["explanation"])
     if "kept_mib" in case and others is not None and float(others[1]) >= 16 - case["kept_mib"]:
         case = {**case, "verdict": ["INCOMPLETE NO-DEVICE-IO"]}

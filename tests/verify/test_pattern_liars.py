@@ -19,7 +19,7 @@ from ioassay.records.record import Claim
 from ioassay.verify.judge import judge
 from ioassay.verify.verdict import AMPLIFIED, CONFIRMED, CONTRADICTED, INCOMPLETE, Verdict
 
-from .conftest import Witnessed, cold, observe, whole
+from .conftest import FIO, Witnessed, cold, observe, whole
 
 pytestmark = pytest.mark.bpf
 
@@ -159,7 +159,7 @@ def test_honest_sequential_access(watch: Any, data: Path, argv: Sequence[str]) -
     assert verdict(claim("pattern=sequential"), seen).reason not in ACCUSED
 
 
-FIO = ["fio", "--name=job", "--filename=data", "--size=16m", "--bs=4k", "--output-format=json"]
+JOB = [*FIO, "--filename=data", "--size=16m", "--bs=4k", "--output-format=json"]
 
 
 @pytest.mark.fio
@@ -174,7 +174,7 @@ FIO = ["fio", "--name=job", "--filename=data", "--size=16m", "--bs=4k", "--outpu
     ],
 )
 def test_lies_about_what_fio_does(watch: Any, data: Path, engine: str, options: str, text: str) -> None:
-    seen = watch("syscalls", *FIO, f"--ioengine={engine}", "--direct=1", "--iodepth=8", *options.split())
+    seen = watch("syscalls", *JOB, f"--ioengine={engine}", "--direct=1", "--iodepth=8", *options.split())
     assert verdict(claim(text), seen).reason in ACCUSED
 
 
@@ -194,7 +194,7 @@ def test_lies_about_what_fio_does(watch: Any, data: Path, engine: str, options: 
     ],
 )
 def test_a_tool_that_prints_what_another_fio_did(watch: Any, data: Path, claimed: str, done: str) -> None:
-    argv = [*FIO, "--ioengine=psync"]
+    argv = [*JOB, "--ioengine=psync"]
     run = subprocess.run([*argv, *claimed.split()], cwd=data.parent, capture_output=True, text=True, check=True)
     claims = [replace(one, seconds=None, rate_bytes_per_s=None, latency_ns={}) for one in fio_claims.read(run.stdout)]
     assert claims and all(one.pattern for one in claims)
@@ -230,7 +230,7 @@ def test_a_tool_that_prints_what_another_fio_did(watch: Any, data: Path, claimed
     ],
 )
 def test_fio_itself_is_never_accused(watch: Any, data: Path, options: str) -> None:
-    seen = watch("syscalls", *FIO, "--ioengine=psync", *options.split())
+    seen = watch("syscalls", *JOB, "--ioengine=psync", *options.split())
     verdicts = judge(fio_claims.read((data.parent / "stdout").read_text()), seen)
     assert verdicts and not ACCUSED & {one.reason for one in verdicts}
 
@@ -244,7 +244,7 @@ def test_a_judgement_names_the_pattern_that_was_seen(witnessed: Witnessed, data:
 
 @pytest.mark.fio
 def test_a_script_beside_the_tool_accuses_nobody(watch: Any, data: Path) -> None:
-    command = " ".join([*FIO, "--ioengine=psync", "--rw=randread"])
+    command = " ".join([*JOB, "--ioengine=psync", "--rw=randread"])
     seen = watch("syscalls", "sh", "-c", f"{command}; cat data data data > /dev/null")
     claims = fio_claims.read((data.parent / "stdout").read_text())
     (found,) = judge([replace(one, doubts=("among-others",)) for one in claims], seen)
