@@ -121,7 +121,8 @@ def test_processes_left_behind_are_ended_and_named(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_ends_the_group_before_it_goes_on(tmp_path: Path) -> None:
-    code = "run(['sh', '-c', f'echo $$ > "{root}/child"; exec sleep 300'])"
+    line = "echo $$ > '{root}/child'; exec sleep 300"
+    code = f"run(['sh', '-c', {line!r}.format(root=root)])"
     with runner(tmp_path, code) as process:
         child = number_in(tmp_path / "child", process)
         process.send_signal(signal.SIGINT)
