@@ -22,7 +22,7 @@ from ioassay.study.model import Suite, make_study
 
 @functools.cache
 def commands() -> CommandServer:
-    """What forks the commands of these tests, until their module ends."""
+    """What forks the commands of these tests, until they end."""
     return CommandServer("distributed")
 
 

@@ -8,12 +8,17 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.corpora import cases
+from tests.patience import PATIENCE_S
 
 from ioassay import cluster
 from ioassay.cluster.batch_jobs import SubmittedJobs
 from ioassay.runner.worker_pool import NoWorker
+
+from .hosts import begin
 
 pytest.importorskip("dask_jobqueue")
 from ioassay.cluster import dask_executor
@@ -48,16 +53,11 @@ NAME = "slurm:partition=short,jobs=2,memory=500MiB,account=a1,walltime=00:10:00,
 OF_SLURM = NAME.replace("account=a1,", "")
 
 
-def ioassay(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def ioassay(folder: Path, *words: str, **environment: str) -> tuple[int, str, str]:
+    """Exit status, output and errors."""
     (folder / "pure.toml").write_text(STUDY)
-    return subprocess.run(
-        [sys.executable, "-m", "ioassay", *words],
-        cwd=folder,
-        env={**os.environ, "HOME": str(folder / "home"), **environment},
-        capture_output=True,
-        text=True,
-        timeout=250,
-    )
+    with begin(folder, *words, HOME=str(folder / "home"), **environment) as running:
+        return running.wait(2 * PATIENCE_S), running.out, running.err
 
 
 def commands(folder: Path, **scripts: str) -> Mapping[str, str]:
@@ -72,9 +72,10 @@ def commands(folder: Path, **scripts: str) -> Mapping[str, str]:
 
 def test_jobs_are_submitted_compute_and_are_cancelled(tmp_path: Path) -> None:
     environment = commands(tmp_path, sbatch=SBATCH, scancel=SCANCEL)
-    done = ioassay(tmp_path, "run", "pure.toml", "--output", "run", "--executor", NAME, "--json", **environment)
-    assert (done.returncode, done.stderr) == (0, "")
-    result = json.loads(done.stdout)
+    words = ("run", "pure.toml", "--output", "run", "--executor", NAME, "--json")
+    code, out, err = ioassay(tmp_path, *words, **environment)
+    assert (code, err) == (0, "")
+    result = json.loads(out)
     assert result["trials"]["ok"] == 40 == sum(result["computed"]["workers"].values())
     scripts = [path.read_text() for path in (tmp_path / "jobs").glob("*.script")]
     assert len(scripts) == 2
@@ -83,19 +84,19 @@ def test_jobs_are_submitted_compute_and_are_cancelled(tmp_path: Path) -> None:
         assert {"-p short", "-A a1", "-n 1", "--cpus-per-task=1", "--mem=500M", "-t 00:10:00"} <= directives
         assert "tls://" in script and "--tls-key" in script and f"{sys.executable} -m" in script
     assert len(set((tmp_path / "jobs" / "cancelled").read_text().split())) == 2
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["bin", "home", "jobs", "pure.toml", "run"]
+    assert {path.name for path in tmp_path.iterdir()} - {"home"} == {"bin", "jobs", "pure.toml", "run"}
 
 
 def test_jobs_that_are_refused_are_one_line_and_the_run_can_be_resumed(tmp_path: Path) -> None:
     refusing = "#!/bin/sh\necho 'sbatch: error: invalid partition specified: short' >&2\nexit 1\n"
     environment = commands(tmp_path, sbatch=refusing, scancel=SCANCEL)
-    done = ioassay(tmp_path, "run", "pure.toml", "--output", "run", "--executor", NAME, **environment)
-    assert done.returncode == 1
-    assert done.stderr == (
+    code, _, err = ioassay(tmp_path, "run", "pure.toml", "--output", "run", "--executor", NAME, **environment)
+    assert code == 1
+    assert err == (
         "ioassay: slurm: the jobs cannot be submitted: sbatch: error: invalid partition specified: short. "
         f"Continue with: ioassay run --resume run --executor {NAME}\n"
     )
-    assert ioassay(tmp_path, "run", "--resume", "run").returncode == 0
+    assert ioassay(tmp_path, "run", "--resume", "run")[0] == 0
 
 
 def real_slurm(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -145,40 +146,28 @@ def test_jobs_that_wait_are_told_of_and_without_any_left_the_run_ends(
     states.write_text("")
     with cluster.opened(NAME, said.put) as executor:
         assert executor is not None
-        submitted = re.match(r"slurm: submitted (2 jobs \((\d+), (\d+)\)); ", said.get(timeout=60))
+        submitted = re.match(r"slurm: submitted (2 jobs \((\d+), (\d+)\)); ", said.get(timeout=PATIENCE_S))
         assert submitted
         states.write_text(f"{submitted[2]} PENDING\n{submitted[3]} RUNNING\n")
         future = executor.submit(os.getpid)
-        waiting = said.get(timeout=60)
+        waiting = said.get(timeout=PATIENCE_S)
         while "pending" not in waiting:
-            waiting = said.get(timeout=60)
+            waiting = said.get(timeout=PATIENCE_S)
         assert re.fullmatch(r"slurm: 2 jobs \(.*\) gave no worker for \d+ s: 1 pending, 1 running", waiting)
         states.write_text(f"{submitted[2]} FAILED\n{submitted[3]} CANCELLED\n")
         message = f"slurm: {submitted[1]} ended and no worker is left; the log of one says: python: not found"
         with pytest.raises(NoWorker, match=re.escape(message)):
-            future.result(timeout=60)
+            future.result(timeout=PATIENCE_S)
 
 
-@pytest.mark.parametrize(
-    ("system", "command", "script", "left"),
-    [
-        ("slurm", "squeue", "echo '  7 PENDING'; echo '8 COMPLETED'", {"7": "pending"}),
-        ("slurm", "squeue", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", {}),
-        ("slurm", "squeue", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1", None),
-        ("pbs", "qstat", "echo '7.host  dask-worker  user  00:00:00 Q workq'; echo '8.host w u 0 F workq'", {"7": "q"}),
-        ("pbs", "qstat", "echo 'qstat: Unknown Job Id 7' >&2; exit 153", {}),
-        ("pbs", "qstat", "echo 'qstat: 7.host Job has finished, use -x or -H' >&2; exit 35", {}),
-        ("pbs", "qstat", "echo 'Connection refused' >&2; exit 1", None),
-        ("lsf", "bjobs", "echo '7      PEND'; echo '8      EXIT'", {"7": "pend"}),
-        ("lsf", "bjobs", "echo 'Job <7> is not found' >&2; exit 255", {}),
-        ("lsf", "bjobs", "echo 'LSF is down. Please wait ...' >&2; exit 255", None),
-    ],
-)
+@cases("cluster", "batch_jobs")
 def test_only_what_the_batch_system_says_ends_a_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str, command: str, script: str, left: dict[str, str] | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: dict[str, Any]
 ) -> None:
-    monkeypatch.setenv("PATH", commands(tmp_path, **{command: f"#!/bin/sh\n{script}\n"})["PATH"])
-    assert SubmittedJobs(system, ["7", "8"], tmp_path).left() == left
+    answering = commands(tmp_path, **{case["command"]: f"#!/bin/sh\n{case['script']}\n"})
+    monkeypatch.setenv("PATH", answering["PATH"])
+    wanted = None if case.get("unknown") else case["left"]
+    assert SubmittedJobs(case["system"], ["7", "8"], tmp_path).left() == wanted
 
 
 def test_a_batch_system_without_its_command_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,8 @@ from typing import Any, cast
 
 import psutil
 import pytest
+from tests.corpora import THOROUGH
+from tests.patience import PATIENCE_S, until
 
 pytest.importorskip("distributed")
 
@@ -33,15 +35,6 @@ from ioassay.runner.worker_pool import NoWorker, WorkerLost
 from ioassay.store.run_folder import RunStore
 
 from . import computed_runs
-
-PATIENCE_S = 120
-
-
-def require_soon(is_so: Callable[[], object]) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
 
 
 def worker_processes() -> list[int]:
@@ -116,7 +109,7 @@ def listening(pids: list[int]) -> set[str]:
 
 
 def test_a_cluster_of_ours_listens_on_loopback_only_and_encrypts(executor: DaskExecutor) -> None:
-    require_soon(lambda: len(worker_processes()) == 2)
+    until(lambda: len(worker_processes()) == 2)
     assert listening([os.getpid(), *worker_processes()]) == {"127.0.0.1"}
     assert executor._client.scheduler.address.startswith("tls://")
 
@@ -135,7 +128,7 @@ def test_a_call_that_ends_two_workers_is_given_up_and_no_other(executor: DaskExe
     assert [other.result(PATIENCE_S) for other in others] == [*range(1, 41)]
     with pytest.raises(WorkerLost, match=r"^its worker ended while it was computed, and a second one of dask:local as"):
         lethal.result(PATIENCE_S)
-    require_soon(lambda: len(set(worker_processes()) - before) == 2)
+    until(lambda: len(set(worker_processes()) - before) == 2)
     assert executor.submit(operator.add, 1, 1).result(PATIENCE_S) == 2
 
 
@@ -230,8 +223,8 @@ def test_an_attempt_that_ends_twice_is_received_once(executor: DaskExecutor, mon
 
     monkeypatch.setattr(executor, "_await", twice)
     futures = [executor.submit(operator.add, number, 1) for number in range(50)]
-    assert [future.result(60) for future in futures] == list(range(1, 51))
-    assert executor.submit(operator.add, 1, 1).result(60) == 2
+    assert [future.result(PATIENCE_S) for future in futures] == list(range(1, 51))
+    assert executor.submit(operator.add, 1, 1).result(PATIENCE_S) == 2
 
 
 class Killing(Progress):
@@ -258,16 +251,18 @@ class Killing(Progress):
         self.next = self.trials + self.chance.randint(30, 40)
 
 
-@pytest.mark.slow
 def test_workers_killed_at_random_instants_lose_and_repeat_nothing(
     tmp_path: Path, executor: DaskExecutor, seed: int
 ) -> None:
-    made = computed_runs.suite(repetitions=160, factors={"x": [1, 2, 3, 4]}, params={"sleep": "3ms", "noise": 0.1})
-    killing = Killing(10, random.Random(seed))
+    kills = 10 if THOROUGH else 3
+    repetitions = 16 * kills
+    params = {"sleep": "3ms", "noise": 0.1}
+    made = computed_runs.suite(repetitions=repetitions, factors={"x": [1, 2, 3, 4]}, params=params)
+    killing = Killing(kills, random.Random(seed))
     tally = computed_runs.execute(tmp_path / "dask", made, executor, killing)
     for timer in killing.timers:
         timer.join()
-    assert (tally.ok, killing.trials, len(killing.killed)) == (640, 640, 10)
+    assert (tally.ok, killing.trials, len(killing.killed)) == (4 * repetitions, 4 * repetitions, kills)
     assert computed_runs.execute(tmp_path / "local", made) == tally
     computed_runs.require_same(tmp_path / "local", tmp_path / "dask")
 
@@ -301,7 +296,7 @@ class Foreign:
         options = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(self.file)]
         code = "from distributed.cli.dask_scheduler import main; main()"
         self.scheduler = self.start(code, *options, "--dashboard-address", "127.0.0.1:0")
-        require_soon(lambda: self.file.exists() and self.file.read_text().endswith("}"))
+        until(lambda: self.file.exists() and self.file.read_text().endswith("}"))
         self.address = str(json.loads(self.file.read_text())["address"])
 
     def start(self, code: str, *words: str) -> subprocess.Popen[bytes]:
@@ -318,17 +313,26 @@ class Foreign:
         options = ["--no-nanny", "--nthreads", "1", "--host", "127.0.0.1", "--no-dashboard", "--name", name]
         return self.start(STRANGER.format(change=change), self.address, *options)
 
-    def end(self) -> None:
-        for process in self.processes:
+    def end(self, *processes: subprocess.Popen[bytes]) -> None:
+        for process in processes or self.processes:
             process.kill()
             process.wait()
 
 
-@pytest.fixture
-def foreign(tmp_path: Path) -> Iterator[Foreign]:
-    made = Foreign(tmp_path)
+@pytest.fixture(scope="module")
+def foreign_scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
+    made = Foreign(tmp_path_factory.mktemp("foreign"))
     yield made
     made.end()
+
+
+@pytest.fixture
+def foreign(foreign_scheduler: Foreign, tmp_path: Path) -> Iterator[Foreign]:
+    """The one scheduler, without workers; one of its own where it is gone."""
+    made = Foreign(tmp_path) if foreign_scheduler.scheduler.poll() is not None else foreign_scheduler
+    yield made
+    made.end(*made.processes[1:] if made is foreign_scheduler else made.processes)
+    del made.processes[1:]
 
 
 def test_workers_of_another_program_are_refused_by_name_whenever_they_come(foreign: Foreign) -> None:
@@ -342,10 +346,10 @@ def test_workers_of_another_program_are_refused_by_name_whenever_they_come(forei
         ):
             executor.submit(operator.add, 1, 2).result(PATIENCE_S)
         foreign.worker("same")
-        require_soon(lambda: executor.shares.workers or executor.submit(operator.add, 1, 2).exception() is None)
+        until(lambda: executor.shares.workers or executor.submit(operator.add, 1, 2).exception() is None)
         foreign.worker("old-python", OTHER_PYTHON)
         foreign.worker("without", WITHOUT)
-        require_soon(lambda: len(told) == 3)
+        until(lambda: len(told) == 3)
         assert [executor.submit(operator.add, 1, number).result(PATIENCE_S) for number in range(30)] == [*range(1, 31)]
         assert executor.shares.workers.keys() == {"same"}
     by_name = {text.split("'")[1]: text for text in told}

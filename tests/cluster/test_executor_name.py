@@ -1,6 +1,7 @@
 """Names of executors: what they mean, and what a wrong one is told."""
 
 import pytest
+from tests.corpora import cases
 
 from ioassay import cluster
 from ioassay.cluster import executor_name
@@ -29,29 +30,11 @@ def test_a_name_means_workers(text: str, meaning: object) -> None:
     assert executor_name.read(text) == meaning
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("", "is ''; wanted local, dask:local"),
-        ("dask", "is 'dask'; wanted local"),
-        ("local,workers=2", "wanted local, dask:local"),
-        ("dask:local,worker=2", "no such key 'worker'; did you mean 'workers'"),
-        ("dask:local,workers=0", "workers is '0'; wanted a number from 1 to"),
-        ("dask:local,workers=2,workers=3", "workers is given twice"),
-        ("dask:local,workers=", "workers is given no value"),
-        ("dask://host", "the address is 'host'; wanted HOST:PORT"),
-        ("dask://host:99999", "the address is 'host:99999'"),
-        ("dask://host:1,encryption=some", "encryption is 'some'; wanted none"),
-        ("slurm:partition=p", "has no jobs; wanted how many to submit"),
-        ("slurm:queue=p,jobs=1", "no such key 'queue'"),
-        ("slurm:jobs=1,memory=much", "memory: "),
-        ("slurm:partition=a b;rm,jobs=1", "partition is 'a b;rm'; wanted a name"),
-    ],
-)
-def test_a_wrong_name_is_told_what_is_wanted(text: str, told: str) -> None:
+@cases("cluster", "executor_names")
+def test_a_wrong_name_is_told_what_is_wanted(case: dict[str, str]) -> None:
     with pytest.raises(UsageError, match="^--executor") as raised:
-        executor_name.read(text)
-    assert told in str(raised.value)
+        executor_name.read(case["text"])
+    assert case["says"] in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -4,19 +4,19 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import polars
 import pytest
+from tests.cli.command_server import CommandServer
+from tests.patience import PATIENCE_S, until
 
 import ioassay as ia
 
 pytest.importorskip("distributed")
-
-from . import hosts
 
 pytestmark = [pytest.mark.root, pytest.mark.fio, pytest.mark.timeout(900)]  # six minutes at load 24
 
@@ -39,6 +39,9 @@ ioengine = "psync"
 hosts = ["a", "b"]
 together = true
 """
+Commands = Callable[..., tuple[int, str, str]]
+"""Exit status, output and errors of a command line."""
+
 ROOT = """
 mount --make-rprivate /
 mount -t tmpfs tmpfs "$1"
@@ -75,20 +78,8 @@ def namespaces(*names: str) -> Iterator[Mapping[str, str]]:
         ip("-n", spaces[hub], "addr", "add", f"{HUB}/24", "dev", "bridge")
         ip("-n", spaces[hub], "link", "set", "bridge", "up")
         for number, name in enumerate(others, start=2):
-            ip(
-                "-n",
-                spaces[name],
-                "link",
-                "add",
-                "uplink",
-                "type",
-                "veth",
-                "peer",
-                "name",
-                f"to-{name}",
-                "netns",
-                spaces[hub],
-            )
+            pair = ("link", "add", "uplink", "type", "veth", "peer", "name", f"to-{name}", "netns", spaces[hub])
+            ip("-n", spaces[name], *pair)
             ip("-n", spaces[hub], "link", "set", f"to-{name}", "master", "bridge", "up")
             ip("-n", spaces[name], "addr", "add", f"10.213.7.{number}/24", "dev", "uplink")
             ip("-n", spaces[name], "link", "set", "uplink", "up")
@@ -126,12 +117,12 @@ class Inside:
     def stop(self) -> None:
         for process in reversed(self.running):
             process.terminate()
-            process.wait(timeout=hosts.WAIT_S)
+            process.wait(timeout=PATIENCE_S)
 
 
 @contextmanager
-def running(folder: Path, scheme: str, environment: Mapping[str, str], suffix: str) -> Iterator[tuple[Inside, str]]:
-    """A scheduler and two hosts; what starts programs, and the namespace of the scheduler."""
+def running(folder: Path, scheme: str, environment: Mapping[str, str], suffix: str) -> Iterator[Commands]:
+    """A scheduler and two hosts; what answers commands in the namespace of the scheduler."""
     (folder / "keys").mkdir(exist_ok=True)
     inside = Inside(folder, environment)
     with namespaces("hub", "a", "b") as spaces:
@@ -142,36 +133,33 @@ def running(folder: Path, scheme: str, environment: Mapping[str, str], suffix: s
                 *(sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", f"{scheme}://{HUB}"),
                 *("--port", str(PORT), "--no-dashboard", "--dashboard-address", "127.0.0.1:0"),
             )
-            hosts.wait_for(lambda: "Scheduler at" in log.read_text())
+            until(lambda: "Scheduler at" in log.read_text())
             for name in ("a", "b"):
                 said = inside.worker(spaces[name], name, f"{scheme}://{HUB}:{PORT}{suffix}")
-                hosts.wait_for(lambda said=said: "measures for runs" in said.read_text())
-            yield inside, spaces["hub"]
+                until(lambda said=said: "measures for runs" in said.read_text())
+            server = CommandServer(ahead=("ip", "netns", "exec", spaces["hub"]))
+            try:
+                yield lambda *words, **other: server.run(words, folder, {**inside.environment, **other}, 600)
+            finally:
+                server.close()
         finally:
             inside.stop()
 
 
-def ioassay(inside: Inside, space: str, *words: str) -> subprocess.CompletedProcess[str]:
-    command = ["ip", "netns", "exec", space, sys.executable, "-m", "ioassay", *words]
-    return subprocess.run(
-        command, cwd=inside.folder, env=inside.environment, capture_output=True, text=True, timeout=600, check=False
-    )
-
-
 def test_hosts_with_roots_of_their_own_measure_together(tmp_path: Path) -> None:
     (tmp_path / "two.toml").write_text(STUDY)
-    with running(tmp_path, "tcp", {}, ",encryption=none") as (inside, hub):
-        refused = ioassay(inside, hub, "run", "two.toml", "--executor", f"dask://{HUB}:{PORT}")
-        assert refused.returncode == 2
-        assert "nothing would be encrypted" in refused.stderr
+    with running(tmp_path, "tcp", {}, ",encryption=none") as ioassay:
+        code, _, err = ioassay("run", "two.toml", "--executor", f"dask://{HUB}:{PORT}")
+        assert code == 2
+        assert "nothing would be encrypted" in err
         executor = f"dask://{HUB}:{PORT},encryption=none"
-        ended = ioassay(inside, hub, "run", "two.toml", "--executor", executor, "--output", "run", "--json")
-        assert ended.returncode == 0, ended.stderr
-        answer = json.loads(ended.stdout)
+        code, two, err = ioassay("run", "two.toml", "--executor", executor, "--output", "run", "--json")
+        assert code == 0, err
         words = ["--scale", "quick", "--repetitions", "2", "--set", "runtime=200ms", "--set", "target.size=16MiB"]
-        fleet = ioassay(inside, hub, "run", "fleet", *words, "--executor", executor, "--output", "fleet", "--json")
-        assert fleet.returncode == 0, fleet.stderr + contradictions(tmp_path / "fleet")
-    require_page(json.loads(fleet.stdout))
+        code, fleet, err = ioassay("run", "fleet", *words, "--executor", executor, "--output", "fleet", "--json")
+        assert code == 0, err + contradictions(tmp_path / "fleet")
+    answer = json.loads(two)
+    require_page(json.loads(fleet))
     assert answer["trials"]["ok"] == 4
     assert {file["path"] for file in answer["kept_files"]} == {"a:/tmp/host/data", "b:/tmp/host/data"}
     assert not Path("/tmp/host").exists()
@@ -193,18 +181,18 @@ def test_tls_admits_those_with_a_certificate(tmp_path: Path) -> None:
         for role in ("SCHEDULER", "WORKER", "CLIENT")
         for part in ("cert", "key")
     }
-    with running(tmp_path, "tls", environment, "") as (inside, hub):
+    with running(tmp_path, "tls", environment, "") as ioassay:
         executor = f"dask://{HUB}:{PORT}"
-        ended = ioassay(inside, hub, "run", "two.toml", "--executor", executor, "--output", "run", "--json")
-        assert ended.returncode == 0, ended.stderr
-        stranger = Inside(tmp_path, {})
-        turned_away = ioassay(stranger, hub, "run", "two.toml", "--executor", f"{executor},encryption=none")
-        assert turned_away.returncode == 1
-        assert "no Dask scheduler answers" in turned_away.stderr
-        without = ioassay(stranger, hub, "worker", f"tls://{HUB}:{PORT}")
-        assert without.returncode == 2
-        assert "has no certificates" in without.stderr
-    assert json.loads(ended.stdout)["trials"]["ok"] == 4
+        code, two, err = ioassay("run", "two.toml", "--executor", executor, "--output", "run", "--json")
+        assert code == 0, err
+        stranger = dict.fromkeys(environment, "")
+        code, _, err = ioassay("run", "two.toml", "--executor", f"{executor},encryption=none", **stranger)
+        assert code == 1
+        assert "no Dask scheduler answers" in err
+        code, _, err = ioassay("worker", f"tls://{HUB}:{PORT}", **stranger)
+        assert code == 2
+        assert "has no certificates" in err
+    assert json.loads(two)["trials"]["ok"] == 4
     require_confirmed(tmp_path / "run")
 
 
