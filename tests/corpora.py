@@ -28,11 +28,11 @@ def rows(subject: str, table: str) -> list[dict[str, Any]]:
     return cases
 
 
-def cases(subject: str, *tables: str) -> Any:
+def cases(subject: str, *tables: str, having: str = "") -> Any:
     """A decorator: the test's argument `case` is each row in turn; `needs = ["fio"]` in a row are its markers.
 
     Of several tables, the names of the rows begin with that of their table. A row with `thorough = true` is drawn under
-    `./check --thorough` only.
+    `./check --thorough` only, and `having` names a word that the rows must have.
     """
     params = [
         pytest.param(
@@ -42,7 +42,7 @@ def cases(subject: str, *tables: str) -> Any:
         )
         for table in tables
         for row in rows(subject, table)
-        if THOROUGH or not row.get("thorough")
+        if (THOROUGH or not row.get("thorough")) and (not having or having in row)
     ]
     return pytest.mark.parametrize("case", params)
 

@@ -103,6 +103,19 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
+@pytest.fixture(scope="session")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study, two runs of it, a trace and a fio result: what tests/corpus/endings calls {work}."""
+    folder = tmp_path_factory.mktemp("workshop")
+    (folder / "null.toml").write_text(NULL)
+    for name in ("A", "B"):
+        assert ask("run", "null.toml", "--output", name, cwd=folder).code == 0
+    assert ask("trace", "make", "t.disksim", "--requests", 2000, cwd=folder).code == 0
+    golden = Path(__file__).parent.parent / "golden" / "fio"
+    shutil.copy(next(golden.glob("*/read/fio.json")), folder)
+    return folder
+
+
 @pytest.fixture
 def a_run(finished_run: Path, tmp_path: Path) -> Path:
     """A copy of a whole run, without its page."""

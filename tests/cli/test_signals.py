@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -26,26 +27,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.corpora import cases
 
 from .command_server import ENDING, PATIENCE_S
-from .conftest import ask, start
+from .conftest import NULL, start
 from .terminal import until
 
 ROOT = Path(__file__).parent.parent.parent
 INSTANTS = int(os.environ.get("IOASSAY_INSTANTS") or (100 if os.environ.get("IOASSAY_THOROUGH") else 2))
-STUDY = """
-title = "Null"
-driver = "null"
-repetitions = 2
-[params]
-noise = 0.01
-duration = "5ms"
-[factors]
-x = [1, 2]
-[watch]
-monitors = []
-"""
-FIO = "[global]\nioengine=null\nsize=1m\nruntime=1s\n[job]\nrw=read\n"
 
 
 @dataclass(frozen=True)
@@ -96,18 +85,6 @@ def send(
             (os.killpg if to_group else os.kill)(running.pid, number)
 
 
-@pytest.fixture(scope="module")
-def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs, a trace, a fio result and what else the commands read."""
-    folder = tmp_path_factory.mktemp("workshop")
-    (folder / "null.toml").write_text(STUDY)
-    for name in ("A", "B"):
-        assert ask("run", "null.toml", "--output", name, cwd=folder).code == 0
-    assert ask("trace", "make", "t.disksim", "--requests", 2000, cwd=folder).code == 0
-    (folder / "fio.json").write_bytes(next((ROOT / "tests" / "golden" / "fio").glob("*/read/fio.json")).read_bytes())
-    return folder
-
-
 @contextmanager
 def served(folder: Path, size: str) -> Iterator[str]:
     """The socket of a drive that is served meanwhile."""
@@ -127,46 +104,6 @@ def drive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield socket
 
 
-WORDS: dict[str, str] = {
-    "run": "run {work}/null.toml --output run",
-    "run --live": "run {work}/null.toml --live --output run",
-    "plan": "plan {work}/null.toml",
-    "studies": "studies",
-    "report": "report {work}/A",
-    "compare": "compare {work}/A {work}/B",
-    "tune": "tune {work}/null.toml --maximize value --trials 4 --confirm 2 --output run",
-    "import": "import {work}/fio.json --output run",
-    "doctor": "doctor .",
-    "sql": "sql {work}/A SELECT*FROM(trials)",
-    "simulate": "simulate {work}/t.disksim --elements 4",
-    "filesuite": "filesuite -s 1m -r 64k -i 0-2",
-    "trace info": "trace info {work}/t.disksim",
-    "trace convert": "trace convert {work}/t.disksim t.csv --to csv",
-    "trace make": "trace make t.disksim --requests 100000",
-    "witness": "witness --backend counters --level counters -- sleep 0.2",
-    "device stats": "device stats {drive}",
-    "device top": "device top {drive} -n 2 --interval 0.1",
-    "device power-cut": "device power-cut {drive}",
-    "device fault inject": "device fault inject {drive} kind=latency delay=1us",
-    "device fault list": "device fault list {drive}",
-    "device fault clear": "device fault clear {drive}",
-}
-LONG_S = {"quick": 15.0 if INSTANTS > 2 else 6.0}
-"""Commands whose signals come before this time, since none of them need be waited for to its end."""
-PERHAPS: dict[str, tuple[tuple[str, ...], str]] = {
-    "quick": (("fio", "slow"), "quick . --budget 30s --output run"),
-    "record": (("bpf",), "record --output t.csv --force -- sleep 0.2"),
-}
-"""Commands that need something of the machine: the markers that say what, and the words."""
-EVERY = [
-    *WORDS,
-    *(
-        pytest.param(name, marks=[getattr(pytest.mark, marker) for marker in markers])
-        for name, (markers, _) in PERHAPS.items()
-    ),
-]
-
-
 def signals_of(chance: random.Random, place: int, longest_s: float) -> list[tuple[float, signal.Signals]]:
     """The signals of one instant, with the pause before each: one, or three in quick succession."""
     first = (chance.uniform(place, place + 1) / INSTANTS * longest_s, ENDING[chance.randrange(3)])
@@ -184,14 +121,14 @@ def check(answer: Ended, finished: int) -> None:
 
 
 @pytest.mark.timeout(300 + 60 * INSTANTS)
-@pytest.mark.parametrize("name", EVERY)
+@cases("endings", "commands", having="signals")
 def test_a_signal_at_any_instant_ends_a_command_with_a_sentence(
-    name: str, workshop: Path, request: pytest.FixtureRequest, tmp_path: Path
+    case: dict[str, Any], workshop: Path, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    words = WORDS.get(name) or PERHAPS[name][1]
-    device = request.getfixturevalue("drive") if "{drive}" in words else ""
-    argv = [word.format(work=workshop, drive=device) for word in words.split(" ")]
-    whole = uninterrupted(name, argv, tmp_path)
+    name = case["id"]
+    served = request.getfixturevalue("drive") if "{drive}" in case["words"] else ""
+    argv = [word.format(work=workshop, drive=served) for word in shlex.split(case["words"])]
+    whole = uninterrupted(argv, tmp_path) if "longest_s" not in case else Ended(0, "", "", case["longest_s"])
     chance = random.Random(zlib.crc32(name.encode()))
     cut: list[Path] = []
     # A machine that gets faster meanwhile ends every command before its signal: then it is sent at once.
@@ -212,7 +149,7 @@ def test_a_signal_at_any_instant_ends_a_command_with_a_sentence(
 
 @pytest.mark.parametrize("words", ["plan null.toml", "studies", "witness --level counters -- sleep 0.2"])
 def test_a_signal_while_python_starts_and_imports_ends_a_command_with_a_sentence(words: str, tmp_path: Path) -> None:
-    (tmp_path / "null.toml").write_text(STUDY)
+    (tmp_path / "null.toml").write_text(NULL)
     argv = words.split(" ")
     whole = ended_alone(argv, tmp_path, [])
     chance = random.Random(words)
@@ -221,10 +158,8 @@ def test_a_signal_while_python_starts_and_imports_ends_a_command_with_a_sentence
     assert ended_alone(argv, tmp_path, [(0.0, signal.SIGHUP)]).status == 130
 
 
-def uninterrupted(name: str, argv: list[str], folder: Path) -> Ended:
-    """The command as it ends by itself, or of a long one what is known of it."""
-    if name in LONG_S:
-        return Ended(0, "", "", LONG_S[name])
+def uninterrupted(argv: list[str], folder: Path) -> Ended:
+    """The command as it ends by itself."""
     (folder / "whole").mkdir()
     whole = ended(argv, folder / "whole", [])
     assert whole.status in (0, 1, 4) and "No module" not in whole.err, whole.err

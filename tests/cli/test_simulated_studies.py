@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ioassay.records.record import FAILED, OK, SKIPPED, Record
+from ioassay.records.record import OK, Record
 from ioassay.store import packed_page
 from ioassay.store.run_folder import RunStore
 from ioassay.study import catalog
@@ -68,37 +68,6 @@ def test_a_simulated_study_runs_in_parallel_and_has_its_page(ioassay: Any, tmp_p
     assert any("put it there" in warning["remedy"] for warning in answer.json["warnings"] if warning["remedy"])
     assert ioassay("run", "small.toml", "--workers", 1, "--output", "one", "--json", env=NO_TRACES).code == 0
     assert shown(tmp_path / "one") == shown(tmp_path / "two")
-
-
-def test_trials_that_measured_nothing_are_skipped_with_the_reason(tmp_path: Path) -> None:
-    """A buffer of 64 MiB keeps all pages of 16 MiB: without one, the drive is measured."""
-    (tmp_path / "small.toml").write_text(SMALL.partition('[[case]]\nname = "absent"')[0] + FIGURE)
-    words = ("run", "small.toml", "--set", "buffer=64MiB", "--workers", 2, "--output", "run")
-    answer = ask(*words, cwd=tmp_path, env=NO_TRACES)
-    assert answer.code == 0
-    reason = "nothing was measured: no request reached the drive: the buffer kept all of the 2,"
-    assert reason in answer.out + answer.err and "12 trials: 4 ok, 8 skipped" in answer.out + answer.err
-    assert reason in packed_page.unpacked((tmp_path / "run" / "report" / "index.html").read_text())
-    status = {(one.trial["point"]["policy"], one.status) for one in records(tmp_path / "run")}
-    assert status == {("none", OK), ("lru", SKIPPED), ("epo", SKIPPED)}
-
-
-def test_a_wrong_parameter_ends_the_command_before_anything_runs(ioassay: Any, tmp_path: Path) -> None:
-    (tmp_path / "small.toml").write_text(SMALL)
-    answer = ioassay("run", "small.toml", "--set", "elements=0", "--output", "run", env=NO_TRACES)
-    assert answer.code == 2
-    assert "params.elements: elements is 0, wanted 1 to" in answer.err
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_broken_trace_fails_its_trials_and_no_others(ioassay: Any, tmp_path: Path) -> None:
-    (tmp_path / "small.toml").write_text(SMALL)
-    (tmp_path / "nowhere.spc").write_text("0,8,4096,w\n")
-    answer = ioassay("run", "small.toml", "--workers", 2, "--output", "run", "--json", env=NO_TRACES)
-    trials = answer.json["trials"]
-    assert (trials["ok"], trials["failed"], trials["skipped"]) == (12, 12, 0)
-    (reason,) = {one.reason for one in records(tmp_path / "run") if one.status == FAILED}
-    assert "nowhere.spc: no known trace format fits" in reason
 
 
 # The study of write buffers

@@ -3,40 +3,21 @@
 from __future__ import annotations
 
 import os
-import shutil
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.corpora import cases
 
 from .command_server import CLOSED
-from .conftest import NULL, ask, start
+from .conftest import start
 
 WITNESS = ("witness", "--level", "counters")
 GONE = "ioassay: the reader of the output is gone, and the rest of it is lost\n"
 FULL = "ioassay: the output cannot be written: No space left on device\n"
 SAID = {"full": FULL, "closed": "ioassay: the output cannot be written: standard output is closed\n", "gone": GONE}
-COMMANDS: dict[str, Sequence[str]] = {
-    "help": ("--help",),
-    "version": ("--version",),
-    "help of a command": ("run", "--help"),
-    "run": ("run", "null.toml", "--output", "R"),
-    "run --json": ("run", "null.toml", "--output", "R", "--json"),
-    "plan": ("plan", "null.toml"),
-    "studies": ("studies",),
-    "report": ("report", "A"),
-    "compare": ("compare", "A", "B"),
-    "export": ("export", "A", "--output", "a.tar.gz"),
-    "doctor": ("doctor", "."),
-    "sql": ("sql", "A", "SELECT 1"),
-    "simulate": ("simulate", "t.disksim"),
-    "filesuite": ("filesuite", "-s", "64k", "-r", "64k", "-i", "0"),
-    "trace info": ("trace", "info", "t.disksim"),
-    "trace convert": ("trace", "convert", "t.disksim", "-", "--to", "csv"),
-    "witness": (*WITNESS, "--", "true"),
-    "witness --json": (*WITNESS, "--json", "--", "true"),
-    "witness of what prints": (*WITNESS, "--", "echo", "said"),
-}
 
 
 def ended(argv: Sequence[str], folder: Path, stdin: str = "", stdout: str = "", stderr: str = "") -> tuple[int, str]:
@@ -59,26 +40,13 @@ def stream(kind: str) -> int | None:
     return CLOSED if kind == "closed" else None
 
 
-@pytest.fixture(scope="module")
-def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a study, two runs of it, A and B, and a trace."""
-    folder = tmp_path_factory.mktemp("unwritten")
-    (folder / "null.toml").write_text(NULL)
-    for name in ("A", "B"):
-        assert ask("run", "null.toml", "--output", name, cwd=folder).code == 0
-    assert ask("trace", "make", "t.disksim", "--requests", "100", cwd=folder).code == 0
-    return folder
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_result_that_cannot_be_written_is_said(name: str, work: Path) -> None:
-    for stdout, said in SAID.items():
-        shutil.rmtree(work / "R", ignore_errors=True)
-        (work / "a.tar.gz").unlink(missing_ok=True)
-        code, errors = ended(COMMANDS[name], work, stdout=stdout)
-        assert code == (141 if (name, stdout) == ("witness of what prints", "gone") else 1), (stdout, errors)
-        if (name, stdout) == ("trace convert", "full"):  # who writes a trace does not know where to
-            said = "ioassay: No space left on device\n"
+@cases("endings", "commands", having="streams")
+def test_a_result_that_cannot_be_written_is_said(case: dict[str, Any], workshop: Path, tmp_path: Path) -> None:
+    argv = [word.format(work=workshop) for word in shlex.split(case["words"])]
+    for stdout, said in {**SAID, "full": case.get("full", FULL)}.items():
+        (tmp_path / stdout).mkdir()
+        code, errors = ended(argv, tmp_path / stdout, stdout=stdout)
+        assert code == (case.get("gone", 1) if stdout == "gone" else 1), (stdout, errors)
         assert errors.count(said) == 1 and "Traceback" not in errors, (stdout, errors)
 
 
