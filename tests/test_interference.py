@@ -7,8 +7,10 @@ import shutil
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.corpora import cases
 
 from ioassay.host import interference
 from ioassay.host.interference import CpuTime, Meter
@@ -64,52 +66,37 @@ def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Proc:
     return Proc(tmp_path, monkeypatch)
 
 
-def test_time_is_divided_among_the_trial_others_the_kernel_and_the_hypervisor(proc: Proc) -> None:
-    proc.process(50, "busy", 7.0)
-    proc.process(51, "renamed (x) ", 1.0)
-    proc.process(60, "kworker/0:1", 3.0, parent=2, flags=KERNEL_THREAD)
-    proc.process(os.getpid(), "lab", 0.0)
-    proc.process(70, "server of the lab", 0.0, parent=os.getpid())
+@cases("interference", "shares")
+def test_time_is_divided_among_the_trial_others_the_kernel_and_the_hypervisor(case: dict[str, Any], proc: Proc) -> None:
+    def process(one: dict[str, Any], name: str, cpu_s: float, start: int) -> None:
+        parent = one.get("of", 1) or os.getpid()
+        flags = KERNEL_THREAD if one.get("kernel") else 0
+        proc.process(one["id"] or os.getpid(), name, cpu_s, parent=parent, flags=flags, start=start)
+
+    processes = case.get("processes", ())
+    for one in processes:
+        if "before" in one:
+            process(one, one["name"], one["before"], 5)
     proc.write()
-    meter = Meter(proc.machine())
-    meter.begin()
-    proc.process(50, "busy", 7.0 + 4.0)
-    proc.process(51, "another name", 1.0 + 1.0)
-    proc.process(60, "kworker/0:1-events", 3.0 + 0.5, parent=2, flags=KERNEL_THREAD)
-    proc.process(70, "server of the lab", 2.0, parent=os.getpid())
-    proc.process(80, "born meanwhile", 0.5, start=9)
+    meter = Meter(proc.machine(), servers=case.get("servers", ()))
+    meter.begin(processors=set(case["pinned"])) if "pinned" in case else meter.begin()
+    for one in processes:
+        process(one, one.get("renamed", one["name"]), one["after"], one.get("start", 5 if "before" in one else 9))
     proc.now_s += 10.0
-    own_s, gone_s = 6.0, 3.0
-    proc.ticks |= {"user": own_s + gone_s + 4.0 + 1.0 + 0.5 + 2.0 + 0.5, "irq": 1.5, "steal": 1.0, "idle": 0.5}
-    proc.pressure_us = 2.5e6
+    proc.ticks |= case["ticks"]
+    proc.of_second = case.get("second", {})
+    proc.pressure_us = case.get("pressure_s", 0) * 1e6
     proc.write()
-    found = meter.end(CpuTime(own_s))
+    found = meter.end(CpuTime(*case.get("own", (0, 0))))
     assert found is not None
-    assert (found.seconds, found.processors) == (pytest.approx(10), 2)
-    assert found.own_share == pytest.approx(own_s / 20)
-    assert found.others_share == pytest.approx((4.0 + 1.0 + 0.5 + gone_s) / 20)  # what ended meanwhile is in it
-    assert found.kernel_share == pytest.approx((0.5 + 1.5) / 20)
-    assert found.steal_share == pytest.approx(1.0 / 20)
-    assert found.idle_share == pytest.approx(0.5 / 20)
-    assert found.pressure == {"cpu": pytest.approx(0.25)}
-    assert [(program.name, program.share) for program in found.programs][:2] == [
-        ("busy", pytest.approx(0.2)),
-        ("another name", pytest.approx(0.05)),
-    ]
+    assert (found.seconds, found.processors) == (pytest.approx(10), len(case.get("pinned", (0, 1))))
+    for kind, seconds in case["found"].items():
+        assert getattr(found, f"{kind}_share") == pytest.approx(seconds / 10 / found.processors), kind
+    shares = [(program.name, program.share) for program in found.programs]
+    wanted = [(name, pytest.approx(seconds / 20)) for name, seconds in case.get("programs", {}).items()]
+    assert shares[: len(wanted)] == wanted
+    assert found.pressure["cpu"] == pytest.approx(case.get("pressure_s", 0) / 10)
     assert found.others_share_before is None
-
-
-def test_a_number_that_was_given_again_starts_from_nothing(proc: Proc) -> None:
-    proc.process(50, "old", 100.0, start=5)
-    proc.write()
-    meter = Meter(proc.machine())
-    meter.begin()
-    proc.process(50, "new", 1.0, start=900)
-    proc.now_s += 10.0
-    proc.ticks["user"] = 1.0
-    proc.write()
-    found = meter.end(CpuTime())
-    assert found is not None and found.others_share == pytest.approx(1 / 20)
 
 
 def test_ticks_that_were_sampled_otherwise_are_no_program(proc: Proc) -> None:
@@ -139,23 +126,6 @@ def test_the_pause_before_a_trial_is_known_from_the_second_on(proc: Proc) -> Non
     assert (found.others_share_before, found.others_share) == (pytest.approx(1 / 4), 0)
 
 
-def test_servers_that_were_named_are_no_other_programs(proc: Proc) -> None:
-    """As the kernel has their names: 15 characters; with what they started."""
-    for pid, name, parent in ((50, "a-storage-serve", 1), (51, "its worker", 50), (52, "busy", 1)):
-        proc.process(pid, name, 0.0, parent=parent)
-    proc.write()
-    meter = Meter(proc.machine(), servers=["a-storage-server-with-a-long-name"])
-    meter.begin()
-    for pid, name, parent in ((50, "a-storage-serve", 1), (51, "its worker", 50), (52, "busy", 1)):
-        proc.process(pid, name, 2.0, parent=parent)
-    proc.now_s += 10.0
-    proc.ticks["user"] = 6.0
-    proc.write()
-    found = meter.end(CpuTime())
-    assert found is not None and found.others_share == pytest.approx(2 / 20)
-    assert [program.name for program in found.programs] == ["busy"]
-
-
 def test_bytes_of_a_server_of_the_measurement_are_not_others(proc: Proc) -> None:
     account = proc.root / "proc" / "50" / "io"
     meter = Meter(proc.machine(), servers=["nbdkit"])
@@ -165,45 +135,6 @@ def test_bytes_of_a_server_of_the_measurement_are_not_others(proc: Proc) -> None
         account.write_text(f"rchar: 1\nread_bytes: {moved}\nwrite_bytes: 0\ncancelled_write_bytes: 0\n")
         meter.begin() if moved == MIB else meter.end(CpuTime())
     assert meter.device_shares(observation(0, 8 * MIB, 0, 0)) == {"sda": pytest.approx(0.5)}
-
-
-def test_where_kernel_threads_are_hidden_their_time_is_not_that_of_programs(proc: Proc) -> None:
-    """In a container /proc/stat counts the whole host, of which only the container's processes can be seen."""
-    for kernel_thread, share in ((True, 5.0 - 1.0), (False, 2.0)):
-        proc.processes.clear()
-        proc.ticks = dict.fromkeys(proc.ticks, 0.0)
-        if kernel_thread:
-            proc.process(60, "kworker/0:1", 0.0, parent=2, flags=KERNEL_THREAD)
-        proc.write()
-        meter = Meter(proc.machine())
-        meter.begin()
-        if kernel_thread:
-            proc.process(60, "kworker/0:1", 1.0, parent=2, flags=KERNEL_THREAD)
-        proc.now_s += 10.0
-        proc.ticks |= {"user": 1.0 + 2.0, "system": 0.5 + 3.0}
-        proc.write()
-        found = meter.end(CpuTime(1.0, 0.5))
-        assert found is not None and found.others_share == pytest.approx(share / 20)
-
-
-def test_a_pinned_trial_is_judged_by_its_own_processors(proc: Proc) -> None:
-    for of_second, own_s, expected in (
-        ({"user": 9.0}, 4.0, (0.4, 0.5)),  # its processor is shared
-        ({"user": 4.0}, 4.0, (0.4, 0.0)),  # the other programs were elsewhere
-        ({"user": 9.9}, 4.0, (0.4, 0.5)),  # no more than other programs used in all
-    ):
-        proc.processes.clear()
-        proc.ticks, proc.of_second = dict.fromkeys(proc.ticks, 0.0), {}
-        proc.write()
-        meter = Meter(proc.machine())
-        meter.begin(processors={1})
-        proc.process(50, "busy", 5.0, start=9)
-        proc.now_s += 10.0
-        proc.ticks["user"], proc.of_second = own_s + 5.0, of_second
-        proc.write()
-        found = meter.end(CpuTime(own_s))
-        assert found is not None and found.processors == 1
-        assert (found.own_share, found.others_share) == (pytest.approx(expected[0]), pytest.approx(expected[1]))
 
 
 def test_without_a_beginning_there_is_nothing_to_say(proc: Proc) -> None:
@@ -221,16 +152,17 @@ def observation(own_read: int, read: int, own_write: int, write: int, account: i
 
 
 @pytest.mark.parametrize(
-    ("seen", "share"),
+    ("moved_mib", "share"),
     [
-        (observation(10 * MIB, 10 * MIB, 0, 0), 0.0),
-        (observation(6 * MIB, 8 * MIB, 0, 0), 0.25),
-        (observation(0, 0, 1 * MIB, 4 * MIB), 0.75),
-        (observation(0, 0, 1 * MIB, 4 * MIB, account=4 * MIB), 0.0),  # written back in the kernel's name
-        (observation(2 * MIB, 2 * MIB, 2 * MIB, 6 * MIB), 0.5),
+        ((10, 10, 0, 0), 0.0),
+        ((6, 8, 0, 0), 0.25),
+        ((0, 0, 1, 4), 0.75),
+        ((0, 0, 1, 4, 4), 0.0),  # written back in the kernel's name
+        ((2, 2, 2, 6), 0.5),
     ],
 )
-def test_bytes_of_a_device_that_the_trial_did_not_move_are_others(seen: Observation, share: float) -> None:
+def test_bytes_of_a_device_that_the_trial_did_not_move_are_others(moved_mib: tuple[int, ...], share: float) -> None:
+    seen = observation(*(mib * MIB for mib in moved_mib))
     assert Meter().device_shares(seen) == {"sda": pytest.approx(share)}
 
 
@@ -247,9 +179,9 @@ def test_a_program_that_computes_during_a_trial_is_seen_and_named(monkeypatch: p
     orphan = int(starter.stdout.readline())  # its parent ends: it belongs to nobody here
     try:
         starter.wait()
-        for _ in range(60):  # on a busy machine it may have to wait for a processor
+        for _ in range(600):  # on a busy machine it may have to wait for a processor
             meter.begin()
-            time.sleep(0.5)
+            time.sleep(0.2)
             found = meter.end(CpuTime())
             assert found is not None
             if (seen := _share_of(orphan, found)) is not None:
