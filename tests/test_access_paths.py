@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,8 @@ import pytest
 
 from ioassay.study import catalog, overrides
 from ioassay.study.model import Study
+
+from .cli.command_server import CommandServer
 
 PATHS = [
     "psync",
@@ -63,16 +64,6 @@ def test_the_quick_scale_has_every_path_and_both_ends_of_the_depth() -> None:
     assert trials <= QUICK_TRIALS
 
 
-def ioassay(folder: Path, *words: str) -> tuple[int, dict[str, Any]]:
-    """Run the command in `folder` without SPDK; its exit code and what --json printed."""
-    argv = [sys.executable, "-m", "ioassay", *words, "--json"]
-    environment = {**os.environ, "IOASSAY_SPDK_FIO": str(folder)}
-    done = subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False)
-    assert done.stdout, done.stderr[-2000:]
-    found: dict[str, Any] = json.loads(done.stdout)
-    return done.returncode, found
-
-
 def of(found: dict[str, Any], question: str) -> list[dict[str, Any]]:
     return [finding for finding in found["findings"] if finding["question"] == question]
 
@@ -81,13 +72,17 @@ def of(found: dict[str, Any], question: str) -> list[dict[str, Any]]:
 @pytest.mark.fio
 @pytest.mark.slow
 def test_all_paths_are_compared_and_their_claims_set_against_the_drive(tmp_path: Path) -> None:
-    tiny = ["--repetitions", "2", "--set", "runtime=200ms", "--set", "target.size=16MiB"]
+    tiny = ["--repetitions", "2", "--set", "runtime=100ms", "--set", "target.size=16MiB"]
     few = ["--factor", "rw=randrw", "--factor", "numjobs=1", "--factor", "iodepth=1,8"]
-    code, found = ioassay(tmp_path, "run", "access-paths", "--scale", "quick", *tiny, *few)
-    assert code == 0, [finding["statement"] for finding in of(found, "verdict")]
+    without_spdk = {**os.environ, "IOASSAY_SPDK_FIO": str(tmp_path)}
+    with closing(CommandServer()) as server:
+        words = ["run", "access-paths", "--scale", "quick", *tiny, *few, "--json"]
+        code, said, errors = server.run(words, tmp_path, without_spdk, 600)
+    assert code == 0, errors
+    found = json.loads(said)
     assert found["trials"]["failed"] == 0
-    said = json.dumps(found["skips"])
-    assert "IOASSAY_SPDK_FIO" in said and "EOPNOTSUPP" in said
+    skips = json.dumps(found["skips"])
+    assert "IOASSAY_SPDK_FIO" in skips and "EOPNOTSUPP" in skips
     for finding in of(found, "drive"):
         assert finding["statistics"]["apart"] == 0, finding["statement"]
         told = {row["condition"].split(",")[0].removeprefix("case=") for row in finding["statistics"]["rows"]}

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,17 @@ from ioassay.roles import Consent
 from ioassay.runner import preflight
 from ioassay.study import catalog, plan
 
+from .cli.command_server import CommandServer
+from .corpora import THOROUGH
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 STUDIES = sorted([*EXAMPLES.glob("*.toml"), *EXAMPLES.glob("*.fio")])
 _DATABASE = (pytest.mark.root, pytest.mark.rocksdb, pytest.mark.slow)
 MARKS = {"rocksdb_loop.py": _DATABASE, "faults.py": _DATABASE}
 PROGRAMS = [pytest.param(path, marks=MARKS.get(path.name, ())) for path in sorted(EXAMPLES.glob("*.py"))]
 SAYS = {"rocksdb_loop.py": "measured: the means are in", "faults.py": "\nbit rot "}
-SMALL = {"rocksdb_loop.py": "1400", "faults.py": "30"}
+FAULTS = () if THOROUGH else ("no fault", "power loss", "bit rot")
+SMALL = {"rocksdb_loop.py": ("1400",), "faults.py": ("30", *FAULTS)}
 """Each of its operations is synchronised, which takes milliseconds where processors are busy."""
 
 
@@ -46,25 +51,27 @@ def test_an_example_would_run_here(path: Path, tmp_path: Path) -> None:
 @pytest.mark.root
 @pytest.mark.slow
 def test_faults_of_a_drive_are_a_factor(tmp_path: Path) -> None:
-    words = ("run", str(EXAMPLES / "misbehaving-drive.toml"), "--scale", "quick", "--output", str(tmp_path / "run"))
-    command = [sys.executable, "-m", "ioassay", *words, "--json"]
-    done = subprocess.run(command, cwd=EXAMPLES.parent, capture_output=True, text=True, timeout=500)
-    assert done.returncode == 0, done.stderr
+    words = ["run", str(EXAMPLES / "misbehaving-drive.toml"), "--scale", "quick", "--set", "runtime=700ms"]
+    with closing(CommandServer()) as server:
+        words += ["--output", str(tmp_path / "run"), "--json"]
+        code, said, errors = server.run(words, EXAMPLES.parent, os.environ, 500)
+    assert code == 0, errors
     records = [json.loads(path.read_text()) for path in (tmp_path / "run").glob("trials/*/record.json")]
     assert len(records) == 8 and {record["status"] for record in records} == {"ok"}
     struck = [record["metrics"].get("drive.faults") for record in records]
     plans = [str(record["trial"]["point"]["target.faults"]) for record in records]
     assert [count is None for count in struck] == [plan == "none" for plan in plans]
+    # It is hot in half of each second, of which a run of 700 ms has a part.
     hot = [count for count, plan in zip(struck, plans, strict=True) if "hot" in plan]
     assert all(count > 0 for count in hot), "any read of a hot drive is slower"
-    assert "faults-injected" in done.stdout
+    assert "faults-injected" in said
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.name)
 def test_a_program_runs_and_has_its_line(path: Path, tmp_path: Path) -> None:
     if path.name in MARKS and (os.geteuid() or shutil.which("db_bench") is None):
         pytest.skip("needs root and db_bench (package rocksdb-tools)")
-    command = [sys.executable, str(path), SMALL.get(path.name, "20000")]
+    command = [sys.executable, str(path), *SMALL.get(path.name, ("20000",))]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0 and len(done.stdout.splitlines()) > 1, done.stderr
     assert SAYS.get(path.name, "") in done.stdout, done.stderr
