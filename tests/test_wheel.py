@@ -17,12 +17,15 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from email.parser import HeaderParser
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 import ioassay
 from ioassay.cli import documents
+
+from .corpora import THOROUGH
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "target" / "wheels"
@@ -69,6 +72,7 @@ def source_distribution() -> Path:
     return built("ioassay-*.tar.gz")
 
 
+@cache
 def parts(wheel: Path) -> dict[str, bytes]:
     with zipfile.ZipFile(wheel) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
@@ -89,16 +93,11 @@ def test_the_wheel_has_the_package_with_its_data_and_nothing_else(wheel: Path) -
     }
 
 
-def test_the_wheel_is_for_any_python_from_3_11_on_and_systems_of_2018(wheel: Path) -> None:
+def test_the_wheel_is_for_any_python_from_3_11_on_and_systems_of_2018_and_has_bpf_programs(wheel: Path) -> None:
     assert re.fullmatch(r"ioassay-[\d.]+-cp311-abi3-manylinux_2_28_(x86_64|aarch64)\.whl", wheel.name)
-    wanted = {
-        tuple(map(int, found)) for found in re.findall(rb"\0GLIBC_(\d+)\.(\d+)", parts(wheel)["ioassay/_core.abi3.so"])
-    }
-    assert wanted and max(wanted) <= NEWEST_C_LIBRARY
-
-
-def test_the_wheel_has_the_bpf_programs(wheel: Path) -> None:
     core = parts(wheel)["ioassay/_core.abi3.so"]
+    wanted = {tuple(map(int, found)) for found in re.findall(rb"\0GLIBC_(\d+)\.(\d+)", core)}
+    assert wanted and max(wanted) <= NEWEST_C_LIBRARY
     assert all(part in core for part in (b"tp_btf/sys_enter", b"tp_btf/block_rq_complete", b".BTF.ext"))
 
 
@@ -206,12 +205,9 @@ def system_commands(folder: Path) -> Path:
     return folder
 
 
-def test_the_installed_program_says_its_version(installed: Installed, tmp_path: Path) -> None:
+def test_the_installed_program_says_its_version_and_shows_documents(installed: Installed, tmp_path: Path) -> None:
     done = installed.ask("--version", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, f"ioassay {ioassay.__version__}\n"), done.stderr
-
-
-def test_the_installed_program_shows_documents(installed: Installed, tmp_path: Path) -> None:
     shown = installed.ask("help", "safety", cwd=tmp_path)
     assert shown.stdout == (ROOT / "docs" / "safety.md").read_text(), shown.stderr
     assert "measure-a-disk" in installed.ask("help", cwd=tmp_path).stdout
@@ -227,6 +223,7 @@ def test_the_installed_program_plans_and_examines_the_host(installed: Installed,
 
 
 @pytest.mark.fio
+@pytest.mark.parametrize("installed", PYTHONS if THOROUGH else ["3.13"], indirect=True)
 def test_the_installed_program_measures_and_writes_the_page(installed: Installed, tmp_path: Path) -> None:
     smaller = ["--set", "target.size=16MiB", "--set", "runtime=250ms", "--repetitions", "1"]
     done = installed.ask("run", "quick", "--output", str(tmp_path / "run"), *smaller, cwd=tmp_path)
