@@ -1,38 +1,34 @@
-"""Running trials: what becomes a record, what ends a run, when repetition is enough. Uses the null driver."""
+"""Running trials: what becomes a record, what ends a run, when repetition is enough. Uses the null drivers.
 
+Trials of pure drivers are computed several at once by worker processes, and recorded as if one after the other.
+"""
+
+import errno
 import os
+import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.corpora import THOROUGH
 
 from ioassay.api import run_results
+from ioassay.api import study as api_study
 from ioassay.api.progress import Progress
-from ioassay.api.study import Study
 from ioassay.errors import RunError, StudyError, ToolError
+from ioassay.host.settings import KEEP
+from ioassay.process import process_table, supervisor
 from ioassay.records.record import FAILED, OK, SKIPPED, Buckets, Record
-from ioassay.roles import (
-    WRITE,
-    Command,
-    Confinement,
-    Consent,
-    Driver,
-    Load,
-    Outcome,
-    Parsed,
-    Tool,
-    Touch,
-    Trial,
-)
+from ioassay.roles import WRITE, Command, Confinement, Consent, Driver, Load, Outcome, Parsed, Tool, Touch, Trial
 from ioassay.runner import preflight, run
 from ioassay.runner.run import Tally
 from ioassay.store import frames, parquet
 from ioassay.store.run_folder import RunStore
 from ioassay.study import plan
-from ioassay.study.model import Suite, Until, make_study
+from ioassay.study.model import Study, Suite, Until, make_study
 
 
 class Told(Progress):
@@ -45,17 +41,21 @@ class Told(Progress):
         self.ends.append(status)
 
 
-def suite(**changes: Any) -> Suite:
-    table = {"name": "s", "title": "S", "driver": "null", "repetitions": 3, "watch": {"monitors": []}, **changes}
-    return Suite(name="s", title="S", studies=[make_study(table, "s.toml")])
+def study(**changes: Any) -> Study:
+    table = {"name": "s", "title": "S", "driver": "null", "repetitions": 3, **changes}
+    return make_study(table, f"{table['name']}.toml")
 
 
-def execute(root: Path, made: Suite, told: Told | None = None) -> Tally:
+def suite(*studies: Study, **changes: Any) -> Suite:
+    return Suite(name="s", title="S", studies=list(studies) or [study(**{"watch": {"monitors": []}, **changes})])
+
+
+def execute(root: Path, made: Suite, told: Progress | None = None, workers: int | None = None) -> Tally:
     benches = preflight.assemble(made, Consent())
     preflight.ready_tools(benches)
     preflight.examine(benches)
     store = RunStore.open(root) if root.exists() else RunStore.create(root, made, {})
-    return run.execute(store, benches, told or Told())
+    return run.execute(store, benches, told or Progress(), workers)
 
 
 def test_every_planned_trial_leaves_its_record(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_failed_trial_is_a_record_and_the_run_goes_on(tmp_path: Path) -> None:
 
 
 def test_two_runs_in_turns_by_block_end_as_if_each_had_run_at_once(tmp_path: Path) -> None:
-    made = Study.of_suite(suite(factors={"x": [1, 2]}, repetitions=3))
+    made = api_study.Study.of_suite(suite(factors={"x": [1, 2]}, repetitions=3))
     ended = made.run(tmp_path / "run", blocks=1)
     assert (ended.tally.planned, ended.tally.ok) == (6, 2)
     assert set(ended.trials["repetition"]) == {0}
@@ -150,12 +150,15 @@ class Stub(Driver):
         return Parsed(FAILED if outcome.exit_code else "ok", reason=(raw / "stderr").read_text())
 
 
-def run_stub(tmp_path: Path, stub: Stub, **changes: Any) -> Record:
-    made = suite(repetitions=1, **changes)
-    store = RunStore.create(tmp_path / "run", made, {})
+def run_by(stub: Stub, root: Path, **changes: Any) -> tuple[Tally, RunStore]:
+    made = suite(**changes)
+    store = RunStore.create(root, made, {})
     bench = preflight.Bench(made.studies[0], stub, Consent())  # type: ignore[arg-type]
-    run.execute(store, [bench], Told())
-    return next(store.records())
+    return run.execute(store, [bench], Progress()), store
+
+
+def run_stub(tmp_path: Path, stub: Stub, **changes: Any) -> Record:
+    return next(run_by(stub, tmp_path / "run", repetitions=1, **changes)[1].records())
 
 
 def test_a_record_keeps_command_output_and_exit_code(tmp_path: Path) -> None:
@@ -172,10 +175,7 @@ def test_what_no_repetition_can_do_is_tried_once_at_each_point(tmp_path: Path) -
             return Parsed(SKIPPED, "no such path here", lasting=trial.point["x"] == 1)
 
     stub = Unable("exit 0")
-    made = suite(repetitions=4, factors={"x": [1, 2]})
-    store = RunStore.create(tmp_path / "run", made, {})
-    bench = preflight.Bench(made.studies[0], stub, Consent())  # type: ignore[arg-type]
-    tally = run.execute(store, [bench], Told())
+    tally, store = run_by(stub, tmp_path / "run", repetitions=4, factors={"x": [1, 2]})
     assert (tally.skipped, len(stub.outcomes)) == (8, 5)
     assert {record.reason for record in store.records()} == {"no such path here"}
 
@@ -215,29 +215,30 @@ def test_a_tool_that_cannot_start_is_a_failed_trial(tmp_path: Path) -> None:
     assert "no-such-tool" in record.reason
 
 
-def test_an_unknown_driver_or_monitor_is_named_before_anything_runs() -> None:
-    with pytest.raises(StudyError, match="no driver is called 'fioo'; did you mean 'fio'"):
-        preflight.assemble(suite(driver="fioo"), Consent())
-    with pytest.raises(StudyError, match="s: watch.monitors: no monitor is called 'gpu'"):
-        preflight.assemble(suite(watch={"monitors": ["gpu"]}), Consent())
-
-
-def test_an_unknown_question_is_named_before_anything_runs() -> None:
-    with pytest.raises(
-        StudyError, match=r"s: analysis\.questions: no question is called 'efect'; did you mean 'effect'"
-    ):
-        preflight.assemble(suite(analysis={"questions": ["efect"]}), Consent())
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"driver": "fioo"}, "no driver is called 'fioo'; did you mean 'fio'"),
+        ({"watch": {"monitors": ["gpu"]}}, "s: watch.monitors: no monitor is called 'gpu'"),
+        (
+            {"analysis": {"questions": ["efect"]}},
+            r"s: analysis\.questions: no question is called 'efect'; did you mean 'effect'",
+        ),
+        ({"factors": {"fail_share": [0.5, 7]}}, r"s at fail_share=7: .*wanted a share"),
+        (
+            {"driver": "null_pure", "target": {"kind": "file", "path": "x", "size": "1MiB"}},
+            r"target\.kind: is 'file'; wanted 'null': the driver 'null_pure' computes",
+        ),
+    ],
+)
+def test_what_cannot_run_is_named_before_anything_runs(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(StudyError, match=message):
+        preflight.examine(preflight.assemble(suite(**changes), Consent()))
 
 
 def test_a_response_that_may_be_misspelt_is_warned_about() -> None:
     benches = preflight.assemble(suite(analysis={"responses": ["read.bww", "read.bw"]}), Consent())
     assert [warning.code for warning in preflight.examine(benches)] == ["response-unknown"]
-
-
-def test_an_impossible_point_is_named() -> None:
-    benches = preflight.assemble(suite(factors={"fail_share": [0.5, 7]}), Consent())
-    with pytest.raises(StudyError, match=r"s at fail_share=7: .*wanted a share"):
-        preflight.examine(benches)
 
 
 def test_a_missing_tool_is_named_with_its_package() -> None:
@@ -285,11 +286,10 @@ def test_a_tool_that_fills_a_file_system_is_ended_before_it_is_full(
             return Confinement(layouts=[small_disk / "growing"], host=[small_disk])
 
     stub = Named(small_disk / "growing")
-    made = suite(repetitions=2)
-    store = RunStore.create((small_disk if where == "run's folder" else tmp_path) / "run", made, {})
-    bench = preflight.Bench(made.studies[0], stub, Consent())  # type: ignore[arg-type]
+    root = (small_disk if where == "run's folder" else tmp_path) / "run"
     with pytest.raises(RunError, match=r"no trial is begun: .*everything recorded before is kept\. Go on with"):
-        run.execute(store, [bench], Told())
+        run_by(stub, root, repetitions=2)
+    store = RunStore.open(root)
     (record,) = store.records()
     assert record.status == FAILED
     assert record.reason.startswith("ended by the lab: the file system of ")
@@ -315,3 +315,209 @@ def test_repetition_of_a_percentile_waits_for_the_interval_of_all_requests(tmp_p
             patience.note(record, folder)
     assert steady.enough(trials[3])
     assert not mixed.enough(trials[3])
+
+
+WORKERS = 3
+
+
+def pure(*studies: Study, **changes: Any) -> Suite:
+    return suite(*studies or [study(driver="null_pure", **changes)])
+
+
+def compute(root: Path, made: Suite, told: Progress | None = None, workers: int | None = WORKERS) -> Tally:
+    return execute(root, made, told, workers)
+
+
+def records(root: Path) -> list[Record]:
+    return list(RunStore.open(root).records())
+
+
+def workers_of(root: Path) -> set[int]:
+    wanted = os.fsencode(f"{supervisor.TRIAL_VARIABLE}={root}")
+    return {pid for pid in process_table.everyone() if wanted in process_table.environment(pid)}
+
+
+class Watching(Progress):
+    """Remembers what ran at once, and which processes there were."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.running: list[Trial] = []
+        self.begun: list[int] = []
+        self.at_once: list[list[str]] = []
+        self.unrecorded: list[int] = []
+        self.processes: set[int] = set()
+
+    def started(self, trial: Trial) -> None:
+        self.running.append(trial)
+        self.begun.append(trial.order)
+        self.at_once.append([running.driver for running in self.running])
+
+    def ended(self, trial: Trial, status: str) -> None:
+        self.running = [running for running in self.running if running.id != trial.id]
+        self.processes |= workers_of(self.root)
+        self.unrecorded.append(sum(not (path / "record.json").exists() for path in (self.root / "trials").iterdir()))
+
+
+def shown(root: Path) -> list[tuple[Any, ...]]:
+    """What does not depend on when and where a trial ran."""
+    return [(record.trial["id"], record.status, record.reason, record.metrics) for record in records(root)]
+
+
+def test_workers_compute_what_one_process_does(tmp_path: Path) -> None:
+    made = pure(factors={"x": [1, 2, 3, 4]}, params={"fail_share": 0.2, "samples": 3, "latencies": {"read.lat": 1e5}})
+    assert compute(tmp_path / "one", made, workers=1) == compute(tmp_path / "many", made)
+    assert shown(tmp_path / "one") == shown(tmp_path / "many")
+    files = [sorted(path.name for path in (tmp_path / run).rglob("*.parquet")) for run in ("one", "many")]
+    assert files[0] == files[1] != []
+
+
+def test_trials_run_in_processes_of_their_own_several_at_once(tmp_path: Path) -> None:
+    told = Watching(tmp_path / "run")
+    compute(tmp_path / "run", pure(repetitions=12, params={"sleep": "50ms"}), told)
+    assert max(map(len, told.at_once)) == WORKERS
+    assert told.begun == [*range(12)]
+    assert len(told.processes) == WORKERS
+    assert os.getpid() not in told.processes
+    assert workers_of(tmp_path / "run") == set()
+
+
+def test_few_trials_are_in_flight_however_many_there_are(tmp_path: Path) -> None:
+    told = Watching(tmp_path / "run")
+    assert compute(tmp_path / "run", pure(repetitions=60), told).ok == 60
+    assert max(told.unrecorded) <= 2 * WORKERS
+
+
+def test_one_worker_is_this_process_one_trial_after_the_other(tmp_path: Path) -> None:
+    told = Watching(tmp_path / "run")
+    compute(tmp_path / "run", pure(repetitions=5), told, workers=1)
+    assert told.at_once == [["null_pure"]] * 5
+    assert max(told.unrecorded) == 0
+    assert told.processes == set()
+
+
+class Killing(Progress):
+    """Kills one worker when the first trial has ended."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.killed = root, 0
+
+    def ended(self, trial: Trial, status: str) -> None:
+        if not self.killed:
+            self.killed = min(workers_of(self.root))
+            os.kill(self.killed, signal.SIGKILL)
+
+
+def test_a_killed_worker_fails_its_trial_and_no_other(tmp_path: Path) -> None:
+    tally = compute(tmp_path / "run", pure(repetitions=12, params={"sleep": "200ms"}), Killing(tmp_path / "run"))
+    assert (tally.ok, tally.failed) == (11, 1)
+    failed = next(record for record in records(tmp_path / "run") if record.status == FAILED)
+    assert failed.reason.startswith("its worker process was ended by SIGKILL")
+    assert failed.duration_s >= 0
+    assert compute(tmp_path / "run", pure(repetitions=12, params={"sleep": "200ms"})) == tally
+
+
+def test_a_run_without_workers_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("sys.executable", str(tmp_path / "nowhere"))
+        with pytest.raises(RunError, match="a worker process cannot start: .*nowhere.* Go on with: ioassay run --res"):
+            compute(tmp_path / "run", pure())
+    assert compute(tmp_path / "run", pure()).ok == 3
+
+
+def test_a_full_disk_ends_the_run_and_not_its_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("ioassay.drivers.null.NullPure.parse", full)
+    with pytest.raises(RunError, match="cannot be written: No space left on device.* Fix that, then go on"):
+        compute(tmp_path / "run", pure(), workers=1)
+    assert records(tmp_path / "run") == []
+
+
+class Stopping(Progress):
+    """Ctrl-C when a few trials have ended."""
+
+    def __init__(self, ends: int) -> None:
+        self.ends = ends
+
+    def ended(self, trial: Trial, status: str) -> None:
+        self.ends -= 1
+        if not self.ends:
+            raise KeyboardInterrupt
+
+
+def test_an_interrupted_run_leaves_no_worker_and_goes_on(tmp_path: Path) -> None:
+    made = pure(repetitions=12, params={"sleep": "100ms"})
+    with pytest.raises(KeyboardInterrupt):
+        compute(tmp_path / "run", made, Stopping(3))
+    assert workers_of(tmp_path / "run") == set()
+    before = {record.trial["id"]: record.started_unix_s for record in records(tmp_path / "run")}
+    assert 3 <= len(before) < 12
+    assert compute(tmp_path / "run", made).ok == 12
+    after = {record.trial["id"]: record.started_unix_s for record in records(tmp_path / "run")}
+    assert before.items() <= after.items()
+
+
+@pytest.mark.parametrize("first", range(3 if THOROUGH else 1))
+def test_adaptive_repetition_decides_alike_for_any_number_of_workers(tmp_path: Path, first: int) -> None:
+    until = {"metric": "value", "ci": "4%", "min": 3, "max": 12}
+    params = {"noise": 0.05, "fail_share": 0.1}
+    made = pure(repetitions=None, until=until, params=params, seed=first, factors={"x": [1, 2, 3]})
+    tallies = [compute(tmp_path / f"{number}", made, workers=number) for number in (1, 2, 5)]
+    assert tallies[0] == tallies[1] == tallies[2]
+    assert tallies[0].unneeded > 0
+    assert shown(tmp_path / "1") == shown(tmp_path / "2") == shown(tmp_path / "5")
+
+
+def test_what_measures_runs_alone(tmp_path: Path) -> None:
+    kinds = [("a", "null_pure"), ("b", "null"), ("c", "null_pure")]
+    watch = {"monitors": []}
+    made = pure(*(study(name=name, driver=driver, repetitions=6, watch=watch) for name, driver in kinds))
+    told = Watching(tmp_path / "run")
+    seen: list[set[int]] = []
+
+    class Both(Watching):
+        def started(self, trial: Trial) -> None:
+            told.started(trial)
+            if trial.driver == "null":
+                seen.append(workers_of(tmp_path / "run"))
+
+        def ended(self, trial: Trial, status: str) -> None:
+            told.ended(trial, status)
+
+    assert compute(tmp_path / "run", made, Both(tmp_path / "run")).ok == 18
+    assert [drivers for drivers in told.at_once if "null" in drivers] == [["null"]] * 6
+    assert seen == [set()] * 6
+    assert ["null_pure"] * WORKERS in told.at_once
+
+
+def codes(found: Sequence[Any]) -> list[str]:
+    return [warning.code for warning in found]
+
+
+def test_trials_too_large_for_the_memory_run_with_fewer_workers(tmp_path: Path) -> None:
+    told = Watching(tmp_path / "run")
+    compute(tmp_path / "run", pure(params={"memory_bytes": 2**60}), told, workers=4)
+    assert told.at_once == [["null_pure"]] * 3
+    assert [codes(record.warnings) for record in records(tmp_path / "run")] == [["fewer-workers"]] * 3
+
+
+def test_a_pure_driver_leaves_the_host_as_it_is() -> None:
+    assert run._governor(preflight.assemble(pure(), Consent())) == KEEP
+
+
+def test_what_serves_measuring_is_said_to_be_unused() -> None:
+    assert preflight.examine(preflight.assemble(pure(), Consent())) == []
+    assert preflight.examine(preflight.assemble(pure(watch={"monitors": []}), Consent())) == []
+    odd = pure(watch={"monitors": ["net"]}, run={"cooldown": "1s", "governor": "keep"})
+    (warning,) = preflight.examine(preflight.assemble(odd, Consent()))
+    assert warning.code == "not-measured"
+    assert "s: run.cooldown, watch.monitors: not used" in warning.text
+
+
+def test_the_forecast_knows_how_many_run_at_once() -> None:
+    (bench,) = preflight.assemble(pure(repetitions=8, params={"sleep": "1s"}, run={"cooldown": "9s"}), Consent())
+    assert preflight.forecast(bench, 1).seconds == 8
+    assert preflight.forecast(bench, 4).seconds == 2
+    assert preflight.forecast(bench, 100).seconds == 1
