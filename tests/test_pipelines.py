@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,57 +16,14 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-ROOT = Path(__file__).parent.parent
-SCRIPTS = ROOT / "pipelines"
-HOSTILE = "$(touch pwned) `touch pwned`; touch pwned #'\""
+from . import shell_command
+from .cli.command_server import CommandServer
+from .corpora import cases
 
-NULL = """
-title = "Null"
-driver = "null"
-[params]
-metrics = { "read.bw" = SPEED }
-noise = 0.001
-[factors]
-x = [1, 2]
-[analysis]
-responses = ["read.bw"]
-"""
-PROGRAM = """
-title = "A program"
-driver = "command"
-[params]
-argv = ["./bench"]
-expected_time = "50ms"
-access = "nothing"
-[params.metrics]
-"job.speed" = { regex = 'speed (?P<value>[0-9.]+)', unit = "bytes/s", better = "higher", label = "Speed of the job" }
-[watch]
-monitors = []
-witness = "off"
-"""
-LIAR = (
-    PROGRAM.replace('"off"', '"counters"')
-    + """
-[[params.claims]]
-regex = 'wrote (?P<bytes>[0-9]+) bytes in (?P<seconds>[0-9.]+) s'
-from = "stdout"
-kind = "write"
-"""
-)
-FIO = """
-title = "fio"
-driver = "fio"
-[target]
-kind = "file"
-path = "testfile"
-size = "1MiB"
-keep = false
-[params]
-rw = "write"
-bs = "64KiB"
-[watch]
-monitors = []
-"""
+ROOT = Path(__file__).parent.parent
+STUDIES = Path(__file__).parent / "corpus" / "pipelines"
+NULL = (STUDIES / "null.toml").read_text()
+SCRIPTS = ROOT / "pipelines"
 
 
 @dataclass(frozen=True)
@@ -77,6 +33,8 @@ class Job:
     folder: Path
     commands: Path
     """In front of PATH."""
+    server: CommandServer
+    """What answers `ioassay` there."""
 
     def run(self, *, event: str = "push", pull_request: str = "", **inputs: str) -> Ended:
         """All steps of the action, as far as they succeed; `a_b` is the input a-b."""
@@ -102,13 +60,24 @@ class Job:
                 continue
             own = {name: substituted(text, context) for name, text in step.get("env", {}).items()}
             command = ["sh", "-e", "-c", step["run"]]
-            done = subprocess.run(
-                command, cwd=self.folder, env=environment | own, capture_output=True, text=True, timeout=300
-            )
+            done = self.call(command, environment | own)
             code, said = done.returncode, said + done.stdout + done.stderr
             if code:
                 break
         return Ended(code, said, self.folder / "ioassay-ci", files["GITHUB_STEP_SUMMARY"], files["GITHUB_OUTPUT"])
+
+    def call(self, command: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+        """Run a command in the checkout."""
+        inherited = [self.server.fileno()]
+        return subprocess.run(
+            command,
+            cwd=self.folder,
+            env=environment,
+            pass_fds=inherited,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
 
 
 @dataclass(frozen=True)
@@ -149,26 +118,32 @@ def git(folder: Path, *words: str) -> None:
     subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True)
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[CommandServer]:
+    started = CommandServer()
+    yield started
+    started.close()
+
+
 @pytest.fixture
-def job(tmp_path: Path) -> Job:
+def job(tmp_path: Path, server: CommandServer) -> Job:
     """A job in a checkout whose `main` has a study and a program, and whose branch `change` has a slower program."""
     folder, commands = tmp_path / "a check'out", tmp_path / "bin"
     folder.mkdir()
     commands.mkdir()
-    write_command(commands / "ioassay", f'exec "{sys.executable}" -I -m ioassay "$@"')
+    shell_command.write(commands, server.fileno())
     if not shutil.which("fio"):
         write_command(commands / "fio", "exit 1")  # the installation is not what is tested
     write_command(folder / "bench", "echo speed 1000; echo wrote 1000000000 bytes in 0.5 s")
-    studies = {"null": NULL.replace("SPEED", "1e8"), "program": PROGRAM, "liar": LIAR, "fio": FIO}
-    for name, text in studies.items():
-        (folder / f"{name}.toml").write_text(text)
+    for name in ("null", "program", "liar", "fio"):
+        shutil.copy(STUDIES / f"{name}.toml", folder)
     git(folder, "init", "--quiet")
     git(folder, "add", ".")
     git(folder, "commit", "--quiet", "-m", "base")
     git(folder, "checkout", "--quiet", "-b", "change")
     write_command(folder / "bench", "echo speed 500; echo wrote 1000000000 bytes in 0.5 s")
     git(folder, "commit", "--quiet", "-a", "-m", "slower")
-    return Job(folder, commands)
+    return Job(folder, commands, server)
 
 
 def write_command(path: Path, text: str) -> None:
@@ -177,12 +152,12 @@ def write_command(path: Path, text: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def earlier(tmp_path_factory: pytest.TempPathFactory, server: CommandServer) -> Path:
     """A run of the study `null` at twice its speed."""
     folder = tmp_path_factory.mktemp("earlier")
-    (folder / "null.toml").write_text(NULL.replace("SPEED", "2e8"))
+    (folder / "null.toml").write_text(NULL.replace("1e8", "2e8"))
     words = ("run", "null.toml", "--repetitions=4", "--set=seed=3", "--output=run")
-    subprocess.run([sys.executable, "-I", "-m", "ioassay", *words], cwd=folder, check=True, capture_output=True)
+    assert server.run(words, folder, os.environ, 120)[0] == 0
     return folder / "run"
 
 
@@ -278,26 +253,10 @@ def test_fio_is_measured_in_turns_with_the_base(job: Job) -> None:
     assert [len(list((ended.results / run).glob("trials/*/record.json"))) for run in ("base", "new")] == [2, 2]
 
 
-@pytest.mark.parametrize(
-    ("inputs", "message"),
-    [
-        ({"study": ""}, "no study given; wanted a name from 'ioassay studies'"),
-        ({"study": "nothing"}, "nothing"),
-        ({"study": "null.toml", "repetitions": "many"}, "repetitions is 'many'; wanted a whole number"),
-        ({"study": "null.toml", "base_ref": "--upload-pack=x"}, "the base '--upload-pack=x' is no commit or branch"),
-        ({"study": "null.toml", "base_ref": "gone"}, "the base 'gone' is no commit or branch here"),
-        ({"study": "null.toml", "base_ref": "main", "build": "exit 5"}, "failed (input 'build')"),
-        ({"study": "null.toml", "settings": HOSTILE}, "--set"),
-        ({"study": HOSTILE}, "touch pwned"),
-        ({"study": "null.toml", "baseline": HOSTILE}, "touch pwned"),
-        ({"study": "null.toml", "fail_on": "always"}, "cannot fail on 'always'"),
-    ],
-)
-def test_a_wrong_input_is_named_and_no_input_is_a_part_of_a_script(
-    job: Job, inputs: dict[str, str], message: str
-) -> None:
-    ended = job.run(**inputs)
-    assert ended.code == 2 and message in ended.said, ended.said
+@cases("pipelines", "wrong_inputs")
+def test_a_wrong_input_is_named_and_no_input_is_a_part_of_a_script(job: Job, case: dict[str, Any]) -> None:
+    ended = job.run(**case["inputs"])
+    assert ended.code == 2 and case["says"] in ended.said, ended.said
     assert not list(job.folder.rglob("pwned"))
 
 
