@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ from ioassay import hints
 from ioassay.api.study import Study
 from ioassay.errors import IoassayError
 
-SIMULATED = 'title = "x"\ndriver = "simulate"\nrepetitions = 1\n[params]\ntrace = "t.disksim"\n'
-NULL = 'title = "x"\ndriver = "null"\n[factors]\nx = [1, 2]\n'
+from .corpora import CORPUS, cases
+
+STUDIES: dict[str, str] = tomllib.loads((CORPUS / "studies" / "near_names.toml").read_text())["studies"]
 
 
 def test_the_nearest_name_is_suggested_or_all_are_named() -> None:
@@ -26,29 +28,10 @@ def test_a_message_that_named_all_ends_with_the_nearest_where_there_is_one() -> 
     assert hints.nearest("lru", ["lru", "epo"]) == ""  # something else is wrong
 
 
-@pytest.mark.parametrize(
-    ("table", "near"),
-    [
-        (SIMULATED + 'policy = "lur"', "lru"),
-        (SIMULATED + 'polcy = "lru"', "policy"),
-        (SIMULATED + 'drive = "samsung-980"', "samsung-980-pro"),
-        (SIMULATED + 'mode = "inlin"', "inline"),
-        (SIMULATED + 'cleaning = "gredy"', "greedy"),
-        (SIMULATED + 'feed = "opne"', "open"),
-        (SIMULATED + 'format = "disksm"', "disksim"),
-        (SIMULATED + '[run]\nscheduler = "fifoo"', "fifo"),
-        ('title = "x"\ndriver = "simulat"', "simulate"),
-        (NULL + '[target]\nkind = "devise"', "device"),
-        (NULL + '[watch]\nmonitors = ["cpuu"]', "cpu"),
-        (NULL + '[watch]\nwitness = "blok"', "block"),
-        (NULL + '[analysis]\nquestions = ["efect"]', "effect"),
-        (NULL + '[[figures]]\nkind = "trnd"\nx = "x"\ny = "value"\nname = "n"', "trend"),
-        (NULL + '[run]\nsheduler = "rr:1"', "scheduler"),
-        ('title = "x"\ndriver = "filesuite"\n[params]\ntests = ["wriet"]', "write"),
-    ],
-)
-def test_a_study_is_refused_with_the_nearest_name(table: str, near: str, tmp_path: Path) -> None:
+@cases("studies", "near_names")
+def test_a_study_is_refused_with_the_nearest_name(case: dict[str, str], tmp_path: Path) -> None:
+    table = STUDIES.get(case.get("of", ""), "") + case["lines"]
     (tmp_path / "t.disksim").write_text("0.0 0 8 8 0\n")
     (tmp_path / "s.toml").write_text(table.replace("t.disksim", str(tmp_path / "t.disksim")))
-    with pytest.raises(IoassayError, match=f"did you mean '{near}'"):
+    with pytest.raises(IoassayError, match=f"did you mean '{case['near']}'"):
         Study.read(tmp_path / "s.toml").plan()
