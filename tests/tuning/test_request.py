@@ -1,4 +1,4 @@
-"""What a search is asked: where the default comes from, which points are looked at first, and how it is stored."""
+"""What a search is asked: its goal, where the default comes from, what is looked at first, and how it is stored."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import math
 from typing import Any
 
 import pytest
+from tests.corpora import cases
 
 from ioassay.errors import InputError, UsageError
 from ioassay.study import catalog
 from ioassay.study.model import make_study
 from ioassay.tuning import objective, request
+from ioassay.tuning.objective import make_goal, parse_constraint
 from ioassay.tuning.request import Request
 
 
@@ -128,3 +130,43 @@ def test_of_many_points_the_outer_ones_are_examined_and_of_targets_all() -> None
     assert len(factors["target.size"]) == 50
     small = asked(study)
     assert request.examined(study, small) == study
+
+
+# The goal
+
+
+@cases("tuning", "constraints")
+def test_a_bound_is_read_in_the_unit_of_its_metric_or_refused(case: dict[str, Any]) -> None:
+    if "bound" in case:
+        assert parse_constraint(case["text"]).bound == pytest.approx(case["bound"])
+    else:
+        with pytest.raises(UsageError, match=case["wanted"]):
+            parse_constraint(case["text"])
+
+
+def test_violations_are_shares_of_the_bound_on_either_side() -> None:
+    below, above = parse_constraint("write.lat.p99 < 5ms"), parse_constraint("read.iops >= 1000")
+    assert below.violation(6e6) == pytest.approx(0.2)
+    assert below.violation(4e6) == pytest.approx(-0.2)
+    assert above.violation(800) == pytest.approx(0.2)
+    assert above.violation(1000) == 0
+    assert below.violation(5e6) > 0, "less, not equal"
+    assert below.violation(math.nan) == below.violation(None) == math.inf
+
+
+def test_constraints_that_exclude_each_other_are_refused() -> None:
+    with pytest.raises(UsageError, match="exclude each other"):
+        make_goal("read.bw", None, ["read.iops < 10", "read.iops > 20"])
+    make_goal("read.bw", None, ["read.iops < 20", "read.iops > 10"])
+
+
+def test_a_goal_wants_one_direction_and_warns_of_the_wrong_one() -> None:
+    with pytest.raises(UsageError, match="both"):
+        make_goal("read.bw", "write.bw")
+    with pytest.raises(UsageError, match="neither"):
+        make_goal(None, None)
+    with pytest.raises(UsageError, match="did you mean 'read.bw'"):
+        make_goal("read.bww", None)
+    assert "lower is better" in (make_goal("read.lat.p99", None).warning or "")
+    assert make_goal(None, "read.lat.p99").warning is None
+    assert make_goal("bogo_ops", None).warning is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.corpora import cases
 
 from ioassay.errors import StudyError, UsageError
 from ioassay.study.model import Study, make_study
@@ -57,20 +58,16 @@ def test_sizes_stay_multiples_of_the_smallest_and_are_spelled_like_the_others() 
     assert axis(["500kB", "2MB"]).levels == ("500kB", "1MB", "1500kB", "2MB")
 
 
-@pytest.mark.parametrize(
-    ("levels", "wanted"),
-    [
-        ([0.1, 0.3, 0.4], (0.1, 0.2, 0.3, 0.4)),
-        (["48%", "50%"], ("48%", "49%", "50%")),
-        (["closed:1", "closed:3"], ("closed:1", "closed:2", "closed:3")),
-        (["500us", "1ms", "2ms"], ("500us", "1ms", "1500us", "2ms")),
-        (["psync", "libaio"], ("psync", "libaio")),
-        ([True, False], (True, False)),
-        (["4KiB", "auto"], ("4KiB", "auto")),
-    ],
-)
-def test_other_kinds_of_levels(levels: list[Any], wanted: tuple[Any, ...]) -> None:
-    assert axis(levels).levels == wanted
+@cases("tuning", "levels")
+def test_levels_between_those_that_are_listed_and_of_ranges(case: dict[str, Any]) -> None:
+    if "listed" in case:
+        assert axis(case["listed"]).levels == tuple(case["levels"])
+    elif "levels" in case:
+        assert named(case["range"]).levels == tuple(case["levels"])
+    else:
+        with pytest.raises(UsageError, match=r"range of x is .*wanted") as caught:
+            named(case["range"])
+        assert repr(case["range"]) in str(caught.value)
 
 
 def test_long_axes_are_thinned_and_keep_the_listed_levels() -> None:
@@ -91,52 +88,6 @@ def test_cases_are_an_axis_and_single_levels_are_none() -> None:
     assert [axis.name for axis in found] == ["case", "x"]
     assert found[0].levels == ("a", "b")
     assert points(found) == 4
-
-
-@pytest.mark.parametrize(
-    ("text", "levels"),
-    [
-        ("1..4", (1, 2, 3, 4)),
-        ("1..64:*4", (1, 4, 16, 64)),
-        ("0.1..0.4:0.1", (0.1, 0.2, 0.3, 0.4)),
-        ("4KiB..16KiB", ("4KiB", "8KiB", "12KiB", "16KiB")),
-        ("4KiB..16KiB:4KiB", ("4KiB", "8KiB", "12KiB", "16KiB")),
-        ("closed:2..4", ("closed:2", "closed:3", "closed:4")),
-        ("closed:2..closed:8:2", ("closed:2", "closed:4", "closed:6", "closed:8")),
-        ("a,b,3", ("a", "b", 3)),
-        ("8,2", (2, 8)),
-        ("true,false", (True, False)),
-    ],
-)
-def test_ranges_of_the_command_line(text: str, levels: tuple[Any, ...]) -> None:
-    assert named(text).levels == levels
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "5",
-        "5..1",
-        "3..3",
-        "1..",
-        "..",
-        "a..b",
-        "1..4KiB",
-        "1..4:0",
-        "1..4:x",
-        "0..4:*2",
-        "1..4:*1",
-        "a,a",
-        "a,",
-        "log:a,b",
-        "log:0..4",
-    ],
-)
-def test_ranges_that_make_no_sense_name_the_factor_and_what_was_seen(text: str) -> None:
-    with pytest.raises(UsageError, match=r"range of x is .*wanted") as caught:
-        named(text)
-    assert repr(text) in str(caught.value)
 
 
 def test_a_range_that_lists_one_level_twice_names_both_spellings() -> None:
