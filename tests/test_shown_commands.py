@@ -22,12 +22,13 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from . import shell_command
 from .cli.command_server import CommandServer
-from .corpora import THOROUGH
+from .corpora import THOROUGH, cases
 from .documents import DOCUMENTS, Shown, files, name_of, shown
 
 PAGES = {name_of(path): path.read_text() for path in DOCUMENTS if shown(path.read_text())}
@@ -242,64 +243,9 @@ def test_what_a_page_needs_is_said_of_pages_that_there_are() -> None:
 # The comparison itself
 
 
-TABLE = ("workload  IOPS  bandwidth", "random read 4 KiB, depth 1  11.5 k  47 MB/s", "run  runs/20261127-173812-quick")
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        ["workload IOPS bandwidth", "random read 4 KiB, depth 1 893 1.1 GB/s", "run runs/20250101-000000-quick"],
-        [TABLE[0], "warning: the host sleeps [sleepy-host]", "    remedy: wake it", *TABLE[1:]],
-    ],
-)
-def test_numbers_times_widths_and_warnings_may_differ(said: list[str]) -> None:
-    assert difference(TABLE, said) == ""
-
-
-def test_what_a_busy_machine_cannot_calibrate_may_differ() -> None:
-    page = (
-        "serving 1 GiB, model none",
-        "  nbd   nbds://127.0.0.1:35205, takes 9 µs by itself",
-        "  fuse  a.img, through /dev/fuse",
-    )
-    said = [
-        "serving 1 GiB, model none, calibration uncertain",
-        "  nbd  nbds://127.0.0.1:4",
-        "  fuse  a.img, through io_uring",
-    ]
-    assert difference(page, said) == ""
-    assert difference(page, [said[0], "  nbd  nbd://127.0.0.1:4", said[2]]) != ""
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        [],
-        [*TABLE[:2]],
-        [*TABLE, "one line more"],
-        [TABLE[0], "random write 4 KiB, depth 1  11.5 k  47 MB/s", TABLE[2]],
-        ["workload  IOPS  p50", *TABLE[1:]],
-        ["bash: ioassay: command not found"],
-    ],
-)
-def test_words_columns_and_lines_may_not_differ(said: list[str]) -> None:
-    assert difference(TABLE, said) != ""
-
-
-def test_lines_that_are_left_out_may_be_any() -> None:
-    assert difference(("first", "…", "last"), ["first", "more", "and more", "last"]) == ""
-    assert difference(("first", "…"), ["first"]) == ""
-    assert difference(("first", "…", "last"), ["first", "more"]) != ""
-    assert difference(("…", "row 1"), ["row 1", "row 2", "row 3"]) == ""
-    assert difference(("first", "…", "last"), ["first", "last", "more"]) != ""
-
-
-def test_a_machine_that_was_not_quiet_prints_the_lines_without_conclusion() -> None:
-    page = ("Claims: the kernel confirms 9 of 9.", "IOPS grow with the depth.", "9 trials: 9 ok")
-    said = ["Claims: the kernel confirms 9 of 9.", "No conclusion is drawn from these trials.", "9 trials: 9 ok"]
-    assert difference(page, said) == ""
-    assert difference(page, [*said[:2], "9 trials: 8 ok, 1 failed"]) != ""
-    assert difference(("…", page[2]), said) == ""
+@cases("documents", "shapes")
+def test_numbers_times_widths_and_warnings_may_differ_and_words_may_not(case: dict[str, Any]) -> None:
+    assert (difference(tuple(case["page"]), case["printed"]) == "") == case["same"]
 
 
 def test_a_terminal_of_a_page_is_read_with_its_files_and_continued_commands() -> None:
@@ -326,21 +272,17 @@ def test_a_server_is_waited_for_and_ended_with_the_session(tmp_path: Path, serve
 
 
 @pytest.mark.parametrize(
-    ("page", "statuses"),
+    ("page", "status", "shown_by_page"),
     [
-        ("$ false\n", [1]),
-        ("$ false\n$ true\n", [1, 0]),
-        ("$ ioassay runn\nioassay: No such command 'runn'\n", [0]),
+        ("$ false\n", 1, False),
+        ("$ false\n$ true\n", 1, False),
+        ("$ ioassay runn\nioassay: No such command 'runn'\n", 0, False),
+        ("$ false\n$ echo $?\n1\n", 1, True),
+        ("$ ioassay runn\nioassay: No such command 'runn'\n", 1, True),
     ],
 )
-def test_a_failure_that_the_page_does_not_show_is_one(page: str, statuses: list[int]) -> None:
-    commands = shown(f"```console\n{page}```\n")
-    assert failure(commands, 0, statuses[0]) != ""
-
-
-@pytest.mark.parametrize("page", ["$ false\n$ echo $?\n1\n", "$ ioassay runn\nioassay: No such command 'runn'\n"])
-def test_a_failure_that_the_page_shows_is_none(page: str) -> None:
-    assert failure(shown(f"```console\n{page}```\n"), 0, 1) == ""
+def test_a_failure_is_one_unless_the_page_shows_it(page: str, status: int, shown_by_page: bool) -> None:
+    assert (failure(shown(f"```console\n{page}```\n"), 0, status) == "") == shown_by_page
 
 
 def test_every_tutorial_shows_what_its_commands_print() -> None:
