@@ -19,6 +19,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,44 +29,11 @@ import pytest
 
 from . import shell_command
 from .cli.command_server import CommandServer
-from .corpora import THOROUGH, cases
+from .corpora import CORPUS, THOROUGH, cases
 from .documents import DOCUMENTS, Shown, files, name_of, shown
 
 PAGES = {name_of(path): path.read_text() for path in DOCUMENTS if shown(path.read_text())}
-NEEDS = {
-    "docs/backends": ("strace",),
-    "docs/claims": ("root", "bpf"),
-    "docs/cluster": ("slow",),
-    "docs/compare": ("slow",),
-    "docs/drivers": ("slow", "fio", "root", "bpf"),
-    "docs/faults": ("root",),
-    "docs/hosts": ("slow", "fio", "root", "bpf"),
-    "docs/import": ("slow", "fio"),
-    "docs/sharing": ("slow",),
-    "docs/studies": ("slow", "stress", "root", "bpf"),
-    "docs/transports": ("fio",),
-    "docs/tune": ("slow",),
-    "docs/tutorials/compare-rocksdb": ("slow", "rocksdb", "root", "bpf"),
-    "docs/tutorials/design-a-write-buffer": ("slow", "fio", "root"),
-    "docs/tutorials/measure-a-disk": ("slow", "fio", "root", "bpf"),
-    "docs/virtual-drive": ("fio", "root"),
-    "docs/witness": ("slow", "fio", "root", "bpf"),
-}
-"""Page -> the markers of its test."""
-PROGRAMS = {"docs/command-line": ("man",), "docs/transports": ("nbdinfo", "openssl", "qemu-img")}
-"""Page -> what it runs that no marker stands for."""
-PREPARATIONS = {
-    "docs/sharing": """
-cat >run.toml <<END
-title = "A run"
-driver = "null"
-repetitions = 2
-factors = { x = [1, 2, 4] }
-END
-ioassay run run.toml --output run
-"""
-}
-"""Page -> what its reader has already, as commands of a shell."""
+PREMISES: dict[str, dict[str, Any]] = tomllib.loads((CORPUS / "documents" / "pages.toml").read_text())
 SMALLER = {} if THOROUGH else {"num = 100000\n": "num = 40000\n", 'runtime = "1s"': 'runtime = "500ms"'}
 """Text in a page's files -> the smaller load that a test gives in its place: numbers may differ anyway."""
 MARK = "--- command"
@@ -223,13 +191,18 @@ def failure(commands: list[Shown], place: int, status: int) -> str:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[getattr(pytest.mark, need) for need in NEEDS.get(name, ())]) for name in PAGES]
+    "name",
+    [
+        pytest.param(name, marks=[getattr(pytest.mark, need) for need in PREMISES.get(name, {}).get("needs", ())])
+        for name in PAGES
+    ],
 )
 def test_the_commands_of_a_page_print_what_it_shows(name: str, tmp_path: Path, server: CommandServer) -> None:
-    if missing := [program for program in PROGRAMS.get(name, ()) if shutil.which(program) is None]:
+    premises = PREMISES.get(name, {})
+    if missing := [program for program in premises.get("programs", ()) if shutil.which(program) is None]:
         pytest.skip(f"needs {', '.join(missing)} on PATH")
     commands = shown(PAGES[name])
-    ended = session(PAGES[name], tmp_path, server, PREPARATIONS.get(name, ""))
+    ended = session(PAGES[name], tmp_path, server, premises.get("before", ""))
     for place, (one, done) in enumerate(zip(commands, ended, strict=False)):
         problem = failure(commands, place, done.status) or difference(one.lines, done.lines)
         assert not problem, "\n".join([f"{name}.md: $ {one.command}", problem, "", "all that it printed:", *done.lines])
@@ -237,7 +210,7 @@ def test_the_commands_of_a_page_print_what_it_shows(name: str, tmp_path: Path, s
 
 
 def test_what_a_page_needs_is_said_of_pages_that_there_are() -> None:
-    assert NEEDS.keys() | PROGRAMS.keys() | PREPARATIONS.keys() <= PAGES.keys()
+    assert PREMISES.keys() <= PAGES.keys()
 
 
 # The comparison itself
