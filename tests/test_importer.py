@@ -41,33 +41,28 @@ def json_of(folder: Path, name: str, bs: str, iops: int) -> Path:
     return path
 
 
-def test_options_that_differ_are_factors_and_equal_ones_are_repetitions(tmp_path: Path) -> None:
-    files = [json_of(tmp_path, f"{bs}-{number}.json", bs, 100 + number) for bs in ("4k", "64k") for number in range(3)]
+@pytest.mark.parametrize(
+    ("sizes", "levels", "repetitions"),
+    [
+        (["4k", "4k", "4k", "64k", "64k", "64k"], ["4k", "64k"], [0, 1, 2]),
+        (["4096", "8192"], ["4096", "8192"], [0]),
+        (["4k", "4096", "64k"], ["4k", "64k"], [0, 1]),  # two spellings of one level
+    ],
+)
+def test_options_that_differ_are_factors_and_equal_ones_are_repetitions(
+    tmp_path: Path, sizes: list[str], levels: list[str], repetitions: list[int]
+) -> None:
+    files = [json_of(tmp_path, f"{number}.json", bs, 100 + number) for number, bs in enumerate(sizes)]
     store = importer.take_in(files, tmp_path / "run")
     found = frames.load(store)
-    assert found.studies[0].factors == {"bs": ["4k", "64k"]}
-    assert found.trials.filter(bs="64k")["repetition"].to_list() == [0, 1, 2]
-    assert sorted(found.trials["read.iops"].to_list()) == [100, 100, 101, 101, 102, 102]
-    assert found.planned == {"import": 6}
-
-
-def test_numeric_options_stay_numbers(tmp_path: Path) -> None:
-    files = [json_of(tmp_path, f"{bs}.json", bs, 100) for bs in ("4096", "8192")]
-    assert frames.load(importer.take_in(files, tmp_path / "run")).trials["bs"].to_list() == [4096, 8192]
-
-
-def test_two_spellings_of_one_level_are_one_condition(tmp_path: Path) -> None:
-    files = [json_of(tmp_path, f"{bs}.json", bs, 100) for bs in ("4k", "4096", "64k")]
-    found = frames.load(importer.take_in(files, tmp_path / "run"))
-    assert found.studies[0].factors == {"bs": ["4k", "64k"]}
-    assert found.trials.filter(bs="4k")["repetition"].to_list() == [0, 1]
-
-
-def test_the_files_are_kept_verbatim(tmp_path: Path) -> None:
-    path = json_of(tmp_path, "a.json", "4k", 100)
-    store = importer.take_in([path], tmp_path / "run")
-    trial = next(store.trials())
-    assert (store.folder(trial.id) / "raw" / "a.json").read_bytes() == path.read_bytes()
+    assert list(map(str, found.studies[0].factors["bs"])) == levels
+    assert found.trials["bs"].dtype.is_integer() == levels[0].isdigit()
+    first = found.trials.filter(bs=found.trials["bs"][0])
+    assert sorted(first["repetition"].to_list()) == repetitions
+    assert sorted(found.trials["read.iops"].to_list()) == [100 + number for number in range(len(sizes))]
+    assert found.planned == {"import": len(sizes)}
+    kept = {path.name: path.read_bytes() for path in store.root.glob("trials/*/raw/*.json")}
+    assert kept == {path.name: path.read_bytes() for path in files}
 
 
 def test_captured_json_terse_and_failures_are_taken_in(tmp_path: Path) -> None:
@@ -144,17 +139,15 @@ def test_a_file_that_is_no_result_is_named(tmp_path: Path, content: bytes, messa
         importer.read([path])
 
 
-def test_a_corrupted_log_is_named_with_its_line(tmp_path: Path) -> None:
+def test_corrupted_missing_and_other_files_are_named(tmp_path: Path) -> None:
     path = log(tmp_path, "x_lat.1.log", "1, 2, 0, 4096, 0, 0", "rubbish")
-    with pytest.raises(InputError, match=r"x_lat\.1\.log.*line 2.*rubbish"):
-        importer.read([path])
-
-
-def test_missing_files_and_folders_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="none.json: no such file"):
-        importer.read([tmp_path / "none.json"])
-    with pytest.raises(InputError, match="is a folder"):
-        importer.read([tmp_path])
+    for wrong, message in (
+        (path, r"x_lat\.1\.log.*line 2.*rubbish"),
+        (tmp_path / "none.json", "none.json: no such file"),
+        (tmp_path, "is a folder"),
+    ):
+        with pytest.raises(InputError, match=message):
+            importer.read([wrong])
 
 
 @pytest.mark.fio

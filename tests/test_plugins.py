@@ -1,17 +1,24 @@
-"""Plugins: packages that add to the lists, what is said of broken ones, and who is blamed for their errors."""
+"""Plugins: packages that add to the lists, what is said of broken ones, and who is blamed for their errors.
+
+examples/plugin is installed without a network: its own tests pass, and its study reaches the page.
+"""
 
 import json
 import os
+import shutil
+import subprocess
 import sys
 import tomllib
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli import command_server
 from tests.cli.conftest import ask
+from tests.corpora import cases
 
 from ioassay import drivers, formats, monitors, plugins
 from ioassay.api.progress import Progress
@@ -19,7 +26,7 @@ from ioassay.errors import BrokenPlugin, InputError, StudyError, UsageError
 from ioassay.narrative import pipeline
 from ioassay.roles import Consent
 from ioassay.runner import executors, preflight, run, worker
-from ioassay.store import importer
+from ioassay.store import importer, packed_page
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
 from ioassay.study.plan import make_trial
@@ -114,34 +121,19 @@ def test_names_of_the_list_are_looked_up_without_a_search(monkeypatch: pytest.Mo
     assert monitors.fields("cpu")
 
 
-@pytest.mark.parametrize(
-    ("code", "attribute", "reason"),
-    [
-        ("import no_such_library", "Sieve", "raised ModuleNotFoundError: No module named 'no_such_library'"),
-        ("raise SystemExit(3)", "Sieve", "raised SystemExit: 3"),
-        ("IOASSAY_API = 1", "Sieve", "raised AttributeError"),
-        ("IOASSAY_API = 1\nSieve = 7", "Sieve", "has no name"),
-        (DRIVER.replace("(NullPure)", "(__import__('ioassay.roles').roles.Driver)").split("for member")[0], "Sieve",
-         "has no measures"),
-        (DRIVER.replace("trial, outcome, raw", "outcome, trial"), "Sieve", "has parse(self, outcome, trial), wanted"),
-        (DRIVER.replace("IOASSAY_API = 1", ""), "Sieve", "states no IOASSAY_API; wanted IOASSAY_API = 1"),
-        (DRIVER.replace("IOASSAY_API = 1", "IOASSAY_API = 2"), "Sieve", "has IOASSAY_API = 2, and this ioassay has 1"),
-        (DRIVER.replace('name = "sieve"', 'name = "riddle"'), "Sieve", "calls itself 'riddle'"),
-        (DRIVER.replace("def validate", "def __init__(self):\n        1 / 0\n\n    def validate"), "Sieve",
-         "raised ZeroDivisionError: division by zero (sand_{}, line"),
-    ],
-)  # fmt: skip
-def test_a_broken_plugin_is_a_warning_that_names_its_package(
-    install: Install, request: pytest.FixtureRequest, code: str, attribute: str, reason: str
-) -> None:
-    number = abs(hash(request.node.name))  # what was checked of a package is kept for the life of the process
-    install(f"sand-{number}", "drivers", "sieve", code, attribute)
+@cases("plugins", "broken")
+def test_a_broken_plugin_is_a_warning_that_names_its_package(install: Install, case: dict[str, Any]) -> None:
+    package = f"sand-{abs(hash(case['id']))}"  # what was checked of a package is kept for the life of the process
+    code = case.get("code", DRIVER)
+    for old, new in case.get("replace", ()):
+        code = code.replace(old, new)
+    install(package, "drivers", "sieve", code.partition(case.get("until", "\0"))[0], "Sieve")
     said = broken(lambda: "sieve" in drivers.REGISTRY)
-    assert said.startswith(f"sand-{number} 1.2: its driver 'sieve' is not used: ")
-    assert reason.replace("{}", str(number)) in said
-    with pytest.raises(StudyError, match=rf"the driver 'sieve' of sand-{number} 1\.2 cannot be used: ") as refused:
+    reason = case["reason"].format(module=package.replace("-", "_"))
+    assert said.startswith(f"{package} 1.2: its driver 'sieve' is not used: ") and reason in said
+    with pytest.raises(StudyError, match=rf"the driver 'sieve' of {package} 1\.2 cannot be used: ") as refused:
         drivers.driver("sieve")
-    assert reason.replace("{}", str(number)) in str(refused.value)
+    assert reason in str(refused.value)
     assert "sieve" not in list(drivers.REGISTRY)
 
 
@@ -495,3 +487,49 @@ def test_an_error_outside_of_a_trial_names_the_plugin(install: Install, tmp_path
     _, said = ioassay(tmp_path, "plan", "sand.toml", status=1)
     assert "ioassay: the plugin sand-h 1.2 raised ZeroDivisionError: division by zero (sand_h, line" in said
     assert "bug in ioassay" not in said
+
+
+PLUGIN = Path(__file__).parent.parent / "examples" / "plugin"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that the plugin is installed to; pip builds it in a copy, and the checkout stays as it is."""
+    folder = tmp_path_factory.mktemp("plugin")
+    shutil.copytree(PLUGIN, folder / "source", ignore=shutil.ignore_patterns("__pycache__", "build", "dist"))
+    offline = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
+    command = [sys.executable, "-m", "pip", "install", *offline, "--target", str(folder / "site"), folder / "source"]
+    subprocess.run(command, check=True, capture_output=True, timeout=200)
+    return folder / "site"
+
+
+def test_its_own_tests_pass(site: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(site), "HOME": str(site.parent)}
+    environment.pop("PYTEST_XDIST_WORKER", None)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        command, cwd=site.parent / "source", env=environment, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout and "failed" not in done.stdout and "skipped" not in done.stdout
+
+
+def test_its_study_runs_to_the_page(site: Path, tmp_path: Path) -> None:
+    shutil.copy(PLUGIN / "copy.toml", tmp_path)
+    words = ("run", "copy.toml", "--repetitions", "2", "--output", "run", "--json")
+    ran = ask(*words, cwd=tmp_path, env={"PYTHONPATH": str(site), "HOME": str(tmp_path)}).json
+    assert ran["trials"]["ok"] == 8
+    (finding,) = [finding for finding in ran["findings"] if finding["question"] == "block_cost"]
+    assert finding["statistics"]["ns_per_byte"] != 0
+    assert [(figure["name"], figure["problem"]) for figure in ran["figures"]] == [("block_time", "")]
+    assert json.loads((tmp_path / "run" / "host.json").read_text())["tools"]["dd"].startswith("dd (coreutils)")
+    page = packed_page.unpacked((tmp_path / "run" / "report" / "index.html").read_text())
+    assert "The fixed cost of a block" in page and "Time of a block" in page
+    claims = [json.loads(path.read_text())["claims"] for path in (tmp_path / "run").glob("trials/*/record.json")]
+    assert [claim["bytes"] for (claim,) in claims] == [1 << 24] * 8
+
+
+def test_its_readme_shows_the_files_that_it_has() -> None:
+    text = (PLUGIN / "README.md").read_text()
+    for path in [*PLUGIN.glob("src/*/*.py"), *PLUGIN.glob("tests/*.py"), PLUGIN / "copy.toml"]:
+        assert path.name in text, f"README.md does not say what {path.name} is"

@@ -1,25 +1,30 @@
-"""process.py against real processes: exit codes, holding, timeouts, groups and orphans."""
+"""Real processes: exit codes, holding, timeouts, groups, orphans; the process table, and what processes have open."""
+
+from __future__ import annotations
 
 import os
 import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ioassay.errors import ToolError
-from ioassay.process import process_table, supervisor
+from ioassay.process import open_files, process_table, supervisor
+from ioassay.store.run_folder import RunStore
 
 
 def run(tmp_path: Path, *argv: str, timeout_s: float = 20.0, **options: object):
     return supervisor.run(argv, stdout=tmp_path / "out", stderr=tmp_path / "err", timeout_s=timeout_s, **options)
 
 
-def runner(folder: Path, code: str, *words: str) -> "subprocess.Popen[str]":
+def runner(folder: Path, code: str, *words: str) -> subprocess.Popen[str]:
     """Another Python, in which `code` has the supervisor as `process` and the folder as `root`."""
     head = (
         "import os, pathlib, signal, sys, threading\n"
@@ -49,7 +54,7 @@ def is_there(pid: int) -> bool:
     return process_table.group_of(pid) is not None
 
 
-def number_in(path: Path, by: "subprocess.Popen[str] | None" = None) -> int:
+def number_in(path: Path, by: subprocess.Popen[str] | None = None) -> int:
     """What a process has written there, once it has."""
     wait_for(lambda: (path.exists() and path.read_text().endswith("\n")) or (by is not None and by.poll() is not None))
     return int(path.read_text())
@@ -326,3 +331,118 @@ def test_what_a_killed_process_would_leave_is_undone_and_else_left_to_it(tmp_pat
     if killed:
         wait_for((tmp_path / "undone").exists)
     assert (tmp_path / "undone").exists() == killed
+
+
+def test_a_thread_may_end_between_the_list_of_threads_and_its_list_of_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+    thread = threading.Thread(target=over.wait)
+    thread.start()
+    read_text, asked = Path.read_text, []
+
+    def read(path: Path, **options: Any) -> str:
+        asked.append(path.parent.name)
+        if path.parent.name == str(thread.native_id) and thread.is_alive():
+            over.set()
+            thread.join()
+            while path.parent.exists():
+                time.sleep(0.001)
+        return read_text(path, **options)
+
+    monkeypatch.setattr(Path, "read_text", read)
+    with subprocess.Popen(["sleep", "60"]) as child:
+        try:
+            assert child.pid in process_table.children()
+        finally:
+            child.kill()
+    assert str(thread.native_id) in asked
+    assert child.pid not in process_table.children()
+
+
+LATE_THREAD = """
+import ctypes, os, threading, time
+def late():
+    libc = ctypes.PyDLL(None)  # keeps the lock, so that no other thread runs with the child's
+    libc.vfork()
+    os.write(1, f"{os.getpid()}\\n".encode())
+    libc.pause()
+threading.Thread(target=late).start()
+time.sleep(600)
+"""
+
+
+def test_a_process_has_stopped_when_all_its_threads_have() -> None:
+    """A thread that waits for the exec of its vfork stops after it, and the first thread at once."""
+    with subprocess.Popen([sys.executable, "-c", LATE_THREAD], stdout=subprocess.PIPE, process_group=0) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        try:
+            assert not process_table.has_yet_to_stop(process.pid)
+            process.send_signal(signal.SIGTSTP)
+            while (found := process_table.status(process.pid)) is not None and found.state != "T":
+                time.sleep(0.001)
+            assert process_table.has_yet_to_stop(process.pid)
+            os.kill(child, signal.SIGKILL)
+            while process_table.has_yet_to_stop(process.pid):
+                time.sleep(0.001)
+        finally:
+            process.kill()
+    assert not process_table.has_yet_to_stop(process.pid)
+
+
+def test_a_run_that_stops_names_the_file_that_was_not_its_own(tmp_path: Path) -> None:
+    store = RunStore(tmp_path / "run")
+    folder = store.folder("0" * 16)
+    elsewhere = store.stopped(folder, FileNotFoundError(2, os.strerror(2), "/proc/self/task/7/children"))
+    assert "No such file or directory (/proc/self/task/7/children); everything recorded" in str(elsewhere)
+    own = store.stopped(folder, FileNotFoundError(2, os.strerror(2), str(folder / "raw")))
+    assert "No such file or directory; everything recorded" in str(own)
+
+
+MOUNTS = "30 1 254:1 / / rw - ext4 /dev/vda1 rw\n31 30 0:45 / /data rw - btrfs /dev/vdb rw\n"
+
+
+def fake(root: Path, descriptors: dict[int, tuple[str, str]]) -> Path:
+    """A process 7 with these descriptors: the link and the lines of fdinfo of each."""
+    process = root / "proc/7"
+    for name in ("fd", "fdinfo"):
+        (process / name).mkdir(parents=True)
+    (process / "mountinfo").write_text(MOUNTS)
+    for number, (link, lines) in descriptors.items():
+        (process / "fd" / str(number)).symlink_to(link)
+        (process / "fdinfo" / str(number)).write_text(lines)
+    return root
+
+
+def test_a_file_has_the_device_of_its_mount_and_the_inode_of_the_open_file(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.touch()
+    root = fake(tmp_path / "root", {3: (str(data), "pos:\t0\nflags:\t02\nmnt_id:\t31\nino:\t77\n")})
+    found = open_files.read([7, 8], root)
+    assert found.paths == {("0:45", 77): str(data)}
+    assert (found.descriptors, found.uring_requests, found.unreadable) == (1, 0, {})
+
+
+def test_requests_of_each_ring_are_counted_once(tmp_path: Path) -> None:
+    ring = "mnt_id:\t15\nino:\t9\nCachedSqHead:\t12\nCachedCqTail:\t9\n"
+    root = fake(tmp_path, {4: ("anon_inode:[io_uring]", ring), 5: ("anon_inode:[io_uring]", ring), 6: ("pipe:[5]", "")})
+    assert open_files.read([7], root).uring_requests == 3
+
+
+def test_the_files_of_this_process_are_those_that_stat_names(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.touch()
+    with path.open() as file:
+        found = open_files.read([os.getpid()])
+        status = os.fstat(file.fileno())
+    [identity] = [identity for identity, name in found.paths.items() if name == str(path)]
+    assert identity[1] == status.st_ino
+
+
+def test_a_process_that_has_ended_has_nothing_open(tmp_path: Path) -> None:
+    assert open_files.read([7], tmp_path) == open_files.OpenFiles()
+
+
+def test_what_may_not_be_looked_at_is_stated(tmp_path: Path) -> None:
+    (tmp_path / "proc/7").mkdir(parents=True)
+    (tmp_path / "proc/7/fd").touch()  # no folder: the error is another one, and is treated the same
+    assert open_files.read([7], tmp_path).unreadable == {7: "Not a directory"}

@@ -56,7 +56,7 @@ def alive(tag: str) -> list[int]:
 
 
 def require_soon(is_so: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + 300
     while not is_so():
         assert time.monotonic() < deadline_s
         time.sleep(0.005)
@@ -211,7 +211,9 @@ def test_memory_bounds_the_number_of_workers(fake_root: Callable[[Mapping[str, s
     assert worker_pool.fitted(1, [5 << 20], machine) == (1, [])
 
 
-def test_the_control_group_bounds_memory_too(fake_root: Callable[[Mapping[str, str]], Path]) -> None:
+def test_the_control_group_bounds_memory_too_and_a_machine_that_tells_nothing_bounds_nothing(
+    fake_root: Callable[[Mapping[str, str]], Path], tmp_path: Path
+) -> None:
     group = {
         "sys/fs/cgroup/cgroup.controllers": "memory",
         "proc/self/cgroup": "0::/box",
@@ -219,7 +221,4 @@ def test_the_control_group_bounds_memory_too(fake_root: Callable[[Mapping[str, s
     }
     machine = Machine(fake_root({"proc/meminfo": MEMINFO, **group}))
     assert worker_pool.fitted(8, [100 << 10], machine)[0] == 4
-
-
-def test_a_machine_that_does_not_tell_its_memory_bounds_nothing(tmp_path: Path) -> None:
     assert worker_pool.fitted(8, [1 << 60], Machine(tmp_path)) == (8, [])

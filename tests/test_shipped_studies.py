@@ -1,9 +1,12 @@
-"""The studies of subsystems and `load-latency`: every sweep is there at both scales, and a host can run it.
+"""The studies of subsystems, `load-latency` and `rocksdb`: every sweep is there at both scales, and a host can run it.
 
 What stress-ng makes of the subsystems is not tested here: that takes minutes, and differs from host to host.
 """
 
+from __future__ import annotations
+
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,13 @@ SWEEPS = {row["id"]: row["factors"] for row in rows("sweeps", "subsystems")}
 SUBSYSTEMS = ("cpu", "cache", "io", "memory", "network", "pipe", "scheduler")
 QUICK_S = 270
 """Of load; starting trials and the report take the rest of six minutes."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def commands() -> Iterator[None]:
+    """The server that forks commands ends with this file."""
+    yield
+    command_server.end()
 
 
 @pytest.fixture(autouse=True)
@@ -104,8 +114,48 @@ def test_rates_below_saturation_are_achieved_and_drawn(tmp_path: Path) -> None:
     words = ("run", "load-latency", "--scale", "quick", "--repetitions", "1", "--json")
     tiny = ("--factor", "rate_iops=100,200,400", "--set", "runtime=500ms", "--set", "target.size=4MiB")
     answer = ask(*words, *tiny, cwd=tmp_path)
-    command_server.end()
     assert answer.code == 0, answer.err
     assert answer.json["trials"]["ok"] == 3
     figures = answer.json["figures"]
     assert [(one["name"], one["problem"]) for one in figures] == [("load_latency", ""), ("load_latency_cdf", "")]
+
+
+@pytest.mark.rocksdb
+@pytest.mark.root
+@pytest.mark.slow
+def test_the_four_loads_are_measured_on_a_drive_that_counts(tmp_path: Path) -> None:
+    words = ("run", "rocksdb", "--scale", "quick", "--repetitions", "1", "--set", "num=10000", "--json")
+    narrowed = ("--factor", "target.policy=none", "--set", "write_buffer_size=131072", "--set", "target.size=128MiB")
+    answer = ask(*words, *narrowed, cwd=tmp_path, within_s=600)
+    assert answer.code == 0, answer.err
+    result = answer.json
+    findings = [one for one in result["findings"] if one["question"] == "database"]
+    assert [one["response"] for one in findings] == ["", "", "drive.write.bytes", "readrandom.found"]
+    columns = ["condition", "fillseq", "readseq", "fillrandom", "readrandom"]
+    assert findings[0]["tables"][0]["columns"] == columns
+    assert findings[3]["severity"] == "info"
+    for where, loads in findings[1]["statistics"]["by_load"].items():
+        assert list(loads) == columns[1:], where
+        whole = findings[0]["statistics"]["points"][where]
+        for metric in ("drive.write.bytes", "drive.flash.bytes", "drive.read.bytes", "rocksdb.flush_bytes"):
+            assert 0.99 * whole[metric] <= sum(own[metric] for own in loads.values()) <= whole[metric], (where, metric)
+        assert loads["readseq"]["rocksdb.user_bytes"] == 0 < loads["fillseq"]["rocksdb.user_bytes"]
+        assert loads["readrandom"]["drive.read.bytes"] > 0
+    points = findings[0]["statistics"]["points"]
+    assert len(points) == 4  # with and without compression, on a drive that is new and on one that is not
+    for where, numbers in points.items():
+        amplified = numbers["drive.write_amplification"] > 1.2
+        assert amplified == ("precondition=steady" in where), where
+        assert numbers["drive.flash.bytes"] >= numbers["drive.write.bytes"]
+    (verdict,) = (one for one in result["findings"] if one["question"] == "verdict")
+    told = [row for row in verdict["statistics"]["rows"] if row["claim"].startswith("RocksDB's")]
+    assert len(told) == 8 and verdict["statistics"]["contradicted"] == 0
+    for row in told:  # what RocksDB says of itself, what the kernel saw, what the drive counted
+        assert row["numbers"]["seen_bytes"] >= row["numbers"]["claimed_bytes"] > 0
+        assert row["numbers"]["drive_bytes"] > 0
+    (beside,) = (one for one in result["findings"] if one["question"] == "drive")
+    assert len(beside["tables"][0]["rows"]) == 8
+    codes = [warning["code"] for warning in result["warnings"]]
+    assert codes.count("keys-not-found") == 1  # once for all trials
+    (run,) = (tmp_path / "runs").iterdir()
+    assert (run / "report" / "figures" / "rocksdb_loads.svg").exists()
