@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import fcntl
 import functools
+import gc
 import importlib
 import io
 import json
@@ -164,6 +165,7 @@ def serve(requests: socket.socket, modules: Sequence[str]) -> None:
     _load()
     for name in modules:
         importlib.import_module(name)
+    gc.freeze()  # a collection in a fork would copy the pages of all that is imported
     while True:
         message, handles, _, _ = socket.recv_fds(requests, _REQUEST_BYTES, 4)
         if not message:
