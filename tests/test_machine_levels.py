@@ -45,9 +45,12 @@ def test_an_expression_is_a_number_a_word_of_a_tool_or_refused(case: dict[str, A
         assert all(piece in str(error.value) for piece in ("s.toml", f"{part}.{key}", case["refused"]))
 
 
-def test_what_is_no_list_of_levels_is_left_to_the_model() -> None:
-    written = ["nproc", {}, 2]
-    assert resolved(factors={"workers": written})["factors"] == {"workers": written}
+@cases("levels", "resolved")
+def test_tables_take_expressions_and_keep_what_was_written(case: dict[str, Any]) -> None:
+    found = resolved(**case["study"])
+    assert {key: found[key] for key in case["study"]} == case["becomes"]
+    wanted = {"processors": 6, "memory_bytes": HOST.memory_bytes, "written": case.get("written")}
+    assert found.get("relative") == (wanted if "written" in case else None)
 
 
 @pytest.mark.parametrize("processors", [1, 2, 4, 64])
@@ -55,43 +58,6 @@ def test_levels_are_there_once_and_in_order(processors: int) -> None:
     written = [1, "nproc*4", 2, "nproc", "nproc/2", "nproc*2"]
     levels = resolved(Machine(processors, MIB), factors={"workers": written})["factors"]["workers"]
     assert levels == sorted({1, 2, max(processors // 2, 1), processors, 2 * processors, 4 * processors})
-
-
-def test_a_list_without_an_expression_stays_as_it_is() -> None:
-    found = resolved(factors={"workers": [4, 1, 2], "bs": ["64KiB", "4KiB"]})
-    assert found["factors"] == {"workers": [4, 1, 2], "bs": ["64KiB", "4KiB"]} and "relative" not in found
-
-
-def test_sizes_are_compared_with_the_memory_in_bytes() -> None:
-    found = resolved(factors={"size": ["1GiB", "ram/8", "ram/2"]})
-    assert found["factors"]["size"] == ["1GiB", 4096 * MIB]  # an eighth is 1 GiB here
-
-
-def test_every_table_takes_expressions_and_keeps_what_was_written() -> None:
-    found = resolved(
-        params={"threads": "nproc"},
-        target={"kind": "file", "size": "ram/2", "path": "nproc"},
-        run={"cpu_limit": "nproc/4", "memory_limit": "ram/8"},
-        case=[{"name": "all", "numjobs": "nproc*2"}],
-        factors={"workers": [1, "nproc"]},
-        watch={"calls": {"workers": [1, "nproc"]}},
-    )
-    assert found["run"] == {"cpu_limit": 1.5, "memory_limit": 1024 * MIB}
-    assert found["target"] == {"kind": "file", "size": 4096 * MIB, "path": "nproc"}
-    assert found["case"] == [{"name": "all", "numjobs": 12}] and found["watch"] == {"calls": {"workers": [1, 6]}}
-    assert found["relative"] == {
-        "processors": 6,
-        "memory_bytes": HOST.memory_bytes,
-        "written": {
-            "params.threads": "nproc",
-            "target.size": "ram/2",
-            "run.cpu_limit": "nproc/4",
-            "run.memory_limit": "ram/8",
-            "case 'all'.numjobs": "nproc*2",
-            "factors.workers": [1, "nproc"],
-            "watch.calls.workers": [1, "nproc"],
-        },
-    }
 
 
 def test_a_plain_level_that_is_listed_twice_is_refused_as_always(host: None, tmp_path: Path) -> None:

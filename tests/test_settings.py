@@ -145,7 +145,19 @@ def test_settings_are_those_of_the_row_after_its_steps(
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
-def test_settings_are_put_back_when_the_run_ends_by_an_exception(machine: Path, error: type[BaseException]) -> None:
+@pytest.mark.parametrize("before", [2, None], ids=["in the middle of setting", "in the run"])
+def test_settings_are_put_back_when_the_run_ends_by_an_exception(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException], before: int | None
+) -> None:
+    real, calls = tunables.put, []
+
+    def put(path: str, value: str, root: Path) -> None:
+        calls.append(path)
+        if len(calls) == before:
+            raise error
+        real(path, value, root)
+
+    monkeypatch.setattr(tunables, "put", put)
     with pytest.raises(error), HostSettings(root=machine):
         raise error
     assert present(machine) == POWERSAVE
@@ -165,46 +177,11 @@ def test_the_restore_file_is_there_before_the_first_change(machine: Path, monkey
     assert seen == [("performance", 1)] * CPUS + [("powersave", 1)] * CPUS
 
 
-def test_an_interruption_in_the_middle_of_setting_puts_back_what_was_set(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real, calls = tunables.put, []
-
-    def put(path: str, value: str, root: Path) -> None:
-        calls.append(path)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        real(path, value, root)
-
-    monkeypatch.setattr(tunables, "put", put)
-    with pytest.raises(KeyboardInterrupt), HostSettings(root=machine):
-        pass
-    assert present(machine) == POWERSAVE
-    assert restore_files(machine) == []
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"{",
-        b"[]",
-        b'{"schema": 99}',
-        b"\xff\xfe",
-        json.dumps(
-            {
-                "schema": 1,
-                "owner": {"pid": 1, "start_ticks": 1, "boot_id": ""},
-                "made_unix_s": 0,
-                "changes": [{"path": "/sys/../etc/passwd", "old": "root::0:0", "new": "x"}],
-            }
-        ).encode(),
-    ],
-)
-def test_a_restore_file_that_makes_no_sense_is_said_and_left_unless_forced(machine: Path, content: bytes) -> None:
+@cases("settings", "unreadable")
+def test_a_restore_file_that_makes_no_sense_is_said_and_left_unless_forced(machine: Path, case: dict[str, Any]) -> None:
     folder = machine / "run/ioassay"
     folder.mkdir(parents=True)
-    (folder / "restore-1-1-1.json").write_bytes(content)
+    (folder / "restore-1-1-1.json").write_bytes(case["text"].encode("latin-1"))
     assert len(settings.leftovers(machine)) == 1
     assert ["no restore file that can be read" in text for text in restore_all(root=machine)] == [True]
     assert len(restore_files(machine)) == 1
@@ -277,26 +254,21 @@ def test_runs_killed_beside_a_live_one_do_not_disturb_it(machine: Path, seed: in
 # Caches and places
 
 
-def test_caches_are_dropped_by_writing_three(fake_root: FakeRoot) -> None:
-    root = fake_root({"proc/sys/vm/drop_caches": "0\n"})
-    assert settings.drop_caches(root) is None
-    assert (root / "proc/sys/vm/drop_caches").read_text() == "3\n"
-
-
-def test_caches_that_cannot_be_dropped_are_a_warning(fake_root: FakeRoot) -> None:
-    warning = settings.drop_caches(fake_root({"proc": None}))
-    assert warning is not None
-    assert warning.code == "caches-not-dropped"
-
-
-def test_a_container_whose_kernel_settings_are_read_only_is_not_told_to_become_root(
+def test_caches_are_dropped_by_writing_three_and_else_there_is_a_warning(
     monkeypatch: pytest.MonkeyPatch, fake_root: FakeRoot
 ) -> None:
+    """A container whose kernel settings are read-only is not told to become root."""
+
     def refuse(path: str, value: str, root: Path) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
+    root = fake_root({"proc/sys/vm/drop_caches": "0\n"})
+    assert settings.drop_caches(root) is None
+    assert (root / "proc/sys/vm/drop_caches").read_text() == "3\n"
+    warning = settings.drop_caches(root / "nowhere")
+    assert warning is not None and warning.code == "caches-not-dropped"
     monkeypatch.setattr(settings.tunables, "put", refuse)
-    warning = settings.drop_caches(fake_root({"proc": None}))
+    warning = settings.drop_caches(root)
     assert warning is not None and "container" in warning.remedy and "sudo" not in warning.remedy
 
 
