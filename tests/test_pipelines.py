@@ -76,7 +76,7 @@ class Job:
             pass_fds=inherited,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=600,
         )
 
 
@@ -114,7 +114,16 @@ def substituted(text: object, context: Mapping[str, str]) -> str:
 
 
 def git(folder: Path, *words: str) -> None:
-    identity = ["-c", "user.name=a", "-c", "user.email=a", "-c", "init.defaultBranch=main"]
+    identity = [
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a",
+        "-c",
+        "init.defaultBranch=main",
+        "-c",
+        "commit.gpgsign=false",
+    ]
     subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True)
 
 
@@ -157,7 +166,7 @@ def earlier(tmp_path_factory: pytest.TempPathFactory, server: CommandServer) -> 
     folder = tmp_path_factory.mktemp("earlier")
     (folder / "null.toml").write_text(NULL.replace("1e8", "2e8"))
     words = ("run", "null.toml", "--repetitions=4", "--set=seed=3", "--output=run")
-    assert server.run(words, folder, os.environ, 120)[0] == 0
+    assert server.run(words, folder, os.environ, 600)[0] == 0
     return folder / "run"
 
 

@@ -23,6 +23,7 @@ grep '^version' "$2/Cargo.toml" | tee "$1/ioassay.whl" >"$1/ioassay.tar.gz"
 """
 
 
+SIGNS_NOTHING = {"commit.gpgsign": "false", "tag.gpgsign": "false"}
 REFUSED = {
     "7.8": "the version is '7.8', wanted three numbers",
     "0.0.9": "version 0.0.9 is older than",
@@ -34,8 +35,12 @@ REFUSED = {
 
 
 def git(folder: Path, *words: str) -> str:
-    who = ["-c", "user.name=A maintainer", "-c", "user.email=maintainer@localhost"]
-    return subprocess.run(["git", *who, *words], cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+    """What a command of git says, whoever owns the checkout and however its user signs commits."""
+    settings = ("user.name=A maintainer", "user.email=maintainer@localhost", "commit.gpgsign=false", "safe.directory=*")
+    chosen = [word for setting in settings for word in ("-c", setting)]
+    return subprocess.run(
+        ["git", *chosen, *words], cwd=folder, capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +54,9 @@ def clone(tmp_path: Path, source: Path) -> Path:
     """A checkout of what is here now, set up by that of the tests, whose build copies one line."""
     folder = tmp_path / "a clone"
     git(ROOT, "clone", "--quiet", "--shared", str(source), str(folder))
-    git(folder, "config", "user.name", "A maintainer")
-    git(folder, "config", "user.email", "maintainer@localhost")
+    own = {"user.name": "A maintainer", "user.email": "maintainer@localhost"} | SIGNS_NOTHING
+    for name, value in own.items():
+        git(folder, "config", name, value)
     (folder / ".venv").symlink_to(ROOT / ".venv")
     (folder / ".setup").mkdir()
     (folder / ".setup" / "cargo-bin").write_text((ROOT / ".setup" / "cargo-bin").read_text())

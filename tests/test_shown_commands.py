@@ -112,7 +112,7 @@ class Ended:
 
 READY = """
 printed_within() {  # FILE LINES: what a command in the background printed, as soon as it is that much
-    for _ in $(seq 600); do
+    for _ in $(seq 1800); do
         [ "$(grep -vc -e '^$' -e '^warning: ' "$1")" -ge "$2" ] || ! kill -0 $! 2>/dev/null && break
         sleep 0.1
     done
@@ -159,7 +159,7 @@ def session(page: str, folder: Path, server: CommandServer, preparation: str = "
     inherited = [server.fileno()]
     if preparation:
         words = ["bash", "-ec", preparation]
-        subprocess.run(words, cwd=home, env=environment, pass_fds=inherited, check=True, timeout=200)
+        subprocess.run(words, cwd=home, env=environment, pass_fds=inherited, check=True, timeout=600)
     printed = folder / "printed"
     text = f"exec 2>&1; {{ {script(shown(page), logs)}\n}} </dev/null"
     with printed.open("w") as output:
@@ -168,7 +168,7 @@ def session(page: str, folder: Path, server: CommandServer, preparation: str = "
             words, cwd=home, env=environment, stdout=output, pass_fds=inherited, start_new_session=True
         )
         try:
-            shell.wait(timeout=560)
+            shell.wait(timeout=840)
         finally:
             if shell.poll() is None:
                 os.killpg(shell.pid, signal.SIGTERM)
@@ -189,7 +189,6 @@ def failure(commands: list[Shown], place: int, status: int) -> str:
     return f"exit status {status}, and the page {'shows an error' if refused else 'says nothing of a failure'}"
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "name",
     [

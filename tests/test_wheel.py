@@ -52,7 +52,8 @@ def built(pattern: str) -> Path:
 
 
 def tracked(*places: str) -> set[str]:
-    listed = subprocess.run(["git", "ls-files", "-z", *places], cwd=ROOT, capture_output=True, text=True, check=True)
+    command = ["git", "-c", "safe.directory=*", "ls-files", "-z", *places]  # whoever owns the checkout
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return {name for name in listed.stdout.split("\0") if name and (ROOT / name).exists()}
 
 
