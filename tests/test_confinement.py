@@ -24,7 +24,7 @@ from ioassay.drivers import DRIVERS, driver
 from ioassay.drivers.fio import Fio
 from ioassay.drivers.fio.jobfile import job_study
 from ioassay.process import landlock, supervisor
-from ioassay.process.landlock import FILE, FOLDER, IOCTL_DEV, LAYOUT, MAKE_SYM, Linux
+from ioassay.process.landlock import MAKE_SYM, Linux
 from ioassay.records.record import FAILED, OK, Record
 from ioassay.roles import READ, WRITE, Command, Confinement, Consent, Driver, Load, Rehearsal, Touch
 from ioassay.runner import confinement, preflight, run
@@ -65,17 +65,46 @@ def rights(net: Net) -> dict[Path, int]:
 
 
 @pytest.mark.landlock
-def test_a_target_is_opened_as_far_as_it_is_loaded(tmp_path: Path) -> None:
-    file, folder = tmp_path / "file", tmp_path / "folder"
-    file.touch()
-    folder.mkdir()
-    for path, read_only, wanted in ((file, False, FILE), (file, True, IOCTL_DEV), (folder, False, FOLDER)):
-        with spread(tmp_path / "raw", Load("any", path, 1, read_only)) as net:
-            assert rights(net) == {path: wanted}
-    with spread(tmp_path / "raw") as net:
-        assert rights(net) == {}
-        assert net.environment == {"TMPDIR": str(tmp_path / "raw")}
-        assert net.warnings == []
+@cases("confinement", "rules")
+def test_what_is_opened_follows_from_the_target_the_touches_and_the_driver(
+    case: dict[str, Any], tmp_path: Path
+) -> None:
+    def paths(*keys: str) -> list[Path]:
+        return [tmp_path / name for key in keys for name in case.get(key, ())]
+
+    for folder in paths("folders"):
+        folder.mkdir()
+    for file in paths("made"):
+        file.touch()
+    for link, target in case.get("links", {}).items():
+        (tmp_path / link).symlink_to(tmp_path / target)
+    loaded = case.get("load") or case.get("reads")
+    load = Load("any", tmp_path / loaded, 1, "reads" in case) if loaded else NOTHING
+    touches = [*(Touch(path, WRITE) for path in paths("writes")), *(Touch(path, READ) for path in paths("looks_at"))]
+    beside = Confinement(layouts=paths("layouts"), host=paths("host"))
+    with spread(tmp_path / "raw", load, touches, beside) as net:
+        assert rights(net) == {tmp_path / name: getattr(landlock, kind) for name, kind in case["rights"].items()}
+        assert net.environment == {"TMPDIR": str(tmp_path / "raw")} and net.warnings == []
+        assert all(path.exists() for path in paths("made_meanwhile"))
+        assert all(path.parent.is_dir() and not path.exists() for path in paths("layouts"))
+        if "moves" in case:
+            old, new = paths("moves")
+            old.replace(new)
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {*case.get("made", ()), *case.get("kept", ())} - {*case.get("moves", ())[:1]}
+
+
+def test_the_record_says_what_may_change(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "file"
+    with spread(tmp_path / "raw", touches=[Touch(file, WRITE)], beside=Confinement(layouts=[file])) as net:
+        said = {str(file.parent): ["make, write, remove files below"]}
+        assert not landlock.support().abi or has(net.document["may_change"], said)
+        assert str(file) not in net.document.get("may_change", {})
+
+
+def test_the_files_of_the_host_that_a_driver_changes_are_those_of_its_parameters() -> None:
+    assert driver("filesuite").confinement({"cache": "drop-all"}).host == [Path("/proc/sys/vm/drop_caches")]
+    assert driver("filesuite").confinement({"cache": "drop"}).host == []
 
 
 @pytest.mark.landlock
@@ -83,58 +112,6 @@ def test_the_raw_folder_takes_no_links_that_would_lead_the_lab_elsewhere(tmp_pat
     with spread(tmp_path / "raw") as net:
         (raw,) = (rule for rule in net.rules if rule.path == tmp_path / "raw")
     assert not raw.rights & MAKE_SYM
-
-
-@pytest.mark.landlock
-def test_a_file_that_is_only_written_leaves_its_folder_closed(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.touch()
-    with spread(tmp_path / "raw", touches=[Touch(file, WRITE), Touch(tmp_path / "read", READ)]) as net:
-        assert rights(net) == {file: FILE}
-
-
-@pytest.mark.landlock
-def test_a_file_that_is_laid_out_opens_its_folder_which_is_made(tmp_path: Path) -> None:
-    file = tmp_path / "new" / "deep" / "file"
-    with spread(tmp_path / "raw", touches=[Touch(file, WRITE)], beside=Confinement(layouts=[file])) as net:
-        assert rights(net) == {file: FILE, file.parent: LAYOUT}
-        assert file.parent.is_dir() and not file.exists()
-        assert net.document["may_change"][str(file.parent)] == ["make, write, remove files below"]
-        assert str(file) not in net.document["may_change"]
-
-
-@pytest.mark.landlock
-def test_a_link_that_is_laid_out_opens_both_folders(tmp_path: Path) -> None:
-    there = tmp_path / "there"
-    there.mkdir()
-    link = tmp_path / "here" / "link"
-    link.parent.mkdir()
-    link.symlink_to(there / "file")
-    with spread(tmp_path / "raw", touches=[Touch(link, WRITE)], beside=Confinement(layouts=[link])) as net:
-        assert rights(net) == {link: FILE, link.parent: LAYOUT, there: LAYOUT}
-
-
-@pytest.mark.landlock
-def test_a_file_of_buffers_is_made_beforehand_and_removed_unless_the_tool_replaced_it(tmp_path: Path) -> None:
-    buffers, kept = tmp_path / "buffers", tmp_path / "kept"
-    kept.touch()
-    with spread(tmp_path / "raw", touches=[Touch(buffers, WRITE), Touch(kept, WRITE)]) as net:
-        assert rights(net) == {buffers: FILE, kept: FILE}
-        assert buffers.exists()
-    assert not buffers.exists()
-    assert kept.exists()
-    with spread(tmp_path / "raw", touches=[Touch(buffers, WRITE)]):
-        kept.replace(buffers)
-    assert buffers.exists()
-
-
-@pytest.mark.landlock
-def test_files_of_the_host_are_opened_where_a_driver_says_so(tmp_path: Path) -> None:
-    caches = Path("/proc/sys/vm/drop_caches")
-    assert driver("filesuite").confinement({"cache": "drop-all"}).host == [caches]
-    assert driver("filesuite").confinement({"cache": "drop"}).host == []
-    with spread(tmp_path / "raw", beside=Confinement(host=[caches, tmp_path])) as net:
-        assert rights(net) == {caches: FILE, tmp_path: FOLDER}
 
 
 # What is not confined is said
