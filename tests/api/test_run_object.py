@@ -61,12 +61,15 @@ def test_sql_answers_with_a_frame(run: ia.Run) -> None:
         run.sql("SELECT nothing FROM nowhere")
 
 
-def test_the_page_is_written_and_the_findings_stay(run: ia.Run) -> None:
+def test_the_page_is_written_and_the_findings_stay_and_nothing_is_printed(
+    run: ia.Run, capfd: pytest.CaptureFixture[str]
+) -> None:
     before = run.findings
     page = run.report()
     assert page == run.root / "report" / "index.html" and page.is_file()
     assert (page.parent / "figures" / "value_by_x.svg").is_file()
     assert run.findings == before and run.as_dict()["trials"]["ok"] == 6
+    assert capfd.readouterr() == ("", "")
 
 
 def test_text_of_a_study_never_becomes_html(run: ia.Run) -> None:
@@ -131,7 +134,9 @@ def test_what_is_no_executor_is_refused_by_name() -> None:
         computed().run("out", executor="nowhere")
 
 
-def test_a_comparison_has_a_row_for_each_condition_and_one_sentence(run: ia.Run) -> None:
+def test_a_comparison_has_a_row_for_each_condition_and_one_sentence_and_prints_nothing(
+    run: ia.Run, capfd: pytest.CaptureFixture[str]
+) -> None:
     slower = computed(params={"noise": 0.01, "value": 50}).run("slower")
     found = ia.compare(run, slower, margin=0.1)
     assert found.rows.height == 2 and found.rows["ratio"].to_list() == pytest.approx([0.5, 0.5], rel=0.05)
@@ -139,6 +144,7 @@ def test_a_comparison_has_a_row_for_each_condition_and_one_sentence(run: ia.Run)
     assert ia.compare(run.root, str(run.root)).verdict.startswith("B is the same as A")
     assert found.report("page").is_file() and "<testsuite" in found.junit()
     assert "<script>" not in found._repr_html_()
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(("margin", "confidence"), [(0.0, 0.95), (1.5, 0.95), (0.05, 0.2), (0.05, 1.0)])
@@ -211,13 +217,6 @@ def test_an_export_names_nobody_where_it_is_redacted(run: ia.Run) -> None:
     assert bundle.manifest.redacted and sum(bundle.manifest.replaced.values()) > 0
     assert texts and not any(str(run.root.parent) in text for text in texts)
     assert (reader / "report" / "index.html").is_file()
-
-
-def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
-    made = computed().run("out")
-    made.report()
-    ia.compare(made, made).report("compared")
-    assert capfd.readouterr() == ("", "")
 
 
 def test_ctrl_c_while_a_study_is_examined_is_no_bare_keyboard_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:

