@@ -38,7 +38,7 @@ OF_STEPS = {
 OF_STEPS |= {"without", "lines", "json", "pages", "there", "gone", "writes"}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # and so all rows run in one worker, which makes each beginning once
 def beginning(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """A function that returns the folder in which a row begins, by its name. Copy it before you change it."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+
+from .conftest import Ask
 
 SUITE = """title = "both"
 
@@ -23,7 +23,7 @@ params = { steps = "best of sweep", requests = "nproc" }
 """
 
 
-def test_the_plan_shows_what_was_written_and_the_numbers(tmp_path: Path, ioassay: Callable[..., Any]) -> None:
+def test_the_plan_shows_what_was_written_and_the_numbers(tmp_path: Path, ioassay: Ask) -> None:
     (tmp_path / "both.toml").write_text(SUITE)
     processors = len(os.sched_getaffinity(0))
     text = ioassay("plan", "both.toml", "--trials").out
@@ -35,11 +35,3 @@ def test_the_plan_shows_what_was_written_and_the_numbers(tmp_path: Path, ioassay
     sweep, after = ioassay("plan", "both.toml", "--json").json["studies"]
     assert sweep["relative"][0]["here"] == [1, 2 * processors, 4 * processors, 1000]
     assert after["relative"][1] == {"key": "params.steps", "written": "best of sweep", "here": None}
-
-
-def test_a_run_tells_the_level_and_resumes(tmp_path: Path, ioassay: Callable[..., Any]) -> None:
-    (tmp_path / "both.toml").write_text(SUITE)
-    assert ioassay("run", "both.toml", "--output", "run").code == 0
-    stored = (tmp_path / "run" / "study.toml").read_text()
-    assert stored.count("best of sweep") == 1 and '"params.steps" = "best of sweep"' in stored
-    assert ioassay("run", "--resume", "run").code == 0
