@@ -339,7 +339,7 @@ def test_a_tool_under_strace_is_confined_and_strace_writes_its_own_output(
             wrap(["sh", "-c", f"echo x > {precious}"], raw / "calls"),
             stdout=raw / "stdout",
             stderr=raw / "stderr",
-            timeout_s=60,
+            timeout_s=600,
             confine=net.ruleset,
         )
     assert outcome.exit_code and not precious.exists()

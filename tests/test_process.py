@@ -20,7 +20,7 @@ from ioassay.process import open_files, process_table, supervisor
 from ioassay.store.run_folder import RunStore
 
 
-def run(tmp_path: Path, *argv: str, timeout_s: float = 20.0, **options: object):
+def run(tmp_path: Path, *argv: str, timeout_s: float = 600.0, **options: object):
     return supervisor.run(argv, stdout=tmp_path / "out", stderr=tmp_path / "err", timeout_s=timeout_s, **options)
 
 

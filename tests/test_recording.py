@@ -20,7 +20,7 @@ def texts(film: str) -> list[str]:
 def test_a_session_is_typed_run_and_shown_as_it_was_printed(tmp_path: Path) -> None:
     commands = ["printf 'a < b\\n'; printf '\\033[31mred\\033[0m, plain\\n'", "seq 40; exit 3"]
     command = [sys.executable, str(ROOT / "setup/site/recording.py"), "film.svg", *commands]
-    subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=600)
     film = (tmp_path / "film.svg").read_text()
     shown = texts(film)
     assert {"$ p", f"$ {commands[0]}", "a < b", "red", ", plain", "20", "40"} <= set(

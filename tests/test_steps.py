@@ -56,9 +56,9 @@ def python(name: str, code: str) -> Step:
 def ran(folder: Path, wanted: Sequence[Step], counter: StepCounter | None = None) -> tuple[Outcome, dict[str, float]]:
     raw = folder / "raw"
     raw.mkdir()
-    command, load = Command.of_steps(wanted, 60, cold=True), Load("folder", folder, 0, False, step_counter=counter)
+    command, load = Command.of_steps(wanted, 600, cold=True), Load("folder", folder, 0, False, step_counter=counter)
     outcome = supervisor.run(
-        steps.argv(command, load, raw), stdout=raw / "stdout", stderr=raw / "stderr", timeout_s=60, cwd=folder
+        steps.argv(command, load, raw), stdout=raw / "stdout", stderr=raw / "stderr", timeout_s=600, cwd=folder
     )
     return steps.ended(outcome, command, raw), steps.metrics(command, load, raw)
 
@@ -110,10 +110,10 @@ def test_a_step_finds_in_memory_what_the_one_before_wrote_unless_that_is_forgott
         pytest.skip("files in memory stay there: point --basetemp to a disk")
     write = python("write", "open('data', 'wb').write(b'x' * 2**20)")
     look = Step("look", ["fincore", "--bytes", "--noheadings", "--output", "RES", "data"])
-    command = Command.of_steps([write, look], 60, cold=cold)
+    command = Command.of_steps([write, look], 600, cold=cold)
     load, raw = Load("folder", tmp_path, 0, False), tmp_path / "raw"
     raw.mkdir()
     argv = steps.argv(command, load, raw)
-    outcome = supervisor.run(argv, stdout=raw / "stdout", stderr=raw / "stderr", timeout_s=60, cwd=tmp_path)
+    outcome = supervisor.run(argv, stdout=raw / "stdout", stderr=raw / "stderr", timeout_s=600, cwd=tmp_path)
     assert outcome.exit_code == 0, outcome.stderr.read_text()
     assert int(outcome.stdout.read_text()) == (0 if cold else 2**20)
