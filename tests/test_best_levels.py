@@ -18,6 +18,8 @@ from ioassay.store.run_folder import RunStore
 from ioassay.study import catalog, earlier_best, plan
 from ioassay.study.model import Suite
 
+from .corpora import cases
+
 BEST = "best of sweep"
 
 
@@ -34,7 +36,7 @@ class Watching(Progress):
         self.began.append(trial)
 
 
-def suite(tmp_path: Path, value: str = BEST, **sweep: Any) -> Suite:
+def suite(tmp_path: Path, **sweep: Any) -> Suite:
     """`sweep` is best at 4 steps; `after` takes that as its own steps."""
     effects = {"steps": {"1": 0.5, "2": 0.8, "4": 1.0, "8": 0.7}}
     first: dict[str, Any] = {
@@ -48,7 +50,7 @@ def suite(tmp_path: Path, value: str = BEST, **sweep: Any) -> Suite:
     }
     first |= {key: {**first.get(key, {}), **part} if isinstance(part, dict) else part for key, part in sweep.items()}
     after = {"name": "after", "title": "after", "driver": "null", "repetitions": 2}
-    after |= {"params": {"steps": value}, "factors": {"requests": [10, 20]}}
+    after |= {"params": {"steps": BEST}, "factors": {"requests": [10, 20]}}
     path = tmp_path / "both.toml"
     path.write_text(tomli_w.dumps({"title": "both", "study": [first, after]}))
     return catalog.load(str(path))
@@ -153,41 +155,22 @@ def test_a_later_study_that_the_level_does_not_suit_is_skipped(tmp_path: Path, m
     assert {record.reason for record in records_of(store, "after")} == {"steps: 4 steps are too many"}
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ("best of others", "no earlier study of the suite has this name; wanted one of sweep"),
-        ("best of after", "no earlier study of the suite has this name; wanted one of sweep"),
-        ("best of sweep for speed", "that study has no such response; wanted one of value"),
-    ],
-)
-def test_a_wrong_reference_names_key_and_value(tmp_path: Path, value: str, message: str) -> None:
-    with pytest.raises(StudyError) as error:
-        suite(tmp_path, value)
-    assert f"params.steps: '{value}': {message}" in str(error.value)
-
-
-def test_a_study_without_that_factor_is_refused(tmp_path: Path) -> None:
-    one = {"title": "x", "driver": "null"}
-    first = {**one, "name": "sweep", "factors": {"spread": [0.1, 0.2]}}
-    path = tmp_path / "s.toml"
-    path.write_text(tomli_w.dumps({"title": "s", "study": [first, {**one, "name": "b", "params": {"steps": BEST}}]}))
-    with pytest.raises(StudyError, match="that study has no factor 'steps'; its factors: spread"):
-        catalog.load(str(path))
-
-
-def test_a_study_alone_has_no_earlier_one(tmp_path: Path) -> None:
+@cases("studies", "best_levels")
+def test_a_wrong_reference_names_key_and_value(tmp_path: Path, case: dict[str, Any]) -> None:
+    least = {"title": "x", "driver": "null"}
+    table = {**least, **case.get("alone", {})}
+    if "after" in case:
+        sweep = {**least, "name": "sweep", "analysis": {"responses": ["value"]}}
+        sweep["factors"] = case.get("factors", {"steps": [1, 2]})
+        table = {"title": "x", "study": [sweep, {**least, "name": "after", **case["after"]}]}
     path = tmp_path / "alone.toml"
-    path.write_text(tomli_w.dumps({"title": "a", "driver": "null", "params": {"steps": BEST}}))
-    with pytest.raises(StudyError, match="'alone' has no study before it in a suite"):
-        catalog.load(str(path))
-
-
-def test_words_of_a_tool_are_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "words.toml"
-    path.write_text(tomli_w.dumps({"title": "a", "driver": "fio", "params": {"description": "the best of all"}}))
-    (study,) = catalog.load(str(path)).studies
-    assert study.params == {"description": "the best of all"} and study.relative is None
+    path.write_text(tomli_w.dumps(table))
+    if "says" in case:
+        with pytest.raises(StudyError, match=case["says"]):
+            catalog.load(str(path))
+    else:
+        (study,) = catalog.load(str(path)).studies
+        assert study.params == case["alone"]["params"] and study.relative is None
 
 
 def test_a_suite_whose_study_waits_for_another_cannot_stop_after_a_block(tmp_path: Path) -> None:

@@ -499,28 +499,12 @@ def test_files_of_a_crate_import_in_one_direction(crate: str) -> None:
         pytest.fail(f"crates/{crate}/src: {' imports '.join(cycle)}; {advice}", pytrace=False)
 
 
-@pytest.mark.parametrize(
-    ("files", "cycle"),
-    [
-        ({"a.rs": "use crate::b::B;", "b.rs": "use super::a::{self, A};"}, {"a.rs", "b.rs"}),
-        ({"a.rs": "use crate::{\n    c::C,\n    b::{B, D},\n};", "b.rs": "fn f() -> crate::a::A {}"}, {"a.rs", "b.rs"}),
-        (
-            {"a.rs": "use crate::d::e;", "d/e.rs": "use super::f::F;", "d/f.rs": "use crate::a;"},
-            {"a.rs", "d/e.rs", "d/f.rs"},
-        ),
-        (
-            {"a.rs": "use crate::b::B;", "b.rs": "// use crate::a::A;\n#[cfg(test)]\nmod tests { use crate::a::A; }"},
-            set(),
-        ),
-        ({"d/mod.rs": "mod e;\nuse self::e::E;", "d/e.rs": "use super::D;"}, set()),
-        ({"a.rs": "use crate::b::B;", "b.rs": "use other::a::A;\nuse std::a;"}, set()),
-    ],
-)
-def test_a_cycle_of_rust_files_is_seen(tmp_path: Path, files: dict[str, str], cycle: set[str]) -> None:
-    for name, text in {"lib.rs": "mod a;", "d/mod.rs": "mod e;", **files}.items():
+@cases("tree", "rust_cycles")
+def test_a_cycle_of_rust_files_is_seen(tmp_path: Path, case: dict[str, Any]) -> None:
+    for name, text in {"lib.rs": "mod a;", "d/mod.rs": "mod e;", **case["files"]}.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert set(cycle_of_rust_files(tmp_path)) == cycle
+    assert set(cycle_of_rust_files(tmp_path)) == set(case["cycle"])
 
 
 # Sizes, words
