@@ -1,4 +1,4 @@
-"""Finding and reading studies: built-in names, files, suites."""
+"""Finding and reading studies: built-in names, files, suites; and the near names that refusals suggest."""
 
 import tomllib
 from pathlib import Path
@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from ioassay.errors import StudyError
+from ioassay import hints
+from ioassay.api.study import Study
+from ioassay.errors import IoassayError, StudyError
 from ioassay.study import catalog, plan
 
-from .corpora import cases
+from .corpora import CORPUS, cases
 
 STUDY = 'title = "T"\ndriver = "null"\nrepetitions = 2\n'
 
@@ -93,3 +95,30 @@ def test_an_unreadable_file_is_told_so(tmp_path: Path) -> None:
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(StudyError, match="is not TOML"):
         catalog.load(str(tmp_path / "binary.toml"))
+
+
+# What is suggested
+
+
+STUDIES: dict[str, str] = tomllib.loads((CORPUS / "studies" / "near_names.toml").read_text())["studies"]
+
+
+def test_the_nearest_name_is_suggested_or_all_are_named() -> None:
+    assert hints.suggestion("lur", ["lru", "epo"]) == "did you mean 'lru'?"
+    assert hints.suggestion("what", ["lru", "epo"]) == "known here: epo, lru"
+    assert hints.suggestion("what", ["lru", "epo"], "see docs") == "see docs"
+
+
+def test_a_message_that_named_all_ends_with_the_nearest_where_there_is_one() -> None:
+    assert hints.nearest("lur", ["lru", "epo"]) == "; did you mean 'lru'?"
+    assert hints.nearest("what", ["lru", "epo"]) == ""
+    assert hints.nearest("lru", ["lru", "epo"]) == ""  # something else is wrong
+
+
+@cases("studies", "near_names")
+def test_a_study_is_refused_with_the_nearest_name(case: dict[str, str], tmp_path: Path) -> None:
+    table = STUDIES.get(case.get("of", ""), "") + case["lines"]
+    (tmp_path / "t.disksim").write_text("0.0 0 8 8 0\n")
+    (tmp_path / "s.toml").write_text(table.replace("t.disksim", str(tmp_path / "t.disksim")))
+    with pytest.raises(IoassayError, match=f"did you mean '{case['near']}'"):
+        Study.read(tmp_path / "s.toml").plan()
