@@ -6,12 +6,14 @@ The rows are those that no tool of user space sees all of: libaio, io_uring, SQP
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.corpora import has
 
-from .conftest import FIO, cold
+from .conftest import FIO, cold, table
 
 pytestmark = [pytest.mark.bpf, pytest.mark.fio]
 
@@ -26,23 +28,9 @@ def fio(path: Path, *options: str) -> list[str]:
     return [*FIO, f"--filename={path}", "--size=16m", "--bs=4k", "--minimal", *options]
 
 
-@pytest.mark.parametrize(
-    ("options", "entry"),
-    [
-        (["--ioengine=psync", "--rw=randread"], "pread64"),
-        (["--ioengine=sync", "--rw=read"], "read"),
-        (["--ioengine=pvsync2", "--rw=randread"], "preadv2"),
-        (["--ioengine=libaio", "--iodepth=16", "--rw=randread"], "aio"),
-        (["--ioengine=libaio", *BATCH, "--rw=read"], "aio"),
-        (["--ioengine=libaio", "--iodepth=256", "--iodepth_batch=256", "--rw=randread"], "aio"),
-        (["--ioengine=io_uring", "--iodepth=16", "--rw=randread"], "uring"),
-        (["--ioengine=io_uring", "--iodepth=16", "--sqthread_poll=1", "--rw=randread"], "uring"),
-        (["--ioengine=io_uring", "--iodepth=16", "--nonvectored=0", "--fixedbufs=0", "--rw=randread"], "uring"),
-    ],
-    ids=["psync", "sync", "pvsync2", "libaio", "libaio-batch", "libaio-256", "io_uring", "sqpoll", "io_uring-vectored"],
-)  # fmt: skip
-def test_direct_reads_are_seen_exactly(watch: Any, look: Any, data: Path, options: list[str], entry: str) -> None:
-    seen = watch("syscalls", *fio(data, "--direct=1", *options))
+@table("bpf_layers", "direct_reads_are_seen_exactly")
+def test_direct_reads_are_seen_exactly(watch: Any, look: Any, data: Path, options: str, entry: str) -> None:
+    seen = watch("syscalls", *fio(data, "--direct=1", *options.split()))
     reads = look.on_file(seen, "data", "read")
     assert (reads.calls, reads.completed, reads.bytes, reads.requested_bytes) == (OPS, OPS, SIZE, SIZE)
     assert (reads.errors, reads.short) == (0, 0)
@@ -53,6 +41,20 @@ def test_direct_reads_are_seen_exactly(watch: Any, look: Any, data: Path, option
     (session,) = [s for s in seen.sessions if s.read.calls == OPS]
     assert "direct" in session.flags and session.first.calls == 1 and session.first.bytes == 4096
     assert session.opened_ns < session.first.first_ns <= session.second_ns <= session.ended_ns
+
+
+@table("bpf_layers", "each_way_is_seen_on_the_file_and_on_the_device")
+def test_each_way_is_seen_on_the_file_and_on_the_device(
+    watch: Any, look: Any, data: Path, options: str, file: Any, device: Any, cached_mib: int | None
+) -> None:
+    cold(data)
+    seen = watch("syscalls", *fio(data, *options.split()))
+    for kind, counts in file.items():
+        assert has(asdict(look.on_file(seen, "data", kind)), counts), kind
+    for kind, (least, most) in device.items():
+        assert least <= look.own(seen, kind).bytes / MIB <= most, kind
+    if cached_mib is not None:
+        assert next(file.page_cache_bytes for file in seen.files if file.path.endswith("/data")) == cached_mib * MIB
 
 
 def test_level_block_sees_io_uring_and_no_system_call(watch: Any, look: Any, data: Path) -> None:
@@ -86,28 +88,6 @@ def test_buffered_reads_come_from_the_device_once(watch: Any, look: Any, data: P
     assert look.own(first, "read").bytes >= SIZE > look.own(warm, "read").bytes
 
 
-def test_buffered_io_uring_is_seen_in_its_worker_threads(watch: Any, look: Any, data: Path) -> None:
-    cold(data)
-    seen = watch("syscalls", *fio(data, "--ioengine=io_uring", "--iodepth=16", "--rw=randread", "--force_async=1"))
-    reads = look.on_file(seen, "data", "read")
-    assert (reads.calls, reads.bytes) == (OPS, SIZE)
-    assert look.own(seen, "read").bytes >= SIZE
-
-
-def test_mapped_reads_are_seen_by_the_page_cache_and_the_device_only(watch: Any, look: Any, data: Path) -> None:
-    cold(data)
-    seen = watch("syscalls", *fio(data, "--ioengine=mmap", "--rw=randread"))
-    assert look.on_file(seen, "data", "read").calls == 0
-    assert next(file.page_cache_bytes for file in seen.files if file.path.endswith("/data")) == SIZE
-    assert look.own(seen, "read").bytes >= SIZE
-
-
-def test_an_engine_that_does_nothing_is_seen_to_do_nothing(watch: Any, look: Any, data: Path) -> None:
-    seen = watch("syscalls", *fio(data, "--ioengine=null", "--rw=read"))
-    assert look.on_file(seen, "data", "read").calls == 0
-    assert look.own(seen, "read").bytes < SIZE
-
-
 def test_a_hole_is_read_without_the_device(watch: Any, look: Any, data: Path) -> None:
     hole = data.with_name("hole")
     with hole.open("wb") as file:
@@ -129,30 +109,6 @@ def test_buffered_writes_stay_in_memory_until_they_are_synced(watch: Any, look: 
     assert look.own(deferred, "write").bytes < SIZE // 4
     assert look.own(synced, "write").bytes >= SIZE
     assert look.own(synced, "flush").calls >= 1
-
-
-def test_each_sync_is_counted_and_flushes(watch: Any, look: Any, data: Path) -> None:
-    seen = watch("syscalls", *fio(data, "--ioengine=psync", "--rw=write", "--fsync=1", "--io_size=1m"))
-    assert look.on_file(seen, "data", "write").calls == 256
-    assert look.on_file(seen, "data", "sync").calls == 255  # fio leaves the last one out
-    assert look.own(seen, "write").bytes >= 255 * 4096
-
-
-@pytest.mark.parametrize("engine", ["psync", "libaio"])
-def test_direct_writes_are_seen_exactly(watch: Any, look: Any, data: Path, engine: str) -> None:
-    seen = watch("syscalls", *fio(data, "--direct=1", f"--ioengine={engine}", "--iodepth=8", "--rw=randwrite"))
-    writes = look.on_file(seen, "data", "write")
-    assert (writes.calls, writes.bytes, writes.short) == (OPS, SIZE, 0)
-    assert look.own(seen, "write").bytes >= SIZE
-
-
-def test_writes_below_a_page_read_it_first(watch: Any, look: Any, data: Path) -> None:
-    cold(data)
-    job = fio(data, "--ioengine=psync", "--rw=randwrite", "--invalidate=0", "--io_size=1m")
-    seen = watch("syscalls", *job, "--bs=512")
-    writes = look.on_file(seen, "data", "write")
-    assert (writes.calls, writes.bytes) == (2048, MIB)
-    assert look.own(seen, "read").bytes > MIB
 
 
 @pytest.mark.root

@@ -44,16 +44,12 @@ def test_files_that_are_named(claim: Mapping[str, Any], opened: Sequence[str], w
     assert files(claim, *opened) == wanted
 
 
-def test_what_leaves_the_names_open_blames_nobody() -> None:
-    assert files({"paths": ("/data/one",)}, "/data/two", source="user") == ("UNSUBSTANTIATED", "NOTHING-SEEN")
-    assert files(NAMED, "/data/two", volume=SIZE // 2 - 1) == ("UNSUBSTANTIATED", "NOTHING-SEEN")
-    assert files(NAMED, "/data/two", "") == ("INCOMPLETE", "OTHER-FILES")  # one was open before
-    assert files(NAMED, "/data/two", "", volume=SIZE // 2) == ("CONTRADICTED", "OTHER-FILES")  # such as a log
-    assert files(NAMED, "/jail/data/one") == ("INCOMPLETE", "OTHER-FILES")  # another root may hide where it lies
-    assert files(NAMED, f"/data/{'x' * 248}") == ("CONTRADICTED", "OTHER-FILES")
-    assert files(NAMED, f"/data/{'x' * 249}") == ("INCOMPLETE", "OTHER-FILES")  # longer paths are cut
-    assert files(NAMED, "/data/two", layers=("block",)) == ("NOT-JUDGED", "")
-    assert files(NAMED, "/data/two", health={"untracked_files": 1}) == ("INCOMPLETE", "EVENTS-LOST")
+@table("file_access", "what_leaves_the_names_open_blames_nobody")
+def test_what_leaves_the_names_open_blames_nobody(
+    claim: Any, opened: Sequence[str], fields: Any, wanted: object
+) -> None:
+    paths = [f"/data/{'x' * int(path[7:])}" if path.startswith("/data/x") else path for path in opened]
+    assert files(claim or NAMED, *paths, **(fields or {})) == wanted
 
 
 def test_what_another_claim_names_was_not_read_in_its_place() -> None:
@@ -65,7 +61,7 @@ def test_what_another_claim_names_was_not_read_in_its_place() -> None:
     assert [each and each.category for each in found] == ["UNSUBSTANTIATED", "CONFIRMED"]
 
 
-def direct(
+def judged(
     *sessions: Session,
     calls: Mapping[str, int] | None = None,
     added: int | None = 0,
@@ -92,42 +88,19 @@ def direct(
     return found and (found.category, found.reason)
 
 
-PAST, THROUGH = session(direct=True), session()
-YES, NO, MAYBE = ("CONFIRMED", ""), ("CONTRADICTED", "NOT-DIRECT"), ("INCOMPLETE", "NOT-DIRECT")
-BUFFERED = Claim("fio", "read", bytes=SIZE, direct=False)
+@table("file_access", "direct_io_is_that_of_the_sessions")
+def test_direct_io_is_that_of_the_sessions(
+    direct: Sequence[int] | None, buffered: Sequence[int] | None, last_parts: int | None, claims: Any, fields: Any,
+    wanted: object,
+) -> None:  # fmt: skip
+    sessions = [session(volume=volume, direct=True) for volume in direct or ()]
+    sessions += [session(volume=volume) for volume in buffered or ()]
+    sessions += [Session(0, 1, 9, ["read"], read=Calls(1, 1, bytes=SIZE // 20))] * (last_parts or 0)
+    made = [Claim("fio", "read", bytes=SIZE, direct=is_direct) for is_direct in claims or (True,)]
+    assert judged(*sessions, claims=made, **(fields or {})) == wanted
 
 
-def test_direct_is_how_the_file_was_opened() -> None:
-    assert direct(PAST) == direct(PAST, THROUGH) == direct(PAST, session(volume=1)) == YES
-    assert direct(THROUGH) == direct(session(volume=SIZE - 1, direct=True), session(volume=1)) == NO
-    assert direct(PAST, THROUGH, claims=[Claim("fio", "read", direct=True)]) == NO  # how much is not claimed
-    assert direct(PAST, THROUGH, claims=[Claim("fio", "read", bytes=SIZE, direct=True), BUFFERED]) == YES
-    assert direct(THROUGH, claims=[BUFFERED]) is None
-    assert direct() == direct(session(volume=0)) == direct(THROUGH, told_apart=False) == ("NOT-JUDGED", "")
-    assert direct(THROUGH, health={"in_flight": 1}) == ("INCOMPLETE", "CALLS-UNFINISHED")
-
-
-def test_a_flag_that_was_set_later_leaves_it_open_unless_pages_or_a_device_deny_it() -> None:
-    later = {"fcntl": 1}
-    assert direct(THROUGH, calls=later) == direct(THROUGH, calls={}) == MAYBE
-    assert direct(THROUGH, calls=later, added=SIZE // 2 - 1) == MAYBE
-    assert direct(THROUGH, calls=later, added=SIZE // 2) == NO  # pages came into the cache
-    assert direct(THROUGH, calls=later, own=SIZE // 2 - 1) == NO  # nothing came from a device
-    assert direct(THROUGH, calls=later, own=0, known=False) == MAYBE
-    assert direct(THROUGH, calls=later, own=0, filesystem="tmpfs") == MAYBE
-    assert direct(THROUGH, calls=later, own=0, filesystem="nfs4") == MAYBE
-
-
-def test_the_last_part_of_a_block_may_be_buffered_once_a_run() -> None:
-    record = session(volume=SIZE - SIZE // 20, direct=True)
-    part = Session(0, 1, 9, ["read"], read=Calls(1, 1, bytes=SIZE // 20))
-    assert direct(record, part, followed=True) == YES
-    assert direct(record, part, part, followed=True) == NO
-    two = [Claim("dd", "read", bytes=SIZE, direct=True)] * 2
-    assert direct(record, part, record, part, claims=two, followed=True) == YES
-
-
-def test_flags_that_were_followed_leave_nothing_open() -> None:
-    assert direct(THROUGH, calls={"fcntl": 1}, followed=True) == NO
-    assert direct(session(volume=SIZE - 1), session(volume=1, direct=True), calls={"fcntl": 2}, followed=True) == NO
-    assert direct(PAST, calls={"fcntl": 1}, followed=True) == YES
+def test_without_a_claimed_volume_each_session_has_to_be_direct() -> None:
+    assert judged(session(direct=True), session(), claims=[Claim("fio", "read", direct=True)]) == (
+        "CONTRADICTED", "NOT-DIRECT",
+    )  # fmt: skip

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from ioassay.records.record import Claim
 from ioassay.verify.judge import judge
 from ioassay.verify.verdict import AMPLIFIED, CONFIRMED, CONTRADICTED, INCOMPLETE, Verdict
 
-from .conftest import FIO, Witnessed, cold, observe, whole
+from .conftest import FIO, Witnessed, cold, observe, table, whole
 
 pytestmark = pytest.mark.bpf
 
@@ -115,10 +114,7 @@ def test_what_is_claimed_as_random_over_16_mib(moved: Moved, way: str, order: st
     assert without_number.category in (CONTRADICTED, INCOMPLETE)
 
 
-@pytest.mark.parametrize(
-    ("way", "order"),  # threads hide their order, and not what they touch
-    [*product(["reopened"], LIES[:4]), *product(["threads"], ["one-block", "first-mib", "random-mib"])],
-)
+@table("pattern_liars", "what_sessions_and_threads_touch_is_seen_together")
 def test_what_sessions_and_threads_touch_is_seen_together(moved: Moved, way: str, order: str) -> None:
     stated = claim(f"ops={number_of(way)},pattern=random,working_set=16MiB")
     assert verdict(stated, moved(way, order)).reason in ACCUSED
@@ -143,17 +139,7 @@ def test_honest_access_whose_order_is_not_that_of_its_operations(moved: Moved, w
     assert verdict(claim("pattern=random,working_set=16MiB"), moved(way, order)).reason not in ACCUSED
 
 
-@pytest.mark.parametrize(
-    "argv",
-    [
-        ("cat", "data"),
-        ("dd", "if=data", "of=/dev/null", "bs=1000"),
-        ("dd", "if=data", "of=/dev/null", "bs=64k", "skip=8", "iflag=direct"),
-        ("cp", "data", "other"),
-        ("sh", "-c", "tail -c +1000 data | head -c 3000000 | wc"),
-        ("sh", "-c", "cat data data > /dev/null"),
-    ],
-)
+@table("pattern_liars", "honest_sequential_access")
 def test_honest_sequential_access(watch: Any, data: Path, argv: Sequence[str]) -> None:
     seen = watch("syscalls", *argv)
     assert verdict(claim("pattern=sequential"), seen).reason not in ACCUSED
@@ -164,35 +150,14 @@ JOB = [*FIO, "--filename=data", "--size=16m", "--bs=4k", "--output-format=json"]
 
 @pytest.mark.fio
 @pytest.mark.parametrize("engine", ["psync", "sync", "libaio", "io_uring"])
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ("--rw=read", "ops=4096,pattern=random,working_set=16MiB"),
-        ("--rw=randread --size=1m --loops=4", "ops=1024,pattern=random,working_set=16MiB"),
-        ("--rw=read --size=4k --loops=64", "ops=64,pattern=random,working_set=16MiB"),
-        ("--rw=randread --norandommap", "pattern=sequential"),
-    ],
-)
+@table("pattern_liars", "lies_about_what_fio_does")
 def test_lies_about_what_fio_does(watch: Any, data: Path, engine: str, options: str, text: str) -> None:
     seen = watch("syscalls", *JOB, f"--ioengine={engine}", "--direct=1", "--iodepth=8", *options.split())
     assert verdict(claim(text), seen).reason in ACCUSED
 
 
 @pytest.mark.fio
-@pytest.mark.parametrize(
-    ("claimed", "done"),
-    [
-        ("--rw=randread", "--rw=read"),
-        ("--rw=randread", "--rw=randread --size=1m --loops=16"),
-        ("--rw=randread", "--rw=read --size=1m --loops=16"),
-        ("--rw=randread", "--rw=read --size=4k --loops=4096"),
-        ("--rw=randread --norandommap", "--rw=read --zonemode=strided --zonesize=4k --zonerange=64k"),
-        ("--rw=read", "--rw=randread"),
-        ("--rw=randwrite", "--rw=write"),
-        ("--rw=randrw", "--rw=rw"),
-        ("--rw=randread --numjobs=2", "--rw=read --numjobs=2"),
-    ],
-)
+@table("pattern_liars", "a_tool_that_prints_what_another_fio_did")
 def test_a_tool_that_prints_what_another_fio_did(watch: Any, data: Path, claimed: str, done: str) -> None:
     argv = [*JOB, "--ioengine=psync"]
     run = subprocess.run([*argv, *claimed.split()], cwd=data.parent, capture_output=True, text=True, check=True)
@@ -205,30 +170,7 @@ def test_a_tool_that_prints_what_another_fio_did(watch: Any, data: Path, claimed
 
 
 @pytest.mark.fio
-@pytest.mark.parametrize(
-    "options",
-    [
-        "--rw=randrw --rwmixread=70",
-        "--rw=rw --numjobs=3 --thread",
-        "--rw=randread --random_distribution=zipf:1.2",
-        "--rw=randread --random_generator=lfsr",
-        "--rw=randread --norandommap --numjobs=4",
-        "--rw=randread:8",
-        "--rw=randread:4 --rw_sequencer=identical",
-        "--rw=read --zonemode=strided --zonesize=64k --zonerange=256k --zoneskip=192k",
-        "--rw=randwrite --verify=crc32c --verify_backlog=64",
-        "--rw=read --size=4m --numjobs=4 --offset_increment=4m",
-        "--rw=randread --size=64k --loops=20",
-        "--rw=randread --bsrange=512-64k",
-        "--rw=randread --size=64k --bs=64k --loops=50",
-        "--rw=randread --ramp_time=100ms --time_based --runtime=100ms",
-        "--rw=randread --rate_iops=20000 --io_size=2m",
-        "--rw=randwrite --ioengine=libaio --iodepth=32 --iodepth_batch=8",
-        "--rw=randread --ioengine=io_uring --iodepth=32 --fixedbufs=1 --registerfiles=1",
-        "--rw=read --ioengine=posixaio --iodepth=8",
-        "--rw=read --ioengine=splice",
-    ],
-)
+@table("pattern_liars", "fio_itself_is_never_accused")
 def test_fio_itself_is_never_accused(watch: Any, data: Path, options: str) -> None:
     seen = watch("syscalls", *JOB, "--ioengine=psync", *options.split())
     verdicts = judge(fio_claims.read((data.parent / "stdout").read_text()), seen)

@@ -46,10 +46,7 @@ def test_the_clock_of_a_pass_runs_from_its_first_call_to_its_last(
     assert reason_of(claim(seconds, **fields), 1.0) == wanted
 
 
-@pytest.mark.parametrize(
-    ("number", "seconds", "wanted"),
-    [(1, 0.01, "note"), (2, 0.01, "note"), (3, 0.34, "note"), (3, 0.32, "OTHER-TIME")],
-)
+@table("session_times", "of_few_records_the_last_may_take_most_of_the_time")
 def test_of_few_records_the_last_may_take_most_of_the_time(number: int, seconds: float, wanted: str) -> None:
     made = claim(seconds, engine="stdio", kind="write", operations=number)
     done = calls(1.0, number=number)

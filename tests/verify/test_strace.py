@@ -17,6 +17,8 @@ from tests.corpora import cases, has
 from ioassay.records.observation import READ, WRITE, Observation, Session
 from ioassay.verify.witness import strace, strace_summary
 
+from .conftest import table
+
 KIB = 1024
 
 
@@ -75,23 +77,7 @@ def watched(folder: Path, *argv: str) -> Observation:
 
 @pytest.mark.strace
 @pytest.mark.fio
-@pytest.mark.parametrize(
-    "options",
-    [
-        ("--ioengine=psync", "--rw=randrw", "--direct=1"),
-        ("--ioengine=psync", "--rw=write", "--thread", "--numjobs=3", "--end_fsync=1"),
-        ("--ioengine=vsync", "--rw=read", "--numjobs=3"),
-        ("--ioengine=libaio", "--rw=randrw", "--direct=1", "--iodepth=16"),
-        (
-            "--ioengine=libaio",
-            "--rw=randwrite",
-            "--iodepth=32",
-            "--iodepth_batch=32",
-            "--iodepth_batch_complete_max=32",
-        ),
-    ],
-    ids=lambda options: "-".join(option.removeprefix("--") for option in options),
-)
+@table("strace", "counts_of_the_file_are_those_of_fio")
 def test_counts_of_the_file_are_those_of_fio(tmp_path: Path, options: tuple[str, ...]) -> None:
     (tmp_path / "data").write_bytes(bytes(512 * KIB))
     common = ("--name=j", "--filename=data", "--size=512k", "--bs=4k", "--group_reporting", "--invalidate=0")
