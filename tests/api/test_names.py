@@ -1,7 +1,11 @@
-"""What `import ioassay` offers: one table, the same for type checkers, and nothing that a submodule replaces."""
+"""What `import ioassay` offers: one table, the same for type checkers, and nothing that a submodule replaces.
+
+Type checkers see all of it: mypy --strict over a program that uses the whole API, where no value may be Any.
+"""
 
 import ast
 import pkgutil
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -39,11 +43,11 @@ def test_type_checkers_see_the_names_that_there_are() -> None:
     assert imported_for_checkers() == {name: f"ioassay.{module}" for name, module in ioassay._MODULES.items()}
 
 
-@pytest.mark.parametrize("name", ioassay._MODULES)
-def test_a_name_is_that_of_its_module_and_is_listed(name: str) -> None:
-    assert getattr(ioassay, name) is getattr(import_module(f"ioassay.{ioassay._MODULES[name]}"), name)
-    assert name in dir(ioassay) and name in ioassay.__all__
-    assert getattr(ioassay, name).__doc__
+def test_each_name_is_that_of_its_module_is_listed_and_has_a_docstring() -> None:
+    for name, module in ioassay._MODULES.items():
+        assert getattr(ioassay, name) is getattr(import_module(f"ioassay.{module}"), name)
+        assert name in dir(ioassay) and name in ioassay.__all__
+        assert getattr(ioassay, name).__doc__, name
 
 
 def test_every_error_of_the_tree_is_exported() -> None:
@@ -66,3 +70,34 @@ def test_importing_the_package_imports_none_of_its_modules() -> None:
     code = "import sys, ioassay; print([name for name in sys.modules if name.startswith('ioassay.')])"
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "[]\n"
+
+
+ROOT = Path(__file__).parent.parent.parent
+PROGRAM = Path(__file__).parent / "typed_program.py"
+NOT_CALLED = {
+    *("BrokenPlugin", "Contradicted", "ConditionError", "Interrupted", "RunError", "SafetyRefusal", "StartError"),
+    "ToolError",
+}
+"""Classes of errors like those that it catches."""
+
+
+def checked(*files: Path) -> subprocess.CompletedProcess[str]:
+    """As a user would check it: by the installed package, without the settings of this repository."""
+    options = ["--strict", "--config-file", "", "--cache-dir", str(ROOT / ".mypy_cache" / "programs")]
+    command = [sys.executable, "-m", "mypy", *options, *map(str, files)]
+    return subprocess.run(command, cwd=PROGRAM.parent, capture_output=True, text=True, timeout=280)
+
+
+@pytest.mark.slow
+def test_a_program_that_uses_the_whole_api_is_typed(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text("import ioassay as ia\n\nia.open(1)\nia.Study(drivr='null')\nia.compare('a', 'b').verdit\n")
+    done = checked(PROGRAM, wrong)
+    errors = re.findall(r"(\w+\.py):(\d+): error", done.stdout)
+    assert errors and {name for name, _ in errors} == {"wrong.py"}, done.stdout + done.stderr
+    assert {int(line) for _, line in errors} == {3, 4, 5}
+
+
+def test_the_program_uses_every_name() -> None:
+    used = set(re.findall(r"\bia\.(\w+)", PROGRAM.read_text()))
+    assert set(ioassay._MODULES) - NOT_CALLED <= used

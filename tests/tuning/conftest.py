@@ -87,6 +87,20 @@ class Lab:
         self.told = Told()
         return run.execute(store, [bench], self.told, workers, source)
 
+    def searched(
+        self, study: Study, *, clock: Callable[[], float] | None = None, **asked: Any
+    ) -> tuple[RunStore, Tally]:
+        """A search from its beginning to its end."""
+        store = self.begin(study, self.asked(study, **asked))
+        return store, self.go_on(clock=clock)
+
+    def found(self, store: RunStore) -> dict[str, Any]:
+        """What a search found."""
+        tuning = store.tuning()
+        assert tuning is not None
+        result: dict[str, Any] = tuning["found"]
+        return result
+
     def outcome(self, name: str = "run") -> dict[str, Any]:
         """All that must be the same however often a search was interrupted."""
         store = RunStore.open(self.root / name)

@@ -25,9 +25,7 @@ SEED = random.randrange(10**6)
 
 
 def test_a_search_is_a_run_whose_trials_say_what_they_were_for(lab: Any) -> None:
-    study = lab.study()
-    store = lab.begin(study, lab.asked(study))
-    tally = lab.go_on()
+    store, tally = lab.searched(lab.study())
     found = frames.load(store)
     assert found.trials["search"].to_list()[0] == "default"
     assert found.trials["search"].to_list().count("confirm") == 6
@@ -47,9 +45,7 @@ def test_the_plan_begins_with_the_first_trials_and_grows_as_they_are_asked(lab: 
 
 
 def test_repeats_of_a_point_are_its_next_repetitions_with_seeds_of_their_own(lab: Any) -> None:
-    study = lab.study()
-    store = lab.begin(study, lab.asked(study, trials=40))
-    lab.go_on()
+    store, _ = lab.searched(lab.study(), trials=40)
     seen: dict[str, list[tuple[int, int]]] = {}
     for trial in store.trials():
         seen.setdefault(str(trial.point), []).append((trial.repetition, trial.seed))
@@ -60,9 +56,7 @@ def test_repeats_of_a_point_are_its_next_repetitions_with_seeds_of_their_own(lab
 
 
 def test_a_search_that_has_ended_is_not_run_again(lab: Any) -> None:
-    study = lab.study()
-    lab.begin(study, lab.asked(study))
-    lab.go_on()
+    lab.searched(lab.study())
     before = lab.outcome()
     lab.go_on()
     assert {status for _, status in lab.told.ends} == {"kept"}
@@ -128,19 +122,15 @@ def test_a_batch_is_asked_alike_whatever_the_number_of_workers(lab: Any) -> None
 
 
 def test_a_point_that_fails_is_told_and_the_search_goes_on(lab: Any) -> None:
-    study = lab.study(params={"fail_share": 0.3})
-    store = lab.begin(study, lab.asked(study))
-    tally = lab.go_on()
+    store, tally = lab.searched(lab.study(params={"fail_share": 0.3}))
     assert tally.failed > 0
-    assert store.tuning()["found"]["winner"] is not None  # type: ignore[index]
+    assert lab.found(store)["winner"] is not None
 
 
 def test_a_search_of_which_all_trials_fail_ends_without_a_winner(lab: Any) -> None:
-    study = lab.study(params={"fail_share": 1.0})
-    store = lab.begin(study, lab.asked(study))
-    tally = lab.go_on()
+    store, tally = lab.searched(lab.study(params={"fail_share": 1.0}))
     assert tally.failed == tally.planned
-    found = store.tuning()["found"]  # type: ignore[index]
+    found = lab.found(store)
     assert found["winner"] is None and not found["feasible"]
     assert not [trial for trial in store.trials() if trial.search == "confirm"]
 
@@ -154,18 +144,14 @@ def test_a_metric_that_the_driver_does_not_give_ends_the_search_at_once(lab: Any
 
 
 def test_a_constraint_keeps_the_search_from_what_it_forbids(lab: Any) -> None:
-    study = lab.study()
-    store = lab.begin(study, lab.asked(study, subject_to=("value < 140",)))
-    lab.go_on()
-    found = store.tuning()["found"]  # type: ignore[index]
+    store, _ = lab.searched(lab.study(), subject_to=("value < 140",))
+    found = lab.found(store)
     assert found["feasible"] and found["winner"] != {"x": 3, "y": "b"}
 
 
 def test_constraints_that_nothing_fulfils_leave_the_nearest_and_no_confirmation(lab: Any) -> None:
-    study = lab.study()
-    store = lab.begin(study, lab.asked(study, subject_to=("value < 10",)))
-    tally = lab.go_on()
-    found = store.tuning()["found"]  # type: ignore[index]
+    store, tally = lab.searched(lab.study(), subject_to=("value < 10",))
+    found = lab.found(store)
     assert not found["feasible"] and found["winner"]["y"] == "c"
     assert tally.planned == 20
 
@@ -178,12 +164,10 @@ def clock(step_s: float) -> Iterator[float]:
 
 
 def test_nothing_new_is_tried_after_the_budget_and_the_confirmation_still_runs(lab: Any) -> None:
-    study = lab.study()
-    store = lab.begin(study, lab.asked(study, budget_s=60.0))
-    lab.go_on(clock=clock(10.0).__next__)
+    store, _ = lab.searched(lab.study(), budget_s=60.0, clock=clock(10.0).__next__)
     kinds = [trial.search for trial in store.trials()]
-    assert store.tuning()["found"]["ended"] == "budget"  # type: ignore[index]
-    assert kinds.index("confirm") == store.tuning()["found"]["asked"] < 10  # type: ignore[index]
+    assert lab.found(store)["ended"] == "budget"
+    assert kinds.index("confirm") == lab.found(store)["asked"] < 10
 
 
 def test_a_search_whose_budget_has_ended_asks_for_nothing_more_when_it_is_resumed(
@@ -216,23 +200,19 @@ def test_a_candidate_that_is_clearly_worse_in_its_short_run_gets_no_whole_one(
     lab: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shortening(monkeypatch)
-    study = lab.study()
-    store = lab.begin(study, lab.asked(study))
-    lab.go_on()
+    store, _ = lab.searched(lab.study())
     trials = frames.load(store).trials
     pruned = trials.filter(search="pruned")
     assert pruned.height > 0
     assert pruned["value"].max() < trials.filter(search="confirm")["value"].max()  # type: ignore[operator]
     assert trials.filter(search="short").height > 0
     assert "pruned" not in {trial.search for trial in store.trials()}
-    assert store.tuning()["found"]["winner"] == {"x": 3, "y": "b"}  # type: ignore[index]
+    assert lab.found(store)["winner"] == {"x": 3, "y": "b"}
 
 
 def test_no_candidate_is_given_up_where_pruning_is_off(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     shortening(monkeypatch)
-    study = lab.study()
-    store = lab.begin(study, lab.asked(study, pruning=False))
-    lab.go_on()
+    store, _ = lab.searched(lab.study(), pruning=False)
     assert "short" not in {trial.search for trial in store.trials()}
 
 
@@ -251,9 +231,7 @@ def test_nothing_is_hopeless_until_short_runs_have_shown_what_they_foretell() ->
 
 
 def test_a_plan_that_is_not_of_this_search_is_refused(lab: Any) -> None:
-    study = lab.study()
-    store = lab.begin(study, lab.asked(study))
-    lab.go_on()
+    store, _ = lab.searched(lab.study())
     lines = (store.root / "plan.jsonl").read_text().splitlines(keepends=True)
     (store.root / "plan.jsonl").write_text("".join([lines[0], lines[2], *lines[3:]]))
     (store.root / "found.json").unlink()
@@ -280,7 +258,7 @@ def test_a_plan_is_followed_even_where_the_search_would_ask_for_something_else_n
     (store.root / "tune.json").write_text(json.dumps({**asked, "seed": asked["seed"] + 1}))
     lab.go_on()
     assert list(store.trials())[: len(before)] == before
-    assert store.tuning()["found"]["asked"] == 20  # type: ignore[index]
+    assert lab.found(store)["asked"] == 20
 
 
 def test_a_run_that_is_no_search_is_not_resumed_as_one(lab: Any, tmp_path: Path) -> None:

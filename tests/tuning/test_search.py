@@ -13,7 +13,7 @@ from tests.corpora import THOROUGH
 from ioassay.errors import RunError, UsageError
 from ioassay.tuning.acquisition import log_normal_cdf
 from ioassay.tuning.axis import Axis, as_listed, between
-from ioassay.tuning.search import Ask, Point, Search
+from ioassay.tuning.search import Ask, Best, Point, Search
 
 DEPTHS = between("depth", [1, 2, 4, 8, 16, 32])
 SIZES = between("size", ["4KiB", "8KiB", "16KiB", "40KiB"])
@@ -34,12 +34,17 @@ def searched(search: Search, measure: Callable[[Point], float | None], trials: i
     return asks
 
 
+def best_of(search: Search) -> Best:
+    best = search.best()
+    assert best is not None
+    return best
+
+
 @pytest.mark.parametrize("seed", range(5 if THOROUGH else 2))
 def test_without_noise_the_best_is_found_in_forty_trials_of_320_points(seed: int) -> None:
     search = Search((DEPTHS, SIZES), maximize=True, seed=seed, budget=40, first={"depth": 1, "size": "4KiB"})
     asks = searched(search, hill, 40)
-    best = search.best()
-    assert best is not None
+    best = best_of(search)
     assert best.mean >= 0.98 * 1000, f"seed {seed}"
     assert asks[0] == Ask({"depth": 1, "size": "4KiB"}, "default")
 
@@ -47,8 +52,7 @@ def test_without_noise_the_best_is_found_in_forty_trials_of_320_points(seed: int
 def test_a_minimum_is_found_as_well_as_a_maximum() -> None:
     search = Search((DEPTHS, SIZES), maximize=False, seed=3, budget=40)
     searched(search, lambda point: 1e6 / hill(point), 40)
-    best = search.best()
-    assert best is not None
+    best = best_of(search)
     assert best.mean <= 1.02 * 1000
 
 
@@ -105,8 +109,7 @@ def test_one_lucky_value_does_not_win_over_many_good_ones() -> None:
     for value in (95, 105, 90, 110, 100):
         search.tell({"depth": 20}, float(value))
     search.tell({"depth": 1}, 112.0)  # beside 43 before, and 46 next to it
-    best = search.best()
-    assert best is not None
+    best = best_of(search)
     assert abs(float(best.point["depth"]) - 20) <= 2
     lucky = next(one for one in search.ranking() if one.point == {"depth": 1})
     assert lucky.values == (43.0, 112.0)
@@ -117,8 +120,7 @@ def test_constraints_decide_who_can_be_named() -> None:
     for _ in range(24):
         point = search.ask().point
         search.tell(point, float(point["depth"]), [(float(point["depth"]) - 20.5) / 20.5])
-    best = search.best()
-    assert best is not None
+    best = best_of(search)
     assert best.feasible
     assert best.point == {"depth": 20}
 
@@ -128,8 +130,7 @@ def test_where_no_point_is_feasible_the_nearest_is_named_and_said_to_be_none() -
     for _ in range(16):
         point = search.ask().point
         search.tell(point, float(point["depth"]), [float(point["depth"]), math.inf if point["depth"] == 32 else -1.0])
-    best = search.best()
-    assert best is not None
+    best = best_of(search)
     assert not best.feasible
     assert best.point == {"depth": 1}
 
@@ -218,8 +219,7 @@ def test_failed_values_are_never_asked_for_again_and_all_failing_ends_the_search
     asks = searched(search, lambda point: None if float(point["depth"]) > 16 else float(point["depth"]), 20)
     failed = [str(ask.point) for ask in asks if float(ask.point["depth"]) > 16]
     assert len(failed) == len(set(failed))
-    best = search.best()
-    assert best is not None
+    best = best_of(search)
     assert best.point == {"depth": 16}
     hopeless = Search((ENGINES,), maximize=True, seed=1, budget=20)
     searched(hopeless, lambda point: math.nan, 3)
@@ -233,8 +233,7 @@ def test_pruned_values_guide_and_are_never_named() -> None:
     for _ in range(30):
         point = search.ask().point
         search.tell(point, float(point["depth"]), pruned=float(point["depth"]) > 25)
-    best = search.best()
-    assert best is not None
+    best = best_of(search)
     assert float(best.point["depth"]) <= 25
 
 
@@ -249,8 +248,7 @@ def test_many_levels_many_axes_zeros_and_negative_values() -> None:
     wide = [between(name, [1, 8, 64, 512, 4096]) for name in "abc"]
     search = Search((*wide, ENGINES), maximize=True, seed=1, budget=30)
     searched(search, lambda point: -abs(math.log2(float(point["a"])) - 6), 30)
-    best = search.best()
-    assert best is not None
+    best = best_of(search)
     assert best.mean > -1
     flat = Search((DEPTHS,), maximize=True, seed=1, budget=12)
     searched(flat, lambda point: 0.0, 12)
@@ -264,8 +262,7 @@ def test_long_searches_find_the_best_with_points_from_densities(
     monkeypatch.setattr("ioassay.tuning.history.MODELLED", 20)
     search = Search((DEPTHS, SIZES, ENGINES), maximize=True, seed=1, budget=60)
     searched(search, hill, 60)
-    best = search.best()
-    assert best is not None
+    best = best_of(search)
     assert best.mean >= 950
 
 
