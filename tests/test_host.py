@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli import command_server
-from tests.cli.conftest import ask
 from tests.corpora import cases, files, has, tree
 
 from ioassay import drivers, host
@@ -230,10 +228,3 @@ def test_the_tool_of_each_driver_is_looked_for(tmp_path: Path, monkeypatch: pyte
     for tool in drivers.tools().values():
         (tmp_path / tool.executable).touch(0o755)
     assert preflight.missing_tools() == []
-
-
-def test_the_doctor_says_it_after_its_warnings(tmp_path: Path) -> None:
-    told = ask("doctor", tmp_path, "--json", cwd=tmp_path).json
-    command_server.end()
-    assert {"facts", "warnings", "unable", "plugins", "realtime_share"} == told.keys()
-    assert all({"code", "text", "remedy"} == entry.keys() for entry in told["unable"])

@@ -142,8 +142,10 @@ def test_the_witness_names_the_options_of_a_container_and_tells_a_user_to_become
     wanted = "--cap-add=PERFMON --cap-add=BPF"
     found = of_container(folder, "witness", "--json", "--", "true").json
     assert found["backend"] == "counters" and wanted in found["why"] and "run as root" not in found["why"]
-    warnings = of_container(folder, "doctor", "--json").json["warnings"]
-    (warning,) = [each for each in warnings if each["code"] == "no-witness"]
+    host = of_container(folder, "doctor", "--json").json
+    assert {"facts", "warnings", "unable", "plugins", "realtime_share"} == host.keys()
+    assert all({"code", "text", "remedy"} == each.keys() for each in (*host["warnings"], *host["unable"]))
+    (warning,) = [each for each in host["warnings"] if each["code"] == "no-witness"]
     assert wanted in warning["remedy"] and "run as root" not in warning["text"]
     found = of_user(folder, "witness", "--json", "--", "true").json
     assert "missing CAP_PERFMON and CAP_BPF: run as root" in found["why"] and "container" not in found["why"]

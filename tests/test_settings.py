@@ -101,7 +101,9 @@ class Runs:
 
     def do_write(self, changes: Mapping[str, str], step: Mapping[str, Any]) -> None:
         for name, text in changes.items():
-            place(self.machine, name).write_text(f"{text}\n")
+            path = place(self.machine, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"{text}\n")
 
     def do_remove(self, names: list[int], step: Mapping[str, Any]) -> None:
         for name in names:
