@@ -15,7 +15,7 @@ from tests.corpora import cases, files, has, tree
 from ioassay import drivers, host
 from ioassay.errors import ConditionError, ToolError
 from ioassay.host import cpus, disks, system
-from ioassay.host.machine import Machine, choices, known, selected
+from ioassay.host.machine import Machine
 from ioassay.process import landlock
 from ioassay.process.landlock import Support
 from ioassay.process.supervisor import Captured
@@ -162,12 +162,6 @@ def test_facts_of_this_machine_can_be_stored(tmp_path: Path) -> None:
     assert json.loads(json.dumps(found)) == found
     assert found["cpu"]["cpus"] >= 1
     assert found["disk"]["mount"]["point"]
-
-
-def test_small_readings() -> None:
-    assert (selected("a [b] c"), selected("b"), selected(None)) == ("b", "b", None)
-    assert (choices("a [b] c"), choices(None)) == (["a", "b", "c"], [])
-    assert known(a=None, b=0, c=False, d={}, e=[], f="") == {"b": 0, "c": False, "f": ""}
 
 
 @pytest.mark.root

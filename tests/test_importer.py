@@ -3,9 +3,11 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
+from tests.corpora import cases
 
 from ioassay.errors import InputError
 from ioassay.records.record import FAILED, OK
@@ -123,31 +125,13 @@ def test_logs_of_several_prefixes_are_told_apart(tmp_path: Path) -> None:
     assert found.trials["job"].to_list() == ["a", "b"]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"root:x:0:0\n", "is in no known format; it begins with .root:x:0:0.; wanted fio.*sysbench.*Phoronix"),
-        (b"\x7fELF\x00\xff\xfe", "is binary"),
-        (b'{"fio version": "fio-3.33", "jobs": [', "bad.txt"),
-        (b"", "bad.txt"),
-    ],
-)
-def test_a_file_that_is_no_result_is_named(tmp_path: Path, content: bytes, message: str) -> None:
-    path = tmp_path / "bad.txt"
-    path.write_bytes(content)
-    with pytest.raises(InputError, match=message):
+@cases("imports", "refused")
+def test_a_file_that_is_no_result_is_named(case: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / case["name"]
+    if "text" in case:
+        path.write_bytes(case["text"].encode("latin-1"))
+    with pytest.raises(InputError, match=case["message"]):
         importer.read([path])
-
-
-def test_corrupted_missing_and_other_files_are_named(tmp_path: Path) -> None:
-    path = log(tmp_path, "x_lat.1.log", "1, 2, 0, 4096, 0, 0", "rubbish")
-    for wrong, message in (
-        (path, r"x_lat\.1\.log.*line 2.*rubbish"),
-        (tmp_path / "none.json", "none.json: no such file"),
-        (tmp_path, "is a folder"),
-    ):
-        with pytest.raises(InputError, match=message):
-            importer.read([wrong])
 
 
 @pytest.mark.fio
