@@ -12,7 +12,7 @@ from ioassay.formats import user_pattern
 
 COUNTED = {"level": "counters", "backend": "counters"}
 WRITES = "open('data', 'wb').write(bytes(65536)); print('<b>wrote 65536 bytes</b>')"
-LONG_S = 60
+LONG_S = 120
 
 
 def python(program: str) -> list[str]:

@@ -134,7 +134,7 @@ def data(tmp_path: Path, files: Path) -> Path:
 
 def asleep(pid: int) -> int:
     """The held child, once it waits: what it does before is its runner's doing."""
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + 120
     while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "S":
         assert time.monotonic() < deadline_s, "the child does not wait"
         time.sleep(0.001)

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -41,6 +40,7 @@ for thread in threads:
     thread.start()
 if not os.fork():
     if not os.fork():
+        print("ready", flush=True)  # by the last of the tree
         wait_for("go")
         with open("data", "rb", buffering=0) as again:
             read(again.fileno(), 100)
@@ -48,7 +48,6 @@ if not os.fork():
     work()
     os.wait()
     os._exit(0)
-print("ready", flush=True)
 work()
 [thread.join() for thread in threads]
 os.wait()
@@ -122,14 +121,13 @@ def of_file(seen: Observation, path: Path) -> list[Session]:
 @pytest.mark.root
 def test_threads_children_and_open_files_count_from_the_moment_of_attaching(server: Server, tmp_path: Path) -> None:
     process = server(TREE)
-    time.sleep(0.1)  # the children fork
     with Attachment(Running((process.pid,)), "syscalls") as attached:
         attached.attach()
         (tmp_path / "go").touch()
-        attached.wait(30)
+        attached.wait(120)
         seen = attached.observation()
     assert attached.has_ended
-    assert process.wait(10) == 0
+    assert process.wait(120) == 0
     assert reads(seen)["pread64"] == 600
     assert (seen.processes, seen.threads, seen.most_alive) == (6, 3, None)
     [before, again] = sorted(of_file(seen, tmp_path / "data"), key=lambda session: session.opened_ns)
@@ -150,7 +148,7 @@ def test_no_child_is_missed_while_the_tree_goes_on_forking(server: Server, tmp_p
         (tmp_path / "go").touch()
         attached.wait(120)
         seen = attached.observation()
-    assert process.wait(30) == 0
+    assert process.wait(120) == 0
     assert seen.why == ""
     assert reads(seen)["pread64"] == STORM_READS
 
@@ -174,7 +172,7 @@ read(descriptor, 7)
     with Attachment(Running((process.pid,)), "syscalls") as attached:
         attached.attach()
         (tmp_path / "go").touch()
-        attached.wait(30)
+        attached.wait(120)
         seen = attached.observation()
     [data], [other] = of_file(seen, tmp_path / "data"), of_file(seen, tmp_path / "other")
     assert (data.read.calls, data.flags, data.closed_ns > 0) == (5, ["read"], True)
@@ -235,9 +233,9 @@ def test_a_group_is_watched_with_those_that_join_it(server: Server, tmp_path: Pa
             (group / "cgroup.procs").write_text(str(second.pid))
             attached.wait(1)
             (tmp_path / "go").touch()
-            attached.wait(30)
+            attached.wait(120)
             seen = attached.observation()
-        stranger.wait(10)
+        stranger.wait(120)
     finally:
         for each in (first, second):
             each.kill()
@@ -289,12 +287,11 @@ def test_levels_and_backends_that_cannot_attach_are_refused() -> None:
 @pytest.mark.root
 def test_before_linux_6_9_a_thread_is_followed_from_its_next_call(server: Server, tmp_path: Path) -> None:
     process = server(TREE)
-    time.sleep(0.1)
     programs = _core.Witness("syscalls", layers=["oldest"], running=True)
     processes, _ = Running((process.pid,)).tasks()
     assert programs.adopt(sorted(processes), []) == 3
     assert programs.adopt(sorted(processes), []) == 0
     (tmp_path / "go").touch()
-    assert process.wait(30) == 0
+    assert process.wait(120) == 0
     seen = from_dict({**json.loads(programs.finish()), "backend": BPF, "asked": "syscalls"})
     assert (reads(seen)["pread64"], seen.processes, seen.threads) == (600, 6, 3)
