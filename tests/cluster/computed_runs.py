@@ -62,3 +62,11 @@ def require_same(root: Path, other: Path) -> None:
     one, two = contents(root), contents(other)
     assert one.keys() == two.keys()
     assert [name for name in one if one[name] != two[name]] == []
+
+
+def require_same_as_here(folder: Path, made: Suite, executor: Executor) -> Tally:
+    """Run a suite here and in an executor, and assert that files and tallies are the same; the tally."""
+    tally = execute(folder / "here", made)
+    assert execute(folder / "there", made, executor) == tally
+    require_same(folder / "here", folder / "there")
+    return tally

@@ -72,9 +72,7 @@ def test_nothing_is_kept_of_calls_that_have_ended(executor: DaskExecutor) -> Non
 
 
 def test_records_are_those_of_a_local_run(tmp_path: Path, executor: DaskExecutor) -> None:
-    made = computed_runs.variety()
-    assert computed_runs.execute(tmp_path / "local", made) == computed_runs.execute(tmp_path / "dask", made, executor)
-    computed_runs.require_same(tmp_path / "local", tmp_path / "dask")
+    computed_runs.require_same_as_here(tmp_path, computed_runs.variety(), executor)
     assert executor.workers == 2
     assert sum(executor.shares.workers.values()) >= 20
 
@@ -84,22 +82,13 @@ def test_simulations_of_a_trace_file_are_those_of_a_local_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)  # the workers are elsewhere, and read it at its absolute path
     Path("small.trace").write_text(computed_runs.TRACE)
-    made = computed_runs.simulations()
-    assert computed_runs.execute(Path("local"), made).ok == 3
-    assert computed_runs.execute(Path("dask"), made, executor).ok == 3
-    computed_runs.require_same(Path("local"), Path("dask"))
+    assert computed_runs.require_same_as_here(tmp_path, computed_runs.simulations(), executor).ok == 3
 
 
-@pytest.mark.parametrize("first", range(2))
-def test_adaptive_repetition_decides_as_in_a_local_run(tmp_path: Path, executor: DaskExecutor, first: int) -> None:
+def test_adaptive_repetition_decides_as_in_a_local_run(tmp_path: Path, executor: DaskExecutor) -> None:
     until = {"metric": "value", "ci": "6%", "min": 3, "max": 9}
-    made = computed_runs.suite(
-        repetitions=None, until=until, params={"noise": 0.05}, seed=first, factors={"x": [1, 2, 3]}
-    )
-    tally = computed_runs.execute(tmp_path / "local", made)
-    assert tally.unneeded > 0
-    assert computed_runs.execute(tmp_path / "dask", made, executor) == tally
-    computed_runs.require_same(tmp_path / "local", tmp_path / "dask")
+    made = computed_runs.suite(repetitions=None, until=until, params={"noise": 0.05}, factors={"x": [1, 2, 3]})
+    assert computed_runs.require_same_as_here(tmp_path, made, executor).unneeded > 0
 
 
 def listening(pids: list[int]) -> set[str]:
@@ -395,7 +384,5 @@ def test_an_executor_of_a_client_of_dask_is_taken_as_it_is(foreign: Foreign, tmp
         distributed.Client(foreign.address, set_as_default=False) as client,
         cluster.adapted(client.get_executor()) as executor,
     ):
-        assert computed_runs.execute(tmp_path / "dask", made, executor).ok == 20
+        assert computed_runs.require_same_as_here(tmp_path, made, executor).ok == 20
         assert client.submit(operator.add, 1, 2).result(PATIENCE_S) == 3
-    computed_runs.execute(tmp_path / "local", made)
-    computed_runs.require_same(tmp_path / "local", tmp_path / "dask")

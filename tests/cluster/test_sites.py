@@ -28,10 +28,8 @@ def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
 
 
 def test_records_are_those_of_a_local_run(tmp_path: Path, executor: Executor) -> None:
-    made = computed_runs.variety()
-    assert computed_runs.execute(tmp_path / "local", made) == computed_runs.execute(tmp_path / "other", made, executor)
-    computed_runs.require_same(tmp_path / "local", tmp_path / "other")
-    statuses = {record.status for record in RunStore.open(tmp_path / "local").records()}
+    computed_runs.require_same_as_here(tmp_path, computed_runs.variety(), executor)
+    statuses = {record.status for record in RunStore.open(tmp_path / "here").records()}
     assert statuses == {"ok", "failed", "skipped"}
 
 
@@ -40,10 +38,7 @@ def test_simulations_of_a_trace_file_are_those_of_a_local_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("small.trace").write_text(computed_runs.TRACE)
-    made = computed_runs.simulations()
-    assert computed_runs.execute(Path("local"), made).ok == 3
-    computed_runs.execute(Path("other"), made, executor)
-    computed_runs.require_same(Path("local"), Path("other"))
+    assert computed_runs.require_same_as_here(tmp_path, computed_runs.simulations(), executor).ok == 3
     assert executor.submit(max, 1, 2).result() == 2, "the run has shut down an executor that it did not make"
 
 
@@ -72,11 +67,8 @@ def test_a_trace_that_a_worker_lacks_is_sent_once_and_results_do_not_tell(
     monkeypatch.chdir(tmp_path)
     Path("small.trace").write_text(computed_runs.TRACE)
     monkeypatch.setattr(input_files, "PART_BYTES", 1000)
-    made = computed_runs.simulations()
-    computed_runs.execute(Path("local"), made)
     elsewhere = Elsewhere(tmp_path / "elsewhere")
-    assert computed_runs.execute(Path("other"), made, elsewhere).ok == 3
-    computed_runs.require_same(Path("local"), Path("other"))
+    assert computed_runs.require_same_as_here(tmp_path, computed_runs.simulations(), elsewhere).ok == 3
     sent = [order for order in elsewhere.orders if order.contents]
     assert len(sent) == 1 and len(sent[0].contents) > 10
     assert b"".join(part.content for part in sent[0].contents).decode() == computed_runs.TRACE
@@ -85,11 +77,9 @@ def test_a_trace_that_a_worker_lacks_is_sent_once_and_results_do_not_tell(
 def test_an_error_of_a_trace_names_the_path_of_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("small.trace").write_text(computed_runs.TRACE + "no request\n")
-    made = computed_runs.simulations()
-    assert computed_runs.execute(Path("local"), made).failed == 3
-    computed_runs.execute(Path("other"), made, Elsewhere(tmp_path / "elsewhere"))
-    computed_runs.require_same(Path("local"), Path("other"))
-    (reason,) = {record.reason for record in RunStore.open(Path("other")).records()}
+    elsewhere = Elsewhere(tmp_path / "elsewhere")
+    assert computed_runs.require_same_as_here(tmp_path, computed_runs.simulations(), elsewhere).failed == 3
+    (reason,) = {record.reason for record in RunStore.open(Path("there")).records()}
     assert reason.startswith("small.trace: ")
 
 
