@@ -34,7 +34,7 @@ ALWAYS = (
 
 def git(*words: str) -> list[str]:
     """The lines of git's answer."""
-    done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True)
+    done = subprocess.run(["git", "-c", "safe.directory=*", "-C", str(ROOT), *words], capture_output=True, text=True, check=True)
     return [line for line in done.stdout.splitlines() if line]
 
 
