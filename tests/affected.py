@@ -34,7 +34,8 @@ ALWAYS = (
 
 def git(*words: str) -> list[str]:
     """The lines of git's answer."""
-    done = subprocess.run(["git", "-c", "safe.directory=*", "-C", str(ROOT), *words], capture_output=True, text=True, check=True)
+    command = ["git", "-c", "safe.directory=*", "-C", str(ROOT), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     return [line for line in done.stdout.splitlines() if line]
 
 
