@@ -2,6 +2,7 @@
 
 import os
 import random
+import shlex
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -145,7 +146,7 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, study: str, worker
         run.send_signal(number)
         assert run.wait(PATIENCE_S) == 130
         assert "Traceback" not in run.err
-        assert f"ioassay run --resume {root}" in run.err
+        assert f"ioassay run --resume {shlex.quote(str(root))}" in run.err
     assert tagged(root) == []
     assert finished(root) == {}
 
