@@ -5,6 +5,7 @@ Trials of pure drivers are computed several at once by worker processes, and rec
 
 import errno
 import os
+import shlex
 import signal
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -260,7 +261,9 @@ class Filling(Stub):
     """A tool that writes 5 MiB a second, forever."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(f"while head -c 1048576 /dev/zero >> {path}; do sleep 0.2; done", timeout_s=300)
+        super().__init__(
+            f"while head -c 1048576 /dev/zero >> {shlex.quote(str(path))}; do sleep 0.2; done", timeout_s=300
+        )
 
     def tool(self) -> Tool:
         return Tool("sh", ["sh", "-c", "true"], (0,), "dash")

@@ -8,6 +8,7 @@ import json
 import operator
 import os
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -133,7 +134,7 @@ def test_a_full_disk_is_told_with_the_way_on(run: RunStore, monkeypatch: pytest.
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(atomic_file, "write", full)
-    with pytest.raises(RunError, match=f"No space left on device.*--resume {run.root}"):
+    with pytest.raises(RunError, match=f"No space left on device.*--resume {re.escape(shlex.quote(str(run.root)))}"):
         run.write(record(trial))
 
 
@@ -195,7 +196,9 @@ def test_a_folder_that_is_no_run_is_told_so(tmp_path: Path) -> None:
 
 
 def test_a_run_is_not_written_over(run: RunStore) -> None:
-    with pytest.raises(UsageError, match=f"exists already.*ioassay run --resume {run.root}"):
+    with pytest.raises(
+        UsageError, match=f"exists already.*ioassay run --resume {re.escape(shlex.quote(str(run.root)))}"
+    ):
         RunStore.create(run.root, suite(), {})
 
 

@@ -139,7 +139,7 @@ def test_an_answer_that_cannot_be_read_is_an_error_and_not_the_end(workers: work
 def test_a_worker_that_never_starts_is_an_error_of_the_run(
     workers: worker_pool.Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "python").write_text(f"#!/bin/sh\necho start >> {tmp_path}/starts\necho no module >&2\nexit 9\n")
+    (tmp_path / "python").write_text(f"#!/bin/sh\necho start >> '{tmp_path}/starts'\necho no module >&2\nexit 9\n")
     (tmp_path / "python").chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with pytest.raises(
