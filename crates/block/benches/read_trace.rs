@@ -1,20 +1,16 @@
 //! Speed of reading text traces in memory, beside counting their lines, which is the limit.
 
-#![allow(
-    missing_docs,
-    reason = "criterion's macros write functions without any"
-)]
-
 use std::hint::black_box;
 use std::io::Cursor;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use ioassay_block::trace::columns::{ColumnReader, ColumnWriter};
 use ioassay_block::trace::{self, ReadOptions, WriteOptions};
-use ioassay_block::{BATCH, Kind, Request, Source as _};
+use ioassay_block::{BATCH, Kind, Request, Source};
 
 const LINES: u64 = 1_000_000;
+const ROUNDS: usize = 10;
 
 /// A writer whose bytes can be had.
 #[derive(Clone, Default)]
@@ -64,8 +60,31 @@ fn written(name: &str, requests: &[Request]) -> Vec<u8> {
     std::mem::take(&mut *output.0.lock().expect("one thread"))
 }
 
+/// The best of a few rounds, in millions of `amount` a second.
+fn report(name: &str, unit: &str, amount: u64, mut round: impl FnMut()) {
+    let seconds = (0..ROUNDS).map(|_| {
+        let begun = Instant::now();
+        round();
+        begun.elapsed().as_secs_f64()
+    });
+    let rate = amount as f64 / seconds.fold(f64::INFINITY, f64::min) / 1e6;
+    println!("{rate:8.1} M {unit}/s  {name}");
+}
+
+fn drain(mut source: impl Source) {
+    let (mut batch, mut seen) = (Vec::with_capacity(BATCH), 0);
+    loop {
+        source.next_batch(&mut batch).expect("a right trace");
+        if batch.is_empty() {
+            break;
+        }
+        seen += batch.len();
+    }
+    assert_eq!(seen as u64, LINES);
+}
+
 /// What the cache of parsed traces reads, beside copying as many requests, which is the limit.
-fn columns(criterion: &mut Criterion) {
+fn columns() {
     let requests = requests();
     let mut writer = ColumnWriter::new(Cursor::new(Vec::new()), "csv").expect("memory");
     writer.put(&requests).expect("memory");
@@ -74,70 +93,42 @@ fn columns(criterion: &mut Criterion) {
         "columns: {:.2} bytes a request",
         bytes.len() as f64 / LINES as f64
     );
-    let mut group = criterion.benchmark_group("columns");
-    group.sample_size(10);
-    group.throughput(Throughput::Elements(LINES));
-    group.bench_function("read", |bencher| {
-        bencher.iter(|| {
-            let mut source = ColumnReader::new(black_box(bytes)).expect("a whole file");
-            let (mut batch, mut seen) = (Vec::with_capacity(BATCH), 0);
-            loop {
-                source.next_batch(&mut batch).expect("a whole file");
-                if batch.is_empty() {
-                    break;
-                }
-                seen += batch.len();
-            }
-            assert_eq!(seen as u64, LINES);
-        });
+    report("columns, read", "requests", LINES, || {
+        drain(ColumnReader::new(black_box(bytes)).expect("a whole file"));
     });
-    group.bench_function("requests copied only", |bencher| {
-        let mut batch = Vec::with_capacity(BATCH);
-        bencher.iter(|| {
-            for part in black_box(&requests).chunks(BATCH) {
-                batch.clear();
-                batch.extend_from_slice(part);
-                black_box(&batch);
-            }
-        });
+    let mut batch = Vec::with_capacity(BATCH);
+    report("requests copied only", "requests", LINES, || {
+        for part in black_box(&requests).chunks(BATCH) {
+            batch.clear();
+            batch.extend_from_slice(part);
+            black_box(&batch);
+        }
     });
-    group.finish();
 }
 
-fn speed(criterion: &mut Criterion) {
+fn texts() {
     let requests = requests();
-    let mut group = criterion.benchmark_group("read_trace");
-    group.sample_size(10);
     for name in ["disksim", "spc", "msr", "csv", "ssdsim", "vscsi"] {
         let text: &'static [u8] = written(name, &requests).leak();
         let format = trace::format(name).expect("a format");
-        group.throughput(Throughput::Bytes(text.len() as u64));
-        group.bench_function(name, |bencher| {
-            bencher.iter(|| {
-                let options = ReadOptions::default();
-                let mut source =
-                    trace::read(format, Cursor::new(black_box(text)), &options).expect("options");
-                let (mut batch, mut seen) = (Vec::with_capacity(BATCH), 0);
-                loop {
-                    source.next_batch(&mut batch).expect("a right trace");
-                    if batch.is_empty() {
-                        break;
-                    }
-                    seen += batch.len();
-                }
-                assert_eq!(seen as u64, LINES);
-            });
+        report(name, "bytes", text.len() as u64, || {
+            let options = ReadOptions::default();
+            drain(trace::read(format, Cursor::new(black_box(text)), &options).expect("options"));
         });
         if format.form == trace::Form::Text {
-            group.bench_function(format!("{name}, lines found only"), |bencher| {
-                bencher.iter(|| {
-                    memchr::memchr_iter(b'\n', black_box(text)).fold(0, |sum, at| sum ^ at)
-                });
+            let name = format!("{name}, lines found only");
+            report(&name, "bytes", text.len() as u64, || {
+                let places = memchr::memchr_iter(b'\n', black_box(text));
+                black_box(places.fold(0, |sum, at| sum ^ at));
             });
         }
     }
-    group.finish();
 }
 
-criterion_group!(benches, speed, columns);
-criterion_main!(benches);
+/// With `columns` as its argument, the cache of parsed traces alone.
+fn main() {
+    if !std::env::args().any(|word| word == "columns") {
+        texts();
+    }
+    columns();
+}

@@ -119,7 +119,7 @@ fn a_rate_of_one_is_exact() {
 #[test]
 fn samples_are_near_and_say_how_near() {
     let (mut inside, mut all) = (0, 0);
-    for seed in 0..6 {
+    for seed in 0..2 {
         let load = skewed(seed, 300_000);
         let exact = curve(&load, References::Both, Sampling::Exact).miss_ratios(&SIZES);
         for sampling in [Sampling::Rate(0.05), Sampling::Pages(4_000)] {

@@ -344,44 +344,25 @@ fn times_are_scaled_from_the_first() {
 
 #[test]
 fn an_option_that_cannot_be_is_named() {
-    let default = Preparation::default();
-    let shrink = Some(Shrink {
-        from_bytes: 1,
-        to_bytes: 0,
-    });
-    let devices = Devices::SideBySide { each_bytes: 0 };
-    for (wanted, name) in [
-        (
-            Preparation {
-                page_bytes: 0,
-                ..default
-            },
-            "page",
-        ),
-        (Preparation { shrink, ..default }, "shrink"),
-        (Preparation { devices, ..default }, "devices"),
-        (
-            Preparation {
-                cut_bytes: Some(0),
-                ..default
-            },
-            "sizes",
-        ),
-        (
-            Preparation {
-                limit_bytes: Some(1),
-                ..default
-            },
-            "limit",
-        ),
-        (
-            Preparation {
-                time_scale: f64::NAN,
-                ..default
-            },
-            "time_scale",
-        ),
-    ] {
+    type Spoil = fn(&mut Preparation);
+    let cases: [(&str, Spoil); 6] = [
+        ("page", |wanted| wanted.page_bytes = 0),
+        ("shrink", |wanted| {
+            wanted.shrink = Some(Shrink {
+                from_bytes: 1,
+                to_bytes: 0,
+            });
+        }),
+        ("devices", |wanted| {
+            wanted.devices = Devices::SideBySide { each_bytes: 0 };
+        }),
+        ("sizes", |wanted| wanted.cut_bytes = Some(0)),
+        ("limit", |wanted| wanted.limit_bytes = Some(1)),
+        ("time_scale", |wanted| wanted.time_scale = f64::NAN),
+    ];
+    for (name, spoil) in cases {
+        let mut wanted = Preparation::default();
+        spoil(&mut wanted);
         let error = Prepared::new(&[][..], wanted).err();
         assert!(
             matches!(error, Some(Error::Option { name: seen, .. }) if seen == name),

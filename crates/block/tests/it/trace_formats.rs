@@ -2,11 +2,15 @@
 
 use ioassay_block::trace::{self, BlkEvent, CsvColumns, KindCode, OutOfOrder, ReadOptions, Unit};
 use ioassay_block::trace::{BadLines, ZeroLength};
-use ioassay_block::{Error, Kind, Request};
+use ioassay_block::{Error, Kind, Request, Source};
 
 fn read_with(format: &str, text: &[u8], options: &ReadOptions) -> Result<Vec<Request>, Error> {
     let input = std::io::Cursor::new(text.to_vec());
-    let mut source = trace::read(trace::format(format)?, input, options)?;
+    all_of(trace::read(trace::format(format)?, input, options)?)
+}
+
+/// All requests that a source gives.
+pub fn all_of(mut source: impl Source) -> Result<Vec<Request>, Error> {
     let (mut all, mut batch) = (Vec::new(), Vec::new());
     loop {
         source.next_batch(&mut batch)?;
@@ -292,113 +296,15 @@ fn csv_with_a_header_takes_scsi_commands_where_told() {
     );
 }
 
-type Case = (&'static str, &'static str, &'static str);
-
-/// Format, trace, beginning of the error: what all text formats have in common.
-const COMMON_FAULTS: &[Case] = &[
-    (
-        "disksim",
-        "0.5 0 8 16 1\n0.6 0 8 x 1\n",
-        "line 2: sectors is `x`, wanted a whole number",
-    ),
-    ("disksim", "0.5 0 8 16\n", "line 1: 4 columns, wanted"),
-    ("disksim", "0.5 0 8 16 1 7\n", "line 1: 6 columns, wanted 5"),
-    (
-        "disksim",
-        "1e3 0 8 16 1\n",
-        "line 1: arrival is `1e3`, wanted a decimal number",
-    ),
-    ("disksim", "-1 0 8 16 1\n", "line 1: arrival is `-1`"),
-    (
-        "disksim",
-        "0.5 4294967296 8 16 1\n",
-        "line 1: device `4294967296` is too large",
-    ),
-    (
-        "disksim",
-        "0.5 0 36028797018963968 1 1\n",
-        "line 1: offset `36028797018963968` is too",
-    ),
-    (
-        "disksim",
-        "0.5 0 36028797018963967 9 1\n",
-        "line 1: offset `184467440737095",
-    ),
-    (
-        "disksim",
-        "1 0 8 16 1\n0.9 0 8 1 1\n",
-        "line 2: goes back in time: 900000 ns after",
-    ),
-    ("disksim", "0.5 0 8 0 1\n", "line 1: a request of no length"),
-    ("disksim", "0.5 0 8 1 \u{0}\n", "line 1: holds a NUL byte"),
-    (
-        "disksim",
-        "\n# nothing\n",
-        "the trace parses to nothing: 2 lines read as disksim",
-    ),
-    ("disksim", "", "the trace parses to nothing: 0 lines"),
-];
-
-/// What single formats refuse.
-const FAULTS: &[Case] = &[
-    (
-        "spc",
-        "0,1,512,X,0.1\n",
-        "line 1: opcode is `X`, wanted R or W",
-    ),
-    ("spc", "0,1,512,R\n", "line 1: 4 columns, wanted"),
-    (
-        "spc",
-        "0,1,512,R,99999999999\n",
-        "line 1: timestamp `99999999999` is too large",
-    ),
-    (
-        "tencent",
-        "1.5,8,2,1,1\n",
-        "line 1: timestamp is `1.5`, wanted a whole number",
-    ),
-    ("alibaba", "1,r,0,1,1\n", "line 1: opcode is `r`"),
-    (
-        "ssdsim",
-        "1 0 0 1 2\n",
-        "line 1: type is `2`, wanted 1 (read) or 0 (write)",
-    ),
-    (
-        "blkparse",
-        "x\n",
-        "line 1: device is `x`, wanted major,minor",
-    ),
-    (
-        "iolog2",
-        "fio version 2 iolog\n/a erase 0 1\n",
-        "line 2: action is `erase`",
-    ),
-    (
-        "csv",
-        "time_s,op,offset\n",
-        "line 1: `the header` is not names with a time",
-    ),
-    (
-        "csv",
-        "time_s,op,lba,size\n1,2,3,4\n",
-        "line 2: kind is `2`, wanted read, write",
-    ),
-    (
-        "csv",
-        "time_s,op,lba,size\n1,r,3,4,5\n",
-        "line 2: 5 columns, wanted 4 as in",
-    ),
-    (
-        "vscsi",
-        "short",
-        "byte 0: the trace ends 5 bytes into a record of 32",
-    ),
-];
-
 #[test]
 fn errors_name_line_column_and_value() {
-    for (format, text, wanted) in COMMON_FAULTS.iter().chain(FAULTS) {
-        let seen = fault(format, text);
+    let rows = include_str!("trace_faults.tsv").lines().skip(1);
+    for row in rows.map(|row| row.split('\t').collect::<Vec<_>>()) {
+        let [format, text, wanted] = row[..] else {
+            panic!("{row:?} is no row")
+        };
+        let text = text.replace("\\n", "\n").replace("\\0", "\0");
+        let seen = fault(format, &text);
         assert!(seen.starts_with(wanted), "{format} {text:?}: {seen}");
     }
 }

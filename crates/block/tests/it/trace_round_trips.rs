@@ -3,6 +3,7 @@
 use std::io::Cursor;
 use std::sync::{Arc, Mutex};
 
+use crate::trace_formats::all_of;
 use ioassay_block::trace::{self, FORMATS, Format, Loss, OutOfOrder};
 use ioassay_block::trace::{ReadOptions, WriteOptions, ZeroLength};
 use ioassay_block::{Error, Kind, Request};
@@ -40,15 +41,7 @@ fn read(
     bytes: &[u8],
     options: &ReadOptions,
 ) -> Result<Vec<Request>, Error> {
-    let mut source = trace::read(format, Cursor::new(bytes.to_vec()), options)?;
-    let (mut all, mut batch) = (Vec::new(), Vec::new());
-    loop {
-        source.next_batch(&mut batch)?;
-        if batch.is_empty() {
-            return Ok(all);
-        }
-        all.extend_from_slice(&batch);
-    }
+    all_of(trace::read(format, Cursor::new(bytes.to_vec()), options)?)
 }
 
 /// Devices as numbers in the order of their first request: what fio's iologs keep of them.

@@ -1,12 +1,12 @@
 //! Several drives, and several namespaces, served from their options to their end.
 
-use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
+use crate::served::{ask, changed, read, read_of, trim_of, write};
 use ioassay_device::Error;
 use ioassay_device::client::nbd::Client;
 use ioassay_device::client::nvme_tcp::{Admin, Queue, Settings};
@@ -102,7 +102,7 @@ impl Group {
 fn options(folder: &Path, drives: &[Value]) -> Vec<Options> {
     let numbered = drives.iter().enumerate();
     let options = numbered.map(|(number, changes)| {
-        let mut options = json!({
+        let options = json!({
             "size_bytes": 16 * MIB,
             "transports": [format!("nbd:unix:{}/{number}.sock", folder.display()), "nvme-tcp:127.0.0.1:0"],
             "stats_socket": folder.join(format!("{number}.stats")),
@@ -110,42 +110,9 @@ fn options(folder: &Path, drives: &[Value]) -> Vec<Options> {
             "calibrate": false,
             "idle_ms": 5,
         });
-        for (key, value) in changes.as_object().expect("an object") {
-            options[key] = value.clone();
-        }
-        serde_json::from_value(options).expect("options")
+        changed(options, changes)
     });
     options.collect()
-}
-
-fn ask(path: &Path, request: &Value) -> Value {
-    let mut stream = UnixStream::connect(path).expect("a socket");
-    stream
-        .write_all(format!("{request}\n").as_bytes())
-        .expect("a listener");
-    let mut line = String::new();
-    BufReader::new(stream)
-        .read_line(&mut line)
-        .expect("an answer");
-    serde_json::from_str(&line).expect("JSON")
-}
-
-fn write(client: &mut impl Initiator, block: u64, value: u8) {
-    let (offset_bytes, data) = (block * 4096, vec![value; 4096]);
-    let request = Request::Write {
-        offset_bytes,
-        data: &data,
-        fua: false,
-    };
-    client.call(request).expect("a write");
-}
-
-fn read(client: &mut impl Initiator, block: u64) -> u8 {
-    let request = Request::Read {
-        offset_bytes: block * 4096,
-        length_bytes: 4096,
-    };
-    client.call(request).expect("a read")[0]
 }
 
 // Several drives
@@ -199,10 +166,7 @@ fn drives_are_loaded_at_once_and_a_client_that_vanishes_harms_none() {
         for _ in 0..20 {
             let mut vanishes = group.client(0, "");
             for tag in 0..30 {
-                let request = Request::Read {
-                    offset_bytes: 8 * MIB,
-                    length_bytes: 65_536,
-                };
+                let request = read_of(8 * MIB, 65_536);
                 vanishes.submit(tag, request);
             }
             vanishes.push().expect("requests that are taken");
@@ -322,17 +286,11 @@ fn namespaces_have_content_of_their_own_whichever_way_they_are_reached() {
         let last = sizes[number] / 4096 - 1;
         assert_eq!(read(client, 0), 10 + number as u8);
         assert_eq!(read(queue, last), 20 + number as u8);
-        let beyond = Request::Read {
-            offset_bytes: sizes[number],
-            length_bytes: 4096,
-        };
+        let beyond = read_of(sizes[number], 4096);
         assert!(client.call(beyond).is_err());
         assert!(queue.call(beyond).is_err());
     }
-    let trim = Request::Trim {
-        offset_bytes: 0,
-        length_bytes: 2 * MIB as u32,
-    };
+    let trim = trim_of(0, 2 * MIB as u32);
     clients[1].call(trim).expect("a trim");
     let first = queues.iter_mut().map(|queue| read(queue, 0));
     assert_eq!(first.collect::<Vec<_>>(), [10, 0, 12]);
@@ -382,10 +340,7 @@ fn a_fault_of_a_namespace_strikes_no_other() {
     ]);
     let group = Group::start(&[options]);
     let (_admin, mut queues) = group.host(0, &[1, 2, 3]);
-    let read_at = |offset_bytes: u64| Request::Read {
-        offset_bytes,
-        length_bytes: 4096,
-    };
+    let read_at = |offset_bytes: u64| read_of(offset_bytes, 4096);
     // The same addresses, and the same place as that of the whole drive.
     for (queue, offset_bytes, fails) in [
         (0, 4096, false),

@@ -7,6 +7,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::drives::Chance;
+use crate::served::write_of;
 use ioassay_device::client::nbd::Client;
 use ioassay_device::client::{Initiator, Request, Waiting};
 use ioassay_device::server::{Options, serve};
@@ -132,11 +133,7 @@ fn load(drive: &mut EmulatedDrive, known: &mut Known, chance: &mut Chance, at_on
         let fua = chance.below(8) == 0;
         let offset_bytes = block * BLOCK;
         client
-            .call(Request::Write {
-                offset_bytes,
-                data: &data,
-                fua,
-            })
+            .call(write_of(offset_bytes, &data, fua))
             .expect("a write");
         if fua || at_once {
             known.0[block as usize] = vec![value];
@@ -150,14 +147,7 @@ fn load(drive: &mut EmulatedDrive, known: &mut Known, chance: &mut Chance, at_on
         known.0[block as usize].push(value);
         let data = vec![value; BLOCK as usize];
         let offset_bytes = block * BLOCK;
-        client.submit(
-            tag,
-            Request::Write {
-                offset_bytes,
-                data: &data,
-                fua: false,
-            },
-        );
+        client.submit(tag, write_of(offset_bytes, &data, false));
     }
     client.submit(16, Request::Flush);
     let _ = client.push();
@@ -195,11 +185,7 @@ fn a_clean_end_keeps_all() {
     for block in 0..8 {
         let offset_bytes = block * BLOCK;
         client
-            .call(Request::Write {
-                offset_bytes,
-                data: &data,
-                fua: false,
-            })
+            .call(write_of(offset_bytes, &data, false))
             .expect("a write");
     }
     let pid = rustix::process::Pid::from_child(&drive.child);

@@ -26,6 +26,7 @@ mod nvme_tcp_zones;
 mod power;
 mod power_in_flight;
 mod scene;
+mod served;
 mod server;
 mod socket_server;
 mod vfio_user;

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use crate::host::{Entry, Said};
 use crate::memory_drive::{Memory, sent};
+use crate::nbd_protocol::{option, request};
 use crate::scene::{Scene, read, vain};
 use ioassay_device::Status;
 use ioassay_device::namespace::NamespaceDrive;
@@ -181,7 +182,7 @@ fn wishes() -> impl Strategy<Value = Vec<Wish>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 120, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_nvme_command_reaches_another_namespace(wishes in wishes()) {
@@ -366,11 +367,6 @@ fn name_of(id: u32) -> String {
     }
 }
 
-fn option(kind: u32, data: &[u8]) -> Vec<u8> {
-    let length = (data.len() as u32).to_be_bytes();
-    [b"IHAVEOPT", &kind.to_be_bytes()[..], &length, data].concat()
-}
-
 fn word(text: &str) -> Vec<u8> {
     [&(text.len() as u32).to_be_bytes()[..], text.as_bytes()].concat()
 }
@@ -386,16 +382,6 @@ fn contexts(name: &str) -> Vec<u8> {
         &word("base:allocation"),
     ]
     .concat()
-}
-
-fn request(kind: u16, flags: u16, offset: u64, length: u32) -> Vec<u8> {
-    let mut bytes = 0x2560_9513_u32.to_be_bytes().to_vec();
-    bytes.extend_from_slice(&flags.to_be_bytes());
-    bytes.extend_from_slice(&kind.to_be_bytes());
-    bytes.extend_from_slice(b"a cookie");
-    bytes.extend_from_slice(&offset.to_be_bytes());
-    bytes.extend_from_slice(&length.to_be_bytes());
-    bytes
 }
 
 /// Answers to an option: their types and data.

@@ -39,7 +39,7 @@ impl Drop for Scene {
     }
 }
 
-/// Runs a program for at most a minute; `None` if it is not installed. KILL, because fio ignores
+/// Runs a program for at most five minutes; `None` if it is not installed. KILL, because fio ignores
 /// TERM while it waits for an NBD server.
 fn ran(program: &str, arguments: &[&str]) -> Option<Output> {
     if Command::new(program).arg("--version").output().is_err() {
@@ -47,7 +47,7 @@ fn ran(program: &str, arguments: &[&str]) -> Option<Output> {
         return None;
     }
     let output = Command::new("timeout")
-        .args(["-s", "KILL", "60", program])
+        .args(["-s", "KILL", "300", program])
         .args(arguments)
         .output()
         .unwrap();

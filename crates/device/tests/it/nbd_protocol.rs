@@ -80,7 +80,8 @@ impl Talk {
     }
 }
 
-fn option(kind: u32, data: &[u8]) -> Vec<u8> {
+/// An option that a client sends.
+pub fn option(kind: u32, data: &[u8]) -> Vec<u8> {
     let length = (data.len() as u32).to_be_bytes();
     [b"IHAVEOPT", &kind.to_be_bytes()[..], &length, data].concat()
 }
@@ -93,7 +94,8 @@ fn wanted(name: &str, infos: &[u16]) -> Vec<u8> {
     data
 }
 
-fn request(kind: u16, flags: u16, offset: u64, length: u32) -> Vec<u8> {
+/// A command with the cookie `a cookie`.
+pub fn request(kind: u16, flags: u16, offset: u64, length: u32) -> Vec<u8> {
     let mut bytes = 0x2560_9513u32.to_be_bytes().to_vec();
     bytes.extend_from_slice(&flags.to_be_bytes());
     bytes.extend_from_slice(&kind.to_be_bytes());

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::certificates::{Authority, write_key};
 use crate::memory_drive::{EmulatedDrive, Memory};
+use crate::served::{read_of, write_of};
 use ioassay_device::client::nbd::Client;
 use ioassay_device::client::{Initiator, Request, Waiting};
 use ioassay_device::transport::nbd::{self, Certificates, Export, Nbd};
@@ -70,7 +71,7 @@ impl Scene {
     fn plain(&self, kind: u32) -> UnixStream {
         let mut stream = UnixStream::connect(&self.socket).unwrap();
         stream
-            .set_read_timeout(Some(Duration::from_secs(60)))
+            .set_read_timeout(Some(Duration::from_secs(300)))
             .unwrap();
         stream.read_exact(&mut [0; 18]).unwrap();
         stream.write_all(&3u32.to_be_bytes()).unwrap();
@@ -113,29 +114,16 @@ fn a_client_with_a_certificate_of_the_authority_reads_what_it_wrote() {
     let data: Vec<u8> = (0..24u32 << 20).map(|at| (at >> 7) as u8).collect();
     let (offset_bytes, fua) = (4096, false);
     let data = &data[..];
-    let write = Request::Write {
-        offset_bytes,
-        data,
-        fua,
-    };
+    let write = write_of(offset_bytes, data, fua);
     client.call(write).unwrap();
     let length_bytes = data.len() as u32;
-    let read = Request::Read {
-        offset_bytes,
-        length_bytes,
-    };
+    let read = read_of(offset_bytes, length_bytes);
     assert!(client.call(read).unwrap() == data);
     // Many answers at once, which neither side's buffers hold.
     let length_bytes = 1 << 20;
     for tag in 0..64 {
         let offset_bytes = u64::from(tag) * u64::from(length_bytes) / 4;
-        client.submit(
-            tag,
-            Request::Read {
-                offset_bytes,
-                length_bytes,
-            },
-        );
+        client.submit(tag, read_of(offset_bytes, length_bytes));
     }
     client.push().unwrap();
     let mut left = 64;
@@ -156,17 +144,10 @@ fn many_clients_write_and_read_at_once() {
                 let data = vec![number as u8 + 1; 64 << 10];
                 for turn in 0..50 {
                     let offset_bytes = (number << 22) + turn * (64 << 10);
-                    let write = Request::Write {
-                        offset_bytes,
-                        data: &data,
-                        fua: false,
-                    };
+                    let write = write_of(offset_bytes, &data, false);
                     client.call(write).unwrap();
                     let length_bytes = 64 << 10;
-                    let read = Request::Read {
-                        offset_bytes,
-                        length_bytes,
-                    };
+                    let read = read_of(offset_bytes, length_bytes);
                     assert!(client.call(read).unwrap() == data);
                 }
             });

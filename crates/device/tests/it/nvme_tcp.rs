@@ -1,6 +1,7 @@
 //! NVMe over TCP through sockets, with this crate's own initiator.
 
 use crate::memory_drive::{EmulatedDrive, Memory};
+use crate::served::{read_of, trim_of, write_of, zeroes_of};
 use ioassay_device::client::nvme_tcp::{Admin, Settings, connect};
 use ioassay_device::client::{Initiator, Request};
 use ioassay_device::transport::Transport;
@@ -51,43 +52,14 @@ fn what_is_written_is_read_with_digests_and_without_and_at_any_alignment() {
             (12288, 12288),
         ] {
             let data: Vec<u8> = (0..length).map(|byte| (byte / 7) as u8).collect();
-            queue
-                .call(Request::Write {
-                    offset_bytes: at,
-                    data: &data,
-                    fua: false,
-                })
-                .unwrap();
-            let read = queue
-                .call(Request::Read {
-                    offset_bytes: at,
-                    length_bytes: length as u32,
-                })
-                .unwrap();
+            queue.call(write_of(at, &data, false)).unwrap();
+            let read = queue.call(read_of(at, length as u32)).unwrap();
             assert!(read == data, "{length} bytes at {at}");
         }
         queue.call(Request::Flush).unwrap();
-        queue
-            .call(Request::Trim {
-                offset_bytes: 0,
-                length_bytes: 4096,
-            })
-            .unwrap();
-        queue
-            .call(Request::WriteZeroes {
-                offset_bytes: 4096,
-                length_bytes: 4096,
-            })
-            .unwrap();
-        assert_eq!(
-            queue
-                .call(Request::Read {
-                    offset_bytes: 0,
-                    length_bytes: 8192
-                })
-                .unwrap(),
-            [0; 8192]
-        );
+        queue.call(trim_of(0, 4096)).unwrap();
+        queue.call(zeroes_of(4096, 4096)).unwrap();
+        assert_eq!(queue.call(read_of(0, 8192)).unwrap(), [0; 8192]);
         assert_eq!(admin.identify(1, 0).unwrap()[77], 8);
     }
 }
@@ -106,29 +78,10 @@ fn a_second_host_gets_a_controller_of_its_own() {
     )
     .unwrap();
     assert_ne!(first.controller(), second.controller());
-    one.call(Request::Write {
-        offset_bytes: 0,
-        data: &[5; 4096],
-        fua: true,
-    })
-    .unwrap();
-    assert_eq!(
-        two.call(Request::Read {
-            offset_bytes: 0,
-            length_bytes: 4096
-        })
-        .unwrap(),
-        [5; 4096]
-    );
+    one.call(write_of(0, &[5; 4096], true)).unwrap();
+    assert_eq!(two.call(read_of(0, 4096)).unwrap(), [5; 4096]);
     drop((first, one));
-    assert_eq!(
-        two.call(Request::Read {
-            offset_bytes: 0,
-            length_bytes: 4096
-        })
-        .unwrap(),
-        [5; 4096]
-    );
+    assert_eq!(two.call(read_of(0, 4096)).unwrap(), [5; 4096]);
     drop((second, two));
     assert!(drive.stop().seen[0].fua);
 }

@@ -1,6 +1,6 @@
 //! NVMe over TCP, byte by byte, without a socket: properties, Identify, features and logs.
 
-use crate::host::{ENABLED, Entry, Said, configure, connect, connect_data};
+use crate::host::{ENABLED, Entry, Said, configure, connect, connect_data, status_of};
 use crate::scene::{HOST, NAME, Scene, read, vain, write};
 use ioassay_device::transport::nvme_tcp::DISCOVERY_NAME;
 use ioassay_device::transport::socket::{Protocol, Then};
@@ -200,10 +200,7 @@ fn the_discovery_controller_only_discovers() {
     assert_eq!(scene.log(0x70, 1024, 0).unwrap()[..8], [0; 8]);
     let at = scene.open();
     let capsule = connect(1, 32, 0).capsule(&connect_data(1, DISCOVERY_NAME, HOST), (false, false));
-    assert!(matches!(
-        scene.send(at, &capsule)[..],
-        [Said::Completed { status: 0x4182, .. }]
-    ));
+    assert_eq!(status_of(&scene.send(at, &capsule)), 0x4182);
 }
 
 /// SPDK's tools have none unless they are told one.

@@ -5,8 +5,9 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::host::{ENABLED, Entry, Said, said};
+use crate::host::{ENABLED, Entry, Said, said, status_of};
 use crate::memory_drive::{EmulatedDrive, Memory};
+use crate::served::{read_of, write_of};
 use ioassay_device::client::nvme_tcp::{Admin, Credentials, Settings, Unauthenticated, connect};
 use ioassay_device::client::{Initiator, Refused, Request};
 use ioassay_device::transport::Transport;
@@ -78,16 +79,9 @@ fn secrets_of_all_lengths_and_transformations_authenticate_both_sides() {
             let (_admin, mut queue) = connect(&at, NAME, &knows(of_host, controller)).unwrap();
             let data = vec![7; 4096];
             let (offset_bytes, length_bytes, fua) = (0, 4096, false);
-            let write = Request::Write {
-                offset_bytes,
-                data: &data,
-                fua,
-            };
+            let write = write_of(offset_bytes, &data, fua);
             queue.call(write).unwrap();
-            let read = Request::Read {
-                offset_bytes,
-                length_bytes,
-            };
+            let read = read_of(offset_bytes, length_bytes);
             assert_eq!(queue.call(read).unwrap(), data);
         }
     }
@@ -301,16 +295,7 @@ fn a_queue_takes_nothing_else_before() {
         Entry::new(0x0c, 5),
     ] {
         let (answers, then) = talk.ask(&entry.capsule(&[], (false, false)));
-        assert!(
-            matches!(
-                answers[..],
-                [Said::Completed {
-                    status: REQUIRED,
-                    ..
-                }]
-            ),
-            "{answers:?}"
-        );
+        assert_eq!(status_of(&answers), REQUIRED);
         assert!(matches!(then, Then::Wants(_)));
     }
 }

@@ -3,7 +3,7 @@
 use crate::host;
 use std::time::Duration;
 
-use crate::host::{ENABLED, Entry, Said, configure};
+use crate::host::{ENABLED, Entry, Said, completed, configure, status_of};
 use crate::scene::{Scene, read, vain, write};
 use ioassay_device::Op;
 use ioassay_device::transport::socket::Protocol;
@@ -20,15 +20,10 @@ fn a_host_is_told_when_the_drive_can_only_be_read_from_now_on() {
     assert_eq!(scene.tick(0, Duration::ZERO).1, []);
     scene.drive.facts.read_only = true;
     assert_eq!(scene.ask_with(1, write(1, 0, 1), &[0; 512]).0, vain(0x20));
-    assert!(matches!(
-        scene.tick(0, Duration::ZERO).1[..],
-        [Said::Completed {
-            id: 10,
-            status: 0,
-            result: 0x0004_0002,
-            ..
-        }]
-    ));
+    assert_eq!(
+        completed(&scene.tick(0, Duration::ZERO).1),
+        (10, 0, 0x0004_0002)
+    );
     assert_eq!(scene.log(4, 4096, 0).unwrap()[..4], [1, 0, 0, 0]);
     assert_eq!(scene.identify(0, 1).unwrap()[99], 1);
 }
@@ -41,10 +36,7 @@ fn events_are_held_told_once_and_aborted() {
     for id in 10..14 {
         assert_eq!(scene.send(0, &request(id)), []);
     }
-    assert!(matches!(
-        scene.send(0, &request(14))[..],
-        [Said::Completed { status: 0x4105, .. }]
-    ));
+    assert_eq!(status_of(&scene.send(0, &request(14))), 0x4105);
     scene.drive.facts.read_only ^= true;
     assert_eq!(
         scene.tick(0, Duration::ZERO).1,
@@ -194,10 +186,7 @@ fn a_shutdown_is_complete_when_all_that_was_answered_is_durable() {
     scene
         .nvme
         .received(session, &shutdown, &mut out, &mut scene.drive);
-    assert!(matches!(
-        host::said(&std::mem::take(&mut out))[..],
-        [Said::Completed { status: 0, .. }]
-    ));
+    assert_eq!(status_of(&host::said(&std::mem::take(&mut out))), 0);
     assert_eq!(scene.drive.due[0].command.op, Op::Flush);
     assert_eq!(state_of(&mut scene, &mut out), 1, "it goes on");
     assert_eq!(scene.answers(0), [], "the command was complete before");
@@ -222,15 +211,10 @@ fn a_threshold_below_the_temperature_is_told_of() {
         let request = Entry::new(0x0c, 10).capsule(&[], (false, false));
         assert_eq!(scene.send(0, &request), []);
         assert_eq!(scene.ask(0, set(4, threshold)), (0, 0));
-        assert!(matches!(
-            scene.tick(0, Duration::ZERO).1[..],
-            [Said::Completed {
-                id: 10,
-                status: 0,
-                result: 0x0002_0101,
-                ..
-            }]
-        ));
+        assert_eq!(
+            completed(&scene.tick(0, Duration::ZERO).1),
+            (10, 0, 0x0002_0101)
+        );
         assert_eq!(scene.log(2, 512, 0).unwrap()[..3], [0b10, 57, 1]);
         let usual = if threshold == 300 { 343 } else { cold };
         assert_eq!(scene.ask(0, set(4, usual)), (0, 0));

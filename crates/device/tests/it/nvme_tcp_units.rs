@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::host::{Entry, Said, connect, connect_data, data, initialize, unit};
+use crate::host::{Entry, Said, connect, connect_data, data, initialize, status_of, unit};
 use crate::scene::{HOST, NAME, Scene, read, vain, write};
 use ioassay_device::transport::socket::{End, Protocol, SharedMemory, Then};
 
@@ -103,10 +103,7 @@ fn damaged_headers_are_fatal_and_damaged_data_are_the_commands_affair() {
     scene.io(1, 32);
     let mut capsule = write(1, 0, 1).capsule(&[3; 512], (true, true));
     capsule[100] ^= 1;
-    assert!(matches!(
-        scene.send(1, &capsule)[..],
-        [Said::Completed { status: 0x22, .. }]
-    ));
+    assert_eq!(status_of(&scene.send(1, &capsule)), 0x22);
     assert_eq!(scene.ask_with(1, write(1, 0, 1), &[3; 512]), (0, 0));
     let mut capsule = read(1, 0, 1).capsule(&[], (true, true));
     capsule[50] ^= 1;
@@ -165,10 +162,7 @@ fn more_hosts_than_controllers_are_refused_until_one_leaves() {
     }
     let at = scene.open();
     let capsule = connect(0, 32, 0).capsule(&connect_data(0xffff, NAME, HOST), (false, false));
-    assert!(matches!(
-        scene.send(at, &capsule)[..],
-        [Said::Completed { status: 0x4181, .. }]
-    ));
+    assert_eq!(status_of(&scene.send(at, &capsule)), 0x4181);
     scene.nvme.closed(&mut scene.sessions[3]);
     assert!(matches!(
         scene.send(at, &capsule)[..],

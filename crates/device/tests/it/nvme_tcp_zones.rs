@@ -7,8 +7,9 @@ use std::time::Duration;
 use crate::host::{ENABLED, Entry, Said, configure, said};
 use crate::memory_drive::{EmulatedDrive, Memory, sent};
 use crate::scene::{NAME, Scene, read, vain, write};
+use crate::served::read_of;
+use ioassay_device::client::Initiator;
 use ioassay_device::client::nvme_tcp::{Settings, connect};
-use ioassay_device::client::{Initiator, Request};
 use ioassay_device::transport::Transport;
 use ioassay_device::transport::nvme_tcp::{self, Subsystem};
 use ioassay_device::transport::socket::{Output, Protocol};
@@ -502,12 +503,7 @@ fn clients_that_append_at_the_same_time_lose_nothing() {
     });
     let (_admin, mut queue) = connect(&at, NAME, &Settings::default()).unwrap();
     let length_bytes = u32::from(APPENDS) * u32::from(CLIENTS) * 512;
-    let content = queue
-        .call(Request::Read {
-            offset_bytes: 1 << 20,
-            length_bytes,
-        })
-        .unwrap();
+    let content = queue.call(read_of(1 << 20, length_bytes)).unwrap();
     let appends: BTreeSet<(u8, u8)> = content
         .chunks(512)
         .map(|block| (block[0], block[1]))

@@ -221,7 +221,7 @@ fn exercise(bench: &mut Bench, made: &Made, seed: u64, steps: u32) -> Result<(),
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 120, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_cut_leaves_what_a_drive_may_keep(made in specs(), seed: u64) {

@@ -2,20 +2,15 @@
 //! with an error or never may be, page by page, and no page is half of each.
 
 use std::any::Any;
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::mpsc::channel;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::drives::Chance;
-use ioassay_device::Error;
-use ioassay_device::client::nbd::Client;
-use ioassay_device::client::{Initiator, Request, Waiting, nvme_tcp, vfio_user};
-use ioassay_device::server::{Options, Ready, Summary, TransportReport, serve};
+use crate::served::{ServedDrive, read_of, write_of};
+use ioassay_device::client::{Initiator, Request, nvme_tcp, vfio_user};
+use ioassay_device::server::TransportReport;
 use ioassay_device::transport::socket::Endpoint;
-use serde_json::{Value, json};
+use serde_json::json;
 
 const PAGE: u64 = 4096;
 const PAGES: u64 = 256;
@@ -25,58 +20,30 @@ const ROUNDS: u32 = 6;
 /// What a cut is told as: `ESHUTDOWN` by NBD, Power Loss Notification by NVMe.
 const POWER_LOST: [u32; 2] = [108, 5];
 
-struct Drive {
-    thread: Option<JoinHandle<Result<Summary, Error>>>,
-    ready: Ready,
-    folder: tempfile::TempDir,
-}
+struct Drive(ServedDrive);
 
 impl Drive {
     fn start(policy: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let options = json!({
+        let changes = json!({
             "size_bytes": PAGES * PAGE,
             "transports": [
                 format!("nbd:unix:{}", folder.path().join("drive.sock").display()),
                 "nvme-tcp:127.0.0.1:0",
                 format!("vfio-user:{}", folder.path().display()),
             ],
-            "stats_socket": folder.path().join("stats.sock"),
             "backing_file": folder.path().join("backing"),
             "geometry": {"elements": 4, "planes": 1, "dies": 1, "pages_per_block": 16},
             "buffer": {"policy": policy, "bytes": 64 * PAGE},
-            "calibrate": false,
         });
-        let options: Options = serde_json::from_value(options).expect("options");
-        let (tell, told) = channel();
-        let thread = std::thread::spawn(move || {
-            serve(&options, |ready| {
-                tell.send(ready.clone()).expect("a listener");
-            })
-        });
-        Self {
-            thread: Some(thread),
-            ready: told.recv().expect("a drive that starts"),
-            folder,
-        }
-    }
-
-    fn ask(&self, request: &Value) -> Value {
-        let mut stream =
-            UnixStream::connect(self.folder.path().join("stats.sock")).expect("a socket");
-        writeln!(stream, "{request}").expect("a listener");
-        let mut line = String::new();
-        BufReader::new(stream)
-            .read_line(&mut line)
-            .expect("an answer");
-        serde_json::from_str(&line).expect("JSON")
+        Self(ServedDrive::start_in(folder, &changes))
     }
 
     /// Waits until everybody who left is forgotten, with all that they had in flight.
     fn wait_until_alone(&self) {
         let begin = Instant::now();
         loop {
-            let stats = &self.ask(&json!({"request": "stats"}))["stats"];
+            let stats = &self.0.ask(&json!({"request": "stats"}))["stats"];
             let ways = stats["ways"].as_array().expect("ways").iter();
             let clients: u64 = ways
                 .map(|way| way["connections"].as_u64().expect("a count"))
@@ -84,25 +51,15 @@ impl Drive {
             if clients == 0 && stats["depth_now"] == 0 {
                 return;
             }
-            assert!(begin.elapsed() < Duration::from_secs(60), "{stats}");
+            assert!(begin.elapsed() < Duration::from_secs(300), "{stats}");
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
-    fn backing(&self) -> PathBuf {
-        self.folder.path().join("backing")
-    }
-
     fn transport(&self, name: &str) -> &TransportReport {
-        let mut transports = self.ready.transports.iter();
+        let mut transports = self.0.ready.transports.iter();
         let named = transports.find(|transport| transport.transport == name);
         named.expect("a transport")
-    }
-
-    fn stop(&mut self) {
-        assert_eq!(self.ask(&json!({"request": "stop"})), json!({"ok": true}));
-        let thread = self.thread.take().expect("a thread");
-        thread.join().expect("no panic").expect("a clean end");
     }
 }
 
@@ -110,9 +67,7 @@ impl Drive {
 type Connection = (Box<dyn Initiator>, Option<Box<dyn Any>>);
 
 fn by_nbd(drive: &Drive) -> Connection {
-    let at = Endpoint::Unix(drive.folder.path().join("drive.sock"));
-    let client = Client::connect(&at, "", true, Waiting::Sleeps).expect("a drive that serves");
-    (Box::new(client), None)
+    (Box::new(drive.0.client()), None)
 }
 
 fn by_nvme_tcp(drive: &Drive) -> Connection {
@@ -179,13 +134,7 @@ impl Known {
         for page in 0..PAGES {
             let (offset_bytes, length_bytes) = (page * PAGE, PAGE as u32);
             let tag = page as u16;
-            client.submit(
-                tag,
-                Request::Read {
-                    offset_bytes,
-                    length_bytes,
-                },
-            );
+            client.submit(tag, read_of(offset_bytes, length_bytes));
         }
         client.push().expect("a drive that serves");
         let mut left = self.pages.len();
@@ -213,14 +162,7 @@ impl Known {
 fn submit(client: &mut dyn Initiator, tag: u16, written: &Change) {
     let data = vec![written.value; (written.pages * PAGE) as usize];
     let (offset_bytes, fua) = (written.from * PAGE, written.fua);
-    client.submit(
-        tag,
-        Request::Write {
-            offset_bytes,
-            data: &data,
-            fua,
-        },
-    );
+    client.submit(tag, write_of(offset_bytes, &data, fua));
 }
 
 /// Writes that are answered, some of them flushed; then many in flight, and the cut. The answers, by tag.
@@ -262,7 +204,7 @@ fn round(
     client.push().expect("a drive that serves");
     std::thread::sleep(Duration::from_micros(chance.below(6000)));
     let kept = json!({"request": "power-cut", "keep_connections": true});
-    assert_eq!(drive.ask(&kept)["ok"], true);
+    assert_eq!(drive.0.ask(&kept)["ok"], true);
     changes
 }
 
@@ -296,7 +238,7 @@ fn answers(
 
 fn cut_again_and_again(connect: fn(&Drive) -> Connection, policy: &str, seed: u64) {
     println!("seed {seed}, policy {policy}");
-    let (mut drive, mut chance) = (Drive::start(policy), Chance(seed));
+    let (drive, mut chance) = (Drive::start(policy), Chance(seed));
     let mut known = Known {
         pages: vec![vec![0]; PAGES as usize],
         next: 0,
@@ -326,11 +268,11 @@ fn cut_again_and_again(connect: fn(&Drive) -> Connection, policy: &str, seed: u6
         );
     }
     assert!(
-        drive.ask(&json!({"request": "stats"}))["stats"]["power_cuts"].as_u64()
+        drive.0.ask(&json!({"request": "stats"}))["stats"]["power_cuts"].as_u64()
             >= Some(ROUNDS.into())
     );
-    drive.stop();
-    let file = std::fs::read(drive.backing()).expect("the backing file");
+    let (_, folder) = drive.0.stop_and_keep();
+    let file = std::fs::read(folder.path().join("backing")).expect("the backing file");
     let first_of_each = file.chunks(PAGE as usize).map(|page| vec![page[0]]);
     assert!(
         known

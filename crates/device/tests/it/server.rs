@@ -1,120 +1,26 @@
 //! A drive served from its options to its end, and the socket that steers it.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::channel;
-use std::thread::JoinHandle;
 
-use ioassay_device::Error;
-use ioassay_device::client::nbd::Client;
+use crate::served::{ServedDrive, ask, ask_raw, read, read_of, write, write_of};
 use ioassay_device::client::nvme_tcp::{Settings, connect};
-use ioassay_device::client::{Initiator, Request, Waiting, vfio_user};
-use ioassay_device::server::{Options, Ready, Summary, serve};
-use ioassay_device::transport::socket::Endpoint;
+use ioassay_device::client::{Initiator, Request, vfio_user};
+use ioassay_device::server::{Options, serve};
 use serde_json::{Value, json};
-
-struct Drive {
-    thread: Option<JoinHandle<Result<Summary, Error>>>,
-    ready: Ready,
-    folder: tempfile::TempDir,
-}
-
-impl Drive {
-    fn start(changes: &Value) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let mut options = json!({
-            "size_bytes": 16 << 20,
-            "transports": [format!("nbd:unix:{}", folder.path().join("drive.sock").display())],
-            "stats_socket": folder.path().join("stats.sock"),
-            "geometry": {"elements": 4, "planes": 1, "dies": 1},
-            "calibrate": false,
-            "idle_ms": 5,
-        });
-        for (key, value) in changes.as_object().expect("an object") {
-            options[key] = value.clone();
-        }
-        let options: Options = serde_json::from_value(options).expect("options");
-        let (tell, told) = channel();
-        let thread = std::thread::spawn(move || {
-            serve(&options, |ready| {
-                tell.send(ready.clone()).expect("a listener");
-            })
-        });
-        let ready = told.recv().expect("a drive that starts");
-        Self {
-            thread: Some(thread),
-            ready,
-            folder,
-        }
-    }
-
-    fn stats(&self) -> PathBuf {
-        self.folder.path().join("stats.sock")
-    }
-
-    fn client(&self) -> Client {
-        let at = Endpoint::Unix(self.folder.path().join("drive.sock"));
-        Client::connect(&at, "", true, Waiting::Sleeps).expect("a drive that serves")
-    }
-
-    fn stop(mut self) -> Summary {
-        assert_eq!(
-            ask(&self.stats(), &json!({"request": "stop"})),
-            json!({"ok": true})
-        );
-        let thread = self.thread.take().expect("a thread");
-        thread.join().expect("no panic").expect("a clean end")
-    }
-}
-
-fn ask(path: &Path, request: &Value) -> Value {
-    raw(path, format!("{request}\n").as_bytes())
-}
-
-fn raw(path: &Path, bytes: &[u8]) -> Value {
-    let mut stream = UnixStream::connect(path).expect("a socket");
-    stream.write_all(bytes).expect("a listener");
-    let mut line = String::new();
-    BufReader::new(stream)
-        .read_line(&mut line)
-        .expect("an answer");
-    serde_json::from_str(&line).expect("JSON")
-}
-
-fn write(client: &mut Client, block: u64, value: u8) {
-    let (offset_bytes, data) = (block * 4096, vec![value; 4096]);
-    client
-        .call(Request::Write {
-            offset_bytes,
-            data: &data,
-            fua: false,
-        })
-        .expect("a write");
-}
-
-fn read(client: &mut Client, block: u64) -> u8 {
-    let offset_bytes = block * 4096;
-    client
-        .call(Request::Read {
-            offset_bytes,
-            length_bytes: 4096,
-        })
-        .expect("a read")[0]
-}
 
 #[test]
 fn power_cuts_drop_all_connections_and_new_clients_are_served() {
-    let drive = Drive::start(&json!({"buffer": {"policy": "lru", "bytes": 1 << 20}}));
+    let drive = ServedDrive::start(&json!({"buffer": {"policy": "lru", "bytes": 1 << 20}}));
     let mut clients = [drive.client(), drive.client()];
     write(&mut clients[0], 0, 1);
-    let answer = ask(&drive.stats(), &json!({"request": "power-cut"}));
+    let answer = drive.ask(&json!({"request": "power-cut"}));
     assert_eq!(answer, json!({"ok": true, "lost_pages": 1}));
     for client in &mut clients {
         assert!(client.call(Request::Flush).is_err());
     }
-    let stats = &ask(&drive.stats(), &json!({"request": "stats"}))["stats"];
+    let stats = &drive.ask(&json!({"request": "stats"}))["stats"];
     assert_eq!(stats["ways"][0]["connections"], 0);
     let mut client = drive.client();
     assert_eq!(read(&mut client, 0), 0);
@@ -125,7 +31,7 @@ fn power_cuts_drop_all_connections_and_new_clients_are_served() {
 fn doorbells_in_shared_memory_are_seen_by_a_drive_that_sleeps() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("cntrl");
-    let drive = Drive::start(&json!({
+    let drive = ServedDrive::start(&json!({
         "transports": [format!("vfio-user:{}", path.display())],
         "model": "none",
         "geometry": {},
@@ -139,11 +45,11 @@ fn doorbells_in_shared_memory_are_seen_by_a_drive_that_sleeps() {
         std::thread::sleep(std::time::Duration::from_millis(pause_ms)); // so that it may sleep
         queue.call(Request::Flush).expect("a flush");
     }
-    let statistics = ask(&drive.stats(), &json!({"request": "stats"}));
+    let statistics = drive.ask(&json!({"request": "stats"}));
     let connections = &statistics["stats"]["ways"][0]["connections"];
     assert_eq!(connections, 1, "{statistics}");
     // A power cut is an unplugged device, and the next client is served.
-    ask(&drive.stats(), &json!({"request": "power-cut"}));
+    drive.ask(&json!({"request": "power-cut"}));
     assert!(queue.call(Request::Flush).is_err());
     assert!(admin.state().is_err());
     let (_admin, mut queue) =
@@ -155,7 +61,7 @@ fn doorbells_in_shared_memory_are_seen_by_a_drive_that_sleeps() {
 
 #[test]
 fn power_cuts_take_what_was_not_flushed() {
-    let drive = Drive::start(&json!({"buffer": {"policy": "lru", "bytes": 1 << 20}}));
+    let drive = ServedDrive::start(&json!({"buffer": {"policy": "lru", "bytes": 1 << 20}}));
     assert_eq!(
         (drive.ready.policy.as_str(), drive.ready.buffer_pages),
         ("lru", 256)
@@ -167,13 +73,10 @@ fn power_cuts_take_what_was_not_flushed() {
     write(&mut client, 1, 2);
     assert_eq!(read(&mut client, 0), 2);
     let kept = json!({"request": "power-cut", "keep_connections": true});
-    let answer = ask(&drive.stats(), &kept);
+    let answer = drive.ask(&kept);
     assert_eq!(answer, json!({"ok": true, "lost_pages": 2}));
     assert_eq!((read(&mut client, 0), read(&mut client, 1)), (1, 0));
-    let stats = &ask(
-        &drive.stats(),
-        &json!({"request": "stats", "buckets": true}),
-    )["stats"];
+    let stats = &drive.ask(&json!({"request": "stats", "buckets": true}))["stats"];
     assert_eq!(
         (&stats["power_cuts"], &stats["writes"]["commands"]),
         (&json!(1), &json!(3))
@@ -181,10 +84,10 @@ fn power_cuts_take_what_was_not_flushed() {
     assert_eq!(stats["ways"][0]["connections"], 1);
     assert!(stats["writes"]["latency_ns"]["buckets"].is_array());
     assert_eq!(
-        ask(&drive.stats(), &json!({"request": "reset-stats"})),
+        drive.ask(&json!({"request": "reset-stats"})),
         json!({"ok": true})
     );
-    let stats = &ask(&drive.stats(), &json!({"request": "stats"}))["stats"];
+    let stats = &drive.ask(&json!({"request": "stats"}))["stats"];
     assert_eq!(stats["writes"]["commands"], 0);
     let (socket, summary) = (drive.stats(), drive.stop());
     assert!(summary.lost.is_none());
@@ -194,7 +97,7 @@ fn power_cuts_take_what_was_not_flushed() {
 #[test]
 fn the_floor_is_measured_and_taken_off() {
     let policy = json!({"policy": "lru", "bytes": 1 << 20});
-    let drive = Drive::start(&json!({"calibrate": true, "buffer": policy}));
+    let drive = ServedDrive::start(&json!({"calibrate": true, "buffer": policy}));
     let transport = &drive.ready.transports[0];
     let kinds: Vec<&str> = drive
         .ready
@@ -207,7 +110,7 @@ fn the_floor_is_measured_and_taken_off() {
         Some(floor_ns) => assert!(floor_ns > 1000 && kinds.contains(&"faster-than-transport")),
         None => assert!(kinds.contains(&"floor-unknown")),
     }
-    let stats = &ask(&drive.stats(), &json!({"request": "stats"}))["stats"];
+    let stats = &drive.ask(&json!({"request": "stats"}))["stats"];
     assert_eq!(stats["reads"]["commands"], 0);
     let mut client = drive.client();
     write(&mut client, 3, 9);
@@ -218,12 +121,12 @@ fn the_floor_is_measured_and_taken_off() {
 
 #[test]
 fn answers_never_leave_before_the_model_says() {
-    let drive = Drive::start(&json!({}));
+    let drive = ServedDrive::start(&json!({}));
     let mut client = drive.client();
     for block in 0..50 {
         read(&mut client, block);
     }
-    let stats = ask(&drive.stats(), &json!({"request": "stats"}));
+    let stats = drive.ask(&json!({"request": "stats"}));
     let least = stats["stats"]["reads"]["latency_ns"]["min"]
         .as_u64()
         .expect("a read");
@@ -233,7 +136,7 @@ fn answers_never_leave_before_the_model_says() {
 
 #[test]
 fn the_socket_is_private_and_hostile_lines_harm_nobody() {
-    let drive = Drive::start(&json!({}));
+    let drive = ServedDrive::start(&json!({}));
     let path = drive.stats();
     let mode = std::fs::metadata(&path)
         .expect("a socket")
@@ -248,7 +151,7 @@ fn the_socket_is_private_and_hostile_lines_harm_nobody() {
         b"\xff\xfe\x00\n",
         "[".repeat(70_000).as_bytes(),
     ] {
-        assert_eq!(raw(&path, bytes)["ok"], false, "{bytes:?}");
+        assert_eq!(ask_raw(&path, bytes)["ok"], false, "{bytes:?}");
     }
     // Clients that say nothing take no place for long: further ones are turned away, not queued.
     let silent: Vec<UnixStream> = (0..40)
@@ -257,7 +160,7 @@ fn the_socket_is_private_and_hostile_lines_harm_nobody() {
     let mut turned_away = 0;
     for mut stream in silent.iter().rev().take(10) {
         stream
-            .set_read_timeout(Some(std::time::Duration::from_secs(20)))
+            .set_read_timeout(Some(std::time::Duration::from_secs(300)))
             .expect("a timeout");
         turned_away += usize::from(stream.read(&mut [0]).is_ok_and(|bytes| bytes == 0));
     }
@@ -354,14 +257,14 @@ fn what_cannot_be_served_is_said() {
 fn a_preconditioned_drive_cleans_from_its_first_overwrites_on_and_always_alike() {
     let swift = json!({"elements": 4, "planes": 1, "dies": 1, "read_us": 0, "program_us": 0, "erase_us": 0});
     let drives = [0.0, 1.0, 1.0].map(|share| {
-        let drive = Drive::start(
+        let drive = ServedDrive::start(
             &json!({"precondition": share, "geometry": swift, "size_bytes": 128 << 20}),
         );
         let mut client = drive.client();
         for step in 0..2000 {
             write(&mut client, step * 15_973 % (128 << 8), 1);
         }
-        let counted = ask(&drive.stats(), &json!({"request": "stats"}));
+        let counted = drive.ask(&json!({"request": "stats"}));
         let flash = counted["stats"]["flash"].clone();
         let before = drive.ready.preconditioned.clone();
         drop(client);
@@ -384,7 +287,7 @@ fn a_preconditioned_drive_cleans_from_its_first_overwrites_on_and_always_alike()
 /// A drive that does not notice protects the wrong bits: its data digests fit, and the host accepts them.
 #[test]
 fn rotten_bits_pass_the_data_digests_of_nvme_tcp() {
-    let drive = Drive::start(&json!({"transports": ["nvme-tcp:127.0.0.1:0"]}));
+    let drive = ServedDrive::start(&json!({"transports": ["nvme-tcp:127.0.0.1:0"]}));
     let way = &drive.ready.transports[0];
     let settings = Settings {
         header_digests: true,
@@ -395,22 +298,15 @@ fn rotten_bits_pass_the_data_digests_of_nvme_tcp() {
     let at = way.address.parse().expect("an address");
     let (_admin, mut queue) = connect(&at, nqn, &settings).unwrap();
     let data = vec![9; 64 << 10];
-    let write = Request::Write {
-        offset_bytes: 0,
-        data: &data,
-        fua: true,
-    };
+    let write = write_of(0, &data, true);
     queue.call(write).unwrap();
-    let read = Request::Read {
-        offset_bytes: 0,
-        length_bytes: 64 << 10,
-    };
+    let read = read_of(0, 64 << 10);
     assert!(queue.call(read).unwrap() == data);
     let rot = json!({"request": "fault-inject", "faults": [{"kind": "bit-rot", "count": 3}]});
-    assert_eq!(ask(&drive.stats(), &rot)["ok"], json!(true));
+    assert_eq!(drive.ask(&rot)["ok"], json!(true));
     let rotten = queue.call(read).unwrap();
     let flipped: u32 = rotten.iter().map(|byte| (byte ^ 9).count_ones()).sum();
     assert!((1..=3).contains(&flipped), "{flipped} bits");
-    let counted = ask(&drive.stats(), &json!({"request": "stats"}));
+    let counted = drive.ask(&json!({"request": "stats"}));
     assert_eq!(counted["stats"]["reads"]["errors"], json!(0));
 }

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::memory_drive::{EmulatedDrive, Memory, round};
-use ioassay_device::client::{Initiator, Request, Waiting, nbd as nbd_client};
+use crate::served::{read_of, write_of};
+use ioassay_device::client::{Initiator, Waiting, nbd as nbd_client};
 use ioassay_device::command::Drive;
 use ioassay_device::transport::Transport;
 use ioassay_device::transport::nbd::{self, Export, Nbd};
@@ -20,7 +21,7 @@ use ioassay_device::transport::socket::{Endpoint, Server, SharedMemory};
 const QUIET: Duration = Duration::from_millis(60);
 
 /// What has to come comes within this, however busy the machine is.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 fn nbd_server(connections: usize) -> (Server<Nbd>, std::net::SocketAddr) {
     let export = Export {
@@ -381,20 +382,9 @@ fn many_clients_at_once_read_what_they_wrote() {
                         512 * (turn as usize * 7 + 1),
                     );
                     let data = vec![(number * 31 + turn) as u8; length];
-                    client
-                        .call(Request::Write {
-                            offset_bytes,
-                            data: &data,
-                            fua: false,
-                        })
-                        .unwrap();
+                    client.call(write_of(offset_bytes, &data, false)).unwrap();
                     let length_bytes = length as u32;
-                    let read = client
-                        .call(Request::Read {
-                            offset_bytes,
-                            length_bytes,
-                        })
-                        .unwrap();
+                    let read = client.call(read_of(offset_bytes, length_bytes)).unwrap();
                     assert!(read == data, "client {number}, turn {turn}");
                 }
                 client.disconnect().unwrap();

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::memory_drive::{EmulatedDrive, Memory};
+use crate::served::{read_of, trim_of, write_of, zeroes_of};
 use ioassay_device::client::vfio_user::{Admin, Channel, Settings, connect, submission};
 use ioassay_device::client::{Initiator, Request};
 use ioassay_device::command::{Op, Status};
@@ -15,9 +16,9 @@ use rustix::event::{EventfdFlags, eventfd};
 
 const SIZE_BYTES: u64 = 16 << 20;
 
-struct Served {
-    drive: EmulatedDrive,
-    path: PathBuf,
+pub struct Served {
+    pub drive: EmulatedDrive,
+    pub path: PathBuf,
     _folder: tempfile::TempDir,
 }
 
@@ -32,14 +33,14 @@ fn serve(drive: Memory) -> Served {
     }
 }
 
-fn served(block_bytes: u32) -> Served {
+pub fn served(block_bytes: u32) -> Served {
     serve(Memory::new(SIZE_BYTES, block_bytes))
 }
 
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_so() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "{what}");
+        assert!(begin.elapsed() < Duration::from_secs(300), "{what}");
         std::thread::yield_now();
     }
 }
@@ -70,16 +71,9 @@ fn what_is_written_is_read_with_data_of_any_length() {
             (0, 516 << 10),
         ] {
             let data: Vec<u8> = (0..length).map(|byte| (byte / 7 + length) as u8).collect();
-            let write = Request::Write {
-                offset_bytes: at,
-                data: &data,
-                fua: false,
-            };
+            let write = write_of(at, &data, false);
             queue.call(write).unwrap();
-            let read = Request::Read {
-                offset_bytes: at,
-                length_bytes: length as u32,
-            };
+            let read = read_of(at, length as u32);
             assert!(queue.call(read).unwrap() == data, "{length} bytes at {at}");
         }
         queue.call(Request::Flush).unwrap();
@@ -93,25 +87,11 @@ fn trims_zeroes_and_forced_writes_reach_the_drive_as_such() {
     let (_admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
     let (offset_bytes, length_bytes) = (8192, 4096);
     let data = [7; 4096];
-    let write = |fua| Request::Write {
-        offset_bytes,
-        data: &data,
-        fua,
-    };
+    let write = |fua| write_of(offset_bytes, &data, fua);
     queue.call(write(true)).unwrap();
-    queue
-        .call(Request::Trim {
-            offset_bytes,
-            length_bytes,
-        })
-        .unwrap();
+    queue.call(trim_of(offset_bytes, length_bytes)).unwrap();
     queue.call(write(false)).unwrap();
-    queue
-        .call(Request::WriteZeroes {
-            offset_bytes,
-            length_bytes,
-        })
-        .unwrap();
+    queue.call(zeroes_of(offset_bytes, length_bytes)).unwrap();
     queue.call(Request::Flush).unwrap();
     let seen = served.drive.stop().seen;
     let ops: Vec<(Op, bool)> = seen.iter().map(|one| (one.op, one.fua)).collect();
@@ -136,10 +116,7 @@ fn a_queue_wraps_around_at_any_depth() {
         let (admin, mut queue) = connect(&served.path, &settings).unwrap();
         for _ in 0..40 {
             for tag in 0..entries - 1 {
-                let read = Request::Read {
-                    offset_bytes: u64::from(tag) * 512,
-                    length_bytes: 512,
-                };
+                let read = read_of(u64::from(tag) * 512, 512);
                 queue.submit(tag, read);
             }
             queue.push().unwrap();
@@ -193,10 +170,7 @@ fn a_reset_begins_anew() {
     let mut admin = Admin::connect(&served.path).unwrap();
     for _ in 0..3 {
         let mut queue = admin.queue(1, &Settings::default(), None).unwrap();
-        let read = Request::Read {
-            offset_bytes: 0,
-            length_bytes: 512,
-        };
+        let read = read_of(0, 512);
         queue.call(read).unwrap();
         admin.disable().unwrap();
         admin.enable().unwrap();
@@ -296,10 +270,7 @@ fn errors_of_the_drive_are_statuses_and_are_logged() {
     drive.status = Status::Media;
     let served = serve(drive);
     let (mut admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
-    let read = Request::Read {
-        offset_bytes: 512,
-        length_bytes: 512,
-    };
+    let read = read_of(512, 512);
     let refused = queue.call(read).unwrap_err().to_string();
     assert!(refused.contains("0x4281"), "{refused}");
     admin.require(0x02, 0, &[1 | (15 << 16), 0, 0, 0]).unwrap();
@@ -312,11 +283,7 @@ fn compare_and_verify_look_at_what_is_stored() {
     let served = served(512);
     let (_admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
     let data: Vec<u8> = (0..4096u32).map(|byte| byte as u8).collect();
-    let write = Request::Write {
-        offset_bytes: 0,
-        data: &data,
-        fua: false,
-    };
+    let write = write_of(0, &data, false);
     queue.call(write).unwrap();
     let page = queue.memory.address + queue.data_at(0) as u64;
     let mut compare = |page: u64, opcode: u8| {
@@ -340,11 +307,7 @@ fn a_client_that_vanishes_leaves_the_device_to_the_next() {
         let (admin, mut queue) = connect(&served.path, &settings).unwrap();
         let data = vec![1; 65_536];
         for tag in 0..100 {
-            let write = Request::Write {
-                offset_bytes: u64::from(tag) * 65_536,
-                data: &data,
-                fua: false,
-            };
+            let write = write_of(u64::from(tag) * 65_536, &data, false);
             queue.submit(tag, write);
         }
         queue.push().unwrap();
@@ -408,7 +371,7 @@ fn a_doorbell_beyond_its_queue_fails_the_controller_until_it_is_reset() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(16))]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 8, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Pages of a command may lie anywhere, in any order, and its first may begin within a page.
     #[test]

@@ -238,7 +238,7 @@ fn specs() -> impl Strategy<Value = Made> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_power_loss_leaves_zones_without_gaps_and_all_that_is_durable(made in specs(), seed: u64) {

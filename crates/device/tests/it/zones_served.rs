@@ -1,19 +1,17 @@
 //! A zoned drive from its options to its end: what is refused, and what its backing file keeps.
 
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::mpsc::channel;
 
+use crate::served::{ask, changed, read_of, spawn, write_of};
+use ioassay_device::client::Initiator;
 use ioassay_device::client::nvme_tcp::{Settings, connect};
-use ioassay_device::client::{Initiator, Request};
 use ioassay_device::server::{Options, serve};
 use serde_json::{Value, json};
 
 const ZONE: u64 = 1 << 20;
 
 fn options(changes: &Value) -> Options {
-    let mut options = json!({
+    let options = json!({
         "size_bytes": 16 << 20,
         "transports": ["nvme-tcp:127.0.0.1:0,nqn=nqn.2016-06.io.example:drive"],
         "geometry": {"elements": 4, "planes": 1, "dies": 1},
@@ -21,10 +19,7 @@ fn options(changes: &Value) -> Options {
         "idle_ms": 5,
         "zones": {"zone_bytes": ZONE, "capacity_bytes": ZONE / 2, "open": 4},
     });
-    for (key, value) in changes.as_object().expect("an object") {
-        options[key] = value.clone();
-    }
-    serde_json::from_value(options).expect("options")
+    changed(options, changes)
 }
 
 fn refused(changes: &Value) -> String {
@@ -36,26 +31,10 @@ fn refused(changes: &Value) -> String {
 fn during(changes: &Value, stats: &Path, act: impl FnOnce(&str)) -> (Value, Value) {
     let mut options = options(changes);
     options.stats_socket = Some(stats.to_owned());
-    let (tell, told) = channel();
-    let thread = std::thread::spawn(move || {
-        serve(&options, |ready| {
-            tell.send(ready.clone()).expect("a listener");
-        })
-    });
-    let ready = told.recv().expect("a drive that starts");
+    let (thread, ready) = spawn(options);
     act(&ready.transports[0].address);
-    let mut socket = UnixStream::connect(stats).expect("a socket");
-    let mut line = String::new();
-    socket
-        .write_all(b"{\"request\": \"stats\"}\n")
-        .expect("a request");
-    BufReader::new(&socket)
-        .read_line(&mut line)
-        .expect("an answer");
-    let after: Value = serde_json::from_str(&line).expect("JSON");
-    socket
-        .write_all(b"{\"request\": \"stop\"}\n")
-        .expect("a request");
+    let after = ask(stats, &json!({"request": "stats"}));
+    ask(stats, &json!({"request": "stop"}));
     let summary = thread.join().expect("no panic").expect("it served");
     assert_eq!(summary.lost, None);
     let before = serde_json::to_value(ready.zones).expect("JSON");
@@ -87,11 +66,7 @@ fn a_backing_file_keeps_zones_and_is_taken_for_nothing_else() {
         for (offset_bytes, length) in [(ZONE, 8192), (2 * ZONE, ZONE / 2)] {
             let data = vec![7; length as usize];
             queue
-                .call(Request::Write {
-                    offset_bytes,
-                    data: &data,
-                    fua: false,
-                })
+                .call(write_of(offset_bytes, &data, false))
                 .expect("it is written");
         }
     });
@@ -110,10 +85,7 @@ fn a_backing_file_keeps_zones_and_is_taken_for_nothing_else() {
         let name = "nqn.2016-06.io.example:drive";
         let (_admin, mut queue) = connect(&at, name, &Settings::default()).expect("a host");
         assert_eq!(queue.size_bytes(), 16 << 20);
-        let read = Request::Read {
-            offset_bytes: ZONE,
-            length_bytes: 16384,
-        };
+        let read = read_of(ZONE, 16384);
         let content = queue.call(read).expect("it is read");
         assert!(content[..8192].iter().all(|&byte| byte == 7));
         assert!(content[8192..].iter().all(|&byte| byte == 0));

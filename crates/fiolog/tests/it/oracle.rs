@@ -105,7 +105,6 @@ fn check(summary: &LogSummary, lines: &[Line], window_ms: u64) -> Result<(), Tes
 fn config() -> ProptestConfig {
     ProptestConfig {
         failure_persistence: None,
-        cases: 64,
         ..ProptestConfig::default()
     }
 }

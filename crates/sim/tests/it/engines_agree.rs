@@ -2,13 +2,11 @@
 //! both give the same, wherever both can run.
 
 use crate::loads;
-use crate::loads::{Chance, Unsaid, buffer, drive, plain, write};
+use crate::loads::{Chance, Unsaid, buffer, drive, plain, same_drive, same_tally, write};
 use crate::threads::Threads;
 use ioassay_block::Request;
 use ioassay_sim::drive::{Drive, GcPolicy, Pool, Spec};
-use ioassay_sim::engine::{
-    BufferMode, End, IssueMode, Responses, RunOptions, Tally, run, run_with,
-};
+use ioassay_sim::engine::{BufferMode, End, IssueMode, RunOptions, Tally, run, run_with};
 use proptest::prelude::*;
 
 /// How a random load looks.
@@ -95,44 +93,6 @@ fn both(
     [(short, stream), (long, events)]
 }
 
-fn same_through(stream: &Responses, events: &Responses) -> Result<(), TestCaseError> {
-    prop_assert_eq!(stream.response_ps, events.response_ps);
-    prop_assert_eq!(stream.device_ps, events.device_ps);
-    prop_assert_eq!(stream.sectors, events.sectors);
-    prop_assert_eq!(&stream.response_ns, &events.response_ns);
-    Ok(())
-}
-
-fn same_tally(stream: &Tally, events: &Tally) -> Result<(), TestCaseError> {
-    same_through(&stream.writes, &events.writes)?;
-    let counts = |tally: &Tally| {
-        [
-            tally.issued,
-            tally.unfinished,
-            tally.last_issue_ps,
-            tally.last_completion_ps,
-            tally.buffered_writes,
-            tally.write_hits,
-            tally.evicted_pages,
-            tally.buffered_at_end,
-        ]
-    };
-    prop_assert_eq!(counts(stream), counts(events));
-    Ok(())
-}
-
-/// What the drive did, and where it left each page.
-fn same_drive(stream: &Drive, events: &Drive) -> Result<(), TestCaseError> {
-    for (left, right) in stream.elements().iter().zip(events.elements()) {
-        prop_assert_eq!(left.counters(), right.counters());
-        prop_assert_eq!(left.erases(), right.erases());
-    }
-    for page in 0..stream.spec().pages() {
-        prop_assert_eq!(stream.physical_page(page), events.physical_page(page));
-    }
-    Ok(())
-}
-
 fn feedings() -> impl Strategy<Value = IssueMode> {
     prop_oneof![
         Just(IssueMode::OpenLoop),
@@ -145,7 +105,7 @@ fn feedings() -> impl Strategy<Value = IssueMode> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn all_is_the_same_where_all_completes(

@@ -284,7 +284,7 @@ fn c_look_goes_up_and_begins_again_below() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn c_look_is_that_of_a_list_that_is_searched(seed: u64, requests in 1_u32..60, gap_us in 0_u32..500) {

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::loads::{Chance, Unsaid, buffer, drive, flush, plain, read, reference, request, write};
+use crate::loads::{
+    Chance, Unsaid, buffer, drive, flush, plain, read, reference, request, same_drive, same_tally,
+    write,
+};
 use ioassay_block::{Kind, Request};
-use ioassay_sim::drive::{Controller, Drive, Overlap, Pool, Spec};
-use ioassay_sim::engine::{BufferMode, Event, OnlineDrive, Responses, Tally, WriteBuffer, run};
+use ioassay_sim::drive::{Controller, Overlap, Pool, Spec};
+use ioassay_sim::engine::{BufferMode, Event, OnlineDrive, WriteBuffer, run};
 use ioassay_sim::policy::POLICIES;
 use proptest::prelude::*;
 
@@ -113,60 +116,16 @@ fn serve(live: &mut OnlineDrive, load: &[Request], seed: u64) -> Vec<Event> {
         let at_ps = request.at_ns * 1000;
         if chance.below(3) > 0 {
             while let Some(next_ps) = live.next_ps().filter(|&next_ps| next_ps <= at_ps) {
-                live.advance_to(next_ps, &mut events)
-                    .expect("a drive that lives");
+                live.advance_to(next_ps, &mut events).expect("a drive");
             }
-            live.advance_to(at_ps, &mut events)
-                .expect("a drive that lives");
+            live.advance_to(at_ps, &mut events).expect("a drive");
         }
         let id = live.submit(at_ps, request).expect("a request");
         assert_eq!(id, number as u64);
     }
-    live.advance_to(u64::MAX - 1, &mut events)
-        .expect("a drive that lives");
+    live.advance_to(u64::MAX - 1, &mut events).expect("a drive");
     assert_eq!((live.next_ps(), live.in_flight()), (None, 0));
     events
-}
-
-fn same_through(live: &Responses, trace: &Responses) -> Result<(), TestCaseError> {
-    prop_assert_eq!(live.response_ps, trace.response_ps);
-    prop_assert_eq!(live.device_ps, trace.device_ps);
-    prop_assert_eq!(live.sectors, trace.sectors);
-    prop_assert_eq!(&live.response_ns, &trace.response_ns);
-    Ok(())
-}
-
-fn same_tally(live: &Tally, trace: &Tally) -> Result<(), TestCaseError> {
-    same_through(&live.reads, &trace.reads)?;
-    same_through(&live.writes, &trace.writes)?;
-    same_through(&live.others, &trace.others)?;
-    let counts = |tally: &Tally| {
-        [
-            tally.issued,
-            tally.unfinished,
-            tally.last_issue_ps,
-            tally.last_completion_ps,
-            tally.buffered_writes,
-            tally.write_hits,
-            tally.buffered_reads,
-            tally.read_hits,
-            tally.evicted_pages,
-            tally.pad_reads,
-            tally.pad_writes,
-            tally.buffered_at_end,
-        ]
-    };
-    prop_assert_eq!(counts(live), counts(trace));
-    prop_assert_eq!(&live.busy_ps, &trace.busy_ps);
-    Ok(())
-}
-
-fn same_drive(live: &Drive, trace: &Drive) -> Result<(), TestCaseError> {
-    prop_assert_eq!(live.counters(), trace.counters());
-    for page in 0..live.spec().pages() {
-        prop_assert_eq!(live.physical_page(page), trace.physical_page(page));
-    }
-    Ok(())
 }
 
 /// What the events say of pages: all that entered the buffer is in it, or was dropped, or left; all
@@ -199,7 +158,7 @@ fn consistent(events: &[Event], live: &OnlineDrive) -> Result<(), TestCaseError>
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_served_drive_does_what_a_run_does(
@@ -222,7 +181,9 @@ proptest! {
         consistent(&events, &live)?;
         let completions = events.iter().filter(|event| matches!(event, Event::Complete { .. }));
         prop_assert_eq!(completions.count(), load.len());
-        same_tally(&live.take_tally(), &trace)?;
+        let tally = live.take_tally();
+        same_tally(&tally, &trace)?;
+        prop_assert_eq!(&tally.busy_ps, &trace.busy_ps);
     }
 
     #[test]
@@ -260,7 +221,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn what_was_written_before_a_flush_is_in_flash_when_it_completes(
@@ -292,8 +253,8 @@ proptest! {
     }
 }
 
-#[test]
-fn a_flush_completes_when_all_before_it_is_programmed() {
+/// A drive in whose buffer is page 5, at a second, and what it took to bring it there.
+fn buffered() -> (OnlineDrive, Vec<Event>) {
     let spec = reference(4);
     let held = buffer(&spec, "lru", 8, BufferMode::Inline);
     let mut live = OnlineDrive::new(drive(&spec), Some(held)).expect("a live drive");
@@ -301,36 +262,34 @@ fn a_flush_completes_when_all_before_it_is_programmed() {
     live.submit(0, &write(0, 5, 1)).expect("a request");
     live.advance_to(1_000_000_000, &mut events)
         .expect("a drive");
-    let arrived = Event::Buffered {
-        request: 0,
-        page: 5,
-    };
-    let at_ps = 8 * 238_400;
-    assert_eq!(events, [arrived, Event::Complete { request: 0, at_ps }]);
     assert!(live.is_buffered(5));
+    (live, events)
+}
+
+#[test]
+fn a_flush_completes_when_all_before_it_is_programmed() {
+    let (mut live, mut events) = buffered();
+    let (request, page) = (0, 5);
+    let at_ps = 8 * 238_400;
+    let arrived = Event::Buffered { request, page };
+    assert_eq!(events, [arrived, Event::Complete { request, at_ps }]);
     events.clear();
     live.submit(1_000_000_000, &flush(0)).expect("a request");
     live.advance_to(u64::MAX - 1, &mut events).expect("a drive");
     let at_ps = 1_000_000_000 + 305_600_000;
-    let (request, page) = (None, 5);
-    let left = Event::ProgramIssued { request, page };
-    let programmed = Event::Programmed { request, page };
-    assert_eq!(
-        events,
-        [left, programmed, Event::Complete { request: 1, at_ps }]
-    );
+    let request = None;
+    let wanted = [
+        Event::ProgramIssued { request, page },
+        Event::Programmed { request, page },
+        Event::Complete { request: 1, at_ps },
+    ];
+    assert_eq!(events, wanted);
 }
 
 #[test]
 fn a_write_past_the_buffer_replaces_what_is_there_and_waits_for_flash() {
-    let spec = reference(4);
-    let held = buffer(&spec, "lru", 8, BufferMode::Inline);
-    let mut live = OnlineDrive::new(drive(&spec), Some(held)).expect("a live drive");
+    let (mut live, _) = buffered();
     let mut events = Vec::new();
-    live.submit(0, &write(0, 5, 1)).expect("a request");
-    live.advance_to(1_000_000_000, &mut events)
-        .expect("a drive");
-    events.clear();
     live.submit_bypass(1_000_000_000, &write(0, 5, 1))
         .expect("a request");
     live.advance_to(u64::MAX - 1, &mut events).expect("a drive");

@@ -105,7 +105,7 @@ fn agree(drive: &Drive, map: &BTreeSet<u32>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_is_done_each_page_has_one_place(spec in specs(), steps in steps()) {

@@ -205,7 +205,7 @@ fn run(policy: &mut dyn Policy, steps: &[Step], elements: u32) -> (Vec<Eviction>
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 8, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_policy_loses_or_invents_a_page(layout in layouts(), capacity in 0_usize..90, steps in steps()) {

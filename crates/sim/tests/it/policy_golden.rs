@@ -133,13 +133,3 @@ fn counts_are_what_they_were() {
     }
     assert_eq!(seen, GOLDEN);
 }
-
-#[test]
-fn hits_and_written_pages_are_the_sequence() {
-    for (_, pages) in sequences() {
-        for entry in POLICIES {
-            let [hits, written, read] = run(entry.name, false, &pages);
-            assert_eq!((hits + written, read), (WRITES as u64, 0), "{}", entry.name);
-        }
-    }
-}

@@ -122,7 +122,7 @@ fn in_order(live: &mut OnlineDrive, load: &[Request], events: &mut Vec<Event>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_request_completes_and_all_tables_agree_at_any_time(spec in specs(), seed: u64) {

@@ -139,7 +139,7 @@ fn events(spec: &Spec, buffer: WriteBuffer, load: &[Request]) -> (Vec<Event>, On
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn pages_leave_as_a_plain_model_says(

@@ -181,7 +181,7 @@ fn naive(spec: &Spec, load: &[Request], capacity: usize) -> Vec<u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_queue_of_pages_completes_as_a_plain_model_says(

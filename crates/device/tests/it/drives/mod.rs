@@ -1,7 +1,5 @@
 //! Drives on a clock that tests set, and commands for them.
 
-#![allow(dead_code)] // each test uses some
-
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -194,7 +192,7 @@ impl Bench {
         while self.drive.in_flight() > 0 {
             self.pass(1_000_000_000_000);
             assert!(
-                begin.elapsed().as_secs() < 60,
+                begin.elapsed().as_secs() < 300,
                 "a command is never answered"
             );
             std::thread::yield_now();

@@ -189,3 +189,19 @@ pub fn said(mut bytes: &[u8]) -> Vec<Said> {
     }
     all
 }
+
+/// The number, status and result of the command that is complete, which is all that was sent.
+pub fn completed(said: &[Said]) -> (u16, u16, u64) {
+    match *said {
+        [
+            Said::Completed {
+                id, status, result, ..
+            },
+        ] => (id, status, result),
+        _ => panic!("{said:?}"),
+    }
+}
+
+pub fn status_of(said: &[Said]) -> u16 {
+    completed(said).1
+}

@@ -1,10 +1,10 @@
 //! A subsystem and hosts whose bytes go in by hand.
 
-#![allow(dead_code)] // each test file uses what it needs
-
 use std::time::{Duration, Instant};
 
-use crate::host::{ENABLED, Entry, Said, configure, connect, connect_data, initialize, said};
+use crate::host::{
+    ENABLED, Entry, Said, completed, configure, connect, connect_data, initialize, said, status_of,
+};
 use crate::memory_drive::{Memory, sent};
 use ioassay_device::transport::nvme_tcp::{NvmeTcp, Session, Subsystem};
 use ioassay_device::transport::socket::{End, Output, Protocol, SharedMemory, Then};
@@ -68,10 +68,7 @@ impl Scene {
         let at = self.open();
         let capsule =
             connect(0, 32, keep_alive_ms).capsule(&connect_data(0xffff, name, HOST), self.digests);
-        assert!(matches!(
-            self.send(at, &capsule)[..],
-            [Said::Completed { status: 0, .. }]
-        ));
+        assert_eq!(status_of(&self.send(at, &capsule)), 0);
         assert_eq!(self.ask(at, configure(ENABLED)), (0, 0));
         at
     }
@@ -80,10 +77,7 @@ impl Scene {
         let at = self.open();
         let capsule =
             connect(number, entries, 0).capsule(&connect_data(1, NAME, HOST), self.digests);
-        assert!(matches!(
-            self.send(at, &capsule)[..],
-            [Said::Completed { status: 0, .. }]
-        ));
+        assert_eq!(status_of(&self.send(at, &capsule)), 0);
         at
     }
 
@@ -122,10 +116,8 @@ impl Scene {
 
     pub fn ask_with(&mut self, at: usize, entry: Entry, data: &[u8]) -> (u16, u64) {
         let capsule = entry.capsule(data, self.digests);
-        match &self.send(at, &capsule)[..] {
-            [Said::Completed { status, result, .. }] => (*status, *result),
-            other => panic!("{other:?}"),
-        }
+        let (_, status, result) = completed(&self.send(at, &capsule));
+        (status, result)
     }
 
     pub fn tick(&mut self, at: usize, after: Duration) -> (Option<End>, Vec<Said>) {
@@ -144,6 +136,11 @@ impl Scene {
             .namespace(namespace)
             .word(10, what)
             .pointer(0x5a, 0, 4096);
+        self.fetch(&entry)
+    }
+
+    /// The data of a command of the admin queue, or its status.
+    fn fetch(&mut self, entry: &Entry) -> Result<Vec<u8>, u16> {
         match &self.send(0, &entry.capsule(&[], self.digests))[..] {
             [Said::Data { data, .. }, Said::Completed { status: 0, .. }] => Ok(data.clone()),
             [Said::Completed { status, .. }] => Err(*status),
@@ -154,11 +151,7 @@ impl Scene {
     pub fn log(&mut self, page: u32, length: u32, offset: u32) -> Result<Vec<u8>, u16> {
         let entry = Entry::new(2, 9).pointer(0x5a, 0, length).word(12, offset);
         let entry = entry.word(10, page | ((length / 4 - 1) << 16));
-        match &self.send(0, &entry.capsule(&[], self.digests))[..] {
-            [Said::Data { data, .. }, Said::Completed { status: 0, .. }] => Ok(data.clone()),
-            [Said::Completed { status, .. }] => Err(*status),
-            other => panic!("{other:?}"),
-        }
+        self.fetch(&entry)
     }
 }
 

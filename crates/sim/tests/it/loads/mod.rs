@@ -1,14 +1,13 @@
 //! Drives, loads and runs, as the tests of the simulation need them.
 
-#![allow(dead_code)] // each test uses some
-
 use ioassay_block::{Error as TraceError, Kind, Request, Source};
 use ioassay_sim::Error;
 use ioassay_sim::drive::{Drive, Spec};
 use ioassay_sim::engine::{
-    BufferMode, End, RunOptions, Scheduler, Tally, TimeSeries, WriteBuffer, run,
+    BufferMode, End, Responses, RunOptions, Scheduler, Tally, TimeSeries, WriteBuffer, run,
 };
 use ioassay_sim::policy::{Layout, Settings, make};
+use proptest::prelude::*;
 
 pub const MEMORY: u64 = 1 << 32;
 
@@ -118,6 +117,54 @@ pub fn tally(
     options: &RunOptions,
 ) -> Tally {
     try_tally(spec, requests, buffer, options).expect("a run").1
+}
+
+/// All that a tally counts.
+pub fn counts(tally: &Tally) -> [u64; 16] {
+    [
+        tally.issued,
+        tally.unfinished,
+        tally.last_issue_ps,
+        tally.last_completion_ps,
+        tally.buffered_writes,
+        tally.write_hits,
+        tally.buffered_reads,
+        tally.read_hits,
+        tally.evicted_pages,
+        tally.pad_reads,
+        tally.pad_writes,
+        tally.buffered_at_end,
+        tally.mapping_hits,
+        tally.mapping_misses,
+        tally.translation_reads,
+        tally.translation_writes,
+    ]
+}
+
+/// All but how long elements were busy, which depends on the end of a run.
+pub fn same_tally(left: &Tally, right: &Tally) -> Result<(), TestCaseError> {
+    let kinds = |tally: &Tally| {
+        let of_kind = |kind: &Responses| (kind.response_ps, kind.device_ps, kind.sectors);
+        [&tally.reads, &tally.writes, &tally.others].map(of_kind)
+    };
+    prop_assert_eq!(kinds(left), kinds(right));
+    prop_assert_eq!(&left.reads.response_ns, &right.reads.response_ns);
+    prop_assert_eq!(&left.writes.response_ns, &right.writes.response_ns);
+    prop_assert_eq!(&left.others.response_ns, &right.others.response_ns);
+    prop_assert_eq!(counts(left), counts(right));
+    Ok(())
+}
+
+/// What the drives did, and where they left each page.
+pub fn same_drive(left: &Drive, right: &Drive) -> Result<(), TestCaseError> {
+    for (left, right) in left.elements().iter().zip(right.elements()) {
+        prop_assert_eq!(left.counters(), right.counters());
+        prop_assert_eq!(left.erases(), right.erases());
+    }
+    for page in 0..left.spec().pages() {
+        prop_assert_eq!(left.physical_page(page), right.physical_page(page));
+    }
+    Ok(())
 }
 
 /// Splitmix64 (Steele, Lea and Flood 2014).

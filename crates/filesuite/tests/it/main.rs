@@ -495,83 +495,46 @@ fn numbers_of_workers_are_measured_one_after_another_on_named_files() {
 #[test]
 fn what_cannot_go_together_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    let usual = || setup(&folder, &[0, 1], 64 * KIB, 4 * KIB);
     let mapped = Some(Msync::Async);
     let names = |count: u8| -> Vec<_> {
         let name = |worker: u8| folder.path().join(worker.to_string());
         (0..count).map(name).collect()
     };
     let twice = vec![folder.path().join("a"); 2];
+    let with = |change: &dyn Fn(&mut Setup)| {
+        let mut setup = setup(&folder, &[0, 1], 64 * KIB, 4 * KIB);
+        change(&mut setup);
+        setup
+    };
+    let small = setup(&folder, &[0], KIB, 512);
     let cases = [
         (
             "-I",
-            Setup {
-                mapped,
-                direct: true,
-                ..usual()
-            },
+            with(&|setup| (setup.mapped, setup.direct) = (mapped, true)),
         ),
         (
             "-o",
-            Setup {
-                mapped,
-                sync: true,
-                ..usual()
-            },
+            with(&|setup| (setup.mapped, setup.sync) = (mapped, true)),
         ),
-        (
-            "page",
-            Setup {
-                mapped,
-                ..setup(&folder, &[0], KIB, 512)
-            },
-        ),
+        ("page", Setup { mapped, ..small }),
         (
             "-K",
-            Setup {
-                jitter: true,
-                direct: true,
-                ..usual()
-            },
+            with(&|setup| (setup.jitter, setup.direct) = (true, true)),
         ),
-        (
-            "stride",
-            Setup {
-                stride: 0,
-                ..usual()
-            },
-        ),
+        ("stride", with(&|setup| setup.stride = 0)),
         (
             "-l",
-            Setup {
-                workers: 2,
-                workers_from: Some(3),
-                ..usual()
-            },
+            with(&|setup| (setup.workers, setup.workers_from) = (2, Some(3))),
         ),
         (
             "-F",
-            Setup {
-                workers: 2,
-                paths: names(1),
-                ..usual()
-            },
+            with(&|setup| (setup.workers, setup.paths) = (2, names(1))),
         ),
         (
             "twice",
-            Setup {
-                workers: 2,
-                paths: twice,
-                ..usual()
-            },
+            with(&|setup| (setup.workers, setup.paths) = (2, twice.clone())),
         ),
-        (
-            "processor",
-            Setup {
-                processor: Some(99_999),
-                ..usual()
-            },
-        ),
+        ("processor", with(&|setup| setup.processor = Some(99_999))),
     ];
     for (name, setup) in cases {
         let ended = run(&setup, &AtomicBool::new(false), &mut |event| {

@@ -1,0 +1,144 @@
+//! Drives that a thread of the test serves from their options, and what clients ask them.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+
+use ioassay_device::Error;
+use ioassay_device::client::nbd::Client;
+use ioassay_device::client::{Initiator, Request, Waiting};
+use ioassay_device::server::{Options, Ready, Summary, serve};
+use ioassay_device::transport::socket::Endpoint;
+use serde_json::{Value, json};
+
+/// A drive that a thread serves, with its sockets in a folder of its own.
+pub struct ServedDrive {
+    thread: JoinHandle<Result<Summary, Error>>,
+    pub ready: Ready,
+    pub folder: tempfile::TempDir,
+}
+
+impl ServedDrive {
+    /// A small drive, with these options changed.
+    pub fn start(changes: &Value) -> Self {
+        Self::start_in(tempfile::tempdir().expect("a folder"), changes)
+    }
+
+    pub fn start_in(folder: tempfile::TempDir, changes: &Value) -> Self {
+        let options = json!({
+            "size_bytes": 16 << 20,
+            "transports": [format!("nbd:unix:{}", folder.path().join("drive.sock").display())],
+            "stats_socket": folder.path().join("stats.sock"),
+            "geometry": {"elements": 4, "planes": 1, "dies": 1},
+            "calibrate": false,
+            "idle_ms": 5,
+        });
+        let (thread, ready) = spawn(changed(options, changes));
+        Self {
+            thread,
+            ready,
+            folder,
+        }
+    }
+
+    pub fn stats(&self) -> PathBuf {
+        self.folder.path().join("stats.sock")
+    }
+
+    pub fn ask(&self, request: &Value) -> Value {
+        ask(&self.stats(), request)
+    }
+
+    pub fn client(&self) -> Client {
+        let at = Endpoint::Unix(self.folder.path().join("drive.sock"));
+        Client::connect(&at, "", true, Waiting::Sleeps).expect("a drive that serves")
+    }
+
+    pub fn stop(self) -> Summary {
+        self.stop_and_keep().0
+    }
+
+    /// Its folder stays until the caller drops it.
+    pub fn stop_and_keep(self) -> (Summary, tempfile::TempDir) {
+        assert_eq!(self.ask(&json!({"request": "stop"})), json!({"ok": true}));
+        let summary = self.thread.join().expect("no panic").expect("a clean end");
+        (summary, self.folder)
+    }
+}
+
+/// Serves in a thread, once the drive is ready.
+pub fn spawn(options: Options) -> (JoinHandle<Result<Summary, Error>>, Ready) {
+    let (tell, told) = channel();
+    let thread = std::thread::spawn(move || {
+        serve(&options, |ready| {
+            tell.send(ready.clone()).expect("a listener");
+        })
+    });
+    (thread, told.recv().expect("a drive that starts"))
+}
+
+/// Options with some of them changed.
+pub fn changed(mut options: Value, changes: &Value) -> Options {
+    for (key, value) in changes.as_object().expect("an object") {
+        options[key] = value.clone();
+    }
+    serde_json::from_value(options).expect("options")
+}
+
+/// What a drive answers over its socket.
+pub fn ask(path: &Path, request: &Value) -> Value {
+    ask_raw(path, format!("{request}\n").as_bytes())
+}
+
+pub fn ask_raw(path: &Path, bytes: &[u8]) -> Value {
+    let mut stream = UnixStream::connect(path).expect("a socket");
+    stream.write_all(bytes).expect("a listener");
+    let mut line = String::new();
+    let answer = BufReader::new(stream).read_line(&mut line);
+    answer.expect("an answer");
+    serde_json::from_str(&line).expect("JSON")
+}
+
+/// Writes a block of 4 KiB of this value.
+pub fn write(client: &mut impl Initiator, block: u64, value: u8) {
+    let data = [value; 4096];
+    client
+        .call(write_of(block * 4096, &data, false))
+        .expect("a write");
+}
+
+/// The value of a block of 4 KiB.
+pub fn read(client: &mut impl Initiator, block: u64) -> u8 {
+    client.call(read_of(block * 4096, 4096)).expect("a read")[0]
+}
+
+pub fn write_of(offset_bytes: u64, data: &[u8], fua: bool) -> Request<'_> {
+    Request::Write {
+        offset_bytes,
+        data,
+        fua,
+    }
+}
+
+pub fn read_of(offset_bytes: u64, length_bytes: u32) -> Request<'static> {
+    Request::Read {
+        offset_bytes,
+        length_bytes,
+    }
+}
+
+pub fn trim_of(offset_bytes: u64, length_bytes: u32) -> Request<'static> {
+    Request::Trim {
+        offset_bytes,
+        length_bytes,
+    }
+}
+
+pub fn zeroes_of(offset_bytes: u64, length_bytes: u32) -> Request<'static> {
+    Request::WriteZeroes {
+        offset_bytes,
+        length_bytes,
+    }
+}
