@@ -15,7 +15,7 @@ from ioassay.roles import WRITE
 
 from . import fio_jobs
 
-JOBS = int(os.environ.get("IOASSAY_FIO_JOBS") or (10_000 if os.environ.get("IOASSAY_THOROUGH") else 150))
+JOBS = int(os.environ.get("IOASSAY_FIO_JOBS") or (10_000 if os.environ.get("IOASSAY_THOROUGH") else 60))
 """Job files that are held against the real fio; with 10000 this takes some minutes."""
 RUNS = max(JOBS // 10, 30)
 SEED = int(os.environ.get("IOASSAY_SEED") or 1)

@@ -78,7 +78,7 @@ def test_what_nobody_knows_claims_nothing() -> None:
 
 
 @EVERY_PARSER
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None)
 @given(st.data())
 def test_no_text_breaks_a_parser(name: str, data: st.DataObject) -> None:
     """Random text, and a real output with a piece cut out, doubled, or replaced by nonsense."""
