@@ -1,6 +1,6 @@
 """Damaged copies of golden files, and a reader's answers to them: what `tests/readers` is built on.
 
-A copy is drawn from the seed and the copy's number alone, so each one can be made again. There are 200 of each
+A copy is drawn from the seed and the copy's number alone, so each one can be made again. There are 70 of each
 reader's files, with IOASSAY_THOROUGH=1 2 000 (the same and more), with IOASSAY_EXPLORE=1 20 000 others, with
 IOASSAY_FUZZ_SECONDS=600 as many others as ten minutes allow; IOASSAY_SEED names the seed, as the report of a failure
 says. Half of the copies of a structured text (JSON, lines of JSON) are
@@ -34,7 +34,7 @@ from ioassay.errors import UsageError
 FUZZ_S = float(os.environ.get("IOASSAY_FUZZ_SECONDS") or 0)
 EXPLORES = bool(os.environ.get("IOASSAY_EXPLORE") or FUZZ_S)
 SEED = int(os.environ.get("IOASSAY_SEED") or (random.SystemRandom().randrange(2**32) if EXPLORES else 11))
-COPIES = 20_000 if EXPLORES else 2_000 if os.environ.get("IOASSAY_THOROUGH") else 200
+COPIES = 20_000 if EXPLORES else 2_000 if os.environ.get("IOASSAY_THOROUGH") else 70
 
 MOST_CPU_S = 5.0
 """Processor time of one copy. Golden files are small: reading one takes a thousandth of this."""
