@@ -33,7 +33,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def killed(temporary: Path) -> Path:
     """The folder of a drive that SIGKILL ended, with its socket."""
     environment = {**os.environ, "TMPDIR": str(temporary)}
-    done = subprocess.run([sys.executable, "-c", KILLED], env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", KILLED], env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode < 0 and done.stdout, done.stderr
     path = Path(done.stdout.strip())
     with socket.socket(socket.AF_UNIX) as listening:

@@ -172,7 +172,7 @@ def session(page: str, folder: Path, server: CommandServer, preparation: str = "
         finally:
             if shell.poll() is None:
                 os.killpg(shell.pid, signal.SIGTERM)
-                shell.wait(timeout=60)
+                shell.wait(timeout=240)
     *parts, _ = re.split(rf"\n{MARK} (\d+)\n", f"\n{printed.read_text(errors='replace')}")
     return [
         Ended(int(status), said.strip("\n").split("\n")) for said, status in zip(parts[::2], parts[1::2], strict=True)

@@ -82,7 +82,7 @@ def report(root: Path, tool: str, *options: str) -> Any:
     if found is None:
         pytest.skip(f"{tool} is not installed (Debian: sysstat)")
     command = ["unshare", "-m", "sh", "-c", REPORT, "sh", str(root), found, " ".join(options)]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    told = subprocess.run(command, capture_output=True, text=True, timeout=240)
     if told.returncode:
         pytest.skip(f"cannot give {tool} another /proc: {told.stderr.strip()}")
     return json.loads(told.stdout)["sysstat"]["hosts"][0]["statistics"][0]

@@ -30,7 +30,7 @@ def test_a_diagnosis_has_facts_warnings_and_what_cannot_be_done(found: ia.Diagno
 
 def test_the_command_prints_the_same(found: ia.Diagnosis) -> None:
     command = [sys.executable, "-m", "ioassay", "doctor", "/", "--all"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240)
     for warning in found.unable:
         assert f"cannot be done here: {warning.text}" in done.stdout
     assert not done.stderr

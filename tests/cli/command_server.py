@@ -30,7 +30,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, Self
 
-PATIENCE_S = 120.0
+PATIENCE_S = 240.0
 CLOSED = -10
 """A stream that the caller has closed; DEVNULL and STDOUT are those of subprocess."""
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

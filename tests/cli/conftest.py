@@ -50,7 +50,7 @@ def command(*argv: object) -> list[str]:
     return [sys.executable, "-I", "-m", "ioassay", *map(str, argv)]
 
 
-def ask(*argv: object, cwd: Path, env: Mapping[str, str] | None = None, within_s: float = 120) -> Answer:
+def ask(*argv: object, cwd: Path, env: Mapping[str, str] | None = None, within_s: float = 240) -> Answer:
     """What the command line answers; its figures are not drawn (command_server.py)."""
     words = [*map(str, argv)]
     return checked(*command_server.shared().run(words, cwd, {**os.environ, **(env or {})}, within_s))
@@ -64,7 +64,7 @@ def start(
     return command_server.shared().start(words, cwd, {**os.environ, **env}, *streams, of_its_own=of_its_own)
 
 
-def ask_alone(*argv: object, cwd: Path, env: Mapping[str, str] | None = None, within_s: float = 120) -> Answer:
+def ask_alone(*argv: object, cwd: Path, env: Mapping[str, str] | None = None, within_s: float = 240) -> Answer:
     """The answer of a process of its own, which draws its figures."""
     done = subprocess.run(
         command(*argv),

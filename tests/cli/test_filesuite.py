@@ -34,7 +34,7 @@ def typed(folder: Path, *words: str, ahead: tuple[str, ...] = ()) -> Answer:
     if not ahead:
         return ask("filesuite", *words, cwd=folder)
     argv = [*ahead, *command("filesuite", *words)]
-    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=240)
     return checked(done.returncode, done.stdout, done.stderr)
 
 

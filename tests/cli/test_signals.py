@@ -205,7 +205,7 @@ signals.listen()
 def listening(body: str) -> subprocess.CompletedProcess[str]:
     """Newer Pythons warn of a fork beside threads, where the code that forks is that of the main module, as here."""
     argv = [sys.executable, "-I", "-W", "ignore::DeprecationWarning", "-c", LATE.format(body=body)]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    return subprocess.run(argv, capture_output=True, text=True, timeout=240)
 
 
 def test_a_signal_that_a_destructor_swallows_is_raised_again() -> None:

@@ -87,7 +87,7 @@ def begun(folder: Path, *words: object) -> Iterator[subprocess.Popen[str]]:
 def test_the_watch_ends_by_a_signal(server: subprocess.Popen[str], tmp_path: Path) -> None:
     with begun(tmp_path, "--pid", server.pid) as watch:
         watch.send_signal(signal.SIGINT)
-        out, err = watch.communicate(timeout=120)
+        out, err = watch.communicate(timeout=240)
     assert watch.returncode == 0, err
     assert "and it goes on" in out
     assert server.poll() is None
@@ -96,7 +96,7 @@ def test_the_watch_ends_by_a_signal(server: subprocess.Popen[str], tmp_path: Pat
 def test_the_watch_ends_with_the_server(server: subprocess.Popen[str], tmp_path: Path) -> None:
     with begun(tmp_path, "--json", "--pid", server.pid) as watch:
         server.kill()
-        out, _ = watch.communicate(timeout=120)
+        out, _ = watch.communicate(timeout=240)
     assert watch.returncode == 0
     assert json.loads(out)["attached"]["ended"]
 

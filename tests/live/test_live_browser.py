@@ -134,7 +134,7 @@ def test_a_run_that_was_killed_is_named_as_that(browser: Any) -> None:
         page.goto(process.stdout.readline().strip(), wait_until="domcontentloaded")
         page.wait_for_selector("#trials tr", state="attached")
         process.kill()
-    page.wait_for_selector("#lost", state="visible", timeout=20_000)
+    page.wait_for_selector("#lost", state="visible", timeout=240_000)
     assert "It was killed" in page.inner_text("#lost")
     assert not page.is_visible("#end")
     page.close()

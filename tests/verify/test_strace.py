@@ -71,7 +71,7 @@ def test_garbage_is_counted_as_lost() -> None:
 
 def watched(folder: Path, *argv: str) -> Observation:
     command = strace.wrap(argv, folder / "calls")
-    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=100)
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=240)
     return strace.read(folder / "calls")
 
 
@@ -110,9 +110,9 @@ def test_the_first_call_of_a_command_is_seen_and_its_end_is_its_own(tmp_path: Pa
     (zeros,) = sessions(seen, "/dev/zero")
     assert (zeros.read.calls, next(file.kind for file in seen.files if file.id == zeros.file)) == (9, "char")
     killed = strace.wrap(["sh", "-c", "kill -9 $$"], tmp_path / "calls")
-    assert subprocess.run(killed, capture_output=True, timeout=100).returncode == -9
+    assert subprocess.run(killed, capture_output=True, timeout=240).returncode == -9
     failed = strace.wrap(["sh", "-c", "exit 7"], tmp_path / "calls")
-    assert subprocess.run(failed, capture_output=True, timeout=100).returncode == 7
+    assert subprocess.run(failed, capture_output=True, timeout=240).returncode == 7
 
 
 @pytest.mark.strace
@@ -155,5 +155,5 @@ def test_what_strace_writes_is_found_wherever_the_command_runs(
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
     command = form.wrap(["true"], Path("calls"))
-    subprocess.run(command, cwd=tmp_path / "elsewhere", check=True, capture_output=True, timeout=100)
+    subprocess.run(command, cwd=tmp_path / "elsewhere", check=True, capture_output=True, timeout=240)
     assert (tmp_path / "calls").stat().st_size > 0

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 HASHES = {1: "sha256", 2: "sha384", 3: "sha512"}
 _X = {1: (2048, 560316), 2: (3072, 2625351), 3: (4096, 5736041), 4: (6144, 15705020), 5: (8192, 10965728)}
 GROUPS = (0, *_X)
-PATIENCE_S = 60
+PATIENCE_S = 240
 _AUTHENTICATION = 1 << 17
 _ANY_CONTROLLER = 0xFFFF
 

@@ -28,7 +28,7 @@ from ioassay.virtual_drive import control
 
 from ..conftest import loop_on
 
-PATIENCE_S = 60
+PATIENCE_S = 240
 CUTS = 20 if os.environ.get("IOASSAY_THOROUGH") else 6
 DRIVE = ("--size", "128MiB", "--policy", "lru", "--buffer", "4MiB")
 PAGE = 4096

@@ -13,7 +13,7 @@ from ..cli.drives import require_overhead, served
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl")
 
-PATIENCE_S = 120
+PATIENCE_S = 240
 SIZE_BYTES = 16 << 20
 SERVE = ("--size", "16MiB", "--model", "none", "--transport")
 

@@ -15,7 +15,7 @@ import pytest
 from ..cli.drives import Drive, served
 
 FOLDER = Path(os.environ.get("IOASSAY_SPDK") or Path(__file__).parents[2] / ".setup" / "spdk")
-PATIENCE_S = 120
+PATIENCE_S = 240
 NO_HUGE_PAGES = ("--no-huge", "-s", "1024")
 SERVE = ("--size", "64MiB", "--transport", "nvme-tcp:127.0.0.1:0", "--model", "none", "--no-calibrate")
 _PAGES_MIB = 128
