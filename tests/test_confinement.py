@@ -15,9 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli import command_server
-from tests.cli.conftest import ask
-from tests.corpora import CORPUS, cases, has
 
 from ioassay.api.progress import Progress
 from ioassay.drivers import DRIVERS, driver
@@ -32,6 +29,10 @@ from ioassay.runner.confinement import CODE, CONFINEMENT, SINKS, Net
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
 from ioassay.verify.witness import strace, strace_summary
+
+from .cli import command_server
+from .cli.conftest import ask
+from .corpora import CORPUS, cases, has
 
 NOTHING = Load("null", None, 0, False)
 

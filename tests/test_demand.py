@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.corpora import cases
 
 from ioassay.drivers.stress_ng import StressNg
 from ioassay.errors import StudyError
@@ -19,6 +18,8 @@ from ioassay.records.record import Warning_
 from ioassay.roles import DISK, INODES, MEMORY, OF_FREE, OF_STACK, OF_TOTAL, PROCESSES, Consent, Demand, Need
 from ioassay.runner import demand, preflight
 from ioassay.study.model import Suite, make_study
+
+from .corpora import cases
 
 FakeRoot = Callable[..., Path]
 GIB = 2**30

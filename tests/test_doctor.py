@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.corpora import cases, files, rows, tree
 
 from ioassay import host
 from ioassay.host import doctor
 from ioassay.process.supervisor import Captured
+
+from .corpora import cases, files, rows, tree
 
 FakeRoot = Callable[..., Path]
 HEALTHY = tree("hosts", "healthy")

@@ -6,13 +6,14 @@ import itertools
 from typing import Any
 
 import pytest
-from tests.corpora import cases
 
 from ioassay import factors, units
 from ioassay.drivers.fio import fio_options
 from ioassay.factors import Design, Kind, level_key, level_number, level_numbers, level_reading, same_level
 from ioassay.records.record import Scalar
 from ioassay.simulator import simulation_options
+
+from .corpora import cases
 
 
 @cases("levels", "same")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.corpora import cases, files, has, tree
 
 from ioassay import drivers, host
 from ioassay.errors import ConditionError, ToolError
@@ -21,6 +20,8 @@ from ioassay.process.landlock import Support
 from ioassay.process.supervisor import Captured
 from ioassay.roles import Tool
 from ioassay.runner import conditions, preflight
+
+from .corpora import cases, files, has, tree
 
 FakeRoot = Callable[..., Path]
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.corpora import cases
 
 from ioassay.errors import InputError
 from ioassay.records.record import FAILED, OK
 from ioassay.store import frames, importer
+
+from .corpora import cases
 
 GOLDEN = Path(__file__).parent / "golden" / "fio" / "3.33"
 

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.corpora import cases
 
 from ioassay.host import interference
 from ioassay.host.interference import CpuTime, Meter
 from ioassay.host.machine import Machine
 from ioassay.records.environment import Environment
 from ioassay.records.observation import READ, WRITE, Calls, Observation, Requests
+
+from .corpora import cases
 
 HZ = os.sysconf("SC_CLK_TCK")
 KERNEL_THREAD = 0x00200000

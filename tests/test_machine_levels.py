@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 import tomli_w
-from tests.corpora import cases
 
 from ioassay.errors import StudyError
 from ioassay.store.run_folder import RunStore
 from ioassay.study import catalog, machine_levels, overrides, plan
 from ioassay.study.machine_levels import Machine
 from ioassay.study.model import Study, Suite
+
+from .corpora import cases
 
 MIB = 2**20
 HOST = Machine(6, 8192 * MIB + 4096)

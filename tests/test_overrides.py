@@ -6,10 +6,11 @@ import re
 from typing import Any
 
 import pytest
-from tests.corpora import cases, has
 
 from ioassay.errors import UsageError
 from ioassay.study import overrides
+
+from .corpora import cases, has
 
 TABLE = {
     "name": "s",

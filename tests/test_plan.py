@@ -4,10 +4,11 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.corpora import cases, has
 
 from ioassay.study import plan
 from ioassay.study.model import Study, Suite, make_study
+
+from .corpora import cases, has
 
 
 def study(**changes: Any) -> Study:

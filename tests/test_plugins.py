@@ -16,9 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli import command_server
-from tests.cli.conftest import ask
-from tests.corpora import cases
 
 from ioassay import drivers, formats, monitors, plugins
 from ioassay.api.progress import Progress
@@ -30,6 +27,10 @@ from ioassay.store import importer, packed_page
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
 from ioassay.study.plan import make_trial
+
+from .cli import command_server
+from .cli.conftest import ask
+from .corpora import cases
 
 Install = Callable[..., Path]
 

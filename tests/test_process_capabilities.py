@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.command_server import CommandServer
-from tests.cli.conftest import Answer
 
 from ioassay.host import process_capabilities
 from ioassay.host.process_capabilities import BPF, PERFMON, SYS_ADMIN
+
+from .cli.command_server import CommandServer
+from .cli.conftest import Answer
 
 FakeRoot = Callable[..., Path]
 DOCKER = 0x00000000A80425FB

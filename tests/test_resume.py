@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli import command_server
-from tests.cli.command_server import Running
-from tests.cli.conftest import ask, start
 
 from ioassay.process import process_table
 from ioassay.store.run_folder import RunStore
+
+from .cli import command_server
+from .cli.command_server import Running
+from .cli.conftest import ask, start
 
 KILLS = 50 if os.environ.get("IOASSAY_THOROUGH") else 4
 PATIENCE_S = 300

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.corpora import THOROUGH
 
 from ioassay.api import run_results
 from ioassay.api import study as api_study
@@ -30,6 +29,8 @@ from ioassay.store import frames, parquet
 from ioassay.store.run_folder import RunStore
 from ioassay.study import plan
 from ioassay.study.model import Study, Suite, Until, make_study
+
+from .corpora import THOROUGH
 
 
 class Told(Progress):

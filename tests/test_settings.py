@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.corpora import cases
 
 from ioassay.host import settings
 from ioassay.host.settings import HostSettings, restore_all, restore_file, tunables
+
+from .corpora import cases
 
 FakeRoot = Callable[..., Path]
 CPU = "/sys/devices/system/cpu"

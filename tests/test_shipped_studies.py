@@ -13,9 +13,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cli import command_server
-from tests.cli.conftest import ask
-from tests.corpora import cases, rows
 
 from ioassay import units
 from ioassay.errors import StudyError, UsageError
@@ -23,6 +20,10 @@ from ioassay.study import catalog, machine_levels, overrides, plan, quick_profil
 from ioassay.study.machine_levels import Machine
 from ioassay.study.model import Study, Suite
 from ioassay.study.quick_profile import PROFILES
+
+from .cli import command_server
+from .cli.conftest import ask
+from .corpora import cases, rows
 
 SWEEPS = {row["id"]: row["factors"] for row in rows("sweeps", "subsystems")}
 SUBSYSTEMS = ("cpu", "cache", "io", "memory", "network", "pipe", "scheduler")

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.corpora import cases
 
 from ioassay import atomic_file
 from ioassay.errors import InputError, RunError, StudyError, UsageError
@@ -34,6 +33,8 @@ from ioassay.roles import Trial
 from ioassay.store import frames, parquet, run_folder
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
+
+from .corpora import cases
 
 
 def suite(**changes: object) -> Suite:

@@ -8,11 +8,12 @@ from typing import Any
 
 import jsonschema
 import pytest
-from tests.corpora import cases
 
 from ioassay.errors import StudyError
 from ioassay.study import catalog
 from ioassay.study.model import Study, check_scales, make_study
+
+from .corpora import cases
 
 PUBLISHED = json.loads((Path(__file__).parent.parent / "docs" / "study.schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(PUBLISHED)

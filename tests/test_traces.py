@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.corpora import cases
 
 import ioassay
 from ioassay import traces
@@ -27,6 +26,8 @@ from ioassay.report import miss_ratio_chart
 from ioassay.report.miss_ratio_chart import Curve
 from ioassay.traces import cache, recipes
 from ioassay.units import parse_size
+
+from .corpora import cases
 
 README = Path(traces.__file__).parent / "shipped" / "README.md"
 SMALL: dict[str, Any] = {"requests": 2000, "reads": 0.3, "seed": 5}

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.corpora import cases
 
 from ioassay import metrics, units
+
+from .corpora import cases
 
 READ: dict[str, Any] = {
     "size": units.parse_size,

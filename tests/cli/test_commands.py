@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.corpora import CORPUS, cases, has, rows
 
 from ioassay.store import packed_page
 
+from ..corpora import CORPUS, cases, has, rows
 from .conftest import ask
 
 BEGINNINGS = {row["id"]: row for row in rows("commands", "beginnings")}

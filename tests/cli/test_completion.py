@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.corpora import cases
 
 from ioassay.cli import COMMANDS, COMPLETE, completion
 
+from ..corpora import cases
 from .conftest import NULL
 from .terminal import Terminal
 

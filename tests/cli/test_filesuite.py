@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.patience import until
 
 from ioassay import _core
 from ioassay.cli import filesuite, filesuite_iozone
 from ioassay.errors import UsageError
 from ioassay.formats import filesuite_json, iozone_claims
 
+from ..patience import until
 from . import file_calls
 from .conftest import Answer, ask, checked, command, start
 

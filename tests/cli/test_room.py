@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.corpora import cases
 
+from ..corpora import cases
 from .conftest import Ask
 
 pytestmark = [pytest.mark.root, pytest.mark.fio]

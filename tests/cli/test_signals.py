@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.corpora import cases
 
+from ..corpora import cases
 from .command_server import ENDING, PATIENCE_S
 from .conftest import NULL, start
 from .terminal import until

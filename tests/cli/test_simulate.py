@@ -10,10 +10,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.patience import until
 
 from ioassay.simulator import OPTIONS
 
+from ..patience import until
 from .command_server import Running
 from .conftest import Ask, start
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from tests.corpora import cases
 
 from ioassay import __version__, cli
 from ioassay.cli import syntax
 from ioassay.errors import UsageError
 
+from ..corpora import cases
 from .conftest import Answer, Ask
 
 Given = dict[str, Any]

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.corpora import cases
 
 from ioassay.process import process_table
 
+from ..corpora import cases
 from .conftest import ask, command, start
 from .terminal import CTRL_C, CTRL_Z, Terminal, until
 

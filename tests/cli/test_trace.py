@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.patience import until
 
+from ..patience import until
 from .conftest import Ask, start
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.corpora import cases
 
+from ..corpora import cases
 from .command_server import CLOSED
 from .conftest import start
 

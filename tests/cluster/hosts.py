@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.cli.command_server import CommandServer, Running
-from tests.patience import PATIENCE_S, until
-
 from ioassay.study.model import Suite, make_study
+
+from ..cli.command_server import CommandServer, Running
+from ..patience import PATIENCE_S, until
 
 
 @functools.cache

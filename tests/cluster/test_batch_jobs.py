@@ -4,6 +4,7 @@ import json
 import os
 import queue
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -11,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.corpora import cases
-from tests.patience import PATIENCE_S
 
 from ioassay import cluster
 from ioassay.cluster.batch_jobs import SubmittedJobs
 from ioassay.runner.worker_pool import NoWorker
 
+from ..corpora import cases
+from ..patience import PATIENCE_S
 from .hosts import begin
 
 pytest.importorskip("dask_jobqueue")
@@ -82,7 +83,7 @@ def test_jobs_are_submitted_compute_and_are_cancelled(tmp_path: Path) -> None:
     for script in scripts:
         directives = set(re.findall(r"^#SBATCH (.*)$", script, re.MULTILINE))
         assert {"-p short", "-A a1", "-n 1", "--cpus-per-task=1", "--mem=500M", "-t 00:10:00"} <= directives
-        assert "tls://" in script and "--tls-key" in script and f"{sys.executable} -m" in script
+        assert "tls://" in script and "--tls-key" in script and f"{shlex.quote(sys.executable)} -m" in script
     assert len(set((tmp_path / "jobs" / "cancelled").read_text().split())) == 2
     assert {path.name for path in tmp_path.iterdir()} - {"home"} == {"bin", "jobs", "pure.toml", "run"}
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.cli.command_server import Running
-from tests.patience import PATIENCE_S, until
 
+from ..cli.command_server import Running
+from ..patience import PATIENCE_S, until
 from .hosts import begin
 
 pytest.importorskip("distributed")

@@ -17,8 +17,9 @@ from typing import Any, cast
 
 import psutil
 import pytest
-from tests.corpora import THOROUGH
-from tests.patience import PATIENCE_S, until
+
+from ..corpora import THOROUGH
+from ..patience import PATIENCE_S, until
 
 pytest.importorskip("distributed")
 

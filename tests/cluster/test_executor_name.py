@@ -1,12 +1,13 @@
 """Names of executors: what they mean, and what a wrong one is told."""
 
 import pytest
-from tests.corpora import cases
 
 from ioassay import cluster
 from ioassay.cluster import executor_name
 from ioassay.cluster.executor_name import BatchJobs, HostCluster, OwnProcesses, Scheduler
 from ioassay.errors import UsageError
+
+from ..corpora import cases
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.patience import PATIENCE_S, until
+
+from ..patience import PATIENCE_S, until
 
 pytest.importorskip("distributed")
 
@@ -28,6 +29,8 @@ from .hosts import Host
 
 SLEEP = {"driver": "command", "params": {"argv": ["sleep", "0.3"], "expected_time": "1s"}}
 FILE = {"kind": "file", "path": "data", "size": "1MiB"}
+LONG = f"987.{os.getpid()}"
+"""Seconds to sleep, by which these tests find their own sleeps among all processes."""
 FIO: dict[str, Any] = {
     "driver": "fio",
     "target": FILE,
@@ -363,12 +366,12 @@ def test_a_stopped_worker_ends_what_it_measures_and_puts_it_back(
 ) -> None:
     monkeypatch.setattr("ioassay.cluster.fleet.PATIENCE_S", 1.0)
     executor, hosts = pair
-    suite = made.suite(["a"], driver="command", params={"argv": ["sleep", "987"], "expected_time": "1s"})
+    suite = made.suite(["a"], driver="command", params={"argv": ["sleep", LONG], "expected_time": "1s"})
     ready = begin(suite, tmp_path / "run", Checks(Consent((), True), executor=executor))
     worker = hosts["a"].process
 
     def stop() -> None:
-        until(lambda: "987" in children(worker.pid))
+        until(lambda: LONG in children(worker.pid))
         worker.send_signal(signal.SIGTERM)
 
     stopper = threading.Thread(target=stop)
@@ -377,7 +380,7 @@ def test_a_stopped_worker_ends_what_it_measures_and_puts_it_back(
     stopper.join()
     assert worker.wait() == 0
     assert {record["status"] for record in records(run)} == {"failed"}
-    assert "987" not in children(1)
+    assert LONG not in children(1)
 
 
 def test_a_worker_ends_with_its_scheduler(tmp_path: Path) -> None:
@@ -403,18 +406,18 @@ def test_a_worker_that_waits_for_its_scheduler_can_be_stopped(tmp_path: Path, nu
 def test_an_interrupted_run_frees_its_hosts_at_once(tmp_path: Path, pair: tuple[str, dict[str, Host]]) -> None:
     executor, hosts = pair
     (tmp_path / "long.toml").write_text(
-        'title = "Long"\ndriver = "command"\n[params]\nargv = ["sleep", "985"]\nexpected_time = "1s"\n'
+        f'title = "Long"\ndriver = "command"\n[params]\nargv = ["sleep", "{LONG}"]\nexpected_time = "1s"\n'
         '[watch]\nmonitors = []\nwitness = "off"\n[run]\nhosts = ["a", "b"]\n'
     )
     words = ["run", "long.toml", "--allow-exec", "--executor", executor, "--output", "run"]
     with made.begin(tmp_path, *words) as running:
         for host in hosts.values():
-            until(lambda host=host: "985" in children(host.process.pid))
+            until(lambda host=host: LONG in children(host.process.pid))
         running.send_signal(signal.SIGINT)
         assert running.wait() == 130
         assert f"ioassay run --resume run --executor {executor}" in running.err
     for host in hosts.values():
-        assert "985" not in children(host.process.pid)
+        assert LONG not in children(host.process.pid)
     assert measure(tmp_path / "next", made.suite(["a", "b"]), executor).tally.ok == 4
 
 
@@ -435,13 +438,13 @@ def test_a_session_of_a_run_that_is_gone_ends_by_itself(tmp_path: Path, monkeypa
     from ioassay.runner.hosts import Measured
     from ioassay.study import plan
 
-    suite = made.suite(["a"], driver="command", params={"argv": ["sleep", "986"], "expected_time": "1s"})
+    suite = made.suite(["a"], driver="command", params={"argv": ["sleep", LONG], "expected_time": "1s"})
     session = Session(Opening("t", "a", suite, Consent((), True)), tmp_path)
     session.examine()
     answers: list[Measured] = []
     asker = threading.Thread(target=lambda: answers.append(session.measure(next(plan.trials(suite)))))
     asker.start()
-    until(lambda: "986" in children(os.getpid()))
+    until(lambda: LONG in children(os.getpid()))
     monkeypatch.setattr(host_session, "LEASE_S", 0.1)
     asker.join()
     (measured,) = answers

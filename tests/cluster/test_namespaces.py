@@ -11,10 +11,11 @@ from typing import Any
 
 import polars
 import pytest
-from tests.cli.command_server import CommandServer
-from tests.patience import PATIENCE_S, until
 
 import ioassay as ia
+
+from ..cli.command_server import CommandServer
+from ..patience import PATIENCE_S, until
 
 pytest.importorskip("distributed")
 

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli import command_server
-from tests.cli.command_server import Running
-from tests.cli.conftest import start
-from tests.patience import PATIENCE_S, until
+
+from ..cli import command_server
+from ..cli.command_server import Running
+from ..cli.conftest import start
+from ..patience import PATIENCE_S, until
 
 FIO = """
 title = "Null engine"

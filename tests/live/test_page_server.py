@@ -13,12 +13,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from tests.patience import PATIENCE_S, until
 
 from ioassay.live import page_server
 from ioassay.live.page_server import PageServer
 from ioassay.live.run_state import RunState
 from ioassay.roles import CurrentRates, Rates, Trial
+
+from ..patience import PATIENCE_S, until
 
 TRIAL = Trial("1", "s", "fio", {"x": 1}, {}, {}, {}, 0, 1, 0)
 

@@ -5,12 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.corpora import cases
 
 import ioassay
 from ioassay import traces
 from ioassay.errors import InputError, UsageError
 from ioassay.simulator import NAMES, check, drive_accuracy, drive_files, simulate
+
+from ..corpora import cases
 
 ROOT = Path(__file__).parent.parent.parent
 GOOD = """

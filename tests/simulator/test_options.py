@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.corpora import cases
 
 from ioassay.errors import UsageError
 from ioassay.simulator import NAMES, OPTIONS, check, policies, setup
 
+from ..corpora import cases
 from .test_controller_drive import PLAIN
 from .test_slc_region import REGION, TLC
 

@@ -11,12 +11,13 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.corpora import cases, rows
 
 from ioassay import traces
 from ioassay.errors import UsageError
 from ioassay.simulator import Simulation, check, policies, save, simulate
 from ioassay.simulator.result_files import names
+
+from ..corpora import cases, rows
 
 TINY = {"elements": 1, "dies": 1, "planes": 1, "blocks": 32, "reserve": 0.5, "min_free": 0.05}
 WRITE_MS, READ_MS, CHANNEL_MS = 0.3056, 0.1306, 0.0019072

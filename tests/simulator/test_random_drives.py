@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.corpora import THOROUGH
 
 from ioassay.simulator import Simulation, check, simulate
 
+from ..corpora import THOROUGH
 from .controller_drive import ControllerDrive
 from .controller_superblocks import Controller, Slc
 from .mapped_drive import MappedDrive

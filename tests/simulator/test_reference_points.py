@@ -23,11 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.corpora import cases
 
 from ioassay import traces
 from ioassay.drivers.simulate.trace_lookup import NotFound, find
 from ioassay.simulator import simulate
+
+from ..corpora import cases
 
 WRITTEN = 0.6e-6
 """Half of the last digit that the reference printed, and a little."""

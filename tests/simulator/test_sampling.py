@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.corpora import cases
 
 import ioassay
 from ioassay import simulator, traces
 from ioassay.errors import InputError, UsageError
+
+from ..corpora import cases
 
 RECIPE = traces.recipe(requests=200_000, reads=0.3, addresses="zipf:0.8", range="2GiB", seed=5)
 POLICIES = ("fifo", "lru", "clock", "epo", "fab", "bplru")

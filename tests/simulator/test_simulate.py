@@ -10,12 +10,13 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.patience import PATIENCE_S, until
 
 import ioassay
 from ioassay import simulator, traces
 from ioassay.errors import InputError, UsageError
 from ioassay.simulator import check, simulate
+
+from ..patience import PATIENCE_S, until
 
 CSV = {"time_unit": "s", "offset_unit_bytes": 1, "length_unit_bytes": 1}
 """How a CSV trace in bytes is read."""

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.corpora import cases
 
 import ioassay
 from ioassay import atomic_file, simulator, traces
 from ioassay.errors import IoassayError, UsageError
 from ioassay.simulator import Simulation
+
+from ..corpora import cases
 
 RECIPE = traces.recipe(
     requests=30_000, reads=0.3, arrivals="poisson:20000", addresses="zipf:0.9", range="64MiB", seed=3

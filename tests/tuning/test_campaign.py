@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.corpora import THOROUGH
-from tests.patience import until
 
 from ioassay import atomic_file
 from ioassay.errors import InputError, UsageError
 from ioassay.store import frames
 from ioassay.store.run_folder import RunStore
 from ioassay.tuning import campaign, pruning
+
+from ..corpora import THOROUGH
+from ..patience import until
 
 SEED = random.randrange(10**6)
 

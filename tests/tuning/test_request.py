@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import pytest
-from tests.corpora import cases
 
 from ioassay.errors import InputError, UsageError
 from ioassay.study import catalog
@@ -14,6 +13,8 @@ from ioassay.study.model import make_study
 from ioassay.tuning import objective, request
 from ioassay.tuning.objective import make_goal, parse_constraint
 from ioassay.tuning.request import Request
+
+from ..corpora import cases
 
 
 def asked(study: Any, ranges: dict[str, str] | None = None, defaults: dict[str, Any] | None = None) -> Request:

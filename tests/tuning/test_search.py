@@ -8,12 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from tests.corpora import THOROUGH
 
 from ioassay.errors import RunError, UsageError
 from ioassay.tuning.acquisition import log_normal_cdf
 from ioassay.tuning.axis import Axis, as_listed, between
 from ioassay.tuning.search import Ask, Best, Point, Search
+
+from ..corpora import THOROUGH
 
 DEPTHS = between("depth", [1, 2, 4, 8, 16, 32])
 SIZES = between("size", ["4KiB", "8KiB", "16KiB", "40KiB"])

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.corpora import cases
 
 from ioassay.errors import StudyError, UsageError
 from ioassay.study.model import Study, make_study
 from ioassay.tuning.axis import MAX_LEVELS, Axis
 from ioassay.tuning.space import axes, points
+
+from ..corpora import cases
 
 
 def study(factors: dict[str, list[Any]], **more: Any) -> Study:

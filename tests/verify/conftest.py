@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.corpora import CORPUS
 
 import ioassay as ia
 from ioassay import _core
 from ioassay.process import supervisor
 from ioassay.records.observation import BPF, Calls, Observation, from_dict
+
+from ..corpora import CORPUS
 
 Watch = Callable[..., Observation]
 FIO = ["fio", "--clocksource=clock_gettime", "--name=job"]

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.corpora import has
 
+from ..corpora import has
 from .conftest import FIO, cold, table
 
 pytestmark = [pytest.mark.bpf, pytest.mark.fio]

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.corpora import cases
 
+from ..corpora import cases
 from .conftest import FIO, Witnessed, cold, whole
 
 pytestmark = [pytest.mark.root, pytest.mark.bpf]

@@ -12,11 +12,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from tests.corpora import cases, has
 
 from ioassay.records.observation import READ, WRITE, Observation, Session
 from ioassay.verify.witness import strace, strace_summary
 
+from ..corpora import cases, has
 from .conftest import table
 
 KIB = 1024

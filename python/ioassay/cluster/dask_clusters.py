@@ -8,6 +8,8 @@ What Dask logs goes to the debug log: a worker that dies is an event of the run,
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
@@ -236,6 +238,7 @@ def _job_options(wanted: BatchJobs, folder: Path) -> Mapping[str, Any]:
     options: dict[str, Any] = {
         "cores": wanted.cores,
         "processes": wanted.cores,
+        "python": shlex.quote(sys.executable),
         "memory": units.format_size(wanted.memory_bytes).replace(" ", ""),
         "security": True,
         "shared_temp_directory": str(folder),
