@@ -1,8 +1,12 @@
-"""Drives that tests serve with the real command line, each a process of its own."""
+"""Drives that tests serve with the real command line, each a process of its own.
+
+A fork of the command server serves and asks them (command_server.py), unless a test needs a new interpreter.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -14,37 +18,73 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from . import command_server
+
 COMMAND = [sys.executable, "-m", "ioassay", "device"]
-PATIENCE_S = 60
+PATIENCE_S = 240
 POLICIES = (
     *("none", "fifo", "lru", "clock", "sieve", "s3-fifo", "arc"),
     *("bplru", "bplru-padded", "fab", "epo", "epo-all", "idle-cold"),
 )
 
 
+def typed(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """`ioassay device WORDS` in a folder."""
+    argv = ["device", *words]
+    code, out, err = command_server.shared().run(argv, folder, {**os.environ, **env}, PATIENCE_S)
+    assert "Traceback" not in err, err
+    return subprocess.CompletedProcess(argv, code, out, err)
+
+
 @dataclass
 class Drive:
     """A drive that is served by a process of its own."""
 
-    process: subprocess.Popen[str]
+    process: command_server.Running | subprocess.Popen[str]
     told: dict[str, Any]
 
     def ask(self, command: str, *words: str) -> dict[str, Any]:
-        done = subprocess.run(
-            [*COMMAND, command, self.told["stats"], *words, "--json"], capture_output=True, text=True, timeout=60
-        )
+        done = typed(Path.cwd(), command, self.told["stats"], *words, "--json")
         assert done.returncode == 0, done.stderr
         answer: dict[str, Any] = json.loads(done.stdout)
         return answer
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
         self.process.send_signal(number)
+        if isinstance(self.process, command_server.Running):
+            return self.process.wait(PATIENCE_S), self.process.err
         _, said = self.process.communicate(timeout=PATIENCE_S)
         return self.process.returncode, said
 
 
 @contextmanager
-def served(folder: Path, *words: str, before: Sequence[str] = ()) -> Iterator[Drive]:
+def served(folder: Path, *words: str, before: Sequence[str] = (), alone: bool = False) -> Iterator[Drive]:
+    """A drive that is ready. `before` starts its interpreter, and `alone` says that it needs one of its own."""
+    if before or alone:
+        with served_alone(folder, *words, before=before) as drive:
+            yield drive
+        return
+    read, write = os.pipe()
+    with os.fdopen(read) as lines:
+        try:
+            argv = ["device", "serve", "--json", *words]
+            running = command_server.shared().start(argv, folder, os.environ, None, write)
+        finally:
+            os.close(write)
+        with running:
+            line = lines.readline()
+            assert line, (running.wait(PATIENCE_S), running.err)
+            try:
+                yield Drive(running, json.loads(line))
+            finally:
+                if not running.has_ended():
+                    running.send_signal(signal.SIGTERM)
+                with suppress(subprocess.TimeoutExpired):
+                    running.wait(PATIENCE_S)
+
+
+@contextmanager
+def served_alone(folder: Path, *words: str, before: Sequence[str]) -> Iterator[Drive]:
     argv = [*before, *COMMAND, "serve", "--json", *words]
     with subprocess.Popen(argv, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:

@@ -18,13 +18,7 @@ import pytest
 
 from ioassay.cli import device_top
 
-from .drives import COMMAND, PATIENCE_S, served
-
-
-def typed(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([*COMMAND, *words], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
-    assert "Traceback" not in done.stderr, done.stderr
-    return done
+from .drives import COMMAND, PATIENCE_S, served, typed
 
 
 def _mounts() -> set[Path]:
@@ -249,7 +243,9 @@ def test_a_user_without_rights_is_told_what_he_needs(nobody: list[str]) -> None:
             ("nbd:unix:/a", os.environ["PATH"], "Permission denied"),
         ]:
             environment = {**os.environ, "PATH": path}
-            done = subprocess.run([*argv, way], cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+            done = subprocess.run(
+                [*argv, way], cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
+            )
             assert (done.returncode, said in done.stderr) == (2, True), done.stderr
         assert os.listdir(folder) == []
 

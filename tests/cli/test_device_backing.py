@@ -18,7 +18,7 @@ import pytest
 from ioassay.virtual_drive import control
 
 from ..virtual_drive.nbd import FLUSH, WRITE, Client
-from .drives import COMMAND, PATIENCE_S, Drive, served
+from .drives import PATIENCE_S, Drive, served, typed
 
 PAGE = 4096
 PAGES = 1024
@@ -42,9 +42,8 @@ def stats(drive: Drive) -> dict[str, Any]:
 
 def refused(folder: Path, *words: str) -> str:
     """What is said of a drive that cannot be."""
-    argv = [*COMMAND, "serve", *words]
-    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S)
-    assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (2, "", False), (words, done)
+    done = typed(folder, "serve", *words)
+    assert (done.returncode, done.stdout) == (2, ""), (words, done)
     return done.stderr
 
 

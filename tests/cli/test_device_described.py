@@ -13,7 +13,7 @@ import ioassay
 from ioassay import traces
 from ioassay.virtual_drive import control
 
-from .drives import COMMAND, PATIENCE_S, served
+from .drives import PATIENCE_S, served, typed
 
 REQUESTS = 200
 DRIVES = ("samsung-980-pro", "nvme-a")
@@ -64,7 +64,7 @@ def test_a_mapping_cache_is_counted(tmp_path: Path) -> None:
         mapping, pages = found["mapping"], found["flash"]["read_pages"]
         assert mapping["hits"] + mapping["misses"] == pages > 0
         assert 0 < mapping["translation_reads"] <= mapping["misses"] and mapping["translation_writes"] == 0
-        said = subprocess.run([*COMMAND, "stats", drive.told["stats"]], capture_output=True, text=True, timeout=60)
+        said = typed(tmp_path, "stats", drive.told["stats"])
         share = f"mapping   {mapping['hits'] / pages:.1%} of read pages found in the cache; "
         assert f"{share}{mapping['translation_reads']} translation pages read, 0 written" in said.stdout
         assert control.metrics(found)["drive.mapping_hit_ratio"] == mapping["hits"] / pages

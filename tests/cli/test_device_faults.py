@@ -11,14 +11,13 @@ from pathlib import Path
 import pytest
 
 from ..virtual_drive.nbd import READ, Client
-from .drives import COMMAND, PATIENCE_S, Drive, served
+from .drives import PATIENCE_S, Drive, served, typed
 
 QUIET = ("--size", "16MiB", "--model", "none", "--no-calibrate", "--transport", "nbd:unix:a")
 
 
 def fault(drive: Drive, what: str, *words: str) -> subprocess.CompletedProcess[str]:
-    argv = [*COMMAND, "fault", what, drive.told["stats"], *words]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S)
+    return typed(Path.cwd(), "fault", what, drive.told["stats"], *words)
 
 
 def injected(drive: Drive, *words: str) -> int:
@@ -42,12 +41,8 @@ def test_a_plan_is_in_force_from_the_beginning(tmp_path: Path) -> None:
         counted = drive.ask("stats")
         assert counted["faults_fired"] == 2 and counted["reads"]["errors"] == 1
         assert [(one["kind"], one["fired"]) for one in counted["faults"]] == [("read-error", 1), ("flush-error", 1)]
-        assert (
-            "faults    2 faults armed; struck 2 times"
-            in subprocess.run(
-                [*COMMAND, "stats", drive.told["stats"]], capture_output=True, text=True, timeout=60
-            ).stdout
-        )
+        shown = typed(tmp_path, "stats", drive.told["stats"]).stdout
+        assert "faults    2 faults armed; struck 2 times" in shown
 
 
 def test_a_drive_misbehaves_from_now_on_and_no_longer(tmp_path: Path) -> None:
@@ -120,6 +115,5 @@ def test_a_plan_that_does_not_suit_the_drive_is_refused_before_it_serves(tmp_pat
     plan = tmp_path / "plan.toml"
     for text, said in (('[[fault]]\nkind = "stuck"\noffset = "1GiB"', "offset is"), ("[[fault]]\nkind = 3", "kind")):
         plan.write_text(text)
-        argv = [*COMMAND, "serve", *QUIET, "--faults", str(plan)]
-        done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        done = typed(tmp_path, "serve", *QUIET, "--faults", str(plan))
         assert done.returncode == 2 and said in done.stderr and done.stdout == ""

@@ -17,7 +17,7 @@ import pytest
 from ioassay.simulator import drive_files
 from ioassay.virtual_drive import control
 
-from .drives import COMMAND, PATIENCE_S, Drive, served
+from .drives import COMMAND, PATIENCE_S, Drive, served, typed
 
 MIB = 2**20
 DRIVES = """
@@ -97,10 +97,8 @@ def test_two_drives_are_loaded_at_once_one_stops_and_the_process_ends_with_the_o
         assert not (tmp_path / "a.stats").exists()
         run(fio(second.told["nbd"], *verify))
         assert stats(second)["writes"]["errors"] == 0
-        assert second.process.poll() is None
         second.ask("stop")
-        second.process.communicate(timeout=PATIENCE_S)
-        assert second.process.returncode == 0
+        assert second.process.wait(PATIENCE_S) == 0
     assert not (tmp_path / "b.sock").exists()
     assert not Path(second.told["stats"]).parent.exists()
 
@@ -129,8 +127,7 @@ def test_a_drive_that_is_refused_leaves_nothing_of_the_others(tmp_path: Path) ->
         ('"nbd:unix:b"\nsise = 1', "drive[1].sise: unknown key"),
     ):
         (tmp_path / "drives.toml").write_text(f'{drive}"fuse:a"\n{drive}{second}\n')
-        argv = [*COMMAND, "serve", "--config", "drives.toml"]
-        done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        done = typed(tmp_path, "serve", "--config", "drives.toml")
         assert (done.returncode, done.stdout) == (2, ""), done.stderr
         assert done.stderr.startswith(f"ioassay: drives.toml: {said}"), done.stderr
         assert os.listdir(tmp_path) == ["drives.toml"]
@@ -144,8 +141,7 @@ def test_options_beside_a_file_of_drives_are_refused(tmp_path: Path) -> None:
         (("--no-calibrate",), "--calibrate is not used with --config"),
         (("--set", "read_us=1"), "--set is not used with --config"),
     ):
-        argv = [*COMMAND, "serve", "--config", "drives.toml", *words]
-        done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        done = typed(tmp_path, "serve", "--config", "drives.toml", *words)
         assert done.returncode == 2
         assert said in done.stderr, done.stderr
 

@@ -69,7 +69,7 @@ def test_a_calibration_on_a_busy_machine_is_uncertain(tmp_path: Path, busy_proce
 )
 def test_what_does_not_allow_real_time_is_told(tmp_path: Path, before: list[str], said: str) -> None:
     argv = [*before, *COMMAND, "serve", *SERVE, "--realtime"]
-    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S)
     assert said in done.stderr and done.stderr.count("\n") == 1
     assert done.returncode > 0
     assert not (tmp_path / "a").exists()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ..virtual_drive.nbd import Client
-from .drives import COMMAND, PATIENCE_S, served
+from .drives import COMMAND, PATIENCE_S, served, typed
 
 SMALL = ("--no-calibrate", "--size", "1MiB")
 NBD = (*SMALL, "--transport", "nbd:unix:a")
@@ -25,9 +25,7 @@ Case = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def refused(folder: Path, words: tuple[str, ...]) -> str:
-    environment = {**os.environ, "TMPDIR": str(folder)}
-    argv = [*COMMAND, "serve", *words]
-    done = subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
+    done = typed(folder, "serve", *words, TMPDIR=str(folder))
     assert (done.returncode, done.stdout) == (2, ""), (words, done)
     return done.stderr
 
@@ -187,7 +185,7 @@ def test_a_port_of_root_and_a_file_of_others_are_told_to_other_users(nobody: lis
             ((*NBD, "--file", "kept"), "wanted a file that can be written, or a drive that is read only"),
         ]:
             done = subprocess.run(
-                [*nobody, *COMMAND, "serve", *words], cwd=folder, capture_output=True, text=True, timeout=60
+                [*nobody, *COMMAND, "serve", *words], cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S
             )
             assert (done.returncode, said in done.stderr) == (2, True), done.stderr
         assert os.listdir(folder) == ["kept"]

@@ -38,7 +38,7 @@ runtime = "3s"
 monitors = []
 witness = "off"
 """
-PATIENCE_S = 60
+PATIENCE_S = 240
 pytestmark = [pytest.mark.root, pytest.mark.fio]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import random
 import shutil
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -71,7 +72,7 @@ def test_a_cut_leaves_what_a_drive_may_keep(tmp_path: Path, policy: str, backed:
         assert (counted["power_cuts"], counted["lost_pages"]) == (5, lost)
         assert policy == "none" or lost > 0
         if backed:
-            drive.process.kill()
+            assert drive.end(signal.SIGKILL)[0] == -signal.SIGKILL
             content = (tmp_path / "kept").read_bytes()
             assert content == b"".join(page_of(value) for value in before)
 
