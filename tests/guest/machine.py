@@ -18,8 +18,8 @@ from . import initramfs
 from .kernel import Kernel
 
 QEMU = "qemu-system-x86_64"
-LIMIT_S = 240.0
-"""A guest of these tests takes a twentieth of it on an idle machine."""
+LIMIT_S = 900.0
+"""A guest of these tests takes a fiftieth of it on an idle machine."""
 
 ENDED = "GUEST: ended with 0"
 HOST = "10.0.2.2"

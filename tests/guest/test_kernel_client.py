@@ -3,11 +3,10 @@ and it goes on where its drive was away."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
+import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,26 +18,23 @@ import pytest
 from ioassay.targets import nvme_host
 from ioassay.virtual_drive import control
 
+from ..cli import drives
 from . import kernel, machine, scripts
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow]
 
 TCP = "nvme-tcp:127.0.0.1:0"
-PATIENCE_S = 120
+PATIENCE_S = 240
 
 
 @contextmanager
 def served(*words: str) -> Iterator[dict[str, Any]]:
-    """A drive, and what it says of itself."""
-    argv = [sys.executable, "-m", "ioassay", "device", "serve", "--json", "--with-parent", str(os.getpid())]
-    with subprocess.Popen([*argv, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    """A drive, and what it says of itself. It is killed at the end."""
+    with drives.served(Path.cwd(), *words) as drive:
         try:
-            assert process.stdout is not None and process.stderr is not None
-            line = process.stdout.readline()
-            assert line, process.stderr.read()
-            yield json.loads(line)
+            yield drive.told
         finally:
-            process.kill()
+            drive.process.send_signal(signal.SIGKILL)
 
 
 def found() -> kernel.Kernel:
