@@ -19,7 +19,7 @@ from .kernel import Kernel
 
 QEMU = "qemu-system-x86_64"
 LIMIT_S = 900.0
-"""A guest of these tests takes a fiftieth of it on an idle machine."""
+"""A guest of these tests takes 20 to 60 s on an idle machine."""
 
 ENDED = "GUEST: ended with 0"
 HOST = "10.0.2.2"
