@@ -158,7 +158,7 @@ def test_the_claimed_interval_is_stated_or_lies_behind_the_rate() -> None:
 
 
 def test_the_work_on_a_record_is_allowed_to_passes() -> None:
-    assert session_times.record_work_s(claim(1.0, record_bytes=8192)) == pytest.approx(160e-9)
+    assert session_times.record_work_s(claim(1.0, record_bytes=8192)) == pytest.approx(320e-9)
     assert (
         session_times.record_work_s(claim(1.0)) == session_times.record_work_s(claim(1.0, "fio", record_bytes=4)) == 0
     )
