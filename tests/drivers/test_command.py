@@ -14,7 +14,6 @@ import pytest
 from ioassay import metrics
 from ioassay.drivers import driver
 from ioassay.drivers.command import program_parameters, reported_values
-from ioassay.errors import StudyError
 from ioassay.formats import stated_claim, user_pattern
 from ioassay.roles import NOTHING, READ, WRITE, Load, Outcome, Parsed, Touch, Trial
 
@@ -163,50 +162,6 @@ def test_places_are_filled_in(tmp_path: Path) -> None:
     assert command.env == {"SEED": "7-2"}
     assert json.loads(command.files["job.json"]) == {"size": 8192, "out": str(tmp_path)}
     assert (command.cwd, command.timeout_s) == (tmp_path, 5.0)
-
-
-FILE = {"kind": "file", "path": "f"}
-
-
-@pytest.mark.parametrize(
-    ("params", "target", "key", "fault"),
-    [
-        ({}, {}, "params.argv", "is missing; wanted the program and its arguments"),
-        ({"argv": "dd if=x"}, {}, "params.argv", "wanted a list; found 'dd if=x'"),
-        ({"argv": ["no-such-program"]}, {}, "params.argv", "'no-such-program' is no program here"),
-        ({"argv": ["true", "{bs}"]}, {}, "params.argv[1]", "{bs} has no value; wanted one of raw, seed, repetition"),
-        ({"argv": ["true", "{target}"]}, {}, "params.argv[1]", "{target} has no value"),
-        ({"argv": ["true", "{bs:pages}"], "bs": 1}, {}, "{bs:pages} in params.argv[1]", "wanted bytes, seconds"),
-        ({"argv": ["true", "{bs:bytes}"], "bs": "4Q"}, {}, "{bs:bytes} in params.argv[1]", "4Q"),
-        ({"argv": ["true"], "bs": "4KiB"}, {}, "params.bs", "no place {bs} uses it"),
-        ({"argv": ["true"], "timout": "4s"}, {}, "params.timout", "did you mean 'timeout'"),
-        ({"argv": ["true", "{seed}"], "seed": 1}, {}, "params.seed", "choose another name"),
-        ({"argv": ["true"], "timeout": "0s"}, {}, "params.timeout", "more than 0 s"),
-        ({"argv": ["true"], "exit_status": [256]}, {}, "params.exit_status.0", "255"),
-        ({"argv": ["true"], "access": "read"}, {}, "params.access", "the study has no target"),
-        ({"argv": ["true"], "access": "append"}, FILE, "params.access", "read"),
-        ({"argv": ["true"], "files": {"../x": ""}}, {}, "params.files", "../x"),
-        ({"argv": ["true"], "metrics": {"speed": {"regex": "(.)"}}}, {}, "params.metrics.'speed'", "tool.speed"),
-        ({"argv": ["true"], "metrics": {"read.bw": {"regex": "(.)", "unit": "MB/s"}}}, {}, "params.metrics.'read.bw'",
-         "is a metric of ioassay in bytes/s; leave out unit, better and label, or rename it"),
-        ({"argv": ["true"], "metrics": {"t.x": {}}}, {}, "params.metrics.t.x", "wanted either 'regex' or 'json'"),
-        ({"argv": ["true"], "metrics": {"t.x": {"regex": "(.)", "json": "$.a"}}}, {}, "params.metrics.t.x", "either"),
-        ({"argv": ["true"], "metrics": {"t.x": {"regex": "("}}}, {}, "params.metrics.t.x", "is no regular expression"),
-        ({"argv": ["true"], "metrics": {"t.x": {"regex": "a"}}}, {}, "params.metrics.t.x", "has 0 groups; wanted one"),
-        ({"argv": ["true"], "metrics": {"t.x": {"regex": "(a)(b)"}}}, {}, "params.metrics.t.x", "has 2 groups"),
-        ({"argv": ["true"], "metrics": {"t.x": {"json": "a.b"}}}, {}, "params.metrics.t.x", "wanted a path such as"),
-        ({"argv": ["true"], "metrics": {"t.x": {"json": "$.a..b"}}}, {}, "params.metrics.t.x", "wanted a path such as"),
-        ({"argv": ["true"], "metrics": {"t.x": {"regex": "(.)", "from": "../stdout"}}}, {}, "from", "../stdout"),
-        ({"argv": ["true"], "claims": [{"regex": "(?P<speed>.)"}]}, {}, "params.claims[0]", "no group is called"),
-        ({"argv": ["true"], "writes": {"f": "4Q"}}, {}, "params.writes.f", "4Q"),
-    ],
-)  # fmt: skip
-def test_a_wrong_parameter_is_refused_by_its_key(
-    params: dict[str, Any], target: dict[str, Any], key: str, fault: str
-) -> None:
-    with pytest.raises(StudyError) as refused:
-        driver("command").validate(params, target)
-    assert key in str(refused.value) and fault in str(refused.value)
 
 
 def test_what_a_program_may_touch_is_stated() -> None:

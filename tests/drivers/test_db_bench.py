@@ -10,7 +10,7 @@ import pytest
 
 from ioassay.drivers.db_bench import DbBench, capabilities, db_bench_metrics, db_bench_outcome, parameters
 from ioassay.drivers.db_bench.capabilities import Capabilities
-from ioassay.errors import ConditionError, StudyError, ToolError
+from ioassay.errors import ConditionError, ToolError
 from ioassay.formats import db_bench_output
 from ioassay.formats.db_bench_output import Output
 from ioassay.process import supervisor
@@ -46,37 +46,6 @@ def test_flags_with_types_and_benchmarks_are_read_from_the_help() -> None:
     assert OFFER.flags["num"] == "int64" and OFFER.flags["sync"] == "bool"
     assert OFFER.flags["compression_ratio"] == "double"
     assert OFFER.benchmarks == ("fillseq", "readrandom", "waitforcompaction")
-
-
-@pytest.mark.parametrize(
-    ("params", "key", "said"),
-    [
-        ({}, "benchmarks", "is missing"),
-        ({"benchmarks": 7}, "benchmarks", "wanted names of benchmarks"),
-        ({"benchmarks": "fillsq"}, "benchmarks", "did you mean 'fillseq'"),
-        ({"benchmarks": "fillseq[Y3]"}, "benchmarks", r"'readrandom\[X3\]'"),
-        ({"benchmarks": "fillseq", "prepare": "nothing"}, "prepare", "no benchmark 'nothing'"),
-        ({"benchmarks": "fillseq", "prepare": "fillrandom"}, "prepare", "empties the database"),
-        ({"benchmarks": "fillseq", "nun": 7}, "nun", "did you mean 'num'"),
-        ({"benchmarks": "fillseq", "num": "many"}, "num", "wants a number of type int64"),
-        ({"benchmarks": "fillseq", "num": 1.5}, "num", "whole number"),
-        ({"benchmarks": "fillseq", "num": True}, "num", "wants a value of type int64"),
-        ({"benchmarks": "fillseq", "sync": "perhaps"}, "sync", "wanted true or false"),
-        ({"benchmarks": "fillseq", "db": "/x"}, "db", "lies in the study's target"),
-        ({"benchmarks": "fillseq", "wal_dir": "/x"}, "wal_dir", "lies in the study's target"),
-        ({"benchmarks": "fillseq", "histogram": False}, "histogram", "asks for what it needs"),
-        ({"benchmarks": "readrandom", "use_existing_db": True}, "use_existing_db", "name what fills it in prepare"),
-        ({"benchmarks": "fillseq", "num": [1]}, "num", "wanted a number, a word"),
-        ({"benchmarks": "fillseq", "process_per_load": 1}, "process_per_load", "wanted true or false"),
-        ({"benchmarks": "fillseq", "cold_cache": True}, "cold_cache", "wanted process_per_load = true"),
-    ],
-)
-def test_what_db_bench_would_not_take_is_an_error_that_names_the_parameter(
-    params: dict[str, Any], key: str, said: str
-) -> None:
-    with pytest.raises(StudyError, match=said) as found:
-        parameters.read(params, OFFER)
-    assert found.value.key == f"params.{key}"
 
 
 def test_sizes_are_bytes_and_truth_has_its_word() -> None:
@@ -165,17 +134,6 @@ def test_the_estimate_grows_with_the_operations() -> None:
     assert large.seconds > 10 * small.seconds
     assert small.written_bytes == 1000 * 116 * 4
     assert DbBench().estimate({"benchmarks": "readseq", "num": 1000}, TARGET).written_bytes == 0
-
-
-def test_a_target_that_is_no_folder_is_refused() -> None:
-    with pytest.raises(StudyError, match="wanted 'folder'"):
-        DbBench().validate({"benchmarks": "fillseq"}, {"kind": "file", "path": "x"})
-
-
-@pytest.mark.parametrize("said", ["", "LevelDB: version 1.23", "db_bench version 5.18.4"])
-def test_another_program_or_an_old_one_is_told(said: str) -> None:
-    with pytest.raises(ToolError, match="wanted"):
-        DbBench().configure(said, {})
 
 
 # Real captured outputs

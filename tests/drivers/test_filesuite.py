@@ -57,28 +57,6 @@ def test_a_file_is_made_in_a_folder_and_nowhere_else(name: str) -> None:
         assert caught.value.key == "target.kind"
 
 
-@BOTH
-@pytest.mark.parametrize(
-    ("params", "key", "said"),
-    [
-        ({"test": "write"}, "params.test", "did you mean 'tests'"),
-        ({"tests": "wriet"}, "params.tests", "did you mean"),
-        ({"tests": [13]}, "params.tests", "0 to 12"),
-        ({"tests": []}, "params.tests", "no test"),
-        ({"size": "4k", "record": "8k"}, "params.record", "at most"),
-        ({"size": "1000"}, "params.size", "multiple of 1024"),
-        ({"size": "much"}, "params.size", "not a size"),
-        ({"direct": "yes"}, "params.direct", "true or false"),
-        ({"threads": -1}, "params.threads", "whole number"),
-        ({"max_size": "1m"}, "params.max_size", "auto"),
-    ],
-)
-def test_a_wrong_parameter_is_named(name: str, params: dict[str, Any], key: str, said: str) -> None:
-    with pytest.raises(StudyError, match=said) as caught:
-        driver(name).validate(params, FOLDER)
-    assert caught.value.key == key
-
-
 def test_tests_are_named_by_any_of_their_passes() -> None:
     assert file_tests.read({"tests": ["reread", "write", "random-read", 3]}).tests == [0, 1, 2, 3]
     assert file_tests.read({"tests": "write, 9"}).tests == [0, 9]
@@ -201,10 +179,3 @@ def test_a_program_that_is_no_iozone_is_refused() -> None:
         Iozone().configure("something else 1.2", {})
     with pytest.raises(ToolError, match="3.400"):
         Iozone().configure("Version $Revision: 3.217 $", {})
-
-
-def test_iozone_needs_a_test_that_writes_the_file() -> None:
-    with pytest.raises(StudyError, match="add 'write'"):
-        Iozone().validate({"tests": "read"}, FOLDER)
-    with pytest.raises(StudyError, match="needs threads"):
-        Iozone().validate({"tests": "write,mix"}, FOLDER)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ioassay.drivers.fio import job
-from ioassay.errors import StudyError, ToolError
+from ioassay.errors import ToolError
 from ioassay.roles import Load, Trial
 
 GIB = 2**30
@@ -88,24 +88,6 @@ def test_an_engine_without_storage_needs_no_target_and_others_do() -> None:
     assert int(found["size"]) > 0
     with pytest.raises(ToolError, match="needs something to load"):
         emitted({"rw": "read", "ioengine": "psync"}, nothing)
-
-
-@pytest.mark.parametrize(
-    ("params", "key", "message"),
-    [
-        ({"filename": "/dev/sda"}, "filename", "belongs to the target"),
-        ({"directory": "/tmp"}, "directory", "belongs to the target"),
-        ({"write_bw_log": "x"}, "write_bw_log", "set by `logs`"),
-        ({"stonewall": 1}, "stonewall", r"run a \.fio file"),
-        ({"bs": "4k", "blocksize": "8k"}, "blocksize", "same option"),
-        ({"unlink": 1}, "unlink", "would change the target's file"),
-        ({"unified_rw_reporting": "mixed"}, "unified_rw_reporting", "hides the directions"),
-    ],
-)
-def test_options_that_are_not_the_studys_to_set_are_refused(params: dict[str, Any], key: str, message: str) -> None:
-    with pytest.raises(StudyError, match=message) as caught:
-        job.section(params)
-    assert caught.value.key == f"params.{key}"
 
 
 def test_logs_are_asked_for_in_the_trials_own_folder() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ioassay.drivers.fio import Fio, jobfile
 from ioassay.errors import StudyError
-from ioassay.roles import READ, WRITE, Command, Load, Outcome, Trial
+from ioassay.roles import Command, Load, Outcome, Trial
 from ioassay.study.model import make_study
 
 NOTHING_TO_LOAD = Load("null", None, 0, False)
@@ -238,26 +238,6 @@ def test_binary_suffixes_that_fio_reads_as_decimal_are_warned_about() -> None:
     assert codes("[a]\nkb_base=1000\nbs=4KiB\n") == []
     (warning,) = jobfile.warnings(parse("[a]\nbs=4KiB\n"))
     assert warning.remedy == "write K instead of KiB, or set kb_base=1000"
-
-
-def test_validation_knows_the_jobs_of_the_file() -> None:
-    with pytest.raises(StudyError, match="nothing would run"):
-        Fio().validate({"job": "[a]\nnumjobs=0\n", "job_path": "/x/my.fio"}, {"kind": "null"})
-    found = Fio().validate({"job": "[a]\niodepth=8\nbs=4KiB\n", "job_path": "/x/my.fio"}, {"kind": "null"})
-    assert {warning.code for warning in found} == {"iodepth-ignored", "kib-suffix"}
-
-
-def test_options_of_an_engine_may_stand_in_global(tmp_path: Path) -> None:
-    fio = Fio()
-    options = "\n".join(f"{name}  : x" for name in ("ioengine", "bs"))
-    fio.configure("fio-3.33", {"options": options, "engines": "Available:\n\tlibaio\n\tpsync\n"})
-    text = "[global]\nioengine=libaio\nuserspace_reap\n[a]\nioengine=psync\n"
-    assert list(fio.validate({"job": text, "job_path": str(tmp_path / "my.fio")}, {})) == []
-
-
-def test_access_is_the_strongest_of_all_sections() -> None:
-    assert Fio().access({"job": "[a]\nrw=read\n[b]\nrw=write\n", "job_path": "/x/my.fio"}) == WRITE
-    assert Fio().access({"job": "[a]\nrw=read\n", "job_path": "/x/my.fio"}) == READ
 
 
 def test_a_job_file_is_a_study_that_asks_about_its_own_directions(tmp_path: Path) -> None:

@@ -72,31 +72,6 @@ def test_values_are_written_as_fio_reads_them(name: str, value: Any, written: st
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("bs", "4q", "is not a size"),
-        ("bs", "4k-8k", "bsrange"),
-        ("bs", "1,2,3,4", "read,write,trim"),
-        ("bs", ",", "read,write,trim"),
-        ("bsrange", "8k-4k", "ends before"),
-        ("bsrange", "8k", "not a range"),
-        ("bssplit", "4k/lots", "whole percentage"),
-        ("bssplit", "4k/120", "whole percentage"),
-        ("runtime", "soon", "not a duration"),
-        ("log_avg_msec", "10us", "finer than"),
-        ("description", "a # b", "comment"),
-        ("description", "${HOME}", "write the value itself"),
-        ("bs", {"read": 1}, "wanted a number"),
-        ("bs", [], "wanted a number"),
-    ],
-)
-def test_a_value_that_cannot_be_is_refused_under_its_name(name: str, value: Any, message: str) -> None:
-    with pytest.raises(StudyError, match=message) as caught:
-        write(name, value)
-    assert caught.value.key == f"params.{name}"
-
-
-@pytest.mark.parametrize(
     ("given_name", "wanted"),
     [
         ("blocksize", "bs"),

@@ -8,7 +8,7 @@ import pytest
 
 from ioassay.drivers.fio import Fio, job, spdk
 from ioassay.errors import StudyError, ToolError
-from ioassay.roles import NOTHING, Command, Load, Trial
+from ioassay.roles import Command, Load, Trial
 
 VIRTUAL = {"kind": "virtual", "size": "64MiB"}
 NQN = "nqn.2016-06.io.example:drive"
@@ -61,11 +61,6 @@ def test_without_the_plugin_a_trial_is_skipped_with_the_remedy(engine: str, none
     found = driver.parse(skipped, None, none)
     assert found.status == "skipped"
     assert found.reason == spdk.missing(engine) and f"set {spdk.VARIABLE}=" in found.reason
-
-
-@pytest.mark.parametrize("engine", spdk.ENGINES)
-def test_nothing_local_is_loaded(engine: str) -> None:
-    assert fio().access(trial(engine, rw="randwrite").params) == NOTHING
 
 
 def test_with_the_plugin_the_block_layer_connects_to_the_drive(plugins: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ioassay.drivers.fio import Fio, job, spdk
-from ioassay.errors import ConditionError, StudyError, ToolError
+from ioassay.errors import ConditionError, ToolError
 from ioassay.roles import NOTHING, Load, Trial
 
 VIRTUAL = {"kind": "virtual", "size": "64MiB"}
@@ -26,63 +26,6 @@ def validated(params: dict[str, Any], target: dict[str, Any]) -> list[str]:
     return [warning.code for warning in driver.validate({"rw": "randread", **params}, target)]
 
 
-@pytest.mark.parametrize(
-    ("params", "target", "key", "said"),
-    [
-        ({"ioengine": "nbd"}, FILE, "params.ioengine", "reached by NBD: target.kind = 'virtual', or its uri"),
-        ({"ioengine": "nbd"}, VIRTUAL | {"ways": ["fuse"]}, "target.ways", "virtual drive by 'nbd': add it"),
-        ({"ioengine": "psync"}, VIRTUAL | {"ways": ["nbd"]}, "target.ways", "virtual drive by 'fuse': add it"),
-        ({"ioengine": "spdk_bdev"}, VIRTUAL | {"ways": ["fuse"]}, "target.ways", "by 'nvme-tcp': add it"),
-        ({"ioengine": "spdk_bdev"}, FILE, "params.ioengine", "target.kind = 'virtual'"),
-        ({"ioengine": "/opt/spdk_nvme"}, FILE, "params.ioengine", "target.kind = 'virtual'"),
-        ({"ioengine": "nbd"}, VIRTUAL | {"form": "folder"}, "target.form", "beneath its file system"),
-        ({"ioengine": "spdk_bdev"}, VIRTUAL | {"form": "folder"}, "target.form", "wanted 'file' or 'device'"),
-        ({"rw": "randtrim"}, VIRTUAL, "params.rw", "use target.form = 'device', or ioengine = 'nbd'"),
-        ({"rw": "trim"}, FOLDER, "params.rw", "use target.kind = 'device'"),
-        ({}, FOLDER, "target.size", "is missing; wanted the size of the file to make in the folder"),
-        ({"size": "50%"}, FOLDER, "target.size", "is missing"),
-    ],
-)
-def test_an_engine_that_does_not_get_to_the_target_is_refused(
-    params: dict[str, Any], target: dict[str, Any], key: str, said: str
-) -> None:
-    with pytest.raises(StudyError, match=said) as found:
-        validated(params, target)
-    assert found.value.key == key
-
-
-@pytest.mark.parametrize(
-    ("params", "target"),
-    [
-        ({"ioengine": "nbd", "uri": "nbd://localhost"}, FILE),
-        ({"ioengine": "nbd", "rw": "randtrim"}, VIRTUAL),
-        ({"ioengine": "nbd"}, VIRTUAL | {"ways": ["nbd"]}),
-        ({"rw": "randtrim"}, VIRTUAL | {"form": "device"}),
-        ({"ioengine": "null"}, VIRTUAL | {"ways": ["nbd"]}),
-        ({"size": "1MiB"}, FOLDER),
-        ({}, FOLDER | {"size": "1MiB"}),
-    ],
-)
-def test_an_engine_that_does_is_not(params: dict[str, Any], target: dict[str, Any]) -> None:
-    assert validated(params, target) == []
-
-
-@pytest.mark.parametrize(
-    ("params", "owner"),
-    [
-        ({"ioengine": "psync", "sqthread_poll": 1}, "io_uring"),
-        ({"ioengine": "libaio", "fixedbufs": 1}, "io_uring"),
-        ({"ioengine": "psync", "uri": "nbd://localhost"}, "nbd"),
-        ({"ioengine": "nbd", "hipri": 1}, "io_uring"),
-        ({"ioengine": "spdk_bdev", "registerfiles": 1}, "io_uring"),
-        ({"ioengine": "spdk_nvme", "uri": "nbd://localhost"}, "nbd"),
-    ],
-)
-def test_an_option_of_another_engine_is_refused(params: dict[str, Any], owner: str) -> None:
-    with pytest.raises(StudyError, match=f"is an option of ioengine {owner}; used here: {params['ioengine']}"):
-        validated(params, VIRTUAL)
-
-
 NVMEVIRT = {"kind": "nvmevirt", "module": "nvmev.ko", "memmap_start": 2**30, "memmap_size": 2**29, "cpus": [1, 2]}
 
 
@@ -95,20 +38,11 @@ def test_on_nvmevirt_engines_with_their_own_transport_are_skipped(tmp_path: Path
         job.emit(trial, Load("device", Path("/dev/nvme1n1"), 2**29, read_only=False), tmp_path)
 
 
-@pytest.mark.parametrize("form", ["nvme", "nvme-character", "kernel"])
-def test_the_kernels_own_devices_need_no_way_of_the_study(form: str) -> None:
-    assert validated({"ioengine": "libaio"}, VIRTUAL | {"form": form, "ways": ["nvme-tcp"]}) == []
-
-
 def test_a_character_device_is_what_the_job_names(tmp_path: Path) -> None:
     params = {"ioengine": "io_uring_cmd", "cmd_type": "nvme", "rw": "randread", "direct": 0}
     trial = Trial("0" * 16, "s", "fio", {}, params, {}, {}, 0, 1, 0)
     text = job.emit(trial, Load("device", Path("/dev/ng0n1"), 2**20, read_only=False), tmp_path)
     assert "filename=/dev/ng0n1\n" in text and "cmd_type=nvme\n" in text
-
-
-def test_what_spdk_alone_knows_is_left_to_it() -> None:
-    assert validated({"ioengine": "spdk_bdev", "spdk_single_seg": 1}, VIRTUAL) == ["will-be-skipped"]
 
 
 def test_a_plugin_that_a_study_names_by_its_path_is_taken(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from ioassay.drivers.null import Null
-from ioassay.errors import StudyError
 from ioassay.roles import NOTHING, Load, Parsed, Trial
 
 RAW = Path("unused")
@@ -83,28 +82,3 @@ def test_trials_fail_and_are_skipped_in_the_asked_shares() -> None:
     assert found.count("failed") / 1000 == pytest.approx(0.3, abs=0.06)
     assert found.count("skipped") / 1000 == pytest.approx(0.2, abs=0.06)
     assert "fail_share" in result({"fail_share": 1.0}).reason
-
-
-def test_the_estimate_is_the_time_slept() -> None:
-    assert Null().estimate({"sleep": "250ms"}, {}).seconds == 0.25
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"nois": 0.1}, "did you mean 'noise'"),
-        ({"noise": "much"}, "wanted a number"),
-        ({"fail_share": 2}, "wanted a share"),
-        ({"sleep": "long"}, "not a duration"),
-        ({"effects": {"bs": 2}}, "table of tables"),
-        ({"metrics": [1]}, "table of numbers"),
-    ],
-)
-def test_a_wrong_parameter_is_named(params: dict[str, Any], message: str) -> None:
-    with pytest.raises(StudyError, match=message) as caught:
-        Null().validate(params, {})
-    assert caught.value.key == f"params.{next(iter(params))}"
-
-
-def test_any_other_name_is_a_factor() -> None:
-    assert list(Null().validate({"bs": "4k", "numjobs": 4}, {})) == []

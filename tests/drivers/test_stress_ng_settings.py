@@ -10,9 +10,9 @@ import pytest
 
 from ioassay import metrics
 from ioassay.drivers.stress_ng import StressNg, stressors
-from ioassay.errors import StudyError, ToolError
+from ioassay.errors import StudyError
 from ioassay.records.record import FAILED, SKIPPED
-from ioassay.roles import NOTHING, WRITE, Load, Trial
+from ioassay.roles import Load, Trial
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "stress_ng"
 VERSION = "stress-ng, version 0.15.06 (gcc 12.2.0, x86_64 Linux)"
@@ -76,14 +76,6 @@ def test_an_empty_answer_offers_nothing_and_refuses_nothing() -> None:
     assert driver.validate({"stressor": "whatever", "whatever-size": "3k"}, {}) == []
 
 
-@pytest.mark.parametrize(
-    ("version", "words"), [("stress-ng, version 0.14.03", "0.15 or newer"), ("stress 1.0.7", "wanted a line")]
-)
-def test_a_version_that_cannot_be_read_is_refused(version: str, words: str) -> None:
-    with pytest.raises(ToolError, match=words):
-        StressNg().configure(version, {})
-
-
 def test_options_go_by_their_own_names_and_flags_as_true(driver: StressNg) -> None:
     params = {
         "stressor": "cache",
@@ -118,42 +110,6 @@ def test_without_a_timeout_it_runs_ten_seconds_or_to_the_number_of_its_operation
     assert 3 < driver.estimate({"stressor": "pipe", "timeout": "3s"}, {}).seconds < 4
 
 
-@pytest.mark.parametrize(
-    ("params", "key", "words"),
-    [
-        ({}, "stressor", "wanted the name of one stressor"),
-        ({"stressor": ["cpu", "vm"]}, "stressor", "one stressor a trial"),
-        ({"stressor": "cpus"}, "stressor", "did you mean 'cpu'"),
-        ({"stressor": "--cpu"}, "stressor", "wanted the name"),
-        ({"stressor": "cpu", "workers": "many"}, "workers", "is 'many'; wanted a whole number"),
-        ({"stressor": "cpu", "workers": -1}, "workers", "whole number"),
-        ({"stressor": "cpu", "workers": True}, "workers", "whole number"),
-        ({"stressor": "cpu", "workers": 2.5}, "workers", "whole number"),
-        ({"stressor": "cpu", "timeout": "soon"}, "timeout", "not a duration"),
-        ({"stressor": "cpu", "timeout": "500ms"}, "timeout", "whole seconds"),
-        ({"stressor": "cpu", "timeout": 0}, "timeout", "whole seconds"),
-        ({"stressor": "cpu", "timeout": True}, "timeout", "whole seconds"),
-        ({"stressor": "cpu", "vm": 2}, "vm", "one stressor a trial"),
-        ({"stressor": "cpu", "all": 2}, "all", "one stressor a trial"),
-        ({"stressor": "cpu", "cpu-metod": "int64"}, "cpu-metod", "did you mean 'cpu-method'"),
-        ({"stressor": "cpu", "cpu-method": "int63"}, "cpu-method", "did you mean 'int64'"),
-        ({"stressor": "hdd", "hdd-opts": "direct,later"}, "hdd-opts", "is 'direct,later'"),
-        ({"stressor": "cpu", "cpu-load": "half"}, "cpu-load", "number"),
-        ({"stressor": "zlib", "zlib-mem-level": "most"}, "zlib-mem-level", "wanted a number"),
-        ({"stressor": "cpu", "sched-prio": "high"}, "sched-prio", "wanted a number"),
-        ({"stressor": "cpu", "cpu-method": True}, "cpu-method", "is true; wanted a value"),
-        ({"stressor": "cpu", "cpu-load": [1, 2]}, "cpu-load", "wanted a number"),
-        ({"stressor": "hdd", "temp-path": "/"}, "temp-path", "kind = 'folder'"),
-        ({"stressor": "cpu", "yaml": "mine"}, "yaml", "the lab reads"),
-        ({"stressor": "cpu", "ignite-cpu": True}, "ignite-cpu", "could not put them back"),
-    ],
-)
-def test_what_is_wrong_is_refused_by_its_key(driver: StressNg, params: dict[str, Any], key: str, words: str) -> None:
-    error = refused(driver, params)
-    assert error.key == f"params.{key}"
-    assert words in str(error)
-
-
 @pytest.mark.parametrize("stressor", ["watchdog", "cpu-online", "sysinval", "bad-altstack", "reboot"])
 def test_a_stressor_that_can_harm_the_host_needs_stress_ngs_own_flag(driver: StressNg, stressor: str) -> None:
     assert "pathological = true" in str(refused(driver, {"stressor": stressor}))
@@ -164,27 +120,6 @@ def test_a_stressor_that_can_harm_the_host_needs_stress_ngs_own_flag(driver: Str
 def test_all_that_stress_ng_disables_is_refused(driver: StressNg) -> None:
     for stressor in stressors.read(ANSWERS).pathological:
         refused(driver, {"stressor": stressor})
-
-
-def test_what_cannot_run_here_is_said_before_the_run(driver: StressNg) -> None:
-    (warning,) = driver.validate({"stressor": "ioport"}, {})
-    assert warning.code == "will-be-skipped" and "port 0x80" in warning.text
-
-
-@pytest.mark.parametrize(
-    ("stressor", "access"),
-    [
-        *(("cpu", NOTHING), ("l1cache", NOTHING), ("zlib", NOTHING), ("pipe", NOTHING), ("shm", NOTHING)),
-        *(("ioprio", WRITE), ("netdev", NOTHING), ("hdd", WRITE), ("iomix", WRITE), ("io", WRITE), ("dir", WRITE)),
-    ],
-)
-def test_only_stressors_of_the_file_system_touch_the_target(driver: StressNg, stressor: str, access: str) -> None:
-    params = {"stressor": stressor}
-    assert driver.access(params) == access
-    warned = [warning.code for warning in driver.validate(params, {"kind": "null"})]
-    assert warned == (["files-beside-run"] if access == WRITE else [])
-    assert driver.validate(params, {"kind": "folder"}) == []
-    assert driver.estimate(params, {}).written_bytes == (None if access == WRITE else 0)
 
 
 @pytest.mark.parametrize(
@@ -215,10 +150,6 @@ def test_no_metric_bears_the_name_of_a_parameter() -> None:
     """A study could not vary it."""
     assert not metrics.known("workers") and not metrics.known("timeout") and not metrics.known("stressor")
     assert [name for name in stressors.read(ANSWERS).options if metrics.known(name)] == []
-
-
-def test_a_disk_or_a_file_is_no_target(driver: StressNg) -> None:
-    assert refused(driver, {"stressor": "hdd"}, {"kind": "device"}).key == "target.kind"
 
 
 def test_a_device_that_an_option_names_is_examined_first(driver: StressNg) -> None:

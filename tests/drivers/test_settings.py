@@ -1,0 +1,62 @@
+"""Settings of all drivers are judged before anything runs: refusals, warnings, access, consent and estimates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ioassay.drivers import DRIVERS, driver
+from ioassay.errors import StudyError, ToolError
+
+from ..corpora import cases
+from .trials import offered
+
+TABLES = ("fio", "simulate", "stress_ng", "db_bench", "filesuite", "null", "command")
+
+
+@cases("drivers", *(f"settings_{name}" for name in TABLES))
+def test_settings_are_judged_before_anything_runs(case: dict[str, Any]) -> None:
+    params, target = case["params"], case.get("target", {})
+    for made in map(offered, case["drivers"]):
+        if "refused" in case:
+            with pytest.raises(StudyError) as caught:
+                made.validate(params, target)
+            assert caught.value.key == case["refused"]
+            assert case["says"] in str(caught.value)
+            assert str(caught.value).count(case["refused"]) == 1 or not case["refused"]
+        if "warns" in case:
+            found = made.validate(params, target)
+            assert [warning.code for warning in found] == case["warns"]
+            assert all(case.get("says", "") in warning.text for warning in found)
+            assert all(warning.remedy or warning.code == "will-be-skipped" for warning in found)
+        if "access" in case:
+            assert made.access(params) == case["access"]
+        if "externals" in case:
+            found = [f"{each.option} {each.effect}" for each in made.externals(params)]
+            assert len(found) == len(case["externals"])
+            assert all(text in said for text, said in zip(case["externals"], found, strict=True))
+        if "seconds" in case:
+            least, most = case["seconds"]
+            assert least <= made.estimate(params, target).seconds <= most
+        if "written_bytes" in case:
+            written = made.estimate(params, target).written_bytes
+            assert ("unknown" if written is None else written) == case["written_bytes"]
+
+
+@cases("drivers", "versions")
+def test_a_version_that_is_too_old_or_strange_is_refused_with_the_one_wanted(case: dict[str, Any]) -> None:
+    with pytest.raises(ToolError, match=case["says"]):
+        driver(case["driver"]).configure(case["version"], {})
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+def test_a_driver_carries_the_name_that_it_is_asked_for_by(name: str) -> None:
+    assert driver(name).name == name
+    assert driver(name) is not driver(name)
+
+
+def test_an_unknown_driver_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(StudyError, match="did you mean 'fio'") as caught:
+        driver("fyo")
+    assert caught.value.key == "driver"
