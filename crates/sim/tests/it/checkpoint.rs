@@ -1,39 +1,36 @@
 //! A run that was saved and continued has the results of a run without the break.
 
-use crate::loads::{Chance, MEMORY, Unsaid, counts, flush, request};
-use ioassay_block::{Kind, Request};
+use crate::loads::{Chance, Unsaid, buffer_spec, counts, each, flush, request, setup};
+use crate::loads::{simulated, with};
+use ioassay_block::{Kind, Request, Source};
 use ioassay_sim::drive::{
     Controller, Folding, GcPolicy, Overlap, Pool, SlcOptions, Spec, WearLevelling,
 };
 use ioassay_sim::engine::{
-    BufferMode, Destaging, End, IssueMode, OneThread, Responses, RunOptions, Scheduler, TimeSeries,
+    BufferMode, End, IssueMode, OneThread, Responses, RunOptions, Scheduler, TimeSeries,
     WriteBehind,
 };
-use ioassay_sim::policy::{Layout, Settings};
-use ioassay_sim::{
-    BufferSpec, Error, Preconditioning, Setup, Simulation, Start, simulate, simulate_from,
-};
+use ioassay_sim::policy::POLICIES;
+use ioassay_sim::{BufferSpec, Error, Preconditioning, Setup, Simulation, Start, simulate_from};
 use proptest::prelude::*;
 
 /// Requests of all kinds, some of them at the same time.
 fn load(spec: &Spec, seed: u64, requests: u32, gap_us: u32, only_writes: bool) -> Vec<Request> {
     let mut chance = Chance(seed);
     let mut at_ns = 0;
-    (0..requests)
-        .map(|_| {
-            at_ns += 1000 * u64::from(chance.below(gap_us + 1)) * u64::from(chance.below(3));
-            let kind = match chance.below(20) {
-                _ if only_writes => Kind::Write,
-                0 => return flush(at_ns),
-                1 => Kind::Trim,
-                2..8 => Kind::Read,
-                _ => Kind::Write,
-            };
-            let pages = 1 + chance.below(6);
-            let page = chance.below(spec.pages() - pages + 1);
-            request(kind, at_ns, u64::from(page), u64::from(pages))
-        })
-        .collect()
+    each(requests.into(), |_| {
+        at_ns += 1000 * u64::from(chance.below(gap_us + 1)) * u64::from(chance.below(3));
+        let kind = match chance.below(20) {
+            _ if only_writes => Kind::Write,
+            0 => return flush(at_ns),
+            1 => Kind::Trim,
+            2..8 => Kind::Read,
+            _ => Kind::Write,
+        };
+        let pages = 1 + chance.below(6);
+        let page = chance.below(spec.pages() - pages + 1);
+        request(kind, at_ns, u64::from(page), u64::from(pages))
+    })
 }
 
 prop_compose! {
@@ -157,47 +154,17 @@ prop_compose! {
     }
 }
 
-const POLICIES: [&str; 12] = [
-    "none",
-    "fifo",
-    "lru",
-    "clock",
-    "sieve",
-    "s3-fifo",
-    "arc",
-    "bplru",
-    "fab",
-    "epo",
-    "epo-all",
-    "idle-cold",
-];
-
 fn buffer(spec: &Spec, policy: &str, mode: BufferMode) -> BufferSpec {
-    let layout = Layout {
-        elements: spec.elements,
-        pages_per_block: spec.pages_per_block,
-        pages: spec.pages(),
-    };
-    let mut settings = Settings::new(layout, 24);
-    settings.compensation = policy == "bplru";
-    BufferSpec {
-        policy: policy.into(),
-        settings,
-        mode,
-        pad_reads: true,
-        destaging: Destaging::default(),
-    }
+    with(buffer_spec(spec, policy, 24, mode), |buffer| {
+        buffer.settings.compensation = policy == "bplru";
+    })
 }
 
 /// The results, all of them.
 fn content(of: &Simulation) -> String {
-    let responses = |responses: &Responses| {
-        (
-            responses.response_ps,
-            responses.device_ps,
-            responses.sectors,
-            format!("{:?}", responses.response_ns),
-        )
+    let responses = |of: &Responses| {
+        let times = (of.response_ps, of.device_ps, of.sectors);
+        (times, format!("{:?}", of.response_ns))
     };
     let tally = &of.tally;
     let counts = counts(tally);
@@ -208,20 +175,27 @@ fn content(of: &Simulation) -> String {
     )
 }
 
+fn preconditioning() -> Preconditioning {
+    Preconditioning {
+        share: 0.5,
+        most_rounds: 3,
+        ..Preconditioning::default()
+    }
+}
+
 fn rows(series: &TimeSeries) -> String {
     format!("{:?} {:?}", series.width_ps, series.rows)
 }
 
+/// A run from there on, whose state is not saved.
+fn continued(start: Start<'_>, mut load: impl Source, setup: &Setup) -> Result<Simulation, Error> {
+    simulate_from(start, &mut load, setup, None, &OneThread, &mut || true)
+}
+
 fn saved(start: Start<'_>, load: &[Request], setup: &Setup) -> (Simulation, Vec<u8>) {
-    let mut state = Vec::new();
-    let done = simulate_from(
-        start,
-        &mut Unsaid(load),
-        setup,
-        Some(&mut state),
-        &OneThread,
-        &mut || true,
-    );
+    let (mut state, mut load) = (Vec::new(), Unsaid(load));
+    let to = Some(&mut state as _);
+    let done = simulate_from(start, &mut load, setup, to, &OneThread, &mut || true);
     (done.expect("a run"), state)
 }
 
@@ -231,8 +205,7 @@ fn interrupted(
     load: &[Request],
     cuts: &[prop::sample::Index],
 ) -> (Simulation, Simulation, Simulation) {
-    let mut source = load;
-    let whole = simulate(&mut source, setup, &OneThread, &mut || true).expect("a run");
+    let whole = simulated(load, setup);
     let (events, _) = saved(Start::New, load, setup);
     let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(load.len() + 1)).collect();
     places.sort_unstable();
@@ -246,22 +219,9 @@ fn interrupted(
 }
 
 fn small_spec() -> Spec {
-    Spec {
-        blocks_per_plane: 64,
-        elements: 2,
-        endurance: 0,
-        ..Spec::default()
-    }
-}
-
-fn setup(spec: &Spec) -> Setup {
-    Setup {
-        drive: spec.clone(),
-        buffer: None,
-        preconditioning: None,
-        run: RunOptions::default(),
-        available_bytes: MEMORY,
-    }
+    with(Spec::default(), |spec| {
+        (spec.blocks_per_plane, spec.elements, spec.endurance) = (64, 2, 0);
+    })
 }
 
 proptest! {
@@ -275,13 +235,14 @@ proptest! {
         write_behind in prop_oneof![Just(WriteBehind::Auto), Just(WriteBehind::Idle), Just(WriteBehind::Any)],
     ) {
         let mode = if inline { BufferMode::Inline } else { BufferMode::Reshape };
-        let mut buffer = buffer(&spec, POLICIES[policy], mode);
-        if inline && POLICIES[policy] != "none" {
+        let policy = POLICIES[policy].name;
+        let mut buffer = buffer(&spec, policy, mode);
+        if inline && policy != "none" {
             buffer.destaging.write_behind = write_behind;
         }
         let setup = Setup {
             buffer: Some(buffer),
-            preconditioning: precondition.then(|| Preconditioning { share: 0.5, most_rounds: 3, ..Preconditioning::default() }),
+            preconditioning: precondition.then(preconditioning),
             run,
             ..setup(&spec)
         };
@@ -298,8 +259,8 @@ proptest! {
         precondition: bool,
     ) {
         let setup = Setup {
-            buffer: Some(buffer(&spec, POLICIES[policy], BufferMode::Reshape)),
-            preconditioning: precondition.then(|| Preconditioning { share: 0.5, most_rounds: 3, ..Preconditioning::default() }),
+            buffer: Some(buffer(&spec, POLICIES[policy].name, BufferMode::Reshape)),
+            preconditioning: precondition.then(preconditioning),
             run,
             ..setup(&spec)
         };
@@ -323,9 +284,7 @@ proptest! {
         let first = load(&spec, seed, requests, 100, false);
         let second = load(&spec, seed ^ 1, requests, 100, false);
         let (before, state) = saved(Start::New, &first, &setup);
-        let mut input = state.as_slice();
-        let alone = simulate_from(Start::State(&mut input), &mut Unsaid(&second), &setup, None, &OneThread, &mut || true)
-            .expect("a run");
+        let alone = continued(Start::State(&mut state.as_slice()), Unsaid(&second), &setup).expect("a run");
         let begin_ns = second[0].at_ns;
         let pause_ns = 10_000_000_000 - begin_ns;
         let later = second.iter().map(|request| Request { at_ns: request.at_ns + pause_ns, ..*request });
@@ -352,9 +311,7 @@ proptest! {
         let first = load(&spec, seed, requests, 100, only_writes);
         let second = load(&spec, seed ^ 1, requests, 100, only_writes);
         let (_, state) = saved(Start::New, &first, &setup);
-        let mut input = state.as_slice();
-        let alone = simulate_from(Start::State(&mut input), &mut Unsaid(&second), &setup, None, &OneThread, &mut || true)
-            .expect("a run");
+        let alone = continued(Start::State(&mut state.as_slice()), Unsaid(&second), &setup).expect("a run");
         let pause_ns = 10_000_000_000;
         let later = second.iter().map(|request| Request { at_ns: request.at_ns + pause_ns, ..*request });
         let both: Vec<Request> = first.iter().copied().chain(later).collect();
@@ -377,29 +334,11 @@ fn a_preconditioned_drive_is_saved_and_takes_any_buffer() {
     let load = load(&worn.drive, 3, 2000, 100, true);
     for policy in [None, Some("lru"), Some("idle-cold")] {
         let buffer = policy.map(|policy| buffer(&worn.drive, policy, BufferMode::Inline));
-        let (worn, new) = (
-            Setup {
-                buffer: buffer.clone(),
-                ..worn.clone()
-            },
-            Setup {
-                buffer,
-                ..setup(&worn.drive)
-            },
-        );
-        let at_once =
-            simulate(&mut load.as_slice(), &worn, &OneThread, &mut || true).expect("a run");
-        let mut input = state.as_slice();
-        let start = Start::State(&mut input);
-        let from_state = simulate_from(
-            start,
-            &mut load.as_slice(),
-            &new,
-            None,
-            &OneThread,
-            &mut || true,
-        );
-        let from_state = from_state.expect("a run");
+        let worn = with(worn.clone(), |setup| setup.buffer = buffer.clone());
+        let new = with(setup(&worn.drive), |setup| setup.buffer = buffer);
+        let at_once = simulated(&load, &worn);
+        let start = Start::State(&mut state.as_slice());
+        let from_state = continued(start, load.as_slice(), &new).expect("a run");
         assert_eq!(content(&from_state), content(&at_once));
         assert_eq!(rows(&from_state.series), rows(&at_once.series));
     }
@@ -413,41 +352,12 @@ fn a_state_of_something_else_is_refused() {
     };
     let (_, state) = saved(Start::New, &load(&lru.drive, 1, 100, 10, false), &lru);
     let refused = |setup: &Setup, resumed: bool| {
-        let mut input = state.as_slice();
-        let start = if resumed {
-            Start::Resumed(&mut input)
-        } else {
-            Start::State(&mut input)
-        };
-        let nothing: &[Request] = &[];
-        let done = simulate_from(
-            start,
-            &mut { nothing },
-            setup,
-            None,
-            &OneThread,
-            &mut || true,
-        );
+        let done = continued(start(&mut state.as_slice(), resumed), &[][..], setup);
         matches!(done, Err(Error::OtherState { .. }))
     };
-    let other_drive = Setup {
-        drive: Spec {
-            elements: 4,
-            ..lru.drive.clone()
-        },
-        ..lru.clone()
-    };
-    let other_buffer = Setup {
-        buffer: None,
-        ..lru.clone()
-    };
-    let other_run = Setup {
-        run: RunOptions {
-            window: None,
-            ..lru.run.clone()
-        },
-        ..lru.clone()
-    };
+    let other_drive = with(lru.clone(), |setup| setup.drive.elements = 4);
+    let other_buffer = with(lru.clone(), |setup| setup.buffer = None);
+    let other_run = with(lru.clone(), |setup| setup.run.window = None);
     for resumed in [false, true] {
         assert!(refused(&other_drive, resumed));
         assert!(refused(&other_buffer, resumed));
@@ -456,47 +366,27 @@ fn a_state_of_something_else_is_refused() {
     }
 }
 
+fn start<'a>(state: &'a mut &[u8], resumed: bool) -> Start<'a> {
+    if resumed {
+        return Start::Resumed(state);
+    }
+    Start::State(state)
+}
+
 #[test]
 fn a_state_that_breaks_off_is_refused() {
     let setup = setup(&small_spec());
     let (_, state) = saved(Start::New, &[], &setup);
     for length in [0, 1, 100, state.len() / 2, state.len() - 1] {
-        let mut input = &state[..length];
-        let nothing: &[Request] = &[];
-        let start = Start::State(&mut input);
-        let done = simulate_from(
-            start,
-            &mut { nothing },
-            &setup,
-            None,
-            &OneThread,
-            &mut || true,
-        );
+        let done = continued(Start::State(&mut &state[..length]), &[][..], &setup);
         assert!(matches!(done, Err(Error::State(_))), "{length} bytes");
     }
 }
 
 /// What becomes of a state that was changed: a run, or an error. Anything else ends the test.
-fn tried(state: &[u8], setup: &Setup, load: &[Request]) -> bool {
-    [true, false]
-        .map(|resumed| {
-            let mut input = state;
-            let start = if resumed {
-                Start::Resumed(&mut input)
-            } else {
-                Start::State(&mut input)
-            };
-            simulate_from(
-                start,
-                &mut Unsaid(load),
-                setup,
-                None,
-                &OneThread,
-                &mut || true,
-            )
-        })
-        .iter()
-        .all(Result::is_ok)
+fn tried(mut state: &[u8], setup: &Setup, load: &[Request]) -> bool {
+    let resumed = continued(start(&mut { state }, true), Unsaid(load), setup).is_ok();
+    continued(start(&mut state, false), Unsaid(load), setup).is_ok() && resumed
 }
 
 /// How many of so many damages of a state are refused, beside those that run.

@@ -1,12 +1,14 @@
 //! Writes that wait for nothing but the drive are run as a stream of times, all else by events:
 //! both give the same, wherever both can run.
 
-use crate::loads;
-use crate::loads::{Chance, Unsaid, buffer, drive, plain, same_drive, same_tally, write};
+use crate::loads::{self, Chance, Unsaid, buffer, drive, each, plain, same_drive, same_tally};
+use crate::loads::{with, write};
 use crate::threads::Threads;
 use ioassay_block::Request;
 use ioassay_sim::drive::{Drive, GcPolicy, Pool, Spec};
-use ioassay_sim::engine::{BufferMode, End, IssueMode, RunOptions, Tally, run, run_with};
+use ioassay_sim::engine::{
+    BufferMode, End, IssueMode, RunOptions, Tally, WriteBuffer, run, run_with,
+};
 use proptest::prelude::*;
 
 /// How a random load looks.
@@ -24,20 +26,18 @@ impl Load {
     fn requests(self, spec: &Spec) -> Vec<Request> {
         let mut chance = Chance(self.seed);
         let mut at_ns = 0;
-        let mut load = Vec::new();
-        for number in 0..self.requests {
-            if number % self.burst == 0 {
+        each(self.requests.into(), |number| {
+            if number % u64::from(self.burst) == 0 {
                 at_ns += u64::from(chance.below(2 * self.gap_ns + 1));
             }
             let pages = 1 + chance.below(self.pages);
             let page = chance.below(spec.pages() - pages + 1);
-            load.push(Request {
+            Request {
                 // Parts of pages too.
                 length_bytes: u64::from(pages) * 4096 - 512 * u64::from(chance.below(8)),
                 ..write(at_ns, u64::from(page), u64::from(pages))
-            });
-        }
-        load
+            }
+        })
     }
 }
 
@@ -70,22 +70,16 @@ prop_compose! {
     }
 }
 
-const POLICIES: [Option<&str>; 5] = [
-    None,
-    Some("fifo"),
-    Some("lru"),
-    Some("epo"),
-    Some("idle-cold"),
-];
+const POLICIES: [&str; 5] = ["none", "fifo", "lru", "epo", "idle-cold"];
+
+/// A buffer before the drive, or none.
+fn before(spec: &Spec, policy: &str) -> Option<WriteBuffer> {
+    (policy != "none").then(|| buffer(spec, policy, 16, BufferMode::Reshape))
+}
 
 /// Runs a load both ways.
-fn both(
-    spec: &Spec,
-    load: &[Request],
-    policy: Option<&str>,
-    options: &RunOptions,
-) -> [(Drive, Tally); 2] {
-    let new = || policy.map(|policy| buffer(spec, policy, 16, BufferMode::Reshape));
+fn both(spec: &Spec, load: &[Request], policy: &str, options: &RunOptions) -> [(Drive, Tally); 2] {
+    let new = || before(spec, policy);
     let (mut short, mut long) = (drive(spec), drive(spec));
     let mut said = load;
     let (stream, _) = run(&mut short, &mut said, new(), options).expect("a run");
@@ -94,13 +88,11 @@ fn both(
 }
 
 fn feedings() -> impl Strategy<Value = IssueMode> {
+    let (size, gap_ps) = (7, 500_000_000);
     prop_oneof![
         Just(IssueMode::OpenLoop),
         Just(IssueMode::ScaledOpenLoop(0.3)),
-        Just(IssueMode::Bursts {
-            size: 7,
-            gap_ps: 500_000_000
-        }),
+        Just(IssueMode::Bursts { size, gap_ps }),
     ]
 }
 
@@ -136,7 +128,7 @@ proptest! {
     fn all_is_the_same_where_flash_takes_no_time(spec in specs(), load in loads()) {
         let spec = Spec { program_ps: 0, transfer_ps_per_byte: 0, ..spec };
         let load = load.requests(&spec);
-        let [(_, stream), (_, events)] = both(&spec, &load, None, &plain());
+        let [(_, stream), (_, events)] = both(&spec, &load, "none", &plain());
         same_tally(&stream, &events)?;
     }
 
@@ -144,7 +136,7 @@ proptest! {
     fn work_is_the_same_where_the_run_ends_with_the_last_request(spec in specs(), load in loads()) {
         let options = RunOptions { end: End::LastIssued, ..plain() };
         let load = load.requests(&spec);
-        let [(short, stream), (long, events)] = both(&spec, &load, None, &options);
+        let [(short, stream), (long, events)] = both(&spec, &load, "none", &options);
         prop_assert_eq!(&stream.busy_ps, &events.busy_ps);
         same_drive(&short, &long)?;
     }
@@ -165,21 +157,16 @@ proptest! {
 fn same_by_threads(
     spec: &Spec,
     load: &[Request],
-    policy: Option<&str>,
+    policy: &str,
     options: &RunOptions,
     threads: usize,
 ) -> Result<(), TestCaseError> {
-    let new = || policy.map(|policy| buffer(spec, policy, 16, BufferMode::Reshape));
+    let new = || before(spec, policy);
     let (mut one, mut several) = (drive(spec), drive(spec));
     let (left, left_series) = run(&mut one, &mut &load[..], new(), options).expect("a run");
-    let (right, right_series) = run_with(
-        &mut several,
-        &mut &load[..],
-        new(),
-        options,
-        &Threads(threads),
-    )
-    .expect("a run");
+    let workers = &Threads(threads);
+    let run = run_with(&mut several, &mut &load[..], new(), options, workers);
+    let (right, right_series) = run.expect("a run");
     same_tally(&left, &right)?;
     prop_assert_eq!(left.gave_up, right.gave_up);
     prop_assert_eq!(&left.busy_ps, &right.busy_ps);
@@ -198,24 +185,19 @@ fn long_loads_are_the_same_by_several_threads() {
         burst: 3,
         pages: 2,
     };
-    same_by_threads(&spec, &load.requests(&spec), None, &plain(), 2).expect("the same");
+    same_by_threads(&spec, &load.requests(&spec), "none", &plain(), 2).expect("the same");
 }
 
 #[test]
 fn a_worn_out_drive_fails_at_the_same_request_by_several_threads() {
-    let spec = Spec {
-        endurance: 3,
-        ..loads::small()
-    };
-    let load: Vec<Request> = (0..5000).map(|at| write(at * 1000, at % 7, 1)).collect();
+    let spec = with(loads::small(), |spec| spec.endurance = 3);
+    let load = each(5000, |at| write(at * 1000, at % 7, 1));
     let error = |workers: &Threads| {
         let run = run_with(&mut drive(&spec), &mut &load[..], None, &plain(), workers);
         run.expect_err("a worn out drive").to_string()
     };
     assert_eq!(error(&Threads(1)), error(&Threads(3)));
     let events = run(&mut drive(&spec), &mut Unsaid(&load), None, &plain());
-    assert_eq!(
-        events.expect_err("a worn out drive").to_string(),
-        error(&Threads(2))
-    );
+    let of_events = events.expect_err("a worn out drive").to_string();
+    assert_eq!(of_events, error(&Threads(2)));
 }

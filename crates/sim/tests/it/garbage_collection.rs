@@ -1,7 +1,6 @@
 //! Which blocks are cleaned, when, and what that costs.
 
-use crate::loads;
-use crate::loads::{Chance, drive};
+use crate::loads::{self, Chance, drive, with};
 use ioassay_sim::drive::{Counters, Drive, GcPolicy, Pool, Spec, WearLevelling};
 
 const MOVE: u64 = 225_000_000;
@@ -12,11 +11,7 @@ const PAGE_OVER_PINS: u64 = 105_600_000;
 /// One plane of eight blocks of three pages. Blocks 0 to 3 hold pages 0 to 11 at first, and 3 is
 /// never cleaned; 4 is open. One free block is low.
 fn one_plane() -> Spec {
-    Spec {
-        elements: 1,
-        planes: 1,
-        ..loads::small()
-    }
+    with(loads::small(), |spec| (spec.elements, spec.planes) = (1, 1))
 }
 
 /// Writes pages, collecting garbage before each as elements do; returns the time that takes.
@@ -32,9 +27,8 @@ fn write(drive: &mut Drive, pages: impl IntoIterator<Item = u32>) -> u64 {
 
 fn erased(drive: &Drive) -> Vec<usize> {
     let erases = drive.elements()[0].erases();
-    (0..erases.len())
-        .filter(|&block| erases[block] > 0)
-        .collect()
+    let blocks = 0..erases.len();
+    blocks.filter(|&block| erases[block] > 0).collect()
 }
 
 #[test]
@@ -70,10 +64,7 @@ fn the_block_mapped_last_is_never_cleaned() {
 
 #[test]
 fn cost_benefit_takes_the_older_of_equals() {
-    let spec = Spec {
-        gc_policy: GcPolicy::CostBenefit,
-        ..one_plane()
-    };
+    let spec = with(one_plane(), |spec| spec.gc_policy = GcPolicy::CostBenefit);
     let mut drive = drive(&spec);
     // Blocks 0, 1, 2 and 5 keep two pages each; 0 was opened first.
     write(&mut drive, [0, 3, 6, 9, 10, 11, 9]);
@@ -94,10 +85,7 @@ fn a_block_is_full_when_all_but_its_last_page_hold_data() {
 
 #[test]
 fn the_reference_drive_cleans_first_after_as_many_writes_as_its_thresholds_say() {
-    let mut drive = drive(&Spec {
-        elements: 1,
-        ..Spec::default()
-    });
+    let mut drive = drive(&with(Spec::default(), |spec| spec.elements = 1));
     // Each plane has 306 free blocks and one that is open; at 102 it is low. Pages in order go to
     // the planes in turn, so the first plane opens its 204th block with its page 63 × 204 + 1.
     let before = (306 - 102) * 63 * 8;
@@ -148,11 +136,9 @@ fn cleaning_takes_the_time_of_its_parts() {
 
 #[test]
 fn without_copy_back_a_page_that_changes_its_plane_crosses_the_pins_twice() {
-    let off = Spec {
-        copy_back: false,
-        program_ps: 0,
-        ..busy()
-    };
+    let off = with(busy(), |spec| {
+        (spec.copy_back, spec.program_ps) = (false, 0);
+    });
     let (gc_ps, counters, _) = overwrite(&off, 20_000);
     // Without programming times only sensing, erasing, a sector for each summary, and the pins.
     let sensed_ps = counters.moved_pages * 25_000_000 + counters.erases * ERASE;
@@ -169,12 +155,9 @@ fn without_copy_back_a_page_that_changes_its_plane_crosses_the_pins_twice() {
 #[test]
 fn a_single_page_over_the_pins_costs_exactly_that() {
     // Pages are moved to the other plane, which has more room.
-    let spec = Spec {
-        planes: 2,
-        copy_back: false,
-        pool: Pool::Plane,
-        ..one_plane()
-    };
+    let spec = with(one_plane(), |spec| {
+        (spec.planes, spec.copy_back, spec.pool) = (2, false, Pool::Plane);
+    });
     let mut drive = drive(&spec);
     // Plane 0 holds pages 0 to 2, 6 to 8, 12 to 14, 18 to 20; it alone is written.
     write(&mut drive, [0, 1, 6, 12, 18, 19, 20]);
@@ -183,10 +166,8 @@ fn a_single_page_over_the_pins_costs_exactly_that() {
     let did = drive.counters().since(before);
     let across_ps = cost_ps - did.moved_pages * MOVE - did.erases * ERASE;
     let summaries_ps = did.summary_pages * SUMMARY;
-    assert_eq!(
-        across_ps - summaries_ps,
-        did.moved_pages * 2 * PAGE_OVER_PINS
-    );
+    let wanted = did.moved_pages * 2 * PAGE_OVER_PINS;
+    assert_eq!(across_ps - summaries_ps, wanted);
     assert!(did.moved_pages > 0);
 }
 
@@ -204,10 +185,8 @@ fn a_discarded_page_is_not_moved() {
             }
         }
         let from = pages / 3;
-        write(
-            &mut drive,
-            (0..40_000).map(|_| from + chance.below(pages - from)),
-        );
+        let load = (0..40_000).map(|_| from + chance.below(pages - from));
+        write(&mut drive, load);
         drive.counters().write_amplification().expect("writes")
     };
     let (with, without) = (amplification(true), amplification(false));
@@ -219,15 +198,11 @@ fn hot_and_cold(spec: &Spec, writes: u32, seed: u64) -> Drive {
     let mut drive = drive(spec);
     let mut chance = Chance(seed);
     let hot = spec.pages() / 10;
-    let mut page = || {
-        if chance.below(10) > 0 {
-            chance.below(hot)
-        } else {
-            hot + chance.below(spec.pages() - hot)
-        }
+    let page = |_| match chance.below(10) {
+        0 => hot + chance.below(spec.pages() - hot),
+        _ => chance.below(hot),
     };
-    let pages: Vec<u32> = (0..writes).map(|_| page()).collect();
-    write(&mut drive, pages);
+    write(&mut drive, (0..writes).map(page));
     drive.audit().expect("tables that agree");
     drive
 }
@@ -235,10 +210,7 @@ fn hot_and_cold(spec: &Spec, writes: u32, seed: u64) -> Drive {
 #[test]
 fn static_levelling_keeps_erasures_together() {
     let spread = |wear_levelling| {
-        let spec = Spec {
-            wear_levelling,
-            ..busy()
-        };
+        let spec = with(busy(), |spec| spec.wear_levelling = wear_levelling);
         let drive = hot_and_cold(&spec, 60_000, 7);
         // The block that is never cleaned is not counted.
         let erases = drive.elements()[0].erases();
@@ -253,9 +225,8 @@ fn static_levelling_keeps_erasures_together() {
     let (off, _) = spread(WearLevelling::Off);
     let (dynamic, none) = spread(WearLevelling::Dynamic);
     let (held, counters) = spread(WearLevelling::Static(20));
-    assert!(held <= 22, "{held}");
-    assert!(off > 60, "{off}");
-    assert!(dynamic > 30, "{dynamic}");
+    let are_as_wanted = held <= 22 && off > 60 && dynamic > 30;
+    assert!(are_as_wanted, "{held}, {off}, {dynamic}");
     assert!(counters.levellings > 0 && counters.levellings < counters.collected_blocks / 4);
     assert_eq!(none.levellings, 0);
 }
@@ -266,19 +237,15 @@ fn static_levelling_keeps_erasures_together() {
 fn cost_benefit_moves_less_of_hot_and_cold_pages() {
     for seed in 1..4 {
         let amplification = |gc_policy| {
-            let spec = Spec {
-                gc_policy,
-                reserve: 0.1,
-                ..busy()
-            };
+            let spec = with(busy(), |spec| {
+                (spec.gc_policy, spec.reserve) = (gc_policy, 0.1);
+            });
             let drive = hot_and_cold(&spec, 40_000, seed);
             drive.counters().write_amplification().expect("writes")
         };
         let greedy = amplification(GcPolicy::Greedy);
         let cost_benefit = amplification(GcPolicy::CostBenefit);
-        assert!(
-            cost_benefit < 0.95 * greedy,
-            "seed {seed}: {cost_benefit} against {greedy}"
-        );
+        let less = cost_benefit < 0.95 * greedy;
+        assert!(less, "seed {seed}: {cost_benefit} against {greedy}");
     }
 }

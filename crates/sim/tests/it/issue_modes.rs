@@ -1,6 +1,6 @@
 //! When requests are issued, and in which order a host's queue gives them to the drive.
 
-use crate::loads::{Chance, plain, reference, tally, try_tally, write};
+use crate::loads::{Chance, each, plain, reference, tally, try_tally, with, write};
 use ioassay_block::{Kind, Request};
 use ioassay_sim::Error;
 use ioassay_sim::drive::Spec;
@@ -11,40 +11,36 @@ const CHANNEL: u64 = 1_907_200;
 const PROGRAM: u64 = 305_600_000;
 const ALONE: u64 = CHANNEL + PROGRAM;
 
+/// A run on four elements.
+fn run(load: &[Request], options: &RunOptions) -> Tally {
+    tally(&reference(4), load, None, options)
+}
+
 fn issued_by(issue_mode: IssueMode) -> RunOptions {
-    RunOptions {
-        issue_mode,
-        ..plain()
-    }
+    with(plain(), |run| run.issue_mode = issue_mode)
 }
 
 /// Writes to one element, or to as many as there are.
 fn writes(count: u64, apart: u64, gap_ns: u64) -> Vec<Request> {
-    (0..count)
-        .map(|number| write(gap_ns * number, number * apart % 4000, 1))
-        .collect()
+    each(count, |number| {
+        write(gap_ns * number, number * apart % 4000, 1)
+    })
 }
 
 /// One element, which fills no block in these tests: every page costs the same.
 fn long_blocks() -> Spec {
-    Spec {
-        dies: 1,
-        planes: 1,
-        pages_per_block: 1024,
-        ..reference(1)
-    }
+    with(reference(1), |spec| {
+        (spec.dies, spec.planes, spec.pages_per_block) = (1, 1, 1024);
+    })
 }
 
 #[test]
 fn time_stamps_count_from_the_first_request() {
-    let late: Vec<Request> = writes(10, 1, 1_000_000)
-        .into_iter()
-        .map(|request| Request {
-            at_ns: request.at_ns + 77_000_000_000,
-            ..request
-        })
-        .collect();
-    let run = tally(&reference(4), &late, None, &plain());
+    let mut late = writes(10, 1, 1_000_000);
+    for request in &mut late {
+        request.at_ns += 77_000_000_000;
+    }
+    let run = run(&late, &plain());
     assert_eq!(run.last_issue_ps, 9_000_000_000);
     assert_eq!(run.last_completion_ps, 9_000_000_000 + ALONE);
     assert_eq!(run.writes.response_ps, u128::from(10 * ALONE));
@@ -53,27 +49,16 @@ fn time_stamps_count_from_the_first_request() {
 #[test]
 fn scaled_time_is_time_times_the_factor() {
     let load = writes(10, 1, 1_000_000);
+    // At no time at all, all are issued at once.
     for (factor, last_ps) in [
+        (0.0, 0),
         (0.5, 4_500_000_000),
         (1.0, 9_000_000_000),
         (3.0, 27_000_000_000),
     ] {
-        let run = tally(
-            &reference(4),
-            &load,
-            None,
-            &issued_by(IssueMode::ScaledOpenLoop(factor)),
-        );
+        let run = run(&load, &issued_by(IssueMode::ScaledOpenLoop(factor)));
         assert_eq!(run.last_issue_ps, last_ps);
     }
-    // At no time at all, all are issued at once.
-    let run = tally(
-        &reference(4),
-        &load,
-        None,
-        &issued_by(IssueMode::ScaledOpenLoop(0.0)),
-    );
-    assert_eq!(run.last_issue_ps, 0);
 }
 
 #[test]
@@ -83,7 +68,7 @@ fn lots_come_at_their_own_times() {
         size: 4,
         gap_ps: 5_000_000_000,
     };
-    let run = tally(&reference(4), &load, None, &issued_by(bursts));
+    let run = run(&load, &issued_by(bursts));
     // 4, 4 and 2: the last burst at twice the gap.
     assert_eq!(run.last_issue_ps, 10_000_000_000);
     // A burst's requests cross one after the other, to an element each.
@@ -94,12 +79,7 @@ fn lots_come_at_their_own_times() {
 #[test]
 fn a_closed_loop_of_one_issues_when_the_one_before_is_complete() {
     let load = writes(50, 1, 1_000_000_000);
-    let run = tally(
-        &reference(4),
-        &load,
-        None,
-        &issued_by(IssueMode::ClosedLoop(1)),
-    );
+    let run = run(&load, &issued_by(IssueMode::ClosedLoop(1)));
     assert_eq!(run.writes.response_ps, u128::from(50 * ALONE));
     assert_eq!(run.last_completion_ps, 50 * ALONE);
     assert_eq!(run.last_issue_ps, 49 * ALONE);
@@ -118,9 +98,8 @@ fn a_closed_loop_keeps_as_many_outstanding_as_it_is_told() {
         assert!(full.len() > 20);
         assert!(full.iter().all(|row| row.outstanding == outstanding));
         // Little's law, exactly, but for the beginning and the end.
-        let first: u64 = (1..=outstanding)
-            .map(|place| CHANNEL + place * PROGRAM)
-            .sum();
+        let places: u64 = (1..=outstanding).sum();
+        let first = outstanding * CHANNEL + places * PROGRAM;
         let rest = (500 - outstanding) * outstanding * PROGRAM;
         assert_eq!(run.writes.response_ps, u128::from(first + rest));
         assert_eq!(run.last_completion_ps, CHANNEL + 500 * PROGRAM);
@@ -129,42 +108,37 @@ fn a_closed_loop_keeps_as_many_outstanding_as_it_is_told() {
 
 #[test]
 fn a_run_may_end_with_the_last_request_and_counts_what_is_not_complete() {
-    let options = RunOptions {
-        end: End::LastIssued,
-        ..plain()
-    };
-    let run = tally(
-        &reference(4),
-        &[write(0, 0, 1), write(0, 1, 1)],
-        None,
-        &options,
-    );
-    assert_eq!((run.issued, run.unfinished, run.writes.count()), (2, 2, 0));
-    let sentinel = [write(0, 0, 1), write(0, 1, 1), write(1_000_000, 2, 1)];
-    let run = tally(&reference(4), &sentinel, None, &options);
-    assert_eq!((run.issued, run.unfinished, run.writes.count()), (3, 1, 2));
+    let options = with(plain(), |run| run.end = End::LastIssued);
+    let load = [write(0, 0, 1), write(0, 1, 1), write(1_000_000, 2, 1)];
+    for (requests, unfinished, complete) in [(2, 2, 0), (3, 1, 2)] {
+        let run = run(&load[..requests], &options);
+        assert_eq!(run.issued, requests as u64);
+        let ended = (run.unfinished, run.writes.count());
+        assert_eq!(ended, (unfinished, complete));
+    }
 }
 
 #[test]
 fn a_run_with_too_many_outstanding_is_given_up() {
-    let options = RunOptions {
-        max_outstanding: 100,
-        window: Some(5),
-        ..plain()
-    };
+    let options = with(plain(), |run| {
+        (run.max_outstanding, run.window) = (100, Some(5));
+    });
     let run = tally(&reference(1), &writes(5000, 1, 10), None, &options);
     assert!(run.gave_up);
     assert_eq!(run.issued, 101);
 }
 
+fn refusal(load: &[Request]) -> String {
+    let error = try_tally(&reference(1), load, None, &plain()).map(|_| ());
+    error.expect_err("an error").to_string()
+}
+
 #[test]
 fn time_that_goes_back_is_an_error_with_the_number() {
     let load = [write(5, 0, 1), write(7, 0, 1), write(6, 0, 1)];
-    let error = try_tally(&reference(1), &load, None, &plain()).map(|_| ());
-    let message = error.expect_err("an error").to_string();
+    let message = refusal(&load);
     assert!(message.contains("request 3"), "{message}");
-    let early = [write(5, 0, 1), write(4, 0, 1)];
-    assert!(try_tally(&reference(1), &early, None, &plain()).is_err());
+    refusal(&[write(5, 0, 1), write(4, 0, 1)]);
 }
 
 #[test]
@@ -176,26 +150,13 @@ fn requests_that_cannot_be_are_errors_with_the_number() {
         write(0, pages, 1),
         write(0, pages - 1, 2),
         write(0, 0, 0),
-        Request {
-            offset_bytes: u64::MAX,
-            ..good
-        },
-        Request {
-            length_bytes: u64::MAX,
-            ..good
-        },
-        Request {
-            kind: Kind::Trim,
-            ..write(0, 0, pages + 1)
-        },
-        Request {
-            at_ns: u64::MAX,
-            ..good
-        },
+        with(good, |one| one.offset_bytes = u64::MAX),
+        with(good, |one| one.length_bytes = u64::MAX),
+        with(write(0, 0, pages + 1), |one| one.kind = Kind::Trim),
+        with(good, |one| one.at_ns = u64::MAX),
     ];
     for bad in cases {
-        let error = try_tally(&spec, &[good, bad], None, &plain()).map(|_| ());
-        let message = error.expect_err("an error").to_string();
+        let message = refusal(&[good, bad]);
         assert!(message.contains("request 2"), "{message}");
     }
     assert!(try_tally(&spec, &[good], None, &plain()).is_ok());
@@ -208,27 +169,20 @@ fn feedings_that_cannot_be_are_errors() {
         issued_by(IssueMode::Bursts { size: 0, gap_ps: 1 }),
         issued_by(IssueMode::ScaledOpenLoop(f64::NAN)),
         issued_by(IssueMode::ScaledOpenLoop(-1.0)),
-        RunOptions {
-            window: Some(0),
-            ..plain()
-        },
+        with(plain(), |run| run.window = Some(0)),
     ] {
         let run = try_tally(&reference(1), &writes(3, 1, 1), None, &options);
-        assert!(
-            matches!(run.map(|_| ()), Err(Error::Option { .. })),
-            "{options:?}"
-        );
+        let is_refused = matches!(run, Err(Error::Option { .. }));
+        assert!(is_refused, "{options:?}");
     }
 }
 
 /// With a window of one, requests are served one at a time, in the order in which the host's queue
 /// gives them, which requests of different lengths tell by the sum of their responses.
 fn one_at_a_time(spec: &Spec, load: &[Request], scheduler: Scheduler) -> Tally {
-    let options = RunOptions {
-        window: Some(1),
-        scheduler,
-        ..plain()
-    };
+    let options = with(plain(), |run| {
+        (run.window, run.scheduler) = (Some(1), scheduler);
+    });
     tally(spec, load, None, &options)
 }
 
@@ -242,9 +196,8 @@ fn naive_clook(load: &[Request]) -> u64 {
         let waiting = || left.iter().enumerate().filter(|(_, request)| come(request));
         let offset = |(_, request): &(usize, &&Request)| request.offset_bytes;
         let above = waiting().filter(|found| offset(found) >= last);
-        let next = above
-            .min_by_key(offset)
-            .or_else(|| waiting().min_by_key(offset));
+        let next = above.min_by_key(offset);
+        let next = next.or_else(|| waiting().min_by_key(offset));
         let served = left.remove(next.map_or(0, |found| found.0));
         last = served.offset_bytes;
         // All on one element.
@@ -260,12 +213,13 @@ fn c_look_goes_up_and_begins_again_below() {
     // The first is served at once; of those that come meanwhile the next above 50, then again from
     // below: 60, 70, 10, 40. Their lengths tell the order.
     let load = [
-        write(0, 50, 1),
-        write(1_000, 40, 2),
-        write(1_000, 70, 3),
-        write(1_000, 10, 4),
-        write(1_000, 60, 5),
-    ];
+        (0, 50, 1),
+        (1_000, 40, 2),
+        (1_000, 70, 3),
+        (1_000, 10, 4),
+        (1_000, 60, 5),
+    ]
+    .map(|(at_ns, page, pages)| write(at_ns, page, pages));
     let spec = long_blocks();
     let ends = |order: [u64; 5]| {
         let mut end = 0;
@@ -291,10 +245,10 @@ proptest! {
         let spec = long_blocks();
         let mut chance = Chance(seed);
         let mut at_ns = 0;
-        let load: Vec<Request> = (0..requests).map(|_| {
+        let load = each(requests.into(), |_| {
             at_ns += u64::from(chance.below(1000 * gap_us + 1));
             write(at_ns, u64::from(chance.below(40)), u64::from(1 + chance.below(3)))
-        }).collect();
+        });
         let run = one_at_a_time(&spec, &load, Scheduler::Clook);
         prop_assert_eq!(run.writes.response_ps, u128::from(naive_clook(&load)));
     }

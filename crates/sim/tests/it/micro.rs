@@ -2,10 +2,9 @@
 //! also measured with `DiskSim` 4.0 and its SSD extension (48 elements, 4 KiB pages), which prints
 //! the same numbers to its six decimals of a millisecond.
 
-use crate::loads::{plain, read, reference, tally, write};
+use crate::loads::{plain, read, reference, tally, with, write};
 use ioassay_block::Request;
-use ioassay_sim::drive::Spec;
-use ioassay_sim::engine::{RunOptions, Scheduler, Tally};
+use ioassay_sim::engine::{Scheduler, Tally};
 
 /// A page crosses the host channel: 8 sectors of 238,400 ps.
 const CHANNEL: u64 = 1_907_200;
@@ -21,11 +20,9 @@ fn unlimited(requests: &[Request]) -> Tally {
 }
 
 fn window_20(requests: &[Request]) -> Tally {
-    let options = RunOptions {
-        window: Some(20),
-        scheduler: Scheduler::Clook,
-        ..plain()
-    };
+    let options = with(plain(), |run| {
+        (run.window, run.scheduler) = (Some(20), Scheduler::Clook);
+    });
     tally(&reference(48), requests, None, &options)
 }
 
@@ -136,11 +133,9 @@ fn a_read_is_sensed_before_it_crosses() {
 
 #[test]
 fn a_read_of_a_part_of_a_page_costs_its_sectors() {
-    let part = Request {
-        offset_bytes: 1024,
-        length_bytes: 512,
-        ..read(0, 0, 1)
-    };
+    let part = with(read(0, 0, 1), |one| {
+        (one.offset_bytes, one.length_bytes) = (1024, 512);
+    });
     // One sector over the pins, one over the channel.
     let alone = 25_000_000 + 528 * 25_000 + 238_400;
     assert_eq!(times(&unlimited(&[part])), (alone, alone));
@@ -150,12 +145,9 @@ fn a_read_of_a_part_of_a_page_costs_its_sectors() {
 fn the_write_that_fills_a_block_pays_for_its_summary() {
     // 63 data pages of one plane of one element: the last also programs a page of which a sector,
     // 528 bytes, crosses the pins.
-    let spec = Spec {
-        elements: 1,
-        dies: 1,
-        planes: 1,
-        ..reference(1)
-    };
+    let spec = with(reference(1), |spec| {
+        (spec.elements, spec.dies, spec.planes) = (1, 1, 1);
+    });
     let load = singles(std::iter::repeat_n(0, 63));
     let summary = 528 * 25_000 + 200_000_000;
     let last = CHANNEL + 63 * PROGRAM + summary;
@@ -166,14 +158,8 @@ fn the_write_that_fills_a_block_pays_for_its_summary() {
 
 /// A request of 4 KiB on pages of another size.
 fn on_pages_of(page_bytes: u32, length_bytes: u64) -> u64 {
-    let spec = Spec {
-        page_bytes,
-        ..reference(48)
-    };
-    let request = Request {
-        length_bytes,
-        ..write(0, 0, 1)
-    };
+    let spec = with(reference(48), |spec| spec.page_bytes = page_bytes);
+    let request = with(write(0, 0, 1), |one| one.length_bytes = length_bytes);
     times(&tally(&spec, &[request], None, &plain())).1
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::loads::{
-    Chance, Unsaid, buffer, drive, flush, plain, read, reference, request, same_drive, same_tally,
-    write,
+    Chance, Live, Unsaid, buffer, drive, each, flush, inline, plain, read, reference, request,
+    same_drive, same_tally, write,
 };
 use ioassay_block::{Kind, Request};
 use ioassay_sim::drive::{Controller, Overlap, Pool, Spec};
@@ -26,18 +26,12 @@ fn load(spec: &Spec, seed: u64, requests: u32, gap_ns: u32) -> Vec<Request> {
         }
     };
     let mut kinds = Chance(seed ^ 1);
-    (0..requests)
-        .map(|_| match kinds.below(20) {
-            0 => Request {
-                offset_bytes: 0,
-                length_bytes: 0,
-                ..of(Kind::Flush, 1, 0)
-            },
-            1 => of(Kind::Trim, 1 + kinds.below(6), 0),
-            2..6 => of(Kind::Read, 1 + kinds.below(6), 1),
-            _ => of(Kind::Write, 1 + kinds.below(6), 1),
-        })
-        .collect()
+    each(requests.into(), |_| match kinds.below(20) {
+        0 => flush(of(Kind::Flush, 1, 0).at_ns),
+        1 => of(Kind::Trim, 1 + kinds.below(6), 0),
+        2..6 => of(Kind::Read, 1 + kinds.below(6), 1),
+        _ => of(Kind::Write, 1 + kinds.below(6), 1),
+    })
 }
 
 prop_compose! {
@@ -90,55 +84,47 @@ prop_compose! {
     }
 }
 
-/// The drives of the reference, and those with a controller.
-fn drives() -> impl Strategy<Value = Spec> {
-    let with_controller = (specs(), controllers()).prop_map(|(spec, controller)| Spec {
+fn controlled() -> impl Strategy<Value = Spec> {
+    (specs(), controllers()).prop_map(|(spec, controller)| Spec {
         channels: 1,
         overlap: Overlap::Off,
         pool: Pool::Element,
         controller: Some(controller),
         ..spec
-    });
-    prop_oneof![specs(), with_controller]
+    })
 }
 
 fn made(spec: &Spec, policy: usize, pages: usize) -> Option<WriteBuffer> {
     let name = POLICIES[policy].name;
     let has_buffer = name != "none" && spec.controller.is_none();
-    has_buffer.then(|| buffer(spec, name, pages, BufferMode::Inline))
+    has_buffer.then(|| inline(spec, name, pages))
 }
 
 /// Serves a load in steps of any length, which are to change nothing.
-fn serve(live: &mut OnlineDrive, load: &[Request], seed: u64) -> Vec<Event> {
+fn serve(live: &mut Live, load: &[Request], seed: u64) {
     let mut chance = Chance(seed);
-    let mut events = Vec::new();
-    for (number, request) in load.iter().enumerate() {
+    for (number, request) in (0..).zip(load) {
         let at_ps = request.at_ns * 1000;
         if chance.below(3) > 0 {
-            while let Some(next_ps) = live.next_ps().filter(|&next_ps| next_ps <= at_ps) {
-                live.advance_to(next_ps, &mut events).expect("a drive");
+            while let Some(next_ps) = live.drive.next_ps().filter(|&next_ps| next_ps <= at_ps) {
+                live.advance_to(next_ps);
             }
-            live.advance_to(at_ps, &mut events).expect("a drive");
+            live.advance_to(at_ps);
         }
-        let id = live.submit(at_ps, request).expect("a request");
-        assert_eq!(id, number as u64);
+        assert_eq!(live.submit(at_ps, request), number);
     }
-    live.advance_to(u64::MAX - 1, &mut events).expect("a drive");
-    assert_eq!((live.next_ps(), live.in_flight()), (None, 0));
-    events
+    live.finish();
 }
 
 /// What the events say of pages: all that entered the buffer is in it, or was dropped, or left; all
 /// that left was programmed.
-fn consistent(events: &[Event], live: &OnlineDrive) -> Result<(), TestCaseError> {
+fn consistent(live: &Live) -> Result<(), TestCaseError> {
     let mut buffered = BTreeMap::new();
     let mut leaving: BTreeMap<u32, Vec<Option<u64>>> = BTreeMap::new();
-    for event in events {
+    for event in &live.events {
         match *event {
             Event::Complete { .. } => {}
-            Event::Buffered { request, page } => {
-                buffered.insert(page, request);
-            }
+            Event::Buffered { request, page } => drop(buffered.insert(page, request)),
             Event::Dropped { page } => prop_assert!(buffered.remove(&page).is_some()),
             Event::ProgramIssued { request, page } => {
                 prop_assert!(request.is_some() || buffered.remove(&page).is_some());
@@ -152,8 +138,8 @@ fn consistent(events: &[Event], live: &OnlineDrive) -> Result<(), TestCaseError>
         }
     }
     prop_assert!(leaving.values().all(Vec::is_empty));
-    prop_assert_eq!(buffered.len() as u64, live.buffered_pages());
-    prop_assert!(buffered.keys().all(|&page| live.is_buffered(page)));
+    prop_assert_eq!(buffered.len() as u64, live.drive.buffered_pages());
+    prop_assert!(buffered.keys().all(|&page| live.drive.is_buffered(page)));
     Ok(())
 }
 
@@ -162,120 +148,103 @@ proptest! {
 
     #[test]
     fn a_served_drive_does_what_a_run_does(
-        spec in drives(), seed: u64, requests in 1_u32..300, gap_us in 0_u32..300,
+        spec in prop_oneof![specs(), controlled()], seed: u64, requests in 1_u32..300, gap_us in 0_u32..300,
         policy in 0..POLICIES.len(), pages in 8_usize..40,
     ) {
-        let load = load(&spec, seed, requests, 1000 * gap_us);
+        let mut load = load(&spec, seed, requests, 1000 * gap_us);
         // A run counts its time from its first request.
         let first_ns = load[0].at_ns;
-        let load: Vec<_> = load
-            .iter()
-            .map(|one| Request { at_ns: one.at_ns - first_ns, ..*one })
-            .collect();
+        for one in &mut load {
+            one.at_ns -= first_ns;
+        }
         let mut trace_drive = drive(&spec);
         let (trace, _) = run(&mut trace_drive, &mut Unsaid(&load), made(&spec, policy, pages), &plain())
             .expect("a run");
-        let mut live = OnlineDrive::new(drive(&spec), made(&spec, policy, pages)).expect("a live drive");
-        let events = serve(&mut live, &load, seed);
-        same_drive(live.drive(), &trace_drive)?;
-        consistent(&events, &live)?;
-        let completions = events.iter().filter(|event| matches!(event, Event::Complete { .. }));
-        prop_assert_eq!(completions.count(), load.len());
-        let tally = live.take_tally();
+        let mut live = Live::new(drive(&spec), made(&spec, policy, pages));
+        serve(&mut live, &load, seed);
+        same_drive(live.drive.drive(), &trace_drive)?;
+        consistent(&live)?;
+        prop_assert_eq!(completions(&live.events).len(), load.len());
+        let tally = live.drive.take_tally();
         same_tally(&tally, &trace)?;
         prop_assert_eq!(&tally.busy_ps, &trace.busy_ps);
     }
 
     #[test]
     fn after_a_power_cut_the_buffer_is_empty_and_the_drive_serves_on(
-        spec in drives(), seed: u64, policy in 0..POLICIES.len(), until_us in 0_u64..5000,
+        spec in prop_oneof![specs(), controlled()], seed: u64, policy in 0..POLICIES.len(), until_us in 0_u64..5000,
     ) {
         let load = load(&spec, seed, 100, 50_000);
-        let mut live = OnlineDrive::new(drive(&spec), made(&spec, policy, 16)).expect("a live drive");
-        let mut events = Vec::new();
+        let mut live = Live::new(drive(&spec), made(&spec, policy, 16));
         for request in &load {
-            live.submit(request.at_ns * 1000, request).expect("a request");
+            live.submit(request.at_ns * 1000, request);
         }
-        live.advance_to(until_us * 1_000_000, &mut events).expect("a drive that lives");
-        live.cut_power();
-        prop_assert_eq!((live.in_flight(), live.next_ps(), live.buffered_pages()), (0, None, 0));
-        events.clear();
-        let now_ps = live.now_ps();
-        let ids: Vec<u64> = load
-            .iter()
-            .map(|request| live.submit(now_ps + request.at_ns * 1000, request).expect("a request"))
-            .collect();
-        live.advance_to(u64::MAX - 1, &mut events).expect("a drive that lives");
-        consistent(&events, &live)?;
-        let mut done: Vec<u64> = events
-            .iter()
-            .filter_map(|event| match event {
-                Event::Complete { request, .. } => Some(*request),
-                _ => None,
-            })
-            .collect();
-        done.sort_unstable();
-        prop_assert_eq!(done, ids);
-        live.drive().audit().expect("tables that agree");
+        live.advance_to(until_us * 1_000_000);
+        live.drive.cut_power();
+        let left = (live.drive.in_flight(), live.drive.next_ps(), live.drive.buffered_pages());
+        prop_assert_eq!(left, (0, None, 0));
+        live.events.clear();
+        let now_ps = live.drive.now_ps();
+        let submit = |request: &Request| live.submit(now_ps + request.at_ns * 1000, request);
+        let ids: Vec<u64> = load.iter().map(submit).collect();
+        live.finish();
+        consistent(&live)?;
+        prop_assert_eq!(completions(&live.events), ids);
+        live.audit();
     }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn what_was_written_before_a_flush_is_in_flash_when_it_completes(
-        spec in specs(), controller in controllers(), seed: u64, gap_us in 0_u32..50,
+        spec in controlled(), seed: u64, gap_us in 0_u32..50,
     ) {
-        let spec = Spec {
-            channels: 1,
-            overlap: Overlap::Off,
-            pool: Pool::Element,
-            controller: Some(controller),
-            ..spec
-        };
         let load = load(&spec, seed, 300, 1000 * gap_us);
-        let mut live = OnlineDrive::new(drive(&spec), None).expect("a live drive");
-        let mut events = serve(&mut live, &load, seed);
-        let last = live.submit(live.now_ps(), &flush(0)).expect("a request");
-        live.advance_to(u64::MAX - 1, &mut events).expect("a drive that lives");
-        let end = events
-            .iter()
-            .position(|event| matches!(event, Event::Complete { request, .. } if *request == last))
-            .expect("a flush that completes");
-        let count = |wanted: fn(&Event) -> bool| events[..end].iter().filter(|event| wanted(event)).count();
+        let mut live = Live::new(drive(&spec), None);
+        serve(&mut live, &load, seed);
+        let last = live.submit(live.drive.now_ps(), &flush(0));
+        live.finish();
+        let is_last = |event: &Event| matches!(event, Event::Complete { request, .. } if *request == last);
+        let end = live.events.iter().position(is_last).expect("a flush that completes");
+        let count = |wanted: fn(&Event) -> bool| live.events[..end].iter().filter(|event| wanted(event)).count();
         let issued = count(|event| matches!(event, Event::ProgramIssued { .. }));
         let programmed = count(|event| matches!(event, Event::Programmed { .. }));
         prop_assert_eq!(issued, programmed);
-        prop_assert_eq!(live.buffered_pages(), 0);
-        consistent(&events, &live)?;
-        live.drive().audit().expect("tables that agree");
+        prop_assert_eq!(live.drive.buffered_pages(), 0);
+        consistent(&live)?;
+        live.audit();
     }
 }
 
+/// The requests that are complete, in order of their numbers.
+fn completions(events: &[Event]) -> Vec<u64> {
+    let complete = events.iter().filter_map(|event| match event {
+        Event::Complete { request, .. } => Some(*request),
+        _ => None,
+    });
+    let mut complete: Vec<u64> = complete.collect();
+    complete.sort_unstable();
+    complete
+}
+
 /// A drive in whose buffer is page 5, at a second, and what it took to bring it there.
-fn buffered() -> (OnlineDrive, Vec<Event>) {
+fn buffered() -> Live {
     let spec = reference(4);
-    let held = buffer(&spec, "lru", 8, BufferMode::Inline);
-    let mut live = OnlineDrive::new(drive(&spec), Some(held)).expect("a live drive");
-    let mut events = Vec::new();
-    live.submit(0, &write(0, 5, 1)).expect("a request");
-    live.advance_to(1_000_000_000, &mut events)
-        .expect("a drive");
-    assert!(live.is_buffered(5));
-    (live, events)
+    let mut live = Live::new(drive(&spec), Some(inline(&spec, "lru", 8)));
+    live.submit(0, &write(0, 5, 1));
+    live.advance_to(1_000_000_000);
+    assert!(live.drive.is_buffered(5));
+    live
 }
 
 #[test]
 fn a_flush_completes_when_all_before_it_is_programmed() {
-    let (mut live, mut events) = buffered();
+    let mut live = buffered();
     let (request, page) = (0, 5);
     let at_ps = 8 * 238_400;
     let arrived = Event::Buffered { request, page };
-    assert_eq!(events, [arrived, Event::Complete { request, at_ps }]);
-    events.clear();
-    live.submit(1_000_000_000, &flush(0)).expect("a request");
-    live.advance_to(u64::MAX - 1, &mut events).expect("a drive");
+    assert_eq!(live.events, [arrived, Event::Complete { request, at_ps }]);
+    live.events.clear();
+    live.submit(1_000_000_000, &flush(0));
+    live.finish();
     let at_ps = 1_000_000_000 + 305_600_000;
     let request = None;
     let wanted = [
@@ -283,16 +252,16 @@ fn a_flush_completes_when_all_before_it_is_programmed() {
         Event::Programmed { request, page },
         Event::Complete { request: 1, at_ps },
     ];
-    assert_eq!(events, wanted);
+    assert_eq!(live.events, wanted);
 }
 
 #[test]
 fn a_write_past_the_buffer_replaces_what_is_there_and_waits_for_flash() {
-    let (mut live, _) = buffered();
-    let mut events = Vec::new();
-    live.submit_bypass(1_000_000_000, &write(0, 5, 1))
-        .expect("a request");
-    live.advance_to(u64::MAX - 1, &mut events).expect("a drive");
+    let mut live = buffered();
+    live.events.clear();
+    let passed = live.drive.submit_bypass(1_000_000_000, &write(0, 5, 1));
+    assert_eq!(passed.expect("a request"), 1);
+    live.finish();
     let (request, page) = (Some(1), 5);
     let at_ps = 1_000_000_000 + 8 * 238_400 + 305_600_000;
     let wanted = [
@@ -301,24 +270,22 @@ fn a_write_past_the_buffer_replaces_what_is_there_and_waits_for_flash() {
         Event::Programmed { request, page },
         Event::Complete { request: 1, at_ps },
     ];
-    assert_eq!(events, wanted);
-    assert_eq!(live.buffered_pages(), 0);
+    assert_eq!(live.events, wanted);
+    assert_eq!(live.drive.buffered_pages(), 0);
 }
 
 #[test]
 fn the_clock_begins_anew_when_nothing_is_on_its_way() {
-    let spec = reference(4);
-    let mut live = OnlineDrive::new(drive(&spec), None).expect("a live drive");
-    let mut events = Vec::new();
+    let mut live = Live::new(drive(&reference(4)), None);
     let late_ps = 90 * 24 * 3600 * 1_000_000_000_000;
-    live.submit(late_ps, &read(0, 0, 1)).expect("a request");
-    assert!(!live.reset_clock());
-    live.advance_to(u64::MAX - 1, &mut events).expect("a drive");
-    assert!(live.submit(2 * late_ps, &read(0, 0, 1)).is_err());
-    assert!(live.reset_clock());
-    live.submit(0, &read(0, 0, 1)).expect("a request");
-    live.advance_to(u64::MAX - 1, &mut events).expect("a drive");
-    assert!(live.now_ps() < late_ps);
+    live.submit(late_ps, &read(0, 0, 1));
+    assert!(!live.drive.reset_clock());
+    live.finish();
+    assert!(live.drive.submit(2 * late_ps, &read(0, 0, 1)).is_err());
+    assert!(live.drive.reset_clock());
+    live.submit(0, &read(0, 0, 1));
+    live.finish();
+    assert!(live.drive.now_ps() < late_ps);
 }
 
 #[test]

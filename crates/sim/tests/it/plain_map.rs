@@ -1,10 +1,9 @@
 //! The drive against a plain map: whatever is done to it, each page is there or it is not, at one
 //! place of its own, and the tables agree with each other.
 
-use crate::loads;
 use std::collections::BTreeSet;
 
-use crate::loads::drive;
+use crate::loads::{self, drive, with};
 use ioassay_sim::Error;
 use ioassay_sim::drive::{Drive, GcPolicy, Pool, Spec, WearLevelling};
 use proptest::prelude::*;
@@ -97,10 +96,8 @@ fn agree(drive: &Drive, map: &BTreeSet<u32>) {
     for page in 0..drive.spec().pages() {
         let home = drive.physical_page(page);
         assert_eq!(home.is_some(), map.contains(&page), "page {page}");
-        assert!(
-            home.is_none_or(|home| homes.insert(home)),
-            "page {page} lies where another does"
-        );
+        let is_alone = home.is_none_or(|home| homes.insert(home));
+        assert!(is_alone, "page {page} lies where another does");
     }
 }
 
@@ -148,11 +145,9 @@ fn a_drive_that_wears_out_says_so_and_still_holds_every_page() {
         WearLevelling::Dynamic,
         WearLevelling::Static(2),
     ] {
-        let spec = Spec {
-            endurance: 5,
-            wear_levelling,
-            ..loads::small()
-        };
+        let spec = with(loads::small(), |spec| {
+            (spec.endurance, spec.wear_levelling) = (5, wear_levelling);
+        });
         let mut drive = drive(&spec);
         let mut chance = loads::Chance(1);
         let error = loop {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::loads::with;
 use crate::policy_models::model;
 use ioassay_sim::policy::{
     Access, Action, DestageTargets, DriveState, Eviction, Layout, POLICIES, Policy, Settings,
@@ -23,15 +24,12 @@ enum Step {
 const PAGES: u32 = 203; // no multiple of a block
 
 fn layouts() -> impl Strategy<Value = Layout> {
-    (
-        1_u32..9,
-        prop_oneof![Just(1_u32), Just(4), Just(7), Just(64), Just(70)],
-    )
-        .prop_map(|(elements, pages_per_block)| Layout {
-            elements,
-            pages_per_block,
-            pages: PAGES,
-        })
+    let lengths = prop::sample::select(&[1_u32, 4, 7, 64, 70][..]);
+    (1_u32..9, lengths).prop_map(|(elements, pages_per_block)| Layout {
+        elements,
+        pages_per_block,
+        pages: PAGES,
+    })
 }
 
 /// Uniform, skewed to low pages, or in order with jumps.
@@ -45,9 +43,8 @@ fn page() -> impl Strategy<Value = u32> {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let run = (page(), 1_u32..20).prop_map(|(first, pages)| {
-        (first..PAGES.min(first + pages))
-            .map(Step::Write)
-            .collect::<Vec<_>>()
+        let run = first..PAGES.min(first + pages);
+        run.map(Step::Write).collect::<Vec<_>>()
     });
     let one = prop_oneof![
         20 => page().prop_map(Step::Write),
@@ -62,31 +59,24 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// Every combination of the options that a policy knows, as far as it can be.
 fn variants(name: &str, layout: Layout, capacity: usize) -> Vec<Settings> {
-    let entry = POLICIES
-        .iter()
-        .find(|entry| entry.name == name)
-        .expect("it is in the list");
-    (0..16)
-        .filter_map(|bits| {
-            let mut settings = Settings::new(layout, capacity);
-            settings.block_by = if bits & 1 == 0 {
-                BlockBy::Lba
-            } else {
-                BlockBy::Element
-            };
-            settings.padding = bits & 2 != 0;
-            settings.compensation = bits & 4 != 0;
-            settings.block_requests = bits & 8 != 0;
-            entry.build(&settings).ok().map(|_| settings)
-        })
+    let of_bits = |bits: usize| {
+        let mut settings = Settings::new(layout, capacity);
+        settings.block_by = [BlockBy::Lba, BlockBy::Element][bits & 1];
+        settings.padding = bits & 2 != 0;
+        settings.compensation = bits & 4 != 0;
+        settings.block_requests = bits & 8 != 0;
+        settings
+    };
+    let variants = (0..16).map(of_bits);
+    variants
+        .filter(|settings| make(name, settings).is_ok())
         .collect()
 }
 
 /// The elements whose bits are set.
 fn ready(bits: u8, elements: u32) -> Vec<bool> {
-    (0..elements)
-        .map(|element| (bits >> element) & 1 == 1)
-        .collect()
+    let bits = (0..elements).map(|element| (bits >> element) & 1 == 1);
+    bits.collect()
 }
 
 /// The pages of an eviction.
@@ -131,27 +121,24 @@ fn well_formed(evicted: &[Eviction]) {
     assert!(read.is_empty(), "read and not written: {read:?}");
 }
 
+fn state(now_ps: u64, free_at_ps: &[u64]) -> DriveState<'_> {
+    DriveState { now_ps, free_at_ps }
+}
+
 /// Runs the steps against a set; returns all evictions and the hits.
 fn run(policy: &mut dyn Policy, steps: &[Step], elements: u32) -> (Vec<Eviction>, u64) {
     let (mut held, mut all, mut hits) = (BTreeSet::new(), Vec::new(), 0);
     for (now, &step) in (0_u64..).zip(steps) {
-        let free: Vec<u64> = (0..u64::from(elements))
-            .map(|element| now * 7 * element % 31 * 40)
-            .collect();
-        let drive_state = DriveState {
-            now_ps: now * 10,
-            free_at_ps: &free,
-        };
+        let free = (0..u64::from(elements)).map(|element| now * 7 * element % 31 * 40);
+        let free: Vec<u64> = free.collect();
+        let drive_state = state(now * 10, &free);
         let mut evicted = Vec::new();
         match step {
             Step::Write(page) => {
                 let was_held = held.contains(&page);
                 let access = policy.write(page, &drive_state, &mut evicted);
                 assert_eq!(access == Access::Hit, was_held);
-                assert!(
-                    access != Access::Hit || evicted.is_empty(),
-                    "a hit evicted {evicted:?}"
-                );
+                assert!(!was_held || evicted.is_empty(), "a hit evicted {evicted:?}");
                 hits += u64::from(was_held);
                 if access == Access::Bypass {
                     held.insert(page);
@@ -172,13 +159,9 @@ fn run(policy: &mut dyn Policy, steps: &[Step], elements: u32) -> (Vec<Eviction>
                 };
                 let destaged = policy.destage(&targets, &mut evicted);
                 assert_eq!(destaged, !evicted.is_empty());
-                for eviction in &evicted {
-                    let written = eviction.action != Action::PadRead;
-                    assert!(
-                        pages_of(eviction)
-                            .all(|page| !written || ready[(page % elements) as usize])
-                    );
-                }
+                let mut written = evicted.iter().filter(|one| one.action != Action::PadRead);
+                let is_ready = |page: u32| ready[(page % elements) as usize];
+                assert!(written.all(|one| pages_of(one).all(is_ready)));
                 leave(&mut held, &evicted);
             }
             Step::Drain => {
@@ -192,12 +175,13 @@ fn run(policy: &mut dyn Policy, steps: &[Step], elements: u32) -> (Vec<Eviction>
         assert_eq!(policy.len(), held.len());
         assert!(policy.len() <= policy.capacity());
         // Every page is asked for after some steps; after the others the one that follows them.
-        let (first, count) = if now % 16 == 0 {
-            (0, PAGES)
+        let one = now as u32 % PAGES;
+        let some = if now % 16 == 0 {
+            0..PAGES
         } else {
-            (now as u32 % PAGES, 1)
+            one..one + 1
         };
-        for page in first..first + count {
+        for page in some {
             assert_eq!(policy.holds(page), held.contains(&page), "{page}");
         }
     }
@@ -234,7 +218,7 @@ proptest! {
             for settings in variants(entry.name, layout, capacity) {
                 let Some(mut model) = model(entry.name, &settings) else { continue };
                 let mut policy = entry.build(&settings).unwrap();
-                let drive_state = DriveState { now_ps: 0, free_at_ps: &[] };
+                let drive_state = state(0, &[]);
                 let mut evicted = Vec::new();
                 for step in &steps {
                     evicted.clear();
@@ -275,47 +259,45 @@ const LAYOUT: Layout = Layout {
     pages: 1000,
 };
 
-fn refusal(name: &str, settings: &Settings) -> String {
-    make(name, settings)
-        .err()
-        .expect("it is refused")
-        .to_string()
-}
-
 #[test]
 fn what_cannot_be_is_refused_with_the_number() {
     let settings = Settings::new(LAYOUT, 2048);
-    assert_eq!(
-        refusal("lruu", &settings),
-        "no policy is called `lruu`; did you mean lru?"
-    );
-    assert!(refusal("zzz", &settings).ends_with(
-        "none, fifo, lru, clock, sieve, s3-fifo, arc, bplru, fab, epo, epo-all, idle-cold"
-    ));
-    let padded = Settings {
-        padding: true,
-        ..settings
-    };
-    assert_eq!(
-        refusal("epo", &padded),
-        "policy `epo` knows no option `padding`; it knows none"
-    );
+    let padded = with(settings, |settings| settings.padding = true);
     let small = Settings::new(LAYOUT, 7);
-    assert!(refusal("bplru", &small).contains("at least 64 pages (one block), not of 7"));
-    assert!(
-        refusal("epo-all", &small).contains("at least 8 pages (one for each element), not of 7")
-    );
-    let both = Settings {
-        block_by: BlockBy::Element,
-        block_requests: true,
-        ..settings
-    };
-    assert!(refusal("bplru", &both).contains("wanted blocks by lba"));
-    let layout = Layout {
-        elements: 0,
-        ..LAYOUT
-    };
-    assert!(refusal("none", &Settings::new(layout, 1)).contains("elements of a buffer is 0"));
+    let mut both = with(settings, |both| both.block_by = BlockBy::Element);
+    both.block_requests = true;
+    let empty = Settings::new(with(LAYOUT, |layout| layout.elements = 0), 1);
+    for (name, settings, wanted) in [
+        (
+            "lruu",
+            &settings,
+            "no policy is called `lruu`; did you mean lru?",
+        ),
+        (
+            "zzz",
+            &settings,
+            "none, fifo, lru, clock, sieve, s3-fifo, arc, bplru, fab, epo, epo-all, idle-cold",
+        ),
+        (
+            "epo",
+            &padded,
+            "policy `epo` knows no option `padding`; it knows none",
+        ),
+        ("bplru", &small, "at least 64 pages (one block), not of 7"),
+        (
+            "epo-all",
+            &small,
+            "at least 8 pages (one for each element), not of 7",
+        ),
+        ("bplru", &both, "wanted blocks by lba"),
+        ("none", &empty, "elements of a buffer is 0"),
+    ] {
+        let refusal = make(name, settings)
+            .err()
+            .expect("it is refused")
+            .to_string();
+        assert!(refusal.contains(wanted), "{refusal}");
+    }
 }
 
 #[test]
@@ -335,19 +317,11 @@ fn idle_cold_leaves_busy_elements_alone() {
     let mut evicted = Vec::new();
     let mut free = [50_u64; 8];
     free[3] = 10;
-    let drive_state = DriveState {
-        now_ps: 10,
-        free_at_ps: &free,
-    };
-    (0..8).for_each(|page| {
-        policy.write(page, &drive_state, &mut evicted);
-    });
-    assert!(evicted.is_empty());
-    policy.write(8, &drive_state, &mut evicted);
-    assert_eq!(
-        evicted[0].first, 3,
-        "the only idle element's page, though not the oldest"
-    );
+    for page in 0..9 {
+        assert!(evicted.is_empty());
+        policy.write(page, &state(10, &free), &mut evicted);
+    }
+    assert_eq!(evicted[0].first, 3); // the only idle element's page, though not the oldest
 }
 
 #[test]
@@ -355,20 +329,8 @@ fn idle_cold_keeps_what_was_written_again_while_a_scan_passes() {
     let mut policy = make("idle-cold", &Settings::new(LAYOUT, 64)).unwrap();
     let free = [0; 8];
     let mut evicted = Vec::new();
-    for (now_ps, page) in (0..16)
-        .chain(0..16)
-        .chain(100..900)
-        .zip(0_u64..)
-        .map(|(page, now)| (now << 40, page))
-    {
-        policy.write(
-            page,
-            &DriveState {
-                now_ps,
-                free_at_ps: &free,
-            },
-            &mut evicted,
-        );
+    for (now, page) in (0_u64..).zip((0..16).chain(0..16).chain(100..900)) {
+        policy.write(page, &state(now << 40, &free), &mut evicted);
     }
     assert!((0..16).all(|page| policy.holds(page)));
 }
@@ -386,10 +348,7 @@ fn a_padded_block_is_one_request_of_joined_parts() {
         ..Settings::new(layout, 4)
     };
     let mut policy = make("bplru", &settings).unwrap();
-    let drive_state = DriveState {
-        now_ps: 0,
-        free_at_ps: &[],
-    };
+    let drive_state = state(0, &[]);
     let mut evicted = Vec::new();
     policy.write(5, &drive_state, &mut evicted);
     policy.write(1, &drive_state, &mut evicted);
@@ -400,24 +359,15 @@ fn a_padded_block_is_one_request_of_joined_parts() {
         action,
         joined,
     };
-    let last_block = [
-        part(4, 1, Action::PadRead, false),
+    let wanted = [
+        part(4, 1, Action::PadRead, false), // nothing beyond the drive's last page
         part(4, 1, Action::PadWrite, false),
         part(5, 1, Action::Write, true),
-    ];
-    assert_eq!(
-        evicted[..3],
-        last_block,
-        "nothing beyond the drive's last page"
-    );
-    let reads = [
         part(0, 1, Action::PadRead, false),
         part(2, 2, Action::PadRead, false),
-    ];
-    let writes = [
         part(0, 1, Action::PadWrite, false),
         part(1, 1, Action::Write, true),
         part(2, 2, Action::PadWrite, true),
     ];
-    assert_eq!(evicted[3..], [reads.as_slice(), &writes].concat());
+    assert_eq!(evicted, wanted);
 }

@@ -1,10 +1,9 @@
 //! Preconditioning: what it does to a drive, when it ends, and that its write amplification is that
 //! of theory.
 
-use crate::loads::{MEMORY, drive, write};
+use crate::loads::{drive, each, setup, simulated, with, write};
 use ioassay_sim::drive::{Drive, Spec};
-use ioassay_sim::engine::{OneThread, RunOptions};
-use ioassay_sim::{Error, Preconditioned, Preconditioning, Setup, precondition, simulate};
+use ioassay_sim::{Error, Preconditioned, Preconditioning, precondition};
 
 fn spec(reserve: f64) -> Spec {
     Spec {
@@ -56,25 +55,18 @@ fn theory(block_pages: u32, blocks: f64, pages: f64) -> f64 {
 fn amplification_of_uniform_overwrites_is_that_of_theory() {
     for reserve in [0.1, 0.15, 0.2, 0.3] {
         let spec = spec(reserve);
-        let how = Preconditioning {
-            most_rounds: 30,
-            tolerance: 0.01,
-            ..Preconditioning::default()
-        };
+        let how = with(Preconditioning::default(), |how| {
+            (how.most_rounds, how.tolerance) = (30, 0.01);
+        });
         let (_, done) = done(&spec, &how);
         let last = &done.write_amplification[done.write_amplification.len() - 3..];
         let seen = last.iter().sum::<f64>() / 3.0;
         // Not in turn: two free blocks, the one that is never cleaned, and half of the open one.
         let blocks = f64::from(spec.blocks_per_plane) - 3.5;
-        let wanted = theory(
-            spec.data_pages(),
-            blocks,
-            f64::from(spec.pages_per_element()),
-        );
-        assert!(
-            (seen / wanted - 1.0).abs() < 0.03,
-            "{reserve}: {seen}, {wanted}"
-        );
+        let pages = f64::from(spec.pages_per_element());
+        let wanted = theory(spec.data_pages(), blocks, pages);
+        let off = (seen / wanted - 1.0).abs();
+        assert!(off < 0.03, "{reserve}: {seen}, {wanted}");
     }
 }
 
@@ -91,29 +83,20 @@ fn it_settles_and_says_what_it_did() {
     assert_eq!(drive.counters().written_pages, done.pages);
     let recent = &done.write_amplification[rounds - 3..];
     let mean = recent.iter().sum::<f64>() / 3.0;
-    assert!(
-        recent
-            .iter()
-            .all(|round| (round / mean - 1.0).abs() <= 0.02)
-    );
-    assert!(mean > 2.0, "{mean}");
+    let is_settled = |round: &f64| (round / mean - 1.0).abs() <= 0.02;
+    assert!(mean > 2.0 && recent.iter().all(is_settled), "{recent:?}");
 }
 
 #[test]
 fn it_ends_where_nothing_settles() {
-    let impossible = Preconditioning {
-        tolerance: 0.0,
-        most_rounds: 6,
-        ..Preconditioning::default()
-    };
+    let impossible = with(Preconditioning::default(), |how| {
+        (how.tolerance, how.most_rounds) = (0.0, 6);
+    });
     let (_, given_up) = done(&spec(0.2), &impossible);
     assert!(!given_up.settled);
     assert_eq!(given_up.write_amplification.len(), 6);
     // A single page never makes a drive clean, however often it is written.
-    let little = Preconditioning {
-        share: 1e-9,
-        ..Preconditioning::default()
-    };
+    let little = with(Preconditioning::default(), |how| how.share = 1e-9);
     let (_, little) = done(&spec(0.2), &little);
     assert_eq!((little.settled, little.pages), (false, 40));
 }
@@ -121,15 +104,11 @@ fn it_ends_where_nothing_settles() {
 #[test]
 fn its_seed_alone_decides() {
     let seeded = |seed| {
-        let how = Preconditioning {
-            seed,
-            ..Preconditioning::default()
-        };
+        let how = with(Preconditioning::default(), |how| how.seed = seed);
         let (drive, done) = done(&spec(0.2), &how);
-        let homes: Vec<_> = (0..drive.spec().pages())
-            .map(|page| drive.physical_page(page))
-            .collect();
-        (done, drive.counters(), homes)
+        let pages = 0..drive.spec().pages();
+        let homes = pages.map(|page| drive.physical_page(page));
+        (done, drive.counters(), homes.collect::<Vec<_>>())
     };
     let (first, again, other) = (seeded(1), seeded(1), seeded(2));
     assert!(first == again);
@@ -138,10 +117,7 @@ fn its_seed_alone_decides() {
 
 #[test]
 fn it_touches_no_page_beyond_its_share() {
-    let how = Preconditioning {
-        share: 0.5,
-        ..Preconditioning::default()
-    };
+    let how = with(Preconditioning::default(), |how| how.share = 0.5);
     let (worked, _) = done(&spec(0.2), &how);
     let untouched = drive(&spec(0.2));
     let pages = worked.spec().pages();
@@ -167,10 +143,7 @@ fn it_stops_when_it_may_not_proceed() {
 
 #[test]
 fn a_drive_that_wears_out_meanwhile_is_an_error() {
-    let mut drive = drive(&Spec {
-        endurance: 2,
-        ..spec(0.1)
-    });
+    let mut drive = drive(&with(spec(0.1), |spec| spec.endurance = 2));
     let worn = precondition(&mut drive, &Preconditioning::default(), &mut || true);
     assert!(matches!(worn, Err(Error::WornOut { .. })));
     drive.audit().expect("tables that agree");
@@ -178,17 +151,11 @@ fn a_drive_that_wears_out_meanwhile_is_an_error() {
 
 #[test]
 fn a_simulation_counts_what_came_after_it() {
-    let setup = Setup {
-        drive: spec(0.2),
-        buffer: None,
-        preconditioning: Some(Preconditioning::default()),
-        run: RunOptions::default(),
-        available_bytes: MEMORY,
-    };
-    let load: Vec<_> = (0..1000)
-        .map(|number| write(10_000_000 * number, number, 1))
-        .collect();
-    let run = simulate(&mut &load[..], &setup, &OneThread, &mut || true).expect("a run");
+    let setup = with(setup(&spec(0.2)), |setup| {
+        setup.preconditioning = Some(Preconditioning::default());
+    });
+    let load = each(1000, |number| write(10_000_000 * number, number, 1));
+    let run = simulated(&load, &setup);
     let before = run.preconditioned.expect("it was asked for");
     assert!(before.settled);
     assert_eq!(run.counters.written_pages, 1000);
@@ -196,8 +163,5 @@ fn a_simulation_counts_what_came_after_it() {
     assert_eq!(of_rows.sum::<u64>(), 1000);
     assert!(run.counters.erases > 20 && run.counters.erases < 1000);
     let worn = run.elements.iter().map(|element| element.block_erases.1);
-    assert!(
-        worn.max() > Some(2),
-        "erasures of preconditioning are there"
-    );
+    assert!(worn.max() > Some(2)); // erasures of preconditioning are there
 }

@@ -1,44 +1,23 @@
 //! Hit ratios of sampled buffers, against exact runs of the same buffers.
 
-use crate::loads::{Chance, MEMORY, flush, plain, read, reference, request, write};
+use crate::loads::{self, Chance, buffer_spec, each, flush, plain, read};
+use crate::loads::{reference, request, simulated, with, write};
 use ioassay_block::{Kind, Request};
-use ioassay_sim::drive::Spec;
-use ioassay_sim::engine::{BufferMode, Destaging, OneThread};
-use ioassay_sim::policy::{Layout, Settings};
+use ioassay_sim::Setup;
+use ioassay_sim::engine::BufferMode;
 use ioassay_sim::sampling::{SampledBuffer, SampledHits};
-use ioassay_sim::{BufferSpec, Setup, simulate};
 
 const SAMPLED: [&str; 6] = ["fifo", "lru", "clock", "epo", "bplru", "fab"];
 const PAGES: u64 = 200_000;
 
-fn spec() -> Spec {
-    Spec {
-        pages_per_block: 16,
-        blocks_per_plane: 512,
-        ..reference(8)
-    }
-}
-
 fn setup(policy: &str, slots: usize) -> Setup {
-    let drive = spec();
-    let layout = Layout {
-        elements: drive.elements,
-        pages_per_block: drive.pages_per_block,
-        pages: drive.pages(),
-    };
-    Setup {
-        buffer: Some(BufferSpec {
-            policy: policy.into(),
-            settings: Settings::new(layout, slots),
-            mode: BufferMode::Reshape,
-            pad_reads: true,
-            destaging: Destaging::default(),
-        }),
-        drive,
-        preconditioning: None,
-        run: plain(),
-        available_bytes: MEMORY,
-    }
+    let drive = with(reference(8), |spec| {
+        (spec.pages_per_block, spec.blocks_per_plane) = (16, 512);
+    });
+    let buffer = buffer_spec(&drive, policy, slots, BufferMode::Reshape);
+    with(loads::setup(&drive), |setup| {
+        (setup.buffer, setup.run) = (Some(buffer), plain());
+    })
 }
 
 /// Below 1, and smaller numbers more often.
@@ -49,15 +28,15 @@ fn skewed(chance: &mut Chance) -> f64 {
 /// Writes and reads of a page that become rarer with the page, now and then a discard; hot pages lie apart.
 fn load(seed: u64, count: u64) -> Vec<Request> {
     let mut chance = Chance(seed);
-    let one = |at_ns| {
+    each(count, |number| {
+        let at_ns = number * 100_000;
         let page = ((skewed(&mut chance) * PAGES as f64) as u64 * 7919 + seed * 12_347) % PAGES;
         match chance.next() % 50 {
             0 => request(Kind::Trim, at_ns, page, 1),
             1..10 => read(at_ns, page, 1),
             _ => write(at_ns, page, 1),
         }
-    };
-    (0..count).map(|number| number * 100_000).map(one).collect()
+    })
 }
 
 fn sampled(requests: &[Request], setup: &Setup, rate: f64) -> SampledHits {
@@ -70,9 +49,7 @@ fn sampled(requests: &[Request], setup: &Setup, rate: f64) -> SampledHits {
 
 /// Write and read hits of all pages, by the simulation.
 fn exact(requests: &[Request], setup: &Setup) -> (f64, f64) {
-    let tally = simulate(&mut &requests[..], setup, &OneThread, &mut || true)
-        .unwrap()
-        .tally;
+    let tally = simulated(requests, setup).tally;
     (
         tally.write_hits as f64 / tally.buffered_writes as f64,
         tally.read_hits as f64 / tally.buffered_reads as f64,
@@ -88,10 +65,8 @@ fn a_rate_of_one_is_the_simulation() {
         let all = sampled(&requests, &setup, 1.0);
         let (writes, reads) = exact(&requests, &setup);
         assert!((all.hit_ratio.value - writes).abs() < 1e-12, "{policy}");
-        assert!(
-            (all.read_hit_ratio.unwrap().value - reads).abs() < 1e-12,
-            "{policy}"
-        );
+        let of_reads = all.read_hit_ratio.unwrap().value;
+        assert!((of_reads - reads).abs() < 1e-12, "{policy}");
         assert_eq!((all.hit_ratio.error, all.slots), (Some(0.0), 2000));
         assert!(all.optimum_hit_ratio.value >= writes);
     }
@@ -100,11 +75,8 @@ fn a_rate_of_one_is_the_simulation() {
 #[test]
 fn samples_are_near_and_say_how_near() {
     let (mut inside, mut all) = (0, 0);
-    for (policy, slots) in SAMPLED
-        .into_iter()
-        .flat_map(|policy| [(policy, 4000), (policy, 20_000)])
-    {
-        for seed in 0..2 {
+    for policy in SAMPLED {
+        for (slots, seed) in [(4000, 0), (4000, 1), (20_000, 0), (20_000, 1)] {
             let requests = load(seed, 60_000);
             let setup = setup(policy, slots);
             let sample = sampled(&requests, &setup, 0.1);
@@ -116,20 +88,14 @@ fn samples_are_near_and_say_how_near() {
                 (sample.optimum_hit_ratio, bound.value),
             ] {
                 let off = (estimate.value - exact).abs();
-                assert!(
-                    off < 0.03,
-                    "{policy}, {slots}: {}, exact {exact}",
-                    estimate.value
-                );
+                assert!(off < 0.03, "{policy}, {slots}: {off} from {exact}");
                 all += 1;
                 inside += i32::from(off <= estimate.error.unwrap());
             }
         }
     }
-    assert!(
-        inside >= all * 9 / 10,
-        "{inside} of {all} intervals have the exact ratio"
-    );
+    // Intervals have the exact ratio.
+    assert!(inside >= all * 9 / 10, "{inside} of {all}");
 }
 
 #[test]
@@ -147,9 +113,8 @@ fn what_a_sample_does_not_stand_for_is_refused() {
     assert!(refused(&setup("bplru", 2000), 0.05).contains("wanted at least 6.43e-2"));
     assert!(refused(&setup("lru", 20), 0.5).contains("wanted 1, which is exact"));
     for policy in ["idle-cold", "epo-all"] {
-        assert!(
-            refused(&setup(policy, 2000), 0.5).contains("with a sample, wanted one whose hits")
-        );
+        let said = refused(&setup(policy, 2000), 0.5);
+        assert!(said.contains("with a sample, wanted one whose hits"));
     }
     assert!(refused(&setup("none", 2000), 0.5).contains("wanted a write buffer"));
     let mut inline = lru.clone();

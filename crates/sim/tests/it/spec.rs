@@ -1,13 +1,11 @@
 //! What a drive may be: all that cannot be is an error that names the option, before anything is
 //! made; all that can be runs.
 
-use crate::loads::{MEMORY, Unsaid, small};
+use crate::loads::{MEMORY, Unsaid, buffer_spec, each, setup, small, with};
 use ioassay_block::{Kind, Request};
 use ioassay_sim::drive::{Drive, Overlap, Pool, Spec, WearLevelling};
-use ioassay_sim::engine::Destaging;
-use ioassay_sim::engine::{RunOptions, run};
-use ioassay_sim::policy::Settings;
-use ioassay_sim::{BufferSpec, Error, Preconditioning, Setup};
+use ioassay_sim::engine::{BufferMode, RunOptions, run};
+use ioassay_sim::{BufferSpec, Error, Preconditioning};
 
 fn refused(spec: &Spec) -> (&'static str, String) {
     let error = spec.check().expect_err("a drive that cannot be");
@@ -73,39 +71,26 @@ fn what_cannot_be_is_refused_by_name() {
 }
 
 #[test]
-fn dies_divide_the_planes() {
-    let spec = Spec {
-        planes: 8,
-        dies: 3,
-        ..small()
-    };
-    let (name, message) = refused(&spec);
-    assert_eq!(name, "dies");
-    assert!(message.contains("a divisor of the 8 planes"), "{message}");
-}
-
-#[test]
 fn a_refusal_says_what_would_do() {
     // 8 blocks: one is the least that can be kept free, and then 3 are the least reserve.
-    let (_, message) = refused(&Spec {
-        min_free: 0.0,
-        ..small()
-    });
-    assert!(message.contains("at least 0.1250"), "{message}");
-    let (_, message) = refused(&Spec {
-        reserve: 0.25,
-        ..small()
-    });
-    assert!(message.contains("at least 3 of the 8 blocks"), "{message}");
+    let faults: [Fault; 3] = [
+        ("at least 0.1250", |spec| spec.min_free = 0.0),
+        ("at least 3 of the 8 blocks", |spec| spec.reserve = 0.25),
+        ("a divisor of the 8 planes", |spec| {
+            (spec.planes, spec.dies) = (8, 3);
+        }),
+    ];
+    for (wanted, spoil) in faults {
+        let (_, message) = refused(&with(small(), spoil));
+        assert!(message.contains(wanted), "{message}");
+    }
 }
 
 #[test]
 fn more_pages_than_32_bits_count_are_refused() {
-    let large = Spec {
-        elements: 256,
-        blocks_per_plane: 1 << 16,
-        ..Spec::default()
-    };
+    let large = with(Spec::default(), |spec| {
+        (spec.elements, spec.blocks_per_plane) = (256, 1 << 16);
+    });
     let (name, message) = refused(&large);
     assert_eq!(name, "blocks");
     assert!(message.contains("use larger pages"), "{message}");
@@ -128,11 +113,9 @@ fn more_memory_than_was_granted_is_refused_with_the_number() {
     let needed = spec.memory_bytes();
     assert!(spec.check_memory(needed).is_ok());
     let error = spec.check_memory(needed - 1).expect_err("too little");
-    assert!(error.to_string().contains(&needed.to_string()), "{error}");
-    assert!(
-        error.to_string().contains(&spec.pages().to_string()),
-        "{error}"
-    );
+    for number in [needed, spec.pages().into()] {
+        assert!(error.to_string().contains(&number.to_string()), "{error}");
+    }
     assert!(matches!(Drive::new(&spec, 1000), Err(Error::Memory { .. })));
     // Twelve bytes a page are enough.
     assert!(needed < 12 * u64::from(spec.pages()));
@@ -180,23 +163,15 @@ fn extremes() -> Vec<Spec> {
         min_free: 0.25,
         ..small()
     };
-    let of_much = Spec {
-        planes: 1024,
-        dies: 1024,
-        page_bytes: 1 << 20,
-        ..small()
-    };
-    let long_blocks = Spec {
-        elements: 1,
-        planes: 1,
-        pages_per_block: 1 << 14,
-        ..small()
-    };
-    let many_elements = Spec {
-        elements: 4096,
-        channels: 4096,
-        ..small()
-    };
+    let of_much = with(small(), |spec| {
+        (spec.planes, spec.dies, spec.page_bytes) = (1024, 1024, 1 << 20);
+    });
+    let long_blocks = with(small(), |spec| {
+        (spec.elements, spec.planes, spec.pages_per_block) = (1, 1, 1 << 14);
+    });
+    let many_elements = with(small(), |spec| {
+        (spec.elements, spec.channels) = (4096, 4096);
+    });
     vec![slow, free, of_little, of_much, long_blocks, many_elements]
 }
 
@@ -211,22 +186,17 @@ fn what_is_extreme_and_can_be_runs() {
                     wear_levelling: WearLevelling::Static(0),
                     ..spec.clone()
                 };
-                let load: Vec<Request> = (0..200)
-                    .map(|number| Request {
-                        kind: if number % 5 == 0 {
-                            Kind::Read
-                        } else {
-                            Kind::Write
-                        },
-                        at_ns: 0,
-                        offset_bytes: 512 * (number % 2).min(u64::from(spec.pages()) - 1),
-                        length_bytes: 512,
-                        device: 0,
-                    })
-                    .collect();
+                let second = 512.min(512 * (u64::from(spec.pages()) - 1));
+                let load = each(200, |number| Request {
+                    kind: [Kind::Write, Kind::Read][usize::from(number % 5 == 0)],
+                    offset_bytes: second * (number % 2),
+                    length_bytes: 512,
+                    ..Request::default()
+                });
                 let mut drive = Drive::new(&spec, MEMORY).expect("a drive");
-                let (tally, _) = run(&mut drive, &mut Unsaid(&load), None, &RunOptions::default())
-                    .expect("a run");
+                let options = RunOptions::default();
+                let run = run(&mut drive, &mut Unsaid(&load), None, &options);
+                let (tally, _) = run.expect("a run");
                 assert_eq!(tally.transfers().count(), 200, "{spec:?}");
                 drive.audit().expect("tables that agree");
             }
@@ -234,41 +204,17 @@ fn what_is_extreme_and_can_be_runs() {
     }
 }
 
-fn setup() -> Setup {
-    Setup {
-        drive: small(),
-        buffer: None,
-        preconditioning: None,
-        run: RunOptions::default(),
-        available_bytes: MEMORY,
-    }
-}
-
 #[test]
 fn a_setup_is_checked_without_a_run() {
-    let setup = setup();
+    let setup = setup(&small());
     assert!(setup.check().is_ok());
-    let little = Setup {
-        available_bytes: 10,
-        ..setup.clone()
-    };
+    let little = with(setup.clone(), |setup| setup.available_bytes = 10);
     assert!(matches!(little.check(), Err(Error::Memory { .. })));
-    let layout = ioassay_sim::policy::Layout {
-        elements: 1,
-        pages_per_block: 1,
-        pages: 1,
-    };
     let unknown = BufferSpec {
         policy: "lrv".into(),
-        settings: Settings::new(layout, 8),
-        mode: ioassay_sim::engine::BufferMode::Inline,
-        pad_reads: true,
-        destaging: Destaging::default(),
+        ..buffer_spec(&small(), "lru", 8, BufferMode::Inline)
     };
-    let buffered = Setup {
-        buffer: Some(unknown),
-        ..setup.clone()
-    };
+    let buffered = with(setup.clone(), |setup| setup.buffer = Some(unknown));
     assert!(matches!(buffered.check(), Err(Error::Policy(_))));
 }
 
@@ -290,10 +236,7 @@ fn preconditioning_that_cannot_be_is_refused_by_name() {
     for (wanted, spoil) in PRECONDITIONING_FAULTS {
         let mut how = Preconditioning::default();
         spoil(&mut how);
-        let setup = Setup {
-            preconditioning: Some(how),
-            ..setup()
-        };
+        let setup = with(setup(&small()), |setup| setup.preconditioning = Some(how));
         let error = setup.check().expect_err(wanted);
         assert!(error.to_string().starts_with(wanted), "{error}");
     }

@@ -1,10 +1,9 @@
 //! Whether a run says of itself that its mean means nothing.
 
-use crate::loads::{Chance, MEMORY, plain, reference, write};
+use crate::loads::{Chance, each, plain, reference, setup, simulated, with, write};
 use ioassay_block::Request;
-use ioassay_sim::drive::Spec;
-use ioassay_sim::engine::{IssueMode, OneThread, RunOptions, Scheduler};
-use ioassay_sim::{Setup, Simulation, Steadiness, simulate};
+use ioassay_sim::Steadiness;
+use ioassay_sim::engine::{IssueMode, RunOptions, Scheduler};
 
 /// Writes a second that eight elements can take: each a page in 0.308984 ms.
 const CAPACITY: u64 = 8_000_000_000 / 308_984;
@@ -14,40 +13,25 @@ fn poisson(requests: u32, per_second: u64, pages: u32) -> Vec<Request> {
     let mut chance = Chance(11);
     let mut at_ns = 0.0;
     let mean_ns = 1e9 / per_second as f64;
-    (0..requests)
-        .map(|_| {
-            let uniform = (chance.next() >> 11) as f64 / (1_u64 << 53) as f64;
-            at_ns -= mean_ns * (1.0 - uniform).ln();
-            write(at_ns as u64, u64::from(chance.below(pages)), 1)
-        })
-        .collect()
-}
-
-fn simulated(spec: &Spec, load: &[Request], options: &RunOptions) -> Simulation {
-    let setup = Setup {
-        drive: spec.clone(),
-        buffer: None,
-        preconditioning: None,
-        run: options.clone(),
-        available_bytes: MEMORY,
-    };
-    simulate(&mut &load[..], &setup, &OneThread, &mut || true).expect("a run")
+    each(requests.into(), |_| {
+        let uniform = (chance.next() >> 11) as f64 / (1_u64 << 53) as f64;
+        at_ns -= mean_ns * (1.0 - uniform).ln();
+        write(at_ns as u64, u64::from(chance.below(pages)), 1)
+    })
 }
 
 /// Eight elements that do not clean before 20,000 writes.
 fn judged(load: &[Request], options: &RunOptions) -> Steadiness {
-    let spec = reference(8);
-    let run = simulated(&spec, load, options);
+    let setup = with(setup(&reference(8)), |setup| setup.run = options.clone());
+    let run = simulated(load, &setup);
     assert_eq!(run.counters.collected_blocks, 0);
     run.steadiness
 }
 
 fn windowed() -> RunOptions {
-    RunOptions {
-        window: Some(20),
-        scheduler: Scheduler::Clook,
-        ..plain()
-    }
+    with(plain(), |run| {
+        (run.window, run.scheduler) = (Some(20), Scheduler::Clook);
+    })
 }
 
 #[test]
@@ -79,18 +63,13 @@ fn a_drive_near_its_capacity_is_not_saturated() {
 #[test]
 fn bursts_do_not_saturate() {
     // 800 at once, every 80 ms, which takes 31 ms: the last burst stands when the load ends.
-    let load: Vec<Request> = poisson(16_000, 1_000_000, 20_000)
-        .into_iter()
-        .enumerate()
-        .map(|(number, request)| Request {
-            at_ns: 80_000_000 * (number as u64 / 800),
-            ..request
-        })
-        .collect();
+    let mut load = poisson(16_000, 1_000_000, 20_000);
+    for (number, request) in (0..).zip(&mut load) {
+        request.at_ns = 80_000_000 * (number / 800);
+    }
     for options in [plain(), windowed()] {
         let seen = judged(&load, &options);
-        assert!(!seen.saturated, "{seen:?}");
-        assert!(seen.steady, "{seen:?}");
+        assert!(!seen.saturated && seen.steady, "{seen:?}");
     }
 }
 
@@ -98,10 +77,8 @@ fn bursts_do_not_saturate() {
 fn a_closed_loop_is_never_saturated() {
     let load = poisson(15_000, 10 * CAPACITY, 20_000);
     for outstanding in [1, 64, 1000] {
-        let options = RunOptions {
-            issue_mode: IssueMode::ClosedLoop(outstanding),
-            ..plain()
-        };
+        let mode = IssueMode::ClosedLoop(outstanding);
+        let options = with(plain(), |run| run.issue_mode = mode);
         let seen = judged(&load, &options);
         assert!(!seen.saturated, "{outstanding}: {seen:?}");
     }
@@ -109,10 +86,7 @@ fn a_closed_loop_is_never_saturated() {
 
 #[test]
 fn a_run_that_was_given_up_is_saturated() {
-    let options = RunOptions {
-        max_outstanding: 50,
-        ..windowed()
-    };
+    let options = with(windowed(), |run| run.max_outstanding = 50);
     let load = poisson(5000, 4 * CAPACITY, 20_000);
     let seen = judged(&load, &options);
     assert!(seen.saturated && !seen.steady, "{seen:?}");
@@ -123,7 +97,7 @@ fn a_drive_that_begins_to_clean_midway_is_not_steady() {
     let spec = reference(8);
     // Garbage collection starts after some 20,000 writes, and takes a multiple of the time.
     let load = poisson(40_000, 1500, spec.pages());
-    let run = simulated(&spec, &load, &plain());
+    let run = simulated(&load, &with(setup(&spec), |setup| setup.run = plain()));
     assert!(run.counters.collected_blocks > 100);
     let seen = run.steadiness;
     assert!(!seen.saturated && !seen.steady, "{seen:?}");

@@ -1,14 +1,14 @@
 //! Write-behind: what leaves and when against a plain model, and that every policy's pages reach
 //! flash once for each time that they were made dirty.
 
-use crate::loads;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::loads::{Chance, buffer, drive, plain, reference, small, tally, write};
+use crate::loads::{self, Chance, Live, buffer, drive, each, plain, reference, small, tally};
+use crate::loads::{with, write};
 use ioassay_block::{Kind, Request};
 use ioassay_sim::Error;
 use ioassay_sim::drive::Spec;
-use ioassay_sim::engine::{BufferMode, Destaging, Event, OnlineDrive, WriteBehind, WriteBuffer};
+use ioassay_sim::engine::{BufferMode, Destaging, Event, WriteBehind, WriteBuffer};
 use ioassay_sim::policy::POLICIES;
 use proptest::prelude::*;
 
@@ -58,10 +58,8 @@ impl Diary {
     fn go(&mut self, at: usize, now_ps: u64) {
         let page = self.held.remove(at);
         let element = self.element(page);
-        let waits = self
-            .programs
-            .iter()
-            .any(|program| self.element(program.page) == element);
+        let mut programs = self.programs.iter();
+        let waits = programs.any(|program| self.element(program.page) == element);
         let end_ps = now_ps.max(self.ends_ps[element]) + PROGRAM;
         self.ends_ps[element] = end_ps;
         self.begun += u64::from(!waits);
@@ -124,18 +122,17 @@ impl Diary {
 }
 
 /// Submits requests and collects everything that happens.
-fn events(spec: &Spec, buffer: WriteBuffer, load: &[Request]) -> (Vec<Event>, OnlineDrive) {
-    let mut online = OnlineDrive::new(drive(spec), Some(buffer)).expect("a drive");
-    let mut events = Vec::new();
+fn served(spec: &Spec, buffer: WriteBuffer, load: &[Request]) -> Live {
+    let mut live = Live::new(drive(spec), Some(buffer));
     for request in load {
         let at_ps = 1000 * request.at_ns;
-        online.advance_to(at_ps - 1, &mut events).expect("a run");
-        online.submit(at_ps, request).expect("a request");
+        live.advance_to(at_ps - 1);
+        live.submit(at_ps, request);
     }
-    while let Some(next_ps) = online.next_ps() {
-        online.advance_to(next_ps, &mut events).expect("a run");
+    while let Some(next_ps) = live.drive.next_ps() {
+        live.advance_to(next_ps);
     }
-    (events, online)
+    live
 }
 
 proptest! {
@@ -143,7 +140,7 @@ proptest! {
 
     #[test]
     fn pages_leave_as_a_plain_model_says(
-        seed: u64, renews: bool, slots in 2_usize..40, elements in 1_u32..6, writes in 1_usize..400,
+        seed: u64, renews: bool, slots in 2_usize..40, elements in 1_u32..6, writes in 1_u64..400,
         gap_us in 0_u32..300, depth in 0_u32..4, high in 0.0_f64..0.999, low in 0.0_f64..1.0, given in 0_u32..3,
         range in 4_u32..90
     ) {
@@ -165,24 +162,24 @@ proptest! {
         };
         let mut chance = Chance(seed);
         let (mut at_ns, mut crossed_ps) = (1, 0);
-        let load: Vec<Request> = (0..writes).map(|_| {
+        let load = each(writes, |_| {
             at_ns += 1 + u64::from(chance.below(1000 * gap_us + 1));
             write(at_ns, u64::from(chance.below(range)), 1)
-        }).collect();
+        });
         for request in &load {
             crossed_ps = crossed_ps.max(1000 * request.at_ns) + CHANNEL;
             diary.write((request.offset_bytes / 4096) as u32, crossed_ps);
         }
         diary.pass(u64::MAX);
         let policy = if renews { "lru" } else { "fifo" };
-        let (events, mut online) = events(&spec, inline(&spec, policy, slots, destaging), &load);
-        let gone: Vec<u32> = events.iter().filter_map(|event| match event {
+        let mut live = served(&spec, inline(&spec, policy, slots, destaging), &load);
+        let gone: Vec<u32> = live.events.iter().filter_map(|event| match event {
             Event::ProgramIssued { page, .. } => Some(*page),
             _ => None,
         }).collect();
         prop_assert_eq!(gone, diary.gone);
-        prop_assert_eq!(online.buffered_pages(), diary.held.len() as u64);
-        prop_assert_eq!(online.take_tally().write_hits, diary.hits);
+        prop_assert_eq!(live.drive.buffered_pages(), diary.held.len() as u64);
+        prop_assert_eq!(live.drive.take_tally().write_hits, diary.hits);
     }
 
     #[test]
@@ -203,7 +200,7 @@ proptest! {
         };
         let mut chance = Chance(seed);
         let mut at_ns = 1;
-        let load: Vec<Request> = (0..400).map(|_| {
+        let load = each(400, |_| {
             at_ns += 1 + u64::from(chance.below(1000 * gap_us + 1));
             let kind = match chance.below(20) {
                 0 => Kind::Trim,
@@ -213,10 +210,10 @@ proptest! {
             };
             let pages = 1 + chance.below(3);
             loads::request(kind, at_ns, u64::from(chance.below(spec.pages() - pages)), u64::from(pages))
-        }).collect();
-        let (events, mut online) = events(&spec, inline(&spec, name, slots, destaging), &load);
+        });
+        let mut live = served(&spec, inline(&spec, name, slots, destaging), &load);
         let (mut dirty, mut hits, mut issued, mut programmed) = (BTreeSet::new(), 0_u64, BTreeMap::new(), 0_u64);
-        for event in &events {
+        for event in &live.events {
             match *event {
                 Event::Buffered { page, .. } => hits += u64::from(!dirty.insert(page)),
                 Event::Dropped { page } => prop_assert!(dirty.remove(&page), "{} was not held", page),
@@ -236,39 +233,26 @@ proptest! {
         }
         prop_assert!(issued.values().all(|&issued| issued == 0), "all that left is in flash");
         // No acknowledged page is lost: it is held, or it was programmed after its last write.
-        let held: BTreeSet<u32> = (0..spec.pages()).filter(|&page| online.is_buffered(page)).collect();
+        let held: BTreeSet<u32> = (0..spec.pages()).filter(|&page| live.drive.is_buffered(page)).collect();
         prop_assert_eq!(&held, &dirty);
-        let tally = online.take_tally();
+        let tally = live.drive.take_tally();
         prop_assert_eq!((tally.write_hits, tally.evicted_pages), (hits, programmed), "{}", name);
-        prop_assert_eq!((online.in_flight(), held.len() <= slots), (0, true));
+        prop_assert_eq!((live.drive.in_flight(), held.len() <= slots), (0, true));
     }
-}
-
-/// Writes to distinct pages, a millisecond apart.
-fn slow_writes(number: u64) -> Vec<Request> {
-    (0..number)
-        .map(|page| write(1_000_000 * page, page, 1))
-        .collect()
 }
 
 #[test]
 fn a_write_to_a_full_buffer_waits_only_without_write_behind() {
     let spec = reference(4);
+    // To distinct pages, a millisecond apart.
+    let load = each(200, |page| write(1_000_000 * page, page, 1));
     for entry in POLICIES.iter().filter(|entry| entry.name != "none") {
         for (write_behind, waits) in [(WriteBehind::Off, true), (WriteBehind::Idle, false)] {
-            let destaging = Destaging {
-                write_behind,
-                ..Destaging::default()
-            };
+            let destaging = with(Destaging::default(), |how| how.write_behind = write_behind);
             let buffer = inline(&spec, entry.name, 64, destaging);
-            let run = tally(&spec, &slow_writes(200), Some(buffer), &plain());
-            let transfers_ps = u128::from(200 * CHANNEL);
-            assert_eq!(
-                run.writes.response_ps > transfers_ps,
-                waits,
-                "{}",
-                entry.name
-            );
+            let run = tally(&spec, &load, Some(buffer), &plain());
+            let has_waited = run.writes.response_ps > u128::from(200 * CHANNEL);
+            assert_eq!(has_waited, waits, "{}", entry.name);
         }
     }
 }
@@ -297,7 +281,7 @@ fn a_destaged_page_is_read_from_its_slot_until_it_is_in_flash() {
 fn what_cannot_be_is_refused_by_name() {
     use BufferMode::{Inline, Reshape};
     use WriteBehind::{Any, Auto, Idle, Off};
-    let refusal = |write_behind, mode, high, low, depth| {
+    let refusal = |(write_behind, mode, high, low, depth)| {
         let destaging = Destaging {
             write_behind,
             high_watermark: high,
@@ -328,11 +312,6 @@ fn what_cannot_be_is_refused_by_name() {
         ((Idle, Inline, Some(0.5), Some(0.6), None), "low_watermark"),
         ((Idle, Inline, None, Some(0.95), None), "low_watermark"),
     ] {
-        let (write_behind, mode, high, low, depth) = given;
-        assert_eq!(
-            refusal(write_behind, mode, high, low, depth),
-            expected,
-            "{given:?}"
-        );
+        assert_eq!(refusal(given), expected, "{given:?}");
     }
 }

@@ -1,32 +1,30 @@
 //! A write buffer inside the drive: when writes complete, what reads find in it, and that nothing
 //! is lost on the way.
 
-use crate::loads;
 use std::collections::BTreeMap;
 
-use crate::loads::{Chance, buffer, flush, plain, read, reference, small, tally, try_tally, write};
+use crate::loads::{self, Chance, each, flush, inline, plain, read, reference, small, tally};
+use crate::loads::{try_tally, with, write};
 use ioassay_block::{Kind, Request};
 use ioassay_sim::drive::{Overlap, Spec};
-use ioassay_sim::engine::{BufferMode, IssueMode, RunOptions, Scheduler};
+use ioassay_sim::engine::{IssueMode, RunOptions, Scheduler, Tally};
 use ioassay_sim::policy::POLICIES;
 use proptest::prelude::*;
 
 const CHANNEL: u64 = 1_907_200;
 const PROGRAM: u64 = 305_600_000;
 
+/// A run with a buffer of so many pages.
+fn buffered(spec: &Spec, load: &[Request], policy: &str, pages: usize) -> Tally {
+    tally(spec, load, Some(inline(spec, policy, pages)), &plain())
+}
+
 #[test]
 fn a_load_that_fits_takes_the_channel_alone() {
     let spec = reference(4);
     // One at a time, a millisecond apart, 16 pages again and again.
-    let load: Vec<Request> = (0..200)
-        .map(|number| write(1_000_000 * number, number % 16, 1))
-        .collect();
-    let run = tally(
-        &spec,
-        &load,
-        Some(buffer(&spec, "lru", 16, BufferMode::Inline)),
-        &plain(),
-    );
+    let load = each(200, |number| write(1_000_000 * number, number % 16, 1));
+    let run = buffered(&spec, &load, "lru", 16);
     assert_eq!(run.writes.response_ps, u128::from(200 * CHANNEL));
     assert_eq!((run.write_hits, run.evicted_pages), (184, 0));
     assert_eq!(run.buffered_at_end, 16);
@@ -35,17 +33,8 @@ fn a_load_that_fits_takes_the_channel_alone() {
 #[test]
 fn a_full_buffer_lets_a_write_wait_until_flash_has_what_left() {
     let spec = reference(4);
-    let load = [
-        write(0, 0, 1),
-        write(1_000_000, 1, 1),
-        write(1_000_000, 2, 1),
-    ];
-    let run = tally(
-        &spec,
-        &load,
-        Some(buffer(&spec, "fifo", 1, BufferMode::Inline)),
-        &plain(),
-    );
+    let load = [(0, 0), (1_000_000, 1), (1_000_000, 2)].map(|(at_ns, page)| write(at_ns, page, 1));
+    let run = buffered(&spec, &load, "fifo", 1);
     // The first takes the place. The second has crossed when page 0 begins to be programmed, and
     // waits for that; the third crosses behind it, and waits for page 1, which lies on another
     // element and began when the third was there.
@@ -64,12 +53,7 @@ fn reads_find_what_is_held_and_what_is_leaving() {
         read(2_010_000, 0, 1), // leaving: it is being programmed
         read(3_000_000, 0, 1), // in flash
     ];
-    let run = tally(
-        &spec,
-        &load,
-        Some(buffer(&spec, "fifo", 1, BufferMode::Inline)),
-        &plain(),
-    );
+    let run = buffered(&spec, &load, "fifo", 1);
     let sensed = 25_000_000 + 105_600_000 + CHANNEL;
     assert_eq!(run.reads.response_ps, u128::from(2 * CHANNEL + sensed));
     assert_eq!((run.buffered_reads, run.read_hits), (3, 2));
@@ -79,49 +63,28 @@ fn reads_find_what_is_held_and_what_is_leaving() {
 fn a_flush_waits_until_all_is_in_flash() {
     let spec = reference(4);
     // Pages 0 and 4 lie on element 0, page 1 on another.
-    let load = [
-        write(0, 0, 1),
-        write(0, 4, 1),
-        write(0, 1, 1),
-        flush(1_000_000),
-    ];
-    let run = tally(
-        &spec,
-        &load,
-        Some(buffer(&spec, "lru", 8, BufferMode::Inline)),
-        &plain(),
-    );
+    let mut load = [0, 4, 1].map(|page| write(0, page, 1)).to_vec();
+    load.push(flush(1_000_000));
+    let run = buffered(&spec, &load, "lru", 8);
     assert_eq!(run.others.response_ps, u128::from(2 * PROGRAM));
     assert_eq!((run.evicted_pages, run.buffered_at_end), (3, 0));
     // Without a buffer it waits for what is being programmed.
     let load = [write(0, 0, 1), flush(2_000)];
     let run = tally(&spec, &load, None, &plain());
-    assert_eq!(
-        run.others.response_ps,
-        u128::from(CHANNEL + PROGRAM - 2_000_000)
-    );
+    let left = CHANNEL + PROGRAM - 2_000_000;
+    assert_eq!(run.others.response_ps, u128::from(left));
     // And an idle drive has nothing to flush.
-    assert_eq!(
-        tally(&spec, &[flush(0)], None, &plain()).others.response_ps,
-        0
-    );
+    let idle = tally(&spec, &[flush(0)], None, &plain());
+    assert_eq!(idle.others.response_ps, 0);
 }
 
 #[test]
 fn what_is_discarded_leaves_the_buffer_unwritten() {
     let spec = reference(4);
-    let trim = Request {
-        kind: Kind::Trim,
-        ..write(1_000_000, 0, 2)
-    };
+    let trim = with(write(1_000_000, 0, 2), |one| one.kind = Kind::Trim);
     let load = [write(0, 0, 3), trim, flush(2_000_000)];
-    let (drive, run, _) = try_tally(
-        &spec,
-        &load,
-        Some(buffer(&spec, "lru", 8, BufferMode::Inline)),
-        &plain(),
-    )
-    .expect("a run");
+    let held = Some(inline(&spec, "lru", 8));
+    let (drive, run, _) = try_tally(&spec, &load, held, &plain()).expect("a run");
     assert_eq!(run.evicted_pages, 1);
     assert_eq!(drive.counters().trimmed_pages, 2);
     assert!((0..2).all(|page| drive.physical_page(page).is_none()));
@@ -130,22 +93,11 @@ fn what_is_discarded_leaves_the_buffer_unwritten() {
 #[test]
 fn a_page_that_waits_and_is_written_again_gets_no_place_earlier() {
     let spec = reference(4);
-    let load = [
-        write(0, 0, 1),
-        write(1_000_000, 1, 1),
-        write(1_000_000, 1, 1),
-    ];
-    let run = tally(
-        &spec,
-        &load,
-        Some(buffer(&spec, "fifo", 1, BufferMode::Inline)),
-        &plain(),
-    );
+    let load = [(0, 0), (1_000_000, 1), (1_000_000, 1)].map(|(at_ns, page)| write(at_ns, page, 1));
+    let run = buffered(&spec, &load, "fifo", 1);
     // Both wait for page 0, which begins to be programmed when the second has crossed.
-    assert_eq!(
-        run.writes.response_ps,
-        u128::from(CHANNEL + 2 * (CHANNEL + PROGRAM))
-    );
+    let wanted = CHANNEL + 2 * (CHANNEL + PROGRAM);
+    assert_eq!(run.writes.response_ps, u128::from(wanted));
 }
 
 /// How long each of these writes takes, of pages that are all different, first in, first out: its
@@ -190,13 +142,12 @@ proptest! {
         let spec = Spec { pages_per_block: 128, ..reference(elements) };
         let mut chance = Chance(seed);
         let mut at_ns = 0;
-        let load: Vec<Request> = (0..requests).map(|number| {
+        let load = each(requests.into(), |number| {
             at_ns += u64::from(chance.below(1000 * gap_us + 1));
             // Different pages, on elements at random.
-            let page = u64::from(number * elements + chance.below(elements));
-            write(at_ns, page, 1)
-        }).collect();
-        let run = tally(&spec, &load, Some(buffer(&spec, "fifo", capacity, BufferMode::Inline)), &plain());
+            write(at_ns, number * u64::from(elements) + u64::from(chance.below(elements)), 1)
+        });
+        let run = buffered(&spec, &load, "fifo", capacity);
         let wanted: u64 = naive(&spec, &load, capacity).iter().sum();
         prop_assert_eq!(run.writes.response_ps, u128::from(wanted));
     }
@@ -211,7 +162,7 @@ proptest! {
         let spec = Spec { overlap, channels, dies: 2, read_priority: seed % 2 == 0, ..small() };
         let mut chance = Chance(seed);
         let mut at_ns = 0;
-        let load: Vec<Request> = (0..300).map(|_| {
+        let load = each(300, |_| {
             at_ns += u64::from(chance.below(1000 * gap_us + 1));
             let pages = 1 + chance.below(4);
             let page = chance.below(spec.pages() - pages);
@@ -222,14 +173,14 @@ proptest! {
                 _ => Kind::Write,
             };
             loads::request(kind, at_ns, u64::from(page), u64::from(pages))
-        }).collect();
+        });
         let options = RunOptions {
             issue_mode: if closed == 0 { IssueMode::OpenLoop } else { IssueMode::ClosedLoop(closed) },
             window: windowed.then_some(3),
             scheduler: if seed % 3 == 0 { Scheduler::Fcfs } else { Scheduler::Clook },
             ..plain()
         };
-        let place = (name != "none").then(|| buffer(&spec, name, capacity, BufferMode::Inline));
+        let place = (name != "none").then(|| inline(&spec, name, capacity));
         let (drive, run, series) = try_tally(&spec, &load, place, &options).expect("a run");
         prop_assert_eq!((run.issued, run.unfinished), (300, 0), "{}", name);
         let done = run.reads.count() + run.writes.count() + run.others.count();

@@ -1,15 +1,22 @@
 //! Drives, loads and runs, as the tests of the simulation need them.
 
 use ioassay_block::{Error as TraceError, Kind, Request, Source};
-use ioassay_sim::Error;
 use ioassay_sim::drive::{Drive, Spec};
 use ioassay_sim::engine::{
-    BufferMode, End, Responses, RunOptions, Scheduler, Tally, TimeSeries, WriteBuffer, run,
+    BufferMode, Destaging, End, Event, OneThread, OnlineDrive, Responses, RunOptions, Scheduler,
+    Tally, TimeSeries, WriteBuffer, run,
 };
 use ioassay_sim::policy::{Layout, Settings, make};
+use ioassay_sim::{BufferSpec, Error, Setup, Simulation, simulate};
 use proptest::prelude::*;
 
 pub const MEMORY: u64 = 1 << 32;
+
+/// The same with a change.
+pub fn with<T>(mut it: T, change: impl FnOnce(&mut T)) -> T {
+    change(&mut it);
+    it
+}
 
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
@@ -31,11 +38,9 @@ pub fn small() -> Spec {
 
 /// The reference drive, with fewer blocks: as fast to make as it must be for many tests.
 pub fn reference(elements: u32) -> Spec {
-    Spec {
-        elements,
-        blocks_per_plane: 64,
-        ..Spec::default()
-    }
+    with(Spec::default(), |spec| {
+        (spec.elements, spec.blocks_per_plane) = (elements, 64);
+    })
 }
 
 pub fn request(kind: Kind, at_ns: u64, page: u64, pages: u64) -> Request {
@@ -58,6 +63,11 @@ pub fn read(at_ns: u64, page: u64, pages: u64) -> Request {
 
 pub fn flush(at_ns: u64) -> Request {
     request(Kind::Flush, at_ns, 0, 0)
+}
+
+/// Requests by number.
+pub fn each(count: u64, of: impl FnMut(u64) -> Request) -> Vec<Request> {
+    (0..count).map(of).collect()
 }
 
 /// Requests that do not say whether all of them are writes: they go the long way.
@@ -83,18 +93,51 @@ pub fn drive(spec: &Spec) -> Drive {
     Drive::new(spec, MEMORY).expect("a drive that can be")
 }
 
-pub fn buffer(spec: &Spec, policy: &str, pages: usize, mode: BufferMode) -> WriteBuffer {
-    let layout = Layout {
+pub fn layout(spec: &Spec) -> Layout {
+    Layout {
         elements: spec.elements,
         pages_per_block: spec.pages_per_block,
         pages: spec.pages(),
-    };
+    }
+}
+
+pub fn buffer(spec: &Spec, policy: &str, pages: usize, mode: BufferMode) -> WriteBuffer {
     WriteBuffer {
-        policy: make(policy, &Settings::new(layout, pages)).expect("a policy"),
+        policy: make(policy, &Settings::new(layout(spec), pages)).expect("a policy"),
         mode,
         pad_reads: true,
         destager: None,
     }
+}
+
+/// A buffer inside the drive.
+pub fn inline(spec: &Spec, policy: &str, pages: usize) -> WriteBuffer {
+    buffer(spec, policy, pages, BufferMode::Inline)
+}
+
+pub fn buffer_spec(spec: &Spec, policy: &str, pages: usize, mode: BufferMode) -> BufferSpec {
+    BufferSpec {
+        policy: policy.into(),
+        settings: Settings::new(layout(spec), pages),
+        mode,
+        pad_reads: true,
+        destaging: Destaging::default(),
+    }
+}
+
+/// A drive alone, with the usual options.
+pub fn setup(spec: &Spec) -> Setup {
+    Setup {
+        drive: spec.clone(),
+        buffer: None,
+        preconditioning: None,
+        run: RunOptions::default(),
+        available_bytes: MEMORY,
+    }
+}
+
+pub fn simulated(load: &[Request], setup: &Setup) -> Simulation {
+    simulate(&mut &load[..], setup, &OneThread, &mut || true).expect("a run")
 }
 
 /// Runs a new drive over requests.
@@ -117,6 +160,40 @@ pub fn tally(
     options: &RunOptions,
 ) -> Tally {
     try_tally(spec, requests, buffer, options).expect("a run").1
+}
+
+/// An online drive, all of whose requests and steps are possible, and what happened in it.
+pub struct Live {
+    pub drive: OnlineDrive,
+    pub events: Vec<Event>,
+}
+
+impl Live {
+    pub fn new(drive: Drive, buffer: Option<WriteBuffer>) -> Self {
+        let drive = OnlineDrive::new(drive, buffer).expect("a live drive");
+        let events = Vec::new();
+        Self { drive, events }
+    }
+
+    pub fn submit(&mut self, at_ps: u64, request: &Request) -> u64 {
+        self.drive.submit(at_ps, request).expect("a request")
+    }
+
+    pub fn advance_to(&mut self, at_ps: u64) {
+        let advanced = self.drive.advance_to(at_ps, &mut self.events);
+        advanced.expect("a drive that lives");
+    }
+
+    /// Until nothing is on its way.
+    pub fn finish(&mut self) {
+        self.advance_to(u64::MAX - 1);
+        let left = (self.drive.next_ps(), self.drive.in_flight());
+        assert_eq!(left, (None, 0));
+    }
+
+    pub fn audit(&self) {
+        self.drive.drive().audit().expect("tables that agree");
+    }
 }
 
 /// All that a tally counts.

@@ -18,44 +18,36 @@ pub trait Model {
 /// The model of a policy; `None` where no order is promised.
 pub fn model(name: &str, settings: &Settings) -> Option<Box<dyn Model>> {
     let capacity = settings.capacity_pages;
-    let queue = |moves, marks| {
-        Box::new(Queue {
-            pages: VecDeque::new(),
-            capacity,
-            moves,
-            marks,
-        }) as Box<dyn Model>
+    let queue = |moves, marks| Queue {
+        pages: VecDeque::new(),
+        capacity,
+        moves,
+        marks,
     };
-    let turns = |all| {
-        let elements = settings.layout.elements;
-        let lists = vec![VecDeque::new(); elements as usize];
-        Box::new(Turns {
-            lists,
-            turn: 0,
-            capacity,
-            all,
-        }) as Box<dyn Model>
+    let turns = |all| Turns {
+        lists: vec![VecDeque::new(); settings.layout.elements as usize],
+        turn: 0,
+        capacity,
+        all,
     };
-    let blocks = |fullest| {
-        Box::new(Blocks {
-            order: VecDeque::new(),
-            settings: *settings,
-            fullest,
-        }) as Box<dyn Model>
+    let blocks = |fullest| Blocks {
+        order: VecDeque::new(),
+        settings: *settings,
+        fullest,
     };
-    match name {
-        "fifo" => Some(queue(false, false)),
-        "lru" => Some(queue(true, false)),
-        "clock" => Some(queue(false, true)),
-        "sieve" => Some(Box::new(scan_resistant::Sieve::new(capacity))),
-        "s3-fifo" => Some(Box::new(scan_resistant::S3Fifo::new(capacity))),
-        "arc" => Some(Box::new(scan_resistant::Arc::new(capacity))),
-        "epo" => Some(turns(false)),
-        "epo-all" => Some(turns(true)),
-        "bplru" => Some(blocks(false)),
-        "fab" => Some(blocks(true)),
-        _ => None,
-    }
+    Some(match name {
+        "fifo" => Box::new(queue(false, false)) as Box<dyn Model>,
+        "lru" => Box::new(queue(true, false)),
+        "clock" => Box::new(queue(false, true)),
+        "sieve" => Box::new(scan_resistant::Sieve::new(capacity)),
+        "s3-fifo" => Box::new(scan_resistant::S3Fifo::new(capacity)),
+        "arc" => Box::new(scan_resistant::Arc::new(capacity)),
+        "epo" => Box::new(turns(false)),
+        "epo-all" => Box::new(turns(true)),
+        "bplru" => Box::new(blocks(false)),
+        "fab" => Box::new(blocks(true)),
+        _ => return None,
+    })
 }
 
 /// FIFO, LRU (hits move) and CLOCK (hits mark); the oldest stands in front.
@@ -121,11 +113,8 @@ impl Turns {
 
     fn evict(&mut self) -> Vec<u32> {
         if self.all {
-            return self
-                .lists
-                .iter_mut()
-                .filter_map(VecDeque::pop_front)
-                .collect();
+            let lists = self.lists.iter_mut();
+            return lists.filter_map(VecDeque::pop_front).collect();
         }
         loop {
             let page = self.lists[self.turn].pop_front();
@@ -142,35 +131,32 @@ impl Model for Turns {
         let element = page as usize % self.lists.len();
         let held = self.lists[element].contains(&page);
         let full = self.len() == self.capacity;
-        let left = if full && !held {
-            self.evict()
-        } else {
-            Vec::new()
-        };
+        let mut left = Vec::new();
+        if full && !held {
+            left = self.evict();
+        }
         self.discard(page);
         self.lists[element].push_back(page);
         left
     }
 
     fn discard(&mut self, page: u32) {
-        self.lists
-            .iter_mut()
-            .for_each(|list| list.retain(|&held| held != page));
+        for list in &mut self.lists {
+            list.retain(|&held| held != page);
+        }
     }
 
     fn destage(&mut self, ready: &dyn Fn(u32) -> bool) -> Vec<u32> {
         let elements = self.lists.len();
-        let order = (0..elements).map(|step| (self.turn + step) % elements);
-        let able: Vec<usize> = order
-            .filter(|&element| ready(element as u32) && !self.lists[element].is_empty())
-            .collect();
+        let mut order = (0..elements).map(|step| (self.turn + step) % elements);
         if self.all {
-            return (0..elements)
-                .filter(|element| able.contains(element))
+            let able = (0..elements).filter(|&element| ready(element as u32));
+            return able
                 .filter_map(|element| self.lists[element].pop_front())
                 .collect();
         }
-        let Some(&element) = able.first() else {
+        let able = |&element: &usize| ready(element as u32) && !self.lists[element].is_empty();
+        let Some(element) = order.find(able) else {
             return Vec::new();
         };
         self.turn = (element + 1) % elements;
@@ -203,10 +189,8 @@ struct Blocks {
 
 impl Blocks {
     fn locate(&self, page: u32) -> (u32, u32) {
-        let (elements, length) = (
-            self.settings.layout.elements,
-            self.settings.layout.pages_per_block,
-        );
+        let layout = &self.settings.layout;
+        let (elements, length) = (layout.elements, layout.pages_per_block);
         match self.settings.block_by {
             BlockBy::Lba => (page / length, page % length),
             BlockBy::Element => {
@@ -218,9 +202,8 @@ impl Blocks {
 
     /// Pages of a block, by asking every page of the drive.
     fn pages(&self, block: u32) -> Vec<u32> {
-        (0..self.settings.layout.pages)
-            .filter(|&page| self.locate(page).0 == block)
-            .collect()
+        let pages = 0..self.settings.layout.pages;
+        pages.filter(|&page| self.locate(page).0 == block).collect()
     }
 
     fn evict(&mut self) -> Vec<u32> {
@@ -230,15 +213,11 @@ impl Blocks {
             return Vec::new();
         };
         let block = self.order.remove(at).unwrap();
-        let pages = self.pages(block.number).into_iter();
-        pages
-            .filter(|&page| block.places.contains(&self.locate(page).1))
-            .collect()
+        self.written(&block, false)
     }
 
     /// What a block writes when it leaves.
-    fn written(&self, block: &Block) -> Vec<u32> {
-        let padding = self.settings.padding;
+    fn written(&self, block: &Block, padding: bool) -> Vec<u32> {
         let mut pages = self.pages(block.number);
         pages.retain(|&page| padding || block.places.contains(&self.locate(page).1));
         pages
@@ -262,10 +241,8 @@ impl Blocks {
 impl Model for Blocks {
     fn write(&mut self, page: u32) -> Vec<u32> {
         let (number, place) = self.locate(page);
-        let held = self
-            .order
-            .iter()
-            .any(|block| block.number == number && block.places.contains(&place));
+        let holds = |block: &Block| block.number == number && block.places.contains(&place);
+        let held = self.order.iter().any(holds);
         let full = self.len() == self.settings.capacity_pages;
         let mut left = Vec::new();
         if full && !held && self.fullest {
@@ -311,23 +288,17 @@ impl Model for Blocks {
     }
 
     fn destage(&mut self, ready: &dyn Fn(u32) -> bool) -> Vec<u32> {
-        let able: Vec<&Block> = self
-            .order
-            .iter()
-            .filter(|block| self.written(block).into_iter().all(ready))
-            .collect();
-        let size = |block: &&&Block| if self.fullest { block.places.len() } else { 0 };
-        let Some(most) = able.iter().map(|block| size(&block)).max() else {
+        let padding = self.settings.padding;
+        let is_able = |block: &&Block| self.written(block, padding).into_iter().all(ready);
+        let able = self.order.iter().filter(is_able);
+        let size = |block: &Block| if self.fullest { block.places.len() } else { 0 };
+        let Some(most) = able.clone().map(size).max() else {
             return Vec::new();
         };
-        let number = able
-            .iter()
-            .find(|block| size(block) == most)
-            .map(|block| block.number);
-        let block = self.take(number.unwrap());
-        let mut pages = self.pages(block.number);
-        pages.retain(|&page| block.places.contains(&self.locate(page).1));
-        pages
+        let mut first = able.filter(|block| size(block) == most);
+        let number = first.next().unwrap().number;
+        let block = self.take(number);
+        self.written(&block, false)
     }
 
     fn drain(&mut self) -> Vec<u32> {
