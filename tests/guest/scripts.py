@@ -21,7 +21,7 @@ def text(*names: str, **variables: object) -> str:
     """The scripts of these names in this order, behind the variables that they need and what all may call."""
     given = {"host": HOST, "host_name": HOST_NAME, **variables}
     assigned = "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in given.items())
-    return assigned + "".join((SHELL / f"{name}.sh").read_text() for name in ("common", "network", *names))
+    return assigned + "".join((SHELL / f"{name}.sh").read_text() for name in ("disk", "network", *names))
 
 
 def place(told: dict[str, Any], prefix: str = "") -> dict[str, str]:
