@@ -18,7 +18,7 @@ from ..corpora import CORPUS, cases
 TESTS = Path(__file__).parents[1]
 TABLES = sorted(path.stem for path in (CORPUS / "formats").glob("*.toml") if path.stem != "imports")
 UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-FOLDERS = (TESTS / "golden", TESTS / "formats" / "golden")
+FOLDERS = (TESTS / "golden", TESTS / "formats" / "golden", CORPUS / "formats")
 
 
 def text(made: Any) -> str:
