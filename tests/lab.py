@@ -17,8 +17,9 @@ import polars as pl
 
 from ioassay.records.environment import Environment
 from ioassay.records.observation import Observation
+from ioassay.store import parquet
 from ioassay.store.dataset import Dataset
-from ioassay.store.frames import drivers_of
+from ioassay.store.frames import TRIALS, WARNINGS, drivers_of
 from ioassay.study import plan
 from ioassay.study.model import Study, make_study
 from ioassay.verify.statement import Code
@@ -32,44 +33,7 @@ def codes(verdict: Verdict) -> set[Code]:
     return {statement.code for statement in (*verdict.explanation, *verdict.notes)}
 
 
-SCHEMAS = {
-    "hist": {
-        "study": pl.String,
-        "trial": pl.String,
-        "direction": pl.String,
-        "kind": pl.String,
-        "job": pl.Int64,
-        "value_ns": pl.Int64,
-        "count": pl.Int64,
-    },
-    "series": {
-        "study": pl.String,
-        "trial": pl.String,
-        "metric": pl.String,
-        "job": pl.Int64,
-        "time_s": pl.Float64,
-        "value": pl.Float64,
-    },
-    "samples": {
-        "study": pl.String,
-        "trial": pl.String,
-        "monitor": pl.String,
-        "name": pl.String,
-        "time_s": pl.Float64,
-        "value": pl.Float64,
-    },
-    "warnings": {"study": pl.String, "trial": pl.String, "code": pl.String, "text": pl.String, "remedy": pl.String},
-}
-BASE = {
-    "study": pl.String,
-    "trial": pl.String,
-    "status": pl.String,
-    "reason": pl.String,
-    "repetition": pl.Int64,
-    "order": pl.Int64,
-    "started_unix_s": pl.Float64,
-    "duration_s": pl.Float64,
-}
+SCHEMAS = {**parquet.SCHEMAS, "warnings": WARNINGS}
 
 
 @dataclass
@@ -185,8 +149,8 @@ class Lab:
             if not all(isinstance(row.get(name), int | float | None) for row in rows):
                 for row in rows:
                     row[name] = None if row.get(name) is None else str(row[name])
-        metrics = {name for row in rows for name in row} - BASE.keys() - factors
-        schema = {**BASE, **dict.fromkeys(sorted(metrics), pl.Float64)}
+        metrics = {name for row in rows for name in row} - TRIALS.keys() - factors
+        schema = {**TRIALS, **dict.fromkeys(sorted(metrics), pl.Float64)}
         trials = pl.DataFrame(rows, schema_overrides=schema, infer_schema_length=None)
         frames = {
             name: pl.DataFrame([row for part in parts for row in part.extra[name]], schema=columns)

@@ -9,11 +9,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -26,7 +22,6 @@ from ioassay import metrics
 from ioassay.records import record
 from ioassay.registry import Contract
 from ioassay.report.figures.spec import read_spec
-from ioassay.store import packed_page
 from ioassay.study import catalog, plan
 
 ROOT = Path(__file__).parent.parent
@@ -171,93 +166,6 @@ def test_a_parser_of_claims_has_real_outputs_or_samples_to_read(name: str) -> No
 def test_a_driver_and_a_target_of_each_list_do_nothing() -> None:
     for of in LISTS[:3]:
         assert "null" in of.entries, f"{of.name} has no null implementation, which measures the laboratory itself"
-
-
-# A driver is one package and one line
-
-
-MADE_UP = '''"""A driver that no list of the package has: it counts grains of sand."""
-
-from ioassay.metrics import RATE, Metric
-from ioassay.roles import NOTHING, Command, Driver, Estimate, Parsed, Tool
-
-
-class Sieve(Driver):
-    """Runs python3 as if it were a sieve."""
-
-    name = "sieve"
-    measures = True
-    length_key = "pause"
-    responses = ("sieve.speed",)
-    metrics = (Metric("sieve.speed", "grains/s", "higher", "Speed of the sieve", "{:.0f} grains/s".format, RATE),)
-
-    def tool(self):
-        return Tool("python3", ["python3", "--version"], (3,), "python3")
-
-    def configure(self, version, probes):
-        assert version.startswith("Python 3")
-
-    def validate(self, params, target):
-        return ()
-
-    def access(self, params):
-        return NOTHING
-
-    def touches(self, params):
-        return ()
-
-    def estimate(self, params, target):
-        return Estimate(seconds=0.1, written_bytes=0)
-
-    def shortened(self, params, share):
-        return None
-
-    def command(self, trial, load, raw):
-        return Command(["python3", "-c", f"print({trial.params['mesh']} * 1000 + {trial.seed} % 10)"], timeout_s=60)
-
-    def parse(self, trial, outcome, raw):
-        return Parsed("ok", metrics={"sieve.speed": float(outcome.stdout.read_text())})
-'''
-SIEVED = """
-title = "How fast does sand fall?"
-driver = "sieve"
-repetitions = 3
-[factors]
-mesh = [1, 2, 4]
-[watch]
-monitors = []
-witness = "off"
-"""
-LISTED = """
-from ioassay.__main__ import main
-from ioassay.drivers import DRIVERS
-DRIVERS["sieve"] = "sieve:Sieve"
-main()
-"""
-"""`ioassay` as it is with one more line in the list."""
-
-
-def test_a_new_driver_is_one_package_and_one_line(tmp_path: Path) -> None:
-    (tmp_path / "sieve.py").write_text(MADE_UP)
-    (tmp_path / "sand.toml").write_text(SIEVED)
-
-    def ioassay(*words: str) -> str:
-        environment = {**os.environ, "PYTHONPATH": str(tmp_path), "HOME": str(tmp_path)}
-        command = [sys.executable, "-c", LISTED, *words]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=200)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    ran = json.loads(ioassay("run", "sand.toml", "--output", "run", "--json"))
-    assert ran["trials"]["ok"] == 9
-    assert json.loads((tmp_path / "run" / "host.json").read_text())["tools"]["python3"].startswith("Python 3")
-    page = packed_page.unpacked((tmp_path / "run" / "report" / "index.html").read_text())
-    assert "Speed of the sieve" in page and re.search(r"400\d grains/s", page)
-    assert [figure["name"] for figure in ran["figures"]] == ["sieve_speed_by_mesh"]
-    svg = (tmp_path / "run" / "report" / "figures" / "sieve_speed_by_mesh.svg").read_text()
-    assert "Speed of the sieve" in svg and "sieve.speed" not in svg
-    doubts = {finding["statistics"]["code"] for finding in ran["findings"] if finding["question"] == "caveats"}
-    assert "short" in doubts
 
 
 def test_a_metric_of_a_driver_has_a_dot_and_is_new() -> None:
