@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ioassay.drivers.fio import Fio, expansion, jobfile
+from ioassay.drivers.fio import Fio
 from ioassay.errors import SafetyRefusal, StudyError
 from ioassay.roles import WRITE
 
@@ -105,57 +105,6 @@ def test_what_random_jobs_write_was_found_before(folder: Path) -> None:
         assert not strange, f"job file {number}:\n{text!r}\nwrote {strange}, named {named}"
         written += len(changed)
     assert written > RUNS // 4
-
-
-HONEST = """parse    7     Parsing ini file a.fio
-parse    7     [a]
-parse    7     Parsing section [a]
-file     7     dup files: 0
-parse    7     dup options
-parse    7     rw=write
-parse    7     filename=x
-parse    7     handle_option=rw, ptr=write
-parse    7     __handle_option=rw, type=OPT_STR, ptr=write
-parse    7     handle_option=filename, ptr=x
-file     7     file 0x1 "x" added at 0
-"""
-AT_END = f"fio: unable to open '/tmp/{expansion.ABSENT}' job file"
-
-
-def confirmed(output: str, messages: str = AT_END) -> list[str]:
-    place = Path("/nowhere/a.fio")
-    jobs = jobfile.parse("[a]\nrw=write\nfilename=x\n", place.parent, {}, place)
-    return [warning.code for warning in expansion.confirm(jobs, place.parent, place, output, messages)]
-
-
-def test_a_reading_that_agrees_is_confirmed() -> None:
-    assert confirmed(HONEST) == []
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs", "difference"),
-    [
-        ("ptr=write", "ptr=read", r"\[a\] rw: fio reads 'read', the lab 'write'"),
-        ("filename=x", "filename=y", "lines: fio reads 'filename=y', the lab 'filename=x'"),
-        ("section [a]", "section [b]", "sections: fio reads 'b', the lab 'a'"),
-        ('"x"', '"y"', "fio opens 'y', which the lab does not find"),
-        ('file 0x1 "x" added at 0', "", "the lab finds 'x', which fio does not open"),
-        ("=filename, ptr", "=directory, ptr", r"\[a\] directory: fio reads 'x', the lab none"),
-    ],
-)
-def test_any_difference_is_a_refusal_that_names_it(ours: str, theirs: str, difference: str) -> None:
-    with pytest.raises(SafetyRefusal, match=difference) as caught:
-        confirmed(HONEST.replace(ours, theirs))
-    assert "/nowhere/a.fio: refused, nothing was run" in str(caught.value)
-
-
-def test_a_file_that_fio_does_not_take_is_an_error_in_fios_words() -> None:
-    with pytest.raises(StudyError, match="does not take it: Bad option <x=1>; fio: job a dropped"):
-        confirmed(HONEST, "Bad option <x=1>\nfio: job a dropped\n")
-
-
-def test_a_fio_without_debug_output_is_warned_about() -> None:
-    assert confirmed("", f"fio: debug tracing not included in build\n{AT_END}") == ["reading-unconfirmed"]
 
 
 @pytest.mark.fio

@@ -98,3 +98,18 @@ def run(made: Driver, params: Mapping[str, Any], load: Load, raw: Path, **how: A
         steps.argv(command, load, raw), **streams, timeout_s=command.timeout_s, cwd=command.cwd, **how
     )
     return made.parse(wanted, steps.ended(outcome, command, raw), raw), outcome
+
+
+def lay_out(folder: Path, files: Mapping[str, Any]) -> None:
+    """Make files: a text, so many zero bytes, `{ hex = BYTES }` or `{ link = PATH }`."""
+    for name, held in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(held, str):
+            path.write_text(held)
+        elif isinstance(held, int):
+            path.write_bytes(bytes(held))
+        elif "hex" in held:
+            path.write_bytes(bytes.fromhex(held["hex"]))
+        else:
+            path.symlink_to(held["link"])
