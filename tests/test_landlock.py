@@ -15,6 +15,8 @@ from ioassay.process import landlock, supervisor
 from ioassay.process.landlock import FILE, FOLDER, IOCTL_DEV, LAYOUT, REFER, TRUNCATE, Rule, Ruleset
 from ioassay.roles import Outcome
 
+from .corpora import rows
+
 
 class FakeKernel:
     """A kernel with one version of the interface; as strict as the real one about rights that it does not know."""
@@ -88,14 +90,14 @@ def test_what_is_not_there_grants_nothing(tmp_path: Path) -> None:
         assert ruleset.granted == []
 
 
-def test_a_rule_that_the_kernel_refuses_leaves_no_descriptor(tmp_path: Path) -> None:
-    class Strict(FakeKernel):
-        def add(self, ruleset: int, rights: int, parent: int) -> None:
-            raise OSError(errno.EBADFD, os.strerror(errno.EBADFD))
+def test_a_rule_that_the_kernel_refuses_leaves_no_descriptor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EBADFD, os.strerror(errno.EBADFD))
 
+    monkeypatch.setattr(FakeKernel, "add", refuse)
     before = sorted(os.listdir("/proc/self/fd"))
     with pytest.raises(OSError, match=os.strerror(errno.EBADFD)):
-        Ruleset([Rule(tmp_path, FOLDER)], Strict(7))
+        Ruleset([Rule(tmp_path, FOLDER)], FakeKernel(7))
     assert sorted(os.listdir("/proc/self/fd")) == before
 
 
@@ -134,47 +136,22 @@ def test_a_tool_runs_where_the_kernel_refuses_to_confine_it(tmp_path: Path) -> N
     assert outcome.stdout.read_text() == "hello\n"
 
 
-ATTEMPTS = """
-import errno, fcntl, json, os, subprocess, sys
-mine, others = sys.argv[1:]
-os.chdir(others)
-link = f"{mine}/link"
-os.symlink(f"{others}/precious", link)
-attempts = {
-    "write": lambda: os.open("precious", os.O_WRONLY),
-    "read and write": lambda: os.open("precious", os.O_RDWR),
-    "append": lambda: os.open("precious", os.O_WRONLY | os.O_APPEND),
-    "empty on opening": lambda: os.open("precious", os.O_RDONLY | os.O_TRUNC),
-    "truncate": lambda: os.truncate("precious", 0),
-    "through a link": lambda: os.open(link, os.O_WRONLY),
-    "through /proc": lambda: os.open(f"/proc/self/fd/{os.open('precious', os.O_RDONLY)}", os.O_RDWR),
-    "create": lambda: os.open("new", os.O_WRONLY | os.O_CREAT),
-    "unnamed file": lambda: os.open(".", os.O_TMPFILE | os.O_RDWR),
-    "rename": lambda: os.rename("precious", "other"),
-    "rename away": lambda: os.rename("precious", f"{mine}/precious"),
-    "replace": lambda: os.rename(f"{mine}/source", "precious"),
-    "exchange": lambda: os.rename("neighbour", "precious"),
-    "unlink": lambda: os.unlink("precious"),
-    "hard link here": lambda: os.link("precious", "second"),
-    "hard link away": lambda: os.link("precious", f"{mine}/second"),
-    "symbolic link": lambda: os.symlink("precious", "second"),
-    "make a folder": lambda: os.mkdir("folder"),
-    "remove a folder": lambda: os.rmdir("empty"),
-    "make a pipe": lambda: os.mkfifo("pipe"),
-    "make a device": lambda: os.mknod(f"{mine}/device", 0o060600, os.makedev(7, 0)),
-    "a setting of the kernel": lambda: os.open("/proc/sys/vm/swappiness", os.O_WRONLY),
-    "memory of others": lambda: os.open(f"/proc/{os.getppid()}/mem", os.O_RDWR),
-    "a child": lambda: subprocess.run(["sh", "-c", "echo spoilt > precious"], check=True, capture_output=True),
-}
-said = {}
-for name, attempt in attempts.items():
-    try:
-        attempt()
-        said[name] = "done"
-    except OSError as error:
-        said[name] = errno.errorcode[error.errno]
-    except subprocess.CalledProcessError as error:
-        said[name] = "EACCES" if b"Permission denied" in error.stderr else str(error)
+CALLS = """
+import errno, json, os, sys
+folders, own, calls = map(json.loads, sys.argv[1:])
+said = []
+for folder in folders:
+    for number, (call, words) in enumerate(calls):
+        os.chdir(f"{folder}/{number}")
+        os.dup2(os.open("precious", os.O_RDONLY), 9)
+        places = {"own": own, "parent": os.getppid()}
+        texts = [word.format(**places) if isinstance(word, str) else word for word in words]
+        given = [sum(getattr(os, flag) for flag in word.split("|")) if str(word)[:2] == "O_" else word for word in texts]
+        try:
+            getattr(os, call)(*given)
+            said.append("done")
+        except OSError as error:
+            said.append(errno.errorcode[error.errno])
 print(json.dumps(said))
 """
 
@@ -189,76 +166,44 @@ def seen(folder: Path) -> dict[str, object]:
     return found
 
 
-@pytest.fixture
-def others(tmp_path: Path) -> Path:
-    """A folder that nobody approved, with files."""
-    folder = tmp_path / "others"
+def filled(folder: Path) -> Path:
+    """A folder with what may be spoilt."""
     (folder / "empty").mkdir(parents=True)
     (folder / "precious").write_text("precious")
     (folder / "neighbour").write_text("neighbour")
+    (folder / "link").symlink_to("precious")
     return folder
 
 
 @pytest.mark.landlock
-def test_nothing_outside_of_what_is_granted_is_changed(tmp_path: Path, others: Path) -> None:
-    mine = tmp_path / "mine"
-    mine.mkdir()
-    (mine / "source").write_text("source")
+def test_everything_is_done_where_it_is_granted_and_nothing_elsewhere(tmp_path: Path) -> None:
+    calls = rows("confinement", "calls")
+    own, mine, others = (tmp_path / name for name in ("own", "mine", "others"))
+    own.mkdir()
+    (own / "source").write_text("source")
+    for number in range(len(calls)):
+        filled(mine / str(number))
+        filled(others / str(number))
     before = seen(others)
-    with Ruleset([Rule(mine, FOLDER), Rule(Path("/dev/null"), FILE)]) as ruleset:
-        outcome = run(tmp_path, ruleset, sys.executable, "-c", ATTEMPTS, str(mine), str(others))
-    assert outcome.unconfined == ""
-    assert outcome.exit_code == 0, outcome.stderr.read_text()
+    words = [[str(others), str(mine)], str(own), [[call["call"], call["words"]] for call in calls]]
+    with Ruleset([Rule(own, FOLDER), Rule(mine, FOLDER)]) as ruleset:
+        outcome = run(tmp_path, ruleset, sys.executable, "-c", CALLS, *map(json.dumps, words))
+    assert (outcome.unconfined, outcome.exit_code) == ("", 0), outcome.stderr.read_text()
     said = json.loads(outcome.stdout.read_text())
-    assert {name: result for name, result in said.items() if result not in ("EACCES", "EXDEV")} == {}
-    assert len(said) == 24
+    names = [call["id"] for call in calls]
+    refused, granted = dict(zip(names, said, strict=False)), dict(zip(names, said[len(calls) :], strict=True))
+    assert {name: result for name, result in refused.items() if result not in ("EACCES", "EXDEV")} == {}
+    assert {name for name, result in granted.items() if result != "done"} == {c["id"] for c in calls if "never" in c}
     assert seen(others) == before
 
 
-ALLOWED = """
-import os, sys
-mine, given = sys.argv[1:]
-os.chdir(mine)
-with open("a", "w") as file:
-    file.write("text")
-os.truncate("a", 1)
-os.rename("a", "b")
-os.link("b", "c")
-os.symlink("b", "d")
-os.mkdir("folder")
-os.rename("c", "folder/c")
-os.mkfifo("pipe")
-os.unlink("folder/c")
-os.rmdir("folder")
-os.close(os.open(mine, os.O_TMPFILE | os.O_RDWR))
-with open(given, "r+") as file:
-    file.write("G")
-os.truncate(given, 3)
-with open("/dev/null", "w") as file:
-    file.write("gone")
-print(open("/etc/passwd").read() != "")
-"""
-
-
 @pytest.mark.landlock
-def test_everything_inside_of_what_is_granted_can_be_done(tmp_path: Path, others: Path) -> None:
-    mine = tmp_path / "mine"
-    mine.mkdir()
-    rules = [Rule(mine, FOLDER), Rule(others / "neighbour", FILE), Rule(Path("/dev/null"), FILE)]
-    with Ruleset(rules) as ruleset:
-        outcome = run(tmp_path, ruleset, sys.executable, "-c", ALLOWED, str(mine), str(others / "neighbour"))
-    assert outcome.exit_code == 0, outcome.stderr.read_text()
-    assert outcome.stdout.read_text() == "True\n"
-    assert (others / "neighbour").read_text() == "Gei"
-    assert sorted(path.name for path in mine.iterdir()) == ["b", "d", "pipe"]
-
-
-@pytest.mark.landlock
-def test_a_rule_on_a_file_leaves_its_neighbours_alone_and_dies_with_it(tmp_path: Path, others: Path) -> None:
-    script = f"cd '{others}'; echo x > neighbour; rm neighbour; echo y > precious; true"
-    with Ruleset([Rule(others / "neighbour", FILE)]) as ruleset:
+def test_a_rule_on_a_file_leaves_its_neighbours_alone_and_dies_with_it(tmp_path: Path) -> None:
+    others = filled(tmp_path / "others")
+    script = f"cd '{others}'; echo x > neighbour; rm neighbour; (echo y > precious); echo > /dev/null; cat neighbour"
+    with Ruleset([Rule(others / "neighbour", FILE), Rule(Path("/dev/null"), FILE)]) as ruleset:
         outcome = run(tmp_path, ruleset, "sh", "-c", script)
-    assert (others / "neighbour").read_text() == "x\n"
+    assert outcome.stdout.read_text() == (others / "neighbour").read_text() == "x\n"
     assert (others / "precious").read_text() == "precious"
     assert outcome.stderr.read_text().count("Permission denied") == 2
 
