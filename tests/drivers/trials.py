@@ -15,6 +15,7 @@ from ioassay.roles import Driver, Load, Outcome, Parsed, Trial
 from ioassay.runner import steps
 
 from ..corpora import CORPUS
+from ..patience import PATIENCE_S
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 NOWHERE = Load("null", None, 0, read_only=False)
@@ -54,7 +55,7 @@ def asked(name: str) -> Any:
     assert tool is not None
     answers = {}
     for probe, argv in tool.probes.items():
-        captured = supervisor.capture(argv)
+        captured = supervisor.capture(argv, timeout_s=PATIENCE_S)
         answers[probe] = captured.stdout + (captured.stderr if name == "stress_ng" else "")
     made.configure(supervisor.capture(tool.version_argv).stdout, answers)
     return made
