@@ -267,7 +267,7 @@ def test_the_last_complete_status_gives_the_rates_of_all_directions(case: dict[s
 
 def test_the_real_fio_states_about_what_its_results_say(tmp_path: Path) -> None:
     """A rate limit makes the latest second like the others, as far as a busy machine lets it."""
-    argv = ["fio", "--name=j", "--ioengine=null", "--rw=randrw", "--bs=4k", "--size=1G", "--time_based", "--runtime=3"]
+    argv = ["fio", "--name=j", "--ioengine=null", "--rw=randrw", "--bs=4k", "--size=1G", "--time_based", "--runtime=5"]
     argv += ["--rate_iops=1000", "--eta=always", "--output-format=json", f"--output={tmp_path / 'fio.json'}"]
     output = subprocess.run(argv, check=True, capture_output=True, text=True, cwd=tmp_path).stdout
     stated = eta_line.rates(output.rpartition("Jobs:")[0])  # at the very end the last interval is cut short
