@@ -12,24 +12,11 @@ from ioassay.errors import InputError
 from ioassay.records.record import FAILED, OK
 from ioassay.store import frames, importer
 
-from .corpora import cases
+from .corpora import cases, has
 
-GOLDEN = Path(__file__).parent / "golden" / "fio" / "3.33"
-
-
+FIO = Path(__file__).parent / "golden" / "fio"
+GOLDEN = FIO / "3.33"
 CLIENTS = GOLDEN / "clients"
-
-
-def golden(name: str) -> Path:
-    found = sorted(GOLDEN.glob(name))
-    assert found, f"no golden {name}"
-    return found[0]
-
-
-def log(folder: Path, name: str, *lines: str) -> Path:
-    path = folder / name
-    path.write_text("".join(f"{line}\n" for line in lines))
-    return path
 
 
 def json_of(folder: Path, name: str, bs: str, iops: int) -> Path:
@@ -44,28 +31,33 @@ def json_of(folder: Path, name: str, bs: str, iops: int) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("sizes", "levels", "repetitions"),
-    [
-        (["4k", "4k", "4k", "64k", "64k", "64k"], ["4k", "64k"], [0, 1, 2]),
-        (["4096", "8192"], ["4096", "8192"], [0]),
-        (["4k", "4096", "64k"], ["4k", "64k"], [0, 1]),  # two spellings of one level
-    ],
-)
-def test_options_that_differ_are_factors_and_equal_ones_are_repetitions(
-    tmp_path: Path, sizes: list[str], levels: list[str], repetitions: list[int]
-) -> None:
-    files = [json_of(tmp_path, f"{number}.json", bs, 100 + number) for number, bs in enumerate(sizes)]
-    store = importer.take_in(files, tmp_path / "run")
+@cases("imports", "taken_in")
+def test_results_become_trials_with_their_conditions(case: dict[str, Any], tmp_path: Path) -> None:
+    results = enumerate(case.get("results", ()))
+    paths = [FIO / name for name in case.get("golden", ())]
+    paths += [json_of(tmp_path, f"{number}.json", bs, iops) for number, (bs, iops) in results]
+    for name, lines in case.get("logs", {}).items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+        paths.append(tmp_path / name)
+    store = importer.take_in(paths, tmp_path / "run")
     found = frames.load(store)
-    assert list(map(str, found.studies[0].factors["bs"])) == levels
-    assert found.trials["bs"].dtype.is_integer() == levels[0].isdigit()
-    first = found.trials.filter(bs=found.trials["bs"][0])
-    assert sorted(first["repetition"].to_list()) == repetitions
-    assert sorted(found.trials["read.iops"].to_list()) == [100 + number for number in range(len(sizes))]
-    assert found.planned == {"import": len(sizes)}
+    trials = found.trials.sort(case.get("by", "order"))
+    assert {name: trials[name].to_list() for name in case.get("columns", ())} == case.get("columns", {})
+    assert {name: list(found.studies[0].factors[name]) for name in case.get("levels", ())} == case.get("levels", {})
+    assert found.planned == {"import": trials.height}
+    reasons = case.get("reasons", [""] * trials.height)
+    assert trials["status"].to_list() == [FAILED if reason else OK for reason in reasons]
+    assert [reason in (said or "") for reason, said in zip(reasons, trials["reason"], strict=True)] == [True] * len(
+        reasons
+    )
+    assert "warnings" not in case or set(found.warnings["code"]) == set(case["warnings"])
+    metrics = next(iter(store.records())).metrics
+    assert has({name: pytest.approx(number, rel=0.01) for name, number in metrics.items()}, case.get("metrics", {}))
+    assert "only" not in case or metrics.keys() == case["metrics"].keys()
+    assert "jobs" not in case or sorted(set(found.series["job"])) == case["jobs"]
+    assert "counted" not in case or found.hist["count"].sum() == case["counted"]
     kept = {path.name: path.read_bytes() for path in store.root.glob("trials/*/raw/*.json")}
-    assert kept == {path.name: path.read_bytes() for path in files}
+    assert "results" not in case or kept == {path.name: path.read_bytes() for path in paths}
 
 
 def test_captured_json_terse_and_failures_are_taken_in(tmp_path: Path) -> None:
@@ -82,48 +74,6 @@ def test_captured_json_terse_and_failures_are_taken_in(tmp_path: Path) -> None:
         assert len(list(store.records())) == len(entries) > 0
         taken += any(entry.metrics for entry in entries)
     assert taken >= 3
-
-
-def test_a_result_without_requests_is_a_failed_trial(tmp_path: Path) -> None:
-    path = json_of(tmp_path, "a.json", "4k", 0)
-    record = next(importer.take_in([path], tmp_path / "run").records())
-    assert (record.status, record.reason) == (FAILED, "no request was done")
-
-
-def test_a_log_with_a_line_for_each_request_gives_distribution_and_rates(tmp_path: Path) -> None:
-    lines = [f"{number}, {1000 * (number + 1)}, 0, 4096, 0, 0" for number in range(100)]
-    paths = [log(tmp_path, "x_lat.1.log", *lines), log(tmp_path, "x_bw.1.log", *lines)]
-    record = next(importer.take_in(paths, tmp_path / "run").records())
-    assert record.status == OK
-    assert record.metrics["read.lat.mean"] == pytest.approx(50_500)
-    assert record.metrics["read.lat.max"] == pytest.approx(100_000)
-    assert record.metrics["read.lat.p50"] == pytest.approx(50_500, rel=0.01)
-    assert record.metrics["read.bytes"] == 100 * 4096
-    assert record.metrics["read.bw"] == pytest.approx(100 * 4096 / 0.099)
-    found = frames.load(importer.take_in(paths, tmp_path / "again"))
-    assert found.hist["count"].sum() == 100
-    assert set(found.series["metric"]) == {"read.lat.mean"}
-
-
-def test_an_averaged_log_gives_a_series_and_no_percentiles(tmp_path: Path) -> None:
-    path = log(tmp_path, "x_clat.1.log", *(f"{100 * number}, 2000, 1, 0, 0, 0" for number in range(1, 9)))
-    record = next(importer.take_in([path], tmp_path / "run").records())
-    assert record.metrics == {"write.clat.mean": 2000}
-    assert [warning.code for warning in record.warnings] == ["log-averaged"]
-
-
-def test_the_logs_of_several_jobs_are_one_load(tmp_path: Path) -> None:
-    for job in (1, 2):
-        log(tmp_path, f"x_bw.{job}.log", *(f"{100 * number}, 1000, 0, 0, 0, 0" for number in range(1, 9)))
-    (entry,) = importer.read(sorted(tmp_path.glob("*.log")))
-    assert entry.metrics["read.bw"] == pytest.approx(2 * 1000 * 1024)
-    assert [series.job for series in entry.series] == [-1, 0, 1]
-
-
-def test_logs_of_several_prefixes_are_told_apart(tmp_path: Path) -> None:
-    files = [log(tmp_path, f"{name}_bw.1.log", "100, 1000, 0, 0, 0, 0") for name in ("a", "b")]
-    found = frames.load(importer.take_in(files, tmp_path / "run"))
-    assert found.trials["job"].to_list() == ["a", "b"]
 
 
 @cases("imports", "refused")
@@ -155,7 +105,7 @@ def test_what_fio_itself_leaves_is_taken_in(tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", ["3.33", "3.42"])
 def test_each_client_and_all_of_them_stand_in_one_table(tmp_path: Path, version: str) -> None:
     """The distribution of all is that of each, added up."""
-    path = GOLDEN.parent / version / "clients" / "same-job.json"
+    path = FIO / version / "clients" / "same-job.json"
     found = frames.load(importer.take_in([path], tmp_path / "run"))
     assert set(found.studies[0].factors) == {"client"}
     rows = {row["client"]: row for row in found.trials.iter_rows(named=True)}
@@ -178,34 +128,14 @@ def test_the_sum_of_clients_is_compared_with_nothing(tmp_path: Path) -> None:
     assert not {"effect", "peak", "choice", "conclude"} & set(found.studies[0].analysis.questions)
 
 
-def test_clients_with_other_jobs_have_their_own_conditions(tmp_path: Path) -> None:
-    path = GOLDEN.parent / "3.42" / "clients" / "different-jobs.json"
-    found = frames.load(importer.take_in([path], tmp_path / "run"))
-    rows = {row["client"]: row["bs"] for row in found.trials.iter_rows(named=True)}
-    assert rows == {"127.0.0.2": "16k", "127.0.0.3": "64k", "all clients": "several"}
-
-
-def test_options_without_an_owner_and_rates_of_stages_are_warnings() -> None:
-    entries = importer.read([CLIENTS / "different-jobs.json"])
-    assert {warning.code for entry in entries for warning in entry.warnings} == {"options-unattributed"}
-    entries = importer.read([CLIENTS / "stages.json"])
-    whole = [entry for entry in entries if entry.options["client"] == "all clients"]
-    assert [warning.code for entry in whole for warning in entry.warnings] == ["all-clients-differ"] * 2
+def test_rates_of_stages_say_in_what_they_differ() -> None:
+    whole = [e for e in importer.read([CLIENTS / "stages.json"]) if e.options["client"] == "all clients"]
     assert "read.bw is " in whole[0].warnings[0].text
     assert {entry.label for entry in whole} == {"first", "second"}
 
 
-@pytest.mark.parametrize(("name", "why"), [("lost", "connection was lost"), ("unreached", "could not connect")])
-def test_a_client_without_results_is_a_failed_trial(tmp_path: Path, name: str, why: str) -> None:
-    found = frames.load(importer.take_in([CLIENTS / f"{name}.json"], tmp_path / "run"))
-    rows = {row["client"]: (row["status"], row["reason"]) for row in found.trials.iter_rows(named=True)}
-    assert rows["127.0.0.2"] == (OK, "")
-    assert rows["127.0.0.3"][0] == FAILED and why in rows["127.0.0.3"][1]
-    assert "all clients" not in rows
-
-
 def test_percentiles_of_all_clients_are_fios_where_there_are_no_bins() -> None:
-    path = GOLDEN.parent / "3.42" / "clients" / "without-bins.json"
+    path = FIO / "3.42" / "clients" / "without-bins.json"
     (whole,) = [entry for entry in importer.read([path]) if entry.options["client"] == "all clients"]
     text = path.read_text()
     total = json.loads(text[text.index("{\n") :])["client_stats"][-1]

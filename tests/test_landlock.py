@@ -146,7 +146,7 @@ for folder in folders:
         os.dup2(os.open("precious", os.O_RDONLY), 9)
         places = {"own": own, "parent": os.getppid()}
         texts = [word.format(**places) if isinstance(word, str) else word for word in words]
-        given = [sum(getattr(os, flag) for flag in word.split("|")) if str(word)[:2] == "O_" else word for word in texts]
+        given = [sum(getattr(os, one) for one in word.split("|")) if str(word)[:2] == "O_" else word for word in texts]
         try:
             getattr(os, call)(*given)
             said.append("done")
