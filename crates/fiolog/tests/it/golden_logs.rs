@@ -1,118 +1,80 @@
 //! Real logs of fio 3.33, against what fio itself said of the same runs.
 
 use ioassay_fiolog::{
-    Direction, HistogramLogOptions, LogKind, LogOptions, LogSummary, WindowValue,
-    read_histogram_log, read_log,
+    Direction, HistogramLogOptions, HistogramLogSummary, LogKind, LogOptions, LogSummary,
+    WindowValue, read_histogram_log, read_log,
 };
 
 fn golden(name: &str) -> Vec<u8> {
-    let path = format!(
-        "{}/tests/golden/fio-3.33/{name}",
-        env!("CARGO_MANIFEST_DIR")
-    );
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/fio-3.33");
+    let path = format!("{folder}/{name}");
     std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
 fn read(name: &str, kind: LogKind, window_ms: u64) -> LogSummary {
-    let options = LogOptions {
-        window_ms,
-        ..LogOptions::new(kind)
-    };
+    let mut options = LogOptions::new(kind);
+    options.window_ms = window_ms;
     read_log(golden(name).as_slice(), options).unwrap()
 }
 
 #[test]
 fn a_per_io_log_gives_the_moments_that_fio_reports() {
     // clat_ns of hist.json.
-    let expected = [
-        (
-            Direction::Read,
-            875,
-            30,
-            145_806,
-            1_009.350_857,
-            9_860.319_393,
-        ),
-        (
-            Direction::Write,
-            917,
-            30,
-            161_809,
-            1_291.155_943,
-            11_929.079_982,
-        ),
-    ];
+    let reads = (875, 30, 145_806, 1_009.350_857, 9_860.319_393);
+    let writes = (917, 30, 161_809, 1_291.155_943, 11_929.079_982);
     let log = read("hist_clat.1.log", LogKind::Clat, 1000);
-    for (direction, count, min, max, mean, stddev) in expected {
+    for (direction, expected) in [(Direction::Read, reads), (Direction::Write, writes)] {
+        let (count, min, max, mean, stddev) = expected;
         let moments = *log.direction(direction).unwrap().histogram.moments();
-        assert_eq!(
-            (moments.count(), moments.min(), moments.max()),
-            (count, Some(min), Some(max))
-        );
+        let ends = (moments.min(), moments.max());
+        assert_eq!((moments.count(), ends), (count, (Some(min), Some(max))));
         assert!((moments.mean().unwrap() - mean).abs() < 1e-6);
         assert!((moments.stddev().unwrap() - stddev).abs() < 1e-6);
     }
-    assert_eq!(
-        (log.rows(), log.bad_lines, log.unterminated),
-        (875 + 917, 0, false)
-    );
+    assert_eq!((log.rows(), log.bad_lines), (875 + 917, 0));
+    assert!(!log.unterminated);
 }
 
 #[test]
 fn offsets_and_priorities_are_passed_over() {
     let log = read("offset_prio_clat.1.log", LogKind::Clat, 1000);
     let sizes = |direction| -> Vec<(u64, u64)> {
-        log.direction(direction)
-            .unwrap()
-            .block_sizes
-            .counts()
-            .collect()
+        let of_direction = log.direction(direction).unwrap();
+        of_direction.block_sizes.counts().collect()
     };
     assert_eq!(log.layout.map(|layout| layout.columns), Some(6));
-    assert_eq!(
-        sizes(Direction::Read),
-        [(4096, 10), (16384, 16), (65536, 2)]
-    );
-    assert_eq!(
-        sizes(Direction::Write),
-        [(4096, 10), (12288, 1), (16384, 16), (65536, 5)]
-    );
+    let (reads, writes) = (sizes(Direction::Read), sizes(Direction::Write));
+    assert_eq!(reads, [(4096, 10), (16384, 16), (65536, 2)]);
+    assert_eq!(writes, [(4096, 10), (12288, 1), (16384, 16), (65536, 5)]);
 }
 
 #[test]
 fn bandwidth_comes_in_bytes_per_second_and_in_windows() {
     let log = read("windowed_bw.1.log", LogKind::Bw, 500);
     let writes = log.direction(Direction::Write).unwrap();
-    let windows: Vec<_> = writes
-        .series
-        .windows()
-        .map(|(start_ms, moments)| (start_ms, moments.count(), moments.min().unwrap()))
+    let windows = writes.series.windows();
+    let windows: Vec<_> = windows
+        .map(|(at_ms, of)| (at_ms, of.count(), of.min().unwrap()))
         .collect();
     assert_eq!(windows, [(0, 3, 6513 * 1024), (500, 5, 6480 * 1024)]);
-    assert_eq!(
-        (writes.first_ms, writes.last_ms, writes.time_reversals),
-        (148, 900, 0)
-    );
+    assert_eq!((writes.first_ms, writes.last_ms), (148, 900));
+    assert_eq!(writes.time_reversals, 0);
     assert!(log.direction(Direction::Trim).is_some() && log.direction(Direction::Read).is_none());
 }
 
 #[test]
 fn an_iops_log_counts_its_ios() {
     let log = read("per_io_iops.1.log", LogKind::Iops, 1000);
-    assert_eq!(
-        (log.rows(), log.layout.map(|layout| layout.both_values)),
-        (60, Some(false))
-    );
+    assert_eq!(log.rows(), 60);
+    assert_eq!(log.layout.map(|layout| layout.both_values), Some(false));
 }
 
 #[test]
 fn average_and_maximum_are_told_apart() {
     let log = b"100, 581, 900, 1, 0, 0\n200, 600, 2, 0, 0, 0\n".as_slice();
     for (wanted, value) in [(WindowValue::Average, 581), (WindowValue::Maximum, 900)] {
-        let options = LogOptions {
-            window_value: wanted,
-            ..LogOptions::new(LogKind::Clat)
-        };
+        let mut options = LogOptions::new(LogKind::Clat);
+        options.window_value = wanted;
         let summary = read_log(log, options).unwrap();
         let writes = summary.direction(Direction::Write).unwrap();
         assert_eq!(writes.histogram.moments().max(), Some(value));
@@ -122,27 +84,24 @@ fn average_and_maximum_are_told_apart() {
 
 #[test]
 fn microseconds_of_old_versions_become_nanoseconds() {
-    let options = LogOptions {
-        scale: 1000,
-        ..LogOptions::new(LogKind::Lat)
-    };
+    let mut options = LogOptions::new(LogKind::Lat);
+    options.scale = 1000;
     let summary = read_log(b"1, 250, 0, 4096\n".as_slice(), options).unwrap();
     let reads = summary.direction(Direction::Read).unwrap();
     assert_eq!(reads.histogram.moments().max(), Some(250_000));
 }
 
+fn bins(name: &str) -> HistogramLogSummary {
+    read_histogram_log(golden(name).as_slice(), &HistogramLogOptions::default()).unwrap()
+}
+
 #[test]
 fn a_histogram_log_agrees_with_the_log_of_single_ios() {
-    let bins = read_histogram_log(
-        golden("hist_clat_hist.1.log").as_slice(),
-        &HistogramLogOptions::default(),
-    )
-    .unwrap();
+    let bins = bins("hist_clat_hist.1.log");
     let single = golden("hist_clat.1.log");
-    let counts: Vec<Vec<u64>> = bins
-        .directions()
-        .map(|(_, d)| d.rows.iter().map(|row| row.count).collect())
-        .collect();
+    let directions = bins.directions();
+    let counts = directions.map(|(_, of)| of.rows.iter().map(|row| row.count).collect());
+    let counts: Vec<Vec<u64>> = counts.collect();
     assert_eq!(counts, [[224, 236, 186], [249, 242, 192]]);
     for (direction, read) in bins.directions() {
         // fio logs no histogram for the last quarter of a second: leave it out on both sides.
@@ -154,14 +113,10 @@ fn a_histogram_log_agrees_with_the_log_of_single_ios() {
         let log = read_log(text.as_bytes(), LogOptions::new(LogKind::Clat)).unwrap();
         let exact = &log.direction(direction).unwrap().histogram;
         for q in [0.25, 0.5, 0.75, 0.9] {
-            let (binned, exact) = (
-                read.histogram.value_at_quantile(q).unwrap(),
-                exact.value_at_quantile(q).unwrap(),
-            );
-            assert!(
-                (binned / exact - 1.0).abs() < 0.05,
-                "{q}: {binned} against {exact}"
-            );
+            let binned = read.histogram.value_at_quantile(q).unwrap();
+            let exact = exact.value_at_quantile(q).unwrap();
+            let off = (binned / exact - 1.0).abs();
+            assert!(off < 0.05, "{q}: {binned} against {exact}");
         }
         assert!(!read.looks_cumulative());
     }
@@ -169,13 +124,10 @@ fn a_histogram_log_agrees_with_the_log_of_single_ios() {
 
 #[test]
 fn coarse_bins_are_told_by_their_number() {
-    let log = golden("coarse_clat_hist.1.log");
-    let bins = read_histogram_log(log.as_slice(), &HistogramLogOptions::default()).unwrap();
+    let bins = bins("coarse_clat_hist.1.log");
     let layout = bins.layout.unwrap();
-    assert_eq!(
-        (layout.bins, layout.coarseness, layout.unit_ns),
-        (232, 3, 1)
-    );
+    assert_eq!((layout.bins, layout.coarseness), (232, 3));
+    assert_eq!(layout.unit_ns, 1);
     let (_, reads) = bins.directions().next().unwrap();
     let median = reads.rows[0].quantiles_ns[0];
     assert!((200.0..300.0).contains(&median), "median {median}");

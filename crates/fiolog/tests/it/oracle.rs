@@ -17,9 +17,8 @@ struct Pieces<'a> {
 
 impl Read for Pieces<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let size = self.sizes[self.next % self.sizes.len()]
-            .min(buffer.len())
-            .min(self.bytes.len());
+        let wanted = self.sizes[self.next % self.sizes.len()];
+        let size = wanted.min(buffer.len()).min(self.bytes.len());
         self.next += 1;
         let (piece, rest) = self.bytes.split_at(size);
         buffer[..size].copy_from_slice(piece);
@@ -39,31 +38,24 @@ fn lines() -> impl Strategy<Value = Vec<Line>> {
 }
 
 fn text_of(lines: &[Line], columns: usize, foreign: bool) -> String {
-    lines
-        .iter()
-        .enumerate()
-        .map(|(number, (time, value, direction, size, offset))| {
-            let more = [format!(", {offset}"), ", 0x4004".into(), ", 77".into()];
-            let line = format!(
-                "{time}, {value}, {direction}, {size}{}",
-                more[..columns - 4].concat()
-            );
-            // Now and then a line that no fast path takes.
-            if foreign && number % 7 == 3 {
-                line.replace(", ", ",") + "\r\n"
-            } else {
-                line + "\n"
-            }
-        })
-        .collect()
+    let text = |(number, (time, value, direction, size, offset)): (usize, &Line)| {
+        let more = [format!(", {offset}"), ", 0x4004".into(), ", 77".into()];
+        let more = more[..columns - 4].concat();
+        let line = format!("{time}, {value}, {direction}, {size}{more}");
+        // Now and then a line that no fast path takes.
+        if foreign && number % 7 == 3 {
+            line.replace(", ", ",") + "\r\n"
+        } else {
+            line + "\n"
+        }
+    };
+    lines.iter().enumerate().map(text).collect()
 }
 
 fn check(summary: &LogSummary, lines: &[Line], window_ms: u64) -> Result<(), TestCaseError> {
     for direction in Direction::ALL {
-        let mine: Vec<&Line> = lines
-            .iter()
-            .filter(|line| line.2 == direction as u8)
-            .collect();
+        let mine = lines.iter().filter(|line| line.2 == direction as u8);
+        let mine: Vec<&Line> = mine.collect();
         let Some(read) = summary.direction(direction) else {
             prop_assert!(mine.is_empty());
             continue;
@@ -82,20 +74,15 @@ fn check(summary: &LogSummary, lines: &[Line], window_ms: u64) -> Result<(), Tes
         windows.dedup();
         prop_assert_eq!(read.series.windows().len(), windows.len());
         for (start_ms, moments) in read.series.windows() {
-            let inside = mine
-                .iter()
-                .filter(|line| line.0 / window_ms == start_ms / window_ms);
-            prop_assert_eq!(
-                moments.sum(),
-                inside.clone().map(|line| u128::from(line.1)).sum()
-            );
+            let is_inside = |line: &&&Line| line.0 / window_ms == start_ms / window_ms;
+            let inside = mine.iter().filter(is_inside);
+            let values = inside.clone().map(|line| u128::from(line.1));
+            prop_assert_eq!(moments.sum(), values.sum());
             prop_assert_eq!(moments.count(), inside.count() as u64);
         }
         for (size, count) in read.block_sizes.counts() {
-            prop_assert_eq!(
-                count,
-                mine.iter().filter(|line| line.3 == size).count() as u64
-            );
+            let of_size = mine.iter().filter(|line| line.3 == size);
+            prop_assert_eq!(count, of_size.count() as u64);
         }
     }
     Ok(())

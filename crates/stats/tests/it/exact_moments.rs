@@ -6,10 +6,8 @@ use proptest::prelude::*;
 #[test]
 fn nothing_has_no_moments() {
     let nothing = ExactMoments::new();
-    assert_eq!(
-        (nothing.count(), nothing.min(), nothing.max()),
-        (0, None, None)
-    );
+    assert_eq!((nothing.count(), nothing.min()), (0, None));
+    assert_eq!(nothing.max(), None);
     assert_eq!((nothing.mean(), nothing.variance()), (None, None));
     assert_eq!(ExactMoments::of(&[7]).variance(), None);
 }

@@ -30,10 +30,8 @@ fn an_empty_histogram_answers_nothing() {
     assert_eq!(empty.value_at_quantile(0.5), Err(Error::Empty("quantile")));
     assert!(empty.quantile_interval(0.5, 0.95).is_err());
     assert!(empty.fraction_at_most(1).is_err());
-    assert_eq!(
-        (empty.cdf(10), empty.buckets().count(), empty.count()),
-        (vec![], 0, 0)
-    );
+    assert_eq!((empty.buckets().count(), empty.count()), (0, 0));
+    assert!(empty.cdf(10).is_empty());
 }
 
 #[test]
@@ -48,16 +46,12 @@ fn one_value_is_every_quantile() {
 fn questions_that_cannot_be_are_refused() {
     let one = of(&[1]);
     for q in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
-        assert!(
-            matches!(one.value_at_quantile(q), Err(Error::Quantile(_))),
-            "{q}"
-        );
+        let refused = one.value_at_quantile(q);
+        assert!(matches!(refused, Err(Error::Quantile(_))), "{q}");
     }
     for confidence in [0.0, 1.0, -1.0, f64::NAN, 95.0] {
-        assert!(matches!(
-            one.quantile_interval(0.5, confidence),
-            Err(Error::Confidence(_))
-        ));
+        let refused = one.quantile_interval(0.5, confidence);
+        assert!(matches!(refused, Err(Error::Confidence(_))));
     }
     assert!(Histogram::from_buckets(&[1, 2], &[1]).is_err());
 }
@@ -66,10 +60,8 @@ fn questions_that_cannot_be_are_refused() {
 fn buckets_beyond_every_count_are_told() {
     let mut histogram = Histogram::from_buckets(&[5, 7], &[u64::MAX, 4]).unwrap();
     histogram.merge(&of(&[1, 2]));
-    assert_eq!(
-        (histogram.count(), histogram.moments().uncounted()),
-        (u64::MAX, 6)
-    );
+    assert_eq!(histogram.count(), u64::MAX);
+    assert_eq!(histogram.moments().uncounted(), 6);
     assert_eq!(histogram.value_at_quantile(1.0), Ok(5.0));
 }
 

@@ -10,53 +10,40 @@ fn percentiles_are_those_of_numpy_and_excel() {
     let expected = [16.0, 23.0, 29.0, 35.0, 50.0];
     let found = percentiles(&samples, &[0.05, 0.3, 0.4, 0.5, 1.0]).unwrap();
     for (found, expected) in found.iter().zip(expected) {
-        assert!(
-            (found - expected).abs() < 1e-12,
-            "{found} against {expected}"
-        );
+        let off = (found - expected).abs();
+        assert!(off < 1e-12, "{found} against {expected}");
     }
 }
 
 #[test]
 fn samples_that_cannot_be_ordered_are_refused() {
     assert_eq!(percentile(&[], 0.5), Err(Error::Empty("quantile")));
-    assert_eq!(
-        percentile(&[1.0, f64::NAN], 0.5),
-        Err(Error::NotANumber { index: 1 })
-    );
+    let no_number = Err(Error::NotANumber { index: 1 });
+    assert_eq!(percentile(&[1.0, f64::NAN], 0.5), no_number);
     assert_eq!(percentile(&[1.0], 1.5), Err(Error::Quantile(1.5)));
     assert_eq!(percentile(&[f64::INFINITY, 1.0], 1.0), Ok(f64::INFINITY));
+}
+
+fn ranks(count: u64, q: f64, confidence: f64) -> (Option<u64>, Option<u64>) {
+    let OrderRanks { low, high } = order_ranks(count, q, confidence).unwrap();
+    (low, high)
 }
 
 #[test]
 fn ranks_of_the_median_are_the_published_ones() {
     // Conover, "Practical Nonparametric Statistics", table A3 by the sign test: 95 % or just more.
     for (count, low, high) in [(6, 1, 6), (10, 2, 9), (15, 4, 12), (20, 6, 15), (25, 8, 18)] {
-        let ranks = order_ranks(count, 0.5, 0.95).unwrap();
-        assert_eq!(
-            ranks,
-            OrderRanks {
-                low: Some(low),
-                high: Some(high)
-            },
-            "n = {count}"
-        );
+        assert_eq!(ranks(count, 0.5, 0.95), (Some(low), Some(high)));
     }
-    assert_eq!(
-        order_ranks(5, 0.5, 0.95).unwrap(),
-        OrderRanks {
-            low: None,
-            high: None
-        }
-    );
+    assert_eq!(ranks(5, 0.5, 0.95), (None, None));
 }
 
 #[test]
 fn a_high_quantile_of_few_samples_has_no_upper_bound() {
     // All n samples lie below the quantile q with probability q^n: 0.99^367 is above 2.5 %, and
     // 0.99^368 below.
-    assert_eq!(order_ranks(367, 0.99, 0.95).unwrap().high, None);
-    assert_eq!(order_ranks(368, 0.99, 0.95).unwrap().high, Some(368));
+    assert_eq!(ranks(367, 0.99, 0.95).1, None);
+    assert_eq!(ranks(368, 0.99, 0.95).1, Some(368));
     let samples: Vec<f64> = (0..100).map(f64::from).collect();
     let (low, high) = percentile_interval(&samples, 0.99, 0.95).unwrap();
     assert!(low.is_finite() && high == f64::INFINITY);
@@ -64,20 +51,8 @@ fn a_high_quantile_of_few_samples_has_no_upper_bound() {
 
 #[test]
 fn the_ends_of_the_distribution_are_bounded_on_one_side_only() {
-    assert_eq!(
-        order_ranks(9, 0.0, 0.9).unwrap(),
-        OrderRanks {
-            low: None,
-            high: Some(1)
-        }
-    );
-    assert_eq!(
-        order_ranks(9, 1.0, 0.9).unwrap(),
-        OrderRanks {
-            low: Some(9),
-            high: None
-        }
-    );
+    assert_eq!(ranks(9, 0.0, 0.9), (None, Some(1)));
+    assert_eq!(ranks(9, 1.0, 0.9), (Some(9), None));
 }
 
 #[test]
@@ -89,22 +64,12 @@ fn the_approximation_continues_the_exact_ranks() {
         (12_000_000, 0.9),
         (200_000_000, 0.995),
     ] {
-        let OrderRanks {
-            low: Some(low),
-            high: Some(high),
-        } = order_ranks(count, q, 0.95).unwrap()
-        else {
-            panic!("no ranks for {count}");
-        };
+        let (low, high) = ranks(count, q, 0.95);
         let (mean, deviation) = (count as f64 * q, (count as f64 * q * (1.0 - q)).sqrt());
-        assert!(
-            (low as f64 - (mean - 1.959_964 * deviation)).abs() < 3.0,
-            "{count} {low}"
-        );
-        assert!(
-            (high as f64 - (mean + 1.959_964 * deviation)).abs() < 3.0,
-            "{count} {high}"
-        );
+        for (rank, side) in [(low, -1.959_964), (high, 1.959_964)] {
+            let off = rank.unwrap() as f64 - (mean + side * deviation);
+            assert!(off.abs() < 3.0, "{count} {rank:?}");
+        }
     }
 }
 
@@ -113,24 +78,19 @@ fn intervals_of_simulated_samples_cover_the_truth() {
     // Uniform samples by a linear congruence (Knuth's MMIX constants), seed 1: the quantile is q.
     let mut state = 1_u64;
     let mut uniform = || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        state = state.wrapping_mul(6_364_136_223_846_793_005);
+        state = state.wrapping_add(1_442_695_040_888_963_407);
         (state >> 11) as f64 / (1_u64 << 53) as f64
     };
     for (count, q) in [(40, 0.5), (60, 0.9), (500, 0.99)] {
-        let covered = (0..2000)
-            .filter(|_| {
-                let samples: Vec<f64> = (0..count).map(|_| uniform()).collect();
-                let (low, high) = percentile_interval(&samples, q, 0.95).unwrap();
-                low <= q && q <= high
-            })
-            .count();
+        let covers = |_: &i32| {
+            let samples: Vec<f64> = (0..count).map(|_| uniform()).collect();
+            let (low, high) = percentile_interval(&samples, q, 0.95).unwrap();
+            low <= q && q <= high
+        };
+        let covered = (0..2000).filter(covers).count();
         // Discrete ranks cover a little more than 95 %; 2000 runs are good to 1 %.
-        assert!(
-            (1880..=1990).contains(&covered),
-            "n = {count}, q = {q}: {covered} of 2000"
-        );
+        assert!((1880..=1990).contains(&covered), "{count}, {q}: {covered}");
     }
 }
 
