@@ -1,10 +1,16 @@
-"""Host facts from a fake root: what is there is read, what is not there is an absent key. And what a host cannot do."""
+"""The host from a fake root: its facts, what the doctor says of them, its control groups and families of devices.
+
+What is there is read, and what is not there is an absent key. A healthy machine has no findings; one defect gives
+exactly its own.
+"""
 
 from __future__ import annotations
 
 import functools
 import json
 import os
+import shutil
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +18,9 @@ from typing import Any
 import pytest
 
 from ioassay import drivers, host
-from ioassay.errors import ConditionError, ToolError
-from ioassay.host import cpus, disks, system
+from ioassay.errors import ConditionError, ToolError, UsageError
+from ioassay.host import block_devices, containers, cpus, disks, doctor, system
+from ioassay.host.block_devices import Number
 from ioassay.host.machine import Machine
 from ioassay.process import landlock
 from ioassay.process.landlock import Support
@@ -21,16 +28,16 @@ from ioassay.process.supervisor import Captured
 from ioassay.roles import Tool
 from ioassay.runner import conditions, preflight
 
-from .corpora import cases, files, has, tree
+from .corpora import cases, files, has, rows, tree
 
 FakeRoot = Callable[..., Path]
 
 
-def captured(answers: Mapping[str, str]) -> Callable[[Sequence[str]], Captured]:
+def captured(answers: Mapping[str, str], otherwise: str | None = None) -> Callable[[Sequence[str]], Captured]:
     """Stands in for commands: by the first word, or by all words."""
 
     def capture(argv: Sequence[str]) -> Captured:
-        said = answers.get(" ".join(argv), answers.get(argv[0]))
+        said = answers.get(" ".join(argv), answers.get(argv[0], otherwise))
         if said is None:
             raise ToolError(f"cannot start '{argv[0]}'")
         return Captured(0, said, "", False)
@@ -76,11 +83,11 @@ def test_an_empty_machine_has_few_facts_and_no_error(tmp_path: Path) -> None:
     assert found["user"] == {"root": os.geteuid() == 0}
 
 
-@pytest.mark.parametrize(
-    ("text", "lacks"), [("flags\t\t: fpu avx avx2\n", False), ("flags\t\t: fpu avx\n", True), ("Features: fp\n", False)]
-)
-def test_an_x86_processor_without_avx2_is_known(fake_root: FakeRoot, text: str, lacks: bool) -> None:
-    assert cpus.lacks_avx2(fake_root({"proc/cpuinfo": text})) is lacks
+@cases("hosts", "readings")
+def test_single_facts_are_read_or_unknown(case: dict[str, Any], fake_root: FakeRoot) -> None:
+    root = fake_root(case["files"])
+    assert cpus.lacks_avx2(root) is case.get("lacks_avx2", False)
+    assert preflight.real_time_share(root) == case.get("real_time_share")
 
 
 def stat_line(pid: int, name: str, ticks: int) -> str:
@@ -180,17 +187,6 @@ def test_a_real_loop_device_is_found_with_what_it_lies_on(
     assert host.devices(Path(device.name)) == host.devices(device)
 
 
-@pytest.mark.parametrize(
-    ("runtime", "share"), [("950000\n", 0.95), ("-1\n", 1.0), ("0\n", 0.0), (None, None), ("x\n", None)]
-)
-def test_the_time_that_the_kernel_keeps_from_real_time_tasks(
-    fake_root: FakeRoot, runtime: str | None, share: float | None
-) -> None:
-    tree = {"proc/sys/kernel/sched_rt_period_us": "1000000\n"}
-    root = fake_root(tree if runtime is None else {**tree, "proc/sys/kernel/sched_rt_runtime_us": runtime})
-    assert preflight.real_time_share(root) == share
-
-
 def test_what_the_kernel_refuses_is_said_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     def rehearse(wanted: conditions.Conditions) -> list[object]:
         if wanted.limits:
@@ -223,3 +219,218 @@ def test_the_tool_of_each_driver_is_looked_for(tmp_path: Path, monkeypatch: pyte
     for tool in drivers.tools().values():
         (tmp_path / tool.executable).touch(0o755)
     assert preflight.missing_tools() == []
+
+
+# What the doctor says
+
+HEALTHY = tree("hosts", "healthy")
+TOOLS = {
+    "fio": "fio-3.33",
+    "smartctl": json.dumps({"smart_status": {"passed": True}, "temperature": {"current": 41}}),
+    "systemd-detect-virt": "none",
+}
+
+
+def examined(root: Path, tools: Mapping[str, str], later: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The facts of a fake machine, as root sees it, with plenty of space; `later` happens while it is observed."""
+
+    def sleep(_: float) -> None:
+        for name, text in (later or {}).items():
+            (root / name).write_text(text)
+
+    found = host.facts(Path("/"), root, capture=captured(tools, ""), observe_s=1.0, sleep=sleep)
+    found["user"]["root"] = True
+    found["witness"], found["confinement"] = {"bpf": True}, {"landlock": True}
+    found["disk"] |= {"free_bytes": 500 << 30, "size_bytes": 1000 << 30}
+    return found
+
+
+def change(facts: dict[str, Any], dotted: str, value: Any) -> None:
+    *sections, key = dotted.split(".")
+    for section in sections:
+        facts = facts[section]
+    facts[key] = value
+
+
+def test_a_healthy_machine_has_no_findings(fake_root: FakeRoot) -> None:
+    assert doctor.diagnose(examined(fake_root(HEALTHY), TOOLS)) == []
+
+
+@cases("hosts", "defects")
+def test_a_defect_gives_its_own_finding_with_value_and_remedy(case: dict[str, Any], fake_root: FakeRoot) -> None:
+    root = fake_root(HEALTHY)
+    for name in case.get("without", ()):
+        path = root / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    fake_root(files(case.get("files", {})))
+    facts = examined(root, {**TOOLS, **case.get("tools", {})}, case.get("later"))
+    for dotted, value in case.get("facts", {}).items():
+        change(facts, dotted, value)
+    (found,) = doctor.diagnose(facts)
+    assert found.code == case.get("code", case["id"])
+    assert [piece for piece in case["text"] if piece not in found.text] == []
+    assert case["remedy"] in found.remedy
+
+
+def test_every_check_has_a_defect_here_and_a_line_in_the_document() -> None:
+    assert {case.get("code", case["id"]) for case in rows("hosts", "defects")} == set(doctor.CHECKS)
+    page = (Path(__file__).parents[1] / "docs/doctor.md").read_text()
+    assert [code for code in doctor.CHECKS if f"`{code}`" not in page] == []
+
+
+@pytest.mark.parametrize(
+    "facts", [{}, {"cpu": None}, {"disk": {}}, {"disk": {"devices": [{}]}}, {"limits": {"io": []}}]
+)
+def test_absent_facts_give_no_findings(facts: Mapping[str, Any]) -> None:
+    assert doctor.diagnose(facts) == []
+
+
+def test_findings_of_stored_facts_are_those_of_the_day(fake_root: FakeRoot) -> None:
+    facts = examined(fake_root({**HEALTHY, "proc/loadavg": "9.0 1 1 1/1 1\n"}), TOOLS)
+    assert doctor.diagnose(json.loads(json.dumps(facts))) == doctor.diagnose(facts)
+
+
+@cases("hosts", "schedulers")
+def test_the_scheduler_is_judged_by_the_kind_of_drive(case: dict[str, Any]) -> None:
+    queue = {
+        "scheduler": case["scheduler"].partition("[")[2].partition("]")[0],
+        "schedulers": case["scheduler"].replace("[", "").replace("]", "").split(),
+        "rotational": case["rotational"],
+    }
+    facts = {"disk": {"devices": [{"name": case["disk"], "kind": "disk", "queue": queue}]}}
+    found = [warning for warning in doctor.diagnose(facts) if warning.code == "scheduler"]
+    assert [f"wanted {case.get('wanted')}" in warning.text for warning in found] == [True] * ("wanted" in case)
+
+
+# Control groups of containers and services
+
+
+@pytest.fixture
+def root(fake_root: FakeRoot) -> Path:
+    return fake_root(tree("hosts", "control_groups"))
+
+
+@cases("hosts", "containers")
+def test_a_name_leads_to_its_group_or_is_refused_with_the_remedy(root: Path, case: dict[str, str]) -> None:
+    if "group" in case:
+        assert containers.group_of(case["id"], root) == root / "sys/fs/cgroup" / case["group"]
+    else:
+        with pytest.raises(UsageError, match=case["says"]):
+            containers.group_of(case["id"], root)
+
+
+def test_a_name_of_two_is_refused(root: Path) -> None:
+    twin = root / "sys/fs/cgroup/docker" / ("4f1c1" + "2" * 59)
+    twin.mkdir()
+    (twin / "cgroup.procs").write_text("500\n")
+    with pytest.raises(UsageError, match="more than one fits"):
+        containers.group_of("4f1c", root)
+
+
+def test_a_path_is_one_of_sysfs_or_of_proc(root: Path) -> None:
+    folder = root / "sys/fs/cgroup/system.slice"
+    for path in (str(folder), "/system.slice", "system.slice"):
+        assert containers.group_at(path, root) == folder
+    with pytest.raises(UsageError, match="no such control group"):
+        containers.group_at("/user.slice", root)
+
+
+# The family of a device
+
+Tree = dict[str, Any]
+LAPTOP: Tree = {
+    "disks": {
+        "sda": {"number": "8:0", "size": "4096", "diskseq": "7", "partitions": ["8:1", "8:2", "8:3"]},
+        "dm-0": {"number": "253:0", "dm/name": "crypt", "dm/uuid": "CRYPT-LUKS2-0123-crypt"},
+        "dm-1": {"number": "253:1", "dm/name": "vg-home", "dm/uuid": "LVM-abcdef"},
+    },
+    "built": {"dm-0": ["sda/sda2"], "dm-1": ["dm-0"]},
+}
+
+
+def sysfs(case: Tree) -> Tree:
+    """The files and links of the disks of a case, with their partitions and what is built on them."""
+    tree: Tree = files(case.get("files", {}))
+    for name, given in case["disks"].items():
+        about = {"size": "2048", "ro": "0"} | {key: text for key, text in given.items() if isinstance(text, str)}
+        tree |= folder(name, about.pop("number"), about) | {f"sys/block/{name}": Path(f"../devices/{name}")}
+        for index, number in enumerate(given.get("partitions", ()), 1):
+            tree |= folder(f"{name}/{name}{index}", number, {"size": "1024", "partition": str(index)})
+    for upper, lower in case.get("built", {}).items():
+        for below in lower:
+            ups = "../" * (2 + below.count("/"))
+            tree[f"sys/devices/{below}/holders/{upper}"] = Path(f"{ups}{upper}")
+            tree[f"sys/devices/{upper}/slaves/{below.split('/')[-1]}"] = Path(f"../../{below}")
+    return tree
+
+
+def folder(home: str, number: str, about: Mapping[str, str]) -> Tree:
+    """A device as sysfs shows it: its folder, and the links that lead to it."""
+    link = Path(f"../../devices/{home}")
+    tree: Tree = {f"sys/devices/{home}/{key}": f"{text}\n" for key, text in {"dev": number, **about}.items()}
+    return tree | {f"sys/class/block/{home.split('/')[-1]}": link, f"sys/dev/block/{number}": link}
+
+
+def test_a_device_is_what_sysfs_says(fake_root: FakeRoot) -> None:
+    root = fake_root(sysfs(LAPTOP))
+    whole, part = block_devices.device(Number(8, 0), root), block_devices.device(Number(8, 2), root)
+    assert whole is not None and part is not None
+    assert (whole.name, whole.size_bytes, whole.partition, whole.diskseq) == ("sda", 4096 * 512, 0, 7)
+    assert (part.name, part.partition, part.diskseq) == ("sda2", 2, 7), "the medium is its disk's"
+    assert block_devices.disk_of(part) == whole == block_devices.disk_of(whole)
+    assert block_devices.device(Number(9, 9), root) is None and block_devices.named("sdz", root) is None
+
+
+@cases("block_devices", "families")
+def test_the_family_of_a_device_is_what_shares_its_bytes_and_what_lies_beside_it(
+    case: dict[str, Any], fake_root: FakeRoot
+) -> None:
+    root = fake_root(sysfs(LAPTOP if case.get("laptop") else case))
+    target = block_devices.named(case["of"], root)
+    assert target is not None
+    found = block_devices.family(target, root)
+    assert found[0].device == target
+    for overlaps, wanted in ((True, case["overlaps"]), (False, case["beside"])):
+        assert {one.device.name: one.relation for one in found if one.overlaps == overlaps} == wanted
+    if "loops" in case:
+        assert [loop.device.name for loop in block_devices.loops(root)] == case["loops"]
+
+
+def test_names_with_a_slash_are_found(fake_root: FakeRoot) -> None:
+    root = fake_root(sysfs({"disks": {"cciss!c0d0": {"number": "104:0"}}}))
+    found = block_devices.named("cciss/c0d0", root)
+    assert found is not None and found.name == "cciss/c0d0"
+
+
+def test_an_empty_system_has_no_devices(tmp_path: Path) -> None:
+    assert block_devices.loops(tmp_path) == [] and list(block_devices.disks(tmp_path)) == []
+
+
+def test_a_file_is_no_device() -> None:
+    assert block_devices.number_of(Path(__file__)) is None
+    assert block_devices.number_of(Path("/nowhere")) is None and block_devices.file_id(Path("/nowhere")) is None
+    assert block_devices.file_id(Path(__file__)) is not None
+    with pytest.raises(ValueError):
+        Number.parse("8")
+
+
+@pytest.mark.root
+def test_a_device_is_its_number_under_any_name(tmp_path: Path) -> None:
+    node = tmp_path / "any name"
+    os.mknod(node, stat.S_IFBLK | 0o600, os.makedev(8, 300))
+    (tmp_path / "link").symlink_to(node)
+    assert block_devices.number_of(tmp_path / "link") == Number(8, 300)
+
+
+@pytest.mark.root
+def test_a_real_loop_device_knows_its_file_after_it_lost_its_name(loop_device: FakeRoot, tmp_path: Path) -> None:
+    backing = tmp_path / "disk.img"
+    backing.write_bytes(bytes(1 << 20))
+    identity = block_devices.file_id(backing)
+    node = loop_device(backing=backing)
+    backing.rename(tmp_path / "hidden")
+    loop = next(loop for loop in block_devices.loops() if loop.device.name == node.name)
+    assert loop.file == identity and loop.block is None
+    (tmp_path / "hidden").unlink()
+    loop = next(loop for loop in block_devices.loops() if loop.device.name == node.name)
+    assert loop.file == identity and loop.backing.endswith("(deleted)")
