@@ -1,4 +1,4 @@
-"""What fio claims, in each of its formats, captured and fresh."""
+"""fio's numbers against each other: its formats, its clients and their sum, its driver's metrics, and fresh runs."""
 
 from __future__ import annotations
 
@@ -7,22 +7,25 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ioassay import formats
 from ioassay.drivers.fio import fio_metrics
 from ioassay.errors import InputError
-from ioassay.formats import fio_claims, fio_json
-from ioassay.formats.fio_job_options import size_bytes
+from ioassay.formats import fio_claims, fio_clients, fio_json, fio_terse
+from ioassay.formats.fio_results import Direction, Job, Latency, elapsed_s, merged_latency
 from ioassay.records.record import Claim
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "fio" / "3.33"
+GOLDEN = Path(__file__).parents[1] / "golden" / "fio"
 WITH_RESULTS = ["by-size", "io-uring", "mmap", "null-engine", "randrw-2-jobs", "read", "trim", "two-sections", "write"]
-NOTE = "note: both iodepth >= 1 and synchronous I/O engine are selected, queue depth will be capped at 1\n"
+VERSIONS_WITH_CLIENTS = pytest.mark.parametrize("version", ["3.33", "3.42"])
 
 
 def text(name: str) -> str:
-    return (GOLDEN / name / "fio.json").read_text()
+    return (GOLDEN / "3.33" / name / "fio.json").read_text()
 
 
 @pytest.mark.parametrize("name", WITH_RESULTS)
@@ -39,75 +42,110 @@ def test_claims_agree_with_the_drivers_metrics(name: str) -> None:
         assert claim.latency_ns["mean"] == pytest.approx(metrics[f"{claim.kind}.lat.mean"])
 
 
-@pytest.mark.parametrize(("before", "after"), [("", ""), (NOTE, ""), ("{ \n" + NOTE, "\nfio: terminating\n")])
-def test_what_stands_around_the_json_does_no_harm(before: str, after: str) -> None:
-    assert formats.read(["fio", "x"], before + text("read") + after) == formats.read(["fio"], text("read"))
+@pytest.mark.parametrize("terse", [3, 5])
+def test_terse_lines_give_the_same_kind_of_metrics(terse: int) -> None:
+    jobs = fio_terse.parse((GOLDEN / "3.33" / f"terse-{terse}.txt").read_text(), "it").jobs
+    found = fio_metrics.metrics(jobs[:1])
+    assert found["read.bw"] == pytest.approx(found["read.iops"] * 16384, rel=0.01)
+    assert found["read.clat.p50"] <= found["read.clat.p99"] <= found["read.clat.max"]
+    assert "trim.bw" not in found
 
 
-def test_engines_files_and_sizes_are_those_of_the_options() -> None:
-    (null,) = fio_claims.read(text("null-engine"))
-    assert (null.engine, null.paths, null.direct) == ("null", [], False)
-    (write,) = fio_claims.read(text("write"))
-    assert (write.engine, list(write.paths), write.direct) == ("libaio", ["/golden/testfile"], True)
-    assert (write.file_bytes, write.record_bytes, write.syncs, write.errors) == (2**24, 4096, 0, 0)
-    (failed,) = fio_claims.read(text("no-space"))
-    assert failed.errors == 1
+def test_json_plus_has_the_bins_of_all_three_latencies() -> None:
+    write = fio_json.parse(text("write"), "it").jobs[0].directions["write"]
+    assert set(write.latencies) == {"slat", "clat", "lat"}
+    for latency in write.latencies.values():
+        assert sum(latency.bins.values()) == latency.count == write.ios
 
 
-def test_percentiles_are_told_of_one_job_only() -> None:
-    assert "p99" in fio_claims.read(text("read"))[0].latency_ns
-    assert all(
-        set(claim.latency_ns) <= {"mean", "clat.mean", "slat.mean"} for claim in fio_claims.read(text("randrw-2-jobs"))
+@given(share=st.floats(0, 0.999))
+def test_results_cut_off_anywhere_are_refused_and_never_misread(share: float) -> None:
+    text = json.dumps({"fio version": "fio-3.33", "jobs": [{"jobname": "a", "read": {"io_bytes": 10}}]}, indent=1)
+    with pytest.raises(InputError):
+        fio_json.parse(text[: int(len(text) * share)], "it")
+
+
+def of_time(runtime_s: float, group: int, **options: str) -> Job:
+    return Job("a", group, 0, {"read": Direction(1, 1, runtime_s), "write": Direction(1, 1, 9.0)}, options)
+
+
+def test_groups_run_one_after_another_unless_they_are_new_ones() -> None:
+    jobs = [of_time(1, 0), of_time(3, 0), of_time(2, 1), of_time(4, 2, new_group="1")]
+    assert elapsed_s(jobs, ["read"]) == 3 + 4
+    assert elapsed_s([*jobs[:3], of_time(4, 2, new_group="1", stonewall="1")], ["read"]) == 3 + 2 + 4
+    assert elapsed_s(jobs[:1], ["read", "write"]) == 9 and elapsed_s([], ["read"]) == elapsed_s(jobs, ["trim"]) == 0
+
+
+def test_latencies_of_jobs_merge_as_if_they_were_of_one() -> None:
+    values = [np.array([1.0, 2.0, 4.0, 9.0]), np.array([5.0]), np.array([2.0, 2.5])]
+    parts = [
+        Latency(
+            v.size, v.mean(), v.std(ddof=1) if v.size > 1 else 0.0, v.min(), v.max(), {3: v.size, v.size: 1}, {50: 1}
+        )
+        for v in values
+    ]
+    jobs = [
+        Job("a", 0, 0, {"read": Direction(v.size, 1, 1.0, {"lat": part})})
+        for v, part in zip(values, parts, strict=True)
+    ]
+    whole, found = np.concatenate(values), merged_latency(jobs, "read", "lat")
+    assert found is not None and found.percentiles_ns == {} and found.bins == {3: 7, 4: 1, 1: 1, 2: 1}
+    assert (found.count, found.mean_ns, found.stddev_ns, found.min_ns, found.max_ns) == pytest.approx(
+        (7, whole.mean(), whole.std(ddof=1), 1, 9)
     )
+    assert merged_latency(jobs[:1], "read", "lat") == parts[0] and merged_latency(jobs, "read", "clat") is None
+    binless = Job("b", 0, 0, {"read": Direction(1, 1, 1.0, {"lat": Latency(1, 5.0, 0.0, 5, 5)})})
+    both = merged_latency([jobs[1], binless], "read", "lat")
+    assert both is not None and (both.bins, both.stddev_ns) == ({}, 0.0)
 
 
-def test_several_runs_of_a_script_claim_each_and_repeated_results_once() -> None:
-    both = text("read") + text("write")
-    script = ["sh", "-c", "fio a.fio --output-format=json && fio b.fio --output-format=json"]
-    assert [claim.kind for claim in formats.read(script, both)] == ["read", "write"]
-    assert [claim.kind for claim in formats.read(["fio", "--status-interval=1"], both)] == ["write"]
+# Clients
 
 
-def test_results_in_a_file_are_brought_by_the_caller() -> None:
-    argv = ["nice", "fio", "--output-format=json", "--output=out.json", "job.fio"]
-    assert formats.outputs(argv) == ["out.json"]
-    assert formats.read(argv, NOTE, files={"out.json": text("read")}) == fio_claims.read(text("read"))
-    with pytest.raises(InputError, match=r"out\.json"):
-        formats.read(argv, NOTE)
+@VERSIONS_WITH_CLIENTS
+@pytest.mark.parametrize("name", ["same-job", "different-jobs", "without-bins"])
+def test_fios_sum_is_that_of_its_clients(version: str, name: str) -> None:
+    found = fio_json.parse((GOLDEN / version / "clients" / f"{name}.json").read_text(), name)
+    assert found.clients is not None and found.clients.total is not None
+    assert found.clients.total.ios == sum(job.ios for job in found.jobs)
+    assert not any("port" in disk.counts for disk in found.disks)
+    assert fio_clients.differences(found) == []
 
 
-@pytest.mark.parametrize("version", [3, 4, 5])
-def test_terse_lines_have_whole_kib(version: int) -> None:
-    read, write = formats.read([], (GOLDEN / f"terse-{version}.txt").read_text())
-    assert (read.kind, write.kind, read.rate_unit_bytes, read.operations) == ("read", "write", 1024, None)
-    assert read.bytes and read.seconds and read.bytes % 16384 == 0
+@VERSIONS_WITH_CLIENTS
+def test_stages_make_fios_rate_too_high(version: str) -> None:
+    """It divides the bytes of all stages by the time of the longest one."""
+    found = fio_json.parse((GOLDEN / version / "clients" / "stages.json").read_text(), "it")
+    (difference,) = fio_clients.differences(found)
+    assert difference.metric == "read.bw" and difference.stated > difference.merged
+    each_s = [
+        elapsed_s([job for job in found.jobs if job.client == name], ("read",)) for name in ("127.0.0.2", "127.0.0.3")
+    ]
+    assert elapsed_s(found.jobs, ("read",)) == max(each_s) > max(job.directions["read"].runtime_s for job in found.jobs)
 
 
 @pytest.mark.parametrize(
-    ("output", "wanted"),
+    ("where", "metric"),
     [
-        ("", "empty"),
-        (text("read")[:3000], "cut off"),
-        ("Bad option <bss=4k>\n", "Bad option"),
-        ('{"fio version": "fio-3.33", "jobs": []}', "no jobs"),
-        ('{"fio version": "fio-3.33", "jobs": [1]}', "not as fio writes"),
-        (text("read").replace('"io_bytes" : ', '"io_bytes" : -', 1), "io_bytes"),
-        (text("read").replace('"runtime" : 151,', '"runtime" : NaN,', 1), "line 35 column 21"),
-        (text("read").replace('"total_ios" : ', '"total_ios" : 9999999999999999', 1), "total_ios"),
-        ("3;fio-3.33;job;0;0;1;2;3\n", "cut off: 8 fields"),
+        (("total_ios",), "read.ios"),
+        (("io_bytes",), "read.bytes"),
+        (("bw_bytes",), "read.bw"),
+        (("lat_ns", "mean"), "read.lat.mean"),
+        (("lat_ns", "stddev"), "read.lat.stddev"),
+        (("lat_ns", "min"), "read.lat.min"),
+        (("clat_ns", "max"), "read.clat.max"),
+        (("clat_ns", "percentile", "99.900000"), "read.clat.p99.9"),
     ],
 )
-def test_bad_output_is_named(output: str, wanted: str) -> None:
-    with pytest.raises(InputError, match=wanted):
-        formats.read(["fio"], output)
-
-
-@pytest.mark.parametrize(
-    ("size", "found"),
-    [("4k", 4096), ("4kb", 4096), ("4KiB", 4000), ("1.5m", 1536 * 1024), ("50%", None), ("0x10", None)],
-)
-def test_sizes_are_as_fio_reads_them(size: str, found: int | None) -> None:
-    assert size_bytes(size) == found
+def test_a_sum_that_is_another_is_found(where: tuple[str, ...], metric: str) -> None:
+    text = (GOLDEN / "3.42" / "clients" / "same-job.json").read_text()
+    document = json.loads(text[text.index("{\n") :])
+    table = document["client_stats"][-1]["read"]
+    for key in where[:-1]:
+        table = table[key]
+    table[where[-1]] = int(table[where[-1]] * 1.01) + 2
+    found = fio_json.parse(json.dumps(document), "it")
+    assert [one.metric for one in fio_clients.differences(found)] == [metric]
 
 
 # Fresh runs
@@ -155,47 +193,3 @@ def test_shapes_of_jobs(tmp_path: Path) -> None:
     assert all((tmp_path / path).exists() for path in grouped.paths)
     (limited,), _ = run(tmp_path, "--rw=write", "--io_size=256k", "--filename=f")
     assert (limited.bytes, limited.file_bytes) == (2**18, 2**20)
-
-
-# What options say of properties
-
-
-def of_options(**options: str) -> Claim:
-    """The claim of a golden output of reads or writes with these options."""
-    printed = text("read")
-    table = json.loads(printed[printed.index("{") :])
-    own = {"name": "job", "rw": "write" if "sync" in options else "read", "ioengine": "psync", **options}
-    for job in table["jobs"]:
-        job["job options"] = own
-        if own["rw"] == "write":
-            job["read"], job["write"] = job["write"], job["read"]
-    table.pop("global options", None)
-    (claim,) = formats.read(["fio"], json.dumps(table))
-    return claim
-
-
-@pytest.mark.parametrize(
-    ("options", "stated"),
-    [
-        ({"filename": "data"}, True),
-        ({"filename": "data", "ioengine": "io_uring", "directory": "/a"}, True),
-        ({"filename": "data", "directory": "/a:/b"}, False),  # a job takes one of these folders
-        ({"filename": "data", "ioengine": "rados"}, False),  # it is opened by nobody here
-        ({"filename": "data", "read_iolog": "log"}, False),
-        ({}, False),  # named after the job
-    ],
-)
-def test_which_names_are_files_for_sure(options: dict[str, str], stated: bool) -> None:
-    assert of_options(**options).paths_stated == stated
-
-
-@pytest.mark.parametrize(
-    ("sync", "each"), [("1", True), ("sync", True), ("dsync", True), ("0", False), ("none", False)]
-)
-def test_synchronous_writes(sync: str, each: bool) -> None:
-    assert ("osync" in of_options(sync=sync).includes) == each
-
-
-@pytest.mark.parametrize(("verify", "pauses"), [("crc32c", True), ("0", False), ("null", False)])
-def test_its_clock_stops_while_it_verifies(verify: str, pauses: bool) -> None:
-    assert ("pauses" in of_options(verify=verify).unreported) == pauses

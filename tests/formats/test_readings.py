@@ -27,16 +27,20 @@ def text(made: Any) -> str:
         return made
     if isinstance(made, list):
         return "".join(map(text, made))
-    (path,) = (folder / made["file"] for folder in FOLDERS if (folder / made["file"]).exists())
-    read = path.read_text()
+    read = made["text"] if "text" in made else golden(made["file"])
     if "from" in made:
         read = read[read.index(made["from"]) :]
     if "until" in made:
         read = read[: read.index(made["until"])]
     for old, new in made.get("change", ()):
-        assert old in read, f"{path}: '{old}' is not there to be changed"
+        assert old in read, f"'{old}' is not there to be changed"
         read = read.replace(old, new)
     return read * made.get("times", 1)
+
+
+def golden(name: str) -> str:
+    (path,) = (folder / name for folder in FOLDERS if (folder / name).exists())
+    return path.read_text()
 
 
 def argument(given: Any) -> Any:
