@@ -1,21 +1,21 @@
 //! Made traces: the laws they were drawn from, and that a seed gives them for ever.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::{all_of, with};
 use ioassay_block::make::{Addresses, Arrivals, Recipe, Sizes};
-use ioassay_block::{Error, Kind, Request, Source};
+use ioassay_block::{Error, Kind, Request};
 use proptest::prelude::*;
 
 fn all(recipe: &Recipe) -> Vec<Request> {
-    let mut source = recipe.source().expect("a recipe that can be");
-    let (mut requests, mut batch) = (Vec::new(), Vec::new());
-    loop {
-        source.next_batch(&mut batch).expect("making cannot fail");
-        if batch.is_empty() {
-            return requests;
-        }
-        requests.extend_from_slice(&batch);
-    }
+    let source = recipe.source().expect("a recipe that can be");
+    all_of(source).expect("making cannot fail")
+}
+
+/// So many requests, of a recipe that is usual but for the change.
+fn made(requests: u64, change: impl FnOnce(&mut Recipe)) -> Vec<Request> {
+    let recipe = with(Recipe::default(), |recipe| recipe.requests = requests);
+    all(&with(recipe, change))
 }
 
 fn share(requests: &[Request], is: impl Fn(&Request) -> bool) -> f64 {
@@ -32,29 +32,22 @@ fn moments(values: impl Iterator<Item = f64>) -> (f64, f64) {
 }
 
 fn gaps_ns(requests: &[Request]) -> impl Iterator<Item = f64> + '_ {
-    requests
-        .windows(2)
-        .map(|pair| (pair[1].at_ns - pair[0].at_ns) as f64)
+    let pairs = requests.windows(2);
+    pairs.map(|pair| (pair[1].at_ns - pair[0].at_ns) as f64)
 }
 
 fn near(seen: f64, wanted: f64, share: f64) {
-    assert!(
-        (seen / wanted - 1.0).abs() < share,
-        "seen {seen}, wanted {wanted} to {share}"
-    );
+    let off = (seen / wanted - 1.0).abs();
+    assert!(off < share, "seen {seen}, wanted {wanted} to {share}");
 }
 
 /// FNV-1a over all fields.
 fn fingerprint(requests: &[Request]) -> u64 {
     let mut hash = 0xCBF2_9CE4_8422_2325_u64;
     for request in requests {
-        let fields = [
-            request.at_ns,
-            request.offset_bytes,
-            request.length_bytes,
-            u64::from(request.device),
-            request.kind as u64,
-        ];
+        let range = [request.at_ns, request.offset_bytes, request.length_bytes];
+        let rest = [u64::from(request.device), request.kind as u64];
+        let fields = [&range[..], &rest].concat();
         for byte in fields.iter().flat_map(|field| field.to_le_bytes()) {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
         }
@@ -64,12 +57,9 @@ fn fingerprint(requests: &[Request]) -> u64 {
 
 /// One of each law.
 fn recipes() -> Vec<Recipe> {
-    let usual = Recipe {
-        requests: 3000,
-        reads: 0.3,
-        trims: 0.1,
-        ..Recipe::default()
-    };
+    let usual = with(Recipe::default(), |recipe| {
+        (recipe.requests, recipe.reads, recipe.trims) = (3000, 0.3, 0.1);
+    });
     let with = |arrivals, addresses, sizes| Recipe {
         arrivals,
         addresses,
@@ -116,20 +106,15 @@ const GOLDEN: [u64; 5] = [
 
 #[test]
 fn a_seed_gives_the_same_trace_for_ever() {
-    let seen: Vec<u64> = recipes()
-        .iter()
-        .map(|recipe| fingerprint(&all(recipe)))
-        .collect();
-    assert_eq!(seen, GOLDEN);
+    let recipes = recipes();
+    let seen = recipes.iter().map(|recipe| fingerprint(&all(recipe)));
+    assert!(seen.eq(GOLDEN));
 }
 
 #[test]
 fn other_arrivals_leave_addresses_sizes_and_kinds_alone() {
     let recipe = recipes().remove(3);
-    let other = Recipe {
-        arrivals: Arrivals::None,
-        ..recipe.clone()
-    };
+    let other = with(recipe.clone(), |recipe| recipe.arrivals = Arrivals::None);
     let timeless = |recipe: &Recipe| {
         let mut requests = all(recipe);
         for request in &mut requests {
@@ -138,19 +123,12 @@ fn other_arrivals_leave_addresses_sizes_and_kinds_alone() {
         requests
     };
     assert_eq!(timeless(&recipe), timeless(&other));
-    let another_seed = Recipe {
-        seed: 2,
-        ..recipe.clone()
-    };
+    let another_seed = with(recipe.clone(), |recipe| recipe.seed = 2);
     assert_ne!(all(&recipe), all(&another_seed));
 }
 
 fn arriving(arrivals: Arrivals) -> Vec<Request> {
-    all(&Recipe {
-        requests: 200_000,
-        arrivals,
-        ..Recipe::default()
-    })
+    made(200_000, |recipe| recipe.arrivals = arrivals)
 }
 
 #[test]
@@ -164,10 +142,8 @@ fn gaps_have_the_mean_and_the_deviation_of_their_law() {
     for (law, deviation_ns) in laws {
         let (mean, deviation) = moments(gaps_ns(&arriving(law)));
         near(mean, 50_000.0, 0.01);
-        assert!(
-            (deviation - deviation_ns).abs() < 500.0,
-            "{law:?}: {deviation}"
-        );
+        let off = (deviation - deviation_ns).abs();
+        assert!(off < 500.0, "{law:?}: {deviation}");
     }
     let none = arriving(Arrivals::None);
     assert!(none.iter().all(|request| request.at_ns == 0));
@@ -175,10 +151,8 @@ fn gaps_have_the_mean_and_the_deviation_of_their_law() {
 
 #[test]
 fn a_rate_that_is_no_whole_number_of_nanoseconds_does_not_drift() {
-    let last = arriving(Arrivals::Fixed { per_second: 3e8 })
-        .last()
-        .map(|last| last.at_ns);
-    assert_eq!(last, Some(666_666));
+    let requests = arriving(Arrivals::Fixed { per_second: 3e8 });
+    assert_eq!(requests[requests.len() - 1].at_ns, 666_666);
 }
 
 #[test]
@@ -189,21 +163,15 @@ fn bursts_have_their_length_and_leave_the_rate() {
         length: 5.0,
         peak_per_second,
     });
-    let times: BTreeMap<u64, u64> = requests.iter().fold(BTreeMap::new(), |mut times, request| {
-        *times.entry(request.at_ns).or_default() += 1;
-        times
-    });
+    let times: BTreeSet<u64> = requests.iter().map(|request| request.at_ns).collect();
     near(requests.len() as f64 / times.len() as f64, 5.0, 0.02);
     near(moments(gaps_ns(&requests)).0, 1e6, 0.02);
 }
 
 #[test]
 fn zipf_gives_the_hottest_places_the_share_of_the_exact_law() {
-    let requests = all(&Recipe {
-        requests: 500_000,
-        addresses: Addresses::Zipf { theta: 0.99 },
-        ..Recipe::default()
-    });
+    let zipf = Addresses::Zipf { theta: 0.99 };
+    let requests = made(500_000, |recipe| recipe.addresses = zipf);
     let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
     for request in &requests {
         *counts.entry(request.offset_bytes).or_default() += 1;
@@ -220,41 +188,22 @@ fn zipf_gives_the_hottest_places_the_share_of_the_exact_law() {
 
 #[test]
 fn hot_and_cold_have_their_shares_and_kinds_theirs() {
-    let requests = all(&Recipe {
-        requests: 200_000,
-        addresses: Addresses::HotCold {
-            accesses: 0.8,
-            space: 0.2,
-        },
-        reads: 0.3,
-        trims: 0.05,
-        ..Recipe::default()
+    let (accesses, space) = (0.8, 0.2);
+    let requests = made(200_000, |recipe| {
+        recipe.addresses = Addresses::HotCold { accesses, space };
+        (recipe.reads, recipe.trims) = (0.3, 0.05);
     });
     let hot_bytes = (1 << 30) / 5;
-    near(
-        share(&requests, |request| request.offset_bytes < hot_bytes),
-        0.8,
-        0.01,
-    );
-    near(
-        share(&requests, |request| request.kind == Kind::Read),
-        0.3,
-        0.02,
-    );
-    near(
-        share(&requests, |request| request.kind == Kind::Trim),
-        0.05,
-        0.04,
-    );
+    let hot = share(&requests, |request| request.offset_bytes < hot_bytes);
+    near(hot, 0.8, 0.01);
+    let of = |kind| share(&requests, |request| request.kind == kind);
+    near(of(Kind::Read), 0.3, 0.02);
+    near(of(Kind::Trim), 0.05, 0.04);
 }
 
 #[test]
 fn normal_addresses_have_the_moments_of_a_normal_law_cut_at_three_deviations() {
-    let requests = all(&Recipe {
-        requests: 200_000,
-        addresses: Addresses::Normal,
-        ..Recipe::default()
-    });
+    let requests = made(200_000, |recipe| recipe.addresses = Addresses::Normal);
     let range = f64::from(1 << 30);
     let (mean, deviation) = moments(requests.iter().map(|request| request.offset_bytes as f64));
     near(mean, range / 2.0, 0.005);
@@ -263,11 +212,7 @@ fn normal_addresses_have_the_moments_of_a_normal_law_cut_at_three_deviations() {
 
 #[test]
 fn uniform_addresses_fill_the_range_evenly() {
-    let requests = all(&Recipe {
-        requests: 160_000,
-        range_bytes: 16 * 4096,
-        ..Recipe::default()
-    });
+    let requests = made(160_000, |recipe| recipe.range_bytes = 16 * 4096);
     let mut seen = [0.0; 16];
     for request in &requests {
         seen[(request.offset_bytes / 4096) as usize] += 1.0;
@@ -278,101 +223,74 @@ fn uniform_addresses_fill_the_range_evenly() {
 
 #[test]
 fn sequential_runs_have_their_mean_length() {
-    let run = 20.0;
-    let recipe = |run, streams| Recipe {
-        requests: 100_000,
-        addresses: Addresses::Sequential { run, streams },
-        ..Recipe::default()
+    let breaks = |run| {
+        let addresses = Addresses::Sequential { run, streams: 1 };
+        let requests = made(100_000, |recipe| recipe.addresses = addresses);
+        let follows = |pair: &[Request]| pair[0].end_bytes() == Some(pair[1].offset_bytes);
+        requests.windows(2).filter(|pair| !follows(pair)).count()
     };
-    let requests = all(&recipe(run, 1));
-    let breaks = requests
-        .windows(2)
-        .filter(|pair| pair[0].end_bytes() != Some(pair[1].offset_bytes));
-    near(1e5 / (breaks.count() + 1) as f64, run, 0.05);
-    let endless = all(&recipe(f64::INFINITY, 1));
-    let follows = |pair: &&[Request]| pair[0].end_bytes() == Some(pair[1].offset_bytes);
-    assert!(endless.windows(2).filter(|pair| !follows(pair)).count() <= 1);
+    near(1e5 / (breaks(20.0) + 1) as f64, 20.0, 0.05);
+    assert!(breaks(f64::INFINITY) <= 1);
 }
 
 #[test]
 fn sizes_have_their_weights_and_their_mean() {
     let sized = |sizes| {
-        all(&Recipe {
-            requests: 200_000,
-            sizes,
-            align_bytes: 512,
-            ..Recipe::default()
+        made(200_000, |recipe| {
+            (recipe.sizes, recipe.align_bytes) = (sizes, 512);
         })
     };
     let weighted = sized(Sizes::Weighted(vec![(512, 1.0), (4096, 3.0), (8192, 0.0)]));
-    near(
-        share(&weighted, |request| request.length_bytes == 4096),
-        0.75,
-        0.01,
-    );
+    let of_a_page = share(&weighted, |request| request.length_bytes == 4096);
+    near(of_a_page, 0.75, 0.01);
     assert!(weighted.iter().all(|request| request.length_bytes < 8192));
     let exponential = sized(Sizes::Exponential { mean_bytes: 3500 });
+    let mut lengths = exponential.iter().map(|request| request.length_bytes);
     near(
-        moments(
-            exponential
-                .iter()
-                .map(|request| request.length_bytes as f64),
-        )
-        .0,
+        moments(lengths.clone().map(|length| length as f64)).0,
         3500.0,
         0.01,
     );
-    assert!(
-        exponential
-            .iter()
-            .all(|request| request.length_bytes % 512 == 0)
-    );
+    assert!(lengths.all(|length| length % 512 == 0));
 }
+
+type Spoil = Box<dyn Fn(&mut Recipe)>;
 
 #[test]
 fn an_option_that_cannot_be_is_named() {
-    type Spoil = fn(&mut Recipe);
+    let (accesses, space, run) = (0.5, 1.0, 1.0);
+    let (per_second, length, peak_per_second) = (100.0, 10.0, 50.0);
+    let without_streams = Addresses::Sequential { run, streams: 0 };
+    let slower_bursts = Arrivals::Bursts {
+        per_second,
+        length,
+        peak_per_second,
+    };
+    let addresses =
+        |wrong: Addresses| -> Spoil { Box::new(move |recipe| recipe.addresses = wrong) };
+    let arrivals = |wrong: Arrivals| -> Spoil { Box::new(move |recipe| recipe.arrivals = wrong) };
+    let sizes = |wrong: Sizes| -> Spoil { Box::new(move |recipe| recipe.sizes = wrong.clone()) };
     let cases: [(&str, Spoil); 14] = [
-        ("range", |recipe| recipe.range_bytes = 0),
-        ("range", |recipe| recipe.range_bytes = u64::MAX),
-        ("align", |recipe| recipe.align_bytes = 0),
-        ("reads", |recipe| recipe.reads = f64::NAN),
-        ("trims", |recipe| (recipe.reads, recipe.trims) = (0.6, 0.5)),
-        ("sizes", |recipe| recipe.sizes = Sizes::Fixed(2 << 30)),
-        ("sizes", |recipe| {
-            recipe.sizes = Sizes::Weighted(vec![(512, 0.0)]);
-        }),
-        ("sizes", |recipe| {
-            recipe.sizes = Sizes::Exponential { mean_bytes: 1 }
-        }),
-        ("addresses", |recipe| {
-            recipe.addresses = Addresses::Zipf { theta: 0.0 }
-        }),
-        ("addresses", |recipe| {
-            recipe.addresses = Addresses::Sequential {
-                run: 1.0,
-                streams: 0,
-            };
-        }),
-        ("addresses", |recipe| {
-            recipe.addresses = Addresses::HotCold {
-                accesses: 0.5,
-                space: 1.0,
-            };
-        }),
-        ("arrivals", |recipe| {
-            recipe.arrivals = Arrivals::Poisson { per_second: 0.0 }
-        }),
-        ("arrivals", |recipe| {
-            recipe.arrivals = Arrivals::Fixed { per_second: 1e-9 }
-        }),
-        ("arrivals", |recipe| {
-            recipe.arrivals = Arrivals::Bursts {
-                per_second: 100.0,
-                length: 10.0,
-                peak_per_second: 50.0,
-            };
-        }),
+        ("range", Box::new(|recipe| recipe.range_bytes = 0)),
+        ("range", Box::new(|recipe| recipe.range_bytes = u64::MAX)),
+        ("align", Box::new(|recipe| recipe.align_bytes = 0)),
+        ("reads", Box::new(|recipe| recipe.reads = f64::NAN)),
+        (
+            "trims",
+            Box::new(|recipe| (recipe.reads, recipe.trims) = (0.6, 0.5)),
+        ),
+        ("sizes", sizes(Sizes::Fixed(2 << 30))),
+        ("sizes", sizes(Sizes::Weighted(vec![(512, 0.0)]))),
+        ("sizes", sizes(Sizes::Exponential { mean_bytes: 1 })),
+        ("addresses", addresses(Addresses::Zipf { theta: 0.0 })),
+        ("addresses", addresses(without_streams)),
+        (
+            "addresses",
+            addresses(Addresses::HotCold { accesses, space }),
+        ),
+        ("arrivals", arrivals(Arrivals::Poisson { per_second: 0.0 })),
+        ("arrivals", arrivals(Arrivals::Fixed { per_second: 1e-9 })),
+        ("arrivals", arrivals(slower_bursts)),
     ];
     for (wanted, spoil) in cases {
         let mut recipe = Recipe::default();

@@ -1,16 +1,15 @@
 //! Miss ratio curves against a plain list of pages, and samples against exact ones.
 
+use crate::each;
 use ioassay_block::mrc::{Curve, Mrc, References, Sampling};
 use ioassay_block::{Error, Kind, Request};
 use proptest::prelude::*;
 
 fn request(kind: Kind, page: u64, pages: u64, device: u32) -> Request {
     Request {
-        at_ns: 0,
-        offset_bytes: page * 4096,
-        length_bytes: pages * 4096,
         device,
         kind,
+        ..crate::write(0, page * 4096, pages * 4096)
     }
 }
 
@@ -32,16 +31,12 @@ fn plain_misses(requests: &[Request], of: &[Kind], size: usize) -> f64 {
         let first = request.offset_bytes / 4096;
         for page in first..first + request.length_bytes / 4096 {
             references += 1;
-            match list
-                .iter()
-                .position(|&known| known == (page, request.device))
-            {
-                Some(at) => {
-                    list.remove(at);
-                }
+            let place = (page, request.device);
+            match list.iter().position(|&known| known == place) {
+                Some(at) => drop(list.remove(at)),
                 None => misses += 1,
             }
-            list.insert(0, (page, request.device));
+            list.insert(0, place);
             list.truncate(size);
         }
     }
@@ -82,15 +77,13 @@ fn random(state: &mut u64) -> u64 {
 }
 
 /// References that become rarer with the page, to 200,000 pages.
-fn skewed(seed: u64, count: usize) -> Vec<Request> {
+fn skewed(seed: u64, count: u64) -> Vec<Request> {
     let mut state = seed;
-    (0..count)
-        .map(|_| {
-            let share = (random(&mut state) >> 11) as f64 / (1_u64 << 53) as f64;
-            let page = (share.powi(3) * 200_000.0) as u64;
-            request(Kind::Write, page * 8, 1, 0)
-        })
-        .collect()
+    each(count, |_| {
+        let share = (random(&mut state) >> 11) as f64 / (1_u64 << 53) as f64;
+        let page = (share.powi(3) * 200_000.0) as u64;
+        request(Kind::Write, page * 8, 1, 0)
+    })
 }
 
 const SIZES: [u64; 8] = [100, 1_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000];
@@ -98,9 +91,7 @@ const SIZES: [u64; 8] = [100, 1_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200
 #[test]
 fn times_are_counted_again_without_a_trace() {
     // Few pages and many references: the tree is full many times.
-    let load: Vec<Request> = (0..100_000)
-        .map(|number| request(Kind::Write, number % 10, 1, 0))
-        .collect();
+    let load = each(100_000, |number| request(Kind::Write, number % 10, 1, 0));
     let ratios = curve(&load, References::Writes, Sampling::Exact).miss_ratios(&[9, 10]);
     assert!((ratios[0].0 - 1.0).abs() < 1e-12);
     assert!((ratios[1].0 - 1e-4).abs() < 1e-12);
@@ -126,19 +117,15 @@ fn samples_are_near_and_say_how_near() {
             let sample = curve(&load, References::Both, sampling);
             assert!(sample.sampled < load.len() as u64 / 5);
             for ((exact, _), (ratio, error)) in exact.iter().zip(sample.miss_ratios(&SIZES)) {
-                assert!(
-                    (exact - ratio).abs() < 0.05,
-                    "{sampling:?}: {ratio}, exact {exact}"
-                );
+                let off = (exact - ratio).abs();
+                assert!(off < 0.05, "{sampling:?}: {ratio}, exact {exact}");
                 all += 1;
-                inside += i32::from((exact - ratio).abs() <= error.unwrap());
+                inside += i32::from(off <= error.unwrap());
             }
         }
     }
-    assert!(
-        inside >= all * 8 / 10,
-        "{inside} of {all} intervals have the exact ratio"
-    );
+    // Intervals have the exact ratio.
+    assert!(inside >= all * 8 / 10, "{inside} of {all}");
 }
 
 #[test]
@@ -146,11 +133,8 @@ fn a_sample_of_fixed_size_keeps_to_it() {
     let load = skewed(9, 300_000);
     let sample = curve(&load, References::Both, Sampling::Pages(100));
     assert!(sample.rate < 0.01);
-    assert!(
-        (sample.pages / 150_000.0 - 1.0).abs() < 0.5,
-        "{} pages",
-        sample.pages
-    );
+    let off = (sample.pages / 150_000.0 - 1.0).abs();
+    assert!(off < 0.5, "{} pages", sample.pages);
 }
 
 #[test]
@@ -163,10 +147,8 @@ fn nothing_has_a_curve_too() {
 #[test]
 fn options_that_cannot_be_are_refused() {
     let refused = |page, sampling| {
-        matches!(
-            Mrc::new(page, References::Both, sampling),
-            Err(Error::Option { .. })
-        )
+        let mrc = Mrc::new(page, References::Both, sampling);
+        matches!(mrc, Err(Error::Option { .. }))
     };
     assert!(refused(0, Sampling::Exact));
     for rate in [0.0, -1.0, 1.5, f64::NAN] {

@@ -7,6 +7,7 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::Command;
 
+use crate::all_of;
 use ioassay_block::trace::{self, KindCode, ReadOptions, Unit};
 use ioassay_block::{Kind, Request};
 
@@ -21,42 +22,28 @@ fn trace_file(name: &str) -> Option<PathBuf> {
 
 fn requests(path: &PathBuf, format: &str, options: &ReadOptions) -> Vec<Request> {
     let format = trace::format(format).unwrap();
-    let mut source = trace::read(format, File::open(path).unwrap(), options).unwrap();
-    let (mut all, mut batch) = (Vec::new(), Vec::new());
-    loop {
-        source.next_batch(&mut batch).unwrap();
-        if batch.is_empty() {
-            return all;
-        }
-        all.extend_from_slice(&batch);
-    }
+    all_of(trace::read(format, File::open(path).unwrap(), options).unwrap()).unwrap()
 }
 
 fn sniffed(path: &PathBuf) -> &'static str {
     let mut head = Vec::new();
     let file = File::open(path).unwrap();
-    file.take(trace::SNIFF_BYTES as u64)
-        .read_to_end(&mut head)
-        .unwrap();
-    trace::sniff(&head, path.file_name().and_then(|name| name.to_str()))
-        .unwrap()
-        .format
-        .name
+    let mut beginning = file.take(trace::SNIFF_BYTES as u64);
+    beginning.read_to_end(&mut head).unwrap();
+    let name = path.file_name().and_then(|name| name.to_str());
+    trace::sniff(&head, name).unwrap().format.name
 }
 
 fn writes(requests: &[Request]) -> usize {
-    requests
-        .iter()
-        .filter(|request| request.kind == Kind::Write)
-        .count()
+    let writes = requests.iter().filter(|one| one.kind == Kind::Write);
+    writes.count()
 }
 
 #[test]
 fn a_virtual_disk_is_read_alike_as_records_and_as_a_table() {
-    let (Some(binary), Some(table)) = (
-        trace_file("cloudPhysicsIO.vscsi"),
-        trace_file("cloudPhysicsIO.csv"),
-    ) else {
+    let [Some(binary), Some(table)] =
+        ["vscsi", "csv"].map(|format| trace_file(&format!("cloudPhysicsIO.{format}")))
+    else {
         return;
     };
     assert_eq!(sniffed(&binary), "vscsi");
@@ -94,21 +81,11 @@ fn a_log_that_fio_writes_is_read() {
     }
     let folder = std::env::temp_dir().join(format!("ioassay-iolog-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
+    let what = "--name=job --filename=data --size=1M --bs=4k --rw=randrw --number_ios=40";
+    let arguments = format!("{what} --fsync=8 --write_iolog=log --output=out");
     let done = Command::new("fio")
         .current_dir(&folder)
-        .args([
-            "--name=job",
-            "--filename=data",
-            "--size=1M",
-            "--bs=4k",
-            "--rw=randrw",
-        ])
-        .args([
-            "--number_ios=40",
-            "--fsync=8",
-            "--write_iolog=log",
-            "--output=out",
-        ])
+        .args(arguments.split(' '))
         .status();
     let log = folder.join("log");
     let seen = done.is_ok_and(|status| status.success()).then(|| {
@@ -118,17 +95,10 @@ fn a_log_that_fio_writes_is_read() {
     fs::remove_dir_all(&folder).unwrap();
     let (format, requests) = seen.expect("fio to run");
     assert!(format == "iolog3" || format == "iolog2", "{format}");
-    let data = requests
-        .iter()
-        .filter(|request| request.kind != Kind::Flush);
-    assert!(
-        data.clone()
-            .all(|request| request.length_bytes == 4096 && request.device == 0)
-    );
+    let mut data = requests;
+    data.retain(|request| request.kind != Kind::Flush);
+    let is_of_the_job = |request: &Request| request.length_bytes == 4096 && request.device == 0;
+    assert!(data.iter().all(is_of_the_job));
     // fio counts the fsyncs among the number of its requests.
-    assert!(
-        (30..=40).contains(&data.count()),
-        "{} requests",
-        requests.len()
-    );
+    assert!((30..=40).contains(&data.len()), "{}", data.len());
 }

@@ -2,6 +2,7 @@
 
 use std::io::Cursor;
 
+use crate::{all_of, each};
 use ioassay_block::trace::columns::{ColumnReader, ColumnWriter};
 use ioassay_block::{BATCH, Error, Kind, Request, Source};
 use proptest::prelude::*;
@@ -18,16 +19,11 @@ fn written(requests: &[Request], batch: usize) -> Vec<u8> {
 }
 
 fn read(bytes: &[u8]) -> Result<Vec<Request>, Error> {
-    let mut reader = ColumnReader::new(bytes)?;
-    let (mut all, mut batch) = (Vec::new(), Vec::new());
-    loop {
-        reader.next_batch(&mut batch)?;
-        if batch.is_empty() {
-            assert_eq!(reader.head().requests, all.len() as u64);
-            return Ok(all);
-        }
-        all.extend_from_slice(&batch);
-    }
+    let reader = ColumnReader::new(bytes)?;
+    let announced = reader.head().requests;
+    let all = all_of(reader)?;
+    assert_eq!(announced, all.len() as u64);
+    Ok(all)
 }
 
 /// Numbers of all sizes, the largest among them.
@@ -50,15 +46,13 @@ fn request() -> impl Strategy<Value = Request> {
 
 /// As traces are: times that grow by microseconds, pages, few sizes.
 fn ordinary(count: u64) -> Vec<Request> {
-    (0..count)
-        .map(|number| Request {
-            at_ns: 7 + number * number % 97 * 1000 + number * 100_000,
-            offset_bytes: number.wrapping_mul(0x9e37_79b9) % (1 << 22) * 4096,
-            length_bytes: 512 << (number % 8),
-            device: 3,
-            kind: Kind::Write,
-        })
-        .collect()
+    each(count, |number| Request {
+        at_ns: 7 + number * number % 97 * 1000 + number * 100_000,
+        offset_bytes: number.wrapping_mul(0x9e37_79b9) % (1 << 22) * 4096,
+        length_bytes: 512 << (number % 8),
+        device: 3,
+        kind: Kind::Write,
+    })
 }
 
 proptest! {
@@ -109,17 +103,14 @@ fn blocks_that_changed_places_are_noticed() {
 #[test]
 fn kinds_are_known_before_they_are_read() {
     let mut requests = ordinary(5);
-    assert!(
-        ColumnReader::new(written(&requests, 5).as_slice())
-            .unwrap()
-            .only_writes()
-    );
+    let only_writes = |requests: &[Request]| {
+        let bytes = written(requests, 5);
+        let reader = ColumnReader::new(&bytes[..]).unwrap();
+        reader.only_writes()
+    };
+    assert!(only_writes(&requests));
     requests[2].kind = Kind::Flush;
-    assert!(
-        !ColumnReader::new(written(&requests, 5).as_slice())
-            .unwrap()
-            .only_writes()
-    );
+    assert!(!only_writes(&requests));
 }
 
 #[test]

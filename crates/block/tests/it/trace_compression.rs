@@ -22,10 +22,8 @@ fn read(bytes: Vec<u8>) -> std::io::Result<Vec<u8>> {
 }
 
 fn text(lines: u32) -> Vec<u8> {
-    let lines: Vec<String> = (0..lines)
-        .map(|line| format!("{line}.5 0 8 16 1\n"))
-        .collect();
-    lines.concat().into_bytes()
+    let lines = (0..lines).map(|line| format!("{line}.5 0 8 16 1\n"));
+    lines.collect::<String>().into_bytes()
 }
 
 #[test]

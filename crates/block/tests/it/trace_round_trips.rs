@@ -3,12 +3,13 @@
 use std::io::Cursor;
 use std::sync::{Arc, Mutex};
 
-use crate::trace_formats::all_of;
+use crate::{all_of, each, with};
 use ioassay_block::trace::{self, FORMATS, Format, Loss, OutOfOrder};
 use ioassay_block::trace::{ReadOptions, WriteOptions, ZeroLength};
 use ioassay_block::{Error, Kind, Request};
 use proptest::prelude::*;
 
+/// What is written is kept.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<u8>>>);
 
@@ -47,16 +48,12 @@ fn read(
 /// Devices as numbers in the order of their first request: what fio's iologs keep of them.
 fn by_first_use(requests: &[Request]) -> Vec<Request> {
     let mut known: Vec<u32> = Vec::new();
-    let mut number = |device: u32| {
-        let at = known.iter().position(|known| *known == device);
-        at.unwrap_or_else(|| {
-            known.push(device);
-            known.len() - 1
-        }) as u32
-    };
-    let renamed = requests.iter().map(|request| Request {
-        device: number(request.device),
-        ..*request
+    let renamed = requests.iter().map(|request| {
+        if !known.contains(&request.device) {
+            known.push(request.device);
+        }
+        let at = known.iter().position(|known| *known == request.device);
+        with(*request, |one| one.device = at.unwrap() as u32)
     });
     renamed.collect()
 }
@@ -80,19 +77,13 @@ type Parts = (u64, (u64, u64), u32, usize);
 
 fn parts() -> impl Strategy<Value = Parts> {
     let range = (0..=1_u64 << 62, 0..=u64::from(u32::MAX));
-    (
-        0..=1_u64 << 62,
-        range,
-        prop_oneof![0..4_u32, any::<u32>()],
-        0..4_usize,
-    )
+    let device = prop_oneof![0..4_u32, any::<u32>()];
+    (0..=1_u64 << 62, range, device, 0..4_usize)
 }
 
 fn some_of(format: &Format, parts: &[Parts]) -> Vec<Request> {
-    let mut requests: Vec<Request> = parts
-        .iter()
-        .map(|&(at_ns, range, device, kind)| fitted(format, at_ns, range, device, kind))
-        .collect();
+    let fit = |&(at_ns, range, device, kind): &Parts| fitted(format, at_ns, range, device, kind);
+    let mut requests: Vec<Request> = parts.iter().map(fit).collect();
     requests.sort_by_key(|request| request.at_ns);
     requests
 }
@@ -144,12 +135,10 @@ proptest! {
 fn never_panics(bytes: &[u8]) {
     let _ = trace::sniff(bytes, Some("a.csv"));
     for format in FORMATS {
-        for out_of_order in [OutOfOrder::Refuse, OutOfOrder::Sort(3), OutOfOrder::Keep] {
-            let options = ReadOptions {
-                out_of_order,
-                zero_length: ZeroLength::Skip,
-                ..ReadOptions::default()
-            };
+        for order in [OutOfOrder::Refuse, OutOfOrder::Sort(3), OutOfOrder::Keep] {
+            let options = with(ReadOptions::default(), |options| {
+                (options.out_of_order, options.zero_length) = (order, ZeroLength::Skip);
+            });
             if let Err(error) = read(format, bytes, &options) {
                 assert!(!error.to_string().is_empty());
             }
@@ -160,21 +149,16 @@ fn never_panics(bytes: &[u8]) {
 #[test]
 fn a_long_trace_is_sniffed_by_its_beginning() {
     for format in FORMATS {
-        let requests: Vec<Request> = (0..20_000_u64)
-            .map(|number| fitted(format, number << 30, (number << 12, 4096), 0, 0))
-            .collect();
+        let requests = each(20_000, |number| {
+            fitted(format, number << 30, (number << 12, 4096), 0, 0)
+        });
         let bytes = write(format, &requests, &WriteOptions::default()).unwrap();
-        assert_eq!(
-            read(format, &bytes, &ReadOptions::default()).unwrap(),
-            requests
-        );
+        let again = read(format, &bytes, &ReadOptions::default());
+        assert_eq!(again.unwrap(), requests);
         let sniffed = trace::sniff(&bytes, None).expect(format.name);
         assert_eq!(sniffed.format.name, format.same_as.unwrap_or(format.name));
-        assert!(
-            (1000..5000).contains(&sniffed.requests),
-            "{}",
-            sniffed.requests
-        );
+        let count = sniffed.requests;
+        assert!((1000..5000).contains(&count), "{count}");
     }
 }
 
@@ -195,79 +179,58 @@ fn lines_that_two_formats_share_are_no_ambiguity() {
 
 #[test]
 fn what_fits_nothing_is_explained() {
-    let error = trace::sniff(b"0.5 0 8 16 1\n0.4 0 8 16 1\n", None)
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("disksim: line 2: goes back in time"),
-        "{error}"
-    );
-    assert!(error.contains("--format"), "{error}");
-    let error = trace::sniff(b"time,op,size,lbn\n1,2a,512,3\n", None)
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("csv: line 1: column name is `time`, wanted a time with"),
-        "{error}"
-    );
-    let error = trace::sniff(b"fio version 3 iolog\nx\n", None)
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("(iolog3: line 2: timestamp is `x`"),
-        "{error}"
-    );
-    let error = trace::sniff(b"a,b,c\n1,2,3\n", None)
-        .unwrap_err()
-        .to_string();
-    assert!(error.contains("csv begins with `a,b,c`"), "{error}");
-    let error = trace::sniff(b"", None).unwrap_err().to_string();
-    assert!(
-        error.starts_with("the trace parses to nothing: 0 bytes"),
-        "{error}"
-    );
+    for (text, wanted) in [
+        (
+            "0.5 0 8 16 1\n0.4 0 8 16 1\n",
+            "disksim: line 2: goes back in time",
+        ),
+        ("0.5 0 8 16 1\n0.4 0 8 16 1\n", "--format"),
+        (
+            "time,op,size,lbn\n1,2a,512,3\n",
+            "csv: line 1: column name is `time`, wanted a time with",
+        ),
+        (
+            "fio version 3 iolog\nx\n",
+            "(iolog3: line 2: timestamp is `x`",
+        ),
+        ("a,b,c\n1,2,3\n", "csv begins with `a,b,c`"),
+        ("", "the trace parses to nothing: 0 bytes"),
+    ] {
+        let error = trace::sniff(text.as_bytes(), None).unwrap_err().to_string();
+        assert!(error.contains(wanted), "{error}");
+    }
 }
 
-const STRICT: WriteOptions = WriteOptions {
-    unaligned: Loss::Refuse,
-    devices: Loss::Refuse,
-    kinds: Loss::Refuse,
-};
-const LOSSY: WriteOptions = WriteOptions {
-    unaligned: Loss::Accept,
-    devices: Loss::Accept,
-    kinds: Loss::Accept,
-};
+/// What is lost is refused, or accepted.
+const fn losing(loss: Loss) -> WriteOptions {
+    WriteOptions {
+        unaligned: loss,
+        devices: loss,
+        kinds: loss,
+    }
+}
 
-fn refused(format: &str, request: Request, options: &WriteOptions) -> String {
-    let format = trace::format(format).unwrap();
-    let refused = write(format, &[request], options);
-    refused
-        .expect_err("a request that cannot be written")
-        .to_string()
+const STRICT: WriteOptions = losing(Loss::Refuse);
+const LOSSY: WriteOptions = losing(Loss::Accept);
+
+/// What a format cannot hold: the only request of a trace.
+fn refuses(name: &str, request: Request, options: &WriteOptions, wanted: &str) {
+    let format = trace::format(name).unwrap();
+    let error = write(format, &[request], options).unwrap_err().to_string();
+    assert!(
+        error.starts_with(&format!("request 1: {wanted}")),
+        "{error}"
+    );
 }
 
 #[test]
 fn sector_formats_refuse_or_grow_what_is_unaligned_and_leave_out_trims() {
-    let unaligned = Request {
-        offset_bytes: 700,
-        length_bytes: 400,
-        ..Request::default()
-    };
-    let trim = Request {
-        kind: Kind::Trim,
-        ..unaligned
-    };
-    let error = refused("disksim", unaligned, &STRICT);
-    assert!(
-        error.starts_with("request 1: disksim cannot hold offset 700 and length 400"),
-        "{error}"
-    );
-    let error = refused("disksim", trim, &STRICT);
-    assert!(
-        error.starts_with("request 1: disksim cannot hold a trim"),
-        "{error}"
-    );
+    let mut unaligned = crate::write(0, 700, 400);
+    unaligned.kind = Kind::Read;
+    let trim = with(unaligned, |one| one.kind = Kind::Trim);
+    let wanted = "disksim cannot hold offset 700 and length 400";
+    refuses("disksim", unaligned, &STRICT, wanted);
+    refuses("disksim", trim, &STRICT, "disksim cannot hold a trim");
     let format = trace::format("disksim").unwrap();
     let written = write(format, &[trim, unaligned], &LOSSY).unwrap();
     assert_eq!(String::from_utf8(written).unwrap(), "0.000000 0 1 2 1\n");
@@ -275,50 +238,24 @@ fn sector_formats_refuse_or_grow_what_is_unaligned_and_leave_out_trims() {
 
 #[test]
 fn vscsi_knows_no_devices_and_no_lengths_beyond_32_bits() {
-    let elsewhere = Request {
-        device: 3,
-        length_bytes: 512,
-        ..Request::default()
-    };
-    let error = refused("vscsi", elsewhere, &STRICT);
-    assert!(
-        error.starts_with("request 1: vscsi cannot hold device 3"),
-        "{error}"
-    );
+    let here = crate::write(0, 0, 512);
+    let elsewhere = with(here, |one| one.device = 3);
+    refuses("vscsi", elsewhere, &STRICT, "vscsi cannot hold device 3");
     let format = trace::format("vscsi").unwrap();
     let written = write(format, &[elsewhere], &LOSSY).unwrap();
-    let kept = Request {
-        device: 0,
-        ..elsewhere
-    };
-    assert_eq!(
-        read(format, &written, &ReadOptions::default()).unwrap(),
-        [kept]
-    );
-    let long = Request {
-        length_bytes: 1 << 32,
-        ..Request::default()
-    };
-    let error = refused("vscsi", long, &LOSSY);
-    assert!(
-        error.starts_with("request 1: vscsi cannot hold a length of 4294967296"),
-        "{error}"
-    );
+    let kept = read(format, &written, &ReadOptions::default());
+    assert_eq!(kept.unwrap(), [here]);
+    let wanted = "vscsi cannot hold a length of 4294967296";
+    refuses("vscsi", crate::write(0, 0, 1 << 32), &LOSSY, wanted);
 }
 
 #[test]
 fn no_format_holds_nothing_or_what_ends_beyond_64_bits() {
-    let end = Request {
-        offset_bytes: u64::MAX,
-        length_bytes: 2,
-        ..Request::default()
-    };
     for format in FORMATS {
-        let error = refused(format.name, Request::default(), &LOSSY);
-        assert!(
-            error.starts_with("request 1: a request of no length"),
-            "{error}"
-        );
-        assert!(refused(format.name, end, &LOSSY).contains("beyond 2^64 bytes"));
+        let name = format.name;
+        refuses(name, Request::default(), &LOSSY, "a request of no length");
+        let end = crate::write(0, u64::MAX, 2);
+        let error = write(format, &[end], &LOSSY).unwrap_err().to_string();
+        assert!(error.contains("beyond 2^64 bytes"), "{error}");
     }
 }
