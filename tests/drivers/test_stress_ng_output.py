@@ -67,63 +67,6 @@ def test_processes_that_the_witness_saw_are_told_and_nothing_is_made_up(version:
     assert not unseen.metrics.keys() & told.keys() and unseen.metrics["workers_started"] == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "wanted"),
-    [
-        ("zlib", {"extra.compression_ratio", "extra.compression_rate_mb_per_s"}),
-        ("hdd", {"extra.read_rate_mb_per_s", "extra.write_rate_mb_per_s"}),
-        ("cache", {"extra.cache_ops_per_second"}),
-        ("pipe-ops", {"extra.pipe_write_rate_mb_per_s"}),
-    ],
-)
-def test_what_a_stressor_counts_beside_is_kept_and_known(version: str, name: str, wanted: set[str]) -> None:
-    found = parsed(version, name)
-    assert found.status == OK
-    assert wanted <= {key for key, value in found.metrics.items() if value > 0}
-    assert all(metrics.known(key) for key in found.metrics)
-
-
-@pytest.mark.parametrize("name", ["netdev", "sockdiag", "deadline"])
-def test_what_may_need_a_right_or_a_feature_is_ok_where_it_worked(version: str, name: str) -> None:
-    assert parsed(version, name).status == OK
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("ioport", "ioport cannot access port 0x80"),
-        ("nobody-deadline", "cannot set scheduler 'deadline'"),
-        ("nobody-rawdev", "need to be running as root"),
-    ],
-)
-def test_what_cannot_be_done_here_is_skipped_with_stress_ngs_words(version: str, name: str, words: str) -> None:
-    found = parsed(version, name)
-    assert found.status == SKIPPED and words in found.reason and not found.metrics
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("no-memory", "'vm' did no operation (0 bogo ops)"),
-        ("nobody-rtc", "finished prematurely"),
-        ("bad-method", "cpu-method "),
-        ("bad-option", "unrecognized option '--cpu-metod=int64'"),
-        ("flag-with-value", "'--cache-fence' doesn't allow an argument"),
-        ("bad-priority", "scheduler priority level must be set between 1 and 99"),
-        ("killed", "ended by signal 9"),
-    ],
-)
-def test_what_is_no_measurement_failed_with_the_reason(version: str, name: str, words: str) -> None:
-    found = parsed(version, name)
-    assert found.status == FAILED and words in found.reason and not found.metrics
-
-
-def test_a_worker_that_was_killed_failed_the_trial(version: str) -> None:
-    """0.15.06 calls its counts corrupt, 0.19.02 ends with 0 and says of each worker that it passed."""
-    found = parsed(version, "worker-killed")
-    assert found.status == FAILED and not found.metrics
-
-
 CPU = {"stressor": "cpu", "workers": 2, "timeout": "2s"}
 LINE = "stress-ng: {}:  [7] {}\n"
 

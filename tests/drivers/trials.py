@@ -76,6 +76,11 @@ def ended(folder: Path, stdout: str | bytes = "", stderr: str = "", **how: Any) 
     return Outcome(**{**common, "stdout": folder / "stdout", "stderr": folder / "stderr", **how})
 
 
+def versions(tool: str) -> list[str]:
+    """The versions of a tool whose outputs were captured."""
+    return sorted({path.parents[1].name for path in (GOLDEN / tool).glob("*/*/case.json")})
+
+
 def captured(tool: str, version: str, name: str) -> Parsed:
     """The driver's reading of a captured case in tests/golden, made by the tool's capture.py."""
     folder = GOLDEN / tool / version / name
