@@ -31,6 +31,7 @@ __all__ = [
     "filesuite_run",
     "filesuite_tests",
     "fio_bin_ns",
+    "offline_optimum",
     "percentile",
     "percentile_interval",
     "percentiles",
