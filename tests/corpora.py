@@ -67,3 +67,31 @@ def files(table: Mapping[str, Any]) -> dict[str, str | Path | None]:
         name: (Path(held["link"]) if "link" in held else None) if isinstance(held, dict) else held
         for name, held in table.items()
     }
+
+
+def text(made: Any) -> str:
+    """A text of a row: its words, `{ text = … }` or `{ file = … }` and what becomes of it, or a list of such pieces.
+
+    Files lie in `tests/golden`, `tests/formats/golden` or `tests/corpus/formats`; `from` and `until` cut a text,
+    `change` replaces words in it, and `times` repeats it.
+    """
+    if isinstance(made, str):
+        return made
+    if isinstance(made, list):
+        return "".join(map(text, made))
+    read: str = made["text"] if "text" in made else golden(made["file"])
+    if "from" in made:
+        read = read[read.index(made["from"]) :]
+    if "until" in made:
+        read = read[: read.index(made["until"])]
+    for old, new in made.get("change", ()):
+        assert old in read, f"'{old}' is not there to be changed"
+        read = read.replace(old, new)
+    return read * made.get("times", 1)
+
+
+def golden(name: str) -> str:
+    """The output of a tool by its path below `tests/golden`, or of those samples that lie elsewhere."""
+    folders = (CORPUS.parent / "golden", CORPUS.parent / "formats" / "golden", CORPUS / "formats")
+    (path,) = (folder / name for folder in folders if (folder / name).is_file())
+    return path.read_text()

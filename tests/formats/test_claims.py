@@ -14,40 +14,18 @@ from ioassay import formats
 from ioassay.errors import InputError
 from ioassay.formats import PARSERS, iozone_claims, number_parsing, parser
 
-GOLDEN = Path(__file__).parents[1] / "golden"
-OUTPUTS = {
-    "fio": GOLDEN / "fio/3.33/read/fio.json",
-    "iozone": Path(__file__).parent / "golden/iozone-every-test.txt",
-    "filesuite": GOLDEN / "filesuite/0.1.0/passes.json",
-    "dd": GOLDEN / "dd/9.1/de_DE.txt",
-    "db_bench": GOLDEN / "db_bench/7.8.3/histogram.txt",
-    "sysbench": GOLDEN / "sysbench/1.0.20/rndrw.txt",
-    "ioping": GOLDEN / "ioping/1.3/directory.txt",
-    "bonnie": GOLDEN / "bonnie/2.00a/fast.txt",
-    "hdparm": GOLDEN / "hdparm/9.65/both.txt",
-    "pgbench": GOLDEN / "pgbench/15.18/scripts.txt",
-    "redis_benchmark": GOLDEN / "redis_benchmark/7.0.15/plain.txt",
-    "elbencho": GOLDEN / "elbencho/documented/phases.txt",
-    "vdbench": GOLDEN / "vdbench/documented/devices.txt",
-}
+from ..cli.conftest import ask
+from ..corpora import golden, rows
+
+OUTPUTS = {row["id"]: row["output"] for row in rows("readers", "tools") if "output" in row}
 SAMPLES = sorted(Path(__file__).parents[3].glob("*/data/iozone-samples"))
-NUMBERS_OF_SAMPLES = {
-    "E": 8,
-    "N": 4,
-    "O": 4,
-    "Q": 2,
-    "Rbu": 6,
-    "a_i0123_R": 56,
-    "a_i0123_r4k": 63,
-    "crossover": 43,
-    "t2": 4,
-}
+(NUMBERS_OF_SAMPLES,) = (row["samples"] for row in rows("readers", "tools") if "samples" in row)
 EVERY_PARSER = pytest.mark.parametrize("name", PARSERS)
 
 
 @EVERY_PARSER
 def test_an_unknown_program_is_recognised_by_its_output(name: str) -> None:
-    text = OUTPUTS[name].read_text()
+    text = golden(OUTPUTS[name])
     assert formats.recognise(["./bench.sh"], text) == name
     assert formats.recognise(["./bench.sh"], "", text) == name
     found = formats.read(["./bench.sh"], "x\n" * 10**6 + text, "")
@@ -59,7 +37,7 @@ def test_an_unknown_program_is_recognised_by_its_output(name: str) -> None:
 @given(st.data())
 def test_no_text_breaks_a_parser(name: str, data: st.DataObject) -> None:
     """Random text, and a real output with a piece cut out, doubled, or replaced by nonsense."""
-    text = OUTPUTS[name].read_text()[:20_000]
+    text = golden(OUTPUTS[name])[:20_000]
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, min(len(text), start + 200)))
     nonsense = st.sampled_from(
@@ -84,8 +62,27 @@ def test_no_text_breaks_a_parser(name: str, data: st.DataObject) -> None:
 )
 def test_much_noise_before_the_claim_is_passed_over(name: str, noise: str) -> None:
     """A parser whose time grows with the square of the text would not end here."""
-    text = OUTPUTS[name].read_text()
+    text = golden(OUTPUTS[name])
     assert parser(name).read(noise * (2**20 // len(noise)) + "\n" + text) == parser(name).read(text)
+
+
+def test_each_pass_of_filesuite_is_a_claim_in_its_order(tmp_path: Path) -> None:
+    argv = ["filesuite", "-i", "0", "-i", "1", "-i", "3", "-s", "64k", "-r", "4k", "--json"]
+    output = ask(*argv, cwd=tmp_path).out
+    found = formats.read(["ioassay", *argv], f"something before\n{output}\nsomething after")
+    assert [(claim.test, claim.kind, claim.primed, claim.silent_passes) for claim in found] == [
+        ("write", "write", False, 0),
+        ("rewrite", "write", False, 0),
+        ("read", "read", True, 0),
+        ("reread", "read", True, 0),
+        ("backward-read", "read", False, 1),
+    ]
+    for claim in found:
+        assert (claim.source, claim.operations, claim.bytes) == ("filesuite", 16, 65536)
+        assert claim.seconds and claim.rate_bytes_per_s == 65536 / claim.seconds
+    for length in range(60, len(output) - 2, len(output) // 50):
+        with pytest.raises(InputError, match="is it whole"):
+            formats.read(["ioassay", *argv], output[:length])
 
 
 def test_lines_end_at_a_line_feed_or_a_carriage_return() -> None:
@@ -101,7 +98,7 @@ def test_lines_end_at_a_line_feed_or_a_carriage_return() -> None:
 
 
 def test_a_row_of_iozone_that_was_cut_off_claims_what_is_whole_of_it() -> None:
-    text = OUTPUTS["iozone"].read_text()
+    text = golden(OUTPUTS["iozone"])
     whole = [(claim.test, claim.rate_bytes_per_s) for claim in iozone_claims.read(text)]
     for place in range(text.index("1111111") + 7, text.index("test complete")):
         found = [(claim.test, claim.rate_bytes_per_s) for claim in iozone_claims.read(text[:place])]

@@ -11,36 +11,15 @@ import pytest
 
 from ioassay import formats
 from ioassay.errors import UsageError
+from ioassay.formats import claim_pattern
+from ioassay.formats.fio_job_options import job_facts
+from ioassay.formats.fio_results import Job
 from ioassay.store import frames, importer
 
-from ..corpora import CORPUS, cases
+from ..corpora import CORPUS, cases, text
 
-TESTS = Path(__file__).parents[1]
 TABLES = sorted(path.stem for path in (CORPUS / "formats").glob("*.toml") if path.stem != "imports")
 UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-FOLDERS = (TESTS / "golden", TESTS / "formats" / "golden", CORPUS / "formats")
-
-
-def text(made: Any) -> str:
-    """A text of a row: its words, a golden file and what becomes of it, or a list of such pieces."""
-    if isinstance(made, str):
-        return made
-    if isinstance(made, list):
-        return "".join(map(text, made))
-    read = made["text"] if "text" in made else golden(made["file"])
-    if "from" in made:
-        read = read[read.index(made["from"]) :]
-    if "until" in made:
-        read = read[: read.index(made["until"])]
-    for old, new in made.get("change", ()):
-        assert old in read, f"'{old}' is not there to be changed"
-        read = read.replace(old, new)
-    return read * made.get("times", 1)
-
-
-def golden(name: str) -> str:
-    (path,) = (folder / name for folder in FOLDERS if (folder / name).exists())
-    return path.read_text()
 
 
 def argument(given: Any) -> Any:
@@ -53,6 +32,11 @@ def answer(case: Mapping[str, Any]) -> Any:
     if "by" in case:
         module, _, name = f"ioassay.formats.{case['by']}".rpartition(".")
         return getattr(import_module(module), name)(*map(argument, case["given"]))
+    if "jobs" in case:
+        tables = [dict((*option.split("=", 1), "")[:2] for option in job.split()) for job in case["jobs"]]
+        return job_facts([Job(table.pop("name", "job"), 0, 0, {}, options=table) for table in tables])
+    if "pattern" in case:
+        return claim_pattern.read(claim_pattern.parse(case["pattern"]), text(case.get("output", "")))
     command = case.get("command", "./bench.sh")
     files = {name: text(made) for name, made in case.get("files", {}).items()}
     argv = command.split() if isinstance(command, str) else command
@@ -89,6 +73,7 @@ def meant(word: str) -> Any:
     return int(value) if value.is_integer() else value
 
 
+@pytest.mark.filterwarnings("error")
 @cases("formats", *TABLES)
 def test_outputs_are_read_as_their_rows_say(case: dict[str, Any]) -> None:
     if "refused" in case:
