@@ -21,29 +21,9 @@ import ioassay
 ROOT = Path(__file__).parent.parent
 ROOTS = ROOT / ".setup" / "debian"
 WHEELS = Path(os.environ.get("IOASSAY_WHEELS") or ROOT / "target" / "wheels")
+SCRIPTS = ROOT / "tests" / "corpus" / "debian"
 OWN_SUITE = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
 SUITES = [suite for suite in ("bookworm", "trixie") if suite == OWN_SUITE or (ROOTS / suite).exists()]
-TRIAL = """
-mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" "$2/root"
-cd "$2/root"
-mount -t proc proc proc && mount --rbind /sys sys && mount --rbind /dev dev
-mount -t tmpfs tmpfs run && mount -t tmpfs -o mode=1777 tmpfs tmp
-cp "$3" tmp/package.deb && cp "$4" tmp/trial.sh
-exec chroot . env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin sh /tmp/trial.sh /tmp/package.deb
-"""
-IMAGE = """
-set -eu
-engine="buildah --root $1/store --runroot $1/run --storage-driver vfs"
-base=$($engine from scratch)
-cp -a "$2/." "$($engine mount "$base")"
-$engine commit --quiet --rm "$base" localhost/base >/dev/null
-$engine bud --quiet --pull-never --build-arg BASE=localhost/base --build-arg TOOLS= --build-arg PACKAGE=ioassay_*.deb \
-    --tag localhost/ioassay --file "$3" "$4" >/dev/null
-used=$($engine from --pull-never localhost/ioassay)
-$engine run "$used" -- ioassay --version
-$engine run --user 1000 "$used" -- ioassay plan quick --json >"$1/plan.json"
-$engine inspect --format '{{.OCIv1.Config.Entrypoint}} {{.OCIv1.Config.Volumes}}' "$used"
-"""
 
 pytestmark = [pytest.mark.root, pytest.mark.wheel, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -104,7 +84,7 @@ def test_the_package_is_installed_used_and_purged_without_a_trace(package: Path,
         (disk / name).mkdir()
     words = [str(bare_root(package)), str(disk), str(package), str(ROOT / "setup/debian-trial.sh")]
     alone = ["unshare", "--mount", "--pid", "--fork", "--net", "--propagation", "private"]
-    done = run([*alone, "sh", "-euc", TRIAL, "sh", *words])
+    done = run([*alone, "sh", str(SCRIPTS / "bare_root.sh"), *words])
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"ioassay {ioassay.__version__}\n" in done.stdout
     assert done.stdout.endswith("debian-trial: all is well\n")
@@ -115,7 +95,7 @@ def test_the_containerfile_makes_an_image_of_the_package(package: Path, disk: Pa
         pytest.skip("needs buildah on PATH: apt-get install buildah")
     words = [str(disk), str(bare_root(package)), str(ROOT / "Containerfile"), str(package.parent)]
     alone = ["unshare", "--mount", "--net", "--propagation", "private"]
-    done = run([*alone, "sh", "-c", IMAGE, "sh", *words], BUILDAH_ISOLATION="chroot", TMPDIR=str(disk))
+    done = run([*alone, "sh", str(SCRIPTS / "image.sh"), *words], BUILDAH_ISOLATION="chroot", TMPDIR=str(disk))
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines() == [f"ioassay {ioassay.__version__}", "[ioassay] map[/data:{}]"]
     assert '"trials"' in (disk / "plan.json").read_text()

@@ -1,14 +1,22 @@
-"""Every study loads and would run here but for its disk, every program runs; each has its line in README.md."""
+"""Every study loads and would run here but for its disk, programs and notebooks run; each has its line in README.md.
 
+Notebooks run from their first cell to their last, use nothing but the API, and are kept without outputs.
+"""
+
+import ast
 import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import nbformat
 import pytest
+from IPython.core.formatters import DisplayFormatter
 
 from ioassay.report import figures
 from ioassay.roles import Consent
@@ -51,13 +59,14 @@ def test_an_example_would_run_here(path: Path, tmp_path: Path) -> None:
 @pytest.mark.root
 @pytest.mark.slow
 def test_faults_of_a_drive_are_a_factor(tmp_path: Path) -> None:
-    words = ["run", str(EXAMPLES / "misbehaving-drive.toml"), "--scale", "quick", "--set", "runtime=700ms"]
+    words = ["run", str(EXAMPLES / "misbehaving-drive.toml"), "--scale", "quick", "--repetitions", "1"]
+    words += ["--set", "runtime=700ms"]
     with closing(CommandServer()) as server:
         words += ["--output", str(tmp_path / "run"), "--json"]
         code, said, errors = server.run(words, EXAMPLES.parent, os.environ, 500)
     assert code == 0, errors
     records = [json.loads(path.read_text()) for path in (tmp_path / "run").glob("trials/*/record.json")]
-    assert len(records) == 8 and {record["status"] for record in records} == {"ok"}
+    assert len(records) == 4 and {record["status"] for record in records} == {"ok"}
     struck = [record["metrics"].get("drive.faults") for record in records]
     plans = [str(record["trial"]["point"]["target.faults"]) for record in records]
     assert [count is None for count in struck] == [plan == "none" for plan in plans]
@@ -76,3 +85,52 @@ def test_a_program_runs_and_has_its_line(path: Path, tmp_path: Path) -> None:
     assert done.returncode == 0 and len(done.stdout.splitlines()) > 1, done.stderr
     assert SAYS.get(path.name, "") in done.stdout, done.stderr
     assert f"[{path.name}]({path.name})" in (EXAMPLES / "README.md").read_text()
+
+
+# Notebooks
+
+NOTEBOOKS = sorted(EXAMPLES.glob("notebooks/*.ipynb"))
+ALLOWED = {"ioassay", "polars"}
+EACH_NOTEBOOK = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+def cells(path: Path) -> list[Any]:
+    return [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+
+
+@EACH_NOTEBOOK
+def test_a_notebook_is_kept_without_outputs_and_has_its_line(path: Path) -> None:
+    assert all(not cell.outputs and cell.execution_count is None for cell in cells(path))
+    assert f"[{path.name}](notebooks/{path.name})" in (EXAMPLES / "README.md").read_text()
+
+
+@EACH_NOTEBOOK
+def test_a_notebook_uses_the_api_and_nothing_below_it(path: Path) -> None:
+    for node in ast.walk(ast.parse("\n".join(cell.source for cell in cells(path)))):
+        if isinstance(node, ast.Import):
+            assert {alias.name for alias in node.names} <= ALLOWED
+        elif isinstance(node, ast.ImportFrom):
+            assert (node.module, [alias.name for alias in node.names]) == ("ioassay", ["traces"])
+
+
+def shown(path: Path) -> Iterator[Any]:
+    """What its cells show: run in this process, and for a tenth of a second what is measured for a second."""
+    names: dict[str, Any] = {}
+    for cell in cells(path):
+        body = ast.parse(cell.source.replace('"runtime": "1s"', '"runtime": "100ms"')).body
+        last = body.pop() if isinstance(body[-1], ast.Expr) else None
+        exec(compile(ast.Module(body, []), path.name, "exec"), names)
+        if isinstance(last, ast.Expr):
+            yield eval(compile(ast.Expression(last.value), path.name, "eval"), names)
+
+
+@pytest.mark.fio
+@pytest.mark.root
+@EACH_NOTEBOOK
+def test_a_notebook_runs(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    kinds = {kind for value in shown(path) for kind in DisplayFormatter().format(value)[0]}
+    assert capsys.readouterr().out == ""
+    assert any("application/vnd.vegalite" in kind or kind == "text/html" for kind in kinds)
