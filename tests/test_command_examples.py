@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -143,40 +144,23 @@ def problem(words: list[str]) -> str:
     return ""
 
 
-EACH_DOCUMENT = pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
-
-
 @pytest.fixture(autouse=True)
 def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Completion offers the files that are there."""
     monkeypatch.chdir(tmp_path)
 
 
-@EACH_DOCUMENT
-def test_commands_that_a_document_does_not_execute_can_be_read(path: Path) -> None:
-    page = path.read_text()
-    found = [*of_shell(page), *((line, words) for line, words, _ in of_tables(page))]
-    problems = [f"{name_of(path)}.md:{line}: {said}" for line, words in found if (said := problem(words))]
-    assert not problems, "\n".join(problems)
-
-
-@EACH_DOCUMENT
-def test_commands_that_prose_names_exist_with_their_options(path: Path) -> None:
-    found = [(line, problem(words)) for line, words in of_prose(path.read_text())]
-    problems = [f"{name_of(path)}.md:{line}: {said}" for line, said in found if said and not INCOMPLETE.search(said)]
-    assert not problems, "\n".join(problems)
-
-
-@EACH_DOCUMENT
-def test_a_command_in_a_document_is_executed_explained_or_marked_as_shell(path: Path) -> None:
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_commands_of_a_document_exist_and_those_that_are_not_executed_can_be_read(path: Path) -> None:
     advice = "make it a ```console block, which is executed, or ```sh where it cannot run in a test"
     page = path.read_text()
-    bare = [
-        f"{name_of(path)}.md:{line}: ioassay {' '.join(words)}: {advice}"
-        for line, words, told in of_tables(page)
-        if not told
-    ]
-    assert not bare, "\n".join(bare)
+    tables = [*of_tables(page)]
+    read = [*of_shell(page), *((line, words) for line, words, _ in tables)]
+    said = [(line, problem(words)) for line, words in read]
+    said += [(line, why) for line, words in of_prose(page) if not INCOMPLETE.search(why := problem(words))]
+    said += [(line, f"ioassay {' '.join(words)}: {advice}") for line, words, is_explained in tables if not is_explained]
+    problems = [f"{name_of(path)}.md:{line}: {why}" for line, why in said if why]
+    assert not problems, "\n".join(problems)
 
 
 def leaves(member: Command | Group) -> Iterator[Command]:
@@ -203,40 +187,21 @@ def test_examples_of_the_manual_can_be_read() -> None:
 # The checks themselves
 
 
-@pytest.mark.parametrize(
-    ("span", "is_right"),
-    [
-        ("ioassay compare", True),
-        ("ioassay run --resume", True),
-        ("ioassay comprae", False),
-        ("ioassay run --rseume", False),
-    ],
-)
-def test_prose_may_name_a_command_without_its_arguments(span: str, is_right: bool) -> None:
-    ((line, words),) = of_prose(f"One\n\n```sh\nls\n```\n\nWith `{span}`\n")
-    assert line == 7 and (not (said := problem(words)) or bool(INCOMPLETE.search(said))) is is_right
-
-
 @cases("documents", "lines")
-def test_a_line_has_a_problem_where_the_command_line_would_refuse_it(case: dict[str, str]) -> None:
-    (words,) = programs(case["id"])
-    assert case["says"] in problem(words) if "says" in case else problem(words) == ""
-
-
-def test_only_our_program_is_read_with_its_own_words() -> None:
-    line = (
-        "A=1 sudo ioassay quick . 2>&1 >out | tee x && podman build --tag ioassay --file C; ioassay sql RUN 'a > b' # c"
-    )
-    assert [*programs(line)] == [["quick", "."], ["sql", "RUN", "a > b"]]
-    assert shell_words("a <in 2>err >> out b") == ["a", "b"]
-    assert [*programs('sudo "$(command -v ioassay)" quick; ioassay witness --pid $(pgrep -o fio)')] == [
-        ["quick"],
-        ["witness", "--pid", "1"],
-    ]
+def test_a_line_has_a_problem_where_the_command_line_would_refuse_it(case: dict[str, Any]) -> None:
+    found = [*programs(case["id"])]
+    if case.get("prose"):
+        assert [*of_prose(f"One\n\n```sh\nls\n```\n\nWith `{case['id']}`\n")] == [(7, *found)]
+    if "words" in case:
+        assert found == case["words"]
+        return
+    said = problem(*found)
+    assert case["says"] in said if "says" in case else not said or (case.get("prose") and INCOMPLETE.search(said))
 
 
 def test_tables_and_bare_commands_are_told_apart() -> None:
     code = ["    ioassay studies   lists", "    cd a && ioassay -V", "    ioassay sql RUN", "      ioassay is fast"]
     page = "\n".join(["A", "", *code, "", "```", "ioassay 1  2", "```", ""])
+    assert shell_words("a <in 2>err >> out b") == ["a", "b"]
     assert [*of_tables(page)] == [(3, ["studies"], True), (4, ["-V"], False), (5, ["sql", "RUN"], False)]
     assert [*blocks('```toml title="a.toml"\nx = 1\n```\n')] == [Block("toml", "a.toml", "x = 1\n", 2)]

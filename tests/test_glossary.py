@@ -11,9 +11,11 @@ import re
 import tomllib
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from .corpora import cases
 from .documents import ROOT, our_files
 
 GLOSSARY = ROOT / "docs" / "GLOSSARY.md"
@@ -149,29 +151,13 @@ def test_code_uses_a_banned_synonym_no_more_than_its_ceiling_which_is_near() -> 
 # The checks themselves
 
 
-@pytest.mark.parametrize("text", ["Beside it stands", "one thing\nset  beside another", "a flag (beside)."])
-def test_a_banned_phrase_is_found_in_any_case_and_over_lines(text: str) -> None:
-    assert pattern("beside").search(text)
-
-
-@pytest.mark.parametrize("text", ["files-beside-run", "besides", "`beside`"])
-def test_a_longer_word_is_not_the_phrase(text: str, tmp_path: Path) -> None:
-    (tmp_path / "README.md").write_text(f"{text}\n")
-    assert not pattern("beside").search(prose(tmp_path / "README.md"))
-
-
-def test_code_of_a_document_is_no_prose(tmp_path: Path) -> None:
-    page = tmp_path / "README.md"
-    page.write_text(
-        "One\n\n    cleaning the code\n\n```\ncleaning\n```\n\n- item\n    - cleaning in a list\n\n| `cleaning` |\n"
-    )
-    assert lines_with("cleaning", prose(page)) == [10]
-
-
-@pytest.mark.parametrize("text", ["queue depth", "Queue depths", "queue_depth", "queue-depth", "a_queue_depth_b"])
-def test_a_term_is_found_as_it_is_written_in_texts_and_code(text: str) -> None:
-    assert term_pattern("queue depth").search(text)
-    assert not term_pattern("depth").search("indepths")
+@cases("documents", "words")
+def test_phrases_and_terms_are_found_where_they_stand(case: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text(case["text"])
+    if "phrase" in case:
+        assert lines_with(case["phrase"], prose(tmp_path / "page.md")) == case["lines"]
+    else:
+        assert bool(term_pattern(case["term"]).search(case["text"])) is case["found"]
 
 
 # What documents name
