@@ -6,11 +6,26 @@ These are the rules of docs/simulator.md, "Drives of today" and "An SLC region",
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .reference_drive import PAGE_SECTORS
+PAGE_SECTORS = 8
+
+
+@dataclass(frozen=True)
+class Request:
+    at_ps: int
+    sector: int
+    sectors: int
+    is_read: bool
+
+    def pages(self) -> Iterator[tuple[int, int]]:
+        """Each page that it touches, and how many of its sectors."""
+        end = self.sector + self.sectors
+        for page in range(self.sector // PAGE_SECTORS, -(-end // PAGE_SECTORS)):
+            first = page * PAGE_SECTORS
+            yield page, min(end, first + PAGE_SECTORS) - max(self.sector, first)
 
 
 @dataclass(frozen=True)

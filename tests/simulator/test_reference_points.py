@@ -6,7 +6,7 @@ last request was added to its input, everything counts (`end="drained"`, the def
 filled there, so no window is the same. Means are in milliseconds, rounded to the digits that are written there.
 
 The reference's times are floating point, so events that are simultaneous here may be apart there. With reads that moves
-the mean of one row by 3 ns; the second drive (`reference_drive`) gives the reference's digits if it computes in floats.
+the mean of one row by 3 ns; a second drive gave the reference's digits where it computed in floats.
 
 Where the host's queue is long, events at the same instant (a page's end and a transfer's end) decide which request is
 next, and the reference's order of equals follows from its event queue. Any rule is as right as another, and the mean
