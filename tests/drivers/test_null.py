@@ -1,5 +1,7 @@
 """The null driver: a known truth, drawn from the seed."""
 
+from __future__ import annotations
+
 import itertools
 import statistics
 from pathlib import Path
@@ -8,24 +10,13 @@ from typing import Any
 import pytest
 
 from ioassay.drivers.null import Null
-from ioassay.roles import NOTHING, Load, Parsed, Trial
+from ioassay.roles import Parsed
 
-RAW = Path("unused")
-
-
-def trial(params: dict[str, Any], seed: int = 1, order: int = 0) -> Trial:
-    return Trial("id", "study", "null", {}, params, {}, {}, 0, seed, order)
+from .trials import trial
 
 
 def result(params: dict[str, Any], seed: int = 1, order: int = 0) -> Parsed:
-    return Null().parse(trial(params, seed, order), None, RAW)
-
-
-def test_it_starts_no_process_and_touches_nothing() -> None:
-    null = Null()
-    assert null.tool() is None
-    assert null.command(trial({}), Load("null", None, 0, True), RAW) is None
-    assert (null.access({}), list(null.touches({}))) == (NOTHING, [])
+    return Null().parse(trial("null", params, seed=seed, order=order), None, Path("unused"))
 
 
 def test_the_same_seed_gives_the_same_record_and_another_seed_another() -> None:

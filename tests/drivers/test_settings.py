@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ioassay.drivers import DRIVERS, driver
 from ioassay.errors import StudyError, ToolError
+from ioassay.roles import NOTHING
 
 from ..corpora import cases
-from .trials import offered
+from .trials import NOWHERE, offered, trial
 
 TABLES = ("fio", "simulate", "stress_ng", "db_bench", "filesuite", "null", "command")
 
@@ -60,3 +62,12 @@ def test_an_unknown_driver_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(StudyError, match="did you mean 'fio'") as caught:
         driver("fyo")
     assert caught.value.key == "driver"
+
+
+@pytest.mark.parametrize("name", ["null", "simulate"])
+def test_a_driver_without_a_tool_starts_no_process_and_touches_nothing(name: str, tmp_path: Path) -> None:
+    made = driver(name)
+    assert made.tool() is None
+    assert made.command(trial(name, {}), NOWHERE, tmp_path) is None
+    assert (made.access({}), list(made.touches({}))) == (NOTHING, [])
+    assert driver("simulate").measures is False

@@ -1,4 +1,6 @@
-"""The driver `simulate`: parameters that cannot be are named, traces that are absent or broken are told, metrics."""
+"""The driver `simulate`: traces, estimates and metrics. Its parameters are among those of test_settings.py."""
+
+from __future__ import annotations
 
 import json
 from pathlib import Path
@@ -6,63 +8,43 @@ from typing import Any
 
 import pytest
 
-from ioassay import metrics
+from ioassay import metrics, traces
 from ioassay.drivers.simulate import ELEMENTS, SUMMARY, Simulate
 from ioassay.drivers.simulate.trace_lookup import FOLDERS
 from ioassay.errors import StudyError
-from ioassay.records.record import FAILED, OK, SKIPPED
-from ioassay.roles import NOTHING, Load, Parsed, Trial
+from ioassay.records.record import OK
+from ioassay.roles import Parsed
+
+from ..corpora import cases
+from .trials import lay_out, trial
 
 SMALL = {"elements": 4, "blocks": 64, "window": "none"}
 MADE = {**SMALL, "make": {"requests": 4000, "arrivals": "poisson:8000", "range": "16MiB", "seed": 7}}
-WALL = "sim.wall"
-
-
-def trial(params: dict[str, Any], repetition: int = 0) -> Trial:
-    return Trial("id", "study", "simulate", {}, params, {}, {}, repetition, 1, 0)
 
 
 def result(raw: Path, params: dict[str, Any], repetition: int = 0) -> Parsed:
-    return Simulate().parse(trial(params, repetition), None, raw)
+    return Simulate().parse(trial("simulate", params, repetition=repetition), None, raw)
 
 
 def measured(raw: Path, params: dict[str, Any], repetition: int = 0) -> dict[str, float]:
     """The metrics but the time that the simulation took."""
     found = result(raw, params, repetition)
     assert (found.status, found.reason) == (OK, "")
-    return {name: value for name, value in found.metrics.items() if name != WALL}
+    return {name: value for name, value in found.metrics.items() if name != "sim.wall"}
 
 
-def codes(parsed: Parsed) -> list[str]:
-    return [warning.code for warning in parsed.warnings]
+def test_the_estimate_says_memory_and_grows_with_the_requests() -> None:
+    def estimate(**params: Any) -> Any:
+        return Simulate().estimate(params, {})
 
-
-# Contract
-
-
-def test_it_starts_no_process_touches_nothing_and_is_pure() -> None:
-    driver = Simulate()
-    assert driver.tool() is None
-    assert driver.measures is False
-    assert driver.command(trial(MADE), Load("null", None, 0, True), Path("unused")) is None
-    assert (driver.access(MADE), list(driver.touches(MADE))) == (NOTHING, [])
-
-
-def test_the_estimate_says_memory_and_grows_with_the_requests(tmp_path: Path) -> None:
-    few, many = (Simulate().estimate({"make": {"requests": n}}, {}) for n in (1000, 100_000_000))
+    few, many = (estimate(make={"requests": n}) for n in (1000, 100_000_000))
     assert few.written_bytes == 0
     assert few.memory_bytes > 48 * 8 * 2048 * 64  # more than a byte for each page of the reference drive
-    assert Simulate().estimate(MADE, {}).memory_bytes < few.memory_bytes / 100
+    assert estimate(**MADE).memory_bytes < few.memory_bytes / 100
     assert 0 < few.seconds < 1 < many.seconds
-    assert Simulate().estimate({"make": {"requests": 100_000_000}, "first": 1000}, {}).seconds == few.seconds
-    assert Simulate().estimate({"trace": "nowhere.spc", "get": "look"}, {}).seconds < 1
-    assert Simulate().estimate({"trace": "oltp"}, {}).seconds > few.seconds
-
-
-# Parameters
-
-
-# Traces
+    assert estimate(make={"requests": 100_000_000}, first=1000).seconds == few.seconds
+    assert estimate(trace="nowhere.spc", get="look").seconds < 1
+    assert estimate(trace="oltp").seconds > few.seconds
 
 
 @pytest.mark.parametrize("name", ["oltp", "web", "database"])
@@ -75,50 +57,24 @@ def test_a_shipped_trace_is_simulated_by_its_name(tmp_path: Path, name: str) -> 
     assert len(json.loads((tmp_path / ELEMENTS).read_text())["erases"]) == 48
 
 
-def test_a_trace_that_may_be_absent_is_skipped_with_the_way_to_get_it(tmp_path: Path) -> None:
-    params = {"trace": ["a.spc", "b.spc"], "get": "fetch it from the shelf"}
-    (warning,) = Simulate().validate(params, {})
-    assert (warning.code, warning.remedy) == ("trace-absent", "fetch it from the shelf")
-    found = result(tmp_path, params)
-    assert found.status == SKIPPED
-    assert "no file a.spc or b.spc here" in found.reason
-    assert found.reason.endswith("fetch it from the shelf")
-
-
-def test_a_trace_that_vanished_after_the_check_fails_its_trial(tmp_path: Path) -> None:
-    path = tmp_path / "t.disksim"
-    path.write_text("0.0 0 0 8 0\n")
-    assert list(Simulate().validate({"trace": str(path)}, {})) == []
-    path.unlink()
-    found = result(tmp_path, {"trace": str(path)})
-    assert found.status == FAILED
-    assert f"no file {path} here" in found.reason
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("t.spc", "0,8,4096,w,0.1\n0,8,4096,w\n", "spc: line 2"),
-        ("t.disksim", "5.0 0 0 8 0\n1.0 0 8 8 0\n", "line 2"),
-        ("t.disksim", "0.0 0 999999999999 8 0\n", "drive"),
-        ("t.disksim", "", "t.disksim"),
-    ],
-)
-def test_a_trace_that_makes_no_sense_fails_with_the_reason(
-    tmp_path: Path, name: str, content: str, message: str
+@cases("drivers", "simulate_outcomes")
+def test_a_trial_measures_or_says_why_not(
+    case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / name).write_text(content)
-    found = result(tmp_path, {"trace": str(tmp_path / name)})
-    assert found.status == FAILED
-    assert message in found.reason
-    assert "Traceback" not in found.reason
+    lay_out(tmp_path, case.get("files", {}))
+    monkeypatch.chdir(tmp_path)
+    found = result(tmp_path, case["params"])
+    assert found.status == case["status"], found.reason
+    assert case.get("says", "") in found.reason and "Traceback" not in found.reason
+    assert found.reason.endswith(case["params"].get("get", ""))
+    assert {warning.code for warning in found.warnings} >= set(case.get("warns", ()))
+    assert {name: found.metrics[name] for name in case.get("has", {})} == case.get("has", {})
+    assert not found.metrics.keys() & set(case.get("lacks", ()))
 
 
 def test_a_bare_name_is_looked_for_in_the_named_folders_compressed_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ioassay import traces
-
     traces.make(tmp_path / "mine.disksim.gz", requests=100, range="1MiB")
     monkeypatch.chdir(tmp_path.parent)
     with pytest.raises(StudyError, match="no file mine.disksim here"):
@@ -138,28 +94,6 @@ def test_requests_are_split_into_the_pages_of_the_drive(tmp_path: Path, page: st
     assert (cut["write.ios"], cut["write.bytes"]) == (500, 500 * 4096 / pages)
 
 
-def test_a_buffer_that_keeps_all_is_no_measurement(tmp_path: Path) -> None:
-    found = result(tmp_path, {**MADE, "first": 100, "policy": "lru"})
-    assert found.status == SKIPPED
-    assert found.reason.startswith("nothing was measured: no request reached the drive: the buffer kept all of the ")
-
-
-def test_a_preparation_that_leaves_nothing_is_no_measurement(tmp_path: Path) -> None:
-    found = result(tmp_path, {"trace": "oltp", "prepare": {"keep": "trims"}})
-    assert found.status == SKIPPED
-    assert "nothing is left of the trace's 10,000 requests: keep is trims and leaves out 10,000" in found.reason
-
-
-def test_a_run_that_is_given_up_before_any_completion_is_saturated(tmp_path: Path) -> None:
-    """It is no trial that measured nothing: its condition stands among the others as saturated."""
-    found = result(tmp_path, {"make": {"requests": 1000, "arrivals": "none"}, "max_outstanding": 100})
-    assert (found.status, found.metrics["sim.saturated"]) == (OK, 1.0)
-    assert "write.lat.mean" not in found.metrics
-
-
-# Results
-
-
 def test_metrics_are_known_to_the_registry_and_agree_with_each_other(tmp_path: Path) -> None:
     mixed = {**MADE, "make": {**MADE["make"], "reads": 0.3}}
     found = measured(tmp_path, mixed)
@@ -169,10 +103,6 @@ def test_metrics_are_known_to_the_registry_and_agree_with_each_other(tmp_path: P
     assert found["total.iops"] == pytest.approx(4000 / found["sim.span"])
     assert found["write.lat.p50"] <= found["write.lat.p99"] <= found["write.lat.max"]
     assert found["sim.saturated"] == 0
-
-
-def test_means_are_those_of_the_simulator_in_nanoseconds(tmp_path: Path) -> None:
-    found = measured(tmp_path, MADE)
     summary = json.loads((tmp_path / SUMMARY).read_text())["summary"]
     assert found["total.lat.mean"] == pytest.approx(summary["mean_response_ms"] * 1e6)
     assert found["total.bw"] == pytest.approx(summary["throughput_mb_s"] * 1e6)
@@ -190,23 +120,13 @@ def test_a_saturated_run_has_no_latencies_and_says_so(tmp_path: Path) -> None:
     params = {**MADE, "make": {**MADE["make"], "arrivals": "poisson:200000", "requests": 20000}}
     found = result(tmp_path, params)
     assert found.status == OK
-    assert "saturated" in codes(found)
+    assert "saturated" in [warning.code for warning in found.warnings]
     assert found.metrics["sim.saturated"] == 1
     assert found.metrics["write.bw"] > 0
     assert [name for name in found.metrics if ".lat." in name] == []
     assert list(found.buckets) == []
     assert "total.lat.mean" not in {one.metric for one in found.series}
     assert json.loads((tmp_path / SUMMARY).read_text())["summary"]["mean_response_ms"] > 0
-
-
-def test_a_fresh_drive_that_never_cleaned_is_said_to_be_one(tmp_path: Path) -> None:
-    assert "never-cleaned" in codes(result(tmp_path, {**MADE, "first": 200}))
-
-
-def test_the_same_trial_gives_the_same_metrics(tmp_path: Path) -> None:
-    assert measured(tmp_path, {**MADE, "policy": "epo", "buffer": "64KiB"}) == measured(
-        tmp_path, {**MADE, "policy": "epo", "buffer": "64KiB"}
-    )
 
 
 def test_repetitions_of_a_recipe_differ_unless_it_has_a_seed(tmp_path: Path) -> None:
@@ -224,12 +144,6 @@ def test_all_policies_of_a_repetition_meet_the_same_requests(tmp_path: Path) -> 
         described.append(json.loads((tmp_path / SUMMARY).read_text())["trace"])
     assert described[0] == described[1]
     assert described[0]["seed"] == 4
-
-
-def test_the_first_requests_are_those_that_the_preparation_leaves(tmp_path: Path) -> None:
-    assert measured(tmp_path, {**MADE, "first": 300})["total.ios"] == 300
-    of_file = {"trace": "oltp", "prepare": {"keep": "writes", "shrink": "drive"}, "first": 300}
-    assert measured(tmp_path, of_file)["write.ios"] == 300
 
 
 def test_padded_bplru_reads_what_is_missing_of_its_blocks(tmp_path: Path) -> None:
