@@ -4,103 +4,58 @@ from __future__ import annotations
 
 import json
 import shutil
+import tomllib
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from ioassay import host
 from ioassay.narrative.pipeline import analyse_all
-from ioassay.records.observation import Calls, File, Histogram, Observation, Operation, Requests, Session
+from ioassay.records.observation import from_dict
 from ioassay.records.record import OK, Buckets, Claim, Record, Samples, Series, Warning_
 from ioassay.store import frames, importer
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
 
+from ..corpora import CORPUS
 from .mutation import COPIES, withstands
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 RECORDS = Path(__file__).parent.parent / "records"
-ANALYSED = max(25, COPIES * 3 // 100)
+ANALYSED = max(10, COPIES * 3 // 100)
 """Copies of a file whose run is analysed as a whole, which takes a hundred times as long as reading the file."""
-READS = Calls(calls=300, completed=300, bytes=1 << 20, first_ns=10, last_ns=10**9, sum_ns=9 * 10**6, min_ns=4, max_ns=5)
-SEEN = Observation(
-    "bpf",
-    "syscalls",
-    ["counters", "block", "syscalls"],
-    held_ns=5,
-    ended_ns=2 * 10**9,
-    processes=3,
-    threads=1,
-    calls={"pread64": 300, "openat": 4},
-    call_errors={"openat": 1},
-    operations=[Operation("pread64", "read", READS, Histogram([4000, 5000], [100, 200]))],
-    files=[File(0, "8:1", 12, "/data", "regular", "ext4", 4096)],
-    sessions=[Session(0, 5, 60, ["read", "direct"], read=READS, first=READS, second_ns=20, ended_ns=55)],
-    block=[Requests("8:0", "sda", True, "read", READS, 1, Histogram([4000], [300]))],
-    health={"lost": 0, "missed": 0},
-    counters={"rchar": 1048576.0, "read_bytes": 1048576.0},
-    disks={"sda": {"reads": 300, "read_bytes": 1 << 20}},
-    cost={"attach_s": 0.1, "cpu_s": 0.2},
-)
-CLAIM = Claim("fio", "read", "job", 300, 1 << 20, 1.0, 1e6, latency_ns={"mean": 5e3}, paths=("/data",))
-STUDY: dict[str, Any] = {
-    "name": "s",
-    "title": "A study",
-    "driver": "fio",
-    "repetitions": 2,
-    "params": {"rw": "read"},
-    "factors": {"bs": ["4KiB", "8KiB"], "iodepth": [1, 2]},
-    "analysis": {"responses": ["read.bw", "read.lat.p99"]},
-    "watch": {"witness": "syscalls"},
-    "figures": [{"kind": "bar", "name": "bw", "x": "bs", "y": "read.bw"}],
-}
+PARTS = tomllib.loads((CORPUS / "readers" / "run.toml").read_text())
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunStore:
     """A small run with everything that a record can have."""
-    store = RunStore.create(
-        tmp_path / "run", Suite(name="s", title="S", studies=[make_study(STUDY, "s.toml")]), host_facts()
-    )
+    suite = Suite(name="s", title="S", studies=[make_study(PARTS["study"], "s.toml")])
+    store = RunStore.create(tmp_path / "run", suite, {**host.facts(None), "working_directory": "/"})
     for number, trial in enumerate(store.trials()):
         store.begin(trial.id)
         kept = {key: value for key, value in asdict(trial).items() if key not in ("params", "target", "run", "search")}
-        metrics = {
-            "read.bw": 1e6 + number,
-            "read.iops": 250.0,
-            "read.lat.mean": 5e3,
-            "read.lat.p99": 9e3,
-            "read.ios": 300,
-        }
+        held = PARTS["record"] | {"metrics": PARTS["record"]["metrics"] | {"read.bw": 1e6 + number}}
+        record = Record(
+            trial=kept,
+            status=OK,
+            started_unix_s=1.7e9 + number,
+            duration_s=1.0,
+            parts=[{"name": "job", "job": 0, "metrics": held["metrics"]}],
+            claims=[Claim(**PARTS["claim"])],
+            warnings=(Warning_("code", "text", "remedy"),),
+            **held,
+        )
         store.write(
-            Record(
-                trial=kept,
-                status=OK,
-                started_unix_s=1.7e9 + number,
-                duration_s=1.0,
-                metrics=metrics,
-                parts=[{"name": "job", "job": 0, "metrics": metrics}],
-                claims=[CLAIM],
-                warnings=(Warning_("code", "text", "remedy"),),
-                command=["fio", "job.fio"],
-                exit_code=0,
-                monitor_cost={"cpu_s": 0.1, "samples": 4, "interval_s": 0.25},
-                raw=["fio.json"],
-            ),
+            record,
             [Buckets("read", "lat", [4000, 9000], [100, 200])],
             [Series("read.bw", [0.1, 0.2, 0.3], [1e6, 1.1e6, 1e6])],
             [Samples("cpu", [0.0, 0.5], ["all.user", "all.user"], [1.0, 2.0])],
-            SEEN,
+            from_dict(PARTS["observation"]),
         )
     return store
-
-
-def host_facts() -> dict[str, Any]:
-    from ioassay import host
-
-    return {**host.facts(None), "working_directory": "/"}
 
 
 def loaded(store: RunStore) -> None:
@@ -123,73 +78,36 @@ def of_trial(store: RunStore, name: str) -> Path:
     return store.folder(next(store.trials()).id) / name
 
 
-def check(store: RunStore, path: Path, load: Callable[[RunStore], object], tree: str = "") -> None:
+FILES: dict[str, tuple[Callable[[RunStore], object], str]] = {
+    "record.json": (lambda store: store.record(next(store.trials()).id), "json"),
+    "witness.json": (lambda store: store.observation(next(store.trials()).id), "json"),
+    "plan.jsonl": (lambda store: list(store.trials()), "jsonl"),
+    "study.toml": (RunStore.suite, ""),
+    "host.json": (RunStore.host, "json"),
+    "tune.json": (RunStore.tuning, "json"),
+    "found.json": (RunStore.tuning, "json"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_damaged_file_of_a_run_is_named(run: RunStore, name: str) -> None:
     """The file by itself, and then the whole run with it."""
+    load, tree = FILES[name]
+    if load is RunStore.tuning:
+        (run.root / "tune.json").write_text(json.dumps({**PARTS["tune"], "budget_s": None}, indent=1))
+        (run.root / "found.json").write_text(json.dumps(PARTS["found"], indent=1))
+    path = of_trial(run, name) if name in ("record.json", "witness.json") else run.root / name
     golden = [path.read_bytes()]
-    name = str(path.relative_to(store.root)).replace(path.parent.name, "trial") if "trials" in path.parts else path.name
-    withstands(damaged(store, path, load), golden, name, names=str(path), tree=tree)
-    read = damaged(store, path, loaded)
-    withstands(read, golden, f"run with {name}", names=str(store.root), tree=tree, count=ANALYSED)
-
-
-def test_records(run: RunStore) -> None:
-    path = of_trial(run, "record.json")
-    check(run, path, lambda store: store.record(path.parent.name), "json")
+    withstands(damaged(run, path, load), golden, name, names=str(path), tree=tree)
+    read = damaged(run, path, loaded)
+    withstands(read, golden, f"run with {name}", names=str(run.root), tree=tree, count=ANALYSED)
 
 
 def test_old_records(run: RunStore) -> None:
     path = of_trial(run, "record.json")
     goldens = [file.read_bytes() for file in sorted(RECORDS.rglob("*.json"))]
-    read = damaged(run, path, lambda store: store.record(path.parent.name))
+    read = damaged(run, path, FILES["record.json"][0])
     withstands(read, goldens, "old record.json", names=str(path), tree="json")
-
-
-def test_plans(run: RunStore) -> None:
-    check(run, run.root / "plan.jsonl", lambda store: list(store.trials()), "jsonl")
-
-
-def test_studies_of_runs(run: RunStore) -> None:
-    check(run, run.root / "study.toml", RunStore.suite)
-
-
-def test_host_facts(run: RunStore) -> None:
-    check(run, run.root / "host.json", RunStore.host, "json")
-
-
-def test_observations(run: RunStore) -> None:
-    path = of_trial(run, "witness.json")
-    check(run, path, lambda store: store.observation(path.parent.name), "json")
-
-
-def tuned() -> dict[str, Any]:
-    return {
-        "schema": 1,
-        "metric": "read.bw",
-        "maximize": True,
-        "constraints": [{"metric": "read.lat.p99", "sense": "<", "bound": 1e9, "text": "read.lat.p99 < 1s"}],
-        "points": 4,
-        "axes": [
-            {"name": "bs", "levels": ["4KiB", "8KiB"], "numbers": [4096.0, 8192.0], "log": True},
-            {"name": "iodepth", "levels": [1, 2], "numbers": [1.0, 2.0], "log": False},
-        ],
-        "default": {"bs": "4KiB", "iodepth": 1},
-        "trials": 4,
-        "seed": 1,
-        "confirm": 5,
-        "batch": 1,
-        "pruning": True,
-        "budget_s": None,
-        "margin": 0.05,
-        "source": "s.toml",
-    }
-
-
-@pytest.mark.parametrize("name", ["tune.json", "found.json"])
-def test_searches(run: RunStore, name: str) -> None:
-    (run.root / "tune.json").write_text(json.dumps(tuned(), indent=1))
-    found = {"ended": "trials", "asked": 4, "winner": {"bs": "8KiB", "iodepth": 2}, "feasible": True}
-    (run.root / "found.json").write_text(json.dumps(found, indent=1))
-    check(run, run.root / name, RunStore.tuning, "json")
 
 
 @pytest.mark.parametrize("name", ["hist", "series", "samples"])
