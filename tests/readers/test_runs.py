@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,11 +30,16 @@ ANALYSED = max(10, COPIES * 3 // 100)
 PARTS = tomllib.loads((CORPUS / "readers" / "run.toml").read_text())
 
 
+@pytest.fixture(scope="module")
+def facts() -> dict[str, Any]:
+    return {**host.facts(None), "working_directory": "/"}
+
+
 @pytest.fixture
-def run(tmp_path: Path) -> RunStore:
+def run(tmp_path: Path, facts: dict[str, Any]) -> RunStore:
     """A small run with everything that a record can have."""
     suite = Suite(name="s", title="S", studies=[make_study(PARTS["study"], "s.toml")])
-    store = RunStore.create(tmp_path / "run", suite, {**host.facts(None), "working_directory": "/"})
+    store = RunStore.create(tmp_path / "run", suite, facts)
     for number, trial in enumerate(store.trials()):
         store.begin(trial.id)
         kept = {key: value for key, value in asdict(trial).items() if key not in ("params", "target", "run", "search")}
