@@ -54,17 +54,22 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
     return build
 
 
-def table(name: str, rows: str) -> Any:
-    """A decorator: the test's arguments are those of each of the rows, in tests/corpus/verify; lists there are tuples.
+def table(name: str, *of: str) -> Any:
+    """A decorator: the test's arguments are those of each row of these tables of tests/corpus/verify/NAME.toml.
 
-    What a row leaves out of the words of the others is None.
+    Lists there are tuples, and "none" is None, as is what a row leaves out of the words of the others. A table has the
+    name of what it shows: the rows of several are called by it.
     """
-    listed = tomllib.loads((CORPUS / "verify" / f"{name}.toml").read_text())[rows]
-    words = list(dict.fromkeys(word for row in listed for word in row))
-    return pytest.mark.parametrize(words, [[_as_tuples(row.get(word)) for word in words] for row in listed])
+    tables = tomllib.loads((CORPUS / "verify" / f"{name}.toml").read_text())
+    listed = {f"{each}-{number}": row for each in of for number, row in enumerate(tables[each])}
+    words = list(dict.fromkeys(word for row in listed.values() for word in row))
+    values = [[_as_tuples(row.get(word)) for word in words] for row in listed.values()]
+    return pytest.mark.parametrize(words, values, ids=list(listed) if len(of) > 1 else None)
 
 
 def _as_tuples(value: Any) -> Any:
+    if value == "none":
+        return None
     if isinstance(value, dict):
         return {name: _as_tuples(part) for name, part in value.items()}
     return tuple(map(_as_tuples, value)) if isinstance(value, list) else value

@@ -1,0 +1,272 @@
+"""The properties of a claim, each held against its evidence: engine, synchronisations, latencies, files, direct I/O.
+
+And the ratio of watched to unwatched runs. The rows say where each answer begins.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ioassay.records.observation import Calls, File, Observation, Operation, Session
+from ioassay.records.record import Claim
+from ioassay.verify.claim_groups import Group, groups
+from ioassay.verify.device_traffic import Pool
+from ioassay.verify.engines import judge_engine
+from ioassay.verify.evidence import FILES, Device, Evidence
+from ioassay.verify.file_access import judge_direct, judge_files
+from ioassay.verify.latency_bounds import judge_latency
+from ioassay.verify.observer_effect import Effect, Twins, effect
+from ioassay.verify.operation_counts import Expected
+from ioassay.verify.synchronisations import judge_sync
+
+from .conftest import table
+
+SIZE = 1_000_000
+LAYERS = ("block", "uring", "aio", "syscalls")
+Said = tuple[str, str] | None
+"""Category and reason."""
+
+
+def pool(kind: str, *, own: int = SIZE, known: bool = True, watched: bool = True, **fields: Any) -> Pool:
+    of: dict[str, Any] = {
+        "syncs": None, "page_cache_bytes": None, "filesystems": frozenset(), "direct": False, "synced": None,
+    }  # fmt: skip
+    device = Device(known, own_bytes=own, any_bytes=own)
+    return Pool(kind=kind, bytes=SIZE, operations=10, device=device, claims=1, storage=True, watched=watched,
+                **{**of, **fields})  # fmt: skip
+
+
+# The way into the kernel
+
+
+def engine(
+    name: str,
+    *ways: tuple[str, int],
+    seen: int = SIZE,
+    source: str = FILES,
+    others: int = 0,
+    kind: str = "read",
+    layers: Sequence[str] = LAYERS,
+    unreported: Sequence[str] = (),
+) -> str | None:
+    """The category, where the process tree moved `ways` (entry, bytes)."""
+    claims = [Claim("fio", kind, engine=each, unreported=unreported) for each in name.split("+")]
+    operations = [Operation(entry, kind, Calls(9, 9, bytes=volume)) for entry, volume in ways]
+    watched = Observation("bpf", "syscalls", layers, operations=operations)
+    evidence = Evidence(source, 9, seen, 0, others)
+    found = judge_engine(Group([0], claims, source == FILES), Expected(9, SIZE), evidence, watched)
+    return found and found.category
+
+
+@table(
+    "engines",
+    "each_engine_has_its_ways",
+    "a_few_calls_another_way_are_no_other_engine",
+    "a_way_that_was_not_watched_is_open",
+    "mapped_files_are_laid_out_and_checked_by_calls",
+)
+def test_engines(name: str, entry: str | None, ways: Any, fields: Any, wanted: str | None) -> None:
+    assert engine(name, *([(entry, SIZE)] if entry else ways), **(fields or {})) == wanted
+
+
+# Synchronisations
+
+
+def synced(*ends: int, file: int = 0, errors: int = 0, flags: Sequence[str] = ("write",)) -> Session:
+    """A session that wrote until 200 and was synchronised at these times."""
+    count = len(ends)
+    sync = Calls(count, count, errors, first_ns=min(ends), last_ns=max(ends)) if ends else Calls()
+    return Session(file, 1, 999, flags, write=WRITTEN, sync=sync)
+
+
+WRITTEN = Calls(10, 10, bytes=SIZE, first_ns=100, last_ns=200)
+OF_GROUPS = ("told_apart", "named", "one_pass")
+
+
+def said_of_synchronisations(
+    sessions: Sequence[Session],
+    *,
+    source: str = "fio",
+    entries: Sequence[str] = ("fsync",),
+    layers: Sequence[str] = LAYERS,
+    own: int = SIZE,
+    exit_ok: bool = True,
+    health: dict[str, int] | None = None,
+    writes: str = "pwrite64",
+    **claim: Any,
+) -> Said:
+    of_group = {"told_apart": True, "named": True} | {name: claim.pop(name) for name in OF_GROUPS if name in claim}
+    group = Group([0], [Claim(source, **{"kind": "write", **claim})], sessions=sessions, **of_group)
+    number = sum(one.sync.calls for one in sessions)
+    operations = [Operation(entry, "sync", Calls(number, number)) for entry in entries] if number else []
+    operations.append(Operation(writes, "write", WRITTEN))
+    seen = Observation("bpf", "syscalls", layers, operations=operations, health=health or {})
+    found = judge_sync(group, pool("write", own=own, watched="block" in layers), seen, exit_ok=exit_ok)
+    return found and (found.category, found.reason)
+
+
+@table(
+    "synchronisations",
+    "synchronisations_of_known_files",
+    "a_pass_has_its_own_session",
+    "what_leaves_it_open",
+    "ranges_are_not_durable_and_whole_filesystems_are",
+    "synchronous_writes_are_flags_of_the_open_file",
+    "without_files_all_of_the_process_tree_count",
+    "where_calls_were_not_watched_the_device_must_have_most_of_it",
+)
+def test_synchronisations(sessions: Sequence[dict[str, Any]], claim: dict[str, Any], wanted: Said) -> None:
+    made = [synced(*each.get("ends", ()), **{k: v for k, v in each.items() if k != "ends"}) for each in sessions]
+    assert said_of_synchronisations(made, **claim) == wanted
+
+
+# Latencies
+
+
+MEAN_NS = 100_000
+
+
+def of_latency(latency: dict[str, float], seen: Evidence | None = None, claims: int = 1, **claim: Any) -> Any:
+    """The reason of the fault, and whether there is a note."""
+    made = Claim("fio", **{"kind": "read", "seconds": 1.0, "latency_ns": latency, **claim})
+    faults, notes, _ = judge_latency(Group([0], [made] * claims, True), seen or timed())
+    return faults[0].reason if faults else "", bool(notes)
+
+
+def timed(calls: int = 1000, completed: int = 1000) -> Evidence:
+    return Evidence(FILES, calls, 0, calls=Calls(calls, completed, sum_ns=MEAN_NS * completed), timed=True)
+
+
+@table("latency_bounds", "a_mean_may_be_a_little_below_and_more_above", "no_operation_takes_longer_than_the_interval")
+def test_latencies(mean_ns: float | None, latency: Any, fields: Any, wanted: object) -> None:
+    assert of_latency(latency or {"mean": mean_ns}, **fields) == wanted
+
+
+def test_which_latencies_are_judged() -> None:
+    half = {"mean": 50_000.0}
+    assert of_latency(half, timed(1000, 980)) == ("OTHER-LATENCY", False)
+    assert of_latency(half, timed(1000, 979)) == ("", True)  # too few ends were seen
+    assert of_latency(half, timed(1000, 0)) == ("", True)
+    assert of_latency(half, Evidence(FILES, 1000, 0, calls=timed().calls)) == ("", True)
+    assert of_latency(half, claims=2) == of_latency({"p50": 1.0}) == ("", False)
+    _, _, numbers = judge_latency(
+        Group([0], [Claim("fio", "read", latency_ns={"mean": 97_500.0})], True), timed(1000, 990)
+    )
+    assert numbers == {"claimed_latency_ns": 97_500.0, "seen_latency_ns": MEAN_NS, "latency_coverage": 0.99}
+
+
+# Files, and how they were opened
+
+
+def opened(file: int = 0, volume: int = SIZE, *, direct: bool = False) -> Session:
+    return Session(file, 1, 9, ["read", *(["direct"] if direct else [])], read=Calls(10, 10, bytes=volume))
+
+
+def said_of_files(
+    paths: Sequence[str], *claims: Mapping[str, Any], source: str = "fio", volume: int = SIZE, **fields: Any
+) -> list[Said]:
+    """Of the files of each claim, where each of `paths` was read."""
+    files = [File(number, "8:1", number, path, "regular", "ext4") for number, path in enumerate(paths)]
+    sessions = [opened(number, volume) for number in range(len(paths))]
+    seen = Observation("bpf", "syscalls", **{"layers": ("syscalls",), **fields}, files=files, sessions=sessions)
+    listed = groups([Claim(source, "read", bytes=SIZE, **claim) for claim in claims], seen)
+    return [found and (found.category, found.reason) for found in map(judge_files, listed)]
+
+
+@table("file_access", "files_that_are_named", "what_leaves_the_names_open_blames_nobody")
+def test_files(claim: Any, opened: Sequence[str], fields: Any, wanted: Said) -> None:
+    paths = [f"/data/{'x' * int(path[7:])}" if path.startswith("/data/x") else path for path in opened]
+    named = {"paths": ("/data/one",), "paths_stated": True} if claim is None else claim
+    assert said_of_files(paths, named, **(fields or {})) == [wanted]
+
+
+def test_what_another_claim_names_was_not_read_in_its_place() -> None:
+    both = [{"paths": (path,), "paths_stated": True} for path in ("/data/one", "/data/two")]
+    found = said_of_files(["/data/two"], *both)
+    assert [each and each[0] for each in found] == ["UNSUBSTANTIATED", "CONFIRMED"]
+
+
+def said_of_direct(
+    *sessions: Session,
+    claims: Sequence[Claim],
+    calls: Mapping[str, int] | None = None,
+    added: int | None = 0,
+    filesystem: str = "ext4",
+    health: Mapping[str, int] | None = None,
+    told_apart: bool = True,
+    followed: bool = False,
+    **device: Any,
+) -> Said:
+    file = File(0, "8:1", 5, "/a", "regular", filesystem, added)
+    group = Group(range(len(claims)), claims, told_apart, sessions, [file])
+    of = pool("read", syncs=0, page_cache_bytes=added, filesystems=frozenset({filesystem}), **device)
+    seen = Observation("bpf", "syscalls", ("syscalls",), calls={"read": 9} if calls is None else calls,
+                       health=health or {}, flags_followed=followed)  # fmt: skip
+    found = judge_direct(group, of, seen)
+    return found and (found.category, found.reason)
+
+
+@table("file_access", "direct_io_is_that_of_the_sessions")
+def test_direct_io_is_that_of_the_sessions(
+    direct: Sequence[int] | None, buffered: Sequence[int] | None, last_parts: int | None, claims: Any, fields: Any,
+    wanted: Said,
+) -> None:  # fmt: skip
+    sessions = [opened(volume=volume, direct=True) for volume in direct or ()]
+    sessions += [opened(volume=volume) for volume in buffered or ()]
+    sessions += [Session(0, 1, 9, ["read"], read=Calls(1, 1, bytes=SIZE // 20))] * (last_parts or 0)
+    made = [Claim("fio", "read", bytes=SIZE, direct=is_direct) for is_direct in claims or (True,)]
+    assert said_of_direct(*sessions, claims=made, **(fields or {})) == wanted
+
+
+def test_without_a_claimed_volume_each_session_has_to_be_direct() -> None:
+    claims = [Claim("fio", "read", direct=True)]
+    assert said_of_direct(opened(direct=True), opened(), claims=claims) == ("CONTRADICTED", "NOT-DIRECT")
+
+
+# Watched and unwatched runs
+
+
+TRACED = [0.0, 8.0, 5.0, 7.0, 6.0, 9.0, 4.0]
+UNTRACED = [10.0, 12.0, 11.0, 10.5]
+
+
+def variance_of_median(values: Sequence[float]) -> float:
+    """Price and Bonett (2002), equation 2: from the ranks a = (n + 1) / 2 - sqrt(n) and n - a + 1."""
+    ordered = np.sort(np.log(values))
+    a = max(1, round((ordered.size + 1) / 2 - math.sqrt(ordered.size)))
+    tail = stats.binom.cdf(a - 1, ordered.size, 0.5)
+    return float((ordered[-a] - ordered[a - 1]) / (2 * stats.norm.isf(tail))) ** 2
+
+
+def test_the_ratio_of_the_medians_has_the_interval_of_price_and_bonett() -> None:
+    probed = effect(Twins("x", TRACED, UNTRACED))
+    ratio = math.sqrt(6.0 * 7.0) / math.sqrt(10.5 * 11.0)
+    half = stats.t.ppf(0.975, 8) * math.sqrt(variance_of_median(TRACED[1:]) + variance_of_median(UNTRACED))
+    assert probed is not None and probed.low is not None and probed.high is not None
+    assert (probed.ratio, probed.runs) == (pytest.approx(ratio), 4)
+    assert (probed.low, probed.high) == pytest.approx((ratio * math.exp(-half), ratio * math.exp(half)))
+    many = [math.exp(number / 24) for number in range(25)]
+    wide = effect(Twins("x", many, [1.0, 1.0, 1.0]))
+    assert wide is not None and wide.high is not None
+    half = stats.t.ppf(0.975, 26) * math.sqrt(variance_of_median(many))
+    assert math.log(wide.high / wide.ratio) == pytest.approx(half)
+
+
+def test_three_runs_of_each_have_an_interval() -> None:
+    two, three = effect(Twins("x", [1.0, 2.0], [1.0, 2.0, 3.0])), effect(Twins("x", [1.0, 2.0, 3.0], [1.0, 2.0, 3.0]))
+    assert two is not None and (two.low, two.high, two.runs) == (None, None, 2)
+    assert three is not None and three.low is not None and three.runs == 3
+    assert effect(Twins("x", [0.0], [1.0])) is None
+
+
+@table("observer_effect", "an_effect_beyond_chance_and_three_percent_perturbs")
+def test_an_effect_beyond_chance_and_three_percent_perturbs(
+    ratio: float, low: float | None, high: float | None, perturbed: bool
+) -> None:
+    assert Effect("x", ratio, low, high, 5).perturbed() == perturbed
