@@ -14,12 +14,14 @@ from ioassay import _core
 from ioassay.api.progress import Progress
 from ioassay.drivers.null import Null
 from ioassay.errors import StudyError
+from ioassay.narrative.finding import Finding
 from ioassay.narrative.pipeline import analyse_all
 from ioassay.records.record import OK, SKIPPED
 from ioassay.roles import Command, Consent, Load, Outcome, Parsed, Trial
 from ioassay.runner import preflight, run
 from ioassay.runner.run import Tally
 from ioassay.store import frames
+from ioassay.store.dataset import Dataset
 from ioassay.store.run_folder import RunStore
 from ioassay.study import overrides, plan
 from ioassay.study.model import Study, Suite, make_study
@@ -31,7 +33,7 @@ class Caller(Null):
     """Makes as many calls of getppid as the factor `x` says, and claims a rate."""
 
     def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
-        return Command([sys.executable, "-c", CALLS, str(trial.params["x"])], timeout_s=20)
+        return Command([sys.executable, "-c", CALLS, str(trial.params["x"])], timeout_s=240)
 
     def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
         assert outcome is not None and outcome.exit_code == 0
@@ -60,6 +62,14 @@ def execute(root: Path, made: Suite, more: Callable[[list[str]], None] = lambda 
     more([f"{warning.code}: {warning.text}" for warning in preflight.examine(benches)])
     store = RunStore.open(root) if root.exists() else RunStore.create(root, made, {})
     return run.execute(store, benches, Progress())
+
+
+def counted(root: Path, made: Suite, warned: list[str]) -> tuple[Tally, Dataset, Finding]:
+    """The run of a suite, its records, and what they say of calls."""
+    tally = execute(root, made, warned.extend)
+    found = frames.load(RunStore.open(root))
+    (finding,) = [finding for finding in analyse_all(found) if finding.question == "calls"]
+    return tally, found, finding
 
 
 def test_one_trial_more_a_point_follows_its_first_repetition() -> None:
@@ -105,17 +115,14 @@ def test_a_scale_may_count_at_other_points() -> None:
 
 
 def test_what_is_computed_makes_no_calls_of_its_own() -> None:
-    table = {"name": "s", "title": "S", "driver": "null_pure", "watch": {"calls": True}}
-    benches = preflight.assemble(Suite(name="s", title="S", studies=[make_study(table, "s.toml")]), Consent())
     with pytest.raises(StudyError, match="computes, in a process that is not its own"):
-        preflight.examine(benches)
+        preflight.examine(preflight.assemble(suite(driver="null_pure"), Consent()))
 
 
 @pytest.mark.bpf
 def test_calls_are_counted_and_speeds_left_alone(tmp_path: Path) -> None:
-    tally = execute(tmp_path / "run", suite())
+    tally, found, finding = counted(tmp_path / "run", suite(), [])
     assert (tally.planned, tally.ok) == (6, 6)
-    found = frames.load(RunStore.open(tmp_path / "run"))
     assert found.trials["value"].to_list() == [1.0] * 4
     assert found.counting is not None and found.counting["value"].to_list() == [1000.0] * 2
     for trials in (found.trials, found.counting):  # the others are watched at level block
@@ -124,23 +131,28 @@ def test_calls_are_counted_and_speeds_left_alone(tmp_path: Path) -> None:
     assert getppid.select("x", "count", "errors", "by").rows() == [(3000, 3000, 0, "bpf"), (5000, 5000, 0, "bpf")]
     assert (getppid["per_second"] > 0).all()
     assert found.calls.columns == ["study", "trial", "x", "name", "count", "errors", "per_second", "by"]
-    (finding,) = [finding for finding in analyse_all(found) if finding.question == "calls"]
     assert [point["point"]["x"] for point in finding.statistics["points"]] == [3000, 5000]
     again = execute(tmp_path / "run", suite())
     assert (again.planned, again.ok) == (6, 6)
+
+
+@pytest.mark.bpf
+def test_a_study_watched_at_that_level_has_the_calls_of_all_its_trials(tmp_path: Path) -> None:
+    execute(tmp_path / "run", suite(watch={"calls": False, "witness": "syscalls"}))
+    found = frames.load(RunStore.open(tmp_path / "run"))
+    assert found.counting is None
+    assert sorted(found.calls.filter(name="getppid")["count"]) == [3000, 3000, 5000, 5000]
 
 
 @pytest.mark.strace
 def test_where_bpf_cannot_count_strace_does_and_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_core, "witness_capability", lambda: "BPF is forbidden here", raising=False)
     warned: list[str] = []
-    tally = execute(tmp_path / "run", suite(), warned.extend)
+    tally, found, finding = counted(tmp_path / "run", suite(), warned)
     assert tally.ok == 6
     assert [text for text in warned if text.startswith("calls-by-strace: s: system calls are counted by strace")]
-    found = frames.load(RunStore.open(tmp_path / "run"))
     getppid = found.calls.filter(name="getppid")
     assert sorted(getppid["count"]) == [3000, 5000] and set(getppid["by"]) == {"strace"}
-    (finding,) = [finding for finding in analyse_all(found) if finding.question == "calls"]
     assert {point["by"] for point in finding.statistics["points"]} == {"strace"}
 
 
@@ -150,29 +162,17 @@ def test_where_nothing_can_count_the_trial_is_skipped_with_the_reason(
     monkeypatch.setattr(_core, "witness_capability", lambda: "BPF is forbidden here", raising=False)
     monkeypatch.setattr("ioassay.verify.witness.strace.available", lambda: "there is no strace on PATH")
     warned: list[str] = []
-    tally = execute(tmp_path / "run", suite(), warned.extend)
+    tally, found, finding = counted(tmp_path / "run", suite(), warned)
     assert (tally.planned, tally.ok, tally.skipped) == (6, 4, 2)
     assert [text for text in warned if text.startswith("calls-uncounted: s: ")]
-    found = frames.load(RunStore.open(tmp_path / "run"))
     assert found.counting is not None and set(found.counting["status"]) == {SKIPPED}
     (reason,) = set(found.counting["reason"])
     assert "BPF is forbidden here" in reason and "there is no strace on PATH" in reason
-    (finding,) = [finding for finding in analyse_all(found) if finding.question == "calls"]
     assert finding.severity == "warning" and finding.statistics["points"] == []
 
 
-def test_a_study_watched_at_that_level_has_the_calls_of_all_its_trials(tmp_path: Path) -> None:
-    made = suite(watch={"calls": False, "witness": "syscalls"})
-    execute(tmp_path / "run", made)
-    found = frames.load(RunStore.open(tmp_path / "run"))
-    assert found.counting is None
-    if found.calls.is_empty():
-        pytest.skip("needs BPF")
-    assert sorted(found.calls.filter(name="getppid")["count"]) == [3000, 3000, 5000, 5000]
-
-
 def test_an_old_plan_and_old_records_have_no_such_trials(tmp_path: Path) -> None:
-    execute(tmp_path / "run", suite(watch={"calls": False}))
+    execute(tmp_path / "run", suite(repetitions=1, watch={"calls": False}))
     path = tmp_path / "run" / "plan.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     path.write_text("".join(json.dumps({k: v for k, v in line.items() if k != "calls"}) + "\n" for line in lines))
@@ -181,4 +181,4 @@ def test_an_old_plan_and_old_records_have_no_such_trials(tmp_path: Path) -> None
         del table["trial"]["calls"]
         record.write_text(json.dumps(table))
     found = frames.load(RunStore.open(tmp_path / "run"))
-    assert found.trials.height == 4 and found.counting is None and found.calls.is_empty()
+    assert found.trials.height == 2 and found.counting is None and found.calls.is_empty()
