@@ -18,6 +18,7 @@ import re
 import resource
 import signal
 import time
+import tomllib
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,6 +32,8 @@ import pytest
 
 from ioassay.errors import UsageError
 
+from ..corpora import CORPUS
+
 FUZZ_S = float(os.environ.get("IOASSAY_FUZZ_SECONDS") or 0)
 EXPLORES = bool(os.environ.get("IOASSAY_EXPLORE") or FUZZ_S)
 SEED = int(os.environ.get("IOASSAY_SEED") or (random.SystemRandom().randrange(2**32) if EXPLORES else 11))
@@ -43,8 +46,6 @@ MOST_GROWTH_KIB = 512 * 1024
 LONGEST_MESSAGE = 2_500
 _SHOWN = 2_000
 
-_Pairs = list[tuple[str, Any]]
-
 
 class Raw(str):
     """A piece of JSON that stands in the document as it is."""
@@ -54,69 +55,11 @@ class Hang(BaseException):
     """A copy took longer than `MOST_CPU_S`. No reader may catch it."""
 
 
-NUMBERS = (
-    *("0", "-0", "1", "-1", "0.5", "-0.0", "1e-320", "1e18", "1e19", "1e308", "1e999", "-1e999", "3.7e15"),
-    *("9223372036854775807", "9223372036854775808", "18446744073709551615", "18446744073709551616", "4294967296"),
-    *("-9223372036854775809", "9" * 400, "9" * 5000, "0" * 300 + "1"),
-)
-_TEXTS = (
-    '""',
-    '"x"',
-    '"NaN"',
-    '"-1"',
-    '"12"',
-    '"\\u0000"',
-    '"\\ud800"',
-    '"a\\nb"',
-    '"\\u2028"',
-    '"' + "l" * 70_000 + '"',
-)
-_DEEP = tuple(opening * depth + closing * depth for opening, closing in ("[]", ('{"a":', "}")) for depth in (60, 5_000))
-VALUES = (
-    *NUMBERS,
-    *_TEXTS,
-    *(
-        "null",
-        "true",
-        "false",
-        "NaN",
-        "Infinity",
-        "-Infinity",
-        "[]",
-        "{}",
-        "[null]",
-        '{"": null}',
-        "[[1], {}]",
-        '["x"]',
-    ),
-    *_DEEP,
-    "",
-)
-WORDS = (
-    *NUMBERS,
-    *(
-        "nan",
-        "-nan",
-        "inf",
-        "-inf",
-        "NaN",
-        "1e5",
-        "0x10",
-        "1_000",
-        "１２",
-        "²",
-        "٣",
-        "",
-        " ",
-        "-",
-        "+5",
-        "1,5",
-        "%",
-        ":",
-    ),
-    *("null", "true", "~", "''", '"', "[", "{", "\\", "\x00", "\x0b", "\u2028", "\ufeff", "é", "\ud800", "w" * 70_000),
-)
-"""What a field becomes. Digits of other scripts are among them: Python's int() reads them, and \\d matches them."""
+PIECES = tomllib.loads((CORPUS / "readers" / "pieces.toml").read_text())["damage"]
+NUMBERS = (*PIECES["numbers"], "9" * 400, "9" * 5000, "0" * 300 + "1")
+_DEEP = (opening * depth + closing * depth for opening, closing in ("[]", ('{"a":', "}")) for depth in (60, 5_000))
+VALUES = (*NUMBERS, *PIECES["values"], '"' + "l" * 70_000 + '"', *_DEEP)
+WORDS = (*NUMBERS, *PIECES["words"], "\ud800", "w" * 70_000)
 
 
 def copies(goldens: Sequence[bytes], name: str, *, tree: str = "", count: int = COPIES) -> Iterator[tuple[str, bytes]]:
@@ -218,28 +161,26 @@ def _in_text(golden: bytes, dice: random.Random) -> bytes:
     kind = dice.randrange(14)
     if kind < 6:
         return _with_field(golden, dice)
+    if kind == 12:
+        return golden.replace(b"\n", dice.choice((b"\r\n", b"\r", b"\x0b", b"\x0c", b"\xe2\x80\xa8", b"")))
+    if kind == 13:
+        return _encoded(golden, dice)
     lines = golden.split(b"\n")
-    at = dice.randrange(len(lines))
+    at, other = dice.randrange(len(lines)), dice.randrange(len(lines))
+    fields = re.split(rb"([;,\s])", lines[at])
     if kind == 6:
         del lines[at]
     elif kind == 7:
         lines.insert(at, lines[at])
     elif kind == 8:
-        other = dice.randrange(len(lines))
         lines[at], lines[other] = lines[other], lines[at]
     elif kind == 9:
         lines[at] = dice.choice((b"", b" ", b"\0", b"#", b"[", b"{", b"---", b"=", b"x" * 200_000, b";" * 9_000))
     elif kind == 10:
-        fields = re.split(rb"([;,\s])", lines[at])
         del fields[dice.randrange(len(fields))]
         lines[at] = b"".join(fields)
-    elif kind == 11:
-        fields = re.split(rb"([;,\s])", lines[at])
-        lines[at] = b"".join([*fields, *fields])
-    elif kind == 12:
-        return golden.replace(b"\n", dice.choice((b"\r\n", b"\r", b"\x0b", b"\x0c", b"\xe2\x80\xa8", b"")))
     else:
-        return _encoded(golden, dice)
+        lines[at] = b"".join(fields * 2)
     return b"\n".join(lines)
 
 
@@ -256,16 +197,11 @@ def _with_field(golden: bytes, dice: random.Random) -> bytes:
 
 def _encoded(golden: bytes, dice: random.Random) -> bytes:
     text = golden.decode("utf-8", "replace")
-    return dice.choice(
-        (
-            lambda: b"\xef\xbb\xbf" + golden,
-            lambda: text.encode("utf-16"),
-            lambda: text.encode("utf-16-be"),
-            lambda: text.encode("utf-32"),
-            lambda: text.encode("latin-1", "replace") + b"\xe9\xff",
-            lambda: golden.replace(b" ", b"\xc2\xa0"),
-        )
-    )()
+    encoding = dice.choice(("", "utf-16", "utf-16-be", "utf-32", "latin-1", "wide blanks"))
+    if encoding == "wide blanks":
+        return golden.replace(b" ", b"\xc2\xa0")
+    ending = b"\xe9\xff" if encoding == "latin-1" else b""
+    return text.encode(encoding, "replace") + ending if encoding else b"\xef\xbb\xbf" + golden
 
 
 def _in_bytes(golden: bytes, goldens: Sequence[bytes], dice: random.Random) -> bytes:
@@ -273,23 +209,19 @@ def _in_bytes(golden: bytes, goldens: Sequence[bytes], dice: random.Random) -> b
         return dice.randbytes(dice.choice((1, 2, 40)))
     start = dice.randrange(len(golden))
     end = min(len(golden), start + dice.choice((1, 1, 2, 8, 100, 5_000)))
-    kind = dice.randrange(8)
-    if kind == 0:
-        return golden[:start] + bytes([golden[start] ^ 1 << dice.randrange(8)]) + golden[start + 1 :]
-    if kind == 1:
-        return golden[:start] + dice.randbytes(dice.choice((1, 2, 4, 300))) + golden[start:]
-    if kind == 2:
-        return golden[:start] + golden[end:]
-    if kind == 3:
-        return golden[:end] + golden[start:]
-    if kind == 4:
-        return golden[:start]
-    if kind == 5:
-        other = dice.choice(goldens) or b"\n"
-        return golden[:start] + other[dice.randrange(len(other)) :]
-    if kind == 6:
-        return golden[:start] + b"\0" * (end - start) + golden[end:]
-    return dice.choice((b"", b"\n", b" ", golden * 2, golden[start:], b"\xff" * 40))
+    before, after = golden[:start], golden[end:]
+    other = dice.choice(goldens) or b"\n"
+    kinds: tuple[Callable[[], bytes], ...] = (
+        lambda: before + bytes([golden[start] ^ 1 << dice.randrange(8)]) + golden[start + 1 :],
+        lambda: before + dice.randbytes(dice.choice((1, 2, 4, 300))) + golden[start:],
+        lambda: before + after,
+        lambda: golden[:end] + golden[start:],
+        lambda: before,
+        lambda: before + other[dice.randrange(len(other)) :],
+        lambda: before + b"\0" * (end - start) + after,
+        lambda: dice.choice((b"", b"\n", b" ", golden * 2, golden[start:], b"\xff" * 40)),
+    )
+    return dice.choice(kinds)()
 
 
 # Readers
