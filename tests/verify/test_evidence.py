@@ -1,8 +1,11 @@
-"""What is taken as evidence: the best source of calls, and what devices did of the claim's kind."""
+"""What is taken as evidence, and the counts, the devices and the notes that are held against a claim.
+
+The rows say where each answer begins, to the operation and the byte.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,11 +13,14 @@ import pytest
 
 from ioassay.records.observation import Calls, File, Observation, Operation, Requests, Session
 from ioassay.records.record import Claim
+from ioassay.verify import explanations, operation_counts
 from ioassay.verify.claim_groups import Group
+from ioassay.verify.device_traffic import Pool, is_direct, is_synced, judge_device, pool_of
 from ioassay.verify.evidence import (
     CALLS,
     FILES,
     NOTHING,
+    Device,
     Evidence,
     calls_seen,
     classes,
@@ -22,6 +28,7 @@ from ioassay.verify.evidence import (
     unwatched,
     without_first,
 )
+from ioassay.verify.operation_counts import Expected, expected
 
 from .conftest import table
 
@@ -57,13 +64,8 @@ def test_calls_by_file_are_those_of_the_group_s_sessions() -> None:
     seen = calls_seen(group(sessions=SESSIONS, named=True), observation())
     assert amounts(seen) == (FILES, 6, 60, 0, 0) and (seen.timed, seen.syncs) == (True, 3)
     assert amounts(calls_seen(group("write", sessions=SESSIONS, named=True), observation())) == (FILES, 5, 50, 0, 0)
-    assert amounts(calls_seen(group("mixed", sessions=SESSIONS, one_pass=True), observation())) == (
-        FILES,
-        11,
-        110,
-        0,
-        0,
-    )
+    mixed = group("mixed", sessions=SESSIONS, one_pass=True)
+    assert amounts(calls_seen(mixed, observation())) == (FILES, 11, 110, 0, 0)
     assert not calls_seen(group(sessions=SESSIONS), observation(backend="strace")).timed
 
 
@@ -178,3 +180,215 @@ def test_classes_of_calls_are_of_the_files_that_the_claims_name() -> None:
     assert counted([Claim("fio", "read", paths=("/data/big",))]) == {"read": 5, "write": 0, "sync": 1}
     assert counted([]) == counted([Claim("db_bench", "keys")]) == {"read": 5, "write": 3, "sync": 5}
     assert counted([], replace(seen, layers=("counters",))) == {"read": 9, "write": 8, "sync": 0}
+
+
+# Counts of calls
+
+
+def faults(want: Expected, seen: Evidence, device: Device, of: Group, watched: Observation) -> list[tuple[str, str]]:
+    """Category and reason of each fault."""
+    return [(each.category, each.reason) for each in operation_counts.judge_counts(of, want, seen, device, watched)]
+
+
+@table(
+    "operation_counts",
+    "calls_of_known_files_are_compared_exactly",
+    "calls_that_failed_or_moved_a_part_are_no_data",
+    "what_others_may_have_done_is_allowed_for_in_totals",
+    "nothing_was_seen_where_the_claim_is_more_than_twice_what_others_do",
+    "totals_resolve_a_claim_that_is_large_against_others_or_was_direct",
+    "a_device_that_worked_leaves_a_claim_without_calls_open",
+    "a_fault_maps_64_kib_at_most",
+    "what_devices_did_for_others_does_not_stand_for_a_file_that_nobody_opened",
+    "calls_that_others_finished_leave_fewer_open",
+    "mapped_files_are_judged_by_the_device",
+    "engines_without_data_or_beyond_the_kernel_are_unsubstantiated",
+)
+def test_counts(
+    want: Any, seen: Any, calls: Any, claim: Any, own: int | None, device: Any, layers: Any, faulted: int | None,
+    health: Any, wanted: Sequence[object],
+) -> None:  # fmt: skip
+    source, operations, volume, *others = (*(seen or (FILES,)), 0, 0)[: max(len(seen or ()), 3)]
+    counted = Calls(operations, operations, **(calls or {}), bytes=volume)
+    said = {**(claim or {})}
+    of_group = {name: said.pop(name) for name in ("missing", "one_pass") if name in said}
+    of = Group([0], [Claim("fio", "read", **said)], True, named=True, **of_group)
+    watched = observation(layers or LAYERS, health=health or {}, counters={"major_faults": faulted or 0})
+    found = faults(
+        Expected(*(want or (1000, 4_096_000))), Evidence(source, operations, volume, *others, calls=counted),
+        Device(own is not None, own_bytes=own or 0, **(device or {})), of, watched,
+    )  # fmt: skip
+    assert found == [*wanted]
+
+
+def test_priming_and_silent_passes_are_expected_beside_the_claim() -> None:
+    claim = Claim("iozone", "read", operations=10, bytes=40960, record_bytes=4096, primed=True, silent_passes=2)
+    beside = expected(Group([0], [claim], True))
+    assert (beside.operations, beside.bytes, len(beside.notes)) == (10 + 1 + 20, 40960 + 4096 + 81920, 1)
+    alone = expected(Group([0], [claim], True, one_pass=True))
+    assert (alone.operations, alone.bytes, alone.notes) == (10, 40960, [])
+
+
+@table("operation_counts", "claims_of_a_group_are_summed_where_all_state_them")
+def test_claims_of_a_group_are_summed_where_all_state_them(claims: Sequence[dict[str, Any]], wanted: object) -> None:
+    found = expected(Group([], [Claim("fio", "read", **claim) for claim in claims], True))
+    assert (found.operations, found.bytes, found.rounded_bytes) == wanted
+
+
+# What devices did, held against the bytes of the calls
+
+
+SIZE = 10_000_000
+WATCHED = Observation("bpf", "syscalls", ("syscalls", "block"))
+
+
+def pool(device: Device, **fields: Any) -> Pool:
+    base: dict[str, Any] = {
+        "kind": "read", "bytes": SIZE, "operations": 100, "device": device, "claims": 1, "syncs": 0,
+        "page_cache_bytes": None, "direct": None, "synced": None, "storage": True, "watched": True,
+    }  # fmt: skip
+    return Pool(**{**base, **fields, "filesystems": frozenset(fields.get("filesystems", ("ext4",)))})
+
+
+def pool_over(own: int = SIZE, *, everything: int = 0, account: int | None = None, **fields: Any) -> Pool:
+    of = {name: fields.pop(name) for name in ("known", "stacked") if name in fields}
+    device = Device(**{"known": True, **of}, own_bytes=own, any_bytes=max(own, everything), process_bytes=account)
+    return pool(device, **fields)
+
+
+@table("device_traffic", "direct_and_unusual_storage", "reads_through_the_cache", "writes_through_the_cache")
+def test_devices(fields: dict[str, Any], wanted: object) -> None:
+    found = judge_device(pool_over(**fields), WATCHED)
+    assert [(each.category, each.reason) for each in found] == ([wanted] if wanted else [])
+
+
+@table("device_traffic", "what_the_device_surely_did")
+def test_what_the_device_surely_did(fields: dict[str, Any], reached: int) -> None:
+    assert pool_over(**fields).reached_bytes == reached
+
+
+def test_the_mean_size_of_a_call() -> None:
+    assert pool_over(operations=4).record_bytes == SIZE / 4
+    assert pool_over(operations=0).record_bytes == 0
+
+
+DONE, READ = Calls(4, 4, bytes=16384, first_ns=10, last_ns=20), Calls(3, 3, bytes=3000, first_ns=10, last_ns=20)
+
+
+def session(*flags: str, file: int = 0, sync_ns: int | None = None, write: Calls = DONE, read: Calls = READ) -> Session:
+    sync = Calls() if sync_ns is None else Calls(1, 1, first_ns=sync_ns, last_ns=sync_ns + 1)
+    return Session(file, 1, 99, flags, read=read, write=write, sync=sync)
+
+
+def written(*sessions: Session, told_apart: bool = True, layout: Any = (), **claim: Any) -> Group:
+    files = [File(0, "8:1", 5, "/data/big", "regular", "ext4", 4096)]
+    said = {"source": "fio", "kind": "write", **claim}
+    return Group([0], [Claim(**said)], told_apart, sessions, files, layout=layout)
+
+
+@table(
+    "device_traffic",
+    "direct_is_what_was_opened_so_or_else_what_is_claimed",
+    "synchronisations_count_within_the_claimed_interval",
+)
+def test_sessions_are_direct_or_synchronised(sessions: Any, claim: Any, direct: Any, synced: Any) -> None:
+    made = [
+        session(
+            *each.get("flags", ()), sync_ns=each.get("sync_ns"), write=DONE if each.get("writes", True) else Calls()
+        )
+        for each in sessions
+    ]
+    of = written(*made, **claim)
+    assert is_direct(of) is direct if "direct" in claim else is_synced(of) is synced
+
+
+def pooled(observation: Observation, *groups: Group, direct: bool | None = None) -> Pool:
+    return pool_of(groups, [(7, 700)] * len(groups), Device(True), observation, direct)
+
+
+def test_a_pool_holds_the_sessions_of_its_files() -> None:
+    first, second, other = session("direct", sync_ns=15), session(), session(file=9)
+    seen = Observation("bpf", "syscalls", ("syscalls", "block"), sessions=[first, second, other])
+    both = pooled(seen, written(first, second), written(first, second))
+    assert (both.operations, both.bytes, both.syncs, both.claims) == (8, 32768, 1, 2)
+    assert (both.filesystems, both.storage, both.watched) == (frozenset({"ext4"}), True, True)
+    assert pooled(seen, written(first, second), direct=True).bytes == 16384
+    assert pooled(seen, written(first, second), direct=False).syncs == 0
+    assert pooled(seen, written(first, layout=[second])).operations == 4
+    assert pooled(seen, written(first, second, kind="read")).bytes == 6000
+    assert pooled(seen, written(first), written(first, includes=("fsync",))).synced is True
+    assert pooled(seen, written(second), written(second, includes=("fsync",))).synced is False
+    assert not pooled(seen, written(first)).log and pooled(seen, written(first, doubts=("log-not-synced",))).log
+
+
+def test_a_pool_without_sessions_takes_what_is_claimed() -> None:
+    parts = [Operation("fsync", "sync", Calls(3, 3)), Operation("pread64", "read", READ)]
+    seen = Observation("bpf", "block", ("block",), sessions=[session()], operations=parts)
+    result = pooled(seen, written(told_apart=False), written(told_apart=False))
+    assert (result.operations, result.bytes, result.syncs, result.synced) == (14, 1400, 3, None)
+    assert (result.filesystems, result.storage) == (frozenset(), True)
+    assert pooled(Observation("bpf", "block", ("counters",)), written(told_apart=False)).syncs is None
+    assert not pooled(Observation("bpf", "block", ("counters",)), written(told_apart=False)).watched
+    unmoved = session(write=Calls(4, 4))
+    assert pooled(Observation("bpf", "syscalls", ("syscalls",), sessions=[unmoved]), written(unmoved)).bytes == 700
+
+
+def test_pages_of_the_cache_are_those_of_reads_alone() -> None:
+    only_read = session(write=Calls())
+    seen = Observation("bpf", "syscalls", ("syscalls",), sessions=[only_read])
+    assert pooled(seen, written(only_read, kind="read")).page_cache_bytes == 4096
+    both = Observation("bpf", "syscalls", ("syscalls",), sessions=[only_read, session()])
+    assert pooled(both, written(only_read, kind="read")).page_cache_bytes is None
+
+
+# Facts that are worth a note beside a true claim
+
+
+COUNT = 1000
+
+
+def notes(
+    claim: Mapping[str, Any] | None = None,
+    *,
+    seen: Mapping[str, Any] | None = None,
+    pooled: Mapping[str, Any] | None = None,
+    device: Mapping[str, Any] | None = None,
+    group: Mapping[str, Any] | None = None,
+    layers: Sequence[str] = ("block", "syscalls"),
+    **of: Any,
+) -> int:
+    """How many notes there are; none by default."""
+    base = {"known": True, "own_bytes": SIZE, "own_requests": COUNT, "any_bytes": SIZE}
+    over = pool(Device(**{**base, **(device or {})}), **{"operations": COUNT, **(pooled or {})})
+    evidence = Evidence(**{"source": FILES, "operations": COUNT, "bytes": SIZE, **(seen or {})})
+    of_group = {**(group or {})}
+    claims = [Claim("fio", **{"kind": "read", **(claim or {})})] * of_group.pop("number", 1)
+    made = Group([0], claims, **{"told_apart": True, **of_group})
+    return len(explanations.notes(made, Expected(COUNT, SIZE), evidence, over, observation(layers, **of)))
+
+
+def used(flags: Sequence[str], calls: int) -> Session:
+    return Session(0, 1, 9, flags, read=Calls(calls, calls), write=Calls(calls, calls, bytes=9 * calls))
+
+
+@table(
+    "explanations",
+    "what_was_seen_beside_the_claim",
+    "how_the_group_was_judged",
+    "what_the_device_did_otherwise",
+    "fewer_requests_than_calls",
+)
+def test_notes(seen: Any, claim: Any, group: Any, pool: Any, device: Any, number: int) -> None:
+    of_seen = {**(seen or {})}
+    if "calls" in of_seen:
+        of_seen["calls"] = Calls(**of_seen["calls"])
+    of_group = {**(group or {})}
+    for kind in of_group.keys() & {"layout", "sessions"}:
+        of_group[kind] = [used(**each) for each in of_group[kind]]
+    assert notes(claim, seen=of_seen, group=of_group, pooled=pool, device=device) == number
+
+
+def test_notes_of_what_could_not_be_watched() -> None:
+    assert notes(layers=("syscalls",)) == notes(why="no permission") == notes(layers=("record",), why="x") == 1
+    block = [Requests("8:0", "sda", True, "read", Calls(9, 9))]
+    assert notes(health={"missed": 2}, block=block) == 1 and notes(health={"missed": 0}) == 0
