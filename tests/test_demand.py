@@ -1,9 +1,17 @@
-"""What a trial takes is set against what the host has: refused, accepted, or bounded by its own limit of memory."""
+"""What a trial takes of its host, and what others take of it meanwhile.
+
+A demand is set against what the host has: refused, accepted, or bounded by its own limit of memory. What else used the
+machine is told in made-up /proc trees with known ticks, and with a real program beside a trial.
+"""
 
 from __future__ import annotations
 
 import math
+import os
 import resource
+import shutil
+import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +20,11 @@ import pytest
 
 from ioassay.drivers.stress_ng import StressNg
 from ioassay.errors import StudyError
-from ioassay.host import capacity, system
+from ioassay.host import capacity, interference, system
+from ioassay.host.interference import CpuTime, Meter
 from ioassay.host.machine import Machine
+from ioassay.records.environment import Environment
+from ioassay.records.observation import READ, WRITE, Calls, Observation, Requests
 from ioassay.records.record import Warning_
 from ioassay.roles import DISK, INODES, MEMORY, OF_FREE, OF_STACK, OF_TOTAL, PROCESSES, Consent, Demand, Need
 from ioassay.runner import demand, preflight
@@ -107,8 +118,8 @@ def test_a_stack_grows_to_its_limit(host: Machine) -> None:
 def test_what_nobody_knows_of_the_host_refuses_nothing(fake_root: FakeRoot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     empty = Machine(fake_root({"proc/self/status": "", "sys/fs/cgroup/cgroup.controllers": ""}))
-    assert demand.check(Demand((Need(MEMORY, math.inf, "x", "params.x"), Need(PROCESSES, 1e9, "x", "params.x"))), None,
-                        None, empty) == []  # fmt: skip
+    needs = (Need(MEMORY, math.inf, "x", "params.x"), Need(PROCESSES, 1e9, "x", "params.x"))
+    assert demand.check(Demand(needs), None, None, empty) == []
 
 
 @pytest.mark.stress
@@ -121,3 +132,170 @@ def test_preflight_refuses_a_hog_before_anything_runs(params: dict[str, Any]) ->
     preflight.ready_tools(benches)
     with pytest.raises(StudyError, match=r"s: params\.\S+: '\w+' .*takes .*memory.*pathological = true"):
         preflight.examine(benches)
+
+
+# What else used the machine
+
+HZ = os.sysconf("SC_CLK_TCK")
+KERNEL_THREAD = 0x00200000
+MIB = 1 << 20
+
+
+class Proc:
+    """A made-up machine with two processors, whose clock is ours."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root, self.now_s, self.ticks = root, 100.0, dict.fromkeys(("user", "system", "idle", "irq", "steal"), 0.0)
+        self.pressure_us = 0.0
+        self.of_second: dict[str, float] = {}
+        """What the second processor did of `ticks`."""
+        self.processes: dict[int, tuple[str, int, int, float, int]] = {}
+        monkeypatch.setattr(interference.time, "monotonic", lambda: self.now_s)
+        monkeypatch.setattr(interference.os, "times", lambda: os.times_result((0.0,) * 5))
+        self.write()
+
+    def process(self, pid: int, name: str, cpu_s: float, *, parent: int = 1, flags: int = 0, start: int = 5) -> None:
+        self.processes[pid] = (name, parent, flags, cpu_s, start)
+
+    def write(self) -> None:
+        ticks = {name: int(seconds * HZ) for name, seconds in self.ticks.items()}
+        proc = self.root / "proc"
+        (proc / "pressure").mkdir(parents=True, exist_ok=True)
+        line = "{} 0 {} {} 0 {} 0 {} 0 0"
+        all_of_it = line.format(*ticks.values())
+        second = {name: int(self.of_second.get(name, 0.0) * HZ) for name in ticks}
+        first = {name: number - second[name] for name, number in ticks.items()}
+        each = [line.format(*part.values()) for part in (first, second)]
+        (proc / "stat").write_text(f"cpu  {all_of_it}\ncpu0 {each[0]}\ncpu1 {each[1]}\nintr 0\n")
+        (proc / "pressure" / "cpu").write_text(f"some avg10=0 avg60=0 avg300=0 total={int(self.pressure_us)}\n")
+        for old in proc.glob("[0-9]*"):
+            shutil.rmtree(old)
+        for pid, (name, parent, flags, cpu_s, start) in self.processes.items():
+            (proc / str(pid)).mkdir()
+            columns = ["S", parent, 0, 0, 0, 0, flags, 0, 0, 0, 0, int(cpu_s * HZ), *[0] * 7, start, 0]
+            (proc / str(pid) / "stat").write_text(f"{pid} ({name}) {' '.join(map(str, columns))}\n")
+
+
+@pytest.fixture
+def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Proc:
+    return Proc(tmp_path, monkeypatch)
+
+
+@cases("interference", "shares")
+def test_time_is_divided_among_the_trial_others_the_kernel_and_the_hypervisor(case: dict[str, Any], proc: Proc) -> None:
+    def process(one: dict[str, Any], name: str, cpu_s: float, start: int) -> None:
+        parent = one.get("of", 1) or os.getpid()
+        flags = KERNEL_THREAD if one.get("kernel") else 0
+        proc.process(one["id"] or os.getpid(), name, cpu_s, parent=parent, flags=flags, start=start)
+
+    processes = case.get("processes", ())
+    for one in processes:
+        if "before" in one:
+            process(one, one["name"], one["before"], 5)
+    proc.write()
+    meter = Meter(Machine(proc.root), servers=case.get("servers", ()))
+    meter.begin(processors=set(case["pinned"])) if "pinned" in case else meter.begin()
+    for one in processes:
+        process(one, one.get("renamed", one["name"]), one["after"], one.get("start", 5 if "before" in one else 9))
+    proc.now_s += 10.0
+    proc.ticks |= case["ticks"]
+    proc.of_second = case.get("second", {})
+    proc.pressure_us = case.get("pressure_s", 0) * 1e6
+    proc.write()
+    found = meter.end(CpuTime(*case.get("own", (0, 0))))
+    assert found is not None
+    assert (found.seconds, found.processors) == (pytest.approx(10), len(case.get("pinned", (0, 1))))
+    for kind, seconds in case["found"].items():
+        assert getattr(found, f"{kind}_share") == pytest.approx(seconds / 10 / found.processors), kind
+    shares = [(program.name, program.share) for program in found.programs]
+    wanted = [(name, pytest.approx(seconds / 20)) for name, seconds in case.get("programs", {}).items()]
+    assert shares[: len(wanted)] == wanted
+    assert found.pressure["cpu"] == pytest.approx(case.get("pressure_s", 0) / 10)
+    assert found.others_share_before is None
+
+
+def test_the_pause_before_a_trial_is_known_from_the_second_on(proc: Proc) -> None:
+    meter = Meter(Machine(proc.root))
+    meter.begin()
+    proc.now_s += 1.0
+    meter.end(CpuTime())
+    proc.now_s += 2.0
+    proc.process(50, "updatedb", 1.0, start=9)
+    proc.ticks["user"] = 1.0
+    proc.write()
+    meter.begin()
+    proc.now_s += 1.0
+    found = meter.end(CpuTime())
+    assert found is not None
+    assert (found.others_share_before, found.others_share) == (pytest.approx(1 / 4), 0)
+
+
+def test_bytes_of_a_server_of_the_measurement_are_not_others(proc: Proc) -> None:
+    account = proc.root / "proc" / "50" / "io"
+    meter = Meter(Machine(proc.root), servers=["nbdkit"])
+    for moved in (1 * MIB, 5 * MIB):
+        proc.process(50, "nbdkit", 0.0)
+        proc.write()
+        account.write_text(f"rchar: 1\nread_bytes: {moved}\nwrite_bytes: 0\ncancelled_write_bytes: 0\n")
+        meter.begin() if moved == MIB else meter.end(CpuTime())
+    assert meter.device_shares(observation(0, 8 * MIB, 0, 0)) == {"sda": pytest.approx(0.5)}
+
+
+def test_without_a_beginning_there_is_nothing_to_say(proc: Proc) -> None:
+    assert Meter(Machine(proc.root)).end(CpuTime(1.0)) is None
+
+
+def observation(own_read: int, read: int, own_write: int, write: int, account: int = 0) -> Observation:
+    requests = [
+        Requests("8:0", "sda", True, READ, Calls(calls=1, bytes=own_read)),
+        Requests("8:0", "sda", False, READ, Calls(calls=1, bytes=read - own_read)),
+        Requests("8:0", "sda", True, WRITE, Calls(calls=1, bytes=own_write)),
+    ]
+    counted = {"sda": {"read_bytes": read, "write_bytes": write}}
+    return Observation("bpf", "block", (), block=requests, disks=counted, counters={"write_bytes": account})
+
+
+@pytest.mark.parametrize(
+    ("moved_mib", "share"),
+    [
+        ((10, 10, 0, 0), 0.0),
+        ((6, 8, 0, 0), 0.25),
+        ((0, 0, 1, 4), 0.75),
+        ((0, 0, 1, 4, 4), 0.0),  # written back in the kernel's name
+        ((2, 2, 2, 6), 0.5),
+    ],
+)
+def test_bytes_of_a_device_that_the_trial_did_not_move_are_others(moved_mib: tuple[int, ...], share: float) -> None:
+    seen = observation(*(mib * MIB for mib in moved_mib))
+    assert Meter().device_shares(seen) == {"sda": pytest.approx(share)}
+
+
+def test_a_device_that_moved_next_to_nothing_is_not_judged() -> None:
+    assert Meter().device_shares(observation(0, MIB - 1, 0, 0)) == {}
+    assert Meter().device_shares(Observation("counters", "counters", ())) == {}
+
+
+def test_a_program_that_computes_during_a_trial_is_seen_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interference, "_MOST", 1000)  # other tests may be busier
+    meter = Meter()
+    starter = subprocess.Popen(["sh", "-c", "while :; do :; done & echo $!"], stdout=subprocess.PIPE, text=True)
+    assert starter.stdout is not None
+    orphan = int(starter.stdout.readline())  # its parent ends: it belongs to nobody here
+    try:
+        starter.wait()
+        for _ in range(600):  # on a busy machine it may have to wait for a processor
+            meter.begin()
+            time.sleep(0.2)
+            found = meter.end(CpuTime())
+            assert found is not None
+            if (seen := _share_of(orphan, found)) is not None:
+                break
+    finally:
+        os.kill(orphan, 9)
+    assert seen is not None and 0 < seen <= found.others_share <= 1
+
+
+def _share_of(pid: int, found: Environment) -> float | None:
+    """The share of the programs that are called as that process is."""
+    name = Path(f"/proc/{pid}/comm").read_text().strip()
+    return next((program.share for program in found.programs if program.name == name), None)
