@@ -14,6 +14,8 @@ from ioassay.verify.judge import judge, overall
 from ioassay.verify.statement import Code
 from ioassay.verify.verdict import UNSUPPORTED, Verdict
 
+from .conftest import table
+
 SECOND = 10**9
 
 
@@ -114,18 +116,9 @@ def test_laying_out_a_file_is_none_of_its_writes() -> None:
     assert verdict.numbers["device_bytes"] == 4_096_000
 
 
-@pytest.mark.parametrize(
-    ("fields", "reason"),
-    [
-        ({"kind": "trim", "layers": ("syscalls",)}, "DISCARDS"),
-        ({"kind": "append"}, "UNKNOWN-KIND"),
-        ({"operations": None, "bytes": None, "unreported": ("stonewalled",)}, "STONEWALLED"),
-        ({"operations": None, "bytes": None}, "NOTHING-TO-JUDGE"),
-        ({"operations": None, "bytes": None, "seconds": 1.0}, ""),
-        ({"operations": None, "unreported": ("stonewalled",)}, ""),
-    ],
-)
+@table("judge", "what_no_rule_can_judge")
 def test_what_no_rule_can_judge(fields: dict[str, Any], reason: str) -> None:
+    fields = {**fields}
     layers = fields.pop("layers", ("block", "syscalls", "aio", "uring"))
     block = [Requests("8:0", "sda", True, "read", calls(80, 4_096_000))]
     made = claim("/a", fields.pop("kind", "read"), **fields)
