@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import statistics
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -92,7 +93,8 @@ def test_a_refusal_is_seen_though_fio_exits_with_0_and_reports_no_error(version:
 
 def test_results_that_are_cut_off_or_missing_fail_with_where(version: str, tmp_path: Path) -> None:
     wanted, how = trial("fio", {"rw": "read"}), ended(tmp_path)
-    assert "fio wrote no results" in Fio().parse(wanted, how, tmp_path).reason
+    silent = replace(how, stdout=tmp_path / "none", stderr=tmp_path / "none")
+    assert "fio wrote no results" in Fio().parse(wanted, silent, tmp_path).reason
     assert Fio().parse(wanted, None, tmp_path).status == "failed"
     (tmp_path / "fio.json").write_text(output(version, "read")[:1000])
     assert "JSON is cut off after" in Fio().parse(wanted, how, tmp_path).reason
