@@ -1,76 +1,15 @@
-"""Random fio job files: whatever decides which paths a job opens, in every spelling that fio takes.
-
-All names are relative or below `${BASE}`, so that the jobs can be run in a folder of their own.
-"""
+"""Random fio job files, made of the pieces in tests/corpus/drivers/fio_random_jobs.toml."""
 
 from __future__ import annotations
 
 import random
+import tomllib
 from pathlib import Path
+from typing import Any
 
-FOLDERS = ("d", "e", "sp ace", "tree", "tree/deep", "d/d")
-NAMES = ("x", "y", "a b", "d/x", "./x", "d/../y", "x:y", "x::y", "a\\:b", ":x", "${BASE}/x", "x${UNSET}", "${NAME}")
-ENVIRONMENT = {
-    "NAME": "from the environment",
-    "OPTION": "filename=z",
-    "KEY": "filename",
-    "TWO": "x:y",
-    "SIZE": "8k",
-    "HASH": "x#y",
-    "EMPTY": "",
-}
-_FORMATS = (
-    "$jobname.$jobnum",
-    "f.$filenum",
-    "$JOBNAME-$filenum-$jobnum",
-    "plain",
-    "d/$jobname.$filenum",
-    "$clientuid.x",
-)
-_ODD = (
-    "description=${NAME} # filename=x",
-    "description= two  words ; rw=write",
-    "# filename=x",
-    ";",
-    "   \t ",
-    "name=other",
-    "${OPTION}",
-    "${KEY}=w",
-    "${EMPTY}",
-    "write_bw_log",
-    "time_based=0",
-    "direct=0",
-    "group_reporting",
-    "stonewall",
-    "thread",
-    "filename =  y ",
-    "directory= d",
-    "size = ${SIZE}",
-    "bs=$pagesize",
-    "size=$ncpus*$pagesize",
-    "numjobs=$ncpus",
-    "size=4096+$pagesize/2",
-    "filename=x$ncpus",
-    "filename=$ncpus/x",
-    "iodepth=4\\",
-    'description="x"',
-    "filename='q'",
-    'filename="q"',
-    "filename=x,y",
-    "filename=${TWO}",
-    "filename=${HASH}",
-    "filename=${UNCLOSED",
-    "filename=",
-    "filename",
-    "filename=:",
-    "nrfiles=0",
-    "file_service_type=sequential",
-    "ioengine=null",
-    "ioengine=libaio",
-    "includes=x",
-    "no_such_option=1",
-    "opendir=none",
-)
+from ..corpora import CORPUS
+
+PIECES: dict[str, Any] = tomllib.loads((CORPUS / "drivers" / "fio_random_jobs.toml").read_text())
 
 
 def job_file(draw: random.Random, folder: Path) -> str:
@@ -81,10 +20,7 @@ def job_file(draw: random.Random, folder: Path) -> str:
     for number in range(draw.randint(1, 3)):
         if draw.random() < 0.15:
             lines += ["[global]", *_options(draw, folder, 2)]
-        heading = draw.choice(
-            (f"[job{number}]", "[a b]", "[a b ]", "[d]", "[x]", "[a:b]", "[j] ; why", "  [in]", "[a]b]")
-        )
-        lines += [heading, *_options(draw, folder, 6)]
+        lines += [draw.choice(PIECES["headings"]).format(number), *_options(draw, folder, 6)]
     return draw.choice(("\n", "\n", "\n", "\r\n")).join(lines) + draw.choice(("", "\n"))
 
 
@@ -103,23 +39,17 @@ def _options(draw: random.Random, folder: Path, most: int) -> list[str]:
 
 
 def _option(draw: random.Random) -> str:
+    """One option; a quarter of them are odd."""
+    makers = (
+        lambda: f"filename={draw.choice(PIECES['names'])}",
+        lambda: f"filename={':'.join(draw.choices(PIECES['names'], k=draw.randint(1, 3)))}",
+        lambda: f"directory={':'.join(draw.choices(PIECES['folders'], k=draw.randint(1, 3)))}",
+        lambda: f"opendir={draw.choice(PIECES['opened'])}",
+        lambda: f"nrfiles={draw.randint(1, 4)}",
+        lambda: f"numjobs={draw.randint(1, 4)}",
+        lambda: f"filename_format={draw.choice(PIECES['formats'])}",
+        lambda: draw.choice(PIECES["patterns"]),
+        lambda: draw.choice(PIECES["sizes"]),
+    )
     kind = draw.randrange(12)
-    if kind == 0:
-        return f"filename={draw.choice(NAMES)}"
-    if kind == 1:
-        return f"filename={':'.join(draw.choices(NAMES, k=draw.randint(1, 3)))}"
-    if kind == 2:
-        return f"directory={':'.join(draw.choices(FOLDERS, k=draw.randint(1, 3)))}"
-    if kind == 3:
-        return f"opendir={draw.choice(('tree', 'tree/', './tree', 'tree/deep', 'empty', '${BASE}/tree'))}"
-    if kind == 4:
-        return f"nrfiles={draw.randint(1, 4)}"
-    if kind == 5:
-        return f"numjobs={draw.randint(1, 4)}"
-    if kind == 6:
-        return f"filename_format={draw.choice(_FORMATS)}"
-    if kind == 7:
-        return draw.choice(("rw=read", "rw=write", "readwrite=randrw", "rw=randread"))
-    if kind == 8:
-        return draw.choice(("size=4k", "size=8k", "bs=1k", "blocksize=512", "filesize=4k", "io_size=4k"))
-    return draw.choice(_ODD)
+    return str(makers[kind]() if kind < len(makers) else draw.choice(PIECES["odd"]))

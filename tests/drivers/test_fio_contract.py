@@ -296,7 +296,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where random jobs run, with what they open, and with the environment that they use."""
     place = tmp_path / "jobs"
     place.mkdir()
-    for name, value in {**fio_jobs.ENVIRONMENT, "BASE": str(place)}.items():
+    for name, value in {**fio_jobs.PIECES["environment"], "BASE": str(place)}.items():
         monkeypatch.setenv(name, value)
     for name in ("UNSET", "UNCLOSED"):
         monkeypatch.delenv(name, raising=False)
@@ -307,7 +307,7 @@ def made(folder: Path) -> Path:
     """Folders, files and links that random jobs name."""
     for place in folder.iterdir():
         shutil.rmtree(place) if place.is_dir() and not place.is_symlink() else place.unlink()
-    for name in (*fio_jobs.FOLDERS, "empty"):
+    for name in (*fio_jobs.PIECES["folders"], "empty"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     lay_out(folder, {"tree/f1": 16384, "tree/deep/f2": 16384, "x": 16384, "tree/link": {"link": folder / "x"}})
     return folder

@@ -216,30 +216,6 @@ def test_a_study_names_no_path_but_the_file_that_keeps_its_buffers(tmp_path: Pat
     assert [(touch.path, touch.access) for touch in found] == [(tmp_path / "buffers", WRITE)]
 
 
-@pytest.mark.parametrize("option", ["fill_device", "fill_fs", "file_append"])
-def test_a_file_without_an_end_is_refused(option: str, tmp_path: Path) -> None:
-    params = params_of(f"[a]\nrw=write\nsize=1m\n{option}=1\n", tmp_path)
-    with pytest.raises(StudyError, match=r"\[a\] fi\w+ lets .*/a\.0\.0 grow .*; remove it"):
-        Fio().validate(params, {})
-    Fio().validate({**params, "job": params["job"].replace(f"{option}=1", f"{option}=0")}, {})
-
-
-@pytest.mark.parametrize(
-    ("options", "lines"),
-    [
-        ("write_bw_log=x", 1),
-        ("write_bw_log=x\nwrite_lat_log=x\nwrite_iops_log=x", 5),
-        ("write_lat_log=x\nlog_avg_msec=100", 0),
-        ("write_iolog=x", 1),
-        ("write_bw_log=x\ntime_based=1\nruntime=5", 0),
-        ("", 0),
-    ],
-)
-def test_logs_of_single_requests_are_estimated(options: str, lines: int, tmp_path: Path) -> None:
-    found = Fio().estimate(params_of(f"[a]\nrw=write\nbs=4k\nsize=40m\n{options}\n", tmp_path), {})
-    assert found.recorded_bytes == 40 * 2**20 // 4096 * lines * 40
-
-
 # What fio says that it reads, against what the lab reads
 
 HONEST = """parse    7     Parsing ini file a.fio

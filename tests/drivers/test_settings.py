@@ -41,9 +41,9 @@ def test_settings_are_judged_before_anything_runs(case: dict[str, Any]) -> None:
         if "seconds" in case:
             least, most = case["seconds"]
             assert least <= made.estimate(params, target).seconds <= most
-        if "written_bytes" in case:
-            written = made.estimate(params, target).written_bytes
-            assert ("unknown" if written is None else written) == case["written_bytes"]
+        for name in {"written_bytes", "recorded_bytes"} & case.keys():
+            found = getattr(made.estimate(params, target), name)
+            assert ("unknown" if found is None else found) == case[name]
 
 
 @cases("drivers", "versions")
