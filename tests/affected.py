@@ -26,7 +26,7 @@ MOST = 12
 ALWAYS = (
     "tests/test_tidy.py",
     "tests/test_complete.py",
-    "tests/test_command_examples.py",
+    "tests/test_documents.py",
     "tests/test_shown_tables.py",
 )
 """Rules of the whole tree, documents included: any change can break them."""

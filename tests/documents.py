@@ -8,7 +8,7 @@ Code is fenced or indented by four columns. Its language says what a test does w
 - a line of any other code may begin with a command where two blanks and an explanation follow: a table of commands;
 - ```` ```toml title="study.toml" ```` (or another language) is a file that the reader of the page writes.
 
-`test_command_examples.py` has the command line read the commands of the second and the third kind.
+`test_documents.py` has the command line read the commands of the second and the third kind.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from ioassay.drivers import DRIVERS, driver
 from ioassay.drivers.fio import Fio
 from ioassay.drivers.fio.jobfile import job_study
 from ioassay.process import landlock, supervisor
-from ioassay.process.landlock import FILE, FOLDER, IOCTL_DEV, LAYOUT, MAKE_SYM, REFER, TRUNCATE, Linux, Rule, Ruleset
+from ioassay.process.landlock import FILE, FOLDER, IOCTL_DEV, MAKE_SYM, REFER, TRUNCATE, Linux, Rule, Ruleset
 from ioassay.records.record import FAILED, OK, Record
 from ioassay.roles import READ, WRITE, Command, Confinement, Consent, Driver, Load, Outcome, Rehearsal, Touch
 from ioassay.runner import confinement, preflight, run
@@ -88,11 +88,6 @@ def test_a_kernel_is_asked_only_for_the_rights_that_its_version_knows(abi: int, 
 @pytest.mark.parametrize(("abi", "gaps"), [(0, 0), (1, 2), (2, 2), (3, 1), (4, 1), (5, 0), (7, 0)])
 def test_what_an_older_kernel_cannot_stop_is_said(abi: int, gaps: int) -> None:
     assert len(landlock.Support(abi).gaps) == gaps
-
-
-def test_no_right_to_make_device_nodes_is_ever_given() -> None:
-    assert not (FOLDER | LAYOUT | FILE) & (landlock.MAKE_CHAR | landlock.MAKE_BLOCK)
-    assert landlock.restrictable(1) & landlock.MAKE_BLOCK
 
 
 @pytest.mark.parametrize(
