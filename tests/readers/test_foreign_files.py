@@ -91,6 +91,8 @@ def claims(path: Path, case: Mapping[str, Any]) -> Read:
     def read(copy: bytes) -> None:
         for claim in found.read(text(copy), argv):
             json.dumps(claim.__dict__, allow_nan=False)
+            numbers = (claim.operations, claim.bytes, claim.seconds, claim.rate_bytes_per_s)
+            assert all(number is None or number >= 0 for number in numbers)
 
     return read
 
