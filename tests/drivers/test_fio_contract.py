@@ -24,7 +24,7 @@ from ioassay.drivers.fio.section import fio_bytes
 from ioassay.errors import SafetyRefusal, StudyError
 from ioassay.formats import fio_json
 from ioassay.process import supervisor
-from ioassay.roles import WRITE, Load, Parsed, Rates
+from ioassay.roles import WRITE, Load, Parsed
 
 from ..corpora import THOROUGH, cases
 from ..patience import PATIENCE_S
@@ -262,12 +262,6 @@ def test_options_are_those_of_the_installed_fio(fio: Fio) -> None:
         fio.validate({"rw": "read", "iodeph": 4}, target)
     with pytest.raises(StudyError, match="this fio has no ioengine 'libaoi'; did you mean 'libaio'"):
         fio.validate({"rw": "read", "ioengine": "libaoi"}, target)
-
-
-@cases("drivers", "fio_status_lines")
-def test_the_last_complete_status_gives_the_rates_of_all_directions(case: dict[str, Any]) -> None:
-    expected = Rates(case["iops"], case["bytes_per_s"]) if "iops" in case else None
-    assert eta_line.rates(case["output"]) == expected
 
 
 def test_the_real_fio_states_about_what_its_results_say(tmp_path: Path) -> None:

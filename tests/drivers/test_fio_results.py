@@ -15,14 +15,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ioassay.drivers.fio import Fio, fio_metrics, logs
+from ioassay.drivers.fio import Fio, eta_line, fio_metrics, logs
 from ioassay.drivers.fio.fio_outcome import judge, without_impossible
 from ioassay.drivers.fio.section import Section
 from ioassay.formats import fio_claims, fio_json
 from ioassay.formats.fio_results import CpuUse, Direction, Job, Latency, Results, merged_latency
 from ioassay.metrics import metric
 from ioassay.records.record import Series
-from ioassay.roles import Outcome
+from ioassay.roles import Outcome, Rates
 
 from ..corpora import cases
 from .trials import GOLDEN, captured, ended, trial, versions
@@ -277,6 +277,12 @@ def test_processor_time_that_fio_does_not_count_belongs_to_the_requests(
     used: Any = used_s and SimpleNamespace(ru_utime=used_s[0], ru_stime=used_s[1])
     wanted = {} if per_io_ns is None else {"cpu.per_io": per_io_ns, "cpu.uncounted": uncounted}
     assert fio_metrics.cpu_metrics(jobs, found, used) == pytest.approx(wanted)
+
+
+@cases("drivers", "fio_status_lines")
+def test_the_last_complete_status_gives_the_rates_of_all_directions(case: dict[str, Any]) -> None:
+    expected = Rates(case["iops"], case["bytes_per_s"]) if "iops" in case else None
+    assert eta_line.rates("\r".join(case["parts"])) == expected
 
 
 # Time logs, as series in base units

@@ -46,6 +46,14 @@ def test_settings_are_judged_before_anything_runs(case: dict[str, Any]) -> None:
             assert ("unknown" if found is None else found) == case[name]
 
 
+def test_a_value_longer_than_fios_line_is_refused() -> None:
+    with pytest.raises(StudyError, match="more than the 8190 bytes") as caught:
+        offered("fio").validate(
+            {"rw": "read", "description": "x" * 8192}, {"kind": "file", "path": "f", "size": "1MiB"}
+        )
+    assert caught.value.key == "params.description"
+
+
 @cases("drivers", "versions")
 def test_a_version_that_is_too_old_or_strange_is_refused_with_the_one_wanted(case: dict[str, Any]) -> None:
     with pytest.raises(ToolError, match=case["says"]):
