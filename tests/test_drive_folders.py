@@ -41,7 +41,7 @@ def killed(temporary: Path) -> Path:
     return path.parent
 
 
-def test_the_folder_of_a_killed_drive_goes_when_the_next_one_begins(temporary: Path) -> None:
+def test_the_folder_of_a_killed_drive_goes_when_the_next_one_begins_or_it_is_removed(temporary: Path) -> None:
     left = killed(temporary)
     assert sorted(os.listdir(left)) == ["owner", "stats"]
     with drive_folders.socket_of_this_process() as own:
@@ -49,9 +49,6 @@ def test_the_folder_of_a_killed_drive_goes_when_the_next_one_begins(temporary: P
         assert drive_folders.remove_leftovers() == []
         assert own.parent.is_dir()
     assert os.listdir(temporary) == []
-
-
-def test_the_removal_names_the_folder(temporary: Path) -> None:
     left = killed(temporary)
     (sentence,) = drive_folders.remove_leftovers()
     assert str(left) in sentence and not left.exists()
