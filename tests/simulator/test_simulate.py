@@ -1,4 +1,6 @@
-"""`ioassay.simulate`: what it takes, what it refuses, and that others can work and stop it meanwhile."""
+"""`ioassay.simulate`: its options, what it takes and refuses, and that others can work, stop it and pay no memory."""
+
+from __future__ import annotations
 
 import os
 import signal
@@ -14,9 +16,11 @@ import pytest
 import ioassay
 from ioassay import simulator, traces
 from ioassay.errors import InputError, UsageError
-from ioassay.simulator import check, simulate
+from ioassay.simulator import NAMES, OPTIONS, check, policies, setup, simulate
 
+from ..corpora import cases
 from ..patience import PATIENCE_S, until
+from .test_controller_drive import PLAIN, REGION, TLC
 
 CSV = {"time_unit": "s", "offset_unit_bytes": 1, "length_unit_bytes": 1}
 """How a CSV trace in bytes is read."""
@@ -130,3 +134,107 @@ def test_ctrl_c_ends_long_work(call: str) -> None:
         finally:
             running.kill()
         assert running.stderr.read().rstrip().endswith(b"KeyboardInterrupt")
+
+
+# Options: what people write becomes what the core takes, and what cannot be is named
+
+
+DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "simulator.md"
+
+
+def test_without_options_it_is_the_reference_drive() -> None:
+    made = setup({})
+    assert made["drive"]["elements"] == 48 and made["drive"]["page_bytes"] == 4096
+    assert made["feed"]["window"] == 20 and made["feed"]["scheduler"] == "clook"
+    assert "buffer" not in made and "precondition" not in made
+    # (2048 blocks - 15 % of them) x 8 planes x 63 data pages x 48 elements
+    assert check({})["pages"] == (2048 - 307) * 8 * 63 * 48
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_every_default_can_be_given_as_people_write_it(option: Any) -> None:
+    default = option.default
+    written = str(default).lower() if isinstance(default, bool) else str(default)
+    assert setup({option.name: written}) == setup({})
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_every_option_is_documented(option: Any) -> None:
+    assert f"`--{option.name.replace('_', '-')}`" in DOCUMENT.read_text()
+
+
+def test_a_name_is_there_once() -> None:
+    assert len(NAMES) == len(OPTIONS)
+
+
+@cases("simulator", "options")
+def test_values_are_read(case: dict[str, Any]) -> None:
+    made = setup(case["given"])
+    for group, values in case["becomes"].items():
+        assert {key: made[group][key] for key in values} == values
+
+
+def test_no_window_may_be_none() -> None:
+    assert setup({"window": None})["feed"] == setup({"window": "none"})["feed"]
+
+
+BESIDE: dict[str, dict[str, Any]] = {"default": {}, "plain": PLAIN, "TLC": TLC, "region": {**TLC, **REGION}}
+
+
+@cases("simulator", "refusals")
+def test_a_drive_that_cannot_be_is_refused_before_it_runs(case: dict[str, Any]) -> None:
+    with pytest.raises(UsageError) as error:
+        check({**BESIDE[case.get("of", "default")], **case["given"]})
+    assert str(error.value).startswith(case["says"])
+
+
+def test_a_check_says_what_the_drive_is() -> None:
+    drive = check({"elements": 8, "blocks": 256})
+    assert drive["pages"] == 878_976 and drive["capacity_bytes"] == 878_976 * 4096
+    assert 4 * 878_976 < drive["memory_bytes"] < 12 * 878_976
+
+
+def test_options_of_policies_are_options_of_a_simulation() -> None:
+    assert {name for policy in policies() for name in policy["options"]} <= NAMES.keys()
+
+
+# Memory does not grow with the length of a trace
+
+
+SHORT, LONG = 200_000, 1_400_000
+ALLOWED_BYTES = 12 << 20
+"""Far less than the requests between the two: 40 bytes each, 48 MB."""
+CODE = """
+import resource, sys, ioassay
+from ioassay import simulator, traces
+how, requests, path = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+recipe = traces.recipe(requests=requests, reads=0.2, arrivals="poisson:5000", range="32MiB")
+options = {"elements": 8, "blocks": 64, "endurance": 0, "policy": "lru", "buffer": "1MiB", "window": None}
+if how == "made":
+    ioassay.simulate(recipe, **options)
+elif how == "sweep":
+    simulator.sweep(path, [options, {**options, "buffer": "2MiB"}])
+elif how == "sample":
+    traces.mrc(path, sample_pages=512)
+else:
+    ioassay.simulate(path, **options)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+def peak_bytes(how: str, requests: int, path: Path) -> int:
+    """The largest resident set of a process that does it."""
+    words = [sys.executable, "-c", CODE, how, str(requests), str(path)]
+    return int(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+
+
+def test_the_resident_set_does_not_grow_with_the_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    paths = {}
+    for requests in (SHORT, LONG):
+        paths[requests] = tmp_path / f"{requests}.vscsi.zst"
+        made = {"requests": requests, "reads": 0.2, "arrivals": "poisson:5000", "range": "32MiB"}
+        traces.make(paths[requests], to="vscsi", **made)
+    for how in ("made", "file", "cache", "sweep", "sample"):
+        short, long = (peak_bytes(how, requests, paths[requests]) for requests in (SHORT, LONG))
+        assert long - short < ALLOWED_BYTES, how
