@@ -32,15 +32,6 @@ def test_flags_with_types_and_benchmarks_are_read_from_the_help() -> None:
     assert OFFER.benchmarks == ("fillseq", "readrandom", "waitforcompaction")
 
 
-def test_sizes_are_bytes_and_what_prepares_comes_first_and_is_not_measured() -> None:
-    params = {"benchmarks": ["fillseq"], "write_buffer_size": "4MiB", "sync": True, "compression_ratio": 0.3}
-    words = {"--benchmarks=fillseq", "--write_buffer_size=4194304", "--sync=true", "--compression_ratio=0.3"}
-    assert set(parameters.read(params, OFFER).argv()) == words
-    wanted = parameters.read({"benchmarks": "readrandom[X2],waitforcompaction", "prepare": "fillseq"}, OFFER)
-    assert wanted.argv() == ["--benchmarks=fillseq,readrandom[X2],waitforcompaction"]
-    assert wanted.measured == ("readrandom",)
-
-
 def steps_of(benchmarks: str, **more: Any) -> Sequence[Step]:
     params = {"benchmarks": benchmarks, "process_per_load": True, **more}
     return parameters.read(params, Capabilities()).steps("db_bench", ["--db=x"], 5)

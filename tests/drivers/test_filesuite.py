@@ -23,12 +23,6 @@ IOZONE = GOLDEN / "iozone" / "3.471"
 NAMES = ["write", "rewrite", "read", "reread", "random-read", "random-write", "backward-read"]
 
 
-def argv(name: str, params: dict[str, Any], folder: Path) -> list[str]:
-    command = driver(name).command(trial(name, params, seed=7), Load("folder", folder, 0, False), folder)
-    assert command is not None
-    return list(command.argv)
-
-
 def read(name: str, folder: Path, text: str, **how: Any) -> Parsed:
     return driver(name).parse(trial(name, {}), ended(folder / "raw", text, **how), folder)
 
@@ -38,9 +32,9 @@ def measured(folder: Path, params: dict[str, Any]) -> Parsed:
     place = folder / "place"
     place.mkdir()
     Filesuite().validate(params, {"kind": "folder", "path": "."})
-    interpreter, _, program, *words = argv("filesuite", params, place)
-    assert (interpreter, program) == (sys.executable, "ioassay")
-    done = ask(*words, cwd=folder)
+    command = Filesuite().command(trial("filesuite", params), Load("folder", place, 0, read_only=False), folder)
+    assert command.argv[0] == sys.executable
+    done = ask(*command.argv[3:], cwd=folder)
     assert list(place.iterdir()) == [], "it left something behind"
     parsed = Filesuite().parse(trial("filesuite", params), ended(folder, done.out, exit_code=done.code), folder)
     assert parsed.status == "ok", parsed.reason
@@ -51,18 +45,6 @@ def test_tests_are_named_by_any_of_their_passes() -> None:
     assert file_tests.read({"tests": ["reread", "write", "random-read", 3]}).tests == [0, 1, 2, 3]
     assert file_tests.read({"tests": "write, 9"}).tests == [0, 9]
     assert file_tests.read({"auto": True}).tests == list(range(8))
-
-
-def test_both_programs_get_the_same_letters(tmp_path: Path) -> None:
-    params = {"tests": "write,pread", "size": "15m", "record": "4k", "direct": True, "fsync": True, "close": True}
-    ours, theirs = argv("filesuite", params, tmp_path), argv("iozone", params, tmp_path)
-    shared = ["-i", "0", "-i", "10", "-s", "15360k", "-r", "4k", "-I", "-e", "-c"]
-    assert ours[: len(shared) + 4] == [sys.executable, "-m", "ioassay", "filesuite", *shared]
-    assert theirs == ["iozone", *shared, "-E", "-f", str(tmp_path / "iozone.tmp")]
-    # Threads of iozone are processes that nobody stops.
-    threads = argv("iozone", {"threads": 2}, tmp_path)
-    assert threads[threads.index("-t") :][:4] == ["-t", "2", "-x", "-F"]
-    assert threads[-2:] == [f"{tmp_path}/iozone.tmp.0", f"{tmp_path}/iozone.tmp.1"]
 
 
 def test_each_pass_is_a_claim_in_the_order_in_which_it_was_done(tmp_path: Path) -> None:

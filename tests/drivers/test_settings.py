@@ -9,7 +9,7 @@ import pytest
 
 from ioassay.drivers import DRIVERS, driver
 from ioassay.errors import StudyError, ToolError
-from ioassay.roles import NOTHING
+from ioassay.roles import NOTHING, Load
 
 from ..corpora import cases
 from .trials import NOWHERE, offered, trial
@@ -44,6 +44,16 @@ def test_settings_are_judged_before_anything_runs(case: dict[str, Any]) -> None:
         for name in {"written_bytes", "recorded_bytes"} & case.keys():
             found = getattr(made.estimate(params, target), name)
             assert ("unknown" if found is None else found) == case[name]
+
+
+@cases("drivers", "command_lines")
+def test_a_command_line_says_what_the_study_asks_for(case: dict[str, Any]) -> None:
+    load = NOWHERE if case.get("kind") == "null" else Load("folder", Path("/data"), 0, read_only=False)
+    command = offered(case["driver"]).command(trial(case["driver"], case["params"], seed=7), load, Path("/raw"))
+    words, held = list(command.argv), case.get("holds", [])
+    assert any(words[place:][: len(held)] == held for place in range(len(words))), words
+    assert set(case.get("has", ())) <= set(words)
+    assert not [word for word in words if word.startswith(tuple(case.get("lacks", ())))]
 
 
 def test_a_value_longer_than_fios_line_is_refused() -> None:
