@@ -1,8 +1,9 @@
-"""fio's numbers against each other: its formats, its clients and their sum, its driver's metrics, and fresh runs."""
+"""fio's numbers against each other: its formats, clients and their sum, logs, its driver's metrics, and fresh runs."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ioassay import formats
+from ioassay._core import Histogram, read_histogram_log
 from ioassay.drivers.fio import fio_metrics
 from ioassay.errors import InputError
-from ioassay.formats import fio_claims, fio_clients, fio_json, fio_terse
+from ioassay.formats import fio_claims, fio_clients, fio_json, fio_logs, fio_terse
+from ioassay.formats.fio_logs import grouped, is_log, series_of
 from ioassay.formats.fio_results import Direction, Job, Latency, elapsed_s, merged_latency
 from ioassay.records.record import Claim
 
 from ..patience import PATIENCE_S
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "fio"
+LOGS = Path(__file__).parents[2] / "crates" / "fiolog" / "tests" / "golden" / "fio-3.33"
 WITH_RESULTS = ["by-size", "io-uring", "mmap", "null-engine", "randrw-2-jobs", "read", "trim", "two-sections", "write"]
 VERSIONS_WITH_CLIENTS = pytest.mark.parametrize("version", ["3.33", "3.42"])
 
@@ -148,6 +152,81 @@ def test_a_sum_that_is_another_is_found(where: tuple[str, ...], metric: str) -> 
     table[where[-1]] = int(table[where[-1]] * 1.01) + 2
     found = fio_json.parse(json.dumps(document), "it")
     assert [one.metric for one in fio_clients.differences(found)] == [metric]
+
+
+# Logs
+
+
+def write(folder: Path, name: str, *lines: tuple[int, int, int, int]) -> Path:
+    """A log of (time in ms, value, direction: 0 read, 1 write, block size)."""
+    path = folder / name
+    path.write_text("".join(f"{', '.join(map(str, line))}, 0\n" for line in lines))
+    return path
+
+
+def test_logs_of_a_prefix_are_one_load_with_its_jobs_in_order() -> None:
+    names = ["a_bw.10.log", "a_bw.2.log", "b_bw.log", "a_b_clat.1.log", "a_clat_hist.1.log", "a.txt", "a_bw.log.gz"]
+    paths = [Path("/x", name) for name in names]
+    results = {
+        logs.prefix: {kind: [path.name for path in own] for kind, own in logs.kinds.items()} for logs in grouped(paths)
+    }
+    assert results == {
+        "a": {"bw": ["a_bw.2.log", "a_bw.10.log"], "clat_hist": ["a_clat_hist.1.log"]},
+        "b": {"bw": ["b_bw.log"]},
+        "a_b": {"clat": ["a_b_clat.1.log"]},
+    }
+    assert [path.name for path in paths if is_log(path)] == names[:5]
+    assert len(grouped([Path("/x/a_bw.1.log"), Path("/y/a_bw.1.log")])) == 2
+
+
+def test_latencies_are_weighted_where_each_job_has_a_log_of_its_requests(tmp_path: Path) -> None:
+    latencies = [write(tmp_path, "l_lat.1.log", (100, 1000, 0, 0)), write(tmp_path, "l_lat.2.log", (100, 4000, 0, 0))]
+    weights = [write(tmp_path, "l_iops.1.log", (100, 3, 0, 0)), write(tmp_path, "l_iops.2.log", (100, 1, 0, 0))]
+
+    def merged(*own: Path) -> list[float]:
+        return list(series_of("lat", latencies, 100, own)[0].value)
+
+    assert (merged(), merged(*weights), merged(weights[0])) == ([2500], [1750], [2500])
+    idle = write(tmp_path, "l_iops.3.log", (100, 0, 0, 0))
+    assert merged(idle, idle) == [1000]
+    assert [series.job for series in series_of("lat", latencies, 100)] == [-1, 0, 1]
+
+
+@pytest.mark.parametrize("name", ["coarse_clat_hist.1.log", "hist_clat_hist.1.log"])
+def test_the_windows_of_a_real_log_hold_what_the_whole_log_does(name: str) -> None:
+    whole = read_histogram_log(LOGS / name)
+    found = fio_logs.latency_windows([LOGS / name])
+    assert found.keys() == whole.directions.keys()
+    for direction, windows in found.items():
+        bins = whole.directions[direction]
+        assert [window.end_s for window in windows] == [time_ms / 1e3 for time_ms in bins.time_ms]
+        assert [sum(window.counts) for window in windows] == bins.count
+        values = [value for window in windows for value in window.values_ns]
+        merged = Histogram.from_buckets(values, [count for window in windows for count in window.counts])
+        for share in (0.1, 0.5, 0.99):
+            assert merged.quantile(share) == pytest.approx(bins.histogram.quantile(share), rel=0.02)
+
+
+def test_the_logs_of_all_jobs_of_a_folder_are_in_their_order(tmp_path: Path) -> None:
+    for job in (2, 10, 1):
+        shutil.copy(LOGS / "coarse_clat_hist.1.log", tmp_path / f"log_clat_hist.{job}.log")
+    (tmp_path / "log_bw.1.log").write_text("100, 1, 0, 0, 0\n")
+    paths = fio_logs.histogram_logs(tmp_path)
+    assert [path.name for path in paths] == [f"log_clat_hist.{job}.log" for job in (1, 2, 10)]
+    one, three = fio_logs.latency_windows(paths[:1]), fio_logs.latency_windows(paths)
+    assert all(len(three[direction]) == 3 * len(one[direction]) for direction in one)
+
+
+def test_a_folder_without_logs_has_none(tmp_path: Path) -> None:
+    assert fio_logs.histogram_logs(tmp_path / "missing") == []
+    assert fio_logs.latency_windows([]) == {}
+
+
+def test_a_histogram_that_is_none_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "log_clat_hist.1.log"
+    path.write_text("a, b\n")
+    with pytest.raises(InputError, match=r"log_clat_hist\.1\.log"):
+        fio_logs.latency_windows([path])
 
 
 # Fresh runs

@@ -13,6 +13,7 @@ from ioassay import formats
 from ioassay.errors import UsageError
 from ioassay.formats import claim_pattern
 from ioassay.formats.fio_job_options import job_facts
+from ioassay.formats.fio_logs import grouped
 from ioassay.formats.fio_results import Job
 from ioassay.store import frames, importer
 
@@ -27,7 +28,13 @@ def argument(given: Any) -> Any:
     return text(given) if is_text else given
 
 
-def answer(case: Mapping[str, Any]) -> Any:
+def written(folder: Path, files: Mapping[str, Any]) -> list[Path]:
+    for name, made in files.items():
+        (folder / name).write_text(text(made))
+    return [folder / name for name in files]
+
+
+def answer(case: Mapping[str, Any], folder: Path) -> Any:
     """What the row's function returns for what it is given; `formats.read` where it names none."""
     if "by" in case:
         module, _, name = f"ioassay.formats.{case['by']}".rpartition(".")
@@ -37,6 +44,9 @@ def answer(case: Mapping[str, Any]) -> Any:
         return job_facts([Job(table.pop("name", "job"), 0, 0, {}, options=table) for table in tables])
     if "pattern" in case:
         return claim_pattern.read(claim_pattern.parse(case["pattern"]), text(case.get("output", "")))
+    if "logs" in case:
+        (logs,) = grouped(written(folder, case["logs"]))
+        return logs.read()
     command = case.get("command", "./bench.sh")
     files = {name: text(made) for name, made in case.get("files", {}).items()}
     argv = command.split() if isinstance(command, str) else command
@@ -75,12 +85,12 @@ def meant(word: str) -> Any:
 
 @pytest.mark.filterwarnings("error")
 @cases("formats", *TABLES)
-def test_outputs_are_read_as_their_rows_say(case: dict[str, Any]) -> None:
+def test_outputs_are_read_as_their_rows_say(tmp_path: Path, case: dict[str, Any]) -> None:
     if "refused" in case:
         with pytest.raises(UsageError, match=case["refused"]):
-            answer(case)
+            answer(case, tmp_path)
         return
-    found = answer(case)
+    found = answer(case, tmp_path)
     wanted = case["claims"] if "claims" in case else case.get("is", ...)
     wrong = [] if wanted is ... else list(differences(found, wanted))
     for number, one in enumerate(found if "each" in case else ()):
@@ -90,9 +100,7 @@ def test_outputs_are_read_as_their_rows_say(case: dict[str, Any]) -> None:
 
 @cases("formats", "imports")
 def test_results_become_the_trials_of_a_run(tmp_path: Path, case: dict[str, Any]) -> None:
-    for name, made in case["files"].items():
-        (tmp_path / name).write_text(text(made))
-    found = frames.load(importer.take_in([tmp_path / name for name in case["files"]], tmp_path / "run"))
+    found = frames.load(importer.take_in(written(tmp_path, case["files"]), tmp_path / "run"))
     wrong = list(differences(found.studies[0], case["study"]))
     if "trials" in case:
         where, columns = case["trials"].get("where", {}), case["trials"]["columns"]
