@@ -1,18 +1,28 @@
-"""What each layer sees of each way to do I/O, against fio: exact operations and bytes on the file.
+"""What each layer sees of each way to do I/O, against fio: exact operations and bytes on the file, and of the device.
 
 The rows are those that no tool of user space sees all of: libaio, io_uring, SQPOLL, mmap, engines that do nothing.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ioassay import _core
+from ioassay.process import supervisor
+from ioassay.records.observation import from_dict
+
 from ..corpora import has
+from ..patience import PATIENCE_S
 from .conftest import FIO, cold, table
 
 pytestmark = [pytest.mark.bpf, pytest.mark.fio]
@@ -135,3 +145,194 @@ def test_memory_has_no_device(watch: Any, look: Any, data: Path) -> None:
     writes = look.on_file(seen, path.name, "write")
     assert writes.bytes >= SIZE and writes.errors == 0
     assert look.own(seen, "write").bytes < SIZE
+
+
+# Block requests as kernels before 6.5 tell them, by who submitted their bios: the same programs, used here as well
+
+
+OLDEST = ["oldest"]
+
+
+def by_kind(seen: Any, name: str, *, own: bool = True) -> dict[str, tuple[int, int]]:
+    """Requests and bytes of each kind to one device."""
+    parts = [part for part in seen.block if part.name == name and part.own == own]
+    return {part.kind: (part.calls.calls, part.calls.bytes) for part in parts}
+
+
+@pytest.mark.parametrize("rw", ["randread", "randwrite"])
+@pytest.mark.parametrize(
+    "engine", [["psync"], ["libaio"], ["io_uring"], ["io_uring", "--sqthread_poll=1"]], ids=lambda options: options[-1]
+)
+def test_direct_io_is_its_submitters(watch: Any, look: Any, data: Path, engine: list[str], rw: str) -> None:
+    options = ["--direct=1", "--iodepth=16", f"--ioengine={engine[0]}", *engine[1:], f"--rw={rw}"]
+    seen = watch("block", *fio(data, *options), layers=OLDEST)
+    assert list(seen.layers) == ["block", "bios", "uring"]
+    done = look.own(seen, rw.removeprefix("rand"))
+    merges = sum(part.merges for part in seen.block if part.own)
+    assert SIZE <= done.bytes <= SIZE + BESIDES and done.calls + merges >= OPS
+    assert 0 < done.completed <= done.calls and done.last_ns > done.first_ns > 0
+
+
+@pytest.mark.root
+def test_a_device_has_each_request_once(watch: Any, loop_device: Any) -> None:
+    device = loop_device(SIZE)
+    read = watch("block", *fio(device, "--direct=1", "--ioengine=psync", "--rw=randread"), layers=OLDEST)
+    # Readers of partition tables (udev) come when a device that was open for writing is closed: in their own context.
+    write = watch("block", *fio(device, "--direct=1", "--ioengine=libaio", "--rw=randwrite"), layers=OLDEST)
+    assert by_kind(read, device.name)["read"] == (OPS, SIZE)
+    assert by_kind(write, device.name)["write"] == (OPS, SIZE)
+    below = [part for part in read.block if part.name != device.name and part.kind == "read"]
+    assert sum(part.calls.bytes for part in below if part.own) < BESIDES
+
+
+@pytest.mark.root
+def test_requests_of_others_stay_apart(watch: Any, loop_device: Any) -> None:
+    device = loop_device(SIZE)
+    mine = fio(device, "--direct=1", "--ioengine=libaio", "--iodepth=8", "--rw=randread", "--io_size=8m")
+    theirs = fio(device, "--direct=1", "--ioengine=psync", "--rw=randread", "--loops=100", "--thinktime=100")
+    with subprocess.Popen(theirs, stdout=subprocess.DEVNULL) as other:
+        try:
+            seen = watch("block", *mine, layers=OLDEST)
+        finally:
+            other.terminate()
+    assert by_kind(seen, device.name)["read"] == (OPS // 2, 8 * MIB)
+    assert by_kind(seen, device.name, own=False).get("read", (0, 0))[0] > 0
+
+
+@pytest.mark.root
+def test_what_is_split_and_merged_keeps_its_bytes(watch: Any, loop_device: Any) -> None:
+    device = loop_device(SIZE)
+    large = watch("block", *fio(device, "--direct=1", "--ioengine=psync", "--rw=read", "--bs=8m"), layers=OLDEST)
+    requests, volume = by_kind(large, device.name)["read"]
+    assert requests > 2 and volume == SIZE
+    batch = ["--iodepth=16", "--iodepth_batch=16", "--iodepth_batch_complete_min=16"]
+    small = watch("block", *fio(device, "--direct=1", "--ioengine=libaio", *batch, "--rw=read"), layers=OLDEST)
+    requests, volume = by_kind(small, device.name)["read"]
+    (part,) = [part for part in small.block if part.own and part.name == device.name and part.kind == "read"]
+    assert volume == SIZE and requests + part.merges == OPS
+
+
+def test_a_sync_writes_and_flushes_in_its_callers_name(watch: Any, look: Any, data: Path) -> None:
+    job = fio(data, "--ioengine=psync", "--rw=randwrite", "--invalidate=0", "--end_fsync=1")
+    newer, older = watch("syscalls", *job), watch("syscalls", *job, layers=OLDEST)
+    for seen in (newer, older):
+        assert look.on_file(seen, "data", "write").bytes == SIZE
+        assert SIZE <= look.own(seen, "write").bytes <= SIZE + BESIDES
+    assert bool(look.own(newer, "flush").calls) == bool(look.own(older, "flush").calls)
+
+
+def test_a_flush_alone_is_counted_and_ends(watch: Any, look: Any, data: Path) -> None:
+    program = "import os; fd = os.open('data', os.O_RDWR); [os.fsync(fd) for _ in range(10)]"
+    newer = look.own(watch("block", sys.executable, "-SIc", program), "flush")
+    older = look.own(watch("block", sys.executable, "-SIc", program, layers=OLDEST), "flush")
+    assert (newer.calls, newer.completed) == (older.calls, older.completed)
+
+
+def test_a_recording_has_every_request(watch: Any, look: Any, data: Path) -> None:
+    record = data.with_name("requests.bin")
+    job = fio(data, "--direct=1", "--ioengine=io_uring", "--iodepth=32", "--rw=randrw")
+    seen = watch("record", *job, record=record, layers=OLDEST)
+    assert list(seen.layers) == ["block", "bios", "uring", "record"]
+    info = _core.trace_info({"recording": {"path": str(record), "own": True}})
+    for kind in ("read", "write"):
+        counted = look.own(seen, kind)
+        assert info["kinds"][kind] == {"requests": counted.calls, "bytes": counted.bytes}
+    assert info["kinds"]["read"]["bytes"] + info["kinds"]["write"]["bytes"] >= SIZE
+    assert (info["time"]["first_ns"], info["time"]["backward"]) == (0, 0)
+
+
+# Recordings: every block request of a command, as a trace in any format
+
+
+JOB = [*FIO, "--filename=data", "--size=16m", "--bs=4k", "--minimal", "--direct=1", "--ioengine=io_uring"]
+
+
+def test_a_recording_has_every_request_once_and_in_order(watch: Any, look: Any, data: Path) -> None:
+    record = data.with_name("requests.bin")
+    seen = watch("record", *JOB, "--iodepth=32", "--rw=randrw", record=record)
+    assert {"block", "uring", "record"} <= set(seen.layers) and "syscalls" not in seen.layers
+    source = {"recording": {"path": str(record), "own": True}}
+    info = _core.trace_info(source)
+    for kind in ("read", "write"):
+        counted = look.own(seen, kind)
+        assert info["kinds"][kind] == {"requests": counted.calls, "bytes": counted.bytes}
+    assert info["kinds"]["read"]["bytes"] + info["kinds"]["write"]["bytes"] >= 16 * MIB
+    assert (info["time"]["first_ns"], info["time"]["backward"]) == (0, 0)
+    own = [part for part in seen.block if part.own]
+    first = min(part.calls.first_ns for part in own)
+    last = max(part.calls.last_ns for part in own)
+    assert 0 < info["time"]["last_ns"] < last - first
+
+
+def test_a_recording_is_written_in_the_formats_of_traces(watch: Any, data: Path) -> None:
+    record = data.with_name("requests.bin")
+    seen = watch("record", *JOB, "--iodepth=8", "--rw=randread", record=record, layers=["syscalls"])
+    assert {"syscalls", "aio", "record"} <= set(seen.layers)
+    device = next(part.dev for part in seen.block if part.own and part.kind == "read")
+    source = {"recording": {"path": str(record), "own": True, "device": device}}
+    trace = data.with_name("trace.csv")
+    written = _core.trace_write(source, trace, "csv")
+    again = _core.trace_info({"path": str(trace)})
+    assert written["from"] == "recording"
+    assert again["requests"] == _core.trace_info(source)["requests"] >= 4000  # neighbours may be merged
+    everyone = _core.trace_info({"recording": {"path": str(record)}})
+    assert everyone["requests"] >= again["requests"]
+
+
+def test_what_is_no_recording_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "other"
+    path.write_text("something else")
+    with pytest.raises(_core.CoreError, match="other: .*no recording"):
+        _core.trace_info({"recording": {"path": str(path)}})
+    with pytest.raises(_core.CoreError, match="numbers as in 8:0"):
+        _core.trace_info({"recording": {"path": str(path), "device": "sda"}})
+    with pytest.raises(FileNotFoundError):
+        _core.trace_info({"recording": {"path": str(tmp_path / "absent")}})
+
+
+def test_a_recording_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="absent/requests.bin' cannot be written"):
+        _core.Witness("record", tmp_path / "absent" / "requests.bin")
+    with pytest.raises(ValueError, match="wants a file"):
+        _core.Witness("record")
+
+
+def test_a_recording_that_finds_no_room_costs_only_itself(watch: Any, data: Path) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("needs /dev/full")
+    seen = watch("record", *JOB, "--iodepth=8", "--rw=randread", record=full)
+    assert {"block", "uring"} <= set(seen.layers) and "record" not in seen.layers
+    assert "the recording '/dev/full' cannot be written: No space left on device" in seen.why
+    assert sum(part.calls.calls for part in seen.block) >= 4096
+
+
+def test_requests_that_found_no_room_in_the_ring_are_counted(
+    tmp_path: Path, compiled: Callable[..., str], data: Path
+) -> None:
+    """A million events to a recording that nobody takes: a pipe that is full. Its ring holds a third of them."""
+    recording = tmp_path / "recording"
+    os.mkfifo(recording)
+    reader = os.open(recording, os.O_RDONLY | os.O_NONBLOCK)
+    programs = _core.Witness("record", recording, ["synthetic"])
+    supervisor.run(
+        [compiled("million_reads")],
+        stdout=tmp_path / "out",
+        stderr=tmp_path / "err",
+        timeout_s=PATIENCE_S,
+        cwd=tmp_path,
+        on_held=programs.follow,
+    )
+    taken = threading.Thread(target=_drain, args=(reader,), daemon=True)
+    taken.start()
+    health = from_dict({**json.loads(programs.finish()), "backend": "bpf", "asked": "record"}).health
+    assert health["dropped"] > 100_000
+    taken.join(PATIENCE_S)
+    os.close(reader)
+
+
+def _drain(reader: int) -> None:
+    """Read until the other end is closed."""
+    os.set_blocking(reader, True)
+    while os.read(reader, 1 << 20):
+        pass
