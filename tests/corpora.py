@@ -1,7 +1,7 @@
 """Tables of cases as data: `tests/corpus/<subject>/<table>.toml`, one `[[case]]` a row, each with an `id` of its own.
 
 A row holds what goes in and what must come out, in words of the subject; the subject's collector gives it meaning. A
-new case is a new row.
+new case is a new row. A table may list the `words` of its rows before them, so that none is misspelt and never read.
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ THOROUGH = bool(os.environ.get("IOASSAY_THOROUGH"))
 def rows(subject: str, table: str) -> list[dict[str, Any]]:
     """The cases of `tests/corpus/<subject>/<table>.toml`, in their order."""
     path = CORPUS / subject / f"{table}.toml"
-    cases: list[dict[str, Any]] = tomllib.loads(path.read_text())["case"]
+    read = tomllib.loads(path.read_text())
+    cases: list[dict[str, Any]] = read["case"]
     names = [case["id"] for case in cases]
     twice = {name for name in names if names.count(name) > 1}
     assert not twice, f"{path}: used twice as id: {sorted(twice)}"
+    strange = {word for case in cases for word in case} - {"id", "needs", "thorough", *read.get("words", ())}
+    assert "words" not in read or not strange, f"{path}: no words of its collector: {sorted(strange)}"
     return cases
 
 
