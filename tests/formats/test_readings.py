@@ -15,6 +15,7 @@ from ioassay.formats import claim_pattern
 from ioassay.formats.fio_job_options import job_facts
 from ioassay.formats.fio_logs import grouped
 from ioassay.formats.fio_results import Job
+from ioassay.records.record import Claim
 from ioassay.store import frames, importer
 
 from ..corpora import CORPUS, cases, text
@@ -91,11 +92,23 @@ def test_outputs_are_read_as_their_rows_say(tmp_path: Path, case: dict[str, Any]
             answer(case, tmp_path)
         return
     found = answer(case, tmp_path)
-    wanted = case["claims"] if "claims" in case else case.get("is", ...)
-    wrong = [] if wanted is ... else list(differences(found, wanted))
+    assert case.keys() & {"claims", "is", "each"}, "the row wants nothing"
+    wrong = [*differences(found, case.get("claims", case.get("is", found)))]
     for number, one in enumerate(found if "each" in case else ()):
         wrong += differences(one, case["each"], f"each[{number}]")
+    for claim in found if isinstance(found, list) else ():
+        assert not isinstance(claim, Claim) or is_consistent(claim), claim
     assert not wrong, "\n".join(wrong)
+
+
+def is_consistent(claim: Claim) -> bool:
+    """Whether bytes and seconds give the rate, but for the steps of the rate and of the clock."""
+    if not (claim.bytes and claim.seconds and claim.rate_bytes_per_s):
+        return True
+    slack_s = min(claim.clock_step_s / 2, claim.seconds * 0.999)
+    slowest, fastest = claim.bytes / (claim.seconds + slack_s), claim.bytes / (claim.seconds - slack_s)
+    step = claim.rate_unit_bytes * 1.001
+    return bool(slowest - step <= claim.rate_bytes_per_s <= fastest + step)
 
 
 @cases("formats", "imports")
