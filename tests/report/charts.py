@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+import jsonschema
+from altair.vegalite import load_schema
 
 
 def layers(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -35,3 +39,9 @@ def rows(layer: Mapping[str, Any]) -> list[dict[str, Any]]:
 def subtitle(spec: Mapping[str, Any]) -> str:
     """The subtitle on one line."""
     return " ".join(spec["title"]["subtitle"]).replace("\u00a0", " ")
+
+
+def check(spec: Mapping[str, Any]) -> None:
+    """That a declaration is valid by the schema of Vega-Lite: at once, where altair does it anew for each part."""
+    validator = jsonschema.Draft7Validator(load_schema())
+    assert not [error.message for error in validator.iter_errors(json.loads(json.dumps(spec)))]

@@ -10,10 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import altair
 import pytest
 import synthetic
-from charts import layers, mark, rows
+from charts import check, layers, mark, rows
 
 from ioassay.errors import StudyError
 from ioassay.report import figures, render, theme
@@ -94,7 +93,7 @@ def test_every_kind_is_drawn_and_rendered(suite: Dataset, kind: str, tmp_path: P
 def test_declarations_are_valid_by_the_schema_of_vega_lite(suite: Dataset, lost: Dataset, kind: str) -> None:
     for records in (records_for(kind, suite), records_for(kind, lost)):
         drawn = synthetic.draw(records, records.studies[3], example(kind))
-        altair.Chart.from_dict(dict(drawn.spec), validate=True)
+        check(drawn.spec)
 
 
 @pytest.mark.parametrize("kind", figures.FIGURES)

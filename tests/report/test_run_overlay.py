@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import altair
 import charts
 import compared_runs
 import polars as pl
@@ -85,8 +84,8 @@ def test_declarations_are_valid_by_the_schema_of_vega_lite(
     both: tuple[Dataset, Dataset], study: str, response: str
 ) -> None:
     of = pair(both, study)
-    altair.Chart.from_dict(spec(run_overlay.curves(of, response, [])), validate=True)
-    altair.Chart.from_dict(spec(run_overlay.distributions(of, [])), validate=True)
+    charts.check(spec(run_overlay.curves(of, response, [])))
+    charts.check(spec(run_overlay.distributions(of, [])))
 
 
 def test_of_many_panels_those_with_the_worst_rows_are_shown_in_their_order(tmp_path: Path) -> None:
