@@ -14,6 +14,7 @@ import importlib
 import inspect
 import math
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -38,6 +39,8 @@ from ioassay.roles import Consent, Parsed
 from ioassay.study import catalog, plan
 from ioassay.targets import TARGETS, target
 from ioassay.targets.regular_file import FileTarget
+
+from .corpora import CORPUS
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "python" / "ioassay"
@@ -236,34 +239,15 @@ def test_every_schema_of_records_that_ever_was_is_kept() -> None:
 
 # Contract tests
 
-LEAST = {"db_bench": {"benchmarks": "fillseq"}, "stress_ng": {"stressor": "cpu"}, "command": {"argv": ["true"]}}
-"""What a driver cannot do without."""
-TIMED = {
-    "fio": ({"rw": "read", "bs": "4k", "runtime": "8s"}, {"kind": "file", "path": "data", "size": "1MiB"}),
-    "stress_ng": ({"stressor": "cpu", "timeout": "8s"}, {}),
-    "db_bench": ({"benchmarks": "readrandom", "duration": 8}, {"kind": "folder", "path": "."}),
-    "null": ({"sleep": "8s"}, {}),
-    "null_pure": ({"sleep": 8}, {}),
-}
-"""Loads that run for a time."""
+ENTRIES = tomllib.loads((CORPUS / "lists" / "entries.toml").read_text())
 ESTIMATED = ("iowait", "idle")
 """Idle time is an estimate of the kernel's and may shrink a little (proc_stat(5))."""
 
 
 def settings(kind: str, folder: Path) -> dict[str, object]:
     """The least that a study says of a target of this kind."""
-    least: dict[str, dict[str, object]] = {
-        "null": {},
-        "file": {"path": str(folder / "data"), "size": "1MiB"},
-        "virtual": {"size": "1MiB", "model": "none"},
-        "nvmevirt": {
-            "module": str(folder / "nvmev.ko"),
-            "memmap_start": "1GiB",
-            "memmap_size": "512MiB",
-            "cpus": [0, 1],
-        },
-    }
-    return least.get(kind, {"path": str(folder / "data")})
+    said = ENTRIES["targets"][kind].items()
+    return {key: value.format(folder=folder) if isinstance(value, str) else value for key, value in said}
 
 
 def contract(base: type, entry: str, /, **members: Any) -> None:
@@ -273,7 +257,9 @@ def contract(base: type, entry: str, /, **members: Any) -> None:
 
 
 for _name, _entry in DRIVERS.items():
-    contract(testing.DriverContract, _name, driver=behind(_entry), params=LEAST.get(_name, {}), timed=TIMED.get(_name))
+    _needs = ENTRIES["drivers"].get(_name, {})
+    _params, _timed = _needs.get("least", {}), _needs.get("timed")
+    contract(testing.DriverContract, _name, driver=behind(_entry), params=_params, timed=_timed)
 
 
 def _settings_of(kind: str) -> Any:
@@ -286,15 +272,10 @@ for _name, _entry in MONITORS.items():
     contract(testing.MonitorContract, _name, monitor=behind(_entry), name=_name, may_fall=ESTIMATED)
 
 
-def test_every_entry_has_its_contract_tests() -> None:
-    made = [f"TestDriver_{name}" for name in DRIVERS] + [f"TestTarget_{name}" for name in TARGETS]
-    assert set(made + [f"TestMonitor_{name}" for name in MONITORS]) <= globals().keys()
-
-
-@pytest.mark.parametrize("name", TIMED)
+@pytest.mark.parametrize("name", [name for name, needs in ENTRIES["drivers"].items() if "timed" in needs])
 def test_a_load_of_a_second_is_not_shortened(name: str) -> None:
     keys: Mapping[str, object] = dict.fromkeys(("runtime", "timeout", "sleep", "duration"), 1)
-    params = {key: keys.get(key, value) for key, value in TIMED[name][0].items()}
+    params = {key: keys.get(key, value) for key, value in ENTRIES["drivers"][name]["timed"][0].items()}
     assert driver(name).shortened(params, 0.25) is None
 
 

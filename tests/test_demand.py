@@ -30,32 +30,10 @@ from ioassay.roles import DISK, INODES, MEMORY, OF_FREE, OF_STACK, OF_TOTAL, PRO
 from ioassay.runner import demand, preflight
 from ioassay.study.model import Suite, make_study
 
-from .corpora import cases
+from .corpora import cases, tree
 
 FakeRoot = Callable[..., Path]
-GIB = 2**30
-HOST = {
-    "proc/meminfo": f"MemTotal: {16 << 20} kB\nMemAvailable: {10 << 20} kB\n",
-    "proc/loadavg": "0.1 0.1 0.1 2/768 4242\n",
-    "proc/sys/kernel/pid_max": "32768\n",
-    "proc/sys/kernel/threads-max": "100000\n",
-    "proc/sys/kernel/pty/max": "4096\n",
-    "proc/sys/kernel/pty/nr": "6\n",
-    "proc/sys/fs/file-max": "400000\n",
-    "proc/sys/fs/file-nr": "1000\t0\t400000\n",
-    "proc/sys/vm/max_map_count": "65530\n",
-    "proc/self/status": "Name:\tx\n",
-    "proc/self/cgroup": "0::/box\n",
-    "sys/fs/cgroup/cgroup.controllers": "memory pids\n",
-}
-
-
-BOX = {
-    "sys/fs/cgroup/memory.max": "max\n",
-    "sys/fs/cgroup/box/memory.max": f"{2 * GIB}\n",
-    "sys/fs/cgroup/box/pids.max": "600\n",
-    "sys/fs/cgroup/box/pids.current": "36\n",
-}
+HOST, BOX = tree("demands", "host"), tree("demands", "box")
 
 
 @pytest.fixture
