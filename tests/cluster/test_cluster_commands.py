@@ -1,4 +1,6 @@
-"""Commands with an executor: what they say, and what an interruption leaves."""
+"""Commands with an executor: what its name means, what they say, and what an interruption leaves."""
+
+from __future__ import annotations
 
 import json
 import os
@@ -8,7 +10,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from ioassay import cluster
+from ioassay.cluster import executor_name
+from ioassay.cluster.executor_name import Scheduler
+from ioassay.errors import UsageError
+
 from ..cli.command_server import Running
+from ..corpora import cases
 from ..patience import PATIENCE_S, until
 from .hosts import begin
 
@@ -95,3 +103,40 @@ def test_a_search_asks_as_many_at_once_as_there_are_workers(tmp_path: Path) -> N
     assert json.loads((tmp_path / "run" / "tune.json").read_text())["batch"] == 1
     records = [json.loads(path.read_text()) for path in (tmp_path / "run").glob("trials/*/record.json")]
     assert {record["status"] for record in records} == {"ok"} and len(records) >= 6
+
+
+# Names of executors
+
+
+@cases("cluster", "executor_names")
+def test_a_name_means_workers_and_a_wrong_one_is_told_what_is_wanted(case: dict[str, str]) -> None:
+    if "means" in case:
+        assert repr(executor_name.read(case["text"])) == case["means"]
+        return
+    with pytest.raises(UsageError, match="^--executor") as raised:
+        executor_name.read(case["text"])
+    assert case["says"] in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "is_loopback"),
+    [("localhost", True), ("127.0.0.8", True), ("[::1]", True), ("10.0.0.1", False), ("node1", False)],
+)
+def test_only_addresses_of_this_host_are_loopback(host: str, is_loopback: bool) -> None:
+    assert Scheduler(host, 1).is_loopback is is_loopback
+
+
+def test_a_network_that_was_not_called_trusted_is_refused() -> None:
+    with pytest.raises(UsageError, match="nothing would be encrypted.*: dask://node1:8786,encryption=none$"):
+        cluster.places("dask://node1:8786")
+    assert cluster.places("dask://node1:8786,encryption=none") is None
+    assert cluster.places("slurm:jobs=3,cores=4") == 12
+
+
+def test_a_missing_extra_is_one_line_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"^--executor dask:local needs distributed; install it: pip install 'ioass"):
+        cluster.places("dask:local")
+    with pytest.raises(UsageError, match="needs dask_jobqueue; install it"):
+        cluster.places("slurm:jobs=1")
+    assert cluster.places("local")

@@ -1,5 +1,7 @@
 """Runs on hosts that measure: records, consent, common starts, and hosts that end."""
 
+from __future__ import annotations
+
 import json
 import os
 import signal
@@ -11,26 +13,31 @@ from typing import Any
 
 import psutil
 import pytest
-
-from ..patience import PATIENCE_S, until
-
-pytest.importorskip("distributed")
+from hypothesis import given
+from hypothesis import strategies as st
 
 import ioassay as ia
 from ioassay.api.execution import Checks, begin, resume
 from ioassay.api.progress import Progress
 from ioassay.api.run_results import Run
+from ioassay.cluster.common_start import ClockOffset, CommonStart, clock_offset
 from ioassay.errors import RunError, SafetyRefusal, StudyError, UsageError
 from ioassay.roles import Consent
 from ioassay.study.model import Suite
 
+from ..patience import PATIENCE_S, until
 from . import hosts as made
 from .hosts import Host
+
+pytest.importorskip("distributed")
+
 
 SLEEP = {"driver": "command", "params": {"argv": ["sleep", "0.3"], "expected_time": "1s"}}
 FILE = {"kind": "file", "path": "data", "size": "1MiB"}
 LONG = f"987.{os.getpid()}"
 """Seconds to sleep, by which these tests find their own sleeps among all processes."""
+Fleet = tuple[str, dict[str, Host]]
+"""The executor, and its hosts by name."""
 FIO: dict[str, Any] = {
     "driver": "fio",
     "target": FILE,
@@ -39,7 +46,7 @@ FIO: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, Host]]]:
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """Two hosts, of which a lets loads run programs."""
     folder = tmp_path_factory.mktemp("fleet")
     with made.scheduler() as address:
@@ -61,7 +68,7 @@ def mortals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dic
 
 
 @pytest.fixture
-def pair(mortals: tuple[str, dict[str, Host], Path]) -> Iterator[tuple[str, dict[str, Host]]]:
+def pair(mortals: tuple[str, dict[str, Host], Path]) -> Iterator[Fleet]:
     """Two hosts that let loads run programs; who is killed is replaced."""
     executor, both, folder = mortals
     yield executor, both
@@ -76,25 +83,37 @@ def measure(root: Path, suite: Suite, executor: str, names: Sequence[str] = (), 
     return begin(suite, root, Checks(Consent(tuple(names), allow_exec), executor=executor)).run(executor=executor)
 
 
-def records(run: Run) -> list[dict[str, Any]]:
+def records(run: Run, *hosts: str) -> list[dict[str, Any]]:
+    """The records in the order of the plan; of these hosts, or all."""
     found = [json.loads(path.read_text()) for path in run.root.glob("trials/*/record.json")]
-    return sorted(found, key=lambda record: int(record["trial"]["order"]))
+    kept = [record for record in found if not hosts or host_of(record) in hosts]
+    return sorted(kept, key=lambda record: int(record["trial"]["order"]))
+
+
+def host_of(record: dict[str, Any]) -> str:
+    return str(record["trial"]["point"].get("host"))
+
+
+def statuses(run: Run, *hosts: str) -> list[str]:
+    return [record["status"] for record in records(run, *hosts)]
+
+
+def absent(record: dict[str, Any]) -> list[str]:
+    """What a record says of hosts that did not start with it."""
+    return [warning["text"] for warning in record["warnings"] if warning["code"] == "together-incomplete"]
 
 
 @pytest.mark.fio
-def test_each_host_measures_its_own_files_and_returns_all_that_a_trial_leaves(
-    tmp_path: Path, fleet: tuple[str, dict[str, Host]]
-) -> None:
+def test_each_host_measures_its_own_files_and_returns_all_that_a_trial_leaves(tmp_path: Path, fleet: Fleet) -> None:
     executor, hosts = fleet
     run = measure(tmp_path / "run", made.suite(["a", "b"], **FIO, factors={"iodepth": [1, 2]}), executor)
     found = records(run)
-    assert [record["status"] for record in found] == ["ok"] * 8
-    assert sorted(
-        (record["trial"]["point"]["host"], record["trial"]["point"]["iodepth"]) for record in found
-    ) == sorted([(host, depth) for host in ("a", "b") for depth in (1, 2)] * 2)
+    assert statuses(run) == ["ok"] * 8
+    points = sorted((host_of(record), record["trial"]["point"]["iodepth"]) for record in found)
+    assert points == [("a", 1), ("a", 1), ("a", 2), ("a", 2), ("b", 1), ("b", 1), ("b", 2), ("b", 2)]
     for record in found:
-        host, folder = record["trial"]["point"]["host"], run.root / "trials" / record["trial"]["id"]
-        assert record["claims"][0]["paths"] == [str(hosts[host].folder / "data")]
+        folder = run.root / "trials" / record["trial"]["id"]
+        assert record["claims"][0]["paths"] == [str(hosts[host_of(record)].folder / "data")]
         assert {path.name for path in (folder / "raw").iterdir()} == set(record["raw"])
         assert (folder / "hist.parquet").exists()
     assert {(file["path"]) for file in run.kept_files()} == {f"{name}:{hosts[name].folder}/data" for name in hosts}
@@ -105,7 +124,7 @@ def test_each_host_measures_its_own_files_and_returns_all_that_a_trial_leaves(
 
 
 @pytest.mark.fio
-def test_a_job_file_is_measured_in_the_folder_of_each_host(tmp_path: Path, fleet: tuple[str, dict[str, Host]]) -> None:
+def test_a_job_file_is_measured_in_the_folder_of_each_host(tmp_path: Path, fleet: Fleet) -> None:
     executor, hosts = fleet
     job = tmp_path / "job.fio"
     job.write_text("[job]\nioengine=psync\nrw=randwrite\nsize=1m\nfilename=jobdata\n")
@@ -115,31 +134,28 @@ def test_a_job_file_is_measured_in_the_folder_of_each_host(tmp_path: Path, fleet
         assert (host.folder / "jobdata").stat().st_size == 2**20
 
 
-def test_all_hosts_that_there_are_measure(tmp_path: Path, fleet: tuple[str, dict[str, Host]]) -> None:
+def test_all_hosts_that_there_are_measure(tmp_path: Path, fleet: Fleet) -> None:
     run = measure(tmp_path / "run", made.suite(["all"]), fleet[0])
-    assert {record["trial"]["point"]["host"] for record in records(run)} == {"a", "b"}
+    assert set(map(host_of, records(run))) == {"a", "b"}
     assert run.records.studies[0].hosts == ("a", "b")
 
 
-def test_one_study_may_be_measured_here_and_another_there(tmp_path: Path, fleet: tuple[str, dict[str, Host]]) -> None:
+def test_one_study_may_be_measured_here_and_another_there(tmp_path: Path, fleet: Fleet) -> None:
     here = made.suite([], name="here").studies[0]
     both = made.suite(["a", "b"], name="there").model_copy(update={"studies": [here, made.suite(["a"]).studies[0]]})
     found = records(measure(tmp_path / "run", both, fleet[0]))
-    assert [(record["trial"]["study"], record["status"]) for record in found] == [("here", "ok")] * 2 + [
-        ("s", "ok")
-    ] * 2
+    ended = [(record["trial"]["study"], record["status"]) for record in found]
+    assert ended == [("here", "ok"), ("here", "ok"), ("s", "ok"), ("s", "ok")]
 
 
-def test_the_order_of_each_host_is_that_of_the_plan(tmp_path: Path, fleet: tuple[str, dict[str, Host]]) -> None:
+def test_the_order_of_each_host_is_that_of_the_plan(tmp_path: Path, fleet: Fleet) -> None:
     run = measure(tmp_path / "run", made.suite(["a", "b"], factors={"x": list(range(8))}), fleet[0])
     for host in ("a", "b"):
-        begun = [record["started_unix_s"] for record in records(run) if record["trial"]["point"]["host"] == host]
+        begun = [record["started_unix_s"] for record in records(run, host)]
         assert begun == sorted(begun)
 
 
-def test_points_are_repeated_until_they_are_precise_on_each_host(
-    tmp_path: Path, fleet: tuple[str, dict[str, Host]]
-) -> None:
+def test_points_are_repeated_until_they_are_precise_on_each_host(tmp_path: Path, fleet: Fleet) -> None:
     until = {"metric": "value", "ci": 0.01, "min": 3, "max": 30}
     changes = {"repetitions": None, "until": until, "params": {"noise": 0.0001, "value": 5}}
     run = measure(tmp_path / "run", made.suite(["a", "b"], **changes), fleet[0])
@@ -147,28 +163,25 @@ def test_points_are_repeated_until_they_are_precise_on_each_host(
 
 
 def test_tools_start_at_one_instant_and_who_is_measured_later_is_told_who_was_absent(
-    tmp_path: Path, pair: tuple[str, dict[str, Host]]
+    tmp_path: Path, pair: Fleet
 ) -> None:
     suite = made.suite(["a", "b"], **SLEEP, repetitions=2, run={"together": True})
     run = measure(tmp_path / "run", suite, pair[0], allow_exec=True)
     found = records(run)
-    assert [record["status"] for record in found] == ["ok"] * 4
+    assert statuses(run) == ["ok"] * 4
     for group in (found[:2], found[2:]):
-        assert {record["trial"]["point"]["host"] for record in group} == {"a", "b"}
-        for record in group:
-            assert record["metrics"]["start.late"] >= 0
-            assert [warning for warning in record["warnings"] if warning["code"] == "together-incomplete"] == []
+        assert set(map(host_of, group)) == {"a", "b"}
+        assert all(record["metrics"]["start.late"] >= 0 and not absent(record) for record in group)
         # The clocks here are one clock: all give the same instant, as precisely as they were compared.
         instants = [record["started_unix_s"] - record["metrics"]["start.late"] / 1e9 for record in group]
         wrong_s = sum(record["metrics"]["start.uncertainty"] for record in group) / 1e9
         assert max(instants) - min(instants) <= wrong_s
     # As if it had been killed between two records.
-    lost = next(record for record in found if record["trial"]["point"]["host"] == "b")["trial"]["id"]
+    lost = records(run, "b")[0]["trial"]["id"]
     (run.root / "trials" / lost / "record.json").unlink()
     again = resume(run.root, Checks(Consent((), True), executor=pair[0])).run(executor=pair[0])
     (second,) = [record for record in records(again) if record["trial"]["id"] == lost]
-    (told,) = [warning["text"] for warning in second["warnings"] if warning["code"] == "together-incomplete"]
-    assert told == "a did not start with this host; wanted all at one instant"
+    assert absent(second) == ["a did not start with this host; wanted all at one instant"]
 
 
 class Killer(Progress):
@@ -184,22 +197,19 @@ class Killer(Progress):
 
 
 def test_a_host_that_dies_fails_its_trials_and_no_others(
-    tmp_path: Path, pair: tuple[str, dict[str, Host]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, pair: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ioassay.cluster.fleet.PATIENCE_S", 3.0)
     executor, hosts = pair
     suite = made.suite(["a", "b"], repetitions=4, params={"sleep": "500ms"})
     run = begin(suite, tmp_path / "run", Checks(executor=executor)).run(Killer(hosts["b"]), executor=executor)
-    of = {host: [one for one in records(run) if one["trial"]["point"]["host"] == host] for host in ("a", "b")}
-    assert [record["status"] for record in of["a"]] == ["ok"] * 4
-    status = [record["status"] for record in of["b"]]
-    assert status == sorted(status, reverse=True)  # those that ended before it, then failed ones
-    reasons = [record["reason"] for record in of["b"] if record["status"] == "failed"]
-    assert len(reasons) >= 2
-    assert set(reasons) == {"host b: its worker ended"}
+    assert statuses(run, "a") == ["ok"] * 4
+    assert statuses(run, "b") == sorted(statuses(run, "b"), reverse=True)  # those that ended before it, then failed
+    reasons = [record["reason"] for record in records(run, "b") if record["status"] == "failed"]
+    assert len(reasons) >= 2 and set(reasons) == {"host b: its worker ended"}
 
 
-def test_a_host_that_comes_back_goes_on(tmp_path: Path, pair: tuple[str, dict[str, Host]]) -> None:
+def test_a_host_that_comes_back_goes_on(tmp_path: Path, pair: Fleet) -> None:
     executor, hosts = pair
     suite = made.suite(["a", "b"], repetitions=5, params={"sleep": "500ms"})
     ready = begin(suite, tmp_path / "run", Checks(executor=executor))
@@ -216,29 +226,23 @@ def test_a_host_that_comes_back_goes_on(tmp_path: Path, pair: tuple[str, dict[st
     finally:
         reviver.join()
         killer.host.stop()
-    status = [record["status"] for record in records(run) if record["trial"]["point"]["host"] == "b"]
-    assert len(status) == 5
+    status = statuses(run, "b")
+    assert (len(status), status[-1]) == (5, "ok")
     assert status.count("failed") <= 1  # none where it died between two trials
-    assert status[-1] == "ok"
 
 
-def test_a_group_starts_without_a_host_that_dies(
-    tmp_path: Path, pair: tuple[str, dict[str, Host]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_group_starts_without_a_host_that_dies(tmp_path: Path, pair: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ioassay.cluster.fleet.PATIENCE_S", 3.0)
     executor, hosts = pair
     suite = made.suite(["a", "b"], **SLEEP, repetitions=2, run={"together": True})
     ready = begin(suite, tmp_path / "run", Checks(Consent((), True), executor=executor))
     hosts["b"].kill()
-    found = records(ready.run(executor=executor))
-    ended = sorted((one["trial"]["point"]["host"], one["status"]) for one in found)
-    assert ended == [("a", "ok"), ("a", "ok"), ("b", "failed"), ("b", "failed")]
-    for record in found:
-        if record["status"] == "ok":
-            assert "together-incomplete" in [warning["code"] for warning in record["warnings"]]
+    run = ready.run(executor=executor)
+    assert (statuses(run, "a"), statuses(run, "b")) == (["ok"] * 2, ["failed"] * 2)
+    assert all(map(absent, records(run, "a")))
 
 
-def test_a_host_measures_for_one_run_at_a_time(tmp_path: Path, fleet: tuple[str, dict[str, Host]]) -> None:
+def test_a_host_measures_for_one_run_at_a_time(tmp_path: Path, fleet: Fleet) -> None:
     executor, _ = fleet
     first = begin(made.suite(["a"]), tmp_path / "first", Checks(executor=executor))
     try:
@@ -250,9 +254,7 @@ def test_a_host_measures_for_one_run_at_a_time(tmp_path: Path, fleet: tuple[str,
     assert measure(tmp_path / "second", made.suite(["a"]), executor).tally.ok == 2
 
 
-def test_what_a_host_refuses_names_it_and_nothing_is_begun_anywhere(
-    tmp_path: Path, fleet: tuple[str, dict[str, Host]]
-) -> None:
+def test_what_a_host_refuses_names_it_and_nothing_is_begun_anywhere(tmp_path: Path, fleet: Fleet) -> None:
     executor, hosts = fleet
     theirs = hosts["b"].folder / "theirs"
     theirs.write_bytes(b"precious" * 1000)
@@ -266,7 +268,7 @@ def test_what_a_host_refuses_names_it_and_nothing_is_begun_anywhere(
     assert not (hosts["a"].folder / "theirs").exists()
 
 
-def test_consent_is_given_for_each_host(tmp_path: Path, fleet: tuple[str, dict[str, Host]]) -> None:
+def test_consent_is_given_for_each_host(tmp_path: Path, fleet: Fleet) -> None:
     executor, hosts = fleet
     write = {**FIO, "params": {**FIO["params"], "rw": "randwrite"}, "target": {**FILE, "path": "old"}}
     for host in hosts.values():
@@ -280,7 +282,7 @@ def test_consent_is_given_for_each_host(tmp_path: Path, fleet: tuple[str, dict[s
     assert measure(tmp_path / "both", made.suite(["a", "b"], **write), executor, names).tally.ok == 4
 
 
-def test_programs_run_where_the_run_and_the_host_allow_it(tmp_path: Path, fleet: tuple[str, dict[str, Host]]) -> None:
+def test_programs_run_where_the_run_and_the_host_allow_it(tmp_path: Path, fleet: Fleet) -> None:
     executor, _ = fleet
     with pytest.raises(SafetyRefusal, match=r"(?s)^a: .*--allow-exec"):
         measure(tmp_path / "run", made.suite(["a"], **SLEEP), executor)
@@ -289,7 +291,7 @@ def test_programs_run_where_the_run_and_the_host_allow_it(tmp_path: Path, fleet:
     assert measure(tmp_path / "run", made.suite(["a"], **SLEEP), executor, allow_exec=True).tally.ok == 2
 
 
-def test_a_plan_checks_the_hosts_and_leaves_them(tmp_path: Path, fleet: tuple[str, dict[str, Host]]) -> None:
+def test_a_plan_checks_the_hosts_and_leaves_them(tmp_path: Path, fleet: Fleet) -> None:
     executor, hosts = fleet
     study = ia.Study(driver="fio", target={**FILE, "path": "planned"}, params=FIO["params"], run={"hosts": ["a", "b"]})
     plan = study.plan(executor=executor)
@@ -300,9 +302,7 @@ def test_a_plan_checks_the_hosts_and_leaves_them(tmp_path: Path, fleet: tuple[st
     assert measure(tmp_path / "run", made.suite(["a", "b"]), executor).tally.ok == 4
 
 
-def test_hosts_that_are_not_there_are_named(
-    tmp_path: Path, fleet: tuple[str, dict[str, Host]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hosts_that_are_not_there_are_named(tmp_path: Path, fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ioassay.cluster.fleet.PATIENCE_S", 0.1)
     with pytest.raises(RunError) as error:
         measure(tmp_path / "run", made.suite(["a", "z"]), fleet[0])
@@ -330,26 +330,20 @@ def test_storage_that_hosts_share_by_chance_is_a_warning(together: bool) -> None
     def seen(source: str, kind: str) -> Examined:
         return Examined({"disk": {"mount": {"source": source, "filesystem": kind}}}, [], [], "/")
 
-    examined = {
-        "a": seen("server:/data", "nfs4"),
-        "b": seen("/dev/sda1", "ext4"),
-        "c": seen("server:/data", "nfs4"),
-        "d": seen("server:/other", "nfs4"),
-        "e": seen("/dev/sda1", "ext4"),
-    }
+    nfs, disk = seen("server:/data", "nfs4"), seen("/dev/sda1", "ext4")
+    examined = {"a": nfs, "b": disk, "c": nfs, "d": seen("server:/other", "nfs4"), "e": disk}
     studies = made.suite(["a", "b"], run={"together": together}).studies
-    found = MeasuringHosts(None, examined, studies).warnings()  # type: ignore[arg-type]
-    texts = [warning.text for warning in found]
+    texts = [warning.text for warning in MeasuringHosts(None, examined, studies).warnings()]  # type: ignore[arg-type]
     expected = ["a, c measure side by side on server:/data (nfs4), and their loads meet by chance"]
     assert texts == ([] if together else expected)
 
 
-def test_a_second_worker_of_one_name_is_refused(tmp_path: Path, fleet: tuple[str, dict[str, Host]]) -> None:
+def test_a_second_worker_of_one_name_is_refused(tmp_path: Path, fleet: Fleet) -> None:
     with pytest.raises(AssertionError, match="has a worker called 'a' already; wanted another --name"):
         made.start(tmp_path, "a", fleet[0].removeprefix("dask://"))
 
 
-def test_a_host_computes_nothing(tmp_path: Path, fleet: tuple[str, dict[str, Host]]) -> None:
+def test_a_host_computes_nothing(tmp_path: Path, fleet: Fleet) -> None:
     """Trials of pure drivers would disturb what it measures."""
     import distributed
 
@@ -362,7 +356,7 @@ def test_a_host_computes_nothing(tmp_path: Path, fleet: tuple[str, dict[str, Hos
 
 
 def test_a_stopped_worker_ends_what_it_measures_and_puts_it_back(
-    tmp_path: Path, pair: tuple[str, dict[str, Host]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, pair: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ioassay.cluster.fleet.PATIENCE_S", 1.0)
     executor, hosts = pair
@@ -379,7 +373,7 @@ def test_a_stopped_worker_ends_what_it_measures_and_puts_it_back(
     run = ready.run(executor=executor)
     stopper.join()
     assert worker.wait() == 0
-    assert {record["status"] for record in records(run)} == {"failed"}
+    assert set(statuses(run)) == {"failed"}
     assert LONG not in children(1)
 
 
@@ -403,7 +397,7 @@ def test_a_worker_that_waits_for_its_scheduler_can_be_stopped(tmp_path: Path, nu
             assert "no Dask scheduler answers" not in worker.err
 
 
-def test_an_interrupted_run_frees_its_hosts_at_once(tmp_path: Path, pair: tuple[str, dict[str, Host]]) -> None:
+def test_an_interrupted_run_frees_its_hosts_at_once(tmp_path: Path, pair: Fleet) -> None:
     executor, hosts = pair
     (tmp_path / "long.toml").write_text(
         f'title = "Long"\ndriver = "command"\n[params]\nargv = ["sleep", "{LONG}"]\nexpected_time = "1s"\n'
@@ -454,3 +448,58 @@ def test_a_session_of_a_run_that_is_gone_ends_by_itself(tmp_path: Path, monkeypa
     until(lambda: session.state().ended != "")
     assert session.is_over
     session.close()
+
+
+# One instant for several hosts: clocks that differ, and hosts that do not come
+
+
+@given(
+    ahead_s=st.floats(-1e4, 1e4),
+    ways=st.lists(st.tuples(st.floats(1e-5, 0.5), st.floats(1e-5, 0.5)), min_size=12, max_size=12),
+)
+def test_an_offset_is_never_further_off_than_it_says(ahead_s: float, ways: list[tuple[float, float]]) -> None:
+    """Whatever the ways there and back take, and however unequal they are."""
+    now_s, left = [1.7e9], iter(ways)
+
+    def ask() -> float:
+        there_s, back_s = next(left)
+        now_s[0] += there_s
+        told_s = now_s[0] + ahead_s
+        now_s[0] += back_s
+        return told_s
+
+    found = clock_offset(ask, lambda: now_s[0])
+    assert abs(found.seconds - ahead_s) <= found.uncertainty_s + 1e-6  # of seconds since 1970 in double precision
+    assert found.uncertainty_s == pytest.approx(min(there + back for there, back in ways) / 2, abs=1e-6)
+
+
+def test_the_last_host_fixes_the_instant() -> None:
+    start = CommonStart(["a", "b"])
+    start.arrive("a", ClockOffset(5.0, 0.001))
+    assert start.instant_s(0.01) is None
+    start.arrive("b", ClockOffset(-5.0, 0.002))
+    first = start.instant_s(0.01)
+    assert first is not None
+    assert start.instant_s(0.01) == first
+    assert start.absent == ()
+
+
+def test_the_others_do_not_wait_for_a_host_that_left() -> None:
+    start = CommonStart(["a", "b", "c"], absent=["d"])
+    start.arrive("a", ClockOffset())
+    start.leave("b")
+    waiting: list[float | None] = []
+    thread = threading.Thread(target=lambda: waiting.append(start.instant_s(60)))
+    thread.start()
+    start.leave("c")
+    thread.join(timeout=240)
+    assert waiting[0] is not None
+    assert start.absent == ("b", "c", "d")
+
+
+def test_a_host_that_has_started_and_ends_is_not_absent() -> None:
+    start = CommonStart(["a", "b"])
+    for host in ("a", "b"):
+        start.arrive(host, ClockOffset())
+    start.leave("a")
+    assert start.absent == ()
