@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 from ioassay.drivers import driver
@@ -49,13 +50,13 @@ def offered(name: str) -> Any:
 
 
 def asked(name: str) -> Any:
-    """A driver that has asked the installed tool."""
+    """A driver that has asked the installed tool, in a folder that everybody may write: stress-ng refuses others."""
     made = driver(name)
     tool = made.tool()
     assert tool is not None
     answers = {}
     for probe, argv in tool.probes.items():
-        captured = supervisor.capture(argv, timeout_s=PATIENCE_S)
+        captured = supervisor.capture(argv, timeout_s=PATIENCE_S, cwd=Path(gettempdir()))
         answers[probe] = captured.stdout + (captured.stderr if name == "stress_ng" else "")
     made.configure(supervisor.capture(tool.version_argv).stdout, answers)
     return made
