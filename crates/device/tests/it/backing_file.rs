@@ -2,30 +2,38 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::drives::{Bench, Made, PAGE};
+use crate::with;
 use ioassay_device::command::Drive;
 use ioassay_device::store::Backing;
+use ioassay_device::transport::fuse::{Reply, Session};
 use ioassay_device::{Op, Status};
+use tempfile::TempDir;
 
 const POLICIES: [(&str, &str); 3] = [("none", "none"), ("thesis", "none"), ("thesis", "lru")];
 
+/// A folder that lasts as long as the test, and the file's place in it.
+fn place() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("backing");
+    (folder, path)
+}
+
+fn read(path: &Path) -> Vec<u8> {
+    fs::read(path).expect("a file")
+}
+
 fn made(model: &'static str, policy: &'static str) -> Made {
-    Made {
-        pages: 64,
-        model,
-        policy,
-        ..Made::default()
-    }
+    with(Made::of(model, policy), |made| made.pages = 64)
 }
 
 #[test]
 fn what_was_written_is_there_after_a_clean_end() {
     for (model, policy) in POLICIES {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("backing");
+        let (_folder, path) = place();
         let made = made(model, policy);
         let mut bench = Bench::backed(&made, &path);
         bench.write(1024, &[7; 8192]);
@@ -33,7 +41,7 @@ fn what_was_written_is_there_after_a_clean_end() {
         bench.drive.finish().expect("a file that takes all");
         let content = bench.content();
         drop(bench);
-        assert_eq!(fs::read(&path).expect("a file"), content);
+        assert_eq!(read(&path), content);
         let mut again = Bench::backed(&made, &path);
         again.submit(Op::Read, 0, made.size_bytes(), false, &[]);
         again.settle();
@@ -43,133 +51,101 @@ fn what_was_written_is_there_after_a_clean_end() {
 
 #[test]
 fn what_is_flushed_is_in_the_file_and_what_is_volatile_is_not() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("backing");
+    let (_folder, path) = place();
     let mut bench = Bench::backed(&made("thesis", "lru"), &path);
     bench.write(0, &[1; 4096]);
     bench.settle();
-    assert_eq!(fs::read(&path).expect("a file")[0], 0);
+    assert_eq!(read(&path)[0], 0);
     bench.flush();
     bench.settle();
-    assert_eq!(fs::read(&path).expect("a file")[0], 1);
+    assert_eq!(read(&path)[0], 1);
     bench.submit(Op::Write, 4096, 512, true, &[2; 512]);
     bench.settle();
-    assert_eq!(
-        fs::read(&path).expect("a file")[4096..4609],
-        [[2; 512].as_slice(), &[0]].concat()
-    );
+    assert_eq!(read(&path)[4096..4608], [2; 512]);
+    assert_eq!(read(&path)[4608], 0);
 }
 
 #[test]
 fn a_new_file_is_sparse_and_private_and_trims_make_holes() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("backing");
-    let made = Made {
-        pages: 4096,
-        model: "none",
-        ..Made::default()
-    };
+    let (_folder, path) = place();
+    let made = with(Made::of("none", "none"), |made| made.pages = 4096);
     let mut bench = Bench::backed(&made, &path);
     let about = fs::metadata(&path).expect("a file");
-    assert_eq!(
-        (about.len(), about.permissions().mode() & 0o777),
-        (16 << 20, 0o600)
-    );
+    assert_eq!(about.len(), 16 << 20);
+    assert_eq!(about.permissions().mode() & 0o777, 0o600);
     assert!(about.blocks() < 64);
     bench.write(0, &vec![1; 1 << 20]);
     bench.flush();
     bench.settle();
     assert!(fs::metadata(&path).expect("a file").blocks() >= 2048);
-    bench.submit(Op::Trim, 0, 1 << 20, false, &[]);
+    bench.ask(Op::Trim, 0, 1 << 20);
     bench.settle();
     assert!(fs::metadata(&path).expect("a file").blocks() < 64);
 }
 
+fn refusal(path: &Path, size_bytes: Option<u64>, read_only: bool) -> String {
+    let refused = Backing::open(path, size_bytes, read_only).err();
+    refused.expect("a refusal").to_string()
+}
+
 #[test]
 fn one_server_at_a_time_has_the_file() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("backing");
+    let (_folder, path) = place();
     let first = Backing::open(&path, Some(65536), false).expect("a file");
     for read_only in [false, true] {
-        let error = Backing::open(&path, None, read_only)
-            .err()
-            .expect("a lock")
-            .to_string();
+        let error = refusal(&path, None, read_only);
         assert!(error.contains("served by another process"), "{error}");
     }
     drop(first);
     let readers = [0; 2].map(|_| Backing::open(&path, None, true).expect("readers"));
-    assert!(Backing::open(&path, None, false).is_err());
+    refusal(&path, None, false);
     drop(readers);
-    assert_eq!(
-        Backing::open(&path, None, false)
-            .expect("a file")
-            .size_bytes(),
-        65536
-    );
+    let writer = Backing::open(&path, None, false).expect("a file");
+    assert_eq!(writer.size_bytes(), 65536);
 }
 
 #[test]
 fn what_cannot_back_a_drive_is_refused() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("backing");
-    let message = |path: &Path, size, read_only| {
-        let error = Backing::open(path, size, read_only)
-            .err()
-            .expect("a refusal");
-        error.to_string()
-    };
-    assert!(message(&path, Some(4096), true).contains("cannot be opened"));
-    assert!(message(&path, None, false).contains("is empty"));
+    let (folder, path) = place();
+    let of_a_page = |path: &Path, read_only| refusal(path, Some(4096), read_only);
+    assert!(of_a_page(&path, true).contains("cannot be opened"));
+    assert!(refusal(&path, None, false).contains("is empty"));
     fs::write(&path, [0; 8192]).expect("a file");
-    assert!(message(&path, Some(4096), false).contains("has 8192 bytes, wanted 4096"));
-    assert!(message(folder.path(), Some(4096), false).contains("cannot be opened"));
-    assert!(message(Path::new("/dev/null"), Some(4096), false).contains("no regular file"));
+    assert!(of_a_page(&path, false).contains("has 8192 bytes, wanted 4096"));
+    assert!(of_a_page(folder.path(), false).contains("cannot be opened"));
+    assert!(of_a_page(Path::new("/dev/null"), false).contains("no regular file"));
 }
 
 #[test]
 fn a_drive_over_a_file_that_is_only_read_refuses_writes() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("backing");
+    let (_folder, path) = place();
     let made = made("none", "none");
     fs::write(&path, vec![5; made.size_bytes() as usize]).expect("a file");
     let backing = Backing::open(&path, None, true).expect("a file");
     let mut bench = Bench::over(&made, Some(backing));
     bench.write(0, &[1; 512]);
-    bench.submit(Op::Trim, 0, 512, false, &[]);
-    bench.submit(Op::Read, 0, 512, false, &[]);
+    bench.ask(Op::Trim, 0, 512);
+    bench.ask(Op::Read, 0, 512);
     bench.flush();
-    let statuses: Vec<Status> = bench.settle().iter().map(|one| one.status).collect();
-    assert_eq!(
-        statuses,
-        [
-            Status::ReadOnly,
-            Status::ReadOnly,
-            Status::Done,
-            Status::Done
-        ]
-    );
+    let (refused, done) = (Status::ReadOnly, Status::Done);
+    assert_eq!(bench.statuses(), [refused, refused, done, done]);
     assert_eq!(bench.content()[..512], [5; 512]);
 }
 
 #[test]
 fn a_file_that_somebody_cut_short_gives_errors_and_no_crash() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("backing");
+    let (_folder, path) = place();
     for (model, policy) in POLICIES {
         let mut bench = Bench::backed(&made(model, policy), &path);
         let file = OpenOptions::new().write(true).open(&path).expect("a file");
         file.set_len(PAGE).expect("a shorter file");
-        bench.submit(Op::Read, 0, PAGE, false, &[]);
-        bench.submit(Op::Read, 8 * PAGE, PAGE, false, &[]);
+        bench.ask(Op::Read, 0, PAGE);
+        bench.ask(Op::Read, 8 * PAGE, PAGE);
         bench.submit(Op::Write, 16 * PAGE + 512, 512, false, &[1; 512]);
-        let mut statuses = Vec::new();
-        for one in bench.settle() {
-            statuses.push((one.command.tag.command, one.status));
-        }
-        statuses.sort_by_key(|one| one.0);
-        let statuses: Vec<Status> = statuses.into_iter().map(|one| one.1).collect();
-        assert_eq!(statuses, [Status::Done, Status::Failed, Status::Failed]);
+        let mut answers = bench.settle();
+        answers.sort_by_key(|one| one.command.tag.command);
+        let statuses = answers.iter().map(|one| one.status);
+        assert!(statuses.eq([Status::Done, Status::Failed, Status::Failed]));
         drop(bench);
         fs::remove_file(&path).expect("a file");
     }
@@ -188,25 +164,28 @@ fn a_file_that_takes_no_more_is_a_full_drive() {
     for (model, policy) in POLICIES {
         // Of its full size already: what is written behind the limit fails, and nothing else.
         let file = File::create(folder.path().join(format!("{model}-{policy}"))).expect("a file");
-        file.set_len(made(model, policy).size_bytes())
-            .expect("a sparse file");
+        let sized = file.set_len(made(model, policy).size_bytes());
+        sized.expect("a sparse file");
     }
     let script = "trap '' XFSZ; ulimit -f 64; exec \"$0\" \"$@\"";
-    let output = Command::new("sh")
-        .args(["-c", script])
-        .arg(std::env::current_exe().expect("this program"))
-        .args([
-            "--exact",
-            "backing_file::a_file_that_takes_no_more_is_a_full_drive",
-        ])
-        .env(CHILD, folder.path())
-        .output()
-        .expect("a shell");
+    let this = "backing_file::a_file_that_takes_no_more_is_a_full_drive";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script]).env(CHILD, folder.path());
+    shell.arg(std::env::current_exe().expect("this program"));
+    let output = shell.args(["--exact", this]).output().expect("a shell");
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success() && text.contains("1 passed"),
-        "{text}"
-    );
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("1 passed"), "{text}");
+}
+
+/// A write that the drive may lose is answered; the flush is what has to tell.
+fn says_that_it_is_full(bench: &mut Bench, policy: &str) {
+    let mut statuses = bench.statuses();
+    let is_told = statuses.contains(&Status::NoSpace);
+    assert_eq!(is_told, policy == "none", "{policy}");
+    bench.flush();
+    statuses.extend(bench.statuses());
+    assert!(statuses.contains(&Status::NoSpace), "{statuses:?}");
 }
 
 /// The file may have 32 or 64 KiB (the shell's blocks are of 512 or 1024 bytes); the drive has 256.
@@ -216,20 +195,11 @@ fn fill(folder: &Path) {
         let made = made(model, policy);
         let mut bench = Bench::backed(&made, &path);
         bench.write(128 << 10, &[1; 4096]);
-        // A write that the drive may lose is answered; the flush is what has to tell.
-        let mut statuses: Vec<Status> = bench.settle().iter().map(|one| one.status).collect();
-        assert_eq!(
-            statuses.contains(&Status::NoSpace),
-            policy == "none",
-            "{model}, {policy}"
-        );
-        bench.flush();
-        statuses.extend(bench.settle().iter().map(|one| one.status));
-        assert!(statuses.contains(&Status::NoSpace), "{statuses:?}");
+        says_that_it_is_full(&mut bench, policy);
         // What lies below the limit works on; a flush tells that not all is durable.
         bench.write(0, &[2; 4096]);
-        bench.submit(Op::Read, 128 << 10, 4096, false, &[]);
-        assert!(bench.settle().iter().all(|one| one.status == Status::Done));
+        bench.ask(Op::Read, 128 << 10, 4096);
+        assert!(bench.settles_well());
         assert!(bench.drive.finish().is_err());
     }
 }
@@ -264,23 +234,14 @@ fn a_full_disk_is_a_full_drive_until_there_is_room() {
         let mut bench = Bench::backed(&made, &path);
         fs::write(&other, vec![1; 2 << 20]).expect_err("a full disk");
         bench.write(0, &[1; 8192]);
-        // A write that the drive may lose is answered; the flush is what has to tell.
-        let mut statuses: Vec<Status> = bench.settle().iter().map(|one| one.status).collect();
-        assert_eq!(
-            statuses.contains(&Status::NoSpace),
-            policy == "none",
-            "{model}, {policy}"
-        );
-        bench.flush();
-        statuses.extend(bench.settle().iter().map(|one| one.status));
-        assert!(statuses.contains(&Status::NoSpace), "{statuses:?}");
+        says_that_it_is_full(&mut bench, policy);
         fs::remove_file(&other).expect("a file");
         assert!(bench.drive.trouble().unreliable);
         // With room again, the next flush makes all durable.
         bench.flush();
         assert_eq!(bench.settle()[0].status, Status::Done);
         assert!(!bench.drive.trouble().unreliable);
-        assert_eq!(fs::read(&path).expect("a file")[..8192], [1; 8192]);
+        assert_eq!(read(&path)[..8192], [1; 8192]);
         drop(bench);
         fs::remove_file(&path).expect("a file");
     }
@@ -288,13 +249,8 @@ fn a_full_disk_is_a_full_drive_until_there_is_room() {
 
 #[test]
 fn a_worn_out_drive_flushes_and_ends_with_all_in_its_file() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("backing");
-    let made = Made {
-        pages: 256,
-        policy: "lru",
-        ..Made::default()
-    };
+    let (_folder, path) = place();
+    let made = with(Made::of("thesis", "lru"), |made| made.pages = 256);
     let mut geometry = made.geometry();
     geometry.endurance = Some(2);
     let backing = Backing::open(&path, Some(made.size_bytes()), false).expect("a file");
@@ -309,5 +265,62 @@ fn a_worn_out_drive_flushes_and_ends_with_all_in_its_file() {
         assert_eq!(flushed.expect("an answer").status, Status::Done);
     }
     bench.drive.finish().expect("a file that takes all");
-    assert!(fs::read(&path).expect("a file") == bench.content());
+    assert!(read(&path) == bench.content());
+}
+
+// The file that is mounted
+
+const WRITE: u32 = 16;
+const FALLOCATE: u32 = 43;
+const PUNCH_HOLE: u64 = 3;
+
+/// A request of the kernel: a header, and numbers and data behind it.
+fn request(opcode: u32, long: [u64; 4], data: &[u8]) -> Vec<u8> {
+    let mut body: Vec<u8> = long.into_iter().flat_map(u64::to_ne_bytes).collect();
+    if opcode == WRITE {
+        body.resize(40, 0);
+        body.extend(data);
+    }
+    let mut bytes = (40 + body.len() as u32).to_ne_bytes().to_vec();
+    bytes.extend(opcode.to_ne_bytes());
+    bytes.resize(40, 0);
+    bytes.extend(body);
+    bytes
+}
+
+/// A write of `wx` at byte 5 and a hole of 9 bytes at 1 to a drive that was never read.
+fn change(bench: &mut Bench) {
+    let mut session = Session::new(0, (0, 0));
+    let requests = [
+        request(WRITE, [0, 4096 + 5, 2, 0], b"wx"),
+        request(FALLOCATE, [0, 8192 + 1, 9, PUNCH_HOLE], &[]),
+    ];
+    let mut out = Vec::new();
+    for one in &requests {
+        session.received(one, &mut bench.drive, &mut out);
+    }
+    assert!(out.is_empty());
+    for one in bench.settle() {
+        assert_eq!(one.status, Status::Done);
+        let told = session.answered(&one.command, one.status);
+        assert!(matches!(told, Some(Reply::Short(_))));
+    }
+}
+
+#[test]
+fn what_lies_beside_a_write_or_a_hole_stays_as_the_backing_file_has_it() {
+    for (model, policy) in POLICIES {
+        let (_folder, path) = place();
+        let made = Made::of(model, policy);
+        let mut wanted = vec![7; made.size_bytes() as usize];
+        fs::write(&path, &wanted).expect("a file");
+        let mut bench = Bench::backed(&made, &path);
+        change(&mut bench);
+        bench.drive.finish().expect("a file that takes all");
+        wanted[4096 + 5..4096 + 7].copy_from_slice(b"wx");
+        wanted[8192 + 1..8192 + 10].fill(0);
+        assert!(read(&path) == wanted, "{model}, {policy}");
+        bench.drive.load(0, made.size_bytes()).expect("content");
+        assert!(bench.content() == wanted, "{model}, {policy}");
+    }
 }

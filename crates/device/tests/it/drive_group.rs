@@ -68,10 +68,24 @@ impl Group {
         let mut admin = Admin::connect(&Endpoint::Tcp(address), name, &settings).expect("a host");
         admin.enable().expect("a controller");
         admin.ask_for_queues(4).expect("queues");
-        let queues = namespaces.iter().zip(1..);
-        let queues = queues.map(|(&id, number)| admin.queue_of(number, id).expect("a queue"));
+        let numbered = (1..).zip(namespaces);
+        let queues = numbered.map(|(number, &id)| admin.queue_of(number, id).expect("a queue"));
         let queues = queues.collect();
         (admin, queues)
+    }
+
+    fn ask(&self, drive: usize, request: &Value) -> Value {
+        ask(&self.stats(drive), request)
+    }
+
+    fn statistics(&self, drive: usize) -> Value {
+        self.ask(drive, &json!({"request": "stats"}))["stats"].clone()
+    }
+
+    /// Stops the only drive, and all ends.
+    fn finish(self) {
+        self.stop(0);
+        self.end();
     }
 
     /// Stops a drive; when this returns, it has ended.
@@ -86,14 +100,10 @@ impl Group {
     fn end(self) -> Vec<Result<Summary, Error>> {
         let ended = self.thread.join().expect("no panic").expect("a clean end");
         let left = std::fs::read_dir(self.folder.path()).expect("a folder");
-        let left: Vec<_> = left
-            .map(|entry| entry.expect("an entry").file_name())
-            .collect();
-        assert!(
-            left.iter()
-                .all(|name| !name.to_string_lossy().contains('.')),
-            "{left:?}"
-        );
+        for entry in left {
+            let name = entry.expect("an entry").file_name();
+            assert!(!name.to_string_lossy().contains('.'), "{name:?} is left");
+        }
         ended
     }
 }
@@ -119,11 +129,8 @@ fn options(folder: &Path, drives: &[Value]) -> Vec<Options> {
 
 #[test]
 fn one_drive_stops_and_the_others_go_on() {
-    let group = Group::start(&[
-        json!({}),
-        json!({"size_bytes": 8 * MIB}),
-        json!({"model": "none"}),
-    ]);
+    let (smaller, at_once) = (json!({"size_bytes": 8 * MIB}), json!({"model": "none"}));
+    let group = Group::start(&[json!({}), smaller, at_once]);
     let sizes: Vec<u64> = group.ready.iter().map(|ready| ready.size_bytes).collect();
     assert_eq!(sizes, [16 * MIB, 8 * MIB, 16 * MIB]);
     let mut clients: Vec<Client> = (0..3).map(|drive| group.client(drive, "")).collect();
@@ -140,12 +147,9 @@ fn one_drive_stops_and_the_others_go_on() {
     group.stop(0);
     assert_eq!(read(&mut clients[2], 7), 3);
     group.stop(2);
-    let ended = group
-        .end()
-        .into_iter()
-        .map(|drive| drive.expect("a summary"));
-    let writes: Vec<u64> = ended.map(|drive| drive.report.writes.commands).collect();
-    assert_eq!(writes, [1, 1, 1]);
+    for ended in group.end() {
+        assert_eq!(ended.expect("a summary").report.writes.commands, 1);
+    }
 }
 
 #[test]
@@ -166,16 +170,17 @@ fn drives_are_loaded_at_once_and_a_client_that_vanishes_harms_none() {
         for _ in 0..20 {
             let mut vanishes = group.client(0, "");
             for tag in 0..30 {
-                let request = read_of(8 * MIB, 65_536);
-                vanishes.submit(tag, request);
+                vanishes.submit(tag, read_of(8 * MIB, 65_536));
             }
             vanishes.push().expect("requests that are taken");
         }
     });
     for drive in 0..2 {
-        let stats = ask(&group.stats(drive), &json!({"request": "stats"}));
-        assert_eq!(stats["stats"]["writes"]["commands"], 400);
-        assert_eq!(stats["stats"]["writes"]["errors"], 0);
+        let writes = &group.statistics(drive)["writes"];
+        assert_eq!(
+            (&writes["commands"], &writes["errors"]),
+            (&json!(400), &json!(0))
+        );
         group.stop(drive);
     }
     group.end();
@@ -184,36 +189,12 @@ fn drives_are_loaded_at_once_and_a_client_that_vanishes_harms_none() {
 #[test]
 fn one_drive_that_cannot_be_served_refuses_all_and_leaves_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
-    let sizes = [16 * MIB, 4096, 512];
-    let place = format!("nbd:unix:{}/0.sock", folder.path().display());
     let file = folder.path().join("backing");
-    for (second, wanted) in [
-        (json!({"model": "paper"}), "drive[1]: model is paper"),
-        (json!({"size_bytes": 1000}), "drive[1]: size is 1000"),
-        (json!({"transports": [place]}), "drive[1]: path is "),
-        (
-            json!({"backing_file": folder.path().join("0.stats")}),
-            "one of its own for each socket",
-        ),
-        (
-            json!({"namespaces_bytes": sizes}),
-            "drive[1]: namespaces is",
-        ),
-        (json!({"pin": 100_000}), "drive[1]: pin is 100000"),
-        (
-            json!({"pin": 0}),
-            "drive[1]: pin is 0, wanted a processor that no other drive is pinned to",
-        ),
-        (
-            json!({"faults": [{"kind": "latency"}]}),
-            "drive[1]: delay is 0",
-        ),
-        (
-            json!({"faults": [{"kind": "read-error", "namespace": 2}]}),
-            "drive[1]: namespace is 2, wanted 1 to 1",
-        ),
-        (json!({"available_bytes": 300 * MIB}), "2 drives take"),
-    ] {
+    let place = folder.path().display().to_string();
+    for row in include_str!("wrong_second_drives.tsv").lines().skip(1) {
+        let (second, wanted) = row.split_once('\t').expect("a row");
+        let second = second.replace("FOLDER", &place);
+        let second = serde_json::from_str(&second).expect("JSON");
         let first = json!({"backing_file": file, "pin": 0});
         let options = options(folder.path(), &[first, second]);
         let error = serve_group(&options, |_| panic!("they are served")).expect_err("an error");
@@ -239,10 +220,8 @@ fn memory_of_one_drive_is_what_the_others_leave() {
     };
     let small = 16 * MIB + 16 * MIB / 20;
     let exact = 2 * one + small;
-    assert!(matches!(
-        with(exact - 1),
-        Error::MemoryOfAll { drives: 3, .. }
-    ));
+    let too_little = with(exact - 1);
+    assert!(matches!(too_little, Error::MemoryOfAll { drives: 3, .. }));
     assert!(matches!(with(exact), Error::OfDrive { number: 2, .. }));
 }
 
@@ -262,16 +241,9 @@ fn namespaces_have_content_of_their_own_whichever_way_they_are_reached() {
     let group = Group::start(&[divided()]);
     let (mut admin, mut queues) = group.host(0, &[1, 2, 3]);
     let listed = admin.identify(2, 0).expect("a list");
-    assert_eq!(
-        listed[..16],
-        [1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]
-    );
+    assert_eq!([0, 4, 8, 12].map(|at| listed[at]), [1, 2, 3, 0]);
     let controller = admin.identify(1, 0).expect("a controller");
-    assert_eq!(
-        controller[296..304],
-        MIB.to_le_bytes(),
-        "what belongs to none"
-    );
+    assert_eq!(controller[296..304], MIB.to_le_bytes()); // what belongs to none
     let names = ["drive", "drive-2", "drive-3"];
     let mut clients = names.map(|name| group.client(0, name));
     let sizes: Vec<u64> = clients.iter().map(Initiator::size_bytes).collect();
@@ -292,16 +264,11 @@ fn namespaces_have_content_of_their_own_whichever_way_they_are_reached() {
     }
     let trim = trim_of(0, 2 * MIB as u32);
     clients[1].call(trim).expect("a trim");
-    let first = queues.iter_mut().map(|queue| read(queue, 0));
-    assert_eq!(first.collect::<Vec<_>>(), [10, 0, 12]);
-    let last = clients
-        .iter_mut()
-        .zip(&sizes)
-        .map(|(client, size)| read(client, size / 4096 - 1));
-    assert_eq!(last.collect::<Vec<_>>(), [20, 0, 22]);
+    let pairs = queues.iter_mut().zip(&mut clients).zip(&sizes);
+    let ends = pairs.map(|((queue, client), size)| [read(queue, 0), read(client, size / 4096 - 1)]);
+    assert_eq!(ends.collect::<Vec<_>>(), [[10, 20], [0, 0], [12, 22]]);
     drop((admin, queues, clients));
-    group.stop(0);
-    group.end();
+    group.finish();
 }
 
 #[test]
@@ -314,7 +281,7 @@ fn commands_are_counted_by_namespace() {
     }
     read(&mut second, 1);
     second.call(Request::Flush).expect("a flush");
-    let stats = ask(&group.stats(0), &json!({"request": "stats"}));
+    let stats = group.statistics(0);
     let none = json!({"commands": 0, "bytes": 0, "errors": 0});
     let of = |id: u32, size_bytes: u64, reads: u64, writes: u64| {
         let some = |commands: u64| match commands {
@@ -324,12 +291,11 @@ fn commands_are_counted_by_namespace() {
         json!({"id": id, "size_bytes": size_bytes, "reads": some(reads), "writes": some(writes), "trims": none})
     };
     let wanted = json!([of(1, 4 * MIB, 0, 0), of(2, 2 * MIB, 1, 0), of(3, MIB, 0, 5)]);
-    assert_eq!(stats["stats"]["namespaces"], wanted);
-    ask(&group.stats(0), &json!({"request": "reset-stats"}));
-    let stats = ask(&group.stats(0), &json!({"request": "stats"}));
-    assert_eq!(stats["stats"]["namespaces"][2], of(3, MIB, 0, 0));
-    group.stop(0);
-    group.end();
+    assert_eq!(stats["namespaces"], wanted);
+    group.ask(0, &json!({"request": "reset-stats"}));
+    let stats = group.statistics(0);
+    assert_eq!(stats["namespaces"][2], of(3, MIB, 0, 0));
+    group.finish();
 }
 
 #[test]
@@ -353,23 +319,15 @@ fn a_fault_of_a_namespace_strikes_no_other() {
         let answer = queues[queue].call(read_at(offset_bytes));
         assert_eq!(answer.is_err(), fails, "{queue} {offset_bytes}");
     }
-    let listed = ask(&group.stats(0), &json!({"request": "fault-list"}));
+    let listed = group.ask(0, &json!({"request": "fault-list"}));
     let fault = &listed["faults"][0];
-    assert_eq!(
-        (&fault["namespace"], &fault["offset_bytes"], &fault["fired"]),
-        (&json!(2), &json!(4096), &json!(1))
-    );
+    let told = ["namespace", "offset_bytes", "fired"].map(|key| &fault[key]);
+    assert_eq!(told, [&json!(2), &json!(4096), &json!(1)]);
     let beyond = json!({"kind": "read-error", "namespace": 3, "offset_bytes": MIB});
-    let refused = ask(
-        &group.stats(0),
-        &json!({"request": "fault-inject", "faults": [beyond]}),
-    );
-    assert_eq!(
-        refused["error"],
-        "offset is 1048576, wanted less than the namespace's size"
-    );
-    group.stop(0);
-    group.end();
+    let refused = group.ask(0, &json!({"request": "fault-inject", "faults": [beyond]}));
+    let wanted = "offset is 1048576, wanted less than the namespace's size";
+    assert_eq!(refused["error"], wanted);
+    group.finish();
 }
 
 #[test]
@@ -380,15 +338,12 @@ fn a_flush_of_one_namespace_and_a_power_loss_keep_what_they_should() {
     write(&mut queues[1], 0, 2);
     queues[1].call(Request::Flush).expect("a flush");
     write(&mut queues[0], 1, 3);
-    let cut = ask(
-        &group.stats(0),
-        &json!({"request": "power-cut", "keep_connections": true}),
-    );
+    let kept = json!({"request": "power-cut", "keep_connections": true});
+    let cut = group.ask(0, &kept);
     assert_eq!(cut, json!({"ok": true, "lost_pages": 1}));
     assert_eq!((read(&mut queues[0], 0), read(&mut queues[1], 0)), (1, 2));
     assert_eq!(read(&mut queues[0], 1), 0);
-    group.stop(0);
-    group.end();
+    group.finish();
 }
 
 #[test]
@@ -404,7 +359,6 @@ fn a_backing_file_has_all_namespaces_where_they_were() {
             assert_eq!(read(&mut client, 3), serving * value);
             write(&mut client, 3, value);
         }
-        group.stop(0);
-        group.end();
+        group.finish();
     }
 }

@@ -1,6 +1,7 @@
 //! When commands are answered, what is refused, and what is counted.
 
-use crate::drives::{Bench, Chance, Made, PAGE, tag};
+use crate::drives::{Bench, Chance, Made, PAGE, is_all, tag};
+use crate::with;
 use ioassay_device::command::Drive;
 use ioassay_device::counters::Completion;
 use ioassay_device::emulated_drive::TransportOverhead;
@@ -13,16 +14,14 @@ const SENSED: u64 = 25_000_000 + 105_600_000;
 #[test]
 fn an_answer_is_due_when_the_model_says() {
     let mut bench = Bench::new(&Made::default());
-    bench.submit(Op::Read, 0, PAGE, false, &[]);
+    bench.ask(Op::Read, 0, PAGE);
     let due_ps = SENSED + CHANNEL;
     assert!(bench.pass(0).is_empty());
     assert_eq!(bench.drive.next_ps(), Some(SENSED));
     assert!(bench.pass(due_ps - 1).is_empty());
     let answers = bench.pass(1);
-    assert_eq!(
-        (answers[0].status, answers[0].deadline_ps),
-        (Status::Done, due_ps)
-    );
+    assert_eq!(answers[0].deadline_ps, due_ps);
+    assert_eq!(answers[0].status, Status::Done);
 }
 
 #[test]
@@ -35,15 +34,15 @@ fn an_answer_leaves_earlier_by_what_its_transport_takes() {
     bench.drive.set_overheads(vec![overhead]);
     for begin_ps in [0, 1_000_000_000_000] {
         bench.pass(begin_ps - bench.now_ps());
-        bench.submit(Op::Read, 0, PAGE, false, &[]);
+        bench.ask(Op::Read, 0, PAGE);
         let answers = bench.pass(1_000_000_000);
         let due_ps = begin_ps + SENSED + CHANNEL - 12_000_000;
         assert_eq!(answers[0].deadline_ps, due_ps);
     }
     // A client with two on their way is awake.
     let begin_ps = bench.now_ps();
-    bench.submit(Op::Read, 0, PAGE, false, &[]);
-    bench.submit(Op::Read, PAGE, PAGE, false, &[]);
+    bench.ask(Op::Read, 0, PAGE);
+    bench.ask(Op::Read, PAGE, PAGE);
     let answers = bench.pass(1_000_000_000);
     let due_ps = begin_ps + SENSED + CHANNEL - 8_000_000;
     assert_eq!(answers[0].deadline_ps, due_ps);
@@ -51,23 +50,17 @@ fn an_answer_leaves_earlier_by_what_its_transport_takes() {
 
 #[test]
 fn without_a_model_all_is_answered_at_once() {
-    let made = Made {
-        model: "none",
-        ..Made::default()
-    };
+    let made = Made::of("none", "none");
     let mut bench = Bench::new(&made);
     bench.write(0, &[3; 512]);
-    bench.submit(Op::Read, 0, 512, false, &[]);
+    bench.ask(Op::Read, 0, 512);
     bench.flush();
-    bench.submit(Op::Trim, 0, 512, false, &[]);
+    bench.ask(Op::Trim, 0, 512);
     let answers = bench.pass(0);
     let commands: Vec<u64> = answers.iter().map(|one| one.command.tag.command).collect();
     assert_eq!(commands, [0, 1, 2, 3]);
-    assert!(
-        answers
-            .iter()
-            .all(|one| one.status == Status::Done && one.deadline_ps == 0)
-    );
+    let is_at_once = |one: &Completion| one.status == Status::Done && one.deadline_ps == 0;
+    assert!(answers.iter().all(is_at_once));
 }
 
 #[test]
@@ -86,24 +79,18 @@ fn what_the_drive_has_not_is_refused() {
         (Op::WriteZeroes, 1, 512, 0),
     ] {
         bench.submit(op, offset, length, false, &vec![0; data]);
-        assert_eq!(
-            bench.pass(0)[0].status,
-            Status::OutOfRange,
-            "{op:?} {offset} {length}"
-        );
+        let status = bench.pass(0)[0].status;
+        assert_eq!(status, Status::OutOfRange, "{op:?} {offset} {length}");
     }
-    bench.submit(Op::Read, end - 512, 512, false, &[]);
-    bench.submit(Op::Write, 0, 0, false, &[]);
-    assert!(bench.settle().iter().all(|one| one.status == Status::Done));
+    bench.ask(Op::Read, end - 512, 512);
+    bench.ask(Op::Write, 0, 0);
+    assert!(bench.settles_well());
 }
 
 #[test]
 fn trims_of_parts_of_pages_are_zeroes_and_no_more() {
     for model in ["thesis", "none"] {
-        let mut bench = Bench::new(&Made {
-            model,
-            ..Made::default()
-        });
+        let mut bench = Bench::new(&Made::of(model, "none"));
         bench.write(0, &vec![9; 8 * PAGE as usize]);
         bench.settle();
         for op in [Op::Trim, Op::WriteZeroes] {
@@ -112,13 +99,12 @@ fn trims_of_parts_of_pages_are_zeroes_and_no_more() {
             bench.settle();
         }
         let content = bench.content();
-        let zeroes: Vec<usize> = (0..8 * PAGE as usize)
-            .filter(|&at| content[at] == 0)
-            .collect();
-        assert_eq!(zeroes.len(), 4 * PAGE as usize + 512);
+        let page = PAGE as usize;
+        let zeroes: Vec<usize> = (0..8 * page).filter(|&at| content[at] == 0).collect();
+        assert_eq!(zeroes.len(), 4 * page + 512);
         assert_eq!(
             (zeroes[0], zeroes[zeroes.len() - 1]),
-            (1024, 6 * PAGE as usize + 1023)
+            (1024, 6 * page + 1023)
         );
     }
 }
@@ -126,31 +112,24 @@ fn trims_of_parts_of_pages_are_zeroes_and_no_more() {
 #[test]
 fn large_trims_let_others_pass() {
     for model in ["thesis", "none"] {
-        let made = Made {
-            pages: 64 << 8, // 64 MiB
-            model,
-            ..Made::default()
-        };
+        let made = with(Made::of(model, "none"), |made| made.pages = 64 << 8); // 64 MiB
         let mut bench = Bench::new(&made);
         bench.write(0, &vec![9; 4 << 20]);
         bench.write(made.size_bytes() - PAGE, &[9; PAGE as usize]);
         bench.settle();
-        let trim = bench.submit(Op::Trim, 512, made.size_bytes() - 512, false, &[]);
-        let read = bench.submit(Op::Read, 0, 512, false, &[]);
-        let commands: Vec<u64> = bench
-            .settle()
-            .iter()
-            .map(|one| one.command.tag.command)
-            .collect();
+        let trim = bench.ask(Op::Trim, 512, made.size_bytes() - 512);
+        let read = bench.ask(Op::Read, 0, 512);
+        let answers = bench.settle().into_iter();
+        let commands: Vec<u64> = answers.map(|one| one.command.tag.command).collect();
         assert!(commands.contains(&trim) && commands.contains(&read));
         if model == "none" {
             assert_eq!(commands, [read, trim]);
         }
         let content = bench.content();
-        assert!(content[..512].iter().all(|&byte| byte == 9));
-        assert!(content[512..].iter().all(|&byte| byte == 0));
+        assert!(is_all(&content[..512], 9));
+        assert!(is_all(&content[512..], 0));
         // Nothing of one that is under way is left after a cut.
-        bench.submit(Op::Trim, 0, made.size_bytes(), false, &[]);
+        bench.ask(Op::Trim, 0, made.size_bytes());
         bench.drive.power_cut();
         assert_eq!(bench.settle()[0].status, Status::PowerLost);
         assert_eq!((bench.drive.in_flight(), bench.drive.next_ps()), (0, None));
@@ -159,22 +138,19 @@ fn large_trims_let_others_pass() {
 
 #[test]
 fn an_aborted_command_is_answered_now_and_its_number_means_nothing_later() {
-    let made = Made {
-        policy: "none",
-        ..Made::default()
-    };
+    let made = Made::default();
     let mut bench = Bench::new(&made);
     let write = bench.submit(Op::Write, 0, PAGE, false, &[7; PAGE as usize]);
-    let trim = bench.submit(Op::Trim, PAGE, made.size_bytes() - PAGE, false, &[]);
-    let read = bench.submit(Op::Read, 0, PAGE, false, &[]);
+    let trim = bench.ask(Op::Trim, PAGE, made.size_bytes() - PAGE);
+    let read = bench.ask(Op::Read, 0, PAGE);
     for command in [write, read] {
         assert!(bench.drive.abort(tag(command)) && !bench.drive.abort(tag(command)));
     }
     let ended = |answers: &[Completion]| -> Vec<(u64, Status)> {
-        let answers = answers.iter();
-        answers
-            .map(|one| (one.command.tag.command, one.status))
-            .collect()
+        let ended = answers
+            .iter()
+            .map(|one| (one.command.tag.command, one.status));
+        ended.collect()
     };
     let aborted = [(write, Status::Aborted), (read, Status::Aborted)];
     assert_eq!(ended(&bench.pass(0)), aborted);
@@ -189,10 +165,7 @@ fn an_aborted_command_is_answered_now_and_its_number_means_nothing_later() {
 
 #[test]
 fn the_counts_add_up() {
-    let made = Made {
-        policy: "lru",
-        ..Made::default()
-    };
+    let made = Made::of("thesis", "lru");
     let mut bench = Bench::new(&made);
     let mut chance = Chance(5);
     let (mut commands, mut bytes) = ([0_u64; 4], [0_u64; 4]);
@@ -201,22 +174,20 @@ fn the_counts_add_up() {
         let (page, pages) = (chance.below(60), 1 + chance.below(4));
         let (offset, length) = (page * PAGE, pages * PAGE);
         match kind {
-            0 => drop(bench.submit(Op::Read, offset, length, false, &[])),
+            0 => drop(bench.ask(Op::Read, offset, length)),
             1 => drop(bench.write(offset, &vec![1; length as usize])),
-            2 => drop(bench.submit(Op::Trim, offset, length, false, &[])),
+            2 => drop(bench.ask(Op::Trim, offset, length)),
             _ => drop(bench.flush()),
         }
         commands[kind] += 1;
         bytes[kind] += if kind == 3 { 0 } else { length };
         bench.pass(chance.below(500_000_000));
     }
-    bench.submit(Op::Read, 1, 1, false, &[]);
+    bench.ask(Op::Read, 1, 1);
     bench.settle();
     let seen = bench.drive.snapshot().report(true);
-    for (op, (commands, bytes)) in [&seen.reads, &seen.writes, &seen.trims, &seen.flushes]
-        .into_iter()
-        .zip(commands.into_iter().zip(bytes))
-    {
+    let ops = [&seen.reads, &seen.writes, &seen.trims, &seen.flushes];
+    for (op, (commands, bytes)) in ops.into_iter().zip(commands.into_iter().zip(bytes)) {
         assert_eq!((op.commands, op.bytes), (commands, bytes));
         assert_eq!(op.latency_ns.count, commands);
         let buckets = op.latency_ns.buckets.as_ref().expect("buckets");
@@ -233,13 +204,11 @@ fn the_counts_add_up() {
     assert!(seen.busy_s > 0.0 && seen.busy_s <= seen.counted_s);
     let health = bench.drive.health();
     assert_eq!((health.reads, health.read_bytes), (commands[0], bytes[0]));
-    assert_eq!(
-        (health.writes, health.written_bytes),
-        (commands[1], bytes[1])
-    );
+    let written = (health.writes, health.written_bytes);
+    assert_eq!(written, (commands[1], bytes[1]));
     // What goes on counts as busy already.
     let busy_us = health.busy_us;
-    bench.submit(Op::Read, 0, PAGE, false, &[]);
+    bench.ask(Op::Read, 0, PAGE);
     bench.pass(1_000_000);
     assert_eq!(bench.drive.health().busy_us, busy_us + 1);
     bench.settle();
@@ -256,10 +225,7 @@ fn the_counts_add_up() {
 
 #[test]
 fn a_drive_that_is_worn_out_can_be_read() {
-    let made = Made {
-        pages: 512,
-        ..Made::default()
-    };
+    let made = Made::of_pages(512);
     let mut geometry = made.geometry();
     geometry.endurance = Some(3);
     let mut bench = Bench::with(&made, &geometry, None);
@@ -277,17 +243,11 @@ fn a_drive_that_is_worn_out_can_be_read() {
         assert!(written < 1_000_000, "it never wears out");
     }
     bench.write(0, &[2; PAGE as usize]);
-    bench.submit(Op::Read, 0, PAGE, false, &[]);
+    bench.ask(Op::Read, 0, PAGE);
     bench.flush();
-    let statuses: Vec<Status> = bench.settle().iter().map(|one| one.status).collect();
-    assert_eq!(statuses.len(), 3);
-    assert_eq!(
-        statuses
-            .iter()
-            .filter(|&&status| status == Status::Done)
-            .count(),
-        2
-    );
+    let statuses = bench.statuses();
+    let done = statuses.iter().filter(|&&status| status == Status::Done);
+    assert_eq!((statuses.len(), done.count()), (3, 2));
     assert!(statuses.contains(&Status::ReadOnly));
     assert!(bench.drive.facts().read_only);
     assert!(bench.drive.snapshot().report(false).worn_out.is_some());
@@ -297,29 +257,18 @@ fn a_drive_that_is_worn_out_can_be_read() {
 #[test]
 fn many_large_trims_at_once_are_no_longer_work_than_one() {
     const MIB: u64 = 1 << 20;
-    let made = Made {
-        pages: 16384,
-        model: "none",
-        ..Made::default()
-    };
+    let made = with(Made::of("none", "none"), |made| made.pages = 16384);
     let mut bench = Bench::new(&made);
     bench.write(0, &vec![1; 64 << 20]);
     bench.settle();
     for number in 0..4 {
-        bench.submit(Op::Trim, number * 16 * MIB, 16 * MIB, false, &[]);
+        bench.ask(Op::Trim, number * 16 * MIB, 16 * MIB);
     }
     let zeroes = |bench: &Bench| {
-        bench
-            .content()
-            .chunks(512)
-            .filter(|block| block[0] == 0)
-            .count()
+        let content = bench.content();
+        content.chunks(512).filter(|block| block[0] == 0).count()
     };
-    assert_eq!(
-        zeroes(&bench) as u64,
-        4 * MIB / 512,
-        "others have their turn"
-    );
+    assert_eq!(zeroes(&bench) as u64, 4 * MIB / 512); // others have their turn
     assert_eq!(bench.settle().len(), 4);
     assert_eq!(zeroes(&bench) as u64, 64 * MIB / 512);
 }

@@ -1,6 +1,6 @@
 //! Drives that misbehave as they were told to, and not otherwise.
 
-use crate::drives::{Bench, Made, PAGE, tag};
+use crate::drives::{Bench, Made, PAGE, is_all, tag};
 use ioassay_device::command::Drive;
 use ioassay_device::faults::Fault;
 use ioassay_device::{Op, Status};
@@ -14,11 +14,7 @@ fn fault(json: &str) -> Fault {
 }
 
 fn bench(model: &'static str, policy: &'static str) -> Bench {
-    let bench = Bench::new(&Made {
-        model,
-        policy,
-        ..Made::default()
-    });
+    let bench = Bench::new(&Made::of(model, policy));
     assert_eq!(bench.drive.in_flight(), 0);
     bench
 }
@@ -98,19 +94,16 @@ fn a_fault_has_its_time_its_period_and_its_number() {
 fn chance_comes_from_the_seed() {
     let run = |json: &str| -> Vec<bool> {
         let mut bench = with(json);
-        (0..2000)
-            .map(|_| status(&mut bench, Op::Read, 0, 512) == Status::Media)
-            .collect()
+        let fails = |_| status(&mut bench, Op::Read, 0, 512) == Status::Media;
+        (0..2000).map(fails).collect()
     };
-    let first = run(r#"{"kind":"read-error","probability":0.1,"seed":5}"#);
-    assert_eq!(
-        first,
-        run(r#"{"kind":"read-error","probability":0.1,"seed":5}"#)
-    );
-    assert_ne!(
-        first,
-        run(r#"{"kind":"read-error","probability":0.1,"seed":6}"#)
-    );
+    let of_seed = |seed: u32| {
+        let json = r#"{"kind":"read-error","probability":0.1,"seed":"#;
+        run(&format!("{json}{seed}}}"))
+    };
+    let first = of_seed(5);
+    assert_eq!(first, of_seed(5));
+    assert_ne!(first, of_seed(6));
     let count = first.iter().filter(|&&failed| failed).count();
     assert!((140..260).contains(&count), "{count}"); // 200 expected, deviation 13.4
 }
@@ -119,9 +112,8 @@ fn chance_comes_from_the_seed() {
 fn pages_that_are_bad_stay_bad() {
     let mut bench = with(r#"{"kind":"read-error","probability":0.2,"scope":"page","seed":3}"#);
     let read = |bench: &mut Bench| -> Vec<bool> {
-        (0..128)
-            .map(|page| status(bench, Op::Read, page * PAGE, PAGE) == Status::Media)
-            .collect()
+        let fails = |page| status(bench, Op::Read, page * PAGE, PAGE) == Status::Media;
+        (0..128).map(fails).collect()
     };
     let bad = read(&mut bench);
     assert_eq!(bad, read(&mut bench));
@@ -129,36 +121,29 @@ fn pages_that_are_bad_stay_bad() {
     assert!((8..48).contains(&count), "{count}");
     // A command over several pages fails when one of them is bad.
     let first_bad = bad.iter().position(|&bad| bad).expect("one") as u64;
-    assert_eq!(
-        status(&mut bench, Op::Read, 0, first_bad * PAGE + 512),
-        Status::Media
-    );
+    let several = first_bad * PAGE + 512;
+    assert_eq!(status(&mut bench, Op::Read, 0, several), Status::Media);
 }
 
 #[test]
 fn latency_is_added_to_the_models_and_throttling_is_a_rate() {
     let mut bench = bench("thesis", "none");
-    bench.submit(Op::Read, 0, PAGE, false, &[]);
+    bench.ask(Op::Read, 0, PAGE);
     let without_ps = bench.settle()[0].deadline_ps;
     let begin_ps = bench.now_ps();
     arm(&mut bench, r#"{"kind":"latency","delay_us":250}"#);
-    bench.submit(Op::Read, 0, PAGE, false, &[]);
-    assert_eq!(
-        bench.settle()[0].deadline_ps - begin_ps,
-        without_ps + 250 * US
-    );
+    bench.ask(Op::Read, 0, PAGE);
+    let with_ps = bench.settle()[0].deadline_ps - begin_ps;
+    assert_eq!(with_ps, without_ps + 250 * US);
 
     let mut bench = with(r#"{"kind":"throttle","bytes_per_s":1000000}"#);
     let begin_ps = bench.now_ps();
     for page in 0..4 {
-        bench.submit(Op::Read, page * PAGE, PAGE, false, &[]);
+        bench.ask(Op::Read, page * PAGE, PAGE);
     }
     let answers = bench.pass(1_000_000 * US);
-    let due: Vec<u64> = answers
-        .iter()
-        .map(|one| (one.deadline_ps - begin_ps) / US)
-        .collect();
-    assert_eq!(due, [4096, 8192, 12288, 16384]);
+    let due = answers.iter().map(|one| (one.deadline_ps - begin_ps) / US);
+    assert!(due.eq([4096, 8192, 12288, 16384]));
 }
 
 #[test]
@@ -168,33 +153,22 @@ fn lost_and_torn_writes_are_answered_and_done_in_part() {
         bench.write(0, &vec![7; 4 * PAGE as usize]);
         bench.settle();
         arm(&mut bench, r#"{"kind":"lost-write","length_bytes":4096}"#);
-        arm(
-            &mut bench,
-            r#"{"kind":"torn-write","offset_bytes":8192,"seed":4}"#,
-        );
-        bench.write(0, &[9; PAGE as usize]);
-        bench.write(PAGE, &[9; PAGE as usize]);
-        bench.write(2 * PAGE, &[9; PAGE as usize]);
+        let torn = r#"{"kind":"torn-write","offset_bytes":8192,"seed":4}"#;
+        arm(&mut bench, torn);
+        for page in 0..3 {
+            bench.write(page * PAGE, &[9; PAGE as usize]);
+        }
         bench.write(3 * PAGE, &[9; 512]);
-        assert!(bench.settle().iter().all(|one| one.status == Status::Done));
+        assert!(bench.settles_well());
         let content = bench.content();
-        assert!(content[..PAGE as usize].iter().all(|&byte| byte == 7));
-        assert!(
-            content[PAGE as usize..2 * PAGE as usize]
-                .iter()
-                .all(|&byte| byte == 9)
-        );
-        let torn = &content[2 * PAGE as usize..3 * PAGE as usize];
-        let written = torn.iter().take_while(|&&byte| byte == 9).count();
-        assert!(
-            written % 512 == 0 && (512..PAGE as usize).contains(&written),
-            "{written}"
-        );
-        assert!(torn[written..].iter().all(|&byte| byte == 7));
-        assert_eq!(
-            content[3 * PAGE as usize..][..513],
-            [[9; 512].as_slice(), &[7]].concat()
-        );
+        let (lost, rest) = content.split_at(PAGE as usize);
+        let (written, rest) = rest.split_at(PAGE as usize);
+        let (torn, end) = rest.split_at(PAGE as usize);
+        assert!(is_all(lost, 7) && is_all(written, 9));
+        let count = torn.iter().take_while(|&&byte| byte == 9).count();
+        assert!(count % 512 == 0 && (512..4096).contains(&count), "{count}");
+        assert!(is_all(&torn[count..], 7));
+        assert!(is_all(&end[..512], 9) && end[512] == 7);
     }
 }
 
@@ -204,28 +178,17 @@ fn rotten_bits_are_in_flash_and_stay_until_they_are_written() {
     let before = bench.content();
     assert_eq!(status(&mut bench, Op::Read, 0, 2 * PAGE), Status::Done);
     let after = bench.content();
-    let differ: Vec<u32> = before
-        .iter()
-        .zip(&after)
-        .map(|(a, b)| (a ^ b).count_ones())
-        .collect();
-    assert_eq!(differ.iter().sum::<u32>(), 1);
+    let pairs = before.iter().zip(&after);
+    let differ: u32 = pairs.map(|(a, b)| (a ^ b).count_ones()).sum();
+    assert_eq!(differ, 1);
     assert_eq!(status(&mut bench, Op::Read, 0, 2 * PAGE), Status::Done);
     assert_eq!(bench.content(), after);
     assert_eq!(status(&mut bench, Op::Write, 0, 2 * PAGE), Status::Done);
-    assert!(
-        bench.content()[..2 * PAGE as usize]
-            .iter()
-            .all(|&byte| byte == 9)
-    );
+    assert!(is_all(&bench.content()[..2 * PAGE as usize], 9));
     // What was never written has no cells that could rot.
     let mut bench = with(r#"{"kind":"bit-rot","bits":4096}"#);
     assert_eq!(status(&mut bench, Op::Read, LAST, PAGE), Status::Done);
-    assert!(
-        bench.content()[LAST as usize..]
-            .iter()
-            .all(|&byte| byte == 0)
-    );
+    assert!(is_all(&bench.content()[LAST as usize..], 0));
 }
 
 #[test]
@@ -239,7 +202,7 @@ fn a_flush_that_is_ignored_keeps_nothing_from_a_power_loss() {
         bench.write(0, &[5; PAGE as usize]);
         bench.pass(10_000 * US);
         bench.flush();
-        assert!(bench.settle().iter().all(|one| one.status == Status::Done));
+        assert!(bench.settles_well());
         bench.drive.power_cut();
         assert_eq!(bench.content()[0] == 5, kept, "{json}");
     }
@@ -255,7 +218,7 @@ fn a_flush_that_is_ignored_keeps_nothing_from_a_power_loss() {
 #[test]
 fn what_is_stuck_is_answered_when_the_fault_ends_is_cleared_or_the_host_aborts() {
     let mut bench = with(r#"{"kind":"stuck","for_us":100}"#);
-    bench.submit(Op::Read, 0, 512, false, &[]);
+    bench.ask(Op::Read, 0, 512);
     assert!(bench.pass(99 * US).is_empty());
     assert_eq!(bench.pass(US)[0].status, Status::Done);
 
@@ -280,7 +243,7 @@ fn what_is_stuck_is_answered_when_the_fault_ends_is_cleared_or_the_host_aborts()
 /// A drive with a command that is stuck without end, of number 1.
 fn bench_stuck() -> Bench {
     let mut bench = with(r#"{"kind":"stuck","op":["read"]}"#);
-    bench.submit(Op::Read, 0, 512, false, &[]);
+    bench.ask(Op::Read, 0, 512);
     assert!(bench.pass(1_000_000_000 * US).is_empty());
     bench
 }
@@ -299,7 +262,7 @@ fn resets_come_by_time_and_by_command() {
 
     let mut bench = with(r#"{"kind":"controller-reset","op":["write"],"skip":1,"count":1}"#);
     arm(&mut bench, r#"{"kind":"stuck","op":["read"]}"#);
-    bench.submit(Op::Read, 0, 512, false, &[]);
+    bench.ask(Op::Read, 0, 512);
     assert_eq!(status(&mut bench, Op::Write, 0, 512), Status::Done);
     assert!(!bench.drive.drops_connections());
     bench.write(0, &[1; 512]);
@@ -316,7 +279,7 @@ fn while_the_link_is_lost_nobody_is_served() {
     assert_eq!(bench.drive.next_ps(), Some(begin_ps + 10 * US)); // a drive that sleeps wakes for it
     bench.pass(10 * US);
     assert!(bench.drive.drops_connections());
-    bench.submit(Op::Read, 0, 512, false, &[]); // of a file that is mounted
+    bench.ask(Op::Read, 0, 512); // of a file that is mounted
     assert!(bench.pass(99 * US).is_empty());
     assert!(bench.drive.drops_connections());
     assert_eq!(bench.pass(US).len(), 1);
@@ -324,7 +287,7 @@ fn while_the_link_is_lost_nobody_is_served() {
 
     let mut bench = with(r#"{"kind":"link-loss","down_us":100}"#);
     assert!(bench.drive.drops_connections());
-    bench.submit(Op::Read, 0, 512, false, &[]);
+    bench.ask(Op::Read, 0, 512);
     assert_eq!(bench.drive.clear_faults(Some(1)), 1);
     assert!(!bench.drive.drops_connections());
     assert_eq!(bench.pass(0).len(), 1);
@@ -335,13 +298,11 @@ fn a_worn_region_reads_slowly_and_stops_to_take_writes() {
     let json = r#"{"kind":"worn","length_bytes":8192,"endurance":2,"delay_us":50}"#;
     let mut bench = with(json);
     let wanted = [Status::Done, Status::Done, Status::Media, Status::Media];
-    assert_eq!(
-        wanted,
-        [0; 4].map(|_| status(&mut bench, Op::Write, 0, 512))
-    );
+    let mut write = |_| status(&mut bench, Op::Write, 0, 512);
+    assert_eq!([0; 4].map(&mut write), wanted);
     assert_eq!(status(&mut bench, Op::Write, PAGE, 512), Status::Done);
     assert_eq!(status(&mut bench, Op::Write, 2 * PAGE, 512), Status::Done);
-    bench.submit(Op::Read, 0, 512, false, &[]);
+    bench.ask(Op::Read, 0, 512);
     assert!(bench.pass(49 * US).is_empty());
     assert_eq!(bench.pass(US)[0].status, Status::Done);
 }
@@ -349,35 +310,8 @@ fn a_worn_region_reads_slowly_and_stops_to_take_writes() {
 #[test]
 fn what_cannot_be_is_refused_with_all_that_came_with_it() {
     let mut bench = bench("none", "none");
-    for (json, name) in [
-        (r#"{"kind":"read-error","op":["write"]}"#, "op is"),
-        (
-            r#"{"kind":"read-error","offset_bytes":1000000000}"#,
-            "offset is",
-        ),
-        (r#"{"kind":"read-error","length_bytes":0}"#, "length is"),
-        (r#"{"kind":"read-error","probability":0}"#, "probability is"),
-        (
-            r#"{"kind":"read-error","probability":1.5}"#,
-            "probability is",
-        ),
-        (r#"{"kind":"read-error","count":0}"#, "count is"),
-        (r#"{"kind":"read-error","for_us":0}"#, "for is"),
-        (r#"{"kind":"read-error","every_us":10}"#, "every is"),
-        (
-            r#"{"kind":"read-error","for_us":10,"every_us":10}"#,
-            "every is",
-        ),
-        (r#"{"kind":"controller-reset","every_us":0}"#, "every is"),
-        (r#"{"kind":"controller-reset","for_us":10}"#, "for is"),
-        (r#"{"kind":"read-error","delay_us":10}"#, "delay is"),
-        (r#"{"kind":"latency"}"#, "delay is"),
-        (r#"{"kind":"latency","delay_us":86400000001}"#, "delay is"),
-        (r#"{"kind":"throttle"}"#, "rate is"),
-        (r#"{"kind":"bit-rot","bits":0}"#, "bits is"),
-        (r#"{"kind":"link-loss"}"#, "down is"),
-        (r#"{"kind":"stuck","endurance":1}"#, "endurance is"),
-    ] {
+    for row in include_str!("wrong_faults.tsv").lines().skip(1) {
+        let (json, name) = row.split_once('\t').expect("a row");
         let faults = vec![fault(r#"{"kind":"stuck"}"#), fault(json)];
         let error = bench.drive.arm_faults(faults).expect_err(json).to_string();
         assert!(error.starts_with(name), "{json}: {error}");
@@ -387,28 +321,14 @@ fn what_cannot_be_is_refused_with_all_that_came_with_it() {
     assert!(bench.drive.arm_faults(many).is_err());
 }
 
-const KINDS: [&str; 13] = [
-    "read-error",
-    "write-error",
-    "flush-error",
-    "latency",
-    "throttle",
-    "bit-rot",
-    "lost-write",
-    "torn-write",
-    "ignored-flush",
-    "stuck",
-    "controller-reset",
-    "link-loss",
-    "worn",
-];
+const KINDS: &str = "read-error write-error flush-error latency throttle bit-rot lost-write \
+    torn-write ignored-flush stuck controller-reset link-loss worn";
 
 prop_compose! {
     fn any_fault()(
-        kind in 0..KINDS.len(), offset in 0..128_u64, length in 1..64_u64, after in 0..500_u64,
+        kind in prop::sample::select(KINDS.split(' ').collect::<Vec<_>>()), offset in 0..128_u64, length in 1..64_u64, after in 0..500_u64,
         lasts in 1..300_u64, probability in 0.01..1.0_f64, seed: u64, skip in 0..4_u64,
     ) -> Fault {
-        let kind = KINDS[kind];
         let mut fault = serde_json::json!({
             "kind": kind, "offset_bytes": offset * PAGE, "length_bytes": length * 512,
             "after_us": after, "for_us": lasts, "probability": probability, "seed": seed, "skip": skip,
@@ -452,7 +372,7 @@ proptest! {
         bench.write(0, &vec![8; 128 * PAGE as usize]);
         bench.settle();
         bench.flush();
-        prop_assert!(bench.settle().iter().all(|one| one.status == Status::Done));
+        prop_assert!(bench.settles_well());
         bench.drive.power_cut();
         prop_assert!(bench.content().iter().all(|&byte| byte == 8));
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::drives::Chance;
+use crate::drives::{Chance, is_all};
 use crate::served::write_of;
 use ioassay_device::client::nbd::Client;
 use ioassay_device::client::{Initiator, Request, Waiting};
@@ -63,11 +63,8 @@ impl EmulatedDrive {
             .spawn()
             .expect("a child");
         let mut out = BufReader::new(child.stdout.take().expect("its output"));
-        let ready = out
-            .by_ref()
-            .lines()
-            .map_while(Result::ok)
-            .any(|line| line.contains("\"ways\""));
+        let mut lines = out.by_ref().lines().map_while(Result::ok);
+        let ready = lines.any(|line| line.contains("\"ways\""));
         assert!(ready, "the drive did not start");
         Self {
             child,
@@ -97,18 +94,12 @@ impl Known {
         let file = std::fs::File::open(path).expect("the backing file");
         let mut block = vec![0; BLOCK as usize];
         for (number, values) in self.0.iter_mut().enumerate() {
-            file.read_exact_at(&mut block, number as u64 * BLOCK)
-                .expect("a whole file");
-            assert!(
-                block.iter().all(|&byte| byte == block[0]),
-                "block {number} is torn"
-            );
-            assert!(
-                values.contains(&block[0]),
-                "block {number} holds {}, allowed {values:?}",
-                block[0]
-            );
-            *values = vec![block[0]];
+            let read = file.read_exact_at(&mut block, number as u64 * BLOCK);
+            read.expect("a whole file");
+            let value = block[0];
+            assert!(is_all(&block, value), "block {number} is torn");
+            assert!(values.contains(&value), "{number}: {value} of {values:?}");
+            *values = vec![value];
         }
     }
 }
@@ -131,10 +122,8 @@ fn load(drive: &mut EmulatedDrive, known: &mut Known, chance: &mut Chance, at_on
         known.0[block as usize].push(value);
         let data = vec![value; BLOCK as usize];
         let fua = chance.below(8) == 0;
-        let offset_bytes = block * BLOCK;
-        client
-            .call(write_of(offset_bytes, &data, fua))
-            .expect("a write");
+        let answer = client.call(write_of(block * BLOCK, &data, fua));
+        answer.expect("a write");
         if fua || at_once {
             known.0[block as usize] = vec![value];
         } else {
@@ -146,8 +135,7 @@ fn load(drive: &mut EmulatedDrive, known: &mut Known, chance: &mut Chance, at_on
         let (block, value) = (chance.below(BLOCKS), 1 + chance.below(255) as u8);
         known.0[block as usize].push(value);
         let data = vec![value; BLOCK as usize];
-        let offset_bytes = block * BLOCK;
-        client.submit(tag, write_of(offset_bytes, &data, false));
+        client.submit(tag, write_of(block * BLOCK, &data, false));
     }
     client.submit(16, Request::Flush);
     let _ = client.push();
@@ -183,17 +171,14 @@ fn a_clean_end_keeps_all() {
     let mut client = drive.client();
     let data = vec![7; BLOCK as usize];
     for block in 0..8 {
-        let offset_bytes = block * BLOCK;
-        client
-            .call(write_of(offset_bytes, &data, false))
-            .expect("a write");
+        let written = client.call(write_of(block * BLOCK, &data, false));
+        written.expect("a write");
     }
     let pid = rustix::process::Pid::from_child(&drive.child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a child");
     assert!(drive.child.wait().expect("a child").success());
     assert!(!drive.socket.exists());
     let content = std::fs::read(folder.path().join("backing")).expect("the file");
-    let written = 8 * BLOCK as usize;
-    assert!(content[..written].iter().all(|&byte| byte == 7));
-    assert!(content[written..].iter().all(|&byte| byte == 0));
+    let (written, rest) = content.split_at(8 * BLOCK as usize);
+    assert!(is_all(written, 7) && is_all(rest, 0));
 }

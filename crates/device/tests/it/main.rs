@@ -6,7 +6,6 @@ mod drive_group;
 mod drives;
 mod emulated_drive;
 mod faults;
-mod fuse_backing_file;
 mod host;
 mod hostile;
 mod hostile_clients;
@@ -19,7 +18,6 @@ mod nbd_tls;
 mod nvme_tcp;
 mod nvme_tcp_admin;
 mod nvme_tcp_authentication;
-mod nvme_tcp_events;
 mod nvme_tcp_io;
 mod nvme_tcp_units;
 mod nvme_tcp_zones;
@@ -32,4 +30,9 @@ mod socket_server;
 mod vfio_user;
 mod vfio_user_hostile;
 mod zones;
-mod zones_served;
+
+/// The same with a change.
+fn with<T>(mut it: T, change: impl FnOnce(&mut T)) -> T {
+    change(&mut it);
+    it
+}

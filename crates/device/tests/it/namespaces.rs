@@ -1,17 +1,12 @@
 //! Several namespaces of a drive: what each transport shows of them, and that none reaches another.
 
-use crate::scene;
-use std::time::Instant;
-
 use crate::host::{Entry, Said};
-use crate::memory_drive::{Memory, sent};
-use crate::nbd_protocol::{option, request};
-use crate::scene::{Scene, read, vain};
+use crate::memory_drive::Memory;
+use crate::nbd_protocol::{Talk, answers, contexts, option, request, wanted};
+use crate::scene::{self, Scene, read, vain};
 use ioassay_device::Status;
 use ioassay_device::namespace::NamespaceDrive;
 use ioassay_device::transport::fuse;
-use ioassay_device::transport::nbd::{Export, Nbd};
-use ioassay_device::transport::socket::{Output, Protocol, SharedMemory};
 use proptest::prelude::*;
 
 const BLOCK: u64 = 512;
@@ -31,14 +26,12 @@ fn drive() -> Memory {
 
 fn places() -> Vec<(u32, std::ops::Range<usize>)> {
     let mut end = 0;
-    let sizes = SIZES.iter().zip(1..);
-    sizes
-        .map(|(&size, id)| {
-            let start = end;
-            end += size as usize;
-            (id, start..end)
-        })
-        .collect()
+    let places = (1..).zip(SIZES).map(|(id, size)| {
+        let start = end;
+        end += size as usize;
+        (id, start..end)
+    });
+    places.collect()
 }
 
 /// What clients write to a namespace.
@@ -50,22 +43,15 @@ fn written(id: u32) -> u8 {
 /// a client of `id` did, the others are as they were.
 fn check_apart(drive: &Memory, before: &[u8], id: u32) {
     for (other, range) in places() {
-        if other != id {
-            assert_eq!(
-                drive.bytes[range.clone()],
-                before[range],
-                "namespace {other}"
-            );
-        }
+        let is_as_it_was = drive.bytes[range.clone()] == before[range];
+        assert!(other == id || is_as_it_was, "namespace {other}");
     }
 }
 
 fn check_own(data: &[u8], id: u32) {
     let own = [0, id as u8, written(id)];
-    assert!(
-        data.iter().all(|byte| own.contains(byte)),
-        "of {id}: {data:?}"
-    );
+    let is_own = data.iter().all(|byte| own.contains(byte));
+    assert!(is_own, "of {id}: {data:?}");
 }
 
 // What hosts are told
@@ -84,13 +70,8 @@ fn a_host_is_told_of_each_namespace() {
         let ids = page.chunks(4).map(|id| id[0]);
         ids.take_while(|&id| id > 0).collect()
     };
-    for (after, left) in [
-        (0, &[1, 2, 3][..]),
-        (1, &[2, 3]),
-        (2, &[3]),
-        (3, &[]),
-        (0xffff_fffd, &[]),
-    ] {
+    let lists = [(0, &[1, 2, 3][..]), (1, &[2, 3]), (2, &[3]), (3, &[])];
+    for (after, left) in lists.into_iter().chain([(0xffff_fffd, &[][..])]) {
         assert_eq!(listed(&scene.identify(2, after).unwrap()), left);
         assert_eq!(listed(&scene.identify(7, after).unwrap()), left);
     }
@@ -119,8 +100,7 @@ fn bounds_are_those_of_the_namespace_and_errors_name_it() {
     for (id, size) in (1..).zip(SIZES) {
         let blocks = size / BLOCK;
         let last = read(1, blocks - 1, 1).namespace(id);
-        let said = scene.send(1, &last.capsule(&[], (false, false)));
-        assert!(matches!(&said[0], Said::Data { data, .. } if data[..] == [id as u8; 512]));
+        assert_eq!(scene.fetch(1, &last).unwrap(), [id as u8; 512]);
         for (first, count) in [(blocks, 1), (blocks - 1, 2), (u64::MAX, 1)] {
             let beyond = read(2, first, count).namespace(id);
             assert_eq!(scene.ask(1, beyond), (vain(OUT_OF_RANGE), 0));
@@ -227,7 +207,7 @@ proptest! {
     #[test]
     fn no_nbd_request_reaches_another_export(wishes in wishes()) {
         for id in 1..=3_u32 {
-            let mut talk = Talk::with(id, drive());
+            let mut talk = client_of(id);
             for &(op, _, first, blocks, flag) in &wishes {
                 let before = talk.drive.bytes.clone();
                 let kind = u16::from(op.min(7));
@@ -315,125 +295,56 @@ fn file_request(op: u8, offset: u64, bytes: u32, value: u8) -> Vec<u8> {
 
 // NBD
 
-/// A client of NBD whose bytes go in by hand.
-struct Talk {
-    nbd: Nbd,
-    session: ioassay_device::transport::nbd::Session,
-    drive: Memory,
-}
-
-impl Talk {
-    fn new(drive: Memory) -> Self {
-        let mut nbd = Nbd::new(Export::default());
-        let memory = SharedMemory::default();
-        let session = nbd.open(0, 0, Instant::now(), &memory, &mut Vec::new());
-        let mut talk = Self {
-            nbd,
-            session,
-            drive,
-        };
-        talk.ask(&3_u32.to_be_bytes());
-        talk
-    }
-
-    /// After structured replies and extents of one export were agreed on.
-    fn with(id: u32, drive: Memory) -> Self {
-        let mut talk = Self::new(drive);
-        talk.ask(&option(8, &[]));
-        let name = name_of(id);
-        talk.ask(&option(10, &contexts(&name)));
-        assert!(talk.ask(&go(&name)).len() > 20);
-        talk
-    }
-
-    fn ask(&mut self, bytes: &[u8]) -> Vec<u8> {
-        let mut out = Vec::new();
-        let session = &mut self.session;
-        let received = self.nbd.received(session, bytes, &mut out, &mut self.drive);
-        assert_eq!(received.consumed, bytes.len());
-        let mut later = Output::default();
-        while let Some(answer) = self.drive.due.pop_front() {
-            self.nbd.answer(session, answer, &mut later, &self.drive);
-        }
-        out.extend(sent(later, &self.drive));
-        out
-    }
+/// A client that agreed on structured replies and extents of one export.
+fn client_of(id: u32) -> Talk {
+    let mut talk = Talk::greeted(drive());
+    talk.ask(&option(8, &[]));
+    let name = name_of(id);
+    talk.ask(&option(10, &contexts(&name, &["base:allocation"])));
+    assert!(talk.ask(&option(7, &wanted(&name, &[]))).len() > 20);
+    talk
 }
 
 fn name_of(id: u32) -> String {
-    match id {
-        1 => "drive".to_owned(),
-        _ => format!("drive-{id}"),
-    }
-}
-
-fn word(text: &str) -> Vec<u8> {
-    [&(text.len() as u32).to_be_bytes()[..], text.as_bytes()].concat()
-}
-
-fn go(name: &str) -> Vec<u8> {
-    option(7, &[&word(name)[..], &[0, 0]].concat())
-}
-
-fn contexts(name: &str) -> Vec<u8> {
-    [
-        &word(name)[..],
-        &1_u32.to_be_bytes(),
-        &word("base:allocation"),
-    ]
-    .concat()
-}
-
-/// Answers to an option: their types and data.
-fn answers(mut bytes: &[u8]) -> Vec<(u32, Vec<u8>)> {
-    let mut all = Vec::new();
-    while !bytes.is_empty() {
-        let number = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
-        let end = 20 + number(16) as usize;
-        all.push((number(12), bytes[20..end].to_vec()));
-        bytes = &bytes[end..];
-    }
-    all
+    ["drive", "drive-2", "drive-3"][id as usize - 1].to_owned()
 }
 
 #[test]
 fn each_namespace_is_an_export_with_its_size() {
-    let mut talk = Talk::new(drive());
+    let mut talk = Talk::greeted(drive());
     let listed = answers(&talk.ask(&option(3, &[])));
-    let names: Vec<_> = listed
-        .iter()
-        .map(|(kind, data)| (*kind, data.clone()))
-        .collect();
-    let wanted: Vec<_> = (1..=3).map(|id| (2, word(&name_of(id)))).collect();
-    assert_eq!((names[..3].to_vec(), names[3].0), (wanted, 1));
+    for (id, (kind, name)) in (1..=3).zip(&listed) {
+        assert_eq!((*kind, &name[4..]), (2, name_of(id).as_bytes()));
+    }
+    assert_eq!((listed.len(), listed[3].0), (4, 1));
+    let [first, second, third] = SIZES;
     for (name, size) in [
-        ("", SIZES[0]),
-        ("drive", SIZES[0]),
-        ("drive-2", SIZES[1]),
-        ("drive-3", SIZES[2]),
+        ("", first),
+        ("drive", first),
+        ("drive-2", second),
+        ("drive-3", third),
     ] {
-        let info = option(6, &[&word(name)[..], &[0, 0]].concat());
-        let told = answers(&talk.ask(&info));
+        let told = answers(&talk.ask(&option(6, &wanted(name, &[]))));
         assert_eq!(told[0].1[2..10], size.to_be_bytes(), "{name}");
     }
     for name in [
         "drive-0", "drive-1", "drive-4", "drive-02", "drive-", "drives",
     ] {
-        let info = option(6, &[&word(name)[..], &[0, 0]].concat());
-        assert_eq!(answers(&talk.ask(&info))[0].0, 0x8000_0006, "{name}");
+        let told = answers(&talk.ask(&option(6, &wanted(name, &[]))));
+        assert_eq!(told[0].0, 0x8000_0006, "{name}");
     }
 }
 
 #[test]
 fn what_was_set_for_one_export_does_not_hold_for_another() {
-    let mut talk = Talk::new(drive());
+    let mut talk = client_of(2);
+    let extents = talk.ask(&request(7, 0, 0, 8192));
+    let told = [&1_u32.to_be_bytes()[..], &8192_u32.to_be_bytes(), &[0; 4]].concat();
+    assert_eq!(extents[20..], told);
+    let mut talk = Talk::greeted(drive());
     talk.ask(&option(8, &[]));
-    talk.ask(&option(10, &contexts("drive-2")));
-    talk.ask(&go("drive-3"));
+    talk.ask(&option(10, &contexts("drive-2", &["base:allocation"])));
+    talk.ask(&option(7, &wanted("drive-3", &[])));
     let refused = talk.ask(&request(7, 0, 0, 512));
     assert_eq!(refused[4..8], [0, 1, 0x80, 1], "an error");
-    let mut talk = Talk::with(2, drive());
-    let extents = talk.ask(&request(7, 0, 0, 8192));
-    let wanted = [&1_u32.to_be_bytes()[..], &8192_u32.to_be_bytes(), &[0; 4]].concat();
-    assert_eq!(extents[20..], wanted);
 }

@@ -17,12 +17,8 @@ struct Scene {
 fn scene(name: &str, size_bytes: u64, block_bytes: u32) -> Scene {
     let folder = std::env::temp_dir().join(format!("ioassay-nbd-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let transport = nbd::serve(
-        Export::default(),
-        0,
-        &Endpoint::Unix(folder.join("drive.sock")),
-    )
-    .unwrap();
+    let at = Endpoint::Unix(folder.join("drive.sock"));
+    let transport = nbd::serve(Export::default(), 0, &at).unwrap();
     let uri = transport.address();
     let mut drive = Memory::new(size_bytes, block_bytes);
     drive.keeps = false;
@@ -52,12 +48,8 @@ fn ran(program: &str, arguments: &[&str]) -> Option<Output> {
         .output()
         .unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(
-        output.status.success(),
-        "{program} {arguments:?}: {}\n{}",
-        text(&output.stdout),
-        text(&output.stderr)
-    );
+    let said = [text(&output.stdout), text(&output.stderr)];
+    assert!(output.status.success(), "{program} {arguments:?}: {said:?}");
     Some(output)
 }
 
@@ -66,22 +58,10 @@ fn fio_verifies_what_concurrent_jobs_wrote() {
     let scene = scene("fio", 64 << 20, 4096);
     let uri = format!("--uri={}", scene.uri);
     let folder = format!("--aux-path={}", scene.folder.display());
-    let fixed = [
-        "--thread",
-        "--iodepth=16",
-        "--size=8M",
-        "--offset_increment=8M",
-        "--numjobs=4",
-    ];
-    let verify = [
-        "--name=v",
-        "--rw=randwrite",
-        "--bsrange=4k-128k",
-        "--verify=crc32c",
-        "--verify_fatal=1",
-    ];
+    let job = "--thread --iodepth=16 --size=8M --offset_increment=8M --numjobs=4 --name=v \
+               --rw=randwrite --bsrange=4k-128k --verify=crc32c --verify_fatal=1";
     let mut arguments: Vec<&str> = vec!["--ioengine=nbd", &uri, &folder];
-    arguments.extend(verify.iter().chain(&fixed));
+    arguments.extend(job.split_whitespace());
     ran("fio", &arguments);
 }
 
@@ -118,35 +98,21 @@ fn qemu_writes_trims_and_zeroes() {
 fn an_image_is_copied_to_the_drive_and_back() {
     let scene = scene("copy", 48 << 20, 4096);
     let (image, back) = (scene.folder.join("image"), scene.folder.join("back"));
-    let bytes: Vec<u8> = (0..48u32 << 20)
-        .map(|at| (at / 4096 * 31 % 251) as u8)
-        .collect();
+    let bytes = (0..48u32 << 20).map(|at| (at / 4096 * 31 % 251) as u8);
+    let bytes: Vec<u8> = bytes.collect();
     std::fs::write(&image, &bytes).unwrap();
-    let (image, back_path) = (image.to_str().unwrap(), back.to_str().unwrap());
-    if ran(
-        "nbdcopy",
-        &["--connections=4", "--flush", image, &scene.uri],
-    )
-    .is_none()
-    {
+    let (image, back_path, uri) = (image.to_str().unwrap(), back.to_str().unwrap(), &scene.uri);
+    let copy = |from, to| ran("nbdcopy", &["--connections=4", "--flush", from, to]);
+    if copy(image, uri).is_none() {
         return;
     }
-    ran("nbdcopy", &["--connections=4", &scene.uri, back_path]);
+    copy(uri, back_path);
     assert!(std::fs::read(&back).unwrap() == bytes, "the copy differs");
-    ran(
-        "qemu-img",
-        &["compare", "-f", "raw", "-F", "raw", image, &scene.uri],
-    );
-    ran(
-        "qemu-img",
-        &[
-            "convert", "-n", "-f", "raw", "-O", "raw", "-W", image, &scene.uri,
-        ],
-    );
-    ran(
-        "qemu-img",
-        &["compare", "-f", "raw", "-F", "raw", image, &scene.uri],
-    );
+    let compare = ["compare", "-f", "raw", "-F", "raw", image, uri];
+    let convert = ["convert", "-n", "-f", "raw", "-O", "raw", "-W", image, uri];
+    for arguments in [&compare[..], &convert, &compare] {
+        ran("qemu-img", arguments);
+    }
 }
 
 #[test]
@@ -161,17 +127,8 @@ fn nbdinfo_is_told_what_the_drive_can() {
     assert_eq!(export["export-name"], "drive");
     assert_eq!(export["export-size"], 1 << 20);
     assert_eq!(export["block_size_minimum"], 4096);
-    for can in [
-        "can_multi_conn",
-        "can_fua",
-        "can_flush",
-        "can_trim",
-        "can_zero",
-        "can_fast_zero",
-        "can_cache",
-        "can_df",
-    ] {
-        assert_eq!(export[can], true, "{can}: {export}");
+    for can in "multi_conn fua flush trim zero fast_zero cache df".split(' ') {
+        assert_eq!(export[format!("can_{can}")], true, "{can}: {export}");
     }
     assert_eq!(export["is_read_only"], false);
 }

@@ -11,17 +11,16 @@ use ioassay_device::transport::socket::Endpoint;
 const NAME: &str = "nqn.2016-06.io.example:drive";
 
 fn drive(size_bytes: u64, block_bytes: u32) -> (EmulatedDrive, Endpoint) {
-    serve(Subsystem::new(NAME).unwrap(), size_bytes, block_bytes)
+    let drive = Memory::new(size_bytes, block_bytes);
+    serve(Subsystem::new(NAME).unwrap(), drive)
 }
 
-fn serve(subsystem: Subsystem, size_bytes: u64, block_bytes: u32) -> (EmulatedDrive, Endpoint) {
+/// A drive that serves its subsystem at a port of its own.
+pub fn serve(subsystem: Subsystem, drive: Memory) -> (EmulatedDrive, Endpoint) {
     let at = "127.0.0.1:0".parse().unwrap();
     let transport = nvme_tcp::serve(subsystem, 0, &at).unwrap();
     let at = transport.address().parse().unwrap();
-    (
-        EmulatedDrive::start(transport, Memory::new(size_bytes, block_bytes)),
-        at,
-    )
+    (EmulatedDrive::start(transport, drive), at)
 }
 
 #[test]
@@ -41,16 +40,10 @@ fn what_is_written_is_read_with_digests_and_without_and_at_any_alignment() {
             ..Settings::default()
         };
         let (mut admin, mut queue) = connect(&at, NAME, &settings).unwrap();
-        assert_eq!(
-            (queue.size_bytes(), queue.block_bytes()),
-            (16 << 20, block_bytes)
-        );
-        for (at, length) in [
-            (0u64, 4096usize),
-            (4096, 8192),
-            (1 << 20, 1 << 20),
-            (12288, 12288),
-        ] {
+        assert_eq!(queue.size_bytes(), 16 << 20);
+        assert_eq!(queue.block_bytes(), block_bytes);
+        let ranges = [(0, 4096), (4096, 8192), (1 << 20, 1 << 20), (12288, 12288)];
+        for (at, length) in ranges {
             let data: Vec<u8> = (0..length).map(|byte| (byte / 7) as u8).collect();
             queue.call(write_of(at, &data, false)).unwrap();
             let read = queue.call(read_of(at, length as u32)).unwrap();
@@ -68,15 +61,11 @@ fn what_is_written_is_read_with_digests_and_without_and_at_any_alignment() {
 fn a_second_host_gets_a_controller_of_its_own() {
     let (drive, at) = drive(1 << 20, 4096);
     let (first, mut one) = connect(&at, NAME, &Settings::default()).unwrap();
-    let (second, mut two) = connect(
-        &at,
-        NAME,
-        &Settings {
-            host_id: [2; 16],
-            ..Settings::default()
-        },
-    )
-    .unwrap();
+    let settings = Settings {
+        host_id: [2; 16],
+        ..Settings::default()
+    };
+    let (second, mut two) = connect(&at, NAME, &settings).unwrap();
     assert_ne!(first.controller(), second.controller());
     one.call(write_of(0, &[5; 4096], true)).unwrap();
     assert_eq!(two.call(read_of(0, 4096)).unwrap(), [5; 4096]);
@@ -96,7 +85,7 @@ fn hosts_that_are_not_listed_are_refused_and_told_of_nothing() {
     for name in ["", "one", "nqn.", nvme_tcp::DISCOVERY_NAME] {
         assert!(subsystem.allow(name).is_err(), "{name:?}");
     }
-    let (_served, at) = serve(subsystem, 1 << 20, 4096);
+    let (_served, at) = serve(subsystem, Memory::new(1 << 20, 4096));
     let settings = |host: &str| Settings {
         host: host.to_owned(),
         ..Settings::default()
@@ -111,13 +100,8 @@ fn hosts_that_are_not_listed_are_refused_and_told_of_nothing() {
         queue.call(Request::Flush).unwrap();
         assert_eq!(entries(name), 1);
     }
-    let longer = format!("{}x", names[0]);
-    for name in [
-        "",
-        "nqn.2016-06.io.example:on",
-        &longer,
-        &names[0].to_uppercase(),
-    ] {
+    let (longer, upper) = (format!("{}x", names[0]), names[0].to_uppercase());
+    for name in ["", "nqn.2016-06.io.example:on", &longer, &upper] {
         let refused = connect(&at, NAME, &settings(name)).err().unwrap();
         assert!(refused.to_string().contains("184"), "{refused}");
         assert_eq!(entries(name), 0);
@@ -131,14 +115,11 @@ fn the_discovery_service_says_where_the_subsystem_is() {
     admin.enable().unwrap();
     let log = admin.log(0x70, 0, 2048).unwrap();
     let text = |range: std::ops::Range<usize>| {
-        String::from_utf8_lossy(&log[range])
-            .trim_end_matches(['\0', ' '])
-            .to_owned()
+        let text = String::from_utf8_lossy(&log[range]);
+        text.trim_end_matches(['\0', ' ']).to_owned()
     };
     assert_eq!((log[8], log[1024]), (1, 3));
     assert_eq!(text(1280..1536), NAME);
-    assert_eq!(
-        format!("{}:{}", text(1536..1792), text(1056..1088)),
-        at.to_string()
-    );
+    let place = format!("{}:{}", text(1536..1792), text(1056..1088));
+    assert_eq!(place, at.to_string());
 }

@@ -1,42 +1,33 @@
-//! NVMe over TCP, byte by byte, without a socket: properties, Identify, features and logs.
+//! NVMe over TCP, byte by byte, without a socket: properties, Identify, features, logs and events.
 
-use crate::host::{ENABLED, Entry, Said, configure, connect, connect_data, status_of};
+use std::time::Duration;
+
+use crate::host::{
+    ENABLED, Entry, completed, completions, configure, connect, connect_data, event, get, property,
+    set, status_of,
+};
 use crate::scene::{HOST, NAME, Scene, read, vain, write};
+use ioassay_device::Op;
 use ioassay_device::transport::nvme_tcp::DISCOVERY_NAME;
 use ioassay_device::transport::socket::{Protocol, Then};
 
 #[test]
 fn properties_say_what_the_controller_can_and_is() {
     let mut scene = Scene::connected();
-    let get = |offset: u32, wide: u32| {
-        Entry::new(0x7f, 2)
-            .namespace(4)
-            .word(10, wide)
-            .word(11, offset)
-    };
-    assert_eq!(
-        scene.ask(0, get(0, 1)),
-        (0, 1023 | (1 << 16) | (10 << 24) | (1 << 37))
-    );
-    assert_eq!(scene.ask(0, get(8, 0)), (0, 0x0001_0400));
-    assert_eq!(scene.ask(0, get(0x1c, 0)), (0, 1));
-    assert_eq!(scene.ask(0, get(0, 0)).0, vain(2));
-    assert_eq!(scene.ask(0, get(0x30, 0)).0, vain(2));
-    assert_eq!(
-        scene.ask(0, configure(ENABLED | (1 << 14))),
-        (0, 0),
-        "a shutdown"
-    );
-    assert_eq!(scene.ask(0, get(0x1c, 0)), (0, 1 | (2 << 2)));
-    assert_eq!(scene.ask(0, configure(0)), (0, 0));
-    assert_eq!(scene.ask(0, get(0x1c, 0)), (0, 0));
-    assert_eq!(scene.ask(1, read(1, 0, 1)).0, vain(0x0c), "it is not ready");
-    assert_eq!(
-        scene.ask(0, configure(ENABLED | (7 << 4))),
-        (0, 0),
-        "a command set that there is not"
-    );
-    assert_eq!(scene.ask(0, get(0x1c, 0)), (0, 2));
+    let wide = scene.ask(0, property(0).word(10, 1));
+    assert_eq!(wide, (0, 1023 | (1 << 16) | (10 << 24) | (1 << 37)));
+    assert_eq!(scene.ask(0, property(8)), (0, 0x0001_0400));
+    assert_eq!(scene.ask(0, property(0x1c)), (0, 1));
+    assert_eq!(scene.ask(0, property(0)).0, vain(2));
+    assert_eq!(scene.ask(0, property(0x30)).0, vain(2));
+    let (shutdown, other_set) = (ENABLED | (1 << 14), ENABLED | (7 << 4));
+    for (to, state) in [(shutdown, 1 | (2 << 2)), (0, 0)] {
+        assert_eq!(scene.ask(0, configure(to)), (0, 0));
+        assert_eq!(scene.ask(0, property(0x1c)), (0, state));
+    }
+    assert_eq!(scene.ask(1, read(1, 0, 1)).0, vain(0x0c)); // it is not ready
+    assert_eq!(scene.ask(0, configure(other_set)), (0, 0));
+    assert_eq!(scene.ask(0, property(0x1c)), (0, 2));
 }
 
 #[test]
@@ -45,10 +36,7 @@ fn identify_describes_the_controller_and_its_namespace() {
     let controller = scene.identify(1, 0).unwrap();
     assert_eq!(&controller[4..24], b"IA0001              ");
     assert_eq!(&controller[768..768 + NAME.len()], NAME.as_bytes());
-    assert_eq!(
-        (controller[77], controller[111], controller[525]),
-        (8, 1, 7)
-    );
+    assert_eq!([77, 111, 525].map(|at| controller[at]), [8, 1, 7]);
     assert_eq!(controller[1792..1796], 516u32.to_le_bytes());
     let namespace = scene.identify(0, 1).unwrap();
     assert_eq!(namespace[..8], 8192u64.to_le_bytes());
@@ -61,23 +49,13 @@ fn identify_describes_the_controller_and_its_namespace() {
     assert_eq!(scene.identify(2, 0).unwrap()[..8], [1, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!(scene.identify(2, 1).unwrap()[..4], [0; 4]);
     let descriptors = scene.identify(3, 1).unwrap();
-    assert_eq!(
-        (&descriptors[..2], &descriptors[20..22]),
-        (&[2, 16][..], &[3, 16][..])
-    );
+    assert_eq!(descriptors[..2], [2, 16]);
+    assert_eq!(descriptors[20..22], [3, 16]);
     assert_eq!(descriptors[4..20], namespace[104..120]);
-    for (what, namespace, status) in [
-        (0, 2, 0x0b),
-        (0, u32::MAX, 0x0b),
-        (2, u32::MAX, 0x0b),
-        (0x42, 0, 2),
-    ] {
-        assert_eq!(
-            scene.identify(what, namespace),
-            Err(vain(status)),
-            "{what:#x}"
-        );
+    for (what, namespace) in [(0, 2), (0, u32::MAX), (2, u32::MAX)] {
+        assert_eq!(scene.identify(what, namespace), Err(vain(0x0b)));
     }
+    assert_eq!(scene.identify(0x42, 0), Err(vain(2)));
     scene.drive.facts.read_only = true;
     assert_eq!(scene.identify(0, 1).unwrap()[99], 1);
     assert_eq!(scene.identify(8, 1).unwrap()[4..9], [0, 0, 0, 0, 1]);
@@ -87,52 +65,34 @@ fn identify_describes_the_controller_and_its_namespace() {
 #[test]
 fn features_are_set_and_read_back() {
     let mut scene = Scene::connected();
-    let get = |feature: u32| Entry::new(0x0a, 3).word(10, feature);
-    let set = |feature: u32, value: u32| Entry::new(9, 3).word(10, feature).word(11, value);
     assert_eq!(scene.ask(0, set(7, (3 << 16) | 5)), (0, (3 << 16) | 3));
     assert_eq!(scene.ask(0, get(7)), (0, (3 << 16) | 3));
     assert_eq!(scene.ask(0, set(7, 0x01f4_01f4)), (0, (15 << 16) | 15));
     assert_eq!(scene.ask(0, set(7, 0xffff)).0, vain(2));
-    for (feature, value) in [
+    let features = [
         (1, 7),
         (4, 350),
         (5, 9),
         (0x0a, 1),
         (0x0b, 0x100),
         (0x0f, 12_000),
-    ] {
+    ];
+    for (feature, value) in features {
         assert_eq!(scene.ask(0, set(feature, value)), (0, 0));
-        assert_eq!(
-            scene.ask(0, get(feature)),
-            (0, value.into()),
-            "{feature:#x}"
-        );
+        let is = scene.ask(0, get(feature));
+        assert_eq!(is, (0, value.into()), "{feature:#x}");
     }
-    assert_eq!(
-        scene.ask(0, set(2, 1)).0,
-        vain(2),
-        "there is one power state"
-    );
+    assert_eq!(scene.ask(0, set(2, 1)).0, vain(2)); // there is one power state
     assert_eq!(scene.ask(0, set(0x77, 0)).0, vain(2));
     assert_eq!(scene.ask(0, set((1 << 31) | 1, 0)).0, vain(0x10d));
-    let timestamp = set(0x0e, 0).pointer(0x01, 0, 8);
-    assert_eq!(
-        scene.ask_with(0, timestamp, &[1, 2, 3, 4, 5, 6, 0, 0]),
-        (0, 0)
-    );
-    let get_time = get(0x0e).pointer(0x5a, 0, 8).capsule(&[], (false, false));
-    let Said::Data { data, .. } = &scene.send(0, &get_time)[0] else {
-        panic!("no data");
-    };
-    let set_ms = u64::from_le_bytes([1, 2, 3, 4, 5, 6, 0, 0]);
+    let (timestamp, time) = (set(0x0e, 0).pointer(0x01, 0, 8), [1, 2, 3, 4, 5, 6, 0, 0]);
+    assert_eq!(scene.ask_with(0, timestamp, &time), (0, 0));
+    let data = scene.fetch(0, &get(0x0e).pointer(0x5a, 0, 8)).unwrap();
     let is_ms = u64::from_le_bytes(data[..].try_into().unwrap());
-    assert_eq!(is_ms >> 48, 0b10, "the host set it");
-    assert!(is_ms & ((1 << 48) - 1) >= set_ms, "it goes on");
-    assert_eq!(
-        scene.ask(0, get((3 << 8) | 6)),
-        (0, 4),
-        "the write cache can be switched"
-    );
+    assert_eq!(is_ms >> 48, 0b10); // the host set it
+    assert!(is_ms & ((1 << 48) - 1) >= u64::from_le_bytes(time)); // it goes on
+    let cache = get((3 << 8) | 6);
+    assert_eq!(scene.ask(0, cache), (0, 4)); // the write cache can be switched
 }
 
 #[test]
@@ -141,25 +101,15 @@ fn log_pages_are_given_in_parts() {
     let health = scene.log(2, 512, 0).unwrap();
     assert_eq!((health[48], health[64], health[144]), (2, 3, 7));
     assert_eq!(scene.log(2, 64, 32).unwrap(), health[32..96]);
-    assert_eq!(
-        scene.log(3, 512, 0).unwrap()[..9],
-        [1, 0, 0, 0, 0, 0, 0, 0, b'1']
-    );
-    assert_eq!(
-        scene.log(5, 4096, 0).unwrap()[1024 + 4..1028 + 4],
-        [3, 0, 0, 0]
-    );
+    let firmware = scene.log(3, 512, 0).unwrap();
+    assert_eq!(firmware[..9], [1, 0, 0, 0, 0, 0, 0, 0, b'1']);
+    let commands = scene.log(5, 4096, 0).unwrap();
+    assert_eq!(commands[1028..1032], [3, 0, 0, 0]);
     assert_eq!(scene.log(2, 512, 1024), Err(vain(2)));
     assert_eq!(scene.log(2, 64, 2), Err(vain(2)));
-    assert_eq!(
-        scene.log(0x70, 64, 0),
-        Err(vain(0x109)),
-        "only the discovery service has it"
-    );
-    let endless = Entry::new(2, 9)
-        .pointer(0x5a, 0, u32::MAX)
-        .word(10, 0xffff_0002)
-        .word(11, 0xffff);
+    assert_eq!(scene.log(0x70, 64, 0), Err(vain(0x109))); // only the discovery service has it
+    let endless = Entry::new(2, 9).pointer(0x5a, 0, u32::MAX);
+    let endless = endless.word(10, 0xffff_0002).word(11, 0xffff);
     assert_eq!(scene.ask(0, endless).0, vain(0x0f));
 }
 
@@ -168,12 +118,10 @@ fn log_pages_that_are_not_read_take_a_bounded_memory() {
     let mut scene = Scene::connected();
     let log = Entry::new(2, 9).pointer(0x5a, 0, 1 << 20);
     let log = log.word(10, 1 | (0xffff << 16)).word(11, 3);
-    let many = log.capsule(&[], (false, false)).repeat(100);
+    let many = log.alone().repeat(100);
     let mut out = Vec::new();
     let session = &mut scene.sessions[0];
-    let received = scene
-        .nvme
-        .received(session, &many, &mut out, &mut scene.drive);
+    let received = (scene.nvme).received(session, &many, &mut out, &mut scene.drive);
     assert_eq!(received.then, Then::Blocked);
     assert!(out.len() < 6 << 20, "{} bytes", out.len());
 }
@@ -182,11 +130,8 @@ fn log_pages_that_are_not_read_take_a_bounded_memory() {
 fn queues_are_not_made_by_commands_and_unknown_commands_are_refused() {
     let mut scene = Scene::connected();
     for opcode in [0x00, 0x01, 0x04, 0x05, 0x0d, 0x10, 0x80, 0x84, 0xff] {
-        assert_eq!(
-            scene.ask(0, Entry::new(opcode, 3)).0,
-            vain(1),
-            "{opcode:#x}"
-        );
+        let refused = scene.ask(0, Entry::new(opcode, 3)).0;
+        assert_eq!(refused, vain(1), "{opcode:#x}");
     }
 }
 
@@ -198,9 +143,8 @@ fn the_discovery_controller_only_discovers() {
     assert_eq!(scene.identify(2, 0), Err(vain(2)));
     assert_eq!(scene.log(2, 512, 0), Err(vain(0x109)));
     assert_eq!(scene.log(0x70, 1024, 0).unwrap()[..8], [0; 8]);
-    let at = scene.open();
-    let capsule = connect(1, 32, 0).capsule(&connect_data(1, DISCOVERY_NAME, HOST), (false, false));
-    assert_eq!(status_of(&scene.send(at, &capsule)), 0x4182);
+    let (at, data) = (scene.open(), connect_data(1, DISCOVERY_NAME, HOST));
+    assert_eq!(scene.ask_with(at, connect(1, 32, 0), &data).0, 0x4182);
 }
 
 /// SPDK's tools have none unless they are told one.
@@ -210,16 +154,165 @@ fn a_host_needs_no_name_and_keeps_to_the_one_that_it_has() {
     let mut connects = |queue: u16, controller: u16, host: &str| {
         let at = scene.open();
         let data = connect_data(controller, NAME, host);
-        let said = scene.send(at, &connect(queue, 32, 0).capsule(&data, (false, false)));
-        if queue == 0 && matches!(said[..], [Said::Completed { status: 0, .. }]) {
+        let connected = scene.ask_with(at, connect(queue, 32, 0), &data);
+        if queue == 0 && connected.0 == 0 {
             assert_eq!(scene.ask(at, configure(ENABLED)), (0, 0));
         }
-        match said[..] {
-            [Said::Completed { status, result, .. }] => (status, result),
-            _ => panic!("{said:?}"),
-        }
+        connected
     };
     assert_eq!(connects(0, 0xffff, ""), (0, 1));
     assert_eq!(connects(1, 1, ""), (0, 1));
     assert_eq!(connects(2, 1, HOST), (0x4182, 512 | (1 << 16)));
+}
+
+// Events
+
+#[test]
+fn a_host_is_told_when_the_drive_can_only_be_read_from_now_on() {
+    let mut scene = Scene::connected();
+    assert_eq!(scene.ask(0, set(0x0b, 1 << 8)), (0, 0));
+    assert_eq!(scene.send(0, &event(10)), []);
+    assert_eq!(scene.told(), None);
+    scene.drive.facts.read_only = true;
+    assert_eq!(scene.ask_with(1, write(1, 0, 1), &[0; 512]).0, vain(0x20));
+    assert_eq!(scene.told(), Some((10, 0x0004_0002)));
+    assert_eq!(scene.log(4, 4096, 0).unwrap()[..4], [1, 0, 0, 0]);
+    assert_eq!(scene.identify(0, 1).unwrap()[99], 1);
+}
+
+#[test]
+fn events_are_held_told_once_and_aborted() {
+    const CHANGED: u64 = 0x0004_0002;
+    let mut scene = Scene::connected();
+    for id in 10..14 {
+        assert_eq!(scene.send(0, &event(id)), []);
+    }
+    assert_eq!(status_of(&scene.send(0, &event(14))), 0x4105);
+    scene.drive.facts.read_only ^= true;
+    assert_eq!(scene.told(), None); // the host did not ask for notices
+    assert_eq!(scene.ask(0, set(0x0b, 1 << 8)), (0, 0));
+    for told in [Some((10, CHANGED)), None] {
+        scene.drive.facts.read_only ^= true;
+        assert_eq!(scene.told(), told);
+    }
+    for changed in [1, 0] {
+        assert_eq!(scene.log(4, 4096, 0).unwrap()[..4], [changed, 0, 0, 0]);
+    }
+    scene.drive.facts.read_only ^= true;
+    assert_eq!(scene.told(), Some((11, CHANGED))); // the log was read: it is told again
+    let abort = |id: u32| Entry::new(8, 20).word(10, id << 16);
+    let ended = completions(&scene.send(0, &abort(13).alone()));
+    assert_eq!(ended, [(13, 0x4007, 0), (20, 0, 0)]);
+    assert_eq!(scene.ask(0, abort(99)), (0, 1)); // nothing to abort
+}
+
+#[test]
+fn commands_that_the_drive_has_not_done_are_aborted_on_their_own_queue() {
+    let mut scene = Scene::connected();
+    scene.io(2, 32);
+    let abort = |id, queue: u32, of: u32| Entry::new(8, id).word(10, (of << 16) | queue).alone();
+    for id in [5, 6] {
+        let read = read(id, 0, 1).alone();
+        assert_eq!(scene.receive(1, &read), []);
+    }
+    for (id, queue, of, result) in [(20, 1, 6, 0), (21, 2, 6, 1), (22, 1, 7, 1), (23, 9, 6, 1)] {
+        let said = scene.receive(0, &abort(id, queue, of));
+        assert_eq!(completed(&said), (id, 0, result));
+    }
+    let ended = completions(&scene.answers(1));
+    assert_eq!(ended, [(5, 0, 0), (6, 0x4007, 0)]);
+    let again = scene.ask_with(1, write(6, 0, 1), &[1; 512]);
+    assert_eq!(again.0, 0, "its number is free again");
+}
+
+#[test]
+fn a_host_is_told_once_of_each_thing_that_is_wrong_with_the_drive() {
+    const UNRELIABLE: u64 = 0x0002_0001;
+    let mut scene = Scene::connected();
+    for id in 10..13 {
+        assert_eq!(scene.send(0, &event(id)), []);
+    }
+    scene.drive.trouble.unreliable = true;
+    assert_eq!(scene.told(), None); // the host did not ask for it
+    assert_eq!(scene.ask(0, set(0x0b, 0xff)), (0, 0));
+    assert_eq!(scene.told(), Some((10, UNRELIABLE)));
+    scene.drive.trouble.worn_out = true;
+    assert_eq!(scene.told(), None); // it has not read the log
+    let keeping = scene.log(2 | (1 << 15), 512, 0).unwrap();
+    assert_eq!((keeping[0], keeping[3], keeping[4]), (0b1101, 0, 10));
+    assert_eq!(scene.told(), None); // it wants to read it again
+    assert_eq!(scene.log(2, 512, 0).unwrap(), keeping);
+    assert_eq!(scene.told(), None); // it was told of both
+    scene.drive.trouble.unreliable = false;
+    assert_eq!(scene.told(), None);
+    assert_eq!(scene.log(2, 512, 0).unwrap()[0], 0b1001);
+    scene.drive.trouble.unreliable = true;
+    assert_eq!(scene.told(), Some((11, UNRELIABLE))); // it came back
+}
+
+#[test]
+fn a_log_that_is_not_given_is_not_read() {
+    let mut scene = Scene::connected();
+    scene.identify(1, 0).unwrap();
+    scene.drive.facts.read_only = true;
+    scene.tick(0, Duration::ZERO);
+    assert_eq!(scene.log(4, 64, 8192), Err(vain(2)));
+    assert_eq!(scene.log(4, 4096, 0).unwrap()[..4], [1, 0, 0, 0]);
+}
+
+#[test]
+fn a_shutdown_is_complete_when_all_that_was_answered_is_durable() {
+    let mut scene = Scene::connected();
+    let state_of = |scene: &mut Scene| {
+        let (_, _, result) = completed(&scene.receive(0, &property(0x1c).alone()));
+        (result >> 2) & 3
+    };
+    let shutdown = scene.receive(0, &configure(ENABLED | (1 << 14)).alone());
+    assert_eq!(status_of(&shutdown), 0);
+    assert_eq!(scene.drive.due[0].command.op, Op::Flush);
+    assert_eq!(state_of(&mut scene), 1); // it goes on
+    assert_eq!(scene.answers(0), []); // the command was complete before
+    assert_eq!(state_of(&mut scene), 2); // it is complete
+}
+
+#[test]
+fn a_threshold_below_the_temperature_is_told_of() {
+    let mut scene = Scene::connected();
+    let threshold = |of: u32| get(4).word(11, of);
+    let cold = 1 << 20;
+    assert_eq!(scene.ask(0, threshold(0)), (0, 343)); // as Identify says
+    assert_eq!(scene.ask(0, threshold(cold)), (0, 0));
+    let no_sensor = set(4, (3 << 16) + 300);
+    assert_eq!(scene.ask(0, no_sensor).0, vain(2));
+    assert_eq!(scene.ask(0, set(0x0b, 1 << 1)), (0, 0));
+    for (threshold, usual) in [(300, 343), (cold + 320, cold)] {
+        assert_eq!(scene.send(0, &event(10)), []);
+        assert_eq!(scene.ask(0, set(4, threshold)), (0, 0));
+        assert_eq!(scene.told(), Some((10, 0x0002_0101)));
+        assert_eq!(scene.log(2, 512, 0).unwrap()[..3], [0b10, 57, 1]);
+        assert_eq!(scene.ask(0, set(4, usual)), (0, 0));
+        assert_eq!(scene.told(), None);
+        assert_eq!(scene.log(2, 512, 0).unwrap()[0], 0);
+    }
+}
+
+/// SPDK's host does so when it leaves: its property commands carry the number of an event request.
+#[test]
+fn a_property_may_have_the_number_of_a_held_event_request() {
+    let mut scene = Scene::connected();
+    assert_eq!(scene.send(0, &event(2)), []);
+    assert_eq!(scene.ask(0, property(0x1c)), (0, 1));
+    assert_eq!(scene.ask(0, property(0x30)).0, vain(2));
+    assert_eq!(scene.ask(0, Entry::new(0x18, 2)).0, vain(3)); // no other command may
+    // The request is still held, and its number is its own.
+    scene.drive.facts.read_only ^= true;
+    assert_eq!(scene.ask(0, set(0x0b, 1 << 8)), (0, 0));
+    scene.drive.facts.read_only ^= true;
+    assert_eq!(scene.told().map(|(id, _)| id), Some(2));
+    assert_eq!(scene.send(0, &event(2)), []);
+    let shutdown = Entry::new(0x7f, 2)
+        .word(11, 0x14)
+        .word(12, ENABLED | (1 << 14));
+    assert_eq!(scene.ask(0, shutdown), (0, 0));
+    assert_eq!(scene.ask(0, property(0x1c)), (0, 1 | (2 << 2)));
 }

@@ -1,27 +1,28 @@
 //! DH-HMAC-CHAP over NVMe/TCP: who knows a secret is served, and who does not gets nothing.
 
-use crate::host;
 use std::io;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::host::{ENABLED, Entry, Said, said, status_of};
+use crate::host::{ENABLED, Entry, authentication, completed, configure, connect as connection};
+use crate::host::{connect_data, negotiate, status_of};
 use crate::memory_drive::{EmulatedDrive, Memory};
+use crate::nvme_tcp::serve as serve_memory;
+use crate::scene::{HOST, NAME, Scene};
 use crate::served::{read_of, write_of};
 use ioassay_device::client::nvme_tcp::{Admin, Credentials, Settings, Unauthenticated, connect};
 use ioassay_device::client::{Initiator, Refused, Request};
 use ioassay_device::transport::Transport;
 use ioassay_device::transport::nvme_tcp::{
     self, DISCOVERY_NAME, Entropy, GROUPS, Group, HASHES, Hash, HostSecrets, NvmeTcp, Secret,
-    Secrets, Session, Subsystem,
+    Secrets, Subsystem,
 };
-use ioassay_device::transport::socket::{End, Endpoint, Protocol, SharedMemory, Then};
+use ioassay_device::transport::socket::{End, Endpoint, Then};
 
-const NAME: &str = "nqn.2016-06.io.example:drive";
-const HOST: &str = "nqn.2016-06.io.example:host";
 const OTHER: &str = "nqn.2016-06.io.example:other";
 
 const REQUIRED: u16 = 0x4191;
+const UNKNOWN: Option<Unauthenticated> = Some(Unauthenticated::Host { explanation: 1 });
 
 /// Of 32 bytes (the specification's example), 48 and 64, with the transformation that fits; and one that
 /// is not transformed.
@@ -40,13 +41,7 @@ fn subsystem(hosts: &str) -> Subsystem {
 }
 
 fn serve(hosts: &str) -> (EmulatedDrive, Endpoint) {
-    let at = "127.0.0.1:0".parse().unwrap();
-    let transport = nvme_tcp::serve(subsystem(hosts), 0, &at).unwrap();
-    let at = transport.address().parse().unwrap();
-    (
-        EmulatedDrive::start(transport, Memory::new(1 << 20, 512)),
-        at,
-    )
+    serve_memory(subsystem(hosts), Memory::new(1 << 20, 512))
 }
 
 fn secret(text: &str) -> Secret {
@@ -77,12 +72,8 @@ fn secrets_of_all_lengths_and_transformations_authenticate_both_sides() {
         let (_served, at) = serve(&format!("{HOST} {of_host} {of_controller}"));
         for controller in [None, Some(of_controller)] {
             let (_admin, mut queue) = connect(&at, NAME, &knows(of_host, controller)).unwrap();
-            let data = vec![7; 4096];
-            let (offset_bytes, length_bytes, fua) = (0, 4096, false);
-            let write = write_of(offset_bytes, &data, fua);
-            queue.call(write).unwrap();
-            let read = read_of(offset_bytes, length_bytes);
-            assert_eq!(queue.call(read).unwrap(), data);
+            queue.call(write_of(0, &[7; 4096], false)).unwrap();
+            assert_eq!(queue.call(read_of(0, 4096)).unwrap(), [7; 4096]);
         }
     }
 }
@@ -115,10 +106,7 @@ fn a_wrong_secret_is_refused_on_either_side_and_others_are_served() {
     // The same key without its transformation is another secret.
     for wrong in [SECRETS[1], SECRETS[3]] {
         let error = Admin::connect(&at, NAME, &knows(wrong, None)).unwrap_err();
-        assert_eq!(
-            reason(&error),
-            Some(Unauthenticated::Host { explanation: 1 })
-        );
+        assert_eq!(reason(&error), UNKNOWN);
     }
     let error = Admin::connect(&at, NAME, &knows(SECRETS[0], Some(SECRETS[2]))).unwrap_err();
     assert_eq!(reason(&error), Some(Unauthenticated::Controller));
@@ -129,10 +117,7 @@ fn a_wrong_secret_is_refused_on_either_side_and_others_are_served() {
 fn a_host_that_wants_the_controllers_secret_is_refused_where_there_is_none() {
     let (_served, at) = serve(&format!("{HOST} {}", SECRETS[0]));
     let error = Admin::connect(&at, NAME, &knows(SECRETS[0], Some(SECRETS[1]))).unwrap_err();
-    assert_eq!(
-        reason(&error),
-        Some(Unauthenticated::Host { explanation: 1 })
-    );
+    assert_eq!(reason(&error), UNKNOWN);
 }
 
 #[test]
@@ -143,11 +128,7 @@ fn a_host_without_a_line_is_refused_and_the_discovery_service_is_open_to_those_w
         let inner = error.get_ref().unwrap().downcast_ref::<Refused>();
         inner.map(|refused| refused.error)
     };
-    assert_eq!(
-        refused(&Settings::default()),
-        Some(0x4184),
-        "Connect Invalid Host"
-    );
+    assert_eq!(refused(&Settings::default()), Some(0x4184)); // Connect Invalid Host
     for (host, entries) in [(HOST, 1), (OTHER, 0)] {
         let mut settings = Settings::default();
         host.clone_into(&mut settings.host);
@@ -164,10 +145,8 @@ fn names_that_are_allowed_need_a_secret() {
     let text = format!("{HOST} {}", SECRETS[0]);
     let secrets = Secrets::of(&text, Path::new("hosts")).unwrap();
     let error = subsystem.authenticate(secrets).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        format!("host {OTHER} has no secret in hosts")
-    );
+    let wanted = format!("host {OTHER} has no secret in hosts");
+    assert_eq!(error.to_string(), wanted);
 }
 
 #[test]
@@ -196,107 +175,55 @@ impl Entropy for Counted {
     }
 }
 
-struct Talk {
-    nvme: NvmeTcp,
-    session: Session,
-    drive: Memory,
-    start: Instant,
-}
+/// A host with a connected admin queue, which has yet to authenticate itself.
+struct Talk(Scene);
 
 impl Talk {
-    /// With a connected admin queue.
     fn new() -> Self {
-        let hosts = format!("{HOST} {}", SECRETS[0]);
-        let mut nvme = NvmeTcp::with_entropy(subsystem(&hosts), Box::new(Counted(0)));
-        let start = Instant::now();
-        let session = nvme.open(0, 0, start, &SharedMemory::default(), &mut Vec::new());
-        let mut talk = Self {
-            nvme,
-            session,
-            drive: Memory::new(1 << 20, 512),
-            start,
-        };
-        talk.ask(&host::initialize(0, 0));
-        let data = host::connect_data(0xffff, NAME, HOST);
-        let connect = host::connect(0, 32, 0).capsule(&data, (false, false));
-        let (answers, _) = talk.ask(&connect);
-        let [
-            Said::Completed {
-                status: 0, result, ..
-            },
-        ] = answers[..]
-        else {
-            panic!("{answers:?}")
-        };
-        assert_eq!(result, 1 | (1 << 17), "the controller, and ATR");
-        talk
-    }
-
-    fn ask(&mut self, bytes: &[u8]) -> (Vec<Said>, Then) {
-        let mut out = Vec::new();
-        let received = self
-            .nvme
-            .received(&mut self.session, bytes, &mut out, &mut self.drive);
-        let ends = matches!(received.then, Then::Ends(_));
-        assert!(ends || received.consumed == bytes.len());
-        (said(&out), received.then)
+        let hosts = subsystem(&format!("{HOST} {}", SECRETS[0]));
+        let nvme = NvmeTcp::with_entropy(hosts, Box::new(Counted(0)));
+        let mut scene = Scene::of(nvme, Memory::new(1 << 20, 512));
+        scene.open();
+        let data = connect_data(0xffff, NAME, HOST);
+        let connected = scene.ask_with(0, connection(0, 32, 0), &data);
+        assert_eq!(connected, (0, 1 | (1 << 17))); // the controller, and ATR
+        Self(scene)
     }
 
     fn send(&mut self, message: &[u8]) -> (u16, Then) {
         let length = message.len() as u32;
-        let entry = command(5, length).pointer(0x01, 0, length);
-        let (answers, then) = self.ask(&entry.capsule(message, (false, false)));
-        match answers[..] {
-            [Said::Completed { status, .. }] => (status, then),
-            _ => panic!("{answers:?}"),
-        }
+        let entry = authentication(5, length).pointer(0x01, 0, length);
+        let (status, _) = self.0.ask_with(0, entry, message);
+        (status, self.0.then)
     }
 
     fn receive(&mut self, room: u32) -> (Result<Vec<u8>, u16>, Then) {
-        let entry = command(6, room).pointer(0x5a, 0, room);
-        let (answers, then) = self.ask(&entry.capsule(&[], (false, false)));
-        match &answers[..] {
-            [Said::Data { data, .. }, ..] => (Ok(data.clone()), then),
-            [Said::Completed { status, .. }] => (Err(*status), then),
-            _ => panic!("{answers:?}"),
-        }
+        let entry = authentication(6, room).pointer(0x5a, 0, room);
+        let message = self.0.fetch(0, &entry);
+        (message, self.0.then)
+    }
+
+    /// The explanation of a failure, which ends the connection.
+    fn failure(&mut self) -> u8 {
+        let (failure, then) = self.receive(8);
+        let failure = failure.unwrap();
+        assert_eq!((&failure[..2], failure[6]), (&[1, 0xf1][..], 1));
+        assert_eq!(then, Then::Ends(End::Now));
+        failure[7]
     }
 
     fn is_late(&mut self, seconds: u64) -> Option<End> {
-        let now = self.start + Duration::from_secs(seconds);
-        self.nvme
-            .tick(&mut self.session, now, &mut Vec::new(), &self.drive)
+        self.0.tick(0, Duration::from_secs(seconds)).0
     }
-}
-
-fn command(kind: u8, length: u32) -> Entry {
-    let mut entry = Entry::new(0x7f, 9).word(10, 0xe901_0100).word(11, length);
-    entry.0[4] = kind;
-    entry
-}
-
-fn negotiate(hashes: &[u8], groups: &[u8]) -> Vec<u8> {
-    let mut message = vec![0; 72];
-    (message[4], message[7], message[8]) = (0x34, 1, 1);
-    (message[10], message[11]) = (hashes.len() as u8, groups.len() as u8);
-    message[12..12 + hashes.len()].copy_from_slice(hashes);
-    message[42..42 + groups.len()].copy_from_slice(groups);
-    message
 }
 
 #[test]
 fn a_queue_takes_nothing_else_before() {
     let mut talk = Talk::new();
-    let property = host::configure(ENABLED);
-    for entry in [
-        property,
-        Entry::new(6, 3),
-        Entry::new(0x18, 4),
-        Entry::new(0x0c, 5),
-    ] {
-        let (answers, then) = talk.ask(&entry.capsule(&[], (false, false)));
-        assert_eq!(status_of(&answers), REQUIRED);
-        assert!(matches!(then, Then::Wants(_)));
+    let others = [(6, 3), (0x18, 4), (0x0c, 5)].map(|(opcode, id)| Entry::new(opcode, id));
+    for entry in [configure(ENABLED)].into_iter().chain(others) {
+        assert_eq!(status_of(&talk.0.send(0, &entry.alone())), REQUIRED);
+        assert!(matches!(talk.0.then, Then::Wants(_)));
     }
 }
 
@@ -316,12 +243,11 @@ fn challenges_are_fresh_and_of_the_hash_that_was_agreed() {
 
 #[test]
 fn what_is_wrong_is_told_when_the_host_asks_and_ends_the_connection() {
-    let mut concatenated = negotiate(&[1], &[0]);
-    concatenated[6] = 1;
-    let mut other_protocol = negotiate(&[1], &[0]);
-    other_protocol[8] = 2;
-    let mut too_many = negotiate(&[1], &[0]);
-    too_many[10] = 31;
+    let [concatenated, other_protocol, too_many] = [(6, 1), (8, 2), (10, 31)].map(|(at, value)| {
+        let mut message = negotiate(&[1], &[0]);
+        message[at] = value;
+        message
+    });
     let mut success2 = vec![0; 16];
     (success2[0], success2[1]) = (1, 4);
     for (message, explanation) in [
@@ -337,13 +263,7 @@ fn what_is_wrong_is_told_when_the_host_asks_and_ends_the_connection() {
     ] {
         let mut talk = Talk::new();
         assert_eq!(talk.send(&message).0, 0);
-        let (failure, then) = talk.receive(8);
-        let failure = failure.unwrap();
-        assert_eq!(
-            (&failure[..2], &failure[6..]),
-            (&[1, 0xf1][..], &[1, explanation][..])
-        );
-        assert_eq!(then, Then::Ends(End::Now));
+        assert_eq!(talk.failure(), explanation);
     }
 }
 
@@ -370,9 +290,7 @@ fn a_reply_that_does_not_fit_is_refused() {
         talk.send(&negotiate(&[1], &[0]));
         talk.receive(4096).0.unwrap();
         assert_eq!(talk.send(&message).0, 0);
-        let (failure, then) = talk.receive(8);
-        assert_eq!(failure.unwrap()[6..], [1, explanation], "{message:?}");
-        assert_eq!(then, Then::Ends(End::Now));
+        assert_eq!(talk.failure(), explanation, "{message:?}");
     }
 }
 
@@ -380,15 +298,14 @@ fn a_reply_that_does_not_fit_is_refused() {
 fn commands_that_cannot_be_are_refused_and_a_host_that_gives_up_is_let_go() {
     let mut talk = Talk::new();
     for entry in [
-        command(5, 0),
-        command(5, 4097).pointer(0x5a, 0, 4097),
-        command(5, 72).word(10, 0xe902_0100).pointer(0x01, 0, 72),
+        authentication(5, 0),
+        authentication(5, 4097).pointer(0x5a, 0, 4097),
+        authentication(5, 72)
+            .word(10, 0xe902_0100)
+            .pointer(0x01, 0, 72),
     ] {
-        let (answers, _) = talk.ask(&entry.capsule(&[0; 72], (false, false)));
-        assert!(
-            matches!(answers[..], [Said::Completed { status, .. }] if status & 0xff != 0),
-            "{answers:?}"
-        );
+        let (_, status, _) = completed(&talk.0.send(0, &entry.capsule(&[0; 72], (false, false))));
+        assert!(status & 0xff != 0, "{status:#x}");
     }
     talk.send(&negotiate(&[1], &[1]));
     let (refused, then) = talk.receive(64);

@@ -2,34 +2,24 @@
 
 use std::time::Duration;
 
-use crate::host::{Entry, Said, connect, connect_data, data, initialize, status_of, unit};
+use crate::host::{Entry, Said, connect, connect_data, data, end_of, initialize, status_of, unit};
 use crate::scene::{HOST, NAME, Scene, read, vain, write};
-use ioassay_device::transport::socket::{End, Protocol, SharedMemory, Then};
+use ioassay_device::transport::socket::{End, Protocol, Then};
 
 #[test]
 fn the_initialization_agrees_on_digests_and_the_length_of_data() {
     for digests in 0..4 {
         let mut scene = Scene::new();
-        scene.sessions.push(scene.nvme.open(
-            0,
-            0,
-            scene.start,
-            &SharedMemory::default(),
-            &mut Vec::new(),
-        ));
-        assert_eq!(
-            scene.send(0, &initialize(0, digests)),
-            [Said::Initialized {
-                digests,
-                most_data: 128 << 10
-            }]
-        );
+        scene.accept();
+        let most_data = 128 << 10;
+        let wanted = Said::Initialized { digests, most_data };
+        assert_eq!(scene.send(0, &initialize(0, digests)), [wanted]);
     }
 }
 
 #[test]
 fn units_that_must_not_be_end_the_connection_and_say_why() {
-    let capsule = read(1, 0, 1).capsule(&[], (false, false));
+    let capsule = read(1, 0, 1).alone();
     let with = |at: usize, value: u8| {
         let mut bytes = capsule.clone();
         bytes[at] = value;
@@ -53,12 +43,8 @@ fn units_that_must_not_be_end_the_connection_and_say_why() {
     ];
     for (bytes, status, about) in cases {
         let mut scene = Scene::connected();
-        assert_eq!(
-            scene.send(1, &bytes),
-            [Said::Ends { status, about }],
-            "{:?}",
-            &bytes[..8]
-        );
+        let end = end_of(&scene.send(1, &bytes));
+        assert_eq!(end, (status, about), "{:?}", &bytes[..8]);
         assert_eq!(scene.then, Then::Ends(End::Now));
     }
 }
@@ -68,30 +54,22 @@ fn nothing_but_an_initialization_may_come_first_and_it_has_to_be_possible() {
     let mut other_format = initialize(0, 0);
     other_format[8] = 1;
     let cases = [
-        (read(1, 0, 1).capsule(&[], (false, false)), 2, 0),
+        (read(1, 0, 1).alone(), 2, 0),
         (initialize(32, 0), 1, 10),
         (other_format, 6, 8),
     ];
     for (bytes, status, about) in cases {
         let mut scene = Scene::new();
-        scene.sessions.push(scene.nvme.open(
-            0,
-            0,
-            scene.start,
-            &SharedMemory::default(),
-            &mut Vec::new(),
-        ));
-        assert_eq!(scene.send(0, &bytes), [Said::Ends { status, about }]);
+        scene.accept();
+        assert_eq!(end_of(&scene.send(0, &bytes)), (status, about));
     }
 }
 
 #[test]
 fn a_host_that_ends_the_connection_gets_no_answer() {
     let mut scene = Scene::connected();
-    assert_eq!(
-        scene.send(1, &unit(2, 0, &[0; 16], &[0; 24], (false, false))),
-        []
-    );
+    let end = unit(2, 0, &[0; 16], &[0; 24], (false, false));
+    assert_eq!(scene.send(1, &end), []);
     assert_eq!(scene.then, Then::Ends(End::Now));
 }
 
@@ -107,37 +85,25 @@ fn damaged_headers_are_fatal_and_damaged_data_are_the_commands_affair() {
     assert_eq!(scene.ask_with(1, write(1, 0, 1), &[3; 512]), (0, 0));
     let mut capsule = read(1, 0, 1).capsule(&[], (true, true));
     capsule[50] ^= 1;
-    assert!(matches!(
-        scene.send(1, &capsule)[..],
-        [Said::Ends { status: 3, .. }]
-    ));
+    assert_eq!(end_of(&scene.send(1, &capsule)).0, 3);
 }
 
 #[test]
 fn connect_refuses_what_it_does_not_have_and_says_where() {
     let (in_data, any) = (1 << 16, 0xffff);
-    let admin = connect(0, 32, 0);
+    let (admin, io) = (connect(0, 32, 0), connect(1, 32, 0));
+    let long = "h".repeat(224);
     let data = |controller, subsystem, host| connect_data(controller, subsystem, host);
     let cases = [
         (admin, data(any, "nqn.other", HOST), 0x182, 256 | in_data),
         (admin, data(5, NAME, HOST), 0x182, 16 | in_data),
         (admin, data(any, "", HOST), 0x182, 256 | in_data),
-        (
-            admin,
-            data(any, NAME, &"h".repeat(224)),
-            0x182,
-            512 | in_data,
-        ),
+        (admin, data(any, NAME, &long), 0x182, 512 | in_data),
         (connect(0, 1, 0), data(any, NAME, HOST), 0x182, 44),
         (connect(0, 1025, 0), data(any, NAME, HOST), 0x182, 44),
         (admin.word(10, 1), data(any, NAME, HOST), 0x180, 0),
-        (
-            connect(1, 32, 0),
-            data(1, NAME, "nqn.thief"),
-            0x182,
-            512 | in_data,
-        ),
-        (connect(1, 32, 0), data(9, NAME, HOST), 0x182, 16 | in_data),
+        (io, data(1, NAME, "nqn.thief"), 0x182, 512 | in_data),
+        (io, data(9, NAME, HOST), 0x182, 16 | in_data),
         (connect(17, 32, 0), data(1, NAME, HOST), 0x182, 42),
         (connect(2, 32, 0), data(1, NAME, HOST), 0x181, 0),
         (admin, vec![0; 100], 0x16, 0),
@@ -150,8 +116,8 @@ fn connect_refuses_what_it_does_not_have_and_says_where() {
         assert_eq!(came, (vain(status), expected));
     }
     let at = scene.open();
-    let first = scene.ask(at, read(3, 0, 1)).0;
-    assert_eq!(first, vain(0x0c), "nothing but Connect comes first");
+    // Nothing but Connect comes first.
+    assert_eq!(scene.ask(at, read(3, 0, 1)).0, vain(0x0c));
 }
 
 #[test]
@@ -161,17 +127,11 @@ fn more_hosts_than_controllers_are_refused_until_one_leaves() {
         scene.admin(NAME, 0);
     }
     let at = scene.open();
-    let capsule = connect(0, 32, 0).capsule(&connect_data(0xffff, NAME, HOST), (false, false));
-    assert_eq!(status_of(&scene.send(at, &capsule)), 0x4181);
+    let data = connect_data(0xffff, NAME, HOST);
+    let refused = scene.ask_with(at, connect(0, 32, 0), &data).0;
+    assert_eq!(refused, 0x4181);
     scene.nvme.closed(&mut scene.sessions[3]);
-    assert!(matches!(
-        scene.send(at, &capsule)[..],
-        [Said::Completed {
-            status: 0,
-            result: 4,
-            ..
-        }]
-    ));
+    assert_eq!(scene.ask_with(at, connect(0, 32, 0), &data), (0, 4));
 }
 
 #[test]
@@ -196,11 +156,7 @@ fn a_host_without_a_queue_is_not_waited_for_and_one_that_leaves_takes_its_queues
     let idle = scene.open();
     assert_eq!(scene.tick(idle, Duration::from_secs(9)).0, None);
     assert_eq!(scene.tick(idle, Duration::from_secs(11)).0, Some(End::Now));
-    assert_eq!(
-        scene.tick(1, Duration::from_secs(900)).0,
-        None,
-        "without a keep alive time"
-    );
+    assert_eq!(scene.tick(1, Duration::from_secs(900)).0, None); // without a keep alive time
     scene.nvme.closed(&mut scene.sessions[0]);
     assert_eq!(scene.tick(1, Duration::ZERO).0, Some(End::Now));
 }

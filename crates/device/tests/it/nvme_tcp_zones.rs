@@ -1,17 +1,17 @@
 //! NVMe over TCP of a zoned drive: what hosts are told of it, and the commands of its own.
 
-use crate::host;
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use crate::host::{ENABLED, Entry, Said, configure, said};
-use crate::memory_drive::{EmulatedDrive, Memory, sent};
+use crate::drives::is_all;
+use crate::host::{ENABLED, Entry, Said, completed, configure, data, event, get};
+use crate::host::{property, said, set, status_of};
+use crate::memory_drive::{Memory, sent};
+use crate::nvme_tcp::serve;
 use crate::scene::{NAME, Scene, read, vain, write};
 use crate::served::read_of;
 use ioassay_device::client::Initiator;
 use ioassay_device::client::nvme_tcp::{Settings, connect};
-use ioassay_device::transport::Transport;
-use ioassay_device::transport::nvme_tcp::{self, Subsystem};
+use ioassay_device::transport::nvme_tcp::Subsystem;
 use ioassay_device::transport::socket::{Output, Protocol};
 use ioassay_device::zones::{ZoneAction, ZoneGeometry, Zones};
 
@@ -61,15 +61,8 @@ type Described = (u8, u64, u64);
 fn report(scene: &mut Scene, from: u64, room: u32, how: u32) -> Result<(u64, Vec<Described>), u16> {
     let length = 64 * (room + 1);
     let entry = Entry::new(0x7a, 1).namespace(1).pointer(0x5a, 0, length);
-    let entry = entry
-        .word(10, from as u32)
-        .word(12, length / 4 - 1)
-        .word(13, how);
-    let data = match &scene.send(1, &entry.capsule(&[], (false, false)))[..] {
-        [Said::Data { data, .. }, Said::Completed { status: 0, .. }] => data.clone(),
-        [Said::Completed { status, .. }] => return Err(*status),
-        other => panic!("{other:?}"),
-    };
+    let entry = entry.word(10, from as u32).word(12, length / 4 - 1);
+    let data = scene.fetch(1, &entry.word(13, how))?;
     let number = |at: usize| u64::from_le_bytes(data[at..at + 8].try_into().unwrap());
     let zones = (64..data.len()).step_by(64).take_while(|&at| data[at] != 0);
     let zones = zones.map(|at| {
@@ -82,12 +75,12 @@ fn report(scene: &mut Scene, from: u64, room: u32, how: u32) -> Result<(u64, Vec
 /// Identify with a command set.
 fn identify(scene: &mut Scene, what: u32, set: u32, namespace: u32) -> Result<Vec<u8>, u16> {
     let entry = Entry::new(6, 9).namespace(namespace).pointer(0x5a, 0, 4096);
-    let entry = entry.word(10, what).word(11, set << 24);
-    match &scene.send(0, &entry.capsule(&[], (false, false)))[..] {
-        [Said::Data { data, .. }, Said::Completed { status: 0, .. }] => Ok(data.clone()),
-        [Said::Completed { status, .. }] => Err(*status),
-        other => panic!("{other:?}"),
-    }
+    scene.fetch(0, &entry.word(10, what).word(11, set << 24))
+}
+
+/// The state of one zone, its first block and write pointer.
+fn described(scene: &mut Scene, zone: u64) -> Described {
+    report(scene, zone * ZONE_BLOCKS, 1, 0).unwrap().1[0]
 }
 
 fn word(page: &[u8], at: usize) -> u32 {
@@ -97,86 +90,61 @@ fn word(page: &[u8], at: usize) -> u32 {
 #[test]
 fn a_controller_tells_of_both_command_sets_and_of_the_zones() {
     let mut scene = zoned();
-    let capabilities = scene.ask(0, Entry::new(0x7f, 1).fabrics(4).word(10, 1)).1;
+    let capabilities = scene.ask(0, property(0).word(10, 1)).1;
     assert_eq!((capabilities >> 37) & 0xff, 0b100_0001);
-    let state = scene
-        .ask(0, Entry::new(0x7f, 1).fabrics(4).word(11, 0x1c))
-        .1;
-    assert_eq!(state & 3, 1, "it is ready with all command sets");
+    let state = scene.ask(0, property(0x1c)).1;
+    assert_eq!(state & 3, 1); // it is ready with all command sets
 
     let namespace = identify(&mut scene, 5, 2, 1).unwrap();
-    assert_eq!(
-        namespace[..4],
-        [0, 0, 1, 0],
-        "reads cross boundaries, and nothing else is different"
-    );
-    assert_eq!(
-        (word(&namespace, 4), word(&namespace, 8)),
-        (2, 1),
-        "active and open zones, less one"
-    );
+    // Reads cross boundaries, and nothing else is different.
+    assert_eq!(namespace[..4], [0, 0, 1, 0]);
+    // Active and open zones, less one.
+    assert_eq!([4, 8].map(|at| word(&namespace, at)), [2, 1]);
     assert_eq!(u64::from(word(&namespace, 2816)), ZONE_BLOCKS);
-    assert_eq!(namespace[2824], 0, "no descriptor extensions");
-    assert_eq!(identify(&mut scene, 5, 2, 2), Err(vain(0x0b)));
-    assert_eq!(
-        identify(&mut scene, 6, 2, 0).unwrap()[0],
-        1,
-        "appends of 8 KiB"
-    );
-    assert_eq!(
-        identify(&mut scene, 7, 2, 0).unwrap()[..8],
-        [1, 0, 0, 0, 0, 0, 0, 0]
-    );
-    assert_eq!(identify(&mut scene, 7, 0, 0).unwrap()[..4], [0; 4]);
-    assert_eq!(identify(&mut scene, 7, 2, u32::MAX), Err(vain(0x0b)));
-    assert_eq!(identify(&mut scene, 2, 0, 0).unwrap()[..4], [1, 0, 0, 0]);
-    assert_eq!(
-        identify(&mut scene, 0x1c, 0, 0).unwrap()[..16],
-        [5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
-    );
-    assert_eq!(
-        identify(&mut scene, 3, 0, 1).unwrap()[40..48],
-        [4, 1, 0, 0, 2, 0, 0, 0]
-    );
-    assert_eq!(
-        word(&identify(&mut scene, 1, 0, 0).unwrap(), 92),
-        (1 << 27) | (1 << 8)
-    );
-    assert_eq!(
-        identify(&mut scene, 5, 1, 1),
-        Err(vain(0x02)),
-        "no key-value namespace"
-    );
-    assert_eq!(
-        identify(&mut scene, 0, 0, 1).unwrap()[..4],
-        8192_u32.to_le_bytes()
-    );
+    assert_eq!(namespace[2824], 0); // no descriptor extensions
+    for (what, set, namespace, status) in [
+        (5, 2, 2, 0x0b),
+        (7, 2, u32::MAX, 0x0b),
+        (5, 1, 1, 0x02), // no key-value namespace
+    ] {
+        let refused = identify(&mut scene, what, set, namespace);
+        assert_eq!(refused, Err(vain(status)));
+    }
+    for (what, set, namespace, at, wanted) in [
+        (6, 2, 0, 0, &[1][..]), // appends of 8 KiB
+        (7, 2, 0, 0, &[1, 0, 0, 0, 0, 0, 0, 0]),
+        (7, 0, 0, 0, &[0; 4]),
+        (2, 0, 0, 0, &[1, 0, 0, 0]),
+        (
+            0x1c,
+            0,
+            0,
+            0,
+            &[5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        ),
+        (3, 0, 1, 40, &[4, 1, 0, 0, 2, 0, 0, 0]),
+        (1, 0, 0, 92, &[0, 1, 0, 8]),
+        (0, 0, 1, 0, &8192_u32.to_le_bytes()),
+    ] {
+        let page = identify(&mut scene, what, set, namespace).unwrap();
+        assert_eq!(page[at..at + wanted.len()], *wanted, "{what:#x}, {set}");
+    }
 }
 
 #[test]
 fn a_drive_without_zones_knows_none_of_it() {
     let mut scene = Scene::connected();
-    let capabilities = scene.ask(0, Entry::new(0x7f, 1).fabrics(4).word(10, 1)).1;
+    let capabilities = scene.ask(0, property(0).word(10, 1)).1;
     assert_eq!((capabilities >> 37) & 0xff, 1);
     assert_eq!(identify(&mut scene, 5, 2, 1), Err(vain(0x02)));
     assert_eq!(scene.ask(1, manage(4, 0)).0, vain(0x01));
     assert_eq!(scene.ask_with(1, append(1, 0, 1), &[0; 512]).0, vain(0x01));
     assert_eq!(report(&mut scene, 0, 4, 0), Err(vain(0x01)));
     assert_eq!(scene.log(0xbf, 4096, 0), Err(0x4109));
-    assert_eq!(
-        scene.ask(0, Entry::new(0x0a, 3).word(10, 0x19)).0,
-        vain(0x02)
-    );
+    assert_eq!(scene.ask(0, get(0x19)).0, vain(0x02));
     scene.ask(0, configure(0));
     scene.ask(0, configure(SETTINGS));
-    assert_eq!(
-        scene
-            .ask(0, Entry::new(0x7f, 1).fabrics(4).word(11, 0x1c))
-            .1
-            & 3,
-        2,
-        "fatal"
-    );
+    assert_eq!(scene.ask(0, property(0x1c)).1 & 3, 2); // fatal
 }
 
 #[test]
@@ -184,76 +152,63 @@ fn command_sets_have_logs_and_one_profile() {
     let mut scene = zoned();
     let commands = |scene: &mut Scene, set: u32| {
         let entry = Entry::new(2, 9).pointer(0x5a, 0, 4096).word(14, set << 24);
-        let entry = entry.word(10, 5 | (1023 << 16));
-        match &scene.send(0, &entry.capsule(&[], (false, false)))[..] {
-            [Said::Data { data, .. }, ..] => Ok(data.clone()),
-            [Said::Completed { status, .. }] => Err(*status),
-            other => panic!("{other:?}"),
-        }
+        scene.fetch(0, &entry.word(10, 5 | (1023 << 16)))
     };
     let support = |page: &[u8]| [0x01, 0x79, 0x7a, 0x7d].map(|code| page[1024 + code * 4]);
     assert_eq!(support(&commands(&mut scene, 0).unwrap()), [3, 0, 0, 0]);
     assert_eq!(support(&commands(&mut scene, 2).unwrap()), [3, 3, 1, 3]);
     assert_eq!(commands(&mut scene, 1), Err(0x4109));
     assert_eq!(scene.log(0, 1024, 0).unwrap()[0xbf * 4], 1);
-    let profile = |opcode| Entry::new(opcode, 3).word(10, 0x19);
-    assert_eq!(scene.ask(0, profile(0x0a)), (0, 0));
-    assert_eq!(scene.ask(0, profile(9)), (0, 0));
-    assert_eq!(scene.ask(0, profile(9).word(11, 1)).0, 0x412b);
+    assert_eq!(scene.ask(0, get(0x19)), (0, 0));
+    assert_eq!(scene.ask(0, set(0x19, 0)), (0, 0));
+    assert_eq!(scene.ask(0, set(0x19, 1)).0, 0x412b);
 }
 
 #[test]
 fn writes_move_the_pointer_and_are_refused_elsewhere_with_the_status_of_the_reason() {
     let mut scene = zoned();
-    let mut status =
-        |entry: Entry, blocks: usize| scene.ask_with(1, entry, &vec![7; blocks * 512]).0;
-    assert_eq!(status(write(1, 8, 8), 8), vain(0x1bc));
-    assert_eq!(status(write(1, 0, 8), 8), 0);
-    assert_eq!(status(write(1, 8, 16), 16), 0);
-    assert_eq!(status(write(1, 8, 8), 8), vain(0x1bc));
-    for _ in 0..4 {
-        assert_eq!(status(append(1, 0, 16), 16), 0);
-    }
-    assert_eq!(status(append(1, 0, 16), 16), vain(0x1b8));
-    assert_eq!(status(append(1, 0, 8), 8), 0);
-    assert_eq!(status(append(1, 0, 8), 8), vain(0x1b9));
-    assert_eq!(status(write(1, 96, 8), 8), vain(0x1b9));
     let inside = Entry::new(0x7d, 1).blocks(8, 1).pointer(0x01, 0, 512);
-    assert_eq!(status(inside, 1), vain(0x02), "no zone begins there");
-    let remapped = append(1, 1, 1).word(12, 1 << 25);
-    assert_eq!(status(remapped, 1), vain(0x02), "nothing is protected");
-    assert_eq!(
-        status(
-            Entry::new(0x7d, 1)
-                .blocks(64 * 128, 1)
-                .pointer(0x01, 0, 512),
-            1
-        ),
-        vain(0x80)
-    );
+    let beyond = Entry::new(0x7d, 1)
+        .blocks(64 * 128, 1)
+        .pointer(0x01, 0, 512);
+    for (entry, blocks, status) in [
+        (write(1, 8, 8), 8, vain(0x1bc)),
+        (write(1, 0, 8), 8, 0),
+        (write(1, 8, 16), 16, 0),
+        (write(1, 8, 8), 8, vain(0x1bc)),
+        (append(1, 0, 16), 16, 0),
+        (append(1, 0, 16), 16, 0),
+        (append(1, 0, 16), 16, 0),
+        (append(1, 0, 16), 16, 0),
+        (append(1, 0, 16), 16, vain(0x1b8)),
+        (append(1, 0, 8), 8, 0),
+        (append(1, 0, 8), 8, vain(0x1b9)),
+        (write(1, 96, 8), 8, vain(0x1b9)),
+        (inside, 1, vain(0x02)), // no zone begins there
+        (append(1, 1, 1).word(12, 1 << 25), 1, vain(0x02)), // nothing is protected
+        (beyond, 1, vain(0x80)),
+    ] {
+        let seen = scene.ask_with(1, entry, &vec![7; blocks * 512]).0;
+        assert_eq!(seen, status, "{:?}", &entry.0[40..52]);
+    }
     // Data that are longer than the largest append do not fit a capsule.
     let long = append(1, 1, 17).pointer(0x5a, 0, 17 * 512);
-    let asks = scene.send(1, &long.capsule(&[], (false, false)));
+    let asks = scene.send(1, &long.alone());
     let [
         Said::Asks {
-            transfer,
-            length: 8704,
-            ..
+            transfer, length, ..
         },
     ] = asks[..]
     else {
         panic!("{asks:?}")
     };
-    let refused = scene.send(1, &host::data(1, transfer, 0, true, &[7; 8704]));
-    assert!(
-        matches!(refused[..], [Said::Completed { status: 0x4002, .. }]),
-        "{refused:?}"
-    );
+    assert_eq!(length, 8704);
+    let refused = scene.send(1, &data(1, transfer, 0, true, &[7; 8704]));
+    assert_eq!(status_of(&refused), 0x4002);
     // Reads go anywhere.
-    let read = &scene.send(1, &read(1, 90, 64).capsule(&[], (false, false)))[..];
-    assert!(
-        matches!(read, [Said::Data { data, .. }, ..] if data[..6 * 512] == [7; 6 * 512] && data[6 * 512..].iter().all(|&byte| byte == 0))
-    );
+    let read = scene.fetch(1, &read(1, 90, 64)).unwrap();
+    let (written, rest) = read.split_at(6 * 512);
+    assert!(is_all(written, 7) && is_all(rest, 0));
 }
 
 #[test]
@@ -265,47 +220,38 @@ fn write_zeroes_move_the_pointer_also_where_they_deallocate_and_deallocations_do
     assert_eq!(scene.ask(1, zeroes(8)).0, vain(0x1bc));
     let mut range = [0; 16];
     range[4] = 8;
-    let deallocate = Entry::new(9, 1)
-        .namespace(1)
-        .word(11, 4)
-        .pointer(0x01, 0, 16);
-    assert_eq!(scene.ask_with(1, deallocate, &range).0, 0);
-    assert_eq!(report(&mut scene, 0, 1, 0).unwrap().1, [(0x20, 0, 16)]);
+    let deallocate = Entry::new(9, 1).namespace(1).word(11, 4);
+    let deallocated = scene.ask_with(1, deallocate.pointer(0x01, 0, 16), &range);
+    assert_eq!(deallocated.0, 0);
+    assert_eq!(described(&mut scene, 0), (0x20, 0, 16));
 }
 
 #[test]
 fn zones_are_managed_one_by_one_and_all_together() {
     let mut scene = zoned();
-    for (action, state, pointer) in [
+    let states = [
         (3, 0x30, 0),
         (1, 0x40, 0),
         (2, 0xe0, u64::MAX),
         (4, 0x10, 0),
-    ] {
+    ];
+    for (action, state, pointer) in states {
         assert_eq!(scene.ask(1, manage(action, 0)).0, 0);
-        assert_eq!(
-            report(&mut scene, 0, 1, 0).unwrap().1,
-            [(state, 0, pointer)]
-        );
+        assert_eq!(described(&mut scene, 0), (state, 0, pointer));
     }
-    assert_eq!(
-        scene.ask(1, manage(1, 0)).0,
-        vain(0x1bf),
-        "an empty zone is not closed"
-    );
-    assert_eq!(
-        scene.ask(1, manage(5, 0)).0,
-        vain(0x1bf),
-        "and not given up"
-    );
-    for zone in 0..2 {
-        assert_eq!(scene.ask(1, manage(3, zone)).0, 0);
+    for (entry, status) in [
+        (manage(1, 0), vain(0x1bf)), // an empty zone is not closed
+        (manage(5, 0), vain(0x1bf)), // and not given up
+        (manage(3, 0), 0),
+        (manage(3, 1), 0),
+        (manage(3, 2), vain(0x1be)),
+        (manage(1 | SELECT_ALL, 9), 0),
+        (manage(3, 2), 0),
+        (manage(3, 3), vain(0x1bd)),
+        (manage(4 | SELECT_ALL, 0), 0),
+    ] {
+        assert_eq!(scene.ask(1, entry).0, status, "{:?}", &entry.0[40..56]);
     }
-    assert_eq!(scene.ask(1, manage(3, 2)).0, vain(0x1be));
-    assert_eq!(scene.ask(1, manage(1 | SELECT_ALL, 9)).0, 0);
-    assert_eq!(scene.ask(1, manage(3, 2)).0, 0);
-    assert_eq!(scene.ask(1, manage(3, 3)).0, vain(0x1bd));
-    assert_eq!(scene.ask(1, manage(4 | SELECT_ALL, 0)).0, 0);
     assert_eq!(report(&mut scene, 0, 64, 1 << 8).unwrap().0, 64);
     for unknown in [0, 6, 0x10, 0x11] {
         assert_eq!(scene.ask(1, manage(unknown, 0)).0, vain(0x02));
@@ -326,9 +272,8 @@ fn reports_begin_anywhere_choose_by_state_and_may_be_partial() {
     let zones = scene.drive.zones.as_mut().unwrap();
     zones.wear_out(4);
     zones.wear_out(5);
-    zones
-        .manage(ZoneAction::Offline, Some(5 * ZONE_BLOCKS * 512))
-        .unwrap();
+    let fifth = Some(5 * ZONE_BLOCKS * 512);
+    zones.manage(ZoneAction::Offline, fifth).unwrap();
     let (count, zones) = report(&mut scene, 0, 64, 0).unwrap();
     assert_eq!((count, zones.len()), (64, 64));
     let states = zones[..6].iter().map(|zone| zone.0 >> 4);
@@ -337,80 +282,41 @@ fn reports_begin_anywhere_choose_by_state_and_may_be_partial() {
     for (filter, wanted) in [(1, 59), (2, 1), (3, 1), (4, 0), (5, 1), (6, 1), (7, 1)] {
         assert_eq!(report(&mut scene, 1, 64, filter << 8).unwrap().0, wanted);
     }
-    assert_eq!(
-        report(&mut scene, 60 * ZONE_BLOCKS + 9, 2, 0).unwrap().0,
-        4,
-        "all that there are"
-    );
-    let (count, zones) = report(&mut scene, 60 * ZONE_BLOCKS + 9, 2, 1 << 16).unwrap();
-    assert_eq!(
-        (count, zones[0].1),
-        (2, 60 * ZONE_BLOCKS),
-        "as many as it has"
-    );
+    let late = 60 * ZONE_BLOCKS + 9;
+    assert_eq!(report(&mut scene, late, 2, 0).unwrap().0, 4); // all that there are
+    let (count, zones) = report(&mut scene, late, 2, 1 << 16).unwrap();
+    assert_eq!((count, zones[0].1), (2, 60 * ZONE_BLOCKS)); // as many as it has
     assert_eq!(report(&mut scene, 0, 4, 8 << 8), Err(vain(0x02)));
-    assert_eq!(
-        report(&mut scene, 0, 4, 1),
-        Err(vain(0x02)),
-        "no extended report"
-    );
+    assert_eq!(report(&mut scene, 0, 4, 1), Err(vain(0x02))); // no extended report
     assert_eq!(report(&mut scene, 64 * ZONE_BLOCKS, 4, 0), Err(vain(0x80)));
 }
 
 #[test]
 fn hosts_are_told_of_zones_that_changed_by_themselves() {
     let mut scene = zoned();
-    let request = |id| Entry::new(0x0c, id).capsule(&[], (false, false));
-    assert_eq!(
-        scene.ask(0, Entry::new(9, 3).word(10, 0x0b).word(11, 1 << 27)),
-        (0, 0)
-    );
-    assert_eq!(scene.send(0, &request(10)), []);
-    scene.drive.zones.as_mut().unwrap().wear_out(7);
-    assert!(matches!(
-        scene.tick(0, Duration::ZERO).1[..],
-        [Said::Completed {
-            id: 10,
-            result: 0x00bf_ef02,
-            ..
-        }]
-    ));
-    assert_eq!(scene.send(0, &request(11)), []);
-    scene.drive.zones.as_mut().unwrap().wear_out(9);
-    assert_eq!(
-        scene.tick(0, Duration::ZERO).1,
-        [],
-        "not before it has read which"
-    );
+    let append_to = |scene: &mut Scene| scene.ask_with(1, append(1, 7, 1), &[1; 512]).0;
+    let wear_out = |scene: &mut Scene, zone| scene.drive.zones.as_mut().unwrap().wear_out(zone);
+    assert_eq!(scene.ask(0, set(0x0b, 1 << 27)), (0, 0));
+    assert_eq!(scene.send(0, &event(10)), []);
+    wear_out(&mut scene, 7);
+    assert_eq!(scene.told(), Some((10, 0x00bf_ef02)));
+    assert_eq!(scene.send(0, &event(11)), []);
+    wear_out(&mut scene, 9);
+    assert_eq!(scene.told(), None); // not before it has read which
     let page = scene.log(0xbf, 4096, 0).unwrap();
-    assert_eq!(
-        (page[0], word(&page, 8), word(&page, 16)),
-        (2, 7 * 128, 9 * 128)
-    );
+    assert_eq!((page[0], word(&page, 8)), (2, 7 * 128));
+    assert_eq!(word(&page, 16), 9 * 128);
     assert_eq!(scene.log(0xbf, 4096, 0).unwrap(), vec![0; 4096]);
-    scene.drive.zones.as_mut().unwrap().wear_out(0);
-    assert!(matches!(
-        scene.tick(0, Duration::ZERO).1[..],
-        [Said::Completed { id: 11, .. }]
-    ));
-    assert_eq!(
-        scene.log(0xbf, 16, 0).unwrap()[..8],
-        [1, 0, 0, 0, 0, 0, 0, 0]
-    );
-    assert_eq!(scene.ask_with(1, append(1, 7, 1), &[1; 512]).0, vain(0x1ba));
+    wear_out(&mut scene, 0);
+    assert_eq!(scene.told().map(|(id, _)| id), Some(11));
+    let changed = scene.log(0xbf, 16, 0).unwrap();
+    assert_eq!(changed[..8], [1, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(append_to(&mut scene), vain(0x1ba));
     assert_eq!(scene.ask(1, manage(5, 7)).0, 0);
-    assert_eq!(scene.ask_with(1, append(1, 7, 1), &[1; 512]).0, vain(0x1bb));
-    assert_eq!(
-        scene
-            .ask(1, Entry::new(2, 1).blocks(7 * 128, 1).pointer(0x5a, 0, 512))
-            .0,
-        vain(0x1bb)
-    );
-    assert_eq!(
-        scene.log(0xbf, 16, 0).unwrap()[..8],
-        [0; 8],
-        "its host changed that"
-    );
+    assert_eq!(append_to(&mut scene), vain(0x1bb));
+    assert_eq!(scene.ask(1, read(1, 7 * 128, 1)).0, vain(0x1bb));
+    // Its host changed that.
+    assert_eq!(scene.log(0xbf, 16, 0).unwrap()[..8], [0; 8]);
 }
 
 #[test]
@@ -430,23 +336,12 @@ fn appends_in_flight_of_many_queues_are_each_placed_once() {
         while let Some(answer) = scene.drive.due.pop_back() {
             let queue = answer.command.tag.queue as usize;
             let mut out = Output::default();
-            scene
-                .nvme
-                .answer(&mut scene.sessions[queue], answer, &mut out, &scene.drive);
-            let [
-                Said::Completed {
-                    status: 0, result, ..
-                },
-            ] = said(&sent(out, &scene.drive))[..]
-            else {
-                panic!("it is placed")
-            };
+            let session = &mut scene.sessions[queue];
+            scene.nvme.answer(session, answer, &mut out, &scene.drive);
+            let (_, status, result) = completed(&said(&sent(out, &scene.drive)));
+            assert_eq!(status, 0);
             let value = scene.drive.bytes[result as usize * 512];
-            assert_eq!(
-                value,
-                round * 8 + queue as u8,
-                "it is where its host was told"
-            );
+            assert_eq!(value, round * 8 + queue as u8); // it is where its host was told
             assert!(placed.insert(result));
         }
     }
@@ -457,13 +352,6 @@ fn appends_in_flight_of_many_queues_are_each_placed_once() {
 fn clients_that_append_at_the_same_time_lose_nothing() {
     const CLIENTS: u8 = 8;
     const APPENDS: u16 = 40;
-    let transport = nvme_tcp::serve(
-        Subsystem::new(NAME).unwrap(),
-        0,
-        &"127.0.0.1:0".parse().unwrap(),
-    );
-    let transport = transport.unwrap();
-    let at = transport.address().parse().unwrap();
     let mut drive = Memory::new(4 << 20, 512);
     let geometry = ZoneGeometry {
         zone_bytes: 1 << 20,
@@ -472,7 +360,7 @@ fn clients_that_append_at_the_same_time_lose_nothing() {
         ..*zones(4).geometry()
     };
     drive.zones = Some(Zones::new(geometry));
-    let served = EmulatedDrive::start(transport, drive);
+    let (served, at) = serve(Subsystem::new(NAME).unwrap(), drive);
     std::thread::scope(|scope| {
         for client in 0..CLIENTS {
             let at = &at;
@@ -504,10 +392,8 @@ fn clients_that_append_at_the_same_time_lose_nothing() {
     let (_admin, mut queue) = connect(&at, NAME, &Settings::default()).unwrap();
     let length_bytes = u32::from(APPENDS) * u32::from(CLIENTS) * 512;
     let content = queue.call(read_of(1 << 20, length_bytes)).unwrap();
-    let appends: BTreeSet<(u8, u8)> = content
-        .chunks(512)
-        .map(|block| (block[0], block[1]))
-        .collect();
+    let blocks = content.chunks(512).map(|block| (block[0], block[1]));
+    let appends: BTreeSet<(u8, u8)> = blocks.collect();
     assert_eq!(appends.len(), usize::from(APPENDS) * usize::from(CLIENTS));
     assert!(appends.iter().all(|append| append.0 > 0));
     let drive = served.stop();

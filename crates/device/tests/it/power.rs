@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::drives::{Bench, Chance, Made, PAGE};
+use crate::drives::{Bench, Chance, Made, PAGE, is_all};
+use crate::with;
 use ioassay_block::{Kind, Request};
+use ioassay_device::counters::Completion;
 use ioassay_device::{Op, Status};
 use ioassay_sim::drive::Drive;
 use ioassay_sim::engine::{Event, OnlineDrive};
@@ -31,9 +33,9 @@ impl Allowed {
     }
 
     fn write(&mut self, offset: u64, length: u64, value: u8) {
-        self.range(offset, length)
-            .iter_mut()
-            .for_each(|block| block.push(value));
+        for block in self.range(offset, length) {
+            block.push(value);
+        }
     }
 
     /// Of the values written so far the last one is durable.
@@ -47,22 +49,11 @@ impl Allowed {
 
     /// The content after a cut must be one that is allowed; from then on it is the only one.
     fn cut(&mut self, content: &[u8]) -> Result<(), TestCaseError> {
-        for (number, (values, block)) in self
-            .blocks
-            .iter_mut()
-            .zip(content.chunks(BLOCK as usize))
-            .enumerate()
-        {
+        let blocks = self.blocks.iter_mut().zip(content.chunks(BLOCK as usize));
+        for (number, (values, block)) in blocks.enumerate() {
             let value = block[0];
-            prop_assert!(
-                block.iter().all(|&byte| byte == value),
-                "block {} is torn",
-                number
-            );
-            prop_assert!(
-                values.contains(&value),
-                "block {number} holds {value}, allowed {values:?}"
-            );
+            prop_assert!(is_all(block, value), "block {} is torn", number);
+            prop_assert!(values.contains(&value), "{number}: {value} of {values:?}");
             *values = vec![value];
         }
         Ok(())
@@ -115,8 +106,8 @@ impl Plain {
     fn answered(&mut self, id: u64) {
         let marks = self.settles.remove(&id).unwrap_or_default();
         self.settle(&marks);
-        self.answered
-            .extend(self.waits.remove(&id).unwrap_or_default());
+        let waited = self.waits.remove(&id).unwrap_or_default();
+        self.answered.extend(waited);
     }
 
     /// The content after a cut.
@@ -144,16 +135,15 @@ impl Plain {
 fn specs() -> impl Strategy<Value = Made> {
     let page_bytes = prop_oneof![3 => Just(4096_u32), 1 => Just(1024), 1 => Just(16384)];
     let overlaps = prop_oneof![Just("off"), Just("dies"), Just("planes")];
-    (0..POLICIES.len(), overlaps, 8_u64..24, page_bytes).prop_map(
-        |(policy, overlap, buffer_pages, page_bytes)| Made {
-            pages: 48,
-            policy: POLICIES[policy].name,
-            overlap,
-            buffer_pages,
-            page_bytes,
-            ..Made::default()
-        },
-    )
+    let parts = (0..POLICIES.len(), overlaps, 8_u64..24, page_bytes);
+    parts.prop_map(|(policy, overlap, buffer_pages, page_bytes)| Made {
+        pages: 48,
+        policy: POLICIES[policy].name,
+        overlap,
+        buffer_pages,
+        page_bytes,
+        ..Made::default()
+    })
 }
 
 /// A random range of whole blocks.
@@ -182,11 +172,7 @@ fn exercise(bench: &mut Bench, made: &Made, seed: u64, steps: u32) -> Result<(),
                 plain.settles.insert(id, marks);
             }
             2..5 => {
-                let op = if chance.below(2) == 0 {
-                    Op::Trim
-                } else {
-                    Op::WriteZeroes
-                };
+                let op = [Op::Trim, Op::WriteZeroes][chance.below(2) as usize];
                 let fua = chance.below(4) == 0;
                 let id = bench.submit(op, offset, length, fua, &[]);
                 plain.write(id, offset, length, 0, fua);
@@ -238,7 +224,7 @@ proptest! {
             let (offset, length) = range(&mut chance, &made);
             match chance.below(12) {
                 0 => drop(bench.flush()),
-                1 => drop(bench.submit(Op::Trim, offset, length, false, &[])),
+                1 => drop(bench.ask(Op::Trim, offset, length)),
                 _ => drop(bench.write(offset, &vec![(1 + step) as u8; length as usize])),
             }
             bench.pass(chance.below(400_000_000));
@@ -246,7 +232,7 @@ proptest! {
         bench.drive.power_cut();
         let file = std::fs::read(&path).expect("the file");
         // Some of the content may not have been read from it; then nobody has changed it.
-        bench.submit(Op::Read, 0, made.size_bytes(), false, &[]);
+        bench.ask(Op::Read, 0, made.size_bytes());
         bench.settle();
         prop_assert!(file == bench.content());
     }
@@ -303,31 +289,20 @@ impl Flash {
     fn follow(&mut self, events: &[Event]) {
         for event in events {
             match *event {
-                Event::Complete { .. }
-                | Event::ProgramIssued {
-                    request: Some(_), ..
-                } => {}
                 Event::Buffered { request, page } => drop(self.buffered.insert(page, request)),
                 Event::Dropped { page } => drop(self.buffered.remove(&page)),
-                Event::ProgramIssued {
-                    request: None,
-                    page,
-                } => {
+                Event::ProgramIssued { request, page } if request.is_none() => {
                     let request = self.buffered.remove(&page).expect("what was in the buffer");
                     self.leaving.push((page, request));
                 }
-                Event::Programmed {
-                    request: None,
-                    page,
-                } => {
-                    let place = self.leaving.iter().position(|left| left.0 == page);
-                    let (_, request) = self.leaving.remove(place.expect("what left"));
-                    self.has(page, request);
+                Event::ProgramIssued { .. } | Event::Complete { .. } => {}
+                Event::Programmed { request, page } => {
+                    let programmed = request.unwrap_or_else(|| {
+                        let place = self.leaving.iter().position(|left| left.0 == page);
+                        self.leaving.remove(place.expect("what left")).1
+                    });
+                    self.has(page, programmed);
                 }
-                Event::Programmed {
-                    request: Some(request),
-                    page,
-                } => self.has(page, request),
             }
         }
     }
@@ -342,17 +317,14 @@ impl Flash {
 fn what_is_in_flight_at_a_cut_is_answered_so() {
     let mut bench = Bench::new(&Made::default());
     bench.write(0, &[1; 4096]);
-    bench.submit(Op::Read, 0, 4096, false, &[]);
+    bench.ask(Op::Read, 0, 4096);
     bench.flush();
     assert_eq!(bench.pass(1).len(), 0);
     assert_eq!(bench.drive.power_cut(), 1);
     let answers = bench.pass(0);
     assert_eq!(answers.len(), 3);
-    assert!(
-        answers
-            .iter()
-            .all(|answer| answer.status == Status::PowerLost)
-    );
+    let is_lost = |answer: &Completion| answer.status == Status::PowerLost;
+    assert!(answers.iter().all(is_lost));
     assert_eq!((bench.drive.in_flight(), bench.drive.next_ps()), (0, None));
     // And it serves on.
     bench.write(0, &[2; 4096]);
@@ -364,11 +336,7 @@ fn what_is_in_flight_at_a_cut_is_answered_so() {
 
 #[test]
 fn a_page_written_again_while_it_is_programmed_keeps_what_was_programmed() {
-    let made = Made {
-        policy: "fifo",
-        buffer_pages: 8,
-        ..Made::default()
-    };
+    let made = with(Made::of("thesis", "fifo"), |made| made.buffer_pages = 8);
     let mut bench = Bench::new(&made);
     bench.write(0, &[1; 4096]);
     bench.pass(10_000_000);
@@ -384,17 +352,11 @@ fn a_page_written_again_while_it_is_programmed_keeps_what_was_programmed() {
 
 #[test]
 fn without_a_model_all_that_is_answered_stays() {
-    let made = Made {
-        model: "none",
-        ..Made::default()
-    };
+    let made = Made::of("none", "none");
     let mut bench = Bench::new(&made);
     bench.write(512, &[7; 1024]);
     assert_eq!(bench.pass(0).len(), 1);
     assert_eq!(bench.drive.power_cut(), 0);
     let content = bench.content();
-    assert_eq!(
-        (content[511], content[512], content[1535], content[1536]),
-        (0, 7, 7, 0)
-    );
+    assert_eq!([511, 512, 1535, 1536].map(|at| content[at]), [0, 7, 7, 0]);
 }

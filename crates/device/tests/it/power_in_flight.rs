@@ -5,12 +5,12 @@ use std::any::Any;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::drives::Chance;
+use crate::drives::{Chance, is_all};
 use crate::served::{ServedDrive, read_of, write_of};
 use ioassay_device::client::{Initiator, Request, nvme_tcp, vfio_user};
 use ioassay_device::server::TransportReport;
 use ioassay_device::transport::socket::Endpoint;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const PAGE: u64 = 4096;
 const PAGES: u64 = 256;
@@ -43,12 +43,10 @@ impl Drive {
     fn wait_until_alone(&self) {
         let begin = Instant::now();
         loop {
-            let stats = &self.0.ask(&json!({"request": "stats"}))["stats"];
-            let ways = stats["ways"].as_array().expect("ways").iter();
-            let clients: u64 = ways
-                .map(|way| way["connections"].as_u64().expect("a count"))
-                .sum();
-            if clients == 0 && stats["depth_now"] == 0 {
+            let stats = self.0.statistics();
+            let mut ways = stats["ways"].as_array().expect("ways").iter();
+            let is_left = |way: &Value| way["connections"] == 0;
+            if ways.all(is_left) && stats["depth_now"] == 0 {
                 return;
             }
             assert!(begin.elapsed() < Duration::from_secs(300), "{stats}");
@@ -132,9 +130,7 @@ impl Known {
     /// Reads all after a cut; from now on it is the only content that is allowed.
     fn check(&mut self, client: &mut dyn Initiator) {
         for page in 0..PAGES {
-            let (offset_bytes, length_bytes) = (page * PAGE, PAGE as u32);
-            let tag = page as u16;
-            client.submit(tag, read_of(offset_bytes, length_bytes));
+            client.submit(page as u16, read_of(page * PAGE, PAGE as u32));
         }
         client.push().expect("a drive that serves");
         let mut left = self.pages.len();
@@ -143,14 +139,8 @@ impl Known {
             let read = client.reap(&mut |done| {
                 let (page, value) = (usize::from(done.tag), done.data[0]);
                 let allowed = &mut pages[page];
-                assert!(
-                    done.data.iter().all(|&byte| byte == value),
-                    "page {page} is torn"
-                );
-                assert!(
-                    allowed.contains(&value),
-                    "page {page} holds {value}, allowed {allowed:?}"
-                );
+                assert!(is_all(done.data, value), "page {page} is torn");
+                assert!(allowed.contains(&value), "{page}: {value} of {allowed:?}");
                 *allowed = vec![value];
             });
             left -= read.expect("reads");
@@ -176,9 +166,8 @@ fn round(
         let written = known.begin(chance.below(PAGES), 1, false);
         submit(client, 0, &written);
         client.push().expect("a drive that serves");
-        client
-            .reap(&mut |done| assert_eq!(done.error, 0))
-            .expect("an answer");
+        let reaped = client.reap(&mut |done| assert_eq!(done.error, 0));
+        reaped.expect("an answer");
         if chance.below(2) == 0 {
             client.call(Request::Flush).expect("a flush");
             known.is_durable(&written);
@@ -187,15 +176,10 @@ fn round(
     let mut changes = Vec::new();
     for tag in 0..IN_FLIGHT {
         // Places of their own, so that no write in flight overtakes another.
-        let (place, most) = (
-            u64::from(tag) * PAGES / u64::from(IN_FLIGHT),
-            PAGES / u64::from(IN_FLIGHT),
-        );
-        let pages = if chance.below(3) == 0 {
-            1 + chance.below(most)
-        } else {
-            1 + chance.below(2)
-        };
+        let (tags, most) = (u64::from(IN_FLIGHT), PAGES / u64::from(IN_FLIGHT));
+        let place = u64::from(tag) * PAGES / tags;
+        let most = if chance.below(3) == 0 { most } else { 2 };
+        let pages = 1 + chance.below(most);
         let written = known.begin(place, pages, chance.below(3) == 0);
         submit(client, tag, &written);
         changes.push(written);
@@ -221,9 +205,8 @@ fn answers(
             let before = ended[usize::from(tag)].replace(error);
             assert_eq!(before, None, "tag {tag} was answered twice");
         };
-        client
-            .reap(&mut |done| take(done.tag, done.error))
-            .expect("all answers");
+        let reaped = client.reap(&mut |done| take(done.tag, done.error));
+        reaped.expect("all answers");
     }
     let mut counts = [0, 0];
     for (written, error) in changes.iter().zip(ended.into_iter().flatten()) {
@@ -262,24 +245,18 @@ fn cut_again_and_again(connect: fn(&Drive) -> Connection, policy: &str, seed: u6
         if number >= ROUNDS && counts.iter().all(|&count| count > 0) {
             break;
         }
+        let is_patient = number < 50 * ROUNDS;
         assert!(
-            number < 50 * ROUNDS,
+            is_patient,
             "never were there commands in flight: {counts:?}"
         );
     }
-    assert!(
-        drive.0.ask(&json!({"request": "stats"}))["stats"]["power_cuts"].as_u64()
-            >= Some(ROUNDS.into())
-    );
+    let cuts = drive.0.statistics()["power_cuts"].as_u64();
+    assert!(cuts >= Some(ROUNDS.into()));
     let (_, folder) = drive.0.stop_and_keep();
     let file = std::fs::read(folder.path().join("backing")).expect("the backing file");
     let first_of_each = file.chunks(PAGE as usize).map(|page| vec![page[0]]);
-    assert!(
-        known
-            .pages
-            .iter()
-            .eq(first_of_each.collect::<Vec<_>>().iter())
-    );
+    assert!(first_of_each.eq(known.pages));
 }
 
 #[test]

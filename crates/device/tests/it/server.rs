@@ -3,8 +3,10 @@
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
 
-use crate::served::{ServedDrive, ask, ask_raw, read, read_of, write, write_of};
+use crate::served::{ServedDrive, ask, ask_raw, changed, read, read_of, spawn, write, write_of};
 use ioassay_device::client::nvme_tcp::{Settings, connect};
 use ioassay_device::client::{Initiator, Request, vfio_user};
 use ioassay_device::server::{Options, serve};
@@ -20,7 +22,7 @@ fn power_cuts_drop_all_connections_and_new_clients_are_served() {
     for client in &mut clients {
         assert!(client.call(Request::Flush).is_err());
     }
-    let stats = &drive.ask(&json!({"request": "stats"}))["stats"];
+    let stats = drive.statistics();
     assert_eq!(stats["ways"][0]["connections"], 0);
     let mut client = drive.client();
     assert_eq!(read(&mut client, 0), 0);
@@ -39,21 +41,18 @@ fn doorbells_in_shared_memory_are_seen_by_a_drive_that_sleeps() {
         "idle_ms": 1,
     }));
     assert_eq!(drive.ready.transports[0].address, path.to_string_lossy());
-    let (mut admin, mut queue) =
-        vfio_user::connect(&path, &vfio_user::Settings::default()).expect("a device");
+    let connect = || vfio_user::connect(&path, &vfio_user::Settings::default());
+    let (mut admin, mut queue) = connect().expect("a device");
     for pause_ms in [0, 1, 5, 20, 0] {
-        std::thread::sleep(std::time::Duration::from_millis(pause_ms)); // so that it may sleep
+        std::thread::sleep(Duration::from_millis(pause_ms)); // so that it may sleep
         queue.call(Request::Flush).expect("a flush");
     }
-    let statistics = drive.ask(&json!({"request": "stats"}));
-    let connections = &statistics["stats"]["ways"][0]["connections"];
-    assert_eq!(connections, 1, "{statistics}");
+    assert_eq!(drive.statistics()["ways"][0]["connections"], 1);
     // A power cut is an unplugged device, and the next client is served.
     drive.ask(&json!({"request": "power-cut"}));
     assert!(queue.call(Request::Flush).is_err());
     assert!(admin.state().is_err());
-    let (_admin, mut queue) =
-        vfio_user::connect(&path, &vfio_user::Settings::default()).expect("a device");
+    let (_admin, mut queue) = connect().expect("a device");
     queue.call(Request::Flush).expect("a flush");
     drive.stop();
     assert!(!path.exists());
@@ -62,10 +61,8 @@ fn doorbells_in_shared_memory_are_seen_by_a_drive_that_sleeps() {
 #[test]
 fn power_cuts_take_what_was_not_flushed() {
     let drive = ServedDrive::start(&json!({"buffer": {"policy": "lru", "bytes": 1 << 20}}));
-    assert_eq!(
-        (drive.ready.policy.as_str(), drive.ready.buffer_pages),
-        ("lru", 256)
-    );
+    assert_eq!(drive.ready.policy, "lru");
+    assert_eq!(drive.ready.buffer_pages, 256);
     let mut client = drive.client();
     write(&mut client, 0, 1);
     client.call(Request::Flush).expect("a flush");
@@ -77,17 +74,13 @@ fn power_cuts_take_what_was_not_flushed() {
     assert_eq!(answer, json!({"ok": true, "lost_pages": 2}));
     assert_eq!((read(&mut client, 0), read(&mut client, 1)), (1, 0));
     let stats = &drive.ask(&json!({"request": "stats", "buckets": true}))["stats"];
-    assert_eq!(
-        (&stats["power_cuts"], &stats["writes"]["commands"]),
-        (&json!(1), &json!(3))
-    );
+    assert_eq!(stats["power_cuts"], 1);
+    assert_eq!(stats["writes"]["commands"], 3);
     assert_eq!(stats["ways"][0]["connections"], 1);
     assert!(stats["writes"]["latency_ns"]["buckets"].is_array());
-    assert_eq!(
-        drive.ask(&json!({"request": "reset-stats"})),
-        json!({"ok": true})
-    );
-    let stats = &drive.ask(&json!({"request": "stats"}))["stats"];
+    let reset = drive.ask(&json!({"request": "reset-stats"}));
+    assert_eq!(reset, json!({"ok": true}));
+    let stats = drive.statistics();
     assert_eq!(stats["writes"]["commands"], 0);
     let (socket, summary) = (drive.stats(), drive.stop());
     assert!(summary.lost.is_none());
@@ -99,18 +92,14 @@ fn the_floor_is_measured_and_taken_off() {
     let policy = json!({"policy": "lru", "bytes": 1 << 20});
     let drive = ServedDrive::start(&json!({"calibrate": true, "buffer": policy}));
     let transport = &drive.ready.transports[0];
-    let kinds: Vec<&str> = drive
-        .ready
-        .warnings
-        .iter()
-        .map(|warning| warning.kind)
-        .collect();
+    let warnings = drive.ready.warnings.iter();
+    let kinds: Vec<&str> = warnings.map(|warning| warning.kind).collect();
     match transport.floor_ns {
         // 1.9 microseconds over the channel are less than a way through sockets takes.
         Some(floor_ns) => assert!(floor_ns > 1000 && kinds.contains(&"faster-than-transport")),
         None => assert!(kinds.contains(&"floor-unknown")),
     }
-    let stats = &drive.ask(&json!({"request": "stats"}))["stats"];
+    let stats = drive.statistics();
     assert_eq!(stats["reads"]["commands"], 0);
     let mut client = drive.client();
     write(&mut client, 3, 9);
@@ -126,11 +115,8 @@ fn answers_never_leave_before_the_model_says() {
     for block in 0..50 {
         read(&mut client, block);
     }
-    let stats = drive.ask(&json!({"request": "stats"}));
-    let least = stats["stats"]["reads"]["latency_ns"]["min"]
-        .as_u64()
-        .expect("a read");
-    assert!(least >= 25_000 + 105_600 + 1_907, "{least}");
+    let least = &drive.statistics()["reads"]["latency_ns"]["min"];
+    assert!(least.as_u64() >= Some(25_000 + 105_600 + 1_907), "{least}");
     drive.stop();
 }
 
@@ -138,11 +124,8 @@ fn answers_never_leave_before_the_model_says() {
 fn the_socket_is_private_and_hostile_lines_harm_nobody() {
     let drive = ServedDrive::start(&json!({}));
     let path = drive.stats();
-    let mode = std::fs::metadata(&path)
-        .expect("a socket")
-        .permissions()
-        .mode();
-    assert_eq!(mode & 0o777, 0o600);
+    let about = std::fs::metadata(&path).expect("a socket");
+    assert_eq!(about.permissions().mode() & 0o777, 0o600);
     for bytes in [
         &b"\n"[..],
         b"{}\n",
@@ -154,22 +137,19 @@ fn the_socket_is_private_and_hostile_lines_harm_nobody() {
         assert_eq!(ask_raw(&path, bytes)["ok"], false, "{bytes:?}");
     }
     // Clients that say nothing take no place for long: further ones are turned away, not queued.
-    let silent: Vec<UnixStream> = (0..40)
-        .map_while(|_| UnixStream::connect(&path).ok())
-        .collect();
-    let mut turned_away = 0;
+    let silent = (0..40).map_while(|_| UnixStream::connect(&path).ok());
+    let silent: Vec<UnixStream> = silent.collect();
+    let (mut turned_away, patience) = (0, Some(Duration::from_secs(300)));
     for mut stream in silent.iter().rev().take(10) {
-        stream
-            .set_read_timeout(Some(std::time::Duration::from_secs(300)))
-            .expect("a timeout");
+        stream.set_read_timeout(patience).expect("a timeout");
         turned_away += usize::from(stream.read(&mut [0]).is_ok_and(|bytes| bytes == 0));
     }
     assert_eq!(turned_away, 10);
     drop(silent);
     let mut answer = json!(null);
     while answer["ok"] != true {
-        answer = std::panic::catch_unwind(|| ask(&path, &json!({"request": "stats"})))
-            .unwrap_or_default();
+        let asked = std::panic::catch_unwind(|| ask(&path, &json!({"request": "stats"})));
+        answer = asked.unwrap_or_default();
     }
     drive.stop();
 }
@@ -179,73 +159,17 @@ fn what_cannot_be_served_is_said() {
     let folder = tempfile::tempdir().expect("a folder");
     let message = |options: Value| {
         let options: Options = serde_json::from_value(options).expect("options");
-        let error = serve(&options, |_| panic!("it is served"))
-            .map(|_| ())
-            .expect_err("an error");
-        error.to_string()
+        let served = serve(&options, |_| panic!("it is served"));
+        served.map(|_| ()).expect_err("an error").to_string()
     };
-    let transport = format!("nbd:unix:{}", folder.path().join("drive.sock").display());
-    let (size, file) = (16 << 20, folder.path().join("backing"));
-    for (options, wanted) in [
-        (json!({"size_bytes": size}), "transports is 0"),
-        (
-            json!({"transports": [transport]}),
-            "(os error 2); wanted a size to make it",
-        ),
-        (
-            json!({"transports": [transport], "backing_file": null}),
-            "size is absent",
-        ),
-        (
-            json!({"transports": [transport], "size_bytes": 1000}),
-            "size is 1000",
-        ),
-        (
-            json!({"transports": [transport], "size_bytes": size, "block_bytes": 1024}),
-            "block_bytes is 1024",
-        ),
-        (
-            json!({"transports": [transport], "size_bytes": size, "model": "paper"}),
-            "model is paper, wanted thesis or none",
-        ),
-        (
-            json!({"transports": ["pigeon:x"], "size_bytes": size}),
-            "transport is pigeon:x, wanted nbd:unix:PATH",
-        ),
-        (
-            json!({"transports": ["nbd:tcp:8.8.8.8:1"], "size_bytes": size}),
-            "wanted a loopback address, such as 127.0.0.1:1",
-        ),
-        (
-            json!({"transports": [transport, transport], "size_bytes": size}),
-            "drive.sock, wanted one of its own for each socket",
-        ),
-        (
-            json!({"transports": [transport], "size_bytes": size, "available_bytes": size}),
-            "takes 185388236 bytes of memory and 16777216 are available",
-        ),
-        (
-            json!({"transports": [transport], "size_bytes": size, "buffer": {"policy": "magic"}}),
-            "magic",
-        ),
-        (
-            json!({"transports": [transport], "size_bytes": size, "namespaces_bytes": [size, 4096]}),
-            "namespaces is 16781312, wanted at most the drive's 16777216 bytes together",
-        ),
-        (
-            json!({"transports": [transport], "size_bytes": size, "namespaces_bytes": [512, 4096]}),
-            "namespaces is 512, wanted whole pages of 4096 bytes",
-        ),
-        (
-            json!({"transports": [transport], "size_bytes": size, "pin": 1000}),
-            "pin is 1000",
-        ),
-    ] {
-        let mut options = options;
-        if options.get("backing_file").is_none() {
-            options["backing_file"] = json!(file);
-        }
-        let seen = message(options.clone());
+    let (place, file) = (
+        folder.path().display().to_string(),
+        folder.path().join("backing"),
+    );
+    for row in include_str!("wrong_options.tsv").lines().skip(1) {
+        let (options, wanted) = row.split_once('\t').expect("a row");
+        let options = options.replace("FOLDER", &place);
+        let seen = message(serde_json::from_str(&options).expect("JSON"));
         assert!(seen.contains(wanted), "{options}: {seen}");
         // No file is left of a drive that was never served.
         assert!(!file.exists() || wanted == "pin is 1000");
@@ -257,15 +181,13 @@ fn what_cannot_be_served_is_said() {
 fn a_preconditioned_drive_cleans_from_its_first_overwrites_on_and_always_alike() {
     let swift = json!({"elements": 4, "planes": 1, "dies": 1, "read_us": 0, "program_us": 0, "erase_us": 0});
     let drives = [0.0, 1.0, 1.0].map(|share| {
-        let drive = ServedDrive::start(
-            &json!({"precondition": share, "geometry": swift, "size_bytes": 128 << 20}),
-        );
+        let options = json!({"precondition": share, "geometry": swift, "size_bytes": 128 << 20});
+        let drive = ServedDrive::start(&options);
         let mut client = drive.client();
         for step in 0..2000 {
             write(&mut client, step * 15_973 % (128 << 8), 1);
         }
-        let counted = drive.ask(&json!({"request": "stats"}));
-        let flash = counted["stats"]["flash"].clone();
+        let flash = drive.statistics()["flash"].clone();
         let before = drive.ready.preconditioned.clone();
         drop(client);
         drive.stop();
@@ -277,10 +199,8 @@ fn a_preconditioned_drive_cleans_from_its_first_overwrites_on_and_always_alike()
     let settled = before.as_ref().expect("it was asked for");
     assert!(settled.settled && settled.rounds >= 3 && settled.written_pages > 128 << 8);
     assert_eq!(old["written_pages"], 2000, "its own writes are not counted");
-    assert!(
-        old["write_amplification"].as_f64() > Some(1.2),
-        "{old}, before: {settled:?}"
-    );
+    let is_amplified = old["write_amplification"].as_f64() > Some(1.2);
+    assert!(is_amplified, "{old}, before: {settled:?}");
     assert_eq!((before, old), again);
 }
 
@@ -298,8 +218,7 @@ fn rotten_bits_pass_the_data_digests_of_nvme_tcp() {
     let at = way.address.parse().expect("an address");
     let (_admin, mut queue) = connect(&at, nqn, &settings).unwrap();
     let data = vec![9; 64 << 10];
-    let write = write_of(0, &data, true);
-    queue.call(write).unwrap();
+    queue.call(write_of(0, &data, true)).unwrap();
     let read = read_of(0, 64 << 10);
     assert!(queue.call(read).unwrap() == data);
     let rot = json!({"request": "fault-inject", "faults": [{"kind": "bit-rot", "count": 3}]});
@@ -307,6 +226,106 @@ fn rotten_bits_pass_the_data_digests_of_nvme_tcp() {
     let rotten = queue.call(read).unwrap();
     let flipped: u32 = rotten.iter().map(|byte| (byte ^ 9).count_ones()).sum();
     assert!((1..=3).contains(&flipped), "{flipped} bits");
-    let counted = drive.ask(&json!({"request": "stats"}));
-    assert_eq!(counted["stats"]["reads"]["errors"], json!(0));
+    assert_eq!(drive.statistics()["reads"]["errors"], 0);
+}
+
+// A drive with zones
+
+const ZONE: u64 = 1 << 20;
+
+fn options(changes: &Value) -> Options {
+    let options = json!({
+        "size_bytes": 16 << 20,
+        "transports": ["nvme-tcp:127.0.0.1:0,nqn=nqn.2016-06.io.example:drive"],
+        "geometry": {"elements": 4, "planes": 1, "dies": 1},
+        "calibrate": false,
+        "idle_ms": 5,
+        "zones": {"zone_bytes": ZONE, "capacity_bytes": ZONE / 2, "open": 4},
+    });
+    changed(options, changes)
+}
+
+fn refused(changes: &Value) -> String {
+    let served = serve(&options(changes), |_| panic!("it is refused"));
+    served.expect_err("it is refused").to_string()
+}
+
+/// Serves a drive, and what it is asked: its zones before and after.
+fn during(changes: &Value, stats: &Path, act: impl FnOnce(&str)) -> (Value, Value) {
+    let mut options = options(changes);
+    options.stats_socket = Some(stats.to_owned());
+    let (thread, ready) = spawn(options);
+    act(&ready.transports[0].address);
+    let after = ask(stats, &json!({"request": "stats"}));
+    ask(stats, &json!({"request": "stop"}));
+    let summary = thread.join().expect("no panic").expect("it served");
+    assert_eq!(summary.lost, None);
+    let before = serde_json::to_value(ready.zones).expect("JSON");
+    (before, after["stats"]["zones"].clone())
+}
+
+#[test]
+fn transports_that_know_no_zones_are_refused_together_with_them() {
+    let nbd = format!("nbd:unix:{}", "/nowhere/drive.sock");
+    let transports = json!(["nvme-tcp:127.0.0.1:0", nbd]);
+    let size_bytes = (16 << 20) + 4096;
+    for (changes, wanted) in [
+        (json!({"transports": transports}), "NBD and FUSE know none"),
+        (json!({"precondition": 1.0}), "precondition is 1"),
+        (json!({"zones": {"zone_bytes": 3 << 20}}), "a power of two"),
+        (json!({"size_bytes": size_bytes}), "whole zones"),
+    ] {
+        let said = refused(&changes);
+        assert!(said.contains(wanted), "{said}");
+    }
+}
+
+#[test]
+fn a_backing_file_keeps_zones_and_is_taken_for_nothing_else() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, stats) = (folder.path().join("file"), folder.path().join("stats"));
+    let of_file = json!({"backing_file": file});
+    let host = |at: &str| {
+        let name = "nqn.2016-06.io.example:drive";
+        let at = at.parse().expect("an address");
+        connect(&at, name, &Settings::default()).expect("a host")
+    };
+    let (before, after) = during(&of_file, &stats, |at| {
+        let (_admin, mut queue) = host(at);
+        for (offset_bytes, length) in [(ZONE, 8192), (2 * ZONE, ZONE / 2)] {
+            let data = vec![7; length as usize];
+            let written = queue.call(write_of(offset_bytes, &data, false));
+            written.expect("it is written");
+        }
+    });
+    assert_eq!(
+        (&before["zones"], &before["empty"]),
+        (&json!(16), &json!(16))
+    );
+    let (open, full) = (&after["implicitly_opened"], &after["full"]);
+    assert_eq!((open, full), (&json!(1), &json!(1)));
+    // The size is that of the drive, without the table.
+    let again = json!({"backing_file": file, "size_bytes": null});
+    let (before, _) = during(&again, &stats, |at| {
+        let (_admin, mut queue) = host(at);
+        assert_eq!(queue.size_bytes(), 16 << 20);
+        let content = queue.call(read_of(ZONE, 16384)).expect("it is read");
+        assert!(content == [[7; 8192], [0; 8192]].concat());
+    });
+    assert_eq!((&before["closed"], &before["full"]), (&json!(1), &json!(1)));
+    let plain = folder.path().join("plain");
+    std::fs::write(&plain, vec![0; 16 << 20]).expect("a file");
+    let without = json!({"backing_file": file, "zones": null, "size_bytes": null});
+    let others = json!({"backing_file": file, "zones": {"zone_bytes": ZONE}});
+    for (changes, wanted) in [
+        (without, "holds a drive with zones; wanted zones of 1048576"),
+        (others, "wanted the same zones"),
+        (
+            json!({"backing_file": plain}),
+            "holds a drive without zones",
+        ),
+    ] {
+        let said = refused(&changes);
+        assert!(said.contains(wanted), "{said}");
+    }
 }

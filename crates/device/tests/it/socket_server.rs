@@ -1,17 +1,20 @@
 //! The loop over connections, with real sockets: limits, clients that vanish, that do not read, that
 //! dawdle and that talk nonsense, each beside one that behaves.
 
-use crate::host;
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::host;
 use crate::memory_drive::{EmulatedDrive, Memory, round};
+use crate::nbd_protocol::{option, request};
 use crate::served::{read_of, write_of};
-use ioassay_device::client::{Initiator, Waiting, nbd as nbd_client};
-use ioassay_device::command::Drive;
+use crate::with;
+use ioassay_device::client::nbd::Client;
+use ioassay_device::client::{Initiator, Waiting};
 use ioassay_device::transport::Transport;
 use ioassay_device::transport::nbd::{self, Export, Nbd};
 use ioassay_device::transport::nvme_tcp::{self, Subsystem};
@@ -23,55 +26,91 @@ const QUIET: Duration = Duration::from_millis(60);
 /// What has to come comes within this, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-fn nbd_server(connections: usize) -> (Server<Nbd>, std::net::SocketAddr) {
-    let export = Export {
-        connections,
-        ..Export::default()
-    };
-    let server = nbd::serve(export, 0, &"127.0.0.1:0".parse().unwrap()).unwrap();
-    let Endpoint::Tcp(at) = *server.endpoint() else {
-        panic!("asked for TCP")
-    };
-    (server, at)
+/// The greeting and the answer that the transmission begins.
+const HELLO: usize = 18 + 10;
+
+/// A server of so many connections, and its drive.
+struct Scene {
+    server: Server<Nbd>,
+    drive: Memory,
+    at: SocketAddr,
 }
 
-/// Says hello and begins the transmission.
-fn begin(at: std::net::SocketAddr) -> TcpStream {
-    let mut client = TcpStream::connect(at).unwrap();
-    client
-        .write_all(&[&3u32.to_be_bytes()[..], b"IHAVEOPT\0\0\0\x01\0\0\0\0"].concat())
-        .unwrap();
-    client
+impl Scene {
+    fn of(connections: usize, size_bytes: u64) -> Self {
+        let export = with(Export::default(), |export| export.connections = connections);
+        let server = nbd::serve(export, 0, &"127.0.0.1:0".parse().unwrap()).unwrap();
+        let Endpoint::Tcp(at) = *server.endpoint() else {
+            panic!("asked for TCP")
+        };
+        let drive = Memory::new(size_bytes, 512);
+        Self { server, drive, at }
+    }
+
+    fn new(connections: usize) -> Self {
+        Self::of(connections, 1 << 20)
+    }
+
+    /// A client that said hello and begins the transmission.
+    fn begin(&self) -> TcpStream {
+        let mut client = TcpStream::connect(self.at).unwrap();
+        let begin = [&3u32.to_be_bytes()[..], &option(1, &[])].concat();
+        client.write_all(&begin).unwrap();
+        client
+    }
+
+    fn round(&mut self) -> bool {
+        round(&mut self.server, &mut self.drive)
+    }
+
+    /// Rounds until nothing has happened for a while.
+    fn settle(&mut self) {
+        let mut quiet = Instant::now();
+        while quiet.elapsed() < QUIET {
+            if self.round() {
+                quiet = Instant::now();
+            }
+        }
+    }
+
+    /// As [`Self::settle`], but the drive answers nothing.
+    fn settle_unanswered(&mut self) {
+        let mut quiet = Instant::now();
+        while quiet.elapsed() < QUIET {
+            if self.server.poll(&mut self.drive).unwrap() {
+                quiet = Instant::now();
+            }
+            self.server.send(&self.drive).unwrap();
+        }
+    }
+
+    /// Rounds until this is so.
+    fn round_until(&mut self, is_so: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !is_so() {
+            assert!(start.elapsed() < PATIENCE, "it waits for ever");
+            self.round();
+        }
+    }
+
+    /// How many bytes came, at most these, when the server closed the connection.
+    fn receive(&mut self, client: &mut TcpStream, most: usize) -> usize {
+        receive(&mut self.server, &mut self.drive, client, most).len()
+    }
+
+    /// Whether a whole answer of so many bytes comes.
+    fn gets(&mut self, client: &mut TcpStream, bytes: usize) -> bool {
+        self.receive(client, bytes) == bytes
+    }
+
+    /// Whether the server closes the connection.
+    fn ends(&mut self, client: &mut TcpStream) -> bool {
+        self.receive(client, 1000) < 1000
+    }
 }
 
 fn read_request(length: u32) -> Vec<u8> {
-    [
-        &0x2560_9513u32.to_be_bytes()[..],
-        &[0; 20],
-        &length.to_be_bytes(),
-    ]
-    .concat()
-}
-
-/// Rounds until nothing has happened for a while.
-fn settle(server: &mut Server<Nbd>, drive: &mut Memory) {
-    let mut quiet = Instant::now();
-    while quiet.elapsed() < QUIET {
-        if round(server, drive) {
-            quiet = Instant::now();
-        }
-    }
-}
-
-/// As [`settle`], but the drive answers nothing.
-fn settle_unanswered(server: &mut Server<Nbd>, drive: &mut Memory) {
-    let mut quiet = Instant::now();
-    while quiet.elapsed() < QUIET {
-        if server.poll(drive).unwrap() {
-            quiet = Instant::now();
-        }
-        server.send(drive).unwrap();
-    }
+    request(0, 0, 0, length)
 }
 
 /// Rounds until so many bytes came, or the server closed the connection; the bytes.
@@ -98,65 +137,54 @@ fn receive(
     all
 }
 
-/// Whether the server closes the connection.
-fn ends(server: &mut dyn Transport, drive: &mut Memory, client: &mut TcpStream) -> bool {
-    receive(server, drive, client, 1000).len() < 1000
-}
-
-/// Whether it has not closed it.
+/// Whether the server has not closed the connection.
 fn is_open(client: &mut TcpStream) -> bool {
     client.set_nonblocking(true).unwrap();
-    let mut rest = Vec::new();
-    client
-        .read_to_end(&mut rest)
-        .is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    let rest = client.read_to_end(&mut Vec::new());
+    rest.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
 }
 
 #[test]
 fn more_clients_than_allowed_are_turned_away_until_one_leaves() {
-    let (mut server, at) = nbd_server(2);
-    let mut drive = Memory::new(1 << 20, 512);
-    let mut clients: Vec<_> = (0..3).map(|_| begin(at)).collect();
-    settle(&mut server, &mut drive);
-    assert_eq!(server.connections(), 2);
-    assert!(ends(&mut server, &mut drive, &mut clients[2]));
+    let mut scene = Scene::new(2);
+    let mut clients: Vec<_> = (0..3).map(|_| scene.begin()).collect();
+    scene.settle();
+    assert_eq!(scene.server.connections(), 2);
+    assert!(scene.ends(&mut clients[2]));
     assert!(is_open(&mut clients[0]));
     clients.remove(0);
-    settle(&mut server, &mut drive);
-    let mut late = begin(at);
-    settle(&mut server, &mut drive);
+    scene.settle();
+    let mut late = scene.begin();
+    scene.settle();
     assert!(is_open(&mut late));
-    assert_eq!(server.connections(), 2);
+    assert_eq!(scene.server.connections(), 2);
 }
 
 #[test]
 fn a_crowd_that_is_turned_away_takes_nothing() {
-    let (mut server, at) = nbd_server(2);
-    let mut drive = Memory::new(1 << 20, 512);
-    let mut first = begin(at);
-    settle(&mut server, &mut drive);
+    let mut scene = Scene::new(2);
+    let mut first = scene.begin();
+    scene.settle();
     let mut most = 0;
     for _ in 0..2000 {
-        drop(TcpStream::connect(at).unwrap());
-        round(&mut server, &mut drive);
-        most = most.max(server.connections());
+        drop(TcpStream::connect(scene.at).unwrap());
+        scene.round();
+        most = most.max(scene.server.connections());
     }
     assert!(most <= 2, "{most} connections");
-    settle(&mut server, &mut drive);
-    assert_eq!(server.connections(), 1);
+    scene.settle();
+    assert_eq!(scene.server.connections(), 1);
     first.write_all(&read_request(512)).unwrap();
-    let answer = 18 + 10 + 16 + 512;
-    let came = receive(&mut server, &mut drive, &mut first, answer);
-    assert_eq!(came.len(), answer);
+    let answer = HELLO + 16 + 512;
+    assert!(scene.gets(&mut first, answer));
 }
 
 #[test]
 fn clients_that_come_when_all_others_left_are_served() {
-    let (mut server, at) = nbd_server(4);
-    let mut drive = Memory::new(1 << 20, 512);
+    let mut scene = Scene::new(4);
     for _ in 0..5 {
-        let mut clients: Vec<_> = (0..4).map(|_| begin(at)).collect();
-        settle(&mut server, &mut drive);
+        let mut clients: Vec<_> = (0..4).map(|_| scene.begin()).collect();
+        scene.settle();
         assert!(clients.iter_mut().all(is_open));
         // More than is read at once: their end lies behind it.
         for client in &mut clients {
@@ -168,94 +196,74 @@ fn clients_that_come_when_all_others_left_are_served() {
 
 #[test]
 fn a_vanished_clients_slot_is_free_when_its_last_answer_came() {
-    let (mut server, at) = nbd_server(1);
-    let mut drive = Memory::new(1 << 20, 512);
-    let mut client = begin(at);
+    let mut scene = Scene::new(1);
+    let mut client = scene.begin();
     client.write_all(&read_request(4096).repeat(5)).unwrap();
-    settle_unanswered(&mut server, &mut drive);
-    assert_eq!(drive.due.len(), 5);
+    scene.settle_unanswered();
+    assert_eq!(scene.drive.due.len(), 5);
     drop(client);
-    settle_unanswered(&mut server, &mut drive);
-    assert_eq!(server.connections(), 0);
-    let mut early = begin(at);
-    settle_unanswered(&mut server, &mut drive);
-    assert_eq!(
-        server.connections(),
-        0,
-        "answers to its number are still due"
-    );
-    settle(&mut server, &mut drive);
-    assert_eq!(server.connections(), 1);
+    scene.settle_unanswered();
+    assert_eq!(scene.server.connections(), 0);
+    let mut early = scene.begin();
+    scene.settle_unanswered();
+    assert_eq!(scene.server.connections(), 0); // answers to its number are still due
+    scene.settle();
+    assert_eq!(scene.server.connections(), 1);
     assert!(is_open(&mut early));
 }
 
 #[test]
 fn a_client_that_does_not_read_is_read_no_further_and_gets_everything_later() {
     const READS: usize = 400;
-    let (mut server, at) = nbd_server(2);
-    let mut drive = Memory::new(1 << 20, 512);
-    drive.bytes.fill(7);
-    let mut lazy = begin(at);
-    lazy.write_all(&read_request(1 << 20).repeat(READS))
-        .unwrap();
-    settle(&mut server, &mut drive);
-    let taken = drive.seen.len();
+    let mut scene = Scene::new(2);
+    scene.drive.bytes.fill(7);
+    let mut lazy = scene.begin();
+    let reads = read_request(1 << 20).repeat(READS);
+    lazy.write_all(&reads).unwrap();
+    scene.settle();
+    let taken = scene.drive.seen.len();
     assert!(taken < 60, "{taken} reads of 1 MiB were taken");
-    let mut other = begin(at);
+    let mut other = scene.begin();
     other.write_all(&read_request(512)).unwrap();
-    settle(&mut server, &mut drive);
-    let answer = 18 + 10 + 16 + 512;
-    assert_eq!(
-        receive(&mut server, &mut drive, &mut other, answer).len(),
-        answer
-    );
-    let wanted = 18 + 10 + READS * (16 + (1 << 20));
-    assert_eq!(
-        receive(&mut server, &mut drive, &mut lazy, wanted).len(),
-        wanted
-    );
-    assert_eq!(drive.seen.len(), READS + 1);
+    scene.settle();
+    let answer = HELLO + 16 + 512;
+    assert!(scene.gets(&mut other, answer));
+    let wanted = HELLO + READS * (16 + (1 << 20));
+    assert!(scene.gets(&mut lazy, wanted));
+    assert_eq!(scene.drive.seen.len(), READS + 1);
 }
 
 #[test]
 fn nonsense_and_dawdling_disturb_nobody() {
-    let (mut server, at) = nbd_server(8);
-    let mut drive = Memory::new(1 << 20, 512);
-    let mut slow = begin(at);
-    let mut mad = begin(at);
+    let mut scene = Scene::new(8);
+    let mut slow = scene.begin();
+    let mut mad = scene.begin();
     let request = read_request(512);
     for (turn, byte) in request.iter().enumerate() {
         slow.write_all(&[*byte]).unwrap();
         if turn == 9 {
             mad.write_all(&[0xee; 100]).unwrap();
         }
-        round(&mut server, &mut drive);
+        scene.round();
     }
-    assert!(ends(&mut server, &mut drive, &mut mad));
-    let answer = 18 + 10 + 16 + 512;
-    assert_eq!(
-        receive(&mut server, &mut drive, &mut slow, answer).len(),
-        answer
-    );
-    assert_eq!(drive.seen.len(), 1);
+    assert!(scene.ends(&mut mad));
+    let answer = HELLO + 16 + 512;
+    assert!(scene.gets(&mut slow, answer));
+    assert_eq!(scene.drive.seen.len(), 1);
 }
 
 #[test]
 fn a_disconnect_is_answered_to_the_end() {
-    let (mut server, at) = nbd_server(1);
-    let mut drive = Memory::new(1 << 20, 512);
-    let mut client = begin(at);
-    let mut bye = read_request(0);
-    bye[7] = 2;
-    client
-        .write_all(&[read_request(4096), bye].concat())
-        .unwrap();
-    settle_unanswered(&mut server, &mut drive);
-    let all = receive(&mut server, &mut drive, &mut client, 10_000);
-    assert_eq!(all.len(), 18 + 10 + 16 + 4096);
+    let mut scene = Scene::new(1);
+    let mut client = scene.begin();
+    let bye = request(2, 0, 0, 0);
+    let requests = [read_request(4096), bye].concat();
+    client.write_all(&requests).unwrap();
+    scene.settle_unanswered();
+    assert_eq!(scene.receive(&mut client, 10_000), HELLO + 16 + 4096);
     drop(client);
-    settle(&mut server, &mut drive);
-    assert_eq!(server.connections(), 0);
+    scene.settle();
+    assert_eq!(scene.server.connections(), 0);
 }
 
 #[test]
@@ -270,60 +278,45 @@ fn a_host_that_breaks_the_rules_is_told_why() {
     client.write_all(&host::initialize(0, 0)).unwrap();
     client.write_all(&[0xee; 4096]).unwrap();
     let all = receive(&mut server, &mut drive, &mut client, 1000);
-    let said = host::said(&all);
-    assert!(matches!(
-        said[..],
-        [
-            host::Said::Initialized { .. },
-            host::Said::Ends {
-                status: 1,
-                about: 0
-            }
-        ]
-    ));
+    assert_eq!(host::end_of(&host::said(&all)), (1, 0));
 }
 
 #[test]
 fn nothing_follows_a_request_to_end_the_connection() {
-    let (mut server, at) = nbd_server(1);
-    let mut drive = Memory::new(1 << 20, 512);
-    let mut client = begin(at);
+    let mut scene = Scene::new(1);
+    let mut client = scene.begin();
     client.write_all(&read_request(4096)).unwrap();
-    settle_unanswered(&mut server, &mut drive);
+    scene.settle_unanswered();
     client.write_all(&[0xee; 28]).unwrap();
-    settle_unanswered(&mut server, &mut drive);
-    let all = receive(&mut server, &mut drive, &mut client, 10_000);
-    assert_eq!(all.len(), 18 + 10);
+    scene.settle_unanswered();
+    assert_eq!(scene.receive(&mut client, 10_000), HELLO);
 }
 
 #[test]
 fn a_drive_that_sleeps_is_woken_by_all_that_concerns_it() {
     const READS: usize = 64;
-    let (mut server, at) = nbd_server(1);
-    let mut drive = Memory::new(1 << 20, 512);
+    let mut scene = Scene::new(1);
     let done = Arc::new(AtomicBool::new(false));
-    let is_done = done.clone();
+    let (is_done, mut client) = (done.clone(), scene.begin());
     let reader = std::thread::spawn(move || {
-        let mut client = begin(at);
-        client
-            .write_all(&read_request(1 << 20).repeat(READS))
-            .unwrap();
-        let mut all = vec![0; 18 + 10 + READS * (16 + (1 << 20))];
+        let reads = read_request(1 << 20).repeat(READS);
+        client.write_all(&reads).unwrap();
+        let mut all = vec![0; HELLO + READS * (16 + (1 << 20))];
         client.read_exact(&mut all).unwrap();
         is_done.store(true, Ordering::SeqCst); // before the connection ends, which wakes the drive
     });
     let mut descriptors = Vec::new();
-    server.descriptors(&mut descriptors);
+    scene.server.descriptors(&mut descriptors);
     let (mut sleeps, mut in_vain) = (0, 0);
     while !done.load(Ordering::SeqCst) {
-        while round(&mut server, &mut drive) {}
+        while scene.round() {}
         sleeps += 1;
         assert!(sleeps < 100_000, "it is woken for nothing");
         // Once the reader has all, the end of its connection may be handled already: then nothing comes any more.
         in_vain += u32::from(!is_woken(descriptors[0]) && !done.load(Ordering::SeqCst));
     }
     reader.join().unwrap();
-    assert_eq!(in_vain, 0, "it slept for as long as it could");
+    assert_eq!(in_vain, 0); // it slept for as long as it could
 }
 
 /// Sleeps until a descriptor is readable, for at most two seconds: whether it is.
@@ -364,115 +357,83 @@ fn both_transports_measure_their_floor_and_leave() {
 
 #[test]
 fn many_clients_at_once_read_what_they_wrote() {
-    let (server, at) = nbd_server(16);
-    let mut drive = Memory::new(16 << 20, 512);
-    drive.keeps = false;
-    assert_eq!(drive.facts().block_bytes, 512);
-    let _served = EmulatedDrive::start(server, drive);
-    let clients: Vec<_> = (0..8u64)
-        .map(|number| {
-            std::thread::spawn(move || {
-                let to = Endpoint::Tcp(at);
+    let mut scene = Scene::of(16, 16 << 20);
+    scene.drive.keeps = false;
+    let to = Endpoint::Tcp(scene.at);
+    let _served = EmulatedDrive::start(scene.server, scene.drive);
+    std::thread::scope(|scope| {
+        for number in 0..8u64 {
+            let to = &to;
+            scope.spawn(move || {
                 let structured = number % 2 == 0;
-                let mut client =
-                    nbd_client::Client::connect(&to, "", structured, Waiting::Sleeps).unwrap();
+                let client = Client::connect(to, "", structured, Waiting::Sleeps);
+                let mut client = client.unwrap();
                 for turn in 0..50u64 {
-                    let (offset_bytes, length) = (
-                        number * (2 << 20) + turn * 512,
-                        512 * (turn as usize * 7 + 1),
-                    );
-                    let data = vec![(number * 31 + turn) as u8; length];
+                    let offset_bytes = number * (2 << 20) + turn * 512;
+                    let length = 512 * (turn as u32 * 7 + 1);
+                    let data = vec![(number * 31 + turn) as u8; length as usize];
                     client.call(write_of(offset_bytes, &data, false)).unwrap();
-                    let length_bytes = length as u32;
-                    let read = client.call(read_of(offset_bytes, length_bytes)).unwrap();
+                    let read = client.call(read_of(offset_bytes, length)).unwrap();
                     assert!(read == data, "client {number}, turn {turn}");
                 }
                 client.disconnect().unwrap();
-            })
-        })
-        .collect();
-    for client in clients {
-        client.join().unwrap();
-    }
-}
-
-/// The head of a write.
-fn write_request(length: u32) -> Vec<u8> {
-    [
-        &0x2560_9513u32.to_be_bytes()[..],
-        &[0, 0, 0, 1],
-        &[0; 16],
-        &length.to_be_bytes(),
-    ]
-    .concat()
+            });
+        }
+    });
 }
 
 /// A client that sends all of this when it can, in a thread of its own; dropped when told to.
-fn sends(mut client: TcpStream, bytes: Vec<u8>) -> std::thread::JoinHandle<TcpStream> {
+fn sends(mut client: TcpStream, bytes: Vec<u8>) -> JoinHandle<TcpStream> {
     std::thread::spawn(move || {
         client.write_all(&bytes).unwrap();
         client
     })
 }
 
+/// The length of a message that takes all memory for messages.
+const LENGTH: usize = 4 << 20;
+
+fn long_write(value: u8) -> Vec<u8> {
+    [request(1, 0, 0, LENGTH as u32), vec![value; LENGTH]].concat()
+}
+
+/// Enough memory for one such message at a time.
+fn scene_of_long_writes(connections: usize) -> Scene {
+    let mut scene = Scene::of(connections, LENGTH as u64);
+    let memory = SharedMemory::new(LENGTH as u64);
+    scene.server.share_memory(&memory);
+    scene
+}
+
 #[test]
 fn long_messages_share_a_bounded_memory_and_all_of_them_are_taken_in_the_end() {
-    const LENGTH: usize = 4 << 20;
-    let (mut server, at) = nbd_server(20);
-    // Enough for one of them at a time.
-    server.share_memory(&SharedMemory::new(LENGTH as u64));
-    let mut drive = Memory::new(LENGTH as u64, 512);
-    let clients: Vec<_> = (0..12u8)
-        .map(|number| {
-            let data = vec![number; LENGTH];
-            sends(begin(at), [write_request(LENGTH as u32), data].concat())
-        })
-        .collect();
-    let start = Instant::now();
-    while !clients.iter().all(std::thread::JoinHandle::is_finished) {
-        assert!(start.elapsed() < PATIENCE, "they wait for ever");
-        round(&mut server, &mut drive);
-    }
-    let hello = 18 + 10;
+    let mut scene = scene_of_long_writes(20);
+    let clients = (0..12).map(|number| sends(scene.begin(), long_write(number)));
+    let clients: Vec<_> = clients.collect();
+    scene.round_until(|| clients.iter().all(JoinHandle::is_finished));
     for client in clients {
-        let mut client = client.join().unwrap();
-        let came = receive(&mut server, &mut drive, &mut client, hello + 16);
-        assert_eq!(came.len(), hello + 16);
+        assert!(scene.gets(&mut client.join().unwrap(), HELLO + 16));
     }
 }
 
 #[test]
 fn who_keeps_memory_and_sends_nothing_makes_room_for_those_who_wait() {
-    const LENGTH: usize = 4 << 20;
-    let (mut server, at) = nbd_server(4);
-    server.share_memory(&SharedMemory::new(LENGTH as u64));
-    let mut drive = Memory::new(LENGTH as u64, 512);
-    let mut keeper = begin(at);
+    let mut scene = scene_of_long_writes(4);
+    let mut keeper = scene.begin();
     // Half of a message, and no more.
-    let half = [write_request(LENGTH as u32), vec![1; LENGTH / 2]].concat();
+    let mut half = long_write(1);
+    half.truncate(LENGTH / 2);
     let sent = sends(keeper.try_clone().unwrap(), half);
-    while !sent.is_finished() {
-        round(&mut server, &mut drive);
-    }
-    settle(&mut server, &mut drive);
+    scene.round_until(|| sent.is_finished());
+    scene.settle();
     // A small request is answered meanwhile.
-    let mut other = begin(at);
+    let mut other = scene.begin();
     other.write_all(&read_request(512)).unwrap();
-    let small = 18 + 10 + 16 + 512;
-    assert_eq!(
-        receive(&mut server, &mut drive, &mut other, small).len(),
-        small
-    );
+    assert!(scene.gets(&mut other, HELLO + 16 + 512));
     assert!(is_open(&mut keeper));
     other.set_nonblocking(false).unwrap();
-    let long = [write_request(LENGTH as u32), vec![2; LENGTH]].concat();
-    let waits = sends(other, long);
-    let start = Instant::now();
-    while !waits.is_finished() {
-        assert!(start.elapsed() < PATIENCE, "it waits for ever");
-        round(&mut server, &mut drive);
-    }
-    let mut other = waits.join().unwrap();
-    assert_eq!(receive(&mut server, &mut drive, &mut other, 16).len(), 16);
-    assert!(ends(&mut server, &mut drive, &mut keeper));
+    let waits = sends(other, long_write(2));
+    scene.round_until(|| waits.is_finished());
+    assert!(scene.gets(&mut waits.join().unwrap(), 16));
+    assert!(scene.ends(&mut keeper));
 }

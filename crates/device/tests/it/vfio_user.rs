@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::memory_drive::{EmulatedDrive, Memory};
 use crate::served::{read_of, trim_of, write_of, zeroes_of};
+use crate::with;
 use ioassay_device::client::vfio_user::{Admin, Channel, Settings, connect, submission};
 use ioassay_device::client::{Initiator, Request};
 use ioassay_device::command::{Op, Status};
@@ -59,22 +60,14 @@ fn what_is_written_is_read_with_data_of_any_length() {
             copies: true,
         };
         let (mut admin, mut queue) = connect(&served.path, &settings).unwrap();
-        assert_eq!(
-            (queue.size_bytes(), queue.block_bytes()),
-            (SIZE_BYTES, block_bytes)
-        );
-        for (at, length) in [
-            (0u64, 4096usize),
-            (4096, 8192),
-            (1 << 20, 1 << 20),
-            (12288, 12288),
-            (0, 516 << 10),
-        ] {
+        assert_eq!(queue.size_bytes(), SIZE_BYTES);
+        assert_eq!(queue.block_bytes(), block_bytes);
+        let ranges = [(0, 4096), (4096, 8192), (1 << 20, 1 << 20), (12288, 12288)];
+        for (at, length) in ranges.into_iter().chain([(0, 516 << 10)]) {
             let data: Vec<u8> = (0..length).map(|byte| (byte / 7 + length) as u8).collect();
-            let write = write_of(at, &data, false);
-            queue.call(write).unwrap();
-            let read = read_of(at, length as u32);
-            assert!(queue.call(read).unwrap() == data, "{length} bytes at {at}");
+            queue.call(write_of(at, &data, false)).unwrap();
+            let read = queue.call(read_of(at, length as u32)).unwrap();
+            assert!(read == data, "{length} bytes at {at}");
         }
         queue.call(Request::Flush).unwrap();
         admin.shut_down().unwrap();
@@ -85,14 +78,11 @@ fn what_is_written_is_read_with_data_of_any_length() {
 fn trims_zeroes_and_forced_writes_reach_the_drive_as_such() {
     let served = served(4096);
     let (_admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
-    let (offset_bytes, length_bytes) = (8192, 4096);
-    let data = [7; 4096];
-    let write = |fua| write_of(offset_bytes, &data, fua);
-    queue.call(write(true)).unwrap();
-    queue.call(trim_of(offset_bytes, length_bytes)).unwrap();
-    queue.call(write(false)).unwrap();
-    queue.call(zeroes_of(offset_bytes, length_bytes)).unwrap();
-    queue.call(Request::Flush).unwrap();
+    let write = |fua| write_of(8192, &[7; 4096], fua);
+    let (trim, zeroes) = (trim_of(8192, 4096), zeroes_of(8192, 4096));
+    for request in [write(true), trim, write(false), zeroes, Request::Flush] {
+        queue.call(request).unwrap();
+    }
     let seen = served.drive.stop().seen;
     let ops: Vec<(Op, bool)> = seen.iter().map(|one| (one.op, one.fua)).collect();
     let wanted = [
@@ -109,15 +99,11 @@ fn trims_zeroes_and_forced_writes_reach_the_drive_as_such() {
 fn a_queue_wraps_around_at_any_depth() {
     let served = served(512);
     for entries in [2, 3, 8] {
-        let settings = Settings {
-            entries,
-            ..Settings::default()
-        };
+        let settings = with(Settings::default(), |settings| settings.entries = entries);
         let (admin, mut queue) = connect(&served.path, &settings).unwrap();
         for _ in 0..40 {
             for tag in 0..entries - 1 {
-                let read = read_of(u64::from(tag) * 512, 512);
-                queue.submit(tag, read);
+                queue.submit(tag, read_of(u64::from(tag) * 512, 512));
             }
             queue.push().unwrap();
             let mut left = entries - 1;
@@ -135,27 +121,31 @@ fn queues_are_created_and_deleted_as_the_specification_says() {
     let served = served(512);
     let mut admin = Admin::connect(&served.path).unwrap();
     let memory = admin.share(1 << 20).unwrap();
-    let mut create = |opcode, id: u32, entries: u32, address: u64, flags: u32| {
-        let number = admin.submit(opcode, 0, address, &[((entries - 1) << 16) | id, flags]);
-        let entry = admin.reap().unwrap();
-        assert_eq!(entry.id, number);
-        entry.status & 0x7ff
-    };
     let at = memory.address;
     let (completions, submissions) = (0x05, 0x01);
-    // No completion queue of that number yet; none of number 0 or beyond the most.
-    assert_eq!(create(submissions, 1, 8, at, (1 << 16) | 1), 0x100);
-    assert_eq!(create(completions, 0, 8, at, 1), 0x101);
-    assert_eq!(create(completions, 33, 8, at, 1), 0x101);
-    assert_eq!(create(completions, 1, 1, at, 1), 0x102);
-    assert_eq!(create(completions, 1, 1025, at, 1), 0x102);
-    assert_eq!(create(completions, 1, 8, at, 0), 0x002);
-    assert_eq!(create(completions, 1, 8, at + 8, 1), 0x013);
-    assert_eq!(create(completions, 1, 8, at, (33 << 16) | 3), 0x108);
-    assert_eq!(create(completions, 1, 8, at, 1), 0);
-    assert_eq!(create(completions, 1, 8, at, 1), 0x101);
-    assert_eq!(create(submissions, 1, 8, at + 4096, (1 << 16) | 1), 0);
-    assert_eq!(create(submissions, 2, 8, at + 8192, (1 << 16) | 1), 0);
+    for (opcode, id, entries, at, flags, status) in [
+        // No completion queue of that number yet; none of number 0 or beyond the most.
+        (submissions, 1, 8, at, (1 << 16) | 1, 0x100),
+        (completions, 0, 8, at, 1, 0x101),
+        (completions, 33, 8, at, 1, 0x101),
+        (completions, 1, 1, at, 1, 0x102),
+        (completions, 1, 1025, at, 1, 0x102),
+        (completions, 1, 8, at, 0, 0x002),
+        (completions, 1, 8, at + 8, 1, 0x013),
+        (completions, 1, 8, at, (33 << 16) | 3, 0x108),
+        (completions, 1, 8, at, 1, 0),
+        (completions, 1, 8, at, 1, 0x101),
+        (submissions, 1, 8, at + 4096, (1 << 16) | 1, 0),
+        (submissions, 2, 8, at + 8192, (1 << 16) | 1, 0),
+    ] {
+        let number = admin.submit(opcode, 0, at, &[((entries - 1) << 16) | id, flags]);
+        let entry = admin.reap().unwrap();
+        assert_eq!(
+            (entry.id, entry.status & 0x7ff),
+            (number, status),
+            "{opcode} {id}"
+        );
+    }
     let mut delete = |opcode, id: u32| admin.call(opcode, 0, &[id]).unwrap().status & 0x7ff;
     assert_eq!(delete(0x04, 1), 0x10c);
     assert_eq!((delete(0x00, 1), delete(0x00, 1)), (0, 0x101));
@@ -170,8 +160,7 @@ fn a_reset_begins_anew() {
     let mut admin = Admin::connect(&served.path).unwrap();
     for _ in 0..3 {
         let mut queue = admin.queue(1, &Settings::default(), None).unwrap();
-        let read = read_of(0, 512);
-        queue.call(read).unwrap();
+        queue.call(read_of(0, 512)).unwrap();
         admin.disable().unwrap();
         admin.enable().unwrap();
     }
@@ -193,10 +182,8 @@ fn the_controller_describes_a_device_on_a_bus() {
     assert_eq!(&page[4..10], b"IA0001");
     // No keep alive, no scatter-gather lists, no capsules.
     assert_eq!(page[320..322], [0; 2]);
-    assert_eq!(
-        (&page[536..540], &page[1792..1804]),
-        (&[0; 4][..], &[0; 12][..])
-    );
+    assert_eq!(page[536..540], [0; 4]);
+    assert_eq!(page[1792..1804], [0; 12]);
     assert_eq!(admin.call(0x7f, 0, &[]).unwrap().status & 0x7ff, 1);
     // The number of queues: 32 of each, however many are asked for.
     let granted = admin.require(0x09, 0, &[7, 0x00ff_00ff]).unwrap();
@@ -209,9 +196,8 @@ fn the_controller_describes_a_device_on_a_bus() {
     admin.require(0x0a, 0, &[0x81, 1]).unwrap();
     assert_eq!(admin.data()[..16], [9; 16]);
     // The log of commands has those of queues.
-    admin
-        .require(0x02, 0, &[5 | (1023 << 16), 0, 0, 0])
-        .unwrap();
+    let log = [5 | (1023 << 16), 0, 0, 0];
+    admin.require(0x02, 0, &log).unwrap();
     let page = admin.data();
     assert_eq!([0, 4, 16, 20, 24].map(|at| page[at]), [1; 5]);
 }
@@ -270,8 +256,7 @@ fn errors_of_the_drive_are_statuses_and_are_logged() {
     drive.status = Status::Media;
     let served = serve(drive);
     let (mut admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
-    let read = read_of(512, 512);
-    let refused = queue.call(read).unwrap_err().to_string();
+    let refused = queue.call(read_of(512, 512)).unwrap_err().to_string();
     assert!(refused.contains("0x4281"), "{refused}");
     admin.require(0x02, 0, &[1 | (15 << 16), 0, 0, 0]).unwrap();
     let line = admin.data();
@@ -283,8 +268,7 @@ fn compare_and_verify_look_at_what_is_stored() {
     let served = served(512);
     let (_admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
     let data: Vec<u8> = (0..4096u32).map(|byte| byte as u8).collect();
-    let write = write_of(0, &data, false);
-    queue.call(write).unwrap();
+    queue.call(write_of(0, &data, false)).unwrap();
     let page = queue.memory.address + queue.data_at(0) as u64;
     let mut compare = |page: u64, opcode: u8| {
         let mut entry = submission(opcode, 0, 1, (page, 0));
@@ -307,8 +291,7 @@ fn a_client_that_vanishes_leaves_the_device_to_the_next() {
         let (admin, mut queue) = connect(&served.path, &settings).unwrap();
         let data = vec![1; 65_536];
         for tag in 0..100 {
-            let write = write_of(u64::from(tag) * 65_536, &data, false);
-            queue.submit(tag, write);
+            queue.submit(tag, write_of(u64::from(tag) * 65_536, &data, false));
         }
         queue.push().unwrap();
         drop((admin, queue));

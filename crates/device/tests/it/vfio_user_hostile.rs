@@ -1,6 +1,5 @@
 //! Clients of vfio-user that send what they must not through real sockets, or take their memory away.
 
-use crate::memory_drive;
 use std::fs;
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::memory_drive::Memory;
+use crate::memory_drive::{self, Memory};
 use crate::vfio_user::{Served, served};
 use ioassay_device::client::vfio_user::{Channel, Settings, connect, submission};
 use ioassay_device::client::{Initiator, Request};
@@ -96,10 +95,8 @@ fn requests_that_cannot_be_are_refused_and_the_client_goes_on() {
             let is_harmless = command == 13 || command == 4 && bytes >= 16;
             let is_short_info = command == 7 && bytes >= 16;
             let done = channel.request(command, &vec![0; bytes], &[]);
-            assert!(
-                done.is_err() || is_harmless || is_short_info,
-                "{command} with {bytes} bytes"
-            );
+            let is_well = done.is_err() || is_harmless || is_short_info;
+            assert!(is_well, "{command} with {bytes} bytes");
         }
     }
     for (region, offset, bytes) in [
@@ -112,10 +109,8 @@ fn requests_that_cannot_be_are_refused_and_the_client_goes_on() {
         (0, 0, 0),
         (0, 0, 4097),
     ] {
-        assert!(
-            channel.read(region, offset, bytes).is_err(),
-            "{region} {offset}"
-        );
+        let read = channel.read(region, offset, bytes);
+        assert!(read.is_err(), "{region} {offset}");
     }
     assert!(channel.write(0, 2, &[0; 4]).is_err());
     assert!(channel.write(0, 0, &[0; 3]).is_err());
@@ -146,8 +141,8 @@ fn a_client_that_truncates_its_memory_ends_itself_alone() {
 /// Descriptors of this process that lead to files of this name.
 fn open(name: &str) -> usize {
     let links = fs::read_dir("/proc/self/fd").unwrap();
-    links
-        .filter_map(|link| fs::read_link(link.ok()?.path()).ok())
+    let files = links.filter_map(|link| fs::read_link(link.ok()?.path()).ok());
+    files
         .filter(|file| file.to_string_lossy().contains(name))
         .count()
 }
@@ -185,10 +180,7 @@ fn a_power_loss_is_an_unplugged_device() {
     let folder = tempfile::tempdir().unwrap();
     let mut transport = VfioUser::bind(0, folder.path()).unwrap();
     let path = PathBuf::from(transport.address());
-    let (cut, stop) = (
-        Arc::new(AtomicBool::new(false)),
-        Arc::new(AtomicBool::new(false)),
-    );
+    let [cut, stop] = [0; 2].map(|_| Arc::new(AtomicBool::new(false)));
     let (is_cut, stopped) = (cut.clone(), stop.clone());
     let server = std::thread::spawn(move || {
         let mut drive = Memory::new(1 << 20, 512);

@@ -1,15 +1,17 @@
 //! A zoned drive: what a power loss and a kill leave of its zones, what resets cost, and what faults do to them.
 
-use crate::drives;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::drives::{Bench, Chance, Made};
+use crate::drives::{Bench, Chance, Made, is_all, tag};
+use crate::with;
 use ioassay_device::command::Drive;
 use ioassay_device::faults::{Fault, Kind};
 use ioassay_device::geometry::Geometry;
 use ioassay_device::store::Backing;
-use ioassay_device::zones::{ZoneAction, ZoneError, ZoneGeometry, ZoneOptions, ZoneState, Zones};
+use ioassay_device::zones::{
+    ZoneAction, ZoneCounts, ZoneError, ZoneGeometry, ZoneOptions, ZoneState, Zones,
+};
 use ioassay_device::{Op, Status};
 use ioassay_sim::policy::POLICIES;
 use proptest::prelude::*;
@@ -18,11 +20,11 @@ const BLOCK: u64 = 512;
 const ZONE: u64 = 64 << 10;
 const CAPACITY: u64 = 48 << 10;
 
-fn geometry(made: &Made, open: Option<u32>, capacity_bytes: u64) -> ZoneGeometry {
+fn geometry(made: &Made) -> ZoneGeometry {
     let options = ZoneOptions {
         zone_bytes: ZONE,
-        capacity_bytes: Some(capacity_bytes),
-        open,
+        capacity_bytes: Some(CAPACITY),
+        open: None,
         active: None,
         append_bytes: None,
     };
@@ -32,15 +34,14 @@ fn geometry(made: &Made, open: Option<u32>, capacity_bytes: u64) -> ZoneGeometry
 
 fn zoned(made: &Made) -> Bench {
     let mut bench = Bench::new(made);
-    bench
-        .drive
-        .set_zones(Zones::new(geometry(made, None, CAPACITY)));
+    let zones = Zones::new(geometry(made));
+    bench.drive.set_zones(zones);
     bench
 }
 
 /// A drive with zones over a file, as it is served.
 fn backed(made: &Made, path: &Path) -> Bench {
-    let geometry = geometry(made, None, CAPACITY);
+    let geometry = geometry(made);
     let size_bytes = Some(made.size_bytes());
     let backing = Backing::open_with_table(path, size_bytes, geometry.table_bytes(), false);
     let backing = backing.expect("a backing file");
@@ -60,7 +61,7 @@ fn state(bench: &Bench, zone: usize) -> (ZoneState, u64) {
 }
 
 fn manage(bench: &mut Bench, action: ZoneAction, zone: u64) -> u64 {
-    bench.submit(Op::Zone(action, false), zone * ZONE, ZONE, false, &[])
+    bench.ask(Op::Zone(action, false), zone * ZONE, ZONE)
 }
 
 /// The status of the latest command, when all is done.
@@ -103,8 +104,8 @@ impl Plain {
 
     fn wrote(&mut self, id: u64, zone: usize, value: u8, blocks: u64, fua: bool) {
         let of = &mut self.zones[zone];
-        of.written
-            .extend(std::iter::repeat_n(value, blocks as usize));
+        let written = std::iter::repeat_n(value, blocks as usize);
+        of.written.extend(written);
         let mark = (zone, of.generation, of.written.len());
         if fua || !self.buffered {
             self.settles.insert(id, vec![mark]);
@@ -130,22 +131,11 @@ impl Plain {
             let (state, pointer) = state(bench, number);
             let blocks = (pointer / BLOCK) as usize;
             let range = of.must_survive..=of.written.len();
-            prop_assert!(
-                range.contains(&blocks),
-                "zone {number} has {blocks}, allowed {range:?}"
-            );
-            let start = number as u64 * ZONE;
-            for (at, block) in content[start as usize..(start + ZONE) as usize]
-                .chunks(512)
-                .enumerate()
-            {
+            prop_assert!(range.contains(&blocks), "{number}: {blocks} of {range:?}");
+            let zone = &content[number * ZONE as usize..][..ZONE as usize];
+            for (at, block) in zone.chunks(512).enumerate() {
                 let wanted = if at < blocks { of.written[at] } else { 0 };
-                prop_assert!(
-                    block.iter().all(|&byte| byte == wanted),
-                    "zone {}, block {}",
-                    number,
-                    at
-                );
+                prop_assert!(is_all(block, wanted), "zone {}, block {}", number, at);
             }
             let wanted = match blocks as u64 * BLOCK {
                 _ if of.is_finished => ZoneState::Full,
@@ -164,6 +154,12 @@ impl Plain {
     }
 }
 
+/// Only writes have data.
+fn data_of(op: Op, value: u8, length: u64) -> Vec<u8> {
+    let is_write = u64::from(op == Op::Write);
+    vec![value; (length * is_write) as usize]
+}
+
 fn step(bench: &mut Bench, plain: &mut Plain, chance: &mut Chance, value: u8) {
     let zone = chance.below(plain.zones.len() as u64 / 2) as usize;
     let written = plain.zones[zone].written.len() as u64;
@@ -177,10 +173,7 @@ fn step(bench: &mut Bench, plain: &mut Plain, chance: &mut Chance, value: u8) {
         1 => {
             manage(bench, ZoneAction::Reset, zone as u64);
             let generation = plain.zones[zone].generation + 1;
-            plain.zones[zone] = PlainZone {
-                generation,
-                ..PlainZone::default()
-            };
+            plain.zones[zone] = with(PlainZone::default(), |of| of.generation = generation);
         }
         2 if chance.below(3) == 0 => {
             manage(bench, ZoneAction::Finish, zone as u64);
@@ -194,17 +187,11 @@ fn step(bench: &mut Bench, plain: &mut Plain, chance: &mut Chance, value: u8) {
             let blocks = left.min(1 + chance.below(20));
             let offset = zone as u64 * ZONE + written * BLOCK;
             let length = blocks * BLOCK;
-            let (op, value) = if chance.below(8) == 0 {
-                (Op::WriteZeroes, 0)
-            } else {
-                (Op::Write, value)
+            let (op, value) = match chance.below(8) {
+                0 => (Op::WriteZeroes, 0),
+                _ => (Op::Write, value),
             };
-            let data = if op == Op::Write {
-                vec![value; length as usize]
-            } else {
-                Vec::new()
-            };
-            let id = bench.submit(op, offset, length, fua, &data);
+            let id = bench.submit(op, offset, length, fua, &data_of(op, value, length));
             plain.wrote(id, zone, value, blocks, fua);
         }
     }
@@ -225,16 +212,14 @@ fn specs() -> impl Strategy<Value = Made> {
     let overlaps = prop_oneof![Just("off"), Just("dies"), Just("planes")];
     let policies =
         prop_oneof![1 => Just("none"), 2 => (0..POLICIES.len()).prop_map(|at| POLICIES[at].name)];
-    (policies, overlaps, 8_u64..24, page_bytes).prop_map(
-        |(policy, overlap, buffer_pages, page_bytes)| Made {
-            pages: 128,
-            policy,
-            overlap,
-            buffer_pages,
-            page_bytes,
-            ..Made::default()
-        },
-    )
+    let parts = (policies, overlaps, 8_u64..24, page_bytes);
+    parts.prop_map(|(policy, overlap, buffer_pages, page_bytes)| Made {
+        policy,
+        buffer_pages,
+        overlap,
+        page_bytes,
+        ..Made::default()
+    })
 }
 
 proptest! {
@@ -272,7 +257,7 @@ proptest! {
         let mut plain = Plain::new(8, made.policy != "none");
         for _ in 0..4 {
             let mut bench = backed(&made, &path);
-            bench.submit(Op::Read, 0, made.size_bytes(), false, &[]);
+            bench.ask(Op::Read, 0, made.size_bytes());
             bench.settle();
             plain.lost_power(&bench)?;
             let mut from = bench.answers.len();
@@ -294,12 +279,19 @@ proptest! {
     }
 }
 
+/// Whether all commands so far were done.
+fn is_well(bench: &Bench) -> bool {
+    let mut answers = bench.answers.iter();
+    answers.all(|answer| answer.status == Status::Done)
+}
+
+fn counts(bench: &Bench) -> ZoneCounts {
+    bench.drive.zones().expect("zones").counts()
+}
+
 /// The write amplification of `rounds` zones of so many pages, each reset and written again in random order.
 fn amplification(zone_pages: u64, rounds: u64) -> f64 {
-    let made = Made {
-        pages: 4096,
-        ..Made::default()
-    };
+    let made = Made::of_pages(4096);
     let options = ZoneOptions {
         zone_bytes: zone_pages * 4096,
         capacity_bytes: None,
@@ -313,32 +305,18 @@ fn amplification(zone_pages: u64, rounds: u64) -> f64 {
     let mut chance = Chance(1);
     for _ in 0..rounds {
         let start = chance.below(zones.count.into()) * zones.zone_bytes;
-        bench.submit(
-            Op::Zone(ZoneAction::Reset, false),
-            start,
-            zones.zone_bytes,
-            false,
-            &[],
-        );
+        bench.ask(Op::Zone(ZoneAction::Reset, false), start, zones.zone_bytes);
         for page in 0..zone_pages {
             bench.write(start + page * 4096, &[1; 4096]);
         }
         bench.settle();
     }
-    assert!(
-        bench
-            .answers
-            .iter()
-            .all(|answer| answer.status == Status::Done)
-    );
+    assert!(is_well(&bench));
     write_amplification(&bench)
 }
 
 fn flash(made: &Made) -> Geometry {
-    Geometry {
-        reserve: Some(0.15),
-        ..made.geometry()
-    }
+    with(made.geometry(), |geometry| geometry.reserve = Some(0.15))
 }
 
 fn write_amplification(bench: &Bench) -> f64 {
@@ -348,10 +326,7 @@ fn write_amplification(bench: &Bench) -> f64 {
 
 #[test]
 fn zones_of_whole_erase_blocks_hardly_amplify_writes() {
-    let made = Made {
-        pages: 4096,
-        ..Made::default()
-    };
+    let made = Made::of_pages(4096);
     let mut plain = Bench::with(&made, &flash(&made), None);
     let mut chance = Chance(1);
     for _ in 0..16_384 {
@@ -359,83 +334,45 @@ fn zones_of_whole_erase_blocks_hardly_amplify_writes() {
         plain.settle();
     }
     // 8 pages a block, two planes of three elements: 48 pages are erased together.
-    let (at_random, small, large) = (
-        write_amplification(&plain),
-        amplification(16, 1024),
-        amplification(1024, 16),
-    );
-    assert!(
-        large < 1.1 && large < small && small < at_random,
-        "{large}, {small}, {at_random}"
-    );
+    let (small, large) = (amplification(16, 1024), amplification(1024, 16));
+    let of_all = [large, small, write_amplification(&plain)];
+    assert!(large < 1.1 && of_all.is_sorted(), "{of_all:?}");
+}
+
+/// A drive of 256 zones, all of which are full: a reset of all is more than is trimmed at once.
+fn full() -> Bench {
+    let mut bench = zoned(&Made::of_pages(4096));
+    for zone in 0..256 {
+        bench.write(zone * ZONE, &vec![1; CAPACITY as usize]);
+    }
+    bench.settle();
+    bench.ask(Op::Zone(ZoneAction::Reset, true), 0, 4096 * 4096);
+    bench
 }
 
 #[test]
 fn a_zone_is_written_again_while_its_reset_is_still_trimming() {
-    let made = Made {
-        pages: 4096, // zones of 64 KiB: a reset of all is more than is trimmed at once
-        ..Made::default()
-    };
-    let mut bench = zoned(&made);
-    for zone in 0..256 {
-        bench.write(zone * ZONE, &vec![1; CAPACITY as usize]);
-    }
-    bench.settle();
-    bench.submit(
-        Op::Zone(ZoneAction::Reset, true),
-        0,
-        made.size_bytes(),
-        false,
-        &[],
-    );
-    assert_eq!(bench.drive.in_flight(), 1, "it goes on");
+    let mut bench = full();
+    assert_eq!(bench.drive.in_flight(), 1); // it goes on
     let last = 255 * ZONE;
     bench.write(last, &[2; 4096]);
     bench.settle();
-    assert!(
-        bench
-            .answers
-            .iter()
-            .all(|answer| answer.status == Status::Done)
-    );
+    assert!(is_well(&bench));
     assert_eq!(state(&bench, 255), (ZoneState::ImplicitlyOpened, 4096));
     let content = bench.content();
-    assert!(content[..last as usize].iter().all(|&byte| byte == 0));
-    assert!(
-        content[last as usize..last as usize + 4096]
-            .iter()
-            .all(|&byte| byte == 2)
-    );
-    assert!(
-        content[last as usize + 4096..]
-            .iter()
-            .all(|&byte| byte == 0)
-    );
-    assert_eq!(bench.drive.zones().expect("zones").counts().resets, 256);
+    let (before, after) = content.split_at(last as usize);
+    assert!(is_all(before, 0) && is_all(&after[..4096], 2));
+    assert!(is_all(&after[4096..], 0));
+    assert_eq!(counts(&bench).resets, 256);
 }
 
 #[test]
 fn a_reset_that_a_power_loss_meets_is_done() {
-    let made = Made {
-        pages: 4096,
-        ..Made::default()
-    };
-    let mut bench = zoned(&made);
-    for zone in 0..256 {
-        bench.write(zone * ZONE, &vec![1; CAPACITY as usize]);
-    }
-    bench.settle();
-    bench.submit(
-        Op::Zone(ZoneAction::Reset, true),
-        0,
-        made.size_bytes(),
-        false,
-        &[],
-    );
+    let mut bench = full();
     bench.drive.power_cut();
     bench.pass(0);
-    assert!(bench.content().iter().all(|&byte| byte == 0));
-    assert_eq!(bench.drive.zones().expect("zones").counts().empty, 256);
+    assert!(is_all(&bench.content(), 0));
+    assert_eq!(counts(&bench).empty, 256);
 }
 
 #[test]
@@ -443,32 +380,23 @@ fn what_zones_refuse_changes_nothing() {
     let mut bench = zoned(&Made::default());
     bench.write(0, &[1; 4096]);
     bench.settle();
+    let offline = Op::Zone(ZoneAction::Offline, false);
     for (op, offset, length, error) in [
         (Op::Write, 0, 4096, ZoneError::InvalidWrite),
         (Op::WriteZeroes, 8192, 4096, ZoneError::InvalidWrite),
         (Op::Write, 4096, CAPACITY, ZoneError::Boundary),
-        (
-            Op::Zone(ZoneAction::Offline, false),
-            0,
-            ZONE,
-            ZoneError::InvalidTransition,
-        ),
+        (offline, 0, ZONE, ZoneError::InvalidTransition),
     ] {
-        let data = if op == Op::Write {
-            vec![2; length as usize]
-        } else {
-            Vec::new()
-        };
-        bench.submit(op, offset, length, false, &data);
+        bench.submit(op, offset, length, false, &data_of(op, 2, length));
         assert_eq!(settled(&mut bench), Status::Zone(error), "{op:?}");
     }
     assert_eq!(state(&bench, 0), (ZoneState::ImplicitlyOpened, 4096));
-    assert!(bench.content()[4096..].iter().all(|&byte| byte == 0));
+    assert!(is_all(&bench.content()[4096..], 0));
     // A deallocation moves no write pointer.
-    bench.submit(Op::Trim, 0, 4096, false, &[]);
+    bench.ask(Op::Trim, 0, 4096);
     assert_eq!(settled(&mut bench), Status::Done);
     assert_eq!(state(&bench, 0), (ZoneState::ImplicitlyOpened, 4096));
-    assert!(bench.content().iter().all(|&byte| byte == 0));
+    assert!(is_all(&bench.content(), 0));
 }
 
 fn fault(kind: Kind) -> Fault {
@@ -489,11 +417,7 @@ fn a_write_that_fails_moves_no_write_pointer_and_one_that_is_lost_or_torn_does()
     assert_eq!(settled(&mut bench), Status::Media);
     assert_eq!(state(&bench, 0), (ZoneState::Empty, 0));
     manage(&mut bench, ZoneAction::Reset, 0);
-    assert_eq!(
-        settled(&mut bench),
-        Status::Media,
-        "a reset is a trim to faults"
-    );
+    assert_eq!(settled(&mut bench), Status::Media); // a reset is a trim to faults
     for kind in [Kind::LostWrite, Kind::TornWrite] {
         arm(&mut bench, fault(kind));
         let (_, at) = state(&bench, 0);
@@ -520,33 +444,21 @@ fn a_zone_whose_pages_are_worn_can_only_be_read() {
         manage(&mut bench, ZoneAction::Reset, 1);
         bench.settle();
     }
-    let statuses: Vec<Status> = bench.answers.iter().map(|answer| answer.status).collect();
+    let statuses = bench.answers.iter().map(|answer| answer.status);
     let refused = Status::Zone(ZoneError::InvalidTransition);
-    assert_eq!(
-        statuses,
-        [Status::Done, Status::Done, Status::Media, refused]
-    );
+    assert!(statuses.eq([Status::Done, Status::Done, Status::Media, refused]));
     assert_eq!(state(&bench, 1).0, ZoneState::ReadOnly);
     assert_eq!(bench.drive.zones().expect("zones").changed(), [1]);
     bench.write(2 * ZONE, &[1; 4096]);
-    assert_eq!(
-        settled(&mut bench),
-        Status::Done,
-        "another zone is not concerned"
-    );
+    assert_eq!(settled(&mut bench), Status::Done); // another zone is not concerned
 }
 
 #[test]
 fn zones_of_a_drive_that_wore_out_can_only_be_read() {
     let made = Made::default();
-    let geometry_of_flash = Geometry {
-        endurance: Some(1),
-        ..made.geometry()
-    };
+    let geometry_of_flash = with(made.geometry(), |flash| flash.endurance = Some(1));
     let mut bench = Bench::with(&made, &geometry_of_flash, None);
-    bench
-        .drive
-        .set_zones(Zones::new(geometry(&made, None, CAPACITY)));
+    bench.drive.set_zones(Zones::new(geometry(&made)));
     for turn in 0..200 {
         let zone = turn % 8;
         manage(&mut bench, ZoneAction::Reset, zone);
@@ -554,15 +466,15 @@ fn zones_of_a_drive_that_wore_out_can_only_be_read() {
         bench.settle();
     }
     assert!(bench.drive.facts().read_only);
-    assert_eq!(bench.drive.zones().expect("zones").counts().read_only, 8);
+    assert_eq!(counts(&bench).read_only, 8);
 }
 
 #[test]
 fn a_write_is_not_aborted_because_that_would_leave_a_gap() {
     let mut bench = zoned(&Made::default());
     let id = bench.write(0, &[1; 4096]);
-    assert!(!bench.drive.abort(drives::tag(id)));
-    let read = bench.submit(Op::Read, 0, 4096, false, &[]);
-    assert!(bench.drive.abort(drives::tag(read)));
+    assert!(!bench.drive.abort(tag(id)));
+    let read = bench.ask(Op::Read, 0, 4096);
+    assert!(bench.drive.abort(tag(read)));
     bench.settle();
 }

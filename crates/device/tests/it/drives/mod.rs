@@ -11,7 +11,7 @@ use ioassay_device::emulated_drive::EmulatedDrive;
 use ioassay_device::geometry::{BufferOptions, Geometry};
 use ioassay_device::model::Model;
 use ioassay_device::store::{Backing, Store};
-use ioassay_device::{Command, Op, Tag};
+use ioassay_device::{Command, Op, Status, Tag};
 
 pub const PAGE: u64 = 4096;
 
@@ -40,6 +40,22 @@ impl Default for Made {
 }
 
 impl Made {
+    /// A drive of this model and policy.
+    pub fn of(model: &'static str, policy: &'static str) -> Self {
+        Self {
+            model,
+            policy,
+            ..Self::default()
+        }
+    }
+
+    pub fn of_pages(pages: u64) -> Self {
+        Self {
+            pages,
+            ..Self::default()
+        }
+    }
+
     pub fn size_bytes(&self) -> u64 {
         self.pages * PAGE
     }
@@ -158,6 +174,11 @@ impl Bench {
         self.submit(Op::Write, offset_bytes, data.len() as u64, false, data)
     }
 
+    /// An operation without data.
+    pub fn ask(&mut self, op: Op, offset_bytes: u64, length_bytes: u64) -> u64 {
+        self.submit(op, offset_bytes, length_bytes, false, &[])
+    }
+
     pub fn flush(&mut self) -> u64 {
         self.submit(Op::Flush, 0, 0, false, &[])
     }
@@ -191,19 +212,30 @@ impl Bench {
         let begin = std::time::Instant::now();
         while self.drive.in_flight() > 0 {
             self.pass(1_000_000_000_000);
-            assert!(
-                begin.elapsed().as_secs() < 300,
-                "a command is never answered"
-            );
+            assert!(begin.elapsed().as_secs() < 300); // a command is never answered
             std::thread::yield_now();
         }
         self.answers[before..].to_vec()
+    }
+
+    /// The statuses of all that was not answered yet.
+    pub fn statuses(&mut self) -> Vec<Status> {
+        self.settle().iter().map(|one| one.status).collect()
+    }
+
+    pub fn settles_well(&mut self) -> bool {
+        self.statuses().iter().all(|&status| status == Status::Done)
     }
 
     pub fn content(&self) -> Vec<u8> {
         let size = self.drive.facts().size_bytes;
         self.drive.content(0, size).to_vec()
     }
+}
+
+/// Whether all bytes are this.
+pub fn is_all(bytes: &[u8], value: u8) -> bool {
+    bytes.iter().all(|&byte| byte == value)
 }
 
 /// Splitmix64 (Steele, Lea and Flood 2014).

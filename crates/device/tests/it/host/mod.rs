@@ -79,6 +79,46 @@ impl Entry {
     pub fn capsule(&self, data: &[u8], digests: (bool, bool)) -> Vec<u8> {
         unit(4, 0, &self.0, data, digests)
     }
+
+    /// Without data and digests.
+    pub fn alone(&self) -> Vec<u8> {
+        self.capsule(&[], (false, false))
+    }
+}
+
+/// A request for an event.
+pub fn event(id: u16) -> Vec<u8> {
+    Entry::new(0x0c, id).alone()
+}
+
+/// Sets a feature.
+pub fn set(feature: u32, value: u32) -> Entry {
+    Entry::new(9, 3).word(10, feature).word(11, value)
+}
+
+pub fn get(feature: u32) -> Entry {
+    Entry::new(0x0a, 3).word(10, feature)
+}
+
+/// Reads a property of four bytes.
+pub fn property(offset: u32) -> Entry {
+    Entry::new(0x7f, 2).namespace(4).word(11, offset)
+}
+
+/// The first message of a host that authenticates itself.
+pub fn negotiate(hashes: &[u8], groups: &[u8]) -> Vec<u8> {
+    let mut message = vec![0; 72];
+    (message[4], message[7], message[8]) = (0x34, 1, 1);
+    (message[10], message[11]) = (hashes.len() as u8, groups.len() as u8);
+    message[12..12 + hashes.len()].copy_from_slice(hashes);
+    message[42..42 + groups.len()].copy_from_slice(groups);
+    message
+}
+
+/// Sends a message of authentication (5), or asks for one (6).
+pub fn authentication(kind: u8, length: u32) -> Entry {
+    let entry = Entry::new(0x7f, 3).word(10, 0xe901_0100);
+    entry.word(11, length).fabrics(kind)
 }
 
 /// A Connect command.
@@ -190,15 +230,37 @@ pub fn said(mut bytes: &[u8]) -> Vec<Said> {
     all
 }
 
-/// The number, status and result of the command that is complete, which is all that was sent.
+/// Number, status and result of each command that is complete.
+pub fn completions(said: &[Said]) -> Vec<(u16, u16, u64)> {
+    let complete = said.iter().filter_map(|said| match *said {
+        Said::Completed {
+            id, status, result, ..
+        } => Some((id, status, result)),
+        _ => None,
+    });
+    complete.collect()
+}
+
+/// Those of the command that is complete, which is all that was sent.
 pub fn completed(said: &[Said]) -> (u16, u16, u64) {
-    match *said {
-        [
-            Said::Completed {
-                id, status, result, ..
-            },
-        ] => (id, status, result),
-        _ => panic!("{said:?}"),
+    assert_eq!((said.len(), completions(said).len()), (1, 1), "{said:?}");
+    completions(said)[0]
+}
+
+/// The data of a command that is complete, or its status.
+pub fn fetched(said: &[Said]) -> Result<Vec<u8>, u16> {
+    match said {
+        [Said::Data { data, .. }, Said::Completed { status: 0, .. }] => Ok(data.clone()),
+        [Said::Completed { status, .. }] => Err(*status),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Why the connection ends, which is the last that was sent.
+pub fn end_of(said: &[Said]) -> (u16, u32) {
+    match said.last() {
+        Some(&Said::Ends { status, about }) => (status, about),
+        other => panic!("{other:?}"),
     }
 }
 

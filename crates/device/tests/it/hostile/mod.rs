@@ -106,13 +106,8 @@ impl<P: Protocol> Crowd<P> {
 
     fn connect(&mut self, at: usize) -> Client<P::Session> {
         let mut out = Vec::new();
-        let session = self.protocol.open(
-            0,
-            at as u32,
-            self.start + self.elapsed,
-            &self.memory,
-            &mut out,
-        );
+        let (number, now) = (at as u32, self.start + self.elapsed);
+        let session = (self.protocol).open(0, number, now, &self.memory, &mut out);
         Client {
             session,
             unread: Vec::new(),
@@ -126,19 +121,12 @@ impl<P: Protocol> Crowd<P> {
             return;
         };
         client.unread.extend_from_slice(bytes);
-        let received = self.protocol.received(
-            &mut client.session,
-            &client.unread,
-            &mut client.out,
-            &mut self.drive,
-        );
+        let (session, out) = (&mut client.session, &mut client.out);
+        let received = (self.protocol).received(session, &client.unread, out, &mut self.drive);
         assert!(received.consumed <= client.unread.len());
         if let Then::Wants(wants) = received.then {
             let left = client.unread.len() - received.consumed;
-            assert!(
-                wants > left,
-                "{wants} bytes are wanted and {left} are there"
-            );
+            assert!(wants > left, "{wants} bytes are wanted, {left} are there");
             assert!(wants <= (32 << 20) + 64, "{wants} bytes are wanted");
         }
         client.unread.drain(..received.consumed);
@@ -167,22 +155,18 @@ impl<P: Protocol> Crowd<P> {
         while self.memory_changes != self.memory.changes() {
             self.memory_changes = self.memory.changes();
             for client in self.clients.iter_mut().filter(|client| client.open) {
-                self.protocol
-                    .memory_freed(&mut client.session, &mut client.out);
+                let (session, out) = (&mut client.session, &mut client.out);
+                self.protocol.memory_freed(session, out);
             }
         }
-        let mut clients = self.clients.iter();
-        let holds = clients.any(|client| self.protocol.holds_memory(&client.session));
-        assert!(
-            holds || !self.memory.is_short(),
-            "they wait and nobody has any"
-        );
-        let waits: usize = self
-            .clients
-            .iter()
-            .map(|client| self.protocol.in_flight(&client.session))
-            .sum();
-        assert_eq!(waits, self.drive.due.len());
+        let mut sessions = self.clients.iter().map(|client| &client.session);
+        let in_flight = sessions
+            .clone()
+            .map(|session| self.protocol.in_flight(session));
+        assert_eq!(in_flight.sum::<usize>(), self.drive.due.len());
+        // Nobody waits for memory that nobody has.
+        let holds = sessions.any(|session| self.protocol.holds_memory(session));
+        assert!(holds || !self.memory.is_short());
     }
 
     /// Some answers, not in the order of the commands.
@@ -194,8 +178,8 @@ impl<P: Protocol> Crowd<P> {
             let number = usize::from(bytes.next()) % self.drive.due.len();
             if let Some(mut answer) = self.drive.due.remove(number) {
                 if bytes.next() % 8 == 7 {
-                    answer.status =
-                        bytes.pick(&[Status::Failed, Status::NoSpace, Status::PowerLost]);
+                    let failures = [Status::Failed, Status::NoSpace, Status::PowerLost];
+                    answer.status = bytes.pick(&failures);
                 }
                 self.deliver(answer);
             }
@@ -220,10 +204,10 @@ impl<P: Protocol> Crowd<P> {
         for at in 0..self.clients.len() {
             let now = self.start + self.elapsed;
             let client = &mut self.clients[at];
+            let (session, out) = (&mut client.session, &mut client.out);
             if client.open
-                && self
-                    .protocol
-                    .tick(&mut client.session, now, &mut client.out, &self.drive)
+                && (self.protocol)
+                    .tick(session, now, out, &self.drive)
                     .is_some()
             {
                 self.close(at);
@@ -280,11 +264,10 @@ fn encrypted() -> Export {
 pub fn nbd(script: &[u8]) {
     let mut bytes = Bytes(script.iter());
     let encrypts = bytes.next() % 2 == 0;
-    let export = if encrypts {
-        encrypted()
-    } else {
-        Export::default()
-    };
+    let mut export = Export::default();
+    if encrypts {
+        export = encrypted();
+    }
     let mut crowd = Crowd::new(Nbd::new(export), 2);
     let begins = b"IHAVEOPT\0\0\0\x01\0\0\0\0";
     let hello = [&3u32.to_be_bytes()[..], begins].concat();
@@ -325,12 +308,8 @@ pub fn nbd(script: &[u8]) {
         crowd.send(0, &hello);
     }
     crowd.said(0);
-    let mut read = [
-        &0x2560_9513u32.to_be_bytes()[..],
-        &[0; 20],
-        &512u32.to_be_bytes(),
-    ]
-    .concat();
+    let magic = 0x2560_9513u32.to_be_bytes();
+    let mut read = [&magic[..], &[0; 20], &512u32.to_be_bytes()].concat();
     read[15] = 9;
     crowd.send(0, &read);
     assert_eq!(crowd.said(0).len(), 16 + 512);
@@ -340,12 +319,9 @@ fn nbd_request(bytes: &mut Bytes<'_>) -> Vec<u8> {
     let (flags, kind) = (bytes.next() % 32, bytes.next() % 9);
     let offset = u64::from(bytes.two()) * bytes.pick(&[1, 512, 512, 1 << 48]);
     let length = u32::from(bytes.next()) * bytes.pick(&[0, 1, 512, 512, 1 << 20, 1 << 24]);
-    let mut request = [
-        &0x2560_9513u32.to_be_bytes()[..],
-        &[0, flags, 0, kind],
-        b"a cookie",
-    ]
-    .concat();
+    let mut request = 0x2560_9513u32.to_be_bytes().to_vec();
+    request.extend_from_slice(&[0, flags, 0, kind]);
+    request.extend_from_slice(b"a cookie");
     request.extend_from_slice(&offset.to_be_bytes());
     request.extend_from_slice(&length.to_be_bytes());
     if kind == 1 && length <= 1 << 16 {
@@ -392,24 +368,15 @@ pub fn nvme_tcp(script: &[u8]) {
             1 => {
                 let name = bytes.pick(&[NAME, DISCOVERY_NAME, "nqn.other"]);
                 let data = host::connect_data(bytes.pick(&[0xffff, 0, 1, 2]), name, "nqn.host");
-                let entry = host::connect(
-                    bytes.pick(&[0, 1, 2, 3]),
-                    bytes.pick(&[1, 2, 32, 1024]),
-                    bytes.two().into(),
-                );
+                let (queue, entries) = (bytes.pick(&[0, 1, 2, 3]), bytes.pick(&[1, 2, 32, 1024]));
+                let entry = host::connect(queue, entries, bytes.two().into());
                 crowd.send(at, &entry.capsule(&data, digests[at]));
             }
-            2 => crowd.send(
-                at,
-                &host::configure(bytes.pick(&[
-                    ENABLED,
-                    0,
-                    ENABLED | (1 << 14),
-                    7,
-                    ENABLED | (6 << 4),
-                ]))
-                .capsule(&[], digests[at]),
-            ),
+            2 => {
+                let (shutdown, all_sets) = (ENABLED | (1 << 14), ENABLED | (6 << 4));
+                let entry = host::configure(bytes.pick(&[ENABLED, 0, shutdown, 7, all_sets]));
+                crowd.send(at, &entry.capsule(&[], digests[at]));
+            }
             3 => {
                 let raw = bytes.some(80);
                 crowd.send(at, &raw);
@@ -452,9 +419,9 @@ pub fn nvme_tcp(script: &[u8]) {
     associate(&mut crowd);
     crowd.said(1);
     let read = Entry::new(2, 5).blocks(1, 2).pointer(0x5a, 0, 1024);
-    crowd.send(1, &read.capsule(&[], (false, false)));
-    assert!(matches!(&host::said(&crowd.said(1))[..],
-        [host::Said::Data { data, .. }, host::Said::Completed { status: 0, .. }] if data.len() == 1024));
+    crowd.send(1, &read.alone());
+    let data = host::fetched(&host::said(&crowd.said(1)));
+    assert_eq!(data.expect("data").len(), 1024);
 }
 
 /// A host that begins to authenticate itself is given a challenge.
@@ -463,44 +430,30 @@ fn challenges(crowd: &mut Crowd<NvmeTcp>) {
     crowd.send(0, &host::initialize(0, 0));
     let data = host::connect_data(0xffff, NAME, "nqn.host");
     crowd.send(0, &host::connect(0, 32, 0).capsule(&data, plain));
-    let offer = negotiate(&[1], &[0]);
-    let entry = authentication_entry(5, offer.len() as u32);
+    let offer = host::negotiate(&[1], &[0]);
+    let entry = host::authentication(5, offer.len() as u32);
     crowd.send(0, &entry.pointer(0x01, 0, 72).capsule(&offer, plain));
     crowd.said(0);
-    let entry = authentication_entry(6, 48).pointer(0x5a, 0, 48);
-    crowd.send(0, &entry.capsule(&[], plain));
-    assert!(matches!(&host::said(&crowd.said(0))[..],
-        [host::Said::Data { data, .. }, host::Said::Completed { status: 0, .. }] if data[..2] == [1, 1]));
-}
-
-fn negotiate(hashes: &[u8], groups: &[u8]) -> Vec<u8> {
-    let mut message = vec![0; 72];
-    (message[7], message[8]) = (1, 1);
-    (message[10], message[11]) = (hashes.len() as u8, groups.len() as u8);
-    message[12..12 + hashes.len()].copy_from_slice(hashes);
-    message[42..42 + groups.len()].copy_from_slice(groups);
-    message
-}
-
-fn authentication_entry(kind: u8, length: u32) -> Entry {
-    let entry = Entry::new(0x7f, 3).word(10, 0xe901_0100).word(11, length);
-    entry.namespace(kind.into())
+    let entry = host::authentication(6, 48).pointer(0x5a, 0, 48);
+    crowd.send(0, &entry.alone());
+    let challenge = host::fetched(&host::said(&crowd.said(0)));
+    assert_eq!(challenge.expect("a challenge")[..2], [1, 1]);
 }
 
 /// A message of a host that authenticates itself, or a request for the controller's.
 fn authentication(bytes: &mut Bytes<'_>, digests: (bool, bool)) -> Vec<u8> {
     let room = bytes.pick(&[4096, 4096, 1168, 48, 8, 7, 0]);
     if bytes.next() % 2 == 0 {
-        let entry = authentication_entry(6, room).pointer(0x5a, 0, room);
+        let entry = host::authentication(6, room).pointer(0x5a, 0, room);
         return entry.capsule(&[], digests);
     }
     // An exchange takes as long as hundreds of other commands.
     let group = u8::from(bytes.next() == 0);
     let mut message = match bytes.next() % 5 {
-        0 | 1 => negotiate(
-            bytes.pick(&[&[1u8][..], &[2, 3], &[3], &[9], &[]]),
-            &[group],
-        ),
+        0 | 1 => {
+            let hashes = bytes.pick(&[&[1u8][..], &[2, 3], &[3], &[9], &[]]);
+            host::negotiate(hashes, &[group])
+        }
         2 | 3 => {
             let (hash, public) = (bytes.pick(&[32u8, 48, 64, 0]), bytes.pick(&[0u16, 0, 256]));
             let mut reply = vec![bytes.next(); 16 + 2 * usize::from(hash) + usize::from(public)];
@@ -516,7 +469,7 @@ fn authentication(bytes: &mut Bytes<'_>, digests: (bool, bool)) -> Vec<u8> {
         message[at] = bytes.next();
     }
     let length = message.len() as u32;
-    let entry = authentication_entry(5, length);
+    let entry = host::authentication(5, length);
     if bytes.next() % 4 == 0 {
         return entry.pointer(0x5a, 0, length).capsule(&[], digests);
     }
@@ -537,31 +490,23 @@ fn zones() -> Zones {
 
 /// An admin queue and an I/O queue that do everything right.
 fn associate(crowd: &mut Crowd<NvmeTcp>) {
-    let plain = (false, false);
-    crowd.send(0, &host::initialize(0, 0));
-    crowd.send(
-        0,
-        &host::connect(0, 32, 0).capsule(&host::connect_data(0xffff, NAME, "nqn.host"), plain),
-    );
-    crowd.send(0, &host::configure(ENABLED).capsule(&[], plain));
-    crowd.send(1, &host::initialize(0, 0));
-    crowd.send(
-        1,
-        &host::connect(1, 32, 0).capsule(&host::connect_data(1, NAME, "nqn.host"), plain),
-    );
+    for (queue, controller) in [(0, 0xffff), (1, 1)] {
+        let data = host::connect_data(controller, NAME, "nqn.host");
+        let connect = host::connect(queue, 32, 0).capsule(&data, (false, false));
+        crowd.send(queue.into(), &host::initialize(0, 0));
+        crowd.send(queue.into(), &connect);
+        if queue == 0 {
+            crowd.send(0, &host::configure(ENABLED).alone());
+        }
+    }
 }
 
 fn asked_data(bytes: &mut Bytes<'_>) -> Vec<u8> {
     let (id, transfer) = (u16::from(bytes.next() % 4), u16::from(bytes.next() % 4));
     let offset = u32::from(bytes.next() % 32) * 4096;
     let length = usize::from(bytes.next() % 32) * 4096;
-    host::data(
-        id,
-        transfer,
-        offset,
-        bytes.next() % 2 == 0,
-        &vec![1; length],
-    )
+    let is_last = bytes.next() % 2 == 0;
+    host::data(id, transfer, offset, is_last, &vec![1; length])
 }
 
 fn any_command(bytes: &mut Bytes<'_>, digests: (bool, bool)) -> Vec<u8> {
@@ -570,37 +515,26 @@ fn any_command(bytes: &mut Bytes<'_>, digests: (bool, bool)) -> Vec<u8> {
     ]);
     let id = bytes.pick(&[0, 1, 2, 3, 700, 65535]);
     let mut entry = Entry::new(opcode, id).namespace(bytes.pick(&[1, 1, 1, 0, 2, u32::MAX]));
-    entry = entry.word(
-        10,
-        bytes.pick(&[0, 1, 7, 100, 127, 128, 0x0001_0000, 0x03ff_0002]),
-    );
+    let words = [0, 1, 7, 100, 127, 128, 0x0001_0000, 0x03ff_0002];
+    entry = entry.word(10, bytes.pick(&words));
     if opcode >= 0x79 {
         entry = entry.word(10, bytes.pick(&[0, 16, 32, 48, 64, 80, 96, 112, 5, 128]));
-        entry = entry.word(
-            13,
-            u32::from(bytes.two()) | (u32::from(bytes.next() & 1) << 16),
-        );
+        let (low, high) = (u32::from(bytes.two()), u32::from(bytes.next() & 1));
+        entry = entry.word(13, low | (high << 16));
     }
     entry = entry.word(11, bytes.pick(&[0, 0, 0, 4, 0x14, u32::MAX]));
     let blocks = bytes.pick(&[1u32, 2, 16, 64, 128, 65536]);
     entry = entry.word(12, (blocks - 1) | (u32::from(bytes.next()) << 24));
-    let length = bytes.pick(&[
-        blocks.wrapping_mul(512),
-        blocks.wrapping_mul(512),
-        4096,
-        16,
-        0,
-        u32::MAX,
-    ]);
+    let fits = blocks.wrapping_mul(512);
+    let length = bytes.pick(&[fits, fits, 4096, 16, 0, u32::MAX]);
     let in_capsule = bytes.next() % 2 == 0;
     entry = entry.pointer(if in_capsule { 0x01 } else { 0x5a }, 0, length);
     if bytes.next() % 8 == 0 {
         entry.0[usize::from(bytes.next()) % 64] = bytes.next();
     }
-    let data = if in_capsule && length <= 8192 {
-        vec![bytes.next(); length as usize]
-    } else {
-        Vec::new()
-    };
+    let mut data = Vec::new();
+    if in_capsule && length <= 8192 {
+        data.resize(length as usize, bytes.next());
+    }
     entry.capsule(&data, digests)
 }

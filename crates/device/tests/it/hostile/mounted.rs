@@ -27,6 +27,12 @@ const MOST_SAID_BYTES: usize = OUT_HEADER + 104;
 
 /// Requests without an answer: FORGET, INTERRUPT, `BATCH_FORGET`.
 const UNANSWERED: [u32; 3] = [2, 36, 42];
+const FAILURES: [Status; 4] = [
+    Status::Failed,
+    Status::NoSpace,
+    Status::PowerLost,
+    Status::ReadOnly,
+];
 const READ: u32 = 15;
 const WRITE: u32 = 16;
 const FALLOCATE: u32 = 43;
@@ -78,11 +84,7 @@ impl File {
         }
         let took = self.drive.due.len() - waited;
         assert_eq!(self.session.in_flight(), self.drive.due.len());
-        assert!(
-            self.out.len() <= MOST_SAID_BYTES,
-            "{} bytes",
-            self.out.len()
-        );
+        assert!(self.out.len() <= MOST_SAID_BYTES);
         let whole = header(bytes).filter(|head| self.over_ring || head.0 as usize == bytes.len());
         let answered = whole.is_some_and(|head| !UNANSWERED.contains(&head.1)) || self.over_ring;
         let said = (!self.out.is_empty()).then(|| said(&self.out, whole.map_or(0, |head| head.2)));
@@ -135,10 +137,8 @@ impl File {
             Some(Reply::Short(bytes)) => drop(said(&bytes, number_of(&bytes))),
             Some(Reply::Content(header, range)) => {
                 let length = u32::from_ne_bytes(header[..4].try_into().expect("four"));
-                assert_eq!(
-                    u64::from(length) - OUT_HEADER as u64,
-                    range.end - range.start
-                );
+                let data = u64::from(length) - OUT_HEADER as u64;
+                assert_eq!(data, range.end - range.start);
                 let end = command.offset_bytes + command.length_bytes;
                 assert!(range.start >= command.offset_bytes && range.end <= end);
             }
@@ -160,11 +160,7 @@ fn entry(bytes: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let (head, body) = bytes.split_at(bytes.len().min(IN_HEADER));
     entry[..head.len()].copy_from_slice(head);
     let (opcode, number) = header(bytes).map_or((0, 0), |head| (head.1, head.2));
-    let most = if opcode == WRITE {
-        WRITE_IN
-    } else {
-        ENTRY - OPERATION
-    };
+    let most = [ENTRY - OPERATION, WRITE_IN][usize::from(opcode == WRITE)];
     let (operation, data) = body.split_at(body.len().min(most));
     entry[OPERATION..OPERATION + operation.len()].copy_from_slice(operation);
     let fits = data.len().min(PAYLOAD);
@@ -228,22 +224,15 @@ pub fn fuse(script: &[u8]) {
             }
             2 => {
                 let mut broken = request(u32::from(bytes.next() % 60), 7, &bytes.some(60));
-                broken[..4]
-                    .copy_from_slice(&bytes.pick(&[0, 39, 40, 41, 80, u32::MAX]).to_ne_bytes());
+                let length: u32 = bytes.pick(&[0, 39, 40, 41, 80, u32::MAX]);
+                broken[..4].copy_from_slice(&length.to_ne_bytes());
                 file.receive(&broken);
             }
             3 | 4 => {
                 let number = usize::from(bytes.next()) % file.drive.due.len().max(1);
-                let failures = [
-                    Status::Failed,
-                    Status::NoSpace,
-                    Status::PowerLost,
-                    Status::ReadOnly,
-                ];
-                let ends = if bytes.next() % 8 == 7 {
-                    bytes.pick(&failures)
-                } else {
-                    Status::Done
+                let ends = match bytes.next() % 8 {
+                    7 => bytes.pick(&FAILURES),
+                    _ => Status::Done,
                 };
                 file.answer(number, ends);
             }
@@ -255,10 +244,7 @@ pub fn fuse(script: &[u8]) {
         }
     }
     file.answer_all();
-    assert!(
-        file.drive.bytes == file.plain,
-        "the file is not what was made of it"
-    );
+    assert!(file.drive.bytes == file.plain); // the file is not what was made of it
     file.drive.facts.read_only = false;
     assert_eq!(file.ask(WRITE, &transfer(1, 3, 0, b"end")), None);
     file.answer_all();
@@ -271,10 +257,9 @@ fn place(bytes: &mut Bytes<'_>) -> u64 {
 }
 
 fn read_or_write(file: &mut File, bytes: &mut Bytes<'_>) {
-    let offset = if bytes.next() == 255 {
-        u64::MAX - 3
-    } else {
-        place(bytes)
+    let offset = match bytes.next() {
+        255 => u64::MAX - 3,
+        _ => place(bytes),
     };
     let length = u32::from(bytes.next()) * bytes.pick(&[0, 1, 7, 512, 4096, 1 << 24]);
     let flags = bytes.pick(&[0, 0o10_000, u32::MAX]);
@@ -282,10 +267,9 @@ fn read_or_write(file: &mut File, bytes: &mut Bytes<'_>) {
         file.ask(READ, &transfer(offset, length, flags, &[]));
         return;
     }
-    let sent = if bytes.next() % 8 == 0 {
-        bytes.next().into()
-    } else {
-        length
+    let sent = match bytes.next() % 8 {
+        0 => bytes.next().into(),
+        _ => length,
     };
     let data = vec![bytes.next(); sent.min(1 << 16) as usize];
     file.ask(WRITE, &transfer(offset, length, flags, &data));
@@ -301,12 +285,8 @@ fn allocate(file: &mut File, bytes: &mut Bytes<'_>) {
 }
 
 fn greet(file: &mut File, bytes: &mut Bytes<'_>) {
-    let numbers = [
-        bytes.pick(&[7, 7, 7, 6, 8]),
-        bytes.next().into(),
-        bytes.four(),
-        bytes.four(),
-    ];
+    let versions = [bytes.pick(&[7, 7, 7, 6, 8]), bytes.next().into()];
+    let numbers = [versions, [bytes.four(), bytes.four()]].concat();
     let body: Vec<u8> = numbers.into_iter().flat_map(u32::to_ne_bytes).collect();
     if let Some((0, greeting)) = file.ask(26, &body) {
         assert_eq!(greeting.len(), 64);

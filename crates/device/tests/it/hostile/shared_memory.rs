@@ -4,6 +4,7 @@
 use std::fs::File;
 
 use ioassay_device::client::vfio_user::{Shared, submission};
+use ioassay_device::command::Status;
 use ioassay_device::transport::nvme_tcp::Subsystem;
 use ioassay_device::transport::vfio_user::{Message, Session};
 
@@ -45,7 +46,7 @@ impl Client {
         &mut self,
         command: u16,
         body: &[u8],
-        descriptors: usize,
+        files: usize,
         drive: &mut Memory,
     ) -> Option<Message> {
         let mut message = vec![1, 0];
@@ -53,14 +54,13 @@ impl Client {
         message.extend_from_slice(&(16 + body.len() as u32).to_le_bytes());
         message.extend_from_slice(&[0; 8]);
         message.extend_from_slice(body);
-        let descriptors = (0..descriptors)
-            .map(|_| {
-                self.memory
-                    .file()
-                    .try_clone_to_owned()
-                    .expect("descriptors")
-            })
-            .collect();
+        let file = |_| {
+            self.memory
+                .file()
+                .try_clone_to_owned()
+                .expect("a descriptor")
+        };
+        let descriptors = (0..files).map(file).collect();
         let reply = self.session.receive(&message, descriptors, drive).ok()??;
         assert!(reply.bytes.len() <= 16 + 16 + 4096);
         Some(reply)
@@ -69,8 +69,8 @@ impl Client {
     fn map(&mut self, address: u64, offset: u64, length: u64, drive: &mut Memory) -> bool {
         let mut body = [32u32, 3].map(u32::to_le_bytes).concat();
         body.extend([offset, address, length].map(u64::to_le_bytes).concat());
-        self.send(2, &body, 1, drive)
-            .is_some_and(|reply| reply.bytes[8] == 1)
+        let reply = self.send(2, &body, 1, drive);
+        reply.is_some_and(|reply| reply.bytes[8] == 1)
     }
 
     fn write(&mut self, region: u32, at: u64, data: &[u8], drive: &mut Memory) {
@@ -112,8 +112,8 @@ impl Client {
     fn create_queues(&mut self, queue: u16, drive: &mut Memory) {
         let size = (u32::from(ENTRIES - 1) << 16) | u32::from(queue);
         let at = ADDRESS + u64::from(queue) * 0x2000;
-        for (opcode, address, flags) in [(5, at + 0x1000, 1), (1, at, (u32::from(queue) << 16) | 1)]
-        {
+        let of_queue = (u32::from(queue) << 16) | 1;
+        for (opcode, address, flags) in [(5, at + 0x1000, 1), (1, at, of_queue)] {
             let mut entry = submission(opcode, queue, 0, (address, 0));
             entry[40..44].copy_from_slice(&size.to_le_bytes());
             entry[44..48].copy_from_slice(&flags.to_le_bytes());
@@ -230,25 +230,17 @@ fn step(client: &mut Client, bytes: &mut Bytes<'_>, drive: &mut Memory) {
     }
 }
 
-const STATUSES: [ioassay_device::command::Status; 4] = [
-    ioassay_device::command::Status::Done,
-    ioassay_device::command::Status::Done,
-    ioassay_device::command::Status::Media,
-    ioassay_device::command::Status::PowerLost,
-];
+const STATUSES: [Status; 4] = [Status::Done, Status::Done, Status::Media, Status::PowerLost];
 
 /// A command that a client might send, and some that none should.
 fn command(bytes: &mut Bytes<'_>, opcodes: &[u8]) -> [u8; 64] {
     let opcode = bytes.pick(opcodes);
-    let (id, namespace) = (
-        u16::from(bytes.next() % 8),
-        bytes.pick(&[1, 1, 0, u32::MAX, 2]),
-    );
+    let id = u16::from(bytes.next() % 8);
+    let namespace = bytes.pick(&[1, 1, 0, u32::MAX, 2]);
     let mut page = || {
         let place = u64::from(bytes.two()) * 16;
-        bytes
-            .pick(&[ADDRESS, ADDRESS, 0, u64::MAX - 0xffff])
-            .wrapping_add(place)
+        let base = bytes.pick(&[ADDRESS, ADDRESS, 0, u64::MAX - 0xffff]);
+        base.wrapping_add(place)
     };
     let mut entry = submission(opcode, id, namespace, (page(), page()));
     for at in [40, 44, 48] {
@@ -265,7 +257,7 @@ fn command(bytes: &mut Bytes<'_>, opcodes: &[u8]) -> [u8; 64] {
 
 /// Enables the controller and asks it what it is.
 fn behaves(client: &mut Client, drive: &mut Memory) {
-    drive.status = ioassay_device::command::Status::Done;
+    drive.status = Status::Done;
     client.enable(drive);
     client.memory.write(0x1000, &[0; 256]);
     let mut entry = submission(6, 77, 0, (ADDRESS + 0x8000, 0));

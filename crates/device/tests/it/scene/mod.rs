@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::host::{
-    ENABLED, Entry, Said, completed, configure, connect, connect_data, initialize, said, status_of,
+    ENABLED, Entry, Said, completed, configure, connect, connect_data, fetched, initialize, said,
 };
 use crate::memory_drive::{Memory, sent};
 use ioassay_device::transport::nvme_tcp::{NvmeTcp, Session, Subsystem};
@@ -29,15 +29,17 @@ impl Scene {
     }
 
     pub fn over(drive: Memory) -> Self {
-        let nvme = NvmeTcp::new(Subsystem::new(NAME).unwrap());
-        let then = Then::Wants(1);
+        Self::of(NvmeTcp::new(Subsystem::new(NAME).unwrap()), drive)
+    }
+
+    pub fn of(nvme: NvmeTcp, drive: Memory) -> Self {
         Self {
             nvme,
             drive,
             sessions: Vec::new(),
             start: Instant::now(),
             digests: (false, false),
-            then,
+            then: Then::Wants(1),
         }
     }
 
@@ -53,12 +55,16 @@ impl Scene {
         scene
     }
 
+    /// A connection before its initialization.
+    pub fn accept(&mut self) -> usize {
+        let (at, memory) = (self.sessions.len(), SharedMemory::default());
+        let session = (self.nvme).open(0, at as u32, self.start, &memory, &mut Vec::new());
+        self.sessions.push(session);
+        at
+    }
+
     pub fn open(&mut self) -> usize {
-        let at = self.sessions.len();
-        let mut out = Vec::new();
-        let memory = SharedMemory::default();
-        self.sessions
-            .push(self.nvme.open(0, at as u32, self.start, &memory, &mut out));
+        let at = self.accept();
         let digests = u8::from(self.digests.0) | (u8::from(self.digests.1) << 1);
         self.send(at, &initialize(0, digests));
         at
@@ -66,18 +72,16 @@ impl Scene {
 
     pub fn admin(&mut self, name: &str, keep_alive_ms: u32) -> usize {
         let at = self.open();
-        let capsule =
-            connect(0, 32, keep_alive_ms).capsule(&connect_data(0xffff, name, HOST), self.digests);
-        assert_eq!(status_of(&self.send(at, &capsule)), 0);
+        let data = connect_data(0xffff, name, HOST);
+        assert_eq!(self.ask_with(at, connect(0, 32, keep_alive_ms), &data).0, 0);
         assert_eq!(self.ask(at, configure(ENABLED)), (0, 0));
         at
     }
 
     pub fn io(&mut self, number: u16, entries: u16) -> usize {
         let at = self.open();
-        let capsule =
-            connect(number, entries, 0).capsule(&connect_data(1, NAME, HOST), self.digests);
-        assert_eq!(status_of(&self.send(at, &capsule)), 0);
+        let data = connect_data(1, NAME, HOST);
+        assert_eq!(self.ask_with(at, connect(number, entries, 0), &data).0, 0);
         at
     }
 
@@ -91,9 +95,8 @@ impl Scene {
     /// Sends bytes, and the drive answers none of its commands yet.
     pub fn receive(&mut self, at: usize, bytes: &[u8]) -> Vec<Said> {
         let mut out = Vec::new();
-        let received = self
-            .nvme
-            .received(&mut self.sessions[at], bytes, &mut out, &mut self.drive);
+        let session = &mut self.sessions[at];
+        let received = (self.nvme).received(session, bytes, &mut out, &mut self.drive);
         self.then = received.then;
         let ended = matches!(received.then, Then::Ends(_));
         assert!(ended || received.consumed == bytes.len(), "{received:?}");
@@ -103,8 +106,8 @@ impl Scene {
     pub fn answers(&mut self, at: usize) -> Vec<Said> {
         let mut out = Output::default();
         while let Some(answer) = self.drive.due.pop_front() {
-            self.nvme
-                .answer(&mut self.sessions[at], answer, &mut out, &self.drive);
+            let session = &mut self.sessions[at];
+            self.nvme.answer(session, answer, &mut out, &self.drive);
         }
         said(&sent(out, &self.drive))
     }
@@ -122,49 +125,47 @@ impl Scene {
 
     pub fn tick(&mut self, at: usize, after: Duration) -> (Option<End>, Vec<Said>) {
         let mut out = Vec::new();
-        let end = self.nvme.tick(
-            &mut self.sessions[at],
-            self.start + after,
-            &mut out,
-            &self.drive,
-        );
+        let (session, now) = (&mut self.sessions[at], self.start + after);
+        let end = self.nvme.tick(session, now, &mut out, &self.drive);
         (end, said(&out))
     }
 
-    pub fn identify(&mut self, what: u32, namespace: u32) -> Result<Vec<u8>, u16> {
-        let entry = Entry::new(6, 9)
-            .namespace(namespace)
-            .word(10, what)
-            .pointer(0x5a, 0, 4096);
-        self.fetch(&entry)
+    /// What the admin queue says unasked: the number and result of an event.
+    pub fn told(&mut self) -> Option<(u16, u64)> {
+        match self.tick(0, Duration::ZERO).1[..] {
+            [] => None,
+            ref said => {
+                let (id, _, result) = completed(said);
+                Some((id, result))
+            }
+        }
     }
 
-    /// The data of a command of the admin queue, or its status.
-    fn fetch(&mut self, entry: &Entry) -> Result<Vec<u8>, u16> {
-        match &self.send(0, &entry.capsule(&[], self.digests))[..] {
-            [Said::Data { data, .. }, Said::Completed { status: 0, .. }] => Ok(data.clone()),
-            [Said::Completed { status, .. }] => Err(*status),
-            other => panic!("{other:?}"),
-        }
+    pub fn identify(&mut self, what: u32, namespace: u32) -> Result<Vec<u8>, u16> {
+        let entry = Entry::new(6, 9).namespace(namespace).word(10, what);
+        self.fetch(0, &entry.pointer(0x5a, 0, 4096))
+    }
+
+    /// The data of a command, or its status.
+    pub fn fetch(&mut self, at: usize, entry: &Entry) -> Result<Vec<u8>, u16> {
+        fetched(&self.send(at, &entry.capsule(&[], self.digests)))
     }
 
     pub fn log(&mut self, page: u32, length: u32, offset: u32) -> Result<Vec<u8>, u16> {
         let entry = Entry::new(2, 9).pointer(0x5a, 0, length).word(12, offset);
         let entry = entry.word(10, page | ((length / 4 - 1) << 16));
-        self.fetch(&entry)
+        self.fetch(0, &entry)
     }
 }
 
 pub fn read(id: u16, first: u64, blocks: u32) -> Entry {
-    Entry::new(2, id)
-        .blocks(first, blocks)
-        .pointer(0x5a, 0, blocks * 512)
+    let entry = Entry::new(2, id).blocks(first, blocks);
+    entry.pointer(0x5a, 0, blocks * 512)
 }
 
 pub fn write(id: u16, first: u64, blocks: u32) -> Entry {
-    Entry::new(1, id)
-        .blocks(first, blocks)
-        .pointer(0x01, 0, blocks * 512)
+    let entry = Entry::new(1, id).blocks(first, blocks);
+    entry.pointer(0x01, 0, blocks * 512)
 }
 
 pub fn vain(status: u16) -> u16 {

@@ -51,6 +51,10 @@ impl ServedDrive {
         ask(&self.stats(), request)
     }
 
+    pub fn statistics(&self) -> Value {
+        self.ask(&json!({"request": "stats"}))["stats"].clone()
+    }
+
     pub fn client(&self) -> Client {
         let at = Endpoint::Unix(self.folder.path().join("drive.sock"));
         Client::connect(&at, "", true, Waiting::Sleeps).expect("a drive that serves")
@@ -104,9 +108,8 @@ pub fn ask_raw(path: &Path, bytes: &[u8]) -> Value {
 /// Writes a block of 4 KiB of this value.
 pub fn write(client: &mut impl Initiator, block: u64, value: u8) {
     let data = [value; 4096];
-    client
-        .call(write_of(block * 4096, &data, false))
-        .expect("a write");
+    let written = client.call(write_of(block * 4096, &data, false));
+    written.expect("a write");
 }
 
 /// The value of a block of 4 KiB.
