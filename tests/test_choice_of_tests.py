@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,19 +15,8 @@ sys.path.insert(0, str(Path(__file__).parent))  # as where they run as programs
 import affected
 from mutants import mutants
 
-FILES = {
-    "python/ioassay/__init__.py": "",
-    "python/ioassay/one/a.py": "VALUE = 1\n",
-    "python/ioassay/one/b.py": "from ioassay.one import a\n",
-    "tests/test_a.py": "from ioassay.one import a\n",
-    "tests/test_b.py": "from ioassay.one.b import a\n",
-    "tests/test_text.py": 'NAME = "ioassay.one.a"\n',
-    "tests/test_docs.py": 'PAGE = "guide.svg"\n',
-    "tests/test_other.py": "import json\n",
-    "tests/test_tidy.py": "",
-    "tests/test_complete.py": "",
-}
-"""A package whose `b` imports `a`, and a test of each."""
+from .corpora import tree
+
 SOURCE = '''def share(part: int = 0, whole: float = 1.0) -> float | None:
     """Text with 1 < 2 stays."""
     if not whole or part < 0 and (part) <= whole:
@@ -46,15 +36,13 @@ SOURCE = '''def share(part: int = 0, whole: float = 1.0) -> float | None:
     ],
 )
 def test_a_change_brings_the_tests_that_it_can_break_nearest_first(
-    changed: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    changed: str, found: str, fake_root: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, text in FILES.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    monkeypatch.setattr(affected, "ROOT", tmp_path)
-    monkeypatch.setattr(affected, "PACKAGE", tmp_path / "python")
-    tests = {path: path.read_text() for path in sorted((tmp_path / "tests").glob("test_*.py"))}
-    sources = sorted((tmp_path / "python").rglob("*.py"))
+    root = fake_root(tree("tree", "choice_of_tests"))
+    monkeypatch.setattr(affected, "ROOT", root)
+    monkeypatch.setattr(affected, "PACKAGE", root / "python")
+    tests = {path: path.read_text() for path in sorted((root / "tests").glob("test_*.py"))}
+    sources = sorted((root / "python").rglob("*.py"))
     names = [path.stem.removeprefix("test_") for path in affected.affected(changed.split(), tests, sources)]
     assert names == found.split()
 

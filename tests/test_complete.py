@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -299,6 +299,17 @@ FAILS = pytest.raises(AssertionError)
 
 # The contract tests themselves
 
+MEASURED: dict[str, Any] = {
+    "study": {"driver": "null", "repetitions": 1, "factors": {"n": [1]}},
+    "measure": lambda self, point, repetition: {"value": 1.0},
+}
+"""What an analysis and a figure are given."""
+
+
+def broken(contract: type, **members: Any) -> Any:
+    """The contract tests of an entry that breaks its promises."""
+    return type("OfBroken", (contract,), members)()
+
 
 class Gullible(Fio):
     def parse(self, trial: Any, outcome: Any, raw: Path) -> Parsed:
@@ -312,10 +323,7 @@ class Gullible(Fio):
 
 
 def test_broken_promises_fail_of_drivers(tmp_path: Path) -> None:
-    class OfGullible(testing.DriverContract):
-        driver = Gullible
-
-    tests = OfGullible()
+    tests = broken(testing.DriverContract, driver=Gullible)
     with FAILS:
         tests.test_output_that_cannot_be_believed_is_a_failed_trial_with_a_reason("nothing", 0, tmp_path)
     with pytest.raises(KeyError):
@@ -331,42 +339,26 @@ def test_broken_promises_fail_of_targets(tmp_path: Path) -> None:
             Path(str(spec["path"])).write_text("made too early")
             super().__init__(known, *rest, **more)
 
-    class OfCareless(testing.TargetContract):
-        target = Careless
-
-        def settings(self, folder: Path) -> Mapping[str, object]:
-            return {"path": str(folder / "data"), "size": "1MiB"}
-
+    tests = broken(testing.TargetContract, target=Careless, settings=_settings_of("file"))
     with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
-        OfCareless().test_it_refuses_a_setting_that_it_does_not_know(tmp_path)
+        tests.test_it_refuses_a_setting_that_it_does_not_know(tmp_path)
     with FAILS:
-        OfCareless().test_one_that_was_only_made_has_touched_nothing(tmp_path)
+        tests.test_one_that_was_only_made_has_touched_nothing(tmp_path)
 
 
 def test_broken_promises_fail_of_monitors() -> None:
     readings = iter([{"a": 2.0, "b": 1.0}, {"a": 1.0, "b": math.nan}, {"a": math.inf}, {"a": 3.0}, {"a": 2.0}])
     made = SimpleNamespace(name="odd", read=lambda: next(readings))
 
-    class OfOdd(testing.MonitorContract):
-        monitor = SimpleNamespace(FIELDS={"a": Field(COUNTER, "", "a count")}, make=lambda root, devices: made)
-        name = "odd"
-
+    monitor = SimpleNamespace(FIELDS={"a": Field(COUNTER, "", "a count")}, make=lambda root, devices: made)
+    tests = broken(testing.MonitorContract, monitor=monitor, name="odd")
     with pytest.raises(AssertionError, match="b is not in FIELDS"):
-        OfOdd().test_it_reads_numbers_of_fields_that_are_documented()
+        tests.test_it_reads_numbers_of_fields_that_are_documented()
     next(readings)
     with FAILS:
-        OfOdd().test_it_reads_numbers_of_fields_that_are_documented()
+        tests.test_it_reads_numbers_of_fields_that_are_documented()
     with FAILS:
-        OfOdd().test_its_counters_never_fall()
-
-
-class Measured:
-    """What an analysis and a figure are given: one value."""
-
-    study: ClassVar = {"driver": "null", "repetitions": 1, "factors": {"n": [1]}}
-
-    def measure(self, point: Mapping[str, Any], repetition: int) -> Mapping[str, float]:
-        return {"value": 1.0}
+        tests.test_its_counters_never_fall()
 
 
 def finding(**keys: Any) -> Finding:
@@ -380,24 +372,21 @@ def finding(**keys: Any) -> Finding:
     ids=["none", "no sentence", "not a number", "not JSON", "a long sentence", "no finding"],
 )  # fmt: skip
 def test_broken_promises_fail_of_analyses(found: list[Any], tmp_path: Path) -> None:
-    class OfFound(Measured, testing.AnalysisContract):
-        analysis = SimpleNamespace(analyse=lambda records, study: found)
-
+    analysis = SimpleNamespace(analyse=lambda records, study: found)
+    tests = broken(testing.AnalysisContract, analysis=analysis, **MEASURED)
     with pytest.raises((AssertionError, TypeError, ValueError)):
-        OfFound().test_its_findings_have_words_and_numbers_that_can_be_stored(tmp_path)
+        tests.test_its_findings_have_words_and_numbers_that_can_be_stored(tmp_path)
 
 
 def test_broken_promises_fail_of_figures(tmp_path: Path) -> None:
     chart = SimpleNamespace(to_dict=lambda: {"title": {"text": "t"}, "description": ""})
 
-    class OfMute(Measured, testing.FigureContract):
-        figure = SimpleNamespace(Spec=FigureSpec, draw=lambda records, study, spec: chart)
-        kind = "mute"
-
+    figure = SimpleNamespace(Spec=FigureSpec, draw=lambda records, study, spec: chart)
+    tests = broken(testing.FigureContract, figure=figure, kind="mute", **MEASURED)
     with FAILS:
-        OfMute().test_it_has_a_title_and_a_description_for_those_who_cannot_see_it(tmp_path / "a")
+        tests.test_it_has_a_title_and_a_description_for_those_who_cannot_see_it(tmp_path / "a")
     with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
-        OfMute().test_records_without_its_metrics_give_a_reason(tmp_path / "b")
+        tests.test_records_without_its_metrics_give_a_reason(tmp_path / "b")
 
 
 def test_broken_promises_fail_of_parsers() -> None:
@@ -408,13 +397,9 @@ def test_broken_promises_fail_of_parsers() -> None:
             raise ValueError("null byte")
         return dd.read(text, argv)
 
-    def of(read: Any) -> testing.ClaimsContract:
-        class OfDd(testing.ClaimsContract):
-            parser = SimpleNamespace(**{**vars(dd), "read": read})
-            program = "dd"
-            outputs = (output,)
-
-        return OfDd()
+    def of(read: Any) -> Any:
+        parser = SimpleNamespace(**{**vars(dd), "read": read})
+        return broken(testing.ClaimsContract, parser=parser, program="dd", outputs=(output,))
 
     of(dd.read).test_damaged_output_is_read_or_refused_in_one_line()
     of(dd.read).test_it_keeps_the_contract_of_its_list()
