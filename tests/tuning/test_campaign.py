@@ -1,24 +1,35 @@
-"""A search as a run: what it plans, that nothing is lost or run twice, that it ends alike however it was stopped."""
+"""A search as a run: what it plans, that nothing is lost or run twice, that it ends alike however it was stopped.
+
+And its confirmation: fresh trials, interleaved, and for the next best point where a constraint breaks.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import random
-import subprocess
-import sys
+import signal
 import time
-from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ioassay import atomic_file
+from ioassay.analysis.optimum import tuning
+from ioassay.analysis.optimum.tuning import Outcome, Tuned
+from ioassay.drivers.null import Null
 from ioassay.errors import InputError, UsageError
+from ioassay.roles import Parsed, Trial
 from ioassay.store import frames
 from ioassay.store.run_folder import RunStore
+from ioassay.study import plan
 from ioassay.tuning import campaign, pruning
+from ioassay.tuning.confirmation import confirmation, repetitions_for
 
+from ..cli.command_server import shared
 from ..corpora import THOROUGH
 from ..patience import until
 
@@ -157,15 +168,8 @@ def test_constraints_that_nothing_fulfils_leave_the_nearest_and_no_confirmation(
     assert tally.planned == 20
 
 
-def clock(step_s: float) -> Iterator[float]:
-    now_s = 0.0
-    while True:
-        yield now_s
-        now_s += step_s
-
-
 def test_nothing_new_is_tried_after_the_budget_and_the_confirmation_still_runs(lab: Any) -> None:
-    store, _ = lab.searched(lab.study(), budget_s=60.0, clock=clock(10.0).__next__)
+    store, _ = lab.searched(lab.study(), budget_s=60.0, clock=count(0.0, 10.0).__next__)
     kinds = [trial.search for trial in store.trials()]
     assert lab.found(store)["ended"] == "budget"
     assert kinds.index("confirm") == lab.found(store)["asked"] < 10
@@ -184,9 +188,9 @@ def test_a_search_whose_budget_has_ended_asks_for_nothing_more_when_it_is_resume
 
     monkeypatch.setattr(RunStore, "write_found", killed)
     with pytest.raises(Killed):
-        lab.go_on(clock=clock(10.0).__next__)
+        lab.go_on(clock=count(0.0, 10.0).__next__)
     planned = len(list(store.trials()))
-    lab.go_on(clock=clock(0.0).__next__)
+    lab.go_on(clock=count(0.0, 0.0).__next__)
     assert len(list(store.trials())) == planned + 6
 
 
@@ -270,42 +274,134 @@ def test_a_run_that_is_no_search_is_not_resumed_as_one(lab: Any, tmp_path: Path)
         campaign.resumed(store)
 
 
-STUDY = """
-name = "s"
-title = "S"
-driver = "null"
-[params]
-noise = 0.02
-sleep = "10ms"
-[params.effects]
-x = { "1" = 1.0, "2" = 1.1, "3" = 1.3, "4" = 1.2, "5" = 0.9 }
-[factors]
-x = [1, 2, 3, 4, 5]
-y = ["a", "b", "c"]
-[watch]
-monitors = []
-witness = "off"
-[run]
-governor = "keep"
-"""
-
-
 def test_sigkill_at_any_instant_loses_nothing(lab: Any, tmp_path: Path) -> None:
     """The real command line, killed again and again, ends with what an undisturbed search finds."""
     print(f"seed {SEED}")
     chance = random.Random(SEED)
-    (tmp_path / "s.toml").write_text(STUDY)
-    words = ["s.toml", "--maximize", "value", "--trials", "15", "--confirm", "2", "--output", "killed"]
-    plan = tmp_path / "killed" / "plan.jsonl"
+    study = lab.study(params={"sleep": "10ms"})
+    asked = lab.asked(study, trials=15, confirm=2)
+    lab.begin(study, asked, "whole")
+    killed = lab.begin(study, asked, "killed")
+
+    def recorded() -> int:
+        return len(list(killed.root.glob("trials/*/record.json")))
+
     for _ in range(5 if THOROUGH else 2):
-        argv = [sys.executable, "-I", "-m", "ioassay", "tune", *words]
-        with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
-            until(lambda running=running: plan.exists() or running.poll() is not None)
-            time.sleep(chance.uniform(0, 0.4))  # at any instant the outcome is the same
-            running.kill()
-        words = ["--resume", "killed"]
-    store = RunStore.open(tmp_path / "killed")
-    lab.begin(store.suite().studies[0], campaign.resumed(store), "whole")
+        before = recorded()
+        with shared().start(["tune", "--resume", "killed"], tmp_path, os.environ, of_its_own=True) as running:
+            until(lambda before=before, running=running: recorded() > before or running.has_ended())
+            time.sleep(chance.uniform(0, 0.1))  # at any instant the outcome is the same
+            running.send_signal(signal.SIGKILL)
+            running.wait()
     for name in ("whole", "killed"):
         lab.go_on(name)
     assert lab.outcome("killed") == lab.outcome("whole")
+
+
+# The confirmation
+
+
+WINNER, DEFAULT = {"x": 3, "y": "b"}, {"x": 1, "y": "a"}
+
+
+def test_winner_and_default_run_side_by_side_in_blocks_of_a_drawn_order(lab: Any) -> None:
+    study = lab.study()
+    trials = confirmation(study, WINNER, DEFAULT, 12, [])
+    blocks = [trials[place : place + 2] for place in range(0, 24, 2)]
+    assert all({str(trial.point) for trial in block} == {str(WINNER), str(DEFAULT)} for block in blocks)
+    assert all(len({trial.repetition for trial in block}) == 1 for block in blocks)
+    assert len({str(block[0].point) for block in blocks}) == 2
+    assert {trial.search for trial in trials} == {"confirm"}
+
+
+def test_no_repetition_of_the_search_is_used_again(lab: Any) -> None:
+    study = lab.study()
+    before = [plan.make_trial(study, WINNER, repetition, repetition) for repetition in range(4)]
+    before.append(plan.make_trial(study, DEFAULT, 0, 4))
+    trials = confirmation(study, WINNER, DEFAULT, 3, before)
+    assert not {trial.id for trial in trials} & {trial.id for trial in before}
+    assert not {trial.seed for trial in trials} & {trial.seed for trial in before}
+    assert [trial.order for trial in trials] == [5, 6, 7, 8, 9, 10]
+
+
+def test_the_same_search_is_confirmed_by_the_same_trials(lab: Any) -> None:
+    study = lab.study()
+    assert confirmation(study, WINNER, DEFAULT, 5, []) == confirmation(study, WINNER, DEFAULT, 5, [])
+
+
+def test_the_repetitions_follow_the_scatter_of_the_search_and_the_margin() -> None:
+    assert repetitions_for([[100.0, 100.0]], 0.05) == 0
+    assert repetitions_for([], 0.05) == 0
+    quiet, noisy = [[99.0, 101.0], [198.0, 202.0]], [[90.0, 110.0], [180.0, 220.0]]
+    assert repetitions_for(noisy, 0.05) == 62 and repetitions_for(quiet, 0.05) == 1
+    assert repetitions_for(noisy, 0.1) == 16
+
+
+def test_a_noisy_search_is_confirmed_by_more_repetitions_up_to_the_bound(lab: Any) -> None:
+    counts = []
+    for place, (noise, most) in enumerate(((0.005, 9), (0.2, 9), (0.2, 0))):
+        study = lab.study(params={"noise": noise})
+        store = lab.begin(study, lab.asked(study, confirm_most=most), f"run{place}")
+        lab.go_on(f"run{place}")
+        counts.append(sum(trial.search == "confirm" for trial in store.trials()))
+    assert counts == [6, 18, 6]
+
+
+def constrained(lab: Any, monkeypatch: pytest.MonkeyPatch, costly: int) -> RunStore:
+    """A search whose `costly` best points have a short latency while it runs, and one of 6 ms in the confirmation."""
+    parse, best = Null.parse, [{"x": 3, "y": "b"}, {"x": 4, "y": "b"}, {"x": 2, "y": "b"}, {"x": 3, "y": "a"}][:costly]
+
+    def noisy(self: Null, trial: Trial, outcome: Any, raw: Path) -> Parsed:
+        parsed = parse(self, trial, outcome, raw)
+        beyond = trial.search == "confirm" and dict(trial.point) in best
+        return replace(parsed, metrics={**parsed.metrics, "read.lat.p99": 6e6 if beyond else 1e6})
+
+    monkeypatch.setattr(Null, "parse", noisy)
+    study = lab.study(params={"noise": 0.002})
+    return lab.begin(study, lab.asked(study, subject_to=("read.lat.p99 < 5ms",), trials=25))
+
+
+def judged(store: RunStore) -> Tuned:
+    records = frames.load(store)
+    (answer,) = tuning.analyse(records, records.studies[0])
+    return answer
+
+
+@pytest.mark.parametrize("costly", [1, 2])
+def test_the_next_best_is_confirmed_where_the_best_violates_a_constraint(
+    lab: Any, monkeypatch: pytest.MonkeyPatch, costly: int
+) -> None:
+    store = constrained(lab, monkeypatch, costly)
+    lab.go_on()
+    answer = judged(store)
+    winner = [{"x": 4, "y": "b"}, {"x": 2, "y": "b"}][costly - 1]
+    assert [one.point for one in answer.dropped] == [{"x": 3, "y": "b"}, {"x": 4, "y": "b"}][:costly]
+    assert answer.winner is not None and (answer.winner.point, answer.outcome) == (winner, Outcome.IMPROVED)
+    assert answer.counts["confirm"] == 6 * (costly + 1)
+    assert answer.default is not None and (answer.default.n, answer.winner.n) == (3, 3)
+    before = lab.outcome()
+    lab.go_on()
+    assert lab.outcome() == before
+
+
+def test_no_winner_is_named_where_three_candidates_violate_a_constraint(
+    lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = constrained(lab, monkeypatch, 4)
+    lab.go_on()
+    answer = judged(store)
+    assert (answer.outcome, answer.feasible, len(answer.dropped)) == (Outcome.VIOLATION, False, 3)
+    assert answer.counts["confirm"] == 18
+
+
+def test_no_other_candidate_is_confirmed_after_the_budget_even_by_a_resumed_search(
+    lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = constrained(lab, monkeypatch, 1)
+    asked = json.loads((store.root / "tune.json").read_text())
+    (store.root / "tune.json").write_text(json.dumps({**asked, "budget_s": 60.0}))
+    seconds = iter(range(0, 10_000, 2))
+    lab.go_on(clock=lambda: float(next(seconds)) + 60 * (len(list(store.trials())) > 25))
+    assert (judged(store).outcome, len(judged(store).dropped)) == (Outcome.VIOLATION, 1)
+    lab.go_on(clock=lambda: 0.0)
+    assert judged(store).counts["confirm"] == 6

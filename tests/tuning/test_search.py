@@ -35,6 +35,16 @@ def searched(search: Search, measure: Callable[[Point], float | None], trials: i
     return asks
 
 
+def told(search: Search, trials: int, tell: Callable[[float], tuple[list[float], bool]]) -> list[float]:
+    """Depths that were asked for, each its own value; `tell` gives the violations, and whether it was pruned."""
+    depths = []
+    for _ in range(trials):
+        depths.append(float(search.ask().point["depth"]))
+        violations, pruned = tell(depths[-1])
+        search.tell({"depth": int(depths[-1])}, depths[-1], violations, pruned=pruned)
+    return depths
+
+
 def best_of(search: Search) -> Best:
     best = search.best()
     assert best is not None
@@ -45,16 +55,14 @@ def best_of(search: Search) -> Best:
 def test_without_noise_the_best_is_found_in_forty_trials_of_320_points(seed: int) -> None:
     search = Search((DEPTHS, SIZES), maximize=True, seed=seed, budget=40, first={"depth": 1, "size": "4KiB"})
     asks = searched(search, hill, 40)
-    best = best_of(search)
-    assert best.mean >= 0.98 * 1000, f"seed {seed}"
+    assert best_of(search).mean >= 0.98 * 1000, f"seed {seed}"
     assert asks[0] == Ask({"depth": 1, "size": "4KiB"}, "default")
 
 
 def test_a_minimum_is_found_as_well_as_a_maximum() -> None:
     search = Search((DEPTHS, SIZES), maximize=False, seed=3, budget=40)
     searched(search, lambda point: 1e6 / hill(point), 40)
-    best = best_of(search)
-    assert best.mean <= 1.02 * 1000
+    assert best_of(search).mean <= 1.02 * 1000
 
 
 def test_only_a_deliberate_repeat_asks_for_a_point_again() -> None:
@@ -68,9 +76,8 @@ def test_only_a_deliberate_repeat_asks_for_a_point_again() -> None:
 
 def test_the_same_seed_and_tells_give_the_same_asks_and_another_seed_others() -> None:
     def asks(seed: int) -> list[Ask]:
-        return searched(
-            Search((DEPTHS, ENGINES), maximize=True, seed=seed, budget=24), lambda point: len(str(point)), 24
-        )
+        search = Search((DEPTHS, ENGINES), maximize=True, seed=seed, budget=24)
+        return searched(search, lambda point: len(str(point)), 24)
 
     assert asks(1) == asks(1)
     assert asks(1) != asks(2)
@@ -110,39 +117,28 @@ def test_one_lucky_value_does_not_win_over_many_good_ones() -> None:
     for value in (95, 105, 90, 110, 100):
         search.tell({"depth": 20}, float(value))
     search.tell({"depth": 1}, 112.0)  # beside 43 before, and 46 next to it
-    best = best_of(search)
-    assert abs(float(best.point["depth"]) - 20) <= 2
+    assert abs(float(best_of(search).point["depth"]) - 20) <= 2
     lucky = next(one for one in search.ranking() if one.point == {"depth": 1})
     assert lucky.values == (43.0, 112.0)
 
 
 def test_constraints_decide_who_can_be_named() -> None:
     search = Search((DEPTHS,), maximize=True, constraints=1, seed=2, budget=24)
-    for _ in range(24):
-        point = search.ask().point
-        search.tell(point, float(point["depth"]), [(float(point["depth"]) - 20.5) / 20.5])
+    told(search, 24, lambda depth: ([(depth - 20.5) / 20.5], False))
     best = best_of(search)
-    assert best.feasible
-    assert best.point == {"depth": 20}
+    assert (best.feasible, best.point) == (True, {"depth": 20})
 
 
 def test_where_no_point_is_feasible_the_nearest_is_named_and_said_to_be_none() -> None:
     search = Search((DEPTHS,), maximize=True, constraints=2, seed=2, budget=16)
-    for _ in range(16):
-        point = search.ask().point
-        search.tell(point, float(point["depth"]), [float(point["depth"]), math.inf if point["depth"] == 32 else -1.0])
+    told(search, 16, lambda depth: ([depth, math.inf if depth == 32 else -1.0], False))
     best = best_of(search)
-    assert not best.feasible
-    assert best.point == {"depth": 1}
+    assert (best.feasible, best.point) == (False, {"depth": 1})
 
 
 def test_while_no_point_is_feasible_others_are_tried() -> None:
     search = Search((DEPTHS,), maximize=True, constraints=1, seed=1, budget=20)
-    asked = []
-    for _ in range(20):
-        asked.append(search.ask().point["depth"])
-        search.tell({"depth": asked[-1]}, float(asked[-1]), [math.inf])
-    assert len(set(asked)) == 20
+    assert len(set(told(search, 20, lambda _: ([math.inf], False)))) == 20
 
 
 LEVELS = range(1, 21)
@@ -181,8 +177,7 @@ class Corner:
             point = search.ask().point
             value, latency = self.value(point), self.latency(point) * noise.lognormvariate(0, 0.03)
             search.tell(point, value * noise.lognormvariate(0, 0.03), [latency / bound - 1])
-        best = search.best()
-        assert best is not None
+        best = best_of(search)
         if self.latency(best.point) > bound:
             return 1.0
         return 1 - self.value(best.point) / max(self.value(point) for point in points if self.latency(point) <= bound)
@@ -220,8 +215,7 @@ def test_failed_values_are_never_asked_for_again_and_all_failing_ends_the_search
     asks = searched(search, lambda point: None if float(point["depth"]) > 16 else float(point["depth"]), 20)
     failed = [str(ask.point) for ask in asks if float(ask.point["depth"]) > 16]
     assert len(failed) == len(set(failed))
-    best = best_of(search)
-    assert best.point == {"depth": 16}
+    assert best_of(search).point == {"depth": 16}
     hopeless = Search((ENGINES,), maximize=True, seed=1, budget=20)
     searched(hopeless, lambda point: math.nan, 3)
     assert hopeless.best() is None
@@ -231,11 +225,8 @@ def test_failed_values_are_never_asked_for_again_and_all_failing_ends_the_search
 
 def test_pruned_values_guide_and_are_never_named() -> None:
     search = Search((DEPTHS,), maximize=True, seed=1, budget=30)
-    for _ in range(30):
-        point = search.ask().point
-        search.tell(point, float(point["depth"]), pruned=float(point["depth"]) > 25)
-    best = best_of(search)
-    assert float(best.point["depth"]) <= 25
+    told(search, 30, lambda depth: ([], depth > 25))
+    assert float(best_of(search).point["depth"]) <= 25
 
 
 @pytest.mark.parametrize("budget", [1, 2, 3])
@@ -249,22 +240,18 @@ def test_many_levels_many_axes_zeros_and_negative_values() -> None:
     wide = [between(name, [1, 8, 64, 512, 4096]) for name in "abc"]
     search = Search((*wide, ENGINES), maximize=True, seed=1, budget=30)
     searched(search, lambda point: -abs(math.log2(float(point["a"])) - 6), 30)
-    best = best_of(search)
-    assert best.mean > -1
+    assert best_of(search).mean > -1
     flat = Search((DEPTHS,), maximize=True, seed=1, budget=12)
     searched(flat, lambda point: 0.0, 12)
     assert flat.best() is not None
 
 
-def test_long_searches_find_the_best_with_points_from_densities(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_long_searches_find_the_best_with_points_from_densities(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ioassay.tuning.search.MODELLED", 20)
     monkeypatch.setattr("ioassay.tuning.history.MODELLED", 20)
     search = Search((DEPTHS, SIZES, ENGINES), maximize=True, seed=1, budget=60)
     searched(search, hill, 60)
-    best = best_of(search)
-    assert best.mean >= 950
+    assert best_of(search).mean >= 950
 
 
 def test_a_point_that_is_no_level_and_a_wrong_number_of_violations_are_refused() -> None:
