@@ -1,4 +1,4 @@
-"""The driver `simulate`: traces, estimates and metrics. Its parameters are among those of test_settings.py."""
+"""The driver `simulate`: traces, estimates and metrics. Its parameters are among those of test_drivers.py."""
 
 from __future__ import annotations
 

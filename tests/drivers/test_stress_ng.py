@@ -70,31 +70,21 @@ def test_all_that_stress_ng_disables_is_refused_without_its_own_flag(driver: Str
         driver.validate({"stressor": stressor, "pathological": True}, {})
 
 
-@pytest.mark.parametrize(
-    ("workers", "more", "room"),
-    [
-        (3, {"sched": "fifo"}, True),
-        (4, {"sched": "rr"}, False),
-        (0, {"sched": "fifo"}, False),
-        (4, {"sched": "batch"}, True),
-        (4, {}, True),
-        (9, {"sched": "rr", "taskset": "0,1"}, True),
-        (9, {"sched": "rr", "taskset": "0-3"}, False),
-        (9, {"sched": "rr", "taskset": "all"}, False),
-    ],
-)
-def test_real_time_workers_leave_a_processor_to_the_lab(workers: int, more: dict[str, str], room: bool) -> None:
-    driver = StressNg(processors=4)
+@cases("drivers", "stress_ng_real_time")
+def test_real_time_workers_leave_a_processor_to_the_lab(case: dict[str, Any]) -> None:
+    driver, room = StressNg(processors=4), case["room"]
     driver.configure(*OFFERS["stress_ng"])
-    wanted = trial("stress_ng", {"stressor": "cpu", "workers": workers, **more})
+    wanted = trial("stress_ng", {"stressor": "cpu", "workers": case["workers"], **case["params"]})
     assert (driver.command(wanted, NOWHERE, Path("/raw")) is not None) == room
     assert [warning.code for warning in driver.validate(wanted.params, {})] == ([] if room else ["will-be-skipped"])
     parsed = driver.parse(wanted, None, Path("/raw"))
     assert parsed.status == (FAILED if room else SKIPPED)
     assert room or "would leave none of 4 processors" in parsed.reason
-    if not room:
-        alone = trial("stress_ng", {"stressor": "cpu", "sched": "rr"})
-        assert StressNg(processors=1).parse(alone, None, Path("/raw")).status == SKIPPED
+
+
+def test_on_a_machine_of_one_processor_no_real_time_worker_runs() -> None:
+    alone = trial("stress_ng", {"stressor": "cpu", "sched": "rr"})
+    assert StressNg(processors=1).parse(alone, None, Path("/raw")).status == SKIPPED
 
 
 def test_no_metric_bears_the_name_of_a_parameter() -> None:

@@ -1,4 +1,4 @@
-"""Settings of all drivers are judged before anything runs: refusals, warnings, access, consent and estimates."""
+"""Tables of all drivers: settings that are judged before anything runs, command lines, versions, captured outputs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from ioassay import metrics
 from ioassay.drivers import DRIVERS, driver
 from ioassay.errors import StudyError, ToolError
 from ioassay.roles import NOTHING, Load
 
-from ..corpora import cases
-from .trials import NOWHERE, offered, trial
+from ..corpora import cases, rows
+from .trials import NOWHERE, captured, offered, trial, versions
 
 TABLES = ("fio", "simulate", "stress_ng", "db_bench", "filesuite", "null", "command")
 
@@ -89,3 +90,29 @@ def test_a_driver_without_a_tool_starts_no_process_and_touches_nothing(name: str
     assert made.command(trial(name, {}), NOWHERE, tmp_path) is None
     assert (made.access({}), list(made.touches({}))) == (NOTHING, [])
     assert driver("simulate").measures is False
+
+
+VERSIONS = [(tool, version) for tool in ("fio", "stress_ng") for version in versions(tool)]
+CASES = [
+    pytest.param(version, case, id=f"{tool} {version}: {case['name']}")
+    for tool, version in VERSIONS
+    for case in rows("drivers", "captured")
+    if case["tool"] == tool
+]
+
+
+@pytest.mark.parametrize(("version", "case"), CASES)
+def test_a_captured_run_has_its_verdict(version: str, case: dict[str, Any]) -> None:
+    found = captured(case["tool"], version, case["name"])
+    assert (found.status, bool(found.reason)) == (case["status"], case["status"] != "ok"), found.reason
+    for words in case.get("says", ()):
+        assert words in found.reason
+    assert bool(found.metrics) == (case["status"] == "ok")
+    assert [name for name in found.metrics if not metrics.known(name)] == []
+    assert all(found.metrics[name] > 0 for name in case.get("positive", ()))
+    bandwidths = sorted(name for name in found.metrics if name.endswith(".bw"))
+    assert bandwidths == case.get("bandwidths", bandwidths)
+    codes = [warning.code for warning in found.warnings]
+    assert codes == case.get("warns", codes)
+    if case["tool"] == "fio":
+        assert bool(found.claims) == bool(found.buckets) == (case["status"] == "ok")
