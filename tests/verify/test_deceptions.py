@@ -93,24 +93,11 @@ def command(case: Case, compiled: Callable[..., str]) -> list[str]:
     return ["env", f"LD_PRELOAD={compiled(case['preload'], '-shared', '-fPIC', '-ldl')}", *words]
 
 
-@cases("deceptions", "synchronisations")
-def test_a_synchronisation_is_what_the_kernel_saw(
+@cases("deceptions", "synchronisations", "flags", "engines")
+def test_how_it_was_done_is_what_the_kernel_saw(
     case: Case, folder: Path, compiled: Callable[..., str], witnessed: Witnessed
 ) -> None:
-    compare(case, witnessed(folder, command(case, compiled)))
-
-
-@cases("deceptions", "flags")
-def test_flags_are_those_that_an_open_file_has_at_each_call(
-    case: Case, folder: Path, compiled: Callable[..., str], witnessed: Witnessed
-) -> None:
-    compare(case, witnessed(folder, command(case, compiled), **stated(case)))
-
-
-@cases("deceptions", "engines")
-def test_engines_are_known_by_their_way_into_the_kernel(
-    case: Case, folder: Path, compiled: Callable[..., str], witnessed: Witnessed
-) -> None:
+    """Synchronisations; flags that an open file has at each call; engines by their way into the kernel."""
     compare(case, witnessed(folder, command(case, compiled), **stated(case)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from ioassay import _core
 from ioassay.errors import ToolError, UsageError
 from ioassay.host import process_capabilities
 from ioassay.verify import witness
-from ioassay.verify.witness import strace
+from ioassay.verify.witness import Attachment, Running, attachment, strace
 from ioassay.verify.witness.capability import best, bpf_unusable
 from ioassay.verify.witness.observed_command import with_filesystems
 
@@ -180,3 +181,37 @@ def test_counters_by_name_say_what_they_leave_out(bpf: Callable[[str], None]) ->
 def test_what_does_not_exist(level: str, backend: str) -> None:
     with pytest.raises(UsageError):
         best(level, backend)
+
+
+WITH_A_THREAD = """
+import threading, time
+threading.Thread(target=time.sleep, args=(600,)).start()
+print("ready", flush=True)
+"""
+
+
+def test_what_cannot_be_watched_is_refused_by_its_reason() -> None:
+    argv = [sys.executable, "-SIc", WITH_A_THREAD]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process, subprocess.Popen(["true"]) as ended:
+        try:
+            assert process.stdout and process.stdout.readline() == "ready\n"
+            [thread] = [task for task in attachment.threads(process.pid) if task != process.pid]
+            os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+            for pid, why in (
+                (thread, f"thread of process {process.pid}"),
+                (ended.pid, "waits for its parent"),
+                (os.getpid(), "ioassay itself"),
+                (os.getppid(), "ioassay itself"),
+                (2**22 + 1, "no such process"),
+            ):
+                with pytest.raises(UsageError, match=why):
+                    attachment.running([pid])
+            assert attachment.running([process.pid, process.pid]).pids == (process.pid,)
+        finally:
+            process.kill()
+
+
+def test_levels_and_backends_that_cannot_attach_are_refused() -> None:
+    for level, backend in (("counters", "auto"), ("record", "auto"), ("syscalls", "strace"), ("block", "counters")):
+        with pytest.raises(UsageError, match="running processes are watched"):
+            Attachment(Running(), level, backend=backend)
