@@ -7,7 +7,7 @@ of an earlier study of the suite, for which something else stands until that stu
 from __future__ import annotations
 
 import itertools
-import json
+import tomllib
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from ioassay.study import catalog, earlier_best, machine_levels, overrides, plan
 from ioassay.study.machine_levels import Machine
 from ioassay.study.model import Study, Suite
 
-from .corpora import cases
+from .corpora import CORPUS, cases
 
 
 @cases("levels", "same")
@@ -194,24 +194,17 @@ def test_plan_and_ids_have_the_numbers(host: None, tmp_path: Path) -> None:
     assert ids[0] == ids[1]
 
 
-def test_a_stored_study_means_the_same_on_another_machine(
+def test_a_run_keeps_numbers_and_expressions_and_means_the_same_on_another_machine(
     host: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     suite = written(tmp_path / "s.toml", table(factors={"workers": [1, "nproc", "nproc*2"]}))
-    stored = catalog.to_table(suite)
-    assert stored["study"][0]["relative"]["written"] == {"factors.workers": [1, "nproc", "nproc*2"]}
-    json.dumps(stored)
-    monkeypatch.setattr(machine_levels, "this_machine", lambda: Machine(64, MIB))
-    assert catalog.from_table(stored, tmp_path / "study.toml", stored=True) == suite
-    assert catalog.from_table(stored, tmp_path / "study.toml").studies[0].factors == {"workers": [1, 6, 12]}
-
-
-def test_the_run_folder_has_the_numbers_and_the_expressions(host: None, tmp_path: Path) -> None:
-    suite = written(tmp_path / "s.toml", table(factors={"workers": [1, "nproc"]}))
     store = RunStore.create(tmp_path / "run", suite, {})
-    text = (store.root / "study.toml").read_text()
-    assert '"nproc"' in text and "processors = 6" in text
+    stored = tomllib.loads((store.root / "study.toml").read_text())
+    (relative,) = [study["relative"] for study in stored["study"]]
+    assert relative["written"] == {"factors.workers": [1, "nproc", "nproc*2"]} and relative["processors"] == 6
+    monkeypatch.setattr(machine_levels, "this_machine", lambda: Machine(64, MIB))
     assert RunStore.open(store.root).suite() == suite
+    assert catalog.from_table(stored, tmp_path / "study.toml").studies[0].factors == {"workers": [1, 6, 12]}
 
 
 @pytest.mark.parametrize("key", ["factors.workers", "watch.calls.workers", "case 'a.b'.numjobs", "target.size"])
@@ -251,21 +244,11 @@ class Watching(Progress):
 
 
 def suite(tmp_path: Path, **sweep: Any) -> Suite:
-    """`sweep` is best at 4 steps; `after` takes that as its own steps."""
-    effects = {"steps": {"1": 0.5, "2": 0.8, "4": 1.0, "8": 0.7}}
-    first: dict[str, Any] = {
-        "name": "sweep",
-        "title": "sweep",
-        "driver": "null",
-        "repetitions": 3,
-        "params": {"effects": effects, "noise": 0.001},
-        "factors": {"steps": [1, 2, 4, 8]},
-        "analysis": {"responses": ["value"]},
-    }
+    """That of sweep_and_after.toml, with these keys of its first study."""
+    both = tomllib.loads((CORPUS / "studies" / "sweep_and_after.toml").read_text())
+    first = both["study"][0]
     first |= {key: {**first.get(key, {}), **part} if isinstance(part, dict) else part for key, part in sweep.items()}
-    after = {"name": "after", "title": "after", "driver": "null", "repetitions": 2}
-    after |= {"params": {"steps": BEST}, "factors": {"requests": [10, 20]}}
-    return written(tmp_path / "both.toml", {"title": "both", "study": [first, after]})
+    return written(tmp_path / "both.toml", both)
 
 
 def execute(store: RunStore, shown: Watching | None = None) -> run.Tally:
