@@ -29,6 +29,8 @@ _WRITING_ACTIONS = ("write", "trim")
 _ACTIONS = ("add", "open", "close", "read", "write", "sync", "datasync", "trim")
 _LOG_LINE_BYTES = 4094
 _LOG_NAME_BYTES = 255
+_NAME_BYTES = 255
+"""NAME_MAX of Linux (limits.h): of a file or folder."""
 
 
 def touches(jobs: Sequence[Section], folder: Path) -> list[Touch]:
@@ -72,7 +74,15 @@ def overwritten_files(job: Section, folder: Path) -> Iterator[Touch]:
 
 
 def _files(job: Section, folder: Path) -> Iterator[Path]:
-    return (folder / name for name in file_names(job, folder) if name != "-")  # standard input or output
+    for name in file_names(job, folder):
+        if name == "-":  # standard input or output
+            continue
+        longest = max(name.split("/"), key=lambda part: len(part.encode(errors="replace")))
+        if (size_bytes := len(longest.encode(errors="replace"))) > _NAME_BYTES:
+            raise StudyError(
+                f"[{job.name}] the file name {longest[:40]!r}… has {size_bytes} bytes; wanted at most {_NAME_BYTES}"
+            )
+        yield folder / name
 
 
 def file_names(job: Section, folder: Path) -> list[str]:
