@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from ioassay.drivers.db_bench import DbBench, capabilities, db_bench_metrics, db_bench_outcome, parameters
+from ioassay.drivers.db_bench import DbBench, capabilities, db_bench_outcome, parameters
 from ioassay.drivers.db_bench.capabilities import Capabilities
 from ioassay.errors import ConditionError, ToolError
-from ioassay.formats import db_bench_output
 from ioassay.formats.db_bench_output import Output
 from ioassay.process import supervisor
 from ioassay.records.record import FAILED, OK
@@ -136,13 +135,6 @@ def test_a_histogram_is_a_distribution_with_all_operations() -> None:
     assert parsed.metrics["fillrandom.op_time.p99"] > parsed.metrics["fillrandom.op_time.p50"]
 
 
-def test_the_statistics_of_rocksdb_are_bytes_and_seconds() -> None:
-    output = db_bench_output.parse((GOLDEN / "histogram.txt").read_text())
-    metrics = db_bench_metrics.metrics(output, ["fillrandom"])
-    assert metrics["rocksdb.user_bytes"] > 0
-    assert metrics["rocksdb.write_amplification"] >= 1
-
-
 def test_keys_that_are_not_found_are_explained() -> None:
     parsed = read("histogram", {"benchmarks": "fillrandom,readrandom[X2]", "num": 10000, "threads": 2})
     (told,) = [warning for warning in parsed.warnings if warning.code == "keys-not-found"]
@@ -187,7 +179,7 @@ def test_processes_of_one_trial_have_counts_of_their_own(tmp_path: Path) -> None
     assert parsed.status == OK, parsed.reason
     own = [parsed.metrics[f"{name}.rocksdb.user_bytes"] for name in ("fillrandom", "fillseq")]
     assert own[0] == own[1] > 0 and parsed.metrics["rocksdb.user_bytes"] == sum(own)
-    assert parsed.metrics["fillseq.rocksdb.write_amplification"] == parsed.metrics["rocksdb.write_amplification"]
+    assert parsed.metrics["fillseq.rocksdb.write_amplification"] == parsed.metrics["rocksdb.write_amplification"] >= 1
 
 
 # The installed one
@@ -216,15 +208,7 @@ def measured(driver: DbBench, params: dict[str, Any], folder: Path) -> Parsed:
 
 
 @pytest.mark.rocksdb
-def test_the_four_loads_are_measured(driver: DbBench, tmp_path: Path) -> None:
-    params = {"benchmarks": "fillseq,readseq,fillrandom,readrandom", "num": 5000, "compression_type": "snappy"}
-    parsed = measured(driver, params, tmp_path)
-    assert {f"{name}.ops_rate" for name in params["benchmarks"].split(",")} <= parsed.metrics.keys()
-    assert parsed.metrics["readrandom.found"] == pytest.approx(0.632, abs=0.05)
-
-
-@pytest.mark.rocksdb
-def test_four_processes_are_measured_as_one_is(driver: DbBench, tmp_path: Path) -> None:
+def test_four_loads_are_measured_in_processes_of_their_own(driver: DbBench, tmp_path: Path) -> None:
     loads = ("fillseq", "readseq", "fillrandom", "readrandom")
     params = {"benchmarks": ",".join(loads), "num": 5000, "process_per_load": True, "cold_cache": True}
     parsed = measured(driver, params, tmp_path)
@@ -262,7 +246,8 @@ def test_what_rocksdb_refuses_is_a_failure_with_its_words(
 @pytest.mark.rocksdb
 def test_benchmarks_of_several_kinds_are_measured_in_one_run(driver: DbBench, tmp_path: Path) -> None:
     names = ("readrandomwriterandom", "mixgraph", "seekrandom", "overwrite", "multireadrandom", "deleterandom")
-    params = {"benchmarks": ",".join(names), "prepare": "fillseq,compact", "num": 3000, "reads": 3000}
+    sizes = {"num": 3000, "reads": 3000, "compression_type": "snappy"}
+    params = {"benchmarks": ",".join(names), "prepare": "fillseq,compact", **sizes}
     parsed = measured(driver, params, tmp_path)
     for name in ("readrandomwriterandom", "mixgraph", "seekrandom", "multireadrandom"):
         assert parsed.metrics[f"{name}.found"] == 1.0, name
