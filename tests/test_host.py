@@ -46,7 +46,7 @@ def captured(answers: Mapping[str, str], otherwise: str | None = None) -> Callab
 
 
 def facts(root: Path, path: Path | None = None, **options: Any) -> dict[str, Any]:
-    found = host.facts(path, root, sleep=lambda _: None, **options)
+    found = host.facts(path, root, **{"sleep": lambda _: None, **options})
     json.dumps(found)
     return found
 
@@ -59,7 +59,8 @@ def inner(found: Any, key: str) -> Any:
 def test_facts_are_what_the_machine_shows(case: dict[str, Any], fake_root: FakeRoot) -> None:
     root = fake_root({**(tree("hosts", case["of"]) if "of" in case else {}), **files(case.get("files", {}))})
     path = Path(case["path"]) if "path" in case else None
-    found = facts(root, path, capture=captured(case.get("tools", {})))
+    options = {"observe_s": 0.5, "sleep": lambda _: fake_root(files(case["later"]))} if "later" in case else {}
+    found = facts(root, path, capture=captured(case.get("tools", {})), **options)
     assert has(found, case.get("facts", {}))
     for dotted in case.get("lacks", ()):
         *sections, key = dotted.split(".")
@@ -88,43 +89,6 @@ def test_single_facts_are_read_or_unknown(case: dict[str, Any], fake_root: FakeR
     root = fake_root(case["files"])
     assert cpus.lacks_avx2(root) is case.get("lacks_avx2", False)
     assert preflight.real_time_share(root) == case.get("real_time_share")
-
-
-def stat_line(pid: int, name: str, ticks: int) -> str:
-    return f"{pid} ({name}) R 1 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 100 0 0\n"
-
-
-def test_busy_processes_and_requests_of_others_are_what_changed_while_looking(fake_root: FakeRoot) -> None:
-    stack = tree("hosts", "stack")
-    root = fake_root(
-        {
-            **stack,
-            "proc/7/stat": stat_line(7, "idle one", 100),
-            "proc/8/stat": stat_line(8, "a (b) \x1b[2J", 100),
-            "proc/9/stat": stat_line(9, "updatedb", 100),
-            "proc/10/stat": stat_line(10, "unattended-upgr", 5),
-            "proc/10/cmdline": "/usr/bin/python3\0/usr/share/unattended-upgrade-shutdown\0--wait-for-signal\0",
-            "proc/11/stat": stat_line(11, "apt-get", 5),
-        }
-    )
-
-    def work(seconds: float) -> None:
-        assert seconds == 0.5
-        (root / "proc/8/stat").write_text(stat_line(8, "a (b) \x1b[2J", 140))
-        (root / "proc/9/stat").write_text(stat_line(9, "updatedb", 110))
-        (root / "proc/12/").mkdir()
-        (root / "proc/12/stat").write_text(stat_line(12, "new", 500))
-        stats = str(stack["proc/diskstats"])
-        (root / "proc/diskstats").write_text(stats.replace("nvme0n1 100", "nvme0n1 130"))
-
-    found = host.facts(Path("/data"), root, observe_s=0.5, sleep=work)["activity"]
-    per_s = os.sysconf("SC_CLK_TCK")
-    assert found["busy"] == [
-        {"pid": 8, "name": "a (b) ?[2J", "share": round(40 / per_s / 0.5, 2)},
-        {"pid": 9, "name": "updatedb", "share": round(10 / per_s / 0.5, 2)},
-    ]
-    assert found["disk_requests"] == {"nvme0n1": 30, "dm-0": 0}
-    assert found["background"] == ["apt-get", "updatedb"]
 
 
 def test_a_virtual_disk_is_not_asked_for_its_health() -> None:
