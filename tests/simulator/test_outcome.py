@@ -20,7 +20,7 @@ from ioassay.simulator.result_files import names
 from ..corpora import cases, rows
 
 TINY = {"elements": 1, "dies": 1, "planes": 1, "blocks": 32, "reserve": 0.5, "min_free": 0.05}
-WRITE_MS, READ_MS, CHANNEL_MS = 0.3056, 0.1306, 0.0019072
+WRITE_MS, CHANNEL_MS = 0.3056, 0.0019072
 
 
 def run(trace: Any, **options: Any) -> Simulation:
@@ -52,33 +52,18 @@ def test_two_writes_to_one_element(lines: Any) -> None:
     assert found["wall_s"] > 0 and found["saturated"] is False and found["steady"] is True
 
 
-def test_the_host_queue_is_in_the_response_but_not_in_the_drives_time(lines: Any) -> None:
-    found = run(lines((0, 0, 8), (0, 48 * 8, 8)), window=1).summary
-    alone = CHANNEL_MS + WRITE_MS
-    assert found["mean_response_ms"] == pytest.approx(1.5 * alone)
-    assert found["mean_device_ms"] == pytest.approx(alone)
-
-
-def test_reads_alone_have_no_write_amplification(lines: Any) -> None:
-    done = run(lines((0, 0, 8, 1), (5, 0, 8, 1)))
-    found = done.summary
-    assert found["mean_response_ms"] == pytest.approx(READ_MS + CHANNEL_MS)
-    assert found["write_amplification"] is None and found["hit_ratio"] == 0.0
-    assert done.response("read").count == 2 and done.response("write").count == 0
-    assert codes(done) == []
-
-
-def test_hits_of_a_buffer(lines: Any) -> None:
-    trace = lines((0, 0, 8), (1, 0, 8), (2, 0, 8, 1), (3, 8, 8, 1))
-    found = run(trace, policy="lru").summary
-    assert (found["hit_ratio"], found["read_hit_ratio"], found["left_in_buffer"]) == (0.5, 0.5, 1)
-    assert found["written_pages"] == 0
-    assert run(trace).summary["hit_ratio"] == 0.0
-
-
-def test_a_write_that_stays_in_an_inline_buffer_takes_no_flash(lines: Any) -> None:
-    found = run(lines((0, 0, 8), (1, 8, 8)), policy="lru", mode="inline").summary
-    assert found["requests"] == 2 and found["mean_response_ms"] == pytest.approx(CHANNEL_MS)
+@cases("simulator", "outcomes")
+def test_numbers_and_warnings_of_tiny_traces(lines: Any, case: dict[str, Any]) -> None:
+    prepare = traces.preparation(**case["prepare"]) if "prepare" in case else None
+    done = run(lines(*case["lines"]), prepare=prepare, **case.get("options", {}))
+    for name, value in case.get("summary", {}).items():
+        assert done.summary[name] == (None if value == "none" else pytest.approx(value, rel=1e-6)), name
+    for kind, count in case.get("counts", {}).items():
+        assert done.response(kind).count == count
+    assert codes(done) == case.get("codes", codes(done))
+    assert done.nothing == case.get("nothing", done.nothing)
+    remedy = (done.warnings[0].remedy or "") if done.warnings else ""
+    assert case.get("remedy", "") in remedy
 
 
 def test_cleaning_is_counted(lines: Any) -> None:
@@ -101,11 +86,6 @@ def test_tables_add_up_to_the_summary(lines: Any) -> None:
     assert elements["utilisation"][0] == pytest.approx(found["mean_utilisation"])
     response_ms = (series["mean_response_ms"] * series["completed"]).sum() / found["requests"]
     assert response_ms == pytest.approx(found["mean_response_ms"])
-
-
-def test_a_fresh_drive_never_cleaned(lines: Any) -> None:
-    done = run(lines((0, 0, 8)))
-    assert codes(done) == ["never-cleaned"] and "--precondition" in (done.warnings[0].remedy or "")
 
 
 def test_a_preconditioned_drive_has_cleaned() -> None:
@@ -140,41 +120,6 @@ def test_a_load_that_changes_is_not_steady(lines: Any) -> None:
 def test_blocks_wear_out(lines: Any) -> None:
     done = run(lines(*random_writes(2300)), endurance=2, **TINY)
     assert done.summary["dead_blocks"] > 0 and "worn-out" in codes(done)
-
-
-def test_what_is_in_flight_at_the_end_is_counted(lines: Any) -> None:
-    done = run(lines((0, 0, 8), (0, 8, 8)), end="last-issued")
-    assert (done.summary["requests"], done.summary["unfinished"]) == (0, 2)
-    assert done.summary["mean_response_ms"] is None and done.summary["p99_ms"] is None
-    assert codes(done)[-1] == "unfinished"
-
-
-def test_a_buffer_that_keeps_all_leaves_nothing_to_measure(lines: Any) -> None:
-    done = run(lines((0, 0, 8), (1, 8, 8)), policy="lru")
-    assert done.summary["requests"] == 0 and done.summary["left_in_buffer"] == 2
-    assert codes(done) == ["nothing-measured"]
-    assert done.nothing == "no request reached the drive: the buffer kept all of the 2 pages"
-
-
-@pytest.mark.parametrize(
-    ("prepare", "reason"),
-    [
-        ({"skip": 5}, "skip is 5 and leaves out 4"),
-        ({"keep": "reads,flushes", "skip": 1}, "keep is reads,flushes and leaves out 3, skip is 1 and leaves out 1"),
-        ({"devices": "only:3"}, "devices is only:3 and leaves out 4"),
-        ({"limit": "4KiB", "beyond": "drop", "skip": 1}, "beyond is drop and leaves out 3, skip is 1 and leaves out 1"),
-    ],
-)
-def test_a_preparation_that_leaves_nothing_is_named(lines: Any, prepare: dict[str, Any], reason: str) -> None:
-    trace = lines((0, 0, 8), (1, 8, 8), (2, 16, 8, 1), (3, 24, 8))
-    done = run(trace, prepare=traces.preparation(**prepare))
-    assert done.nothing == f"nothing is left of the trace's 4 requests: {reason}" and codes(done) == [
-        "nothing-measured"
-    ]
-
-
-def test_what_was_measured_has_no_such_reason(lines: Any) -> None:
-    assert run(lines((0, 0, 8), (1, 8, 8)), prepare=traces.preparation(skip=1)).nothing == ""
 
 
 def test_the_first_none_are_refused() -> None:

@@ -21,10 +21,6 @@ RECIPE = traces.recipe(
     requests=30_000, reads=0.3, arrivals="poisson:20000", addresses="zipf:0.9", range="64MiB", seed=3
 )
 DRIVE: dict[str, Any] = {"elements": 8, "blocks": 64, "endurance": 0}
-SLC: dict[str, Any] = {
-    "write_cache": "1MiB", "reserve": 0.25, "fill": 0.8, "slc_region": "16MiB", "bits_per_cell": 3,
-    "slc_program_us": 50, "slc_idle_us": 20, "page_type_program_us": "200/300",
-}  # fmt: skip
 
 
 def content(done: Simulation) -> str:
@@ -37,23 +33,9 @@ def first(requests: int) -> dict[str, Any]:
     return traces.preparation(first=requests)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"policy": "lru", "buffer": "1MiB"},
-        {"policy": "idle-cold", "buffer": "1MiB", "mode": "inline", "window": None},
-        {"policy": "bplru", "buffer": "1MiB", "mode": "inline", "feed": "closed:32", "precondition": 0.5},
-        {"overlap": "planes", "feed": "batch:48@5ms", "end": "last-issued"},
-        {"write_cache": "1MiB", "program_unit": "32KiB", "command_write_us": 6, "precondition": 0.5},
-        SLC,
-        {"write_cache": "1MiB", "program_unit": "32KiB", "mapping_cache": "16KiB", "precondition": 0.5},
-        {"drive": "samsung-970-pro", "min_free": 0.05, "reserve": 0.15, "feed": "closed:32", "precondition": 0.01},
-    ],
-    ids=["plain", "lru", "idle-cold", "bplru", "planes", "controller", "SLC region", "mapping cache", "named drive"],
-)
-def test_a_resumed_run_is_one_run(options: dict[str, Any], tmp_path: Path) -> None:
-    options = {**DRIVE, **options}
+@cases("simulator", "resumed")
+def test_a_resumed_run_is_one_run(case: dict[str, Any], tmp_path: Path) -> None:
+    options = {**DRIVE, **case["options"]}
     whole = ioassay.simulate(RECIPE, **options)
     state = tmp_path / "run.state"
     ioassay.simulate(RECIPE, prepare=first(7_000), save_state=state, **options)
