@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.patience import PATIENCE_S
 
 from ioassay.errors import UsageError
 from ioassay.monitors import monitor
@@ -64,7 +65,7 @@ class Told(TextMonitor):
 def run(scripted: Scripted | Told, interval_s: float = 0.001, **options: Any) -> tuple[Sampler, Any, dict[str, float]]:
     sampler = Sampler([scripted], interval_s, **options)
     sampler.start()
-    assert scripted.done.wait(60)
+    assert scripted.done.wait(PATIENCE_S)
     samples, cost = sampler.stop()
     return sampler, samples[0], cost
 
@@ -86,7 +87,7 @@ def test_texts_are_parsed_when_the_load_is_over() -> None:
     told = Told(enough=5)
     sampler = Sampler([told], 0.001)
     sampler.start()
-    assert told.done.wait(60)
+    assert told.done.wait(PATIENCE_S)
     sampler.end()
     assert told.parsed == [1]  # to see whether there is anything to read, before the load
     samples, cost = sampler.stop()
@@ -99,7 +100,7 @@ def test_texts_that_would_fill_the_memory_are_parsed_meanwhile(monkeypatch: pyte
     told = Told(enough=9)
     sampler = Sampler([told], 0.001)
     sampler.start()
-    assert told.done.wait(60)
+    assert told.done.wait(PATIENCE_S)
     sampler.end()
     parsed = len(told.parsed)
     samples, cost = sampler.stop()
@@ -122,7 +123,7 @@ def test_a_child_of_20_ms_has_a_reading_before_it_and_one_after_its_end(tmp_path
         ["sleep", "0.02"],
         stdout=tmp_path / "stdout",
         stderr=tmp_path / "stderr",
-        timeout_s=60,
+        timeout_s=PATIENCE_S,
         on_held=lambda _: sampler.start(),
         on_ended=lambda _: sampler.end(),
     )
@@ -273,7 +274,7 @@ def test_a_defect_of_a_monitor_surfaces_when_the_sampler_is_stopped() -> None:
     scripted = Scripted(script, enough=3)
     sampler = Sampler([scripted], 0.001)
     sampler.start()
-    assert scripted.done.wait(60)
+    assert scripted.done.wait(PATIENCE_S)
     with pytest.raises(TypeError, match="no number"):
         sampler.stop()
 
