@@ -16,6 +16,8 @@ from scipy.special import lambertw
 from ioassay import traces
 from ioassay.simulator import check, simulate, sweep
 
+from ..corpora import cases
+
 PLAIN = {
     "elements": 4, "planes": 2, "dies": 1, "blocks": 32, "pages_per_block": 32, "endurance": 0, "reserve": 0.2,
     "window": None,
@@ -41,22 +43,11 @@ def test_a_read_of_an_idle_drive_adds_up() -> None:
     assert simulate(read, **options).summary["mean_response_ms"] == pytest.approx((50 + transfers_us) / 1e3, rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"command_rate": 1e12},
-        {"flash_channels": 4},
-        {"superblock": 4},
-        {"link_mb_s": 512 / 0.2384},
-        {"flash_channel_mb_s": 512 / 528 / 0.025},
-        {"page_type_read_us": 25},
-        {"page_type_read_us": [25, 25], "small_read_us": "25/25"},
-    ],
-)
-def test_what_limits_nothing_changes_nothing(changes: dict[str, Any]) -> None:
+@cases("simulator", "controllers", having="limits_nothing")
+def test_what_limits_nothing_changes_nothing(case: dict[str, Any]) -> None:
     names = ("mean_response_ms", "p99_ms", "max_ms", "iops", "mean_utilisation", "moved_pages")
     without = simulate(MIXED, **PLAIN, command_read_us=1).summary
-    with_it = simulate(MIXED, **PLAIN, command_read_us=1, **changes).summary
+    with_it = simulate(MIXED, **PLAIN, command_read_us=1, **case["limits_nothing"]).summary
     assert [with_it[name] for name in names] == pytest.approx([without[name] for name in names], rel=1e-6)
 
 
@@ -277,18 +268,9 @@ def test_units_of_one_page_type_take_the_mean_of_the_program_times() -> None:
     assert {**same.summary, "wall_s": 0} == {**without.summary, "wall_s": 0}
 
 
-@pytest.mark.parametrize(
-    "others",
-    [
-        {"policy": "lru", "buffer": "256KiB"},
-        {"precondition": 1.0, "hot_cold": True, "background_free": 0.12},
-        {"read_priority": True, "program_suspensions": 2, "erase_suspensions": 2, "suspend_us": 5},
-        {"superblock": 1, "slc_dynamic": True},
-        {"fill": 0.3, "page_type_program_us": "300/700/1100", "program_unit": "32KiB"},
-    ],
-)
-def test_a_region_works_with_other_options_and_in_sweeps(others: dict[str, Any]) -> None:
-    options = {**TLC, **REGION, **others}
+@cases("simulator", "controllers", having="with_region")
+def test_a_region_works_with_other_options_and_in_sweeps(case: dict[str, Any]) -> None:
+    options = {**TLC, **REGION, **case["with_region"]}
     load = traces.recipe(
         requests=6000, arrivals="poisson:4000", reads=0.4, range=check(options)["capacity_bytes"] // 2, sizes="16KiB"
     )

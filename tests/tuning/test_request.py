@@ -16,7 +16,7 @@ from ioassay.tuning.objective import make_goal, parse_constraint
 from ioassay.tuning.request import Request
 from ioassay.tuning.space import axes, points
 
-from ..corpora import cases
+from ..corpora import cases, has
 
 
 def asked(study: Any, ranges: dict[str, str] | None = None, defaults: dict[str, Any] | None = None) -> Request:
@@ -24,16 +24,15 @@ def asked(study: Any, ranges: dict[str, str] | None = None, defaults: dict[str, 
     return Request(objective.make_goal("value", None, ("value < 5",)), axes, default, trials=9, seed=1, confirm=5)
 
 
-def test_the_default_is_the_first_level_as_the_study_lists_them(lab: Any) -> None:
-    study = lab.study(factors={"x": [4, 1, 2], "y": ["b", "a"]})
-    assert asked(study).default == {"x": 4, "y": "b"}
-
-
-def test_a_fixed_parameter_of_the_study_is_the_default_before_a_level_is(lab: Any) -> None:
-    study = lab.study(params={"x": 2}, factors={"x": [4, 1, 2]})
-    assert asked(study).default == {"x": 2}
-    depth = lab.study(params={"depth": 6})
-    assert asked(depth, {"depth": "1..8"}).default["depth"] == 6
+@cases("tuning", "defaults")
+def test_where_the_default_comes_from(lab: Any, case: dict[str, Any]) -> None:
+    of = {name: case[name] for name in ("params", "factors") if name in case}
+    made = asked(lab.study(**of), case.get("ranges"), case.get("defaults"))
+    assert has(made.default, case["default"])
+    assert set(made.default) == set(case["default"]) or "ranges" in case
+    levels = {axis.name: (list(axis.levels), list(axis.numbers or ())) for axis in made.axes}
+    for name, wanted in case.get("levels", {}).items():
+        assert levels[name] == (wanted, case.get("numbers", wanted))
 
 
 def test_what_a_job_file_fixes_is_the_default_unless_the_user_says_another(lab: Any) -> None:
@@ -44,28 +43,6 @@ def test_what_a_job_file_fixes_is_the_default_unless_the_user_says_another(lab: 
 
     assert request.space(study, ranges, {}, listed=False, fixed=fixed)[1] == {"y": 1, "iodepth": 4}
     assert request.space(study, ranges, {"iodepth": 2}, listed=False, fixed=fixed)[1]["iodepth"] == 2
-
-
-def test_the_user_says_the_default_in_any_spelling(lab: Any) -> None:
-    study = lab.study(factors={"bs": ["4KiB", "64KiB"], "x": [1, 2]})
-    assert asked(study, defaults={"bs": 65536}).default == {"bs": "64KiB", "x": 1}
-    assert asked(study, defaults={"bs": "64k", "x": "2"}).default == {"bs": "64KiB", "x": 2}
-
-
-def test_a_default_of_an_axis_of_times_is_a_time(lab: Any) -> None:
-    study = lab.study(factors={"x": [1, 2]})
-    axes, default = request.space(study, {"runtime": "30s,90s,300s"}, {"runtime": "2m"}, listed=False)
-    times = next(axis for axis in axes if axis.name == "runtime")
-    assert (times.levels, times.numbers) == (("30s", "90s", "2m", "300s"), (30, 90, 120, 300))
-    assert default["runtime"] == "2m"
-
-
-def test_a_default_beside_the_range_is_tried_all_the_same(lab: Any) -> None:
-    made = asked(lab.study(params={"x": 3}, factors={"y": ["a", "b"]}), {"x": "4..8"})
-    (axis,) = (axis for axis in made.axes if axis.name == "x")
-    assert axis.levels == (3, 4, 5, 6, 7, 8)
-    assert axis.numbers == (3, 4, 5, 6, 7, 8)
-    assert made.default["x"] == 3
 
 
 @pytest.mark.parametrize("defaults", [{"z": 1}, {"x": "word"}])
@@ -191,36 +168,20 @@ def named(text: str) -> Axis:
     return axes(study({"y": [1, 2]}), ranges={"x": text})[-1]
 
 
-def test_integers_become_every_integer_and_doublings_a_logarithmic_axis() -> None:
+@cases("tuning", "scales")
+def test_doublings_are_a_logarithmic_axis_and_two_ends_say_nothing(case: dict[str, Any]) -> None:
+    assert (axis(case["listed"]) if "listed" in case else named(case["range"])).log == case["log"]
+
+
+def test_levels_are_every_number_between_and_sizes_stay_multiples_of_the_smallest() -> None:
     found = axis([1, 2, 4, 8, 16])
-    assert found.levels == tuple(range(1, 17))
-    assert found.numbers == tuple(float(number) for number in range(1, 17))
-    assert found.log
-    assert not axis([0, 12, 25, 38, 50]).log
-    assert not axis([1, 2, 4, 6, 8]).log
-    assert not axis([1, 2, 4, 8, 128]).log
-    assert axis([1, 3, 10, 30]).log
-    assert not axis([10, 12, 14]).log
-
-
-def test_two_ends_say_nothing_of_a_scale_and_the_word_log_does() -> None:
-    assert not axis([1, 1000]).log
-    assert not named("1..256").log
-    assert named("1..64:*2").log
-    assert named("log:1..256").log
+    assert (found.levels, found.numbers) == (tuple(range(1, 17)), tuple(map(float, range(1, 17))))
     assert named("log:1..256").levels == named("1..256").levels
-    assert named("log:4KiB,12KiB,1MiB").log
     assert len([level for level in named("log:1..1000000").levels if int(level) <= 1000]) > MAX_LEVELS // 4
-
-
-def test_sizes_stay_multiples_of_the_smallest_and_are_spelled_like_the_others() -> None:
     found = axis(["4KiB", "16KiB", "1MiB"])
-    assert found.levels[:3] == ("4KiB", "8KiB", "12KiB")
-    assert found.levels[-2:] == ("1020KiB", "1MiB")
-    assert found.numbers is not None
-    assert {number % 4096 for number in found.numbers} == {0}
+    assert (found.levels[:3], found.levels[-2:]) == (("4KiB", "8KiB", "12KiB"), ("1020KiB", "1MiB"))
+    assert {number % 4096 for number in found.numbers or (1,)} == {0}
     assert axis([512, 4096, 8192]).levels == tuple(range(512, 8193, 512))
-    assert axis(["500kB", "2MB"]).levels == ("500kB", "1MB", "1500kB", "2MB")
 
 
 @cases("tuning", "levels")
