@@ -1,4 +1,4 @@
-"""The numbers of a verdict, and what several claims of one kind share."""
+"""What claims are judged together, the numbers of a verdict, and what several claims of one kind share."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from ioassay.records.observation import Calls, File, Observation, Operation, Requests, Session
 from ioassay.records.record import Claim
+from ioassay.verify.claim_groups import Group, groups
 from ioassay.verify.judge import judge, overall
 from ioassay.verify.statement import Code
 from ioassay.verify.verdict import UNSUPPORTED, Verdict
@@ -62,23 +63,12 @@ def test_the_numbers_of_a_verdict() -> None:
              Requests("8:0", "sda", False, "read", calls(9, 500_000))]  # fmt: skip
     (verdict,) = judge([claim("/a", operations=800, bytes=4_000_000)], observation("/a", block=block))
     assert verdict.numbers == {
-        "claimed_operations": 800,
-        "claimed_bytes": 4_000_000,
-        "seen_operations": 1000,
-        "seen_bytes": 4_096_000,
-        "evidence": "files",
-        "others_operations": 0,
-        "others_bytes": 0,
-        "seen_errors": 3,
-        "seen_syncs": 2,
-        "device_bytes": 3_000_000,
-        "device_requests": 80,
-        "device_merges": 6,
-        "device_upper_bound_bytes": 3_500_000,
-        "device_share": pytest.approx(3_000_000 / 4_096_000),
-        "operations_difference_percent": pytest.approx(25.0),
+        "claimed_operations": 800, "claimed_bytes": 4_000_000, "seen_operations": 1000, "seen_bytes": 4_096_000,
+        "evidence": "files", "others_operations": 0, "others_bytes": 0, "seen_errors": 3, "seen_syncs": 2,
+        "device_bytes": 3_000_000, "device_requests": 80, "device_merges": 6, "device_upper_bound_bytes": 3_500_000,
+        "device_share": pytest.approx(3_000_000 / 4_096_000), "operations_difference_percent": pytest.approx(25.0),
         "bytes_difference_percent": pytest.approx(2.4),
-    }
+    }  # fmt: skip
 
 
 def shares(claims: Sequence[Claim], seen: Observation) -> list[float | None]:
@@ -158,3 +148,126 @@ def test_interim_summaries_are_counted_only_where_they_are_runs_of_their_own() -
     assert noted == [True, True, False]
     wrong = judge([dd(400, "interim"), dd(2000)], seen)
     assert {verdict.category for verdict in wrong} == {"CONTRADICTED"}
+
+
+# Which claims are judged together, on which files and sessions
+
+
+DONE = Calls(4, 4, bytes=16384, first_ns=1, last_ns=2)
+
+
+def file(number: int, path: str, kind: str = "regular") -> File:
+    return File(number, "8:1", 100 + number, path, kind)
+
+
+def session(number: int, opened_ns: int, *kinds: str, flags: Sequence[str] = ("read", "write")) -> Session:
+    return Session(number, opened_ns, opened_ns + 5, flags, **dict.fromkeys(kinds, DONE))
+
+
+def opened(files: Sequence[File], sessions: Sequence[Session], **fields: Any) -> Observation:
+    return Observation("bpf", "syscalls", fields.pop("layers", ("syscalls",)), files=files, sessions=sessions, **fields)
+
+
+def begun(group: Group) -> list[int]:
+    return [session.opened_ns for session in group.sessions]
+
+
+def used(claim: Claim, *files: File, kind: str = "read") -> list[str]:
+    """The files of a claim, where each was used once."""
+    (result,) = groups([claim], opened(files, [session(each.id, 1, kind) for each in files]))
+    return [each.path for each in result.files]
+
+
+@table("claim_groups", "a_file_is_named_by_its_path_or_its_folder")
+def test_a_file_is_named_by_its_path_or_its_folder(named: str, place: str, same: bool) -> None:
+    (result,) = groups([Claim("user", "read", paths=(named,))], opened([file(0, place)], [session(0, 1, "read")]))
+    assert (result.named, [each.path for each in result.files]) == (same, [place] if same else [])
+    assert result.missing == ([] if same else [named])
+
+
+def test_a_path_that_was_cut_names_the_one_file_that_it_begins() -> None:
+    cut = "/" + "d" * 254
+    long = Claim("fio", "read", paths=(cut + "d/data",), paths_stated=True)
+    assert used(long, file(0, cut), file(1, "/other")) == [cut]
+    (either,) = groups([long], opened([file(0, cut), file(1, cut)], [session(0, 1, "read")]))
+    assert (either.named, either.missing) == (False, list(long.paths))
+    assert used(long, file(0, cut[:-1])) == []  # whole, so another one
+
+
+@table(
+    "claim_groups",
+    "a_tool_that_names_no_file_means_those_that_are_no_program_s_own",
+    "a_folder_that_is_named_stands_for_its_files_and_not_for_itself",
+    "only_a_user_means_files_that_nobody_opened",
+)
+def test_which_files_are_meant(claim: Any, by: str | None, files: Any, means: tuple[str, ...]) -> None:
+    made = Claim(**{"source": "fio", "kind": "read", **claim})
+    listed = [file(number, *of) for number, of in enumerate(files)]
+    assert tuple(used(made, *listed, kind=by or made.kind)) == means
+
+
+FILES = [file(0, "/data/one"), file(1, "/data/two"), file(2, "/data/three")]
+SESSIONS = [session(2, 30, "read"), session(0, 10, "read"), session(1, 20, "write"), session(0, 5, "read")]
+
+
+def test_claims_of_one_kind_that_share_a_file_are_summed() -> None:
+    def claim(kind: str, *paths: str) -> Claim:
+        return Claim("fio", kind, paths=[f"/data/{path}" for path in paths])
+
+    claims = [
+        claim("read", "one"), claim("read", "two"), claim("write", "one"), claim("read", "three"),
+        claim("read", "two", "one"), claim("read", "three"),
+    ]  # fmt: skip
+    result = groups(claims, opened(FILES, SESSIONS))
+    assert [group.places for group in result] == [[0, 1, 4], [2], [3, 5]]
+    assert [begun(group) for group in result] == [[5, 10, 20], [5, 10], [30]]
+    later = groups([*claims, claim("read", "two", "three")], opened(FILES, SESSIONS))
+    assert [group.places for group in later] == [[0, 1, 3, 4, 5, 6], [2]]
+    last = groups([*claims[:4], claim("read", "one", "two", "three"), claims[1]], opened(FILES, SESSIONS))
+    assert [group.places for group in last] == [[0, 1, 3, 4, 5], [2]]
+
+
+@table("claim_groups", "kinds_are_judged_as_a_whole_where_files_are_not_told_apart")
+def test_kinds_are_judged_as_a_whole_where_files_are_not_told_apart(fields: Any, told_apart: bool) -> None:
+    claims = [Claim("iozone", "read"), Claim("iozone", "write"), Claim("iozone", "read")]
+    result = groups(claims, opened(FILES, SESSIONS, **fields))
+    assert [group.told_apart for group in result] == [told_apart] * (3 if told_apart else 2)
+    if not told_apart:
+        assert [group.places for group in result] == [[0, 2], [1]] and len(result[0].files) == 3
+
+
+PASSES = [
+    session(0, 1), session(0, 2, "write"), session(0, 3, "write"), session(1, 4, "read"), session(0, 5, "read"),
+    session(0, 6, "read"), session(0, 7, "read"),
+]  # fmt: skip
+
+
+@table("claim_groups", "a_pass_takes_the_next_session_of_its_kind_that_moved_something")
+def test_a_pass_takes_the_next_session_of_its_kind_that_moved_something(claims: Any, wanted: Any) -> None:
+    made = [Claim("iozone", **{"paths": ("/data/one",), **claim}) for claim in claims]
+    found = [begun(group) for group in groups(made, opened(FILES, PASSES))]
+    assert tuple(map(tuple, found)) == wanted
+
+
+def test_the_file_of_a_pass_is_that_of_its_session() -> None:
+    (result,) = groups([Claim("iozone", "write")], opened(FILES, SESSIONS))
+    assert (result.one_pass, [each.id for each in result.files], result.named) == (True, [1], False)
+
+
+def test_a_layout_is_what_was_only_written_before_files_were_opened_for_both() -> None:
+    written, both = session(0, 1, "write", flags=("write",)), session(0, 2, "write")
+    claim = Claim("fio", "write", paths=("/data/one",))
+    (result,) = groups([claim], opened(FILES, [written, both]))
+    assert (begun(result), [each.opened_ns for each in result.layout]) == ([2], [1])
+    (only,) = groups([claim], opened(FILES, [written]))
+    assert (begun(only), list(only.layout)) == ([1], [])
+    (other,) = groups([Claim("dd", "write", paths=("/data/one",))], opened(FILES, [written, both]))
+    assert (begun(other), list(other.layout)) == ([1, 2], [])
+    (mapped,) = groups([Claim("fio", "write", paths=("/data/one",), engine="mmap")], opened(FILES, [written]))
+    assert (begun(mapped), [each.opened_ns for each in mapped.layout]) == ([], [1])
+
+
+def test_a_session_without_an_open_begins_with_its_first_call() -> None:
+    early = Session(0, 0, 9, read=Calls(1, 1, first_ns=15, last_ns=16), write=Calls(1, 1, first_ns=7, last_ns=8))
+    (result,) = groups([Claim("fio", "read", paths=("/data/one",))], opened(FILES, [*SESSIONS, early]))
+    assert begun(result) == [5, 0, 10]
