@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
@@ -90,19 +89,23 @@ def captured(tool: str, version: str, name: str) -> Parsed:
     return driver(tool).parse(trial(tool, case["params"], id=name), outcome, folder)
 
 
-def run(made: Driver, params: Mapping[str, Any], load: Load, raw: Path, **how: Any) -> tuple[Parsed, Outcome]:
-    """Run one trial as `ioassay.runner.run` would; `how` changes the command or goes to the supervisor."""
+def run(
+    made: Driver, params: Mapping[str, Any], load: Load, raw: Path, timeout_s: float | None = None, **how: Any
+) -> tuple[Parsed, Outcome]:
+    """Run one trial as `ioassay.runner.run` would; `how` goes to the supervisor."""
     raw.mkdir(exist_ok=True, parents=True)
     wanted = trial(made.name, params, id="0123")
     command = made.command(wanted, load, raw)
     assert command is not None
-    of_command = {name: how.pop(name) for name in ("timeout_s",) if name in how}
-    command = replace(command, **of_command)
     for name, text in command.files.items():
         (raw / name).write_text(text)
-    streams = {"stdout": raw / "stdout", "stderr": raw / "stderr"}
     outcome = supervisor.run(
-        steps.argv(command, load, raw), **streams, timeout_s=command.timeout_s, cwd=command.cwd, **how
+        steps.argv(command, load, raw),
+        stdout=raw / "stdout",
+        stderr=raw / "stderr",
+        timeout_s=timeout_s or command.timeout_s,
+        cwd=command.cwd,
+        **how,
     )
     return made.parse(wanted, steps.ended(outcome, command, raw), raw), outcome
 
