@@ -249,14 +249,14 @@ def test_a_device_that_may_not_be_written_answers_no_ioctl_that_would_trim_it(
 
 
 OF_A_USER = """
-import sys, types
+import sys, tempfile, types
 landlock = sys.modules["landlock"] = types.ModuleType("landlock")
 exec(compile(sys.stdin.read(), "landlock", "exec"), landlock.__dict__)
 with landlock.Ruleset([]) as ruleset:
     print(ruleset.enter())
 print([line.split()[1] for line in open("/proc/self/status") if line.startswith("NoNewPrivs")][0])
 try:
-    open("/tmp/ioassay-of-a-user", "w")
+    tempfile.mkstemp(dir="/tmp")
 except PermissionError:
     print("refused")
 """
@@ -563,7 +563,7 @@ class Rehearsed(Driver):
 
     def rehearsal(self, params: Any, folder: Path) -> Rehearsal | None:
         line = f"echo x > {self.place}; cat job; echo y > beside"
-        return Rehearsal(Command(["sh", "-c", line], 60, files={"job": "text"}, cwd=folder), "reading", self.confirm)
+        return Rehearsal(Command(["sh", "-c", line], 240, files={"job": "text"}, cwd=folder), "reading", self.confirm)
 
     def confirm(self, said: str, complaints: str) -> Sequence[Any]:
         self.said = said
