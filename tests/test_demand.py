@@ -101,11 +101,9 @@ def test_what_nobody_knows_of_the_host_refuses_nothing(fake_root: FakeRoot, monk
 
 
 @pytest.mark.stress
-@pytest.mark.parametrize(
-    "params", [{"stressor": "vm", "vm-bytes": "200%"}, {"stressor": "brk"}, {"stressor": "bigheap"}]
-)
-def test_preflight_refuses_a_hog_before_anything_runs(params: dict[str, Any]) -> None:
-    made = make_study({"name": "s", "title": "S", "driver": "stress_ng", "params": {"timeout": 1, **params}}, "s.toml")
+def test_preflight_refuses_a_hog_before_anything_runs() -> None:
+    params = {"timeout": 1, "stressor": "vm", "vm-bytes": "200%"}
+    made = make_study({"name": "s", "title": "S", "driver": "stress_ng", "params": params}, "s.toml")
     benches = preflight.assemble(Suite(name="s", title="S", studies=[made]), Consent())
     preflight.ready_tools(benches)
     with pytest.raises(StudyError, match=r"s: params\.\S+: '\w+' .*takes .*memory.*pathological = true"):
