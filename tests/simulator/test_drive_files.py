@@ -88,22 +88,10 @@ def test_the_reference_drive_is_the_default() -> None:
 
 def test_numbers_are_converted_to_the_units_of_the_options(write: Write) -> None:
     drive = drive_files.load(write())
-    assert drive.options == {
-        "elements": 8,
-        "blocks": 64,
-        "page": 8192,
-        "copy_back": False,
-        "read_us": pytest.approx(50),
-        "reserve": pytest.approx(0.2),
-    }
-    assert {name: drive_files.unit(NAMES[name]) for name in drive.options} == {
-        "elements": "",
-        "blocks": "",
-        "page": "B",
-        "copy_back": "",
-        "read_us": "us",
-        "reserve": "share",
-    }
+    exact = {"elements": 8, "blocks": 64, "page": 8192, "copy_back": False}
+    assert drive.options == {**exact, "read_us": pytest.approx(50), "reserve": pytest.approx(0.2)}
+    units = {"elements": "", "blocks": "", "page": "B", "copy_back": "", "read_us": "us", "reserve": "share"}
+    assert {name: drive_files.unit(NAMES[name]) for name in drive.options} == units
 
 
 def test_measurements_are_selected_and_ordered(write: Write) -> None:
@@ -159,13 +147,10 @@ def test_errors_are_those_of_the_model_beside_the_measured_points(write: Write) 
     model = {**drive_files.load(write()).options, "channel_us_per_sector": 0.1}
     rows = []
     for point, factor in zip(measured.points, (1.0, 1.1, 1.0), strict=True):
+        size = point.size_bytes
+        reach = check(model)["capacity_bytes"] // size * size
         recipe = traces.recipe(
-            requests=80 * 2**20 // point.size_bytes,
-            arrivals="none",
-            sizes=point.size_bytes,
-            reads=1.0,
-            range=check(model)["capacity_bytes"] // point.size_bytes * point.size_bytes,
-            align=point.size_bytes,
+            requests=80 * 2**20 // size, arrivals="none", sizes=size, reads=1.0, range=reach, align=size
         )
         loop = {"feed": f"closed:{point.depth}", "window": None, "driver": "fcfs"}
         mean_us = simulate(recipe, **{**model, **loop}).summary["mean_response_ms"] * 1e3 * factor
@@ -187,9 +172,8 @@ def test_figures_are_those_of_the_drive(write: Write) -> None:
     assert found["sequential reads"]["mb_s"] == pytest.approx(found["sequential reads"]["iops"] * 0.131072)
 
 
-DOCUMENTED = re.compile(
-    r"^\| `(?P<drive>[\w-]+)` \| `(?P<measurement>[\w-]+)` \| (?P<statistic>[\w ]+) \| (?P<rest>.*) \|$"
-)
+DOCUMENTED = re.compile(r"^\| `([\w-]+)` \| `([\w-]+)` \| ([\w ]+) \| (.*) \|$", re.MULTILINE)
+"""Drive, measurement, statistic, and the rest of a row."""
 STATISTICS = {"mean latency": "mean_us", "IOPS": "iops", "p50": "p50_us", "p99": "p99_us"}
 
 
@@ -197,10 +181,8 @@ STATISTICS = {"mean latency": "mean_us", "IOPS": "iops", "p50": "p50_us", "p99":
 def test_the_documented_errors_are_those_of_drive_check(name: str) -> None:
     """Each row of the table of docs/real-drives.md: fitted, held out, worst, in percent to the digit printed there."""
     drive = drive_files.load(name)
-    rows = filter(None, map(DOCUMENTED.match, (ROOT / "docs" / "real-drives.md").read_text().splitlines()))
-    documented = {
-        (row["measurement"], STATISTICS[row["statistic"]]): row["rest"] for row in rows if row["drive"] == name
-    }
+    rows = DOCUMENTED.findall((ROOT / "docs" / "real-drives.md").read_text())
+    documented = {(of, STATISTICS[statistic]): rest for which, of, statistic, rest in rows if which == name}
     assert {key for key, _ in documented} == {each.name for each in drive.measurements}
     for measurement in drive.measurements:
         found = drive_accuracy.accuracy(drive, measurement)

@@ -56,24 +56,13 @@ def test_a_drive_that_does_not_fit_into_memory_is_refused_with_the_numbers(monke
     simulate(traces.recipe(requests=1), elements=48)
 
 
-@pytest.mark.parametrize(
-    ("content", "options", "said"),
-    [
-        ("0 0 999999999992 8 0\n", {}, "request 1 (counted from 1), 4096 bytes at 511999999995904: to end within"),
-        ("0 0 8 8 0\n1 0 8 0 0\n", {}, "line 2: a request of no length"),
-        ("0 0 8 8 0\n1 0 8 8 0\n0.5 0 8 8 0\n", {}, "line 3: "),
-        ("0 0 8 8\n", {}, "line 1: 4 columns"),
-        ("", {}, "the trace parses to nothing"),
-    ],
-)
-def test_a_trace_that_cannot_be_used_is_named_with_the_place(
-    tmp_path: Path, content: str, options: dict[str, Any], said: str
-) -> None:
+@cases("simulator", "bad_traces")
+def test_a_trace_that_cannot_be_used_is_named_with_the_place(tmp_path: Path, case: dict[str, str]) -> None:
     path = tmp_path / "bad.disksim"
-    path.write_text(content)
+    path.write_text(case["trace"])
     with pytest.raises(InputError) as error:
-        simulate(path, format="disksim", **options)
-    assert str(error.value).startswith(f"{path}: {said}")
+        simulate(path, format="disksim")
+    assert str(error.value).startswith(f"{path}: {case['says']}")
 
 
 def test_reads_and_writes_are_below_4_gib_and_trims_are_not(tmp_path: Path) -> None:

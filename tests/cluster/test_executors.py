@@ -1,5 +1,11 @@
-"""A Dask cluster that loses workers, gets strangers, and goes away: no call is lost, repeated or computed wrongly."""
+"""Trials in executors, of the standard library and of Dask: records are those of a local run, whatever these do.
 
+A Dask cluster loses workers, gets strangers and goes away, and no call is lost, repeated or computed wrongly.
+"""
+
+from __future__ import annotations
+
+import dataclasses
 import json
 import math
 import operator
@@ -11,31 +17,31 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, cast
 
+import distributed
 import psutil
 import pytest
-
-from ..corpora import THOROUGH
-from ..patience import PATIENCE_S, until
-
-pytest.importorskip("distributed")
-
-import distributed
 
 from ioassay import cluster
 from ioassay.api.progress import Progress
 from ioassay.cluster import dask_executor
 from ioassay.cluster.dask_executor import DaskExecutor
 from ioassay.errors import RunError
+from ioassay.records.record import FAILED
 from ioassay.roles import Trial
-from ioassay.runner import delivery, input_files, program_identity
+from ioassay.runner import delivery, input_files, program_identity, worker
 from ioassay.runner.worker_pool import NoWorker, WorkerLost
 from ioassay.store.run_folder import RunStore
 
+from ..corpora import THOROUGH
+from ..patience import PATIENCE_S, until
 from . import computed_runs
+
+pytest.importorskip("distributed")
 
 
 def worker_processes() -> list[int]:
@@ -70,20 +76,6 @@ def test_nothing_is_kept_of_calls_that_have_ended(executor: DaskExecutor) -> Non
             assert executor.submit(abs, -number).result(PATIENCE_S) == number
         kept.append(containers(cast(Any, executor._client.cluster).scheduler))
     assert {name: size for name, size in kept[1].items() if size > kept[0].get(name, 0) + 20} == {}
-
-
-def test_records_are_those_of_a_local_run(tmp_path: Path, executor: DaskExecutor) -> None:
-    computed_runs.require_same_as_here(tmp_path, computed_runs.variety(), executor)
-    assert executor.workers == 2
-    assert sum(executor.shares.workers.values()) >= 20
-
-
-def test_simulations_of_a_trace_file_are_those_of_a_local_run(
-    tmp_path: Path, executor: DaskExecutor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)  # the workers are elsewhere, and read it at its absolute path
-    Path("small.trace").write_text(computed_runs.TRACE)
-    assert computed_runs.require_same_as_here(tmp_path, computed_runs.simulations(), executor).ok == 3
 
 
 def test_adaptive_repetition_decides_as_in_a_local_run(tmp_path: Path, executor: DaskExecutor) -> None:
@@ -164,9 +156,8 @@ def hidden_trace(tmp_path: Path) -> Iterator[input_files.InputFile]:
     place.write_text(computed_runs.TRACE)
     with place.open() as file:
         os.dup2(file.fileno(), 200)
-    yield input_files.InputFile(
-        "trace", "small.trace", "/proc/self/fd/200", place.stat().st_size, input_files.digest(place)
-    )
+    size, digest = place.stat().st_size, input_files.digest(place)
+    yield input_files.InputFile("trace", "small.trace", "/proc/self/fd/200", size, digest)
     os.close(200)
 
 
@@ -184,9 +175,7 @@ def test_a_trace_goes_to_each_worker_once_and_is_checked_on_each_use(
     executor: DaskExecutor, hidden_trace: input_files.InputFile
 ) -> None:
     params = {"trace": "small.trace", "format": "disksim", "elements": 2}
-    kept = {"point": {}, "target": {}, "run": {}, "repetition": 0, "seed": 1, "order": 0}
-    trial = Trial(id="t", study="s", driver="simulate", params=params, **kept)
-    order = delivery.Order(trial, program_identity.identity(), [hidden_trace])
+    order = delivery.Order(trial(driver="simulate", params=params), program_identity.identity(), [hidden_trace])
 
     def computed() -> None:
         calls = [executor.submit(delivery.compute, order) for _ in range(12)]
@@ -288,14 +277,11 @@ class Foreign:
         self.scheduler = self.start(code, *options, "--dashboard-address", "127.0.0.1:0")
         until(lambda: self.file.exists() and self.file.read_text().endswith("}"))
         self.address = str(json.loads(self.file.read_text())["address"])
+        self.name = self.address.replace("tcp://", "dask://")
 
     def start(self, code: str, *words: str) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, *words],
-            cwd=self.folder,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        argv, silent = [sys.executable, "-c", code, *words], subprocess.DEVNULL
+        process = subprocess.Popen(argv, cwd=self.folder, stdout=silent, stderr=silent)
         self.processes.append(process)
         return process
 
@@ -327,13 +313,11 @@ def foreign(foreign_scheduler: Foreign, tmp_path: Path) -> Iterator[Foreign]:
 
 def test_workers_of_another_program_are_refused_by_name_whenever_they_come(foreign: Foreign) -> None:
     told: list[str] = []
+    refused = r"may compute: worker 'other-build' at tcp://.*: it has the compiled module"
     foreign.worker("other-build", OTHER_BUILD)
-    name = foreign.address.replace("tcp://", "dask://")
-    with cluster.opened(name, told.append) as executor:
+    with cluster.opened(foreign.name, told.append) as executor:
         assert executor is not None
-        with pytest.raises(
-            NoWorker, match=r"may compute: worker 'other-build' at tcp://.*: it has the compiled module"
-        ):
+        with pytest.raises(NoWorker, match=refused):
             executor.submit(operator.add, 1, 2).result(PATIENCE_S)
         foreign.worker("same")
         until(lambda: executor.shares.workers or executor.submit(operator.add, 1, 2).exception() is None)
@@ -364,18 +348,17 @@ class At(Progress):
 def test_a_scheduler_that_goes_away_ends_the_run_and_it_goes_on(foreign: Foreign, tmp_path: Path) -> None:
     made = computed_runs.suite(repetitions=200, params={"sleep": "5ms"})
     foreign.worker("same")
-    with (
-        cluster.opened(foreign.address.replace("tcp://", "dask://")) as executor,
-        pytest.raises(
-            RunError, match="the scheduler of dask://127.0.0.1:[0-9]+ went away; everything .* Go on with: i"
-        ),
-    ):
+    gone = "the scheduler of dask://127.0.0.1:[0-9]+ went away; everything .* Go on with: i"
+    with cluster.opened(foreign.name) as executor, pytest.raises(RunError, match=gone):
         computed_runs.execute(tmp_path / "run", made, executor, At(20, foreign.scheduler.kill))
-    before = {record.trial["id"]: record.started_unix_s for record in RunStore.open(tmp_path / "run").records()}
+
+    def begun() -> dict[str, float]:
+        return {record.trial["id"]: record.started_unix_s for record in RunStore.open(tmp_path / "run").records()}
+
+    before = begun()
     assert 20 <= len(before) < 200
     assert computed_runs.execute(tmp_path / "run", made).ok == 200
-    after = {record.trial["id"]: record.started_unix_s for record in RunStore.open(tmp_path / "run").records()}
-    assert before.items() <= after.items()
+    assert before.items() <= begun().items()
 
 
 def test_an_executor_of_a_client_of_dask_is_taken_as_it_is(foreign: Foreign, tmp_path: Path) -> None:
@@ -387,3 +370,171 @@ def test_an_executor_of_a_client_of_dask_is_taken_as_it_is(foreign: Foreign, tmp
     ):
         assert computed_runs.require_same_as_here(tmp_path, made, executor).ok == 20
         assert client.submit(operator.add, 1, 2).result(PATIENCE_S) == 3
+
+
+# Whatever executes
+
+
+@pytest.fixture(params=["threads", "processes", "dask"])
+def any_executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
+    if request.param == "dask":
+        yield request.getfixturevalue("executor")
+        return
+    with ThreadPoolExecutor(2) if request.param == "threads" else ProcessPoolExecutor(2, get_context("spawn")) as made:
+        yield made
+
+
+@pytest.fixture
+def small_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A trace in the folder that its name is relative to; other processes are elsewhere."""
+    monkeypatch.chdir(tmp_path)
+    Path("small.trace").write_text(computed_runs.TRACE)
+    return tmp_path
+
+
+def test_records_are_those_of_a_local_run(tmp_path: Path, any_executor: Executor) -> None:
+    computed_runs.require_same_as_here(tmp_path, computed_runs.variety(), any_executor)
+    statuses = {record.status for record in RunStore.open(tmp_path / "here").records()}
+    assert statuses == {"ok", "failed", "skipped"}
+    if isinstance(any_executor, DaskExecutor):
+        assert any_executor.workers == 2 and sum(any_executor.shares.workers.values()) >= 20
+
+
+def test_simulations_of_a_trace_file_are_those_of_a_local_run(small_trace: Path, any_executor: Executor) -> None:
+    assert computed_runs.require_same_as_here(small_trace, computed_runs.simulations(), any_executor).ok == 3
+    assert any_executor.submit(max, 1, 2).result() == 2, "the run has shut down an executor that it did not make"
+
+
+class Elsewhere(Executor):
+    """Computes in this process as if it had no file of the run: another folder, and paths that do not exist."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.orders = folder, list[delivery.Order]()
+        folder.mkdir()
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        (order,) = args
+        self.orders.append(order)
+        hidden = [dataclasses.replace(file, path=f"/nowhere{file.path}") for file in order.inputs]
+        answer = fn(dataclasses.replace(order, inputs=hidden), self.folder)
+        if isinstance(answer, delivery.Lacking):
+            answer = dataclasses.replace(answer, files=order.inputs)
+        future: Future[Any] = Future()
+        future.set_result(answer)
+        return future
+
+
+def test_a_trace_that_a_worker_lacks_is_sent_once_and_results_do_not_tell(
+    small_trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(input_files, "PART_BYTES", 1000)
+    elsewhere = Elsewhere(small_trace / "elsewhere")
+    assert computed_runs.require_same_as_here(small_trace, computed_runs.simulations(), elsewhere).ok == 3
+    sent = [order for order in elsewhere.orders if order.contents]
+    assert len(sent) == 1 and len(sent[0].contents) > 10
+    assert b"".join(part.content for part in sent[0].contents).decode() == computed_runs.TRACE
+
+
+def test_an_error_of_a_trace_names_the_path_of_the_study(small_trace: Path) -> None:
+    Path("small.trace").write_text(computed_runs.TRACE + "no request\n")
+    elsewhere = Elsewhere(small_trace / "elsewhere")
+    assert computed_runs.require_same_as_here(small_trace, computed_runs.simulations(), elsewhere).failed == 3
+    (reason,) = {record.reason for record in RunStore.open(Path("there")).records()}
+    assert reason.startswith("small.trace: ")
+
+
+def test_a_drive_of_a_file_goes_along(small_trace: Path) -> None:
+    from ioassay.drivers import driver
+
+    Path("mine.toml").write_text(
+        'about = "A drive."\n[sources]\nme = "A guess."\n[drive]\n'
+        'elements = { value = 4, basis = "assumed", source = "me" }\n'
+    )
+    needs = driver("simulate").portable({"make": {"requests": 10}, "drive": "mine.toml", "policy": "lru"})
+    assert needs.params["elements"] == 4 and needs.params["policy"] == "lru"
+    assert "drive" not in needs.params and needs.inputs == {}
+
+
+def trial(**changes: Any) -> Trial:
+    kept = {"point": {}, "params": {}, "target": {}, "run": {}, "repetition": 0, "seed": 1, "order": 0}
+    return Trial(**{"id": "t", "study": "s", "driver": "null_pure", **kept, **changes})
+
+
+def test_another_program_computes_nothing() -> None:
+    mine = program_identity.identity()
+    other = dataclasses.replace(mine, compiled="0" * 64)
+    with pytest.raises(delivery.UnfitWorker, match="the compiled module of ioassay .*; wanted 000000000000$"):
+        delivery.compute(delivery.Order(trial(), other))
+    assert mine.difference(mine) == ""
+    assert mine.difference(dataclasses.replace(mine, python="3.9")).startswith("Python 3.9; wanted 3.")
+
+
+def test_a_trial_that_leaves_too_much_fails_and_says_what_computes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def much(name: str, trial: Trial, raw: Path) -> worker.Computed:
+        (raw / "large").write_bytes(b"x" * 5000)
+        return worker.Computed(worker.Parsed("ok"), 0.0, 1.0)
+
+    monkeypatch.setattr(worker, "compute", much)
+    monkeypatch.setattr(delivery, "MOST_RETURNED_BYTES", 4096)
+    delivered = delivery.compute(delivery.Order(trial(), program_identity.identity()))
+    assert isinstance(delivered, delivery.Delivered)
+    assert delivered.computed.parsed.status == FAILED and not delivered.files
+    assert delivered.computed.parsed.reason.endswith("returns at most 4 KiB; --executor local computes it here")
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../record.json", "a/../../b"])
+def test_no_file_that_returns_leaves_the_raw_folder(tmp_path: Path, name: str) -> None:
+    computed = worker.Computed(worker.Parsed("ok"), 0.0, 1.0)
+    with pytest.raises(delivery.UnfitWorker, match="wanted a path in the trial's raw folder"):
+        delivery.unpack(delivery.Delivered(computed, {name: b""}), tmp_path)
+    delivery.unpack(delivery.Delivered(computed, {"a/b": b"1"}), tmp_path)
+    assert (tmp_path / "a" / "b").read_bytes() == b"1"
+
+
+def test_a_broken_executor_ends_the_run_and_it_goes_on(tmp_path: Path) -> None:
+    with ProcessPoolExecutor(1, get_context("spawn")) as broken:
+        broken.submit(os._exit, 1).exception()
+        with pytest.raises(RunError, match=r"executor .*; everything recorded before is kept. Go on with: ioassay run"):
+            computed_runs.execute(tmp_path / "run", computed_runs.suite(), broken)
+    assert computed_runs.execute(tmp_path / "run", computed_runs.suite()).ok == 3
+
+
+class Stopping(Progress):
+    """Ctrl-C when a trial has ended."""
+
+    def ended(self, trial: Trial, status: str) -> None:
+        raise KeyboardInterrupt
+
+
+class Late(Executor):
+    """Ends its calls when it is told to, from another thread."""
+
+    workers = 8
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Future[Any], Any]] = []
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self.calls.append((future, fn(*args)))
+        future.set_running_or_notify_cancel()  # so that it cannot be cancelled
+        if len(self.calls) == 2:
+            self.end()
+        return future
+
+    def end(self) -> None:
+        future, result = self.calls.pop(0)
+        ending = threading.Thread(target=future.set_result, args=[result])
+        ending.start()
+        ending.join()
+
+
+def test_what_ends_after_an_interruption_writes_nothing(small_trace: Path) -> None:
+    tmp_path, late, made = small_trace, Late(), computed_runs.simulations()
+    with pytest.raises(KeyboardInterrupt):
+        computed_runs.execute(tmp_path / "run", made, late, Stopping())
+    assert len(late.calls) == 1
+    before = computed_runs.contents(tmp_path / "run")
+    late.end()
+    assert computed_runs.contents(tmp_path / "run") == before
+    assert computed_runs.execute(tmp_path / "run", made).ok == 3
