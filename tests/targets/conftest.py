@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.patience import until
+
+from ioassay.targets import filesystem
 
 MIB = 1 << 20
 DISK_BYTES = 32 * MIB
@@ -34,9 +36,19 @@ def digest(*paths: Path) -> list[str]:
     return found
 
 
+def ignore(text: str, share: float) -> None:
+    """Progress that nobody wants to see."""
+
+
 def make_ext4(device: Path, label: str = "data") -> None:
     options = ["-q", "-F", "-L", label, "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"]
     command("mkfs.ext4", *options, device)
+
+
+@pytest.fixture
+def any_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The margin of each file system is its smallest, so that a test needs no 8 GiB of free disk."""
+    monkeypatch.setattr(filesystem, "MARGIN_MOST_BYTES", filesystem.MARGIN_LEAST_BYTES)
 
 
 @pytest.fixture
@@ -69,9 +81,7 @@ def parted(loop_device: Callable[..., Path]) -> Iterator[Callable[..., tuple[Pat
         command("partx", "--update", device)
         made.append(device)
         nodes = [Path(f"{device}p{number}") for number in range(1, count + 1)]
-        give_up = time.monotonic() + 60
-        while not all(node.is_block_device() for node in nodes) and time.monotonic() < give_up:
-            time.sleep(0.01)
+        until(lambda: all(node.is_block_device() for node in nodes))
         return device, nodes
 
     yield attach
@@ -79,11 +89,11 @@ def parted(loop_device: Callable[..., Path]) -> Iterator[Callable[..., tuple[Pat
         forget_partitions(device)
 
 
-def forget_partitions(device: Path, patience_s: float = 10.0) -> None:
+def forget_partitions(device: Path) -> None:
     """Take away a device's partitions, one of which something else may look at for a moment (EBUSY)."""
-    give_up = time.monotonic() + patience_s
-    while subprocess.run(["partx", "--delete", str(device)], capture_output=True, check=False).returncode:
-        if time.monotonic() > give_up or not list(Path("/sys/block", device.name).glob(f"{device.name}p*")):
-            break
-        time.sleep(0.05)
-    assert not list(Path("/sys/block", device.name).glob(f"{device.name}p*")), f"{device}: still has partitions"
+
+    def gone() -> bool:
+        subprocess.run(["partx", "--delete", str(device)], capture_output=True, check=False)
+        return not list(Path("/sys/block", device.name).glob(f"{device.name}p*"))
+
+    until(gone)
