@@ -96,6 +96,10 @@ def number(study: Study, key: str) -> Any:
     return values[place][name]
 
 
+def _is_level(level: Any) -> bool:
+    return isinstance(level, bool | int | str) or (isinstance(level, float) and math.isfinite(level))
+
+
 class _Reader:
     """Replaces expressions of one study, and keeps what was written by its key."""
 
@@ -112,7 +116,7 @@ class _Reader:
 
         So does what is no list of levels: the model says what is wrong with it.
         """
-        if not isinstance(levels, list) or not all(isinstance(level, bool | int | float | str) for level in levels):
+        if not isinstance(levels, list) or not all(map(_is_level, levels)):
             return levels
         key = f"{place}.{name}"
         found = [self._number(name, key, level) for level in levels]
