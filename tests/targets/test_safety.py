@@ -136,12 +136,8 @@ def test_a_mounted_disk_is_refused_by_every_name(
     folder = tmp_path / "names"
     (folder / "by-id").mkdir(parents=True)
     (folder / "down").mkdir()
-    for name, goal in {
-        "link": part,
-        "second": "link",
-        "whole": disk,
-        "by-number": os.path.relpath(part, folder),
-    }.items():
+    relative = os.path.relpath(part, folder)
+    for name, goal in {"link": part, "second": "link", "whole": disk, "by-number": relative}.items():
         (folder / name).symlink_to(goal)
     (folder / "by-id/ata-DISK_123-part1").symlink_to(os.path.relpath(part, folder / "by-id"))
     for name, real in (("disk-node", disk), ("part-node", part)):
