@@ -134,10 +134,13 @@ def test_a_job_file_is_measured_in_the_folder_of_each_host(tmp_path: Path, fleet
         assert (host.folder / "jobdata").stat().st_size == 2**20
 
 
-def test_all_hosts_that_there_are_measure(tmp_path: Path, fleet: Fleet) -> None:
-    run = measure(tmp_path / "run", made.suite(["all"]), fleet[0])
+def test_all_hosts_that_there_are_measure_in_the_order_of_the_plan(tmp_path: Path, fleet: Fleet) -> None:
+    run = measure(tmp_path / "run", made.suite(["all"], factors={"x": [1, 2, 3, 4]}), fleet[0])
     assert set(map(host_of, records(run))) == {"a", "b"}
     assert run.records.studies[0].hosts == ("a", "b")
+    for host in ("a", "b"):
+        begun = [record["started_unix_s"] for record in records(run, host)]
+        assert begun == sorted(begun)
 
 
 def test_one_study_may_be_measured_here_and_another_there(tmp_path: Path, fleet: Fleet) -> None:
@@ -146,13 +149,6 @@ def test_one_study_may_be_measured_here_and_another_there(tmp_path: Path, fleet:
     found = records(measure(tmp_path / "run", both, fleet[0]))
     ended = [(record["trial"]["study"], record["status"]) for record in found]
     assert ended == [("here", "ok"), ("here", "ok"), ("s", "ok"), ("s", "ok")]
-
-
-def test_the_order_of_each_host_is_that_of_the_plan(tmp_path: Path, fleet: Fleet) -> None:
-    run = measure(tmp_path / "run", made.suite(["a", "b"], factors={"x": list(range(8))}), fleet[0])
-    for host in ("a", "b"):
-        begun = [record["started_unix_s"] for record in records(run, host)]
-        assert begun == sorted(begun)
 
 
 def test_points_are_repeated_until_they_are_precise_on_each_host(tmp_path: Path, fleet: Fleet) -> None:
@@ -307,9 +303,8 @@ def test_hosts_that_are_not_there_are_named(tmp_path: Path, fleet: Fleet, monkey
     with pytest.raises(RunError) as error:
         measure(tmp_path / "run", made.suite(["a", "z"]), fleet[0])
     address = fleet[0].removeprefix("dask://")
-    assert str(error.value).endswith(
-        f"has no host 'z' (there: a, b); start its worker there: ioassay worker tcp://{address} --name z"
-    )
+    remedy = f"start its worker there: ioassay worker tcp://{address} --name z"
+    assert str(error.value).endswith(f"has no host 'z' (there: a, b); {remedy}")
 
 
 def test_studies_of_hosts_need_their_scheduler(tmp_path: Path) -> None:
@@ -442,9 +437,8 @@ def test_a_session_of_a_run_that_is_gone_ends_by_itself(tmp_path: Path, monkeypa
     monkeypatch.setattr(host_session, "LEASE_S", 0.1)
     asker.join()
     (measured,) = answers
-    assert json.loads(measured.files["record.json"])["reason"].startswith(
-        "ended by the lab: its run has not asked about it"
-    )
+    reason = json.loads(measured.files["record.json"])["reason"]
+    assert reason.startswith("ended by the lab: its run has not asked about it")
     until(lambda: session.state().ended != "")
     assert session.is_over
     session.close()

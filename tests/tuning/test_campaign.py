@@ -33,27 +33,23 @@ from ..cli.command_server import shared
 from ..corpora import THOROUGH
 from ..patience import until
 
-SEED = random.randrange(10**6)
 
-
-def test_a_search_is_a_run_whose_trials_say_what_they_were_for(lab: Any) -> None:
-    store, tally = lab.searched(lab.study())
-    found = frames.load(store)
-    assert found.trials["search"].to_list()[0] == "default"
-    assert found.trials["search"].to_list().count("confirm") == 6
-    assert found.trials["order"].to_list() == list(range(26))
-    assert (tally.planned, tally.ok) == (26, 26)
-    assert found.tuning is not None and found.tuning["found"]["winner"] == {"x": 3, "y": "b"}
-    assert found.planned == {"s": 26}
-
-
-def test_the_plan_begins_with_the_first_trials_and_grows_as_they_are_asked(lab: Any) -> None:
+def test_a_search_is_a_run_whose_plan_grows_and_that_is_not_run_again(lab: Any) -> None:
     study = lab.study()
     store = lab.begin(study, lab.asked(study))
     assert [trial.search for trial in store.trials()] == ["default"]
     assert store.resume_command.startswith("ioassay tune --resume")
+    tally = lab.go_on()
+    found, whys = frames.load(store), [trial.search for trial in store.trials()]
+    assert found.trials["search"].to_list() == whys
+    assert (whys[0], whys.count("confirm"), tally.planned, tally.ok) == ("default", 6, 26, 26)
+    assert found.trials["order"].to_list() == list(range(26))
+    assert found.tuning is not None and found.tuning["found"]["winner"] == {"x": 3, "y": "b"}
+    assert found.planned == {"s": 26}
+    before = lab.outcome()
     lab.go_on()
-    assert len(list(store.trials())) == 26
+    assert {status for _, status in lab.told.ends} == {"kept"}
+    assert lab.outcome() == before
 
 
 def test_repeats_of_a_point_are_its_next_repetitions_with_seeds_of_their_own(lab: Any) -> None:
@@ -65,14 +61,6 @@ def test_repeats_of_a_point_are_its_next_repetitions_with_seeds_of_their_own(lab
     for point in seen.values():
         assert len({seed for _, seed in point}) == len(point)
         assert len({repetition for repetition, _ in point}) == len(point)
-
-
-def test_a_search_that_has_ended_is_not_run_again(lab: Any) -> None:
-    lab.searched(lab.study())
-    before = lab.outcome()
-    lab.go_on()
-    assert {status for _, status in lab.told.ends} == {"kept"}
-    assert lab.outcome() == before
 
 
 class Killed(BaseException):
@@ -99,10 +87,9 @@ def crashing(monkeypatch: pytest.MonkeyPatch, at: int, torn: bool) -> None:
 
 @pytest.mark.parametrize(("batch", "pruning_too"), [(1, False), (1, True), (4, False), (4, True)])
 def test_a_search_that_was_killed_ends_as_one_that_was_not(
-    lab: Any, monkeypatch: pytest.MonkeyPatch, batch: int, pruning_too: bool
+    lab: Any, monkeypatch: pytest.MonkeyPatch, seed: int, batch: int, pruning_too: bool
 ) -> None:
-    print(f"seed {SEED}")
-    chance = random.Random(SEED)
+    chance = random.Random(seed)
     study = lab.study(driver="null" if batch == 1 else "null_pure")
     if pruning_too:
         shortening(monkeypatch)
@@ -274,10 +261,9 @@ def test_a_run_that_is_no_search_is_not_resumed_as_one(lab: Any, tmp_path: Path)
         campaign.resumed(store)
 
 
-def test_sigkill_at_any_instant_loses_nothing(lab: Any, tmp_path: Path) -> None:
+def test_sigkill_at_any_instant_loses_nothing(lab: Any, tmp_path: Path, seed: int) -> None:
     """The real command line, killed again and again, ends with what an undisturbed search finds."""
-    print(f"seed {SEED}")
-    chance = random.Random(SEED)
+    chance = random.Random(seed)
     study = lab.study(params={"sleep": "10ms"})
     asked = lab.asked(study, trials=15, confirm=2)
     lab.begin(study, asked, "whole")

@@ -109,63 +109,41 @@ def test_which_engines_a_layer_sees(engine: str, layers: Sequence[str], seen: bo
     assert bool(unwatched(engine, layers)) != seen
 
 
-def request(name: str, kind: str, volume: int, *, own: bool = True, dev: str = "8:0", number: int = 1) -> Requests:
-    return Requests(dev, name, own, kind, calls(number, volume), merges=number)
+BLOCK = {
+    "sda reads": Requests("8:0", "sda", True, "read", calls(2, 100), merges=2),
+    "sda writes": Requests("8:0", "sda", True, "write", calls(3, 30), merges=3),
+    "sda discards": Requests("8:0", "sda", True, "discard", calls(4), merges=4),
+    "sda flushes": Requests("8:0", "sda", True, "flush", calls(5), merges=5),
+    "sda reads of others": Requests("8:0", "sda", False, "read", calls(6, 40), merges=6),
+    "loop1 reads": Requests("7:1", "loop1", True, "read", calls(1, 7), merges=1),
+    "dm-0 reads": Requests("8:0", "dm-0", True, "read", calls(1, 1)),
+    "dm-0 reads of others": Requests("253:0", "dm-0", False, "read", calls(1, 1)),
+    "dm-0 reads of others, of the files": Requests("254:1", "dm-0", False, "read", calls(1, 1)),
+}
+USUAL = list(BLOCK)[:6]
+DISKS = {"sda": {"read_bytes": 5000, "write_bytes": 1}, "sdb": {"read_bytes": 70, "write_bytes": 9000}}
 
 
-BLOCK = [
-    request("sda", "read", 100, number=2),
-    request("sda", "write", 30, number=3),
-    request("sda", "discard", 0, number=4),
-    request("sda", "flush", 0, number=5),
-    request("sda", "read", 40, own=False, number=6),
-    request("loop1", "read", 7, dev="7:1"),
-]
-
-
-def test_requests_of_the_process_tree_and_of_others() -> None:
-    seen = device_seen(group(), observation(block=BLOCK, counters=ACCOUNT))
-    assert (seen.known, seen.own_bytes, seen.own_requests, seen.any_bytes, seen.merges) == (True, 107, 3, 147, 3)
-    assert (seen.read_bytes, seen.written_requests, seen.flushes, seen.discards) == (107, 3, 5, 4)
-    assert (seen.virtual, seen.stacked, seen.process_bytes) == (["loop1"], True, 4096)
-    written = device_seen(group("write"), observation(block=BLOCK, counters=ACCOUNT))
-    assert (written.own_bytes, written.any_bytes, written.read_bytes, written.process_bytes) == (30, 30, 107, 8192)
-    both = device_seen(group("mixed"), observation(block=BLOCK, counters=ACCOUNT))
-    assert (both.own_bytes, both.any_bytes, both.process_bytes) == (137, 177, 12288)
-    assert device_seen(group("trim"), observation(block=BLOCK)).own_requests == 4
-
-
-def test_requests_to_the_device_of_the_files_come_first() -> None:
-    here = [File(0, "8:0", 5, "/data/big", "regular")]
-    seen = device_seen(group(files=here), observation(block=BLOCK))
-    assert (seen.own_bytes, seen.virtual, seen.read_bytes) == (100, [], 100)
-    elsewhere = [File(0, "0:30", 5, "/data/big", "regular")]
-    assert device_seen(group(files=elsewhere), observation(block=BLOCK)).own_bytes == 107
-
-
-@pytest.mark.parametrize(
-    ("block", "stacked"),
-    [
-        ([request("sda", "read", 1)], False),
-        ([request("dm-0", "read", 1)], True),
-        ([request("dm-0", "read", 1, own=False, dev="253:0")], False),
-        ([request("dm-0", "read", 1, own=False, dev="254:1")], True),
-    ],
+@table(
+    "evidence",
+    "requests_of_the_process_tree_and_of_others",
+    "requests_to_the_device_of_the_files_come_first",
+    "a_device_above_others_counts_where_the_files_lie_on_it",
+    "the_process_account_stands_for_requests_that_were_not_watched",
 )
-def test_a_device_above_others_counts_where_the_files_lie_on_it(block: list[Requests], stacked: bool) -> None:
-    files = [File(0, "254:1", 5, "/data/big", "regular")]
-    assert device_seen(group(files=files), observation(block=block)).stacked == stacked
+def test_devices_seen(
+    kind: str | None, on: str | None, block: Any, layers: Any, account: bool | None, disks: bool | None, wanted: Any
+) -> None:
+    files = [File(0, on, 5, "/data/big", "regular")] if on else []
+    requests = [BLOCK[name] for name in (USUAL if block is None else block)]
+    counters, of_disks = ACCOUNT if account else {}, DISKS if disks else {}
+    seen = observation(layers or LAYERS, block=requests, counters=counters, disks=of_disks)
+    found = device_seen(group(kind or "read", files=files), seen)
+    assert {name: _listed(getattr(found, name)) for name in wanted} == {**wanted}
 
 
-def test_the_process_account_stands_for_requests_that_were_not_watched() -> None:
-    disks = {"sda": {"read_bytes": 5000, "write_bytes": 1}, "sdb": {"read_bytes": 70, "write_bytes": 9000}}
-    alone = device_seen(group(), observation(("counters",), block=BLOCK, counters=ACCOUNT, disks=disks))
-    assert (alone.known, alone.own_bytes, alone.own_requests, alone.any_bytes) == (True, 4096, None, 5000)
-    both = device_seen(group("mixed"), observation(("counters",), counters=ACCOUNT, disks=disks))
-    assert (both.own_bytes, both.any_bytes) == (12288, 12288)
-    busy = device_seen(group("mixed"), observation(("counters",), counters={}, disks=disks))
-    assert (busy.known, busy.own_bytes, busy.any_bytes, busy.process_bytes) == (False, 0, 9070, None)
-    assert device_seen(group(), observation(("record",), block=BLOCK)).own_bytes == 107
+def _listed(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def test_classes_of_calls_are_of_the_files_that_the_claims_name() -> None:
