@@ -55,7 +55,6 @@ fn fingerprint(requests: &[Request]) -> u64 {
     hash
 }
 
-/// One of each law.
 fn recipes() -> Vec<Recipe> {
     let usual = with(Recipe::default(), |recipe| {
         (recipe.requests, recipe.reads, recipe.trims) = (3000, 0.3, 0.1);
@@ -246,11 +245,8 @@ fn sizes_have_their_weights_and_their_mean() {
     assert!(weighted.iter().all(|request| request.length_bytes < 8192));
     let exponential = sized(Sizes::Exponential { mean_bytes: 3500 });
     let mut lengths = exponential.iter().map(|request| request.length_bytes);
-    near(
-        moments(lengths.clone().map(|length| length as f64)).0,
-        3500.0,
-        0.01,
-    );
+    let (mean, _) = moments(lengths.clone().map(|length| length as f64));
+    near(mean, 3500.0, 0.01);
     assert!(lengths.all(|length| length % 512 == 0));
 }
 
@@ -270,24 +266,20 @@ fn an_option_that_cannot_be_is_named() {
         |wrong: Addresses| -> Spoil { Box::new(move |recipe| recipe.addresses = wrong) };
     let arrivals = |wrong: Arrivals| -> Spoil { Box::new(move |recipe| recipe.arrivals = wrong) };
     let sizes = |wrong: Sizes| -> Spoil { Box::new(move |recipe| recipe.sizes = wrong.clone()) };
+    let hot_everywhere = Addresses::HotCold { accesses, space };
+    let more_than_all = Box::new(|recipe: &mut Recipe| (recipe.reads, recipe.trims) = (0.6, 0.5));
     let cases: [(&str, Spoil); 14] = [
         ("range", Box::new(|recipe| recipe.range_bytes = 0)),
         ("range", Box::new(|recipe| recipe.range_bytes = u64::MAX)),
         ("align", Box::new(|recipe| recipe.align_bytes = 0)),
         ("reads", Box::new(|recipe| recipe.reads = f64::NAN)),
-        (
-            "trims",
-            Box::new(|recipe| (recipe.reads, recipe.trims) = (0.6, 0.5)),
-        ),
+        ("trims", more_than_all),
         ("sizes", sizes(Sizes::Fixed(2 << 30))),
         ("sizes", sizes(Sizes::Weighted(vec![(512, 0.0)]))),
         ("sizes", sizes(Sizes::Exponential { mean_bytes: 1 })),
         ("addresses", addresses(Addresses::Zipf { theta: 0.0 })),
         ("addresses", addresses(without_streams)),
-        (
-            "addresses",
-            addresses(Addresses::HotCold { accesses, space }),
-        ),
+        ("addresses", addresses(hot_everywhere)),
         ("arrivals", arrivals(Arrivals::Poisson { per_second: 0.0 })),
         ("arrivals", arrivals(Arrivals::Fixed { per_second: 1e-9 })),
         ("arrivals", arrivals(slower_bursts)),

@@ -18,7 +18,6 @@ fn with<T>(mut it: T, change: impl FnOnce(&mut T)) -> T {
     it
 }
 
-/// All requests that a source gives.
 fn all_of(mut source: impl Source) -> Result<Vec<Request>, Error> {
     let (mut all, mut batch) = (Vec::new(), Vec::new());
     loop {
@@ -41,12 +40,10 @@ fn write(at_ns: u64, offset_bytes: u64, length_bytes: u64) -> Request {
     }
 }
 
-/// Requests by number.
 fn each(count: u64, of: impl FnMut(u64) -> Request) -> Vec<Request> {
     (0..count).map(of).collect()
 }
 
-/// A field of each.
 fn of_each<T>(requests: &[Request], field: impl FnMut(&Request) -> T) -> Vec<T> {
     requests.iter().map(field).collect()
 }

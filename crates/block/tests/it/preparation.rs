@@ -36,7 +36,6 @@ fn ranges(requests: &[Request]) -> Vec<(u64, u64)> {
     })
 }
 
-/// The page in which each begins.
 fn pages(requests: &[Request]) -> Vec<u64> {
     of_each(requests, |request| request.offset_bytes / PAGE)
 }

@@ -126,10 +126,8 @@ fn blkparse_gives_one_event_of_each_request() {
             options.blkparse_event = event;
         });
         let read = read_with("blkparse", BLKPARSE.as_bytes(), &options);
-        assert_eq!(
-            read.unwrap(),
-            [request(at_ns, Write, 8 << 20, 223_490 * 512, 4096)]
-        );
+        let wanted = request(at_ns, Write, 8 << 20, 223_490 * 512, 4096);
+        assert_eq!(read.unwrap(), [wanted]);
     }
 }
 
@@ -146,10 +144,8 @@ fn csv_columns_are_named() {
     };
     let options = with(ReadOptions::default(), |options| options.csv = csv);
     let read = read_with("csv", b"a,b,c,d,e\n1,2,1,3,4", &options);
-    assert_eq!(
-        read.unwrap(),
-        [request(2_000_000_000, Write, 0, 2048, 3 * 4096)]
-    );
+    let wanted = request(2_000_000_000, Write, 0, 2048, 3 * 4096);
+    assert_eq!(read.unwrap(), [wanted]);
 }
 
 #[test]
@@ -220,12 +216,8 @@ fn what_is_refused_can_be_accepted() {
     assert!(fault_with("disksim", "3 0 8 0 1\n", &skipping).contains("parses to nothing: 1 lines"));
     let bad = "x\n3 0 8 1 1\ny\n";
     let skip = |lines| changed(&|options| options.bad_lines = BadLines::SkipAtMost(lines));
-    assert_eq!(
-        read_with("disksim", bad.as_bytes(), &skip(2))
-            .unwrap()
-            .len(),
-        1
-    );
+    let read = read_with("disksim", bad.as_bytes(), &skip(2));
+    assert_eq!(read.unwrap().len(), 1);
     assert!(fault_with("disksim", bad, &skip(1)).starts_with("line 3: "));
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::drives::{Bench, Made, PAGE};
+use crate::hostile::mounted::{FALLOCATE, WRITE, allocation, request, transfer};
 use crate::with;
 use ioassay_device::command::Drive;
 use ioassay_device::store::Backing;
@@ -270,30 +271,12 @@ fn a_worn_out_drive_flushes_and_ends_with_all_in_its_file() {
 
 // The file that is mounted
 
-const WRITE: u32 = 16;
-const FALLOCATE: u32 = 43;
-const PUNCH_HOLE: u64 = 3;
-
-/// A request of the kernel: a header, and numbers and data behind it.
-fn request(opcode: u32, long: [u64; 4], data: &[u8]) -> Vec<u8> {
-    let mut body: Vec<u8> = long.into_iter().flat_map(u64::to_ne_bytes).collect();
-    if opcode == WRITE {
-        body.resize(40, 0);
-        body.extend(data);
-    }
-    let mut bytes = (40 + body.len() as u32).to_ne_bytes().to_vec();
-    bytes.extend(opcode.to_ne_bytes());
-    bytes.resize(40, 0);
-    bytes.extend(body);
-    bytes
-}
-
 /// A write of `wx` at byte 5 and a hole of 9 bytes at 1 to a drive that was never read.
 fn change(bench: &mut Bench) {
     let mut session = Session::new(0, (0, 0));
     let requests = [
-        request(WRITE, [0, 4096 + 5, 2, 0], b"wx"),
-        request(FALLOCATE, [0, 8192 + 1, 9, PUNCH_HOLE], &[]),
+        request(WRITE, 0, &transfer(4096 + 5, 2, 0, b"wx")),
+        request(FALLOCATE, 0, &allocation(8192 + 1, 9, 1 | 2)),
     ];
     let mut out = Vec::new();
     for one in &requests {

@@ -102,10 +102,8 @@ fn trims_of_parts_of_pages_are_zeroes_and_no_more() {
         let page = PAGE as usize;
         let zeroes: Vec<usize> = (0..8 * page).filter(|&at| content[at] == 0).collect();
         assert_eq!(zeroes.len(), 4 * page + 512);
-        assert_eq!(
-            (zeroes[0], zeroes[zeroes.len() - 1]),
-            (1024, 6 * page + 1023)
-        );
+        let ends = (zeroes[0], zeroes[zeroes.len() - 1]);
+        assert_eq!(ends, (1024, 6 * page + 1023));
     }
 }
 

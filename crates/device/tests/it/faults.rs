@@ -326,8 +326,8 @@ const KINDS: &str = "read-error write-error flush-error latency throttle bit-rot
 
 prop_compose! {
     fn any_fault()(
-        kind in prop::sample::select(KINDS.split(' ').collect::<Vec<_>>()), offset in 0..128_u64, length in 1..64_u64, after in 0..500_u64,
-        lasts in 1..300_u64, probability in 0.01..1.0_f64, seed: u64, skip in 0..4_u64,
+        kind in prop::sample::select(KINDS.split(' ').collect::<Vec<_>>()),
+        offset in 0..128_u64, length in 1..64_u64, after in 0..500_u64, lasts in 1..300_u64, probability in 0.01..1.0_f64, seed: u64, skip in 0..4_u64,
     ) -> Fault {
         let mut fault = serde_json::json!({
             "kind": kind, "offset_bytes": offset * PAGE, "length_bytes": length * 512,

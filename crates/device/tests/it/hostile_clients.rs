@@ -1,22 +1,15 @@
 //! Hostile clients in small, always: the fuzz targets `nbd`, `nvme_tcp`, `fuse` and `vfio_user` try the same
 //! at length. A failure prints the seed of its script.
 
+use crate::drives::Chance;
 use crate::hostile;
 
-/// Scripts of each protocol.
 const SCRIPTS: u64 = 3000;
 
-/// `SplitMix64` (Steele, Lea and Flood 2014).
 fn script(seed: u64) -> Vec<u8> {
-    let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    };
-    let length = next() % 2000;
-    (0..length).map(|_| next() as u8).collect()
+    let mut chance = Chance(seed);
+    let length = chance.next() % 2000;
+    (0..length).map(|_| chance.next() as u8).collect()
 }
 
 fn try_all(one: fn(&[u8])) {

@@ -1,6 +1,7 @@
 //! Several namespaces of a drive: what each transport shows of them, and that none reaches another.
 
 use crate::host::{Entry, Said};
+use crate::hostile::mounted::{self, FALLOCATE, READ, WRITE, allocation, transfer};
 use crate::memory_drive::Memory;
 use crate::nbd_protocol::{Talk, answers, contexts, option, request, wanted};
 use crate::scene::{self, Scene, read, vain};
@@ -34,7 +35,6 @@ fn places() -> Vec<(u32, std::ops::Range<usize>)> {
     places.collect()
 }
 
-/// What clients write to a namespace.
 fn written(id: u32) -> u8 {
     0x40 | id as u8
 }
@@ -230,8 +230,7 @@ proptest! {
 
     #[test]
     fn no_request_to_a_mounted_file_reaches_another_namespace(
-        wishes in wishes(),
-        shift in 0..512_u64,
+        wishes in wishes(), shift in 0..512_u64,
     ) {
         for id in 1..=3_u32 {
             let mut file = fuse::Session::new(0, (0, 0));
@@ -258,39 +257,21 @@ proptest! {
     }
 }
 
-/// What the kernel asks of a mounted file (Linux UAPI, fuse.h).
+/// What the kernel asks of a mounted file.
 fn file_request(op: u8, offset: u64, bytes: u32, value: u8) -> Vec<u8> {
-    let (mut body, code) = match op % 5 {
-        0 => (vec![0; 16], 20), // fsync
-        1 => {
-            let mut body = vec![0; 40];
-            body[8..16].copy_from_slice(&offset.to_ne_bytes());
-            body[16..20].copy_from_slice(&bytes.to_ne_bytes());
-            body.resize(40 + bytes as usize, value);
-            (body, 16) // write
-        }
-        2 | 3 => {
-            let mut body = vec![0; 32];
-            body[8..16].copy_from_slice(&offset.to_ne_bytes());
-            body[16..24].copy_from_slice(&u64::from(bytes).to_ne_bytes());
-            let mode = if op % 5 == 2 { 1 | 2 } else { 1 | 16 };
-            body[24..28].copy_from_slice(&u32::to_ne_bytes(mode));
-            (body, 43) // fallocate: a hole, or zeroes
-        }
+    let data = vec![value; bytes as usize];
+    let (code, body) = match op % 5 {
+        0 => (20, vec![0; 16]), // fsync
+        1 => (WRITE, transfer(offset, bytes, 0, &data)),
+        2 => (FALLOCATE, allocation(offset, bytes.into(), 1 | 2)), // a hole
+        3 => (FALLOCATE, allocation(offset, bytes.into(), 1 | 16)), // zeroes
         _ => {
-            let mut body = vec![0; 40];
-            body[8..16].copy_from_slice(&offset.to_ne_bytes());
-            body[16..20].copy_from_slice(&bytes.to_ne_bytes());
+            let mut body = transfer(offset, bytes, 0, &[]);
             body[20..24].copy_from_slice(&2_u32.to_ne_bytes()); // a program's own
-            (body, 15) // read
+            (READ, body)
         }
     };
-    let mut request = vec![0; 40];
-    request[..4].copy_from_slice(&(40 + body.len() as u32).to_ne_bytes());
-    request[4..8].copy_from_slice(&u32::to_ne_bytes(code));
-    request[8..16].copy_from_slice(&1_u64.to_ne_bytes());
-    request.append(&mut body);
-    request
+    mounted::request(code, 1, &body)
 }
 
 // NBD

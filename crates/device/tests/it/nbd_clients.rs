@@ -1,23 +1,22 @@
 //! NBD against clients that others wrote. A client that is not installed is skipped, and said.
 
-use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use crate::memory_drive::{EmulatedDrive, Memory};
 use ioassay_device::transport::Transport;
 use ioassay_device::transport::nbd::{self, Export};
 use ioassay_device::transport::socket::Endpoint;
+use tempfile::TempDir;
 
 struct Scene {
     _served: EmulatedDrive,
     uri: String,
-    folder: PathBuf,
+    folder: TempDir,
 }
 
-fn scene(name: &str, size_bytes: u64, block_bytes: u32) -> Scene {
-    let folder = std::env::temp_dir().join(format!("ioassay-nbd-{}-{name}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let at = Endpoint::Unix(folder.join("drive.sock"));
+fn scene(size_bytes: u64, block_bytes: u32) -> Scene {
+    let folder = tempfile::tempdir().unwrap();
+    let at = Endpoint::Unix(folder.path().join("drive.sock"));
     let transport = nbd::serve(Export::default(), 0, &at).unwrap();
     let uri = transport.address();
     let mut drive = Memory::new(size_bytes, block_bytes);
@@ -26,12 +25,6 @@ fn scene(name: &str, size_bytes: u64, block_bytes: u32) -> Scene {
         _served: EmulatedDrive::start(transport, drive),
         uri,
         folder,
-    }
-}
-
-impl Drop for Scene {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -55,9 +48,9 @@ fn ran(program: &str, arguments: &[&str]) -> Option<Output> {
 
 #[test]
 fn fio_verifies_what_concurrent_jobs_wrote() {
-    let scene = scene("fio", 64 << 20, 4096);
+    let scene = scene(64 << 20, 4096);
     let uri = format!("--uri={}", scene.uri);
-    let folder = format!("--aux-path={}", scene.folder.display());
+    let folder = format!("--aux-path={}", scene.folder.path().display());
     let job = "--thread --iodepth=16 --size=8M --offset_increment=8M --numjobs=4 --name=v \
                --rw=randwrite --bsrange=4k-128k --verify=crc32c --verify_fatal=1";
     let mut arguments: Vec<&str> = vec!["--ioengine=nbd", &uri, &folder];
@@ -67,7 +60,7 @@ fn fio_verifies_what_concurrent_jobs_wrote() {
 
 #[test]
 fn qemu_writes_trims_and_zeroes() {
-    let scene = scene("qemu", 64 << 20, 512);
+    let scene = scene(64 << 20, 512);
     let commands = [
         "write -P 0xab 0 1M",
         "write -f -P 0xcd 1M 64k",
@@ -96,8 +89,8 @@ fn qemu_writes_trims_and_zeroes() {
 
 #[test]
 fn an_image_is_copied_to_the_drive_and_back() {
-    let scene = scene("copy", 48 << 20, 4096);
-    let (image, back) = (scene.folder.join("image"), scene.folder.join("back"));
+    let scene = scene(48 << 20, 4096);
+    let [image, back] = ["image", "back"].map(|name| scene.folder.path().join(name));
     let bytes = (0..48u32 << 20).map(|at| (at / 4096 * 31 % 251) as u8);
     let bytes: Vec<u8> = bytes.collect();
     std::fs::write(&image, &bytes).unwrap();
@@ -117,7 +110,7 @@ fn an_image_is_copied_to_the_drive_and_back() {
 
 #[test]
 fn nbdinfo_is_told_what_the_drive_can() {
-    let scene = scene("info", 1 << 20, 4096);
+    let scene = scene(1 << 20, 4096);
     let Some(output) = ran("nbdinfo", &["--json", "--list", &scene.uri]) else {
         return;
     };

@@ -48,7 +48,6 @@ impl Talk {
         Self::greeted(Memory::new(1 << 20, 512))
     }
 
-    /// After the greeting and `GO`.
     fn agreed(structured: bool) -> Self {
         let options: &[_] = if structured { &[option(8, b"")] } else { &[] };
         Self::after(options)
@@ -95,13 +94,11 @@ impl Talk {
         std::mem::take(&mut self.out)
     }
 
-    /// Types of the answers to an option.
     fn kinds(&mut self, kind: u32, data: &[u8]) -> Vec<u32> {
         kinds(&self.ask(&option(kind, data)))
     }
 }
 
-/// An option that a client sends.
 pub fn option(kind: u32, data: &[u8]) -> Vec<u8> {
     let length = (data.len() as u32).to_be_bytes();
     [b"IHAVEOPT", &kind.to_be_bytes()[..], &length, data].concat()
@@ -139,7 +136,6 @@ fn chunk(kind: [u8; 2], length: u32) -> Vec<u8> {
     [head, length.to_be_bytes().to_vec()].concat()
 }
 
-/// A write of a block of zeroes.
 fn write(offset: u64) -> Vec<u8> {
     [request(1, 0, offset, 512), vec![0; 512]].concat()
 }

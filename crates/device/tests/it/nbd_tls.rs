@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,12 +15,11 @@ use ioassay_device::client::nbd::Client;
 use ioassay_device::client::{Initiator, Request, Waiting};
 use ioassay_device::transport::nbd::{self, Certificates, Export, Nbd};
 use ioassay_device::transport::socket::{End, Endpoint, Protocol, SharedMemory, Then};
-use ioassay_device::transport::{Transport, memory_bytes};
+use ioassay_device::transport::{Probe, Transport, memory_bytes};
 use rcgen::ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
 use rustls::ClientConfig;
 use tempfile::TempDir;
 
-/// An answer to an option.
 const TLS_REQUIRED: u32 = 0x8000_0005;
 
 struct Scene {
@@ -29,24 +28,33 @@ struct Scene {
     at: Endpoint,
     socket: PathBuf,
     folder: TempDir,
+    probe: Box<dyn Probe>,
 }
 
 fn scene() -> Scene {
+    scene_with(|_, _| ())
+}
+
+/// With more in the server's folder.
+fn scene_with(prepare: impl FnOnce(&Authority, &Path)) -> Scene {
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::new();
     authority.write(folder.path());
+    prepare(&authority, folder.path());
     let socket = folder.path().join("drive.sock");
     let at = Endpoint::Unix(socket.clone());
     let transport = nbd::serve(export(&folder), 0, &at).unwrap();
     assert!(transport.address().starts_with("nbds+unix:///?socket="));
     let mut drive = Memory::new(64 << 20, 512);
     drive.keeps = false;
+    let probe = transport.probe().unwrap();
     Scene {
         _served: EmulatedDrive::start(transport, drive),
         authority,
         at,
         socket,
         folder,
+        probe,
     }
 }
 
@@ -152,13 +160,7 @@ fn many_clients_write_and_read_at_once() {
 
 #[test]
 fn the_servers_own_probe_is_let_in() {
-    let folder = tempfile::tempdir().unwrap();
-    Authority::new().write(folder.path());
-    let at = Endpoint::Unix(folder.path().join("drive.sock"));
-    let transport = nbd::serve(export(&folder), 0, &at).unwrap();
-    let mut probe = transport.probe().unwrap();
-    let _served = EmulatedDrive::start(transport, Memory::new(1 << 20, 512));
-    assert!(!probe.run(10, true).unwrap().is_empty());
+    assert!(!scene().probe.run(10, true).unwrap().is_empty());
 }
 
 #[test]
@@ -176,22 +178,16 @@ fn a_client_without_a_certificate_of_the_authority_is_refused_and_others_are_ser
 
 #[test]
 fn a_client_whose_certificate_was_revoked_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let authority = Authority::new();
-    authority.write(folder.path());
-    fs::write(folder.path().join("ca-crl.pem"), authority.revoke(7)).unwrap();
-    let at = Endpoint::Unix(folder.path().join("drive.sock"));
-    let transport = nbd::serve(export(&folder), 0, &at).unwrap();
-    let mut probe = transport.probe().unwrap();
-    let _served = EmulatedDrive::start(transport, Memory::new(1 << 20, 512));
+    let mut scene = scene_with(|authority, folder| {
+        fs::write(folder.join("ca-crl.pem"), authority.revoke(7)).unwrap();
+    });
     let connects = |serial| {
-        let identity = authority.sign_numbered(ClientAuth, serial);
-        let tls = Some(authority.client(Some(&identity)));
-        Client::connect_with(&at, "", true, Waiting::Sleeps, tls)
+        let identity = scene.authority.sign_numbered(ClientAuth, serial);
+        scene.connect(scene.authority.client(Some(&identity)))
     };
     connects(8).unwrap().call(Request::Flush).unwrap();
     assert!(connects(7).is_err());
-    assert!(!probe.run(10, true).unwrap().is_empty());
+    assert!(!scene.probe.run(10, true).unwrap().is_empty());
 }
 
 #[test]
@@ -279,18 +275,12 @@ fn a_folder_that_cannot_be_used_is_told_with_the_file() {
     let key = fs::read_to_string(folder.join("server-key.pem")).unwrap();
     let other = scene.authority.sign(ServerAuth).key;
     let wanted_private = "wanted a private file: chmod 600";
+    let of_others = "server-key.pem holds another key, wanted the key of server-cert.pem";
+    let is_open = "server-key.pem may be read by other users (mode 0640)";
     for (key, mode, said) in [
-        (
-            &key[..],
-            0o640,
-            "server-key.pem may be read by other users (mode 0640)",
-        ),
+        (&key[..], 0o640, is_open),
         (&key, 0o640, wanted_private),
-        (
-            &other,
-            0o600,
-            "server-key.pem holds another key, wanted the key of server-cert.pem",
-        ),
+        (&other, 0o600, of_others),
         ("no key", 0o600, "server-key.pem holds"),
     ] {
         write_key(folder, key, mode);

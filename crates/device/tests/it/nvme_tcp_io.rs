@@ -188,18 +188,14 @@ fn a_number_in_use_and_more_commands_than_entries_are_noticed() {
     scene.send(1, &waits(7));
     let again = scene.send(1, &waits(7));
     assert_eq!(completed(&again), (7, 0x4003, 0));
-    let mut ended = false;
-    for id in 100..200 {
-        ended |= matches!(
-            scene.send(1, &waits(id))[..],
+    let mut ends = |id: &u16| {
+        matches!(
+            scene.send(1, &waits(*id))[..],
             [Said::Ends { status: 2, .. }]
-        );
-        if ended {
-            assert_eq!(id, 131, "32 entries, of which one is in use already");
-            break;
-        }
-    }
-    assert!(ended);
+        )
+    };
+    // 32 entries, of which one is in use already.
+    assert_eq!((100..200).find(&mut ends), Some(131));
 }
 
 #[test]

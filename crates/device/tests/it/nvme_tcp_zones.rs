@@ -110,18 +110,13 @@ fn a_controller_tells_of_both_command_sets_and_of_the_zones() {
         let refused = identify(&mut scene, what, set, namespace);
         assert_eq!(refused, Err(vain(status)));
     }
+    let both_sets = [&[5, 0, 0, 0][..], &[0; 12]].concat();
     for (what, set, namespace, at, wanted) in [
         (6, 2, 0, 0, &[1][..]), // appends of 8 KiB
         (7, 2, 0, 0, &[1, 0, 0, 0, 0, 0, 0, 0]),
         (7, 0, 0, 0, &[0; 4]),
         (2, 0, 0, 0, &[1, 0, 0, 0]),
-        (
-            0x1c,
-            0,
-            0,
-            0,
-            &[5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-        ),
+        (0x1c, 0, 0, 0, &both_sets),
         (3, 0, 1, 40, &[4, 1, 0, 0, 2, 0, 0, 0]),
         (1, 0, 0, 92, &[0, 1, 0, 8]),
         (0, 0, 1, 0, &8192_u32.to_le_bytes()),

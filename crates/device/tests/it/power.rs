@@ -15,57 +15,14 @@ use proptest::prelude::*;
 
 const BLOCK: u64 = 512;
 
-/// What a block may hold after a cut: what is durable for certain, and all that was written since.
-#[derive(Debug, Clone)]
-struct Allowed {
-    blocks: Vec<Vec<u8>>,
-}
-
-impl Allowed {
-    fn new(blocks: u64) -> Self {
-        Self {
-            blocks: vec![vec![0]; blocks as usize],
-        }
-    }
-
-    fn range(&mut self, offset: u64, length: u64) -> &mut [Vec<u8>] {
-        &mut self.blocks[(offset / BLOCK) as usize..((offset + length) / BLOCK) as usize]
-    }
-
-    fn write(&mut self, offset: u64, length: u64, value: u8) {
-        for block in self.range(offset, length) {
-            block.push(value);
-        }
-    }
-
-    /// Of the values written so far the last one is durable.
-    fn durable(&mut self, marks: &[(usize, usize)]) {
-        for &(block, count) in marks {
-            let values = &mut self.blocks[block];
-            let from = count.saturating_sub(1).min(values.len() - 1);
-            values.drain(..from);
-        }
-    }
-
-    /// The content after a cut must be one that is allowed; from then on it is the only one.
-    fn cut(&mut self, content: &[u8]) -> Result<(), TestCaseError> {
-        let blocks = self.blocks.iter_mut().zip(content.chunks(BLOCK as usize));
-        for (number, (values, block)) in blocks.enumerate() {
-            let value = block[0];
-            prop_assert!(is_all(block, value), "block {} is torn", number);
-            prop_assert!(values.contains(&value), "{number}: {value} of {values:?}");
-            *values = vec![value];
-        }
-        Ok(())
-    }
-}
-
 type Marks = Vec<(usize, usize)>;
 
 /// Every value that was ever written to a block, so that a flush can say which are settled: positions
 /// count from the last cut.
+#[derive(Default)]
 struct Plain {
-    allowed: Allowed,
+    /// What each block may hold after a cut: what is durable for certain, and all that was written since.
+    allowed: Vec<Vec<u8>>,
     /// Of each block how many values were dropped from the front of `allowed`.
     dropped: Vec<usize>,
     /// For each command in flight the blocks that its answer settles, and the positions of their
@@ -81,21 +38,21 @@ struct Plain {
 impl Plain {
     fn new(blocks: u64, buffered: bool) -> Self {
         Self {
-            allowed: Allowed::new(blocks),
+            allowed: vec![vec![0]; blocks as usize],
             dropped: vec![0; blocks as usize],
-            settles: BTreeMap::new(),
-            waits: BTreeMap::new(),
-            answered: Vec::new(),
             buffered,
+            ..Self::default()
         }
     }
 
     /// Answered, it is durable at once, or when what was answered is flushed.
     fn write(&mut self, id: u64, offset: u64, length: u64, value: u8, fua: bool) {
-        self.allowed.write(offset, length, value);
         let blocks = (offset / BLOCK) as usize..((offset + length) / BLOCK) as usize;
-        let position = |block: usize| self.dropped[block] + self.allowed.blocks[block].len();
-        let marks = blocks.map(|block| (block, position(block))).collect();
+        let marks = blocks.map(|block| {
+            self.allowed[block].push(value);
+            (block, self.dropped[block] + self.allowed[block].len())
+        });
+        let marks = marks.collect();
         if fua || !self.buffered {
             self.settles.insert(id, marks);
         } else {
@@ -104,31 +61,31 @@ impl Plain {
     }
 
     fn answered(&mut self, id: u64) {
-        let marks = self.settles.remove(&id).unwrap_or_default();
-        self.settle(&marks);
+        for (block, position) in self.settles.remove(&id).unwrap_or_default() {
+            let count = position.saturating_sub(self.dropped[block]);
+            let values = &mut self.allowed[block];
+            let settled = count.saturating_sub(1).min(values.len() - 1);
+            values.drain(..settled);
+            self.dropped[block] += settled;
+        }
         let waited = self.waits.remove(&id).unwrap_or_default();
         self.answered.extend(waited);
     }
 
-    /// The content after a cut.
+    /// The content after a cut must be one that is allowed; from then on it is the only one.
     fn cut(&mut self, content: &[u8]) -> Result<(), TestCaseError> {
-        self.allowed.cut(content)?;
+        let blocks = self.allowed.iter_mut().zip(content.chunks(BLOCK as usize));
+        for (number, (values, block)) in blocks.enumerate() {
+            let value = block[0];
+            prop_assert!(is_all(block, value), "block {} is torn", number);
+            prop_assert!(values.contains(&value), "{number}: {value} of {values:?}");
+            *values = vec![value];
+        }
         self.dropped.fill(0);
         self.settles.clear();
         self.waits.clear();
         self.answered.clear();
         Ok(())
-    }
-
-    fn settle(&mut self, marks: &[(usize, usize)]) {
-        for &(block, position) in marks {
-            let Some(count) = position.checked_sub(self.dropped[block]) else {
-                continue;
-            };
-            let before = self.allowed.blocks[block].len();
-            self.allowed.durable(&[(block, count)]);
-            self.dropped[block] += before - self.allowed.blocks[block].len();
-        }
     }
 }
 

@@ -6,7 +6,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::served::{ServedDrive, ask, ask_raw, changed, read, read_of, spawn, write, write_of};
+use crate::served::{
+    ServedDrive, ask, ask_raw, changed, read, read_of, small_drive, spawn, write, write_of,
+};
 use ioassay_device::client::nvme_tcp::{Settings, connect};
 use ioassay_device::client::{Initiator, Request, vfio_user};
 use ioassay_device::server::{Options, serve};
@@ -162,10 +164,8 @@ fn what_cannot_be_served_is_said() {
         let served = serve(&options, |_| panic!("it is served"));
         served.map(|_| ()).expect_err("an error").to_string()
     };
-    let (place, file) = (
-        folder.path().display().to_string(),
-        folder.path().join("backing"),
-    );
+    let file = folder.path().join("backing");
+    let place = folder.path().display().to_string();
     for row in include_str!("wrong_options.tsv").lines().skip(1) {
         let (options, wanted) = row.split_once('\t').expect("a row");
         let options = options.replace("FOLDER", &place);
@@ -234,14 +234,10 @@ fn rotten_bits_pass_the_data_digests_of_nvme_tcp() {
 const ZONE: u64 = 1 << 20;
 
 fn options(changes: &Value) -> Options {
-    let options = json!({
-        "size_bytes": 16 << 20,
-        "transports": ["nvme-tcp:127.0.0.1:0,nqn=nqn.2016-06.io.example:drive"],
-        "geometry": {"elements": 4, "planes": 1, "dies": 1},
-        "calibrate": false,
-        "idle_ms": 5,
-        "zones": {"zone_bytes": ZONE, "capacity_bytes": ZONE / 2, "open": 4},
-    });
+    let mut options = small_drive();
+    let name = "nqn.2016-06.io.example:drive";
+    options["transports"] = json!([format!("nvme-tcp:127.0.0.1:0,nqn={name}")]);
+    options["zones"] = json!({"zone_bytes": ZONE, "capacity_bytes": ZONE / 2, "open": 4});
     changed(options, changes)
 }
 
@@ -298,12 +294,9 @@ fn a_backing_file_keeps_zones_and_is_taken_for_nothing_else() {
             written.expect("it is written");
         }
     });
-    assert_eq!(
-        (&before["zones"], &before["empty"]),
-        (&json!(16), &json!(16))
-    );
-    let (open, full) = (&after["implicitly_opened"], &after["full"]);
-    assert_eq!((open, full), (&json!(1), &json!(1)));
+    let of = |zones: &Value, keys: [&str; 2]| keys.map(|key| zones[key].clone());
+    assert_eq!(of(&before, ["zones", "empty"]), [16, 16]);
+    assert_eq!(of(&after, ["implicitly_opened", "full"]), [1, 1]);
     // The size is that of the drive, without the table.
     let again = json!({"backing_file": file, "size_bytes": null});
     let (before, _) = during(&again, &stats, |at| {
@@ -312,18 +305,16 @@ fn a_backing_file_keeps_zones_and_is_taken_for_nothing_else() {
         let content = queue.call(read_of(ZONE, 16384)).expect("it is read");
         assert!(content == [[7; 8192], [0; 8192]].concat());
     });
-    assert_eq!((&before["closed"], &before["full"]), (&json!(1), &json!(1)));
+    assert_eq!(of(&before, ["closed", "full"]), [1, 1]);
     let plain = folder.path().join("plain");
     std::fs::write(&plain, vec![0; 16 << 20]).expect("a file");
     let without = json!({"backing_file": file, "zones": null, "size_bytes": null});
+    let of_plain = json!({"backing_file": plain});
     let others = json!({"backing_file": file, "zones": {"zone_bytes": ZONE}});
     for (changes, wanted) in [
         (without, "holds a drive with zones; wanted zones of 1048576"),
         (others, "wanted the same zones"),
-        (
-            json!({"backing_file": plain}),
-            "holds a drive without zones",
-        ),
+        (of_plain, "holds a drive without zones"),
     ] {
         let said = refused(&changes);
         assert!(said.contains(wanted), "{said}");

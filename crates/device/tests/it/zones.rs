@@ -82,6 +82,7 @@ struct PlainZone {
 /// A place in a zone: which zone, in which of its lives, and how many blocks are before it.
 type Mark = (usize, u64, usize);
 
+#[derive(Default)]
 struct Plain {
     zones: Vec<PlainZone>,
     buffered: bool,
@@ -96,9 +97,7 @@ impl Plain {
         Self {
             zones: vec![PlainZone::default(); zones],
             buffered,
-            settles: BTreeMap::new(),
-            acknowledges: BTreeMap::new(),
-            acknowledged: Vec::new(),
+            ..Self::default()
         }
     }
 

@@ -142,9 +142,8 @@ fn repetitions_go_round_all_cells() {
         setup.repetitions = 2;
     });
     let found = outcomes(&setup);
-    let order = found
-        .iter()
-        .map(|one| (one.repetition, one.cell.file_bytes / KIB));
+    let place = |one: &Outcome| (one.repetition, one.cell.file_bytes / KIB);
+    let order = found.iter().map(place);
     let wanted = [(0, 64), (0, 128), (1, 64), (1, 128)];
     let wanted = wanted.into_iter().flat_map(|cell| [cell, cell]);
     assert_eq!(order.collect::<Vec<_>>(), wanted.collect::<Vec<_>>());
@@ -352,12 +351,7 @@ fn each_call_is_timed_where_that_is_asked_for() {
         let sum_ns: u64 = outcome.latencies_ns.iter().sum();
         assert!(sum_ns <= outcome.nanoseconds().unwrap(), "{outcome:?}");
     }
-    let of = |test| {
-        outcomes
-            .iter()
-            .find(|outcome| outcome.test == test)
-            .unwrap()
-    };
+    let of = |test| outcomes.iter().find(|one| one.test == test).unwrap();
     let backward = of(3);
     assert_eq!(backward.offsets, [24 * KIB, 16 * KIB, 8 * KIB, 0]);
     assert_eq!(of(4).offsets, [0; 4]);
@@ -406,9 +400,8 @@ fn numbers_of_workers_are_measured_one_after_another_on_named_files() {
     };
     let mut passes = outcomes(&setup);
     passes.retain(|outcome| outcome.place == 0);
-    let order = passes
-        .iter()
-        .map(|one| (one.workers, &one.path, one.primed));
+    let passes = passes.iter();
+    let order = passes.map(|one| (one.workers, &one.path, one.primed));
     let wanted = [(2, 0), (2, 1), (3, 0), (3, 1), (3, 2)];
     let wanted = wanted.map(|(workers, worker): (u32, usize)| (workers, &paths[worker], false));
     assert_eq!(order.collect::<Vec<_>>(), wanted);

@@ -34,7 +34,7 @@ fn load(spec: &Spec, seed: u64, requests: u32, gap_us: u32, only_writes: bool) -
 }
 
 prop_compose! {
-    fn specs()(
+    pub fn specs()(
         elements in prop_oneof![Just(1_u32), Just(3), Just(8)], dies in 1_u32..3,
         blocks in 8_u32..16, pages_per_block in 3_u32..9, channels in 1_u32..3, plane_pool: bool,
         cost_benefit: bool, copy_back: bool, read_priority: bool,
@@ -160,7 +160,6 @@ fn buffer(spec: &Spec, policy: &str, mode: BufferMode) -> BufferSpec {
     })
 }
 
-/// The results, all of them.
 fn content(of: &Simulation) -> String {
     let responses = |of: &Responses| {
         let times = (of.response_ps, of.device_ps, of.sectors);
@@ -169,10 +168,8 @@ fn content(of: &Simulation) -> String {
     let tally = &of.tally;
     let counts = counts(tally);
     let kinds = [&tally.reads, &tally.writes, &tally.others].map(responses);
-    format!(
-        "{counts:?} {kinds:?} {:?} {:?} {:?}",
-        tally.busy_ps, of.elements, of.preconditioned
-    )
+    let rest = (&tally.busy_ps, &of.elements, &of.preconditioned);
+    format!("{counts:?} {kinds:?} {rest:?}")
 }
 
 fn preconditioning() -> Preconditioning {
@@ -216,6 +213,19 @@ fn interrupted(
         (done, state) = saved(Start::Resumed(&mut input), &load[..until], setup);
     }
     (whole, events, done)
+}
+
+/// A run, another one on the drive that it left, and both in one run with a pause that all requests end in.
+fn one_after_the_other(setup: &Setup, first: &[Request], second: &[Request]) -> [Simulation; 3] {
+    let (before, state) = saved(Start::New, first, setup);
+    let alone = continued(Start::State(&mut state.as_slice()), Unsaid(second), setup);
+    let pause_ns = 10_000_000_000 - second[0].at_ns;
+    let later = second
+        .iter()
+        .map(|request| with(*request, |later| later.at_ns += pause_ns));
+    let both: Vec<Request> = first.iter().copied().chain(later).collect();
+    let (together, _) = saved(Start::New, &both, setup);
+    [before, alone.expect("a run"), together]
 }
 
 fn small_spec() -> Spec {
@@ -283,13 +293,7 @@ proptest! {
         let setup = setup(&spec);
         let first = load(&spec, seed, requests, 100, false);
         let second = load(&spec, seed ^ 1, requests, 100, false);
-        let (before, state) = saved(Start::New, &first, &setup);
-        let alone = continued(Start::State(&mut state.as_slice()), Unsaid(&second), &setup).expect("a run");
-        let begin_ns = second[0].at_ns;
-        let pause_ns = 10_000_000_000 - begin_ns;
-        let later = second.iter().map(|request| Request { at_ns: request.at_ns + pause_ns, ..*request });
-        let both: Vec<Request> = first.iter().copied().chain(later).collect();
-        let (together, _) = saved(Start::New, &both, &setup);
+        let [before, alone, together] = one_after_the_other(&setup, &first, &second);
         for (element, one) in alone.elements.iter().enumerate() {
             let (two, earlier) = (&together.elements[element], &before.elements[element]);
             prop_assert_eq!(one.block_erases, two.block_erases, "element {}", element);
@@ -305,17 +309,10 @@ proptest! {
     fn a_saved_drive_is_as_worn_and_mapped_as_one_that_goes_on(
         spec in specs(), seed: u64, requests in 1_u32..300, only_writes: bool,
     ) {
-        // A run that is complete, and another one on the same drive: with the state between, and in
-        // one run with a pause that all requests end in.
         let setup = setup(&spec);
         let first = load(&spec, seed, requests, 100, only_writes);
         let second = load(&spec, seed ^ 1, requests, 100, only_writes);
-        let (_, state) = saved(Start::New, &first, &setup);
-        let alone = continued(Start::State(&mut state.as_slice()), Unsaid(&second), &setup).expect("a run");
-        let pause_ns = 10_000_000_000;
-        let later = second.iter().map(|request| Request { at_ns: request.at_ns + pause_ns, ..*request });
-        let both: Vec<Request> = first.iter().copied().chain(later).collect();
-        let (together, _) = saved(Start::New, &both, &setup);
+        let [_, alone, together] = one_after_the_other(&setup, &first, &second);
         for (element, (one, two)) in alone.elements.iter().zip(&together.elements).enumerate() {
             prop_assert_eq!(one.block_erases, two.block_erases, "element {}", element);
         }

@@ -11,7 +11,6 @@ use ioassay_sim::engine::{
 };
 use proptest::prelude::*;
 
-/// How a random load looks.
 #[derive(Debug, Clone, Copy)]
 struct Load {
     seed: u64,
@@ -77,7 +76,6 @@ fn before(spec: &Spec, policy: &str) -> Option<WriteBuffer> {
     (policy != "none").then(|| buffer(spec, policy, 16, BufferMode::Reshape))
 }
 
-/// Runs a load both ways.
 fn both(spec: &Spec, load: &[Request], policy: &str, options: &RunOptions) -> [(Drive, Tally); 2] {
     let new = || before(spec, policy);
     let (mut short, mut long) = (drive(spec), drive(spec));
@@ -153,7 +151,6 @@ proptest! {
     }
 }
 
-/// Runs a load by one thread and by several.
 fn same_by_threads(
     spec: &Spec,
     load: &[Request],

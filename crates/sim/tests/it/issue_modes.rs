@@ -11,7 +11,6 @@ const CHANNEL: u64 = 1_907_200;
 const PROGRAM: u64 = 305_600_000;
 const ALONE: u64 = CHANNEL + PROGRAM;
 
-/// A run on four elements.
 fn run(load: &[Request], options: &RunOptions) -> Tally {
     tally(&reference(4), load, None, options)
 }

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use crate::checkpoint;
 use crate::loads::{
     Chance, Live, Unsaid, buffer, drive, each, flush, inline, plain, read, reference, request,
     same_drive, same_tally, write,
 };
 use ioassay_block::{Kind, Request};
-use ioassay_sim::drive::{Controller, Overlap, Pool, Spec};
+use ioassay_sim::drive::{Controller, Overlap, Pool, Spec, WearLevelling};
 use ioassay_sim::engine::{BufferMode, Event, OnlineDrive, WriteBuffer, run};
 use ioassay_sim::policy::POLICIES;
 use proptest::prelude::*;
@@ -34,28 +35,13 @@ fn load(spec: &Spec, seed: u64, requests: u32, gap_ns: u32) -> Vec<Request> {
     })
 }
 
-prop_compose! {
-    fn specs()(
-        elements in prop_oneof![Just(1_u32), Just(3), Just(8)], overlap in 0..3, channels in 1_u32..3,
-        plane_pool: bool, read_priority: bool, free_channel: bool,
-    ) -> Spec {
-        Spec {
-            elements,
-            channels: channels.min(elements),
-            dies: 2,
-            planes: 2,
-            blocks_per_plane: 24,
-            pages_per_block: 8,
-            reserve: 0.5,
-            min_free: 0.126,
-            overlap: [Overlap::Off, Overlap::Dies, Overlap::Planes][overlap as usize],
-            channel_ps_per_sector: if free_channel { 0 } else { 238_400 },
-            pool: if plane_pool { Pool::Plane } else { Pool::Element },
-            read_priority,
-            endurance: 0,
-            ..Spec::default()
-        }
-    }
+fn specs() -> impl Strategy<Value = Spec> {
+    (checkpoint::specs(), any::<bool>()).prop_map(|(spec, free_channel)| Spec {
+        blocks_per_plane: 24,
+        pages_per_block: 8,
+        channel_ps_per_sector: if free_channel { 0 } else { 238_400 },
+        ..spec
+    })
 }
 
 prop_compose! {
@@ -89,6 +75,7 @@ fn controlled() -> impl Strategy<Value = Spec> {
         channels: 1,
         overlap: Overlap::Off,
         pool: Pool::Element,
+        wear_levelling: WearLevelling::Off,
         controller: Some(controller),
         ..spec
     })

@@ -73,13 +73,11 @@ fn variants(name: &str, layout: Layout, capacity: usize) -> Vec<Settings> {
         .collect()
 }
 
-/// The elements whose bits are set.
 fn ready(bits: u8, elements: u32) -> Vec<bool> {
     let bits = (0..elements).map(|element| (bits >> element) & 1 == 1);
     bits.collect()
 }
 
-/// The pages of an eviction.
 fn pages_of(eviction: &Eviction) -> impl Iterator<Item = u32> + use<> {
     eviction.first..eviction.first + eviction.pages
 }
@@ -267,28 +265,15 @@ fn what_cannot_be_is_refused_with_the_number() {
     let mut both = with(settings, |both| both.block_by = BlockBy::Element);
     both.block_requests = true;
     let empty = Settings::new(with(LAYOUT, |layout| layout.elements = 0), 1);
+    let all = "none, fifo, lru, clock, sieve, s3-fifo, arc, bplru, fab, epo, epo-all, idle-cold";
+    let each = "at least 8 pages (one for each element), not of 7";
+    let unknown = "policy `epo` knows no option `padding`; it knows none";
     for (name, settings, wanted) in [
-        (
-            "lruu",
-            &settings,
-            "no policy is called `lruu`; did you mean lru?",
-        ),
-        (
-            "zzz",
-            &settings,
-            "none, fifo, lru, clock, sieve, s3-fifo, arc, bplru, fab, epo, epo-all, idle-cold",
-        ),
-        (
-            "epo",
-            &padded,
-            "policy `epo` knows no option `padding`; it knows none",
-        ),
+        ("lruu", &settings, "called `lruu`; did you mean lru?"),
+        ("zzz", &settings, all),
+        ("epo", &padded, unknown),
         ("bplru", &small, "at least 64 pages (one block), not of 7"),
-        (
-            "epo-all",
-            &small,
-            "at least 8 pages (one for each element), not of 7",
-        ),
+        ("epo-all", &small, each),
         ("bplru", &both, "wanted blocks by lba"),
         ("none", &empty, "elements of a buffer is 0"),
     ] {

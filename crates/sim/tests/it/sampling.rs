@@ -50,10 +50,9 @@ fn sampled(requests: &[Request], setup: &Setup, rate: f64) -> SampledHits {
 /// Write and read hits of all pages, by the simulation.
 fn exact(requests: &[Request], setup: &Setup) -> (f64, f64) {
     let tally = simulated(requests, setup).tally;
-    (
-        tally.write_hits as f64 / tally.buffered_writes as f64,
-        tally.read_hits as f64 / tally.buffered_reads as f64,
-    )
+    let ratio = |hits: u64, all: u64| hits as f64 / all as f64;
+    let reads = ratio(tally.read_hits, tally.buffered_reads);
+    (ratio(tally.write_hits, tally.buffered_writes), reads)
 }
 
 #[test]

@@ -21,12 +21,10 @@ fn specs() -> impl Strategy<Value = Spec> {
         let blocks = reserved + 8;
         let span = if whole { elements } else { 1 };
         let superblock_bytes = unit_bytes * f64::from(rows * span * (elements / span));
+        let cache_bytes = f64::from(u8::from(cached)) * 8.0 * unit_bytes;
         let controller = Controller::of([
             ("program_unit", [unit_bytes].as_slice()),
-            (
-                "write_cache",
-                &[f64::from(u8::from(cached)) * 8.0 * unit_bytes],
-            ),
+            ("write_cache", &[cache_bytes]),
             ("superblock", &[f64::from(span)]),
             ("hot_cold", &[f64::from(u8::from(hot_cold))]),
             ("slc_region", &[superblock_bytes * f64::from(superblocks)]),

@@ -15,13 +15,11 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
-/// An authority that signs certificates.
 pub struct Authority {
     pub pem: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
-/// A certificate and its key.
 pub struct Identity {
     pub certificate: String,
     pub key: String,
@@ -47,8 +45,8 @@ impl Authority {
     /// With a number, by which it can be revoked.
     pub fn sign_numbered(&self, purpose: ExtendedKeyUsagePurpose, serial: u64) -> Identity {
         let key = KeyPair::generate().unwrap();
-        let mut params =
-            CertificateParams::new(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+        let names = ["localhost", "127.0.0.1"].map(str::to_owned);
+        let mut params = CertificateParams::new(names).unwrap();
         params.extended_key_usages = vec![purpose];
         params.serial_number = Some(serial.into());
         Identity {
@@ -89,16 +87,15 @@ impl Authority {
         let client = match identity {
             None => client.with_no_client_auth(),
             Some(identity) => {
-                let chain =
-                    vec![CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap()];
+                let chain = CertificateDer::from_pem_slice(identity.certificate.as_bytes());
                 let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).unwrap();
+                let chain = vec![chain.unwrap()];
                 client.with_client_auth_cert(chain, key).unwrap()
             }
         };
         Arc::new(client)
     }
 
-    /// Writes the server's files.
     pub fn write(&self, folder: &Path) {
         let server = self.sign(ExtendedKeyUsagePurpose::ServerAuth);
         fs::write(folder.join("ca-cert.pem"), &self.pem).unwrap();

@@ -15,7 +15,6 @@ use ioassay_device::{Command, Op, Status, Tag};
 
 pub const PAGE: u64 = 4096;
 
-/// What a drive is made of.
 #[derive(Debug, Clone)]
 pub struct Made {
     pub pages: u64,
@@ -96,7 +95,6 @@ impl Made {
     }
 }
 
-/// The tag of the command with this number.
 pub fn tag(command: u64) -> Tag {
     Tag {
         transport: 0,

@@ -24,14 +24,12 @@ pub fn unit(kind: u8, flags: u8, header: &[u8], data: &[u8], digests: (bool, boo
     bytes
 }
 
-/// An initialization request.
 pub fn initialize(alignment: u8, digests: u8) -> Vec<u8> {
     let mut header = [0; 120];
     (header[2], header[3]) = (alignment, digests);
     unit(0, 0, &header, &[], (false, false))
 }
 
-/// A submission queue entry.
 #[derive(Clone, Copy)]
 pub struct Entry(pub [u8; 64]);
 
@@ -86,12 +84,10 @@ impl Entry {
     }
 }
 
-/// A request for an event.
 pub fn event(id: u16) -> Vec<u8> {
     Entry::new(0x0c, id).alone()
 }
 
-/// Sets a feature.
 pub fn set(feature: u32, value: u32) -> Entry {
     Entry::new(9, 3).word(10, feature).word(11, value)
 }
@@ -121,7 +117,6 @@ pub fn authentication(kind: u8, length: u32) -> Entry {
     entry.word(11, length).fabrics(kind)
 }
 
-/// A Connect command.
 pub fn connect(queue: u16, entries: u16, keep_alive_ms: u32) -> Entry {
     let entry = Entry::new(0x7f, 0).namespace(1).pointer(0x01, 0, 1024);
     let entry = entry
@@ -130,7 +125,6 @@ pub fn connect(queue: u16, entries: u16, keep_alive_ms: u32) -> Entry {
     entry.word(12, keep_alive_ms)
 }
 
-/// Connect's data.
 pub fn connect_data(controller: u16, subsystem: &str, host: &str) -> Vec<u8> {
     let mut data = vec![0; 1024];
     data[0] = 1;
@@ -140,7 +134,6 @@ pub fn connect_data(controller: u16, subsystem: &str, host: &str) -> Vec<u8> {
     data
 }
 
-/// Sets the controller's configuration.
 pub fn configure(to: u32) -> Entry {
     Entry::new(0x7f, 1).word(11, 0x14).word(12, to)
 }

@@ -4,7 +4,7 @@
 
 #![allow(dead_code, unused_imports)] // each user needs one part
 
-mod mounted;
+pub mod mounted;
 mod shared_memory;
 
 use std::path::Path;

@@ -33,9 +33,9 @@ const FAILURES: [Status; 4] = [
     Status::PowerLost,
     Status::ReadOnly,
 ];
-const READ: u32 = 15;
-const WRITE: u32 = 16;
-const FALLOCATE: u32 = 43;
+pub const READ: u32 = 15;
+pub const WRITE: u32 = 16;
+pub const FALLOCATE: u32 = 43;
 
 /// A file, its drive, and what a plain array made of the same requests.
 struct File {
@@ -192,7 +192,8 @@ fn said(bytes: &[u8], number: u64) -> Said {
     (error, bytes[OUT_HEADER..].to_vec())
 }
 
-fn request(opcode: u32, number: u64, body: &[u8]) -> Vec<u8> {
+/// A request of the kernel: its header, and what follows.
+pub fn request(opcode: u32, number: u64, body: &[u8]) -> Vec<u8> {
     let mut bytes = ((IN_HEADER + body.len()) as u32).to_ne_bytes().to_vec();
     bytes.extend(opcode.to_ne_bytes());
     bytes.extend(number.to_ne_bytes());
@@ -201,8 +202,14 @@ fn request(opcode: u32, number: u64, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// `fuse_fallocate_in` without its padding.
+pub fn allocation(offset: u64, length: u64, mode: u32) -> Vec<u8> {
+    let numbers = [0, offset, length].map(u64::to_ne_bytes).concat();
+    [&numbers[..], &mode.to_ne_bytes()].concat()
+}
+
 /// `fuse_read_in` and `fuse_write_in`.
-fn transfer(offset: u64, length: u32, flags: u32, data: &[u8]) -> Vec<u8> {
+pub fn transfer(offset: u64, length: u32, flags: u32, data: &[u8]) -> Vec<u8> {
     let mut body = [&[0; 8][..], &offset.to_ne_bytes(), &length.to_ne_bytes()].concat();
     body.resize(32, 0);
     body.extend(flags.to_ne_bytes());
@@ -278,8 +285,7 @@ fn read_or_write(file: &mut File, bytes: &mut Bytes<'_>) {
 fn allocate(file: &mut File, bytes: &mut Bytes<'_>) {
     let (offset, length) = (place(bytes), place(bytes));
     let mode: u32 = bytes.pick(&[0, 1, 2, 3, 3, 16, 17, 17, 8, u32::MAX]);
-    let mut body = [&[0; 8][..], &offset.to_ne_bytes(), &length.to_ne_bytes()].concat();
-    body.extend(mode.to_ne_bytes());
+    let mut body = allocation(offset, length, mode);
     body.resize(usize::from(bytes.next() % 8) + 28, 0);
     file.ask(FALLOCATE, &body);
 }

@@ -141,7 +141,6 @@ fn leave(client: &mut Client, drive: &mut Memory) {
     *client = Client::new();
 }
 
-/// A client of vfio-user.
 pub fn vfio_user(script: &[u8]) {
     let mut bytes = Bytes(script.iter());
     let mut drive = Memory::new(SIZE_BYTES, 512);

@@ -24,13 +24,9 @@ pub struct Memory {
     pub due: VecDeque<Answer>,
     /// Commands in the order in which they came.
     pub seen: Vec<Command>,
-    /// Whether `seen` is kept.
     pub keeps: bool,
-    /// What it warns of.
     pub trouble: Trouble,
-    /// What all commands end with.
     pub status: Status,
-    /// Its zones, if it is zoned.
     pub zones: Option<Zones>,
 }
 
@@ -71,14 +67,9 @@ impl Memory {
     fn carry_out(&mut self, command: &Command, data: &[u8]) -> Status {
         let (start, length) = (command.offset_bytes, command.length_bytes);
         let block = u64::from(self.facts.block_bytes);
-        assert!(
-            start + length <= self.facts.size_bytes,
-            "the transport let {command:?} through"
-        );
-        assert!(
-            start % block == 0 && length % block == 0,
-            "the transport let {command:?} through"
-        );
+        let is_whole = start % block == 0 && length % block == 0;
+        let is_possible = is_whole && start + length <= self.facts.size_bytes;
+        assert!(is_possible, "the transport let {command:?} through");
         if self.status != Status::Done {
             return self.status;
         }
@@ -222,11 +213,10 @@ impl EmulatedDrive {
         let thread = std::thread::spawn(move || {
             let mut idle = 0u32;
             while !stopped.load(Ordering::Relaxed) {
-                idle = if round(&mut transport, &mut drive) {
-                    0
-                } else {
-                    idle.saturating_add(1)
-                };
+                idle = idle.saturating_add(1);
+                if round(&mut transport, &mut drive) {
+                    idle = 0;
+                }
                 if idle > 20_000 {
                     // Tests run beside each other on few cores.
                     std::thread::sleep(std::time::Duration::from_micros(200));
@@ -243,11 +233,8 @@ impl EmulatedDrive {
     /// Ends the serving and gives the drive back.
     pub fn stop(mut self) -> Memory {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread
-            .take()
-            .expect("it runs")
-            .join()
-            .expect("it did not panic")
+        let thread = self.thread.take().expect("it runs");
+        thread.join().expect("it did not panic")
     }
 }
 

@@ -13,6 +13,16 @@ use ioassay_device::server::{Options, Ready, Summary, serve};
 use ioassay_device::transport::socket::Endpoint;
 use serde_json::{Value, json};
 
+/// Options of a small drive, but for what leads to it.
+pub fn small_drive() -> Value {
+    json!({
+        "size_bytes": 16 << 20,
+        "geometry": {"elements": 4, "planes": 1, "dies": 1},
+        "calibrate": false,
+        "idle_ms": 5,
+    })
+}
+
 /// A drive that a thread serves, with its sockets in a folder of its own.
 pub struct ServedDrive {
     thread: JoinHandle<Result<Summary, Error>>,
@@ -27,14 +37,12 @@ impl ServedDrive {
     }
 
     pub fn start_in(folder: tempfile::TempDir, changes: &Value) -> Self {
-        let options = json!({
-            "size_bytes": 16 << 20,
-            "transports": [format!("nbd:unix:{}", folder.path().join("drive.sock").display())],
-            "stats_socket": folder.path().join("stats.sock"),
-            "geometry": {"elements": 4, "planes": 1, "dies": 1},
-            "calibrate": false,
-            "idle_ms": 5,
-        });
+        let mut options = small_drive();
+        options["transports"] = json!([format!(
+            "nbd:unix:{}",
+            folder.path().join("drive.sock").display()
+        )]);
+        options["stats_socket"] = json!(folder.path().join("stats.sock"));
         let (thread, ready) = spawn(changed(options, changes));
         Self {
             thread,

@@ -18,7 +18,6 @@ pub fn with<T>(mut it: T, change: impl FnOnce(&mut T)) -> T {
     it
 }
 
-/// Bytes of a page.
 pub const PAGE: u64 = 4096;
 
 /// A drive that a test can see through: few blocks of few pages, half of them in reserve.
@@ -65,7 +64,6 @@ pub fn flush(at_ns: u64) -> Request {
     request(Kind::Flush, at_ns, 0, 0)
 }
 
-/// Requests by number.
 pub fn each(count: u64, of: impl FnMut(u64) -> Request) -> Vec<Request> {
     (0..count).map(of).collect()
 }

@@ -4,7 +4,9 @@ mod scan_resistant;
 
 use std::collections::VecDeque;
 
+use crate::loads::with;
 use ioassay_sim::policy::{BlockBy, Settings};
+use scan_resistant::{Arc, S3Fifo, Sieve};
 
 /// What leaves, page by page.
 pub trait Model {
@@ -39,9 +41,9 @@ pub fn model(name: &str, settings: &Settings) -> Option<Box<dyn Model>> {
         "fifo" => Box::new(queue(false, false)) as Box<dyn Model>,
         "lru" => Box::new(queue(true, false)),
         "clock" => Box::new(queue(false, true)),
-        "sieve" => Box::new(scan_resistant::Sieve::new(capacity)),
-        "s3-fifo" => Box::new(scan_resistant::S3Fifo::new(capacity)),
-        "arc" => Box::new(scan_resistant::Arc::new(capacity)),
+        "sieve" => Box::new(with(Sieve::default(), |model| model.capacity = capacity)),
+        "s3-fifo" => Box::new(with(S3Fifo::default(), |model| model.capacity = capacity)),
+        "arc" => Box::new(with(Arc::default(), |model| model.c = capacity)),
         "epo" => Box::new(turns(false)),
         "epo-all" => Box::new(turns(true)),
         "bplru" => Box::new(blocks(false)),

@@ -4,21 +4,14 @@
 use super::Model;
 
 /// SIEVE: pages and whether they are marked; the page at which the hand is.
+#[derive(Default)]
 pub struct Sieve {
     pages: Vec<(u32, bool)>,
     hand: Option<u32>,
-    capacity: usize,
+    pub capacity: usize,
 }
 
 impl Sieve {
-    pub fn new(capacity: usize) -> Self {
-        Self {
-            pages: Vec::new(),
-            hand: None,
-            capacity,
-        }
-    }
-
     fn remove(&mut self, page: u32) {
         let Some(at) = self.pages.iter().position(|held| held.0 == page) else {
             return;
@@ -80,23 +73,15 @@ impl Model for Sieve {
 }
 
 /// S3-FIFO: pages and their writes since they came, in the small and in the main queue.
+#[derive(Default)]
 pub struct S3Fifo {
     small: Vec<(u32, u32)>,
     main: Vec<(u32, u32)>,
     ghosts: Vec<u32>,
-    capacity: usize,
+    pub capacity: usize,
 }
 
 impl S3Fifo {
-    pub fn new(capacity: usize) -> Self {
-        Self {
-            small: Vec::new(),
-            main: Vec::new(),
-            ghosts: Vec::new(),
-            capacity,
-        }
-    }
-
     fn evict_small(&mut self, ready: &dyn Fn(u32) -> bool) -> Option<u32> {
         while let Some(at) = self.small.iter().position(|held| ready(held.0)) {
             let (page, writes) = self.small.remove(at);
@@ -173,23 +158,15 @@ impl Model for S3Fifo {
 }
 
 /// ARC, in the names of the paper: `c` pages, the lists T1 and T2, the ghosts B1 and B2, the target p.
+#[derive(Default)]
 pub struct Arc {
-    c: usize,
+    pub c: usize,
     t: [Vec<u32>; 2],
     b: [Vec<u32>; 2],
     p: f64,
 }
 
 impl Arc {
-    pub fn new(capacity: usize) -> Self {
-        Self {
-            c: capacity,
-            t: [Vec::new(), Vec::new()],
-            b: [Vec::new(), Vec::new()],
-            p: 0.0,
-        }
-    }
-
     fn replace(&mut self, in_b2: bool, ready: &dyn Fn(u32) -> bool) -> Vec<u32> {
         let t1 = self.t[0].len() as f64;
         let recent = t1 > self.p || in_b2 && t1 >= self.p;
