@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ioassay.virtual_drive import control
 
 from ..cli.drives import Drive, served
 from ..conftest import loop_on
+from ..patience import until
 from .nbd import TRIM, WRITE_ZEROES, Client
 from .nvme_tcp import Host
 
@@ -164,7 +166,21 @@ def paths_to(folder: Path, *words: str, loops: bool = False) -> Iterator[tuple[D
         yield drive, paths
 
 
+def ask(drive: Drive, request: str, **more: Any) -> dict[str, Any]:
+    """Without a process of its own."""
+    return control.ask(Path(drive.told["stats"]), request, **more)
+
+
+def statistics(drive: Drive) -> dict[str, Any]:
+    found: dict[str, Any] = ask(drive, "stats")["stats"]
+    return found
+
+
+def until_in_flight(drive: Drive, commands: int) -> None:
+    until(lambda: statistics(drive)["depth_now"] >= commands)
+
+
 def power_cut(drive: Drive) -> int:
     """How many pages were lost."""
-    lost: int = control.ask(Path(drive.told["stats"]), "power-cut", keep_connections=True)["lost_pages"]
+    lost: int = ask(drive, "power-cut", keep_connections=True)["lost_pages"]
     return lost

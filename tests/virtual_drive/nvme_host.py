@@ -9,21 +9,17 @@ import base64
 import hashlib
 import hmac
 import secrets
-import socket
 import struct
 import zlib
 from dataclasses import dataclass
 
+from . import nvme_tcp
+from .nvme_tcp import FABRICS, READ, Refused
+
 HASHES = {1: "sha256", 2: "sha384", 3: "sha512"}
 _X = {1: (2048, 560316), 2: (3072, 2625351), 3: (4096, 5736041), 4: (6144, 15705020), 5: (8192, 10965728)}
 GROUPS = (0, *_X)
-PATIENCE_S = 240
 _AUTHENTICATION = 1 << 17
-_ANY_CONTROLLER = 0xFFFF
-
-
-class Refused(Exception):
-    """What the controller, or this host, does not accept."""
 
 
 def prime(group: int) -> int:
@@ -67,43 +63,17 @@ class Host:
     groups: tuple[int, ...] = GROUPS
 
 
-class Queue:
-    """A connection with a connected queue."""
+class Queue(nvme_tcp.Queue):
+    """A connected queue, which may have to authenticate itself."""
 
-    def __init__(self, address: str, subsystem: str, host: Host, number: int = 0, controller: int = _ANY_CONTROLLER):
-        place, _, port = address.rpartition(":")
+    def __init__(self, address: str, subsystem: str, host: Host, number: int = 0, controller: int = 0xFFFF) -> None:
+        super().__init__(address, subsystem, host.name, number, controller)
         self.subsystem, self.host = subsystem, host
-        self._socket = socket.create_connection((place, int(port)), PATIENCE_S)
-        self._socket.sendall(struct.pack("<BBBBIHBBI", 0, 0, 128, 0, 128, 0, 0, 0, 0).ljust(128, b"\0"))
-        assert self._received(128)[0] == 1
-        data = struct.pack("<16sH", b"\1" * 16, controller).ljust(256, b"\0")
-        data += subsystem.encode().ljust(256, b"\0") + host.name.encode().ljust(512, b"\0")
-        entry = bytearray(self._entry(0x7F, 1, len(data), in_capsule=True))
-        struct.pack_into("<HHBBHI", entry, 40, 0, number, 31, 0, 0, 0)
-        status, result, _ = self._command(entry, data)
-        if status:
-            raise Refused(f"Connect: {status:#x}")
-        self.controller = result & 0xFFFF
-        self.has_to_authenticate = bool(result & _AUTHENTICATION)
+        self.has_to_authenticate = bool(self.answer & _AUTHENTICATION)
 
-    def __enter__(self) -> Queue:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._socket.close()
-
-    def enable(self) -> int:
-        """Set the controller's configuration; the status."""
-        entry = bytearray(self._entry(0x7F, 0, 0))
-        struct.pack_into("<II", entry, 44, 0x14, 0x00460001)
-        return self._command(entry, b"")[0]
-
-    def read(self) -> tuple[int, bytes]:
-        """The first 512 bytes of the namespace, if the queue is one of I/O; the status before them."""
-        entry = bytearray(self._entry(0x02, 1, 512))
-        struct.pack_into("<QI", entry, 40, 0, 0)
-        status, _, data = self._command(entry, b"")
-        return status, data
+    def read(self) -> bytes:
+        """The first 512 bytes of the namespace, if the queue is one of I/O."""
+        return self.call(READ, bytes(12), wanted=512)[1]
 
     def authenticate(self) -> tuple[int, int]:
         """Show that the host knows its secret, and see that the controller does; the hash and the group that it chose.
@@ -149,50 +119,15 @@ class Queue:
 
     def is_over(self) -> bool:
         """Whether the controller has let go of the connection; waits for that."""
-        return self._socket.recv(1) == b""
+        return self.socket.recv(1) == b""
 
     def _send(self, message: bytes) -> None:
-        entry = bytearray(self._entry(0x7F, 5, len(message), in_capsule=True))
-        struct.pack_into("<II", entry, 40, 0xE9010100, len(message))
-        status, _, _ = self._command(entry, message)
-        assert not status, hex(status)
+        self.call(FABRICS, struct.pack("<BII", 5, 0xE9010100, len(message)), data=message)
 
     def _receive(self, kind: int, transaction: int) -> bytes:
         room = 4096
-        entry = bytearray(self._entry(0x7F, 6, room))
-        struct.pack_into("<II", entry, 40, 0xE9010100, room)
-        status, _, message = self._command(entry, b"")
-        assert not status, hex(status)
+        _, message = self.call(FABRICS, struct.pack("<BII", 6, 0xE9010100, room), wanted=room)
         if message[1] == 0xF1:
             raise Refused(f"Failure1: {message[6]} {message[7]}")
         assert (message[0], message[1], *struct.unpack_from("<H", message, 4)) == (1, kind, transaction)
         return message
-
-    def _entry(self, opcode: int, kind: int, length: int, *, in_capsule: bool = False) -> bytes:
-        head = struct.pack("<BBHI", opcode, 0x40, 1, kind).ljust(24, b"\0")
-        pointer = struct.pack("<QI3xB", 0, length, 0x01 if in_capsule else 0x5A)
-        return (head + pointer).ljust(64, b"\0")
-
-    def _command(self, entry: bytes, data: bytes) -> tuple[int, int, bytes]:
-        """Status, result and data of a command."""
-        whole = 72 + len(data)
-        self._socket.sendall(struct.pack("<BBBBI", 4, 0, 72, 72 if data else 0, whole) + entry + data)
-        taken = b""
-        while True:
-            head = self._received(8)
-            kind, start, length = head[0], head[3], int.from_bytes(head[4:], "little")
-            rest = self._received(length - 8)
-            if kind == 5:
-                result, status = struct.unpack_from("<Q6xH", rest)
-                return status >> 1, result, taken
-            assert kind == 7, kind
-            taken += rest[start - 8 :]
-
-    def _received(self, length: int) -> bytes:
-        taken = b""
-        while len(taken) < length:
-            part = self._socket.recv(length - len(taken))
-            if not part:
-                raise EOFError
-            taken += part
-        return taken

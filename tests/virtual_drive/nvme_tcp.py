@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import socket
 import struct
-from dataclasses import dataclass
+from contextlib import ExitStack
+from typing import Self
 
 FLUSH, WRITE, READ, WRITE_ZEROES, DATASET_MANAGEMENT, FABRICS = 0x00, 0x01, 0x02, 0x08, 0x09, 0x7F
 PATIENCE_S = 240
@@ -19,27 +20,43 @@ _SUCCESS = 1 << 3
 _PROPERTY_SET, _CONNECT = 0x00, 0x01
 _CC, _ENABLE = 0x14, 6 << 16 | 4 << 20 | 1
 _IN_CAPSULE, _IN_DATA_UNITS = 0x01, 0x5A
+_ANY_CONTROLLER = 0xFFFF
+_NAME = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-0000000000aa"
 _DEALLOCATE_ZEROES, _DEALLOCATE = 1 << 25, 1 << 2
 
 
 class Refused(Exception):
-    """The drive's status, without the phase bit."""
+    """The drive's status without the phase bit, or what a host does not accept."""
 
 
-@dataclass
-class _Queue:
-    """A connection."""
+class Queue:
+    """A connection with a connected queue: the admin queue, or one of I/O of a controller."""
 
-    socket: socket.socket
+    def __init__(self, address: str, nqn: str, name: str, number: int = 0, controller: int = _ANY_CONTROLLER) -> None:
+        host, _, port = address.rpartition(":")
+        self.socket = socket.create_connection((host, int(port)), PATIENCE_S)
+        try:
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.socket.sendall(struct.pack("<BBBBIHBBI112x", _ICREQ, 0, 128, 0, 128, 0, 0, 0, 0))
+            kind, _, _ = self._unit()
+            assert kind == _ICRESP
+            data = struct.pack("<16sH238x256s256s256x", b"tests", controller, nqn.encode(), name.encode())
+            words = struct.pack("<BHHHxxI", _CONNECT, 0, number, 31, 0)
+            self.answer, _ = self.call(FABRICS, words, data=data)
+        except BaseException:
+            self.socket.close()
+            raise
+        self.controller = self.answer & 0xFFFF
 
-    @staticmethod
-    def open(address: str, port: int) -> _Queue:
-        queue = _Queue(socket.create_connection((address, port), PATIENCE_S))
-        queue.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        queue.socket.sendall(struct.pack("<BBBBIHBBI112x", _ICREQ, 0, 128, 0, 128, 0, 0, 0, 0))
-        kind, _, _ = queue._unit()
-        assert kind == _ICRESP
-        return queue
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def enable(self) -> None:
+        """Set the controller's configuration."""
+        self.call(FABRICS, struct.pack("<BB3xIQ", _PROPERTY_SET, 0, _CC, _ENABLE))
 
     def _received(self, length: int) -> bytes:
         parts = []
@@ -88,40 +105,23 @@ class Host:
     BLOCK = 512
 
     def __init__(self, address: str, nqn: str) -> None:
-        host, _, port = address.rpartition(":")
-        self._admin = _Queue.open(host, int(port))
-        self._io: _Queue | None = None
-        try:
-            controller = self._connect(self._admin, nqn, 0, 0xFFFF)
-            enable = struct.pack("<BB3xI", _PROPERTY_SET, 0, _CC)
-            self._admin.call(FABRICS, enable + struct.pack("<Q", _ENABLE))
-            self._io = _Queue.open(host, int(port))
-            self._connect(self._io, nqn, 1, controller)
-        except BaseException:
-            self.__exit__()
-            raise
-
-    @staticmethod
-    def _connect(queue: _Queue, nqn: str, number: int, controller: int) -> int:
-        name = b"nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-0000000000aa"
-        data = struct.pack("<16sH238x256s256s256x", b"tests", controller, nqn.encode(), name)
-        answer, _ = queue.call(FABRICS, struct.pack("<BHHHxxI", _CONNECT, 0, number, 31, 0), data=data)
-        return answer & 0xFFFF
+        with ExitStack() as opened:
+            admin = opened.enter_context(Queue(address, nqn, _NAME))
+            admin.enable()
+            self._io = opened.enter_context(Queue(address, nqn, _NAME, 1, admin.controller))
+            self._opened = opened.pop_all()
 
     def __enter__(self) -> Host:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for queue in (self._io, self._admin):
-            if queue is not None:
-                queue.socket.close()
+        self._opened.close()
 
     def _blocks(self, offset: int, length: int, flags: int = 0) -> bytes:
         """Words 10 to 12 of a command for these bytes."""
         return struct.pack("<QI", offset // self.BLOCK, length // self.BLOCK - 1 | flags)
 
     def _call(self, opcode: int, words: bytes = b"", *, data: bytes = b"", wanted: int = 0) -> bytes:
-        assert self._io is not None
         return self._io.call(opcode, words, data=data, wanted=wanted)[1]
 
     def read(self, offset: int, length: int) -> bytes:

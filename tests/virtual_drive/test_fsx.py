@@ -18,46 +18,7 @@ from .power_cuts import DRIVE, formatted, mounted, served
 
 OPERATIONS = 200_000 if os.environ.get("IOASSAY_THOROUGH") else 2000
 PATIENCE_S = 3600
-ON_FILE = """
-flen = 16777216
-nosizechecks = true
-blockmode = true
-[opsize]
-max = 131072
-min = 1
-[weights]
-read = 10
-sendfile = 10
-mapread = 0
-write = 10
-mapwrite = 0
-copy_file_range = 3
-punch_hole = 3
-fsync = 0.5
-fdatasync = 0.5
-posix_fadvise = 1
-truncate = 0
-"""
-ON_FILE_SYSTEM = """
-flen = 16777216
-[opsize]
-max = 131072
-[weights]
-close_open = 1
-read = 10
-sendfile = 10
-mapread = 10
-write = 10
-mapwrite = 10
-copy_file_range = 3
-punch_hole = 3
-posix_fallocate = 2
-fsync = 0.5
-fdatasync = 0.5
-invalidate = 1
-posix_fadvise = 1
-truncate = 2
-"""
+CONFIGURATIONS = Path(__file__).parent / "fsx"
 
 pytestmark = [
     pytest.mark.root,
@@ -71,20 +32,19 @@ pytestmark = [
 
 def exercise(file: Path, configuration: str, folder: Path) -> None:
     """Random operations on a file; what fsx leaves of a failure is in the folder."""
-    (folder / "fsx.toml").write_text(configuration)
-    seed = str(random.randrange(2**31))
-    argv = ["fsx", "-f", str(folder / "fsx.toml"), "-P", str(folder), "-S", seed, "-N", str(OPERATIONS), str(file)]
+    chosen = ("-f", CONFIGURATIONS / configuration, "-S", random.randrange(2**31), "-N", OPERATIONS)
+    argv = list(map(str, ("fsx", *chosen, "-P", folder, file)))
     done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, (argv, done.stdout[-8000:], done.stderr[-8000:])
 
 
 def test_the_file_is_as_fsx_left_it(tmp_path: Path) -> None:
     with served(tmp_path, "--size", "16MiB", "--policy", "lru", "--buffer", "2MiB"):
-        exercise(tmp_path / "drive", ON_FILE, tmp_path)
+        exercise(tmp_path / "drive", "file.toml", tmp_path)
 
 
 def test_a_file_system_on_the_file_is_as_fsx_left_it(tmp_path: Path) -> None:
     with served(tmp_path, *DRIVE):
         formatted(tmp_path)
         with mounted(tmp_path) as point:
-            exercise(point / "exercised", ON_FILE_SYSTEM, tmp_path)
+            exercise(point / "exercised", "file_system.toml", tmp_path)

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from ioassay.virtual_drive import control
-
-from ..cli.drives import PATIENCE_S, Drive, served
+from ..cli.drives import PATIENCE_S, served
+from ..patience import until
+from .drive_paths import until_in_flight
 from .fuse_interfaces import INTERFACES, enabled
 
 SIZE = 8 << 20
@@ -122,7 +122,7 @@ def test_a_drive_that_ends_leaves_no_program_waiting(tmp_path: Path, interface: 
         readers = [threading.Thread(target=read, daemon=True) for _ in range(20)]
         for reader in readers:
             reader.start()
-        wait_for(lambda: depth(drive) >= len(readers), "the commands do not arrive")
+        until_in_flight(drive, len(readers))
         drive.process.send_signal(number)
         drive.process.wait(PATIENCE_S)
         for reader in readers:
@@ -132,15 +132,4 @@ def test_a_drive_that_ends_leaves_no_program_waiting(tmp_path: Path, interface: 
     assert len(ended) == len(readers), "a reader waits for a drive that is gone"
     assert max(ended) < 0
     # Of a killed drive a process of its own unmounts the file.
-    wait_for(lambda: str(tmp_path) not in Path("/proc/mounts").read_text(), "the file is still mounted")
-
-
-def depth(drive: Drive) -> int:
-    return int(control.ask(Path(drive.told["stats"]), "stats")["stats"]["depth_now"])
-
-
-def wait_for(condition: Callable[[], bool], failure: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, failure
-        time.sleep(0.01)
+    until(lambda: str(tmp_path) not in Path("/proc/mounts").read_text())

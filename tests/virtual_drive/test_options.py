@@ -1,4 +1,4 @@
-"""What people write about a served drive, in words and in files, as the core takes it: rows of `tests/corpus/drives`."""
+"""What people write about a served drive, in words and in files, as the core takes it: rows of tests/corpus/drives."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ import os
 import random
 import signal
 import threading
-import time
 from array import array
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,10 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from ioassay.virtual_drive import control
-
 from ..cli.drives import PATIENCE_S, Drive, served
-from .drive_paths import BLOCK, MOST, PAGE, WORDS, Paths, paths_to, pipe, power_cut
+from ..patience import until
+from .drive_paths import BLOCK, MOST, PAGE, WORDS, Paths, paths_to, pipe, power_cut, statistics, until_in_flight
 from .fuse_interfaces import INTERFACES, enabled
 from .nbd import WRITE, Client
 
@@ -171,16 +169,8 @@ def test_no_reader_sees_a_value_older_than_one_that_was_answered(tmp_path: Path)
 def test_what_is_read_again_through_the_page_cache_is_counted(tmp_path: Path) -> None:
     with paths_to(tmp_path) as (drive, paths):
         for name in ("splice", "sendfile", "mapping"):
-            before = reads(drive)
-            deadline = time.monotonic() + PATIENCE_S
-            while reads(drive) < before + 5:
-                assert time.monotonic() < deadline, f"{name}: what is read again is not counted"
-                paths.readers[name](0, PAGE)
-                time.sleep(0.01)
-
-
-def reads(drive: Drive) -> int:
-    return int(control.ask(Path(drive.told["stats"]), "stats")["stats"]["reads"]["commands"])
+            read, before = paths.readers[name], statistics(drive)["reads"]["commands"]
+            until(lambda: read(0, PAGE) and statistics(drive)["reads"]["commands"] >= before + 5)  # noqa: B023 # at once
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -203,19 +193,12 @@ def test_a_drive_that_ends_while_the_page_cache_waits_leaves_nobody_waiting(
 
         reader = threading.Thread(target=fill, daemon=True)
         reader.start()
-        in_flight(drive, 1)
+        until_in_flight(drive, 1)
         client.submit(WRITE, data=random.randbytes(PAGE))
-        in_flight(drive, 2)
+        until_in_flight(drive, 2)
         drive.process.send_signal(number)
         drive.process.wait(PATIENCE_S)
         reader.join(PATIENCE_S)
         with suppress(OSError):  # the file system is gone, the descriptor is closed all the same
             os.close(file)
     assert ended and ended[0] < 0, "the reader waits for a drive that is gone"
-
-
-def in_flight(drive: Drive, commands: int) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while control.ask(Path(drive.told["stats"]), "stats")["stats"]["depth_now"] < commands:
-        assert time.monotonic() < deadline, "the commands do not arrive"
-        time.sleep(0.01)

@@ -31,97 +31,70 @@ def drawn() -> random.Random:
     return random.Random(seed)
 
 
-@pytest.fixture
-def rocksdb() -> None:
-    if ctypes.util.find_library("rocksdb") is None:
-        pytest.skip("needs librocksdb (package rocksdb-tools)")
+needs_rocksdb = pytest.mark.skipif(ctypes.util.find_library("rocksdb") is None, reason="needs librocksdb")
+ROCKSDB = (needs_rocksdb, pytest.mark.rocksdb)
 
 
-def wrong_keys(point: Path, count: int) -> list[str]:
-    """What is wrong with the first keys of RocksDB, each of which was acknowledged, and with a batch after them."""
-    return run(sys.executable, KEYS, "check", point / "db", count).splitlines()
+def wrong(script: Path, place: Path, count: int) -> list[str]:
+    """What is wrong with a database whose first keys or transactions were acknowledged."""
+    return run(sys.executable, script, "check", place, count).splitlines()
 
 
-@pytest.mark.rocksdb
 @pytest.mark.slow
-@pytest.mark.usefixtures("rocksdb")
-@pytest.mark.parametrize("way", ["sync", "direct"])
-def test_rocksdb_has_every_acknowledged_key_after_all_cuts(tmp_path: Path, way: str) -> None:
-    """And no batch in part; `direct` bypasses the page cache. ldb finds the files that the database names."""
+@pytest.mark.parametrize(
+    ("script", "name", "how", "most"),
+    [
+        pytest.param(KEYS, "db", ("sync",), 200, marks=ROCKSDB, id="RocksDB"),
+        pytest.param(KEYS, "db", ("direct",), 200, marks=ROCKSDB, id="RocksDB past the page cache"),
+        pytest.param(ROWS, "rows.sqlite", ("DELETE", "EXTRA"), 60, id="SQLite"),
+        pytest.param(ROWS, "rows.sqlite", ("WAL", "FULL"), 60, id="SQLite with a log"),
+    ],
+)
+def test_a_database_has_all_that_was_acknowledged_after_all_cuts(
+    tmp_path: Path, script: Path, name: str, how: tuple[str, ...], most: int
+) -> None:
+    """And nothing in part, in a database without damage. ldb finds the files that a RocksDB names."""
     chance = drawn()
-    known, lost, ldb = 0, 0, shutil.which("ldb")
+    known, lost, ldb = 0, 0, shutil.which("ldb") if script == KEYS else None
     with served(tmp_path, *DRIVE) as told:
         formatted(tmp_path)
         for turn in range(CUTS + 1):
             with mounted(tmp_path) as point:
                 if turn and ldb is not None:
-                    assert run(ldb, f"--db={point}/db", "checkconsistency").strip() == "OK"
-                assert wrong_keys(point, known) == []
+                    assert run(ldb, f"--db={point / name}", "checkconsistency").strip() == "OK"
+                assert wrong(script, point / name, known) == []
                 if turn < CUTS:
-                    argv = (KEYS, "write", point / "db", known, way)
-                    known, pages = acknowledged_until_cut(point, told, argv, chance.randint(1, 200))
+                    argv = (script, "write", point / name, known, *how)
+                    known, pages = acknowledged_until_cut(point, told, argv, chance.randint(1, most))
                     lost += pages
         counted = control.ask(Path(told["stats"]), "stats")["stats"]
-    print(f"{known} keys acknowledged, {lost} pages lost")
+    print(f"{known} acknowledged, {lost} pages lost")
     assert counted["power_cuts"] == CUTS
     assert lost > 0  # the drive had something to lose
 
 
-@pytest.mark.rocksdb
-@pytest.mark.usefixtures("rocksdb")
-def test_keys_that_were_not_synced_are_found_missing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("script", "name", "how", "count"),
+    [
+        pytest.param(KEYS, "db", ("no-sync",), 20, marks=ROCKSDB, id="RocksDB"),
+        pytest.param(ROWS, "rows.sqlite", ("DELETE", "OFF"), 10, id="SQLite"),
+    ],
+)
+def test_what_was_not_synced_is_found_missing(
+    tmp_path: Path, script: Path, name: str, how: tuple[str, ...], count: int
+) -> None:
     """So the test above sees what is lost. Several times, as another program may sync the whole machine."""
     gone, known = list[str](), 0
     with served(tmp_path, *DRIVE) as told:
         formatted(tmp_path)
         for _ in range(5):
             with mounted(tmp_path) as point:
-                known, _ = acknowledged_until_cut(point, told, (KEYS, "write", point / "db", known, "no-sync"), 20)
+                argv = (script, "write", point / name, known, *how)
+                known, _ = acknowledged_until_cut(point, told, argv, count)
             with mounted(tmp_path) as point:
-                if gone := wrong_keys(point, known):
+                if gone := wrong(script, point / name, known):
                     break
     assert gone != []
-
-
-def wrong_rows(point: Path, count: int) -> list[str]:
-    """What is wrong with the database of SQLite, of which the first transactions were acknowledged."""
-    return run(sys.executable, ROWS, "check", point / "rows.sqlite", count).splitlines()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("journal", "synchronous"), [("DELETE", "EXTRA"), ("WAL", "FULL")])
-def test_sqlite_has_every_acknowledged_transaction_after_all_cuts(
-    tmp_path: Path, journal: str, synchronous: str
-) -> None:
-    """Each in whole, in a database without damage."""
-    chance = drawn()
-    known, lost = 0, 0
-    with served(tmp_path, *DRIVE) as told:
-        formatted(tmp_path)
-        for turn in range(CUTS + 1):
-            with mounted(tmp_path) as point:
-                assert wrong_rows(point, known) == []
-                if turn < CUTS:
-                    argv = (ROWS, "write", point / "rows.sqlite", known, journal, synchronous)
-                    known, pages = acknowledged_until_cut(point, told, argv, chance.randint(1, 60))
-                    lost += pages
-    print(f"{known} transactions acknowledged, {lost} pages lost")
-    assert lost > 0
-
-
-def test_transactions_that_were_not_synced_are_found_missing(tmp_path: Path) -> None:
-    """So the test above sees what is lost, or damaged."""
-    wrong, known = list[str](), 0
-    with served(tmp_path, *DRIVE) as told:
-        formatted(tmp_path)
-        for _ in range(5):
-            with mounted(tmp_path) as point:
-                argv = (ROWS, "write", point / "rows.sqlite", known, "DELETE", "OFF")
-                known, _ = acknowledged_until_cut(point, told, argv, 10)
-            with mounted(tmp_path) as point:
-                if wrong := wrong_rows(point, known):
-                    break
-    assert wrong != []
 
 
 def test_of_writes_to_the_file_those_with_dsync_or_before_a_flush_stay(tmp_path: Path) -> None:

@@ -7,18 +7,14 @@ import random
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ioassay.virtual_drive import control
-
-from ..cli.drives import PATIENCE_S, POLICIES, Drive, served
+from ..cli.drives import PATIENCE_S, POLICIES, served
+from .drive_paths import PAGE, ask, power_cut, statistics, until_in_flight
 from .nbd import FLUSH, FUA, TRIM, WRITE, WRITE_ZEROES, Client
 
-PAGE = 4096
 PAGES = 2048
 SIZE = ("--size", str(PAGES * PAGE), "--no-calibrate", "--transport", "nbd:unix:a")
 SLOW = ("--set", "program_us=900000", "--set", "elements=4")
@@ -42,11 +38,6 @@ def values(client: Client) -> list[int]:
     return found
 
 
-def ask(drive: Drive, request: str, **more: Any) -> dict[str, Any]:
-    """Without a process of its own."""
-    return control.ask(Path(drive.told["stats"]), request, **more)
-
-
 @pytest.mark.parametrize(
     ("policy", "backed"),
     [*((policy, False) for policy in POLICIES), *((policy, True) for policy in ("none", "lru", "epo"))],
@@ -61,14 +52,14 @@ def test_a_cut_leaves_what_a_drive_may_keep(tmp_path: Path, policy: str, backed:
         for number in range(1, 6):
             with Client(tmp_path / "a") as client:
                 sure, maybe = written(client, chance, number)
-                told = ask(drive, "power-cut", keep_connections=True)["lost_pages"]
+                told = power_cut(drive)
                 client.flush()  # the connection goes on
                 after = values(client)
             check(before, after, sure, maybe)
             assert told == sum(after[page] == before[page] != value for page, value in maybe.items())
             assert policy != "none" or told == 0  # all that was answered is in flash
             before, lost = after, lost + told
-        counted = ask(drive, "stats")["stats"]
+        counted = statistics(drive)
         assert (counted["power_cuts"], counted["lost_pages"]) == (5, lost)
         assert policy == "none" or lost > 0
         if backed:
@@ -117,12 +108,12 @@ def test_what_is_in_flight_at_a_cut_is_an_error_and_the_connection_goes_on(tmp_p
         if policy != "none":
             cookies.append(client.submit(FLUSH))
         until_in_flight(drive, len(cookies))
-        lost = ask(drive, "power-cut", keep_connections=True)["lost_pages"]
+        lost = power_cut(drive)
         assert client.replies() == dict.fromkeys(cookies, errno.ESHUTDOWN)
         check_lost(values(client), dict.fromkeys(range(3 * LONG), 7) | dict.fromkeys(buffered, 8), lost)
         client.write(0, page_of(9), fua=True)
         assert client.read(0, PAGE) == page_of(9)
-        counted = ask(drive, "stats")["stats"]
+        counted = statistics(drive)
         assert counted["writes"]["errors"] + counted["flushes"]["errors"] == len(cookies)
 
 
@@ -139,7 +130,7 @@ def test_a_cut_drops_the_connections_with_what_is_in_flight(tmp_path: Path, poli
         with Client(tmp_path / "a") as again:
             check_lost(values(again), dict.fromkeys(range(LONG), 7), lost)
             again.write(0, page_of(9), fua=True)
-        counted = ask(drive, "stats")["stats"]
+        counted = statistics(drive)
         assert (counted["power_cuts"], counted["writes"]["errors"]) == (1, 1)
 
 
@@ -147,13 +138,6 @@ def check_lost(after: list[int], written: dict[int, int], lost: int) -> None:
     """Of what was in flight a drive may have programmed the first pages: each has its value or is one of the lost."""
     assert 0 < lost == sum(after[page] == 0 for page in written)
     assert all(value in (0, written.get(page, 0)) for page, value in enumerate(after))
-
-
-def until_in_flight(drive: Drive, count: int) -> None:
-    give_up_s = time.monotonic() + PATIENCE_S
-    while ask(drive, "stats")["stats"]["depth_now"] < count:
-        assert time.monotonic() < give_up_s, f"never {count} commands in flight"
-        time.sleep(0.01)
 
 
 def test_qemu_is_told_of_a_cut_and_goes_on(tmp_path: Path) -> None:
@@ -172,7 +156,7 @@ def test_qemu_is_told_of_a_cut_and_goes_on(tmp_path: Path) -> None:
                 qemu.stdin.write(f"aio_write -P 1 0 {LONG * PAGE}\n")
                 qemu.stdin.flush()
                 until_in_flight(drive, 1)
-                lost = ask(drive, "power-cut", keep_connections=True)["lost_pages"]
+                lost = power_cut(drive)
                 qemu.stdin.write("aio_flush\nread 0 256k\nwrite -f -P 2 1M 4k\nread -P 2 1M 4k\nquit\n")
                 said, _ = qemu.communicate(timeout=PATIENCE_S)
             finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -112,19 +113,9 @@ def test_abort_aborts_what_waits(tmp_path: Path) -> None:
 def test_bdevperf_reads_back_what_it_wrote(tmp_path: Path) -> None:
     with served(tmp_path, *SERVE) as drive:
         host, _, port = drive.told["nvme_tcp"].rpartition(":")
-        controller = {
-            "method": "bdev_nvme_attach_controller",
-            "params": {
-                "name": "Nvme0",
-                "trtype": "TCP",
-                "adrfam": "IPv4",
-                "traddr": host,
-                "trsvcid": port,
-                "subnqn": drive.told["nqn"],
-                "hdgst": True,
-                "ddgst": True,
-            },
-        }
+        place = {"trtype": "TCP", "adrfam": "IPv4", "traddr": host, "trsvcid": port, "subnqn": drive.told["nqn"]}
+        params = {"name": "Nvme0", **place, "hdgst": True, "ddgst": True}
+        controller = {"method": "bdev_nvme_attach_controller", "params": params}
         configuration = tmp_path / "bdev.json"
         configuration.write_text(json.dumps({"subsystems": [{"subsystem": "bdev", "config": [controller]}]}))
         load = ("-q", 16, "-o", 16384, "-w", "verify", "-t", 2)
@@ -173,40 +164,12 @@ def test_perf_moves_long_requests_over_shared_memory(tmp_path: Path) -> None:
         ended_well(drive)
 
 
-STUDY = """
-title = "SPDK"
-driver = "fio"
-repetitions = 1
-seed = 1
-
-[target]
-kind = "virtual"
-size = "16MiB"
-model = "none"
-calibrate = false
-
-[params]
-bs = "4KiB"
-rw = "randrw"
-runtime = "2s"
-direct = 1
-
-[factors]
-numjobs = [1, 2]
-
-[[case]]
-name = "spdk"
-ioengine = "spdk_bdev"
-"target.ways" = ["nvme-tcp"]
-"""
-
-
 @pytest.mark.fio
 @pytest.mark.skipif(
     not (FOLDER / "spdk_bdev").exists(), reason="needs SPDK's fio plugin in IOASSAY_SPDK (docs/drivers.md)"
 )
 def test_a_study_runs_the_fio_plugin_confined_and_the_drive_confirms_it(tmp_path: Path) -> None:
-    (tmp_path / "spdk.toml").write_text(STUDY)
+    shutil.copy(Path(__file__).parent / "spdk.toml", tmp_path)
     environment = {**os.environ, "IOASSAY_SPDK_FIO": str(FOLDER)}
     argv = [sys.executable, "-m", "ioassay", "run", "spdk.toml", "--output", "run", "--json"]
     done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE_S * 5)
