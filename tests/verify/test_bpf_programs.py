@@ -1,13 +1,25 @@
-"""Programs of every habit under the witness: forks, threads, exec, hundreds, milliseconds, a violent end."""
+"""Programs of every habit under the witness: forks, threads, exec, hundreds, milliseconds, a violent end.
+
+And offsets as its programs keep them: every way to move data, against the offsets that a program was given.
+"""
 
 from __future__ import annotations
 
+import itertools
+import mmap
 import os
+import random
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from ioassay.records.observation import Observation, Pattern
+
+from .conftest import FIO
 
 pytestmark = pytest.mark.bpf
 
@@ -163,3 +175,215 @@ def test_a_program_that_does_nothing_has_nothing(watch: Any, look: Any) -> None:
     seen = watch("syscalls", "/bin/true")
     assert look.by(seen, "pwrite64").calls == 0 and seen.processes == 1
     assert seen.cost["attach_s"] > 0 and seen.cost["cpu_s"] > 0
+
+
+# Offsets
+
+
+KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
+Calls = Sequence[tuple[int, int]]
+
+MOVER = """
+import os, sys
+way, calls = sys.argv[1], eval(sys.argv[2])
+file, other = os.open("data", os.O_RDWR), os.open("other", os.O_RDWR | os.O_CREAT)
+for offset, size in calls:
+    data = b"x" * size
+    if way in ("read", "readv", "write", "writev"):
+        os.lseek(file, offset, 0)
+    if way == "read": os.read(file, size)
+    if way == "readv": os.readv(file, [bytearray(size // 2), bytearray(size - size // 2)])
+    if way == "pread": os.pread(file, size, offset)
+    if way == "preadv": os.preadv(file, [bytearray(size)], offset)
+    if way == "write": os.write(file, data)
+    if way == "writev": os.writev(file, [data[:9], data[9:]])
+    if way == "pwrite": os.pwrite(file, data, offset)
+    if way == "pwritev": os.pwritev(file, [data], offset)
+    if way == "sendfile": os.sendfile(other, file, offset, size)
+    if way == "copy": os.copy_file_range(file, other, size, offset, 0)
+    if way == "copy-out": os.copy_file_range(other, file, size, 0, offset)
+"""
+READS = ("read", "readv", "pread", "preadv", "sendfile", "copy")
+WRITES = ("write", "writev", "pwrite", "pwritev", "copy-out")
+
+
+def expected(calls: Calls) -> Pattern:
+    """Of calls that are whole granules."""
+    ends = [(offset, offset + size) for offset, size in calls]
+    touched: set[int] = set()
+    reused, lowest, rewinds = 0, ends[0][0], 0
+    for (_, before), (start, end) in zip([(0, -1), *ends], ends, strict=False):
+        granules = set(range(start // 512, end // 512))
+        reused += granules <= touched
+        touched |= granules
+        rewinds += before >= 0 and start == lowest and start != before
+        lowest = min(lowest, start)
+    return Pattern(
+        calls=len(calls),
+        sequential=sum(after[0] == before[1] for before, after in itertools.pairwise(ends)),
+        rewinds=rewinds,
+        reused=reused,
+        unique_bytes=512 * len(touched),
+        lowest_bytes=lowest,
+        highest_bytes=max(end for _, end in ends),
+    )
+
+
+def on_data(seen: Observation, kind: str) -> list[Pattern]:
+    ids = {file.id for file in seen.files if file.path.rpartition("/")[2] == "data"}
+    found = [getattr(session, f"{kind}_pattern") for session in seen.sessions if session.file in ids]
+    return [pattern for pattern in found if pattern is not None]
+
+
+def of(seen: Observation, kind: str) -> Pattern:
+    (pattern,) = on_data(seen, kind)
+    return pattern
+
+
+def order(pattern: Pattern) -> Pattern:
+    """Without what is a vote by majority."""
+    return Pattern(**{**vars(pattern), "stride_bytes": 0, "stride_calls": 0})
+
+
+def random_calls(seed: int, number: int = 150, granule: int = 512) -> list[tuple[int, int]]:
+    """Within 2 MiB: jumps, runs, and places that were touched before."""
+    chance, found = random.Random(seed), [(0, granule)]
+    for _ in range(number):
+        size = granule * chance.choice((1, 1, 2, 8, 65))
+        places = (found[-1][0] + found[-1][1], found[0][0], chance.randrange(2 * MIB // granule) * granule)
+        found.append((chance.choice(places) % (2 * MIB), size))
+    return found
+
+
+@pytest.mark.parametrize("way", [*READS, *WRITES])
+def test_each_way_to_move_data_has_its_offsets(watch: Any, data: Path, way: str) -> None:
+    calls = random_calls(seed=len(way))
+    (data.parent / "other").write_bytes(b"y" * MIB)
+    seen = watch("syscalls", sys.executable, "-SIc", MOVER, way, repr(calls))
+    assert order(of(seen, "read" if way in READS else "write")) == expected(calls)
+
+
+@pytest.mark.parametrize("granule", [512, 4096])
+def test_direct_io_is_exact(watch: Any, data: Path, granule: int) -> None:
+    program = """
+import mmap, os, sys
+file, page = os.open("data", os.O_RDONLY | os.O_DIRECT), mmap.mmap(-1, 1 << 20)
+for offset, size in eval(sys.argv[1]):
+    assert os.preadv(file, [memoryview(page)[:size]], offset) == size
+"""
+    calls = random_calls(granule, granule=granule)
+    try:
+        probe = os.open(data, os.O_RDONLY | os.O_DIRECT)
+        os.preadv(probe, [memoryview(mmap.mmap(-1, 4096))[:granule]], 0)
+        os.close(probe)
+    except OSError:
+        pytest.skip("this disk's blocks are larger")
+    seen = watch("syscalls", sys.executable, "-SIc", program, repr(calls))
+    assert order(of(seen, "read")) == expected(calls)
+
+
+@pytest.mark.fio
+@pytest.mark.parametrize(
+    "engine", [("libaio", "--iodepth_batch=8"), ("io_uring",), ("io_uring", "--sqthread_poll=1"), ("posixaio",)]
+)
+@pytest.mark.parametrize("rw", ["read", "randread"])
+def test_requests_are_in_the_order_of_their_submission(watch: Any, data: Path, engine: Sequence[str], rw: str) -> None:
+    options = [f"--ioengine={engine[0]}", *engine[1:], "--iodepth=16", "--direct=1", f"--rw={rw}", "--bs=4k"]
+    seen = watch("syscalls", *FIO, f"--filename={data}", "--size=16m", *options)
+    pattern = max(on_data(seen, "read"), key=lambda found: found.calls)
+    assert (pattern.calls, pattern.unique_bytes, pattern.reused, pattern.error_bytes) == (4096, 16 * MIB, 0, 0)
+    if engine[0] != "posixaio":  # whose threads make the calls when they can
+        assert pattern.switches == 0
+        assert pattern.sequential == 4095 if rw == "read" else pattern.sequential < 400
+
+
+def test_a_ring_may_use_the_position_of_the_file(watch: Any, compiled: Any, data: Path) -> None:
+    found = of(watch("syscalls", compiled("ring_at_position")), "read")
+    assert (found.calls, found.sequential, found.unsure) == (40, 38, 0)
+    assert (found.unique_bytes, found.highest_bytes) == (40 * 4096, MIB + 20 * 4096)
+
+
+def test_strides_are_seen_in_both_directions(watch: Any, data: Path) -> None:
+    forward = [(17 * 4096 * place % (15 * MIB), 4096) for place in range(400)]
+    backward = [(offset, 4096) for offset in range(8 * MIB, 0, -4096)]
+    for calls, stride in ((forward, 17 * 4096), (backward, -4096)):
+        found = of(watch("syscalls", sys.executable, "-SIc", MOVER, "pread", repr(calls)), "read")
+        assert found.stride_bytes == stride
+        strides = Counter(after - before for (before, _), (after, _) in itertools.pairwise(calls))
+        assert 0.9 * strides[stride] <= found.stride_calls <= strides[stride]
+
+
+def test_granules_grow_with_the_offset_and_calls_may_be_of_any_size(watch: Any, data: Path) -> None:
+    os.truncate(data, 8 * TIB)
+    calls = [(0, 64 * MIB), (3 * GIB, MIB), *((place * 4096, 4096) for place in (1 << 20, 1 << 25, 1 << 30))]
+    found = of(watch("syscalls", sys.executable, "-SIc", MOVER, "pread", repr(calls)), "read")
+    touched = sum(size for _, size in calls)
+    assert found.unique_bytes - found.error_bytes <= touched <= found.unique_bytes
+    assert found.unique_bytes > touched  # 4 TiB far, a granule is 8 MiB
+    assert (found.calls, found.unsure, found.highest_bytes) == (5, 0, 4096 + (1 << 42))
+    near = of(watch("syscalls", sys.executable, "-SIc", MOVER, "pread", repr(calls[:1])), "read")
+    assert (near.unique_bytes, near.error_bytes) == (64 * MIB, 0)
+
+
+def test_odd_calls_are_bounded_and_a_run_of_them_is_exact(watch: Any, data: Path) -> None:
+    chance = random.Random(5)
+    calls = [(chance.randrange(MIB), chance.randrange(1, 9000)) for _ in range(100)]
+    touched = len({byte for offset, size in calls for byte in range(offset, offset + size)})
+    found = of(watch("syscalls", sys.executable, "-SIc", MOVER, "pread", repr(calls)), "read")
+    assert found.unique_bytes - found.error_bytes <= touched <= found.unique_bytes
+    run = [(7 + 1000 * place, 1000) for place in range(100)]
+    found = of(watch("syscalls", sys.executable, "-SIc", MOVER, "read", repr(run)), "read")
+    assert (found.sequential, found.unique_bytes, found.error_bytes) == (99, 100_000, 0)
+
+
+def test_what_is_appended_lies_at_the_end_wherever_it_was_asked_for(watch: Any, data: Path) -> None:
+    program = """
+import os
+file = os.open("data", os.O_WRONLY | os.O_APPEND)
+for _ in range(20): os.write(file, b"x" * 4096); os.pwrite(file, b"x" * 4096, 0)
+"""
+    found = of(watch("syscalls", sys.executable, "-SIc", program), "write")
+    assert (found.lowest_bytes, found.sequential, found.unique_bytes) == (16 * MIB, 39, 40 * 4096)
+
+
+def test_the_end_of_a_file_is_touched_as_far_as_it_was_read(watch: Any, data: Path) -> None:
+    os.truncate(data, 10_000)
+    found = of(watch("syscalls", sys.executable, "-SIc", "open('data', 'rb', 0).readall()"), "read")
+    assert (found.unique_bytes, found.error_bytes, found.highest_bytes) == (10_000, 0, 10_000)
+
+
+def test_tasks_that_share_an_open_file_are_told_by_their_turns(watch: Any, compiled: Any, data: Path) -> None:
+    program = """
+import os, threading
+file, turns = os.open("data", os.O_RDONLY), [threading.Semaphore(1), threading.Semaphore(0)]
+def work(mine):
+    for place in range(100):
+        turns[mine].acquire(); os.pread(file, 4096, (2 * place + mine) * 4096); turns[1 - mine].release()
+both = [threading.Thread(target=work, args=(mine,)) for mine in (0, 1)]
+[one.start() for one in both]; [one.join() for one in both]
+"""
+    found = of(watch("syscalls", sys.executable, "-SIc", program), "read")
+    assert (found.calls, found.sequential, found.switches, found.unique_bytes) == (200, 199, 199, 200 * 4096)
+
+
+def test_pipes_and_other_levels_have_no_offsets(watch: Any, data: Path) -> None:
+    seen = watch("syscalls", "/bin/sh", "-c", "cat data | cat > out")
+    kinds = {file.id: file.kind for file in seen.files}
+    patterns = [(kinds[s.file], p) for s in seen.sessions for p in (s.read_pattern, s.write_pattern) if p is not None]
+    assert {kind for kind, _ in patterns} == {"regular"}
+    assert of(seen, "read").unique_bytes == 16 * MIB
+    assert not watch("block", "/bin/cat", str(data)).sessions
+
+
+def test_bitmaps_without_room_are_said_to_be_unsure(watch: Any, data: Path) -> None:
+    os.truncate(data, 15 * TIB)
+    program = """
+import os
+for _ in range(40):
+    file = os.open("data", os.O_RDONLY)
+    for power in range(24, 44): os.pread(file, 4096, (1 << power) - 4096)
+"""
+    found = on_data(watch("syscalls", sys.executable, "-SIc", program), "read")
+    assert [pattern.calls for pattern in found] == [20] * 40
+    assert found[0].unsure == 0 and found[0].reused == 0
+    assert found[-1].unsure > 0
