@@ -18,14 +18,10 @@ from ioassay.roles import NOTHING, READ, WRITE, Consent, Load
 from ioassay.targets import content_signatures, device_locks, fill
 from ioassay.targets.block_device import DeviceTarget
 
-from .conftest import MIB, command, digest, make_ext4
+from .conftest import MIB, command, digest, ignore, make_ext4
 
 pytestmark = pytest.mark.root
 TRIAL: Any = None
-
-
-def ignore(text: str, share: float) -> None:
-    pass
 
 
 @pytest.fixture
@@ -234,23 +230,6 @@ def test_a_drive_without_a_medium_is_named(make: Callable) -> None:
         pytest.skip("needs a device of size 0")
     with pytest.raises(StudyError, match="has no medium"):
         make(block_devices.node_of(empty[-1])).inspect(WRITE)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"path": "/dev/nothing"}, r"target\.path: /dev/nothing does not exist"),
-        ({"path": "/dev/null"}, r"target\.path: /dev/null is no block device"),
-        ({"path": "/dev/null", "prepare": 0}, r"target\.prepare: .*found 0"),
-        (
-            {"path": "/dev/null", "format": True},
-            r"target\.format: unknown key; known here: keep, kind, path, prepare, size",
-        ),
-    ],
-)
-def test_wrong_settings_name_key_and_value(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(StudyError, match=message):
-        DeviceTarget({"kind": "device", **settings}, Consent()).inspect(WRITE)
 
 
 def test_a_load_that_touches_nothing_looks_at_nothing(make: Callable) -> None:

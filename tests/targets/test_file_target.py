@@ -19,8 +19,9 @@ from ioassay.errors import RunError, SafetyRefusal, StudyError
 from ioassay.roles import NOTHING, READ, WRITE, Consent, Load, Target
 from ioassay.targets import filesystem, fill, ownership_mark, target
 
-from .conftest import MIB, command, digest
+from .conftest import MIB, command, digest, ignore
 
+pytestmark = pytest.mark.usefixtures("any_room")
 TRIAL: Any = None
 """Targets look at nothing of a trial."""
 
@@ -28,10 +29,6 @@ TRIAL: Any = None
 def make(path: Path | str, size: str | int | None = "1MiB", **settings: Any) -> Target:
     sized = {} if size is None else {"size": size}
     return target({"kind": "file", "path": str(path), **sized, **settings}, Consent())
-
-
-def ignore(text: str, share: float) -> None:
-    pass
 
 
 def loaded(made: Target) -> Load:
@@ -163,12 +160,6 @@ def test_a_full_disk_in_the_middle_removes_the_partial_file(path: Path, monkeypa
     assert list(path.parent.iterdir()) == []
 
 
-def test_a_study_that_cannot_fit_says_size_room_and_remedy(path: Path) -> None:
-    with pytest.raises(StudyError, match=r"target\.size: .* of 8 EiB does not fit: .* are free.*--set target\.size"):
-        make(path, (1 << 63) - 1).inspect(WRITE)
-    assert not path.exists()
-
-
 @pytest.fixture
 def small_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file system of 1000 MiB with 200 MiB free, of which 64 MiB are the margin."""
@@ -221,33 +212,6 @@ def test_a_path_is_relative_to_the_working_directory(tmp_path: Path, monkeypatch
     placed = target({"kind": "file", "path": "x", "size": 1}, Consent(), study_folder=tmp_path)
     placed.prepare(WRITE, ignore)
     assert (tmp_path / "x").stat().st_size == 1
-
-
-def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match=r"target\.path: .*/nowhere does not exist"):
-        make(tmp_path / "nowhere/testfile").inspect(WRITE)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"path": "x", "sise": "1GiB"}, r"target\.sise: unknown key; did you mean 'size'"),
-        ({"size": "1GiB"}, r"target\.path: is missing"),
-        ({"path": "x", "size": "1Gx"}, r"target\.size: '1Gx' is not a size"),
-        ({"path": "x", "size": 0}, r"target\.size: .*greater than 0; found 0"),
-        ({"path": "", "size": 1}, r"target\.path: not a path"),
-        ({"path": "x", "size": 1, "prepare": "twice"}, r"target\.prepare: .*'fill' or 'none'; found 'twice'"),
-        ({"path": "x", "size": 1, "keep": "perhaps"}, r"target\.keep: .*found 'perhaps'"),
-    ],
-)
-def test_wrong_settings_name_key_value_and_remedy(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(StudyError, match=message):
-        target({"kind": "file", **settings}, Consent())
-
-
-def test_a_file_to_be_made_needs_a_size(path: Path) -> None:
-    with pytest.raises(StudyError, match=r"target\.size: is missing"):
-        make(path, None).inspect(WRITE)
 
 
 def test_a_users_file_is_not_made_longer_to_be_read(path: Path) -> None:
@@ -386,15 +350,3 @@ def test_a_load_that_touches_nothing_makes_nothing(path: Path) -> None:
     made = make(path)
     assert list(made.inspect(NOTHING)) == [] == list(made.prepare(NOTHING, ignore))
     assert not path.exists() and loaded(made).read_only
-
-
-def test_null_and_unknown_targets() -> None:
-    nothing = target({"kind": "null"}, Consent())
-    nothing.inspect(WRITE)
-    nothing.prepare(WRITE, ignore)
-    assert loaded(nothing).path is None
-    nothing.close()
-    with pytest.raises(
-        StudyError, match=r"target\.kind: no target is called 'disk'; known: null, file, folder, device"
-    ):
-        target({"kind": "disk"}, Consent())

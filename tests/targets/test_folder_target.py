@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
-from ioassay.errors import RunError, SafetyRefusal, StudyError, ToolError
-from ioassay.roles import NOTHING, WRITE, Consent, Target
+from ioassay.errors import RunError, SafetyRefusal, ToolError
+from ioassay.roles import WRITE, Consent, Target
 from ioassay.targets import target
 
 TRIAL: Any = SimpleNamespace(id="0123456789abcdef")
+
+
+pytestmark = pytest.mark.usefixtures("any_room")
 
 
 def make(path: Path, **settings: object) -> Target:
@@ -64,19 +67,6 @@ def test_something_else_by_the_same_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SafetyRefusal, match="move it away"), make(tmp_path).load(TRIAL):
         pass
     assert (elsewhere / "data").read_text() == "stays"
-
-
-@pytest.mark.parametrize(("name", "said"), [("missing", "no such folder"), ("file", "is no folder")])
-def test_what_is_no_folder_is_an_error_before_anything_runs(name: str, said: str, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(StudyError, match=said):
-        make(tmp_path / name).inspect(WRITE)
-    assert make(tmp_path / name).inspect(NOTHING) == ()
-
-
-def test_no_room_is_an_error_before_anything_runs(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match="does not fit"):
-        make(tmp_path, size="8EiB").inspect(WRITE)
 
 
 def test_a_folder_in_memory_is_a_warning_that_names_the_folder() -> None:

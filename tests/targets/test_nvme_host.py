@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from ioassay.errors import ConditionError, StudyError, ToolError
+from ioassay.errors import ConditionError, ToolError
 from ioassay.process.supervisor import Captured
 from ioassay.roles import READ, Consent, Trial
 from ioassay.targets import nvme_host, target
@@ -281,11 +281,6 @@ def test_the_kernels_form_is_the_file_elsewhere(tmp_path: Path, monkeypatch: pyt
     assert (told.code, told.text) == ("will-be-skipped", "target.form = 'nvme': there is none")
     with pytest.raises(ConditionError, match="there is none"), made(tmp_path, form="nvme-character").load(TRIAL):
         raise AssertionError("it was served")
-
-
-def test_the_kernel_connects_by_nvme_tcp_alone(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match="wanted 'nvme-tcp' among them"):
-        made(tmp_path, form="nvme", ways=["fuse", "nbd"]).inspect(READ)
 
 
 @pytest.mark.parametrize(

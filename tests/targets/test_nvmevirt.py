@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.corpora import cases, text
 
 from ioassay.errors import ConditionError, RunError, SafetyRefusal, StudyError, ToolError
 from ioassay.process.supervisor import Captured
@@ -51,7 +52,7 @@ class Machine:
     log: list[str] = field(default_factory=lambda: ["[    0.0] Linux"])
 
     def __post_init__(self) -> None:
-        for name, text in {
+        for name, held in {
             "proc/iomem": IOMEM,
             "proc/cmdline": BOOT_LINE + "\n",
             "proc/modules": "nvme 49152 0 - Live 0x0\n",
@@ -60,7 +61,7 @@ class Machine:
             "sys/devices/system/cpu/online": "0-3\n",
             "sys/devices/system/cpu/isolated": "2-3\n",
         }.items():
-            self.write(name, text)
+            self.write(name, held)
         self.write("module/nvmev.ko", "")
         (self.root / "dev").mkdir()
         (self.root / "sys/block").mkdir()
@@ -132,42 +133,14 @@ def test_a_machine_that_was_booted_for_it_is_good(machine: Machine) -> None:
     assert machine.asked == []
 
 
-@pytest.mark.parametrize(
-    ("settings", "key", "said"),
-    [
-        ({"module": "/nowhere/nvmev.ko"}, "target.module", "is no file; wanted the nvmev.ko"),
-        ({"memmap_size": "1MiB"}, "target.memmap_size", "1048576"),
-        ({"memmap_start": "soon"}, "target.memmap_start", "soon"),
-        ({"cpus": [2]}, "target.cpus", "2"),
-        ({"cpus": [2, 2]}, "target.cpus", "each once"),
-        ({"cpus": [2, 7]}, "target.cpus", "7: no such processor is on"),
-        ({"path": "/dev/sda"}, "target.path", "unknown key"),
-        ({"memmap_size": "1GiB"}, "target.memmap_start", r"wanted memmap=1G\$1G at boot; found memmap=512M\$1G"),
-        ({"memmap_start": "512MiB"}, "target.memmap_start", r"wanted memmap=512M\$512M at boot"),
-    ],
-)
-def test_a_setting_that_cannot_be_is_named(machine: Machine, settings: dict[str, Any], key: str, said: str) -> None:
-    with pytest.raises(StudyError, match=said) as found:
-        machine.target(**settings).inspect(WRITE)
-    assert found.value.key == key
+@cases("targets", "nvmevirt")
+def test_machines_that_were_not_booted_for_it(machine: Machine, case: dict[str, Any]) -> None:
+    machine.write("proc/cmdline", case.get("boot_line", BOOT_LINE))
+    machine.write("proc/iomem", text({"text": IOMEM, "change": case.get("memory", ())}))
+    with pytest.raises(StudyError, match=case["says"]) as found:
+        machine.target(**case.get("settings", {})).inspect(WRITE)
+    assert found.value.key == case.get("key", found.value.key)
     assert machine.asked == []
-
-
-@pytest.mark.parametrize(
-    ("boot_line", "iomem", "said"),
-    [
-        ("ro quiet", IOMEM, r"not told to leave this memory alone: wanted memmap=512M\$1G at boot; add it"),
-        ("ro memmap=512M", IOMEM, r"found memmap=512M, whose \$ the boot loader took for its own"),
-        (BOOT_LINE, IOMEM.replace("40000000-5fffffff : Reserved", "40000000-5fffffff : System RAM"), "has System RAM"),
-        (BOOT_LINE, "00000000-00000000 : Reserved\n", "has nothing there"),
-        (BOOT_LINE, IOMEM.replace("5fffffff : Reserved", "4fffffff : Reserved"), "has Reserved there"),
-    ],
-)
-def test_memory_that_is_not_reserved_is_not_taken(machine: Machine, boot_line: str, iomem: str, said: str) -> None:
-    machine.write("proc/cmdline", boot_line)
-    machine.write("proc/iomem", iomem)
-    with pytest.raises(StudyError, match=said):
-        machine.target().inspect(WRITE)
 
 
 def test_boot_lines_are_read_as_the_kernel_reads_them(machine: Machine) -> None:

@@ -19,7 +19,7 @@ import pytest
 
 from ioassay.errors import ConditionError, StudyError, ToolError
 from ioassay.process import process_table
-from ioassay.roles import READ, WRITE, Consent, Trial
+from ioassay.roles import WRITE, Consent, Trial
 from ioassay.targets import target, virtual_drive, virtual_drive_process
 from ioassay.virtual_drive import control
 
@@ -53,29 +53,6 @@ def left(place: Path) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("settings", "key", "said"),
-    [
-        ({"size": "0"}, "target.size", "greater than 0"),
-        ({"form": "tape"}, "target.form", "file"),
-        ({"ways": ["iscsi"]}, "target.ways", "fuse"),
-        ({"model": "fast"}, "target.model", "thesis"),
-        ({"precondition": "worn"}, "target.precondition", "'worn', wanted none, full, steady, or a share"),
-        ({"precondition": 1.5}, "target.precondition", "a share up to 1"),
-        ({"polcy": "lru"}, "target.polcy", "did you mean 'policy'"),
-        ({"drive": "samsung"}, "target.drive", "no drive is called 'samsung'"),
-        ({"read_us": "soon"}, "target", "read_us is 'soon'"),
-        ({"zones": "1MiB"}, "target.zones", r"wanted target.ways = \['nvme-tcp'\]"),
-        ({"zones": "1MiB,open=no", "ways": ["nvme-tcp"]}, "target.zones", "open is 'no'"),
-        ({"feed": "open"}, "target", "says how a trace is simulated"),
-    ],
-)
-def test_a_setting_that_cannot_be_is_named(settings: dict[str, Any], key: str, said: str) -> None:
-    with pytest.raises(StudyError, match=said) as found:
-        made(**settings).inspect(WRITE)
-    assert found.value.key == key
-
-
 def test_a_zoned_drive_is_served_to_hosts_of_nvme() -> None:
     with made(zones="1MiB,capacity=768KiB,open=4", ways=["nvme-tcp"], model="none").load(TRIAL) as load:
         assert load.path is None and "nqn" in load.addresses
@@ -101,19 +78,6 @@ def serving() -> int:
 
 def resident_bytes(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
-
-
-@pytest.mark.parametrize("form", ["device", "folder"])
-def test_a_loop_device_is_not_put_on_a_drive_in_real_time(form: str) -> None:
-    made(realtime=True).inspect(READ)
-    with pytest.raises(StudyError, match=r"wanted target.form = 'file'") as found:
-        made(form=form, realtime=True).inspect(READ)
-    assert found.value.key == "target.realtime"
-
-
-def test_a_device_lies_on_the_file() -> None:
-    with pytest.raises(StudyError, match="wanted 'fuse' among them"):
-        made(form="device", ways=["nbd"]).inspect(READ)
 
 
 @root
