@@ -60,6 +60,9 @@ def imports_of(path: Path) -> frozenset[str]:
             names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names if alias.name.startswith("ioassay")}
+        elif isinstance(node, ast.Call) and ast.unparse(node).startswith("import_module(f'ioassay."):
+            room = ast.unparse(node).partition("f'")[2].partition(".{")[0]  # any module of it
+            names |= {module_of(found) for found in PACKAGE.joinpath(*room.split(".")).glob("*.py")}
     return frozenset(names)
 
 

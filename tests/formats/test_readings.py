@@ -38,8 +38,9 @@ def written(folder: Path, files: Mapping[str, Any]) -> list[Path]:
 def answer(case: Mapping[str, Any], folder: Path) -> Any:
     """What the row's function returns for what it is given; `formats.read` where it names none."""
     if "by" in case:
-        module, _, name = f"ioassay.formats.{case['by']}".rpartition(".")
-        return getattr(import_module(module), name)(*map(argument, case["given"]))
+        module, _, name = case["by"].rpartition(".")
+        owner = import_module(f"ioassay.formats.{module}") if module else formats
+        return getattr(owner, name)(*map(argument, case["given"]))
     if "jobs" in case:
         tables = [dict((*option.split("=", 1), "")[:2] for option in job.split()) for job in case["jobs"]]
         return job_facts([Job(table.pop("name", "job"), 0, 0, {}, options=table) for table in tables])
