@@ -8,7 +8,6 @@ FUA, and by that flushes the drive.
 from __future__ import annotations
 
 import fcntl
-import json
 import mmap
 import os
 import random
@@ -26,6 +25,7 @@ import pytest
 
 from ioassay.virtual_drive import control
 
+from ..cli import drives
 from ..conftest import loop_on
 
 PATIENCE_S = 240
@@ -40,22 +40,16 @@ _SHUTDOWN, _NO_LOG_FLUSH = 0x8004587D, 2
 @contextmanager
 def served(folder: Path, *words: str) -> Iterator[dict[str, Any]]:
     """A drive as the file `drive` in the folder, and what it says of itself."""
-    argv = [sys.executable, "-m", "ioassay", "device", "serve", "--json", "--with-parent", str(os.getpid())]
-    argv += ["--transport", "fuse:drive", "--no-calibrate", *words]
-    with subprocess.Popen(argv, cwd=folder, stdout=subprocess.PIPE) as process:
-        try:
-            assert process.stdout is not None
-            yield json.loads(process.stdout.readline())
-        finally:
-            process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(PATIENCE_S)
-            process.kill()
+    with drives.served(folder, "--transport", "fuse:drive", "--no-calibrate", *words) as drive:
+        yield drive.told
 
 
-def run(*argv: object) -> str:
+def run(*argv: object, fails: bool = False) -> str:
+    """What a program said. Skips where it is not installed."""
+    if not shutil.which(str(argv[0])):
+        pytest.skip(f"needs {argv[0]}")
     done = subprocess.run(list(map(str, argv)), capture_output=True, text=True, timeout=PATIENCE_S)
-    assert done.returncode == 0, (argv, done.stdout, done.stderr)
+    assert bool(done.returncode) == fails, (argv, done.stdout, done.stderr)
     return done.stdout
 
 

@@ -1,7 +1,7 @@
 """fsx, the File System eXerciser, on the FUSE file and on a file system on top of it, where somebody installed it.
 
 It does random operations and compares each read with what it expects. The FUSE file's size is fixed and shared mappings
-of it are refused, so truncation and mappings are for the file system. Without fsx, test_page_cache.py does the like.
+of it are refused, so truncation and mappings are for the file system. Without fsx, test_mounted_file.py does the like.
 """
 
 from __future__ import annotations

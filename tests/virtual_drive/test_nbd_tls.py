@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from ..cli.drives import require_overhead, served
+from .power_cuts import run
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl")
 
-PATIENCE_S = 240
 SIZE_BYTES = 16 << 20
 SERVE = ("--size", "16MiB", "--model", "none", "--transport")
 
@@ -25,7 +24,7 @@ class Authority:
         self.folder = folder
         folder.mkdir()
         made = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=authority")
-        openssl(*made, "-keyout", folder / "key.pem", "-out", folder / "cert.pem")
+        run("openssl", *made, "-keyout", folder / "key.pem", "-out", folder / "cert.pem")
 
     def sign(self, name: str, folder: Path) -> Path:
         """Add a certificate and its key for `name` (server or client), beside the authority's certificate."""
@@ -35,25 +34,11 @@ class Authority:
         key, certificate = folder / f"{name}-key.pem", folder / f"{name}-cert.pem"
         names = "subjectAltName=DNS:localhost,IP:127.0.0.1\n"
         extensions.write_text(f"{names}extendedKeyUsage={name}Auth\n")
-        openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-keyout", key, "-out", request)
+        run("openssl", "req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-keyout", key, "-out", request)
         signs = ("-CA", self.folder / "cert.pem", "-CAkey", self.folder / "key.pem", "-CAcreateserial", "-days", "2")
-        openssl("x509", "-req", "-in", request, *signs, "-extfile", extensions, "-out", certificate)
+        run("openssl", "x509", "-req", "-in", request, *signs, "-extfile", extensions, "-out", certificate)
         key.chmod(0o600)
         return folder
-
-
-def openssl(*words: object) -> None:
-    done = subprocess.run(["openssl", *map(str, words)], capture_output=True, text=True, timeout=PATIENCE_S)
-    assert done.returncode == 0, done.stderr
-
-
-def run(*words: object, fails: bool = False) -> str:
-    """What a client said. Skips where it is not installed."""
-    if not shutil.which(str(words[0])):
-        pytest.skip(f"needs {words[0]}")
-    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=PATIENCE_S)
-    assert bool(done.returncode) == fails, (words, done.stdout, done.stderr)
-    return done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")

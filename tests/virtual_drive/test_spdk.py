@@ -146,21 +146,23 @@ def test_identify_prints_the_controller_that_is_shared(tmp_path: Path) -> None:
         ended_well(drive)
 
 
-@pytest.mark.parametrize("load", ["randread", "randrw"])
-@pytest.mark.parametrize("depth", [1, 32])
-def test_perf_runs_over_shared_memory(tmp_path: Path, depth: int, load: str) -> None:
+@pytest.mark.parametrize(
+    "load",
+    [
+        *[
+            ("-q", depth, "-o", 4096, "-w", *load)
+            for depth in (1, 32)
+            for load in (("randread",), ("randrw", "-M", 50))
+        ],
+        ("-q", 8, "-o", 262144, "-w", "randrw", "-M", 50),
+    ],
+    ids=lambda load: " ".join(map(str, load)),
+)
+def test_perf_runs_over_shared_memory(tmp_path: Path, load: tuple[object, ...]) -> None:
     with served(tmp_path, *shared(tmp_path)) as drive:
-        words = ("-s", 64, "-q", depth, "-o", 4096, "-w", load, *(("-M", 50) if load == "randrw" else ()), "-t", 1)
-        said = run("spdk_nvme_perf", *words, *over_shared_memory(drive))
+        said = run("spdk_nvme_perf", "-s", 64, *load, "-t", 1, *over_shared_memory(drive))
         assert re.search(r"^Total +: +\d+", said, re.M), said
         assert drive.ask("stats")["reads"]["commands"] > 0
-        ended_well(drive)
-
-
-def test_perf_moves_long_requests_over_shared_memory(tmp_path: Path) -> None:
-    with served(tmp_path, *shared(tmp_path)) as drive:
-        words = ("-s", 64, "-q", 8, "-o", 262144, "-w", "randrw", "-M", 50, "-t", 1)
-        run("spdk_nvme_perf", *words, *over_shared_memory(drive))
         ended_well(drive)
 
 
