@@ -74,6 +74,7 @@ def test_level_block_sees_io_uring_and_no_system_call(watch: Any, look: Any, dat
     assert sum(seen.operations[0].latency.counts) == OPS
     assert look.own(seen, "read").bytes >= SIZE
     assert (list(seen.layers), list(seen.files), list(seen.sessions)) == (["block", "uring"], [], [])
+    assert (dict(seen.calls), dict(seen.call_errors)) == ({}, {})
 
 
 def test_merged_requests_keep_their_bytes(watch: Any, look: Any, data: Path) -> None:
@@ -228,29 +229,18 @@ def test_a_flush_alone_is_counted_and_ends(watch: Any, look: Any, data: Path) ->
     assert (newer.calls, newer.completed) == (older.calls, older.completed)
 
 
-def test_a_recording_has_every_request(watch: Any, look: Any, data: Path) -> None:
-    record = data.with_name("requests.bin")
-    job = fio(data, "--direct=1", "--ioengine=io_uring", "--iodepth=32", "--rw=randrw")
-    seen = watch("record", *job, record=record, layers=OLDEST)
-    assert list(seen.layers) == ["block", "bios", "uring", "record"]
-    info = _core.trace_info({"recording": {"path": str(record), "own": True}})
-    for kind in ("read", "write"):
-        counted = look.own(seen, kind)
-        assert info["kinds"][kind] == {"requests": counted.calls, "bytes": counted.bytes}
-    assert info["kinds"]["read"]["bytes"] + info["kinds"]["write"]["bytes"] >= SIZE
-    assert (info["time"]["first_ns"], info["time"]["backward"]) == (0, 0)
-
-
 # Recordings: every block request of a command, as a trace in any format
 
 
 JOB = [*FIO, "--filename=data", "--size=16m", "--bs=4k", "--minimal", "--direct=1", "--ioengine=io_uring"]
 
 
-def test_a_recording_has_every_request_once_and_in_order(watch: Any, look: Any, data: Path) -> None:
+@pytest.mark.parametrize("older", [[], ["bios"]], ids=["requests", "bios"])
+def test_a_recording_has_every_request_once_and_in_order(watch: Any, look: Any, data: Path, older: list[str]) -> None:
     record = data.with_name("requests.bin")
-    seen = watch("record", *JOB, "--iodepth=32", "--rw=randrw", record=record)
-    assert {"block", "uring", "record"} <= set(seen.layers) and "syscalls" not in seen.layers
+    job = [*JOB, "--iodepth=32", "--rw=randrw"]
+    seen = watch("record", *job, record=record, layers=OLDEST if older else [])
+    assert {"block", *older, "uring", "record"} <= set(seen.layers) and "syscalls" not in seen.layers
     source = {"recording": {"path": str(record), "own": True}}
     info = _core.trace_info(source)
     for kind in ("read", "write"):

@@ -69,7 +69,9 @@ def test_hundreds_of_short_processes_are_followed_through_exec(watch: Any, look:
     seen = watch("syscalls", "/bin/sh", "-c", script)
     reads = look.on_file(seen, "data", "read")
     assert (reads.calls, reads.bytes) == (300, 300 * 4096)
-    assert seen.processes == 301
+    assert (seen.processes, seen.threads, seen.most_alive) == (301, 0, 2)
+    assert seen.calls["execve"] == seen.calls["exit_group"] == 301
+    assert sum(seen.calls.get(name, 0) for name in ("vfork", "clone", "clone3")) == 300
     assert len([session for session in seen.sessions if session.read.bytes == 4096 and session.read.calls == 1]) >= 300
 
 

@@ -45,25 +45,6 @@ def pool(kind: str, *, own: int = SIZE, known: bool = True, watched: bool = True
 # The way into the kernel
 
 
-def engine(
-    name: str,
-    *ways: tuple[str, int],
-    seen: int = SIZE,
-    source: str = FILES,
-    others: int = 0,
-    kind: str = "read",
-    layers: Sequence[str] = LAYERS,
-    unreported: Sequence[str] = (),
-) -> str | None:
-    """The category, where the process tree moved `ways` (entry, bytes)."""
-    claims = [Claim("fio", kind, engine=each, unreported=unreported) for each in name.split("+")]
-    operations = [Operation(entry, kind, Calls(9, 9, bytes=volume)) for entry, volume in ways]
-    watched = Observation("bpf", "syscalls", layers, operations=operations)
-    evidence = Evidence(source, 9, seen, 0, others)
-    found = judge_engine(Group([0], claims, source == FILES), Expected(9, SIZE), evidence, watched)
-    return found and found.category
-
-
 @table(
     "engines",
     "each_engine_has_its_ways",
@@ -72,7 +53,23 @@ def engine(
     "mapped_files_are_laid_out_and_checked_by_calls",
 )
 def test_engines(name: str, entry: str | None, ways: Any, fields: Any, wanted: str | None) -> None:
-    assert engine(name, *([(entry, SIZE)] if entry else ways), **(fields or {})) == wanted
+    """The category, where the process tree moved `ways` (entry, bytes), or all by one."""
+    of = {
+        "seen": SIZE,
+        "source": FILES,
+        "others": 0,
+        "kind": "read",
+        "layers": LAYERS,
+        "unreported": (),
+        **(fields or {}),
+    }
+    claims = [Claim("fio", of["kind"], engine=each, unreported=of["unreported"]) for each in name.split("+")]
+    moved = [(entry, SIZE)] if entry else ways
+    operations = [Operation(way, of["kind"], Calls(9, 9, bytes=volume)) for way, volume in moved]
+    watched = Observation("bpf", "syscalls", of["layers"], operations=operations)
+    evidence = Evidence(of["source"], 9, of["seen"], 0, of["others"])
+    found = judge_engine(Group([0], claims, of["source"] == FILES), Expected(9, SIZE), evidence, watched)
+    assert (found and found.category) == wanted
 
 
 # Synchronisations

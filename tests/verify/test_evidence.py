@@ -9,25 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from ioassay.records.observation import Calls, File, Observation, Operation, Requests, Session
 from ioassay.records.record import Claim
 from ioassay.verify import explanations, operation_counts
 from ioassay.verify.claim_groups import Group
 from ioassay.verify.device_traffic import Pool, is_direct, is_synced, judge_device, pool_of
-from ioassay.verify.evidence import (
-    CALLS,
-    FILES,
-    NOTHING,
-    Device,
-    Evidence,
-    calls_seen,
-    classes,
-    device_seen,
-    unwatched,
-    without_first,
-)
+from ioassay.verify.evidence import FILES, Device, Evidence, calls_seen, classes, device_seen, unwatched, without_first
 from ioassay.verify.operation_counts import Expected, expected
 
 from .conftest import table
@@ -60,41 +47,32 @@ SESSIONS = [
 ]
 
 
-def test_calls_by_file_are_those_of_the_group_s_sessions() -> None:
-    seen = calls_seen(group(sessions=SESSIONS, named=True), observation())
-    assert amounts(seen) == (FILES, 6, 60, 0, 0) and (seen.timed, seen.syncs) == (True, 3)
-    assert amounts(calls_seen(group("write", sessions=SESSIONS, named=True), observation())) == (FILES, 5, 50, 0, 0)
-    mixed = group("mixed", sessions=SESSIONS, one_pass=True)
-    assert amounts(calls_seen(mixed, observation())) == (FILES, 11, 110, 0, 0)
-    assert not calls_seen(group(sessions=SESSIONS), observation(backend="strace")).timed
+PARTS = [
+    Operation("pread64", "read", calls(5, 50)),
+    Operation("uring", "read", calls(1, 10)),
+    Operation("write", "write", calls(7, 70)),
+    Operation("fsync", "sync", calls(2)),
+]
 
 
-@pytest.mark.parametrize(("kind", "others"), [("read", LOADERS), ("write", PRINTED), ("mixed", LOADERS + PRINTED)])
-def test_files_that_no_claim_names_may_be_others(kind: str, others: int) -> None:
-    seen = calls_seen(group(kind, sessions=SESSIONS), observation())
-    assert (seen.others_operations, seen.others_bytes) == (256, others)
+@table(
+    "evidence",
+    "calls_by_file_are_those_of_the_group_s_sessions",
+    "files_that_no_claim_names_may_be_others",
+    "the_priming_record_of_a_pass_is_left_out_where_more_was_read",
+    "totals_of_the_calls_where_files_are_not_told_apart",
+)
+def test_calls_seen(kind: str | None, of: Any, parts: bool | None, backend: str | None, wanted: Any, seen: Any) -> None:
+    sessions = [] if parts else SESSIONS
+    watched = observation(backend=backend or "bpf", operations=PARTS if parts else [])
+    found = calls_seen(group(kind or "read", sessions=sessions, **(of or {})), watched)
+    assert amounts(found) == wanted
+    assert all(getattr(found, name) == value for name, value in (seen or {}).items())
 
 
-def test_the_priming_record_of_a_pass_is_left_out_where_more_was_read() -> None:
-    primed = group(sessions=SESSIONS, one_pass=True, primed=True)
-    seen = calls_seen(primed, observation())
-    assert amounts(seen)[:3] == (FILES, 4 + 1, 40 + 10)  # the second session has its first record only
-    assert amounts(calls_seen(replace(primed, one_pass=False), observation()))[1] == 6
+def test_the_first_record_is_left_out_with_its_time() -> None:
     assert without_first(calls(5, 50, 1, 8), calls(1, 10), 4) == Calls(4, 4, 0, 0, 40, 40, 4, 8, 4, 1, 1)
     assert without_first(calls(5, 50, 3, 8), calls(1, 10), 0).first_ns == 3
-
-
-def test_totals_of_the_calls_where_files_are_not_told_apart() -> None:
-    parts = [
-        Operation("pread64", "read", calls(5, 50)),
-        Operation("uring", "read", calls(1, 10)),
-        Operation("write", "write", calls(7, 70)),
-        Operation("fsync", "sync", calls(2)),
-    ]
-    seen = calls_seen(group(told_apart=False), observation(operations=parts))
-    assert amounts(seen) == (CALLS, 6, 60, 256, LOADERS) and (seen.timed, seen.syncs) == (True, 2)
-    assert amounts(calls_seen(group("mixed", told_apart=False), observation(operations=parts)))[:3] == (CALLS, 13, 130)
-    assert amounts(calls_seen(group("trim"), observation(operations=parts)))[0] == NOTHING
 
 
 @table("evidence", "totals_of_the_process_and_its_rings")
@@ -243,11 +221,7 @@ def test_devices(fields: dict[str, Any], wanted: object) -> None:
 @table("device_traffic", "what_the_device_surely_did")
 def test_what_the_device_surely_did(fields: dict[str, Any], reached: int) -> None:
     assert pool_over(**fields).reached_bytes == reached
-
-
-def test_the_mean_size_of_a_call() -> None:
-    assert pool_over(operations=4).record_bytes == SIZE / 4
-    assert pool_over(operations=0).record_bytes == 0
+    assert (pool_over(operations=4).record_bytes, pool_over(operations=0).record_bytes) == (SIZE / 4, 0)
 
 
 DONE, READ = Calls(4, 4, bytes=16384, first_ns=10, last_ns=20), Calls(3, 3, bytes=3000, first_ns=10, last_ns=20)

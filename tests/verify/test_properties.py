@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from ioassay.records.observation import Calls, File, Observation, Operation, Requests, Session
 from ioassay.records.record import Claim
-from ioassay.verify.engines import WAYS
 from ioassay.verify.judge import judge, overall
 from ioassay.verify.observer_effect import Twins
 from ioassay.verify.properties import EVIDENCE, OUTCOMES, PROPERTIES, Basis
@@ -345,7 +344,3 @@ def test_what_is_judged_at_a_level_is_what_the_table_of_evidence_says(level: str
         basis = EVIDENCE[name].get(level)
         unseen = basis is None or (basis == Basis.RING and engine != "io_uring")
         assert category in ({NOT_JUDGED, INCOMPLETE} if unseen else TRUE_CLAIMS), (name, level, category)
-
-
-def test_every_engine_has_a_way() -> None:
-    assert set(ENTRIES) <= set(WAYS) and all(entry in WAYS[name] for name, pair in ENTRIES.items() for entry in pair)

@@ -29,25 +29,11 @@ def claim(seconds: float | None, source: str = "iozone", **fields: Any) -> Claim
     return Claim(source, **{"kind": "read", "operations": COUNT, "bytes": SIZE, "seconds": seconds, **fields})
 
 
-def reason_of(
-    seconds: float,
-    *,
-    tool: str = "iozone",
-    took_s: float = 1.0,
-    number: int = COUNT,
-    each_ns: int = 1000,
-    source: str = FILES,
-    told_apart: bool = True,
-    contended: bool = False,
-    **fields: Any,
-) -> str:
-    """The reason of the fault; without one 'note' where there is a note, else ''."""
-    done = calls(took_s, each_ns=each_ns, number=number)
-    session = Session(0, SECOND, 0, read=done, write=done, ended_ns=done.last_ns)
-    group = Group([0], [claim(seconds, tool, **{"operations": number, **fields})], told_apart, [session], one_pass=True)
-    seen = Evidence(source, number, SIZE, calls=done, timed=True)
-    faults, notes, _ = session_times.judge_times(group, seen, WATCHED, contended=contended)
-    return faults[0].reason if faults else "note" * bool(notes)
+USUAL: dict[str, Any] = {
+    "tool": "iozone", "took_s": 1.0, "number": COUNT, "each_ns": 1000, "source": FILES, "told_apart": True,
+    "contended": False,
+}  # fmt: skip
+"""Of a row: what runs, for how long, its calls, how long each takes, and what is known of them. The rest is claimed."""
 
 
 @table(
@@ -61,7 +47,15 @@ def reason_of(
     "totals_of_calls_have_a_span_and_those_of_a_process_have_none",
 )
 def test_times(seconds: float, fields: Any, wanted: str) -> None:
-    assert reason_of(seconds, **fields) == wanted
+    """The reason of the fault; without one 'note' where there is a note, else ''."""
+    of, claimed = {**USUAL, **fields}, {name: value for name, value in fields.items() if name not in USUAL}
+    done = calls(of["took_s"], each_ns=of["each_ns"], number=of["number"])
+    session = Session(0, SECOND, 0, read=done, write=done, ended_ns=done.last_ns)
+    made = claim(seconds, of["tool"], **{"operations": of["number"], **claimed})
+    group = Group([0], [made], of["told_apart"], [session], one_pass=True)
+    seen = Evidence(of["source"], of["number"], SIZE, calls=done, timed=True)
+    faults, notes, _ = session_times.judge_times(group, seen, WATCHED, contended=of["contended"])
+    assert (faults[0].reason if faults else "note" * bool(notes)) == wanted
 
 
 def loose(*begins_s: float, contended: bool = False, **fields: Any) -> tuple[str, str]:
@@ -133,9 +127,8 @@ def test_accountings_of_a_session() -> None:
     session = Session(0, SECOND, 9 * SECOND, read=done, sync=sync, first=first, second_ns=3 * SECOND,
                       ended_ns=7 * SECOND)  # fmt: skip
     plain = accountings(session, "read")
-    assert (plain.sum_of_calls_s, plain.first_to_last_s, plain.open_to_close_s, plain.bytes) == pytest.approx(
-        (0.11, 2.0, 8.0, 11_000)
-    )
+    found = (plain.sum_of_calls_s, plain.first_to_last_s, plain.open_to_close_s, plain.bytes)
+    assert found == pytest.approx((0.11, 2.0, 8.0, 11_000))
     primed = accountings(session, "read", primed=True)
     assert (primed.sum_of_calls_s, primed.first_to_last_s, primed.bytes) == pytest.approx((0.10, 1.0, 10_000))
     assert accountings(session, "write").first_to_last_s == 0

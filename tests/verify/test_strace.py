@@ -77,36 +77,21 @@ def fed(*lines: str) -> list[Call | Gone]:
     return [event for event in map(reader.feed, lines) if event is not None]
 
 
-def only_call(*lines: str) -> Call:
-    (event,) = fed(*lines)
-    assert isinstance(event, Call)
-    return event
-
-
-def test_a_whole_call() -> None:
-    call = only_call('12 1795244622.000000005 pread64(3</d/f>, ""..., 4096, 8192) = 4096 <0.000060900>\n')
-    assert call == Call(12, "pread64", '3</d/f>, ""..., 4096, 8192', "4096", 1795244622_000000005, 60900)
-    assert call.returned == 4096
-
-
-def test_microseconds_are_not_nanoseconds() -> None:
-    call = only_call("12 5.000001 fsync(3</f>) = 0 <0.000002>")
-    assert (call.entry_ns, call.took_ns) == (5_000_001_000, 2000)
-
-
-def test_two_halves_are_one_call_that_began_with_the_first() -> None:
-    call = only_call("1 1.0 read(4</f>,  <unfinished ...>", "1 3.0 <... read resumed>0x7f, 10) = 7 <2.0>")
-    assert (call.arguments, call.returned, call.entry_ns, call.took_ns) == ("4</f>, 0x7f, 10", 7, 10**9, 2 * 10**9)
+@table(
+    "strace_line",
+    "calls_are_joined_and_taken_apart",
+    "results",
+    "signs_in_paths_end_no_arguments",
+)
+def test_calls_of_lines(lines: Any, result: str | None, of: Any, returned: int | None) -> None:
+    (call,) = fed(*(lines or [f"1 1.0 read(99, 0x7f, 4) = {result} <0.1>"]))
+    assert isinstance(call, Call) and call.returned == returned
+    assert {name: getattr(call, name) for name in of or ()} == (of or {})
 
 
 def test_a_number_is_free_when_close_is_entered() -> None:
     events = fed("1 1.0 close(4</f> <unfinished ...>", "2 2.0 close(5</g>) = 0", "1 3.0 <... close resumed>) = 0 <2.0>")
     assert [event.task for event in events] == [1, 2]
-
-
-@table("strace_line", "results")
-def test_results(result: str, returned: int | None) -> None:
-    assert only_call(f"1 1.0 read(99, 0x7f, 4) = {result} <0.1>").returned == returned
 
 
 def test_what_a_task_was_in_when_it_was_killed() -> None:
@@ -115,17 +100,13 @@ def test_what_a_task_was_in_when_it_was_killed() -> None:
     assert fed("1 1.0 +++ exited with 0 +++") == [Gone(1, None)]
 
 
-def test_signs_in_paths_end_no_arguments() -> None:
-    call = only_call('1 1.0 openat(AT_FDCWD</a>, "x) = 3", O_RDONLY) = 7</a/x) = 3> <0.1>')
-    assert (call.result, call.returned, quoted(call.arguments)) == ("7</a/x) = 3>", 7, "x) = 3")
-
-
 @table("strace_line", "what_a_descriptor_is_open_to")
 def test_what_a_descriptor_is_open_to(text: str, found: Any) -> None:
     assert target(text) == Target(*found)
 
 
 def test_escapes() -> None:
+    assert quoted('AT_FDCWD</a>, "x) = 3", O_RDONLY') == "x) = 3"
     assert unescaped(r"a\303\244\t\\\x41") == "aä\t\\A"
     assert target("AT_FDCWD</tmp>") is None
 
@@ -237,11 +218,6 @@ def test_without_strace_the_reason_is_said(tmp_path: Path, monkeypatch: pytest.M
     refusing.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     assert "PTRACE_TRACEME: Operation not permitted" in strace.available()
-
-
-@pytest.mark.strace
-def test_strace_can_be_used_here() -> None:
-    assert strace.available() == ""
 
 
 @pytest.mark.strace
