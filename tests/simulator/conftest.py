@@ -3,7 +3,6 @@
 import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,31 +10,25 @@ Poisson = Callable[..., Path]
 Lines = Callable[..., Path]
 
 
-def poisson_writes(requests: int, rate_per_s: float, pages: int, seed: int) -> Iterator[str]:
-    """Lines of DiskSim's format: 4 KiB writes with exponential gaps, each to a page drawn uniformly.
+def requests_at_random(
+    requests: int, rate_per_s: float, pages: int, seed: int, sizes: Sequence[int] = (), read_share: float = 0.0
+) -> Iterator[str]:
+    """Lines of DiskSim's format with exponential gaps: 4 KiB writes, or reads and writes of `sizes` pages.
 
     Python's own generator is drawn from once for the gap and once for the page, and times are added up in floating
     point: so the same arguments give the same trace, number by number, as those that the reference simulator was fed.
+    With sizes, a last read, a second later, lets all others end.
     """
     chance = random.Random(seed)
     time_ms = 0.0
     for _ in range(requests):
         time_ms += chance.expovariate(rate_per_s) * 1000.0
-        yield f"{time_ms:.6f} 0 {chance.randrange(pages) * 8} 8 0\n"
-
-
-def mixed_requests(
-    requests: int, rate_per_s: float, sizes: Sequence[int], read_share: float, seed: int
-) -> Iterator[str]:
-    """The same of reads and writes of `sizes` pages, within 1 GiB; a last read, a second later, lets all others end."""
-    chance = random.Random(seed)
-    time_ms = 0.0
-    for _ in range(requests):
-        time_ms += chance.expovariate(rate_per_s) * 1000.0
-        pages = chance.choice(sizes)
-        sector = chance.randrange(262_144 - pages) * 8
-        yield f"{time_ms:.6f} 0 {sector} {pages * 8} {int(chance.random() < read_share)}\n"
-    yield f"{time_ms + 1000:.6f} 0 0 8 1\n"
+        size = chance.choice(sizes) if sizes else 1
+        sector = chance.randrange(pages - (size if sizes else 0)) * 8
+        is_read = int(chance.random() < read_share) if sizes else 0
+        yield f"{time_ms:.6f} 0 {sector} {size * 8} {is_read}\n"
+    if sizes:
+        yield f"{time_ms + 1000:.6f} 0 0 8 1\n"
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +40,7 @@ def poisson(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Poisson]:
         path = folder / f"{requests}-{rate_per_s:g}-{pages}-{seed}.disksim"
         if not path.exists():
             with path.open("w") as file:
-                file.writelines(poisson_writes(requests, rate_per_s, pages, seed))
+                file.writelines(requests_at_random(requests, rate_per_s, pages, seed))
         return path
 
     yield make
@@ -57,11 +50,11 @@ def poisson(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Poisson]:
 
 @pytest.fixture
 def mixed(tmp_path: Path) -> Callable[..., Path]:
-    """A function that writes a trace of `mixed_requests`."""
+    """A function that writes such reads and writes, within 1 GiB."""
 
-    def make(*arguments: Any) -> Path:
+    def make(requests: int, rate_per_s: float, sizes: Sequence[int], read_share: float, seed: int) -> Path:
         path = tmp_path / "mixed.disksim"
-        path.write_text("".join(mixed_requests(*arguments)))
+        path.write_text("".join(requests_at_random(requests, rate_per_s, 262_144, seed, sizes, read_share)))
         return path
 
     return make

@@ -33,6 +33,13 @@ def first(requests: int) -> dict[str, Any]:
     return traces.preparation(first=requests)
 
 
+def saved(folder: Path, requests: int = 100, **options: Any) -> Path:
+    """The state behind so many requests, of the usual drive."""
+    state = folder / "used.state"
+    ioassay.simulate(RECIPE, prepare=first(requests), save_state=state, **DRIVE, **options)
+    return state
+
+
 @cases("simulator", "resumed")
 def test_a_resumed_run_is_one_run(case: dict[str, Any], tmp_path: Path) -> None:
     options = {**DRIVE, **case["options"]}
@@ -77,9 +84,7 @@ def test_a_second_run_finds_the_drive_and_the_buffer_as_the_first_left_them(tmp_
 
 
 def test_the_options_of_a_controller_are_those_of_its_state(tmp_path: Path) -> None:
-    state = tmp_path / "used.state"
-    controller = {"write_cache": "1MiB", "program_unit": "32KiB", "small_read_us": "20"}
-    ioassay.simulate(RECIPE, prepare=first(100), save_state=state, **DRIVE, **controller)
+    state = saved(tmp_path, write_cache="1MiB", program_unit="32KiB", small_read_us="20")
     with pytest.raises(UsageError, match="program-unit is 0, .* program-unit 32KiB"):
         ioassay.simulate(RECIPE, state=state, program_unit=0)
     again = ioassay.simulate(RECIPE, state=state, write_cache=2**20, small_read_us=[20])
@@ -89,9 +94,7 @@ def test_the_options_of_a_controller_are_those_of_its_state(tmp_path: Path) -> N
 @pytest.fixture(scope="module")
 def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The state of a drive behind a buffer."""
-    state = tmp_path_factory.mktemp("states") / "used.state"
-    ioassay.simulate(RECIPE, prepare=first(100), save_state=state, policy="lru", buffer="1MiB", **DRIVE)
-    return state
+    return saved(tmp_path_factory.mktemp("states"), policy="lru", buffer="1MiB")
 
 
 @cases("simulator", "states")
@@ -108,8 +111,7 @@ def test_the_same_options_in_another_spelling_are_not_refused(used: Path) -> Non
 
 
 def test_another_trace_is_not_resumed(tmp_path: Path) -> None:
-    state = tmp_path / "used.state"
-    ioassay.simulate(RECIPE, prepare=first(100), save_state=state, **DRIVE)
+    state = saved(tmp_path)
     with pytest.raises(UsageError, match="wanted the same"):
         ioassay.simulate({**RECIPE, "seed": 4}, state=state, resume=True)
     with pytest.raises(UsageError, match="resume is given without state"):
@@ -117,8 +119,7 @@ def test_another_trace_is_not_resumed(tmp_path: Path) -> None:
 
 
 def test_damaged_states_are_refused(tmp_path: Path) -> None:
-    state = tmp_path / "used.state"
-    ioassay.simulate(RECIPE, prepare=first(3000), save_state=state, **DRIVE)
+    state = saved(tmp_path, 3000)
     whole = state.read_bytes()
     for length in (0, 10, 30, len(whole) // 2, len(whole) - 1):
         state.write_bytes(whole[:length])
@@ -136,8 +137,7 @@ def test_damaged_states_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_state_is_whole_or_as_it_was(tmp_path: Path) -> None:
-    state = tmp_path / "used.state"
-    ioassay.simulate(RECIPE, prepare=first(100), save_state=state, **DRIVE)
+    state = saved(tmp_path)
     before = state.read_bytes()
     with pytest.raises(UsageError):
         ioassay.simulate(traces.recipe(requests=10, range="64TiB"), save_state=state, **DRIVE)
@@ -241,6 +241,7 @@ def test_a_file_gives_the_same_as_alone(tmp_path: Path) -> None:
 
 def test_drives_that_do_not_fit_together_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [{"elements": elements} for elements in (2, 4, 8)]
+    assert simulator.sweep(RECIPE, []) == []
     expected = [everything(done) for done in simulator.sweep(WRITES, runs)]
     largest = simulator.check(runs[-1])["memory_bytes"]
     monkeypatch.setattr(simulator, "available_bytes", lambda: int(largest / simulator.MEMORY_SHARE) + 1)
@@ -261,7 +262,3 @@ def test_a_wrong_trace_fails_the_sweep_as_it_fails_a_run(tmp_path: Path) -> None
         simulator.sweep(RECIPE, [{"elements": 4}, {"elements": 1, "planes": 2, "dies": 1, "blocks": 32}])
     with pytest.raises(UsageError, match="elements is 0"):
         simulator.sweep(RECIPE, [{"elements": 4}, {"elements": 0}])
-
-
-def test_no_run_is_no_work() -> None:
-    assert simulator.sweep(RECIPE, []) == []

@@ -298,6 +298,7 @@ def test_winner_and_default_run_side_by_side_in_blocks_of_a_drawn_order(lab: Any
     assert all(len({trial.repetition for trial in block}) == 1 for block in blocks)
     assert len({str(block[0].point) for block in blocks}) == 2
     assert {trial.search for trial in trials} == {"confirm"}
+    assert confirmation(study, WINNER, DEFAULT, 12, []) == trials
 
 
 def test_no_repetition_of_the_search_is_used_again(lab: Any) -> None:
@@ -308,11 +309,6 @@ def test_no_repetition_of_the_search_is_used_again(lab: Any) -> None:
     assert not {trial.id for trial in trials} & {trial.id for trial in before}
     assert not {trial.seed for trial in trials} & {trial.seed for trial in before}
     assert [trial.order for trial in trials] == [5, 6, 7, 8, 9, 10]
-
-
-def test_the_same_search_is_confirmed_by_the_same_trials(lab: Any) -> None:
-    study = lab.study()
-    assert confirmation(study, WINNER, DEFAULT, 5, []) == confirmation(study, WINNER, DEFAULT, 5, [])
 
 
 def test_the_repetitions_follow_the_scatter_of_the_search_and_the_margin() -> None:

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 from typing import Any
@@ -214,10 +214,8 @@ MIB = 1 << 20
 
 
 def io(rchar: int, read_bytes: int) -> str:
-    return (
-        f"rchar: {rchar}\nwchar: 7\nsyscr: 3\nsyscw: 2\nread_bytes: {read_bytes}\nwrite_bytes: 4096\n"
-        "cancelled_write_bytes: 0\n"
-    )
+    fixed = "wchar: 7\nsyscr: 3\nsyscw: 2\nwrite_bytes: 4096\ncancelled_write_bytes: 0\n"
+    return f"rchar: {rchar}\nread_bytes: {read_bytes}\n{fixed}"
 
 
 def diskstats(**reads: int) -> str:
@@ -247,27 +245,29 @@ STACK: dict[str, Any] = {
 }
 
 
-def test_growth_between_hold_and_end_is_what_the_command_did(fake_root: Build) -> None:
-    root = fake_root({"proc/7/io": io(1, 0), "proc/diskstats": diskstats(vda=100, vdb=5)})
-    counters = Counters(["vda"], root)
+def counted(fake_root: Build, disks: Sequence[str], before: dict[str, Any], after: dict[str, Any]) -> Counters:
+    """What was counted around process 7, where files of / changed."""
+    counters = Counters(disks, fake_root(before))
     counters.begin(7)
-    fake_root({"proc/7/io": io(65537, 8192), "proc/diskstats": diskstats(vda=116, vdb=900)})
+    fake_root(after)
     counters.end(7)
+    return counters
+
+
+def test_growth_between_hold_and_end_is_what_the_command_did(fake_root: Build) -> None:
+    before = {"proc/7/io": io(1, 0), "proc/diskstats": diskstats(vda=100, vdb=5)}
+    after = {"proc/7/io": io(65537, 8192), "proc/diskstats": diskstats(vda=116, vdb=900)}
+    counters = counted(fake_root, ["vda"], before, after)
     found = counters.result(None)
     assert found["why"] == ""
     assert found["counters"]["rchar"] == 65536 and found["counters"]["read_bytes"] == 8192
     assert list(found["disks"]) == ["vda"]
-    assert found["disks"]["vda"] == {
-        **dict.fromkeys(("read_merges", "writes", "write_merges", "write_bytes", "discards", "flushes"), 0),
-        "reads": 16,
-        "read_bytes": 16 * 4096,
-    }
+    none = dict.fromkeys(("read_merges", "writes", "write_merges", "write_bytes", "discards", "flushes"), 0)
+    assert found["disks"]["vda"] == {**none, "reads": 16, "read_bytes": 16 * 4096}
 
 
 def test_an_account_that_cannot_be_read_leaves_rusage_and_says_so(fake_root: Build) -> None:
-    counters = Counters((), fake_root({"proc/7/io": "nonsense\n"}))
-    counters.begin(7)
-    counters.end(7)
+    counters = counted(fake_root, (), {"proc/7/io": "nonsense\n"}, {})
     seen = counters.observation("syscalls", "no BPF here", getrusage(RUSAGE_SELF))
     assert (seen.backend, list(seen.layers), seen.asked) == ("counters", ["counters"], "syscalls")
     assert seen.why.startswith("no BPF here; /proc/7/io cannot be read (it has no rchar)")
@@ -278,9 +278,7 @@ def test_an_account_that_cannot_be_read_leaves_rusage_and_says_so(fake_root: Bui
 
 
 def test_what_outlived_the_command_is_said(fake_root: Build) -> None:
-    counters = Counters((), fake_root({"proc/7/io": io(0, 0)}))
-    counters.begin(7)
-    counters.end(7)
+    counters = counted(fake_root, (), {"proc/7/io": io(0, 0)}, {})
     assert counters.result(None, adopted=(11, 12))["why"].startswith("2 processes outlived the command")
     assert counters.result(None, adopted=(11,))["why"].startswith("1 process outlived the command: what it did")
 
@@ -294,11 +292,9 @@ def test_devices_below_are_counted_too(fake_root: Build) -> None:
 
 
 def test_a_device_that_went_or_came_again_has_no_counters(fake_root: Build) -> None:
-    root = fake_root({"proc/7/io": io(0, 0), "proc/diskstats": diskstats(loop0=50, loop1=5)})
-    counters = Counters(["loop0", "loop1", "loop2"], root)
-    counters.begin(7)
-    fake_root({"proc/diskstats": diskstats(loop0=3)})
-    counters.end(7)
+    before = {"proc/7/io": io(0, 0), "proc/diskstats": diskstats(loop0=50, loop1=5)}
+    after = {"proc/diskstats": diskstats(loop0=3)}
+    counters = counted(fake_root, ["loop0", "loop1", "loop2"], before, after)
     assert counters.result(None)["disks"] == {}
 
 
