@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from corpora import rows
 from ioassay.analysis.headline import headline
 from ioassay.narrative.finding import Finding
 from ioassay.narrative.pipeline import analyse_all
@@ -302,29 +303,14 @@ def _of_headline(records: Dataset, peaks: Mapping[Place, Mapping[str, Any]]) -> 
 def simulated(lab: Any, number: int) -> tuple[Dataset, bool]:
     """A study with its own shape, noise, repetitions, factors and direction; and whether low is good."""
     random = np.random.default_rng(number)
-    levels, noise, n = [1, 2, 3, 4, 6, 8], float(random.choice([0.005, 0.03, 0.1, 0.3])), int(random.integers(2, 9))
+    noise, n = float(random.choice([0.005, 0.03, 0.1, 0.3])), int(random.integers(2, 9))
     curve = _CURVES[number % len(_CURVES)]
-    kind = number // len(_CURVES) % 7
-    lower = kind == 5 or (kind != 4 and bool(random.random() < 0.3))
-    responses = ["read.lat.mean" if lower else "read.bw"]
-    keys: dict[str, Any] = {"factors": {"numjobs": levels}}
-    if kind == 1:
-        keys["factors"] = {"rw": ["randread", "randwrite"], **keys["factors"]}
-    if kind == 2:
-        keys |= {"case": [{"name": name, "iodepth": 1} for name in ("a", "b", "c")], "lead": "choice"}
-    if kind == 3:
-        keys["lead"] = "peak"
-    if kind == 4:
-        keys |= {"driver": "db_bench", "params": {"benchmarks": "fillseq,readseq"}}
-        keys["factors"] = {"compression_type": ["none", "snappy"], "block_size": [1, 4]}
-        responses = ["fillseq.ops_rate", "readseq.ops_rate"]
-    if kind == 5:
-        keys |= {"driver": "simulate", "params": {}, "factors": {"policy": ["lru", "fab", "epo"], "page": [1, 8]}}
+    case = _STUDIES[number // len(_CURVES) % len(_STUDIES)]
+    lower = case["lower"] if "lower" in case else bool(random.random() < 0.3)
+    responses = case.get("responses", ["read.lat.mean" if lower else "read.bw"])
+    if "noiseless" in case:
         noise = float(random.choice([0.0, noise]))
-    if kind == 6:
-        sizes = {"mixed": {"bssplit": "4k/50:64k/50"}, "small": {"bs": "4KiB"}, "large": {"bs": "64KiB"}}
-        keys |= {"case": [{"name": name, **sizes[name]} for name in sizes], "factors": {"numjobs": [1, 4]}}
-    study = lab.study(responses=responses, **keys)
+    study = lab.study(responses=responses, **case["keys"])
     shifts = random.normal(0, noise, n) * (random.random() < 0.3)
 
     def measure(point: Mapping[str, Any], repetition: int) -> dict[str, float]:
@@ -332,11 +318,12 @@ def simulated(lab: Any, number: int) -> tuple[Dataset, bool]:
         for level in map(str, point.values()):
             value = value ** _POWERS.get(level, 1.0) * _TIMES.get(level, 1.0)
         values = [1e6 * value * max(1 + noise * random.standard_normal() + shifts[repetition], 0.01) for _ in responses]
-        return {**dict(zip(responses, values, strict=True)), **({"sim.span": 1.0} if kind == 5 else {})}
+        return {**dict(zip(responses, values, strict=True)), **case.get("always", {})}
 
     return lab.records(lab.run(study, measure, n, seed=number)), lower
 
 
+_STUDIES = rows("contradictions", "studies")
 _POWERS = {"randwrite": -0.3, "fab": 0.3}
 _TIMES = {"b": 1.02, "c": 1.2, "snappy": 1.05, "epo": 0.9, "large": 4.0, "mixed": 2.0}
 _CURVES: Sequence[Callable[[float], float]] = (
