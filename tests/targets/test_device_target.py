@@ -14,7 +14,7 @@ import pytest
 
 from ioassay.errors import RunError, SafetyRefusal, StudyError
 from ioassay.host import block_devices
-from ioassay.roles import NOTHING, READ, WRITE, Consent, Load
+from ioassay.roles import READ, WRITE, Consent, Load
 from ioassay.targets import content_signatures, device_locks, fill
 from ioassay.targets.block_device import DeviceTarget
 
@@ -230,11 +230,6 @@ def test_a_drive_without_a_medium_is_named(make: Callable) -> None:
         pytest.skip("needs a device of size 0")
     with pytest.raises(StudyError, match="has no medium"):
         make(block_devices.node_of(empty[-1])).inspect(WRITE)
-
-
-def test_a_load_that_touches_nothing_looks_at_nothing(make: Callable) -> None:
-    made = make(Path("/dev/nothing"))
-    assert list(made.inspect(NOTHING)) == [] == list(made.prepare(NOTHING, ignore))
 
 
 @pytest.mark.fio

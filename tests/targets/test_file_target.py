@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
-import random
 import shutil
 import signal
-import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ioassay.errors import RunError, SafetyRefusal, StudyError
-from ioassay.roles import NOTHING, READ, WRITE, Consent, Load, Target
+from ioassay.roles import READ, WRITE, Consent, Load, Target
 from ioassay.targets import filesystem, fill, ownership_mark, target
 
 from .conftest import MIB, command, digest, ignore
@@ -94,25 +94,42 @@ def test_an_interrupted_fill_is_noticed_and_started_again(path: Path, monkeypatc
     assert ownership_mark.read(path) == ownership_mark.Mark(3 * fill.CHUNK_BYTES)
 
 
-def test_a_fill_that_is_killed_at_any_instant_is_never_taken_for_complete(path: Path, seed: int) -> None:
-    size_bytes, chance = 4 * fill.CHUNK_BYTES, random.Random(seed)
-    for _ in range(8):
+def die_at(number: int) -> None:
+    """This process is killed before that one of the calls that change files."""
+    calls = itertools.count(1)
+
+    def dying(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            if next(calls) == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*arguments, **options)
+
+        return call
+
+    for name in ("pwrite", "fsync", "fdatasync", "setxattr", "ftruncate", "posix_fallocate"):
+        setattr(os, name, dying(getattr(os, name)))
+
+
+def test_a_fill_that_is_killed_at_any_instant_is_never_taken_for_complete(path: Path) -> None:
+    """Killed before the first, the second, ... of the calls that change the file, until one fill ends by itself."""
+    size_bytes = 3 * fill.CHUNK_BYTES
+    for number in itertools.count(1):
         child = os.fork()
         if child == 0:
             try:
+                die_at(number)
                 make(path, size_bytes).prepare(READ, ignore)
             finally:
                 os._exit(0)
-        time.sleep(chance.uniform(0, 0.08))
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        killed = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
         mark = ownership_mark.read(path)
         if mark is not None and mark.written_bytes:
             assert mark.written_bytes == size_bytes == path.stat().st_size
             assert filesystem.first_unwritten_bytes(path) is None
-            path.unlink()
-    make(path, size_bytes).prepare(READ, ignore)
-    assert ownership_mark.read(path) == ownership_mark.Mark(size_bytes)
+        if not killed:
+            break
+        path.unlink(missing_ok=True)
+    assert number > 5 and mark == ownership_mark.Mark(size_bytes)
 
 
 def test_a_fill_leaves_the_page_cache_clean(path: Path) -> None:
@@ -218,9 +235,11 @@ def test_a_users_file_is_not_made_longer_to_be_read(path: Path) -> None:
     path.write_bytes(b"x" * 4096)
     with pytest.raises(StudyError, match=r"target\.size: .* has 4 KiB and was not made by ioassay"):
         make(path, "1MiB").inspect(READ)
-    made = make(path, None)
+    made = make(path, None, keep=False)
     made.prepare(READ, ignore)
     assert loaded(made) == Load("file", path, 4096, read_only=True)
+    made.close()
+    assert path.read_bytes() == b"x" * 4096 and ownership_mark.read(path) is None, "neither removed nor marked"
 
 
 def test_keep_decides_whether_the_file_stays(path: Path) -> None:
@@ -232,14 +251,6 @@ def test_keep_decides_whether_the_file_stays(path: Path) -> None:
         assert path.exists() is keep
 
 
-def test_a_users_file_is_never_removed(path: Path) -> None:
-    path.write_bytes(b"x" * 4096)
-    made = make(path, None, keep=False)
-    made.prepare(READ, ignore)
-    made.close()
-    assert path.read_bytes() == b"x" * 4096
-
-
 def test_consent_overwrites_a_users_file(path: Path) -> None:
     path.write_bytes(b"x" * 3 * MIB)
     made = target({"kind": "file", "path": str(path), "size": "1MiB"}, Consent((str(path),)))
@@ -247,33 +258,29 @@ def test_consent_overwrites_a_users_file(path: Path) -> None:
     assert path.stat().st_size == MIB and ownership_mark.read(path) == ownership_mark.Mark(MIB)
 
 
-def test_a_file_that_was_replaced_ends_the_run(path: Path) -> None:
-    made = make(path)
-    made.prepare(WRITE, ignore)
-    content = path.read_bytes()
-    path.rename(path.with_name("moved"))
-    path.write_bytes(content)
-    with pytest.raises(RunError, match="removed, replaced or cut short"):
-        loaded(made)
-
-
-def test_a_file_that_was_cut_short_ends_the_run(path: Path) -> None:
-    made = make(path)
-    made.prepare(WRITE, ignore)
-    os.truncate(path, 4096)
-    with pytest.raises(RunError, match="cut short"):
-        loaded(made)
+def replace_by(content: bytes, path: Path) -> None:
     path.unlink()
-    with pytest.raises(RunError, match="removed"):
-        loaded(made)
+    path.write_bytes(content)  # ext4 gives it the number of the inode that has just become free
 
 
-def test_a_users_file_with_the_inode_of_ours_is_not_loaded(path: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda path: path.rename(path.with_name("moved")), "removed"),
+        (lambda path: replace_by(path.read_bytes(), path), "removed, replaced or cut short"),
+        (lambda path: replace_by(b"letters" * MIB, path), "replaced"),
+        (lambda path: os.truncate(path, 4096), "cut short"),
+        (lambda path: (os.truncate(path, 0), os.truncate(path, MIB)), "cut short"),
+    ],
+    ids=["moved away", "replaced by a copy", "replaced by a user's", "cut short", "full of holes"],
+)
+def test_a_file_that_is_no_longer_what_was_prepared_ends_the_run(
+    path: Path, change: Callable[[Path], object], said: str
+) -> None:
     made = make(path)
-    made.prepare(WRITE, ignore)
-    path.unlink()
-    path.write_bytes(b"letters" * MIB)  # ext4 gives it the number that has just become free
-    with pytest.raises(RunError, match="replaced"):
+    made.prepare(READ, ignore)
+    change(path)
+    with pytest.raises(RunError, match=said):
         loaded(made)
 
 
@@ -301,15 +308,6 @@ def test_what_the_load_itself_writes_leaves_the_file_ours(path: Path) -> None:
             assert ownership_mark.read(path) is not None and load.path == path
     made.close()
     make(path).prepare(WRITE, ignore)
-
-
-def test_holes_made_between_trials_end_the_run(path: Path) -> None:
-    made = make(path)
-    made.prepare(READ, ignore)
-    os.truncate(path, 0)
-    os.truncate(path, MIB)
-    with pytest.raises(RunError, match="cut short"):
-        loaded(made)
 
 
 def test_our_file_that_was_formatted_is_not_removed(path: Path) -> None:
@@ -346,7 +344,50 @@ def test_prepare_none_makes_an_unwritten_file_and_says_so(path: Path) -> None:
     assert filesystem.first_unwritten_bytes(path) is None
 
 
-def test_a_load_that_touches_nothing_makes_nothing(path: Path) -> None:
-    made = make(path)
-    assert list(made.inspect(NOTHING)) == [] == list(made.prepare(NOTHING, ignore))
-    assert not path.exists() and loaded(made).read_only
+# What is written
+
+BLOCK_BYTES = 4096
+
+
+def test_no_block_compresses_and_none_comes_twice(seed: int) -> None:
+    blocks = set()
+    size_bytes = 3 * fill.CHUNK_BYTES
+    for chunk in fill.chunks(size_bytes, seed):
+        pieces = [bytes(chunk[start : start + BLOCK_BYTES]) for start in range(0, len(chunk), BLOCK_BYTES)]
+        blocks |= {hash(piece) for piece in pieces}
+        assert all(len(zlib.compress(piece, 1)) > BLOCK_BYTES * 0.99 for piece in pieces[::97])
+    assert len(blocks) == size_bytes // BLOCK_BYTES
+
+
+def test_two_fills_differ() -> None:
+    assert bytes(next(fill.chunks(4096))) != bytes(next(fill.chunks(4096)))
+    assert bytes(next(fill.chunks(4096, 7))) == bytes(next(fill.chunks(4096, 7)))
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 10000), (4096, 8192), (100, 4196)])
+def test_only_the_asked_range_is_written(tmp_path: Path, start: int, end: int) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(12288))
+    handle = os.open(path, os.O_RDWR)
+    try:
+        fill.fill(handle, start, end, lambda share: None)
+    finally:
+        os.close(handle)
+    data = path.read_bytes()
+    assert len(data) == 12288
+    assert not any(data[:start]) and not any(data[end:])
+    assert data[start:end].count(0) < (end - start) * 0.05
+
+
+def test_a_file_system_without_direct_io_is_filled_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(handle: int, command: int, argument: int = 0) -> int:
+        if argument & os.O_DIRECT:
+            raise OSError(22, "Invalid argument")
+        return 0
+
+    monkeypatch.setattr(fill.fcntl, "fcntl", refuse)
+    with (tmp_path / "file").open("w+b") as file:
+        fill.fill(file.fileno(), 0, 8192, lambda share: None)
+    assert (tmp_path / "file").stat().st_size == 8192

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 from tests.corpora import cases, text
+from tests.patience import until
 
 from ioassay.errors import ConditionError, RunError, SafetyRefusal, StudyError, ToolError
 from ioassay.process.supervisor import Captured
@@ -170,12 +170,6 @@ def test_a_kernel_without_modules_is_told(machine: Machine) -> None:
         machine.target().inspect(WRITE)
 
 
-def test_on_this_machine_it_says_what_is_missing(tmp_path: Path) -> None:
-    spec = {"kind": "nvmevirt", "module": str(tmp_path / "nvmev.ko"), "memmap_start": "1GiB", "memmap_size": "64MiB"}
-    with pytest.raises(StudyError, match="is no file|takes root"):
-        target({**spec, "cpus": [0, 1]}, Consent()).inspect(WRITE)
-
-
 def test_the_module_is_looked_for_beside_the_study(machine: Machine) -> None:
     spec = {"kind": "nvmevirt", "module": "module/none.ko", "memmap_start": "1GiB", "memmap_size": "2MiB"}
     made = target({**spec, "cpus": [2, 3]}, Consent(), study_folder=machine.root, root=machine.root)
@@ -240,43 +234,12 @@ def test_an_error_in_a_trial_unloads_it_too_and_the_next_has_it_again(machine: M
 
 
 @pytest.mark.root
-def test_another_drive_that_appears_meanwhile_is_not_touched(machine: Machine, loop_device: Callable) -> None:
-    machine.disk, machine.model = loop_device(4 * MIB), "Somebody's SSD"
-    with pytest.raises(ToolError, match="made no drive within"), machine.target().load(TRIAL):
-        pass
-    assert not any(machine.disk.read_bytes())
-    assert machine.programs() == ["insmod", "rmmod"]
-
-
-@pytest.mark.root
 def test_a_drive_that_was_there_before_is_not_taken_for_the_modules(machine: Machine, loop_device: Callable) -> None:
     there = loop_device(4 * MIB)
     machine.appear("nvme0n1", there)
     with pytest.raises(ToolError, match="made no drive within"), machine.target().load(TRIAL):
         pass
     assert not any(there.read_bytes())
-
-
-@pytest.mark.root
-def test_a_drive_that_does_not_fit_its_memory_is_not_touched(machine: Machine, loop_device: Callable) -> None:
-    machine.write("proc/cmdline", "memmap=2M$1G")
-    machine.disk = loop_device(4 * MIB)
-    with (
-        pytest.raises(ToolError, match="not its drive, and not touched"),
-        machine.target(memmap_size="2MiB").load(TRIAL),
-    ):
-        pass
-    assert not any(machine.disk.read_bytes())
-    assert machine.programs() == ["insmod", "rmmod"]
-
-
-@pytest.mark.root
-def test_a_log_that_does_not_name_the_drive_is_an_error(machine: Machine, loop_device: Callable) -> None:
-    machine.disk, machine.says = loop_device(4 * MIB), ("[   12.0] NVMeVirt: something else",)
-    machine.log.append(CREATED)  # of an earlier time
-    with pytest.raises(ToolError, match="did not say in the kernel's log.*something else"):
-        machine.target().load(TRIAL).__enter__()
-    assert machine.programs() == ["insmod", "rmmod"]
 
 
 @pytest.mark.root
@@ -305,20 +268,18 @@ def test_a_drive_in_use_is_not_taken_from_its_user(machine: Machine, loop_device
     assert machine.programs() == ["insmod"]
 
 
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        ("insmod: ERROR: could not insert module nvmev.ko: Invalid module format", "built for another kernel"),
-        ("insmod: ERROR: could not insert module nvmev.ko: Key was rejected by service", "only signed modules"),
-        ("insmod: ERROR: could not insert module nvmev.ko: Input/output error", "Input/output error"),
-        ("insmod: ERROR: could not insert module nvmev.ko: File exists", "loaded already"),
-    ],
-)
-def test_a_module_that_is_refused_says_why_and_nothing_is_unloaded(machine: Machine, error: str, said: str) -> None:
-    machine.refuses["insmod"] = error
-    with pytest.raises(ToolError, match=said), machine.target().load(TRIAL):
-        pass
-    assert machine.programs() == ["insmod"]
+@cases("targets", "nvmevirt_loading")
+def test_loading_that_fails(machine: Machine, case: dict[str, Any], loop_device: Callable) -> None:
+    if "drive_mib" in case:
+        machine.disk = loop_device(case["drive_mib"] * MIB)
+    machine.model, machine.refuses = case.get("model", machine.model), case.get("refuses", {})
+    machine.log, machine.says = [*machine.log, *case.get("earlier", ())], case.get("log", machine.says)
+    machine.write("proc/cmdline", case.get("boot_line", BOOT_LINE))
+    settings = {"prepare": "none", **case.get("settings", {})}
+    with pytest.raises((RunError, ToolError), match=case["says"]), machine.target(**settings).load(TRIAL):
+        assert case.get("loads")
+    assert machine.disk is None or not any(machine.disk.read_bytes()), "what is not its drive is not touched"
+    assert list(dict.fromkeys(machine.programs())) == case["programs"]  # rmmod may be tried again
 
 
 def test_what_the_module_says_in_the_log_is_told_where_it_is_refused(machine: Machine) -> None:
@@ -336,40 +297,6 @@ def test_what_the_module_says_in_the_log_is_told_where_it_is_refused(machine: Ma
     with pytest.raises(ToolError, match=said), made.load(TRIAL):
         pass
     assert machine.programs() == ["insmod"]
-
-
-def test_no_drive_at_all_is_an_error_with_what_the_module_said(machine: Machine) -> None:
-    machine.says = ("[   12.0] NVMeVirt: Version 1.10", "[   12.1] NVMeVirt: Failed to allocate a namespace")
-    said = "made no drive within .*; it says: Version 1.10 / Failed to allocate a namespace"
-    with pytest.raises(ToolError, match=said), machine.target().load(TRIAL):
-        pass
-    assert machine.programs() == ["insmod", "rmmod"]
-
-
-def test_the_boot_line_to_add_is_told_as_grub_wants_it(machine: Machine) -> None:
-    machine.write("proc/cmdline", "ro quiet")
-    with pytest.raises(StudyError) as found:
-        machine.target().inspect(WRITE)
-    assert str(found.value).endswith(
-        r"wanted memmap=512M$1G at boot; add it to the kernel's command line (in GRUB_CMDLINE_LINUX, where $ is "
-        r"written \\\$), and boot again"
-    )
-
-
-@pytest.mark.root
-def test_a_module_that_the_kernel_keeps_ends_the_run(machine: Machine, loop_device: Callable) -> None:
-    machine.disk = loop_device(4 * MIB)
-    machine.refuses["rmmod"] = "rmmod: ERROR: Module nvmev is in use"
-    said = "stays loaded: rmmod: ERROR: Module nvmev is in use"
-    with pytest.raises(RunError, match=said), machine.target(prepare="none").load(TRIAL):
-        pass
-
-
-def test_a_log_that_cannot_be_read_loads_nothing(machine: Machine) -> None:
-    machine.refuses["dmesg"] = "dmesg: read kernel buffer failed: Operation not permitted"
-    with pytest.raises(ToolError, match="log cannot be read"), machine.target().load(TRIAL):
-        pass
-    assert machine.programs() == []
 
 
 @pytest.mark.root
@@ -403,7 +330,4 @@ def test_a_runner_that_is_killed_has_it_unloaded(machine: Machine, loop_device: 
             os._exit(1)  # it is to be no second pytest
     _, status = os.waitpid(runner, 0)
     assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
-    give_up_s = time.monotonic() + 20
-    while "nvmev " in (machine.root / "proc/modules").read_text() and time.monotonic() < give_up_s:
-        time.sleep(0.01)
-    assert (machine.root / "proc/modules").read_text().split()[0] == "nvme"
+    until(lambda: (machine.root / "proc/modules").read_text().startswith("nvme "))

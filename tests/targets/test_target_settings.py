@@ -21,11 +21,9 @@ def test_settings(case: dict[str, Any]) -> None:
     assert found.value.key == case.get("key", found.value.key)
 
 
-@pytest.mark.parametrize(
-    "spec", [{"kind": "null"}, {"kind": "file", "path": "/no/x", "size": 1}, {"kind": "folder", "path": "/no"}]
-)
-def test_a_load_that_touches_nothing_needs_nothing(spec: dict[str, Any]) -> None:
-    made = target(spec, Consent())
+@pytest.mark.parametrize("kind", ["null", "file", "folder", "device"])
+def test_a_load_that_touches_nothing_needs_nothing(kind: str) -> None:
+    made = target({"kind": kind} if kind == "null" else {"kind": kind, "path": "/no/x", "size": 4096}, Consent())
     assert list(made.inspect(NOTHING)) == [] == list(made.prepare(NOTHING, lambda text, share: None))
     made.close()
 
