@@ -19,7 +19,7 @@ from .conftest import ask
 BEGINNINGS = {row["id"]: row for row in rows("commands", "beginnings")}
 TABLES = sorted(path.stem for path in (CORPUS / "commands").glob("*.toml") if path.stem != "beginnings")
 REFUSED = (2, 3)
-OF_ROWS = {"id", "needs", "thorough", "beginning", "executable", "files", "steps"}
+OF_ROWS = {"id", "needs", "thorough", "beginning", "executable", "private", "files", "steps"}
 OF_STEPS = {
     "remove",
     "files",
@@ -71,6 +71,8 @@ def act(row: Mapping[str, Any], folder: Path) -> None:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text.replace("{here}", str(folder)))
             (folder / name).chmod(0o755 if name in row.get("executable", ()) else 0o644)
+        for name in row.get("private", ()):
+            (folder / name).chmod(0o600)
         if "ask" in step:
             take(step, folder)
 

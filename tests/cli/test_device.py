@@ -55,63 +55,6 @@ def test_vfio_user_is_served_at_a_socket_of_its_folder(tmp_path: Path) -> None:
     assert not socket.exists()
 
 
-def test_what_cannot_be_served_is_told(tmp_path: Path) -> None:
-    (tmp_path / "taken").write_text("something")
-    (tmp_path / "hosts").write_text("nqn.a DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:\n")
-    (tmp_path / "hosts").chmod(0o600)
-    for words, said in [
-        ((), "no --transport given"),
-        (("--transport", "nbd:unix:a"), "no --size given; wanted one, such as 1GiB, or --file"),
-        (("--transport", "nvme-tcp:127.0.0.1:0,nqn=foo", "--size", "1MiB"), 'nqn is "foo", wanted nqn.YEAR-MONTH'),
-        (("--transport", "nvme-tcp:127.0.0.1:0,host=foo", "--size", "1MiB"), 'nqn is "foo", wanted nqn.YEAR-MONTH'),
-        (
-            ("--transport", "nvme-tcp:127.0.0.1:0,nqn=nqn.a,host=nqn.b,nqn=nqn.c", "--size", "1MiB"),
-            "nqn is nqn.a and nqn.c, wanted one name of the subsystem",
-        ),
-        (("--transport", "nvme-tcp:127.0.0.1:0,advertise=host:1", "--size", "1MiB"), "advertise is host:1, wanted one"),
-        (("--transport", "smb:a", "--size", "1MiB"), "transport is 'smb:a'"),
-        (("--transport", "nbd:unix:a", "--size", "1MiB", "--model", "fast"), "model is fast"),
-        (("--transport", "nbd:unix:a", "--size", "1MiB", "--policy", "mru"), "mru"),
-        (("--transport", "nbd:unix:a", "--size", "1000"), "whole blocks of 512"),
-        (("--transport", "nbd:unix:a", "--size", "100TiB"), "memory"),
-        (("--transport", "nbd:unix:a", "--size", "1MiB", "--set", "read_us=fast"), "read_us is 'fast'"),
-        (("--transport", "nbd:unix:taken", "--size", "1MiB"), "taken"),
-        (("--transport", "nbd:tcp:8.8.8.8:1", "--size", "1MiB"), "8.8.8.8"),
-        (("--transport", "nbd:unix:a", "--file", "none/b", "--size", "1MiB"), "none is no folder; make it"),
-        (("--transport", "nbd:unix:a", "--size", "99999999999999999999"), "wanted less than 8 EiB"),
-        (("--transport", "nbd:unix:", "--size", "1MiB"), "transport is 'nbd:unix:', wanted nbd:unix:PATH"),
-        (("--transport", "nbd:tcp:0.0.0.0:1", "--size", "1MiB"), "wanted a loopback address, such as 127.0.0.1:1"),
-        (("--transport", "nbd:tcp:0.0.0.0:1", "--size", "1MiB"), "or ,tls=FOLDER with certificates"),
-        (("--transport", "nbd:unix:a,tls=none", "--size", "1MiB"), "cannot read none/ca-cert.pem"),
-        (("--transport", "nvme-tcp:0.0.0.0:1", "--size", "1MiB"), "or ,secrets=FILE with secrets of hosts, and ,encr"),
-        (("--transport", "nvme-tcp:0.0.0.0:1,encryption=none", "--size", "1MiB"), "or ,secrets=FILE with secrets of"),
-        (("--transport", "nvme-tcp:0.0.0.0:1,secrets=hosts", "--size", "1MiB"), "or ,encryption=none: hosts are auth"),
-        (("--transport", "nvme-tcp:127.0.0.1:0,encryption=tls", "--size", "1MiB"), "encryption is tls, wanted none"),
-        (("--transport", "nvme-tcp:127.0.0.1:0,secrets=none", "--size", "1MiB"), "cannot read none: No such file"),
-        (("--transport", "nvme-tcp:127.0.0.1:0,secrets=taken", "--size", "1MiB"), "taken may be read by other users"),
-        (
-            ("--transport", "nvme-tcp:127.0.0.1:0,secrets=hosts,host=nqn.b", "--size", "1MiB"),
-            "host nqn.b has no secret in hosts",
-        ),
-        (("--transport", "nbd:tcp:x", "--size", "1MiB"), "transport is tcp:x, wanted unix:PATH or ADDRESS:PORT"),
-        (("--transport", "nbd:unix:a", "--size", "1MiB", "--pin", "999"), "pin is 999, wanted a processor that is on"),
-        (("--transport", "nbd:unix:a", "--size", "1MiB", "--serial", "x" * 21), "wanted 1 to 20 printable"),
-        (("--transport", "nbd:unix:a", "--size", "1MiB", "--model", "none", "--policy", "lru"), "not used by model"),
-    ]:
-        done = typed(tmp_path, "serve", *words)
-        assert (done.returncode, said in done.stderr) == (2, True), (words, done.returncode, done.stderr)
-    assert (tmp_path / "taken").read_text() == "something"
-
-
-def test_a_socket_where_no_drive_is_is_told(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    for name in ("file", "nothing", "x" * 200):
-        for command in ("stats", "power-cut", "stop"):
-            done = typed(tmp_path, command, name)
-            assert done.returncode == 2
-            assert "no drive answers there" in done.stderr
-
-
 # Power
 
 
