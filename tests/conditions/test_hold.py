@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.patience import PATIENCE_S, until
 
 from ioassay import units
 from ioassay.cli.doctor import doctor
@@ -50,7 +51,7 @@ def mine(pid: int | None = None) -> list[Path]:
     return sorted(Path("/sys/fs/cgroup").rglob(f"ioassay-{pid or os.getpid()}-*"))
 
 
-def run(tmp_path: Path, wanted: Conditions, *argv: str, timeout_s: float = 20.0) -> tuple[Outcome, Hold]:
+def run(tmp_path: Path, wanted: Conditions, *argv: str, timeout_s: float = PATIENCE_S) -> tuple[Outcome, Hold]:
     with Hold(wanted, tag="", timeout_s=timeout_s) as hold:
         outcome = supervisor.run(
             argv,
@@ -172,7 +173,7 @@ def test_a_group_is_gone_after_an_interruption_and_so_are_those_in_it(tmp_path: 
     allowed_here(wanted)
     python = shlex.quote(sys.executable)
     stray = "import os, time; os.setsid(); print(os.getpid(), flush=True); time.sleep(300)"
-    with pytest.raises(KeyboardInterrupt), Hold(wanted, tag="", timeout_s=10) as hold:
+    with pytest.raises(KeyboardInterrupt), Hold(wanted, tag="", timeout_s=PATIENCE_S) as hold:
         outcome = supervisor.run(
             [
                 "sh",
@@ -181,7 +182,7 @@ def test_a_group_is_gone_after_an_interruption_and_so_are_those_in_it(tmp_path: 
             ],
             stdout=tmp_path / "out",
             stderr=tmp_path / "err",
-            timeout_s=10,
+            timeout_s=PATIENCE_S,
             on_held=hold.apply,
         )
         assert outcome.exit_code == 0
@@ -238,15 +239,13 @@ def started(tmp_path: Path, *, margin_s: float, scheduler: str = "", memory_byte
     argv = [sys.executable, "-c", RUNNER, str(tmp_path), tag, str(margin_s), scheduler, str(memory_bytes)]
     runner = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     child = tmp_path / "child"
-    while not (child.exists() and child.read_text().strip()):
-        assert runner.poll() is None
-        time.sleep(0.01)
+    until(lambda: runner.poll() is not None or (child.exists() and child.read_text().strip()))
+    assert runner.poll() is None
     return runner, int(child.read_text())
 
 
 def gone(pid: int) -> None:
-    while process_table.group_of(pid) is not None:
-        time.sleep(0.01)
+    until(lambda: process_table.group_of(pid) is None)
 
 
 @pytest.mark.root
@@ -289,9 +288,7 @@ def test_the_group_of_a_killed_runner_is_removed_by_the_next_one(tmp_path: Path)
     runner.kill()
     runner.wait()
     gone(child)
-    while mine(runner.pid):
-        conditions.remove_leftovers()  # another test may do it at the same time
-        time.sleep(0.01)
+    until(lambda: conditions.remove_leftovers() == [] and not mine(runner.pid))  # another test may do it as well
     assert group not in conditions.leftovers()
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.corpora import cases
+from tests.patience import PATIENCE_S
 
 from ioassay.api.progress import Progress
 from ioassay.drivers.null import Null
@@ -41,7 +43,7 @@ class Forgiving(Null):
     groups: tuple[str, ...] = ()
 
     def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
-        return Command([sys.executable, "-c", PARENT, *self.groups], timeout_s=60)
+        return Command([sys.executable, "-c", PARENT, *self.groups], timeout_s=PATIENCE_S)
 
     def confinement(self, params: Mapping[str, Any]) -> Confinement:
         """It moves itself into the groups."""
@@ -108,12 +110,12 @@ def test_a_tool_that_is_killed_itself_needs_no_log(
     monkeypatch.setattr(oom_killer, "_opened", lambda path: None)
     groups = [str(folder / "cgroup.procs") for _, folder in other_group.folders.values()]
     text = f"import sys\nfor group in sys.argv[1:]: open(group, 'w').write('0')\n{HOG}"
-    with Hold(Conditions(), tag="", timeout_s=60) as hold:
+    with Hold(Conditions(), tag="", timeout_s=PATIENCE_S) as hold:
         supervisor.run(
             [sys.executable, "-c", text, *groups],
             stdout=tmp_path / "out",
             stderr=tmp_path / "err",
-            timeout_s=60,
+            timeout_s=PATIENCE_S,
             on_held=hold.apply,
             on_ended=hold.ended,
         )
@@ -128,63 +130,18 @@ def can_read_log() -> bool:
     return True
 
 
-def test_a_victim_of_another_name_is_a_warning(fake_root: Callable[..., Path]) -> None:
-    stat = f"7 (fio) Z {' '.join('0' for _ in range(49))}\n"
-    root = fake_root({"proc/vmstat": "oom_kill 4\n", "proc/7/comm": "fio\n", "proc/7/stat": stat, "dev/kmsg": ""})
-    watch = oom_killer.Watch("fio", root)
-    fake_root(
-        {
-            "proc/vmstat": "pgfault 9\noom_kill 5\n",
-            "dev/kmsg": "6,1,2,-;Out of memory: Killed process 9 (firefox) total-vm:1kB, anon-rss:1kB\n",
-        }
+@cases("conditions", "victims")
+def test_victims(fake_root: Callable[..., Path], case: dict[str, str]) -> None:
+    """Process 7 has ended; nobody has waited for it."""
+    stat = f"7 ({case['comm']}) Z {' '.join('0' for _ in range(49))}\n"
+    root = fake_root(
+        {"proc/vmstat": "oom_kill 4\n", "proc/7/comm": f"{case['comm']}\n", "proc/7/stat": stat, "dev/kmsg": ""}
     )
+    if "own" in case:
+        fake_root({"proc/self/cgroup": case["own"], "proc/self/ns/cgroup": Path(case["namespace"])})
+    watch = oom_killer.Watch(case["program"], root)
+    if "log" in case:
+        fake_root({"proc/vmstat": "pgfault 9\noom_kill 5\n", "dev/kmsg": case["log"]})
     watch.ended(7)
     watch.close()
-    assert watch.of_trial == ""
-    assert watch.of_others == "the host ran out of memory during the trial, and the kernel ended a process (firefox)"
-
-
-def test_a_victim_of_the_programs_name_is_the_trials(fake_root: Callable[..., Path]) -> None:
-    root = fake_root({"proc/vmstat": "oom_kill 4\n", "proc/7/comm": "strace\n", "dev/kmsg": ""})
-    watch = oom_killer.Watch("stress-ng", root)
-    killed = "3,1,2,-;Memory cgroup out of memory: Killed process 9 (stress-ng-vm) total-vm:1kB\n"
-    fake_root({"proc/vmstat": "oom_kill 5\n", "dev/kmsg": killed})
-    watch.ended(7)
-    watch.close()
-    assert watch.of_trial == "the host ran out of memory, and the kernel ended stress-ng-vm"
-    assert watch.of_others == ""
-
-
-@pytest.mark.parametrize(
-    ("group", "namespace", "is_ours"),
-    [
-        ("/all/lab", "cgroup:[4026531835]", True),
-        ("/all", "cgroup:[4026531835]", True),
-        ("/", "cgroup:[4026531835]", True),
-        ("/all/lab/another-trial", "cgroup:[4026531835]", False),
-        ("/all/la", "cgroup:[4026531835]", False),
-        ("/all/lab/another-trial", "cgroup:[4026532999]", True),  # another namespace: paths say nothing
-    ],
-)
-@pytest.mark.parametrize("lines", ["0::/all/lab\n", "4:memory:/all/lab\n1:cpu,cpuacct:/\n0::/\n"])
-def test_who_exceeded_the_limit_of_another_group_is_not_the_trials(
-    fake_root: Callable[..., Path], lines: str, group: str, namespace: str, is_ours: bool
-) -> None:
-    root = fake_root({"proc/vmstat": "oom_kill 4\n", "proc/7/comm": "fio\n", "proc/self/cgroup": lines, "dev/kmsg": ""})
-    (root / "proc/self/ns").mkdir()
-    (root / "proc/self/ns/cgroup").symlink_to(namespace)
-    watch = oom_killer.Watch("fio", root)
-    limit = (
-        f"oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg={group},task_memcg=/x"
-    )
-    killed = "Memory cgroup out of memory: Killed process 9 (fio) total-vm:1kB"
-    fake_root({"proc/vmstat": "oom_kill 5\n", "dev/kmsg": f"6,1,2,-;{limit},task=fio,pid=9\n6,1,2,-;{killed}\n"})
-    watch.ended(7)
-    watch.close()
-    assert (watch.of_trial != "") == is_ours and watch.of_others == ""
-
-
-def test_without_a_victim_nothing_is_said(fake_root: Callable[..., Path]) -> None:
-    watch = oom_killer.Watch("fio", fake_root({"proc/vmstat": "oom_kill 4\n"}))
-    watch.ended(7)
-    assert (watch.of_trial, watch.of_others) == ("", "")
+    assert (watch.of_trial, watch.of_others) == (case["of_trial"], case["of_others"])
