@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ioassay.study.model import Suite, make_study
+from ioassay.study.model import Suite
 
 from ..cli.command_server import CommandServer, Running
 from ..patience import PATIENCE_S, until
+from . import computed_runs
 
 
 @functools.cache
@@ -106,7 +107,5 @@ def fleet(folder: Path, names: Sequence[str], *words: str) -> Iterator[tuple[str
 
 def suite(hosts: Sequence[str], **changes: Any) -> Suite:
     """A study of the null driver on hosts, unless the changes name another."""
-    watch = {"monitors": [], "witness": "off"}
-    table = {"name": "s", "title": "S", "driver": "null", "repetitions": 2, "watch": watch, **changes}
-    table["run"] = {"hosts": list(hosts), **table.get("run", {})}
-    return Suite(name="s", title="S", studies=[make_study(table, "s.toml")])
+    usual = {"driver": "null", "repetitions": 2, "watch": {"monitors": [], "witness": "off"}}
+    return computed_runs.suite(**{**usual, **changes, "run": {"hosts": list(hosts), **changes.get("run", {})}})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import threading
@@ -250,32 +251,22 @@ def test_a_host_measures_for_one_run_at_a_time(tmp_path: Path, fleet: Fleet) -> 
     assert measure(tmp_path / "second", made.suite(["a"]), executor).tally.ok == 2
 
 
-def test_what_a_host_refuses_names_it_and_nothing_is_begun_anywhere(tmp_path: Path, fleet: Fleet) -> None:
-    executor, hosts = fleet
-    theirs = hosts["b"].folder / "theirs"
-    theirs.write_bytes(b"precious" * 1000)
-    write = {**FIO, "params": {**FIO["params"], "rw": "randwrite"}, "target": {**FILE, "path": "theirs"}}
-    with pytest.raises(SafetyRefusal) as refusal:
-        measure(tmp_path / "run", made.suite(["a", "b"], **write), executor)
-    assert str(refusal.value).startswith("b: ")
-    assert f"--destroy-data=b:{theirs}" in str(refusal.value)
-    assert theirs.read_bytes() == b"precious" * 1000
-    assert not (tmp_path / "run").exists()
-    assert not (hosts["a"].folder / "theirs").exists()
-
-
-def test_consent_is_given_for_each_host(tmp_path: Path, fleet: Fleet) -> None:
+def test_consent_is_given_for_each_host_and_before_it_nothing_is_begun_anywhere(tmp_path: Path, fleet: Fleet) -> None:
     executor, hosts = fleet
     write = {**FIO, "params": {**FIO["params"], "rw": "randwrite"}, "target": {**FILE, "path": "old"}}
-    for host in hosts.values():
-        (host.folder / "old").write_bytes(b"old" * 1000)
-    names = [f"{name}:{host.folder / 'old'}" for name, host in hosts.items()]
+    suite, old = made.suite(["a", "b"], **write), {name: host.folder / "old" for name, host in hosts.items()}
+    old["b"].write_bytes(b"precious" * 1000)
+    with pytest.raises(SafetyRefusal, match=f"(?s)^b: .*--destroy-data=b:{re.escape(str(old['b']))}"):
+        measure(tmp_path / "run", suite, executor)
+    assert not (tmp_path / "run").exists() and not old["a"].exists()
+    old["a"].write_bytes(b"old" * 1000)
+    names = [f"{name}:{path}" for name, path in old.items()]
     with pytest.raises(SafetyRefusal, match="^b: "):
-        measure(tmp_path / "one", made.suite(["a", "b"], **write), executor, names[:1])
+        measure(tmp_path / "one", suite, executor, names[:1])
     with pytest.raises(UsageError, match="names no host, and consent is given for each"):
-        measure(tmp_path / "none", made.suite(["a", "b"], **write), executor, [str(hosts["a"].folder / "old")])
-    assert (hosts["b"].folder / "old").read_bytes() == b"old" * 1000
-    assert measure(tmp_path / "both", made.suite(["a", "b"], **write), executor, names).tally.ok == 4
+        measure(tmp_path / "none", suite, executor, [str(old["a"])])
+    assert old["b"].read_bytes() == b"precious" * 1000
+    assert measure(tmp_path / "both", suite, executor, names).tally.ok == 4
 
 
 def test_programs_run_where_the_run_and_the_host_allow_it(tmp_path: Path, fleet: Fleet) -> None:
