@@ -274,7 +274,7 @@ def test_small_files_are_explained_by_the_microseconds_around_their_calls(lab: A
     ("gap_s", "status", "verdict"),
     [
         (90e-6, "record", "CONFIRMED-DEFERRED"),
-        (400e-6, "unexplained", "CONFIRMED-DEFERRED"),
+        (700e-6, "unexplained", "CONFIRMED-DEFERRED"),
         (50e-3, "unexplained", "CONTRADICTED"),
         (-90e-6, "unexplained", "CONTRADICTED"),
     ],
