@@ -348,9 +348,9 @@ def test_code_uses_a_banned_synonym_no_more_than_its_ceiling_which_is_near() -> 
 
 @cases("documents", "words")
 def test_phrases_and_terms_are_found_where_they_stand(case: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "page.md").write_text(case["text"])
+    (tmp_path / "page").write_text(case["text"])
     if "phrase" in case:
-        assert lines_with(case["phrase"], prose(tmp_path / "page.md")) == case["lines"]
+        assert lines_with(case["phrase"], prose(tmp_path / "page")) == case["lines"]
     else:
         assert bool(term_pattern(case["term"]).search(case["text"])) is case["found"]
 
