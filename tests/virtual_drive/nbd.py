@@ -20,6 +20,18 @@ _FIXED_WITHOUT_ZEROES = 3
 PATIENCE_S = 240
 
 
+def received(connection: socket.socket, length: int) -> bytes:
+    """So many bytes of a connection."""
+    parts = []
+    while length:
+        part = connection.recv(min(length, 1 << 20))
+        if not part:
+            raise EOFError("the drive closed the connection")
+        parts.append(part)
+        length -= len(part)
+    return b"".join(parts)
+
+
 class Client:
     """A connection to the drive that listens at a Unix socket."""
 
@@ -42,30 +54,20 @@ class Client:
         self._socket.close()
 
     def _go(self) -> tuple[int, int]:
-        assert self._received(16) == _GREETING
-        self._received(2)
+        assert received(self._socket, 16) == _GREETING
+        received(self._socket, 2)
         self._socket.sendall(struct.pack(">I", _FIXED_WITHOUT_ZEROES))
         asked = struct.pack(">IH", 0, 0)  # the export without a name, and nothing asked beside
         self._socket.sendall(_OPTION + struct.pack(">II", _GO, len(asked)) + asked)
         about = (0, 0)
         while True:
-            magic, _, kind, length = struct.unpack(">QIII", self._received(20))
-            said = self._received(length)
+            magic, _, kind, length = struct.unpack(">QIII", received(self._socket, 20))
+            said = received(self._socket, length)
             assert magic == _OPTION_REPLY and kind in (_INFO, _ACKNOWLEDGED)
             if kind == _ACKNOWLEDGED:
                 return about
             if struct.unpack(">H", said[:2])[0] == _EXPORT:
                 about = struct.unpack(">QH", said[2:])
-
-    def _received(self, length: int) -> bytes:
-        parts = []
-        while length:
-            part = self._socket.recv(min(length, 1 << 20))
-            if not part:
-                raise EOFError("the drive closed the connection")
-            parts.append(part)
-            length -= len(part)
-        return b"".join(parts)
 
     @staticmethod
     def request(kind: int, offset: int, length: int, cookie: int = 0, flags: int = 0) -> bytes:
@@ -89,10 +91,10 @@ class Client:
 
     def reply(self) -> tuple[int, int, bytes]:
         """The next one: cookie, error, and what was read."""
-        magic, error, cookie = struct.unpack(">IIQ", self._received(16))
+        magic, error, cookie = struct.unpack(">IIQ", received(self._socket, 16))
         assert magic == _REPLY
         length = self._lengths.pop(cookie)
-        return cookie, error, b"" if error else self._received(length)
+        return cookie, error, b"" if error else received(self._socket, length)
 
     def replies(self) -> dict[int, int]:
         """Of all that was submitted and is not answered: cookie to error."""

@@ -19,8 +19,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Self
 
+from .nbd import PATIENCE_S, received
+
 FLUSH, WRITE, READ, WRITE_ZEROES, DATASET_MANAGEMENT, FABRICS = 0x00, 0x01, 0x02, 0x08, 0x09, 0x7F
-PATIENCE_S = 240
 _ICREQ, _ICRESP, _CAPSULE, _RESPONSE, _DATA = 0x00, 0x01, 0x04, 0x05, 0x07
 _HEAD_BYTES, _CAPSULE_BYTES = 8, 72
 _SUCCESS = 1 << 3
@@ -66,20 +67,10 @@ class Queue:
         """Set the controller's configuration."""
         self.call(FABRICS, struct.pack("<BB3xIQ", _PROPERTY_SET, 0, _CC, _ENABLE))
 
-    def _received(self, length: int) -> bytes:
-        parts = []
-        while length:
-            part = self.socket.recv(length)
-            if not part:
-                raise EOFError("the drive closed the connection")
-            parts.append(part)
-            length -= len(part)
-        return b"".join(parts)
-
     def _unit(self) -> tuple[int, int, bytes]:
         """The next one: its type, its flags, and what comes after the common header."""
-        kind, flags, _, _, length = struct.unpack("<BBBBI", self._received(_HEAD_BYTES))
-        return kind, flags, self._received(length - _HEAD_BYTES)
+        kind, flags, _, _, length = struct.unpack("<BBBBI", received(self.socket, _HEAD_BYTES))
+        return kind, flags, received(self.socket, length - _HEAD_BYTES)
 
     def call(self, opcode: int, words: bytes, *, data: bytes = b"", wanted: int = 0) -> tuple[int, bytes]:
         """A command of which `words` are bytes 40 to 63, or of fabrics also byte 4: the first word of its answer, and

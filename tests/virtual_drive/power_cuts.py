@@ -26,9 +26,9 @@ import pytest
 from ioassay.virtual_drive import control
 
 from ..cli import drives
+from ..cli.drives import PATIENCE_S
 from ..conftest import loop_on
 
-PATIENCE_S = 240
 CUTS = 20 if os.environ.get("IOASSAY_THOROUGH") else 6
 DRIVE = ("--size", "128MiB", "--policy", "lru", "--buffer", "4MiB")
 PAGE = 4096
@@ -44,11 +44,11 @@ def served(folder: Path, *words: str) -> Iterator[dict[str, Any]]:
         yield drive.told
 
 
-def run(*argv: object, fails: bool = False) -> str:
+def run(*argv: object, fails: bool = False, within_s: float = PATIENCE_S) -> str:
     """What a program said. Skips where it is not installed."""
     if not shutil.which(str(argv[0])):
         pytest.skip(f"needs {argv[0]}")
-    done = subprocess.run(list(map(str, argv)), capture_output=True, text=True, timeout=PATIENCE_S)
+    done = subprocess.run(list(map(str, argv)), capture_output=True, text=True, timeout=within_s)
     assert bool(done.returncode) == fails, (argv, done.stdout, done.stderr)
     return done.stdout
 

@@ -20,6 +20,7 @@ EXAMPLE = Secret("DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:")
 """Of the specification."""
 TRANSFORMED = Secret("DHHC-1:03:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:")
 AUTHENTICATION_REQUIRED = "0x4191"
+NVME = shutil.which("nvme", path=f"{os.environ['PATH']}:/usr/sbin")
 
 
 @contextmanager
@@ -113,12 +114,10 @@ def test_no_secret_is_visible_among_processes(tmp_path: Path) -> None:
         assert b"secrets=" in command and b"DHHC" not in command
 
 
-@pytest.mark.skipif(not shutil.which("nvme", path=f"{os.environ['PATH']}:/usr/sbin"), reason="needs nvme-cli")
+@pytest.mark.skipif(NVME is None, reason="needs nvme-cli")
 def test_keys_of_nvme_cli_are_secrets(tmp_path: Path) -> None:
-    nvme = shutil.which("nvme", path=f"{os.environ['PATH']}:/usr/sbin")
-    assert nvme is not None
     for transformation in range(4):
-        words = (nvme, "gen-dhchap-key", f"--hmac={transformation}", f"--nqn={NAME}")
+        words = (str(NVME), "gen-dhchap-key", f"--hmac={transformation}", f"--nqn={NAME}")
         made = subprocess.run(words, capture_output=True, text=True, timeout=240, check=True).stdout.strip()
         with drive_of(tmp_path, f"{NAME} {made}") as drive, admin_of(drive, Identity(NAME, Secret(made))) as admin:
             admin.authenticate()

@@ -1,4 +1,4 @@
-"""Power cuts under real programs: what was acknowledged as durable is there afterwards, what was not may be gone."""
+"""Real programs on the mounted file: after a power cut all is there that was acknowledged as durable."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ from ioassay.virtual_drive import control
 
 from .power_cuts import CUTS, DRIVE, PAGE, acknowledged_until_cut, formatted, mounted, run, served
 
-KEYS = Path(__file__).parent / "rocksdb_keys.py"
-ROWS = Path(__file__).parent / "sqlite_rows.py"
+OPERATIONS = 200_000 if os.environ.get("IOASSAY_THOROUGH") else 2000
+FSX_S = 3600
+DATABASES = Path(__file__).parent / "databases.py"
 pytestmark = [
     pytest.mark.root,
     pytest.mark.timeout(1200),  # each of hundreds of syncs waits for a processor, on a busy machine for a second
@@ -24,47 +26,40 @@ pytestmark = [
 ]
 
 
-def drawn() -> random.Random:
-    """A source of chance whose seed is printed."""
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")
-    return random.Random(seed)
-
-
 needs_rocksdb = pytest.mark.skipif(ctypes.util.find_library("rocksdb") is None, reason="needs librocksdb")
 ROCKSDB = (needs_rocksdb, pytest.mark.rocksdb)
 
 
-def wrong(script: Path, place: Path, count: int) -> list[str]:
+def wrong(kind: str, point: Path, count: int) -> list[str]:
     """What is wrong with a database whose first keys or transactions were acknowledged."""
-    return run(sys.executable, script, "check", place, count).splitlines()
+    return run(sys.executable, DATABASES, "check", kind, point / "database", count).splitlines()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("script", "name", "how", "most"),
+    ("kind", "how", "most"),
     [
-        pytest.param(KEYS, "db", ("sync",), 200, marks=ROCKSDB, id="RocksDB"),
-        pytest.param(KEYS, "db", ("direct",), 200, marks=ROCKSDB, id="RocksDB past the page cache"),
-        pytest.param(ROWS, "rows.sqlite", ("DELETE", "EXTRA"), 60, id="SQLite"),
-        pytest.param(ROWS, "rows.sqlite", ("WAL", "FULL"), 60, id="SQLite with a log"),
+        pytest.param("rocksdb", ("sync",), 200, marks=ROCKSDB, id="RocksDB"),
+        pytest.param("rocksdb", ("direct",), 200, marks=ROCKSDB, id="RocksDB past the page cache"),
+        pytest.param("sqlite", ("DELETE", "EXTRA"), 60, id="SQLite"),
+        pytest.param("sqlite", ("WAL", "FULL"), 60, id="SQLite with a log"),
     ],
 )
 def test_a_database_has_all_that_was_acknowledged_after_all_cuts(
-    tmp_path: Path, script: Path, name: str, how: tuple[str, ...], most: int
+    tmp_path: Path, seed: int, kind: str, how: tuple[str, ...], most: int
 ) -> None:
     """And nothing in part, in a database without damage. ldb finds the files that a RocksDB names."""
-    chance = drawn()
-    known, lost, ldb = 0, 0, shutil.which("ldb") if script == KEYS else None
+    chance = random.Random(seed)
+    known, lost, ldb = 0, 0, shutil.which("ldb") if kind == "rocksdb" else None
     with served(tmp_path, *DRIVE) as told:
         formatted(tmp_path)
         for turn in range(CUTS + 1):
             with mounted(tmp_path) as point:
                 if turn and ldb is not None:
-                    assert run(ldb, f"--db={point / name}", "checkconsistency").strip() == "OK"
-                assert wrong(script, point / name, known) == []
+                    assert run(ldb, f"--db={point / 'database'}", "checkconsistency").strip() == "OK"
+                assert wrong(kind, point, known) == []
                 if turn < CUTS:
-                    argv = (script, "write", point / name, known, *how)
+                    argv = (DATABASES, "write", kind, point / "database", known, *how)
                     known, pages = acknowledged_until_cut(point, told, argv, chance.randint(1, most))
                     lost += pages
         counted = control.ask(Path(told["stats"]), "stats")["stats"]
@@ -74,31 +69,29 @@ def test_a_database_has_all_that_was_acknowledged_after_all_cuts(
 
 
 @pytest.mark.parametrize(
-    ("script", "name", "how", "count"),
+    ("kind", "how", "count"),
     [
-        pytest.param(KEYS, "db", ("no-sync",), 20, marks=ROCKSDB, id="RocksDB"),
-        pytest.param(ROWS, "rows.sqlite", ("DELETE", "OFF"), 10, id="SQLite"),
+        pytest.param("rocksdb", ("no-sync",), 20, marks=ROCKSDB, id="RocksDB"),
+        pytest.param("sqlite", ("DELETE", "OFF"), 10, id="SQLite"),
     ],
 )
-def test_what_was_not_synced_is_found_missing(
-    tmp_path: Path, script: Path, name: str, how: tuple[str, ...], count: int
-) -> None:
+def test_what_was_not_synced_is_found_missing(tmp_path: Path, kind: str, how: tuple[str, ...], count: int) -> None:
     """So the test above sees what is lost. Several times, as another program may sync the whole machine."""
     gone, known = list[str](), 0
     with served(tmp_path, *DRIVE) as told:
         formatted(tmp_path)
         for _ in range(5):
             with mounted(tmp_path) as point:
-                argv = (script, "write", point / name, known, *how)
+                argv = (DATABASES, "write", kind, point / "database", known, *how)
                 known, _ = acknowledged_until_cut(point, told, argv, count)
             with mounted(tmp_path) as point:
-                if gone := wrong(script, point / name, known):
+                if gone := wrong(kind, point, known):
                     break
     assert gone != []
 
 
-def test_of_writes_to_the_file_those_with_dsync_or_before_a_flush_stay(tmp_path: Path) -> None:
-    chance = drawn()
+def test_of_writes_to_the_file_those_with_dsync_or_before_a_flush_stay(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
     with served(tmp_path, "--size", "16MiB", "--policy", "lru", "--buffer", "1MiB") as told:
         plain = os.open(tmp_path / "drive", os.O_RDWR)
         synced = os.open(tmp_path / "drive", os.O_RDWR | os.O_DSYNC)
@@ -121,3 +114,23 @@ def test_of_writes_to_the_file_those_with_dsync_or_before_a_flush_stay(tmp_path:
         finally:
             os.close(synced)
             os.close(plain)
+
+
+@pytest.mark.slow
+@pytest.mark.foreign
+@pytest.mark.timeout(FSX_S)
+@pytest.mark.skipif(shutil.which("fsx") is None, reason="needs fsx 0.3 or newer (File System eXerciser) on PATH")
+@pytest.mark.parametrize("on", ["file", "file_system"])
+def test_fsx_reads_what_it_wrote(tmp_path: Path, seed: int, on: str) -> None:
+    """Random operations on the FUSE file and on a file system on top of it. The file's size is fixed and shared
+    mappings of it are refused, so these are for the file system. Without fsx, test_mounted_file.py does the like.
+    """
+    chosen = ("-f", Path(__file__).parent / "fsx" / f"{on}.toml", "-S", seed % 2**31, "-N", OPERATIONS, "-P", tmp_path)
+    with ExitStack() as opened:
+        small = ("--size", "16MiB", "--policy", "lru", "--buffer", "2MiB")
+        opened.enter_context(served(tmp_path, *(small if on == "file" else DRIVE)))
+        file = tmp_path / "drive"
+        if on == "file_system":
+            formatted(tmp_path)
+            file = opened.enter_context(mounted(tmp_path)) / "exercised"
+        run("fsx", *chosen, file, within_s=FSX_S)

@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from ..cli.drives import Drive, served
+from ..cli.drives import PATIENCE_S, Drive, served
 
 FOLDER = Path(os.environ.get("IOASSAY_SPDK") or Path(__file__).parents[2] / ".setup" / "spdk")
-PATIENCE_S = 240
 NO_HUGE_PAGES = ("--no-huge", "-s", "1024")
 SERVE = ("--size", "64MiB", "--transport", "nvme-tcp:127.0.0.1:0", "--model", "none", "--no-calibrate")
 _PAGES_MIB = 128
@@ -68,13 +67,18 @@ def ended_well(drive: Drive) -> None:
     assert drive.end() == (0, "")
 
 
+def identified(*words: str) -> str:
+    said = run("spdk_nvme_identify", "-d", 64, *words)
+    assert re.search(r"Serial Number: +IOASSAY1\b", said), said
+    assert re.search(r"Namespace ID: *1\b", said), said
+    return said
+
+
 def test_identify_prints_the_controller_and_leaves(tmp_path: Path) -> None:
     needs_huge_pages()
     with served(tmp_path, *SERVE) as drive:
         for _ in range(3):
-            said = run("spdk_nvme_identify", "-d", 64, "-r", place(drive))
-            assert re.search(r"Serial Number: +IOASSAY1\b", said), said
-            assert re.search(r"Namespace ID: *1\b", said), said
+            identified("-r", place(drive))
         ended_well(drive)
 
 
@@ -87,13 +91,6 @@ def test_perf_runs_with_digests_and_without(tmp_path: Path, depth: int, options:
         assert re.search(r"^Total +: +\d+", said, re.M), said
         found = drive.ask("stats")
         assert found["reads"]["commands"] > 0 < found["writes"]["commands"]
-        ended_well(drive)
-
-
-def test_perf_opens_as_many_queues_as_a_controller_has(tmp_path: Path) -> None:
-    with served(tmp_path, *SERVE) as drive:
-        load = ("-q", 64, "-P", 16, "-o", 4096, "-w", "randread", "-t", 1)
-        run("spdk_nvme_perf", *NO_HUGE_PAGES, *load, "-r", place(drive))
         ended_well(drive)
 
 
@@ -113,8 +110,8 @@ def test_abort_aborts_what_waits(tmp_path: Path) -> None:
 def test_bdevperf_reads_back_what_it_wrote(tmp_path: Path) -> None:
     with served(tmp_path, *SERVE) as drive:
         host, _, port = drive.told["nvme_tcp"].rpartition(":")
-        place = {"trtype": "TCP", "adrfam": "IPv4", "traddr": host, "trsvcid": port, "subnqn": drive.told["nqn"]}
-        params = {"name": "Nvme0", **place, "hdgst": True, "ddgst": True}
+        at = {"trtype": "TCP", "adrfam": "IPv4", "traddr": host, "trsvcid": port, "subnqn": drive.told["nqn"]}
+        params = {"name": "Nvme0", **at, "hdgst": True, "ddgst": True}
         controller = {"method": "bdev_nvme_attach_controller", "params": params}
         configuration = tmp_path / "bdev.json"
         configuration.write_text(json.dumps({"subsystems": [{"subsystem": "bdev", "config": [controller]}]}))
@@ -123,11 +120,20 @@ def test_bdevperf_reads_back_what_it_wrote(tmp_path: Path) -> None:
         ended_well(drive)
 
 
-def test_the_load_of_reconnect_runs_to_its_end(tmp_path: Path) -> None:
-    needs_huge_pages()
+@pytest.mark.parametrize(
+    ("tool", "load"),
+    [
+        pytest.param(
+            "spdk_nvme_perf", (*NO_HUGE_PAGES, "-q", 64, "-P", 16, "-w", "randread", "-t", 1), id="all queues"
+        ),
+        pytest.param("reconnect", ("-q", 16, "-w", "randrw", "-M", 50, "-t", 3, "-c", "0x1"), id="reconnect"),
+    ],
+)
+def test_a_load_runs_to_its_end(tmp_path: Path, tool: str, load: tuple[object, ...]) -> None:
+    if tool == "reconnect":
+        needs_huge_pages()
     with served(tmp_path, *SERVE) as drive:
-        load = ("-q", 16, "-o", 4096, "-w", "randrw", "-M", 50, "-t", 3, "-c", "0x1")
-        run("reconnect", *load, "-r", place(drive))
+        run(tool, "-o", 4096, *load, "-r", place(drive))
         ended_well(drive)
 
 
@@ -139,10 +145,7 @@ def shared(folder: Path, *words: str) -> tuple[str, ...]:
 def test_identify_prints_the_controller_that_is_shared(tmp_path: Path) -> None:
     with served(tmp_path, *shared(tmp_path)) as drive:
         for _ in range(3):
-            said = run("spdk_nvme_identify", "-d", 64, *over_shared_memory(drive))
-            assert re.search(r"Serial Number: +IOASSAY1\b", said), said
-            assert re.search(r"Doorbell Stride: +4 bytes", said), said
-            assert re.search(r"Namespace ID: *1\b", said), said
+            assert re.search(r"Doorbell Stride: +4 bytes", identified(*over_shared_memory(drive)))
         ended_well(drive)
 
 
