@@ -95,32 +95,17 @@ def test_only_the_asked_size_is_filled(loop_device: Callable, make: Callable) ->
         assert load.size_bytes == 4 * MIB
 
 
-def test_prepare_none_fills_nothing(loop_device: Callable, make: Callable) -> None:
+def test_a_device_is_filled_as_often_as_a_study_wants_and_no_more(loop_device: Callable, make: Callable) -> None:
+    told: list[str] = []
     disk = loop_device(4 * MIB)
     with unchanged(disk):
         make(disk, prepare="none").prepare(WRITE, ignore)
-
-
-def test_prepare_may_fill_several_times(loop_device: Callable, make: Callable) -> None:
-    told: list[str] = []
-    disk = loop_device(4 * MIB)
     make(disk, prepare=3).prepare(WRITE, lambda text, share: told.append(text))
     assert told == [f"filling {disk} ({number} of 3)" for number in (1, 2, 3)]
-
-
-def test_a_filled_device_is_not_filled_again_for_the_next_study(loop_device: Callable, make: Callable) -> None:
-    disk = loop_device(8 * MIB)
-    make(disk).prepare(WRITE, ignore)
     with unchanged(disk):
         make(disk).prepare(WRITE, ignore)
-
-
-def test_a_device_that_was_filled_once_is_filled_once_more_for_two(loop_device: Callable, make: Callable) -> None:
-    told: list[str] = []
-    disk = loop_device(4 * MIB)
-    make(disk).prepare(WRITE, ignore)
-    make(disk, prepare=2).prepare(WRITE, lambda text, share: told.append(text))
-    assert told == [f"filling {disk} (2 of 2)"]
+    make(disk, prepare=4).prepare(WRITE, lambda text, share: told.append(text))
+    assert told[3:] == [f"filling {disk} (4 of 4)"]
 
 
 def test_a_resumed_run_needs_consent_again_but_no_second_fill(loop_device: Callable, make: Callable) -> None:

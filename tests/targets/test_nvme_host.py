@@ -12,13 +12,14 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.patience import PATIENCE_S, until
 
 from ioassay.errors import ConditionError, ToolError
 from ioassay.process.supervisor import Captured
@@ -145,22 +146,17 @@ def test_all_queues_fit_a_controller_of_the_drive(processors: int, queues: int) 
     assert re.findall(r"queues=(\d+)", text) == [str(queues)] * 2 and 2 * queues <= 16
 
 
-def test_the_devices_of_the_drive_are_found_and_gone_afterwards(tmp_path: Path) -> None:
-    with followed(Machine(tmp_path)) as machine:
-        machine.controller("nvme0", "nqn.another", "traddr=10.0.0.1,trsvcid=4420")
+@pytest.mark.parametrize("has_character", [True, False])
+def test_the_devices_of_the_drive_are_found_and_those_of_others_stay(tmp_path: Path, has_character: bool) -> None:
+    with followed(Machine(tmp_path, has_character=has_character)) as machine:
+        machine.controller("nvme0", "nqn.another")  # somebody reused the port
+        machine.controller("nvme1", NQN, "traddr=10.0.0.1,trsvcid=4420")  # or serves the same name elsewhere
         with nvme_host.connected(OURS, tmp_path, machine.run) as found:
             assert (found.controller, found.block) == ("nvme3", tmp_path / "dev/nvme3n1")
-            assert found.character == tmp_path / "dev/ng3n1"
-            assert machine.controllers() == ["nvme0", "nvme3"]
-        assert machine.controllers() == ["nvme0"]
+            assert found.character == (tmp_path / "dev/ng3n1" if has_character else None)
+            assert machine.controllers() == ["nvme0", "nvme1", "nvme3"]
+        assert machine.controllers() == ["nvme0", "nvme1"]
     assert machine.asked == []
-
-
-def test_a_kernel_without_character_devices_has_none(tmp_path: Path) -> None:
-    with followed(Machine(tmp_path, has_character=False)) as machine:
-        with nvme_host.connected(OURS, tmp_path, machine.run) as found:
-            assert found.character is None
-        assert machine.controllers() == []
 
 
 @pytest.mark.parametrize(
@@ -168,39 +164,20 @@ def test_a_kernel_without_character_devices_has_none(tmp_path: Path) -> None:
     [
         ({"serial": "OTHER"}, "serial number 'OTHER', wanted 'IOASSAY1': not used"),
         ({"size_bytes": 2**30}, "wanted 1048576: not used"),
+        ({"is_slow": True}, "has no block device of it"),
     ],
 )
-def test_a_device_of_the_same_name_that_is_not_the_drive_is_not_used(
-    tmp_path: Path, settings: dict[str, object], reason: str
+def test_what_is_not_the_drive_or_does_not_appear_is_disconnected_unused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], reason: str
 ) -> None:
+    if "is_slow" in settings:
+        monkeypatch.setattr(nvme_host, "_APPEARS_S", 0.2)
     with (
-        followed(Machine(tmp_path, **settings)) as machine,  # type: ignore[arg-type]
+        followed(Machine(tmp_path, **settings)) as machine,
         pytest.raises(ToolError, match=reason),
         nvme_host.connected(OURS, tmp_path, machine.run),
     ):
         raise AssertionError("it was used")
-    assert machine.controllers() == []
-
-
-def test_subsystems_of_others_are_left_alone_also_at_the_same_address(tmp_path: Path) -> None:
-    with followed(Machine(tmp_path)) as machine:
-        machine.controller("nvme0", "nqn.another")  # somebody reused the port
-        machine.controller("nvme1", NQN, "traddr=10.0.0.1,trsvcid=4420")  # or serves the same name elsewhere
-        with nvme_host.connected(OURS, tmp_path, machine.run):
-            pass
-        assert machine.controllers() == ["nvme0", "nvme1"]
-
-
-def test_a_drive_whose_namespace_does_not_appear_is_disconnected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(nvme_host, "_APPEARS_S", 0.2)
-    with (
-        followed(Machine(tmp_path, is_slow=True)) as machine,
-        pytest.raises(ToolError, match="has no block device of it"),
-        nvme_host.connected(OURS, tmp_path, machine.run),
-    ):
-        raise AssertionError("there was none")
     assert machine.controllers() == []
 
 
@@ -250,12 +227,9 @@ with nvme_host.connected(ours, root, None):
 def test_a_killed_runner_leaves_no_connection(tmp_path: Path) -> None:
     with followed(Machine(tmp_path)) as machine:
         machine.controller("nvme0", "nqn.another")
-        done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), NQN], check=False, timeout=120)
+        done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), NQN], check=False, timeout=PATIENCE_S)
         assert done.returncode == -signal.SIGKILL
-        give_up_s = time.monotonic() + 60
-        while machine.controllers() != ["nvme0"] and time.monotonic() < give_up_s:
-            time.sleep(0.02)
-        assert machine.controllers() == ["nvme0"]
+        until(lambda: machine.controllers() == ["nvme0"])
 
 
 def made(root: Path, **settings: object) -> VirtualTarget:

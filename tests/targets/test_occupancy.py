@@ -215,7 +215,8 @@ def counting(fake_root: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(occupancy, "scan", lambda *given: (reads.append(1), real(*given))[1])
     root = fake_root({"sys/block/sdq/queue/iostats": "1\n", "sys/block/sdq/stat": stat(0, 0)})
     content = tmp_path / "content"
-    content.write_bytes(bytes(300 * MIB))
+    with content.open("wb") as file:
+        file.truncate(300 * MIB)
     yield (
         root,
         content,
