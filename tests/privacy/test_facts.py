@@ -98,10 +98,6 @@ def test_a_name_of_the_table_does_not_let_any_value_through(word: str) -> None:
     assert "hunter2" not in hidden
 
 
-def test_every_parameter_of_the_table_has_its_reason() -> None:
-    assert all(boot.SHOWN.values())
-
-
 def test_published_facts_stay_as_they_are() -> None:
     once = privacy.published(raw(), KEY)
     assert privacy.published(once, Pseudonyms(bytes(range(32)))) == once
