@@ -9,7 +9,6 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from secretive import CMDLINE, HOME, HOSTNAME, SECRETS, SERIAL
 
 from ioassay import host as hosts
 from ioassay.errors import RunError, UsageError
@@ -19,6 +18,8 @@ from ioassay.records.record import OK, Claim, Record, Samples, Warning_
 from ioassay.store import bundle, frames
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
+
+from .conftest import CMDLINE, HOME, HOSTNAME, SECRETS, SERIAL
 
 FIO = """fio: a warning before the JSON
 {{

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from secretive import CMDLINE, HOSTNAME, SECRETS, SERIAL, UUID
 
 from ioassay import host as hosts
 from ioassay.analysis.run_comparison import _fact_differences
@@ -18,6 +17,8 @@ from ioassay.host.privacy.key import NAME, Pseudonyms
 from ioassay.narrative.comparison_text import warning
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
+
+from .conftest import CMDLINE, HOSTNAME, SECRETS, SERIAL, UUID
 
 KEY = Pseudonyms(bytes(32))
 

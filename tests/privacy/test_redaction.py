@@ -8,11 +8,12 @@ import random
 from urllib.parse import quote
 
 import pytest
-from secretive import HOME, HOSTNAME, SECRETS, SERIAL
 from tests.corpora import cases
 
 from ioassay.host.privacy import Redaction, Secret
 from ioassay.host.privacy.secrets import Strength
+
+from .conftest import HOME, HOSTNAME, SECRETS, SERIAL
 
 
 @pytest.fixture
