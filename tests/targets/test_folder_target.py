@@ -45,16 +45,12 @@ def test_a_tool_that_makes_no_file_of_its_own_is_given_a_full_one(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_killed_run_left_is_removed_by_the_same_trial(tmp_path: Path) -> None:
+def test_what_a_killed_or_failed_trial_leaves_is_removed(tmp_path: Path) -> None:
     left = tmp_path / ".ioassay-0123456789abcdef"
     left.mkdir()
     (left / "half").write_text("written")
-    with make(tmp_path).load(TRIAL) as load:
+    with pytest.raises(ValueError, match="broken"), make(tmp_path).load(TRIAL) as load:
         assert load.path is not None and list(load.path.iterdir()) == []
-
-
-def test_the_folder_is_removed_when_the_trial_fails(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="broken"), make(tmp_path).load(TRIAL):
         raise ValueError("broken")
     assert list(tmp_path.iterdir()) == []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -29,24 +30,17 @@ def test_files_that_a_job_makes_are_known_afterwards(tmp_path: Path) -> None:
         safety.inspect_path(read, WRITE, Consent())
 
 
-def test_a_failed_job_leaves_its_files_known(tmp_path: Path) -> None:
-    path = tmp_path / "made"
-    with pytest.raises(KeyboardInterrupt), guarded([Touch(path, WRITE)], Consent()):
-        path.write_bytes(b"x")
-        raise KeyboardInterrupt
-    safety.inspect_path(path, WRITE, Consent())
-
-
-def test_a_killed_job_leaves_its_files_known(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", ["an error", "a kill"])
+def test_a_job_that_does_not_end_well_leaves_its_files_known(tmp_path: Path, end: str) -> None:
     path = tmp_path / "made"
     child = os.fork()
     if child == 0:
-        try:
-            with guarded([Touch(path, WRITE)], Consent()):
-                path.write_bytes(b"x")
-                os._exit(0)
-        finally:
-            os._exit(1)
+        with suppress(KeyboardInterrupt), guarded([Touch(path, WRITE)], Consent()):
+            path.write_bytes(b"x")
+            if end == "an error":
+                raise KeyboardInterrupt
+            os._exit(0)
+        os._exit(0)
     os.waitpid(child, 0)
     safety.inspect_path(path, WRITE, Consent())
 
@@ -74,24 +68,13 @@ def test_a_path_that_leads_elsewhere_between_trials_is_refused(tmp_path: Path) -
         with pytest.raises(SafetyRefusal, match="leads to something else"):
             guard.require_same(touches)
     assert os.listxattr(letter) == []
-
-
-def test_a_file_that_somebody_put_in_the_place_of_the_jobs_is_refused(tmp_path: Path) -> None:
-    letter, made = tmp_path / "letter", tmp_path / "made"
-    letter.write_text("Dear sister,")
-    touches = [Touch(made, WRITE)]
-    with guarded(touches, Consent()) as guard:
-        letter.rename(made)
+    made = tmp_path / "another"
+    with guarded([Touch(made, WRITE)], Consent()) as guard:
+        with pytest.raises(SafetyRefusal, match="did not name it"):
+            guard.require_same([Touch(tmp_path / "later", WRITE)])
+        letter.rename(made)  # somebody puts it in the place of the job's
         with pytest.raises(SafetyRefusal, match="something else"):
-            guard.require_same(touches)
-
-
-def test_a_path_that_a_job_names_only_later_is_refused(tmp_path: Path) -> None:
-    with (
-        guarded([Touch(tmp_path / "made", WRITE)], Consent()) as guard,
-        pytest.raises(SafetyRefusal, match="did not name it"),
-    ):
-        guard.require_same([Touch(tmp_path / "letter", WRITE)])
+            guard.require_same([Touch(made, WRITE)])
 
 
 @pytest.mark.root

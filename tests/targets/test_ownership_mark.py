@@ -30,32 +30,23 @@ def file(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     return path
 
 
-def test_a_marked_file_is_ours(file: Path) -> None:
+def test_only_the_marked_file_is_ours(file: Path) -> None:
     assert ownership_mark.read(file) == Mark(4096)
+    copy = file.with_name("copy")
+    shutil.copy2(file, copy)
+    assert ownership_mark.read(copy) is None
+    copy.write_bytes(b"a letter")
+    copy.replace(file)
+    assert ownership_mark.read(file) is None
 
 
 def test_another_file_of_the_same_name_is_not_ours(file: Path) -> None:
     for _ in range(3):  # a file system gives a free inode number to the next file
         file.unlink()
+        assert ownership_mark.read(file) is None
         file.write_bytes(b"a letter")
         assert ownership_mark.read(file) is None
-
-
-def test_a_copy_is_not_ours(file: Path) -> None:
-    copy = file.with_name("copy")
-    shutil.copy2(file, copy)
-    assert ownership_mark.read(copy) is None
-
-
-def test_a_file_renamed_over_ours_is_not_ours(file: Path) -> None:
-    (file.parent / "letter").write_bytes(b"a letter")
-    (file.parent / "letter").replace(file)
-    assert ownership_mark.read(file) is None
-
-
-def test_a_file_that_is_not_there_is_not_ours(file: Path) -> None:
     file.unlink()
-    assert ownership_mark.read(file) is None
     ownership_mark.forget(file)
     assert list(file.parent.iterdir()) == []
 
