@@ -79,12 +79,6 @@ def test_a_study_that_only_reads_writes_and_claims_nothing(loop_device: Callable
     assert "unwritten-device" in codes
 
 
-def test_a_fully_written_device_reads_without_suspicion(loop_device: Callable, make: Callable) -> None:
-    disk = loop_device(4 * MIB)
-    disk.write_bytes(os.urandom(4 * MIB))
-    assert [warning.code for warning in make(disk).inspect(READ)] == ["loop-device"]
-
-
 def test_only_the_asked_size_is_filled(loop_device: Callable, make: Callable) -> None:
     disk = loop_device(16 * MIB)
     made = make(disk, size="4MiB")
@@ -176,11 +170,11 @@ def test_a_device_that_another_took_first_is_refused(loop_device: Callable, monk
 
 
 def test_another_device_behind_the_path_ends_the_run(loop_device: Callable, make: Callable, tmp_path: Path) -> None:
-    disk, other = loop_device(4 * MIB), loop_device(4 * MIB)
-    alias = tmp_path / "alias"
+    disk, other, alias = loop_device(4 * MIB), loop_device(4 * MIB), tmp_path / "alias"
     os.mknod(alias, stat.S_IFBLK | 0o600, disk.stat().st_rdev)
     made = make(alias)
     made.prepare(WRITE, ignore)
+    assert [warning.code for warning in make(disk).inspect(READ)] == ["loop-device"], "it is full of data"
     alias.unlink()
     os.mknod(alias, stat.S_IFBLK | 0o600, other.stat().st_rdev)
     with pytest.raises(RunError, match=f"another device than before: found {other.name}"), made.load(TRIAL):

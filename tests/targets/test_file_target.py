@@ -63,23 +63,22 @@ def test_a_complete_file_of_ours_is_used_again(path: Path) -> None:
     again.prepare(WRITE, ignore)
     assert (digest(path), path.stat().st_ino) == before
     assert loaded(again).read_only is False
-
-
-def test_a_larger_file_of_ours_is_used_as_it_is(path: Path) -> None:
-    make(path, "2MiB").prepare(WRITE, ignore)
-    before = digest(path)
-    made = make(path, "1MiB")
-    made.prepare(READ, ignore)
-    assert digest(path) == before
-    assert loaded(made).size_bytes == MIB
-
-
-def test_a_smaller_file_of_ours_is_made_longer(path: Path) -> None:
-    make(path, "1MiB").prepare(WRITE, ignore)
-    head = path.read_bytes()
-    make(path, "3MiB").prepare(WRITE, ignore)
+    smaller = make(path, "512KiB")  # a larger file of ours is used as it is
+    smaller.prepare(READ, ignore)
+    assert digest(path) == before[0] and loaded(smaller).size_bytes == MIB // 2
+    head = path.read_bytes()  # and a smaller one is made longer
+    larger = make(path, "3MiB")
+    larger.prepare(WRITE, ignore)
     assert path.stat().st_size == 3 * MIB and path.read_bytes()[:MIB] == head
     assert filesystem.first_unwritten_bytes(path) is None
+    larger.close()
+    assert path.exists(), "files are kept"
+    for keep in (True, False):
+        made = make(path, keep=keep)
+        made.prepare(WRITE, ignore)
+        made.close()
+        made.close()
+        assert path.exists() is keep
 
 
 def test_an_interrupted_fill_is_noticed_and_started_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,15 +239,6 @@ def test_a_users_file_is_not_made_longer_to_be_read(path: Path) -> None:
     assert loaded(made) == Load("file", path, 4096, read_only=True)
     made.close()
     assert path.read_bytes() == b"x" * 4096 and ownership_mark.read(path) is None, "neither removed nor marked"
-
-
-def test_keep_decides_whether_the_file_stays(path: Path) -> None:
-    for keep in (True, False):
-        made = make(path, keep=keep)
-        made.prepare(WRITE, ignore)
-        made.close()
-        made.close()
-        assert path.exists() is keep
 
 
 def test_consent_overwrites_a_users_file(path: Path) -> None:
