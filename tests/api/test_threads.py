@@ -19,7 +19,7 @@ from ioassay.roles import Trial
 
 from .conftest import computed
 
-LONG_S = 60
+LONG_S = 240
 _PR_GET_CHILD_SUBREAPER = 37
 
 
