@@ -45,6 +45,12 @@ def test_a_job_that_does_not_end_well_leaves_its_files_known(tmp_path: Path, end
     safety.inspect_path(path, WRITE, Consent())
 
 
+def test_a_file_that_a_job_did_not_make_leaves_nothing(tmp_path: Path) -> None:
+    with guarded([Touch(tmp_path / "made", WRITE)], Consent()):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_one_bad_path_stops_all(tmp_path: Path) -> None:
     letter = tmp_path / "letter"
     letter.write_text("Dear sister,")
