@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,8 @@ import pytest
 from ioassay.errors import ToolError
 from ioassay.process import open_files, process_table, supervisor
 from ioassay.store.run_folder import RunStore
+
+from .patience import until
 
 
 def run(tmp_path: Path, *argv: str, timeout_s: float = 600.0, **options: object):
@@ -43,20 +44,13 @@ def tag() -> dict[str, str]:
     return {supervisor.TRIAL_VARIABLE: f"test-{os.getpid()}-{time.monotonic_ns()}"}
 
 
-def wait_for(is_so: Callable[[], object], patience_s: float = 300) -> None:
-    give_up_s = time.monotonic() + patience_s
-    while not is_so():
-        assert time.monotonic() < give_up_s
-        time.sleep(0.005)
-
-
 def is_there(pid: int) -> bool:
     return process_table.group_of(pid) is not None
 
 
 def number_in(path: Path, by: subprocess.Popen[str] | None = None) -> int:
     """What a process has written there, once it has."""
-    wait_for(lambda: (path.exists() and path.read_text().endswith("\n")) or (by is not None and by.poll() is not None))
+    until(lambda: (path.exists() and path.read_text().endswith("\n")) or (by is not None and by.poll() is not None))
     return int(path.read_text())
 
 
@@ -67,32 +61,25 @@ def test_output_and_exit_code_are_kept(tmp_path: Path) -> None:
     assert outcome.stderr.read_text() == "wrong\n"
 
 
-def test_a_missing_program_is_a_tool_error_that_names_it(tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match="no-such-program.*No such file"):
-        run(tmp_path, "no-such-program")
-    with pytest.raises(ToolError, match="no-such-program"):
-        supervisor.capture(["no-such-program"])
-
-
-def test_a_held_child_has_done_nothing_yet(tmp_path: Path) -> None:
-    mark = tmp_path / "mark"
-    seen = []
+def test_a_child_can_be_looked_at_before_it_begins_and_before_it_is_reaped(tmp_path: Path) -> None:
+    mark, seen = tmp_path / "mark", []
 
     def on_held(pid: int) -> None:
         time.sleep(0.1)
-        seen.append((pid, mark.exists(), Path(f"/proc/{pid}").exists()))
+        seen.append((mark.exists(), is_there(pid)))
 
-    outcome = run(tmp_path, "touch", str(mark), on_held=on_held)
-    assert outcome.exit_code == 0
-    assert mark.exists()
-    assert [entry[1:] for entry in seen] == [(False, True)]
+    def on_ended(pid: int) -> None:
+        seen.append(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0])
+
+    outcome = run(tmp_path, "touch", str(mark), on_held=on_held, on_ended=on_ended)
+    assert (outcome.exit_code, mark.exists(), seen) == (0, True, [(False, True), "Z"])
+    assert outcome.usage is not None and outcome.usage.ru_maxrss > 0
 
 
 def test_a_held_child_that_is_ended_by_others_is_a_tool_error(tmp_path: Path) -> None:
     def on_held(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
-        while process_table.group_of(pid) is not None:
-            time.sleep(0.001)
+        until(lambda: not is_there(pid))
 
     with pytest.raises(ToolError, match="cannot start 'true': its process was ended before it began"):
         run(tmp_path, "true", on_held=on_held)
@@ -110,25 +97,16 @@ def test_a_reason_to_end_kills_the_whole_group_that_does_not_end_by_itself(
 ) -> None:
     monkeypatch.setattr(supervisor, "GRACE_S", 0.3)
     child = tmp_path / "child"
-    script = f"trap '' TERM; sleep 300 & echo $! > '{child}'; sleep 300"
+    script = "trap '' TERM; sleep 300 & echo $! > \"$1\"; sleep 300"
     must_end = lambda: "enough" if child.exists() and child.read_text() else ""  # noqa: E731
-    outcome = run(tmp_path, "sh", "-c", script, timeout_s=600.0, must_end=must_end)
+    outcome = run(tmp_path, "sh", "-c", script, "sh", str(child), must_end=must_end)
     assert (outcome.ended_for, outcome.timed_out, outcome.signal) == ("enough", False, signal.SIGKILL)
     assert not is_there(number_in(child))
 
 
-def test_processes_left_behind_are_ended_and_named(tmp_path: Path) -> None:
-    outcome = run(tmp_path, "sh", "-c", f"sleep 300 & echo $! > '{tmp_path}/child'")
-    child = int((tmp_path / "child").read_text())
-    assert outcome.exit_code == 0
-    assert list(outcome.leftovers) == [child]
-    assert process_table.group_of(child) is None
-
-
 def test_an_interrupt_ends_the_group_before_it_goes_on(tmp_path: Path) -> None:
-    line = "echo $$ > '{root}/child'; exec sleep 300"
-    code = f"run(['sh', '-c', {line!r}.format(root=root)])"
-    with runner(tmp_path, code) as process:
+    script = 'echo $$ > "$1/child"; exec sleep 300'
+    with runner(tmp_path, f"run(['sh', '-c', {script!r}, 'sh', str(root)])") as process:
         child = number_in(tmp_path / "child", process)
         process.send_signal(signal.SIGINT)
         assert "KeyboardInterrupt" in process.communicate()[1]
@@ -138,13 +116,11 @@ def test_an_interrupt_ends_the_group_before_it_goes_on(tmp_path: Path) -> None:
 def test_a_child_dies_with_a_killed_runner_and_its_children_are_found_by_tag(
     tmp_path: Path, tag: dict[str, str]
 ) -> None:
-    code = (
-        f"run(['sh', '-c', f'sleep 300 & echo $! > {{root}}/grandchild; echo $$ > {{root}}/child; wait'], env={tag!r})"
-    )
-    with runner(tmp_path, code) as process:
+    script = 'cd "$1"; sleep 300 & echo $! > grandchild; echo $$ > child; wait'
+    with runner(tmp_path, f"run(['sh', '-c', {script!r}, 'sh', str(root)], env={tag!r})") as process:
         child = number_in(tmp_path / "child", process)
         process.kill()
-    wait_for(lambda: not is_there(child))
+    until(lambda: not is_there(child))
     grandchild = number_in(tmp_path / "grandchild")
     assert supervisor.end_orphans(tag[supervisor.TRIAL_VARIABLE]) == [grandchild]
     assert not is_there(grandchild)
@@ -157,12 +133,19 @@ SESSION = (
 """As fio's jobs do: a session of its own, out of reach of its parent's group."""
 
 
-@pytest.mark.parametrize("ahead", ["", "env -i"], ids=["with its environment", "without its environment"])
-def test_children_that_left_the_group_are_ended_with_it(tmp_path: Path, tag: dict[str, str], ahead: str) -> None:
+SHELL_CHILD = 'sleep 300 & echo $! > "$1"'
+AWAY = f'{PYTHON} -c {shlex.quote(SESSION)} "$1" & while [ ! -s "$1" ]; do sleep 0.01; done'
+
+
+@pytest.mark.parametrize(
+    "script",
+    [SHELL_CHILD, AWAY, f"env -i {AWAY}"],
+    ids=["in its group", "in a session of its own", "there without its environment"],
+)
+def test_processes_left_behind_are_ended_and_named(tmp_path: Path, tag: dict[str, str], script: str) -> None:
     child = tmp_path / "child"
-    script = f"{ahead} {PYTHON} -c {shlex.quote(SESSION)} '{child}' & while [ ! -s '{child}' ]; do sleep 0.01; done"
-    outcome = run(tmp_path, "sh", "-c", script, env=tag)
-    assert list(outcome.leftovers) == [number_in(child)]
+    outcome = run(tmp_path, "sh", "-c", script, "sh", str(child), env={} if script == SHELL_CHILD else tag)
+    assert (outcome.exit_code, list(outcome.leftovers)) == (0, [number_in(child)])
     assert not is_there(number_in(child))
 
 
@@ -249,11 +232,6 @@ def test_a_chain_that_is_never_caught_by_number_is_ended_by_its_group(
     assert process_table.children() == []
 
 
-def test_a_child_has_the_usual_actions_of_signals(tmp_path: Path) -> None:
-    seen = "import signal as s; print(all(s.getsignal(n) is s.SIG_DFL for n in (s.SIGALRM, s.SIGUSR1, s.SIGRTMIN)))"
-    assert run(tmp_path, sys.executable, "-c", seen).stdout.read_text() == "True\n"
-
-
 def test_what_is_started_for_a_held_child_is_not_taken_for_its_own(tmp_path: Path, tag: dict[str, str]) -> None:
     helpers = []
 
@@ -276,12 +254,12 @@ def test_what_is_started_for_a_held_child_is_not_taken_for_its_own(tmp_path: Pat
 
 
 def test_nothing_lives_on_when_the_runner_is_killed(tmp_path: Path, tag: dict[str, str]) -> None:
-    words = ["sh", "-c", f"{PYTHON} -c {shlex.quote(SESSION)} '{tmp_path}/child' & wait"]
+    words = ["sh", "-c", f'{PYTHON} -c {shlex.quote(SESSION)} "$1" & wait', "sh", str(tmp_path / "child")]
     code = f"with process.guarded({tag[supervisor.TRIAL_VARIABLE]!r}):\n    run({words!r}, env={tag!r})\n"
     with runner(tmp_path, code) as process:
         child = number_in(tmp_path / "child", process)
         process.kill()
-    wait_for(lambda: not is_there(child))
+    until(lambda: not is_there(child))
 
 
 def test_the_watch_ends_with_what_it_watches() -> None:
@@ -291,31 +269,22 @@ def test_the_watch_ends_with_what_it_watches() -> None:
     assert not set(process_table.children()) - before
 
 
-def test_arguments_reach_the_program_as_they_are(tmp_path: Path) -> None:
+def test_a_child_has_its_words_its_input_and_the_usual_actions_of_signals(tmp_path: Path) -> None:
     words = ["$HOME", "a b", "*", "'", "; exit 1"]
-    outcome = run(tmp_path, "printf", "%s\n", *words)
-    assert outcome.stdout.read_text().splitlines() == words
-
-
-def test_an_ended_child_can_be_looked_at_before_it_is_reaped(tmp_path: Path) -> None:
-    seen = []
-
-    def on_ended(pid: int) -> None:
-        seen.append(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0])
-
-    outcome = run(tmp_path, "true", on_ended=on_ended)
-    assert seen == ["Z"]
-    assert outcome.usage is not None and outcome.usage.ru_maxrss > 0
-
-
-def test_a_child_reads_what_it_is_given(tmp_path: Path) -> None:
+    assert run(tmp_path, "printf", "%s\n", *words).stdout.read_text().splitlines() == words
+    seen = "import signal as s; print(all(s.getsignal(n) is s.SIG_DFL for n in (s.SIGALRM, s.SIGUSR1, s.SIGRTMIN)))"
+    assert run(tmp_path, sys.executable, "-c", seen).stdout.read_text() == "True\n"
     (tmp_path / "in").write_text("given")
     with (tmp_path / "in").open() as given:
         assert run(tmp_path, "cat", stdin=given.fileno(), timeout_s=float("inf")).stdout.read_text() == "given"
     assert run(tmp_path, "cat").stdout.read_text() == ""
 
 
-def test_a_child_that_cannot_be_prepared_is_a_tool_error(tmp_path: Path) -> None:
+def test_a_program_that_is_missing_or_cannot_be_prepared_is_a_tool_error(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="no-such-program.*No such file"):
+        run(tmp_path, "no-such-program")
+    with pytest.raises(ToolError, match="no-such-program"):
+        supervisor.capture(["no-such-program"])
     with pytest.raises(ToolError, match="cannot start 'true': No such file"):
         run(tmp_path, "true", cwd=tmp_path / "missing")
     with pytest.raises(ToolError, match="cannot start 'true': No such file"):
@@ -329,7 +298,7 @@ def test_what_a_killed_process_would_leave_is_undone_and_else_left_to_it(tmp_pat
         process.communicate()
     assert process.returncode == (-signal.SIGKILL if killed else 0)
     if killed:
-        wait_for((tmp_path / "undone").exists)
+        until((tmp_path / "undone").exists)
     assert (tmp_path / "undone").exists() == killed
 
 
@@ -399,33 +368,23 @@ def test_a_run_that_stops_names_the_file_that_was_not_its_own(tmp_path: Path) ->
 
 
 MOUNTS = "30 1 254:1 / / rw - ext4 /dev/vda1 rw\n31 30 0:45 / /data rw - btrfs /dev/vdb rw\n"
+RING = "mnt_id:\t15\nino:\t9\nCachedSqHead:\t12\nCachedCqTail:\t9\n"
 
 
-def fake(root: Path, descriptors: dict[int, tuple[str, str]]) -> Path:
-    """A process 7 with these descriptors: the link and the lines of fdinfo of each."""
-    process = root / "proc/7"
+def test_files_are_those_of_mount_and_inode_and_requests_of_each_ring_are_counted_once(tmp_path: Path) -> None:
+    data, process = tmp_path / "data", tmp_path / "root/proc/7"
+    data.touch()
     for name in ("fd", "fdinfo"):
         (process / name).mkdir(parents=True)
     (process / "mountinfo").write_text(MOUNTS)
-    for number, (link, lines) in descriptors.items():
+    ring = ("anon_inode:[io_uring]", RING)
+    file = (str(data), "pos:\t0\nflags:\t02\nmnt_id:\t31\nino:\t77\n")
+    for number, (link, lines) in enumerate([file, ring, ring, ("pipe:[5]", "")], 3):
         (process / "fd" / str(number)).symlink_to(link)
         (process / "fdinfo" / str(number)).write_text(lines)
-    return root
-
-
-def test_a_file_has_the_device_of_its_mount_and_the_inode_of_the_open_file(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    data.touch()
-    root = fake(tmp_path / "root", {3: (str(data), "pos:\t0\nflags:\t02\nmnt_id:\t31\nino:\t77\n")})
-    found = open_files.read([7, 8], root)
+    found = open_files.read([7, 8], tmp_path / "root")  # 8 has ended
     assert found.paths == {("0:45", 77): str(data)}
-    assert (found.descriptors, found.uring_requests, found.unreadable) == (1, 0, {})
-
-
-def test_requests_of_each_ring_are_counted_once(tmp_path: Path) -> None:
-    ring = "mnt_id:\t15\nino:\t9\nCachedSqHead:\t12\nCachedCqTail:\t9\n"
-    root = fake(tmp_path, {4: ("anon_inode:[io_uring]", ring), 5: ("anon_inode:[io_uring]", ring), 6: ("pipe:[5]", "")})
-    assert open_files.read([7], root).uring_requests == 3
+    assert (found.descriptors, found.uring_requests, found.unreadable) == (1, 3, {})
 
 
 def test_the_files_of_this_process_are_those_that_stat_names(tmp_path: Path) -> None:
@@ -434,15 +393,11 @@ def test_the_files_of_this_process_are_those_that_stat_names(tmp_path: Path) -> 
     with path.open() as file:
         found = open_files.read([os.getpid()])
         status = os.fstat(file.fileno())
-    [identity] = [identity for identity, name in found.paths.items() if name == str(path)]
-    assert identity[1] == status.st_ino
+    assert [identity[1] for identity, name in found.paths.items() if name == str(path)] == [status.st_ino]
 
 
-def test_a_process_that_has_ended_has_nothing_open(tmp_path: Path) -> None:
+def test_an_ended_process_has_nothing_open_and_what_may_not_be_looked_at_is_stated(tmp_path: Path) -> None:
     assert open_files.read([7], tmp_path) == open_files.OpenFiles()
-
-
-def test_what_may_not_be_looked_at_is_stated(tmp_path: Path) -> None:
     (tmp_path / "proc/7").mkdir(parents=True)
     (tmp_path / "proc/7/fd").touch()  # no folder: the error is another one, and is treated the same
     assert open_files.read([7], tmp_path).unreadable == {7: "Not a directory"}
