@@ -11,7 +11,6 @@ import sys
 import tomllib
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from ioassay.errors import BrokenPlugin, InputError, StudyError, UsageError
 from ioassay.narrative import pipeline
 from ioassay.roles import Consent
 from ioassay.runner import executors, preflight, run, worker
-from ioassay.store import importer, packed_page
+from ioassay.store import frames, importer, packed_page
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
 from ioassay.study.plan import make_trial
@@ -158,14 +157,11 @@ def test_of_two_plugins_of_one_name_neither_is_used(install: Install) -> None:
 
 def test_metadata_that_cannot_be_read_hides_no_other_plugin(install: Install) -> None:
     site = install("sand-d", "drivers", "sieve", DRIVER, "Sieve")
-    (site / "odd-1.dist-info").mkdir()
-    (site / "odd-1.dist-info" / "entry_points.txt").write_text("[ioassay.drivers\n= ?\n")
-    (site / "bare-1.dist-info").mkdir()
-    (site / "bare-1.dist-info" / "entry_points.txt").write_text("[ioassay.drivers]\nbare = no_such_module\n")
+    for name, text in {"odd": "[ioassay.drivers\n= ?\n", "bare": "[ioassay.drivers]\nbare = no_such_module\n"}.items():
+        (site / f"{name}-1.dist-info").mkdir()
+        (site / f"{name}-1.dist-info" / "entry_points.txt").write_text(text)
     plugins.installed.cache_clear()
-    with pytest.warns(
-        BrokenPlugin, match=r"^a package without a name 0: its driver 'bare' is not used: importing no_such_"
-    ):
+    with pytest.warns(BrokenPlugin, match=r"^a package without a name 0: its driver 'bare' is not used: importing no_"):
         assert "sieve" in drivers.REGISTRY
 
 
@@ -176,15 +172,9 @@ def test_an_error_in_a_trial_fails_it_by_the_name_of_the_plugin(install: Install
     assert computed.parsed.status == "failed"
     assert computed.parsed.reason.startswith("the plugin sand-e 1.2 raised ZeroDivisionError: ")
     assert "(sand_e, line" in computed.parsed.reason
-
-
-def test_an_error_of_ours_is_blamed_on_no_plugin(install: Install) -> None:
-    install("sand-f", "drivers", "sieve", DRIVER, "Sieve")
-    drivers.driver("sieve")
-    try:
+    with pytest.raises(ValueError, match="ours") as of_ours:
         raise ValueError("ours")
-    except ValueError as error:
-        assert plugins.fault(error) == ""
+    assert plugins.fault(of_ours.value) == ""
 
 
 PARSER = """
@@ -239,10 +229,8 @@ def test_a_plugin_imports_results_of_its_format(install: Install, tmp_path: Path
     store = importer.take_in([results], tmp_path / "run")
     (study,) = store.suite().studies
     assert (study.driver, study.title) == ("pour", "pour results from 1 file")
-    assert {record.trial["point"]["size"]: record.metrics["write.bw"] for record in store.records()} == {
-        4096: 100.0,
-        8192: 180.0,
-    }
+    speeds = {record.trial["point"]["size"]: record.metrics["write.bw"] for record in store.records()}
+    assert speeds == {4096: 100.0, 8192: 180.0}
 
 
 ANALYSIS = """
@@ -257,24 +245,17 @@ def analyse(records, study):
 """
 
 
-@pytest.fixture
-def lab_run(tmp_path: Path) -> Path:
+def test_a_plugin_asks_a_question_of_its_own(install: Install, tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text('title = "t"\ndriver = "null_pure"\n[factors]\nbs = [1, 2]\n')
     ask("run", "s.toml", "--output", "run", "--workers", "1", cwd=tmp_path)
-    return tmp_path / "run"
-
-
-def test_a_plugin_asks_a_question_of_its_own(install: Install, lab_run: Path) -> None:
-    from ioassay.store import frames
 
     def asked(package: str, code: str) -> list[dict[str, object]]:
         install(package, "analyses", package.replace("-", "_"), code)
-        found = pipeline.analyse_all(frames.load(RunStore.open(lab_run)))
+        found = pipeline.analyse_all(frames.load(RunStore.open(tmp_path / "run")))
         return [finding.as_dict() for finding in found if finding.question == package.replace("-", "_")]
 
     (finding,) = asked("count-a", ANALYSIS)
-    assert finding["study"] == "s"
-    assert finding["statistics"] == {"trials": 2}
+    assert (finding["study"], finding["statistics"]) == ("s", {"trials": 2})
     (failed,) = asked("count-b", ANALYSIS.replace("height", "hight"))
     assert failed["severity"] == "warning"
     assert str(failed["statement"]).startswith("The analysis 'count_b' of count-b 1.2 failed: the plugin count-b 1.2 ")
@@ -295,31 +276,19 @@ def threads(address):
 """
 
 
-def test_an_executor_is_opened_by_the_scheme_of_its_address(install: Install) -> None:
-    install("pool-a", "executors", "threads", EXECUTOR, "threads")
-    with executors.opened("threads:2") as executor:
-        assert isinstance(executor, Executor)
-        assert executor.submit(sum, [1, 2]).result() == 3
-    for address, reason in {
-        "threads:0": "opens a str, wanted a concurrent.futures.Executor",
-        "thread:1": "no executor is called 'thread'; did you mean 'threads'",
-        "threads": "wanted SCHEME:ADDRESS; schemes: .*threads",
-    }.items():
-        with pytest.raises(UsageError, match=reason), executors.opened(address):
-            pass
-
-
 def test_a_run_computes_in_the_executor_of_a_plugin(install: Install, tmp_path: Path) -> None:
     install("pool-a", "executors", "threads", EXECUTOR, "threads")
-    study = 'title = "Pure"\ndriver = "null_pure"\nrepetitions = 3\n'
-    (tmp_path / "pure.toml").write_text(study)
+    (tmp_path / "pure.toml").write_text('title = "Pure"\ndriver = "null_pure"\nrepetitions = 3\n')
     words = ("run", "pure.toml", "--json", "--executor")
     out, err = ioassay(tmp_path, *words, "threads:2")
     assert (json.loads(out)["trials"]["ok"], err) == (3, "")
-    _, err = ioassay(tmp_path, *words, "thread:2", status=2)
-    assert "no executor is called 'thread'; did you mean 'threads'" in err
-    _, err = ioassay(tmp_path, *words, "threads:0", status=2)
-    assert "opens a str, wanted a concurrent.futures.Executor" in err
+    for address, reason in {
+        "threads:0": "opens a str, wanted a concurrent.futures.Executor",
+        "thread:2": "no executor is called 'thread'; did you mean 'threads'",
+    }.items():
+        assert reason in ioassay(tmp_path, *words, address, status=2)[1]
+    with pytest.raises(UsageError, match=r"wanted SCHEME:ADDRESS; schemes: .*threads"), executors.opened("threads"):
+        pass
 
 
 def ioassay(folder: Path, *words: str, status: int = 0) -> tuple[str, str]:
@@ -351,10 +320,8 @@ def test_a_command_says_once_that_a_plugin_is_broken_and_goes_on(install: Instal
     assert [one["text"] for one in planned["warnings"] if one["code"] == "broken-plugin"] == [warning["text"]]
     assert noted.count("rubble 1.2: its driver 'rubble' is not used: importing rubble raised ValueError: stones") == 1
     listed = json.loads(ioassay(tmp_path, "doctor", "--json")[0])["plugins"]
-    assert [(row["package"], row["name"], bool(row["problem"])) for row in listed] == [
-        ("rubble", "rubble", True),
-        ("sand-g", "sieve", False),
-    ]
+    found = [(row["package"], row["name"], bool(row["problem"])) for row in listed]
+    assert found == [("rubble", "rubble", True), ("sand-g", "sieve", False)]
     (tmp_path / "sand.toml").write_text(SIEVED.replace('"sieve"', '"rubble"'))
     _, refused = ioassay(tmp_path, "plan", "sand.toml", status=2)
     assert "driver: the driver 'rubble' of rubble 1.2 cannot be used" in refused
@@ -415,28 +382,17 @@ for member in ("inspect", "prepare", "footprints", "close", "abandon"):
 """
 
 
-@pytest.mark.parametrize(
-    ("group", "name", "code", "attribute", "words", "reason"),
-    [
-        ("monitors", "pulse", MONITOR, "", ("null", "pulse"), "RuntimeError: no pulse (pulse_a, line"),
-        ("targets", "tape", TARGET, "Tape", ("tape", "null"), "RuntimeError: the tape is torn (tape_a, line"),
-    ],
-)
-def test_a_monitor_or_a_target_that_breaks_fails_the_trial(
-    install: Install,
-    tmp_path: Path,
-    group: str,
-    name: str,
-    code: str,
-    attribute: str,
-    words: tuple[str, str],
-    reason: str,
-) -> None:
-    install(f"{name}-a", group, name, code, attribute)
-    (tmp_path / "s.toml").write_text(WATCHED.replace("TARGET", words[0]).replace("MONITOR", words[1]))
-    said, _ = ioassay(tmp_path, "run", "s.toml", "--allow-exec", "--output", "run", "--json", status=1)
-    (failure,) = json.loads(said)["failures"]
-    assert failure["reason"].startswith(f"the plugin {name}-a 1.2 raised {reason}")
+def test_a_monitor_or_a_target_that_breaks_fails_the_trial(install: Install, tmp_path: Path) -> None:
+    install("pulse-a", "monitors", "pulse", MONITOR)
+    install("tape-a", "targets", "tape", TARGET, "Tape")
+    for target, monitor, reason in [
+        ("null", "pulse", "pulse-a 1.2 raised RuntimeError: no pulse (pulse_a, line"),
+        ("tape", "null", "tape-a 1.2 raised RuntimeError: the tape is torn (tape_a, line"),
+    ]:
+        (tmp_path / "s.toml").write_text(WATCHED.replace("TARGET", target).replace("MONITOR", monitor))
+        said, _ = ioassay(tmp_path, "run", "s.toml", "--allow-exec", "--output", target, "--json", status=1)
+        (failure,) = json.loads(said)["failures"]
+        assert failure["reason"].startswith(f"the plugin {reason}")
 
 
 TOUCH = """
@@ -508,9 +464,8 @@ def test_its_own_tests_pass(site: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(site), "HOME": str(site.parent)}
     environment.pop("PYTEST_XDIST_WORKER", None)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    done = subprocess.run(
-        command, cwd=site.parent / "source", env=environment, capture_output=True, text=True, timeout=600
-    )
+    source = site.parent / "source"
+    done = subprocess.run(command, cwd=source, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout and "failed" not in done.stdout and "skipped" not in done.stdout
 
