@@ -28,6 +28,7 @@ from ioassay.traces import cache, recipes
 from ioassay.units import parse_size
 
 from .corpora import cases
+from .patience import until
 
 README = Path(traces.__file__).parent / "shipped" / "README.md"
 SMALL: dict[str, Any] = {"requests": 2000, "reads": 0.3, "seed": 5}
@@ -38,15 +39,11 @@ def made(folder: Path, name: str = "made.disksim", **laws: Any) -> Path:
     return folder / name
 
 
-def text_of(path: Path) -> bytes:
+def text_of(path: Path, folder: Path) -> bytes:
     """Decompressed: compressors of other versions give other bytes."""
-    plain = path.with_name(path.name + ".plain")
-    traces.convert(path, plain, to=told(path), force=True)
+    plain = folder / "plain"
+    traces.convert(path, plain, to=str(traces.info(path)["format"]), force=True)
     return plain.read_bytes()
-
-
-def told(path: Path) -> str:
-    return str(traces.info(path)["format"])
 
 
 def test_a_recipe_is_told_in_words() -> None:
@@ -102,18 +99,10 @@ def test_every_format_gives_back_what_was_written(name: str, tmp_path: Path) -> 
     assert before["space"]["distinct_pages"] == after["space"]["distinct_pages"]
 
 
-@pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
-def test_the_name_of_the_output_tells_format_and_compression(ending: str, tmp_path: Path) -> None:
-    path = made(tmp_path, f"a.disksim{ending}")
-    plain = made(tmp_path, "plain.disksim")
-    assert text_of(path) == plain.read_bytes()
-    if ending == ".gz":
-        assert gzip.decompress(path.read_bytes()) == plain.read_bytes()
-
-
-def test_a_name_that_tells_nothing_wants_a_format(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--to"):
-        traces.make(tmp_path / "trace.txt", **SMALL)
+def test_the_name_of_the_output_tells_format_and_compression(tmp_path: Path) -> None:
+    plain, packed = made(tmp_path).read_bytes(), made(tmp_path, "a.disksim.gz")
+    assert text_of(packed, tmp_path) == gzip.decompress(packed.read_bytes()) == plain
+    assert text_of(made(tmp_path, "a.disksim.zst"), tmp_path) == plain
 
 
 def test_preparation_is_done_and_counted(tmp_path: Path) -> None:
@@ -129,19 +118,13 @@ def test_preparation_is_done_and_counted(tmp_path: Path) -> None:
 
 
 def test_shrinking_finds_the_end_of_the_trace_or_takes_it(tmp_path: Path) -> None:
-    path = made(tmp_path, range="64MiB")
-    end = traces.info(path)["space"]["end_bytes"]
+    path, output = made(tmp_path, range="64MiB"), tmp_path / "out.disksim"
     outputs = []
-    for told_end in (None, end):
-        prepare = traces.preparation(shrink="16MiB", shrink_from=told_end)
-        outputs.append(traces.convert(path, tmp_path / f"{told_end}.disksim", prepare=prepare))
-    assert outputs[0]["changes"] == outputs[1]["changes"]
-    assert (tmp_path / "None.disksim").read_bytes() == (tmp_path / f"{end}.disksim").read_bytes()
-
-
-def test_a_request_out_of_range_is_refused_with_its_number(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"made\.disksim: request \d+: .* end behind 4194304"):
-        traces.info(made(tmp_path), prepare=traces.preparation(limit="4MiB"))
+    for end in (None, traces.info(path)["space"]["end_bytes"]):
+        prepare = traces.preparation(shrink="16MiB", shrink_from=end)
+        done = traces.convert(path, output, prepare=prepare, force=True)
+        outputs.append((done["changes"], output.read_bytes()))
+    assert outputs[0] == outputs[1]
 
 
 def test_an_output_stays_as_it_was_when_something_goes_wrong(tmp_path: Path) -> None:
@@ -157,7 +140,13 @@ def test_an_output_stays_as_it_was_when_something_goes_wrong(tmp_path: Path) -> 
     assert {each.name for each in tmp_path.iterdir()} == {"made.disksim", "broken.disksim"}
 
 
-def test_what_is_no_regular_file_is_never_replaced(tmp_path: Path) -> None:
+def test_a_place_that_does_not_fit_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--to"):
+        traces.make(tmp_path / "trace.txt", **SMALL)
+    with pytest.raises(InputError, match="missing: No such file"):
+        traces.info(tmp_path / "missing")
+    with pytest.raises(InputError, match=r"made\.disksim: request \d+: .* end behind 4194304"):
+        traces.info(made(tmp_path), prepare=traces.preparation(limit="4MiB"))
     for path in (Path("/dev/null"), tmp_path):
         with pytest.raises(UsageError, match="no regular file"):
             traces.make(path, to="disksim", force=True, **SMALL)
@@ -168,11 +157,6 @@ def test_a_symbolic_link_stays_one(tmp_path: Path) -> None:
     link.symlink_to(made(tmp_path))
     traces.make(link, requests=1, force=True)
     assert link.is_symlink() and len((tmp_path / "made.disksim").read_bytes().splitlines()) == 1
-
-
-def test_a_missing_trace_is_an_input_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="missing: No such file"):
-        traces.info(tmp_path / "missing")
 
 
 def test_other_threads_run_meanwhile() -> None:
@@ -204,10 +188,7 @@ def test_a_shipped_trace_can_be_made_again(words: list[str], tmp_path: Path) -> 
         options[name] = kind(options[name])  # type: ignore[assignment]
     again = tmp_path / words[0]
     traces.make(again, **options)  # type: ignore[arg-type]
-    shipped = README.parent / words[0]
-    for path in (again, shipped):
-        traces.convert(path, tmp_path / f"{path.parent.name}.plain", to=told(path))
-    assert (tmp_path / f"{tmp_path.name}.plain").read_bytes() == (tmp_path / "shipped.plain").read_bytes()
+    assert text_of(again, tmp_path) == text_of(README.parent / words[0], tmp_path)
 
 
 def test_shipped_traces_are_small_plausible_and_known_by_name() -> None:
@@ -245,19 +226,19 @@ def seen(trace: Path, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return {name: value for name, value in found.items() if name != "cache"}, found["cache"]
 
 
+NOTHING = {"read": False, "written": False, "note": None}
+READ, WRITTEN = NOTHING | {"read": True}, NOTHING | {"written": True}
+
+
 def columns(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.columns"))
 
 
 def test_the_second_read_comes_from_the_cache_and_is_the_same(trace: Path, folder: Path) -> None:
     plain, without = seen(trace, cache=False)
-    assert without == {"read": False, "written": False, "note": None}
+    assert without == NOTHING
     assert not folder.exists()
-    first, done = seen(trace)
-    assert done == {"read": False, "written": True, "note": None}
-    second, done = seen(trace)
-    assert done == {"read": True, "written": False, "note": None}
-    assert plain == first == second
+    assert (seen(trace), seen(trace)) == ((plain, WRITTEN), (plain, READ))
     assert folder.stat().st_mode & 0o777 == 0o700
     assert columns(folder)[0].stat().st_size < trace.stat().st_size / 3
 
@@ -275,17 +256,20 @@ def test_a_simulation_and_a_conversion_are_the_same_from_the_cache(trace: Path, 
 
 def test_changed_content_of_the_same_size_and_times_is_another_trace(trace: Path, folder: Path) -> None:
     before, _ = seen(trace)
-    status = trace.stat()
-    text = trace.read_text(encoding="utf-8")
-    changed = text.replace(",write,", ",WRITE,").replace(",read,", ",write,").replace(",WRITE,", ",read,,"[:-1])
-    changed = changed[: len(text)].ljust(len(text), "\n")
-    trace.write_text(changed, encoding="utf-8")
-    os.utime(trace, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert trace.stat().st_size == status.st_size
+    change_size_of_the_last(trace)
     after, done = seen(trace, cache=True)
     plain, _ = seen(trace, cache=False)
     assert after == plain != before
     assert not done["read"]
+
+
+def change_size_of_the_last(trace: Path) -> None:
+    """Another request in a file of the same size and times."""
+    status, content = trace.stat(), trace.read_bytes()
+    digit = content.rindex(b",4096") + 1
+    trace.write_bytes(content[:digit] + b"8192" + content[digit + 4 :])
+    os.utime(trace, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert trace.stat().st_size == status.st_size
 
 
 @pytest.mark.slow
@@ -293,19 +277,14 @@ def test_a_settled_file_is_recognised_without_a_look_at_its_content(trace: Path,
     plain, _ = seen(trace)
     noted = list(folder.glob("*.same"))
     assert not noted or time.time() - trace.stat().st_ctime >= 60, "it was changed less than a minute ago"
-    while time.time() - trace.stat().st_ctime < 61:
-        time.sleep(0.5)
+    until(lambda: time.time() - trace.stat().st_ctime >= 61)
     seen(trace)
     if not list(folder.glob("*.same")):
         pytest.skip(f"needs ext4, XFS, Btrfs or F2FS at {trace.parent}: elsewhere the content is hashed each time")
     before = _bytes_read()
-    assert seen(trace) == (plain, {"read": True, "written": False, "note": None})
+    assert seen(trace) == (plain, READ)
     assert _bytes_read() - before < trace.stat().st_size
-    status = trace.stat()
-    content = trace.read_bytes()
-    digit = content.rindex(b"4096")
-    trace.write_bytes(content[:digit] + b"8192" + content[digit + 4 :])
-    os.utime(trace, ns=(status.st_atime_ns, status.st_mtime_ns))
+    change_size_of_the_last(trace)
     assert not seen(trace)[1]["read"]
 
 
@@ -331,8 +310,7 @@ def test_compressed_traces_are_kept(folder: Path, tmp_path: Path, compression: s
     packed = tmp_path / f"packed.csv{compression}"
     traces.make(packed, requests=5 * LINES, reads=0.3, range="64MiB", seed=7)
     plain, _ = seen(packed, cache=False)
-    assert seen(packed) == (plain, {"read": False, "written": True, "note": None})
-    assert seen(packed) == (plain, {"read": True, "written": False, "note": None})
+    assert (seen(packed), seen(packed)) == ((plain, WRITTEN), (plain, READ))
 
 
 def test_damage_anywhere_and_missing_ends_are_noticed_and_the_trace_is_parsed(trace: Path, folder: Path) -> None:
@@ -351,22 +329,16 @@ def test_damage_anywhere_and_missing_ends_are_noticed_and_the_trace_is_parsed(tr
         seen(trace)  # kept again, where the damage was noticed before the first request
 
 
-def test_a_bad_trace_is_refused_each_time(trace: Path, folder: Path) -> None:
+def test_what_is_bad_small_or_not_read_to_its_end_is_not_kept(trace: Path, tmp_path: Path, folder: Path) -> None:
+    traces.make(tmp_path / "small.csv", requests=1000)
+    seen(tmp_path / "small.csv")
+    assert not folder.exists()
+    seen(trace, prepare=traces.preparation(first=10))
     with trace.open("a", encoding="utf-8") as file:
         file.write("nonsense\n")
     for _ in range(2):
         with pytest.raises(InputError, match=f"line {LINES + 2}"):
             seen(trace)
-    assert not list(folder.iterdir())
-
-
-def test_a_small_trace_and_one_that_is_not_read_to_its_end_are_not_kept(
-    trace: Path, tmp_path: Path, folder: Path
-) -> None:
-    traces.make(tmp_path / "small.csv", requests=1000)
-    seen(tmp_path / "small.csv")
-    assert not folder.exists()
-    seen(trace, prepare=traces.preparation(first=10))
     assert not list(folder.iterdir())
 
 
@@ -398,26 +370,23 @@ def test_the_switch_limits_the_cache_or_turns_it_off(
         seen(trace)
 
 
-def test_a_folder_that_cannot_be_written_costs_a_line(trace: Path, folder: Path) -> None:
+def test_a_folder_that_cannot_be_written_or_is_full_costs_a_line(trace: Path, folder: Path) -> None:
+    """/dev/full in the place of the folder cannot be; a limit of file size has the same effect."""
     plain, _ = seen(trace, cache=False)
     folder.parent.mkdir(parents=True)
     folder.write_text("no folder")
     found, done = seen(trace)
-    assert found == plain
-    assert "not kept" in done["note"]
-
-
-def test_a_full_file_system_costs_a_line(trace: Path, folder: Path) -> None:
-    """/dev/full in the place of the folder cannot be; a limit of file size has the same effect."""
+    assert found == plain and "not kept" in done["note"]
+    folder.unlink()
     code = (
         "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536));"
         "from ioassay import traces; found = traces.info(sys.argv[1]);"
         "print(found['requests'], found['cache']['note'])"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(trace)], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith(f"{LINES} ")
-    assert "not kept" in done.stdout
+    words = [sys.executable, "-c", code, str(trace)]
+    said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert said.startswith(f"{LINES} ") and "not kept" in said
     assert not list(folder.iterdir())
 
 
@@ -434,13 +403,10 @@ def test_concurrent_runs_agree(trace: Path, folder: Path) -> None:
 def test_listing_and_clearing(trace: Path, folder: Path) -> None:
     assert cache.entries() == []
     seen(trace)
-    foreign = folder / "notes.txt"
-    foreign.write_text("mine")
+    (folder / "notes.txt").write_text("mine")
     (entry,) = cache.entries()
-    assert entry["bytes"] == columns(folder)[0].stat().st_size
-    assert cache.clear() == entry["bytes"]
-    assert cache.entries() == []
-    assert foreign.exists()
+    assert columns(folder)[0].stat().st_size == entry["bytes"] == cache.clear()
+    assert cache.entries() == [] and (folder / "notes.txt").exists()
 
 
 RECIPE = traces.recipe(requests=20_000, reads=0.4, addresses="zipf:0.9", sizes="4KiB:3,16KiB:1", range="64MiB", seed=2)
@@ -459,10 +425,8 @@ def test_a_shipped_trace_sampled_and_compared() -> None:
     assert half["exact_miss_ratio"] == whole["miss_ratio"]
     assert whole["error"] == [None] * len(whole["error"])
     assert half["sampled"] < whole["sampled"] == whole["references"] == half["references"]
-    inside = [
-        abs(ratio - exact) <= error
-        for ratio, exact, error in zip(half["miss_ratio"], whole["miss_ratio"], half["error"], strict=True)
-    ]
+    sampled = zip(half["miss_ratio"], whole["miss_ratio"], half["error"], strict=True)
+    inside = [abs(ratio - exact) <= error for ratio, exact, error in sampled]
     assert sum(inside) >= 0.8 * len(inside)
 
 
@@ -492,8 +456,5 @@ def test_a_picture_is_of_the_kind_that_its_name_tells(ending: str, begin: bytes,
     content = path.read_bytes()
     assert content.startswith(begin)
     if ending != ".png":
-        assert (
-            b"&lt;made&gt; &amp; more" in content
-            and b"95 % confidence" in content
-            and b"http" not in content.replace(b"http://www.w3.org", b"")
-        )
+        assert b"&lt;made&gt; &amp; more" in content and b"95 % confidence" in content
+        assert b"http" not in content.replace(b"http://www.w3.org", b"")
