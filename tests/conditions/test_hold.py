@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.corpora import cases
 from tests.patience import PATIENCE_S, until
 
 from ioassay import units
 from ioassay.cli.doctor import doctor
 from ioassay.errors import ConditionError, ToolError
-from ioassay.host import cgroup, settings
+from ioassay.host import cgroup, oom_killer, settings
 from ioassay.host.settings import restore_file
 from ioassay.process import process_table, supervisor
 from ioassay.roles import Outcome
 from ioassay.runner import conditions, scheduling_policy
 from ioassay.runner.conditions import Conditions, Hold
+
+from .conftest import HOG, allowed_here, members
 
 ALLOWED = sorted(os.sched_getaffinity(0))
 SEEN = (
@@ -51,24 +53,11 @@ def mine(pid: int | None = None) -> list[Path]:
     return sorted(Path("/sys/fs/cgroup").rglob(f"ioassay-{pid or os.getpid()}-*"))
 
 
-def run(tmp_path: Path, wanted: Conditions, *argv: str, timeout_s: float = PATIENCE_S) -> tuple[Outcome, Hold]:
-    with Hold(wanted, tag="", timeout_s=timeout_s) as hold:
-        outcome = supervisor.run(
-            argv,
-            stdout=tmp_path / "out",
-            stderr=tmp_path / "err",
-            timeout_s=timeout_s,
-            on_held=hold.apply,
-            on_ended=hold.ended,
-        )
+def run(tmp_path: Path, wanted: Conditions, *argv: str) -> tuple[Outcome, Hold]:
+    with Hold(wanted, tag="", timeout_s=PATIENCE_S) as hold:
+        files = {"stdout": tmp_path / "out", "stderr": tmp_path / "err"}
+        outcome = supervisor.run(argv, **files, timeout_s=PATIENCE_S, on_held=hold.apply, on_ended=hold.ended)
     return outcome, hold
-
-
-def allowed_here(wanted: Conditions) -> None:
-    try:
-        conditions.rehearse(wanted)
-    except ConditionError as error:
-        pytest.skip(f"not allowed here: {error}")
 
 
 def codes(hold: Hold) -> list[str]:
@@ -84,8 +73,7 @@ def codes(hold: Hold) -> list[str]:
 def test_the_child_and_its_children_run_under_the_policy(
     tmp_path: Path, scheduler: str, number: int, priority: int
 ) -> None:
-    wanted = Conditions(scheduler=scheduler, affinity=str(ALLOWED[-1]), nice=7)
-    allowed_here(wanted)
+    wanted = allowed_here(scheduler=scheduler, affinity=str(ALLOWED[-1]), nice=7)
     outcome, hold = run(tmp_path, wanted, sys.executable, "-c", SEEN, SEEN)
     assert outcome.exit_code == 0
     seen = [json.loads(line) for line in outcome.stdout.read_text().splitlines()]
@@ -103,7 +91,7 @@ def test_nothing_is_touched_where_nothing_is_asked_for(tmp_path: Path) -> None:
 @pytest.mark.root
 @several
 def test_a_real_time_load_leaves_a_processor_to_the_lab(tmp_path: Path) -> None:
-    allowed_here(Conditions(scheduler="fifo:1"))
+    allowed_here(scheduler="fifo:1")
     outcome, hold = run(tmp_path, Conditions(scheduler="fifo:1"), sys.executable, "-c", SEEN)
     assert json.loads(outcome.stdout.read_text())[2] == ALLOWED[1:]
     (warning,) = hold.warnings
@@ -147,10 +135,8 @@ def test_a_processor_that_is_not_there_is_named() -> None:
 
 @pytest.mark.root
 def test_a_hog_is_ended_at_the_memory_limit_and_that_is_said(tmp_path: Path) -> None:
-    wanted = Conditions(memory_limit=48 << 20)
-    allowed_here(wanted)
-    hog = "held = []\nwhile True: held.append(b'x' * (4 << 20))"
-    outcome, hold = run(tmp_path, wanted, sys.executable, "-c", hog)
+    wanted = allowed_here(memory_limit=48 << 20)
+    outcome, hold = run(tmp_path, wanted, sys.executable, "-c", HOG)
     assert outcome.signal == signal.SIGKILL
     assert hold.over_memory == f"run.memory_limit = {48 << 20} bytes was reached, and the kernel ended a process"
     assert hold.took_effect["memory_limit"] == 48 << 20
@@ -158,8 +144,7 @@ def test_a_hog_is_ended_at_the_memory_limit_and_that_is_said(tmp_path: Path) -> 
 
 @pytest.mark.root
 def test_a_burner_is_throttled_at_the_limit_of_processor_time(tmp_path: Path) -> None:
-    wanted = Conditions(cpu_limit=0.1)
-    allowed_here(wanted)
+    wanted = allowed_here(cpu_limit=0.1)
     burn = "import time\nend = time.process_time() + 0.1\nwhile time.process_time() < end: pass"
     outcome, hold = run(tmp_path, wanted, sys.executable, "-c", burn)
     assert outcome.exit_code == 0
@@ -169,22 +154,13 @@ def test_a_burner_is_throttled_at_the_limit_of_processor_time(tmp_path: Path) ->
 
 @pytest.mark.root
 def test_a_group_is_gone_after_an_interruption_and_so_are_those_in_it(tmp_path: Path) -> None:
-    wanted = Conditions(memory_limit=256 << 20)
-    allowed_here(wanted)
-    python = shlex.quote(sys.executable)
+    wanted = allowed_here(memory_limit=256 << 20)
     stray = "import os, time; os.setsid(); print(os.getpid(), flush=True); time.sleep(300)"
+    script = '"$0" -c "$1" > "$2" & while [ ! -s "$2" ]; do sleep 0.01; done'
+    argv = ["sh", "-c", script, sys.executable, stray, str(tmp_path / "stray")]
+    files = {"stdout": tmp_path / "out", "stderr": tmp_path / "err"}
     with pytest.raises(KeyboardInterrupt), Hold(wanted, tag="", timeout_s=PATIENCE_S) as hold:
-        outcome = supervisor.run(
-            [
-                "sh",
-                "-c",
-                f"{python} -c '{stray}' > {tmp_path}/stray & while [ ! -s {tmp_path}/stray ]; do :; done",
-            ],
-            stdout=tmp_path / "out",
-            stderr=tmp_path / "err",
-            timeout_s=PATIENCE_S,
-            on_held=hold.apply,
-        )
+        outcome = supervisor.run(argv, **files, timeout_s=PATIENCE_S, on_held=hold.apply)
         assert outcome.exit_code == 0
         assert len(mine()) >= 1
         raise KeyboardInterrupt
@@ -217,6 +193,32 @@ def test_a_user_without_rights_may_have_what_the_kernel_allows(nobody: list[str]
     assert done.stdout == "[]\n", done.stderr
 
 
+@pytest.mark.root
+def test_a_tool_that_is_killed_itself_needs_no_log(
+    tmp_path: Path, other_group: cgroup.Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oom_killer, "_opened", lambda path: None)
+    text = f"import sys\nfor group in sys.argv[1:]: open(group, 'w').write('0')\n{HOG}"
+    _, hold = run(tmp_path, Conditions(), sys.executable, "-c", text, *members(other_group))
+    assert hold.over_memory.startswith("the host ran out of memory, and the kernel ended python")
+
+
+@cases("conditions", "victims")
+def test_victims(fake_root: Callable[..., Path], case: dict[str, str]) -> None:
+    """Process 7 has ended; nobody has waited for it."""
+    stat = f"7 ({case['comm']}) Z {' '.join('0' for _ in range(49))}\n"
+    log = {"dev/kmsg": ""} if "log" in case else {}  # who may not read it knows of no victims of others
+    root = fake_root({"proc/vmstat": "oom_kill 4\n", "proc/7/comm": f"{case['comm']}\n", "proc/7/stat": stat, **log})
+    if "own" in case:
+        fake_root({"proc/self/cgroup": case["own"], "proc/self/ns/cgroup": Path(case["namespace"])})
+    watch = oom_killer.Watch(case["program"], root)
+    if "log" in case:
+        fake_root({"proc/vmstat": "pgfault 9\noom_kill 5\n", "dev/kmsg": case["log"]})
+    watch.ended(7)
+    watch.close()
+    assert (watch.of_trial, watch.of_others) == (case["of_trial"], case["of_others"])
+
+
 RUNNER = """
 import sys
 from pathlib import Path
@@ -226,8 +228,8 @@ root, tag, margin_s = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
 wanted = Conditions(scheduler=sys.argv[4] or None, memory_limit=int(sys.argv[5]) or None)
 with supervisor.guarded(tag), Hold(wanted, tag=tag, timeout_s=0.2, margin_s=margin_s) as hold:
     outcome = supervisor.run(
-        ["sh", "-c", f"echo $$ > {root}/child; exec sleep 300"], stdout=root / "o", stderr=root / "e", timeout_s=300,
-        env={supervisor.TRIAL_VARIABLE: tag}, on_held=hold.apply, on_ended=hold.ended,
+        ["sh", "-c", 'echo $$ > "$0"; exec sleep 300', str(root / "child")], stdout=root / "o", stderr=root / "e",
+        timeout_s=300, env={supervisor.TRIAL_VARIABLE: tag}, on_held=hold.apply, on_ended=hold.ended,
     )
 print(outcome.signal, *(warning.code for warning in hold.warnings))
 """
@@ -251,8 +253,8 @@ def gone(pid: int) -> None:
 @pytest.mark.root
 @several
 def test_the_watchdog_ends_a_real_time_trial_whose_runner_gets_no_time(tmp_path: Path) -> None:
-    allowed_here(Conditions(scheduler="fifo:2"))
-    runner, child = started(tmp_path, margin_s=0.8, scheduler="fifo:2")
+    allowed_here(scheduler="fifo:2")
+    runner, child = started(tmp_path, margin_s=4, scheduler="fifo:2")
     runner.send_signal(signal.SIGSTOP)
     gone(child)
     runner.send_signal(signal.SIGCONT)
@@ -263,7 +265,7 @@ def test_the_watchdog_ends_a_real_time_trial_whose_runner_gets_no_time(tmp_path:
 @pytest.mark.root
 @several
 def test_a_real_time_trial_ends_with_its_killed_runner(tmp_path: Path) -> None:
-    allowed_here(Conditions(scheduler="fifo:2"))
+    allowed_here(scheduler="fifo:2")
     runner, child = started(tmp_path, margin_s=600, scheduler="fifo:2")
     runner.kill()
     runner.wait()
@@ -281,7 +283,7 @@ def test_what_was_set_and_is_not_so_is_a_warning(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.root
 def test_the_group_of_a_killed_runner_is_removed_by_the_next_one(tmp_path: Path) -> None:
-    allowed_here(Conditions(memory_limit=2**27))
+    allowed_here(memory_limit=2**27)
     runner, child = started(tmp_path, margin_s=600, memory_bytes=2**27)
     (group,) = mine(runner.pid)
     assert group not in conditions.leftovers()
@@ -296,7 +298,7 @@ def test_the_group_of_a_killed_runner_is_removed_by_the_next_one(tmp_path: Path)
 def test_the_doctor_removes_the_groups_of_killed_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    allowed_here(Conditions(memory_limit=2**27))
+    allowed_here(memory_limit=2**27)
     # Of this boot: with another one, all groups would be taken for dead, those of other tests as well.
     dead = replace(restore_file.this_process(), start_ticks=1)
     monkeypatch.setattr(restore_file, "this_process", lambda root: dead)

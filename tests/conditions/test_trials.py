@@ -1,37 +1,73 @@
-"""Studies whose factors are conditions: what preflight says, what is skipped, what a record keeps."""
+"""Conditions in studies: how they are written, what preflight says, what is skipped, what a record keeps."""
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.corpora import cases
+from tests.patience import PATIENCE_S
 
+from ioassay import units
 from ioassay.api.progress import Progress
 from ioassay.drivers.null import Null
 from ioassay.errors import ConditionError, StudyError
+from ioassay.host import cgroup, oom_killer
 from ioassay.records.record import FAILED, OK, SKIPPED
-from ioassay.roles import Command, Consent, Load, Outcome, Parsed, Trial
+from ioassay.roles import Command, Confinement, Consent, Load, Outcome, Parsed, Trial
 from ioassay.runner import conditions, preflight, run, scheduling_policy
 from ioassay.runner.run import Tally
 from ioassay.store import frames
 from ioassay.store.run_folder import RunStore
+from ioassay.study import plan, run_conditions
 from ioassay.study.model import Suite, make_study
 
+from .conftest import HOG, allowed_here, members
+
 SEEN = "import json, os; print(json.dumps([os.sched_getscheduler(0), os.nice(0)]))"
-HOG = "held = []\nwhile True: held.append(b'x' * (4 << 20))"
 ALLOWED = sorted(os.sched_getaffinity(0))
+
+
+PARENT = f"""
+import subprocess, sys
+for group in sys.argv[1:]:
+    open(group, 'w').write('0')
+ended = subprocess.run([sys.executable, '-c', {HOG!r}]).returncode
+print('ended by', ended)
+"""
+"""A tool whose child is killed, and that ends with 0 all the same."""
+
+
+class Forgiving(Null):
+    """Runs PARENT and finds that all went well."""
+
+    groups: tuple[str, ...] = ()
+
+    def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
+        return Command([sys.executable, "-c", PARENT, *self.groups], timeout_s=PATIENCE_S)
+
+    def confinement(self, params: Mapping[str, Any]) -> Confinement:
+        """It moves itself into the groups."""
+        return Confinement(host=[Path(group) for group in self.groups])
+
+    def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
+        assert outcome is not None
+        assert outcome.exit_code == 0, outcome.stderr.read_text()
+        assert "ended by -9" in outcome.stdout.read_text()
+        return Parsed(OK, metrics={"script.rounds": 1.0})
 
 
 class Script(Null):
     """Runs the Python of the parameter `text`; its output becomes the metrics."""
 
     def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
-        return Command([sys.executable, "-c", trial.params["text"]], timeout_s=120)
+        return Command([sys.executable, "-c", trial.params["text"]], timeout_s=PATIENCE_S)
 
     def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
         assert outcome is not None
@@ -41,15 +77,18 @@ class Script(Null):
         return Parsed(OK, metrics={"script.policy": policy, "script.nice": nice})
 
 
+SCRIPT = Script()
+
+
 def study(driver: str = "null", **changes: Any) -> Suite:
     table = {"name": "s", "title": "S", "driver": driver, "watch": {"monitors": [], "witness": "off"}, **changes}
     return Suite(name="s", title="S", studies=[make_study(table, "s.toml")])
 
 
-def execute(root: Path, suite: Suite, script: bool = True) -> tuple[Tally, list[str]]:
+def execute(root: Path, suite: Suite, driver: Null | None = SCRIPT) -> tuple[Tally, list[str]]:
     benches = preflight.assemble(suite, Consent())
     for bench in benches:
-        bench.driver = Script() if script else bench.driver
+        bench.driver = driver or bench.driver
     preflight.ready_tools(benches)
     warned = [f"{warning.code}: {warning.text}" for warning in preflight.examine(benches)]
     return run.execute(RunStore.create(root, suite, {}), benches, Progress()), warned
@@ -59,11 +98,32 @@ def warnings_of(store: RunStore) -> set[str]:
     return set(frames.load(store).warnings["code"].to_list())
 
 
-def allowed_here(**wanted: Any) -> None:
-    try:
-        conditions.rehearse(conditions.Conditions(**wanted))
-    except ConditionError as error:
-        pytest.skip(f"not allowed here: {error}")
+@cases("conditions", "spellings")
+def test_spellings(case: dict[str, Any]) -> None:
+    """As a level of a factor they reach the trial in the one spelling; a mistake in one is named as well."""
+    key, value = case["key"], case["value"]
+    if "says" in case:
+        with pytest.raises(StudyError, match=f"run.{key}: {case['says']}"):
+            study(run={key: value})
+        with pytest.raises(StudyError, match=f"factors.run.{key}: "):
+            study(factors={f"run.{key}": [value]})
+        return
+    for written in (value, case["kept"]):
+        made = study(factors={f"run.{key}": [written]}).studies[0]
+        assert [plan.make_trial(made, point, 0, 0).run[key] for point in plan.points(made)] == [case["kept"]]
+
+
+def test_a_trial_without_conditions_does_not_speak_of_them() -> None:
+    trial = plan.make_trial(study().studies[0], {}, 0, 0)
+    assert not set(run_conditions.KEYS) & set(trial.run)
+    assert not run_conditions.Conditions.of(trial.run)
+
+
+def test_a_list_of_processors_is_read_as_it_was_written(seed: int) -> None:
+    chance = random.Random(seed)
+    for _ in range(200):
+        numbers = frozenset(chance.sample(range(64), chance.randint(1, 20)))
+        assert units.parse_processors(units.format_processors(numbers)) == numbers
 
 
 @pytest.mark.root
@@ -130,8 +190,36 @@ def test_a_failure_at_the_limit_of_memory_says_so(tmp_path: Path) -> None:
     assert json.loads(kept.read_text())["account"]["oom_kill"] == 1
 
 
+@pytest.mark.root
+@pytest.mark.parametrize("of", ["the trial", "the host"])
+def test_a_killed_child_fails_the_trial_whose_tool_says_that_all_went_well(
+    tmp_path: Path, other_group: cgroup.Group, monkeypatch: pytest.MonkeyPatch, of: str
+) -> None:
+    driver, made = Forgiving(), study(run={"memory_limit": "64MiB"} if of == "the trial" else {})
+    reason = f"run.memory_limit = {64 << 20} bytes was reached, and the kernel ended a process"
+    if of == "the host":
+        if not can_read_log():
+            pytest.skip("needs /dev/kmsg")
+        monkeypatch.setattr(oom_killer, "_memory_group", lambda root: None)  # the other group stands for the host
+        driver.groups = tuple(members(other_group))
+        reason = "the host ran out of memory, and the kernel ended python"
+    execute(tmp_path / "run", made, driver)
+    store = RunStore.open(tmp_path / "run")
+    (record,) = (store.record(trial.id) for trial in store.trials())
+    assert (record.status, record.metrics) == (FAILED, {})
+    assert record.reason.startswith(reason)
+
+
+def can_read_log() -> bool:
+    try:
+        os.close(os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK))
+    except OSError:
+        return False
+    return True
+
+
 def test_a_trial_that_starts_no_process_says_that_its_conditions_were_not_used(tmp_path: Path) -> None:
-    tally, warned = execute(tmp_path / "run", study(factors={"run.scheduler": ["batch", "other"]}), script=False)
+    tally, warned = execute(tmp_path / "run", study(factors={"run.scheduler": ["batch", "other"]}), driver=None)
     assert (tally.ok, warned) == (2, [])
     assert warnings_of(RunStore.open(tmp_path / "run")) == {"conditions-unused"}
 
@@ -153,7 +241,7 @@ def test_fio_and_its_jobs_run_within_their_limits(tmp_path: Path) -> None:
     allowed_here(cpu_limit=0.3, memory_limit=2**28)
     params = {"ioengine": "null", "rw": "read", "bs": "4k", "size": "1g", "runtime": "500ms", "numjobs": 2}
     made = study("fio", params=params, factors={"run.cpu_limit": ["30%"]}, run={"memory_limit": "256MiB"})
-    tally, _ = execute(tmp_path / "run", made, script=False)
+    tally, _ = execute(tmp_path / "run", made, driver=None)
     assert tally.ok == 1
     (kept,) = (tmp_path / "run").glob("trials/*/raw/conditions.json")
     told = json.loads(kept.read_text())
