@@ -32,6 +32,7 @@ from ioassay.records.record import FAILED, OK, Buckets, Claim, Record, Samples, 
 from ioassay.roles import Trial
 from ioassay.store import frames, parquet, run_folder
 from ioassay.store.run_folder import RunStore
+from ioassay.study import plan
 from ioassay.study.model import Suite, make_study
 
 from .corpora import cases
@@ -59,8 +60,6 @@ def write(run: RunStore, trial: Trial, **changes: object) -> None:
 
 
 def test_a_plan_reads_back_as_it_was_made(run: RunStore) -> None:
-    from ioassay.study import plan
-
     assert list(run.trials()) == list(plan.trials(run.suite()))
     assert run.planned() == {"s": 8}
     assert run.host() == {"cpu": {"model": "a cpu"}}
@@ -107,17 +106,16 @@ def test_a_trial_without_record_never_happened(run: RunStore) -> None:
 def test_the_record_is_the_last_thing_written(run: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
     real = os.fsync
-    monkeypatch.setattr(
-        os,
-        "fsync",
-        lambda descriptor: (order.append(str(Path(f"/proc/self/fd/{descriptor}").readlink())), real(descriptor)),
-    )
+
+    def noted(descriptor: int) -> None:
+        order.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
     trial = next(run.trials())
     (run.begin(trial.id) / "fio.json").write_text("{}")
     run.write(record(trial), [Buckets("read", "lat", [1], [1])])
-    folder = run.folder(trial.id)
-    names = [Path(name).name for name in order]
-    assert names == ["hist.parquet", "fio.json", "raw", ".record.json.tmp", folder.name, "trials"]
+    assert order == ["hist.parquet", "fio.json", "raw", ".record.json.tmp", run.folder(trial.id).name, "trials"]
 
 
 def test_a_run_whose_study_lists_a_level_twice_is_read(run: RunStore) -> None:
@@ -127,16 +125,23 @@ def test_a_run_whose_study_lists_a_level_twice_is_read(run: RunStore) -> None:
     assert run.suite().studies[0].factors["bs"] == ["4k", "4KiB"]
 
 
-def test_a_full_disk_is_told_with_the_way_on(run: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    trial = next(run.trials())
-    run.begin(trial.id)
-
-    def full(path: Path, text: str) -> None:
+def test_a_full_disk_is_told_with_the_way_on(run: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, written: object) -> None:
         raise OSError(28, "No space left on device")
 
+    trial = next(run.trials())
+    run.begin(trial.id)
     monkeypatch.setattr(atomic_file, "write", full)
-    with pytest.raises(RunError, match=f"No space left on device.*--resume {re.escape(shlex.quote(str(run.root)))}"):
+    with pytest.raises(RunError, match=f"No space left on device.*{resume(run)}"):
         run.write(record(trial))
+    monkeypatch.setattr(atomic_file, "write_pieces", full)
+    with pytest.raises(RunError, match="No space left on device; --output names another place"):
+        RunStore.create(tmp_path / "other", suite(), {})
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def resume(run: RunStore) -> str:
+    return f"--resume {re.escape(shlex.quote(str(run.root)))}"
 
 
 @cases("stored", "broken")
@@ -170,12 +175,6 @@ def changed(text: str, changes: dict[str, Any]) -> str:
     return json.dumps(table)
 
 
-def test_a_file_of_a_run_that_is_missing_is_named(run: RunStore) -> None:
-    (run.root / "host.json").unlink()
-    with pytest.raises(InputError, match="host.json: cannot be read: No such file"):
-        run.host()
-
-
 def test_old_records_load_for_ever() -> None:
     folders = sorted((Path(__file__).parent / "records").glob("v*"))
     assert [folder.name for folder in folders] == [f"v{number}" for number in range(1, run_folder.SCHEMA + 1)]
@@ -186,40 +185,28 @@ def test_old_records_load_for_ever() -> None:
             assert found.status in (OK, FAILED)
 
 
-def test_a_folder_that_is_no_run_is_told_so(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_run_or_lacks_a_file_is_told_so(run: RunStore, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such folder"):
         RunStore.open(tmp_path / "none")
     with pytest.raises(InputError, match="has no plan.jsonl"):
         RunStore.open(tmp_path)
-    (tmp_path / "file").touch()
+    (run.root / "host.json").unlink()
+    with pytest.raises(InputError, match="host.json: cannot be read: No such file"):
+        run.host()
     with pytest.raises(InputError, match="is a file"):
-        RunStore.open(tmp_path / "file")
+        RunStore.open(run.root / "plan.jsonl")
 
 
-def test_a_run_is_not_written_over(run: RunStore) -> None:
-    with pytest.raises(
-        UsageError, match=f"exists already.*ioassay run --resume {re.escape(shlex.quote(str(run.root)))}"
-    ):
-        RunStore.create(run.root, suite(), {})
-
-
-def test_a_folder_that_holds_anything_is_not_made_a_run(tmp_path: Path) -> None:
-    (tmp_path / "thesis").touch()
-    with pytest.raises(UsageError, match="exists already; wanted a new or an empty folder$"):
-        RunStore.create(tmp_path, suite(), {})
-    with pytest.raises(UsageError, match="thesis: is a file"):
-        RunStore.create(tmp_path / "thesis", suite(), {})
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis"]
-
-
-def test_a_run_that_cannot_be_begun_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: Path, pieces: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(run_folder.atomic_file, "write_pieces", full)
-    with pytest.raises(RunError, match="No space left on device; --output names another place"):
-        RunStore.create(tmp_path / "run", suite(), {})
-    assert list(tmp_path.iterdir()) == []
+def test_a_run_is_written_over_nothing(run: RunStore, tmp_path: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    for place, reason in {
+        run.root: f"exists already.*ioassay run {resume(run)}",
+        tmp_path: "exists already; wanted a new or an empty folder$",
+        run.root / "plan.jsonl": "plan.jsonl: is a file",
+    }.items():
+        with pytest.raises(UsageError, match=reason):
+            RunStore.create(place, suite(), {})
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
 def test_a_path_that_is_not_utf_8_is_told_so(tmp_path: Path) -> None:
@@ -234,11 +221,8 @@ def test_a_run_is_held_by_one_process(run: RunStore) -> None:
 
 
 def test_new_folders_never_collide(tmp_path: Path) -> None:
-    paths = []
     for _ in range(3):
-        paths.append(run_folder.new_folder(tmp_path, "s", now=0))
-        paths[-1].mkdir()
-    assert len(set(paths)) == 3
+        run_folder.new_folder(tmp_path, "s", now=0).mkdir()
 
 
 def test_a_record_holds_only_what_was_seen() -> None:
@@ -256,11 +240,8 @@ def test_of_twins_the_unwatched_trials_are_analysed_and_the_others_stand_apart(t
         run.begin(trial.id)
         seen = None if trial.twin else Observation("counters", "syscalls", ["counters"], why="no BPF")
         claims = [Claim("fio", "read", operations=3)]
-        run.write(
-            record(trial, claims=claims, metrics={"read.bw": 1.0 + trial.twin}),
-            [Buckets("read", "lat", [10], [1])],
-            seen=seen,
-        )
+        kept = record(trial, claims=claims, metrics={"read.bw": 1.0 + trial.twin})
+        run.write(kept, [Buckets("read", "lat", [10], [1])], seen=seen)
     found = frames.load(run)
     assert found.trials["read.bw"].to_list() == [2.0, 2.0]
     assert found.traced is not None and found.traced["read.bw"].to_list() == [1.0, 1.0]
@@ -271,29 +252,19 @@ def test_of_twins_the_unwatched_trials_are_analysed_and_the_others_stand_apart(t
     assert len(found.claims) == 4
 
 
+PATTERN = Pattern(3, 2, stride_bytes=-4, unique_bytes=8, highest_bytes=8)
 READS = Calls(calls=3, completed=2, bytes=8, first_ns=10, last_ns=50, sum_ns=9, min_ns=4, max_ns=5)
 
 
 def observation() -> Observation:
+    read = {"read": READS, "first": READS, "second_ns": 20, "ended_ns": 55, "read_pattern": PATTERN}
     return Observation(
         "bpf",
         "syscalls",
         ["block", "syscalls"],
         operations=[Operation("pread64", "read", READS, Histogram([4, 5], [1, 1]))],
         files=[File(0, "8:1", 12, "/data", "regular", "ext4", 4096)],
-        sessions=[
-            Session(
-                0,
-                5,
-                60,
-                ["read", "direct"],
-                read=READS,
-                first=READS,
-                second_ns=20,
-                ended_ns=55,
-                read_pattern=Pattern(3, 2, stride_bytes=-4, unique_bytes=8, highest_bytes=8),
-            )
-        ],
+        sessions=[Session(0, 5, 60, ["read", "direct"], **read)],
         block=[Requests("8:0", "sda", True, "read", READS, 1, Histogram([4], [2]))],
         health={"lost": 0},
         counters={"rchar": 8.0},
@@ -311,28 +282,20 @@ def test_an_observation_reads_back_from_json_as_it_was() -> None:
     assert session["read_pattern"].keys() == {"calls", "sequential", "stride_bytes", "unique_bytes", "highest_bytes"}
 
 
-def test_a_record_from_before_offsets_were_kept_has_none() -> None:
-    table = observation().as_stored()
-    del table["sessions"][0]["read_pattern"]
-    (session,) = from_dict(table).sessions
-    assert (session.read_pattern, session.write_pattern) == (None, None)
-    table["sessions"][0]["read_pattern"] = 3
-    with pytest.raises(ValueError, match="not an observation"):
-        from_dict(table)
-
-
-def test_what_a_later_version_adds_is_left_out_and_its_schema_refused() -> None:
+def test_what_another_version_has_more_or_less_is_left_out_and_a_later_schema_refused() -> None:
     table = observation().as_dict()
     table["files"][0]["colour"] = "red"
     assert from_dict({**table, "colour": "red"}) == observation()
     with pytest.raises(ValueError, match="update ioassay"):
         from_dict({**table, "schema": 2})
-
-
-@pytest.mark.parametrize("table", [{}, {"backend": "bpf"}, {**observation().as_dict(), "files": [{}]}, {"files": 3}])
-def test_what_is_no_observation_is_said_to_be_none(table: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="not an observation"):
-        from_dict(table)
+    before = observation().as_stored()  # before offsets were kept
+    del before["sessions"][0]["read_pattern"]
+    (session,) = from_dict(before).sessions
+    assert (session.read_pattern, session.write_pattern) == (None, None)
+    before["sessions"][0]["read_pattern"] = 3
+    for wrong in (before, {}, {"backend": "bpf"}, {**table, "files": [{}]}, {"files": 3}):
+        with pytest.raises(ValueError, match="not an observation"):
+            from_dict(wrong)
 
 
 def test_two_classes_of_calls_add_up_whichever_comes_first() -> None:
