@@ -8,7 +8,7 @@ import os
 import shlex
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,9 @@ from ioassay.store.run_folder import RunStore
 from ioassay.study import plan
 from ioassay.study.model import Study, Suite, Until, make_study
 
-from .corpora import THOROUGH
+from .corpora import THOROUGH, cases
+
+WORKERS = 3
 
 
 class Told(Progress):
@@ -52,7 +54,7 @@ def suite(*studies: Study, **changes: Any) -> Suite:
     return Suite(name="s", title="S", studies=list(studies) or [study(**{"watch": {"monitors": []}, **changes})])
 
 
-def execute(root: Path, made: Suite, told: Progress | None = None, workers: int | None = None) -> Tally:
+def execute(root: Path, made: Suite, told: Progress | None = None, workers: int | None = WORKERS) -> Tally:
     benches = preflight.assemble(made, Consent())
     preflight.ready_tools(benches)
     preflight.examine(benches)
@@ -60,19 +62,21 @@ def execute(root: Path, made: Suite, told: Progress | None = None, workers: int 
     return run.execute(store, benches, told or Progress(), workers)
 
 
-def test_every_planned_trial_leaves_its_record(tmp_path: Path) -> None:
+def test_every_planned_trial_leaves_its_record_and_is_not_run_again(tmp_path: Path) -> None:
     tally = execute(tmp_path / "run", suite(factors={"x": [1, 2, 3]}))
     found = frames.load(RunStore.open(tmp_path / "run")).trials
     assert (tally.planned, tally.ok) == (9, 9)
     assert found["order"].to_list() == list(range(9))
     assert found["value"].null_count() == 0
+    told = Told()
+    assert execute(tmp_path / "run", suite(factors={"x": [1, 2, 3]}), told) == tally
+    assert told.ends == ["kept"] * 9
 
 
 def test_a_failed_trial_is_a_record_and_the_run_goes_on(tmp_path: Path) -> None:
     tally = execute(tmp_path / "run", suite(repetitions=40, params={"fail_share": 0.5, "skip_share": 0.2}))
     assert tally.planned == tally.ok + tally.failed + tally.skipped == 40
-    assert tally.failed > 0
-    assert tally.skipped > 0
+    assert tally.failed > 0 and tally.skipped > 0
     failed = frames.load(RunStore.open(tmp_path / "run")).trials.filter(status=FAILED)
     assert failed["reason"].str.contains("fail_share").all()
 
@@ -89,14 +93,6 @@ def test_two_runs_in_turns_by_block_end_as_if_each_had_run_at_once(tmp_path: Pat
     at_once = made.run(tmp_path / "whole")
     values = [run_results.open(tmp_path / name).trials.sort("order")["value"].to_list() for name in ("run", "whole")]
     assert values[0] == values[1] and at_once.tally == whole
-
-
-def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
-    execute(tmp_path / "run", suite())
-    told = Told()
-    tally = execute(tmp_path / "run", suite(), told)
-    assert told.ends == ["kept"] * 3
-    assert tally.ok == 3
 
 
 def test_adaptive_repetition_stops_where_the_mean_is_known(tmp_path: Path) -> None:
@@ -185,9 +181,8 @@ def test_what_no_repetition_can_do_is_tried_once_at_each_point(tmp_path: Path) -
 def test_a_hanging_tool_is_ended_at_the_studys_timeout(tmp_path: Path) -> None:
     stub = Stub("exec sleep 300")
     run_stub(tmp_path, stub, run={"timeout": "300ms"})
-    assert stub.outcomes[0] is not None
-    assert stub.outcomes[0].timed_out
-    assert stub.outcomes[0].duration_s < 250
+    (outcome,) = stub.outcomes
+    assert outcome is not None and outcome.timed_out and outcome.duration_s < 250
 
 
 def test_what_a_tool_leaves_behind_is_said(tmp_path: Path) -> None:
@@ -214,30 +209,16 @@ def test_a_tool_that_cannot_start_is_a_failed_trial(tmp_path: Path) -> None:
     assert record.status == FAILED and "no-such-tool" in record.reason
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"driver": "fioo"}, "no driver is called 'fioo'; did you mean 'fio'"),
-        ({"watch": {"monitors": ["gpu"]}}, "s: watch.monitors: no monitor is called 'gpu'"),
-        (
-            {"analysis": {"questions": ["efect"]}},
-            r"s: analysis\.questions: no question is called 'efect'; did you mean 'effect'",
-        ),
-        ({"factors": {"fail_share": [0.5, 7]}}, r"s at fail_share=7: .*wanted a share"),
-        (
-            {"driver": "null_pure", "target": {"kind": "file", "path": "x", "size": "1MiB"}},
-            r"target\.kind: is 'file'; wanted 'null': the driver 'null_pure' computes",
-        ),
-    ],
-)
-def test_what_cannot_run_is_named_before_anything_runs(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(StudyError, match=message):
-        preflight.examine(preflight.assemble(suite(**changes), Consent()))
-
-
-def test_a_response_that_may_be_misspelt_is_warned_about() -> None:
-    benches = preflight.assemble(suite(analysis={"responses": ["read.bww", "read.bw"]}), Consent())
-    assert [warning.code for warning in preflight.examine(benches)] == ["response-unknown"]
+@cases("studies", "preflight")
+def test_what_cannot_run_or_is_doubtful_is_named_before_anything_runs(case: dict[str, Any]) -> None:
+    made = suite(study(**case["study"]))
+    if "refused" in case:
+        with pytest.raises(StudyError, match=case["refused"]):
+            preflight.examine(preflight.assemble(made, Consent()))
+    else:
+        warnings = preflight.examine(preflight.assemble(made, Consent()))
+        assert [warning.code for warning in warnings] == case["warned"]
+        assert "text" not in case or case["text"] in warnings[0].text
 
 
 def test_a_missing_tool_is_named_with_its_package() -> None:
@@ -262,9 +243,7 @@ class Filling(Stub):
     """A tool that writes 5 MiB a second, forever."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(
-            f"while head -c 1048576 /dev/zero >> {shlex.quote(str(path))}; do sleep 0.2; done", timeout_s=300
-        )
+        super().__init__(f"while head -c 1M /dev/zero >> {shlex.quote(str(path))}; do sleep 0.2; done")
 
     def tool(self) -> Tool:
         return Tool("sh", ["sh", "-c", "true"], (0,), "dash")
@@ -318,15 +297,8 @@ def test_repetition_of_a_percentile_waits_for_the_interval_of_all_requests(tmp_p
     assert not mixed.enough(trials[3])
 
 
-WORKERS = 3
-
-
 def pure(*studies: Study, **changes: Any) -> Suite:
     return suite(*studies or [study(driver="null_pure", **changes)])
-
-
-def compute(root: Path, made: Suite, told: Progress | None = None, workers: int | None = WORKERS) -> Tally:
-    return execute(root, made, told, workers)
 
 
 def records(root: Path) -> list[Record]:
@@ -367,63 +339,59 @@ def shown(root: Path) -> list[tuple[Any, ...]]:
 
 def test_workers_compute_what_one_process_does(tmp_path: Path) -> None:
     made = pure(factors={"x": [1, 2, 3, 4]}, params={"fail_share": 0.2, "samples": 3, "latencies": {"read.lat": 1e5}})
-    assert compute(tmp_path / "one", made, workers=1) == compute(tmp_path / "many", made)
+    assert execute(tmp_path / "one", made, workers=1) == execute(tmp_path / "many", made)
     assert shown(tmp_path / "one") == shown(tmp_path / "many")
     files = [sorted(path.name for path in (tmp_path / run).rglob("*.parquet")) for run in ("one", "many")]
     assert files[0] == files[1] != []
 
 
-def test_trials_run_in_processes_of_their_own_several_at_once(tmp_path: Path) -> None:
+def test_a_few_trials_run_at_once_in_processes_of_their_own(tmp_path: Path) -> None:
     told = Watching(tmp_path / "run")
-    compute(tmp_path / "run", pure(repetitions=12, params={"sleep": "50ms"}), told)
+    execute(tmp_path / "run", pure(repetitions=12, params={"sleep": "50ms"}), told)
     assert max(map(len, told.at_once)) == WORKERS
+    assert max(told.unrecorded) <= 2 * WORKERS
     assert told.begun == [*range(12)]
     assert len(told.processes) == WORKERS
     assert os.getpid() not in told.processes
     assert workers_of(tmp_path / "run") == set()
 
 
-def test_few_trials_are_in_flight_however_many_there_are(tmp_path: Path) -> None:
-    told = Watching(tmp_path / "run")
-    assert compute(tmp_path / "run", pure(repetitions=60), told).ok == 60
-    assert max(told.unrecorded) <= 2 * WORKERS
-
-
 def test_one_worker_is_this_process_one_trial_after_the_other(tmp_path: Path) -> None:
     told = Watching(tmp_path / "run")
-    compute(tmp_path / "run", pure(repetitions=5), told, workers=1)
+    execute(tmp_path / "run", pure(repetitions=5), told, workers=1)
     assert told.at_once == [["null_pure"]] * 5
     assert max(told.unrecorded) == 0
     assert told.processes == set()
 
 
-class Killing(Progress):
-    """Kills one worker when the first trial has ended."""
+class AtEnd(Progress):
+    """Does something when so many trials have ended."""
 
-    def __init__(self, root: Path) -> None:
-        self.root, self.killed = root, 0
+    def __init__(self, ends: int, deed: Callable[[], object]) -> None:
+        self.ends, self.deed = ends, deed
 
     def ended(self, trial: Trial, status: str) -> None:
-        if not self.killed:
-            self.killed = min(workers_of(self.root))
-            os.kill(self.killed, signal.SIGKILL)
+        self.ends -= 1
+        if not self.ends:
+            self.deed()
 
 
 def test_a_killed_worker_fails_its_trial_and_no_other(tmp_path: Path) -> None:
-    tally = compute(tmp_path / "run", pure(repetitions=12, params={"sleep": "200ms"}), Killing(tmp_path / "run"))
+    root, made = tmp_path / "run", pure(repetitions=12, params={"sleep": "200ms"})
+    tally = execute(root, made, AtEnd(1, lambda: os.kill(min(workers_of(root)), signal.SIGKILL)))
     assert (tally.ok, tally.failed) == (11, 1)
-    failed = next(record for record in records(tmp_path / "run") if record.status == FAILED)
+    (failed,) = (record for record in records(root) if record.status == FAILED)
     assert failed.reason.startswith("its worker process was ended by SIGKILL")
     assert failed.duration_s >= 0
-    assert compute(tmp_path / "run", pure(repetitions=12, params={"sleep": "200ms"})) == tally
+    assert execute(root, made) == tally
 
 
 def test_a_run_without_workers_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr("sys.executable", str(tmp_path / "nowhere"))
         with pytest.raises(RunError, match="a worker process cannot start: .*nowhere.* Go on with: ioassay run --res"):
-            compute(tmp_path / "run", pure())
-    assert compute(tmp_path / "run", pure()).ok == 3
+            execute(tmp_path / "run", pure())
+    assert execute(tmp_path / "run", pure()).ok == 3
 
 
 def test_a_full_disk_ends_the_run_and_not_its_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -432,32 +400,25 @@ def test_a_full_disk_ends_the_run_and_not_its_trials(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr("ioassay.drivers.null.NullPure.parse", full)
     with pytest.raises(RunError, match="cannot be written: No space left on device.* Fix that, then go on"):
-        compute(tmp_path / "run", pure(), workers=1)
+        execute(tmp_path / "run", pure(), workers=1)
     assert records(tmp_path / "run") == []
 
 
-class Stopping(Progress):
-    """Ctrl-C when a few trials have ended."""
-
-    def __init__(self, ends: int) -> None:
-        self.ends = ends
-
-    def ended(self, trial: Trial, status: str) -> None:
-        self.ends -= 1
-        if not self.ends:
-            raise KeyboardInterrupt
-
-
 def test_an_interrupted_run_leaves_no_worker_and_goes_on(tmp_path: Path) -> None:
-    made = pure(repetitions=12, params={"sleep": "100ms"})
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    def begun() -> dict[str, float]:
+        return {record.trial["id"]: record.started_unix_s for record in records(root)}
+
+    root, made = tmp_path / "run", pure(repetitions=12, params={"sleep": "100ms"})
     with pytest.raises(KeyboardInterrupt):
-        compute(tmp_path / "run", made, Stopping(3))
-    assert workers_of(tmp_path / "run") == set()
-    before = {record.trial["id"]: record.started_unix_s for record in records(tmp_path / "run")}
+        execute(root, made, AtEnd(3, interrupt))
+    assert workers_of(root) == set()
+    before = begun()
     assert 3 <= len(before) < 12
-    assert compute(tmp_path / "run", made).ok == 12
-    after = {record.trial["id"]: record.started_unix_s for record in records(tmp_path / "run")}
-    assert before.items() <= after.items()
+    assert execute(root, made).ok == 12
+    assert before.items() <= begun().items()
 
 
 @pytest.mark.parametrize("first", range(3 if THOROUGH else 1))
@@ -465,7 +426,7 @@ def test_adaptive_repetition_decides_alike_for_any_number_of_workers(tmp_path: P
     until = {"metric": "value", "ci": "4%", "min": 3, "max": 12}
     params = {"noise": 0.05, "fail_share": 0.1}
     made = pure(repetitions=None, until=until, params=params, seed=first, factors={"x": [1, 2, 3]})
-    tallies = [compute(tmp_path / f"{number}", made, workers=number) for number in (1, 2, 5)]
+    tallies = [execute(tmp_path / f"{number}", made, workers=number) for number in (1, 2, 5)]
     assert tallies[0] == tallies[1] == tallies[2]
     assert tallies[0].unneeded > 0
     assert shown(tmp_path / "1") == shown(tmp_path / "2") == shown(tmp_path / "5")
@@ -475,50 +436,30 @@ def test_what_measures_runs_alone(tmp_path: Path) -> None:
     kinds = [("a", "null_pure"), ("b", "null"), ("c", "null_pure")]
     watch = {"monitors": []}
     made = pure(*(study(name=name, driver=driver, repetitions=6, watch=watch) for name, driver in kinds))
-    told = Watching(tmp_path / "run")
     seen: list[set[int]] = []
 
-    class Both(Watching):
+    class Alone(Watching):
         def started(self, trial: Trial) -> None:
-            told.started(trial)
+            super().started(trial)
             if trial.driver == "null":
-                seen.append(workers_of(tmp_path / "run"))
+                seen.append(workers_of(self.root))
 
-        def ended(self, trial: Trial, status: str) -> None:
-            told.ended(trial, status)
-
-    assert compute(tmp_path / "run", made, Both(tmp_path / "run")).ok == 18
+    told = Alone(tmp_path / "run")
+    assert execute(tmp_path / "run", made, told).ok == 18
     assert [drivers for drivers in told.at_once if "null" in drivers] == [["null"]] * 6
     assert seen == [set()] * 6
     assert ["null_pure"] * WORKERS in told.at_once
 
 
-def codes(found: Sequence[Any]) -> list[str]:
-    return [warning.code for warning in found]
-
-
 def test_trials_too_large_for_the_memory_run_with_fewer_workers(tmp_path: Path) -> None:
     told = Watching(tmp_path / "run")
-    compute(tmp_path / "run", pure(params={"memory_bytes": 2**60}), told, workers=4)
+    execute(tmp_path / "run", pure(params={"memory_bytes": 2**60}), told, workers=4)
     assert told.at_once == [["null_pure"]] * 3
-    assert [codes(record.warnings) for record in records(tmp_path / "run")] == [["fewer-workers"]] * 3
+    warned = [[warning.code for warning in record.warnings] for record in records(tmp_path / "run")]
+    assert warned == [["fewer-workers"]] * 3
 
 
-def test_a_pure_driver_leaves_the_host_as_it_is() -> None:
-    assert run._governor(preflight.assemble(pure(), Consent())) == KEEP
-
-
-def test_what_serves_measuring_is_said_to_be_unused() -> None:
-    assert preflight.examine(preflight.assemble(pure(), Consent())) == []
-    assert preflight.examine(preflight.assemble(pure(watch={"monitors": []}), Consent())) == []
-    odd = pure(watch={"monitors": ["net"]}, run={"cooldown": "1s", "governor": "keep"})
-    (warning,) = preflight.examine(preflight.assemble(odd, Consent()))
-    assert warning.code == "not-measured"
-    assert "s: run.cooldown, watch.monitors: not used" in warning.text
-
-
-def test_the_forecast_knows_how_many_run_at_once() -> None:
+def test_a_pure_driver_leaves_the_host_as_it_is_and_its_forecast_knows_how_many_run_at_once() -> None:
     (bench,) = preflight.assemble(pure(repetitions=8, params={"sleep": "1s"}, run={"cooldown": "9s"}), Consent())
-    assert preflight.forecast(bench, 1).seconds == 8
-    assert preflight.forecast(bench, 4).seconds == 2
-    assert preflight.forecast(bench, 100).seconds == 1
+    assert [preflight.forecast(bench, workers).seconds for workers in (1, 4, 100)] == [8, 2, 1]
+    assert run._governor(preflight.assemble(pure(), Consent())) == KEEP
