@@ -16,6 +16,8 @@ from ioassay.host.machine import Machine
 from ioassay.process import process_table, supervisor
 from ioassay.runner import worker, worker_pool
 
+from .patience import until
+
 MEMINFO = "MemTotal: 8000 kB\nMemAvailable: 1000 kB\n"
 ORPHAN = """
 import os, time
@@ -55,18 +57,12 @@ def alive(tag: str) -> list[int]:
     return [pid for pid in process_table.everyone() if wanted in process_table.environment(pid)]
 
 
-def require_soon(is_so: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + 300
-    while not is_so():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.005)
-
-
 def test_calls_are_answered_by_processes_that_are_used_again(workers: worker_pool.Workers) -> None:
     assert [workers.submit(operator.mul, 6, number).result() for number in range(20)] == [*range(0, 120, 6)]
     pids = {workers.submit(os.getpid).result() for _ in range(20)}
     assert 1 <= len(pids) <= 2
     assert os.getpid() not in pids
+    assert workers.submit(os.getsid, 0).result() != os.getsid(0), "Ctrl-C of the terminal would reach it"
 
 
 def test_an_exception_comes_back_with_where_it_was_raised(workers: worker_pool.Workers) -> None:
@@ -76,12 +72,19 @@ def test_an_exception_comes_back_with_where_it_was_raised(workers: worker_pool.W
     assert "in a worker process" in "".join(raised.value.__notes__)
 
 
-ODD_ERROR = "class Odd(Exception):\n def __init__(self, a, b): pass\nraise Odd(1, 2)"
+WORKER = "__import__('ioassay').runner.worker"
+UNREADABLE = {
+    "lambda: 1": (RuntimeError, pickle.PicklingError, AttributeError),
+    "exec('class Odd(Exception):\\n def __init__(self, a, b): pass\\nraise Odd(1, 2)')": RuntimeError,
+    f"setattr({WORKER}, 'There', type('There', (), {{'__module__': 'ioassay.runner.worker'}})) or {WORKER}.There()": (
+        AttributeError
+    ),
+}
 
 
-@pytest.mark.parametrize("code", ["lambda: 1", f"exec({ODD_ERROR!r})"])
-def test_what_cannot_be_pickled_is_an_error_and_not_the_end(workers: worker_pool.Workers, code: str) -> None:
-    with pytest.raises((RuntimeError, pickle.PicklingError)):
+@pytest.mark.parametrize("code", UNREADABLE, ids=["no answer", "no error", "an answer of there"])
+def test_what_cannot_be_pickled_or_read_is_an_error_and_not_the_end(workers: worker_pool.Workers, code: str) -> None:
+    with pytest.raises(UNREADABLE[code]):
         workers.submit(eval, code).result()
     assert workers.submit(operator.add, 1, 2).result() == 3
 
@@ -92,24 +95,16 @@ def test_what_a_call_prints_is_not_taken_for_its_answer(workers: worker_pool.Wor
     assert workers.submit(eval, "__import__('sys').stdin.read()").result() == ""
 
 
-def test_a_worker_that_ends_loses_its_own_call_only(workers: worker_pool.Workers) -> None:
+def test_a_worker_that_ends_loses_its_own_call_only_and_its_signal_is_named(workers: worker_pool.Workers) -> None:
     beside = workers.submit(eval, "__import__('time').sleep(0.3) or 'whole'")
     lost = workers.submit(os._exit, 3)
     with pytest.raises(worker_pool.WorkerLost, match="worker process ended with code 3"):
         lost.result()
     assert beside.result() == "whole"
+    for number, said in {signal.SIGKILL: "as the kernel does when memory runs out", signal.SIGSEGV: "Segmen"}.items():
+        with pytest.raises(worker_pool.WorkerLost, match=said):
+            workers.submit(signal.raise_signal, number).result()
     assert [workers.submit(operator.neg, 1).result() for _ in range(4)] == [-1] * 4
-
-
-@pytest.mark.parametrize(
-    ("number", "said"),
-    [(signal.SIGKILL, "SIGKILL, as the kernel does when memory runs out"), (signal.SIGSEGV, "Segmen")],
-)
-def test_the_signal_that_ended_a_worker_is_named(
-    workers: worker_pool.Workers, number: signal.Signals, said: str
-) -> None:
-    with pytest.raises(worker_pool.WorkerLost, match=said):
-        workers.submit(signal.raise_signal, number).result()
 
 
 def test_what_a_worker_said_at_its_end_is_told_and_nothing_of_earlier_calls(workers: worker_pool.Workers) -> None:
@@ -126,20 +121,10 @@ def test_a_call_that_a_worker_cannot_read_says_why(workers: worker_pool.Workers)
     assert workers.submit(operator.add, 1, 2).result() == 3
 
 
-def test_an_answer_that_cannot_be_read_is_an_error_and_not_the_end(workers: worker_pool.Workers) -> None:
-    worker = "__import__('ioassay').runner.worker"
-    code = (
-        f"setattr({worker}, 'There', type('There', (), {{'__module__': 'ioassay.runner.worker'}})) or {worker}.There()"
-    )
-    with pytest.raises(AttributeError, match="There"):
-        workers.submit(eval, code).result()
-    assert workers.submit(operator.add, 1, 2).result() == 3
-
-
 def test_a_worker_that_never_starts_is_an_error_of_the_run(
     workers: worker_pool.Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "python").write_text(f"#!/bin/sh\necho start >> '{tmp_path}/starts'\necho no module >&2\nexit 9\n")
+    (tmp_path / "python").write_text('#!/bin/sh\necho start >> "${0%/*}/starts"\necho no module >&2\nexit 9\n')
     (tmp_path / "python").chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with pytest.raises(
@@ -157,7 +142,7 @@ def test_a_worker_that_never_starts_is_an_error_of_the_run(
 def test_giving_up_ends_what_runs_and_leaves_no_process(tag: str) -> None:
     with pytest.raises(KeyboardInterrupt), worker_pool.Workers(2, tag) as workers:
         running = [workers.submit(time.sleep, 1000) for _ in range(6)]
-        require_soon(lambda: len(alive(tag)) == 2)
+        until(lambda: len(alive(tag)) == 2)
         raise KeyboardInterrupt
     assert alive(tag) == []
     assert all(call.done() for call in running)
@@ -177,11 +162,7 @@ def test_no_worker_outlives_a_killed_runner(tag: str) -> None:
         assert runner.stdout.readline() == "ready\n"
         assert len(alive(tag)) == 2
         runner.kill()
-    require_soon(lambda: alive(tag) == [])
-
-
-def test_ctrl_c_of_the_terminal_does_not_reach_a_worker(workers: worker_pool.Workers) -> None:
-    assert workers.submit(os.getsid, 0).result() != os.getsid(0)
+    until(lambda: alive(tag) == [])
 
 
 def test_one_worker_is_this_process(tag: str) -> None:
@@ -200,7 +181,9 @@ def test_a_library_in_the_working_directory_shadows_nothing(
     assert workers.submit(os.getcwd).result() == str(tmp_path)
 
 
-def test_memory_bounds_the_number_of_workers(fake_root: Callable[[Mapping[str, str]], Path]) -> None:
+def test_memory_and_the_control_group_bound_the_number_of_workers(
+    fake_root: Callable[[Mapping[str, str]], Path], tmp_path: Path
+) -> None:
     machine = Machine(fake_root({"proc/meminfo": MEMINFO}))
     assert worker_pool.fitted(8, [None, 5 << 10, 100 << 10], machine) == (8, [])
     number, (warning,) = worker_pool.fitted(8, [None, 300 << 10, 100 << 10], machine)
@@ -209,16 +192,10 @@ def test_memory_bounds_the_number_of_workers(fake_root: Callable[[Mapping[str, s
     assert warning.text == "2 of 8 workers are used: a trial takes up to 300 KiB and 1000 KiB are available"
     assert worker_pool.fitted(8, [5 << 20], machine)[0] == 1
     assert worker_pool.fitted(1, [5 << 20], machine) == (1, [])
-
-
-def test_the_control_group_bounds_memory_too_and_a_machine_that_tells_nothing_bounds_nothing(
-    fake_root: Callable[[Mapping[str, str]], Path], tmp_path: Path
-) -> None:
     group = {
         "sys/fs/cgroup/cgroup.controllers": "memory",
         "proc/self/cgroup": "0::/box",
         "sys/fs/cgroup/box/memory.max": str(500 << 10),
     }
-    machine = Machine(fake_root({"proc/meminfo": MEMINFO, **group}))
-    assert worker_pool.fitted(8, [100 << 10], machine)[0] == 4
-    assert worker_pool.fitted(8, [1 << 60], Machine(tmp_path)) == (8, [])
+    assert worker_pool.fitted(8, [100 << 10], Machine(fake_root(group)))[0] == 4
+    assert worker_pool.fitted(8, [1 << 60], Machine(tmp_path)) == (8, []), "a machine that tells nothing bounds nothing"
