@@ -6,6 +6,7 @@ What stress-ng makes of the subsystems is not tested here: that takes minutes, a
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -100,19 +101,15 @@ def test_real_time_policies_of_stress_ng_leave_a_processor_of_three_to_the_lab()
 # An open loop from what a hard disk can do to what no drive of a workstation does
 
 
-def test_the_rates_are_a_geometric_series_that_any_drive_saturates_within() -> None:
-    (study,) = catalog.load("load-latency").studies
+def test_the_rates_are_a_geometric_series_that_any_drive_saturates_within_and_quick_runs_take_some() -> None:
+    (study,), (short,) = catalog.load("load-latency").studies, quick("load-latency").studies
     rates = [int(rate) for rate in study.levels["rate_iops"]]
     assert rates[0] <= 100 and rates[-1] >= 400_000
     assert {after / before for before, after in itertools.pairwise(rates)} == {2}
     assert study.params["rate_process"] == "poisson"
-
-
-def test_a_quick_run_takes_some_of_the_rates() -> None:
-    whole = catalog.load("load-latency")
-    quick = catalog.load("load-latency", lambda table: overrides.scaled(table, "quick"))
-    assert plan.count(quick)["load-latency"] < plan.count(whole)["load-latency"] / 2
-    assert set(quick.studies[0].levels["rate_iops"]) <= set(whole.studies[0].levels["rate_iops"])
+    assert set(short.levels["rate_iops"]) <= set(study.levels["rate_iops"])
+    trials = [plan.count(Suite(name="one", title="", studies=[each]))["load-latency"] for each in (short, study)]
+    assert trials[0] < trials[1] / 2
 
 
 @pytest.mark.fio
@@ -131,17 +128,9 @@ def test_rates_below_saturation_are_achieved_and_drawn(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_four_loads_are_measured_on_a_drive_that_counts(tmp_path: Path) -> None:
     words = ("run", "rocksdb", "--scale", "quick", "--repetitions", "1", "--set", "num=10000", "--json")
-    narrowed = (
-        "--factor",
-        "target.policy=none",
-        "--factor",
-        "compression_type=none",
-        "--set",
-        "write_buffer_size=131072",
-        "--set",
-        "target.size=128MiB",
-    )
-    answer = ask(*words, *narrowed, cwd=tmp_path, within_s=600)
+    narrowed = ("--factor", "target.policy=none", "--factor", "compression_type=none")
+    smaller = ("--set", "write_buffer_size=131072", "--set", "target.size=128MiB")
+    answer = ask(*words, *narrowed, *smaller, cwd=tmp_path, within_s=600)
     assert answer.code == 0, answer.err
     result = answer.json
     findings = [one for one in result["findings"] if one["question"] == "database"]
@@ -218,31 +207,26 @@ def test_the_built_in_study_is_the_standard_profile(tmp_path: Path) -> None:
     assert units.parse_duration_s(study.params["runtime"]) == units.parse_duration_s(STUDY.params["runtime"])
 
 
-def test_the_sample_leaves_nothing_behind(tmp_path: Path) -> None:
-    speed, free_bytes = quick_profile.write_speed(tmp_path)
-    assert speed > 0
-    assert free_bytes > 0
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match=f"{tmp_path}/none: cannot be written"):
-        quick_profile.write_speed(tmp_path / "none")
-
-
 def test_files_of_runs_that_were_killed_are_told_from_those_of_living_ones(tmp_path: Path) -> None:
     for name in ("ioassay-quick-1", "ioassay-quick-4194999", "ioassay-quick-mine", "ioassay-quick-"):
         (tmp_path / name).touch()
     assert quick_profile.files_of_killed(tmp_path) == [tmp_path / "ioassay-quick-4194999"]
 
 
-def test_the_sample_of_the_speed_has_no_name_while_it_is_written(
+def test_the_sample_of_the_speed_has_no_name_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A SIGKILL there leaves no file."""
+    """A SIGKILL while it is written leaves no file."""
     names: list[list[Path]] = []
-    monkeypatch.setattr(
-        quick_profile, "_sample", lambda descriptor, block: names.append(list(tmp_path.iterdir())) or 1e9
-    )
-    quick_profile.write_speed(tmp_path)
-    assert names == [[]]
+    sample = quick_profile._sample
+
+    def noted(*given: Any) -> float:
+        names.append(list(tmp_path.iterdir()))
+        return sample(*given)
+
+    monkeypatch.setattr(quick_profile, "_sample", noted)
+    speed, free_bytes = quick_profile.write_speed(tmp_path)
+    assert speed > 0 and free_bytes > 0
+    assert (names, list(tmp_path.iterdir())) == ([[]], [])
+    with pytest.raises(StudyError, match=f"{re.escape(str(tmp_path))}/none: cannot be written"):
+        quick_profile.write_speed(tmp_path / "none")
