@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.patience import PATIENCE_S
 
 from ioassay.live.page_server import PageServer
 from ioassay.live.run_state import RunState
@@ -57,6 +58,7 @@ def server(state: RunState) -> Iterator[PageServer]:
 def opened(browser: Any, server: PageServer, script: str = "", **context: Any) -> Iterator[tuple[Any, list[str]]]:
     """The page with its first news, and everything that went wrong; `script` runs before its own."""
     page = browser.new_context(**context).new_page()
+    page.set_default_timeout(1000 * PATIENCE_S)
     page.add_init_script(script)
     wrong: list[str] = []
     page.on("console", lambda message: wrong.append(f"{message.type}: {message.text}"))
@@ -101,7 +103,7 @@ def test_it_follows_the_run_and_says_calmly_that_it_ended(browser: Any, server: 
         state.ended(trial(1), "ok")
         state.started(trial(2))
         page.wait_for_selector("#iops-source:text-is('all requests of sda, in the trial before')")
-        page.wait_for_selector("#iops:text-is('–')", timeout=5000)
+        page.wait_for_selector("#iops:text-is('–')")
         state.end("complete", "The run has ended.", Path("/runs/a #b/report/index.html"))
         server.stop()
         page.wait_for_selector("#end", state="visible")
@@ -134,13 +136,15 @@ def test_a_run_that_was_killed_is_named_as_that(browser: Any) -> None:
         page.goto(process.stdout.readline().strip(), wait_until="domcontentloaded")
         page.wait_for_selector("#trials tr", state="attached")
         process.kill()
-    page.wait_for_selector("#lost", state="visible", timeout=240_000)
+    page.wait_for_selector("#lost", state="visible", timeout=1000 * PATIENCE_S)
     assert "It was killed" in page.inner_text("#lost")
     assert not page.is_visible("#end")
     page.close()
 
 
-def test_a_screen_reader_hears_of_it_now_and_then(browser: Any, server: PageServer, state: RunState) -> None:
+def test_a_screen_reader_hears_of_it_now_and_then_and_the_keyboard_reaches_everything(
+    browser: Any, server: PageServer, state: RunState
+) -> None:
     with opened(browser, server) as (page, _):
         assert page.get_attribute("#announcement", "aria-live") == "polite"
         said = page.inner_text("#announcement")
@@ -150,11 +154,7 @@ def test_a_screen_reader_hears_of_it_now_and_then(browser: Any, server: PageServ
         assert page.inner_text("#announcement") == said
         assert page.locator("[aria-live]").count() == 1
         assert page.locator("svg[role=img][aria-label]").count() == 2
-
-
-def test_the_keyboard_reaches_everything(browser: Any, server: PageServer, state: RunState) -> None:
-    state.end("complete", "The run has ended.", Path("/r/index.html"))
-    with opened(browser, server) as (page, _):
+        state.end("complete", "The run has ended.", Path("/r/index.html"))
         page.wait_for_selector("#end", state="visible")
         reached = []
         for _ in range(4):
