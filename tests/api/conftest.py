@@ -1,13 +1,16 @@
 """A study that computes its trials, and a run of it that several tests share."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ioassay as ia
+from ioassay.process import process_table
 
 HOSTILE = "<script>alert(1)</script>"
+STUDY_FILE = 'title = "mine"\ndriver = "null_pure"\n[factors]\nx = [1, 2, 4]\n[scale.quick]\nrepetitions = 2\n'
 
 
 def computed(**changes: Any) -> ia.Study:
@@ -23,3 +26,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> ia.Run:
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def own_children() -> Iterator[None]:
+    """This process has the children that it had, when the test is over."""
+    before = set(process_table.children())
+    yield
+    assert set(process_table.children()) == before

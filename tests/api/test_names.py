@@ -55,11 +55,6 @@ def test_every_error_of_the_tree_is_exported() -> None:
     assert tree <= set(ioassay.__all__)
 
 
-def test_an_unknown_name_is_no_attribute() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = ioassay.nothing
-
-
 def test_no_submodule_takes_the_place_of_a_name() -> None:
     done = subprocess.run([sys.executable, "-c", SHADOWS], capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr

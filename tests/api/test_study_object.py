@@ -7,22 +7,13 @@ import pytest
 
 import ioassay as ia
 
-from .conftest import HOSTILE, computed
-
-TABLE = """
-title = "mine"
-driver = "null_pure"
-[factors]
-x = [1, 2, 4]
-[scale.quick]
-repetitions = 2
-"""
+from .conftest import HOSTILE, STUDY_FILE, computed
 
 
 @pytest.fixture
 def file() -> Path:
     path = Path("mine.toml")
-    path.write_text(TABLE)
+    path.write_text(STUDY_FILE)
     return path
 
 
@@ -50,23 +41,6 @@ def test_changes_are_typed_or_words(file: Path) -> None:
     assert ia.Study.read(file, scale="quick").plan().trials.height == 6
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: ia.Study(driver="nul"), r"^study\.toml: driver: no driver is called 'nul'; did you mean 'null'\?$"),
-        (lambda: ia.Study(driver="null", targett={}), "targett"),
-        (lambda: ia.Study(driver="null", factors={"x": [1, 1]}), "factors"),
-        (lambda: ia.Study(driver="null", params={"value": object()}), "params"),
-        (lambda: ia.Study.read("no-such-study"), "no study called 'no-such-study'"),
-        (lambda: ia.Study.read(Path("gone.toml")), "gone.toml"),
-    ],
-)
-def test_a_wrong_study_is_an_error_that_names_its_key(make: object, message: str) -> None:
-    assert callable(make)
-    with pytest.raises(ia.StudyError, match=message):
-        make()
-
-
 def test_levels_are_sequences_and_numbers_of_any_library(file: Path) -> None:
     wanted = ia.Study(driver="null", factors={"x": [1, 2], "y": [0.5]}, repetitions=3).to_toml()
     for levels in (np.array([1, 2]), [np.int64(1), np.int64(2)], range(1, 3)):
@@ -75,20 +49,11 @@ def test_levels_are_sequences_and_numbers_of_any_library(file: Path) -> None:
         assert ia.Study.read(file, factors={"x": levels}).suite.studies[0].factors == {"x": [1, 2]}
 
 
-def test_a_scale_that_there_is_not_and_a_level_with_a_comma_are_refused(file: Path) -> None:
-    with pytest.raises(ia.UsageError, match=r"it has full, quick"):
-        ia.Study.read(file, scale="huge")
-    with pytest.raises(ia.UsageError, match=r"x: the level 'a,b' has a comma"):
-        ia.Study.read(file, factors={"x": ["a,b"]})
-
-
 def test_a_plan_has_trials_cost_and_warnings_and_touches_nothing() -> None:
     planned = computed(params={"sleep": "2s"}).plan()
     assert planned.trials.columns == ["order", "id", "study", "repetition", "x"]
     assert planned.trials.height == 6 and planned.seconds > 0
-    assert [one.repetitions > 1 for one in planned.repetitions(0.1, 0.05)] == [True] * len(
-        planned.repetitions(0.1, 0.05)
-    )
+    assert all(one.repetitions > 1 for one in planned.repetitions(0.1, 0.05))
     assert not list(Path().iterdir())
 
 

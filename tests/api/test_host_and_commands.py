@@ -1,18 +1,44 @@
-"""`ioassay.witness` and `ioassay.record`: any command, judged, from any thread."""
+"""`ioassay.doctor`, `ioassay.witness` and `ioassay.record`: a host and any command, judged, from any thread."""
 
+import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import ioassay as ia
 from ioassay import traces
+from ioassay.api import diagnosis
 from ioassay.formats import user_pattern
+from ioassay.host import settings
+from ioassay.records.record import Warning_
+
+from ..cli.conftest import ask
+from ..patience import PATIENCE_S
+from .conftest import HOSTILE
 
 COUNTED = {"level": "counters", "backend": "counters"}
 WRITES = "open('data', 'wb').write(bytes(65536)); print('<b>wrote 65536 bytes</b>')"
-LONG_S = 120
+
+
+def test_a_diagnosis_has_what_the_command_prints_and_texts_are_escaped_in_html() -> None:
+    found = ia.doctor("/")
+    assert found.path == Path("/") and {"cpu", "memory", "disk", "witness"} <= found.facts.keys()
+    assert all(warning.code and warning.text for warning in (*found.warnings, *found.unable))
+    assert found.realtime_share is None or 0 < found.realtime_share <= 1
+    assert json.loads(json.dumps(found.as_dict()))["facts"]["cpu"] == json.loads(json.dumps(found.facts["cpu"]))
+    printed = ask("doctor", "/", "--all", cwd=Path())
+    assert not printed.err and all(f"cannot be done here: {warning.text}" in printed.out for warning in found.unable)
+    plugin = diagnosis.InstalledPlugin("sand", "1", "drivers", "driver", "sieve", HOSTILE)
+    shown = replace(found, warnings=[Warning_("odd", HOSTILE, "wait")], plugins=[plugin])._repr_html_()
+    assert "<script>" not in shown and shown.count("&lt;script&gt;") == 2
+
+
+def test_settings_of_killed_runs_are_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "restore_all", lambda: ["/sys/x: 1, was 2"])
+    assert ia.restore_settings()[0] == "/sys/x: 1, was 2"
 
 
 def python(program: str) -> list[str]:
@@ -30,7 +56,7 @@ def test_what_a_command_printed_claimed_and_did_is_there() -> None:
 def test_claims_are_read_by_a_pattern_in_another_thread() -> None:
     pattern = r"wrote (?P<bytes>\d+) bytes"
     with ThreadPoolExecutor(1) as pool:
-        found = pool.submit(lambda: ia.witness(python(WRITES), claim_regex=pattern, **COUNTED)).result(LONG_S)
+        found = pool.submit(lambda: ia.witness(python(WRITES), claim_regex=pattern, **COUNTED)).result(PATIENCE_S)
     assert [claim.bytes for claim in found.claims] == [65536]
 
 
@@ -39,33 +65,12 @@ def test_a_pattern_that_takes_for_ever_ends_in_another_thread_too(monkeypatch: p
     program = "print('a' * 60 + '!')"
     with ThreadPoolExecutor(1) as pool:
         found = pool.submit(lambda: ia.witness(python(program), claim_regex=r"(?P<bytes>(a|aa)+)$", **COUNTED))
-        assert found.result(LONG_S).claims == []
+        assert found.result(PATIENCE_S).claims == []
 
 
-def test_the_exit_status_is_the_commands_and_a_missing_program_is_an_error() -> None:
-    assert ia.witness([Path("/bin/sh"), "-c", "exit 3"], **COUNTED).exit_code == 3
-    with pytest.raises(ia.StartError, match="no-such-program"):
-        ia.witness(["no-such-program"], **COUNTED)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({}, "command is empty"),
-        ({"command": "dd if=data"}, "command is 'dd if=data'; wanted a list of words"),
-        ({"command": ["dd", 3]}, r"command is \['dd', 3\]; wanted a list of words"),
-        ({"command": ["true"], "level": "all"}, "--level all: unknown"),
-        ({"command": ["true"], "claims": ["bytes=1"], "claim_regex": "(?P<bytes>1)"}, "exclude each other"),
-        ({"command": ["true"], "calls": True, "level": "block"}, "calls are seen at level syscalls"),
-        ({"command": ["true"], "calls": True, "twins": 2}, "a listing is of one run"),
-        ({"command": ["true"], "calls": Path("absent/calls.txt")}, "make the folder first"),
-        ({"pids": [1]}, "either seconds or the command of a client"),
-        ({"pids": [1], "seconds": 1.0, "twins": 2}, "watched once"),
-    ],
-)
-def test_arguments_that_do_not_go_together_are_refused(arguments: dict[str, object], message: str) -> None:
-    with pytest.raises(ia.UsageError, match=message):
-        ia.witness(**arguments)
+def test_the_exit_status_is_the_commands_and_no_listing_is_there_where_none_was_wanted() -> None:
+    judged = ia.witness([Path("/bin/sh"), "-c", "exit 3"], **COUNTED)
+    assert judged.exit_code == 3 and judged.listing is None and judged.as_dict()["listing"] is None
 
 
 @pytest.mark.root
@@ -82,11 +87,6 @@ def test_the_calls_on_files_are_listed_as_a_sample_or_in_a_file() -> None:
     assert judged.listing is not None and judged.listing.file == Path("calls.txt").absolute()
     assert judged.listing.calls == len(Path("calls.txt").read_text().splitlines()) > 100 and not judged.listing.files
     assert judged.as_dict()["listing"]["file"] == str(Path("calls.txt").absolute())
-
-
-def test_no_listing_is_there_where_none_was_wanted() -> None:
-    judged = ia.witness(["true"], **COUNTED)
-    assert judged.listing is None and judged.as_dict()["listing"] is None
 
 
 @pytest.mark.root
