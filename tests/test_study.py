@@ -1,4 +1,4 @@
-"""A study's table: what is accepted, and what each mistake is told."""
+"""A study's table: what is accepted, what each mistake is told, and what options of a run change in it."""
 
 import json
 import re
@@ -9,11 +9,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from ioassay.errors import StudyError
-from ioassay.study import catalog
+from ioassay.errors import StudyError, UsageError
+from ioassay.study import catalog, overrides
 from ioassay.study.model import Study, check_scales, make_study
 
-from .corpora import cases
+from .corpora import cases, has
 
 PUBLISHED = json.loads((Path(__file__).parent.parent / "docs" / "study.schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(PUBLISHED)
@@ -86,3 +86,37 @@ def test_a_study_that_was_run_before_may_list_a_level_twice() -> None:
     """Runs that older versions made can be reported as long as they are there."""
     levels = ["4k", "4KiB"]
     assert make(factors={"bs": levels}, case=[{"name": "a"}], stored=True).factors == {"bs": levels}
+
+
+TABLE = {
+    "name": "s",
+    "until": {"metric": "read.bw"},
+    "params": {"bs": "4k", "runtime": "10s"},
+    "factors": {"rw": ["read"]},
+    "scale": {"quick": {"repetitions": 3, "params": {"runtime": "1s"}, "target": {"size": "1M"}}},
+}
+SUITE = [
+    {"name": "sweep", "factors": {"workers": [1, 2, 4]}},
+    {"name": "fixed", "params": {"workers": 3}, "factors": {"method": ["a", "b"]}},
+]
+
+
+@cases("studies", "changes")
+def test_options_change_what_they_name_and_nothing_else(case: dict[str, Any]) -> None:
+    tables = case.get("studies", SUITE if case.get("suite") else [TABLE])
+    before = repr(tables)
+    options = {
+        "scale": case.get("scale", overrides.FULL),
+        "settings": case.get("set", ()),
+        "factors": case.get("factor", ()),
+        "repetitions": case.get("repetitions"),
+    }
+    if "refused" in case:
+        with pytest.raises(UsageError, match=re.escape(case["refused"])):
+            overrides.adjusted_all(tables, **options)
+    else:
+        found, told = overrides.adjusted_all(tables, **options)
+        assert has(list(found), case["becomes"])
+        assert [key for key in case.get("lacks", ()) if key in found[0]] == []
+        assert [warning.text for warning in told] == case.get("told", [])
+    assert repr(tables) == before
