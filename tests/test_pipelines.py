@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,8 @@ ROOT = Path(__file__).parent.parent
 STUDIES = Path(__file__).parent / "corpus" / "pipelines"
 NULL = (STUDIES / "null.toml").read_text()
 SCRIPTS = ROOT / "pipelines"
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
+STEPS = ACTION["runs"]["steps"]
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,7 @@ class Job:
 
     def run(self, *, event: str = "push", pull_request: str = "", **inputs: str) -> Ended:
         """All steps of the action, as far as they succeed; `a_b` is the input a-b."""
-        action = yaml.safe_load((ROOT / "action.yml").read_text())
-        given = {name: str(one.get("default", "")) for name, one in action["inputs"].items()}
+        given = {name: str(one.get("default", "")) for name, one in ACTION["inputs"].items()}
         given |= {"base-ref": "", "repetitions": "4"} | {name.replace("_", "-"): text for name, text in inputs.items()}
         context = {f"inputs.{name}": text for name, text in given.items()}
         context |= {"runner.temp": str(self.folder), "github.token": "token"}
@@ -53,31 +54,25 @@ class Job:
             **{name: str(path) for name, path in files.items()},
         }
         code, said = 0, ""
-        for step in action["runs"]["steps"]:
+        for step in STEPS:
             if "run" not in step or (
                 step["name"] == "Comment" and (given["comment"], event) != ("true", "pull_request")
             ):
                 continue
             own = {name: substituted(text, context) for name, text in step.get("env", {}).items()}
-            command = ["sh", "-e", "-c", step["run"]]
-            done = self.call(command, environment | own)
+            done = subprocess.run(
+                ["sh", "-e", "-c", step["run"]],
+                cwd=self.folder,
+                env=environment | own,
+                pass_fds=[self.server.fileno()],
+                capture_output=True,
+                text=True,
+                timeout=600,
+            )
             code, said = done.returncode, said + done.stdout + done.stderr
             if code:
                 break
         return Ended(code, said, self.folder / "ioassay-ci", files["GITHUB_STEP_SUMMARY"], files["GITHUB_OUTPUT"])
-
-    def call(self, command: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-        """Run a command in the checkout."""
-        inherited = [self.server.fileno()]
-        return subprocess.run(
-            command,
-            cwd=self.folder,
-            env=environment,
-            pass_fds=inherited,
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
 
 
 @dataclass(frozen=True)
@@ -114,16 +109,8 @@ def substituted(text: object, context: Mapping[str, str]) -> str:
 
 
 def git(folder: Path, *words: str) -> None:
-    identity = [
-        "-c",
-        "user.name=a",
-        "-c",
-        "user.email=a",
-        "-c",
-        "init.defaultBranch=main",
-        "-c",
-        "commit.gpgsign=false",
-    ]
+    settings = ("user.name=a", "user.email=a", "init.defaultBranch=main", "commit.gpgsign=false")
+    identity = [word for setting in settings for word in ("-c", setting)]
     subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True)
 
 
@@ -199,13 +186,9 @@ def test_a_change_that_changes_nothing_passes_and_is_measured_in_turns(job: Job)
     turns = [began[moment] for moment in sorted(began)][::2]
     assert turns == ["base", "new", "new", "base"]
     assert "noise = 0.0001" in (ended.results / "base" / "study.toml").read_text()
-    assert not job.folder.with_name("ioassay-ci-base").exists() and "ioassay-ci-base" not in worktrees(job)
+    worktrees = subprocess.run(["git", "worktree", "list"], cwd=job.folder, check=True, capture_output=True, text=True)
+    assert not job.folder.with_name("ioassay-ci-base").exists() and "ioassay-ci-base" not in worktrees.stdout
     assert (ended.results / "page" / "index.html").is_file()
-
-
-def worktrees(job: Job) -> str:
-    done = subprocess.run(["git", "worktree", "list"], cwd=job.folder, check=True, capture_output=True, text=True)
-    return done.stdout
 
 
 def test_a_slower_change_fails_the_job_that_asks_for_it(job: Job, earlier: Path) -> None:
@@ -269,32 +252,25 @@ def test_a_wrong_input_is_named_and_no_input_is_a_part_of_a_script(job: Job, cas
     assert not list(job.folder.rglob("pwned"))
 
 
-def test_a_comment_is_posted_once_and_then_updated(job: Job) -> None:
+def test_a_comment_is_posted_once_and_then_updated_or_missed_with_a_warning(job: Job) -> None:
     calls = job.folder / "calls"
     write_command(job.commands / "gh", f'echo "$*" >>"{calls}"; [ ! -e earlier-comment ] || echo 77')
-    once = job.run(study="null.toml", comment="true", event="pull_request", pull_request="12", artifact="a")
+    asked_for = {"study": "null.toml", "comment": "true", "event": "pull_request", "pull_request": "12"}
+    once = job.run(**asked_for, artifact="a")
     assert once.code == 0, once.said
     (job.folder / "earlier-comment").touch()
-    job.run(study="null.toml", comment="true", event="pull_request", pull_request="12", artifact="b -->")
+    job.run(**asked_for, artifact="b -->")
     asked = calls.read_text().splitlines()
     assert "POST repos/owner/name/issues/12/comments -F body=@a-ci/comment.markdown" in asked[1]
     assert "PATCH repos/owner/name/issues/comments/77 -F body=@b -->-ci/comment.markdown" in asked[3]
     text = (job.folder / "b -->-ci" / "comment.markdown").read_text()
     assert text.startswith("<!-- ioassay b---- -->\n### ioassay: measured")
-
-
-def test_a_comment_that_may_not_be_posted_is_a_warning(job: Job) -> None:
     write_command(job.commands / "gh", "echo 'HTTP 403' >&2; exit 1")
-    ended = job.run(study="null.toml", comment="true", event="pull_request", pull_request="12")
-    assert ended.code == 0 and "::warning::ioassay could not comment" in ended.said
+    refused = job.run(**asked_for)
+    assert refused.code == 0 and "::warning::ioassay could not comment" in refused.said
 
 
 # Form
-
-
-def steps() -> Sequence[dict[str, Any]]:
-    found: Sequence[dict[str, Any]] = yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"]
-    return found
 
 
 def scripts_named(text: str) -> Iterator[str]:
@@ -302,7 +278,7 @@ def scripts_named(text: str) -> Iterator[str]:
 
 
 def test_no_step_has_an_expression_in_its_script_and_each_script_is_a_file() -> None:
-    for step in steps():
+    for step in STEPS:
         assert ("run" in step) != ("uses" in step), step["name"]
         assert "${{" not in step.get("run", ""), f"{step['name']}: pass it by the environment"
         assert all((SCRIPTS / name).is_file() for name in scripts_named(step.get("run", "")))
@@ -310,10 +286,8 @@ def test_no_step_has_an_expression_in_its_script_and_each_script_is_a_file() -> 
 
 
 def test_every_input_is_used_and_every_variable_of_a_step_is_read_by_its_script() -> None:
-    action = yaml.safe_load((ROOT / "action.yml").read_text())
-    used = set(re.findall(r"inputs\.([\w-]+)", json.dumps(action["runs"])))
-    assert used == set(action["inputs"])
-    for step in steps():
+    assert set(re.findall(r"inputs\.([\w-]+)", json.dumps(ACTION["runs"]))) == set(ACTION["inputs"])
+    for step in STEPS:
         for name in step.get("env", {}):
             (script,) = scripts_named(step["run"])
             assert name in (SCRIPTS / script).read_text(), f"{script} does not read {name}"
@@ -332,7 +306,7 @@ def test_the_gitlab_template_runs_scripts_that_there_are_and_keeps_what_they_wri
 
 def test_the_document_names_every_input_and_its_examples_have_no_other() -> None:
     document = (ROOT / "docs" / "continuous-integration.md").read_text()
-    inputs = yaml.safe_load((ROOT / "action.yml").read_text())["inputs"]
+    inputs = ACTION["inputs"]
     assert set(re.findall(r"^\| `([\w-]+)` \|.*", document.partition("## GitLab")[0], re.M)) >= set(inputs)
     blocks = [yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", document, re.S)]
     for step in (step for block in blocks for work in block.get("jobs", {}).values() for step in work["steps"]):
