@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -47,8 +46,9 @@ def is_ready(root: Path, goal: str = "run") -> bool:
     return done.stdout == "yes\n"
 
 
-def test_a_checkout_is_ready_to_run_but_not_to_check(checkout: Path) -> None:
+def test_a_checkout_is_ready_to_run_but_not_to_check_nor_where_it_is_moved(checkout: Path) -> None:
     assert is_ready(checkout) and not is_ready(checkout, "check")
+    assert not is_ready(checkout.rename(checkout.with_name("moved")))
 
 
 @pytest.mark.parametrize("name", WATCHED)
@@ -66,19 +66,10 @@ def test_a_missing_part_asks_for_set_up(checkout: Path, name: str) -> None:
     assert not is_ready(checkout)
 
 
-def test_a_moved_checkout_asks_for_set_up(checkout: Path) -> None:
-    moved = checkout.with_name("moved")
-    shutil.move(checkout, moved)
-    assert not is_ready(moved)
-
-
-def missing(table: str) -> list[str]:
-    return shell('. "$1"; missing_packages "$2"', ROOT / "setup/packages.sh", table).stdout.split()
-
-
 def test_packages_are_missing_only_where_their_sign_is_not_there() -> None:
     table = "\nsh a shell\n/no/such/file b a path\n/bin/sh c\nno-such-command d\n"
-    assert missing(table) == ["b", "d"]
+    said = shell('. "$1"; missing_packages "$2"', ROOT / "setup/packages.sh", table).stdout
+    assert said.split() == ["b", "d"]
 
 
 def test_a_kernel_for_guests_is_asked_for_again_with_fresh_lists(tmp_path: Path) -> None:
@@ -92,6 +83,12 @@ def test_a_kernel_for_guests_is_asked_for_again_with_fresh_lists(tmp_path: Path)
     assert said == ["fetching a kernel for tests, once", ask, "apt_update", ask, why]
 
 
+def write_command(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
 MADISON = """
 [ "$2" != {missing} ] || exit 0
 echo "$2 | 1.96.0+dfsg1-1~deb12u2 | a mirror bookworm-security/main amd64 Packages"
@@ -103,14 +100,12 @@ echo "$2 | 1.85.0+dfsg3-1~deb12u3 | a mirror bookworm/main amd64 Packages"
 def minimum_rust(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs shell text below a root whose name has a space, with a small stand-in for each command that it names."""
     root = tmp_path / "a root"
-    (root / ".setup").mkdir(parents=True)
-    (root / "bin").mkdir()
+    for folder in (".setup", "bin"):
+        (root / folder).mkdir(parents=True)
 
     def run(script: str, **commands: str) -> subprocess.CompletedProcess[str]:
         for name, text in commands.items():
-            command = root / "bin" / name.replace("_", "-")
-            command.write_text(f"#!/bin/sh\n{text}\n")
-            command.chmod(0o755)
+            write_command(root / "bin" / name.replace("_", "-"), text)
         start = """cd "$1"; for file in say packages rust; do . "$2/setup/$file.sh"; done
             root=$1 state=$1/.setup log=$1/log cargo_bin=$1/bin rust_wanted=1.85 rust_seen=1.95.0
             can_install() { false; }; """
@@ -119,23 +114,18 @@ def minimum_rust(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[st
     return run
 
 
-def test_the_minimum_rust_is_fetched_by_its_version_though_newer_ones_are_offered(
+def test_the_minimum_rust_is_fetched_by_its_version_in_packages_of_one_kind_though_newer_ones_are_offered(
     minimum_rust: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
     arguments = 'for argument; do case $argument in *=1.*) echo "$argument"; esac; done >"$PWD/packages"; exit 1'
-    done = minimum_rust("fetch_minimum_rust", apt_cache=MADISON.format(missing="none"), apt_get=arguments)
-    version = "1.85.0+dfsg3-1~deb12u3"
-    names = ("rustc-web", "cargo-web", "libstd-rust-web-dev")
-    assert (tmp_path / "a root/packages").read_text().split() == [f"{name}={version}" for name in names]
-    assert done.returncode != 0
-
-
-def test_packages_of_one_kind_make_the_minimum_rust(
-    minimum_rust: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
-) -> None:
-    arguments = 'for argument; do case $argument in *=1.*) echo "${argument%%=*}"; esac; done >"$PWD/packages"; exit 1'
-    minimum_rust("fetch_minimum_rust", apt_cache=MADISON.format(missing="cargo-web"), apt_get=arguments)
-    assert (tmp_path / "a root/packages").read_text().split() == ["rustc", "cargo", "libstd-rust-dev"]
+    for missing, names in {
+        "none": ("rustc-web", "cargo-web", "libstd-rust-web-dev"),
+        "cargo-web": ("rustc", "cargo", "libstd-rust-dev"),
+    }.items():
+        done = minimum_rust("fetch_minimum_rust", apt_cache=MADISON.format(missing=missing), apt_get=arguments)
+        asked = (tmp_path / "a root/packages").read_text().split()
+        assert asked == [f"{name}=1.85.0+dfsg3-1~deb12u3" for name in names]
+        assert done.returncode != 0
 
 
 def test_a_rust_of_the_minimum_version_serves_itself(
@@ -147,31 +137,18 @@ def test_a_rust_of_the_minimum_version_serves_itself(
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize(
-    ("wanted", "seen", "enough"),
-    [
-        ("1.85", "1.85.0", True),
-        ("1.85", "1.96.0+dfsg1-1~deb12u2", True),
-        ("1.85", "1.63.0", False),
-        ("3.11", "3.9", False),
-    ],
-)
-def test_versions_are_compared_as_numbers(wanted: str, seen: str, enough: bool) -> None:
-    done = shell('. "$1"; version_is_at_least "$2" "$3"', ROOT / "setup/say.sh", wanted, seen)
-    assert (done.returncode == 0) == enough
+def test_versions_are_compared_as_numbers() -> None:
+    seen = {"1.85": ("1.85.0", "1.96.0+dfsg1-1~deb12u2", "1.63.0"), "3.11": ("3.9", "3.11.2")}
+    ask = '. "$1"; version_is_at_least "$2" "$3"'
+    pairs = [(wanted, each) for wanted, versions in seen.items() for each in versions]
+    enough = [each for wanted, each in pairs if shell(ask, ROOT / "setup/say.sh", wanted, each).returncode == 0]
+    assert enough == ["1.85.0", "1.96.0+dfsg1-1~deb12u2", "3.11.2"]
 
 
 PYTHONS = """
 . "$1/say.sh"; . "$1/python.sh"
 state=$2 HOME=$2 XDG_DATA_HOME=$2/data PATH=$2/bin:/usr/bin:/bin tried_pythons=3.99
 """
-
-
-def answering(path: Path) -> None:
-    """A stand-in for Python 3.99, which says where it is."""
-    path.parent.mkdir(parents=True)
-    path.write_text("#!/bin/sh\necho $0\n")
-    path.chmod(0o755)
 
 
 def test_a_python_that_is_missing_is_said_with_what_it_is_for(tmp_path: Path) -> None:
@@ -187,7 +164,7 @@ def test_a_python_that_is_missing_is_said_with_what_it_is_for(tmp_path: Path) ->
     "place", ["bin/python3.99", ".pyenv/versions/3.99.1/bin/python", "data/uv/python/cpython-3.99.1-linux/bin/python"]
 )
 def test_a_python_is_found_where_pyenv_uv_or_path_has_it(place: str, tmp_path: Path) -> None:
-    answering(tmp_path / place)
+    write_command(tmp_path / place, "echo $0")
     done = shell(f"{PYTHONS} name_missing_pythons; python_of_version 3.99", ROOT / "setup", tmp_path)
     assert (done.stderr, Path(done.stdout.strip()).name) == ("", Path(place).name)
 
@@ -196,16 +173,15 @@ def test_a_python_that_came_later_has_its_wheels_fetched(tmp_path: Path) -> None
     (tmp_path / "pythons").write_text("3.11=/usr/bin/python3\n")
     ask = f'{PYTHONS} if has_new_python "$2/pythons"; then echo yes; else echo no; fi'
     assert shell(ask, ROOT / "setup", tmp_path).stdout == "no\n"
-    answering(tmp_path / "bin/python3.99")
+    write_command(tmp_path / "bin/python3.99", "echo $0")
     assert shell(ask, ROOT / "setup", tmp_path).stdout == "yes\n"
     (tmp_path / "pythons").write_text("3.99=/usr/bin/python3.99\n")
     assert shell(ask, ROOT / "setup", tmp_path).stdout == "no\n"
 
 
 def test_every_requirement_is_pinned() -> None:
-    listed = subprocess.run(
-        [sys.executable, str(ROOT / "setup/requirements.py"), "check"], capture_output=True, text=True, check=True
-    ).stdout
+    command = [sys.executable, str(ROOT / "setup/requirements.py"), "check"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     pins = {normal(line.split("==")[0]) for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line}
     wanted = {normal(line.split(">")[0].split("[")[0]) for line in listed.split()}
     assert wanted and wanted <= pins, f"pin these in constraints.txt: {sorted(wanted - pins)}"

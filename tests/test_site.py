@@ -1,4 +1,4 @@
-"""The site, built strictly and opened as files: it is navigated, searched and read without a server or a network."""
+"""The site, built strictly and read as files without a server or a network; and the film of a session in README.md."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -22,6 +23,8 @@ from ioassay.store import packed_page
 
 ROOT = Path(__file__).parent.parent
 GALLERY = ROOT / "docs" / "gallery"
+SESSION = ROOT / "docs" / "images" / "session.svg"
+SVG = "{http://www.w3.org/2000/svg}"
 MOST_BYTES = 1_500_000
 """Of all records of the gallery together: they are in every clone."""
 PATIENCE_MS = 120_000
@@ -62,7 +65,7 @@ def page(browser: Any, site: Path, requests: list[str]) -> Iterator[Any]:
 # What the build makes
 
 
-def test_the_reference_has_every_command_driver_and_usual_metric(site: Path) -> None:
+def test_the_reference_has_each_command_driver_metric_key_and_public_name(site: Path) -> None:
     commands, lists, names = (
         (site / "reference" / f"{name}.html").read_text() for name in ("commands", "lists", "metrics")
     )
@@ -70,29 +73,17 @@ def test_the_reference_has_every_command_driver_and_usual_metric(site: Path) -> 
     assert [name for name in DRIVERS if f"<code>{name}</code>" not in lists] == []
     assert [name for name in metrics.USUAL if f"<code>{name}</code>" not in names] == []
     assert "--destroy-data" in commands
-
-
-def test_the_reference_explains_each_key_of_a_study(site: Path) -> None:
     keys = (site / "reference" / "study-keys.html").read_text()
     assert "Number of processors that <code>nproc</code> was." in keys
     assert "<code>run.&lt;key&gt;</code>" in keys
     assert "<td><a href=#until>Until</a></td>" in keys.replace('"', "")
-
-
-def test_the_python_reference_has_docstrings_of_public_names(site: Path) -> None:
     page = (site / "reference" / "python-api.html").read_text()
     assert "StudyError names the key that is wrong." in page and 'id="ioassay.api.comparison.compare"' in page
 
 
 def test_links_to_documents_outside_docs_lead_to_pages_of_the_site(site: Path) -> None:
-    for name in (
-        "CONTRIBUTING.html",
-        "CHANGELOG.html",
-        "benches/index.html",
-        "examples/index.html",
-        "examples/simulate.py",
-    ):
-        assert (site / name).is_file(), name
+    names = "CONTRIBUTING.html CHANGELOG.html benches/index.html examples/index.html examples/simulate.py"
+    assert [name for name in names.split() if not (site / name).is_file()] == []
     assert 'href="benches/index.html"' in (site / "witness.html").read_text()
 
 
@@ -172,3 +163,32 @@ def test_a_page_of_the_gallery_opens_as_a_file_and_draws_its_figures(
     page.locator(".chart svg.marks:visible").first.wait_for()
     assert "How much load until requests wait?" in page.title()
     assert requests == []
+
+
+# The film of a terminal session that README.md begins with, and what records it (setup/site/recording.py)
+
+
+def texts(film: str) -> list[str]:
+    return [one.text or "" for one in ElementTree.fromstring(film).iter(f"{SVG}text")]
+
+
+def test_a_session_is_typed_run_and_shown_as_it_was_printed(tmp_path: Path) -> None:
+    commands = ["printf 'a < b\\n'; printf '\\033[31mred\\033[0m, plain\\n'", "seq 40; exit 3"]
+    command = [sys.executable, str(ROOT / "setup/site/recording.py"), "film.svg", *commands]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=600)
+    film = (tmp_path / "film.svg").read_text()
+    shown = texts(film)
+    assert {"$ p", f"$ {commands[0]}", "a < b", "red", ", plain", "20", "40"} <= set(shown)  # "1" may be gone
+    assert '#ff7b72">red' in film
+    steps = re.findall(r"translateY\(-?(\d+)px\)", film)
+    assert len(set(steps)) >= sum(map(len, commands))
+
+
+def test_the_film_of_the_readme_is_small_and_needs_neither_script_nor_network() -> None:
+    film = SESSION.read_text()
+    assert f"(docs/images/{SESSION.name})" in (ROOT / "README.md").read_text()
+    assert len(film) < 400_000
+    assert not re.search(r"<script|<foreignObject|@import|url\(|href=\"[^#]", film)
+    typed = [text for text in texts(film) if text.startswith("$ ioassay ")]
+    assert {"$ ioassay quick"} <= set(typed)
+    assert any("the kernel confirms" in text for text in texts(film))
