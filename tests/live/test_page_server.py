@@ -140,21 +140,24 @@ def test_fifty_clients_follow_and_all_get_the_end(scene: Scene) -> None:
 def test_a_client_that_never_reads_delays_neither_run_nor_end(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server's patience has no end here: whoever waited for the client would never come back."""
     monkeypatch.setattr(page_server._Handler, "timeout", None)
-    stuck = scene.connect()
-    stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
-    stuck.sendall(f"GET {scene.path}events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-    news = events(scene.follow())
-    next(news)
-    for number in range(20_000):  # more than its buffers hold, in the one or two pieces of news of so long
-        scene.state.started(Trial(f"t{number}", "s" * 100, "fio", {"x": number}, {}, {}, {}, 0, 1, 0))
-    scene.tick(1000)
-    rows = 0
-    while rows < 20_000:
-        rows += len(next(news)["rows"])
-    assert rows == 20_000
-    scene.state.end("complete", "")
-    assert list(news)[-1]["end"] == "complete"
-    scene.server.stop()
+    scene.server._http.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # connections have it from here
+    with scene.connect() as stuck:
+        stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        stuck.sendall(f"GET {scene.path}events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        news = events(scene.follow())
+        next(news)
+        until(lambda: scene.server._http._followers == 2)
+        for number in range(5000):  # far more than the buffers hold
+            scene.state.started(Trial(f"t{number}", "s" * 100, "fio", {"x": number}, {}, {}, {}, 0, 1, 0))
+        scene.tick(1000)
+        rows = 0
+        while rows < 5000:
+            rows += len(next(news)["rows"])
+        assert rows == 5000
+        scene.state.end("complete", "")
+        assert list(news)[-1]["end"] == "complete"
+        scene.server.stop()
+        assert scene.server._http._followers == 1  # it never got the end
 
 
 GARBAGE = {
