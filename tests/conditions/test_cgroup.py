@@ -6,8 +6,10 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.corpora import cases, files
 
 from ioassay.errors import ConditionError
 from ioassay.host import cgroup
@@ -19,6 +21,7 @@ FIRST = (
     "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
     "35 31 0:32 /box /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
 )
+LIMITS = ("cpu.max", "memory.max", "cpu.cfs_quota_us", "memory.limit_in_bytes")
 BOTH = Conditions(cpu_limit=1.5, memory_limit=64 << 20)
 
 
@@ -38,68 +41,37 @@ def groups(root: Path) -> list[Path]:
     return sorted(root.glob("sys/**/ioassay-*"))
 
 
+@cases("conditions", "groups")
 @pytest.mark.usefixtures("removable")
-def test_version_2_takes_the_nearest_group_that_gives_its_controllers_on(fake_root: FakeRoot) -> None:
-    root = machine(
-        fake_root,
-        SECOND,
-        "0::/user.slice/session.scope\n",
-        **{
-            "cgroup.subtree_control": "cpu memory pids\n",
-            "user.slice/cgroup.subtree_control": "memory cpu\n",
-            "user.slice/session.scope/cgroup.subtree_control": "\n",
-        },
-    )
-    group = cgroup.make(BOTH, root)
-    (folder,) = groups(root)
-    assert folder.parent == root / "sys/fs/cgroup/user.slice"
-    assert (folder / "cpu.max").read_text() == "150000 100000"
-    assert (folder / "memory.max").read_text() == str(64 << 20)
-    assert group.found() == {"cpu_limit": 1.5, "memory_limit": 64 << 20}
-    (folder / "memory.events").write_text("low 0\nmax 9\noom 2\noom_kill 1\n")
-    (folder / "cpu.stat").write_text("usage_usec 5\nnr_periods 10\nnr_throttled 4\nthrottled_usec 9\n")
-    assert group.account() == {"nr_periods": 10, "nr_throttled": 4, "oom_kill": 1}
+def test_groups(fake_root: FakeRoot, case: dict[str, Any]) -> None:
+    root = machine(fake_root, case["mountinfo"], case["own"], **files(case.get("files", {})))
+    wanted = Conditions(**case["wanted"])
+    if "refused" in case:
+        with pytest.raises(ConditionError, match=case["refused"]):
+            cgroup.make(wanted, root)
+        assert groups(root) == []
+        return
+    group = cgroup.make(wanted, root)
+    base = root / "sys/fs/cgroup"
+    written = {str(folder.parent.relative_to(base) / file): folder / file for folder in groups(root) for file in LIMITS}
+    assert {name: path.read_text() for name, path in written.items() if path.exists()} == case["written"]
+    assert {name: version for name, (version, _) in group.folders.items()} == case["versions"]
+    assert group.found() == case["wanted"]
+    for folder in groups(root):
+        for name, text in case.get("counts", {}).items():
+            (folder / name).write_text(text)
+    assert group.account() == case.get("account", {"oom_kill": 0})
     group.remove()
     assert groups(root) == []
 
 
-def test_version_2_without_the_controllers_says_what_gives_them(fake_root: FakeRoot) -> None:
-    root = machine(fake_root, SECOND, "0::/\n", **{"cgroup.subtree_control": "memory\n"})
-    with pytest.raises(ConditionError, match=r"run.cpu_limit: .*'cpu'.*echo \+cpu > .*/cgroup.subtree_control"):
-        cgroup.make(Conditions(cpu_limit=1.0), root)
-    assert groups(root) == []
-
-
 @pytest.mark.usefixtures("removable")
-def test_version_1_makes_a_group_below_the_own_one_in_each_tree(fake_root: FakeRoot) -> None:
-    own = "4:memory:/box/inner\n1:cpu,cpuacct:/\n"
-    root = machine(fake_root, FIRST, own, **{"memory/inner/x": "", "cpu,cpuacct/x": ""})
+def test_a_process_is_admitted_to_every_tree_of_version_1(fake_root: FakeRoot) -> None:
+    root = machine(fake_root, FIRST, "4:memory:/box\n1:cpu,cpuacct:/\n", **{"memory/x": "", "cpu,cpuacct/x": ""})
     group = cgroup.make(BOTH, root)
-    cpu, memory = groups(root)
-    assert (cpu.parent.name, memory.parent.name) == ("cpu,cpuacct", "inner")
-    assert (cpu / "cpu.cfs_quota_us").read_text() == "150000"
-    assert (memory / "memory.limit_in_bytes").read_text() == str(64 << 20)
     group.admit(77)
     assert group.members() == {77}
-    group.folders = {}
-    shutil.rmtree(cpu)
-    shutil.rmtree(memory)
-
-
-@pytest.mark.usefixtures("removable")
-def test_a_controller_of_version_1_beside_version_2_is_used_where_it_is(fake_root: FakeRoot) -> None:
-    own = "4:memory:/box\n0::/\n"
-    second = SECOND.replace("/sys/fs/cgroup ", "/sys/fs/cgroup/unified ")
-    root = machine(fake_root, FIRST + second, own, **{"memory/x": "", "unified/cgroup.subtree_control": "cpu\n"})
-    group = cgroup.make(BOTH, root)
-    assert {name: version for name, (version, _) in group.folders.items()} == {"cpu": 2, "memory": 1}
-    assert group.folders["cpu"][1].parent.name == "unified"
-
-
-def test_a_host_without_control_groups_says_so(fake_root: FakeRoot) -> None:
-    root = machine(fake_root, "", "")
-    with pytest.raises(ConditionError, match="run.memory_limit: .*no control groups are mounted"):
-        cgroup.make(Conditions(memory_limit=2**30), root)
+    group.folders = {}  # nobody is ended
 
 
 @pytest.mark.usefixtures("removable")
