@@ -16,6 +16,7 @@ from ioassay.store.run_folder import RunStore
 from .cli import command_server
 from .cli.command_server import Running
 from .cli.conftest import ask, start
+from .patience import until
 
 KILLS = 50 if os.environ.get("IOASSAY_THOROUGH") else 4
 PATIENCE_S = 300
@@ -47,13 +48,6 @@ def commands() -> Iterator[None]:
     command_server.end()
 
 
-@pytest.fixture
-def seed() -> int:
-    value = int(os.environ.get("IOASSAY_SEED", time.time_ns() % 2**32))
-    print(f"IOASSAY_SEED={value}")
-    return value
-
-
 def finished(root: Path) -> dict[str, tuple[int, int]]:
     """Trial -> what identifies its record file: a record that is written again would change it."""
     found = root.glob("trials/*/record.json")
@@ -67,11 +61,8 @@ def tagged(root: Path) -> list[int]:
 
 
 def wait_for(is_so: Callable[[], object], run: Running) -> None:
-    give_up_s = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert not run.has_ended(), run.err
-        assert time.monotonic() < give_up_s
-        time.sleep(0.005)
+    until(lambda: is_so() or run.has_ended())
+    assert is_so(), run.err
 
 
 def kill_until_done(root: Path, run: Running, chance: random.Random) -> int:
