@@ -21,41 +21,45 @@ from ioassay.monitors.text_monitor import TextMonitor, Texts
 from ioassay.process import supervisor
 
 
-class Scripted:
-    """A monitor that gives what `script` gives for reading 1, 2, … and tells when `enough` were taken."""
+class Counting:
+    """Numbers readings 1, 2, … and tells when `enough` were taken."""
+
+    def __init__(self, enough: int = 1) -> None:
+        self._count, self._enough = itertools.count(1), enough
+        self.done = threading.Event()
+
+    def number(self) -> int:
+        number = next(self._count)
+        if number >= self._enough:
+            self.done.set()
+        return number
+
+
+class Scripted(Counting):
+    """A monitor that gives what `script` gives for reading 1, 2, …"""
 
     name = "scripted"
 
     def __init__(self, script: Callable[[int], Mapping[str, float]], enough: int = 1) -> None:
+        super().__init__(enough)
         self._script = script
-        self._count = itertools.count(1)
-        self._enough = enough
-        self.done = threading.Event()
 
     def read(self) -> Mapping[str, float]:
-        number = next(self._count)
-        if number >= self._enough:
-            self.done.set()
-        return self._script(number)
+        return self._script(self.number())
 
 
-class Told(TextMonitor):
+class Told(Counting, TextMonitor):
     """A monitor of texts: each says the number of its reading; `parsed` are those that were parsed already."""
 
     name = "told"
 
     def __init__(self, enough: int = 1) -> None:
-        super().__init__([ProcFile(Path("/proc/stat"))])
-        self.done = threading.Event()
+        Counting.__init__(self, enough)
+        TextMonitor.__init__(self, [ProcFile(Path("/proc/stat"))])
         self.parsed: list[int] = []
-        self._count = itertools.count(1)
-        self._enough = enough
 
     def texts(self) -> Texts:
-        number = next(self._count)
-        if number >= self._enough:
-            self.done.set()
-        return (b"%20d" % number,)
+        return (b"%20d" % self.number(),)
 
     def parse(self, texts: Texts) -> Mapping[str, float]:
         self.parsed.append(int(texts[0]))
@@ -70,42 +74,21 @@ def run(scripted: Scripted | Told, interval_s: float = 0.001, **options: Any) ->
     return sampler, samples[0], cost
 
 
-def test_the_shortest_trial_has_a_first_and_a_last_reading() -> None:
-    sampler = Sampler([monitor("null")], 3600)
-    sampler.start()
-    samples, cost = sampler.stop()
-    assert list(samples[0].value) == [1, 2]
-    assert list(samples[0].name) == ["readings", "readings"]
-    assert samples[0].monitor == "null"
-    assert cost["samples"] == 2
-    assert cost["missed"] == 0
-    assert cost["interval_s"] == 3600
-    assert cost["cpu_s"] >= 0
-
-
-def test_texts_are_parsed_when_the_load_is_over() -> None:
-    told = Told(enough=5)
-    sampler = Sampler([told], 0.001)
-    sampler.start()
-    assert told.done.wait(PATIENCE_S)
-    sampler.end()
-    assert told.parsed == [1]  # to see whether there is anything to read, before the load
-    samples, cost = sampler.stop()
-    assert list(samples[0].value) == told.parsed == list(range(1, int(cost["samples"]) + 1))
-    assert cost["parsing_cpu_s"] >= 0
-
-
-def test_texts_that_would_fill_the_memory_are_parsed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling, "MAX_TEXT_BYTES", 3 * 20)
-    told = Told(enough=9)
+@pytest.mark.parametrize(("held", "enough"), [(None, 5), (3, 9)], ids=["when the load is over", "when memory is full"])
+def test_texts_are_parsed(monkeypatch: pytest.MonkeyPatch, held: int | None, enough: int) -> None:
+    if held is not None:
+        monkeypatch.setattr(sampling, "MAX_TEXT_BYTES", held * 20)
+    told = Told(enough)
     sampler = Sampler([told], 0.001)
     sampler.start()
     assert told.done.wait(PATIENCE_S)
     sampler.end()
     parsed = len(told.parsed)
     samples, cost = sampler.stop()
-    assert parsed == cost["samples"] - 3
-    assert list(samples[0].value) == list(range(1, int(cost["samples"]) + 1))
+    # The first one, before the load, shows whether there is anything to read.
+    assert parsed == (1 if held is None else cost["samples"] - held)
+    assert list(samples[0].value) == told.parsed == list(range(1, int(cost["samples"]) + 1))
+    assert cost["parsing_cpu_s"] >= 0
 
 
 def test_texts_are_thinned_like_other_readings() -> None:
@@ -120,13 +103,9 @@ def test_texts_are_thinned_like_other_readings() -> None:
 def test_a_child_of_20_ms_has_a_reading_before_it_and_one_after_its_end(tmp_path: Path) -> None:
     sampler = Sampler([monitor("cpu"), monitor("null")], 0.1)
     outcome = supervisor.run(
-        ["sleep", "0.02"],
-        stdout=tmp_path / "stdout",
-        stderr=tmp_path / "stderr",
-        timeout_s=PATIENCE_S,
-        on_held=lambda _: sampler.start(),
-        on_ended=lambda _: sampler.end(),
-    )
+        ["sleep", "0.02"], stdout=tmp_path / "stdout", stderr=tmp_path / "stderr", timeout_s=PATIENCE_S,
+        on_held=lambda _: sampler.start(), on_ended=lambda _: sampler.end(),
+    )  # fmt: skip
     samples, _ = sampler.stop()
     assert outcome.exit_code == 0
     for found in samples:
@@ -134,20 +113,17 @@ def test_a_child_of_20_ms_has_a_reading_before_it_and_one_after_its_end(tmp_path
         assert found.time_s[-1] >= 0.02, found.monitor
 
 
-def test_nothing_is_read_after_the_end() -> None:
+def test_a_trial_has_a_first_and_a_last_reading_and_none_after_its_end() -> None:
+    samples, cost = Sampler([monitor("null")], 3600).stop()  # it never began
+    assert (list(samples[0].value), cost["samples"]) == ([], 0)
     sampler = Sampler([monitor("null")], 3600)
     sampler.start()
     sampler.end()
     sampler.end()
     samples, cost = sampler.stop()
-    assert list(samples[0].value) == [1, 2]
-    assert cost["samples"] == 2
-
-
-def test_a_trial_that_never_began_has_no_readings() -> None:
-    samples, cost = Sampler([monitor("null")], 0.25).stop()
-    assert list(samples[0].value) == []
-    assert cost["samples"] == 0
+    assert (samples[0].monitor, list(samples[0].name), list(samples[0].value)) == ("null", ["readings"] * 2, [1, 2])
+    assert (cost["samples"], cost["missed"], cost["interval_s"]) == (2, 0, 3600)
+    assert cost["cpu_s"] >= 0
 
 
 def test_times_count_from_the_mark_and_earlier_ones_are_negative() -> None:
