@@ -35,22 +35,14 @@ YAML = "system-info:\n      hostname: {host}\n      nodename: {host}\n      mach
 @pytest.fixture
 def run(tmp_path: Path, host: Path) -> RunStore:
     """Two trials, whose files name the host in every way that tools and we know."""
-    target = {"kind": "file", "path": f"{HOME}/sub dir/test file", "size": "1MiB"}
-    study = make_study(
-        {
-            "name": "s",
-            "title": f"Disks of {HOSTNAME}",
-            "driver": "fio",
-            "target": target,
-            "params": {"ioengine": "psync", "rw": "read"},
-            "factors": {"bs": ["4k", "8k"]},
-            "watch": {"monitors": []},
-        },
-        "s.toml",
-    )
+    title, path = f"Disks of {HOSTNAME}", f"{HOME}/sub dir/test file"
+    target = {"kind": "file", "path": path, "size": "1MiB"}
+    params, factors = {"ioengine": "psync", "rw": "read"}, {"bs": ["4k", "8k"]}
+    table = {"name": "s", "title": title, "driver": "fio", "target": target, "params": params, "factors": factors}
+    study = make_study({**table, "watch": {"monitors": []}}, "s.toml")
     facts = {**hosts.facts(None, host, observe_s=0.0), "working_directory": HOME}
     root = tmp_path / f"runs of {HOSTNAME}" / "quick"
-    store = RunStore.create(root, Suite(name="s", title=f"Disks of {HOSTNAME}", studies=[study]), facts)
+    store = RunStore.create(root, Suite(name="s", title=title, studies=[study]), facts)
     old = {**json.loads((root / "host.json").read_text()), "kernel": {"cmdline": CMDLINE, "hostname": HOSTNAME}}
     del old["identity"]  # as runs were stored before
     (root / "host.json").write_text(json.dumps(old))
@@ -63,21 +55,19 @@ def run(tmp_path: Path, host: Path) -> RunStore:
         (raw / "stdout").write_bytes(f"von jürgen: {SERIAL}".encode("latin-1"))
         (raw / "trace.bin").write_bytes(b"\0\1" + HOSTNAME.encode())
         (raw / "link").symlink_to("/etc/passwd")
-        identity = {
-            key: getattr(trial, key) for key in ("id", "study", "driver", "point", "repetition", "seed", "order")
-        }
-        names = sorted(path.name for path in raw.iterdir())
+        keys = ("id", "study", "driver", "point", "repetition", "seed", "order")
+        names = sorted(file.name for file in raw.iterdir())
         record = Record(
-            trial={**identity, "twin": False},
+            trial={**{key: getattr(trial, key) for key in keys}, "twin": False},
             status=OK,
             reason=f"/home/jürgen/my bench/x: refused on {HOSTNAME}",
             metrics={"read.bw": 12345678.0 + number},
-            claims=[Claim("fio", "read", paths=[f"{HOME}/sub dir/test file"])],
+            claims=[Claim("fio", "read", paths=[path])],
             warnings=(Warning_("w", f"disk {SERIAL} of {HOSTNAME}", "--destroy-data=ata-Disk_krypton-7_QX99"),),
-            command=["fio", f"--output={raw}/fio.json", f"--filename={HOME}/sub dir/test file"],
+            command=["fio", f"--output={raw}/fio.json", f"--filename={path}"],
             raw=names,
         )
-        file = File(1, "8:0", 12, f"{HOME}/sub dir/test file", "regular")
+        file = File(1, "8:0", 12, path, "regular")
         seen = Observation("bpf", "block", ["counters"], files=[file], disks={"sda": {"reads": 12345678}})
         store.write(record, samples=[Samples("disk", [0.0], [f"{HOSTNAME} reads"], [12345678.0])], seen=seen)
     return store
@@ -153,11 +143,8 @@ def test_a_host_called_like_a_word_destroys_nothing(run: RunStore, tmp_path: Pat
 def test_a_secret_that_is_left_ends_the_export(run: RunStore, known: list[Secret], tmp_path: Path) -> None:
     redaction = bundle.redaction_of(run, known)
     manifest = bundle.copy(run, tmp_path / "out", redaction)
-    for name, text in (
-        ("late.txt", HOSTNAME.upper()),
-        ("late.html", f"<p>{SERIAL}</p>"),
-        ("late.json", '"J\\u00fcrgen"'),
-    ):
+    late = {"late.txt": HOSTNAME.upper(), "late.html": f"<p>{SERIAL}</p>", "late.json": '"J\\u00fcrgen"'}
+    for name, text in late.items():
         (tmp_path / "out" / name).write_text(text)
         with pytest.raises(RunError, match=name) as error:
             bundle.seal(tmp_path / "out", manifest, redaction)
