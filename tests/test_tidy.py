@@ -154,6 +154,29 @@ def rule(*kinds: type[ast.AST], rooms: Container[str] = EVERYWHERE) -> Callable[
     return add
 
 
+KINDS: dict[str, tuple[type[ast.AST], ...]] = {
+    "imports": IMPORTS, "names": (ast.Attribute, ast.Name), "texts": (ast.Constant,)
+}  # fmt: skip
+
+
+def rule_of_map(name: str, table: dict[str, Any]) -> Rule:
+    """What is imported, named or written as a text (not in docstrings) may not match the patterns of a table."""
+
+    def function(source: Source, node: ast.AST) -> Iterator[str]:
+        text = node.value if isinstance(node, ast.Constant) and id(node) not in source.silent else None
+        found = {"imports": imported(node), "names": [dotted(node)], "texts": [text] if isinstance(text, str) else []}
+        for kind in KINDS.keys() & table.keys() if source.name not in table.get("but", ()) else ():
+            yield from (f"{said!r}: {table['instead']}" for said in found[kind] if re.search(table[kind], said))
+
+    function.__name__ = name
+    return function
+
+
+for name, table in MAP["rules"].items():
+    kinds = [kind for word in KINDS.keys() & table.keys() for kind in KINDS[word]]
+    rule(*kinds, rooms=set(table.get("rooms", EVERYWHERE)) - {*table.get("but", ())})(rule_of_map(name, table))
+
+
 @rule(*IMPORTS)
 def rooms_import_only_what_the_map_allows(source: Source, node: ast.AST) -> Iterator[str]:
     for wanted in map(room_of, own_imports(node)):
@@ -161,19 +184,6 @@ def rooms_import_only_what_the_map_allows(source: Source, node: ast.AST) -> Iter
             allowed = ", ".join(sorted(MAY_IMPORT[source.room])) or "nothing of ours"
             advice = f"it may import {allowed}; take what you need as an argument, or move it to a room below both"
             yield f"{source.room} imports {wanted}; {advice}"
-
-
-@rule(*IMPORTS)
-def imports_are_absolute(_: Source, node: ast.AST) -> Iterator[str]:
-    if any(name.startswith("<relative>") for name in imported(node)):
-        yield "relative import; write the full name, ioassay.…"
-
-
-@rule(*IMPORTS)
-def nothing_imports_a_library_that_users_do_not_have(_: Source, node: ast.AST) -> Iterator[str]:
-    for name in imported(node):
-        if name.split(".")[0] in CODE["of_tests"]:
-            yield f"imports {name}; {name.split('.')[0]} is no dependency of the package"
 
 
 @rule(*IMPORTS, rooms=LISTS)
@@ -209,53 +219,6 @@ def readers_of_records_name_no_driver(_: Source, node: ast.Constant) -> Iterator
     named = entries_of("drivers") - {"null", "command"}  # an engine of fio, and a field of records
     if isinstance(node.value, str) and node.value in named:
         yield f"'{node.value}' is a driver; ask for a fact: roles.DriverFacts, or formats.Conventions for claims"
-
-
-@rule(ast.Constant, rooms=CODE["without_words"])
-def logic_holds_no_sentences(source: Source, node: ast.Constant) -> Iterator[str]:
-    """It returns numbers and outcomes. Exceptions have messages, and what cannot be computed (Undefined) a reason."""
-    text = node.value
-    if not isinstance(text, str) or source.name in CODE["tables_of_reasons"] or id(node) in source.silent:
-        return
-    if len(text.split()) > 5 or re.search(r"\w \w.*[.:;]( |$)", text):
-        yield f"{text!r}: words belong to ioassay.narrative"
-
-
-@rule(ast.Constant, rooms=("report",))
-def reports_hold_no_sentences(source: Source, node: ast.Constant) -> Iterator[str]:
-    """What stands at a mark is a label, and what arranges a page has headings: sentences are the narrative's."""
-    text = node.value
-    if isinstance(text, str) and id(node) not in source.silent and re.search(r"(\w+\W+){3}\w*[a-z)]\.( |$)", text):
-        yield f"{text!r}: sentences belong to ioassay.narrative"
-
-
-STARTERS = re.compile(r"os\.(fork|forkpty|exec[lv]p?e?|spawn[lv]p?e?|posix_spawnp?|system|popen|kill|killpg)$")
-
-
-@rule(*IMPORTS, ast.Attribute, rooms=EVERYWHERE - set(CODE["starts_processes"]))
-def only_process_starts_and_signals_processes(_: Source, node: ast.AST) -> Iterator[str]:
-    advice = "describe the command (roles.Command), or call ioassay.process.supervisor"
-    for name in imported(node):
-        if re.match(r"(subprocess|pty|multiprocessing)\b", name) or STARTERS.match(name):
-            yield f"imports {name}; {advice}"
-    if STARTERS.match(name := dotted(node)):
-        yield f"{name}; {advice}"
-
-
-PRINTS_OR_EXITS = {"print", "exit", "quit", "sys.exit", "os._exit", "input", "SystemExit", "console.Exit"}
-PRINTS_OR_EXITS |= {"sys.stdout", "sys.stderr", "sys.stdin"}
-
-
-@rule(*IMPORTS, ast.Attribute, ast.Name, rooms=EVERYWHERE - set(CODE["prints_and_exits"]))
-def only_the_command_line_prints_and_exits(source: Source, node: ast.AST) -> Iterator[str]:
-    for name in imported(node):
-        if name.split(".")[0] in {"argparse", "getpass", "readline"}:
-            yield f"imports {name}; return values, ioassay.cli shows them"
-    # A forked child that cannot start its program has no other way out than os._exit; nor has one that is
-    # ended by a signal before it is that program.
-    leaves = {"os._exit"} if source.room in {*CODE["starts_processes"], "signals"} else set()
-    if (name := dotted(node)) in PRINTS_OR_EXITS - leaves:
-        yield f"{name}; return a value or raise an error of ioassay.errors; ioassay.cli prints and exits"
 
 
 UNTYPED = re.compile(r"\b(Mapping|dict)\[str, Any\]")
@@ -384,7 +347,8 @@ def test_files_are_named_by_nouns_and_each_by_its_own() -> None:
 
 def test_no_dependency_is_one_of_the_tests() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    assert not {*CODE["of_tests"]} & {re.split(r"[<>=]", name)[0] for name in declared}
+    of_tests = MAP["rules"]["nothing_imports_a_library_that_users_do_not_have"]["imports"]
+    assert [name for name in declared if re.match(of_tests, name)] == []
 
 
 @pytest.mark.parametrize("module", CODE["light"])
