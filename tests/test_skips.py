@@ -44,7 +44,6 @@ def outcomes(folder: Path, required: str) -> str:
 @pytest.mark.parametrize(
     ("required", "closing"),
     [
-        ("", "1 passed, 2 skipped, 1 xfailed"),
         ("root,browser", "1 passed, 2 skipped, 1 xfailed"),
         ("fio", "1 failed, 1 passed, 1 skipped, 1 xfailed"),
         ("fio, loop", "2 failed, 1 passed, 1 xfailed"),
