@@ -6,7 +6,7 @@ import tarfile
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import polars as pl
 import pytest
@@ -23,18 +23,29 @@ from .conftest import HOSTILE, computed
 
 
 class Watching(ia.Progress):
-    """Remembers what it was told, and stops after so many trials."""
+    """Remembers what it was told, and raises an error when so many trials have ended."""
 
-    def __init__(self, most: int = 100) -> None:
-        self.most, self.ends, self.outlook = most, list[str](), (0, -1.0)
+    def __init__(self, error: type[BaseException] = KeyboardInterrupt, after: int = 100) -> None:
+        self.error, self.after = error, after
+        self.told: list[tuple[str, object]] = []
+
+    def opened(self, folder: Path, suite: Suite, trials: Iterable[Trial]) -> None:
+        self.told += [("folder", folder), ("title", suite.title), ("plan", len(list(trials)))]
 
     def planned(self, trials: int, seconds: float) -> None:
-        self.outlook = trials, seconds
+        self.told.append(("planned", trials))
+        assert seconds >= 0
+
+    def started(self, trial: Trial) -> None:
+        self.told.append(("started", trial.study))
 
     def ended(self, trial: Trial, status: str) -> None:
-        self.ends.append(status)
-        if len(self.ends) == self.most:
-            raise KeyboardInterrupt
+        self.told.append(("ended", status))
+        if len(self.of("ended")) == self.after:
+            raise self.error("mine")
+
+    def of(self, kind: str) -> list[object]:
+        return [value for name, value in self.told if name == kind]
 
 
 def test_frames_have_every_trial_and_the_run_says_how_they_ended(run: ia.Run) -> None:
@@ -78,25 +89,21 @@ def test_text_of_a_study_never_becomes_html(run: ia.Run) -> None:
     assert run.title == HOSTILE and "&lt;script&gt;" in run._repr_html_()
 
 
-def test_an_interrupted_run_goes_on_where_it_stopped() -> None:
-    watching = Watching(most=2)
+def test_who_looks_on_is_told_first_of_folder_and_plan_and_an_interrupted_run_goes_on_where_it_stopped() -> None:
+    watching, rest = Watching(after=2), Watching()
     with pytest.raises(ia.Interrupted, match="ioassay run --resume out"):
         computed().run("out", progress=watching, workers=1)
+    wanted = [("folder", Path("out")), ("title", HOSTILE), ("plan", 6), ("planned", 6), ("started", "study")]
+    assert watching.told[:5] == wanted
     stopped = ia.open("out")
-    assert watching.outlook[0] == 6 and watching.outlook[1] >= 0
     assert stopped.trials.height < 6 and "without a record" in repr(stopped)
-    rest = Watching()
     assert stopped.resume(progress=rest).tally.ok == 6
-    assert rest.ends.count("kept") == stopped.trials.height
+    assert rest.of("ended").count("kept") == stopped.trials.height
 
 
 def test_an_exception_of_a_progress_ends_the_run_with_itself() -> None:
-    class Failing(ia.Progress):
-        def started(self, trial: Trial) -> None:
-            raise ValueError("mine")
-
     with pytest.raises(ValueError, match="mine"):
-        computed().run("out", progress=Failing())
+        computed().run("out", progress=Watching(ValueError, 1))
     assert ia.open("out").resume().failed == 0
 
 
@@ -141,41 +148,20 @@ def test_a_search_has_its_best_point_and_can_be_opened_again() -> None:
     assert again.resume().best == found.best
 
 
-def test_who_looks_on_is_told_of_the_folder_and_the_plan_first() -> None:
-    class Listening(ia.Progress):
-        told: ClassVar[list[tuple[str, object]]] = []
-
-        def opened(self, folder: Path, suite: Suite, trials: Iterable[Trial]) -> None:
-            self.told += [("folder", folder), ("title", suite.title), ("plan", len(list(trials)))]
-
-        def planned(self, trials: int, seconds: float) -> None:
-            self.told.append(("planned", trials))
-
-        def started(self, trial: Trial) -> None:
-            self.told.append(("started", trial.study))
-
-    computed().run("out", progress=Listening(), workers=1)
-    wanted = [("folder", Path("out")), ("title", HOSTILE), ("plan", 6), ("planned", 6), ("started", "study")]
-    assert Listening.told[:5] == wanted
-
-
-def test_an_exported_run_is_a_run_for_its_reader(run: ia.Run, capfd: pytest.CaptureFixture[str]) -> None:
-    bundle = run.export()
-    assert bundle.path == Path("run.tar.gz") and bundle.bytes == bundle.path.stat().st_size > 1000
-    with tarfile.open(bundle.path) as archive:
-        assert len(archive.getnames()) == bundle.manifest.files
-        archive.extractall("reader")
-    assert ia.open("reader/run").trials.equals(run.trials) and not bundle.manifest.redacted
+def test_an_exported_run_is_a_run_for_its_reader_and_names_nobody_where_it_is_redacted(
+    run: ia.Run, capfd: pytest.CaptureFixture[str]
+) -> None:
+    bundle, redacted = run.export(), run.export("shared.tgz", redact=True)
     assert capfd.readouterr() == ("", "")
-
-
-def test_an_export_names_nobody_where_it_is_redacted(run: ia.Run) -> None:
-    bundle = run.export("shared.tgz", redact=True)
-    with tarfile.open(bundle.path) as archive:
-        archive.extractall("reader")
-    (reader,) = Path("reader").iterdir()
+    assert bundle.path == Path("run.tar.gz") and bundle.bytes == bundle.path.stat().st_size > 1000
+    for each, folder in ((bundle, "reader"), (redacted, "shared")):
+        with tarfile.open(each.path) as archive:
+            assert len(archive.getnames()) == each.manifest.files
+            archive.extractall(folder)
+    assert ia.open("reader/run").trials.equals(run.trials) and not bundle.manifest.redacted
+    (reader,) = Path("shared").iterdir()
     texts = [path.read_text() for path in reader.rglob("*") if path.suffix in (".json", ".jsonl", ".toml")]
-    assert bundle.manifest.redacted and sum(bundle.manifest.replaced.values()) > 0
+    assert redacted.manifest.redacted and sum(redacted.manifest.replaced.values()) > 0
     assert texts and not any(str(run.root.parent) in text for text in texts)
     assert (reader / "report" / "index.html").is_file()
 
@@ -210,7 +196,7 @@ def hidden(tmp_path_factory: pytest.TempPathFactory) -> ia.Run:
     return ia.Study(**STUDY).run(tmp_path_factory.mktemp("tabular") / "run")
 
 
-def test_parquet_has_every_table_as_it_is_in_python(hidden: ia.Run) -> None:
+def test_parquet_has_every_table_as_it_is_in_python_and_a_schema_of_units_and_directions(hidden: ia.Run) -> None:
     files = hidden.export_tables()
     assert files.path == Path("run-parquet")
     assert files.rows == {**dict.fromkeys(TABLES, 0), "trials": 12}
@@ -218,10 +204,7 @@ def test_parquet_has_every_table_as_it_is_in_python(hidden: ia.Run) -> None:
         ["schema.json", *(f"{name}.parquet" for name in TABLES)]
     )
     assert pl.read_parquet(files.path / "trials.parquet").equals(hidden.trials)
-
-
-def test_the_schema_has_units_of_columns_and_directions_of_metrics(hidden: ia.Run) -> None:
-    schema = json.loads((hidden.export_tables().path / "schema.json").read_text())
+    schema = json.loads((files.path / "schema.json").read_text())
     columns = {column["name"]: column for column in schema["tables"]["trials"]["columns"]}
     assert columns["duration_s"] == {"name": "duration_s", "type": "Float64", "unit": "s"}
     assert schema["metrics"]["value"] == {"label": "Value", "unit": "", "better": "higher"}
