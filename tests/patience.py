@@ -1,9 +1,12 @@
-"""How long tests wait: for what they mean, and never for a time."""
+"""How long tests wait: for what they mean, and never for a time; and which processes of theirs there are."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
+
+from ioassay.process import process_table, supervisor
 
 PATIENCE_S = 240.0
 """More than any wait takes on a machine that has much else to do."""
@@ -15,3 +18,9 @@ def until(happened: Callable[[], object], within_s: float = PATIENCE_S) -> None:
     while not happened():
         assert time.monotonic() < deadline_s, "it did not happen"
         time.sleep(0.01)
+
+
+def alive(tag: object) -> list[int]:
+    """The living processes that carry a tag: that of a run is its folder."""
+    wanted = os.fsencode(f"{supervisor.TRIAL_VARIABLE}={tag}")
+    return [pid for pid in process_table.everyone() if wanted in process_table.environment(pid)]

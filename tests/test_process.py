@@ -18,7 +18,7 @@ from ioassay.errors import ToolError
 from ioassay.process import open_files, process_table, supervisor
 from ioassay.store.run_folder import RunStore
 
-from .patience import until
+from .patience import alive, until
 
 
 def run(tmp_path: Path, *argv: str, timeout_s: float = 600.0, **options: object):
@@ -220,8 +220,7 @@ CHAIN = (
 def test_a_chain_of_daemons_is_ended_though_it_goes_on_meanwhile(tmp_path: Path, tag: dict[str, str]) -> None:
     outcome = run(tmp_path, sys.executable, "-c", CHAIN, str(tmp_path / "begun"), env=tag)
     assert outcome.exit_code == 0
-    tagged = os.fsencode("=".join(*tag.items()))
-    assert [pid for pid in process_table.everyone() if tagged in process_table.environment(pid)] == []
+    assert alive(tag[supervisor.TRIAL_VARIABLE]) == []
 
 
 def test_a_chain_that_is_never_caught_by_number_is_ended_by_its_group(

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from ioassay.process import process_table
 from ioassay.store.run_folder import RunStore
 
 from .cli import command_server
 from .cli.command_server import Running
 from .cli.conftest import ask, start
-from .patience import until
+from .patience import alive, until
 
 KILLS = 50 if os.environ.get("IOASSAY_THOROUGH") else 4
 PATIENCE_S = 300
@@ -54,12 +53,6 @@ def finished(root: Path) -> dict[str, tuple[int, int]]:
     return {path.parent.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in found}
 
 
-def tagged(root: Path) -> list[int]:
-    """Processes that still carry the run's tag."""
-    wanted = os.fsencode(f"IOASSAY_TRIAL={root.resolve()}")
-    return [pid for pid in process_table.everyone() if wanted in process_table.environment(pid)]
-
-
 def wait_for(is_so: Callable[[], object], run: Running) -> None:
     until(lambda: is_so() or run.has_ended())
     assert is_so(), run.err
@@ -95,7 +88,7 @@ def check_whole(root: Path) -> None:
     assert sorted(planned) == sorted(finished(root))
     assert [record.trial["id"] for record in store.records()] == planned
     assert {record.status for record in store.records()} == {"ok"}
-    assert tagged(root) == []
+    assert alive(root.resolve()) == []
 
 
 @pytest.mark.slow
@@ -117,7 +110,7 @@ def test_a_killed_run_of_many_workers_goes_on(tmp_path: Path) -> None:
     root = tmp_path / "run"
     with start("run", "pure.toml", "--output", root, "--workers", "4", cwd=tmp_path) as run:
         wait_for(lambda: len(finished(root)) >= 10, run)
-        assert 1 <= len(tagged(root)) <= 4
+        assert 1 <= len(alive(root.resolve())) <= 4
         run.send_signal(signal.SIGKILL)
         assert run.wait(PATIENCE_S) == -signal.SIGKILL
     before = finished(root)
@@ -134,12 +127,14 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, study: str, worker
     (tmp_path / "study.toml").write_text(study.replace("20ms", "1000s").replace("5ms", "1000s"))
     root = tmp_path / "run"
     with start("run", "study.toml", "--output", root, "--workers", workers, cwd=tmp_path) as run:
-        wait_for(lambda: any(root.glob("trials/*")) and len(tagged(root)) >= (workers if study == PURE else 0), run)
+        wait_for(
+            lambda: any(root.glob("trials/*")) and len(alive(root.resolve())) >= (workers if study == PURE else 0), run
+        )
         run.send_signal(number)
         assert run.wait(PATIENCE_S) == 130
         assert "Traceback" not in run.err
         assert f"ioassay run --resume {shlex.quote(str(root))}" in run.err
-    assert tagged(root) == []
+    assert alive(root.resolve()) == []
     assert finished(root) == {}
 
 

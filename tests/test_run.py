@@ -20,7 +20,6 @@ from ioassay.api import study as api_study
 from ioassay.api.progress import Progress
 from ioassay.errors import RunError, StudyError, ToolError
 from ioassay.host.settings import KEEP
-from ioassay.process import process_table, supervisor
 from ioassay.records.record import FAILED, OK, SKIPPED, Buckets, Record
 from ioassay.roles import WRITE, Command, Confinement, Consent, Driver, Load, Outcome, Parsed, Tool, Touch, Trial
 from ioassay.runner import preflight, run
@@ -31,6 +30,7 @@ from ioassay.study import plan
 from ioassay.study.model import Study, Suite, Until, make_study
 
 from .corpora import THOROUGH, cases
+from .patience import alive
 
 WORKERS = 3
 
@@ -305,11 +305,6 @@ def records(root: Path) -> list[Record]:
     return list(RunStore.open(root).records())
 
 
-def workers_of(root: Path) -> set[int]:
-    wanted = os.fsencode(f"{supervisor.TRIAL_VARIABLE}={root}")
-    return {pid for pid in process_table.everyone() if wanted in process_table.environment(pid)}
-
-
 class Watching(Progress):
     """Remembers what ran at once, and which processes there were."""
 
@@ -328,7 +323,7 @@ class Watching(Progress):
 
     def ended(self, trial: Trial, status: str) -> None:
         self.running = [running for running in self.running if running.id != trial.id]
-        self.processes |= workers_of(self.root)
+        self.processes |= {*alive(self.root)}
         self.unrecorded.append(sum(not (path / "record.json").exists() for path in (self.root / "trials").iterdir()))
 
 
@@ -353,7 +348,7 @@ def test_a_few_trials_run_at_once_in_processes_of_their_own(tmp_path: Path) -> N
     assert told.begun == [*range(12)]
     assert len(told.processes) == WORKERS
     assert os.getpid() not in told.processes
-    assert workers_of(tmp_path / "run") == set()
+    assert alive(tmp_path / "run") == []
 
 
 def test_one_worker_is_this_process_one_trial_after_the_other(tmp_path: Path) -> None:
@@ -378,7 +373,7 @@ class AtEnd(Progress):
 
 def test_a_killed_worker_fails_its_trial_and_no_other(tmp_path: Path) -> None:
     root, made = tmp_path / "run", pure(repetitions=12, params={"sleep": "200ms"})
-    tally = execute(root, made, AtEnd(1, lambda: os.kill(min(workers_of(root)), signal.SIGKILL)))
+    tally = execute(root, made, AtEnd(1, lambda: os.kill(min(alive(root)), signal.SIGKILL)))
     assert (tally.ok, tally.failed) == (11, 1)
     (failed,) = (record for record in records(root) if record.status == FAILED)
     assert failed.reason.startswith("its worker process was ended by SIGKILL")
@@ -414,7 +409,7 @@ def test_an_interrupted_run_leaves_no_worker_and_goes_on(tmp_path: Path) -> None
     root, made = tmp_path / "run", pure(repetitions=12, params={"sleep": "100ms"})
     with pytest.raises(KeyboardInterrupt):
         execute(root, made, AtEnd(3, interrupt))
-    assert workers_of(root) == set()
+    assert alive(root) == []
     before = begun()
     assert 3 <= len(before) < 12
     assert execute(root, made).ok == 12
@@ -436,18 +431,18 @@ def test_what_measures_runs_alone(tmp_path: Path) -> None:
     kinds = [("a", "null_pure"), ("b", "null"), ("c", "null_pure")]
     watch = {"monitors": []}
     made = pure(*(study(name=name, driver=driver, repetitions=6, watch=watch) for name, driver in kinds))
-    seen: list[set[int]] = []
+    seen: list[list[int]] = []
 
     class Alone(Watching):
         def started(self, trial: Trial) -> None:
             super().started(trial)
             if trial.driver == "null":
-                seen.append(workers_of(self.root))
+                seen.append(alive(self.root))
 
     told = Alone(tmp_path / "run")
     assert execute(tmp_path / "run", made, told).ok == 18
     assert [drivers for drivers in told.at_once if "null" in drivers] == [["null"]] * 6
-    assert seen == [set()] * 6
+    assert seen == [[]] * 6
     assert ["null_pure"] * WORKERS in told.at_once
 
 

@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 
 from ioassay.host.machine import Machine
-from ioassay.process import process_table, supervisor
 from ioassay.runner import worker, worker_pool
 
-from .patience import until
+from .patience import alive, until
 
 MEMINFO = "MemTotal: 8000 kB\nMemAvailable: 1000 kB\n"
 ORPHAN = """
@@ -49,12 +48,6 @@ def workers(tag: str) -> Iterator[worker_pool.Workers]:
     with worker_pool.Workers(2, tag) as made:
         yield made
         made.shutdown(cancel_futures=True)
-
-
-def alive(tag: str) -> list[int]:
-    """Living processes that carry the tag."""
-    wanted = os.fsencode(f"{supervisor.TRIAL_VARIABLE}={tag}")
-    return [pid for pid in process_table.everyone() if wanted in process_table.environment(pid)]
 
 
 def test_calls_are_answered_by_processes_that_are_used_again(workers: worker_pool.Workers) -> None:
