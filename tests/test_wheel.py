@@ -2,8 +2,9 @@
 
 A release's wheel is built from the source distribution, for systems of 2018 on (--thorough); that of `./check` is of
 this machine, and the source distribution is compiled for its errors.
-They are installed as users do it, by pipx and by uvx, with each Python of .setup/wheelhouse. That folder has the wheels
-of the dependencies (setup/python.sh). The installed program finds no network, no compiler and not the checkout.
+They are installed as users do it, by uvx, and of a release by pipx as well, with the Pythons of .setup/wheelhouse. That
+folder has the wheels of the dependencies (setup/python.sh). The installed program finds no network, no compiler and not
+the checkout.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "target" / "wheels"
 WHEELHOUSE = ROOT / ".setup" / "wheelhouse"
 PYTHONS = {"3.11": "pipx", "3.13": "uvx"}
-"""Each Python, and what installs the wheel with it."""
+"""Each Python, and what installs the wheel with it. `./check` takes the last."""
 NEWEST_C_LIBRARY = (2, 28)
 COMPILERS = re.compile(r"(cargo|rustc|rustup|clang|gcc|cc|c\+\+|g\+\+|cpp|ld|make|cmake|python3?|ioassay)(-?[\d.]+)?")
 
@@ -83,14 +84,9 @@ def parts(wheel: Path) -> dict[str, bytes]:
 def test_the_wheel_has_the_package_with_its_data_and_nothing_else(wheel: Path) -> None:
     names = set(parts(wheel))
     assert {name for name in names if ".dist-info/" not in name} == of_the_package()
-    about = {name.split(".dist-info/")[1] for name in names if ".dist-info/" in name}
-    assert about == {
-        "METADATA",
-        "RECORD",
-        "WHEEL",
-        "entry_points.txt",
-        "licenses/LICENSE-APACHE",
-        "licenses/LICENSE-MIT",
+    about = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE-APACHE", "licenses/LICENSE-MIT")
+    assert {name.split(".dist-info/")[1] for name in names if ".dist-info/" in name} == {
+        *about,
         "sboms/ioassay.cdx.json",
     }
 
@@ -102,20 +98,11 @@ def test_the_wheel_is_for_any_python_from_3_11_on_and_has_bpf_programs(wheel: Pa
 
 
 @pytest.mark.thorough
-def test_the_wheel_of_a_release_is_for_systems_of_2018(wheel: Path) -> None:
+def test_the_wheel_of_a_release_is_for_systems_of_2018_and_has_no_path_of_the_machine_that_built(wheel: Path) -> None:
     assert "-manylinux_2_28_" in wheel.name
     core = parts(wheel)["ioassay/_core.abi3.so"]
     wanted = {tuple(map(int, found)) for found in re.findall(rb"\0GLIBC_(\d+)\.(\d+)", core)}
     assert wanted and max(wanted) <= NEWEST_C_LIBRARY
-
-
-def test_both_files_are_small(wheel: Path, source_distribution: Path) -> None:
-    """What a release builds is smaller still."""
-    assert wheel.stat().st_size < 10 << 20 and source_distribution.stat().st_size < 3 << 20
-
-
-@pytest.mark.thorough
-def test_no_path_of_the_machine_that_built_is_in_the_wheel(wheel: Path) -> None:
     cargo = os.environ.get("CARGO_HOME") or Path.home() / ".cargo"
     revealing = [str(ROOT), str(cargo), str(Path.home() / ".rustup"), "registry/src/", "file://"]
     found = {(name, word) for name, content in parts(wheel).items() for word in revealing if word.encode() in content}
@@ -125,6 +112,7 @@ def test_no_path_of_the_machine_that_built_is_in_the_wheel(wheel: Path) -> None:
 def test_the_metadata_says_what_the_package_is(wheel: Path) -> None:
     (content,) = (content for name, content in parts(wheel).items() if name.endswith("METADATA"))
     metadata = HeaderParser().parsestr(content.decode())
+    assert wheel.stat().st_size < 10 << 20  # that of a release is smaller still
     assert metadata["Version"] == ioassay.__version__ == wheel.name.split("-")[1]
     assert metadata["License-Expression"] == "MIT OR Apache-2.0"
     assert metadata["Requires-Python"] == ">=3.11"
@@ -139,6 +127,7 @@ def test_the_source_distribution_has_what_a_build_needs_and_no_tests(source_dist
     assert {name for name in tracked("crates") if "/src/" in name or "/bpf/" in name} <= names
     assert {"LICENSE-APACHE", "LICENSE-MIT", "Cargo.lock", "CHANGELOG.md", "constraints.txt", "PKG-INFO"} <= names
     assert not [name for name in names if "/tests/" in f"/{name}" or "golden" in name]
+    assert source_distribution.stat().st_size < 3 << 20
 
 
 @dataclass(frozen=True)
@@ -155,7 +144,7 @@ class Installed:
         return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
 
-@pytest.fixture(scope="module", params=PYTHONS)
+@pytest.fixture(scope="module", params=[*PYTHONS][0 if THOROUGH else -1 :])
 def installed(
     request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Installed]:
@@ -214,25 +203,21 @@ def system_commands(folder: Path) -> Path:
     return folder
 
 
-def test_the_installed_program_says_its_version_and_shows_documents(installed: Installed, tmp_path: Path) -> None:
-    done = installed.ask("--version", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, f"ioassay {ioassay.__version__}\n"), done.stderr
-    shown = installed.ask("help", "safety", cwd=tmp_path)
-    assert shown.stdout == (ROOT / "docs" / "safety.md").read_text(), shown.stderr
+def test_the_installed_program_shows_documents_plans_and_examines_the_host(
+    installed: Installed, tmp_path: Path
+) -> None:
+    version = installed.ask("--version", cwd=tmp_path)
+    assert (version.returncode, version.stdout) == (0, f"ioassay {ioassay.__version__}\n"), version.stderr
     assert "measure-a-disk" in installed.ask("help", cwd=tmp_path).stdout
-
-
-def test_the_installed_program_plans_and_examines_the_host(installed: Installed, tmp_path: Path) -> None:
-    plan = installed.ask("plan", "block-size", "--json", cwd=tmp_path)
+    assert installed.ask("help", "safety", cwd=tmp_path).stdout == (ROOT / "docs" / "safety.md").read_text()
+    plan, doctor = installed.ask("plan", "block-size", "--json", cwd=tmp_path), installed.ask("doctor", cwd=tmp_path)
     assert plan.returncode == 0 and json.loads(plan.stdout)["trials"], plan.stderr
-    doctor = installed.ask("doctor", cwd=tmp_path)
     assert doctor.returncode in (0, 1) and doctor.stdout, doctor.stderr
     said = plan.stdout + plan.stderr + doctor.stdout + doctor.stderr
     assert "./ioassay" not in said and "setup/" not in said
 
 
 @pytest.mark.fio
-@pytest.mark.parametrize("installed", PYTHONS if THOROUGH else ["3.13"], indirect=True)
 def test_the_installed_program_measures_and_writes_the_page(installed: Installed, tmp_path: Path) -> None:
     smaller = ["--set", "target.size=16MiB", "--set", "runtime=250ms", "--repetitions", "1"]
     done = installed.ask("run", "quick", "--output", str(tmp_path / "run"), *smaller, cwd=tmp_path)
@@ -243,7 +228,6 @@ def test_the_installed_program_measures_and_writes_the_page(installed: Installed
 
 @pytest.mark.root
 @pytest.mark.bpf
-@pytest.mark.parametrize("installed", ["3.13"], indirect=True)
 def test_the_installed_program_attaches_its_bpf_programs(installed: Installed, tmp_path: Path) -> None:
     words = ["witness", "--json", "--", "dd", "if=/dev/zero", f"of={tmp_path}/data", "bs=4k", "count=100"]
     done = installed.ask(*words, cwd=tmp_path)
