@@ -79,8 +79,8 @@ def blocks(page: str) -> Iterator[Block]:
 
 @cache
 def our_files() -> list[Path]:
-    """Every file that is tracked or could be: of a checkout what git does not ignore."""
-    listing = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    """Every file that is tracked or could be: of a checkout what git does not ignore, and no copy made for a wheel."""
+    listing = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--exclude=/python/ioassay/docs/"]
     command = ["git", "-c", "safe.directory=*", "-C", str(ROOT), *listing]  # whoever owns the checkout
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\0")
     return [path for name in sorted(filter(None, listed)) if (path := ROOT / name).is_file()]
