@@ -21,8 +21,8 @@ pytestmark = pytest.mark.root
 
 @pytest.fixture
 def busy_processors() -> Iterator[None]:
-    """Ten programs on each processor that do nothing but run."""
-    count = 10 * len(os.sched_getaffinity(0))
+    """Four programs on each processor that do nothing but run."""
+    count = 4 * len(os.sched_getaffinity(0))
     running = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(count)]
     yield
     for each in running:
