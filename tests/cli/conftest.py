@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -131,24 +132,25 @@ def null_study(tmp_path: Path) -> Path:
     return path
 
 
+@contextmanager
+def tmpfs(folder: Path, size_kib: int, *options: str) -> Iterator[Path]:
+    """A new folder that is a file system of that many KiB in memory; needs root."""
+    folder.mkdir()
+    listed = ",".join((f"size={size_kib}k", *options))
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", listed, "tmpfs", folder], capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip(f"needs to mount a tmpfs: {done.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Callable[..., Path]]:
     """A function that mounts a tmpfs of that many KiB and returns its folder; ask for the marker `root` as well."""
-    made: list[Path] = []
-
-    def mount(size_kib: int, *options: str) -> Path:
-        folder = tmp_path / f"disk{len(made)}"
-        folder.mkdir()
-        listed = ",".join((f"size={size_kib}k", *options))
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", listed, "tmpfs", folder], capture_output=True, text=True)
-        if done.returncode != 0:
-            pytest.skip(f"needs to mount a tmpfs: {done.stderr.strip()}")
-        made.append(folder)
-        return folder
-
-    yield mount
-    for folder in made:
-        subprocess.run(["umount", folder], check=True)
+    with ExitStack() as mounted:
+        yield lambda size_kib, *options: mounted.enter_context(tmpfs(tmp_path / "disk", size_kib, *options))
 
 
 def enlarge(folder: Path, size_kib: int) -> None:

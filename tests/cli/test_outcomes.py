@@ -1,4 +1,4 @@
-"""How commands end on a terminal, on a device, by fio and on an old processor, which no row of a table can say."""
+"""How commands end on a terminal, by fio and on an old processor, which no row of a table can say."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,18 +32,6 @@ def test_on_a_terminal_progress_shows_the_time_left_and_the_point(tmp_path: Path
         os.close(terminal)
         assert run.wait() == 0
     assert all(part in shown for part in (b"left", b"null x=", b"4/4"))
-
-
-@pytest.mark.root
-@pytest.mark.fio
-def test_a_device_that_holds_data_ends_with_3(tmp_path: Path, loop_device: Callable[..., Path], ioassay: Ask) -> None:
-    device = loop_device(8 * 2**20)
-    subprocess.run(["mkfs.ext4", "-q", "-F", str(device)], check=True, capture_output=True)
-    changes = ["--set", "target.kind=device", "--set", f"target.path={device}", "--set", "target.size=4MiB"]
-    done = ioassay("run", "jobs", *changes)
-    assert done.code == 3, done.err
-    assert "ext4" in done.err and f"--destroy-data={device}" in done.err
-    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.fio

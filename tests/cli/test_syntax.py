@@ -13,6 +13,7 @@ import pytest
 from ioassay import __version__, cli
 from ioassay.cli import syntax
 from ioassay.errors import UsageError
+from ioassay.simulator import OPTIONS
 
 from ..corpora import cases
 from .conftest import Answer, Ask
@@ -128,6 +129,22 @@ def test_help_of_a_command_is_its_own_and_names_the_document_on_it(ioassay: Ask)
         assert answer.code == 0 and answer.out.startswith(f"Usage: ioassay {' '.join(words)} ")
     document = "\nThe document on it: ioassay help doctor.md\n"
     assert ioassay("help", "doctor").out == ioassay("doctor", "--help").out + document
+
+
+def test_options_of_a_simulation_are_on_the_command_line_and_those_of_convert_prepare_its_trace(ioassay: Ask) -> None:
+    def options(text: str) -> set[str]:
+        return {word.strip(",") for word in text.split() if word.startswith("--")}
+
+    said = ioassay("simulate", "--help").out
+    drive, _, rest = said.partition("Reading the trace:")
+    assert all(
+        heading in drive for heading in ("The drive:", "The write buffer:", "Feeding:", "Before the measurement:")
+    )
+    assert "Preparing the trace" in rest
+    wanted = {f"--{option.name.replace('_', '-')}" for option in OPTIONS}
+    negated = {f"--no-{option.name.replace('_', '-')}" for option in OPTIONS if option.kind == "flag"}
+    assert options(drive) == {"--drive"} | wanted | negated
+    assert options(ioassay("trace", "convert", "--help").out) - options(said) == {"--from", "--to", "--lose"}
 
 
 def test_help_of_nothing_is_that_of_the_program_and_the_documents(ioassay: Ask) -> None:

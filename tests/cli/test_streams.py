@@ -1,9 +1,14 @@
-"""A result that cannot be written is said on stderr by every command, with an exit status and without a traceback."""
+"""Streams of commands: pipes, and results that cannot be written, which every command says on stderr.
+
+Such a command has an exit status and no traceback.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,8 +16,9 @@ from typing import Any
 import pytest
 
 from ..corpora import cases
+from ..patience import until
 from .command_server import CLOSED
-from .conftest import start
+from .conftest import Ask, start
 
 WITNESS = ("witness", "--level", "counters")
 GONE = "ioassay: the reader of the output is gone, and the rest of it is lost\n"
@@ -86,3 +92,41 @@ def test_closed_streams_are_not_mistaken_for_others(closed: tuple[str, ...], tmp
     streams = dict.fromkeys(("stdin", *closed), "closed")
     assert ended([*WITNESS, "--", "sh", "-c", script], tmp_path, **streams)[0] == 6
     assert (tmp_path / "read").read_bytes() == b""
+
+
+def test_a_made_trace_comes_through_pipes(ioassay: Ask, tmp_path: Path) -> None:
+    made, writing = os.pipe()
+    converted, written = os.pipe()
+    convert = ("trace", "convert", "-", "-", "--from", "disksim", "--to", "disksim")
+    with start("trace", "make", "-", "--requests", 1000, cwd=tmp_path, streams=(None, writing)) as make:
+        os.close(writing)
+        with start(*convert, cwd=tmp_path, streams=(made, written)) as converting:
+            os.close(made)
+            os.close(written)
+            with start("simulate", "-", "--json", cwd=tmp_path, streams=(converted,)) as simulate:
+                os.close(converted)
+                assert (simulate.wait(), converting.wait(), make.wait()) == (0, 0, 0)
+                assert "1,000 requests" in converting.err
+                found = json.loads(simulate.out)
+    assert ioassay("trace", "make", "t.disksim", "--requests", 1000).code == 0
+    assert found["mean_response_ms"] == ioassay("simulate", "t.disksim", "--json").json["mean_response_ms"]
+    assert found["trace"] == "-"
+
+
+def test_a_reader_that_goes_away_ends_a_trace_with_a_sentence(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    with start("trace", "make", "-", "--to", "disksim", cwd=tmp_path, streams=(None, writing)) as running:
+        os.close(writing)
+        os.read(reading, 1)
+        os.close(reading)
+        assert (running.wait(), running.err) == (1, GONE)
+
+
+def test_ctrl_c_ends_a_wait_for_standard_input(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    with start("trace", "info", "-", cwd=tmp_path, streams=(reading,)) as running:
+        os.close(reading)
+        until(lambda: running.has_ended() or "pipe" in Path(f"/proc/{running.pid}/wchan").read_text())
+        running.send_signal(signal.SIGINT)
+        assert running.wait() == 130, running.err
+    os.close(writing)
