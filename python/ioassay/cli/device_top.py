@@ -10,7 +10,7 @@ from typing import Any
 from ioassay import units
 from ioassay.cli import console
 from ioassay.cli.device_text import latency
-from ioassay.errors import InputError
+from ioassay.errors import InputError, ToolError
 
 _COLUMNS = (
     *(("r/s", 6), ("w/s", 6), ("read", 9), ("written", 9), ("r p50", 7), ("w p50", 7)),
@@ -38,7 +38,7 @@ def _follow(look: Callable[[], Mapping[str, Any]], interval_s: float, rows: int,
         time.sleep(interval_s)
         try:
             now = look()
-        except InputError:
+        except (InputError, ToolError):  # one that is about to end still listens, and refuses
             if not as_json:
                 console.line("the drive has ended")
             return
