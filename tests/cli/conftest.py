@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -130,6 +131,30 @@ def null_study(tmp_path: Path) -> Path:
     path = tmp_path / "null.toml"
     path.write_text(NULL)
     return path
+
+
+def is_alive(pid: int) -> bool:
+    """Whether it is there, and no zombie that nobody waits for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.fixture(scope="session")
+def as_nobody(nobody: list[str]) -> Iterator[command_server.CommandServer]:
+    """Answers commands of a user without rights."""
+    server = command_server.CommandServer(ahead=nobody)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user can reach and change, which those of pytest are not."""
+    with tempfile.TemporaryDirectory(prefix="open-") as name:
+        Path(name).chmod(0o777)
+        yield Path(name)
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Drives that tests serve with the real command line, each a process of its own.
 
-A fork of the command server serves and asks them (command_server.py), unless a test needs a new interpreter.
+A fork of a command server serves and asks them (command_server.py), unless a test needs a new interpreter.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ioassay.virtual_drive import control
+
 from . import command_server
 
 COMMAND = [sys.executable, "-m", "ioassay", "device"]
@@ -28,10 +30,12 @@ POLICIES = (
 )
 
 
-def typed(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+def typed(
+    folder: Path, *words: str, server: command_server.CommandServer | None = None, **env: str
+) -> subprocess.CompletedProcess[str]:
     """`ioassay device WORDS` in a folder."""
     argv = ["device", *words]
-    code, out, err = command_server.shared().run(argv, folder, {**os.environ, **env}, PATIENCE_S)
+    code, out, err = (server or command_server.shared()).run(argv, folder, {**os.environ, **env}, PATIENCE_S)
     assert "Traceback" not in err, err
     return subprocess.CompletedProcess(argv, code, out, err)
 
@@ -49,6 +53,12 @@ class Drive:
         answer: dict[str, Any] = json.loads(done.stdout)
         return answer
 
+    @property
+    def stats(self) -> dict[str, Any]:
+        """What it has counted, asked by this process."""
+        found: dict[str, Any] = control.ask(Path(self.told["stats"]), "stats")["stats"]
+        return found
+
     def end(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
         self.process.send_signal(number)
         if isinstance(self.process, command_server.Running):
@@ -58,47 +68,64 @@ class Drive:
 
 
 @contextmanager
-def served(folder: Path, *words: str, before: Sequence[str] = (), alone: bool = False) -> Iterator[Drive]:
-    """A drive that is ready. `before` starts its interpreter, and `alone` says that it needs one of its own."""
-    if before or alone:
-        with served_alone(folder, *words, before=before) as drive:
-            yield drive
-        return
+def served_all(
+    folder: Path,
+    *words: str,
+    drives: int,
+    before: Sequence[str] = (),
+    alone: bool = False,
+    server: command_server.CommandServer | None = None,
+    **env: str,
+) -> Iterator[list[Drive]]:
+    """So many drives of one process that are ready. `before` starts its interpreter; `alone`: it needs its own."""
+    argv, environment = ["serve", "--json", *words], {**os.environ, **env}
     read, write = os.pipe()
     with os.fdopen(read) as lines:
+        process: command_server.Running | subprocess.Popen[str]
         try:
-            argv = ["device", "serve", "--json", *words]
-            running = command_server.shared().start(argv, folder, os.environ, None, write)
+            if before or alone:
+                streams: Any = {"stdin": subprocess.DEVNULL, "stdout": write, "stderr": subprocess.PIPE}
+                argv = [*before, *COMMAND, *argv]
+                process = subprocess.Popen(argv, cwd=folder, env=environment, text=True, **streams)
+            else:
+                start = (server or command_server.shared()).start
+                process = start(["device", *argv], folder, environment, None, write)
         finally:
             os.close(write)
-        with running:
-            line = lines.readline()
-            assert line, (running.wait(PATIENCE_S), running.err)
+        with process:
+            told = [lines.readline() for _ in range(drives)]
             try:
-                yield Drive(running, json.loads(line))
+                assert all(told), process.err if isinstance(process, command_server.Running) else process.communicate()
+                yield [Drive(process, json.loads(line)) for line in told]
             finally:
-                if not running.has_ended():
-                    running.send_signal(signal.SIGTERM)
-                with suppress(subprocess.TimeoutExpired):
-                    running.wait(PATIENCE_S)
+                with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                    process.send_signal(signal.SIGTERM)
+                    process.wait(PATIENCE_S)
+                if isinstance(process, subprocess.Popen):
+                    process.kill()
 
 
 @contextmanager
-def served_alone(folder: Path, *words: str, before: Sequence[str]) -> Iterator[Drive]:
-    argv = [*before, *COMMAND, "serve", "--json", *words]
-    with subprocess.Popen(argv, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            if not line:
-                assert process.stderr is not None
-                raise AssertionError(process.stderr.read())
-            yield Drive(process, json.loads(line))
-        finally:
-            process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(PATIENCE_S)
-            process.kill()
+def served(folder: Path, *words: str, **options: Any) -> Iterator[Drive]:
+    """A drive that is ready; `options` as of `served_all`."""
+    with served_all(folder, *words, drives=1, **options) as (drive,):
+        yield drive
+
+
+def fio(folder: Path, *options: str, **env: str) -> tuple[list[dict[str, Any]], str]:
+    """fio's jobs, and all that it said. Its nbd engine ignores SIGTERM, so one that hangs is killed."""
+    argv = ["fio", "--output-format=json", "--eta=never", "--verify_state_save=0", *options]
+    environment = {**os.environ, **env}
+    done = subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
+    said = done.stdout + done.stderr
+    assert "{" in done.stdout, said
+    jobs: list[dict[str, Any]] = json.loads(done.stdout[done.stdout.index("{") :])["jobs"]  # what engines say is first
+    return jobs, said
+
+
+def over_nbd(drive: Drive, *options: str) -> list[str]:
+    """Options of fio for one job over NBD."""
+    return ["--name=job", "--ioengine=nbd", f"--uri={drive.told['nbd']}", "--thread", *options]
 
 
 def require_overhead(folder: Path, *words: str) -> None:
