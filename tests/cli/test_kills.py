@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shlex
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -24,9 +26,9 @@ from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
 from ioassay.targets import ownership_mark
 
+from ..patience import until
 from .command_server import PATIENCE_S
 from .conftest import Ask, command
-from .terminal import until
 
 STUDY = """
 title = "Ends"
@@ -59,6 +61,22 @@ tests = ["write"]
 record = "4KiB"
 size = "4MiB"
 """
+VIRTUAL = """
+driver = "fio"
+[target]
+kind = "virtual"
+size = "32MiB"
+form = "device"
+model = "none"
+ways = ["fuse"]
+calibrate = false
+[params]
+rw = "randwrite"
+bs = "4k"
+ioengine = "libaio"
+direct = 1
+runtime = "100ms"
+"""
 ATTEMPTS = int(os.environ.get("IOASSAY_KILLS") or (20 if os.environ.get("IOASSAY_THOROUGH") else 2))
 VARIABLE = "IOASSAY_TEST_OF_KILLS"
 LONGEST_S = 2.0
@@ -67,12 +85,14 @@ pytestmark = pytest.mark.fio
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Path]:
-    (tmp_path / "disk").mkdir()
-    yield tmp_path
-    for pid in processes(tmp_path):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+def place() -> Iterator[Path]:
+    """A folder with a short path, for sockets: all that a run leaves is in it."""
+    with tempfile.TemporaryDirectory(prefix="kills-") as name:
+        (Path(name) / "disk").mkdir()
+        yield Path(name)
+        for pid in processes(Path(name)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def table(text: str, limits: str = "") -> str:
@@ -112,13 +132,14 @@ def processes(place: Path) -> list[int]:
     return found
 
 
-def fio_runs(place: Path) -> bool:
-    """Whether a trial of fio has begun; preflight asks fio for its version before."""
+def running(place: Path, words: bytes) -> list[int]:
+    """Those of them that have such words in their command line; `job.fio`: a trial, not a question for the version."""
+    found = []
     for pid in processes(place):
         with suppress(OSError):
-            if b"job.fio" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                return True
-    return False
+            if words in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(pid)
+    return found
 
 
 def groups(pid: int) -> list[Path]:
@@ -164,14 +185,42 @@ def test_a_run_that_is_ended_at_any_instant_leaves_nothing(
         assert left(place, runner.pid) == []
 
 
-@pytest.mark.parametrize("text", [FILE, FOLDER], ids=["file", "folder"])
+@pytest.mark.parametrize(
+    "text", [FILE, FOLDER, pytest.param(VIRTUAL, marks=pytest.mark.root)], ids=["file", "folder", "virtual drive"]
+)
 def test_a_run_that_is_killed_in_a_trial_leaves_nothing_before_any_other_command(place: Path, text: str) -> None:
     long = text.replace("100ms", "60s").replace('size = "4MiB"', 'size = "1GiB"')
     (place / "s.toml").write_text(table(long, limits_here()))
     with started(place, "s.toml", "--output", "out") as runner:
-        until(lambda: fio_runs(place) or list(place.glob("disk/.ioassay-*/*")))
+        until(lambda: running(place, b"job.fio") or list(place.glob("disk/.ioassay-*/*")))
         runner.kill()
     until(lambda: not left(place, runner.pid))
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("ends", ["drive", "run"])
+def test_a_drive_that_is_killed_fails_its_trial_alone_and_goes_with_an_interrupted_run(place: Path, ends: str) -> None:
+    runtime = "1s" if ends == "drive" else "60s"
+    (place / "s.toml").write_text(
+        table(VIRTUAL.replace("100ms", runtime)).replace("repetitions = 50", "repetitions = 2")
+    )
+    with started(place, "s.toml", "--output", "out") as runner:
+        until(lambda: running(place, b"job.fio"))
+        assert left(place, runner.pid)
+        if ends == "drive":
+            os.kill(*running(place, b"serve"), signal.SIGKILL)
+        else:
+            runner.send_signal(signal.SIGINT)
+        said, _ = runner.communicate(timeout=PATIENCE_S)
+    assert "Traceback" not in said and left(place, runner.pid) == []
+    found = [json.loads(path.read_text()) for path in place.glob("out/trials/*/record.json")]
+    if ends == "run":
+        assert runner.returncode == 130 and "--resume out" in said
+        return
+    first, second = sorted(found, key=lambda record: str(record["started_unix_s"]))
+    reason = "the virtual drive ended during the trial, killed by SIGKILL"
+    assert (first["status"], first["reason"], second["status"]) == ("failed", reason, "ok")
+    assert second["metrics"]["drive.write.ios"] > 0
 
 
 @pytest.mark.root
@@ -180,7 +229,7 @@ def test_the_groups_of_a_run_whose_helpers_were_killed_too_go_with_the_next_comm
         pytest.skip("needs control groups")
     (place / "s.toml").write_text(table(FILE.replace("100ms", "60s"), limits))
     with started(place, "s.toml", "--output", "out") as runner:
-        until(lambda: groups(runner.pid) and fio_runs(place))
+        until(lambda: groups(runner.pid) and running(place, b"job.fio"))
         end_all(place)
     until(lambda: not processes(place))
     assert groups(runner.pid)
@@ -205,7 +254,7 @@ def test_a_file_that_stays_is_named_with_the_command_that_removes_it(place: Path
     path = "disk/a folder/it's here"
     text = FILE.replace("disk/testfile", path).replace("keep = false\n", "")
     (place / "s.toml").write_text(table(text).replace("repetitions = 50", "repetitions = 1"))
-    answer = ioassay("run", "s.toml", "--output", "out")
+    answer = ioassay("run", "s.toml", "--output", "out", cwd=place)
     assert answer.code == 0, answer.err
     lines = [line.strip() for line in (answer.out + answer.err).splitlines()]
     assert f"kept    {place / path} (16 MiB), which the next run uses again" in lines
@@ -219,7 +268,7 @@ def test_an_interrupted_run_names_the_file_that_stays(place: Path) -> None:
     text = FILE.replace("keep = false\n", "").replace("100ms", "60s")
     (place / "s.toml").write_text(table(text))
     with started(place, "s.toml", "--output", "out") as runner:
-        until(lambda: fio_runs(place))
+        until(lambda: running(place, b"job.fio"))
         runner.send_signal(signal.SIGINT)
         said, _ = runner.communicate(timeout=PATIENCE_S)
     assert runner.returncode == 130
@@ -231,7 +280,7 @@ def test_a_users_path_without_system_folders_leaves_no_file(place: Path, ioassay
     (place / "study.toml").write_text(table(FILE).replace("repetitions = 50", "repetitions = 1"))
     programs = os.pathsep.join(dict.fromkeys(str(Path(shutil.which(name) or "").parent) for name in ("fio", "sh")))
     assert shutil.which("wipefs", path=programs) is None
-    answer = ioassay("run", "study.toml", "--output", "out", "--json", env={"PATH": programs})
+    answer = ioassay("run", "study.toml", "--output", "out", "--json", cwd=place, env={"PATH": programs})
     assert answer.code == 0, answer.err
     assert answer.json["kept_files"] == []
     assert list((place / "disk").iterdir()) == []
