@@ -94,6 +94,8 @@ def test_a_person_and_a_command_share_a_terminal_as_their_row_says(case: dict[st
             text = text.replace(name, shlex.join(words))
         # A script of two parts is one word: quoted texts that touch are.
         text = text.replace("{ask}", shlex.quote(ASK)).replace("{begin}", shlex.quote(BEGIN))
+        for name, script in case.get("files", {}).items():
+            (tmp_path / name).write_text(script)
         with ExitStack() as opened:
             if "run" in case:
                 size = tuple(case.get("size", (24, 80)))
@@ -106,6 +108,10 @@ def test_a_person_and_a_command_share_a_terminal_as_their_row_says(case: dict[st
             assert "status" not in case or terminal.ended() in case["status"], terminal.shown
         assert [part for part in case.get("shown", ()) if part not in terminal.shown] == []
         assert [part for part in case.get("hidden", ()) if part in terminal.shown] == []
+        if "most" in case:
+            lines = terminal.shown.rpartition("end of the command's own output\r\n")[2].rstrip().splitlines()
+            assert any(line.startswith("More: --all") for line in lines), lines
+            assert len(lines) <= case["most"][0] and max(map(len, lines)) <= case["most"][1], "\n".join(lines)
 
 
 def test_the_second_interruption_ends_a_command_that_ignores_the_first(tmp_path: Path) -> None:

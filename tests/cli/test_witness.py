@@ -1,7 +1,12 @@
-"""ioassay witness: what it prints and keeps, its exit statuses, and who may use it. Its verdicts: tests/verify."""
+"""ioassay witness and ioassay record: who may use them, whom they watch, and listings that are those of others.
+
+What they print and keep, and their exit statuses, are rows of tests/corpus/commands. Verdicts: tests/verify.
+"""
 
 from __future__ import annotations
 
+import csv
+import itertools
 import json
 import os
 import re
@@ -10,145 +15,86 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ioassay.cli import closing
-from ioassay.records.observation import from_dict
 from ioassay.store import packed_page
 
-from .conftest import ask, command
-from .terminal import Terminal
+from ..patience import PATIENCE_S, until
+from .command_server import CommandServer
+from .conftest import ask, is_alive, start
 
 DAEMON = "setsid sh -c 'echo $$ > daemon; exec sleep {lives_s}' & while [ ! -s daemon ]; do sleep 0.01; done; {then}"
 """A command that goes on only when its daemon has left the process group, or it would be ended with the group."""
 
 MIB = 1 << 20
-READS = ["dd", "if=data", "of=/dev/null", "bs=1M"]
-DD = ["dd", "if=data", "of=copy", "bs=1M"]
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    """A file of 16 MiB that is in the page cache."""
-    (tmp_path / "data").write_bytes(os.urandom(MIB) * 16)
-    return tmp_path / "data"
+BLOCK = 4096
+READS = 500
 
 
 def python(program: str) -> list[str]:
     return [sys.executable, "-SIc", program]
 
 
-@pytest.mark.bpf
-def test_a_lie_ends_with_4_and_the_whole_observation_can_be_kept(data: Path) -> None:
-    claim = ["--claim", "bytes=32MiB,kind=read,path=data", "--output", "seen.json"]
-    answer = ask("witness", "--json", *claim, "--", *READS, cwd=data.parent)
-    assert (answer.code, answer.json["verdict"], answer.json["backend"]) == (4, "CONTRADICTED", "bpf")
-    assert (answer.json["ops"]["read"], answer.json["bytes"]["read"], answer.json["lost"]) == (
-        17,
-        16 * MIB,
-        0,
-    )  # the last read finds the end
-    [run] = json.loads((data.parent / "seen.json").read_text())
-    assert any(file.path == "data" for file in from_dict(run["seen"]).files)
-    assert run["claims"][0]["source"] == "user"
-
-
-@pytest.mark.bpf
-def test_each_claim_stands_next_to_what_the_kernel_saw(data: Path) -> None:
-    told = ask("witness", "--", *DD, cwd=data.parent).out
-    assert re.search(r"^CONFIRMED-DEFERRED \(NO-SYNC\): The writes were accepted", told, re.M), told
-    assert re.search(r"^claim +verdict +operations +seen +bytes +seen +device$", told, re.M), told
-    assert re.search(r"^dd's read +CONFIRMED-CACHED +16 +17 +16 MiB +16 MiB +0 B$", told, re.M), told
-    assert re.search(r"^dd's read \(PAGE-CACHE\): 16 operations and 16 MiB were claimed; ", told, re.M), told
-    assert told.index("dd's write (NO-SYNC)") < told.index("dd's read (PAGE-CACHE)"), "the worse one comes first"
-    assert "System calls" not in told and len(told.splitlines()) <= closing.MOST_LINES + 1
-
-
-@pytest.mark.bpf
-def test_all_shows_notes_calls_and_requests(data: Path) -> None:
-    program = "import os, threading\nfor _ in range(2345): os.getppid()\nt = threading.Thread(); t.start(); t.join()"
-    script = f"{shlex.join(python(program))}; exec {shlex.join(DD)} conv=fsync"
-    told = ask("witness", "--all", "--", "sh", "-c", script, cwd=data.parent).out
-    for part in ("CONFIRMED-CACHED (PAGE-CACHE): dd's read\n", "The observer effect was not judged"):
-        assert part in told
-    assert "Requests to block devices:" in told and "The files that this is about" in told
-    assert re.search(r"^System calls, the 8 most frequent of \d+ kinds:$", told, re.M)
-    assert re.search(r"^getppid +2,346 +[\d,]+ +0$", told, re.M), told  # one of them by the shell
-    assert "3 tasks (1 thread of them) followed" in told
-
-
-@pytest.mark.bpf
-def test_twins_show_what_watching_did(data: Path) -> None:
-    answer = ask("witness", "--twins", "2", "--output", "seen.json", "--", *DD, cwd=data.parent)
-    assert re.search(r"^With the witness, .* times that without it\.", answer.out, re.M), answer
-    assert len(json.loads((data.parent / "seen.json").read_text())) == 2
-
-
-END = "end of the command's own output"
-MANY = f'for n in $(seq 40); do echo "pass $n: $n reads"; done; echo "{END}"'
-COLUMNS = 80
-
-
-@pytest.mark.parametrize(
-    ("options", "script"),
-    [
-        ([], f'echo "{END}"'),
-        ([], f'dd if=data of=/dev/null bs=1M; echo "{END}"; exit 3'),
-        (["--claim", "bytes=1GiB,ops=4"], f'cat data | wc -c; echo "{END}"'),
-        (["--claim-regex", r"(?P<ops>\d+) reads"], MANY),
-        (["--claim-regex", r"(?P<ops>\d+) reads", "--require", "true"], MANY),
-    ],
-    ids=["no-claim", "failed", "contradicted", "many-claims", "required"],
-)
-def test_a_terminal_of_80_columns_shows_15_lines(options: list[str], script: str, data: Path) -> None:
-    argv = command("witness", "--level", "counters", *options, "--", "sh", "-c", script)
-    with Terminal(argv, data.parent, size=(60, COLUMNS)) as terminal:
-        terminal.ended()
-    lines = terminal.shown.rpartition(f"{END}\r\n")[2].rstrip().splitlines()
-    own = [line for line in lines if line.strip()]
-    assert any(line.startswith("More: --all") for line in own), own
-    assert len(lines) <= closing.MOST_LINES + 1, "\n".join(lines)  # the empty line in front of them
-    assert max(map(len, own)) <= COLUMNS
-
-
-def test_without_privileges_counters_judge_what_they_can(data: Path) -> None:
-    found = ask("witness", "--json", "--backend", "counters", "--", *READS, cwd=data.parent).json
-    assert found["backend"] == "counters" and "counters" in found["why"]
-    assert found["verdict"] in ("CONFIRMED", "CONFIRMED-CACHED", "INCOMPLETE", "UNSUPPORTED")
-
-
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """A folder that everybody may enter, with 1 MiB in it."""
-    with tempfile.TemporaryDirectory() as name:
-        made = Path(name)
-        made.chmod(0o755)
-        (made / "data").write_bytes(os.urandom(MIB))
-        yield made
-
-
 @pytest.mark.root
-def test_a_user_without_privileges_gets_what_the_counters_can_say(open_folder: Path, nobody: list[str]) -> None:
-    as_nobody = [*nobody, "env", f"HOME={open_folder}", "PYTHONDONTWRITEBYTECODE=1"]
-    argv = [*as_nobody, *command("witness", "--json", "--", "dd", "if=data", "of=/dev/null", "bs=4k")]
-    done = subprocess.run(argv, cwd=open_folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+def test_a_user_without_privileges_gets_what_the_counters_can_say(as_nobody: CommandServer, open_folder: Path) -> None:
+    (open_folder / "data").write_bytes(os.urandom(MIB))
+    environment = {**os.environ, "HOME": str(open_folder)}
+    words = ["witness", "--json", "--", "dd", "if=data", "of=/dev/null", "bs=4k"]
+    code, out, err = as_nobody.run(words, open_folder, environment, PATIENCE_S)
+    assert code == 0, err
+    found = json.loads(out)
     assert (found["backend"], found["asked"]) == ("counters", "syscalls")
     assert "CAP_BPF" in found["why"] and "CAP_PERFMON" in found["why"]
     assert found["counters"]["rchar"] >= MIB
     assert found["verdict"] in ("CONFIRMED", "CONFIRMED-CACHED", "INCOMPLETE")
+    words = ["record", "--json", "-o", "t.csv", "--", "touch", "ran"]
+    code, out, _ = as_nobody.run(words, open_folder, environment, PATIENCE_S)
+    assert code == 1 and "CAP_BPF" in json.loads(out)["error"]
+    assert os.listdir(open_folder) == ["data"], "nothing runs"
 
 
-def test_what_is_piped_in_reaches_the_command_and_its_json_option_is_its_own(tmp_path: Path) -> None:
-    argv = command("witness", "--level", "counters", "--", "sh", "-c", "cat", "--json")
-    done = subprocess.run(argv, cwd=tmp_path, input="through", capture_output=True, text=True, check=False)
-    assert done.stdout.startswith("through")
+@pytest.mark.root
+def test_a_run_of_somebody_else_is_told_so(as_nobody: CommandServer, finished_run: Path) -> None:
+    code, _, err = as_nobody.run(["report", str(finished_run)], Path("/"), os.environ, PATIENCE_S)
+    assert code in (1, 2) and "Permission denied" in err and "Traceback" not in err
+
+
+def direct_reads(step: int) -> list[str]:
+    """A program that reads every `step`-th block of `data`, each by one direct request."""
+    script = f"""
+import mmap, os
+buffer = mmap.mmap(-1, {BLOCK})
+f = os.open("data", os.O_RDONLY | os.O_DIRECT)
+for number in range({READS}):
+    os.preadv(f, [buffer], number * {step * BLOCK})
+"""
+    return python(script)
+
+
+@pytest.mark.root
+@pytest.mark.bpf
+def test_each_request_is_recorded_in_order_and_those_of_other_devices_are_not(tmp_path: Path) -> None:
+    with (tmp_path / "data").open("wb") as file:
+        file.write(os.urandom(READS * BLOCK * 2))
+        os.fsync(file.fileno())
+    done = ask("record", "--json", "-o", "trace.csv", "--", *direct_reads(2), cwd=tmp_path).json
+    assert (done["dropped"], done["lost"], done["to"]) == (0, 0, "csv")
+    with (tmp_path / "trace.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == done["changes"]["given"]
+    times = [int(row["time_ns"]) for row in rows]
+    assert times == sorted(times) and times[0] == 0
+    reads = [row for row in rows if row["kind"] == "read" and int(row["length_bytes"]) == BLOCK]
+    assert len(reads) >= READS
+    steps = [int(b["offset_bytes"]) - int(a["offset_bytes"]) for a, b in itertools.pairwise(reads)]
+    assert steps.count(2 * BLOCK) >= READS * 0.9, "reads of every second block of a file that lies in few extents"
+    everybody = ask("record", "--json", "--all", "-o", "all.csv", "--", *direct_reads(1), cwd=tmp_path).json
+    assert everybody["changes"]["seen"] >= READS
+    device = next(name for name in os.listdir("/sys/class/block") if name.startswith("loop"))
+    words = ("record", "--json", "--device", device, "-o", "none.csv", "--", *direct_reads(1))
+    assert ask(*words, cwd=tmp_path).json["changes"]["given"] == 0
 
 
 LYING_FIO = """
@@ -205,13 +151,6 @@ def test_a_study_whose_tool_lies_ends_with_4_and_says_so_in_its_report(level: st
     assert "CONTRADICTED" in packed_page.unpacked(page)
 
 
-def _is_there(pid: int) -> bool:
-    try:
-        return "sleep" in Path(f"/proc/{pid}/cmdline").read_text()
-    except OSError:
-        return False
-
-
 def test_a_daemon_survives_the_end_of_its_command_and_makes_nothing_a_lie(tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(bytes(MIB))
     script = DAEMON.format(lives_s=300, then="cat data > /dev/null")
@@ -219,22 +158,18 @@ def test_a_daemon_survives_the_end_of_its_command_and_makes_nothing_a_lie(tmp_pa
     found = ask("witness", "--json", *argv, cwd=tmp_path).json
     assert "outlived the command" in found["why"] and found["verdict"] == "INCOMPLETE", found["explanation"]
     survived = int((tmp_path / "daemon").read_text())
-    assert _is_there(survived)
+    assert is_alive(survived)
     os.kill(survived, signal.SIGKILL)
 
 
 def test_a_daemon_ends_with_an_interrupted_command(tmp_path: Path) -> None:
     """A shell that starts a child at this moment may survive the signal: it has become another program by then."""
     script = DAEMON.format(lives_s=300, then="echo > waits; exec sleep 300")
-    argv = command("witness", "--level", "counters", "--", "sh", "-c", script)
-    with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
-        deadline_s = time.monotonic() + 120
-        while not (tmp_path / "waits").exists():
-            assert time.monotonic() < deadline_s
-            time.sleep(0.02)
+    with start("witness", "--level", "counters", "--", "sh", "-c", script, cwd=tmp_path, of_its_own=True) as running:
+        until(lambda: running.has_ended() or (tmp_path / "waits").exists())
         running.send_signal(signal.SIGINT)
-        assert running.wait(120) == 130
-    assert not _is_there(int((tmp_path / "daemon").read_text()))
+        assert running.wait() == 130
+    assert not is_alive(int((tmp_path / "daemon").read_text()))
 
 
 WORK = """
@@ -301,18 +236,3 @@ def test_the_listing_of_calls_is_straces(tmp_path: Path) -> None:
     told = answer.json["listing"]
     assert (told["file"], told["unlisted"]) == (str(listing), 0)
     assert told["calls"] == len(listing.read_text().splitlines())
-
-
-@pytest.mark.bpf
-@pytest.mark.root
-def test_a_sample_of_calls_has_of_each_file_the_first_and_the_last(tmp_path: Path) -> None:
-    source = "import os\nfile = os.open('data', os.O_RDWR | os.O_CREAT)\nfor place in range(1000):\n"
-    source += "    os.pwrite(file, b'x', place)\n"
-    answer = ask("witness", "--calls", "--", *python(source), cwd=tmp_path)
-    _, found, sample = answer.out.partition(f"\n{tmp_path / 'data'}: 1001 calls\n")
-    assert found, answer
-    lines = sample.splitlines()[:13]
-    assert "openat(AT_FDCWD" in lines[0]
-    assert "pwrite64(3<" in lines[1]
-    assert lines[8] == "    … 989 more"
-    assert [re.findall(r", (\d+)\) = 1", line) for line in lines[9:]] == [["996"], ["997"], ["998"], ["999"]]
