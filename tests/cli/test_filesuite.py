@@ -1,12 +1,11 @@
-"""`ioassay filesuite`: what it measures, the calls that it makes, IOzone's options, and the files that they leave.
+"""`ioassay filesuite`: what it measures, the calls that it makes, and IOzone's options.
 
-What it refuses are rows of tests/corpus/commands/filesuite.toml.
+What it refuses and leaves are rows of tests/corpus/commands/filesuite.toml.
 """
 
 from __future__ import annotations
 
 import re
-import signal
 import struct
 import subprocess
 from collections import Counter
@@ -21,9 +20,8 @@ from ioassay.cli import filesuite, filesuite_iozone
 from ioassay.errors import UsageError
 from ioassay.formats import filesuite_json, iozone_claims
 
-from ..patience import until
 from . import file_calls
-from .conftest import Answer, ask, checked, command, start
+from .conftest import Answer, ask, checked, command
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "iozone" / "3.489"
@@ -68,20 +66,6 @@ def test_each_pass_is_exact_and_nothing_is_left(tmp_path: Path) -> None:
         assert one["bytes_per_s"] == pytest.approx(one["bytes"] * 1e9 / one["nanoseconds"])
     assert 0 < result["clock_overhead_ns"] < 100_000
     assert list(tmp_path.iterdir()) == []
-
-
-def test_lists_are_crossed_and_repeated(tmp_path: Path) -> None:
-    told = passes(tmp_path, "-i9", "-s", "64k", "-s", "16k", "-r", "4k", "-r", "32k", "--repetitions", "2")
-    cells = [(one["asked_file_bytes"] // 1024, one["record_bytes"] // 1024) for one in told]
-    assert Counter(cells) == {(16, 4): 4, (64, 4): 4, (64, 32): 4}
-    assert Counter(one["repetition"] for one in told) == {0: 6, 1: 6}
-
-
-def test_content_and_checks_of_every_kind_agree_with_each_other(tmp_path: Path) -> None:
-    for words in (["--data", "iozone"], ["--data", "zeros"], ["-V", "165"], ["--check", "off"], ["--plain"]):
-        result = found(tmp_path, "-s64", "-i", "0-7", *words)
-        assert {one["status"] for one in result["passes"]} == {"ok"}
-        assert [one["differing_records"] for one in result["checked"]] == ([0] if words == ["--plain"] else [])
 
 
 def test_threads_each_move_a_whole_file(tmp_path: Path) -> None:
@@ -170,25 +154,6 @@ def test_vectored_calls_are_those_of_pwrite_and_pread(tmp_path: Path) -> None:
 # What is there, and what is left
 
 
-def test_overwrite_deletes_a_regular_file_alone(tmp_path: Path) -> None:
-    (tmp_path / "there").write_text("old")
-    assert passes(tmp_path, "-f", "there", "-i0", "-s64", "--overwrite")[0]["status"] == "ok"
-    (tmp_path / "link").symlink_to("other")
-    for words in (["link"], ["link", "--overwrite"], ["/dev/null", "--overwrite"]):
-        assert typed(tmp_path, "-f", *words).code == 3
-    assert (tmp_path / "link").is_symlink() and Path("/dev/null").is_char_device()
-
-
-def test_a_cell_without_room_is_named_and_has_no_number(tmp_path: Path) -> None:
-    done = typed(tmp_path, "-i0", "-i1", "-s64", "-s", "99999999g", "--json")
-    told = done.json["passes"]
-    assert done.code == 1
-    assert [one["status"] for one in told] == ["ok"] * 4 + ["skipped"] * 4
-    assert {one["nanoseconds"] for one in told[4:]} == {None}
-    assert "has room for" in told[4]["reason"]
-    assert "    -" in typed(tmp_path, "-i0", "-s", "99999999g", "--format", "iozone").out
-
-
 def test_records_that_direct_transfers_cannot_have_are_explained(tmp_path: Path) -> None:
     done = typed(tmp_path, "-I", "-i0", "-s64", "-r", "1000b", "--json")
     told = done.json["passes"]
@@ -197,56 +162,6 @@ def test_records_that_direct_transfers_cannot_have_are_explained(tmp_path: Path)
     assert done.code == 1
     assert "O_DIRECT" in told[0]["reason"]
     assert told[1]["status"] == "skipped"
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_file_goes_when_it_is_stopped(tmp_path: Path, number: signal.Signals) -> None:
-    words = ["filesuite", "-i0", "-i2", "-s8m", "-r512b", "--repetitions", "100000"]
-    with start(*words, cwd=tmp_path) as running:
-        until(lambda: list(tmp_path.iterdir()) or running.has_ended())
-        running.send_signal(number)
-        assert running.wait() == 130, running.err
-        assert "Traceback" not in running.err
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_kept_file_is_read_by_the_next_run(tmp_path: Path) -> None:
-    found(tmp_path, "-i0", "-w", "-s64k", "-f", "kept")
-    content = (tmp_path / "kept").read_bytes()
-    result = found(tmp_path, "-i1", "-i3", "-w", "-s64k", "-f", "kept", "--check", "whole")
-    assert [(each["status"], each["prepared"]) for each in result["passes"]] == [("ok", False)] * 3
-    assert (tmp_path / "kept").read_bytes() == content
-    for words, said in ((["-i0", "-s64k"], "exists"), (["-i1", "-s1m"], "has 65536 bytes")):
-        refused = typed(tmp_path, *words, "-w", "-f", "kept")
-        assert refused.code == 3 and said in refused.err
-
-
-def test_a_changed_byte_is_noticed_by_diagnosis_alone(tmp_path: Path) -> None:
-    found(tmp_path, "-i0", "-w", "-s64k", "-f", "kept")
-    content = bytearray((tmp_path / "kept").read_bytes())
-    content[5000] ^= 1
-    (tmp_path / "kept").write_bytes(content)
-    assert found(tmp_path, "-i1", "-w", "-s64k", "-f", "kept")["passes"][0]["status"] == "ok"
-    diagnosed = typed(tmp_path, "-+d", "-i1", "-w", "-s64k", "-f", "kept")
-    assert diagnosed.code == 1
-    assert "record 1 holds something else" in diagnosed.err
-
-
-def test_threads_have_the_files_that_are_named_and_numbers_from_least_to_most(tmp_path: Path) -> None:
-    result = found(tmp_path, "-l1", "-u2", "-F", "a", "b", "-x", "-T", "-C", "-i0", "-s64k", "-w")
-    assert [(group["name"], group["workers"]) for group in result["groups"]] == [
-        *(("write", 1), ("rewrite", 1)),
-        *(("write", 2), ("rewrite", 2)),
-    ]
-    assert all(group["bytes"] == group["workers"] << 16 for group in result["groups"])
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
-
-
-def test_each_child_is_shown_as_iozone_shows_it(tmp_path: Path) -> None:
-    words = ["-t2", "-C", "-P0", "-i0", "-s64k"]
-    text = typed(tmp_path, *words, "--format", "iozone").out
-    assert text.count("Child[1] xfer count =      64.00 kB, Throughput = ") == 2
-    assert "1 of 2" in typed(tmp_path, *words).out
 
 
 def test_latencies_are_a_file_for_each_pass(tmp_path: Path) -> None:
@@ -328,13 +243,6 @@ def test_a_filesystem_is_unmounted_and_mounted_again(tmp_path: Path) -> None:
     assert [one["status"] for one in told] == ["ok"] * 4
     assert all(one["resident_share"] < 0.9 for one in told[2:]), "it came from memory"
     assert "noatime" in line
-
-
-@pytest.mark.root
-def test_only_its_own_filesystem_is_unmounted(tmp_path: Path) -> None:
-    for mountpoint in ("/", "/proc", str(tmp_path)):
-        done = typed(tmp_path, "-i0", "-s64", "-U", mountpoint)
-        assert done.code == 3 and "-U" in done.err, done.err
 
 
 # All options
