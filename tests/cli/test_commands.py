@@ -110,13 +110,15 @@ def prepare(step: Mapping[str, Any], folder: Path, names: Names, row: Mapping[st
     for name in row.get("private", ()):
         (folder / name).chmod(0o600)
     for pattern, change in step.get("damage", {}).items():
-        damaged = min(folder.glob(pattern))
+        found = sorted(folder.glob(pattern))
+        assert found
         if isinstance(change, int):
-            os.truncate(damaged, change if change >= 0 else damaged.stat().st_size + change)
-        else:
-            text, count = re.subn(*change, damaged.read_text())
+            os.truncate(found[0], change if change >= 0 else found[0].stat().st_size + change)
+            continue
+        for path in found:
+            text, count = re.subn(*change, path.read_text())
             assert count
-            damaged.write_text(text)
+            path.write_text(text)
     if "mount" in step:
         subprocess.run(["mount", "-o", f"remount,{step['mount']}", folder / "disk"], check=True)
 

@@ -134,35 +134,6 @@ def test_the_tools_own_output_tells_nobody_either(tmp_path: Path, ioassay: Ask) 
     assert ioassay("report", run).code == 0
 
 
-@pytest.mark.parametrize("redact", [["--redact"], []])
-def test_an_archive_without_report_has_the_records_and_reads_as_a_run(
-    finished_run: Path, tmp_path: Path, ioassay: Ask, redact: list[str]
-) -> None:
-    assert ioassay("export", finished_run, *redact, "--no-report", "-o", "b.tar.xz").code == 0
-    run = unpacked(tmp_path / "b.tar.xz", tmp_path / "reader")
-    assert not (run / "report").exists()
-    assert len(list(run.glob("trials/*/record.json"))) == 4
-    assert json.loads((run / "MANIFEST.json").read_text())["files"] == sum(path.is_file() for path in run.rglob("*"))
-    assert ioassay("report", run).code == 0
-    assert (run / "report" / "index.html").is_file()
-
-
-def test_an_archive_by_xz_is_the_same_each_time_and_smaller(finished_run: Path, tmp_path: Path, ioassay: Ask) -> None:
-    for name in ("a.tar.xz", "b.tar.xz", "c.tar.gz"):
-        assert ioassay("export", finished_run, "--no-report", "-o", name).code == 0
-    assert (tmp_path / "a.tar.xz").read_bytes() == (tmp_path / "b.tar.xz").read_bytes()
-    assert (tmp_path / "a.tar.xz").stat().st_size < (tmp_path / "c.tar.gz").stat().st_size
-
-
-def test_without_redact_all_is_there_and_it_says_so(finished_run: Path, tmp_path: Path, ioassay: Ask) -> None:
-    said = ioassay("export", finished_run)
-    assert said.code == 0
-    assert "not redacted" in said.err
-    run = unpacked(tmp_path / "run.tar.gz", tmp_path / "reader")
-    assert (run / "plan.jsonl").read_bytes() == (finished_run / "plan.jsonl").read_bytes()
-    assert (run / "report" / "index.html").read_bytes() == (finished_run / "report" / "index.html").read_bytes()
-
-
 def test_the_page_and_host_json_of_any_run_tell_nobody(finished_run: Path) -> None:
     host = (finished_run / "host.json").read_text()
     page = texts(finished_run / "report")[str(finished_run / "report" / "index.html")]
