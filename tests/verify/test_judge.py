@@ -210,23 +210,6 @@ FILES = [file(0, "/data/one"), file(1, "/data/two"), file(2, "/data/three")]
 SESSIONS = [session(2, 30, "read"), session(0, 10, "read"), session(1, 20, "write"), session(0, 5, "read")]
 
 
-def test_claims_of_one_kind_that_share_a_file_are_summed() -> None:
-    def claim(kind: str, *paths: str) -> Claim:
-        return Claim("fio", kind, paths=[f"/data/{path}" for path in paths])
-
-    claims = [
-        claim("read", "one"), claim("read", "two"), claim("write", "one"), claim("read", "three"),
-        claim("read", "two", "one"), claim("read", "three"),
-    ]  # fmt: skip
-    result = groups(claims, opened(FILES, SESSIONS))
-    assert [group.places for group in result] == [[0, 1, 4], [2], [3, 5]]
-    assert [begun(group) for group in result] == [[5, 10, 20], [5, 10], [30]]
-    later = groups([*claims, claim("read", "two", "three")], opened(FILES, SESSIONS))
-    assert [group.places for group in later] == [[0, 1, 3, 4, 5, 6], [2]]
-    last = groups([*claims[:4], claim("read", "one", "two", "three"), claims[1]], opened(FILES, SESSIONS))
-    assert [group.places for group in last] == [[0, 1, 3, 4, 5], [2]]
-
-
 @table("claim_groups", "kinds_are_judged_as_a_whole_where_files_are_not_told_apart")
 def test_kinds_are_judged_as_a_whole_where_files_are_not_told_apart(fields: Any, told_apart: bool) -> None:
     claims = [Claim("iozone", "read"), Claim("iozone", "write"), Claim("iozone", "read")]
@@ -236,38 +219,37 @@ def test_kinds_are_judged_as_a_whole_where_files_are_not_told_apart(fields: Any,
         assert [group.places for group in result] == [[0, 2], [1]] and len(result[0].files) == 3
 
 
-PASSES = [
-    session(0, 1), session(0, 2, "write"), session(0, 3, "write"), session(1, 4, "read"), session(0, 5, "read"),
-    session(0, 6, "read"), session(0, 7, "read"),
-]  # fmt: skip
+SESSIONS_OF = {
+    "usual": SESSIONS,
+    "passes": [
+        session(0, 1), session(0, 2, "write"), session(0, 3, "write"), session(1, 4, "read"), session(0, 5, "read"),
+        session(0, 6, "read"), session(0, 7, "read"),
+    ],
+    "only written": [session(0, 1, "write", flags=("write",))],
+    "then opened for both": [session(0, 1, "write", flags=("write",)), session(0, 2, "write")],
+    "early, without an open": [
+        *SESSIONS,
+        Session(0, 0, 9, read=Calls(1, 1, first_ns=15, last_ns=16), write=Calls(1, 1, first_ns=7, last_ns=8)),
+    ],
+}  # fmt: skip
 
 
-@table("claim_groups", "a_pass_takes_the_next_session_of_its_kind_that_moved_something")
-def test_a_pass_takes_the_next_session_of_its_kind_that_moved_something(claims: Any, wanted: Any) -> None:
-    made = [Claim("iozone", **{"paths": ("/data/one",), **claim}) for claim in claims]
-    found = [begun(group) for group in groups(made, opened(FILES, PASSES))]
-    assert tuple(map(tuple, found)) == wanted
+@table(
+    "claim_groups",
+    "claims_of_one_kind_that_share_a_file_are_summed",
+    "a_pass_takes_the_next_session_of_its_kind_that_moved_something",
+    "a_layout_is_what_was_only_written_before_files_were_opened_for_both",
+    "a_session_without_an_open_begins_with_its_first_call",
+)
+def test_sessions_of_claims(seen: str, source: str, claims: Any, wanted: Any, places: Any, layout: Any) -> None:
+    """By the times when they were opened, as are those that only laid the files out; `places` are of the claims."""
+    made = [Claim(source, **{"paths": ("/data/one",), **claim}) for claim in claims]
+    result = groups(made, opened(FILES, SESSIONS_OF[seen]))
+    assert tuple(tuple(begun(group)) for group in result) == wanted
+    assert places is None or tuple(tuple(group.places) for group in result) == places
+    assert layout is None or tuple(each.opened_ns for group in result for each in group.layout) == layout
 
 
 def test_the_file_of_a_pass_is_that_of_its_session() -> None:
     (result,) = groups([Claim("iozone", "write")], opened(FILES, SESSIONS))
     assert (result.one_pass, [each.id for each in result.files], result.named) == (True, [1], False)
-
-
-def test_a_layout_is_what_was_only_written_before_files_were_opened_for_both() -> None:
-    written, both = session(0, 1, "write", flags=("write",)), session(0, 2, "write")
-    claim = Claim("fio", "write", paths=("/data/one",))
-    (result,) = groups([claim], opened(FILES, [written, both]))
-    assert (begun(result), [each.opened_ns for each in result.layout]) == ([2], [1])
-    (only,) = groups([claim], opened(FILES, [written]))
-    assert (begun(only), list(only.layout)) == ([1], [])
-    (other,) = groups([Claim("dd", "write", paths=("/data/one",))], opened(FILES, [written, both]))
-    assert (begun(other), list(other.layout)) == ([1, 2], [])
-    (mapped,) = groups([Claim("fio", "write", paths=("/data/one",), engine="mmap")], opened(FILES, [written]))
-    assert (begun(mapped), [each.opened_ns for each in mapped.layout]) == ([], [1])
-
-
-def test_a_session_without_an_open_begins_with_its_first_call() -> None:
-    early = Session(0, 0, 9, read=Calls(1, 1, first_ns=15, last_ns=16), write=Calls(1, 1, first_ns=7, last_ns=8))
-    (result,) = groups([Claim("fio", "read", paths=("/data/one",))], opened(FILES, [*SESSIONS, early]))
-    assert begun(result) == [5, 0, 10]
