@@ -43,6 +43,10 @@ def claim(path: str, kind: str = "read", source: str = "fio", **fields: Any) -> 
     return Claim(source, kind, **{"operations": 1000, "bytes": 4_096_000, "paths": (path,), **fields})
 
 
+def requests(volume: int = 4_096_000, kind: str = "read") -> Requests:
+    return Requests("8:0", "sda", True, kind, calls(80, volume))
+
+
 def test_the_load_of_servers_is_not_held_against_the_command_that_controls_them() -> None:
     """Nothing was seen of the command, which says nothing of what its servers did."""
     (verdict,) = judge([claim("", paths=(), servers=("127.0.0.1:9000", "host-b"))], observation())
@@ -71,33 +75,17 @@ def test_the_numbers_of_a_verdict() -> None:
     }  # fmt: skip
 
 
-def shares(claims: Sequence[Claim], seen: Observation) -> list[float | None]:
-    return [verdict.numbers.get("device_share") for verdict in judge(claims, seen)]
-
-
-def test_what_the_device_did_is_shared_by_the_claims_of_a_kind() -> None:
-    block = [Requests("8:0", "sda", True, "read", calls(80, 4_096_000))]
-    assert shares([claim("/a"), claim("/b")], observation("/a", "/b", block=block)) == [0.5, 0.5]
-    mixed = observation("/a", "/b", sides=("read", "write"), block=block, counters={})
-    assert shares([claim("/a"), claim("/b", "write")], mixed) == [1.0, 0.0]
-
-
-def test_direct_io_takes_its_bytes_of_the_device_first() -> None:
-    def of(volume: int, account: int | None = None) -> list[float | None]:
-        block = [Requests("8:0", "sda", True, "read", calls(80, volume))]
-        counters = {} if account is None else {"read_bytes": account}
-        seen = observation("/a", "/b", direct=(False, True), block=block, counters=counters)
-        return shares([claim("/a"), claim("/b", direct=True)], seen)
-
-    assert of(4_096_000) == [0.0, 1.0]
-    assert of(2_048_000) == [0.0, 0.5]
-    assert of(6_144_000) == [0.5, 1.0]
-    assert of(4_096_000, account=6_144_000) == [0.5, 1.5]  # whose the rest was is known of the requests alone
+@table(
+    "judge", "what_the_device_did_is_shared_by_the_claims_of_a_kind", "direct_io_takes_its_bytes_of_the_device_first"
+)
+def test_shares_of_the_device(claims: Any, seen: Any, volume: int, wanted: Sequence[float]) -> None:
+    made = [claim(**{"path": f"/{name}", **fields}) for name, fields in zip("ab", claims, strict=True)]
+    verdicts = judge(made, observation("/a", "/b", block=[requests(volume)], **seen))
+    assert [verdict.numbers.get("device_share") for verdict in verdicts] == [*wanted]
 
 
 def test_laying_out_a_file_is_none_of_its_writes() -> None:
-    block = [Requests("8:0", "sda", True, "write", calls(80, 6_000_000))]
-    seen = observation("/a", sides=("write",), block=block)
+    seen = observation("/a", sides=("write",), block=[requests(6_000_000, "write")])
     layout = Session(0, 1, 2, ["write"], write=calls(10, 1_904_000))
     (verdict,) = judge([claim("/a", "write")], replace(seen, sessions=[layout, *seen.sessions]))
     assert verdict.numbers["device_bytes"] == 4_096_000
@@ -110,17 +98,15 @@ def test_laying_out_a_file_is_none_of_its_writes() -> None:
 def test_what_no_rule_can_judge(fields: dict[str, Any], reason: str) -> None:
     fields = {**fields}
     layers = fields.pop("layers", ("block", "syscalls", "aio", "uring"))
-    block = [Requests("8:0", "sda", True, "read", calls(80, 4_096_000))]
     made = claim("/a", fields.pop("kind", "read"), **fields)
-    (verdict,) = judge([made], replace(observation("/a", block=block), layers=layers))
+    (verdict,) = judge([made], replace(observation("/a", block=[requests()]), layers=layers))
     assert verdict.reason == reason
 
 
 def test_keys_are_judged_beside_io() -> None:
     keys = Claim("db_bench", "keys", operations=5, seconds=1.0)
-    block = [Requests("8:0", "sda", True, "read", calls(80, 4_096_000))]
     operations = [Operation("read", "read", calls(1000, 4_096_000))]
-    verdict = judge([keys, claim("/a"), keys], observation("/a", block=block, operations=operations))
+    verdict = judge([keys, claim("/a"), keys], observation("/a", block=[requests()], operations=operations))
     assert [(each.category, each.claim and each.claim.kind) for each in verdict] == [
         (UNSUPPORTED, "keys"), ("CONFIRMED", "read"), (UNSUPPORTED, "keys"),
     ]  # fmt: skip
@@ -132,22 +118,19 @@ def test_of_equals_the_first_is_the_worst() -> None:
     assert overall([]).category == UNSUPPORTED
 
 
-def test_interim_summaries_are_counted_only_where_they_are_runs_of_their_own() -> None:
-    def dd(number: int, *doubts: str) -> Claim:
-        return claim("/a", operations=number, bytes=4096 * number, source="dd", doubts=doubts)
-
-    block = [Requests("8:0", "sda", True, "read", calls(80, 4_096_000))]
-    seen = observation("/a", block=block)
-    runs = judge([dd(400, "interim"), dd(600)], seen)
-    assert [verdict.category for verdict in runs] == ["CONFIRMED", "CONFIRMED"]
-    assert not any(note.code == Code.INTERIM_SUMMARY for verdict in runs for note in verdict.notes)
-    asked = judge([dd(400, "interim"), dd(700, "interim"), dd(1000)], seen)
-    assert [verdict.category for verdict in asked] == ["CONFIRMED"] * 3
-    assert [verdict.claim and verdict.claim.operations for verdict in asked] == [400, 700, 1000]
-    noted = [any(note.code == Code.INTERIM_SUMMARY for note in verdict.notes) for verdict in asked]
-    assert noted == [True, True, False]
-    wrong = judge([dd(400, "interim"), dd(2000)], seen)
-    assert {verdict.category for verdict in wrong} == {"CONTRADICTED"}
+@table("judge", "interim_summaries_are_counted_only_where_they_are_runs_of_their_own")
+def test_interim_summaries(records: Sequence[int], interim: int, noted: int, category: str) -> None:
+    """Of dd, which printed `records` one after the other; the first ones may be `interim`, and as many are noted."""
+    claims = [
+        claim("/a", operations=number, bytes=4096 * number, source="dd", doubts=["interim"] * (place < interim))
+        for place, number in enumerate(records)
+    ]
+    verdicts = judge(claims, observation("/a", block=[requests()]))
+    assert [(verdict.category, verdict.claim and verdict.claim.operations) for verdict in verdicts] == [
+        (category, number) for number in records
+    ]
+    found = [any(note.code == Code.INTERIM_SUMMARY for note in verdict.notes) for verdict in verdicts]
+    assert noted is None or found == [place < noted for place in range(len(records))]
 
 
 # Which claims are judged together, on which files and sessions
