@@ -95,19 +95,15 @@ def test_honest_claims_are_confirmed_with_what_they_rest_on(claim: str, pattern:
 
 
 @table("access_pattern", "what_is_not_known")
-def test_what_is_not_known_leaves_a_stated_claim_incomplete(claim: str, pattern: Any, changed: Any, code: str) -> None:
-    found = verdict(claim, seen(pattern_of(pattern, changed)))
-    assert (found.category, found.reason) == (INCOMPLETE, "PATTERN-UNKNOWN")
-    assert Code(code) in codes(found)
-
-
-@table("access_pattern", "what_is_not_known")
-def test_what_is_not_known_says_nothing_of_what_options_imply(
+def test_what_is_not_known_leaves_what_is_stated_incomplete_and_accuses_no_options(
     claim: str, pattern: Any, changed: Any, code: str
 ) -> None:
-    implied = replace(stated_claim.parse(f"path=/data,{claim}"), source="fio")
-    found = verdict(replace(implied, bytes=None, seconds=None), seen(pattern_of(pattern, changed)))
-    assert found.category != INCOMPLETE
+    did = seen(pattern_of(pattern, changed))
+    found = verdict(claim, did)
+    assert (found.category, found.reason) == (INCOMPLETE, "PATTERN-UNKNOWN")
+    assert Code(code) in codes(found)
+    implied = replace(stated_claim.parse(f"path=/data,{claim}"), source="fio", bytes=None, seconds=None)
+    assert verdict(implied, did).category != INCOMPLETE
 
 
 def test_one_random_order_of_few_places_that_is_repeated_is_random() -> None:

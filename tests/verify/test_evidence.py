@@ -5,7 +5,7 @@ The rows say where each answer begins, to the operation and the byte.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -198,7 +198,7 @@ SIZE = 10_000_000
 WATCHED = Observation("bpf", "syscalls", ("syscalls", "block"))
 
 
-def pool(device: Device, **fields: Any) -> Pool:
+def a_pool(device: Device, **fields: Any) -> Pool:
     base: dict[str, Any] = {
         "kind": "read", "bytes": SIZE, "operations": 100, "device": device, "claims": 1, "syncs": 0,
         "page_cache_bytes": None, "direct": None, "synced": None, "storage": True, "watched": True,
@@ -209,7 +209,7 @@ def pool(device: Device, **fields: Any) -> Pool:
 def pool_over(own: int = SIZE, *, everything: int = 0, account: int | None = None, **fields: Any) -> Pool:
     of = {name: fields.pop(name) for name in ("known", "stacked") if name in fields}
     device = Device(**{"known": True, **of}, own_bytes=own, any_bytes=max(own, everything), process_bytes=account)
-    return pool(device, **fields)
+    return a_pool(device, **fields)
 
 
 @table("device_traffic", "direct_and_unusual_storage", "reads_through_the_cache", "writes_through_the_cache")
@@ -254,69 +254,32 @@ def test_sessions_are_direct_or_synchronised(sessions: Any, claim: Any, direct: 
     assert is_direct(of) is direct if "direct" in claim else is_synced(of) is synced
 
 
-def pooled(observation: Observation, *groups: Group, direct: bool | None = None) -> Pool:
-    return pool_of(groups, [(7, 700)] * len(groups), Device(True), observation, direct)
+DIFFERENT = {
+    "direct": session("direct", sync_ns=15), "plain": session(), "of another file": session(file=9),
+    "reads alone": session(write=Calls()), "nothing moved": session(write=Calls(4, 4)),
+}  # fmt: skip
+BY_WAY = [Operation("fsync", "sync", Calls(3, 3)), Operation("pread64", "read", READ)]
 
 
-def test_a_pool_holds_the_sessions_of_its_files() -> None:
-    first, second, other = session("direct", sync_ns=15), session(), session(file=9)
-    seen = Observation("bpf", "syscalls", ("syscalls", "block"), sessions=[first, second, other])
-    both = pooled(seen, written(first, second), written(first, second))
-    assert (both.operations, both.bytes, both.syncs, both.claims) == (8, 32768, 1, 2)
-    assert (both.filesystems, both.storage, both.watched) == (frozenset({"ext4"}), True, True)
-    assert pooled(seen, written(first, second), direct=True).bytes == 16384
-    assert pooled(seen, written(first, second), direct=False).syncs == 0
-    assert pooled(seen, written(first, layout=[second])).operations == 4
-    assert pooled(seen, written(first, second, kind="read")).bytes == 6000
-    assert pooled(seen, written(first), written(first, includes=("fsync",))).synced is True
-    assert pooled(seen, written(second), written(second, includes=("fsync",))).synced is False
-    assert not pooled(seen, written(first)).log and pooled(seen, written(first, doubts=("log-not-synced",))).log
+@table("device_traffic", "a_pool_holds_the_sessions_of_its_files", "a_pool_without_sessions_takes_what_is_claimed")
+def test_pools(seen: Any, groups: Any, layers: Any, by_way: bool | None, direct: bool | None, wanted: Any) -> None:
+    """Of 7 operations and 700 bytes that each group claims; `groups` name their sessions, `seen` all that there are."""
 
+    def named(names: Sequence[str]) -> list[Session]:
+        return [DIFFERENT[name] for name in names]
 
-def test_a_pool_without_sessions_takes_what_is_claimed() -> None:
-    parts = [Operation("fsync", "sync", Calls(3, 3)), Operation("pread64", "read", READ)]
-    seen = Observation("bpf", "block", ("block",), sessions=[session()], operations=parts)
-    result = pooled(seen, written(told_apart=False), written(told_apart=False))
-    assert (result.operations, result.bytes, result.syncs, result.synced) == (14, 1400, 3, None)
-    assert (result.filesystems, result.storage) == (frozenset(), True)
-    assert pooled(Observation("bpf", "block", ("counters",)), written(told_apart=False)).syncs is None
-    assert not pooled(Observation("bpf", "block", ("counters",)), written(told_apart=False)).watched
-    unmoved = session(write=Calls(4, 4))
-    assert pooled(Observation("bpf", "syscalls", ("syscalls",), sessions=[unmoved]), written(unmoved)).bytes == 700
-
-
-def test_pages_of_the_cache_are_those_of_reads_alone() -> None:
-    only_read = session(write=Calls())
-    seen = Observation("bpf", "syscalls", ("syscalls",), sessions=[only_read])
-    assert pooled(seen, written(only_read, kind="read")).page_cache_bytes == 4096
-    both = Observation("bpf", "syscalls", ("syscalls",), sessions=[only_read, session()])
-    assert pooled(both, written(only_read, kind="read")).page_cache_bytes is None
+    watched = observation(layers or ("syscalls", "block"), sessions=named(seen), operations=BY_WAY if by_way else [])
+    made = [written(*named(of), **{**claim, "layout": named(claim.get("layout", ()))}) for of, claim in groups]
+    found = pool_of(made, [(7, 700)] * len(made), Device(True), watched, direct)
+    assert {name: getattr(found, name) for name in wanted} == {
+        name: frozenset(value) if isinstance(value, tuple) else value for name, value in wanted.items()
+    }
 
 
 # Facts that are worth a note beside a true claim
 
 
 COUNT = 1000
-
-
-def notes(
-    claim: Mapping[str, Any] | None = None,
-    *,
-    seen: Mapping[str, Any] | None = None,
-    pooled: Mapping[str, Any] | None = None,
-    device: Mapping[str, Any] | None = None,
-    group: Mapping[str, Any] | None = None,
-    layers: Sequence[str] = ("block", "syscalls"),
-    **of: Any,
-) -> int:
-    """How many notes there are; none by default."""
-    base = {"known": True, "own_bytes": SIZE, "own_requests": COUNT, "any_bytes": SIZE}
-    over = pool(Device(**{**base, **(device or {})}), **{"operations": COUNT, **(pooled or {})})
-    evidence = Evidence(**{"source": FILES, "operations": COUNT, "bytes": SIZE, **(seen or {})})
-    of_group = {**(group or {})}
-    claims = [Claim("fio", **{"kind": "read", **(claim or {})})] * of_group.pop("number", 1)
-    made = Group([0], claims, **{"told_apart": True, **of_group})
-    return len(explanations.notes(made, Expected(COUNT, SIZE), evidence, over, observation(layers, **of)))
 
 
 def used(flags: Sequence[str], calls: int) -> Session:
@@ -329,18 +292,23 @@ def used(flags: Sequence[str], calls: int) -> Session:
     "how_the_group_was_judged",
     "what_the_device_did_otherwise",
     "fewer_requests_than_calls",
+    "what_could_not_be_watched",
 )
-def test_notes(seen: Any, claim: Any, group: Any, pool: Any, device: Any, number: int) -> None:
-    of_seen = {**(seen or {})}
-    if "calls" in of_seen:
-        of_seen["calls"] = Calls(**of_seen["calls"])
-    of_group = {**(group or {})}
-    for kind in of_group.keys() & {"layout", "sessions"}:
-        of_group[kind] = [used(**each) for each in of_group[kind]]
-    assert notes(claim, seen=of_seen, group=of_group, pooled=pool, device=device) == number
-
-
-def test_notes_of_what_could_not_be_watched() -> None:
-    assert notes(layers=("syscalls",)) == notes(why="no permission") == notes(layers=("record",), why="x") == 1
-    block = [Requests("8:0", "sda", True, "read", Calls(9, 9))]
-    assert notes(health={"missed": 2}, block=block) == 1 and notes(health={"missed": 0}) == 0
+def test_notes(seen: Any, claim: Any, group: Any, pool: Any, device: Any, watched: Any, number: int) -> None:
+    """How many notes there are; none by default."""
+    made = {"source": FILES, "operations": COUNT, "bytes": SIZE, **(seen or {})}
+    if "calls" in made:
+        made["calls"] = Calls(**made["calls"])
+    of = {"told_apart": True, **(group or {})}
+    claims = [Claim("fio", **{"kind": "read", **(claim or {})})] * of.pop("number", 1)
+    for kind in of.keys() & {"layout", "sessions"}:
+        of[kind] = [used(**each) for each in of[kind]]
+    base = {"known": True, "own_bytes": SIZE, "own_requests": COUNT, "any_bytes": SIZE}
+    over = a_pool(Device(**{**base, **(device or {})}), **{"operations": COUNT, **(pool or {})})
+    whole = {"layers": ("block", "syscalls"), **(watched or {})}
+    if "own_requests" in whole:
+        whole["block"] = [Requests("8:0", "sda", True, "read", Calls(*whole.pop("own_requests")))]
+    found = explanations.notes(
+        Group([0], claims, **of), Expected(COUNT, SIZE), Evidence(**made), over, observation(**whole)
+    )
+    assert len(found) == number

@@ -43,6 +43,10 @@ def claim(path: str, kind: str = "read", source: str = "fio", **fields: Any) -> 
     return Claim(source, kind, **{"operations": 1000, "bytes": 4_096_000, "paths": (path,), **fields})
 
 
+def requests(volume: int = 4_096_000, kind: str = "read") -> Requests:
+    return Requests("8:0", "sda", True, kind, calls(80, volume))
+
+
 def test_the_load_of_servers_is_not_held_against_the_command_that_controls_them() -> None:
     """Nothing was seen of the command, which says nothing of what its servers did."""
     (verdict,) = judge([claim("", paths=(), servers=("127.0.0.1:9000", "host-b"))], observation())
@@ -71,33 +75,17 @@ def test_the_numbers_of_a_verdict() -> None:
     }  # fmt: skip
 
 
-def shares(claims: Sequence[Claim], seen: Observation) -> list[float | None]:
-    return [verdict.numbers.get("device_share") for verdict in judge(claims, seen)]
-
-
-def test_what_the_device_did_is_shared_by_the_claims_of_a_kind() -> None:
-    block = [Requests("8:0", "sda", True, "read", calls(80, 4_096_000))]
-    assert shares([claim("/a"), claim("/b")], observation("/a", "/b", block=block)) == [0.5, 0.5]
-    mixed = observation("/a", "/b", sides=("read", "write"), block=block, counters={})
-    assert shares([claim("/a"), claim("/b", "write")], mixed) == [1.0, 0.0]
-
-
-def test_direct_io_takes_its_bytes_of_the_device_first() -> None:
-    def of(volume: int, account: int | None = None) -> list[float | None]:
-        block = [Requests("8:0", "sda", True, "read", calls(80, volume))]
-        counters = {} if account is None else {"read_bytes": account}
-        seen = observation("/a", "/b", direct=(False, True), block=block, counters=counters)
-        return shares([claim("/a"), claim("/b", direct=True)], seen)
-
-    assert of(4_096_000) == [0.0, 1.0]
-    assert of(2_048_000) == [0.0, 0.5]
-    assert of(6_144_000) == [0.5, 1.0]
-    assert of(4_096_000, account=6_144_000) == [0.5, 1.5]  # whose the rest was is known of the requests alone
+@table(
+    "judge", "what_the_device_did_is_shared_by_the_claims_of_a_kind", "direct_io_takes_its_bytes_of_the_device_first"
+)
+def test_shares_of_the_device(claims: Any, seen: Any, volume: int, wanted: Sequence[float]) -> None:
+    made = [claim(**{"path": f"/{name}", **fields}) for name, fields in zip("ab", claims, strict=True)]
+    verdicts = judge(made, observation("/a", "/b", block=[requests(volume)], **seen))
+    assert [verdict.numbers.get("device_share") for verdict in verdicts] == [*wanted]
 
 
 def test_laying_out_a_file_is_none_of_its_writes() -> None:
-    block = [Requests("8:0", "sda", True, "write", calls(80, 6_000_000))]
-    seen = observation("/a", sides=("write",), block=block)
+    seen = observation("/a", sides=("write",), block=[requests(6_000_000, "write")])
     layout = Session(0, 1, 2, ["write"], write=calls(10, 1_904_000))
     (verdict,) = judge([claim("/a", "write")], replace(seen, sessions=[layout, *seen.sessions]))
     assert verdict.numbers["device_bytes"] == 4_096_000
@@ -110,17 +98,15 @@ def test_laying_out_a_file_is_none_of_its_writes() -> None:
 def test_what_no_rule_can_judge(fields: dict[str, Any], reason: str) -> None:
     fields = {**fields}
     layers = fields.pop("layers", ("block", "syscalls", "aio", "uring"))
-    block = [Requests("8:0", "sda", True, "read", calls(80, 4_096_000))]
     made = claim("/a", fields.pop("kind", "read"), **fields)
-    (verdict,) = judge([made], replace(observation("/a", block=block), layers=layers))
+    (verdict,) = judge([made], replace(observation("/a", block=[requests()]), layers=layers))
     assert verdict.reason == reason
 
 
 def test_keys_are_judged_beside_io() -> None:
     keys = Claim("db_bench", "keys", operations=5, seconds=1.0)
-    block = [Requests("8:0", "sda", True, "read", calls(80, 4_096_000))]
     operations = [Operation("read", "read", calls(1000, 4_096_000))]
-    verdict = judge([keys, claim("/a"), keys], observation("/a", block=block, operations=operations))
+    verdict = judge([keys, claim("/a"), keys], observation("/a", block=[requests()], operations=operations))
     assert [(each.category, each.claim and each.claim.kind) for each in verdict] == [
         (UNSUPPORTED, "keys"), ("CONFIRMED", "read"), (UNSUPPORTED, "keys"),
     ]  # fmt: skip
@@ -132,22 +118,19 @@ def test_of_equals_the_first_is_the_worst() -> None:
     assert overall([]).category == UNSUPPORTED
 
 
-def test_interim_summaries_are_counted_only_where_they_are_runs_of_their_own() -> None:
-    def dd(number: int, *doubts: str) -> Claim:
-        return claim("/a", operations=number, bytes=4096 * number, source="dd", doubts=doubts)
-
-    block = [Requests("8:0", "sda", True, "read", calls(80, 4_096_000))]
-    seen = observation("/a", block=block)
-    runs = judge([dd(400, "interim"), dd(600)], seen)
-    assert [verdict.category for verdict in runs] == ["CONFIRMED", "CONFIRMED"]
-    assert not any(note.code == Code.INTERIM_SUMMARY for verdict in runs for note in verdict.notes)
-    asked = judge([dd(400, "interim"), dd(700, "interim"), dd(1000)], seen)
-    assert [verdict.category for verdict in asked] == ["CONFIRMED"] * 3
-    assert [verdict.claim and verdict.claim.operations for verdict in asked] == [400, 700, 1000]
-    noted = [any(note.code == Code.INTERIM_SUMMARY for note in verdict.notes) for verdict in asked]
-    assert noted == [True, True, False]
-    wrong = judge([dd(400, "interim"), dd(2000)], seen)
-    assert {verdict.category for verdict in wrong} == {"CONTRADICTED"}
+@table("judge", "interim_summaries_are_counted_only_where_they_are_runs_of_their_own")
+def test_interim_summaries(records: Sequence[int], interim: int, noted: int, category: str) -> None:
+    """Of dd, which printed `records` one after the other; the first ones may be `interim`, and as many are noted."""
+    claims = [
+        claim("/a", operations=number, bytes=4096 * number, source="dd", doubts=["interim"] * (place < interim))
+        for place, number in enumerate(records)
+    ]
+    verdicts = judge(claims, observation("/a", block=[requests()]))
+    assert [(verdict.category, verdict.claim and verdict.claim.operations) for verdict in verdicts] == [
+        (category, number) for number in records
+    ]
+    found = [any(note.code == Code.INTERIM_SUMMARY for note in verdict.notes) for verdict in verdicts]
+    assert noted is None or found == [place < noted for place in range(len(records))]
 
 
 # Which claims are judged together, on which files and sessions
@@ -210,23 +193,6 @@ FILES = [file(0, "/data/one"), file(1, "/data/two"), file(2, "/data/three")]
 SESSIONS = [session(2, 30, "read"), session(0, 10, "read"), session(1, 20, "write"), session(0, 5, "read")]
 
 
-def test_claims_of_one_kind_that_share_a_file_are_summed() -> None:
-    def claim(kind: str, *paths: str) -> Claim:
-        return Claim("fio", kind, paths=[f"/data/{path}" for path in paths])
-
-    claims = [
-        claim("read", "one"), claim("read", "two"), claim("write", "one"), claim("read", "three"),
-        claim("read", "two", "one"), claim("read", "three"),
-    ]  # fmt: skip
-    result = groups(claims, opened(FILES, SESSIONS))
-    assert [group.places for group in result] == [[0, 1, 4], [2], [3, 5]]
-    assert [begun(group) for group in result] == [[5, 10, 20], [5, 10], [30]]
-    later = groups([*claims, claim("read", "two", "three")], opened(FILES, SESSIONS))
-    assert [group.places for group in later] == [[0, 1, 3, 4, 5, 6], [2]]
-    last = groups([*claims[:4], claim("read", "one", "two", "three"), claims[1]], opened(FILES, SESSIONS))
-    assert [group.places for group in last] == [[0, 1, 3, 4, 5], [2]]
-
-
 @table("claim_groups", "kinds_are_judged_as_a_whole_where_files_are_not_told_apart")
 def test_kinds_are_judged_as_a_whole_where_files_are_not_told_apart(fields: Any, told_apart: bool) -> None:
     claims = [Claim("iozone", "read"), Claim("iozone", "write"), Claim("iozone", "read")]
@@ -236,38 +202,37 @@ def test_kinds_are_judged_as_a_whole_where_files_are_not_told_apart(fields: Any,
         assert [group.places for group in result] == [[0, 2], [1]] and len(result[0].files) == 3
 
 
-PASSES = [
-    session(0, 1), session(0, 2, "write"), session(0, 3, "write"), session(1, 4, "read"), session(0, 5, "read"),
-    session(0, 6, "read"), session(0, 7, "read"),
-]  # fmt: skip
+SESSIONS_OF = {
+    "usual": SESSIONS,
+    "passes": [
+        session(0, 1), session(0, 2, "write"), session(0, 3, "write"), session(1, 4, "read"), session(0, 5, "read"),
+        session(0, 6, "read"), session(0, 7, "read"),
+    ],
+    "only written": [session(0, 1, "write", flags=("write",))],
+    "then opened for both": [session(0, 1, "write", flags=("write",)), session(0, 2, "write")],
+    "early, without an open": [
+        *SESSIONS,
+        Session(0, 0, 9, read=Calls(1, 1, first_ns=15, last_ns=16), write=Calls(1, 1, first_ns=7, last_ns=8)),
+    ],
+}  # fmt: skip
 
 
-@table("claim_groups", "a_pass_takes_the_next_session_of_its_kind_that_moved_something")
-def test_a_pass_takes_the_next_session_of_its_kind_that_moved_something(claims: Any, wanted: Any) -> None:
-    made = [Claim("iozone", **{"paths": ("/data/one",), **claim}) for claim in claims]
-    found = [begun(group) for group in groups(made, opened(FILES, PASSES))]
-    assert tuple(map(tuple, found)) == wanted
+@table(
+    "claim_groups",
+    "claims_of_one_kind_that_share_a_file_are_summed",
+    "a_pass_takes_the_next_session_of_its_kind_that_moved_something",
+    "a_layout_is_what_was_only_written_before_files_were_opened_for_both",
+    "a_session_without_an_open_begins_with_its_first_call",
+)
+def test_sessions_of_claims(seen: str, source: str, claims: Any, wanted: Any, places: Any, layout: Any) -> None:
+    """By the times when they were opened, as are those that only laid the files out; `places` are of the claims."""
+    made = [Claim(source, **{"paths": ("/data/one",), **claim}) for claim in claims]
+    result = groups(made, opened(FILES, SESSIONS_OF[seen]))
+    assert tuple(tuple(begun(group)) for group in result) == wanted
+    assert places is None or tuple(tuple(group.places) for group in result) == places
+    assert layout is None or tuple(each.opened_ns for group in result for each in group.layout) == layout
 
 
 def test_the_file_of_a_pass_is_that_of_its_session() -> None:
     (result,) = groups([Claim("iozone", "write")], opened(FILES, SESSIONS))
     assert (result.one_pass, [each.id for each in result.files], result.named) == (True, [1], False)
-
-
-def test_a_layout_is_what_was_only_written_before_files_were_opened_for_both() -> None:
-    written, both = session(0, 1, "write", flags=("write",)), session(0, 2, "write")
-    claim = Claim("fio", "write", paths=("/data/one",))
-    (result,) = groups([claim], opened(FILES, [written, both]))
-    assert (begun(result), [each.opened_ns for each in result.layout]) == ([2], [1])
-    (only,) = groups([claim], opened(FILES, [written]))
-    assert (begun(only), list(only.layout)) == ([1], [])
-    (other,) = groups([Claim("dd", "write", paths=("/data/one",))], opened(FILES, [written, both]))
-    assert (begun(other), list(other.layout)) == ([1, 2], [])
-    (mapped,) = groups([Claim("fio", "write", paths=("/data/one",), engine="mmap")], opened(FILES, [written]))
-    assert (begun(mapped), [each.opened_ns for each in mapped.layout]) == ([], [1])
-
-
-def test_a_session_without_an_open_begins_with_its_first_call() -> None:
-    early = Session(0, 0, 9, read=Calls(1, 1, first_ns=15, last_ns=16), write=Calls(1, 1, first_ns=7, last_ns=8))
-    (result,) = groups([Claim("fio", "read", paths=("/data/one",))], opened(FILES, [*SESSIONS, early]))
-    assert begun(result) == [5, 0, 10]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import assume, given
@@ -44,20 +44,20 @@ ENTRIES = {
 class Run:
     """What a tool really did to one file."""
 
-    kind: str
+    kind: Annotated[str, st.sampled_from(["read", "write"])]
     direct: bool
-    engine: str
-    count: int
+    engine: Annotated[str, st.sampled_from(sorted(ENTRIES))]
+    count: Annotated[int, st.integers(1000, 5000)]
     """Operations in each session."""
-    record_bytes: int
-    sessions: int
-    pause_s: float
+    record_bytes: Annotated[int, st.sampled_from([4096, 16384, 65536])]
+    sessions: Annotated[int, st.integers(1, 3)]
+    pause_s: Annotated[float, st.floats(0, 2)]
     synced: bool
     cold: bool
-    vain: int
+    vain: Annotated[int, st.integers(0, 3)]
     """Calls of each session that failed or moved nothing."""
-    fcntl: int
-    filesystem: str
+    fcntl: Annotated[int, st.integers(0, 1)]
+    filesystem: Annotated[str, st.sampled_from(["ext4", "xfs", "tmpfs", "btrfs"])]
 
     @property
     def operations(self) -> int:
@@ -72,21 +72,7 @@ class Run:
         return self.sessions * 1.0 + (self.sessions - 1) * self.pause_s
 
 
-RUNS = st.builds(
-    Run,
-    kind=st.sampled_from(["read", "write"]),
-    direct=st.booleans(),
-    engine=st.sampled_from(sorted(ENTRIES)),
-    count=st.integers(1000, 5000),
-    record_bytes=st.sampled_from([4096, 16384, 65536]),
-    sessions=st.integers(1, 3),
-    pause_s=st.floats(0, 2),
-    synced=st.booleans(),
-    cold=st.booleans(),
-    vain=st.integers(0, 3),
-    fcntl=st.integers(0, 1),
-    filesystem=st.sampled_from(["ext4", "xfs", "tmpfs", "btrfs"]),
-)
+RUNS = st.builds(Run)
 
 
 def calls(number: int, volume: int, begin_ns: int, *, vain: int = 0) -> Calls:
@@ -232,12 +218,10 @@ def test_direct_reads_have_all_their_bytes_of_the_device(run: Run, share: float)
 
 def at_level(seen: Observation, *layers: str) -> Observation:
     """The same run with less watched."""
-    with_calls, rings = "syscalls" in layers, "uring" in layers
-    kept = [part for part in seen.operations if with_calls or (rings and part.entry == "uring")]
-    if "uring" not in layers:
-        kept = [part for part in kept if part.entry != "uring"]
-    if "aio" not in layers:
-        kept = [part for part in kept if part.entry != "aio"]
+    with_calls = "syscalls" in layers
+    kept = [
+        part for part in seen.operations if (part.entry in layers if part.entry in ("uring", "aio") else with_calls)
+    ]
     files = [
         replace(file, page_cache_bytes=file.page_cache_bytes if "page-cache" in layers else None) for file in seen.files
     ]

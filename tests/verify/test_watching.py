@@ -22,6 +22,8 @@ from ioassay.verify.witness.capability import best, bpf_unusable
 from ioassay.verify.witness.counters import Counters, below, disk_counters, process_counters
 from ioassay.verify.witness.observed_command import with_filesystems
 
+from .conftest import table
+
 WRITES = "import os; f = os.open('data', os.O_WRONLY | os.O_CREAT); [os.write(f, bytes(4096)) for _ in range(100)]"
 
 
@@ -112,22 +114,30 @@ def bpf(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return lambda reason: monkeypatch.setattr(_core, "witness_capability", lambda: reason, raising=False)
 
 
-@pytest.mark.parametrize("level", ["block", "syscalls", "record"])
-def test_bpf_where_it_works(bpf: Callable[[str], None], level: str) -> None:
-    bpf("")
-    choice = best(level)
-    assert (choice.backend, choice.why) == ("bpf", "")
-    assert {level, "block", "counters"} <= set(choice.layers)
-    assert best("counters").backend == "counters" and best("counters").why == ""
-
-
-def test_counters_where_bpf_does_not_work(bpf: Callable[[str], None]) -> None:
-    bpf("the kernel has no BTF")
-    choice = best("block")
-    assert (choice.backend, list(choice.layers)) == ("counters", ["counters"])
-    assert choice.why == "only counters were read, nothing of level block: the kernel has no BTF"
-    with pytest.raises(ToolError, match="the kernel has no BTF"):
-        best("block", "bpf")
+@table(
+    "backends",
+    "bpf_where_it_works",
+    "counters_where_bpf_does_not_work",
+    "strace_only_by_name",
+    "counters_by_name_say_what_they_leave_out",
+    "what_cannot_be_had_by_name",
+    "what_does_not_exist",
+)
+def test_the_backend_of_a_level(
+    bpf: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, asked: Any, unusable: str | None,
+    no_strace: str | None, backend: str | None, layers: Any, why: str | None, refused: str | None,
+) -> None:  # fmt: skip
+    """`why` is what is said, or with … before it a part of that; `refused` a part of what an error says."""
+    bpf(unusable or "")
+    monkeypatch.setattr(strace, "available", lambda: no_strace or "")
+    if refused is not None:
+        with pytest.raises(UsageError if unusable is None and no_strace is None else ToolError, match=refused):
+            best(*asked)
+        return
+    choice = best(*asked)
+    assert choice.backend == backend and {*(layers or ())} <= {*choice.layers}
+    assert choice.backend != "counters" or [*choice.layers] == ["counters"]
+    assert choice.why == why if not why or why[0] != "…" else why[1:] in choice.why
 
 
 def test_capabilities_that_are_missing_are_named_with_the_way_to_grant_them(
@@ -147,29 +157,6 @@ def test_capabilities_that_are_missing_are_named_with_the_way_to_grant_them(
 def test_a_build_without_programs_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(_core, "witness_capability", raising=False)
     assert "no witness: it is of another version" in bpf_unusable()
-
-
-def test_strace_only_by_name(bpf: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    bpf("no")
-    monkeypatch.setattr(strace, "available", lambda: "")
-    assert best("syscalls").backend == "counters"
-    assert best("syscalls", "strace").why == ""
-    assert "block layer" in best("block", "strace").why
-    monkeypatch.setattr(strace, "available", lambda: "ptrace is forbidden")
-    with pytest.raises(ToolError, match="ptrace is forbidden"):
-        best("syscalls", "strace")
-
-
-def test_counters_by_name_say_what_they_leave_out(bpf: Callable[[str], None]) -> None:
-    bpf("")
-    assert "nothing of level syscalls" in best("syscalls", "counters").why
-    assert best("counters", "counters").why == ""
-
-
-@pytest.mark.parametrize(("level", "backend"), [("off", "auto"), ("everything", "auto"), ("block", "dtrace")])
-def test_what_does_not_exist(level: str, backend: str) -> None:
-    with pytest.raises(UsageError):
-        best(level, backend)
 
 
 WITH_A_THREAD = """
