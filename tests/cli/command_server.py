@@ -234,6 +234,8 @@ def _become(request: Mapping[str, Any], answers: int, streams: Sequence[int]) ->
     try:
         if request["of_its_own"]:
             os.setsid()
+            for number in (signal.SIGQUIT, signal.SIGHUP):  # a check in the background, or under nohup, ignores them
+                signal.signal(number, signal.SIG_DFL)
         os.write(answers, str(os.getpid()).encode())
         _use(dict(zip(request["open"], streams, strict=True)))
         if request["of_its_own"] and os.isatty(0):
