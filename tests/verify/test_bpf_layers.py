@@ -218,7 +218,8 @@ def test_a_sync_writes_and_flushes_in_its_callers_name(watch: Any, look: Any, da
     newer, older = watch("syscalls", *job), watch("syscalls", *job, layers=OLDEST)
     for seen in (newer, older):
         assert look.on_file(seen, "data", "write").bytes == SIZE
-        assert SIZE <= look.own(seen, "write").bytes <= SIZE + BESIDES
+        # Less than all where another program's sync wrote some of its pages first.
+        assert 0 < look.own(seen, "write").bytes <= SIZE + BESIDES
     assert bool(look.own(newer, "flush").calls) == bool(look.own(older, "flush").calls)
 
 
