@@ -11,7 +11,6 @@ Run as a program, with the descriptor of a socket: the other side of `CommandSer
 from __future__ import annotations
 
 import fcntl
-import functools
 import gc
 import importlib
 import io
@@ -141,17 +140,21 @@ class CommandServer:
         self._process.wait(PATIENCE_S)
 
 
-@functools.cache
-def shared() -> CommandServer:
-    """The server of this process, started where it is first needed."""
-    return CommandServer()
+_shared: dict[tuple[tuple[str, ...], tuple[str, ...]], CommandServer] = {}
+
+
+def shared(*modules: str, ahead: Sequence[str] = ()) -> CommandServer:
+    """The server of this process for these, started where it is first needed; every one that outlives a module."""
+    key = modules, tuple(ahead)
+    if key not in _shared:
+        _shared[key] = CommandServer(*modules, ahead=ahead)
+    return _shared[key]
 
 
 def end() -> None:
-    """Close the shared server, if there is one."""
-    if shared.cache_info().currsize:
-        shared().close()
-        shared.cache_clear()
+    """Close the shared servers."""
+    while _shared:
+        _shared.popitem()[1].close()
 
 
 def _text(file: IO[bytes]) -> str:

@@ -141,12 +141,10 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-@pytest.fixture(scope="session")
-def as_nobody(nobody: list[str]) -> Iterator[command_server.CommandServer]:
+@pytest.fixture
+def as_nobody(nobody: list[str]) -> command_server.CommandServer:
     """Answers commands of a user without rights."""
-    server = command_server.CommandServer(ahead=nobody)
-    yield server
-    server.close()
+    return command_server.shared(ahead=nobody)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ They are forked from a process that has everything imported (tests/cli/command_s
 
 from __future__ import annotations
 
-import functools
 import os
 import signal
 from collections.abc import Iterator, Sequence
@@ -16,20 +15,15 @@ from typing import Any
 
 from ioassay.study.model import Suite
 
-from ..cli.command_server import CommandServer, Running
+from ..cli import command_server
+from ..cli.command_server import Running
 from ..patience import PATIENCE_S, until
 from . import computed_runs
 
 
-@functools.cache
-def commands() -> CommandServer:
-    """What forks the commands of these tests, until they end."""
-    return CommandServer("distributed")
-
-
 def begin(folder: Path, *words: str, **environment: str) -> Running:
     """A command at work, in a session of its own."""
-    return commands().start(words, folder, {**os.environ, **environment}, of_its_own=True)
+    return command_server.shared("distributed").start(words, folder, {**os.environ, **environment}, of_its_own=True)
 
 
 @dataclass

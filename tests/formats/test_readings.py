@@ -94,6 +94,7 @@ def test_outputs_are_read_as_their_rows_say(tmp_path: Path, case: dict[str, Any]
         return
     found = answer(case, tmp_path)
     assert case.keys() & {"claims", "is", "each"}, "the row wants nothing"
+    assert found or "each" not in case, "there is none that could be as each is wanted"
     wrong = [*differences(found, case.get("claims", case.get("is", found)))]
     for number, one in enumerate(found if "each" in case else ()):
         wrong += differences(one, case["each"], f"each[{number}]")
