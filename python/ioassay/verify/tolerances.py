@@ -83,8 +83,8 @@ TABLE: dict[str, Tolerance] = {
     "short_interval_s": Tolerance(
         0.008,
         "seconds",
-        "chosen, as two or three slices of a scheduler: being held up once may double such an interval; a pass of 2.8 ms "
-        "was claimed so by an honest tool on 2 processors",
+        "chosen, as two or three slices of a scheduler: being held up once may double such an interval; a pass of "
+        "2.8 ms was claimed so by an honest tool on 2 processors",
     ),
     "loose_clock_s": Tolerance(
         0.002, "seconds", "clocks that are set around more than the calls (fio's, dd's): start and end are rounded"
