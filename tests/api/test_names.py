@@ -1,6 +1,7 @@
 """What `import ioassay` offers: one table, the same for type checkers, and nothing that a submodule replaces.
 
-Type checkers see all of it: mypy --strict over a program that uses the whole API, where no value may be Any.
+Type checkers see all of it: `./check types` reads a program that uses the whole API, where no value may be Any, and one
+in which each use is an error.
 """
 
 import ast
@@ -10,8 +11,6 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
-
-import pytest
 
 import ioassay
 from ioassay import errors
@@ -67,30 +66,12 @@ def test_importing_the_package_imports_none_of_its_modules() -> None:
     assert done.stdout == "[]\n"
 
 
-ROOT = Path(__file__).parent.parent.parent
 PROGRAM = Path(__file__).parent / "typed_program.py"
 NOT_CALLED = {
     *("BrokenPlugin", "Contradicted", "ConditionError", "Interrupted", "RunError", "SafetyRefusal", "StartError"),
     "ToolError",
 }
 """Classes of errors like those that it catches."""
-
-
-def checked(*files: Path) -> subprocess.CompletedProcess[str]:
-    """As a user would check it: by the installed package, without the settings of this repository."""
-    options = ["--strict", "--config-file", "", "--cache-dir", str(ROOT / ".mypy_cache" / "programs")]
-    command = [sys.executable, "-m", "mypy", *options, *map(str, files)]
-    return subprocess.run(command, cwd=PROGRAM.parent, capture_output=True, text=True, timeout=280)
-
-
-@pytest.mark.slow
-def test_a_program_that_uses_the_whole_api_is_typed(tmp_path: Path) -> None:
-    wrong = tmp_path / "wrong.py"
-    wrong.write_text("import ioassay as ia\n\nia.open(1)\nia.Study(drivr='null')\nia.compare('a', 'b').verdit\n")
-    done = checked(PROGRAM, wrong)
-    errors = re.findall(r"(\w+\.py):(\d+): error", done.stdout)
-    assert errors and {name for name, _ in errors} == {"wrong.py"}, done.stdout + done.stderr
-    assert {int(line) for _, line in errors} == {3, 4, 5}
 
 
 def test_the_program_uses_every_name() -> None:

@@ -1,4 +1,4 @@
-"""A program that uses the whole API, for the type checker (test_names.py). It is never run."""
+"""A program that uses the whole API, for the type checker. It is never run."""
 
 from collections.abc import Iterable
 from concurrent.futures import Executor
