@@ -1,7 +1,7 @@
 """The wheel and the source distribution that `./check wheel` builds: what is in them, and what a user has of them.
 
 A release's wheel is built from the source distribution, for systems of 2018 on (--thorough); that of `./check` is of
-this machine, and the source distribution is compiled for its errors.
+this machine, and the source distribution has the same sources.
 They are installed as users do it, by uvx, and of a release by pipx as well, with the Pythons of .setup/wheelhouse. That
 folder has the wheels of the dependencies (setup/python.sh). The installed program finds no network, no compiler and not
 the checkout.
@@ -122,11 +122,24 @@ def test_the_metadata_says_what_the_package_is(wheel: Path) -> None:
 
 def test_the_source_distribution_has_what_a_build_needs_and_no_tests(source_distribution: Path) -> None:
     with tarfile.open(source_distribution) as archive:
-        names = {member.name.split("/", 1)[1] for member in archive.getmembers() if member.isfile()}
-    assert tracked("python") <= names
-    assert {name for name in tracked("crates") if "/src/" in name or "/bpf/" in name} <= names
-    assert {"LICENSE-APACHE", "LICENSE-MIT", "Cargo.lock", "CHANGELOG.md", "constraints.txt", "PKG-INFO"} <= names
-    assert not [name for name in names if "/tests/" in f"/{name}" or "golden" in name]
+        opened = ((member.name, archive.extractfile(member)) for member in archive.getmembers())
+        files = {name.split("/", 1)[1]: file.read() for name, file in opened if file}
+    sources = {name for name in tracked("crates") if not re.search("/(tests|benches)/", name)}
+    given = {name for name in tracked("python") | sources if not name.endswith("Cargo.toml")}  # maturin writes these
+    assert [name for name in sorted(given) if files.get(name) != (ROOT / name).read_bytes()] == []
+    assert sources <= files.keys()
+    read = re.compile(rb'include(?:_str|_bytes)?!\(\s*"([^"]+)"')
+    wanted = {os.path.normpath(Path(name, "..", file.decode())) for name in given for file in read.findall(files[name])}
+    assert wanted <= files.keys()
+    assert {
+        "LICENSE-APACHE",
+        "LICENSE-MIT",
+        "Cargo.lock",
+        "CHANGELOG.md",
+        "constraints.txt",
+        "PKG-INFO",
+    } <= files.keys()
+    assert not [name for name in files if "/tests/" in f"/{name}" or "golden" in name]
     assert source_distribution.stat().st_size < 3 << 20
 
 
