@@ -16,15 +16,32 @@ import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ioassay import atomic_file
 from ioassay.report import theme
 from ioassay.store import packed_page
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
 TEMPLATE = Path(__file__).parent / "template"
 _SCRIPTS = ("reflow.js", "charts.js")
 _NAME = "(?:bundle|script|style|part)-[0-9a-f]{32}"
+
+
+@functools.cache
+def environment() -> Environment:
+    """What compiles each template once."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    return Environment(
+        loader=FileSystemLoader(TEMPLATE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
 
 
 def render(
@@ -34,31 +51,27 @@ def render(
 
     `template` extends base.html.j2. `shown` is applied to all text but the scripts, whose hashes the page's policy has.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
     from ioassay.report.figures import chart_marks
 
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     script = "".join((TEMPLATE / name).read_text(encoding="utf-8") for name in _SCRIPTS)
     parts: dict[str, str] = {}
     names = {name: f"{name}-{secrets.token_hex(16)}" for name in ("bundle", "script", "style")}  # no tool prints these
-    text = environment.get_template(template).render(
-        **view,
-        # Neither holds anything but our own and the libraries' code.
-        bundle=Markup(names["bundle"]),
-        script=Markup(names["script"]),
-        style=Markup(names["style"]),
-        policy=policy(bundle, script),
-        themes=data({"light": theme.config(), "dark": theme.config(dark=True)}),
-        data=lambda declared: data(chart_marks.shared_rows(declared)),
-        packed=functools.partial(_keep, parts),
+    text = (
+        environment()
+        .get_template(template)
+        .render(
+            **view,
+            # Neither holds anything but our own and the libraries' code.
+            bundle=Markup(names["bundle"]),
+            script=Markup(names["script"]),
+            style=Markup(names["style"]),
+            policy=policy(bundle, script),
+            themes=data({"light": theme.config(), "dark": theme.config(dark=True)}),
+            data=lambda declared: data(chart_marks.shared_rows(declared)),
+            packed=functools.partial(_keep, parts),
+        )
     )
     style = theme.css_variables() + (TEMPLATE / "style.css").read_text(encoding="utf-8")
     code = {names["bundle"]: bundle, names["script"]: script, names["style"]: style}
