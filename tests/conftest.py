@@ -13,6 +13,7 @@ It deliberately holds no fixture about one subject: those belong beside their te
 from __future__ import annotations
 
 import fcntl
+import gc
 import mmap
 import os
 import random
@@ -65,6 +66,15 @@ def is_memory(folder: str) -> bool:
 # Tests watch what reaches a disk, so `tmp_path` has to be on one, and since Debian 13 /tmp is memory.
 if "TMPDIR" not in os.environ and is_memory(tempfile.gettempdir()):
     tempfile.tempdir = os.environ["TMPDIR"] = "/var/tmp"
+
+
+# The tests stay until the end, so no collection of garbage looks at them.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def find_browser() -> str | None:
