@@ -15,7 +15,7 @@ from ioassay.roles import Trial
 
 from .conftest import HOSTILE, computed
 
-LONG_S = 60
+LONG_S = 240
 
 
 class Reader:

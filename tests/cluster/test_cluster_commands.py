@@ -84,7 +84,7 @@ def test_an_executor_is_not_opened_for_trials_that_measure(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["interrupted", "killed"])
 def test_what_was_started_ends_with_a_run_that_is_stopped(tmp_path: Path, number: signal.Signals) -> None:
-    (tmp_path / "pure.toml").write_text(STUDY.format(repetitions=100, sleep="100ms"))
+    (tmp_path / "pure.toml").write_text(STUDY.format(repetitions=100, sleep="1s"))
     with start(tmp_path, "run", "pure.toml", "--output", "run", *LOCAL) as process:
         require_recorded(tmp_path / "run", 3, process)
         children = psutil.Process(process.pid).children(recursive=True)

@@ -15,7 +15,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
@@ -140,13 +139,15 @@ def test_a_result_that_is_lost_is_waited_for_again(executor: DaskExecutor) -> No
 
 
 def test_what_is_cancelled_is_not_computed(tmp_path: Path, executor: DaskExecutor) -> None:
-    blocking = [executor.submit(time.sleep, 0.5) for _ in range(2)]
+    waits = ["sh", "-c", 'until [ -e "$0" ]; do sleep 0.02; done', str(tmp_path / "go")]
+    blocking = [executor.submit(subprocess.check_call, waits) for _ in range(2)]
     queued = [executor.submit((tmp_path / str(number)).touch) for number in range(10)]
     assert all(call.cancel() for call in queued)
+    (tmp_path / "go").touch()
     for call in blocking:
         call.result(PATIENCE_S)
     assert executor.submit(operator.add, 1, 1).result(PATIENCE_S) == 2
-    assert list(tmp_path.iterdir()) == []
+    assert os.listdir(tmp_path) == ["go"]
 
 
 @pytest.fixture

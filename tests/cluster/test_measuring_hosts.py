@@ -196,7 +196,7 @@ class Killer(Progress):
 def test_a_host_that_dies_fails_its_trials_and_no_others(
     tmp_path: Path, pair: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ioassay.cluster.fleet.PATIENCE_S", 3.0)
+    monkeypatch.setattr("ioassay.cluster.fleet.PATIENCE_S", 15.0)
     executor, hosts = pair
     suite = made.suite(["a", "b"], repetitions=4, params={"sleep": "500ms"})
     run = begin(suite, tmp_path / "run", Checks(executor=executor)).run(Killer(hosts["b"]), executor=executor)
@@ -229,7 +229,7 @@ def test_a_host_that_comes_back_goes_on(tmp_path: Path, pair: Fleet) -> None:
 
 
 def test_a_group_starts_without_a_host_that_dies(tmp_path: Path, pair: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ioassay.cluster.fleet.PATIENCE_S", 3.0)
+    monkeypatch.setattr("ioassay.cluster.fleet.PATIENCE_S", 15.0)
     executor, hosts = pair
     suite = made.suite(["a", "b"], **SLEEP, repetitions=2, run={"together": True})
     ready = begin(suite, tmp_path / "run", Checks(Consent((), True), executor=executor))

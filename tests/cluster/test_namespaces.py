@@ -21,6 +21,7 @@ pytest.importorskip("distributed")
 pytestmark = [pytest.mark.root, pytest.mark.fio, pytest.mark.timeout(900)]  # six minutes at load 24
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+PLACE = f"/tmp/host-{os.getpid()}"  # of each worker, below its root
 HUB, PORT = "10.213.7.1", 8786
 STUDY = """
 title = "Two roots"
@@ -54,10 +55,10 @@ for place in "$2" "$3" "$4"; do
     mkdir -p "$1/root/$place"
     mount --rbind "$place" "$1/root/$place"
 done
-mkdir "$1/root/tmp/host"
+mkdir "$1/root$5"
 cd "$1/root"
 root="$1/root"
-shift 4
+shift 5
 exec chroot "$root" "$@"
 """
 """A root folder of its own at $1, with the folders $2 to $4 of this one; then the command."""
@@ -108,8 +109,8 @@ class Inside:
         """A worker in a root folder of its own."""
         root = self.folder / f"{name}.root"
         root.mkdir()
-        shared = [str(REPOSITORY), sys.prefix, str(self.folder / "keys")]
-        inner = [sys.executable, "-m", "ioassay", "worker", address, "--name", name, "--dir", "/tmp/host"]
+        shared = [str(REPOSITORY), sys.prefix, str(self.folder / "keys"), PLACE]
+        inner = [sys.executable, "-m", "ioassay", "worker", address, "--name", name, "--dir", PLACE]
         return self.start(
             space, f"{name}.log", "unshare", "--mount", "sh", "-euc", ROOT, "sh", str(root), *shared, *inner
         )
@@ -165,8 +166,8 @@ def test_hosts_with_roots_of_their_own_measure_together(tmp_path: Path) -> None:
     assert "hosts" in {finding["question"] for finding in found["findings"]}
     assert "fleet_hosts" in {figure["name"] for figure in found["figures"] if not figure["problem"]}
     assert answer["trials"]["ok"] == 4
-    assert {file["path"] for file in answer["kept_files"]} == {"a:/tmp/host/data", "b:/tmp/host/data"}
-    assert not Path("/tmp/host").exists()
+    assert {file["path"] for file in answer["kept_files"]} == {f"a:{PLACE}/data", f"b:{PLACE}/data"}
+    assert not Path(PLACE).exists()
     require_confirmed(tmp_path / "run")
 
 

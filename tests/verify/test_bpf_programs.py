@@ -145,11 +145,15 @@ def test_a_file_that_was_open_before_has_a_session_without_an_open(watch: Any) -
 
 def test_a_death_by_signal_keeps_what_was_seen(watch: Any, look: Any, data: Path) -> None:
     program = """
-import os, signal, threading
+import os, signal, threading, time
 fd = os.open("data", os.O_RDONLY)
 [os.pread(fd, 4096, 0) for _ in range(100)]
 reading, writing = os.pipe()
-threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGKILL)).start()
+def kill():
+    while "pipe_read" not in open(f"/proc/self/task/{os.getpid()}/wchan").read():
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGKILL)
+threading.Thread(target=kill).start()
 os.read(reading, 77)
 """
     seen = watch("syscalls", sys.executable, "-SIc", program)
