@@ -68,7 +68,7 @@ if "TMPDIR" not in os.environ and is_memory(tempfile.gettempdir()):
     tempfile.tempdir = os.environ["TMPDIR"] = "/var/tmp"
 
 
-# The tests stay until the end, so no collection of garbage looks at them.
+# The tests stay in memory until the end, so the garbage collector need not look at them.
 gc.disable()
 
 

@@ -1,4 +1,4 @@
-"""How long tests wait: for what they mean, and never for a time; and which processes of theirs there are."""
+"""How long tests wait: for an event, never for a fixed time. And which of their processes live."""
 
 from __future__ import annotations
 

@@ -481,7 +481,9 @@ def check(case: dict[str, Any], names: dict[str, str], tmp_path: Path, monkeypat
     assert all(case["unconfined"] in text for text in [*warnings, *([document["why"]] if warnings else ())])
     assert has(document.get("may_change", {}), case.get("may_change", {}))
     assert case.get("closed") not in document.get("may_change", {})
-    for found in (tmp_path / "run").glob("trials/*/raw/conditions.json"):
+    kept = list((tmp_path / "run").glob("trials/*/raw/conditions.json"))
+    assert kept or "conditions" not in case
+    for found in kept:
         assert has(json.loads(found.read_text())["took_effect"], case.get("conditions", {}))
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert left >= {*case.get("left", ())} and not left & {*case.get("gone", ())}

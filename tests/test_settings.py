@@ -54,6 +54,10 @@ def place(machine: Path, name: str) -> Path:
     return machine / (name if name.startswith("/") else f"{CPU}/{name}").lstrip("/")
 
 
+ACTIONS = ("begin", "end", "kill", "reboot", "write", "remove", "refuse", "forbid", "restore", "shown")
+REQUIRED = ("governors", "files", "leftovers")
+
+
 class Runs:
     """A machine and the runs on it: does the steps of a row."""
 
@@ -64,10 +68,11 @@ class Runs:
         self.put = tunables.put
 
     def take(self, step: Mapping[str, Any]) -> None:
-        for key in ("begin", "end", "kill", "reboot", "write", "remove", "refuse", "forbid", "restore", "shown"):
+        assert not step.keys() - {*ACTIONS, *REQUIRED, "governor", "schedulers", "force", "said"}
+        for key in ACTIONS:
             if key in step:
                 getattr(self, f"do_{key}")(step[key], step)
-        self.require(**{key: step[key] for key in ("governors", "files", "leftovers") if key in step})
+        self.require(**{key: step[key] for key in REQUIRED if key in step})
 
     def require(self, governors: str | list[str] | None = None, files: int | None = None, leftovers: int = -1) -> None:
         if governors is not None:

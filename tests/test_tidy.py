@@ -174,6 +174,7 @@ def rule_of_map(name: str, table: dict[str, Any]) -> Rule:
 
 for name, table in MAP["rules"].items():
     kinds = [kind for word in KINDS.keys() & table.keys() for kind in KINDS[word]]
+    assert kinds, name
     rule(*kinds, rooms=set(table.get("rooms", EVERYWHERE)) - {*table.get("but", ())})(rule_of_map(name, table))
 
 

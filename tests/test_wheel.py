@@ -131,14 +131,9 @@ def test_the_source_distribution_has_what_a_build_needs_and_no_tests(source_dist
     read = re.compile(rb'include(?:_str|_bytes)?!\(\s*"([^"]+)"')
     wanted = {os.path.normpath(Path(name, "..", file.decode())) for name in given for file in read.findall(files[name])}
     assert wanted <= files.keys()
-    assert {
-        "LICENSE-APACHE",
-        "LICENSE-MIT",
-        "Cargo.lock",
-        "CHANGELOG.md",
-        "constraints.txt",
-        "PKG-INFO",
-    } <= files.keys()
+    assert {f"python/ioassay/docs/{path.name}" for path in documents.topics().values()} <= files.keys()
+    about = {"LICENSE-APACHE", "LICENSE-MIT", "CHANGELOG.md", "constraints.txt", "PKG-INFO"}
+    assert about | {"pyproject.toml", "Cargo.toml", "Cargo.lock"} <= files.keys()
     assert not [name for name in files if "/tests/" in f"/{name}" or "golden" in name]
     assert source_distribution.stat().st_size < 3 << 20
 

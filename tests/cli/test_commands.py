@@ -136,14 +136,18 @@ def take(step: Mapping[str, Any], folder: Path, names: Names) -> None:
             for line in step["io"]:
                 transfer(client, *line.split())
     if "ask" not in step and "run" not in step:
+        assert not step.keys() - OF_ROWS - {"io", "files", "remove", "damage", "mount"}, "nobody is asked"
         return
+    is_json = "ask" in step and "--json" in step["ask"].split(" -- ")[0].split()
+    assert is_json or not step.keys() & {"json", "keys", "within", "same"}, "compared of --json only"
+    assert "until" in step or not step.keys() & {"during", "signal"}, "of what is waited for"
     code = step.get("code", 0)
     before = contents(folder) if code in REFUSED and "writes" not in step else {}
     kept = {path: path.stat().st_mtime_ns for path in (folder.glob(step["kept"]) if "kept" in step else ())}
     answer = answered(step, folder, names)
     assert answer.code == code, answer
     compare_words(step, answer, names)
-    if "ask" in step and "--json" in step["ask"].split(" -- ")[0].split():
+    if is_json:
         compare_json(step, answer, folder, names)
     compare_files(step, folder, names)
     assert {path: path.stat().st_mtime_ns for path in kept} == kept and bool(kept) == ("kept" in step)
@@ -210,7 +214,7 @@ def compare_words(step: Mapping[str, Any], answer: Answer, names: Names) -> None
     for name, wanted in step.items():
         if name in said:
             assert [text for text in wanted if filled(text, names) not in said[name]] == [], answer
-        elif name.startswith("whole_"):
+        elif name in ("whole_out", "whole_err"):
             assert filled(wanted, names) == said[name.removeprefix("whole_")]
         elif name in ("first", "last"):
             assert answer.out.splitlines()[0 if name == "first" else -1] == filled(wanted, names)

@@ -221,7 +221,7 @@ def test_a_drive_ends_with_its_parent_and_keeps_what_it_has(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("form", [("--json",), ()], ids=["json", "text"])
-def test_a_drive_of_which_nobody_can_be_told_ends(tmp_path: Path, form: tuple[str, ...]) -> None:
+def test_a_drive_that_cannot_report_that_it_is_ready_ends(tmp_path: Path, form: tuple[str, ...]) -> None:
     """Whoever was to read that it is ready is gone: without its address nobody would find it, or end it."""
     out, into = os.pipe()
     os.close(out)

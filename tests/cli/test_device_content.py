@@ -201,6 +201,7 @@ def test_qemu_and_many_connections_of_nbdcopy_keep_an_image_and_its_holes(tmp_pa
         assert drive.end(signal.SIGKILL)[0] == -signal.SIGKILL
     with served(tmp_path, *words) as drive:
         run("qemu-img", "compare", "-f", "raw", "-F", "raw", image, uri)  # it was flushed
+        run("qemu-io", "-f", "raw", "-c", "write -z 0 64M", uri)
         run("qemu-img", "convert", "-n", "-f", "raw", "-O", "raw", image, uri)
         run("qemu-img", "convert", "-f", "raw", "-O", "qcow2", uri, tmp_path / "qcow2")
         run("qemu-img", "compare", "-f", "raw", "-F", "qcow2", image, tmp_path / "qcow2")
@@ -245,7 +246,7 @@ def test_a_full_disk_is_a_full_drive_until_there_is_room(
 
 @pytest.mark.root
 @pytest.mark.fio
-def test_a_full_disk_is_an_error_of_the_drives_file_and_one_that_is_only_read_of_its_writers(
+def test_a_full_disk_fails_the_file_and_a_read_only_disk_fails_its_writers(
     tmp_path: Path, small_disk: Callable[..., Path]
 ) -> None:
     disk = small_disk(2048)

@@ -182,6 +182,7 @@ def test_a_served_drive_ends_with_its_own_status_or_a_sentence(tmp_path: Path) -
         folder = tmp_path / str(place)
         folder.mkdir()
         check(ended(argv, folder, signals_of(chance, place, longest_s), to_group=bool(place % 2)), 0)
+        assert os.listdir(folder) == []
 
 
 def test_stopping_a_drive_is_interrupted_with_a_sentence_or_done(tmp_path: Path) -> None:

@@ -29,7 +29,6 @@ from ..corpora import cases
 from ..patience import PATIENCE_S, until
 from .hosts import begin
 
-pytest.importorskip("distributed")
 LOCAL = ("--executor", "dask:local,workers=1")
 
 STUDY = """
@@ -153,8 +152,6 @@ def test_a_missing_extra_is_one_line_with_the_command(monkeypatch: pytest.Monkey
 
 # Workers as jobs of a batch system: what is submitted, what is cancelled, and a run on a real Slurm
 
-
-pytest.importorskip("dask_jobqueue")
 
 SBATCH = """#!/bin/sh
 cp "$1" "$JOBS/$$.script"

@@ -40,8 +40,6 @@ from ..corpora import THOROUGH
 from ..patience import PATIENCE_S, until
 from . import computed_runs
 
-pytest.importorskip("distributed")
-
 
 def worker_processes() -> list[int]:
     """Processes of the workers that this process has started with a cluster."""

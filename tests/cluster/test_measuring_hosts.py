@@ -30,9 +30,6 @@ from ..patience import PATIENCE_S, until
 from . import hosts as made
 from .hosts import Host
 
-pytest.importorskip("distributed")
-
-
 SLEEP = {"driver": "command", "params": {"argv": ["sleep", "0.3"], "expected_time": "1s"}}
 FILE = {"kind": "file", "path": "data", "size": "1MiB"}
 LONG = f"987.{os.getpid()}"

@@ -16,8 +16,6 @@ import ioassay as ia
 from ..cli.command_server import CommandServer
 from ..patience import PATIENCE_S, until
 
-pytest.importorskip("distributed")
-
 pytestmark = [pytest.mark.root, pytest.mark.fio, pytest.mark.timeout(900)]  # six minutes at load 24
 
 REPOSITORY = Path(__file__).resolve().parents[2]

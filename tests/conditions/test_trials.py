@@ -140,8 +140,8 @@ def test_a_scheduler_is_a_factor_like_any_other(tmp_path: Path) -> None:
     assert set(trials["script.nice"]) == {3}
     assert [text.split(":")[0] for text in warned] == ["nice-unused", "affinity-narrowed"]
     assert warnings_of(RunStore.open(tmp_path / "run")) >= {"affinity-narrowed"}
-    for kept in (tmp_path / "run").glob("trials/*/raw/conditions.json"):
-        assert json.loads(kept.read_text())["took_effect"]["nice"] == 3
+    kept = [json.loads(path.read_text()) for path in (tmp_path / "run").glob("trials/*/raw/conditions.json")]
+    assert [one["took_effect"]["nice"] for one in kept] == [3] * 6
 
 
 def test_what_the_host_refuses_is_said_before_and_skipped_with_the_reason(tmp_path: Path) -> None:

@@ -256,7 +256,7 @@ def test_options_are_those_of_the_installed_fio(fio: Fio) -> None:
         fio.validate({"rw": "read", "ioengine": "libaoi"}, target)
 
 
-def test_the_real_fio_states_about_what_its_results_say(tmp_path: Path) -> None:
+def test_what_the_real_fio_prints_is_close_to_its_results(tmp_path: Path) -> None:
     """A rate limit makes the latest second like the others, as far as a busy machine lets it."""
     argv = ["fio", "--name=j", "--ioengine=null", "--rw=randrw", "--bs=4k", "--size=1G", "--time_based", "--runtime=5"]
     argv += ["--rate_iops=1000", "--eta=always", "--output-format=json", f"--output={tmp_path / 'fio.json'}"]

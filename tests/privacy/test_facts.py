@@ -76,6 +76,7 @@ def test_parameters_that_matter_are_shown_and_all_others_hashed() -> None:
         "systemd.set_credential",
     ]
     assert shown(" ".join(words)) == " ".join(words)
+    assert all(boot.SHOWN.values()), "each has its reason"
 
 
 @cases("privacy", "parameters")

@@ -121,7 +121,7 @@ def reading_of_a_driver(path: Path, case: Mapping[str, Any]) -> Read:
         assert parsed.status == OK or (parsed.status in (FAILED, SKIPPED) and parsed.reason)
         assert len(parsed.reason) < 2500, parsed.reason
         assert all(isinstance(value, int | float) for value in parsed.metrics.values())
-        json.dumps([parsed.metrics, *parsed.parts, *(vars(claim) for claim in parsed.claims)])
+        json.dumps([parsed.metrics, *parsed.parts, *(vars(claim) for claim in parsed.claims)], allow_nan=False)
 
     return read
 

@@ -1,6 +1,6 @@
 """Drives with a controller: their limits by arithmetic, what a cache and a suspension change, and what folding costs.
 
-Random ones are compared with a second implementation in `test_reference_points`.
+What a second implementation answered of random ones is compared in `test_reference_points`.
 """
 
 from __future__ import annotations
