@@ -323,6 +323,16 @@ def test_a_rule_finds_code_that_breaks_it(case: dict[str, str]) -> None:
     assert source.room in rooms and any([*function(source, node)] for node in nodes)
 
 
+def test_tables_that_the_docstrings_of_tests_name_are_there() -> None:
+    there = {path.name for path in ours(".toml")}
+    named = {
+        path: re.findall(r"[\w.-]+\.toml\b", ast.get_docstring(ast.parse(path.read_text())) or "")
+        for path in ours(".py", below=ROOT / "tests")
+        if path.name.startswith("test_")
+    }
+    none_of(f"{at(path, 1)}: no {name}" for path, names in named.items() for name in {*names} - there)
+
+
 def test_every_room_and_every_crate_is_on_the_map() -> None:
     there = {source.room for source in SOURCES} - MAY_IMPORT.keys() | manifests().keys() - CRATES.keys()
     none_of(f"{name}: add it to the map: tests/corpus/tree/map.toml" for name in there)

@@ -13,8 +13,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -132,9 +132,8 @@ def filled(text: str, names: Names) -> str:
 def take(step: Mapping[str, Any], folder: Path, names: Names) -> None:
     """Ask, and compare. Whom a command refuses (2, 3) finds every file as it was, and under --json one object."""
     if "io" in step:
-        with Client(folder / "a") as client:
-            for line in step["io"]:
-                transfer(client, *line.split())
+        with ExitStack() as clients:
+            exchange(step["io"], lambda: clients.enter_context(Client(folder / "a")))
     if "ask" not in step and "run" not in step:
         assert not step.keys() - OF_ROWS - {"io", "files", "remove", "damage", "mount"}, "nobody is asked"
         return
@@ -183,6 +182,19 @@ def is_at(place: str, running: Running, folder: Path) -> bool:
     if place.startswith("said "):
         return place.removeprefix("said ") in running.out + running.err
     return any(folder.glob(place))
+
+
+def exchange(lines: Sequence[str], connect: Callable[[], Client]) -> None:
+    """What one client does, line by line, and `connect COUNT`: so many come as well and stay; `closed`: are sent away."""
+    client = None
+    for kind, *words in map(str.split, lines):
+        if kind == "connect":
+            for _ in range(int(words[0])):
+                with pytest.raises((EOFError, OSError)) if "closed" in words else nullcontext():
+                    connect()
+        else:
+            client = client or connect()
+            transfer(client, kind, *words)
 
 
 def transfer(client: Client, kind: str, *words: str) -> None:
