@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
 
@@ -35,6 +35,8 @@ const MOST_CLIENTS: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The thread that serves answers at once, unless it has ended.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
+/// A drive that ends waits so long for clients that do not take their answers.
+const LAST_ANSWER_TIME: Duration = Duration::from_secs(1);
 
 /// What a client requests.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -107,10 +109,11 @@ struct StatsReply {
     transports: Vec<TransportReport>,
 }
 
-/// The socket, which is removed when this is dropped.
+/// The socket, which is removed when this is dropped. Requests that were sent before are answered.
 pub struct Control {
     /// Requests of all clients.
     pub requests: Receiver<PendingRequest>,
+    unanswered: Arc<AtomicUsize>,
     end: Arc<OwnedFd>,
     listener: Option<JoinHandle<()>>,
 }
@@ -118,6 +121,7 @@ pub struct Control {
 #[derive(Clone)]
 struct RequestSender {
     requests: Sender<PendingRequest>,
+    unanswered: Arc<AtomicUsize>,
     wakeup: Arc<OwnedFd>,
 }
 
@@ -133,8 +137,10 @@ impl Control {
         let (sender, receiver) = channel();
         let sender = RequestSender {
             requests: sender,
+            unanswered: Arc::default(),
             wakeup: Arc::new(wakeup),
         };
+        let unanswered = Arc::clone(&sender.unanswered);
         let end = rustix::event::eventfd(0, EventfdFlags::CLOEXEC);
         let end = Arc::new(end.map_err(|error| failed(error.into()))?);
         let ends = Arc::clone(&end);
@@ -144,6 +150,7 @@ impl Control {
             .map_err(failed)?;
         Ok(Self {
             requests: receiver,
+            unanswered,
             end,
             listener: Some(thread),
         })
@@ -155,6 +162,11 @@ impl Drop for Control {
         let _ = rustix::io::write(&self.end, &1_u64.to_ne_bytes()); // at zero it takes one
         if let Some(listener) = self.listener.take() {
             let _ = listener.join(); // the socket is gone then, whatever the thread says
+        }
+        let begun = Instant::now();
+        while self.unanswered.load(Ordering::Relaxed) > 0 && begun.elapsed() < LAST_ANSWER_TIME {
+            drop(self.requests.try_recv()); // which tells its client that the drive has ended
+            thread::sleep(Duration::from_millis(1));
         }
     }
 }
@@ -206,14 +218,15 @@ fn serve_client(client: &UnixStream, sender: &RequestSender) -> std::io::Result<
             return Ok(());
         }
         let whole = line.ends_with(b"\n");
+        sender.unanswered.fetch_add(1, Ordering::Relaxed);
         let answer = if whole {
             answer(&line, sender)
         } else {
             refusal(&format!("wanted a line of at most {LONGEST_LINE} bytes"))
         };
-        let mut text = answer.to_string();
-        text.push('\n');
-        writer.write_all(text.as_bytes())?;
+        let written = writer.write_all(format!("{answer}\n").as_bytes());
+        sender.unanswered.fetch_sub(1, Ordering::Relaxed);
+        written?;
         if !whole {
             return Ok(());
         }
