@@ -352,21 +352,31 @@ def loop_on(backing: Path, *flags: str) -> Iterator[Path]:
     try:
         yield device
     finally:
-        detach(device)
+        detach(device, backing)
 
 
-def detach(device: Path, patience_s: float = 60.0) -> None:
+def detach(device: Path, backing: Path, patience_s: float = 60.0) -> None:
     """Ends a loop device; one that something still holds after `patience_s` (a mount) is the test's error.
 
     The kernel takes the order to detach a busy device and does it at the last close, so only sysfs tells. Partitions go
     first: the kernel may keep them for whoever is given the device next.
     """
+    shown = Path("/sys/block", device.name, "loop/backing_file")
+
+    def is_ours() -> bool:
+        """Whether it still has our file: a number that is free is given to whoever asks next."""
+        try:
+            return Path(shown.read_text().rstrip("\n").removesuffix(" (deleted)")) == backing.resolve()
+        except OSError:
+            return False
+
+    if not is_ours():
+        return
     if any(Path("/sys/block", device.name).glob(f"{device.name}p*")):
         subprocess.run(["partx", "--delete", str(device)], capture_output=True, check=False)
     subprocess.run(["losetup", "--detach", str(device)], capture_output=True, check=False)
-    backing = Path("/sys/block", device.name, "loop/backing_file")
     give_up = time.monotonic() + patience_s
-    while backing.exists():
+    while is_ours():
         if time.monotonic() > give_up:
             raise RuntimeError(f"{device} is still in use {patience_s} s after the test; unmount it there first")
         time.sleep(0.02)

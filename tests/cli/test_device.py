@@ -117,12 +117,12 @@ def test_a_calibration_on_a_busy_machine_is_uncertain(tmp_path: Path) -> None:
     hogs = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(4 * len(os.sched_getaffinity(0)))]
     try:
         with served(tmp_path, *words) as drive:
-            (warning,) = drive.told["warnings"]
+            kinds = {one["kind"] for one in drive.told["warnings"]}
     finally:
         for each in hogs:
             each.kill()
             each.wait()
-    assert warning["kind"] in {"calibration-uncertain", "floor-unknown"}
+    assert kinds & {"calibration-uncertain", "floor-unknown"}
 
 
 # In real time

@@ -17,6 +17,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, cast
@@ -43,8 +44,12 @@ from . import computed_runs
 
 def worker_processes() -> list[int]:
     """Processes of the workers that this process has started with a cluster."""
-    children = psutil.Process().children()
-    return [child.pid for child in children if any("spawn_main" in word for word in child.cmdline())]
+    found = []
+    for child in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):  # it has just ended
+            if any("spawn_main" in word for word in child.cmdline()):
+                found.append(child.pid)
+    return found
 
 
 @pytest.fixture(scope="module")

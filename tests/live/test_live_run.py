@@ -101,7 +101,7 @@ def test_a_run_of_fio_is_followed_to_its_report(tmp_path: Path) -> None:
     assert news[-1]["counts"] == {"ok": 1}
     assert "live" not in out
     record = json.loads(next((tmp_path / "run/trials").glob("*/record.json")).read_text())
-    assert record["metrics"]["read.iops"] == pytest.approx(1000, rel=0.05)
+    assert record["metrics"]["read.iops"] == pytest.approx(1000, rel=0.25)
 
 
 @pytest.mark.fio

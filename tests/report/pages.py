@@ -17,7 +17,8 @@ def opened(browser: Any, path: Path, **context: Any) -> Iterator[tuple[Any, list
     page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
     page.on("requestfailed", lambda request: wrong.append(f"failed: {request.url}"))
     page.on("request", lambda request: None if request.url == path.as_uri() else wrong.append(request.url[:200]))
+    page.set_default_timeout(240_000)
     page.goto(path.as_uri())
-    page.wait_for_selector("html[data-state=drawn]", state="attached", timeout=240_000)
+    page.wait_for_selector("html[data-state=drawn]", state="attached")
     yield page, wrong
     page.context.close()

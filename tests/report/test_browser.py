@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pages import opened
+from tests.patience import until
 
 from ioassay import report
 from ioassay.narrative.pipeline import analyse_all
@@ -49,7 +50,7 @@ def test_a_chart_tells_its_numbers_and_what_it_shows(browser: Any, page_path: Pa
         assert "64k: " in told
         chart.locator(".mark-rect path").first.hover(force=True)
         tooltip = page.locator("#vg-tooltip-element.visible")
-        tooltip.wait_for(timeout=5000)
+        tooltip.wait_for()
         assert "MB/s" in tooltip.inner_text()
         assert wrong == []
 
@@ -88,19 +89,25 @@ DRAWN = """all => all.map(chart => {
 """Name, room, width and the size of the smallest text of each chart."""
 
 
+FITTING = """document.documentElement.dataset.state === "drawn" &&
+[...document.querySelectorAll(".chart")].every(chart => {
+  const picture = chart.querySelector("svg.marks");
+  return picture && picture.getBoundingClientRect().width <= chart.clientWidth;
+})"""
+"""Every chart is drawn, and none is wider than its room."""
+
+
 def test_charts_are_drawn_for_the_width_of_the_page_with_text_of_full_size(browser: Any, page_path: Path) -> None:
     with opened(browser, page_path, viewport={"width": 400, "height": 800}) as (page, wrong):
         page.eval_on_selector_all("details.fold:not(.bulk)", "all => all.forEach(fold => { fold.open = true; })")
-        page.wait_for_timeout(500)
-        page.wait_for_selector("html[data-state=drawn]", state="attached")
+        until(lambda: page.evaluate(FITTING))
         narrow = page.eval_on_selector_all(".chart", DRAWN)
         assert [name for name, room, width, _ in narrow if width > room] == []
         assert [name for name, _, _, text in narrow if text < 11] == []
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
         page.set_viewport_size({"width": 1280, "height": 800})
-        page.wait_for_timeout(1000)
-        page.wait_for_selector("html[data-state=drawn]", state="attached")
-        assert int(page.locator("#chart-overview svg.marks").get_attribute("width")) > 800
+        width = "+document.querySelector('#chart-overview svg.marks')?.getAttribute('width')"
+        until(lambda: page.evaluate(f"{width} > 800"))
         assert wrong == []
 
 

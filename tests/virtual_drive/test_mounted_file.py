@@ -255,7 +255,7 @@ def test_a_request_wakes_a_drive_that_sleeps(tmp_path: Path, interface: str) -> 
             assert process.stdout is not None
             assert process.stdout.readline(), "the drive does not start"
             file = os.open(tmp_path / "file", os.O_RDONLY)
-            took_s = [waited_s(lambda: os.pread(file, 4096, 0)) for _ in range(10)]
+            took_s = [waited_s(lambda: os.pread(file, 4096, 0)) for _ in range(50)]
             os.close(file)
         finally:
             process.terminate()
