@@ -144,7 +144,7 @@ _shared: dict[tuple[tuple[str, ...], tuple[str, ...]], CommandServer] = {}
 
 
 def shared(*modules: str, ahead: Sequence[str] = ()) -> CommandServer:
-    """The server of this process for these, started where it is first needed; every one that outlives a module."""
+    """The server of this process for these, started where it is first needed. Whatever outlives a module is one."""
     key = modules, tuple(ahead)
     if key not in _shared:
         _shared[key] = CommandServer(*modules, ahead=ahead)

@@ -185,7 +185,7 @@ def is_at(place: str, running: Running, folder: Path) -> bool:
 
 
 def exchange(lines: Sequence[str], connect: Callable[[], Client]) -> None:
-    """What one client does, line by line. `connect COUNT`: so many others come and stay; `closed`: are sent away."""
+    """What one client does, line by line. `connect COUNT`: others connect and stay, or are turned away (`closed`)."""
     client = None
     for kind, *words in map(str.split, lines):
         if kind == "connect":

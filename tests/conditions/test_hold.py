@@ -149,7 +149,7 @@ def test_a_burner_is_throttled_at_the_limit_of_processor_time(tmp_path: Path) ->
     burn = "import time\nend = time.process_time() + 0.1\nwhile time.process_time() < end: pass"
     outcome, hold = run(tmp_path, wanted, sys.executable, "-c", burn)
     assert outcome.exit_code == 0
-    assert hold.account["nr_periods"] > 0  # throttled only where others leave it so much
+    assert outcome.duration_s > 0.5  # for 0.1 s of processor time, however busy the processors are
     assert hold.took_effect["cpu_limit"] == pytest.approx(0.1)
 
 

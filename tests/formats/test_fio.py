@@ -81,7 +81,7 @@ def test_groups_run_one_after_another_unless_they_are_new_ones() -> None:
     assert elapsed_s(jobs[:1], ["read", "write"]) == 9 and elapsed_s([], ["read"]) == elapsed_s(jobs, ["trim"]) == 0
 
 
-def test_of_one_job_the_latency_stays_and_with_one_that_has_no_bins_there_are_none() -> None:
+def test_one_job_keeps_its_latency_and_a_job_without_bins_leaves_none() -> None:
     part, binless = Latency(2, 3.0, 1.0, 2, 4, {2: 1, 4: 1}), Latency(1, 5.0, 0.0, 5, 5)
     jobs = [Job("a", 0, 0, {"read": Direction(each.count, 1, 1.0, {"lat": each})}) for each in (part, binless)]
     assert merged_latency(jobs[:1], "read", "lat") == part and merged_latency(jobs, "read", "clat") is None

@@ -227,7 +227,9 @@ def test_a_flush_alone_is_counted_and_ends(watch: Any, look: Any, data: Path) ->
     program = "import os; fd = os.open('data', os.O_RDWR); [os.fsync(fd) for _ in range(10)]"
     newer = look.own(watch("block", sys.executable, "-SIc", program), "flush")
     older = look.own(watch("block", sys.executable, "-SIc", program, layers=OLDEST), "flush")
-    assert newer.calls == older.calls and max(newer.completed, older.completed) <= newer.calls
+    assert newer.calls == older.calls
+    for seen in (newer, older):
+        assert seen.calls // 2 <= seen.completed <= seen.calls  # the kernel skips a program now and then
 
 
 # Recordings: every block request of a command, as a trace in any format

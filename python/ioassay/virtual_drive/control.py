@@ -32,6 +32,8 @@ def ask(path: Path, request: str, **more: Any) -> dict[str, Any]:
             client.connect(str(path))
             client.sendall(text.encode())
             line = _line(client)
+            if not line:
+                raise ConnectionError("the connection was closed without an answer")
     except OSError as error:
         known = len(str(path).encode()) > LONGEST_PATH
         what = f"is longer than {LONGEST_PATH} bytes" if known else error.strerror or str(error)

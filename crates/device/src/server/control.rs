@@ -109,7 +109,7 @@ struct StatsReply {
     transports: Vec<TransportReport>,
 }
 
-/// The socket, which is removed when this is dropped. Requests that were sent before are answered.
+/// The socket, which is removed when this is dropped. Requests that were read before are answered.
 pub struct Control {
     /// Requests of all clients.
     pub requests: Receiver<PendingRequest>,
