@@ -364,9 +364,9 @@ def detach(device: Path, backing: Path, patience_s: float = 60.0) -> None:
     shown = Path("/sys/block", device.name, "loop/backing_file")
 
     def is_ours() -> bool:
-        """Whether it still has our file: a number that is free is given to whoever asks next."""
+        """Whether it has a file of that folder still: a number that is free is given to whoever asks next."""
         try:
-            return Path(shown.read_text().rstrip("\n").removesuffix(" (deleted)")) == backing.resolve()
+            return Path(shown.read_text().rstrip("\n").removesuffix(" (deleted)")).parent == backing.resolve().parent
         except OSError:
             return False
 
