@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -31,6 +32,11 @@ MIB = 1 << 20
 SIZE, OPS = 16 * MIB, 4096
 # Metadata, and the pages of fio itself where they were not in memory.
 BESIDES = 64 * MIB
+READS_OF_OTHERS = """
+reads() { read -r count rest < /sys/block/$0/stat; echo $count; }
+before=$(reads); until [ $(reads) -gt $((before + 1)) ]; do sleep 0.01; done
+"""
+"""A script that ends when the device that is its $0 has done two more."""
 BATCH = ["--iodepth=16", "--iodepth_batch=16", "--iodepth_batch_complete_min=16"]
 
 
@@ -193,7 +199,7 @@ def test_requests_of_others_stay_apart(watch: Any, loop_device: Any) -> None:
     theirs = fio(device, "--direct=1", "--ioengine=psync", "--rw=randread", "--loops=100", "--thinktime=100")
     with subprocess.Popen(theirs, stdout=subprocess.DEVNULL) as other:
         try:
-            seen = watch("block", *mine, layers=OLDEST)
+            seen = watch("block", "sh", "-c", f"{shlex.join(mine)}; {READS_OF_OTHERS}", device.name, layers=OLDEST)
         finally:
             other.terminate()
     assert by_kind(seen, device.name)["read"] == (OPS // 2, 8 * MIB)

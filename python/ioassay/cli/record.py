@@ -60,12 +60,13 @@ def record(
     if recording.lost:
         console.note(f"warning: {recording.lost} requests found no room and are missing in the trace")
     with console.ending(recording.watched.outcome.status):
-        _say(command, recording, json=json)
+        _say(recording, [] if everybody else command, json=json)
         command_run.say_interruption(recording.watched.outcome.status)
 
 
-def _say(command: Sequence[str], recording: Recording, *, json: bool) -> None:
+def _say(recording: Recording, may_have_servers: Sequence[str], *, json: bool) -> None:
     from ioassay.cli import trace_text, witness_text
+    from ioassay.formats import fio_clients
 
     output, watched, done = recording.trace, recording.watched, recording.written
     seen = watched.seen
@@ -78,18 +79,11 @@ def _say(command: Sequence[str], recording: Recording, *, json: bool) -> None:
     trace_text.written(output, done)
     if failed := witness_text.how_it_failed(watched.outcome):
         console.note(failed)
-    if not done["changes"]["given"]:
-        console.note(_why_none(command))
+    if servers := fio_clients.named_servers(may_have_servers):
+        where = "of this host with --all" if all(map(fio_clients.is_of_this_host, servers)) else "on the servers' hosts"
+        console.note(f"its load is made by {', '.join(servers)}; record the requests {where}")
+    elif not done["changes"]["given"]:
+        console.note("no request was made: memory answered, or the kernel's write-back wrote for it (see --all)")
     elif str(output) != "-":
         # A disk may be larger than the simulated drive; wrapping keeps neighbours beside each other.
         console.line(f"simulate it with: ioassay simulate {output} --limit 160GiB --beyond wrap")
-
-
-def _why_none(command: Sequence[str]) -> str:
-    from ioassay.formats import fio_clients
-
-    servers = fio_clients.named_servers(command)
-    if not servers:
-        return "no request was made: memory answered, or the kernel's write-back wrote for it (see --all)"
-    where = "of this host with --all" if all(map(fio_clients.is_of_this_host, servers)) else "on the servers' hosts"
-    return f"the command made no request: its load is made by {', '.join(servers)}; record the requests {where}"
