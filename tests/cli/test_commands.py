@@ -23,11 +23,12 @@ import pytest
 
 from ioassay.store import packed_page
 
+from ..conftest import tmpfs
 from ..corpora import CORPUS, cases, has, rows
 from ..patience import PATIENCE_S, until
 from ..virtual_drive.nbd import Client
 from .command_server import Running
-from .conftest import Answer, ask, checked, start, tmpfs
+from .conftest import Answer, ask, checked, start
 from .drives import served
 
 README = CORPUS / "commands" / "README.md"
@@ -36,7 +37,8 @@ OF_DEVICES = "block_devices"
 TABLES = sorted({path.stem for path in (CORPUS / "commands").glob("*.toml")} - {"beginnings", OF_DEVICES})
 REFUSED = (2, 3)
 TIMES = {"wall_s"}
-OF_ROWS = {"id", "needs", "thorough", "beginning", "executable", "private", "disk", "device", "serve", "told", "steps"}
+OF_ROWS = {"id", "needs", "thorough", "beginning", "memory", "steps"}
+OF_ROWS |= {"executable", "private", "disk", "device", "serve", "told"}
 OF_STEPS = set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \|", README.read_text(), re.M))))
 Names = Mapping[str, str]
 
@@ -56,10 +58,12 @@ def beginning(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
 
 @cases("commands", *TABLES)
 def test_a_command_line_is_answered_as_its_row_says(
-    case: dict[str, Any], beginning: Callable[[str], Path], tmp_path: Path
+    case: dict[str, Any], beginning: Callable[[str], Path], in_memory: Callable[[Path], None], tmp_path: Path
 ) -> None:
     if "beginning" in case:
         shutil.copytree(beginning(case["beginning"]), tmp_path, dirs_exist_ok=True)
+    for name in case.get("memory", ()):
+        in_memory(tmp_path / name)
     act(case, tmp_path, {})
 
 
@@ -163,7 +167,8 @@ def answered(step: Mapping[str, Any], folder: Path, names: Names) -> Answer:
         given.seek(0)
         if "run" in step:
             options: Any = {"capture_output": True, "text": True, "timeout": PATIENCE_S}
-            done = subprocess.run(words, cwd=cwd, env={**os.environ, **env}, stdin=given, **options)
+            path = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+            done = subprocess.run(words, cwd=cwd, env={**os.environ, **path, **env}, stdin=given, **options)
             return Answer(done.returncode, done.stdout, done.stderr)
         with start(*words, cwd=cwd, streams=(given.fileno(),), of_its_own="until" in step, **env) as running:
             if "until" in step:

@@ -28,7 +28,7 @@ use crate::emulated_drive::{EmulatedDrive, TransportOverhead};
 use crate::model::Model;
 use crate::namespace::Namespaces;
 use crate::report::Report;
-use crate::store::Store;
+use crate::store::{NewFile, Store};
 use crate::transport;
 use crate::transport::socket::SharedMemory;
 use crate::zones::Zones;
@@ -73,12 +73,13 @@ struct Service<'a> {
     server: DriveServer,
     control: Option<Control>,
     guards: Option<(Option<KeepAwake>, Option<Realtime>)>,
+    new_file: Option<NewFile>,
 }
 
 impl<'a> Service<'a> {
     /// Opens its transports and its control socket. No client is answered yet.
     fn prepare(options: &'a Options, proceed: &dyn Fn() -> bool) -> Result<Self, Error> {
-        let server = prepare(options, proceed)?;
+        let (server, new_file) = prepare(options, proceed)?;
         // Its threads are not to share the processor of this one.
         let control = match &options.stats_socket {
             Some(path) => Some(Control::listen(path, server.wakeup()?)?),
@@ -89,6 +90,7 @@ impl<'a> Service<'a> {
             server,
             control,
             guards: None,
+            new_file,
         })
     }
 
@@ -121,6 +123,7 @@ impl<'a> Service<'a> {
     fn run(mut self, stop: &AtomicBool) -> Result<Summary, Error> {
         let options = self.options;
         self.server.drive.arm_faults(options.faults.clone())?;
+        self.new_file.take().map(NewFile::keep);
         let ended = self.server.run(&LoopOptions {
             poll: options.poll,
             idle_ms: options.idle_ms,
@@ -147,7 +150,10 @@ fn loss_message(status: Status) -> &'static str {
     }
 }
 
-fn prepare(options: &Options, proceed: &dyn Fn() -> bool) -> Result<DriveServer, Error> {
+fn prepare(
+    options: &Options,
+    proceed: &dyn Fn() -> bool,
+) -> Result<(DriveServer, Option<NewFile>), Error> {
     if ![512, 4096].contains(&options.block_bytes) {
         return Err(Error::option(
             "block_bytes",
@@ -191,12 +197,13 @@ fn prepare(options: &Options, proceed: &dyn Fn() -> bool) -> Result<DriveServer,
     let is_backed = options.backing_file.is_some();
     let facts = facts(options, size_bytes, is_backed, model.as_ref());
     let namespaces = namespaces(options, &facts, model.as_ref())?;
-    // After all that can be refused: a file is not made for a drive that cannot be.
     let geometry = zones::geometry(options, size_bytes, model.as_ref())?;
-    let backing = match &options.backing_file {
-        None => None,
-        Some(path) => Some(zones::open(path, options, size_bytes, geometry.as_ref())?),
-    };
+    let path = options.backing_file.as_ref();
+    let is_there = path.is_some_and(|path| path.exists());
+    let backing = path
+        .map(|path| zones::open(path, options, size_bytes, geometry.as_ref()))
+        .transpose()?;
+    let new_file = backing.as_ref().filter(|_| !is_there).map(NewFile::of);
     let zones = zones::zones(geometry, backing.as_ref())?;
     let mut store = Store::new(size_bytes, backing)?;
     if options.prefault {
@@ -212,7 +219,7 @@ fn prepare(options: &Options, proceed: &dyn Fn() -> bool) -> Result<DriveServer,
     if let Some(zones) = zones {
         drive.set_zones(zones);
     }
-    DriveServer::new(drive, transports)
+    Ok((DriveServer::new(drive, transports)?, new_file))
 }
 
 /// The namespaces that options say.

@@ -4,10 +4,10 @@
 //! or somebody who truncates the file, gives an error here and not a signal. Its errors become the
 //! status with which a drive answers.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -196,6 +196,40 @@ impl Drop for Backing {
     fn drop(&mut self) {
         // The file itself is closed later where it is being synced, or where a child has just begun.
         let _ = rustix::fs::flock(&*self.file, FlockOperation::Unlock); // closing it does so, too
+    }
+}
+
+/// A backing file that was made for a drive that is not served yet; dropped, it is removed again.
+pub struct NewFile {
+    path: PathBuf,
+    file: Arc<File>,
+    is_kept: bool,
+}
+
+impl NewFile {
+    /// That of `backing`, which was not there before.
+    #[must_use]
+    pub fn of(backing: &Backing) -> Self {
+        Self {
+            path: backing.path.clone(),
+            file: Arc::clone(&backing.file),
+            is_kept: false,
+        }
+    }
+
+    /// The drive is served: the file stays.
+    pub fn keep(mut self) {
+        self.is_kept = true;
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        let id = |of: fs::Metadata| (of.dev(), of.ino());
+        let here = fs::symlink_metadata(&self.path).map(id).ok();
+        if !self.is_kept && here.is_some() && here == self.file.metadata().map(id).ok() {
+            let _ = fs::remove_file(&self.path); // it was refused already, with a reason
+        }
     }
 }
 

@@ -12,7 +12,7 @@ mod sync;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-pub use backing::{Backing, status};
+pub use backing::{Backing, NewFile, status};
 pub use content::Content;
 pub use sync::Syncer;
 
