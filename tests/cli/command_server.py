@@ -30,6 +30,8 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 PATIENCE_S = 240.0
+SIGNALLED = "IOASSAY_TEST_SIGNALLED"
+"""In a command's environment: the signal that waits for a command `of_its_own` from its beginning."""
 CLOSED = -10
 """A stream that the caller has closed; DEVNULL and STDOUT are those of subprocess."""
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -202,8 +204,12 @@ def _reap_all() -> None:
 def _load() -> None:
     """Import what commands import, and make what is the same in each; nothing here may start a thread of Polars."""
     import ioassay
+    from ioassay import _core, validation
     from ioassay.host.privacy import secrets
+    from ioassay.records.observation import Observation
+    from ioassay.records.record import Record
     from ioassay.report import figures, page
+    from ioassay.store import schema
 
     for module in pkgutil.walk_packages(ioassay.__path__, "ioassay."):
         if module.name not in ("ioassay.__main__", "ioassay.cli.run"):  # its name is also a function's
@@ -213,7 +219,11 @@ def _load() -> None:
     figures.load()
     for name in page.environment().list_templates(extensions=["j2"]):
         page.environment().get_template(name)
-    secrets.is_our_word("ioassay")
+    for secret in secrets.of_host():
+        secret.strength()
+    _core.witness_capability()
+    for kind in (Record, Observation, schema.Planned, schema.Identity, schema.Host):
+        validation._adapter(kind)
 
 
 def _answer(request: Mapping[str, Any], answers: int, *streams: int) -> None:
@@ -240,6 +250,8 @@ def _become(request: Mapping[str, Any], answers: int, streams: Sequence[int]) ->
             os.setsid()
             for number in (signal.SIGQUIT, signal.SIGHUP):  # a check in the background, or under nohup, ignores them
                 signal.signal(number, signal.SIG_DFL)
+            if number := request["env"].get(SIGNALLED):
+                os.kill(os.getpid(), int(number))
         os.write(answers, str(os.getpid()).encode())
         _use(dict(zip(request["open"], streams, strict=True)))
         if request["of_its_own"] and os.isatty(0):

@@ -1,6 +1,7 @@
 //! Can this process watch on this kernel, and if not, what would mend it?
 
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::Unavailable;
 use crate::options::Options;
@@ -14,21 +15,23 @@ pub struct Capability {
     pub kernel: String,
 }
 
-/// Whether a [`Witness`](crate::Witness) can be attached here. It loads the program that follows the process tree, unless
-/// this process has programs loaded, and attaches nothing.
+/// Whether the kernel has taken the programs from this process, or from the one that it is a fork of.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Whether a [`Witness`](crate::Witness) can be attached here. The first time it loads the program that follows the
+/// process tree, which takes a tenth of a second, unless this process has programs loaded. It attaches nothing.
 ///
 /// # Errors
 /// Why it cannot.
 pub fn capability() -> Result<Capability, Unavailable> {
     check()?;
-    if spare::is_there() {
-        return Ok(Capability { kernel: kernel() });
+    if !TAKEN.load(Ordering::Relaxed) && !spare::is_there() {
+        ProgramSet::load(&Options {
+            block: false,
+            ..Options::default()
+        })?;
+        TAKEN.store(true, Ordering::Relaxed);
     }
-    let options = Options {
-        block: false,
-        ..Options::default()
-    };
-    ProgramSet::load(&options)?;
     Ok(Capability { kernel: kernel() })
 }
 

@@ -208,6 +208,7 @@ PUBLIC = frozenset(
 """Folders of every machine."""
 
 
+@cache
 def is_our_word(word: str) -> bool:
     """Whether ioassay itself uses a word: in results and on the page it can then mean something else."""
     text = _our_text()
