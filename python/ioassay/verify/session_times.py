@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ioassay.formats import conventions
-from ioassay.records.observation import Observation, Session
+from ioassay.records.observation import Calls, Observation, Session
 from ioassay.records.record import Claim
 from ioassay.verify import tolerances
 from ioassay.verify.claim_groups import Group, calls_of
@@ -231,8 +231,11 @@ def _loose(
             faults = [*faults, Fault(INCOMPLETE, HELD_UP, (longer, state(Code.DELAYED_OR_WRONG)))]
         else:
             faults = [*faults, Fault(CONTRADICTED, "OTHER-TIME", (longer, _rate(longest_s, seconds)))]
-    elif _span(seen) > seconds + numbers["allowed_seconds"] and group.told_apart:
-        paused, stopped = _pauses(claim, seconds, numbers["allowed_seconds"], len(spans), seen, contended=contended)
+    elif (
+        group.told_apart
+        and _span_of(large := _large(group.sessions, claim.kind)) > seconds + numbers["allowed_seconds"]
+    ):
+        paused, stopped = _pauses(claim, seconds, numbers["allowed_seconds"], large, contended=contended)
         faults, notes = [*faults, *paused], [*notes, *stopped]
     elif seconds > _span(seen) + numbers["allowed_seconds"] + 0.05 * seconds:
         notes.append(state(Code.CLOCK_WIDER, claimed_s=seconds, seen_s=_span(seen)))
@@ -240,15 +243,15 @@ def _loose(
 
 
 def _pauses(
-    claim: Claim, seconds: float, allowed: float, sessions: int, seen: Evidence, *, contended: bool
+    claim: Claim, seconds: float, allowed: float, sessions: Sequence[Calls], *, contended: bool
 ) -> tuple[list[Fault], list[Statement]]:
     """Its file was opened several times, and what passed in between is not in the claimed interval."""
-    seen_s = _span(seen)
+    seen_s = _span_of(sessions)
     if {"several-clocks", "among-others"} & set(claim.doubts):
         return [], []
-    if "pauses" in claim.unreported or seen_s <= seconds + allowed + (sessions - 1) * tolerances.of("reopened_s"):
+    if "pauses" in claim.unreported or seen_s <= seconds + allowed + (len(sessions) - 1) * tolerances.of("reopened_s"):
         return [], [state(Code.CLOCK_STOPPED, warns=True, claimed_s=seconds, seen_s=seen_s)]
-    left_out = state(Code.PAUSES_LEFT_OUT, claimed_s=seconds, sessions=sessions, seen_s=seen_s)
+    left_out = state(Code.PAUSES_LEFT_OUT, claimed_s=seconds, sessions=len(sessions), seen_s=seen_s)
     if contended:
         return [Fault(INCOMPLETE, HELD_UP, (left_out, state(Code.DELAYED_OR_WRONG)))], []
     return [Fault(CONTRADICTED, "OTHER-TIME", (left_out, _rate(seen_s, seconds)))], []
@@ -272,7 +275,18 @@ def _rate(seen_s: float, claimed_s: float) -> Statement:
 
 
 def _span(seen: Evidence) -> float:
-    return max(seen.calls.last_ns - seen.calls.first_ns, 0) * _NS
+    return _span_of([seen.calls])
+
+
+def _span_of(parts: Sequence[Calls]) -> float:
+    return max(max(part.last_ns for part in parts) - min(part.first_ns for part in parts), 0) * _NS if parts else 0.0
+
+
+def _large(sessions: Iterable[Session], kind: str) -> list[Calls]:
+    """Without what moved next to nothing beside the largest: a shell that read the script by which the tool starts."""
+    parts = [part for session in sessions if (part := calls_of(session, kind)).completed]
+    share = tolerances.of("resolution") * max((part.bytes for part in parts), default=0)
+    return [part for part in parts if part.bytes >= min(share, tolerances.of("others_bytes"))]
 
 
 def _spans(sessions: Iterable[Session], kind: str) -> list[float]:
