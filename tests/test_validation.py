@@ -31,6 +31,7 @@ def test_a_fault_of_a_text_is_said_with_its_place(case: dict[str, Any]) -> None:
 
 def test_what_is_just_not_too_deep_or_too_large_is_read() -> None:
     assert validation.table('{"a": 1}', "f") == {"a": 1}
+    assert validation.read(Whole, str(2**63 - 1), "f") == 2**63 - 1
     assert validation.read(Any, "[18446744073709551615, -18446744073709551615]", "f") == [2**64 - 1, 1 - 2**64]
     with pytest.raises(ValueError, match="too deep"):
         validation.toml(b"a = " + b"[" * 5000)

@@ -54,6 +54,7 @@ def test_welch_s_analysis_of_insect_sprays(insect_sprays: list[list[float]]) -> 
     assert found.f == pytest.approx(36.065, abs=5e-4)
     assert (found.df_between, found.df_within) == (5, pytest.approx(30.043, abs=5e-4))
     assert found.p == pytest.approx(7.999e-12, rel=1e-3)
+    assert found.omega2 == pytest.approx(5 * 35.065 / (5 * 35.065 + 72), abs=1e-5)  # Carroll and Nordholm's, of R's F
 
 
 def test_welch_s_analysis_of_two_groups_is_welch_s_t_test() -> None:
@@ -94,6 +95,7 @@ def test_single_repetitions_and_single_conditions_are_named() -> None:
     for test in (one_way, welch):
         assert isinstance(test(arrays([[1.0], [2.0]])), Undefined)
         assert isinstance(test(arrays([[1.0, 2.0]])), Undefined)
+        assert not isinstance(test(arrays([[1.0, 2.0], [2.0, 4.0]])), Undefined)
 
 
 def test_an_empty_condition_is_ignored() -> None:

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from ioassay.stats.condition_means import ConditionMeans, fit
-from ioassay.stats.contrasts import LINES_SHARE, Contrasts, bend_p, slope
+from ioassay.stats.contrasts import LINES_SHARE, Contrasts, bend_p, grid_df, slope
 from ioassay.stats.result import Floats
 
 
@@ -35,6 +35,11 @@ def test_all_pairs_are_those_of_tukey_where_conditions_share_a_variance() -> Non
                 pair = found.pair(high, low)
                 assert pair.p == pytest.approx(known.pvalue[high, low], abs=1e-6)
                 assert pair.interval.low == pytest.approx(intervals.low[high, low], abs=1e-6)
+
+
+@pytest.mark.parametrize("df", [0.7, 3.3, 19.9, 20.6, 59.9, 60.0, 69.9, 155.0, 999.0, 1000.0])
+def test_critical_values_are_of_a_few_degrees_of_freedom_less_and_never_of_more(df: float) -> None:
+    assert 0.7 * df < grid_df(df) <= df and grid_df(df + 1e6) == 1000
 
 
 def test_the_margin_is_tested_as_two_one_sided_tests() -> None:

@@ -42,10 +42,11 @@ def test_two_way_analysis_of_tooth_growth(tooth_growth: dict[tuple[str, float], 
     assert (found.df_residual, found.ss_residual) == (54, pytest.approx(712.11, abs=0.006))
 
 
-def test_randomised_complete_blocks_of_the_penicillin_experiment() -> None:
+@pytest.mark.parametrize("offset", [0.0, 1e13])
+def test_randomised_complete_blocks_of_the_penicillin_experiment(offset: float) -> None:
     """Box, Hunter and Hunter, "Statistics for Experimenters", section 4.2: treatments F = 1.24, blends F = 3.50."""
     yields = [[89, 88, 97, 94], [84, 77, 92, 79], [81, 87, 87, 85], [87, 92, 89, 84], [79, 81, 80, 88]]
-    values = np.array(yields, dtype=np.float64).ravel()
+    values = offset + np.array(yields, dtype=np.float64).ravel()
     blends, treatments = np.repeat(np.arange(5), 4).tolist(), list("ABCD") * 5
     found = factorial(values, {"treatment": treatments}, block=blends, interactions=False)
     treatment, blend = effect(found, "treatment"), effect(found, BLOCK)

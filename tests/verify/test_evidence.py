@@ -161,7 +161,7 @@ def faults(want: Expected, seen: Evidence, device: Device, of: Group, watched: O
     "engines_without_data_or_beyond_the_kernel_are_unsubstantiated",
 )
 def test_counts(
-    want: Any, seen: Any, calls: Any, claim: Any, own: int | None, device: Any, layers: Any, faulted: int | None,
+    want: Any, seen: Any, calls: Any, claim: Any, own: int | None, device: Any, layers: Any, counters: Any,
     health: Any, wanted: Sequence[object],
 ) -> None:  # fmt: skip
     source, operations, volume, *others = (*(seen or (FILES,)), 0, 0)[: max(len(seen or ()), 3)]
@@ -169,7 +169,7 @@ def test_counts(
     said = {**(claim or {})}
     of_group = {name: said.pop(name) for name in ("missing", "one_pass") if name in said}
     of = Group([0], [Claim("fio", "read", **said)], True, named=True, **of_group)
-    watched = observation(layers or LAYERS, health=health or {}, counters={"major_faults": faulted or 0})
+    watched = observation(layers or LAYERS, health=health or {}, counters=counters or {})
     found = faults(
         Expected(*(want or (1000, 4_096_000))), Evidence(source, operations, volume, *others, calls=counted),
         Device(own is not None, own_bytes=own or 0, **(device or {})), of, watched,
@@ -213,9 +213,10 @@ def pool_over(own: int = SIZE, *, everything: int = 0, account: int | None = Non
 
 
 @table("device_traffic", "direct_and_unusual_storage", "reads_through_the_cache", "writes_through_the_cache")
-def test_devices(fields: dict[str, Any], wanted: object) -> None:
+def test_devices(fields: dict[str, Any], wanted: object, says: str | None) -> None:
     found = judge_device(pool_over(**fields), WATCHED)
     assert [(each.category, each.reason) for each in found] == ([wanted] if wanted else [])
+    assert says is None or says in {statement.code for statement in found[0].statements}
 
 
 @table("device_traffic", "what_the_device_surely_did")

@@ -118,6 +118,15 @@ def test_of_equals_the_first_is_the_worst() -> None:
     assert overall([]).category == UNSUPPORTED
 
 
+def test_without_a_claim_the_verdict_says_what_the_kernel_saw() -> None:
+    made = [Operation(entry, "read", calls(5, 500)) for entry in ("read", "pread64")]
+    block = [requests(300), requests(700, "write"), replace(requests(), own=False)]
+    seen = observation(operations=made, counters={"rchar": 7, "wchar": 9}, block=block)
+    _, called, requested = overall([], seen).explanation
+    assert called["parts"] == (("read", 10, 1000), ("write", None, 9))
+    assert requested["parts"] == (("read", 80, 300), ("write", 80, 700))
+
+
 @table("judge", "interim_summaries_are_counted_only_where_they_are_runs_of_their_own")
 def test_interim_summaries(records: Sequence[int], interim: int, noted: int, category: str) -> None:
     """Of dd, which printed `records` one after the other; the first ones may be `interim`, and as many are noted."""

@@ -27,7 +27,8 @@ _CSV = re.compile(r"^1\.9[0-9],[12]\.[0-9]{1,2}\w{0,4},", re.M)
 _FEWEST_FIELDS = 44
 _COLUMNS = {"put_block": 11, "rewrite": 13, "get_block": 17, "seeks": 19}
 _LATENCY_COLUMNS = {"put_block": 39, "rewrite": 40, "get_block": 42, "seeks": 43}
-_HEAD = re.compile(r"^(?:Name:Size etc|Machine {8} +Size|Machine +Size) +/sec %CP", re.M)
+_HEAD = re.compile(r"^(?:Name:Size etc|Machine {8} +Size|Machine +Size) +/sec %CP.*\n(.*)", re.M)
+"""The head of the table, and its row."""
 _TABLE = {"put_block": 30, "rewrite": 40, "get_block": 60, "seeks": 70}
 """Where each column of the table begins: five characters, and three of the processor's share."""
 _ROW_SIZE = re.compile(r"(?:^|\s)([0-9]{1,12})([kKMGT])(?::([0-9]{1,9})([kKMG]?))?$")
@@ -107,13 +108,12 @@ def _lines(text: str, chunk_bytes: int | None) -> Iterator[_Results]:
 def _tables(text: str, chunk_bytes: int | None) -> Iterator[_Results]:
     """Rows of columns of one width; numbers with k, m or g are rounded to it."""
     for head in _HEAD.finditer(text):
-        place = text.find("\n", head.end())
-        row = text[place + 1 :].split("\n", 1)[0][:200] if place >= 0 else ""
+        row = head[1]
         volume = _ROW_SIZE.search(row[:20].rstrip())
         if volume is None:
             continue
         rates = {test: row[start : start + 5].strip() for test, start in _TABLE.items()}
-        maxima = next_lines(text, place + 1 + len(row), 1)
+        maxima = next_lines(text, head.end(), 1)
         latencies = _below(maxima[0], rates) if maxima and maxima[0].startswith("Latency") else {}
         yield _Results(rates, latencies, size(volume[1], volume[2], "Bonnie++'s size").rounded, chunk_bytes, None, True)
 

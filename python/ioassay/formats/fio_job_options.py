@@ -176,7 +176,7 @@ def _states_paths(table: Mapping[str, str]) -> bool:
     return ":" not in table.get("directory", "") and table.get("ioengine", "psync") in _OPENS_FILES
 
 
-def size_bytes(text: str, kb_base: float = 1024) -> int | None:
+def size_bytes(text: str, kb_base: float = 0) -> int | None:
     """A size as fio reads it; None for a share of something. `4k` and `4kb` are 4096, `4KiB` is 4000.
 
     The SI and the IEC prefixes are the other way round with kb_base=1000 (fio's HOWTO, "kb_base").
@@ -190,7 +190,7 @@ def size_bytes(text: str, kb_base: float = 1024) -> int | None:
 
 
 def _size_option(table: Mapping[str, str], name: str) -> int | None:
-    return size_bytes(table[name], _number(table, "kb_base") or 1024) if name in table else None
+    return size_bytes(table[name], _number(table, "kb_base")) if name in table else None
 
 
 def _file_bytes(table: Mapping[str, str]) -> int | None:
@@ -214,7 +214,7 @@ def _block_bytes(table: Mapping[str, str], place: int) -> int | None:
         return None
     sizes = table.get("bs", table.get("blocksize", str(_DEFAULT_BLOCK_BYTES))).split(",")
     given = [size for size in sizes[: place + 1] if size]
-    return size_bytes(given[-1], _number(table, "kb_base") or 1024) if given else _DEFAULT_BLOCK_BYTES
+    return size_bytes(given[-1], _number(table, "kb_base")) if given else _DEFAULT_BLOCK_BYTES
 
 
 def _unreported(tables: Sequence[Mapping[str, str]]) -> list[str]:

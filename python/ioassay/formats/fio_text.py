@@ -57,8 +57,7 @@ def parse(text: str, source: str) -> tuple[Results, JobFacts]:
     blocks: list[_Block] = []
     engines: list[str] = []
     sizes: dict[str, set[int]] = {}
-    start = max(0, text.find(": (g="))
-    for _, line in lines_with(text, "=", max(0, text.rfind("\n", 0, start))):
+    for _, line in lines_with(text, "="):
         if match := _JOB.match(line):
             blocks.append(_Block(match))
         elif match := _SETTINGS.match(line):

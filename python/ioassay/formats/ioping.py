@@ -134,8 +134,8 @@ def _of_text(text: str, command: _Command) -> Iterator[Claim]:
         generated = _GENERATED.fullmatch(following[0]) if completed and following else None
         if completed is None or generated is None:
             continue
-        titles = _TITLE.findall(text, max(start, end - 10_000), end)
-        sizes = _LINE_SIZE.findall(text, max(start, end - 10_000), end)
+        start = max(start, end - 10_000)
+        titles, sizes = _TITLE.findall(text, start, end), _LINE_SIZE.findall(text, start, end)
         start = end
         ends = _ENDS.fullmatch(following[1]) if len(following) > 1 else None
         yield _of_statistics(completed, generated, ends, command, titles[-1:], sizes[-1:])

@@ -170,7 +170,7 @@ def _timed(claim: Claim, value: int, run: _Run, record_bytes: int) -> Claim:
     step = float(record_bytes) if run.unit == _OPS else 1024.0
     rate = value * step
     seconds = (claim.bytes or 0) / rate
-    if seconds <= run.clock_step_s * (1 + 1e-9):
+    if (claim.bytes or 0) / (rate + step) < run.clock_step_s:
         doubts.append("clock-clamp")
     return replace(
         claim,

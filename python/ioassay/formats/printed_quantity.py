@@ -27,7 +27,7 @@ _DURATIONS = {
     **dict.fromkeys(("hour", "hours"), "h"),
     **dict.fromkeys(("day", "days"), "d"),
 }
-_COUNTS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_COUNTS = {prefix: 1000**power for power, prefix in enumerate(["", "k", "M", "G", "T"])} | {"K": 1000}
 
 
 @dataclass(frozen=True)

@@ -68,8 +68,7 @@ def _reports(text: str) -> Iterator[Claim]:
 
 
 def _summary(part: str) -> dict[str, float]:
-    place = part.find(_SUMMARY)
-    lines = next_lines(part, place + len(_SUMMARY), 2) if place >= 0 else []
+    lines = next_lines(part.partition(_SUMMARY)[2], 0, 2)
     if len(lines) < 2:
         return {}
     return _latencies(lines[0].split(), lines[1].split())

@@ -263,7 +263,7 @@ def grid_df(df: float) -> float:
     """Rounded down, which widens: critical values are kept for few degrees of freedom."""
     if df < 20:
         return max(math.floor(4 * df + 1e-9) / 4, 0.5)
-    return float(math.floor(min(df, _LARGEST_DF) + 1e-9)) if df < 60 else min(10.0 * math.floor(df / 10), _LARGEST_DF)
+    return float(math.floor(df + 1e-9)) if df < 60 else min(10.0 * math.floor(df / 10), _LARGEST_DF)
 
 
 @lru_cache(maxsize=4096)

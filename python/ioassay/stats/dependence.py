@@ -62,9 +62,8 @@ def dependence(runs: Sequence[Floats]) -> Dependence | Undefined:
 def _autocovariance(values: Floats, lags: int) -> Floats:
     """Sums of products of deviations at lags 0 to `lags`, shape (lags + 1,), by the Wiener-Khinchin theorem."""
     deviations = values - values.mean()
-    size = 1 << (2 * values.size - 1).bit_length()
-    spectrum = np.abs(np.fft.rfft(deviations, size)) ** 2
-    return np.asarray(np.fft.irfft(spectrum, size)[: lags + 1])
+    spectrum = np.abs(np.fft.rfft(deviations, 2 * values.size)) ** 2
+    return np.asarray(np.fft.irfft(spectrum)[: lags + 1])
 
 
 def _integrated_time(rho: Floats) -> float:

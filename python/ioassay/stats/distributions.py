@@ -43,7 +43,7 @@ def normal_ppf(probability: float) -> float:
     """M. J. Wichura, algorithm AS 241 (Applied Statistics 37, 1988), as the standard library has it."""
     if 0 < probability < 1:
         return _STANDARD.inv_cdf(probability)
-    return math.nan if not 0 <= probability <= 1 else math.copysign(math.inf, probability - 0.5)
+    return {0.0: -math.inf, 1.0: math.inf}.get(probability, math.nan)
 
 
 @lru_cache(maxsize=4096)

@@ -79,7 +79,7 @@ def factorial(
     if interactions:
         terms += list(combinations(columns, 2))
     matrices = {term: _term(term, columns) for term in terms}
-    if block is not None and len(set(block)) > 1:
+    if block is not None:
         terms.insert(0, (BLOCK,))
         matrices[BLOCK,] = _contrasts(block)
     # A large common offset eats digits of the residuals.

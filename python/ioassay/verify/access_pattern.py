@@ -196,9 +196,9 @@ def _parts(group: Group) -> list[_Part | None]:
             found.append((session.file, session.write, session.write_pattern))
     found = [part for part in found if part[1].bytes]
     if not group.named and not group.one_pass:
-        volumes: dict[int, int] = {}
+        volumes: Counter[int] = Counter()
         for file, calls, _ in found:
-            volumes[file] = volumes.get(file, 0) + calls.bytes
+            volumes[file] += calls.bytes
         least = _SMALL_FILE_SHARE * max(volumes.values(), default=0)
         found = [part for part in found if volumes[part[0]] >= least]
     return [None if pattern is None else _Part(file, calls, pattern) for file, calls, pattern in found]

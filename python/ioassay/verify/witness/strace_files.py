@@ -241,7 +241,7 @@ def _place(waiting: deque[Issued], result: int) -> int:
     """The oldest that asked for exactly this, else the oldest that asked for more, else the oldest."""
     for fits in (result.__eq__, result.__lt__):
         for place, issued in enumerate(waiting):
-            if result >= 0 and fits(issued.requested_bytes):
+            if fits(issued.requested_bytes):
                 return place
     return 0
 

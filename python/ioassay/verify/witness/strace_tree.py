@@ -135,8 +135,8 @@ _GETS_EVENTS = {"io_getevents", "io_pgetevents", "io_pgetevents_time64"}
 class Tree:
     """Sees event after event; `epoch_ns` is subtracted from their stamps."""
 
-    def __init__(self, epoch_ns: int = 0, files: Files | None = None) -> None:
-        self.files = files or Files()
+    def __init__(self, epoch_ns: int) -> None:
+        self.files = Files()
         self.tasks_seen = 0
         self.rings = 0
         """io_uring instances that were set up: what was done through them is not seen."""
@@ -265,7 +265,7 @@ class Tree:
         if (result := call.returned) is None:
             self._never_returned += 1
         else:
-            issued.complete(result if kind != SYNC or result < 0 else 0, self._exit(call))
+            issued.complete(result, self._exit(call))
 
     def _copy(self, task: Task, call: Call, requested_bytes: int) -> None:
         """From one descriptor to another: a read of the one and a write of the other."""
