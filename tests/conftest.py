@@ -214,7 +214,7 @@ def browser(chromium: str) -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
     with playwright.sync_playwright() as driver:
         flags = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        started = driver.chromium.launch(executable_path=chromium, args=flags)
+        started = driver.chromium.launch(executable_path=chromium, args=flags, timeout=240_000)
         yield started
         started.close()
 
@@ -339,6 +339,20 @@ def loop_device(tmp_path: Path) -> Iterator[Callable[..., Path]]:
 
 
 @contextmanager
+def tmpfs(folder: Path, size_kib: int, *options: str) -> Iterator[Path]:
+    """A new folder that is a file system of that many KiB in memory; needs root."""
+    folder.mkdir()
+    listed = ",".join((f"size={size_kib}k", *options))
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", listed, "tmpfs", folder], capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip(f"needs to mount a tmpfs: {done.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)  # somebody may just look at it
+
+
+@contextmanager
 def loop_on(backing: Path, *flags: str) -> Iterator[Path]:
     """A loop device on a file, with these flags of losetup(8)."""
     command = ["losetup", "--find", "--show", *flags, str(backing)]
@@ -355,7 +369,7 @@ def loop_on(backing: Path, *flags: str) -> Iterator[Path]:
         detach(device, backing)
 
 
-def detach(device: Path, backing: Path, patience_s: float = 60.0) -> None:
+def detach(device: Path, backing: Path, patience_s: float = 240.0) -> None:
     """Ends a loop device; one that something still holds after `patience_s` (a mount) is the test's error.
 
     The kernel takes the order to detach a busy device and does it at the last close, so only sysfs tells. Partitions go

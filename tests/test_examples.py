@@ -60,7 +60,7 @@ def test_an_example_would_run_here(path: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_faults_of_a_drive_are_a_factor(tmp_path: Path) -> None:
     words = ["run", str(EXAMPLES / "misbehaving-drive.toml"), "--scale", "quick", "--repetitions", "1"]
-    words += ["--set", "runtime=700ms"]
+    words += ["--set", "runtime=1500ms"]
     with closing(CommandServer()) as server:
         words += ["--output", str(tmp_path / "run"), "--json"]
         code, said, errors = server.run(words, EXAMPLES.parent, os.environ, 500)
@@ -70,7 +70,7 @@ def test_faults_of_a_drive_are_a_factor(tmp_path: Path) -> None:
     struck = [record["metrics"].get("drive.faults") for record in records]
     plans = [str(record["trial"]["point"]["target.faults"]) for record in records]
     assert [count is None for count in struck] == [plan == "none" for plan in plans]
-    # It is hot in half of each second, of which a run of 700 ms has a part.
+    # It is hot in half of each second, of which a run of 1500 ms has one whole.
     hot = [count for count, plan in zip(struck, plans, strict=True) if "hot" in plan]
     assert all(count > 0 for count in hot), "any read of a hot drive is slower"
     assert "faults-injected" in said

@@ -414,7 +414,7 @@ class Toucher(Null):
         return [External("params.where", "touches it")] if params.get("ask") else []
 
     def command(self, trial, load, raw):
-        return Command(["touch", trial.params["where"]], 10.0)
+        return Command(["touch", trial.params["where"]], 600.0)
 
     def parse(self, trial, outcome, raw):
         said = outcome.stderr.read_text()

@@ -106,7 +106,7 @@ def test_kills_lose_and_repeat_nothing(tmp_path: Path, study: str, seed: int) ->
 
 
 def test_a_killed_run_of_many_workers_goes_on(tmp_path: Path) -> None:
-    (tmp_path / "pure.toml").write_text(PURE)
+    (tmp_path / "pure.toml").write_text(PURE.replace("20ms", "100ms"))  # the kill comes before its end
     root = tmp_path / "run"
     with start("run", "pure.toml", "--output", root, "--workers", "4", cwd=tmp_path) as run:
         wait_for(lambda: len(finished(root)) >= 10, run)

@@ -15,7 +15,7 @@ import pytest
 from ioassay.host.machine import Machine
 from ioassay.runner import worker, worker_pool
 
-from .patience import alive, until
+from .patience import PATIENCE_S, alive, until
 
 MEMINFO = "MemTotal: 8000 kB\nMemAvailable: 1000 kB\n"
 ORPHAN = """
@@ -44,7 +44,8 @@ def tag(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def workers(tag: str) -> Iterator[worker_pool.Workers]:
+def workers(tag: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[worker_pool.Workers]:
+    monkeypatch.setattr(worker_pool, "_GRACE_S", PATIENCE_S)
     with worker_pool.Workers(2, tag) as made:
         yield made
         made.shutdown(cancel_futures=True)
@@ -101,8 +102,7 @@ def test_a_worker_that_ends_loses_its_own_call_only_and_its_signal_is_named(work
 
 
 def test_what_a_worker_said_at_its_end_is_told_and_nothing_of_earlier_calls(workers: worker_pool.Workers) -> None:
-    only = [workers.submit(os.write, 2, b"earlier\n") for _ in range(8)]
-    assert {call.result() for call in only} == {8}
+    assert {call.result() for call in [workers.submit(os.write, 2, b"earlier\n") for _ in range(8)]} == {8}
     code = "import os; os.write(2, b'memory allocation failed\\nsecond line'); os.abort()"
     with pytest.raises(worker_pool.WorkerLost, match=r"it said: memory allocation failed$"):
         workers.submit(exec, code).result()
@@ -153,7 +153,7 @@ def test_no_worker_outlives_a_killed_runner(tag: str) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as runner:
         assert runner.stdout is not None
         assert runner.stdout.readline() == "ready\n"
-        assert len(alive(tag)) == 2
+        until(lambda: len(alive(tag)) == 2)
         runner.kill()
     until(lambda: alive(tag) == [])
 

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -166,7 +165,6 @@ except ia.Interrupted as error:
 """
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None and child.stdout.readline() == "started\n"
-        time.sleep(0.1)  # into the trial; at any instant the outcome is the same
         child.send_signal(signal.SIGINT)
         said, _ = child.communicate(timeout=LONG_S)
     assert said == "interrupted; what was recorded is kept. Go on with: ioassay run --resume out\n"

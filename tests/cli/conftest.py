@@ -7,13 +7,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ..conftest import tmpfs
 from . import command_server
 
 NULL = """
@@ -153,20 +154,6 @@ def open_folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="open-") as name:
         Path(name).chmod(0o777)
         yield Path(name)
-
-
-@contextmanager
-def tmpfs(folder: Path, size_kib: int, *options: str) -> Iterator[Path]:
-    """A new folder that is a file system of that many KiB in memory; needs root."""
-    folder.mkdir()
-    listed = ",".join((f"size={size_kib}k", *options))
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", listed, "tmpfs", folder], capture_output=True, text=True)
-    if done.returncode != 0:
-        pytest.skip(f"needs to mount a tmpfs: {done.stderr.strip()}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", folder], check=True)
 
 
 @pytest.fixture

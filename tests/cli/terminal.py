@@ -15,7 +15,7 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,14 +24,6 @@ from .command_server import PATIENCE_S
 from .conftest import command, start
 
 CTRL_C, CTRL_Z, CTRL_BACKSLASH = "\x03", "\x1a", "\x1c"
-
-
-def until(happened: Callable[[], object]) -> None:
-    """Wait until that is true."""
-    give_up_s = time.monotonic() + PATIENCE_S
-    while not happened():
-        assert time.monotonic() < give_up_s
-        time.sleep(0.01)
 
 
 def _resize(descriptor: int, size: tuple[int, int]) -> None:
@@ -62,6 +54,7 @@ class Terminal:
         self._seen = 0
         self._keys, theirs = pty.openpty()
         _resize(theirs, size)
+        self.modes_before = self.modes
         variables = {"TERM": "dumb", **(env or {})}
         ours = command()
         self._leader: command_server.Running | subprocess.Popen[bytes]

@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from ioassay.cli import device_top
@@ -78,7 +79,7 @@ def test_one_line_of_json_says_that_it_is_ready_and_a_signal_ends_it(tmp_path: P
         assert (told["size_bytes"], told["model"], told["policy"]) == (2**30, "thesis", "epo")
         for name in (f"{tmp_path}/a", f"{tmp_path}/d/cntrl", told["stats"]):
             assert Path(name).is_socket() and Path(name).stat().st_mode & 0o777 == 0o600
-        assert listening(drive) == ["00000000000000000000000001000000", "0100007F"], "beyond this machine"
+        assert listening(drive) == ["127.0.0.1", "::1"], "beyond this machine"
         document = (ROOT / "docs" / "virtual-drive.md").read_text()
         assert {key for said in (told, drive.ask("stats")) for key in keys(said) if f"`{key}`" not in document} == set()
         with Client(tmp_path / "a") as client, socket.create_connection(("127.0.0.1", port)):
@@ -90,10 +91,9 @@ def test_one_line_of_json_says_that_it_is_ready_and_a_signal_ends_it(tmp_path: P
 
 
 def listening(drive: Drive) -> list[str]:
-    """The addresses at which it listens, as /proc/net has them."""
-    own = {str(entry.readlink()) for entry in Path(f"/proc/{drive.process.pid}/fd").iterdir()}
-    lines = [line.split() for name in ("tcp", "tcp6") for line in Path("/proc/net", name).read_text().splitlines()[1:]]
-    return sorted({columns[1].rpartition(":")[0] for columns in lines if f"socket:[{columns[9]}]" in own})
+    """The addresses at which it listens."""
+    known = psutil.Process(drive.process.pid).net_connections("tcp")
+    return sorted({one.laddr.ip for one in known if one.status == psutil.CONN_LISTEN})
 
 
 def test_a_path_that_a_socket_may_have_is_served_and_a_longer_one_is_refused(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_a_user_without_rights_is_told_what_he_needs(as_nobody: CommandServer, o
 
 
 def test_a_drive_ends_with_its_parent_and_keeps_what_it_has(tmp_path: Path) -> None:
-    script = '"$@" --with-parent $$ & echo $! > pid; wait'
+    script = """sh -c 'echo $$ > pid; exec "$@"' sh "$@" --with-parent $$ & wait"""
     argv = ["sh", "-c", script, "sh", *COMMAND, "serve", *BACKED, "--json"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(argv, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as parent:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shlex
 import shutil
 import signal
@@ -19,6 +20,7 @@ import pytest
 
 from ioassay.api.progress import Progress
 from ioassay.errors import ConditionError
+from ioassay.host import cgroup
 from ioassay.roles import Consent
 from ioassay.runner import conditions, preflight, run
 from ioassay.runner.conditions import Conditions
@@ -155,7 +157,7 @@ def left(place: Path, pid: int) -> list[str]:
         with suppress(OSError):
             loops.append(path.read_text())
     files = [str(path) for path in [*place.glob("disk/*"), *place.glob("disk/.*"), *place.glob("ioassay-*")]]
-    shared = [path.name for path in Path("/dev/shm").glob(f"*{pid}*")]
+    shared = [path.name for path in Path("/dev/shm").iterdir() if str(pid) in re.findall(r"\d+", path.name)]
     known = [*map(str, groups(pid)), *mounts, *(file for file in loops if f"{place}/" in file), *files, *shared]
     return [*known, *(f"process {number}" for number in processes(place))]
 
@@ -232,7 +234,7 @@ def test_the_groups_of_a_run_whose_helpers_were_killed_too_go_with_the_next_comm
     with started(place, "s.toml", "--output", "out") as runner:
         until(lambda: groups(runner.pid) and running(place, b"job.fio"))
         end_all(place)
-    until(lambda: not processes(place))
+    until(lambda: not processes(place) and not any(list(cgroup.members_of(one)) for one in groups(runner.pid)))
     run_next(place / "next")
     assert groups(runner.pid) == []
     assert (

@@ -38,7 +38,7 @@ def test_on_a_terminal_progress_shows_the_time_left_and_the_point(tmp_path: Path
 @pytest.mark.slow
 def test_two_quick_runs_keep_their_promises_and_compare_without_a_warning(tmp_path: Path, ioassay: Ask) -> None:
     for name in ("A", "B"):
-        done = ioassay("quick", ".", "--budget", "15s", "--output", name, "--json")
+        done = ioassay("quick", ".", "--budget", "59s", "--output", name, "--json")
         assert done.code == 0, done.err
         said = done.json
         assert {"run", "report", "target", "warnings", "rows"} <= said.keys()

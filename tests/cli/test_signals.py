@@ -29,9 +29,9 @@ from typing import Any
 import pytest
 
 from ..corpora import cases
-from .command_server import ENDING, PATIENCE_S
+from ..patience import until
+from .command_server import ENDING, PATIENCE_S, SIGNALLED
 from .conftest import NULL, start
-from .terminal import until
 
 ROOT = Path(__file__).parent.parent.parent
 INSTANTS = int(os.environ.get("IOASSAY_INSTANTS") or (100 if os.environ.get("IOASSAY_THOROUGH") else 2))
@@ -47,16 +47,18 @@ class Ended:
     took_s: float
 
 
-def ended(argv: list[str], cwd: Path, plan: list[tuple[float, signal.Signals]], *, to_group: bool = False) -> Ended:
+def ended(
+    argv: list[str], cwd: Path, plan: list[tuple[float, signal.Signals]], *, to_group: bool = False, **env: str
+) -> Ended:
     """Run the command and send it each signal of the plan, after a pause in s, unless it has ended before."""
     began_s = time.monotonic()
-    with start(*argv, cwd=cwd, of_its_own=True) as running:
+    with start(*argv, cwd=cwd, of_its_own=True, **env) as running:
         send(running, plan, running.wait, to_group=to_group)
         return Ended(running.wait(), running.out, running.err, time.monotonic() - began_s)
 
 
-def ended_alone(argv: list[str], cwd: Path, plan: list[tuple[float, signal.Signals]]) -> Ended:
-    """The same of a command with an interpreter of its own, from its first instant."""
+def ended_alone(argv: list[str], cwd: Path, plan: list[tuple[float, signal.Signals]], waiting: int = 0) -> Ended:
+    """The same of a command with an interpreter of its own, from its first instant; the signal `waiting` comes then."""
     began_s = time.monotonic()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
@@ -67,6 +69,7 @@ def ended_alone(argv: list[str], cwd: Path, plan: list[tuple[float, signal.Signa
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=lambda: os.kill(os.getpid(), waiting),
         )
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -131,20 +134,19 @@ def test_a_signal_at_any_instant_ends_a_command_with_a_sentence(
     whole = uninterrupted(argv, tmp_path) if "longest_s" not in case else Ended(0, "", "", case["longest_s"])
     chance = random.Random(zlib.crc32(name.encode()))
     cut: list[Path] = []
-    # A machine that gets faster meanwhile ends every command before its signal: then it is sent at once.
+    # A machine that gets faster meanwhile ends every command before its signal: the first has it from its beginning.
     for place in range(INSTANTS + 1):
-        if place == INSTANTS and cut:
-            break
         folder = tmp_path / str(place)
         folder.mkdir()
-        plan = signals_of(chance, place, whole.took_s) if place < INSTANTS else [(0.0, signal.SIGTERM)]
-        answer = ended(argv, folder, plan, to_group=bool(place % 2))
+        plan = signals_of(chance, place - 1, whole.took_s) if place else []
+        before = {} if place else {SIGNALLED: str(int(signal.SIGTERM))}
+        answer = ended(argv, folder, plan, to_group=bool(place % 2), **before)
         check(answer, whole.status)
+        assert place or answer.status == 130, answer
         if answer.status == 130:
             cut.append(folder)
     for folder in cut[-max(1, INSTANTS // 20) :] if name == "run" else ():
         check_resumed(folder, argv)
-    assert cut, f"no signal came before the end of {name}"
 
 
 @pytest.mark.parametrize("words", ["plan null.toml", "studies", "witness --level counters -- sleep 0.2"])
@@ -155,7 +157,7 @@ def test_a_signal_while_python_starts_and_imports_ends_a_command_with_a_sentence
     chance = random.Random(words)
     for place in range(INSTANTS):
         check(ended_alone(argv, tmp_path, signals_of(chance, place, whole.took_s)), 0)
-    assert ended_alone(argv, tmp_path, [(0.0, signal.SIGHUP)]).status == 130
+    assert ended_alone(argv, tmp_path, [], signal.SIGHUP).status == 130
 
 
 def uninterrupted(argv: list[str], folder: Path) -> Ended:
@@ -232,8 +234,8 @@ def elsewhere():
     time.sleep(0.3)
     signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
     threading.Event().wait()
-threading.Thread(target=elsewhere, daemon=True).start()
 try:
+    threading.Thread(target=elsewhere, daemon=True).start()
     threading.Event().wait()
 except signals.Signalled as error:
     print(error)

@@ -25,8 +25,9 @@ import pytest
 from ioassay.process import process_table
 
 from ..corpora import cases
+from ..patience import until
 from .conftest import ask, command, start
-from .terminal import CTRL_C, CTRL_Z, Terminal, until
+from .terminal import CTRL_C, CTRL_Z, Terminal
 
 IOASSAY = command()
 WITNESS = [*IOASSAY, "witness", "--level", "counters", "--"]
@@ -166,7 +167,7 @@ def test_the_shell_has_the_terminal_once_all_of_the_command_have_stopped(shell: 
     shell.type(CTRL_Z)
     command = status(late).group
     until(lambda: status(command).state == "T")
-    assert status(late).state == "D"
+    until(lambda: status(late).state == "D")
     for _ in range(30):  # it would have the terminal back within some milliseconds
         assert shell.foreground == command
         time.sleep(0.01)
@@ -212,13 +213,12 @@ def test_a_terminal_that_a_command_leaves_raw_is_as_before(
 ) -> None:
     script = f"ulimit -c 0; {words([*witness, *python(RAW.format(then=then))])}; echo status=$?; read x; echo got=$x"
     with Terminal(["sh", "-c", script], tmp_path) as terminal:
-        before = terminal.modes
         terminal.until("in raw")
         assert not terminal.modes[LINES] & termios.ICANON
         terminal.type("k")
         terminal.until("key=k")
         terminal.until(f"status={status}")
-        assert terminal.modes == before
+        assert terminal.modes == terminal.modes_before
         terminal.type("joe\n")
         terminal.until("got=joe")
         assert terminal.ended() == 0
@@ -241,14 +241,13 @@ def test_when_we_are_ended_the_terminal_is_given_back(
     os.mkfifo(tmp_path / "go")  # given back soon, not at once: a script that reads earlier gets an error of the kernel
     script = f"{words([*witness, *python(RAW.format(then=''))])}; echo status=$?; cat go; read x; echo got=$x"
     with Terminal(["sh", "-c", script], tmp_path) as terminal:
-        before = terminal.modes
         terminal.until("in raw")
         command = terminal.foreground
         assert command != terminal.pid
         status = Path(f"/proc/{command}/status").read_text()
         os.kill(int(re.findall(r"^PPid:\s+(\d+)", status, re.MULTILINE)[0]), number)
         terminal.until(f"status={137 if number == signal.SIGKILL else 130}")
-        until(lambda: terminal.modes == before and terminal.foreground == terminal.pid)
+        until(lambda: terminal.modes == terminal.modes_before and terminal.foreground == terminal.pid)
         until(lambda: not is_running(str(command)))
         (tmp_path / "go").write_text("")
         terminal.type("joe\n")
@@ -283,12 +282,11 @@ curses.endwin()
 print("key", key)
 """
     with Terminal([*WITNESS, *python(script)], tmp_path, {"TERM": "xterm"}) as terminal:
-        before = terminal.modes
         terminal.until("curses")
         terminal.type("k")
         terminal.until(f"key {ord('k')}")
         assert terminal.ended() == 0
-        assert terminal.modes == before
+        assert terminal.modes == terminal.modes_before
 
 
 def test_a_shell_that_is_the_command_has_job_control_of_its_own(shell: Terminal) -> None:

@@ -22,8 +22,8 @@ from ioassay.runner import preflight, run
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
 
+from ..patience import until
 from .conftest import start
-from .terminal import until
 
 FIT = Environment(
     seconds=1.0, processors=2, own_share=0.9, others_share=0.01, kernel_share=0.0, steal_share=0.0, programs=[]

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from ..patience import until
 from .conftest import ask, command
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
@@ -112,9 +113,8 @@ def fio_server(tmp_path: Path) -> Iterator[tuple[int, list[str]]]:
         ["fio", f"--server={address}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     ) as server:
         try:
-            while not (tmp_path / "fio").exists():
-                assert server.poll() is None
-                time.sleep(0.01)
+            listens = re.compile(rf" 00010000 .* {re.escape(str(tmp_path))}/fio$", re.M)  # __SO_ACCEPTON
+            until(lambda: server.poll() is not None or listens.search(Path("/proc/net/unix").read_text()))
             yield server.pid, ["fio", f"--client={address}", str(job), "--output-format=json"]
         finally:
             os.killpg(server.pid, signal.SIGKILL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,22 @@ from ioassay.runner import preflight, run
 from ioassay.runner.run import Tally
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
+from ioassay.study.plan import Trial
 
 TRACE = "".join(f"{number * 0.1:.6f} 0 {number * 37 % 512 * 8} 8 {number % 2}\n" for number in range(600))
 """A trace in DiskSim's format: time (ms), device, sector, sectors, 1 for a read."""
+
+
+class AtEnd(Progress):
+    """Does something when so many trials have ended."""
+
+    def __init__(self, ends: int, deed: Callable[[], object]) -> None:
+        self.ends, self.deed = ends, deed
+
+    def ended(self, trial: Trial, status: str) -> None:
+        self.ends -= 1
+        if not self.ends:
+            self.deed()
 
 
 def suite(**changes: Any) -> Suite:

@@ -30,6 +30,7 @@ from ioassay import cluster
 from ioassay.api.progress import Progress
 from ioassay.cluster import dask_executor
 from ioassay.cluster.dask_executor import DaskExecutor
+from ioassay.drivers import driver
 from ioassay.errors import RunError
 from ioassay.records.record import FAILED
 from ioassay.roles import Trial
@@ -112,8 +113,7 @@ def test_a_call_that_ends_two_workers_is_given_up_and_no_other(executor: DaskExe
     assert [other.result(PATIENCE_S) for other in others] == [*range(1, 41)]
     with pytest.raises(WorkerLost, match=r"^its worker ended while it was computed, and a second one of dask:local as"):
         lethal.result(PATIENCE_S)
-    until(lambda: len(set(worker_processes()) - before) == 2)
-    assert executor.submit(operator.add, 1, 1).result(PATIENCE_S) == 2
+    until(lambda: len(set(worker_processes()) - before) == 2 == executor.workers)
 
 
 class Lost:
@@ -145,11 +145,14 @@ def test_what_is_cancelled_is_not_computed(tmp_path: Path, executor: DaskExecuto
     waits = ["sh", "-c", 'until [ -e "$0" ]; do sleep 0.02; done', str(tmp_path / "go")]
     blocking = [executor.submit(subprocess.check_call, waits) for _ in range(2)]
     queued = [executor.submit((tmp_path / str(number)).touch) for number in range(10)]
+    client = cast(Any, executor._client)
+    until(lambda: len(client.cluster.scheduler.tasks) == 12)
     assert all(call.cancel() for call in queued)
+    until(lambda: len(client.cluster.scheduler.tasks) == 2)
+    until(lambda: sum(client.run(lambda dask_worker: len(dask_worker.state.tasks)).values()) == 2)
     (tmp_path / "go").touch()
     for call in blocking:
         call.result(PATIENCE_S)
-    assert executor.submit(operator.add, 1, 1).result(PATIENCE_S) == 2
     assert os.listdir(tmp_path) == ["go"]
 
 
@@ -245,6 +248,7 @@ def test_workers_killed_at_random_instants_lose_and_repeat_nothing(
     tally = computed_runs.execute(tmp_path / "dask", made, executor, killing)
     for timer in killing.timers:
         timer.join()
+    until(lambda: executor.workers == 2)
     assert (tally.ok, killing.trials, len(killing.killed)) == (4 * repetitions, 4 * repetitions, kills)
     assert computed_runs.execute(tmp_path / "local", made) == tally
     computed_runs.require_same(tmp_path / "local", tmp_path / "dask")
@@ -307,8 +311,9 @@ def foreign_scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fore
 
 
 @pytest.fixture
-def foreign(foreign_scheduler: Foreign, tmp_path: Path) -> Iterator[Foreign]:
+def foreign(foreign_scheduler: Foreign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Foreign]:
     """The one scheduler, without workers; one of its own where it is gone."""
+    monkeypatch.setattr(cluster, "_PATIENCE_S", PATIENCE_S)
     made = Foreign(tmp_path) if foreign_scheduler.scheduler.poll() is not None else foreign_scheduler
     yield made
     made.end(*made.processes[1:] if made is foreign_scheduler else made.processes)
@@ -337,24 +342,12 @@ def test_workers_of_another_program_are_refused_by_name_whenever_they_come(forei
     assert all(process.poll() is None for process in foreign.processes), "a cluster of others was touched"
 
 
-class At(Progress):
-    """Does something once when a number of trials have ended."""
-
-    def __init__(self, number: int, deed: Callable[[], Any]) -> None:
-        self.number, self.deed = number, deed
-
-    def ended(self, trial: Trial, status: str) -> None:
-        self.number -= 1
-        if not self.number:
-            self.deed()
-
-
 def test_a_scheduler_that_goes_away_ends_the_run_and_it_goes_on(foreign: Foreign, tmp_path: Path) -> None:
     made = computed_runs.suite(repetitions=200, params={"sleep": "5ms"})
     foreign.worker("same")
     gone = "the scheduler of dask://127.0.0.1:[0-9]+ went away; everything .* Go on with: i"
     with cluster.opened(foreign.name) as executor, pytest.raises(RunError, match=gone):
-        computed_runs.execute(tmp_path / "run", made, executor, At(20, foreign.scheduler.kill))
+        computed_runs.execute(tmp_path / "run", made, executor, computed_runs.AtEnd(20, foreign.scheduler.kill))
 
     def begun() -> dict[str, float]:
         return {record.trial["id"]: record.started_unix_s for record in RunStore.open(tmp_path / "run").records()}
@@ -448,8 +441,6 @@ def test_an_error_of_a_trace_names_the_path_of_the_study(small_trace: Path) -> N
 
 
 def test_a_drive_of_a_file_goes_along(small_trace: Path) -> None:
-    from ioassay.drivers import driver
-
     Path("mine.toml").write_text(
         'about = "A drive."\n[sources]\nme = "A guess."\n[drive]\n'
         'elements = { value = 4, basis = "assumed", source = "me" }\n'

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import distributed
 import psutil
 import pytest
 from hypothesis import given
@@ -19,11 +20,17 @@ from hypothesis import strategies as st
 
 import ioassay as ia
 from ioassay.api.execution import Checks, begin, resume
+from ioassay.api.measuring_hosts import MeasuringHosts
 from ioassay.api.progress import Progress
 from ioassay.api.run_results import Run
+from ioassay.cluster import admission
 from ioassay.cluster.common_start import ClockOffset, CommonStart, clock_offset
 from ioassay.errors import RunError, SafetyRefusal, StudyError, UsageError
 from ioassay.roles import Consent
+from ioassay.runner import host_session
+from ioassay.runner.host_session import Examined, Opening, Session
+from ioassay.runner.hosts import Measured
+from ioassay.study import plan as trial_plan
 from ioassay.study.model import Suite
 
 from ..patience import PATIENCE_S, until
@@ -307,9 +314,6 @@ def test_studies_of_hosts_need_their_scheduler(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("together", [False, True])
 def test_storage_that_hosts_share_by_chance_is_a_warning(together: bool) -> None:
-    from ioassay.api.measuring_hosts import MeasuringHosts
-    from ioassay.runner.host_session import Examined
-
     def seen(source: str, kind: str) -> Examined:
         return Examined({"disk": {"mount": {"source": source, "filesystem": kind}}}, [], [], "/")
 
@@ -328,10 +332,6 @@ def test_a_second_worker_of_one_name_is_refused(tmp_path: Path, fleet: Fleet) ->
 
 def test_a_host_computes_nothing(tmp_path: Path, fleet: Fleet) -> None:
     """Trials of pure drivers would disturb what it measures."""
-    import distributed
-
-    from ioassay.cluster import admission
-
     address = fleet[0].removeprefix("dask://")
     with distributed.Client(f"tcp://{address}", set_as_default=False) as client:
         assert admission.computing(client) == []
@@ -410,16 +410,11 @@ def children(pid: int) -> str:
 
 
 def test_a_session_of_a_run_that_is_gone_ends_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ioassay.runner import host_session
-    from ioassay.runner.host_session import Opening, Session
-    from ioassay.runner.hosts import Measured
-    from ioassay.study import plan
-
     suite = made.suite(["a"], driver="command", params={"argv": ["sleep", LONG], "expected_time": "1s"})
     session = Session(Opening("t", "a", suite, Consent((), True)), tmp_path)
     session.examine()
     answers: list[Measured] = []
-    asker = threading.Thread(target=lambda: answers.append(session.measure(next(plan.trials(suite)))))
+    asker = threading.Thread(target=lambda: answers.append(session.measure(next(trial_plan.trials(suite)))))
     asker.start()
     until(lambda: LONG in children(os.getpid()))
     monkeypatch.setattr(host_session, "LEASE_S", 0.1)

@@ -53,13 +53,17 @@ for place in "$2" "$3" "$4"; do
     mkdir -p "$1/root/$place"
     mount --rbind "$place" "$1/root/$place"
 done
-mkdir "$1/root$5"
+mkdir "$1/root$5" "$1/root/before"
 cd "$1/root"
-root="$1/root"
 shift 5
-exec chroot "$root" "$@"
+pivot_root . before
+umount --lazy /before
+exec chroot . "$@"
 """
-"""A root folder of its own at $1, with the folders $2 to $4 of this one; then the command."""
+"""A root folder of its own at $1, with the folders $2 to $4 of this one; then the command.
+
+No mount of another test is kept by a copy of it here.
+"""
 
 
 @contextmanager
@@ -99,7 +103,7 @@ class Inside:
     def start(self, space: str, log: str, *words: str) -> Path:
         path = self.folder / log
         with path.open("wb") as file:
-            command = ["ip", "netns", "exec", space, *words]
+            command = ["nsenter", f"--net=/run/netns/{space}", *words]
             self.running.append(subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=self.environment))
         return path
 
@@ -136,7 +140,7 @@ def running(folder: Path, scheme: str, environment: Mapping[str, str], suffix: s
             for name in ("a", "b"):
                 said = inside.worker(spaces[name], name, f"{scheme}://{HUB}:{PORT}{suffix}")
                 until(lambda said=said: "measures for runs" in said.read_text())
-            server = CommandServer(ahead=("ip", "netns", "exec", spaces["hub"]))
+            server = CommandServer(ahead=("nsenter", f"--net=/run/netns/{spaces['hub']}"))
             try:
                 yield lambda *words, **other: server.run(words, folder, {**inside.environment, **other}, 600)
             finally:

@@ -229,8 +229,8 @@ root, tag, margin_s = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
 wanted = Conditions(scheduler=sys.argv[4] or None, memory_limit=int(sys.argv[5]) or None)
 with supervisor.guarded(tag), Hold(wanted, tag=tag, timeout_s=0.2, margin_s=margin_s) as hold:
     outcome = supervisor.run(
-        ["sh", "-c", 'echo $$ > "$0"; exec sleep 300', str(root / "child")], stdout=root / "o", stderr=root / "e",
-        timeout_s=300, env={supervisor.TRIAL_VARIABLE: tag}, on_held=hold.apply, on_ended=hold.ended,
+        ["sh", "-c", "echo $$; exec sleep 300"], stdout=root / "o", stderr=root / "e", outputs=(1, 2), timeout_s=300,
+        env={supervisor.TRIAL_VARIABLE: tag}, on_held=hold.apply, on_ended=hold.ended,
     )
 print(outcome.signal, *(warning.code for warning in hold.warnings))
 """
@@ -241,10 +241,8 @@ def started(tmp_path: Path, *, margin_s: float, scheduler: str = "", memory_byte
     tag = f"test-{os.getpid()}-{time.monotonic_ns()}"
     argv = [sys.executable, "-c", RUNNER, str(tmp_path), tag, str(margin_s), scheduler, str(memory_bytes)]
     runner = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
-    child = tmp_path / "child"
-    until(lambda: runner.poll() is not None or (child.exists() and child.read_text().strip()))
-    assert runner.poll() is None
-    return runner, int(child.read_text())
+    assert runner.stdout is not None
+    return runner, int(runner.stdout.readline())
 
 
 def gone(pid: int) -> None:

@@ -221,7 +221,7 @@ def can_read_log() -> bool:
 def test_a_trial_that_starts_no_process_says_that_its_conditions_were_not_used(tmp_path: Path) -> None:
     tally, warned = execute(tmp_path / "run", study(factors={"run.scheduler": ["batch", "other"]}), driver=None)
     assert (tally.ok, warned) == (2, [])
-    assert warnings_of(RunStore.open(tmp_path / "run")) == {"conditions-unused"}
+    assert "conditions-unused" in warnings_of(RunStore.open(tmp_path / "run"))
 
 
 def test_a_limit_of_time_under_a_real_time_policy_is_an_error_of_the_study(tmp_path: Path) -> None:

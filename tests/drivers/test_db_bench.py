@@ -12,10 +12,10 @@ from ioassay.drivers.db_bench import DbBench, capabilities, db_bench_outcome, pa
 from ioassay.drivers.db_bench.capabilities import Capabilities
 from ioassay.errors import ConditionError, ToolError
 from ioassay.formats.db_bench_output import Output
-from ioassay.process import supervisor
 from ioassay.records.record import FAILED, OK
 from ioassay.roles import EndedStep, Load, Outcome, Parsed, Step
 
+from ..conftest import tmpfs
 from ..patience import PATIENCE_S
 from . import trials
 from .trials import OFFERS, ended, trial
@@ -274,16 +274,9 @@ def test_reads_find_what_was_prepared_and_what_rocksdb_did_is_claimed_as_io(driv
 @pytest.mark.rocksdb
 @pytest.mark.root
 def test_a_full_disk_in_the_middle_is_a_failure_that_says_so(driver: DbBench, tmp_path: Path) -> None:
-    small = tmp_path / "small"
-    small.mkdir()
-    mounted = supervisor.capture(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(small)])
-    if mounted.exit_code:
-        pytest.skip(f"needs to mount: {mounted.stderr}")
-    try:
+    with tmpfs(tmp_path / "small", 6 << 10) as small:
         params = {"benchmarks": "fillrandom", "num": 200_000, "write_buffer_size": "256KiB"}
         parsed = run(driver, params, tmp_path / "raw", small)  # what it says finds room
-    finally:
-        supervisor.capture(["umount", "-l", str(small)])
     # RocksDB's own thread may find the failed writer first, where its build asserts that there is none.
     assert parsed.status == FAILED
     assert "No space left on device" in parsed.reason or "WritableFileWriter" in parsed.reason

@@ -15,6 +15,7 @@ from ioassay import metrics, units
 from ioassay.drivers.stress_ng import StressNg, stressor_outcome, stressors
 from ioassay.errors import StudyError
 from ioassay.formats import stress_ng_yaml
+from ioassay.process import process_table
 from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.roles import Load, Parsed
 
@@ -230,7 +231,7 @@ def test_the_offer_of_the_installed_one_is_found(installed: StressNg) -> None:
 
 @pytest.mark.stress
 def test_a_load_of_the_processor_is_measured(installed: StressNg, tmp_path: Path) -> None:
-    params = {"stressor": "cpu", "workers": 2, "timeout": 1, "cpu-method": "int64", "cpu-load": 20}
+    params = {"stressor": "cpu", "workers": 2, "timeout": 60, "cpu-ops": 20, "cpu-method": "int64", "cpu-load": 20}
     installed.validate(params, {})
     parsed, _ = run(installed, params, NOWHERE, tmp_path)
     assert parsed.status == OK, parsed.reason
@@ -272,7 +273,7 @@ def test_workers_do_not_outlive_a_trial_that_took_too_long(installed: StressNg, 
     params = {"stressor": "vm", "workers": 2, "vm-bytes": "1m", "timeout": 300}
     parsed, outcome = run(installed, params, NOWHERE, tmp_path, timeout_s=0.5)
     assert outcome.timed_out and "raise run.timeout" in parsed.reason
-    assert [path for path in Path("/proc").glob("[0-9]*/cwd") if leads_to(path, tmp_path)] == []
+    until(lambda: not any(leads_to(Path(f"/proc/{pid}/cwd"), tmp_path) for pid in process_table.everyone()))
 
 
 def begun_workers(pid: int) -> list[int]:

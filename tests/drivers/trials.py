@@ -57,7 +57,7 @@ def asked(name: str) -> Any:
     for probe, argv in tool.probes.items():
         captured = supervisor.capture(argv, timeout_s=PATIENCE_S, cwd=Path(gettempdir()))
         answers[probe] = captured.stdout + (captured.stderr if name == "stress_ng" else "")
-    made.configure(supervisor.capture(tool.version_argv).stdout, answers)
+    made.configure(supervisor.capture(tool.version_argv, timeout_s=PATIENCE_S).stdout, answers)
     return made
 
 

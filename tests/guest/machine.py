@@ -136,20 +136,6 @@ def _machine(
             process.communicate()
 
 
-def boot(
-    linux: Kernel,
-    script: str,
-    modules: Sequence[str],
-    arguments: Sequence[str],
-    folder: Path,
-    programs: Sequence[str] = (),
-    hardware: Hardware = Hardware(),
-) -> str:
-    """Runs a guest to its end: what its console said. Errors: TimeoutError with that text."""
-    with running(linux, script, modules, arguments, folder, programs, hardware) as guest:
-        return guest.wait()
-
-
 @contextmanager
 def restored(linux: Kernel, script: str, folder: Path, shared: Path) -> Iterator[Guest]:
     """A guest with a network that runs `script`: it goes on from a state in `shared`, saved by whoever came first."""
@@ -191,10 +177,9 @@ def _monitor(path: Path) -> tuple[str, str]:
 
 def _ask(guest: Guest, path: Path, command: str, **words: Any) -> dict[str, Any]:
     """What qemu's monitor answers (QEMU Machine Protocol)."""
-    while not path.exists():
-        guest.look_again()
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(str(path))
+        while connection.connect_ex(str(path)):  # it is not there yet, or nobody listens yet
+            guest.look_again()
         with connection.makefile("rw") as lines:
             lines.readline()
             for each in ({"execute": "qmp_capabilities"}, {"execute": command, "arguments": words}):

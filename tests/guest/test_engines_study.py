@@ -83,7 +83,8 @@ cp -r run said {shared_root.KEPT}
     environment = [f"PYTHONPATH={CHECKOUT / 'python'}", "PYTHONDONTWRITEBYTECODE=1"]
     script = shared_root.script(lines, CHECKOUT, environment)
     files = (*kernel.SHARED_ROOT, *kernel.NVME_TCP)
-    said = machine.boot(linux, script, files, shared_root.arguments(tmp_path), tmp_path, hardware=HARDWARE)
+    with machine.running(linux, script, files, shared_root.arguments(tmp_path), tmp_path, hardware=HARDWARE) as guest:
+        said = guest.wait()
     assert machine.ENDED in said, said
     assert "GUEST: stays connected" not in said, said
 

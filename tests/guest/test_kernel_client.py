@@ -176,7 +176,8 @@ def test_linux_uses_drives_as_nvme_on_pci_over_nbd(tmp_path: Path) -> None:
     ):
         modules = (*kernel.NVME_PCI, *kernel.EXT4)
         drives = scripts.nbd_drives(small, large)
-        said = machine.boot(found(), scripts.text("pci"), modules, drives, tmp_path, machine.PROGRAMS)
+        with machine.running(found(), scripts.text("pci"), modules, drives, tmp_path, machine.PROGRAMS) as guest:
+            said = guest.wait()
     assert machine.ENDED in said, said
     names = ("nvme0n1", "nvme1n1")  # Linux probes both at once, so either may come first
     for name in names:
@@ -190,8 +191,9 @@ def test_linux_uses_drives_as_nvme_on_pci_over_nbd(tmp_path: Path) -> None:
 def test_linux_goes_on_where_its_drive_lost_power_dropped_it_or_was_killed(tmp_path: Path, shared: Path) -> None:
     """What Linux was told to be durable is there afterwards, and no write of it fails."""
     drive = ("--size", "512MiB", "--policy", "lru", "--buffer", "4MiB", "--file", str(tmp_path / "kept"))
+    tcp = f"nvme-tcp:127.0.0.1:{20_000 + os.getpid() % 10_000}"  # no port that Linux gives to others in between
     with ExitStack() as first:
-        told = first.enter_context(served(*drive, "--transport", TCP))
+        told = first.enter_context(served(*drive, "--transport", tcp))
         script = scripts.text("interrupted", **scripts.place(told))
         with machine.restored(found(), script, tmp_path, shared) as guest:
             guest.wait_for("GUEST: listens")
@@ -201,7 +203,7 @@ def test_linux_goes_on_where_its_drive_lost_power_dropped_it_or_was_killed(tmp_p
                 until_silent(Path(told["stats"]))
             goes_on(guest, "after it was dropped")
             first.close()
-            with served(*drive, "--transport", f"nvme-tcp:{told['nvme_tcp']}") as again:
+            with served(*drive, "--transport", tcp) as again:
                 assert again["nqn"] == told["nqn"]
                 goes_on(guest, "after the kill")
                 guest.tell("enough")
@@ -256,7 +258,7 @@ def test_linux_meets_the_faults_of_its_drive(tmp_path: Path, shared: Path) -> No
         does("write 0 1 && same 0 1")
         fired(kind="controller-reset", op=["write"], count=1)
         does("write 0 256 && same 0 256")
-        does("kernel_says 'Successfully reconnected (1 attempt)'")
+        does("kernel_says 'Successfully reconnected'")
         fired(kind="link-loss", down_us=3_000_000)
         does("write 0 256 && same 0 256")
         fired(kind="stuck", op=["read"], count=1)

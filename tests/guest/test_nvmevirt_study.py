@@ -92,7 +92,8 @@ cp -r run told log {shared_root.KEPT}
     files = (*kernel.SHARED_ROOT, *kernel.NVME_PCI)
     environment = [f"PYTHONPATH={CHECKOUT / 'python'}", "PYTHONFAULTHANDLER=1", "PYTHONDONTWRITEBYTECODE=1"]
     script = shared_root.script(lines, CHECKOUT, environment)
-    said = machine.boot(linux, script, files, shared_root.arguments(tmp_path), tmp_path, hardware=HARDWARE)
+    with machine.running(linux, script, files, shared_root.arguments(tmp_path), tmp_path, hardware=HARDWARE) as guest:
+        said = guest.wait()
     assert machine.ENDED in said, said
     assert "GUEST: ioassay ended with 0" in said, (said, (tmp_path / "said").read_text())
     assert "GUEST: the module stays" not in said, said

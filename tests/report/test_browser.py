@@ -124,6 +124,7 @@ def test_print_opens_what_is_folded_and_shows_no_navigation(browser: Any, page_p
 
 def test_without_scripts_the_figures_are_pictures(browser: Any, page_path: Path) -> None:
     page = browser.new_context(offline=True, java_script_enabled=False).new_page()
+    page.set_default_timeout(240_000)
     page.goto(page_path.as_uri())
     pictures = page.locator("noscript img")
     assert pictures.count() == FIGURES

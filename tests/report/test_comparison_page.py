@@ -127,7 +127,7 @@ def test_thousands_of_rows_make_a_page_that_is_small_and_made_quickly(
     began_s = time.process_time()
     found = comparison(*rows)
     paths = comparison_page.build(*both, found, list(comparison_page._ratios(found)), tmp_path)
-    assert time.process_time() - began_s < 20
+    assert time.process_time() - began_s < 60
     assert paths.page.stat().st_size < 3e6
     assert len(json.loads(paths.data.read_text())["rows"]) == 10_000
     read = text(paths)

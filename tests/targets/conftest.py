@@ -65,7 +65,7 @@ def mount(tmp_path: Path) -> Iterator[Callable[..., Path]]:
 
     yield attach
     for point in made:
-        command("umount", point)
+        command("umount", "--lazy", point)  # somebody may be counting its free space just now
 
 
 @pytest.fixture

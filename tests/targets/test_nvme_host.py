@@ -78,12 +78,12 @@ class Machine:
     def controller(
         self, name: str, nqn: str = NQN, address: str = "traddr=127.0.0.1,trsvcid=4420,src_addr=127.0.0.1"
     ) -> Path:
-        folder = self.root / "sys/class/nvme" / name
+        folder = self.root / name
         folder.mkdir()
         for file, text in {"subsysnqn": nqn, "transport": "tcp", "address": address, "serial": self.serial}.items():
             (folder / file).write_text(f"{text}\n")
         (folder / "delete_controller").touch()
-        return folder
+        return folder.rename(self.root / "sys/class/nvme" / name)  # nobody sees it in part
 
     def namespace(self, name: str, nqn: str = NQN) -> None:
         """Its device is the subsystem with multipath, and the controller without."""
@@ -172,6 +172,8 @@ def test_what_is_not_the_drive_or_does_not_appear_is_disconnected_unused(
 ) -> None:
     if "is_slow" in settings:
         monkeypatch.setattr(nvme_host, "_APPEARS_S", 0.2)
+    connect = nvme_host._connect  # of the kernel it returns when the controller is there
+    monkeypatch.setattr(nvme_host, "_connect", lambda *given: (connect(*given), until(machine.controllers)))
     with (
         followed(Machine(tmp_path, **settings)) as machine,
         pytest.raises(ToolError, match=reason),

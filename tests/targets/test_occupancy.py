@@ -8,6 +8,7 @@ import fcntl
 import os
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from ioassay.roles import WRITE, Consent
 from ioassay.targets import content_signatures, nvme_identify, occupancy, safety
 from ioassay.targets.occupancy import Occupancy, scan
 
-from .conftest import MIB, command
+from ..conftest import loop_on
+from .conftest import MIB
 
 LARGE_BYTES = 600 * MIB
 """More than is sampled in full."""
@@ -85,17 +87,15 @@ def test_a_large_device_of_zeros_is_empty_without_reading_its_holes(
 
 
 @pytest.mark.root
-def test_an_offset_of_a_loop_device_moves_its_holes(loop_device: Callable, tmp_path: Path) -> None:
+def test_an_offset_of_a_loop_device_moves_its_holes(tmp_path: Path) -> None:
     backing = tmp_path / "shifted.img"
     with backing.open("wb") as file:
         file.truncate(LARGE_BYTES)
     write(backing, 0, b"before the device begins")
-    plain = loop_device(backing=backing)
-    command("losetup", "--detach", plain)
-    command("losetup", "--offset", MIB, plain, backing)
-    assert occupancy.examine(plain, device_of(plain)).empty
-    write(backing, MIB + 300 * MIB + 5, b"x")
-    assert occupancy.examine(plain, device_of(plain)).data_at_bytes == 300 * MIB + 5
+    with loop_on(backing, f"--offset={MIB}") as disk:
+        assert occupancy.examine(disk, device_of(disk)).empty
+        write(backing, MIB + 300 * MIB + 5, b"x")
+        assert occupancy.examine(disk, device_of(disk)).data_at_bytes == 300 * MIB + 5
 
 
 @pytest.mark.root
@@ -238,8 +238,6 @@ def test_a_device_that_was_not_written_since_is_not_read_again(counting: Any) ->
 
 @pytest.mark.parametrize("change", ["write", "discard", "medium", "no counters", "no diskseq"])
 def test_a_device_that_may_have_changed_is_read_again(counting: Any, change: str) -> None:
-    from dataclasses import replace
-
     root, content, reads, device = counting
     if change == "no diskseq":
         device = replace(device, diskseq=None)
@@ -330,8 +328,6 @@ def test_a_namespace_is_empty_only_by_a_word_that_means_something(answer: Any, i
 def test_a_drive_that_says_nothing_is_allocated_is_not_read(
     counting: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dataclasses import replace
-
     root, content, reads, device = counting
     content.write_bytes(b"\xff" * MIB)  # what a drive answers for blocks that are not allocated is its own choice
     namespace_device = replace(device, name="nvme7n1", size_bytes=SIZE_BYTES)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
+from tests.patience import until
 
 from ioassay.targets import ownership_mark
 from ioassay.targets.ownership_mark import Mark
@@ -15,7 +17,7 @@ from ioassay.targets.ownership_mark import Mark
 
 @pytest.fixture(params=["attribute", "sidecar", "sidecar without time of birth"])
 def file(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A marked file, on a file system with extended attributes or as if on one without."""
+    """A marked file, with extended attributes or as if without; what is made later has a later time."""
     if request.param != "attribute":
 
         def refuse(*_: object, **__: object) -> None:
@@ -27,6 +29,7 @@ def file(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     path = tmp_path / "testfile"
     path.write_bytes(b"x" * 4096)
     ownership_mark.write(path, Mark(4096))
+    until(lambda: time.clock_gettime_ns(ownership_mark._CLOCK_REALTIME_COARSE) > path.stat().st_mtime_ns)
     return path
 
 

@@ -194,6 +194,7 @@ def test_a_drive_that_is_killed_says_so_and_leaves_nothing(form: str, place: Pat
     with drive.load(TRIAL) as load:
         served = serving()
         os.kill(served, signal.SIGKILL)
+        until(lambda: served not in process_table.children())
         with pytest.raises(ToolError, match="ended during the trial, killed by SIGKILL"):
             load.counted()
     until(lambda: left(place) == [])
@@ -321,9 +322,8 @@ def test_a_file_where_the_run_was_started_does_not_shadow_a_module_of_the_drive(
 
 
 def test_a_drive_of_a_program_that_is_gone_serves_nothing(place: Path) -> None:
-    argv = virtual_drive_process.command(
-        [{"transports": [f"nbd:unix:{place}/a"], "size_bytes": 2**20, "model": "none"}]
-    )
+    drive = {"transports": [f"nbd:unix:{place}/a"], "size_bytes": 2**20, "model": "none"}
+    argv = virtual_drive_process.command([drive])
     code = argv[3].replace(str(os.getpid()), "1")
     done = subprocess.run([*argv[:3], code, *argv[4:]], capture_output=True, timeout=PATIENCE_S)
     assert (done.returncode != 0, done.stdout, left(place)) == (True, b"", [])

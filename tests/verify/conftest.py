@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import time
 import tomllib
 from collections.abc import Callable, Iterable
 from functools import cache, partial
@@ -21,6 +20,7 @@ from ioassay.process import supervisor
 from ioassay.records.observation import BPF, Calls, Observation, from_dict
 
 from ..corpora import CORPUS
+from ..patience import PATIENCE_S, until
 
 Watch = Callable[..., Observation]
 FIO = ["fio", "--clocksource=clock_gettime", "--name=job"]
@@ -85,7 +85,7 @@ def observe(
         argv,
         stdout=out,
         stderr=err,
-        timeout_s=200,
+        timeout_s=PATIENCE_S,
         cwd=folder,
         on_held=lambda pid: programs.follow(asleep(pid)),
         **options,
@@ -143,10 +143,7 @@ def data(tmp_path: Path, files: Path) -> Path:
 
 def asleep(pid: int) -> int:
     """The held child, once it waits: what it does before is its runner's doing."""
-    deadline_s = time.monotonic() + 120
-    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "S":
-        assert time.monotonic() < deadline_s, "the child does not wait"
-        time.sleep(0.001)
+    until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S")
     return pid
 
 
@@ -168,6 +165,12 @@ class Look:
     def own(seen: Observation, kind: str) -> Calls:
         """Block requests of one kind that the process tree issued."""
         return _sum([part.calls for part in seen.block if part.own and part.kind == kind])
+
+    @staticmethod
+    def read_for(seen: Observation, name: str) -> int:
+        """Bytes of own reads but for what they brought of other files into memory: programs and libraries."""
+        others = sum(file.page_cache_bytes or 0 for file in seen.files if file.path.rpartition("/")[2] != name)
+        return Look.own(seen, "read").bytes - others
 
 
 @pytest.fixture

@@ -132,10 +132,10 @@ MEAN_NS = 100_000
 
 
 def of_latency(latency: dict[str, float], seen: Evidence | None = None, claims: int = 1, **claim: Any) -> Any:
-    """The reason of the fault, and whether there is a note."""
+    """The reason of the fault, and how many notes there are."""
     made = Claim("fio", **{"kind": "read", "seconds": 1.0, "latency_ns": latency, **claim})
     faults, notes, _ = judge_latency(Group([0], [made] * claims, True), seen or timed())
-    return faults[0].reason if faults else "", bool(notes)
+    return faults[0].reason if faults else "", len(notes)
 
 
 def timed(calls: int = 1000, completed: int = 1000) -> Evidence:

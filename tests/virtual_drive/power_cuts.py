@@ -63,7 +63,7 @@ def mounted(folder: Path) -> Iterator[Path]:
         try:
             yield point
         finally:
-            run("umount", point)
+            run("umount", "--lazy", point)  # somebody may be counting its free space just now
 
 
 def cut(point: Path, told: dict[str, Any]) -> int:

@@ -32,8 +32,6 @@ from .nbd import WRITE, Client
 
 PARAMETER = Path("/sys/module/fuse/parameters/enable_uring")
 INTERFACES = ("/dev/fuse", "io_uring") if PARAMETER.exists() else ("/dev/fuse",)
-
-
 OPERATIONS = 100_000 if os.environ.get("IOASSAY_THOROUGH") else 1000
 REGION = 256 << 10
 """Small, so that operations meet."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 from ..cli.drives import Drive, require_overhead, served
 from .nvme_tcp import GROUPS, HASHES, AuthenticatedQueue, Identity, Refused, Secret, prime
+from .power_cuts import run
 
 NAME = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-00000000000a"
 OTHER = NAME[:-1] + "b"
@@ -117,8 +117,7 @@ def test_no_secret_is_visible_among_processes(tmp_path: Path) -> None:
 @pytest.mark.skipif(NVME is None, reason="needs nvme-cli")
 def test_keys_of_nvme_cli_are_secrets(tmp_path: Path) -> None:
     for transformation in range(4):
-        words = (str(NVME), "gen-dhchap-key", f"--hmac={transformation}", f"--nqn={NAME}")
-        made = subprocess.run(words, capture_output=True, text=True, timeout=240, check=True).stdout.strip()
+        made = run(NVME, "gen-dhchap-key", f"--hmac={transformation}", f"--nqn={NAME}").strip()
         with drive_of(tmp_path, f"{NAME} {made}") as drive, admin_of(drive, Identity(NAME, Secret(made))) as admin:
             admin.authenticate()
             admin.enable()

@@ -18,8 +18,8 @@ from .nbd import FLUSH, FUA, TRIM, WRITE, WRITE_ZEROES, Client
 PAGES = 2048
 SIZE = ("--size", str(PAGES * PAGE), "--no-calibrate", "--transport", "nbd:unix:a")
 SLOW = ("--set", "program_us=900000", "--set", "elements=4")
-"""A write of `LONG` pages that passes the buffer by is in flight for 14 s: as long as a test looks at it."""
-LONG = 64
+"""A write of `LONG` pages that passes the buffer by is in flight for a minute: as long as a test looks at it."""
+LONG = 256
 
 
 def page_of(value: int) -> bytes:

@@ -23,7 +23,7 @@ from ioassay.study.run_conditions import Conditions
 
 _NAME = re.compile(r"^ioassay-(\d+)-(\d+)-\d+$")
 _PERIOD_US = 100_000
-_PATIENCE_S = 5.0
+_PATIENCE_S = 30.0
 _CONTROLLERS = ("cpu", "memory")
 _KEY_OF = {"cpu": "run.cpu_limit", "memory": "run.memory_limit"}
 

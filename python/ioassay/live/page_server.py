@@ -34,7 +34,7 @@ _ALIVE_EVERY_S = 15.0
 """A comment goes to a client where nothing is new: writing is how its end is noticed."""
 _PATIENCE_S = 5.0
 """How long a client may take to send a piece of its request, or to take a piece of the answer."""
-_FAREWELL_S = 2.0
+_FAREWELL_S = 5.0
 """How long the end of the run waits for clients to take the news of it."""
 _OWN_NAMES = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?", re.I)
 _POLICY = (

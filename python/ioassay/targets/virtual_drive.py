@@ -37,7 +37,7 @@ from ioassay.targets.target_table import PositiveSize, Settings, read_settings
 from ioassay.virtual_drive import control, fault_plan
 from ioassay.virtual_drive import drive_options as described
 
-_DYING_S = 1.0
+_DYING_S = 10.0
 """What a process takes to be gone, whose socket nobody answers any more."""
 _WAYS = {"fuse": "fuse:{}/drive", "nbd": "nbd:unix:{}/nbd.sock", "nvme-tcp": "nvme-tcp:127.0.0.1:0"}
 _SERVED = {"size", "block_size", "model", "zones", "poll", "pin", "keep_awake", "realtime"}

@@ -12,12 +12,12 @@ int main(void) {
     for (int child = 0; child < 6; child++)
         if (!fork()) {
             pthread_t threads[3];
+            if (!fork()) _exit(0); /* before the threads: one that was joined may not have ended quite */
+            wait(0);
             pthread_barrier_init(&together, 0, 4);
             for (int i = 0; i < 3; i++) pthread_create(&threads[i], 0, work, 0);
             work(0);
             for (int i = 0; i < 3; i++) pthread_join(threads[i], 0);
-            if (!fork()) _exit(0);
-            wait(0);
             _exit(0);
         } else
             wait(0);

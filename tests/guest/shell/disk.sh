@@ -1,6 +1,6 @@
 # What the scripts of all guests call. Lines that begin with GUEST are for the tests; a command that fails ends a script.
 wait_for() {
-    for turn in $(seq 600); do
+    for turn in $(seq 2400); do
         [ -e "$1" ] && return 0
         sleep 0.1
     done

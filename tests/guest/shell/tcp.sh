@@ -2,9 +2,9 @@
 # a drive, an idle host that only keeps its connection alive, a drive that wears out, and a host that may not use one.
 # Needs: {small,large,brief}_{port,nqn}
 for port in $small_port $large_port; do
-    nvme discover $place $port | sed -n 's/^subnqn: */GUEST: discovered /p'
+    of_nvme discover $place $port | sed -n 's/^subnqn: */GUEST: discovered /p'
 done
-connect $large_port $large_nqn --keep-alive-tmo=5
+connect $large_port $large_nqn --keep-alive-tmo=10
 wait_for /dev/nvme0n1
 idle_from=$(cut -d. -f1 /proc/uptime)
 connect $small_port $small_nqn --nr-io-queues=2 --hdr-digest --data-digest
@@ -47,7 +47,7 @@ wait_for /dev/nvme1n1
 echo "GUEST: queues to write, read and poll $(cat /sys/class/nvme/nvme1/queue_count)"
 zero /dev/nvme1n1
 idle_s=$(($(cut -d. -f1 /proc/uptime) - idle_from))
-[ $idle_s -gt 8 ] || sleep $((8 - idle_s))
+[ $idle_s -gt 13 ] || sleep $((13 - idle_s))
 dmesg | grep 'nvme.*\(keep-alive\|error\|econnect\|timeout\)' | grep -v 'timeout set' >/tmp/trouble || true
 cat /tmp/trouble
 echo "GUEST: interrupted $(wc -l </tmp/trouble)"
@@ -69,7 +69,7 @@ for turn in $(seq 100); do
     [ "$(cat /sys/block/nvme0n1/ro)" = 0 ] || break
     /sbin/dd if=/tmp/random of=/dev/nvme0n1 bs=64k oflag=direct 2>/dev/null || true
 done
-for turn in $(seq 100); do # the notice comes a moment after the refusal
+for turn in $(seq 1000); do # the notice comes a moment after the refusal
     [ "$(cat /sys/block/nvme0n1/ro)" = 0 ] || break
     sleep 0.1
 done

@@ -18,7 +18,7 @@ time_out_after() { # milliseconds; of a path to the drive, where it may have sev
     done
 }
 kernel_says() {
-    for turn in $(seq 50); do
+    for turn in $(seq 1000); do
         dmesg | grep -q "$1" && return 0
         sleep 0.1
     done
