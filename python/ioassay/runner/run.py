@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 _MOST_REPEATED = 2
 """Times that a disturbed trial is measured again where a quiet machine is waited for."""
+_ENDING_S = 2.0
+"""What the guard of a run that was killed just now takes to end its processes and remove its groups."""
 
 
 class Progress(Protocol):
@@ -259,9 +261,13 @@ def _abandon(benches: Sequence[Bench]) -> Callable[[], None]:
 
 def _remove_groups() -> list[Warning_]:
     """Remove the control groups of killed runs, whether or not this one needs any; a warning for each that stays."""
+    give_up_s = time.monotonic() + _ENDING_S
     conditions.remove_leftovers()
+    while (left := conditions.leftovers()) and time.monotonic() < give_up_s:
+        time.sleep(0.05)
+        conditions.remove_leftovers()
     text = "{}: the control group of a run that was killed stays, as there are processes in it"
-    return [Warning_("group-left", text.format(folder), "ioassay doctor") for folder in conditions.leftovers()]
+    return [Warning_("group-left", text.format(folder), "ioassay doctor") for folder in left]
 
 
 def _governor(benches: Sequence[Bench]) -> str:
