@@ -123,7 +123,9 @@ impl<'a> Service<'a> {
     fn run(mut self, stop: &AtomicBool) -> Result<Summary, Error> {
         let options = self.options;
         self.server.drive.arm_faults(options.faults.clone())?;
-        self.new_file.take().map(NewFile::keep);
+        if let Some(file) = self.new_file.take() {
+            file.keep();
+        }
         let ended = self.server.run(&LoopOptions {
             poll: options.poll,
             idle_ms: options.idle_ms,
