@@ -133,7 +133,10 @@ fn receive(
         match client.read(&mut all[came..]) {
             Ok(0) => break,
             Ok(bytes) => came += bytes,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                // Ten seconds may pass before it gives somebody up.
+                std::thread::sleep(Duration::from_micros(100));
+            }
             Err(_) => break,
         }
     }
