@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from ioassay.verify.operation_counts import Expected
 from ioassay.verify.session_times import accountings, claimed_seconds
 from ioassay.verify.synchronisations import judge_sync
 
-from .conftest import table
+from .conftest import _sum, table
 
 SIZE = 1_000_000
 LAYERS = ("block", "uring", "aio", "syscalls")
@@ -274,12 +275,11 @@ def test_times(seconds: float, fields: Any, wanted: str) -> None:
     assert (faults[0].reason if faults else "note" * bool(notes)) == wanted
 
 
-def loose(*begins_s: float, contended: bool = False, **fields: Any) -> tuple[str, str]:
+def loose(*begins_s: float, moved: Sequence[int] = (), contended: bool = False, **fields: Any) -> tuple[str, str]:
     """Category and reason for sessions of a second each, or whether there is a warning, of a claim of three seconds."""
     parts = [calls(1.0, begin_ns=round((2 + begin) * SECOND)) for begin in begins_s]
-    total = Calls()
-    for part in parts:
-        total = total.plus(part)
+    parts = [replace(part, bytes=moved_bytes) for part, moved_bytes in zip(parts, moved, strict=False)] or parts
+    total = _sum(parts)
     sessions = [Session(0, part.first_ns, part.last_ns, read=part) for part in parts]
     group = Group([0], [claim(3.0, "fio", **fields)], True, sessions)
     seen = Evidence(FILES, total.calls, total.bytes, calls=total, timed=True)

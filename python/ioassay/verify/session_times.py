@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from ioassay.formats import conventions
 from ioassay.records.observation import Calls, Observation, Session
@@ -283,10 +284,12 @@ def _span_of(parts: Sequence[Calls]) -> float:
 
 
 def _large(sessions: Iterable[Session], kind: str) -> list[Calls]:
-    """Without what moved next to nothing beside the largest: a shell that read the script by which the tool starts."""
+    """Without the least, which together moved next to nothing: a shell reads the script by which the tool starts."""
     parts = [part for session in sessions if (part := calls_of(session, kind)).completed]
-    share = tolerances.of("resolution") * max((part.bytes for part in parts), default=0)
-    return [part for part in parts if part.bytes >= min(share, tolerances.of("others_bytes"))]
+    parts.sort(key=lambda part: part.bytes)
+    sums = [*accumulate(part.bytes for part in parts)]
+    least = min(tolerances.of("others_bytes"), tolerances.of("resolution") * max(sums, default=0))
+    return [part for part, total in zip(parts, sums, strict=True) if total >= least]
 
 
 def _spans(sessions: Iterable[Session], kind: str) -> list[float]:
