@@ -131,4 +131,4 @@ def test_fios_client_claims_and_its_server_is_watched(fio_server: tuple[int, lis
     assert found["claim"]["servers"] == [str(tmp_path / "fio")]
     answer = ask("record", "-o", "trace.csv", "--", *client, cwd=tmp_path)
     assert answer.code == 0, answer
-    assert f"its load is made by {tmp_path / 'fio'}; record the requests of this host with --all" in answer.err
+    assert f"load is made by {tmp_path / 'fio'}; record the requests of this host with --all" in answer.err

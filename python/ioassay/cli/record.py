@@ -81,7 +81,7 @@ def _say(recording: Recording, may_have_servers: Sequence[str], *, json: bool) -
         console.note(failed)
     if servers := fio_clients.named_servers(may_have_servers):
         where = "of this host with --all" if all(map(fio_clients.is_of_this_host, servers)) else "on the servers' hosts"
-        console.note(f"its load is made by {', '.join(servers)}; record the requests {where}")
+        console.note(f"the command's load is made by {', '.join(servers)}; record the requests {where}")
     elif not done["changes"]["given"]:
         console.note("no request was made: memory answered, or the kernel's write-back wrote for it (see --all)")
     elif str(output) != "-":
