@@ -171,6 +171,7 @@ def serve(requests: socket.socket, modules: Sequence[str]) -> None:
     for name in modules:
         importlib.import_module(name)
     gc.freeze()  # a collection in a fork would copy the pages of all that is imported
+    gc.set_threshold(100_000)  # what a command makes is seldom worth looking through
     while True:
         message, handles, _, _ = socket.recv_fds(requests, _REQUEST_BYTES, 4)
         if not message:
