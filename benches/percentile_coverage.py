@@ -2,7 +2,7 @@
 
     .venv/bin/python benches/percentile_coverage.py [--experiments N] [--percent P]
 
-Compares the interval that ioassay shows (Student's t of the jackknife's pseudo-values over repetitions) with a
+Compares the interval that ioassay shows (the jackknife over repetitions of the percentile's logarithm) with a
 percentile bootstrap over repetitions, and with Student's t of the repetitions' own percentiles, which concerns their
 mean. 95 % is what each promises. Repetitions have 2000 requests and are alike, differ in speed (15 %), differ in their
 share of slow requests (2 % in the mean), or have a stall in one of five.
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ioassay._core import Histogram
-from ioassay.analysis.measurements.merged_histograms import merged, pseudo_values
+from ioassay.analysis.measurements.merged_histograms import intervals, merged, pseudo_values
 from ioassay.stats.result import Floats, Interval
 from ioassay.stats.sample import t_interval
 
@@ -64,7 +64,7 @@ def coverage(make: Callable[[Random, int], Floats], number: int, percent: float,
     hits = np.zeros(3)
     for _ in range(experiments):
         parts = [histogram(make(random, REQUESTS)) for _ in range(number)]
-        shown = t_interval(pseudo_values(parts, [percent])[0], 0.95)
+        (shown,) = intervals(pseudo_values(parts, [percent]), 0.95)
         own = t_interval([part.quantile(percent / 100) for part in parts], 0.95)
         assert isinstance(shown, Interval) and isinstance(own, Interval)
         ends = [(shown.low, shown.high), bootstrap(parts, percent / 100, random), (own.low, own.high)]

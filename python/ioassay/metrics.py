@@ -6,13 +6,15 @@ A name that no rule knows is still usable: it has no unit and no better directio
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ioassay import units
 
-RATE = "rate"
+RATE, SHARE, SIGNED = "rate", "share", "signed"
+Bounds = tuple[float, float]
 DIRECTIONS = ("read", "write", "trim")
 LATENCY_KINDS = ("slat", "clat", "lat")
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
@@ -26,8 +28,8 @@ _STATISTIC_LABEL = {"mean": "mean", "stddev": "standard deviation", "min": "mini
 class Metric:
     """What a metric is. `better` is 'higher', 'lower' or 'none'; `unit` is the unit of the stored number.
 
-    `kind` is 'rate' for work of the whole load a second, which laws of scaling describe; '' for everything else, such
-    as what one worker does, shares, and times.
+    `kind` is 'rate' for work of the whole load a second, which laws of scaling describe; 'share' for what lies between
+    0 and 1; 'signed' for what may be negative; '' for everything else, such as what one worker does, and times.
     """
 
     name: str
@@ -36,6 +38,15 @@ class Metric:
     label: str
     format: Callable[[float], str]
     kind: str = ""
+
+    @property
+    def bounds(self) -> Bounds | None:
+        """Between what all its values lie, both ends included; None where only its values can tell."""
+        if self.kind == SHARE:
+            return (0.0, 1.0)
+        if self.kind == SIGNED:
+            return (-math.inf, math.inf)
+        return (0.0, math.inf) if self.unit or self.kind == RATE else None
 
 
 @dataclass(frozen=True)
@@ -120,6 +131,10 @@ def _share(value: float) -> str:
     return f"{100 * value:.3g} %"
 
 
+def _signed_share(value: float) -> str:
+    return _share(value)
+
+
 def _pass(match: re.Match[str]) -> str:
     """`random_read` as a label: `Random read`."""
     return match["pass"].replace("_", " ").capitalize()
@@ -130,14 +145,19 @@ def _scale(match: re.Match[str]) -> str:
     return match["scale"].replace("_", " ").capitalize()
 
 
+def _counted(pattern: str, unit: str, better: str, label: str, format: Callable[[float], str]) -> _Rule:
+    kind = SHARE if format is _share else SIGNED if format is _signed_share else ""
+    return _Rule(re.compile(pattern), unit, better, lambda _: label, format, kind)
+
+
 def _sim(name: str, unit: str, better: str, label: str, format: Callable[[float], str]) -> _Rule:
     """What a simulated drive counts beside its requests."""
-    return _Rule(re.compile(rf"^sim\.{name}$"), unit, better, lambda _: label, format)
+    return _counted(rf"^sim\.{name}$", unit, better, label, format)
 
 
 def _drive(name: str, unit: str, better: str, label: str, format: Callable[[float], str]) -> _Rule:
     """What a served drive counts for itself."""
-    return _Rule(re.compile(rf"^drive\.{name}$"), unit, better, lambda _: label, format)
+    return _counted(rf"^drive\.{name}$", unit, better, label, format)
 
 
 def _micro(value: float) -> str:
@@ -169,7 +189,7 @@ def _stress(name: str, unit: str, better: str, label: str, format: Callable[[flo
 
 def _rocksdb(name: str, unit: str, better: str, label: str, format: Callable[[float], str]) -> _Rule:
     """What RocksDB counted over a whole trial."""
-    return _Rule(re.compile(rf"^rocksdb\.{name}$"), unit, better, lambda _: label, format)
+    return _counted(rf"^rocksdb\.{name}$", unit, better, label, format)
 
 
 _BENCHMARK = (
@@ -214,7 +234,9 @@ _RULES: tuple[_Rule, ...] = (
         lambda m: f"Time of an operation of {m['bench']}, {_STATISTIC_LABEL.get(m['stat'], m['stat'])}",
         units.format_ns,
     ),
-    _Rule(re.compile(rf"^{_BENCHMARK}\.found$"), "", "higher", lambda m: f"Keys that {m['bench']} found", _share),
+    _Rule(
+        re.compile(rf"^{_BENCHMARK}\.found$"), "", "higher", lambda m: f"Keys that {m['bench']} found", _share, SHARE
+    ),
     *(_rocksdb(*rule) for rule in (
         ("user_bytes", "bytes", "none", "Written by users", units.format_size),
         ("wal_bytes", "bytes", "lower", "Written to the log", units.format_size),
@@ -246,9 +268,11 @@ _RULES: tuple[_Rule, ...] = (
     _rate(r"^load\.ops_rate$", "ops/s", lambda _: "Rate", units.format_count),
     _Rule(re.compile(r"^layer\.bytes$"), "bytes", "lower", lambda _: "Written", units.format_size),
     _rate(r"^pass\.bw$", "bytes/s", lambda _: "Bandwidth", units.format_rate),
-    _Rule(re.compile(r"^pass\.difference$"), "%", "none", lambda _: "Difference from the claim", _hundredths),
+    _Rule(re.compile(r"^pass\.difference$"), "%", "none", lambda _: "Difference from the claim", _hundredths, SIGNED),
     _Rule(re.compile(r"^syscalls\.rate$"), "1/s", "none", lambda _: "System calls a second", units.format_count),
-    _Rule(re.compile(r"^start\.late$"), "ns", "none", lambda _: "Start after the common instant", units.format_ns),
+    _Rule(
+        re.compile(r"^start\.late$"), "ns", "none", lambda _: "Start after the common instant", units.format_ns, SIGNED
+    ),
     _Rule(re.compile(r"^start\.uncertainty$"), "ns", "none", lambda _: "Uncertainty of the clocks", units.format_ns),
     _rate(r"^value$", "", lambda _: "Value", plain),  # of the null drivers, which stand for others
     *(_stress(*rule) for rule in (
@@ -321,7 +345,7 @@ _RULES: tuple[_Rule, ...] = (
     *(_sim(*rule) for rule in (
         ("hit_ratio", "", "higher", "Share of written pages found in the buffer", _share),
         ("optimum_hit_ratio", "", "none", "Share of written pages that the optimum finds in the buffer", _share),
-        ("gain_share", "", "higher", "Share of the possible gain in write hits", _share),
+        ("gain_share", "", "higher", "Share of the possible gain in write hits", _signed_share),
         ("read_hit_ratio", "", "higher", "Share of read pages found in the buffer", _share),
         ("write_amplification", "", "lower", "Write amplification", plain),
         ("erases", "blocks", "lower", "Erased blocks", units.format_count),
@@ -400,8 +424,3 @@ def declare(own: Iterable[Metric]) -> None:
 def format_metric(name: str, value: float) -> str:
     """`value` of the metric `name` with its unit, for people."""
     return metric(name).format(value)
-
-
-def lower_bound(name: str, low: float) -> float:
-    """A bound cut at 0: no metric with a unit can be negative, though Student's interval of few values can."""
-    return max(low, 0.0) if metric(name).unit else low

@@ -50,11 +50,11 @@ def test_the_interval_is_that_of_the_jackknife_over_repetitions(lab: Any) -> Non
         rows = records.hist.filter(records.hist["trial"] == trial)
         samples.append(np.repeat(rows["value_ns"].to_numpy(), rows["count"].to_numpy()))
     whole = np.percentile(np.concatenate(samples), 99)
-    without = [np.percentile(np.concatenate(samples[:place] + samples[place + 1 :]), 99) for place in range(8)]
+    without = [np.log(np.percentile(np.concatenate(samples[:one] + samples[one + 1 :]), 99)) for one in range(8)]
     error = np.sqrt(7 / 8 * np.sum((without - np.mean(without)) ** 2))  # Efron and Tibshirani 1993, equation 11.5
     assert isinstance(found.interval, Interval)
-    wanted = stats.t.interval(0.95, 7, whole, error)
-    assert (found.interval.low, found.interval.high) == pytest.approx(wanted, rel=0.002)
+    wanted = np.exp(stats.t.interval(0.95, 7, np.log(whole), error))
+    assert (found.interval.low, found.interval.high) == pytest.approx(tuple(wanted), rel=0.002)
 
 
 def width(interval: Interval | Undefined) -> float:
@@ -80,14 +80,7 @@ def test_one_repetition_has_percentiles_and_no_interval(lab: Any) -> None:
     study, records = measured(lab, repetitions=1)
     (answer,) = latency.analyse(records, study)
     tail = answer.conditions[0].at(99.0)
-    assert tail.value > 0 and isinstance(tail.interval, Undefined) and isinstance(tail.bca, Undefined)
-
-
-def test_an_interval_never_goes_below_no_time(lab: Any) -> None:
-    study, records = measured(lab, repetitions=2, spread=1.5)
-    for condition in latency.analyse(records, study)[0].conditions:
-        for percentile in condition.percentiles:
-            assert isinstance(percentile.interval, Interval) and percentile.interval.low >= 0
+    assert tail.value > 0 and isinstance(tail.interval, Undefined)
 
 
 def test_jobs_are_merged_where_only_they_were_recorded(lab: Any) -> None:

@@ -17,8 +17,8 @@ from ioassay import metrics, report
 from ioassay._core import Histogram
 from ioassay.analysis import run_comparison
 from ioassay.analysis.headline import headline
-from ioassay.analysis.measurements.cells import cells, values_together
-from ioassay.analysis.measurements.merged_histograms import pseudo_values
+from ioassay.analysis.measurements.cells import cells, together
+from ioassay.analysis.measurements.merged_histograms import intervals, pseudo_values
 from ioassay.metrics import PERCENTILES, percentile_name
 from ioassay.narrative import pipeline
 from ioassay.store import packed_page
@@ -38,7 +38,7 @@ FIGURES = [
 def requests_of(level: int, repetition: int) -> np.ndarray:
     """Of the third repetition alone many requests are slow: the mean of percentiles says nothing of all requests."""
     rng = np.random.default_rng([level, repetition])
-    values = rng.lognormal(np.log(1.7e5 * level), 0.2, 2000)
+    values = rng.lognormal(np.log(1.63e5 * level), 0.2, 2000)
     values[: 50 if repetition == 2 else 2] *= 40
     return np.round(values).astype(int)
 
@@ -78,16 +78,15 @@ def test_pseudo_values_have_the_percentile_of_all_requests_as_their_mean() -> No
     found = pseudo_values(parts, PERCENTILES)
     assert found.shape == (len(PERCENTILES), 3)
     assert found.mean(axis=1) == pytest.approx(np.percentile(np.concatenate(samples), PERCENTILES), rel=0.002)
-    without = [np.percentile(np.concatenate(samples[:i] + samples[i + 1 :]), 99) for i in range(3)]
+    without = [np.log(np.percentile(np.concatenate(samples[:i] + samples[i + 1 :]), 99)) for i in range(3)]
     error = np.sqrt(2 / 3 * np.sum((without - np.mean(without)) ** 2))
-    assert found[3].std(ddof=1) / np.sqrt(3) == pytest.approx(error, rel=0.01)
+    assert found[3].std(ddof=1) / np.sqrt(3) / found[3].mean() == pytest.approx(error, rel=0.01)
     assert pseudo_values(parts[:1], [99.0]) == pytest.approx(np.percentile(samples[0], 99), rel=0.002)
 
 
 def test_the_interval_covers_the_true_percentile_as_often_as_it_says() -> None:
     """Repetitions whose share of slow requests varies; 2.0 % are slow in the whole population."""
     from ioassay.stats.result import Interval
-    from ioassay.stats.sample import t_interval
 
     rng = np.random.default_rng(7)
 
@@ -101,7 +100,7 @@ def test_the_interval_covers_the_true_percentile_as_often_as_it_says() -> None:
         parts = [Histogram() for _ in range(5)]
         for part in parts:
             part.record_many(repetition())
-        interval = t_interval(pseudo_values(parts, [99.0])[0], 0.95)
+        (interval,) = intervals(pseudo_values(parts, [99.0]), 0.95)
         assert isinstance(interval, Interval)
         hits += interval.low <= true <= interval.high
     assert hits / experiments > 0.88
@@ -111,7 +110,7 @@ def test_conditions_taken_together_have_the_percentile_of_all_their_requests(lab
     study, records = measured(lab, tmp_path)
     found = cells(records, study, P99).cells
     everything = np.concatenate([requests_of(level, repetition) for level in LEVELS for repetition in range(4)])
-    assert values_together(found, P99).mean() == pytest.approx(np.percentile(everything, 99), rel=0.002)
+    assert together(found, P99).values.mean() == pytest.approx(np.percentile(everything, 99), rel=0.002)
 
 
 def test_without_histograms_of_all_trials_the_mean_of_percentiles_is_labelled(lab: Any, tmp_path: Path) -> None:
@@ -176,9 +175,23 @@ def test_the_page_and_its_figures_show_one_number(lab: Any, tmp_path: Path) -> N
     specs = "".join(json.dumps(each.spec, ensure_ascii=False) for each in drawn)
     assert all(not each.problem for each in drawn)
     rows = {row.point["iodepth"]: row for row in headline(records, [study]) if row.metric == P99}
+    bounds = [metrics.format_metric(P99, end) for row in rows.values() for end in row.ci95]
     for level in LEVELS:
         right = metrics.format_metric(P99, rows[level].mean)
         wrong = metrics.format_metric(P99, mean_of_percentiles(level))
         for place in (page, specs):
             assert occurrences(place, right) >= 4, right
-            assert not occurrences(place, wrong), wrong
+            assert wrong in bounds or not occurrences(place, wrong), wrong
+
+
+def test_intervals_of_percentiles_are_above_nothing_and_ascend_as_the_percentiles_do() -> None:
+    """One repetition of three has a stall: alone, the 90th percentile would begin below the median's interval."""
+    rng = np.random.default_rng(2)
+    parts = [Histogram() for _ in range(3)]
+    for part, stalled in zip(parts, (0.0, 0.02, 0.3), strict=True):
+        slow = rng.random(1000) < stalled
+        part.record_many(np.round(np.where(slow, 4e6, rng.lognormal(12, 0.05, 1000))).astype(int))
+    found = intervals(pseudo_values(parts, PERCENTILES), 0.95)
+    lows, highs = [one.low for one in found], [one.high for one in found]
+    assert lows[0] > 0 and lows == sorted(lows) and highs == sorted(highs)
+    assert found[1].high > 10 * found[0].high and found[1].low == found[0].low

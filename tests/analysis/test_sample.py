@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ioassay.stats.result import Interval, Undefined
-from ioassay.stats.sample import SEED, bca_intervals, moments, outliers, t_interval
+from ioassay.stats.sample import VAGUEST, mean_interval, moments, outliers, t_interval
 
 SAMPLES = st.lists(st.floats(1.0, 1e9), min_size=3, max_size=20)
 
@@ -27,58 +25,46 @@ def test_student_s_own_interval() -> None:
     assert (found.low, found.high) == pytest.approx((-0.5297804, 2.0297804), abs=1e-6)
 
 
-def test_bca_meets_the_published_interval_of_efron_and_tibshirani() -> None:
-    """Spatial test data, variance with divisor n, 90 %: (115.8, 259.6) in "An Introduction to the Bootstrap", 14.3.
-
-    Published from 2000 resamples, whose own noise is a few units.
-    """
-    a = [48, 36, 20, 29, 42, 42, 20, 42, 22, 41, 45, 14, 6, 0, 33, 28, 34, 4, 32, 24, 47, 41, 24, 26, 30, 41]
-    values = np.array(a, dtype=np.float64)
-    assert np.var(values) == pytest.approx(171.5, abs=0.05)
-    found = interval(bca_intervals([values], 0.90, statistic=np.var, resamples=9999)[0])
-    assert found.low == pytest.approx(115.8, abs=3)
-    assert found.high == pytest.approx(259.6, abs=5)
-
-
-@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
-@pytest.mark.parametrize("statistic", [np.mean, np.median, np.var])
-def test_bca_intervals_are_scipy_s_from_the_same_resamples(statistic: Any, confidence: float) -> None:
-    for size in (5, 12):
-        # Whole numbers, whose sums are exact: scipy compares means that differ by rounding.
-        values = np.sort(np.random.default_rng(size).lognormal(20, 0.5, size).round())
-        found = interval(bca_intervals([values], confidence, statistic=statistic, resamples=400)[0])
-        wanted = stats.bootstrap(
-            (values,), statistic, confidence_level=confidence, n_resamples=400, method="BCa",
-            rng=np.random.default_rng(SEED),
-        ).confidence_interval  # fmt: skip
-        assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high), rel=1e-6)
-
-
-def test_a_batch_gives_what_each_sample_alone_gives() -> None:
-    rng = np.random.default_rng(7)
-    samples = [rng.normal(50, 5, size) for size in (10, 3, 10, 7, 10)]
-    together = bca_intervals(samples, 0.95)
-    assert together == [bca_intervals([sample], 0.95)[0] for sample in samples]
-
-
 @given(SAMPLES, st.randoms())
 def test_order_of_values_changes_nothing(values: list[float], random: object) -> None:
     shuffled = list(values)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     assert moments(shuffled).mean == pytest.approx(moments(values).mean, rel=1e-12)
-    first, second = (bca_intervals([np.array(one)], 0.95, resamples=200)[0] for one in (values, shuffled))
-    assert first == second
+    first, second = (interval(mean_interval(one, 0.95)) for one in (values, shuffled))
+    assert (first.low, first.high) == pytest.approx((second.low, second.high), rel=1e-9)
 
 
 @given(SAMPLES, st.sampled_from([1e-9, 1e-3, 1024.0, 1e12]))
 def test_another_unit_only_scales(values: list[float], factor: float) -> None:
     array = np.array(values)
-    plain, scaled = interval(t_interval(array, 0.95)), interval(t_interval(array * factor, 0.95))
     slack = 1e-9 * float(np.abs(array).max())
-    assert (scaled.low / factor, scaled.high / factor) == pytest.approx((plain.low, plain.high), rel=1e-9, abs=slack)
-    if array.min() < array.max() * (1 - 1e-9):
-        plain, scaled = (interval(bca_intervals([one], 0.95, resamples=200)[0]) for one in (array, array * factor))
-        assert (scaled.low / factor, scaled.high / factor) == pytest.approx((plain.low, plain.high), rel=1e-6)
+    for made in (t_interval, mean_interval):
+        plain, scaled = interval(made(array, 0.95)), interval(made(array * factor, 0.95))
+        ends = (scaled.low / factor, scaled.high / factor)
+        assert ends == pytest.approx((plain.low, plain.high), rel=1e-9, abs=slack)
+
+
+@given(st.lists(st.floats(0.0, 1.0), min_size=2, max_size=9), st.sampled_from([1.0, 1e9]), st.floats(0.5, 0.999))
+def test_no_interval_leaves_what_the_quantity_can_be(shares: list[float], unit: float, confidence: float) -> None:
+    for bounds, scale in (((0.0, 1.0), 1.0), ((0.0, np.inf), unit)):
+        values = np.array(shares) * scale
+        found = interval(mean_interval(values, confidence, bounds))
+        mean = moments(values).mean
+        slack = 1e-9 * scale
+        assert bounds[0] <= found.low <= mean + slack and mean - slack <= found.high <= bounds[1]
+        assert mean == 0 or found.high <= max(VAGUEST * mean, found.low) * (1 + 1e-9)
+
+
+def test_a_positive_mean_has_its_interval_on_the_logarithmic_scale() -> None:
+    """ln(mean) with the variation over the root of n as its error: a factor of exp(t * cv / sqrt(n)) to both sides."""
+    values = [370e3, 410e3, 2.9e6]
+    found, mean = interval(mean_interval(values, 0.95, (0.0, np.inf))), float(np.mean(values))
+    factor = np.exp(stats.t.ppf(0.975, 2) * np.std(values, ddof=1) / mean / np.sqrt(3))
+    assert (found.low, found.high) == pytest.approx((mean / factor, mean * factor))
+    assert interval(t_interval(values, 0.95)).low < 0 < found.low
+    narrow = [1e8, 1.01e8, 0.99e8]
+    assert interval(mean_interval(narrow, 0.95)).low == pytest.approx(interval(t_interval(narrow, 0.95)).low, rel=1e-3)
+    assert mean_interval([-1.0, 3.0, 4.0], 0.95) == t_interval([-1.0, 3.0, 4.0], 0.95)
 
 
 def test_a_single_value_has_no_interval_and_says_why() -> None:
@@ -87,19 +73,8 @@ def test_a_single_value_has_no_interval_and_says_why() -> None:
     assert moments([5.0]).cv is None
 
 
-def test_two_values_have_a_t_interval_but_no_bootstrap() -> None:
-    assert isinstance(t_interval([1.0, 2.0], 0.95), Interval)
-    assert isinstance(bca_intervals([np.array([1.0, 2.0])], 0.95)[0], Undefined)
-
-
-def test_two_of_three_equal_values_have_an_interval_with_width() -> None:
-    for values in ([1.0, 1.0, 2.0], [1.0, 2.0, 2.0]):
-        found = bca_intervals([np.array(values)], 0.5)[0]
-        assert not isinstance(found, Interval) or found.low < found.high
-
-
 def test_equal_values_have_an_interval_without_width() -> None:
-    for found in (t_interval([0.1] * 3, 0.95), bca_intervals([np.array([0.1] * 3)], 0.95)[0]):
+    for found in (t_interval([0.1] * 3, 0.95), mean_interval([0.1] * 3, 0.95)):
         assert (interval(found).low, interval(found).high) == (0.1, 0.1)
     assert moments([0.1] * 3).stddev == 0.0
 
@@ -145,24 +120,10 @@ def test_few_or_equal_values_flag_nothing() -> None:
 
 def test_t_interval_covers_the_mean_as_often_as_it_says() -> None:
     rng = np.random.default_rng(3)
-    hits = 0
-    for sample in rng.normal(100, 8, (2000, 5)):
-        found = interval(t_interval(sample, 0.95))
-        hits += found.low <= 100 <= found.high
-    # 2000 trials: a standard error of half a percentage point.
-    assert hits / 2000 == pytest.approx(0.95, abs=0.015)
-
-
-def test_bca_covers_less_often_than_it_says_when_repetitions_are_few() -> None:
-    """Why the t interval is the one to quote below ten repetitions."""
-    rng = np.random.default_rng(5)
-
-    def coverage(size: int) -> float:
-        found = bca_intervals(list(rng.normal(100, 8, (600, size))), 0.95, resamples=1000)
-        return float(np.mean([interval(one).low <= 100 <= interval(one).high for one in found]))
-
-    assert coverage(4) < 0.90
-    assert coverage(30) > 0.91
+    for made in (t_interval, mean_interval):
+        found = [interval(made(sample, 0.95)) for sample in rng.normal(100, 8, (2000, 5))]
+        # 2000 trials: a standard error of half a percentage point.
+        assert np.mean([one.low <= 100 <= one.high for one in found]) == pytest.approx(0.95, abs=0.015)
 
 
 def test_the_t_quantile_is_scipy_s() -> None:

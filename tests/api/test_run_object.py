@@ -240,7 +240,7 @@ def test_the_summary_has_a_row_for_each_condition_with_intervals(hidden: ia.Run)
     head = lines.index("| x | place | Value | n |")
     rows = lines[head + 2 : head + 6]
     assert all(row.startswith("| ") and " to " in row and row.endswith(" | 3 |") for row in rows)
-    assert lines[-1] == "Means with 95 % intervals (Student's t)."
+    assert lines[-1] == "Means with 95 % intervals."
 
 
 def test_text_of_files_does_not_format_the_summary() -> None:

@@ -151,10 +151,9 @@ def test_a_study_that_never_ran_has_nothing_to_say(lab: Any) -> None:
     assert {finding.study for finding in analyse_all(records)} == {"ran"}
 
 
-def test_bounds_of_headline_rows_are_cut_at_nothing(lab: Any) -> None:
+def test_bounds_of_headline_rows_are_above_nothing(lab: Any) -> None:
     study = lab.study(factors={"bs": ["4KiB"]}, responses=["read.lat.p99"])
     values = [1e5, 1e5, 5e6]
     records = lab.records(lab.run(study, lambda _, r: {"read.lat.p99": values[r]}, 3))
     (row,) = headline(records, [study])
-    assert row.ci95[0] == 0.0
-    assert row.ci95[1] > row.mean
+    assert 0 < row.ci95[0] < row.mean < row.ci95[1]

@@ -41,7 +41,7 @@ def test_long_names_are_broken_but_numbers_keep_their_units() -> None:
 
 
 def test_latency_bars_show_total_completion_and_submission_for_each_direction(suite: Dataset) -> None:
-    drawn = draw(suite, 2, kind="latency_bar")
+    drawn = draw(suite, 2, kind="latency_bar", error="sd")
     panels = [rows(layer) for layer in styled(drawn.spec, "bar")]
     assert [len(panel) for panel in panels] == [12, 12]
     row = next(row for row in panels[1] if row["x"] == "64k" and row["group"] == "submission (slat)")

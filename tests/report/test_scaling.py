@@ -13,7 +13,7 @@ import synthetic
 from charts import mark, rows, styled, subtitle
 
 from ioassay.report import figures, render
-from ioassay.stats.sample import t_interval
+from ioassay.stats.sample import mean_interval
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -82,7 +82,7 @@ def test_levels_have_their_interval_and_every_repetition() -> None:
     assert drawn.problem == "" and drawn.title == "Value over number of workers: scaling"
     (means,) = [rows(layer) for layer in styled(drawn.spec, "mean")]
     values = records.trials.filter(pl.col("workers") == 8)["value"].to_list()
-    interval, row = t_interval(values, 0.95), means[6]
+    interval, row = mean_interval(values, 0.95), means[6]
     assert row["n"] == 5 and row["y"] == pytest.approx(np.mean(values))
     assert (row["low"], row["high"]) == pytest.approx((interval.low, interval.high))
     assert len(rows(styled(drawn.spec, "repetition")[0])) == 45

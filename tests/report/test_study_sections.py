@@ -80,11 +80,11 @@ def test_means_stand_side_by_side_where_every_condition_has_them() -> None:
 
 
 def test_means_stand_below_each_other_where_conditions_have_different_ones() -> None:
-    rows = [row("a", "read.bw", 2e6, None), row("b", "write.bw", 2e6, (-1e6, 5e6))]
+    rows = [row("a", "read.bw", 2e6, None), row("b", "write.bw", 2e6, (1e6, 5e6))]
     shown = study_sections.means(rows)
     names = ["Condition", "Metric", "n", "Value", "Median of the repetitions"]
     assert [column.text for column in shown.columns] == names
-    assert [line[3].note for line in shown.rows] == ["no interval", "0 B/s to 5 MB/s"]
+    assert [line[3].note for line in shown.rows] == ["no interval", "1 to 5 MB/s"]
 
 
 def test_facts_of_any_depth_become_rows() -> None:

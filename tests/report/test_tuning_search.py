@@ -83,13 +83,13 @@ def test_the_confirmation_has_the_intervals_of_its_analysis_on_the_same_scale(su
     assert all(scale == scales[0] for scale in scales)
 
 
-def test_an_interval_of_what_cannot_be_negative_ends_at_zero(suite: Dataset) -> None:
+def test_an_interval_of_what_cannot_be_negative_is_above_zero(suite: Dataset) -> None:
     records = synthetic.as_search(suite)
     wide = pl.when(pl.col("repetition") % 2 == 0).then(1e9).otherwise(1e6)
     drawn = draw(replace(records, trials=records.trials.with_columns(wide.alias("read.bw"))))
     means = [row for layer in styled(drawn.spec, "mean") for row in rows(layer)]
-    assert any(row["low"] == 0 and row["cut"] for row in means)
-    assert styled(drawn.spec, "mean")[0]["encoding"]["y"]["scale"]["domain"][0] == 0
+    assert all(row["low"] > 0 for row in means if "low" in row)
+    assert styled(drawn.spec, "mean")[0]["encoding"]["y"]["scale"]["domain"][0] < 1
 
 
 def test_each_axis_has_a_panel_with_the_winner_marked(suite: Dataset) -> None:

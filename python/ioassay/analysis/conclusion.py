@@ -14,7 +14,7 @@ from ioassay.analysis.effects.block_size_mix import Mix
 from ioassay.analysis.effects.one_factor import Effect, Outcome
 from ioassay.analysis.effects.regression import Regression
 from ioassay.analysis.measurements import missing_trials
-from ioassay.analysis.measurements.cells import Cell, Cells, cells
+from ioassay.analysis.measurements.cells import Cell, Cells, cells, interval
 from ioassay.analysis.measurements.missing_trials import MissingConditions
 from ioassay.analysis.optimum import study_focus
 from ioassay.analysis.optimum.study_focus import Focus
@@ -24,7 +24,6 @@ from ioassay.factors import CASE
 from ioassay.stats.contrasts import MARGIN
 from ioassay.stats.ratio_of_means import Ratio, equivalence
 from ioassay.stats.result import Interval, Undefined, mean_of
-from ioassay.stats.sample import t_interval
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -102,7 +101,7 @@ def _parts(records: Dataset, study: Study, measured: Cells, focus: Focus | None)
     confidence, response = study.analysis.confidence, measured.response
     if len(measured.cells) == 1:
         cell = measured.cells[0]
-        yield Mean(response, cell, mean_of(cell.values), t_interval(cell.values, confidence))
+        yield Mean(response, cell, mean_of(cell.values), interval(response, cell, confidence))
         return
     for group in one_factor.effects(records, study, response):
         factor, effects = group.factor, group.effects

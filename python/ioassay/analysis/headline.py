@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ioassay import metrics
-from ioassay.analysis.measurements.cells import Cell, Cells, cells
+from ioassay.analysis.measurements.cells import Cell, Cells, cells, interval
 from ioassay.records.record import Scalar
 from ioassay.stats.result import Undefined, mean_of
-from ioassay.stats.sample import moments, t_interval
+from ioassay.stats.sample import moments
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -29,7 +29,7 @@ class ConditionMean:
     median: float
     """Of the repetitions."""
     ci95: tuple[float, float] | None
-    """Student's interval, always of 95 %, cut at 0; None for one repetition."""
+    """Always of 95 %; None for one repetition."""
     repetitions: int
 
     def as_dict(self) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def _rows(records: Dataset, study: Study) -> list[ConditionMean]:
 
 
 def _row(found: Cells, cell: Cell) -> ConditionMean:
-    interval = t_interval(cell.values, 0.95)
+    found_interval = interval(found.response, cell)
     return ConditionMean(
         study=found.study,
         workload=cell.label,
@@ -59,8 +59,6 @@ def _row(found: Cells, cell: Cell) -> ConditionMean:
         unit=metrics.metric(found.response).unit,
         mean=mean_of(cell.values),
         median=moments(cell.measured).median,
-        ci95=None
-        if isinstance(interval, Undefined)
-        else (metrics.lower_bound(found.response, interval.low), interval.high),
+        ci95=None if isinstance(found_interval, Undefined) else (found_interval.low, found_interval.high),
         repetitions=int(cell.values.size),
     )

@@ -82,7 +82,7 @@ def _table(run: Run) -> list[str]:
         [
             profile.workload,
             *(_format(profile, name) for name in quantities),
-            describe_text.half_width(profile.values[RATE]),
+            describe_text.half_width(profile.metric(RATE), profile.values[RATE]),
         ]
         for profile in workload_profile.profiles(run.records, run.records.studies[0])
     ]

@@ -19,7 +19,7 @@ OVERVIEWS = ("peaks", "choices")
 """Those that answer for all studies of a run, better than one after the other."""
 ANSWERING = (*OF_HOSTS, *QUESTIONS, *OVERVIEWS)
 NOTHING = "No conclusion is drawn from these trials; their numbers are in the report."
-MEANS = "Means with 95 % intervals (Student's t)."
+MEANS = "Means with 95 % intervals."
 """What is said below a table of them."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"'])")
 _Part = TypeVar("_Part")

@@ -23,10 +23,8 @@ ALL_REQUESTS = (
 )
 OWN_PERCENTILES = "The means are over the percentiles of single repetitions: their histograms were not kept."
 ONE_REPETITION = "One repetition gives no uncertainty estimate; run at least 3, preferably 5."
-FEW_REPETITIONS = (
-    "With {count} repetitions the bootstrap interval is often too narrow. The t interval is the one to quote."
-)
-FEW_FOR_BOOTSTRAP = 10
+_ALIKE = 0.2
+"""Both sides of an interval are a like share of the mean up to here."""
 _RATES = (".bw", ".iops", "_rate")
 
 
@@ -71,7 +69,6 @@ def _numbers(summary: Summary) -> dict[str, Any]:
         "label": cell.label,
         **plain(summary.moments),
         "ci": phrases.ends(summary.interval),
-        "ci_bca": phrases.ends(summary.bca),
         "outliers": [
             {
                 "repetition": int(cell.repetition[outlier.index]),
@@ -88,9 +85,9 @@ def _table(description: Description) -> Table:
     factors, unit, level = list(description.cells.factors), description.cells.response, _level(description)
     columns = ["n", phrases.centre(description.cells.merged)]
     columns += ["median", "deviation", "variation (%)", "minimum", "maximum"]
-    columns += [f"{level} t, low", "high", f"{level} BCa, low", "high", "outliers"]
-    formats = [*("" for _ in factors), "", unit, unit, unit, "", unit, unit, unit, unit, unit, unit, ""]
-    return Table([*factors, *columns], [_row(unit, factors, summary) for summary in description.conditions], formats)
+    columns += [f"{level} interval, low", "high", "outliers"]
+    formats = [*("" for _ in factors), "", unit, unit, unit, "", unit, unit, unit, unit, ""]
+    return Table([*factors, *columns], [_row(factors, summary) for summary in description.conditions], formats)
 
 
 def _level(description: Description) -> str:
@@ -98,9 +95,8 @@ def _level(description: Description) -> str:
     return phrases.level(description.confidence) if known else "95 %"
 
 
-def _row(response: str, factors: Sequence[str], summary: Summary) -> list[Any]:
-    moments, interval = summary.moments, summary.interval
-    low = None if isinstance(interval, Undefined) else metrics.lower_bound(response, interval.low)
+def _row(factors: Sequence[str], summary: Summary) -> list[Any]:
+    moments = summary.moments
     return [
         *(summary.cell.point[factor] for factor in factors),
         moments.n,
@@ -110,9 +106,7 @@ def _row(response: str, factors: Sequence[str], summary: Summary) -> list[Any]:
         phrases.in_percent(moments.cv),
         moments.minimum,
         moments.maximum,
-        low,
-        None if isinstance(interval, Undefined) else interval.high,
-        *(phrases.ends(summary.bca) or (None, None)),
+        *(phrases.ends(summary.interval) or (None, None)),
         len(summary.outliers),
     ]
 
@@ -130,8 +124,6 @@ def _caveats(description: Description) -> list[str]:
         caveats.append(ALL_REQUESTS if description.cells.merged else OWN_PERCENTILES)
     if fewest < 2:
         caveats.append(ONE_REPETITION)
-    elif fewest < FEW_FOR_BOOTSTRAP:
-        caveats.append(FEW_REPETITIONS.format(count=fewest))
     return caveats
 
 
@@ -151,9 +143,13 @@ def _mean(row: ConditionMean) -> str:
     return f"{phrases.inside(row.metric)} {mean} ({span or 'one repetition, no interval'})"
 
 
-def half_width(value: Value) -> str:
-    """The interval of a mean as a share of it: `± 4.2 %`; empty where there is none."""
-    return "" if value.half_width is None else f"± {phrases.points(value.half_width)} %"
+def half_width(metric: str, value: Value) -> str:
+    """The interval of a mean: `± 4.2 %`, by both its ends where these are far apart; empty where there is none."""
+    if value.half_width is None or value.ci95 is None:
+        return ""
+    if value.half_width <= _ALIKE:
+        return f"± {phrases.points(value.half_width)} %"
+    return phrases.span(metric, *value.ci95, metrics.format_metric)
 
 
 def profile_caption(repetitions: Sequence[int], *, sparse: bool) -> str:

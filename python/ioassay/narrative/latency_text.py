@@ -81,7 +81,6 @@ def _numbers(condition: Latencies) -> dict[str, Any]:
             percentile_name(percentile.percent): {
                 "value_ns": percentile.value,
                 "ci_ns": phrases.ends(percentile.interval),
-                "ci_bca_ns": phrases.ends(percentile.bca),
                 "naive_ci_ns": phrases.ends(percentile.naive),
                 "requests_beyond": percentile.beyond,
             }
@@ -108,7 +107,7 @@ def _overview(response: str, conditions: Sequence[Latencies]) -> Table:
 
 def _intervals(response: str, distribution: Distribution) -> Table:
     factors, level = list(distribution.conditions[0].point), phrases.level(distribution.confidence)
-    columns = [*factors, "percentile", "all requests", f"{level} t, low", "high", f"{level} BCa, low", "high"]
+    columns = [*factors, "percentile", "all requests", f"{level} interval, low", "high"]
     columns += [f"{level} naive, low", "high"]
     rows = [
         [
@@ -116,13 +115,12 @@ def _intervals(response: str, distribution: Distribution) -> Table:
             percentile_name(percentile.percent),
             percentile.value,
             *(phrases.ends(percentile.interval) or (None, None)),
-            *(phrases.ends(percentile.bca) or (None, None)),
             *(phrases.ends(percentile.naive) or (None, None)),
         ]
         for condition in distribution.conditions
         for percentile in condition.percentiles
     ]
-    return Table(columns, rows, [*("" for _ in factors), "", *[response] * 7])
+    return Table(columns, rows, [*("" for _ in factors), "", *[response] * 5])
 
 
 def _caveats(kind: str, conditions: Sequence[Latencies]) -> list[str]:

@@ -71,8 +71,8 @@ def interval(response: str, found: Interval) -> str:
 
 
 def span(response: str, low: float, high: float, values: Callable[[str, float], str] | None = None) -> str:
-    """`410 to 432 MB/s`; `950 kB/s to 1.2 MB/s` where the units differ. What cannot be negative starts at 0."""
-    shown = [(values or value)(response, number) for number in (metrics.lower_bound(response, low), high)]
+    """`410 to 432 MB/s`; `950 kB/s to 1.2 MB/s` where the units differ."""
+    shown = [(values or value)(response, number) for number in (low, high)]
     return joined(shown[0], shown[1])
 
 

@@ -123,7 +123,7 @@ def _cell(profile: Profile, name: str) -> Cell:
     if name in LATENCIES and profile.latencies is not None:
         beyond = profile.latencies.count * (1 - float(name.partition(".p")[2]) / 100)
         return Cell(f"{text}{_SPARSE}" if beyond < FEW_BEYOND else text, True)
-    return Cell(text, True, describe_text.half_width(value) if name == RATE else "")
+    return Cell(text, True, describe_text.half_width(profile.metric(name), value) if name == RATE else "")
 
 
 def _outline(profile: Profile, axis: tuple[float, float]) -> str:

@@ -28,7 +28,7 @@ class Undefined:
 
 @dataclass(frozen=True)
 class Interval:
-    """A confidence interval in the unit of its data. `method` names how it was made ('t', 'BCa', …)."""
+    """A confidence interval in the unit of its data. `method` names how it was made ('t', 'log t', …)."""
 
     low: float
     high: float

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ioassay.analysis.measurements.cells import Cell, Cells, cells
+from ioassay.analysis.measurements.cells import Cell, Cells, cells, interval
 from ioassay.stats.result import Floats, Interval, Undefined, mean_of
-from ioassay.stats.sample import Moments, Outlier, bca_intervals, moments, outliers, t_interval
+from ioassay.stats.sample import Moments, Outlier, mean_interval, moments, outliers
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
 
 @dataclass(frozen=True)
 class Summary:
-    """One condition described. `interval` is Student's, `bca` the bootstrap's; both of the mean of its values.
+    """One condition described; `interval` is that of its value.
 
     `moments` has that mean, which may be a percentile of all requests; the others are of what repetitions measured.
     """
@@ -25,7 +25,6 @@ class Summary:
     cell: Cell
     moments: Moments
     interval: Interval | Undefined
-    bca: Interval | Undefined
     outliers: tuple[Outlier, ...]
 
 
@@ -52,25 +51,23 @@ def analyse(records: Dataset, study: Study) -> list[Description]:
 
 def summaries(found: Cells, confidence: float) -> list[Summary]:
     """Every condition described, in the order of `found`."""
-    bootstrapped = bca_intervals(found.groups, confidence)
     return [
         Summary(
             cell,
             replace(moments(cell.measured), mean=mean_of(cell.values)),
-            t_interval(cell.values, confidence),
-            bca,
+            interval(found.response, cell, confidence),
             tuple(outliers(cell.measured)),
         )
-        for cell, bca in zip(found.cells, bootstrapped, strict=True)
+        for cell in found.cells
     ]
 
 
 def relative_half_width(values: Sequence[float] | Floats, confidence: float = 0.95) -> float:
-    """Half the width of the t interval as a share of the mean: what adaptive repetition waits for.
+    """Half the width of the interval as a share of the mean: what adaptive repetition waits for.
 
     Infinite where there is no interval (fewer than two values) or the mean is 0.
     """
-    found = t_interval(values, confidence)
+    found = mean_interval(values, confidence)
     mean = moments(values).mean if len(values) else 0.0
     if isinstance(found, Undefined) or mean == 0:
         return float("inf")

@@ -20,7 +20,7 @@ from ioassay.analysis.measurements.cells import plausible
 from ioassay.factors import HOST, Design
 from ioassay.records.record import OK, Scalar
 from ioassay.stats.result import Floats, Interval, Undefined, mean_of
-from ioassay.stats.sample import t_interval
+from ioassay.stats.sample import mean_interval
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -138,7 +138,7 @@ class _Values:
         if not groups or not all(trial in self.known for group in groups for trial in group):
             return None
         each = self._repetitions(groups)
-        return Estimate(mean_of(each), t_interval(each, confidence))
+        return Estimate(mean_of(each), mean_interval(each, confidence, metrics.metric(self.response).bounds))
 
     def _repetitions(self, groups: Sequence[Sequence[str]]) -> Floats:
         if self.percent is None:

@@ -19,7 +19,8 @@ from ioassay.analysis.measurements import merged_histograms
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.factors import CASE, Design, level_key
 from ioassay.records.record import FAILED, OK, SKIPPED, Scalar
-from ioassay.stats.result import Floats
+from ioassay.stats.result import Floats, Interval, Undefined
+from ioassay.stats.sample import mean_interval
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -186,13 +187,36 @@ def _merged_cell(cell: Cell, histograms: tuple[Histogram, ...], percent: float) 
     return replace(cell, values=merged_histograms.pseudo_values(histograms, [percent]).ravel(), histograms=histograms)
 
 
-def values_together(cells: Sequence[Cell], response: str) -> Floats:
-    """The values of several conditions as of one; percentiles are of all their requests."""
+def together(cells: Sequence[Cell], response: str) -> Cell:
+    """Several conditions as one, the first's; percentiles are of all their requests."""
+    if len(cells) == 1:
+        return cells[0]
+    joined = replace(
+        cells[0],
+        values=np.concatenate([cell.values for cell in cells]),
+        measured=np.concatenate([cell.measured for cell in cells]),
+        repetition=np.concatenate([cell.repetition for cell in cells]),
+        order=np.concatenate([cell.order for cell in cells]),
+        trials=tuple(trial for cell in cells for trial in cell.trials),
+        histograms=(),
+    )
     percentile = metrics.latency_percentile(response)
-    if len(cells) > 1 and percentile is not None and all(cell.histograms for cell in cells):
-        histograms = [histogram for cell in cells for histogram in cell.histograms]
-        return merged_histograms.pseudo_values(histograms, [percentile.percent]).ravel()
-    return np.concatenate([cell.values for cell in cells])
+    if percentile is None or not all(cell.histograms for cell in cells):
+        return joined
+    return _merged_cell(joined, tuple(one for cell in cells for one in cell.histograms), percentile.percent)
+
+
+def interval(response: str, cell: Cell, confidence: float = 0.95) -> Interval | Undefined:
+    """The interval of a condition's value: the one that every table, figure and sentence shows.
+
+    It keeps within what the response can be, and that of a percentile in line with those of other percentiles.
+    """
+    percentile = metrics.latency_percentile(response)
+    if percentile is None or not cell.histograms:
+        return mean_interval(cell.values, confidence, metrics.metric(response).bounds)
+    percents = sorted({*metrics.PERCENTILES, percentile.percent})
+    rows = merged_histograms.pseudo_values(cell.histograms, percents)
+    return merged_histograms.intervals(rows, confidence)[percents.index(percentile.percent)]
 
 
 def plausible(value: object) -> bool:

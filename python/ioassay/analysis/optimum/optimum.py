@@ -16,7 +16,7 @@ import numpy as np
 from ioassay import metrics
 from ioassay.analysis.effects import level_contrasts
 from ioassay.analysis.effects.level_contrasts import LevelFamily
-from ioassay.analysis.measurements.cells import Cell, Cells, cells
+from ioassay.analysis.measurements.cells import Cell, Cells, cells, interval
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.measurements.missing_trials import MissingConditions, missing
 from ioassay.analysis.optimum.peak_cause import Cause, Explanation, explain
@@ -25,7 +25,6 @@ from ioassay.stats.best_level import BestLevel, Plateau, best_level, levels_off,
 from ioassay.stats.contrasts import Contrasts, bend_p
 from ioassay.stats.power import repetitions_needed
 from ioassay.stats.result import Floats, Interval, Undefined, mean_of, plain
-from ioassay.stats.sample import t_interval
 from ioassay.stats.saturation import Knee, knee
 from ioassay.stats.scalability import FEWEST_LEVELS, Law, amdahl, preferred, usl
 from ioassay.store.dataset import Dataset
@@ -393,7 +392,7 @@ def measure(family: LevelFamily, how: Ask) -> Peak:
         exact=exact,
         best=best,
         mean=mean_of(groups[best]),
-        interval=t_interval(groups[best], how.confidence),
+        interval=interval(family.part.response, family.cells[best], how.confidence),
         levels=found,
         plateau=None,
         no_plateau=NoPlateau.WORDS,

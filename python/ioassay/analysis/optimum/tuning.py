@@ -15,13 +15,14 @@ from enum import StrEnum
 from statistics import NormalDist, fmean
 from typing import Any, TypedDict
 
+from ioassay import metrics
 from ioassay.analysis import run_comparison
 from ioassay.analysis.measurements.cells import Cell, cells, plausible, that_count
 from ioassay.analysis.run_comparison import Verdict
 from ioassay.records.record import OK, Scalar
 from ioassay.stats.ratio_of_means import Ratio
 from ioassay.stats.result import Interval, as_floats, mean_of
-from ioassay.stats.sample import t_interval
+from ioassay.stats.sample import mean_interval
 from ioassay.store import schema
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -306,7 +307,7 @@ def _side(
     values = list(cell.values) if cell is not None else _values(study, searched, point, metric)
     if point is None or not values:
         return None
-    return Side(point, mean_of(as_floats(values)), len(values), _interval(values, confidence), cell is not None)
+    return Side(point, mean_of(as_floats(values)), len(values), _interval(metric, values, confidence), cell is not None)
 
 
 def _spread(sides: Sequence[Side | None]) -> bool:
@@ -314,8 +315,8 @@ def _spread(sides: Sequence[Side | None]) -> bool:
     return any(side.interval.low < side.interval.high for side in sides if side is not None and side.interval)
 
 
-def _interval(values: Sequence[float], confidence: float) -> Interval | None:
-    found = t_interval(values, confidence)
+def _interval(metric: str, values: Sequence[float], confidence: float) -> Interval | None:
+    found = mean_interval(values, confidence, metrics.metric(metric).bounds)
     return found if isinstance(found, Interval) else None
 
 
@@ -351,7 +352,7 @@ def _bounds(
         values = own or _values(study, rows, point, constraint["metric"])
         if point is None or not values:
             continue
-        mean, interval = mean_of(as_floats(values)), _interval(values, confidence)
+        mean, interval = mean_of(as_floats(values)), _interval(constraint["metric"], values, confidence)
         kept = holds(constraint, mean)
         surely = interval is not None and all(holds(constraint, end) == kept for end in (interval.low, interval.high))
         verdict = (KEPT if surely else UNDECIDED) if kept else BROKEN

@@ -1,8 +1,8 @@
 """How long do requests take? Percentiles of merged histograms, with intervals over repetitions.
 
 The point estimate is the percentile of all repetitions' requests together; percentiles are never averaged into one.
-Its intervals are over repetitions (`merged_histograms`): Student's t and BCa of the jackknife's pseudo-values. The
-binomial interval inside the merged histogram is given too, labelled naive: it counts every request as independent.
+Its interval is over repetitions (`merged_histograms`). The binomial interval inside the merged histogram is given too,
+labelled naive: it counts every request as independent.
 No condition is compared with another here: as a response, a percentile is compared by the one model of its means.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from ioassay.analysis.measurements.cells import that_count
 from ioassay.metrics import PERCENTILES
 from ioassay.records.record import OK, Scalar
 from ioassay.stats.result import Interval, Undefined
-from ioassay.stats.sample import bca_intervals, t_interval
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -33,7 +32,7 @@ FEW_BEYOND = 10
 
 @dataclass(frozen=True)
 class Percentile:
-    """One percentile in ns. `value` of all requests; `interval` and `bca` over repetitions; `naive` binomial.
+    """One percentile in ns. `value` of all requests; `interval` over repetitions; `naive` binomial.
 
     `beyond` is the number of requests expected above it.
     """
@@ -41,7 +40,6 @@ class Percentile:
     percent: float
     value: float
     interval: Interval | Undefined
-    bca: Interval | Undefined
     naive: Interval | Undefined
     beyond: float
 
@@ -91,12 +89,7 @@ def analyse(records: Dataset, study: Study) -> list[Distribution]:
 def latencies(records: Dataset, study: Study, direction: str, kind: str, confidence: float) -> list[Latencies]:
     """Every condition that has histograms of this direction and kind, in the study's order."""
     grouped = _by_condition(records, study, merged_histograms.of_trials(records, study, direction, kind))
-    own = [merged_histograms.pseudo_values(parts, PERCENTILES) for _, parts in grouped]
-    bootstrapped = iter(bca_intervals([row for rows in own for row in rows], confidence))
-    return [
-        _condition(point, parts, rows, [next(bootstrapped) for _ in PERCENTILES], confidence)
-        for (point, parts), rows in zip(grouped, own, strict=True)
-    ]
+    return [_condition(point, parts, confidence) for point, parts in grouped]
 
 
 def _by_condition(
@@ -111,33 +104,20 @@ def _by_condition(
     return sorted(grouped.values(), key=lambda condition: design.place(condition[0]))
 
 
-def _condition(
-    point: Mapping[str, Scalar],
-    parts: Sequence[Histogram],
-    own: Any,
-    bootstrapped: Sequence[Interval | Undefined],
-    confidence: float,
-) -> Latencies:
+def _condition(point: Mapping[str, Scalar], parts: Sequence[Histogram], confidence: float) -> Latencies:
     merged = merged_histograms.merged(parts)
+    found = merged_histograms.intervals(merged_histograms.pseudo_values(parts, PERCENTILES), confidence)
     percentiles = tuple(
         Percentile(
             percent=percent,
             value=merged.quantile(percent / 100),
-            interval=_not_negative(t_interval(row, confidence)),
-            bca=interval,
+            interval=interval,
             naive=_binomial(merged, percent / 100, confidence),
             beyond=merged.count * (1 - percent / 100),
         )
-        for percent, row, interval in zip(PERCENTILES, own, bootstrapped, strict=True)
+        for percent, interval in zip(PERCENTILES, found, strict=True)
     )
     return Latencies(point, len(parts), merged.count, merged.mean or 0.0, percentiles)
-
-
-def _not_negative(found: Interval | Undefined) -> Interval | Undefined:
-    """No request takes less than no time; with few repetitions t would say so."""
-    if isinstance(found, Undefined):
-        return found
-    return Interval(max(found.low, 0.0), found.high, found.confidence, found.method)
 
 
 def _binomial(merged: Histogram, quantile: float, confidence: float) -> Interval | Undefined:

@@ -10,13 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ioassay import metrics
 from ioassay.analysis.measurements import merged_histograms
-from ioassay.analysis.measurements.cells import Cell, cells
+from ioassay.analysis.measurements.cells import Cell, cells, interval
 from ioassay.factors import CASE
 from ioassay.metrics import DIRECTIONS
 from ioassay.stats.result import Undefined, mean_of
-from ioassay.stats.sample import t_interval
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -30,14 +28,14 @@ MOST_WORKLOADS = 12
 
 @dataclass(frozen=True)
 class Value:
-    """A mean over repetitions, or a percentile of all requests, in the metric's unit; Student's 95 % interval."""
+    """A mean over repetitions, or a percentile of all requests, in the metric's unit; 95 % interval."""
 
     mean: float
     ci95: tuple[float, float] | None
 
     @property
     def half_width(self) -> float | None:
-        """Of the interval, as a share of the mean; None where there is no interval, or the mean is 0."""
+        """Of the interval's wider side, as a share of the mean; None where there is no interval, or the mean is 0."""
         return None if self.ci95 is None or not self.mean else (self.ci95[1] - self.mean) / self.mean
 
 
@@ -85,6 +83,5 @@ def _profile(workload: str, direction: str, measured: Mapping[str, Cell]) -> Pro
 
 
 def _value(name: str, cell: Cell) -> Value:
-    interval = t_interval(cell.values, 0.95)
-    ends = None if isinstance(interval, Undefined) else (metrics.lower_bound(name, interval.low), interval.high)
-    return Value(mean_of(cell.values), ends)
+    found = interval(name, cell)
+    return Value(mean_of(cell.values), None if isinstance(found, Undefined) else (found.low, found.high))

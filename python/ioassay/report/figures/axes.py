@@ -25,6 +25,8 @@ DECADES = 20
 _TICKS = 6
 _LOG_MARGIN = 1.15
 """A logarithmic axis goes on by this factor at both ends."""
+_ROOM = 10.0
+"""It makes room for error bars as far as this factor beyond the values."""
 _TWO_LINES_PX = 32
 """Room for a slanted label of two lines."""
 _SLANTED = 14
@@ -135,20 +137,43 @@ class MetricAxis:
     log: bool = False
     note: str = ""
     """Why it is not as it was asked for."""
-    highest: float = 0.0
-    """In its unit: what a logarithmic axis has to hold in addition to the values."""
+    held: tuple[float, float] = (math.inf, -math.inf)
+    """In its unit: ends of what a logarithmic axis has to hold in addition to the values."""
 
-    def holding(self, rows: Sequence[VegaLite]) -> MetricAxis:
-        """The axis with room for the error bars of the rows."""
-        ends: list[float] = [row["high"] if "high" in row else row["y"] for row in rows]
-        return replace(self, highest=max(ends, default=0.0))
+    def holding(self, rows: Sequence[VegaLite]) -> tuple[MetricAxis, list[VegaLite]]:
+        """The axis with room for the error bars of the rows, and the rows, whose error bars end where the axis does.
+
+        Those of a logarithmic axis may end before the interval does: decades of it would hide the values.
+        """
+        low, high = self.unit.scale(min(self.values)) / _ROOM, self.unit.scale(max(self.values)) * _ROOM
+        lows: list[float] = [row["low"] if "low" in row else row["y"] for row in rows]
+        highs: list[float] = [row["high"] if "high" in row else row["y"] for row in rows]
+        held = (max(min(lows, default=low), low), min(max(highs, default=high), high))
+        axis = replace(self, held=held) if self.log else self
+        return axis, axis.cut(rows)
+
+    def cut(self, rows: Sequence[VegaLite]) -> list[VegaLite]:
+        """Rows whose error bars end at the axis where they would reach beyond it (`cut` names these ends)."""
+        cut_rows = []
+        for row in rows:
+            ends = [end for end in ("low", "high") if end in row and not self.floor <= row[end] <= self.ceiling]
+            bars: VegaLite = {end: min(max(row[end], self.floor), self.ceiling) for end in ends}
+            cut_rows.append({**row, **bars, "cut": ends} if ends else row)
+        return cut_rows
 
     @property
     def floor(self) -> float:
-        """Where the axis can end, in its unit: error bars that reach lower are cut there."""
+        """Where the axis can begin, in its unit."""
         if self.log:
-            return self.unit.scale(min(self.values) / _LOG_MARGIN)
-        return 0.0 if min(self.values) >= 0 else float("-inf")
+            return min(self.unit.scale(min(self.values)), self.held[0]) / _LOG_MARGIN
+        return 0.0 if min(self.values) >= 0 else -math.inf
+
+    @property
+    def ceiling(self) -> float:
+        """Where it ends, in its unit; nowhere if it is linear."""
+        if not self.log:
+            return math.inf
+        return max(self.unit.scale(max(self.values)), self.held[1]) * _LOG_MARGIN
 
     def encoding(self, zero: bool = True, ticks: int = _TICKS, across: bool = False) -> Any:
         """The channel over the field `y` (`across`: on x, over `x`) with about as many ticks.
@@ -172,7 +197,7 @@ class MetricAxis:
     def _logarithmic(self, ticks: int, across: bool) -> Any:
         import altair as alt
 
-        domain = [self.floor, max(self.unit.scale(max(self.values)), self.highest) * _LOG_MARGIN]
+        domain = [self.floor, self.ceiling]
         places = scales.log_ticks(*domain)
         decades = [place for place in places if math.log10(place).is_integer()]
         kept = decades if len(places) > ticks + 2 and len(decades) > 1 else places

@@ -44,8 +44,8 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     metric_axis = axes.metric_axis(spec.y, values, spec.log_y)
     unit = metric_axis.unit
     ask = condition_rows.Ask(spec.y, spec.color, spec.error, study.analysis.confidence)
-    points = chart_marks.cut_at(condition_rows.point_rows(found, axis, ask, unit), metric_axis.floor)
-    y = metric_axis.holding(points).encoding()
+    metric_axis, points = metric_axis.holding(condition_rows.point_rows(found, axis, ask, unit))
+    y = metric_axis.encoding()
     channels = {"x": axis.encoding(spec.width)}
     if spec.color is not None:
         marks = level_marks.of(records, study, spec.color, [condition.group for condition in found])

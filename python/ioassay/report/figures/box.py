@@ -83,7 +83,7 @@ def _box(condition: Condition, axis: axes.LevelAxis, ask: Ask, unit: scales.Unit
     inside = [value for value in condition.measured if lower - reach <= value <= upper + reach]
     ends = {"low": min(inside), "y": lower, "upper": upper, "high": max(inside)}
     shown = f"{format_metric(ask.metric, lower)} to {format_metric(ask.metric, upper)}"
-    row = condition_rows.place(condition, axis, ask.color)
+    row = condition_rows.place(condition.level, condition.group, axis, ask.color)
     return {**row, **{name: unit.scale(value) for name, value in ends.items()}, "quartiles": shown}
 
 

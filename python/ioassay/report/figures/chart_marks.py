@@ -107,7 +107,7 @@ def side_by_side(rows: Rows) -> tuple[Rows, VegaLite]:
 def error_bars(rows: Rows, y: Any, cap_px: float = 9, aside: VegaLite | None = None, **places: Any) -> list[Any]:
     """A vertical rule from `low` to `high` with caps, for the rows that have them; `places` are the other channels.
 
-    A bar that is `cut` at the axis has no cap there. `aside` is of `side_by_side`.
+    An end that is `cut` at the axis has no cap. `aside` is of `side_by_side`.
     """
     import altair as alt
 
@@ -115,10 +115,10 @@ def error_bars(rows: Rows, y: Any, cap_px: float = 9, aside: VegaLite | None = N
     bars = [row for row in rows if "low" in row]
     if not bars:
         return []
-    whole = [row for row in bars if not row.get("cut")]
     rule = alt.Chart(data(bars)).mark_rule(strokeWidth=1.4, **style)
     drawn = [rule.encode(y=on(y, "low"), y2="high:Q", **places)]
-    for end, ends in (("low", whole), ("high", bars)):
+    for end in ("low", "high"):
+        ends = [row for row in bars if end not in row.get("cut", ())]
         if not ends:
             continue  # an empty layer has no extent, which Vega warns of
         cap = alt.Chart(data(ends)).mark_tick(orient="horizontal", size=cap_px, thickness=1.4, **style)
@@ -131,14 +131,6 @@ def points(rows: Rows) -> Any:
     import altair as alt
 
     return alt.Chart(data(rows)).mark_point(style="mean", filled=True, size=70)
-
-
-def cut_at(rows: Rows, floor: float) -> list[VegaLite]:
-    """Rows whose error bars end at the axis where they would reach below it (marked `cut`)."""
-    return [
-        {**row, "low": floor, "high": max(row["high"], floor), "cut": True} if row.get("low", floor) < floor else row
-        for row in rows
-    ]
 
 
 def point_tooltip(color: str | None, error: ErrorBar, centre: str = "mean") -> list[Any]:

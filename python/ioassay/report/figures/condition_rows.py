@@ -36,15 +36,22 @@ class Ask:
 class Condition:
     """One level of the x factor (and of the colour factor), with its repetitions in run order.
 
-    The mean of `values` is what the condition shows; `measured` is what each repetition measured by itself.
+    `cell` has them; cells of several conditions are joined.
     """
 
     level: Scalar
     group: Scalar | None
-    values: Sequence[float] = ()
-    measured: Sequence[float] = ()
-    merged: bool = False
-    """Percentiles of merged histograms."""
+    cell: Cell
+
+    @property
+    def measured(self) -> list[float]:
+        """What each repetition measured by itself."""
+        return [float(value) for value in self.cell.measured]
+
+    @property
+    def merged(self) -> bool:
+        """Whether its value is a percentile of merged histograms."""
+        return bool(self.cell.histograms)
 
 
 def of(cells: Sequence[Cell], study: Study, metric: str, x: str, color: str | None = None) -> list[Condition]:
@@ -52,7 +59,7 @@ def of(cells: Sequence[Cell], study: Study, metric: str, x: str, color: str | No
 
     Cells that differ only in other factors are put together; `selection.pooled` says so on the figure.
     """
-    from ioassay.analysis.measurements.cells import values_together
+    from ioassay.analysis.measurements.cells import together
 
     found: dict[tuple[Scalar | None, Scalar], list[Cell]] = {}
     for cell in cells:
@@ -62,13 +69,7 @@ def of(cells: Sequence[Cell], study: Study, metric: str, x: str, color: str | No
         groups = [*study.design.in_order(color, [group for group, _ in found])]
     levels = study.design.in_order(x, [level for _, level in found])
     return [
-        Condition(
-            level,
-            group,
-            values_together(found[group, level], metric).tolist(),
-            [float(value) for cell in found[group, level] for value in cell.measured],
-            any(cell.histograms for cell in found[group, level]),
-        )
+        Condition(level, group, together(found[group, level], metric))
         for group in groups
         for level in levels
         if (group, level) in found
@@ -103,8 +104,14 @@ def point_rows(conditions: Sequence[Condition], axis: LevelAxis, ask: Ask, unit:
     """One row a condition: x, y (mean), median, low, high in `unit`, and the same as text for tooltips."""
     rows = []
     for condition in conditions:
-        found = statistics.summarise(condition.values, ask.error, ask.confidence, condition.measured)
-        rows.append({**place(condition, axis, ask.color), **_numbers(found, unit), **_texts(found, ask.metric)})
+        found = statistics.summarise(ask.metric, condition.cell, ask.error, ask.confidence)
+        rows.append(
+            {
+                **place(condition.level, condition.group, axis, ask.color),
+                **_numbers(found, unit),
+                **_texts(found, ask.metric),
+            }
+        )
     return rows
 
 
@@ -113,17 +120,21 @@ def repetition_rows(conditions: Sequence[Condition], axis: LevelAxis, ask: Ask, 
     if sum(len(condition.measured) for condition in conditions) > MOST_REPETITIONS:
         return []
     return [
-        {**place(condition, axis, ask.color), "y": unit.scale(value), "value": format_metric(ask.metric, value)}
+        {
+            **place(condition.level, condition.group, axis, ask.color),
+            "y": unit.scale(value),
+            "value": format_metric(ask.metric, value),
+        }
         for condition in conditions
         for value in condition.measured
     ]
 
 
-def place(condition: Condition, axis: LevelAxis, color: str | None) -> VegaLite:
+def place(level: Scalar, group: Scalar | None, axis: LevelAxis, color: str | None) -> VegaLite:
     """Where a condition is: x, level and, with a colour factor, group."""
-    row = {"x": axis.position(condition.level), "level": level_label(axis.factor, condition.level)}
-    if color is not None and condition.group is not None:
-        row["group"] = level_label(color, condition.group)
+    row = {"x": axis.position(level), "level": level_label(axis.factor, level)}
+    if color is not None and group is not None:
+        row["group"] = level_label(color, group)
     return row
 
 

@@ -195,7 +195,7 @@ def _cell(
     spec: Spec, one: condition_rows.Condition, bands: tuple[heatmap_bands.Bands, heatmap_bands.Bands], unit: scales.Unit
 ) -> VegaLite:
     assert one.group is not None
-    found = statistics.summarise(one.values, "none", 0.95, one.measured)
+    found = statistics.summarise(spec.value, one.cell)
     value = unit.scale(found.mean)
     texts = {
         "mean_text": format_metric(spec.value, found.mean),

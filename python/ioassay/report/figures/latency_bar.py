@@ -31,7 +31,7 @@ class Spec(FigureSpec):
     x: str | None = None
     directions: Annotated[tuple[Direction, ...], Field(min_length=1)] = ("read", "write")
     latencies: Annotated[tuple[Latency, ...], Field(min_length=1)] = ("lat", "clat", "slat")
-    error: ErrorBar = "sd"
+    error: ErrorBar = "ci"
     log_y: bool | None = None
     height: Annotated[int, Field(ge=80, le=2000)] = 210
 
@@ -94,15 +94,16 @@ class _Panel:
         rows = []
         for name, members in found.items():
             ask = condition_rows.Ask(name, error=spec.error, confidence=study.analysis.confidence)
-            bars = chart_marks.cut_at(condition_rows.point_rows(members, axis, ask, y.unit), y.floor)
             group = NAMES[name.split(".")[1]]
-            rows += [{**row, "group": group, "top": row.get("high", row["y"])} for row in bars]
+            rows += [{**row, "group": group} for row in condition_rows.point_rows(members, axis, ask, y.unit)]
+        y, rows = y.holding(rows) if rows else (y, rows)
+        rows = [{**row, "top": row.get("high", row["y"])} for row in rows]
         return cls(direction, rows, axis, y, selection.pooled(points, factor))
 
     def channel(self) -> Any:
         """The y axis."""
         title = self.y.unit.titled(f"{self.direction.capitalize()} latency")
-        return self.y.holding(self.rows).encoding(ticks=5).title(f"{title}, logarithmic" if self.y.log else title)
+        return self.y.encoding(ticks=5).title(f"{title}, logarithmic" if self.y.log else title)
 
 
 def _chart(panel: _Panel, spec: Spec) -> Any:

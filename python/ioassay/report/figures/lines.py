@@ -107,7 +107,7 @@ class _View:
         ]
         marks = [
             {
-                **condition_rows.place(condition_rows.Condition(point[spec.x], point[spec.color]), axis, spec.color),
+                **condition_rows.place(point[spec.x], point[spec.color], axis, spec.color),
                 "panel": _panel(spec, point),
                 "mean_text": "saturated",
             }

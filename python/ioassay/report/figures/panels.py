@@ -160,12 +160,9 @@ class _Look:
         metric_axis = axes.metric_axis(name, values)
         self.unit = metric_axis.unit
         self.ask = condition_rows.Ask(name, color, "ci", study.analysis.confidence)
-        self.points = chart_marks.cut_at(
-            condition_rows.point_rows(found, self.axis, self.ask, self.unit),
-            metric_axis.floor,
-        )
+        metric_axis, self.points = metric_axis.holding(condition_rows.point_rows(found, self.axis, self.ask, self.unit))
         self.x = self.axis.encoding(ask.width)
-        self.y = metric_axis.holding(self.points).encoding(ticks=_TICKS).title(None)
+        self.y = metric_axis.encoding(ticks=_TICKS).title(None)
         self.unit_note = self.unit.titled(selection.metric_label(name)) + (", logarithmic" if metric_axis.log else "")
         groups = [condition.group for condition in found]
         marks = replace(level_marks.of(records, study, color, groups), legend=_SMALL_LEGEND) if color else None

@@ -61,7 +61,7 @@ def _rows(cells: Sequence[Cell], spec: Spec, unit: scales.Unit) -> list[VegaLite
     """One row a trial, in run order."""
     rows = []
     for cell in cells:
-        mean = statistics.summarise(cell.measured.tolist(), "none", 0.95).mean
+        mean = float(cell.measured.mean())
         if spec.relative and mean == 0:
             continue
         group = {} if spec.color is None else {"group": level_label(spec.color, cell.point[spec.color])}

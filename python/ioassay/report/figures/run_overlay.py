@@ -225,20 +225,14 @@ class _Look:
         """A row a condition, with its interval cut where the axis ends."""
         spelled = {level_key(self.factor, level): level for level in axis.levels}
         conditions = [
-            condition_rows.Condition(
-                level=spelled[level_key(self.factor, cell.point[self.factor])],
-                group=None,
-                values=cell.values.tolist(),
-                measured=cell.measured.tolist(),
-                merged=bool(cell.histograms),
-            )
+            condition_rows.Condition(spelled[level_key(self.factor, cell.point[self.factor])], None, cell)
             for cell in of
         ]
         ask = condition_rows.Ask(self.response, None, "ci", self.study.analysis.confidence)
         rows = condition_rows.point_rows(conditions, axis, ask, self.unit)
         top = self.unit.scale(max(metric_axis.values)) if metric_axis.log else math.inf
         kept = [{**row, "high": min(row["high"], max(top, row["y"]))} if "high" in row else row for row in rows]
-        return [{**row, "run": run} for row in chart_marks.cut_at(kept, metric_axis.floor)]
+        return [{**row, "run": run} for row in metric_axis.cut(kept)]
 
 
 def _curve_layers(look: _Look, found: Mapping[str, Sequence[Cell]]) -> list[Any]:

@@ -106,14 +106,16 @@ class _Look:
         values = condition_rows.measured_values(self.conditions)
         self.ask = condition_rows.Ask(spec.y, None, spec.error, confidence)
         metric_axis = axes.metric_axis(spec.y, values, spec.log_y)
-        self.unit, self.floor, self.note = metric_axis.unit, metric_axis.floor, metric_axis.note
+        self.unit, self.note = metric_axis.unit, metric_axis.note
         levels = condition_rows.levels_of(self.conditions)
         # Perfect scaling is a straight line where both axes are linear or both logarithmic.
         self.axis = axes.level_axis(spec.x, levels, spec.log_x or (metric_axis.log and axes.geometric(spec.x, levels)))
         self.top = max(values) * _HEADROOM
-        self.points = condition_rows.point_rows(self.conditions, self.axis, self.ask, self.unit)
+        rows = condition_rows.point_rows(self.conditions, self.axis, self.ask, self.unit)
+        metric_axis, self.points = metric_axis.holding(rows)
+        self.floor = metric_axis.floor
         self.x = self.axis.encoding(spec.width)
-        self.y = metric_axis.holding(self.points).encoding()
+        self.y = metric_axis.encoding()
         self.centre = condition_rows.centre(self.conditions)
         self.mean_name = statistics.error_text(spec.error, confidence, self.centre)
 
@@ -228,7 +230,7 @@ class _Look:
     def means(self) -> list[Any]:
         import altair as alt
 
-        points = chart_marks.cut_at(self.points, self.floor)
+        points = self.points
         data, shape = self._role(points, self.mean_name)
         tooltip = chart_marks.point_tooltip(None, self.spec.error, self.centre)
         mean = alt.Chart(data).encode(x=self.x, y=self.y, tooltip=tooltip)

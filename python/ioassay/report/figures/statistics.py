@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ioassay.report.figures.spec import ErrorBar
 
 if TYPE_CHECKING:
+    from ioassay.analysis.measurements.cells import Cell
     from ioassay.stats.least_squares import Line
 
 
@@ -23,29 +24,26 @@ class Summary:
     high: float | None
 
 
-def summarise(
-    values: Sequence[float], error: ErrorBar, confidence: float, measured: Sequence[float] | None = None
-) -> Summary:
-    """Mean and interval of the values of one condition; median and deviation of what repetitions `measured`."""
+def summarise(metric: str, cell: Cell, error: ErrorBar = "none", confidence: float = 0.95) -> Summary:
+    """Value and interval of one condition; median and deviation of what its repetitions measured."""
     from ioassay.stats import sample
 
-    mean = sample.moments(values).mean
-    found = replace(sample.moments(values if measured is None else measured), mean=mean)
-    ends = _error_bar(values, found, error, confidence)
-    low, high = ends if ends is not None else (None, None)
+    mean, found = sample.moments(cell.values).mean, sample.moments(cell.measured)
+    low, high = _error_bar(metric, cell, error, confidence) or (None, None)
     return Summary(found.n, mean, found.median, low, high)
 
 
-def _error_bar(values: Sequence[float], found: Any, error: ErrorBar, confidence: float) -> tuple[float, float] | None:
+def _error_bar(metric: str, cell: Cell, error: ErrorBar, confidence: float) -> tuple[float, float] | None:
+    from ioassay.analysis.measurements import cells
     from ioassay.stats import sample
     from ioassay.stats.result import Undefined
 
-    if error == "sd" and found.stddev is not None:
-        return found.mean - found.stddev, found.mean + found.stddev
-    if error == "ci":
-        interval = sample.t_interval(values, confidence)
-        return None if isinstance(interval, Undefined) else (interval.low, interval.high)
-    return None
+    if error == "sd":
+        found = sample.moments(cell.measured)
+        mean = sample.moments(cell.values).mean
+        return None if found.stddev is None else (mean - found.stddev, mean + found.stddev)
+    interval = cells.interval(metric, cell, confidence) if error == "ci" else None
+    return (interval.low, interval.high) if interval and not isinstance(interval, Undefined) else None
 
 
 def fit_line(x: Sequence[float], y: Sequence[float], confidence: float) -> Line | None:

@@ -346,14 +346,12 @@ def _measured(records: Dataset, study: Study, spec: Spec, look: _Look) -> tuple[
             if one.merged and round(requests[key] * (100 - percent) / 100, 6) < latency_levels.few_slower():
                 short.append(percentile_name(percent))
             else:
-                latencies.setdefault(key, {})[percent] = statistics.summarise(
-                    one.values, "ci", confidence, one.measured
-                )
+                latencies.setdefault(key, {})[percent] = statistics.summarise(name, one.cell, "ci", confidence)
     points = [
         _Point(
             one.level,
             one.group,
-            statistics.summarise(one.values, "ci", confidence),
+            statistics.summarise(look.throughput, one.cell, "ci", confidence),
             latencies[key],
             _offered(study, look, one, spec),
         )

@@ -44,7 +44,7 @@ class Spec(FigureSpec):
     color: str | None = None
     log_x: bool = False
     log_y: bool | None = None
-    error: ErrorBar = "sd"
+    error: ErrorBar = "ci"
     regression: bool | None = None
     repetitions: bool = True
 
@@ -96,7 +96,8 @@ class _Look:
         self.ask = condition_rows.Ask(spec.y, spec.color, spec.error, study.analysis.confidence)
         self.metric_axis = axes.metric_axis(spec.y, values, spec.log_y)
         self.unit = self.metric_axis.unit
-        self.points = condition_rows.point_rows(found, axis, self.ask, self.unit)
+        rows = condition_rows.point_rows(found, axis, self.ask, self.unit)
+        self.metric_axis, self.points = self.metric_axis.holding(rows)
         single = condition_rows.repetition_rows(found, axis, self.ask, self.unit)
         self.single = single if spec.repetitions else []
         self.centre = condition_rows.centre(found)
@@ -104,7 +105,7 @@ class _Look:
         # A line between words would suggest an order; between colours it shows the interaction.
         self.joined = axis.numbers is not None or spec.color is not None
         self.x = axis.encoding(spec.width)
-        self.y = self.metric_axis.holding(self.points).encoding()
+        self.y = self.metric_axis.encoding()
         groups = [condition.group for condition in found]
         marks = level_marks.of(records, study, spec.color, groups) if spec.color else None
         self.color: VegaLite = marks.color() if marks else {}
@@ -136,7 +137,7 @@ class _Look:
         """The means with their error bars, those of several lines aside of each other; medians of a single line."""
         import altair as alt
 
-        points, aside = chart_marks.side_by_side(chart_marks.cut_at(self.points, self.metric_axis.floor))
+        points, aside = chart_marks.side_by_side(self.points)
         channels = {"x": self.x, "tooltip": chart_marks.point_tooltip(self.spec.color, self.spec.error, self.centre)}
         means, marks = self._role(points, self.mean_name)
         mean = alt.Chart(means).encode(y=self.y, **channels)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ioassay.factors import level_phrase, same_level
-from ioassay.metrics import format_metric, lower_bound
+from ioassay.metrics import format_metric
 from ioassay.records.record import OK, Scalar
-from ioassay.report.figures import axes, chart_marks, scales, selection, statistics, titles
+from ioassay.report.figures import axes, chart_marks, scales, selection, titles
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store import schema
 from ioassay.store.dataset import Dataset
@@ -167,8 +167,8 @@ class _Look:
         return {name: side for name, side in named.items() if side is not None and side.fresh}
 
     def _ends(self, side: Side) -> list[float]:
-        """The ends of a mean's interval, where it has one; what cannot be negative starts at 0, as in sentences."""
-        return [] if side.interval is None else [lower_bound(self.metric, side.interval.low), side.interval.high]
+        """The ends of a mean's interval, where it has one."""
+        return [] if side.interval is None else [side.interval.low, side.interval.high]
 
     def _fresh_values(self) -> list[float]:
         return [value for side in self._sides().values() for value in (side.mean, *self._ends(side))]
@@ -186,7 +186,7 @@ class _Look:
                 "n": side.n,
             }
             row |= {end: self.unit.scale(value) for end, value in zip(("low", "high"), self._ends(side), strict=False)}
-            rows.append(row | {"cut": True} if row.get("low") == 0 else row)
+            rows.append(row)
         if not rows:
             return []
         x = alt.X("x:N", title="Confirmation", sort=["default", "winner", "candidate"], axis=alt.Axis(labelAngle=0))
@@ -281,7 +281,7 @@ def _keeps(constraints: Sequence[schema.Bound], trials: Sequence[_Trial]) -> boo
 
 
 def _mean(values: Sequence[float]) -> float:
-    return statistics.summarise(values, "none", 0.95).mean
+    return sum(values) / len(values)
 
 
 def _value_axis(name: str, unit: scales.Unit, values: Sequence[float]) -> Any:
