@@ -105,7 +105,7 @@ _DIRECTIONS: dict[ShapeKind, Callable[[Floats], bool]] = {
     ShapeKind.DOWN: lambda truth: bool(truth[-1] < truth[0] - _TINY),
     ShapeKind.PEAK: lambda truth: bool(truth[1:-1].max() > max(truth[0], truth[-1]) + _TINY),
     ShapeKind.DIP: lambda truth: bool(truth[1:-1].min() < min(truth[0], truth[-1]) - _TINY),
-    ShapeKind.MIXED: lambda truth: all(_DIRECTIONS[kind](truth) for kind in (ShapeKind.PEAK, ShapeKind.DIP)),
+    ShapeKind.MIXED: lambda truth: bool(np.diff(truth).max() > _TINY and np.diff(truth).min() < -_TINY),
 }
 
 

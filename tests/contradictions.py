@@ -125,8 +125,20 @@ def _of_peak(effect: Mapping[str, Any], peak: Mapping[str, Any], lower: bool) ->
             other = pair["against"] if level == pair["level"] else pair["level"]
             if pair["scale"] == "log" and factor > _OUTSIDE and (other if lower else level) in good:
                 yield "a level is as good and certainly worse by more than the margin"
+    yield from _of_picture(effect["shape"], peak)
     yield from _of_plateau(peak)
     yield from _of_curve(effect, peak, lower)
+
+
+def _of_picture(shape: str | None, peak: Mapping[str, Any]) -> Iterator[str]:
+    """A direction against the means that a figure draws over the levels."""
+    means = np.asarray([mean for _, mean in sorted(zip(peak["levels"], peak["means"], strict=True))])
+    if shape in ("up", "down"):
+        logs = np.log(means) if shape == "up" else -np.log(means)
+        if logs[-1] - logs[0] <= (np.maximum.accumulate(logs) - logs).max():
+            yield f"{shape}, yet the means go back by as much: {means}"
+    if shape in ("peak", "dip") and (means.argmax() if shape == "peak" else means.argmin()) in (0, means.size - 1):
+        yield f"{shape}, yet the mean at an end is beyond all others: {means}"
 
 
 def _of_curve(effect: Mapping[str, Any], peak: Mapping[str, Any], lower: bool) -> Iterator[str]:
@@ -161,6 +173,10 @@ def _of_plateau(peak: Mapping[str, Any]) -> Iterator[str]:
 
 def _of_line(effect: Mapping[str, Any], line: Mapping[str, Any]) -> Iterator[str]:
     """An effect against the regression that is shown."""
+    if effect["shape"] in ("peak", "dip", "mixed") and line["outcome"] != "turns":
+        yield f"{effect['shape']}, yet its line is {line['outcome']}"
+    if line["outcome"] == "turns":
+        return
     bounds = line[line["better"] or "linear"]["slope_interval"]
     way = "up" if bounds["low"] > 0 else "down" if bounds["high"] < 0 else ""
     if way and effect["outcome"] == "undecided":
@@ -339,4 +355,8 @@ _CURVES: Sequence[Callable[[float], float]] = (
     lambda x: 1.3 if x == 4 else 1.0,
     lambda x: 1.052 if x > 3 else 1.0,
     lambda x: 1 / x,
+    lambda x: 1 + int(x) % 2,
+    lambda x: {1: 1.0, 2: 2.0, 3: 0.02, 4: 3.0, 6: 4.0, 8: 5.0}.get(x, 1.0),
+    lambda x: {1: 1.0, 2: 2.0, 3: 4.0, 4: 8.0, 6: 8.0, 8: 1.1}.get(x, 1.0),
+    lambda x: 1.3 if x == 8 else 1.0,
 )

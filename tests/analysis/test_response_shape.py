@@ -36,6 +36,11 @@ def found(lab: Any, means: list[float], noise: float = 0.01, levels: list[Any] |
         ([1, 1, 1, 1, 1], ShapeKind.LEVEL),
         ([1, 3, 0.5, 3, 2], ShapeKind.MIXED),
         ([1, 1.2, 1.2, 1.2, 1.02], ShapeKind.PEAK),
+        ([1, 2, 1, 2, 1.5], ShapeKind.MIXED),  # a saw whose last tooth is above its first does not rise
+        ([1, 2, 0.02, 4, 5], ShapeKind.MIXED),
+        ([1, 3, 4, 3.5, 1.1], ShapeKind.PEAK),
+        ([1, 2, 1, 1, 1], ShapeKind.PEAK),
+        ([2, 1, 2, 1, 2], ShapeKind.MIXED),
     ],
 )
 def test_shapes_are_told_apart(lab: Any, means: list[float], kind: str) -> None:
@@ -52,6 +57,17 @@ def test_many_levels_together_show_a_tendency_that_no_pair_does(lab: Any) -> Non
     assert curve.kind == ShapeKind.UP and curve.tendency is not None and curve.tendency < 0.05
     assert curve.change.interval.low < 1
     assert curve.plateau is None
+
+
+def test_a_rise_begins_at_the_lowest_level_where_the_curve_falls_first(lab: Any) -> None:
+    curve = found(lab, [118, 76, 150, 900, 8720], noise=0.3, n=4)
+    assert curve.kind == ShapeKind.UP
+    assert (curve.start.point, curve.end.point) == ({"numjobs": 2}, {"numjobs": 8})
+    assert curve.change.estimate > 50
+
+
+def test_means_that_go_back_by_all_of_their_gain_have_no_direction(lab: Any) -> None:
+    assert found(lab, [100, 160, 100, 104, 150], noise=0.3, n=3).kind == ShapeKind.UNCLEAR
 
 
 def test_saturation_is_where_later_levels_gain_no_more(lab: Any) -> None:

@@ -78,8 +78,9 @@ def test_effect(lab: Any) -> None:
 
 def test_regression(lab: Any) -> None:
     rng = np.random.default_rng(1)
-    factors = {"rw": ["read", "randread", "randrw"], "numjobs": [1, 2, 4, 8]}
+    factors = {"rw": ["read", "randread", "randrw", "randwrite"], "numjobs": [1, 2, 4, 8]}
     curve = {"read": lambda _: 5.0, "randread": lambda jobs: 1.0 + jobs, "randrw": lambda jobs: 8.0 * min(jobs, 2)}
+    curve["randwrite"] = lambda jobs: 2.0 if jobs in (2, 8) else 1.0
 
     def measure(point: Any, _: int) -> dict[str, float]:
         return {"read.bw": 1e8 * curve[point.get("rw", "randread")](point.get("numjobs", 1)) + rng.normal(0, 1e6)}

@@ -118,7 +118,7 @@ def _part(part: Part) -> _PartText:
 def _factor(part: FactorChange) -> _PartText:
     effect, line = part.effect, part.line
     tests = [_tested(effect)]
-    if line is not None:
+    if line is not None and not line.turns:
         model = line.preferred
         tests.append(REGRESSION.format(kind=model.kind, slope=regression_text.slope(line), r2=model.line.r2))
     text = _PartText(observation=effect_text.range_sentence(effect), tests=tests, row=_row(part))
@@ -169,7 +169,9 @@ def _row(part: FactorChange) -> list[Any]:
     known, name = phrases.levels(effect.cells.where()), phrases.name(effect.cells.response)
     p, share = effect.p, effect.explained
     tested = [effect.outcome.value, None if p is None else float(f"{p:.2g}")]
-    fitted = [None, None] if line is None else [regression_text.slope(line), round(line.preferred.line.r2, 3)]
+    fitted = (
+        [None, None] if line is None or line.turns else [regression_text.slope(line), round(line.preferred.line.r2, 3)]
+    )
     return [
         f"{name}, {known}" if known else name,
         factor_label(effect.factor),

@@ -15,6 +15,7 @@ from ioassay.stats.result import plain
 
 STATEMENTS = {
     Outcome.NO_SLOPE: ("The data do not show whether {noun} rises or falls with {factor} ({p}): {slope}.", ""),
+    Outcome.TURNS: ("{name} rises and falls over {factor}: no straight line describes it.", ""),
     Outcome.STRAIGHT: ("{name} {way} with {over}: {slope}, R² = {r2:.3f}.", ""),
     Outcome.CURVED: (
         "{name} {way} with {over}: {slope}, R² = {r2:.3f}.",
@@ -52,6 +53,7 @@ def _finding(regression: Regression) -> Finding:
             "factor": regression.factor,
             **{model.kind: {**plain(model.line), "lack_of_fit": plain(model.lack)} for model in regression.models},
             "better": regression.better,
+            "outcome": regression.outcome.value,
         },
         tables=[_table(regression)],
         caveats=[*omissions.left_out(cells), *_caveats(regression)],
@@ -105,7 +107,9 @@ def _table(regression: Regression) -> Table:
 
 
 def _caveats(regression: Regression) -> list[str]:
-    caveats = []
+    caveats: list[str] = []
+    if regression.turns:
+        return caveats
     if [model.kind for model in regression.models] == [LINEAR]:
         caveats.append(NO_LOGARITHM.format(factor=regression.factor))
     elif not regression.better:

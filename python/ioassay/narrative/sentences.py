@@ -93,9 +93,7 @@ def _shape(effect: Effect, subject: str) -> str:
     curve = effect.shape
     assert curve is not None
     text = f"{subject} {direction(effect)}"
-    if effect.outcome == Outcome.NO_DIRECTION:
-        return text
-    return text if curve.kind in (ShapeKind.LEVEL, ShapeKind.UNCLEAR) else f"{text}, {_ends(effect.cells, curve)}"
+    return text if curve.kind == ShapeKind.LEVEL else f"{text}{_ends(effect.cells, curve)}"
 
 
 def shape_phrase(curve: Shape) -> str:
@@ -115,11 +113,22 @@ def shape_phrase(curve: Shape) -> str:
 
 
 def _ends(part: Cells, curve: Shape) -> str:
-    """Where it begins and ends, or where it turns: `from 25 MB/s at 1 job to 93 MB/s at 8 jobs`."""
-    turns = {ShapeKind.PEAK: [curve.highest], ShapeKind.DIP: [curve.lowest]}.get(curve.kind, [curve.first, curve.last])
-    at = [phrases.at(curve.factor, cell.point[curve.factor]) for cell in turns]
-    shown = [phrases.value(part.response, mean_of(cell.values)) for cell in turns]
-    return f"{at[0]} ({shown[0]})" if len(turns) == 1 else f"from {shown[0]} {at[0]} to {shown[1]} {at[1]}"
+    """Where it begins and ends, turns, or has its extremes: `, from 25 MB/s at 1 job to 93 MB/s at 8 jobs`."""
+
+    def at(cell: Cell) -> tuple[str, str]:
+        place = phrases.at(curve.factor, cell.point[curve.factor])
+        return phrases.value(part.response, mean_of(cell.values)), place
+
+    if curve.kind in (ShapeKind.PEAK, ShapeKind.DIP):
+        return ", {1} ({0})".format(*at(curve.highest if curve.kind == ShapeKind.PEAK else curve.lowest))
+    if curve.kind in (ShapeKind.UP, ShapeKind.DOWN):
+        words = [" (the lowest)", " (the highest)"][:: 1 if curve.kind == ShapeKind.UP else -1]
+        start, end = (
+            " ".join(at(cell)) + (word if cell is not usual else "")
+            for cell, usual, word in zip((curve.start, curve.end), (curve.first, curve.last), words, strict=True)
+        )
+        return f", from {start} to {end}"
+    return ": lowest {1} ({0}), highest {3} ({2})".format(*at(curve.lowest), *at(curve.highest))
 
 
 def _factor(curve: Shape) -> str:
@@ -129,13 +138,14 @@ def _factor(curve: Shape) -> str:
 
 def undecided_sentence(effects: Sequence[Effect]) -> str:
     """All factors whose effect is undecided in one sentence: responses that share factor and places together."""
-    places: dict[tuple[str, str], list[str]] = {}
+    places: dict[tuple[str, str], list[Effect]] = {}
     for effect in effects:
-        response = phrases.noun(effect.cells.response)
-        places.setdefault((effect.factor, response), []).append(phrases.levels(effect.cells.where()))
+        places.setdefault((effect.factor, effect.cells.response), []).append(effect)
     shared: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for (factor, name), where in places.items():
-        shared.setdefault((factor, tuple(where)), []).append(name)
+    for (factor, response), own in places.items():
+        means = [mean_of(cell.values) for effect in own for cell in effect.cells.cells]
+        name = f"{phrases.noun(response)} ({phrases.span(response, min(means), max(means))})"
+        shared.setdefault((factor, tuple(phrases.levels(effect.cells.where()) for effect in own)), []).append(name)
     parts = [
         f"{phrases.listed(names, 9)} {'depends' if len(names) == 1 else 'depend'} on {phrases.factor_noun(factor)}"
         + (f" ({phrases.beside_text(' or '.join(where))})" if any(where) else "")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ioassay.stats.contrasts import Bools, Contrasts
+from ioassay.stats.contrasts import TIE, Bools, Contrasts
 from ioassay.stats.result import Floats
 
 DRAWS = 2000
@@ -48,6 +48,12 @@ class Plateau:
     first: int
     last: int
     earliest: int
+
+
+def best_place(values: Floats, *, lower: bool) -> int:
+    """The place of the largest value (smallest with `lower`); of values that differ by rounding the first."""
+    behind = np.abs(values - (values.min() if lower else values.max()))
+    return int(np.argmax(behind <= TIE * np.abs(values).max()))
 
 
 def best_level(family: Contrasts, *, lower: bool = False, seed: int = 1) -> BestLevel:

@@ -33,7 +33,7 @@ MARGIN = 0.05
 """Differences below this share count as none, where the user wants no other."""
 LINES_SHARE = 0.2
 """Part of the risk that the lines over a numeric factor have; the pairs have the rest."""
-_TIE = 1e-12
+TIE = 1e-12
 """Differences below this are rounding's, and none."""
 _LARGEST_DF = 1000.0
 
@@ -80,7 +80,7 @@ class Contrasts:
         estimates = self.means.estimates
         found: Floats = estimates[:, None] - estimates[None, :]
         size = 1.0 if self.means.scale == Scale.LOG else float(np.abs(estimates).max())
-        found[np.abs(found) <= _TIE * size] = 0.0
+        found[np.abs(found) <= TIE * size] = 0.0
         return found
 
     @cached_property
@@ -119,6 +119,16 @@ class Contrasts:
     def above(self) -> Bools:
         """i is certainly above j."""
         return np.asarray(self.differences > self.reach)
+
+    @cached_property
+    def rises(self) -> Bools:
+        """Of levels in order: [i, j] where the later j is certainly above i."""
+        return np.asarray(np.triu(self.above.T, 1))
+
+    @cached_property
+    def falls(self) -> Bools:
+        """Of levels in order: [i, j] where the later j is certainly below i."""
+        return np.asarray(np.triu(self.above, 1))
 
     @cached_property
     def near(self) -> Bools:
@@ -226,7 +236,7 @@ def _measured(means: ConditionMeans, contrast: Floats) -> tuple[float, float, fl
     unit = means.means if means.scale == Scale.LOG else np.ones(contrast.size)
     parts = contrast**2 * means.squared_errors * unit**2
     # Rounding leaves something of equal means.
-    if abs(estimate) <= _TIE * float(np.abs(means.means).max() * np.abs(contrast).max()):
+    if abs(estimate) <= TIE * float(np.abs(means.means).max() * np.abs(contrast).max()):
         estimate = 0.0
     whole = float(parts.sum())
     return (estimate, math.sqrt(whole), grid_df(means.df_of_sum(parts))) if whole else (estimate, 0.0, math.inf)

@@ -15,9 +15,10 @@ from ioassay import metrics
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.factors import HOST, level_axis_numbers
+from ioassay.stats.best_level import best_place
 from ioassay.stats.condition_means import Scale, fit
 from ioassay.stats.contrasts import Contrasts, Pair, Slope, slope
-from ioassay.stats.result import Undefined, mean_of
+from ioassay.stats.result import Undefined, as_floats, mean_of
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -115,10 +116,10 @@ def ascending(part: Cells, factor: str) -> tuple[tuple[Cell, ...], tuple[float, 
 
 def extremes(family: LevelFamily) -> Extremes:
     """Best and worst of at least two conditions."""
-    means = [mean_of(cell.values) for cell in family.cells]
-    low, high = int(np.argmin(means)), int(np.argmax(means))
+    means = as_floats([mean_of(cell.values) for cell in family.cells])
+    low, high = best_place(means, lower=True), best_place(means, lower=False)
     best, worst = (low, high) if family.lower else (high, low)
-    ratio = means[high] / means[low] if means[low] > 0 else None
+    ratio = float(means[high] / means[low]) if means[low] > 0 else None
     known = isinstance(family.contrasts, Contrasts) and family.contrasts.means.scale == Scale.LOG
     pair = family.contrasts.pair(high, low) if known and isinstance(family.contrasts, Contrasts) else None
     return Extremes(family.cells[best], family.cells[worst], ratio, pair)

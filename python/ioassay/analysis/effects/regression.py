@@ -16,6 +16,7 @@ import numpy as np
 from ioassay.analysis.effects import level_contrasts
 from ioassay.analysis.effects.level_contrasts import LevelFamily, regressors
 from ioassay.analysis.measurements.cells import Cells
+from ioassay.stats.contrasts import Contrasts
 from ioassay.stats.least_squares import LackOfFit, Line, fit_line, hc3_slope, lack_of_fit
 from ioassay.stats.result import Floats, Undefined
 from ioassay.store.dataset import Dataset
@@ -32,6 +33,8 @@ class Outcome(Enum):
     STRAIGHT = "straight"
     CURVED = "curved"
     """There is a slope, but the level means leave the line."""
+    TURNS = "turns"
+    """Some level is certainly above a later one, and some below: no line says what the response does."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,8 @@ class Regression:
     models: tuple[Model, ...]
     better: str
     confidence: float
+    turns: bool = False
+    """A certain rise and a certain fall."""
 
     @property
     def preferred(self) -> Model:
@@ -65,6 +70,8 @@ class Regression:
     @property
     def outcome(self) -> Outcome:
         """What the preferred model shows at this confidence."""
+        if self.turns:
+            return Outcome.TURNS
         bounds = self.preferred.line.slope_interval
         if bounds.low <= 0 <= bounds.high:
             return Outcome.NO_SLOPE
@@ -91,7 +98,11 @@ def fit(family: LevelFamily, confidence: float) -> Regression | None:
         line = fit_line(x, y, confidence)
         if isinstance(line, Line):
             models.append(Model(kind, _with_slope(family, kind, line, x, y, confidence), lack_of_fit(x, y, line)))
-    return Regression(family.factor, family.part, tuple(models), _better(models), confidence) if models else None
+    if not models:
+        return None
+    found = family.contrasts
+    turns = isinstance(found, Contrasts) and bool(found.rises.any() and found.falls.any())
+    return Regression(family.factor, family.part, tuple(models), _better(models), confidence, turns)
 
 
 def _with_slope(family: LevelFamily, kind: str, line: Line, x: Floats, y: Floats, confidence: float) -> Line:

@@ -21,10 +21,10 @@ from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.measurements.missing_trials import MissingConditions, missing
 from ioassay.analysis.optimum.peak_cause import Cause, Explanation, explain
 from ioassay.factors import CASE, counts_concurrency, level_phrase, loads_machine, takes_processors
-from ioassay.stats.best_level import BestLevel, Plateau, best_level, levels_off, plateau, second_peaks
+from ioassay.stats.best_level import BestLevel, Plateau, best_level, best_place, levels_off, plateau, second_peaks
 from ioassay.stats.contrasts import Contrasts, bend_p
 from ioassay.stats.power import repetitions_needed
-from ioassay.stats.result import Floats, Interval, Undefined, mean_of, plain
+from ioassay.stats.result import Floats, Interval, Undefined, as_floats, mean_of, plain
 from ioassay.stats.saturation import Knee, knee
 from ioassay.stats.scalability import FEWEST_LEVELS, Law, amdahl, preferred, usl
 from ioassay.store.dataset import Dataset
@@ -382,7 +382,7 @@ def measure(family: LevelFamily, how: Ask) -> Peak:
     if isinstance(contrasts, Undefined):
         found: BestLevel | Undefined = contrasts
         means = [mean_of(group) for group in groups]
-        best = int(np.argmin(means) if lower else np.argmax(means))
+        best = best_place(as_floats(means), lower=lower)
     else:
         found = best_level(contrasts, lower=lower, seed=how.seed)
         best = found.index
