@@ -24,6 +24,9 @@ _LATENCY_LABEL = {"slat": "submission latency", "clat": "completion latency", "l
 _STATISTIC_LABEL = {"mean": "mean", "stddev": "standard deviation", "min": "minimum", "max": "maximum", "p50": "median"}
 
 
+_TIMES = ("ns", "µs", "ms", "s")
+
+
 @dataclass(frozen=True)
 class Metric:
     """What a metric is. `better` is 'higher', 'lower' or 'none'; `unit` is the unit of the stored number.
@@ -38,6 +41,15 @@ class Metric:
     label: str
     format: Callable[[float], str]
     kind: str = ""
+
+    @property
+    def is_speed(self) -> bool:
+        """Whether more or less of it is faster: rates, and times that a request or a test takes."""
+        return (
+            self.better != "none"
+            and (self.kind == RATE or self.unit in _TIMES or self.unit.endswith("/s"))
+            and not self.name.startswith("cpu.")
+        )
 
     @property
     def bounds(self) -> Bounds | None:

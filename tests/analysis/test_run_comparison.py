@@ -83,6 +83,16 @@ def test_a_response_without_a_better_direction_changes(lab: Any) -> None:
     assert verdicts(found) == {Verdict.CHANGED} and not found.regression
 
 
+def test_a_lower_hit_ratio_is_changed_and_fails_no_job(lab: Any) -> None:
+    study = lab.study(responses=["sim.hit_ratio", "write.lat.mean"], driver="simulate")
+    a, b = (
+        lab.records(lab.run(study, lambda *_, one=one: {"sim.hit_ratio": one, "write.lat.mean": 3e5}, 3))
+        for one in (0.28, 0.16)
+    )
+    found = compare(a, b)
+    assert verdicts(found) == {Verdict.CHANGED, Verdict.SAME} and not found.regression
+
+
 def test_single_repetitions_are_undecided_because_of_that(lab: Any) -> None:
     found = compare(run(lab, 1, n=1), run(lab, 2, n=8))
     assert verdicts(found) == {Verdict.UNDECIDED}

@@ -34,15 +34,17 @@ from ioassay.study.model import Study
 
 
 class Verdict(StrEnum):
-    """How B compares with A, worst first. Slower and faster are worse and better, of a higher latency too."""
+    """How B compares with A, worst first. Only what is a speed is slower or faster, such as a rate or a latency."""
 
     SLOWER = "slower"
     FASTER = "faster"
     CHANGED = "changed"
-    """It differs, and the response has no better direction."""
+    """It differs, and the response is no speed: a hit ratio, or what has no better direction."""
     UNDECIDED = "undecided"
     SAME = "same"
     """It is proved to be within the margin."""
+    WITHHELD = "withheld"
+    """A run was measured on an unfit machine, or the kernel contradicts its claims."""
 
 
 class Outcome(StrEnum):
@@ -169,6 +171,11 @@ class Comparison:
     """'A' and 'B', as far as the machine was not fit for it: no conclusion is drawn then."""
     contradicted: tuple[str, ...] = ()
     """'A' and 'B', as far as the kernel contradicts claims there: no conclusion is drawn then either."""
+
+    def __post_init__(self) -> None:
+        if not self.is_conclusive:  # so that nothing which shows a row can say what is withheld
+            withheld = tuple(replace(row, verdict=Verdict.WITHHELD) for row in self.rows)
+            object.__setattr__(self, "rows", withheld)
 
     @property
     def outcome(self) -> Outcome:
@@ -358,10 +365,10 @@ def _verdict(row: Row, ratio: Ratio, risk: float, part: float) -> Row:
 
 
 def _direction(response: str, ratio: float) -> Verdict:
-    better = metrics.metric(response).better
-    if better == "none":
+    metric = metrics.metric(response)
+    if not metric.is_speed:
         return Verdict.CHANGED
-    return Verdict.FASTER if (ratio > 1) == (better == "higher") else Verdict.SLOWER
+    return Verdict.FASTER if (ratio > 1) == (metric.better == "higher") else Verdict.SLOWER
 
 
 _IGNORED = {"name", "title", "description", "figures", "analysis", "seed", "repetitions", "until", "factors", "scale"}

@@ -29,11 +29,12 @@ METHOD = (
 _REASONS = {
     Verdict.SAME: "{change}, which is proved to be within {margin}.",
     Verdict.UNDECIDED: ("{change}. Neither a difference nor equality to within {margin} is proved.{needed}"),
+    Verdict.WITHHELD: "{change}; no conclusion is drawn from it.",
 }
 _CHANGED = "{change}."
 _DECIDED = (Verdict.SLOWER, Verdict.FASTER, Verdict.CHANGED, Verdict.SAME)
 _LARGE = 3.0
-"""Beyond this ratio and its inverse, percent are hard to read."""
+"""From this ratio on, percent are hard to read."""
 _NOTHING_PERCENT, _WHOLE_PERCENT = 0.05, 9.95
 """A smaller change is none, and from the second on it has no decimals."""
 _NEEDED = " That needs {needed} in each run."
@@ -95,17 +96,17 @@ def brief(response: str) -> str:
 
 
 def change(ratio: Ratio, bounds: Interval) -> str:
-    """`−18 % (−25 to −10 %)`; large ones as factors: `×12 (×8.1 to ×18)`."""
-    shown = _change_in_brief(ratio.ratio)
+    """`−18 % (−25 to −10 %)`; large increases as factors: `×12 (×8.1 to ×18)`."""
+    shown = [_change_in_brief(one, ratio.ratio >= _LARGE) for one in (ratio.ratio, bounds.low, bounds.high)]
     if bounds.low == bounds.high:  # exact, as of simulations
-        return shown
+        return shown[0]
     if bounds.vague:
-        return f"{shown} (beyond a factor of 10)"
-    return f"{shown} ({_change_in_brief(bounds.low)} to {_change_in_brief(bounds.high)})"
+        return f"{shown[0]} (beyond a factor of 10)"
+    return f"{shown[0]} ({shown[1].removesuffix(' %')} to {shown[2]})"
 
 
-def _change_in_brief(ratio: float) -> str:
-    if not 1 / _LARGE < ratio < _LARGE:
+def _change_in_brief(ratio: float, factor: bool) -> str:
+    if factor:
         return f"×{phrases.plain_number(ratio)}"
     percent = 100 * (ratio - 1)
     if abs(percent) < _NOTHING_PERCENT:
@@ -123,10 +124,9 @@ def statement(comparison: Comparison) -> str:
 
 
 def account(comparison: Comparison) -> str:
-    """`B compared with A in 24 rows: slower in 3 and same in 21.`; where no conclusion is drawn, it says so."""
+    """`B compared with A in 24 rows: slower in 3 and same in 21.`"""
     parts = [f"{verdict} in {number}" for verdict, number in comparison.counts.items()]
-    compared = f"B compared with A in {phrases.count(len(comparison.rows), 'row')}: {phrases.listed(parts, 9)}."
-    return compared if comparison.is_conclusive else f"By the numbers alone, {compared}"
+    return f"B compared with A in {phrases.count(len(comparison.rows), 'row')}: {phrases.listed(parts, 9)}."
 
 
 def basis(comparison: Comparison) -> str:

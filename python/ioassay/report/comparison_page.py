@@ -30,6 +30,7 @@ MARKS = {
     Verdict.CHANGED: "◆",
     Verdict.UNDECIDED: "■",
     Verdict.SAME: "●",
+    Verdict.WITHHELD: "–",
 }
 """As the picture has them."""
 _MOST_OVERLAYS = 8

@@ -25,8 +25,18 @@ _SHAPES: dict[str, str] = {
     Verdict.CHANGED: "diamond",
     Verdict.UNDECIDED: "square",
     Verdict.SAME: "circle",
+    Verdict.WITHHELD: "stroke",
 }
-_COLOURS = (Verdict.FASTER, Verdict.SLOWER, Verdict.SAME, Verdict.CHANGED, "4", "5", "6", Verdict.UNDECIDED)
+_COLOURS = (
+    Verdict.FASTER,
+    Verdict.SLOWER,
+    Verdict.SAME,
+    Verdict.CHANGED,
+    "4",
+    "5",
+    Verdict.WITHHELD,
+    Verdict.UNDECIDED,
+)
 """A verdict at the place of its colour in the theme's categories: blue, vermilion, green, purple, and grey."""
 _ROW_PX, _LINE_PX, _WIDTH_PX = 21, 13, 330
 _CHANGE_PX, _GAP_PX = 175, 10
