@@ -316,8 +316,11 @@ def _of_headline(records: Dataset, peaks: Mapping[Place, Mapping[str, Any]]) -> 
                 yield f"{study}, {response}, {point}: the headline has {shown}, the best level {mean}"
 
 
-def simulated(lab: Any, number: int) -> tuple[Dataset, bool]:
-    """A study with its own shape, noise, repetitions, factors and direction; and whether low is good."""
+def simulated(lab: Any, number: int, **also: Any) -> tuple[Dataset, bool]:
+    """A study with its own shape, noise, repetitions, factors and direction; and whether low is good.
+
+    `also`: what each trial has as well, by key of `Lab.run`.
+    """
     random = np.random.default_rng(number)
     noise, n = float(random.choice([0.005, 0.03, 0.1, 0.3])), int(random.integers(2, 9))
     curve = _CURVES[number % len(_CURVES)]
@@ -334,7 +337,7 @@ def simulated(lab: Any, number: int) -> tuple[Dataset, bool]:
         for level in map(str, point.values()):
             value = value ** _POWERS.get(level, 1.0) * _TIMES.get(level, 1.0)
         values = [1e6 * value * max(1 + noise * random.standard_normal() + shifts[repetition], 0.01) for _ in responses]
-        return {**dict(zip(responses, values, strict=True)), **case.get("always", {})}
+        return {**dict(zip(responses, values, strict=True)), **case.get("always", {}), **also}
 
     return lab.records(lab.run(study, measure, n, seed=number)), lower
 

@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from contradictions import contradictions, simulated
+from ioassay import report
+from ioassay.narrative.pipeline import OBSERVATIONS, analyse_all
+from ioassay.records.environment import Environment
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -20,3 +24,18 @@ def test_no_two_findings_contradict_each_other(lab: Any, part: int) -> None:
         for text in contradictions(*simulated(lab, number))
     ]
     assert found == []
+
+
+@pytest.mark.parametrize("number", [1, 3, 55, 66])
+def test_what_is_withheld_is_in_no_sentence_table_or_picture(lab: Any, number: int) -> None:
+    busy = Environment(
+        seconds=1.0, processors=2, own_share=0.1, others_share=0.9, kernel_share=0.0, steal_share=0.0, idle_share=0.0
+    )
+    records, _ = simulated(lab, number, _environment=busy)
+    for finding in analyse_all(records):
+        if finding.question not in OBSERVATIONS:
+            assert finding.statistics["withheld"] and all(table.observed for table in finding.tables)
+            assert "No conclusion is drawn" in finding.statement
+    drawn = "".join(json.dumps(each.spec) for each in report.declare(records))
+    marks = [style for style in ("best", "fit", "window") if f'"style": "{style}"' in drawn]
+    assert drawn and not marks and "best:" not in drawn and "best of" not in drawn

@@ -129,6 +129,11 @@ def analyse(records: Dataset, study: Study) -> list[Conditions]:
     return [_of_hosts(study.name, environments)] if environments else []
 
 
+def is_unfit(records: Dataset, study: Study) -> bool:
+    """Whether no conclusion is drawn from the study's numbers, in words or in a picture."""
+    return any(found.grade == Grade.UNFIT for found in analyse(records, study))
+
+
 def of_run(records: Dataset) -> Conditions | None:
     """What all studies of a run ran under."""
     found: dict[str, list[Environment]] = {}

@@ -149,7 +149,7 @@ def _by_place(one: Choice) -> Table:
             ]
         )
     formats = [*[""] * len(names), "", one.response, *[""] * 6]
-    return Table(columns, rows, formats, names_best=True)
+    return Table(columns, rows, formats)
 
 
 def _on_average(one: Choice, alike: bool = False) -> Table:
@@ -157,7 +157,7 @@ def _on_average(one: Choice, alike: bool = False) -> Table:
     standing = one.average
     first = f"best on average: {standing.best}{', same target' if alike else ''}"
     rows = [[f"against {option}", *_numbers(standing.duels[option])] for option in standing.options[1:]]
-    return Table([first, "ratio", "low", "high", "p"], rows, names_best=True)
+    return Table([first, "ratio", "low", "high", "p"], rows)
 
 
 def _numbers(duel: Pair | float) -> list[float | None]:

@@ -59,7 +59,7 @@ def findings(answers: Sequence[StudyChoice]) -> list[Finding]:
                 "studies": statistics,
                 "published": [vars(path) for path in known.paths] if known else [],
             },
-            tables=[Table(COLUMNS, rows, names_best=True), *([_published(known, answers)] if known else [])],
+            tables=[Table(COLUMNS, rows), *([_published(known, answers)] if known else [])],
         )
     ]
 
@@ -99,7 +99,7 @@ def _published(known: published_results.Paths, answers: Sequence[StudyChoice]) -
         rows += [_beside(path, one, point) for one in compared for point in _points(path, one)] or [
             _beside(path, None, path.where)
         ]
-    return Table(PUBLISHED, rows)
+    return Table(PUBLISHED, rows, observed=True)
 
 
 def _points(path: published_results.Path, one: StudyChoice) -> list[Mapping[str, Scalar]]:

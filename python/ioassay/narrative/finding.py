@@ -21,8 +21,8 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
     metrics: Sequence[str] = ()
-    names_best: bool = False
-    """It says which condition is best: a conclusion, which is withheld where the machine was not fit."""
+    observed: bool = False
+    """Numbers that were counted or measured, from which nothing is concluded: they stay where a finding is withheld."""
 
     def _repr_html_(self) -> str:
         """What a notebook shows: numbers as their metrics are written."""
@@ -62,10 +62,12 @@ class Finding:
     tables: Sequence[Table] = ()
     caveats: Sequence[str] = ()
     severity: str = "info"
+    concludes: bool = False
+    """It is withheld where the machine was not fit, though other answers to its question are not."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON-able form."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "concludes"}
 
     def _repr_html_(self) -> str:
         """What a notebook shows; all text is escaped, since names come from files."""

@@ -305,7 +305,7 @@ def _tally_numbers(tally: HostTally) -> dict[str, Any]:
 
 def _table(comparison: HostComparison) -> Table:
     rows = [_row(one, deviation) for one in comparison.compared for deviation in one.deviations]
-    return Table(COLUMNS, rows, names_best=True)
+    return Table(COLUMNS, rows)
 
 
 def _row(one: ResponseComparison, deviation: HostDeviation) -> list[Any]:

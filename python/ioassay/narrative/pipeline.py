@@ -22,8 +22,12 @@ from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
 ALWAYS = ("conditions", "verdict")
-CONCLUSIONS = ("tuned", "hosts", "clients", "conclude", "choice", "effect", "peak", "regression", "peaks", "choices")
-"""Questions whose answers are withheld where the machine was not fit to measure; their numbers stay."""
+OBSERVATIONS = (
+    *("conditions", "verdict", "describe", "stability", "latency", "calls", "drive", "accountings", "caveats"),
+    "unclaimed",
+)
+"""Questions that conclude nothing of how fast something is. Where the machine was not fit to measure, what answers all
+others is withheld, with its tables; what was counted or measured stays."""
 
 _SENTENCES = {"summary", "observation", "statistics", "comparisons", "conclusion"}
 
@@ -60,9 +64,10 @@ def analyse_study(records: Dataset, study: Study) -> list[Finding]:
 def _said(question: str, answers: Sequence[Any], conditions: Conditions | None) -> list[Finding]:
     """The answers in words; no conclusion where the machine was not fit."""
     narrated = list(importlib.import_module(NARRATORS[question]).findings(answers))
-    if conditions is None or conditions.grade < Grade.UNFIT or question not in CONCLUSIONS:
+    if conditions is None or conditions.grade < Grade.UNFIT:
         return narrated
-    return _withheld(narrated, conditions)
+    held = [question not in OBSERVATIONS or finding.concludes for finding in narrated]
+    return [_withheld(one, conditions) if hold else one for one, hold in zip(narrated, held, strict=True)]
 
 
 def _of_plugin(question: str, records: Dataset, study: Study, conditions: Conditions | None) -> list[Finding]:
@@ -84,31 +89,17 @@ def _of_plugin(question: str, records: Dataset, study: Study, conditions: Condit
         return [Finding(study.name, question, "", "The analysis failed", failed, severity="warning")]
     if conditions is None or conditions.grade < Grade.UNFIT or not getattr(entry, "CONCLUDES", True):
         return answers
-    return _withheld(answers, conditions)
+    return [_withheld(finding, conditions) for finding in answers]
 
 
-def _withheld(findings: Sequence[Finding], unfit: Conditions) -> list[Finding]:
-    """The findings with their numbers, and without what would be concluded from these."""
-    sentence = conditions_text.withheld(unfit)
-    return [
-        replace(
-            finding,
-            statement=" ".join([sentence, *finding.statistics.get("omissions", ())]),
-            statistics={
-                **finding.statistics,
-                **{key: [] for key in _SENTENCES & finding.statistics.keys()},
-                **(
-                    {"summary": [sentence, *finding.statistics.get("omissions", ())]}
-                    if "summary" in finding.statistics
-                    else {}
-                ),
-                "withheld": True,
-            },
-            tables=[table for table in finding.tables if not table.names_best],
-            severity="warning",
-        )
-        for finding in findings
-    ]
+def _withheld(finding: Finding, unfit: Conditions) -> Finding:
+    """The finding without what would be concluded from its numbers."""
+    said = [conditions_text.withheld(unfit), *finding.statistics.get("omissions", ())]
+    statistics = {**finding.statistics, **{key: [] for key in _SENTENCES & finding.statistics.keys()}, "withheld": True}
+    if "summary" in statistics:
+        statistics["summary"] = said
+    tables = [table for table in finding.tables if table.observed]
+    return replace(finding, statement=" ".join(said), statistics=statistics, tables=tables, severity="warning")
 
 
 def questions(study: Study) -> Sequence[str]:

@@ -394,6 +394,7 @@ def _folders(answer: TimingDefinitions, folders: Folders) -> Finding:
         statistics={"factors": numbers},
         tables=[Table(["mode", "test", "folder", f"speed against {first}", "from", "to", "faster"], rows)],
         caveats=[f"'from' and 'to' are the {level} interval of the factor, which holds for all rows together."],
+        concludes=True,
     )
 
 

@@ -69,10 +69,11 @@ def draw(records: Dataset, study: Study, ask: Ask) -> Panel:
     look = _Look(records, study, ask, name, cells, x, color)
     pooled = selection.pooled([cell.point for cell in cells], x, color)
     # Of several conditions taken together, none is best.
-    peaks = [] if pooled else _peaks(records, study, ask, name, x)
+    conclusive = selection.is_conclusive(records, study)
+    peaks = [] if pooled or not conclusive else _peaks(records, study, ask, name, x)
     drawn = [*look.plateau(peaks), *look.threads(records.machine(study)), *look.levels(), *look.best(peaks)]
     chart = alt.layer(*drawn).properties(width=ask.width, height=ask.height)
-    return Panel(chart, [look.unit_note, _told(peaks), pooled])
+    return Panel(chart, [look.unit_note, _told(peaks) if conclusive else selection.UNFIT, pooled])
 
 
 def _first_response(records: Dataset, study: Study) -> str:

@@ -59,7 +59,8 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     import altair as alt
 
     found = measured(records, study, spec)
-    look = _Look(spec, found, condition_rows.of(found.cells, study, spec.y, spec.x), study.analysis.confidence)
+    shown = condition_rows.of(found.cells, study, spec.y, spec.x)
+    look = _Look(spec, found, shown, study.analysis.confidence, conclusive=selection.is_conclusive(records, study))
     title = f"{selection.metric_label(spec.y)} over {factor_label(spec.x)}: scaling"
     drawn = [*look.plateau(), *look.threads(records.machine(study)), *look.lines(), *look.peak()]
     drawn += [*look.repetitions(), *look.means(), *look.best()]
@@ -100,8 +101,17 @@ def _matches(point: Mapping[str, Any], spec: Spec) -> bool:
 class _Look:
     """The layers of one scaling curve, with the channels that they share."""
 
-    def __init__(self, spec: Spec, found: Peak, shown: Sequence[condition_rows.Condition], confidence: float) -> None:
-        self.spec, self.found = spec, found
+    def __init__(
+        self,
+        spec: Spec,
+        found: Peak,
+        shown: Sequence[condition_rows.Condition],
+        confidence: float,
+        *,
+        conclusive: bool = True,
+    ) -> None:
+        self.spec = spec if conclusive else spec.model_copy(update={"law": False})
+        self.found, self.conclusive = found, conclusive
         self.conditions = sorted(shown, key=lambda one: self._number(one))
         values = condition_rows.measured_values(self.conditions)
         self.ask = condition_rows.Ask(spec.y, None, spec.error, confidence)
@@ -127,6 +137,11 @@ class _Look:
         return self.found.numbers or ()
 
     @property
+    def unmarked(self) -> bool:
+        """Whether no level is marked as the best."""
+        return self.found.indistinct or not self.conclusive
+
+    @property
     def law(self) -> Law | None:
         return self.found.law if self.spec.law else None
 
@@ -140,7 +155,7 @@ class _Look:
         import altair as alt
 
         ends = self.found.plateau
-        if not self.spec.plateau or ends is None or ends.first == ends.last or self.found.indistinct:
+        if not self.spec.plateau or ends is None or ends.first == ends.last or self.unmarked:
             return []
         row = {"x": self.numbers[ends.first], "end": self.numbers[ends.last]}
         return [alt.Chart(chart_marks.data([row])).mark_rect(style="window").encode(x=self.x, x2="end:Q")]
@@ -246,7 +261,7 @@ class _Look:
         """A ring around the best mean, unless the levels are not distinguishable."""
         import altair as alt
 
-        if self.found.indistinct:
+        if self.unmarked:
             return []
         data, shape = self._role([self.points[self.found.best]], BEST)
         ring = alt.Chart(data).mark_point(style="best", filled=True, size=230)
@@ -258,12 +273,14 @@ class _Look:
         import altair as alt
 
         shapes = {self.mean_name: "circle", **({REPETITION: chart_marks.BAR} if self.spec.repetitions else {})}
-        shapes |= {} if self.found.indistinct else {BEST: chart_marks.RING}
+        shapes |= {} if self.unmarked else {BEST: chart_marks.RING}
         scale = alt.Scale(domain=list(shapes), range=list(shapes.values()))
         return chart_marks.with_role(rows, name), alt.Shape("role:N", scale=scale, title=None)
 
     def notes(self) -> list[str]:
         """The band, the law and what it predicts, or where the curve bends, in words."""
+        if not self.conclusive:
+            return [selection.UNFIT]
         if self.found.indistinct:
             return ["the levels are not distinguishable"]
         said = [f"shaded: {condition_rows.as_good()}"] if self.plateau() else []

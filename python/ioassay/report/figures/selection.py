@@ -40,6 +40,16 @@ def select(records: Dataset, study: Study, where: Mapping[str, Scalar]) -> pl.Da
     return good
 
 
+UNFIT = "no conclusion: the machine was not quiet enough"
+
+
+def is_conclusive(records: Dataset, study: Study) -> bool:
+    """Whether a figure may mark what is best, or where something begins or ends."""
+    from ioassay.analysis import machine_conditions
+
+    return not machine_conditions.is_unfit(records, study)
+
+
 def measured(records: Dataset, study: Study, where: Mapping[str, Scalar], name: str, *split: str | None) -> list[Cell]:
     """The conditions that match `where` and have the metric; NoData when there are none.
 

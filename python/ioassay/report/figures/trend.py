@@ -57,7 +57,8 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     found = condition_rows.of(cells, study, spec.y, spec.x, spec.color)
     axis = axes.level_axis(spec.x, condition_rows.levels_of(found), spec.log_x)
     look = _Look(records, study, spec, axis, found)
-    fits = _fits(found, axis, look.ask.confidence) if _wants_regression(spec, look.metric_axis) else {}
+    wanted = _wants_regression(spec, look.metric_axis) and selection.is_conclusive(records, study)
+    fits = _fits(found, axis, look.ask.confidence) if wanted else {}
     drawn = [
         *look.repetitions(),
         *look.fits(_line_rows(fits, axis, look.unit, spec.color, look.metric_axis.floor)),
