@@ -53,6 +53,8 @@ PATTERNS = (
     ),
     (re.compile(r",? (?:calibration uncertain|through (?:io_uring|/fuse)|takes N by itself)"), ""),
     (re.compile(r"\s+"), " "),
+    (re.compile(r" N (?:is|are) neither confirmed nor contradicted\."), ""),
+    (re.compile(r"± N|N to N"), "N"),
 )
 OF_THE_MACHINE = re.compile(
     r"Conditions:|more is in the report|warning: | *remedy: |N (more )?warnings?\b|Other programs |\[\w+-\w+\]$"

@@ -176,7 +176,15 @@ def _may_be_hidden(want: Expected, seen: Evidence, device: Device, observation: 
     if not {"aio", "uring"} <= set(observation.layers):
         return True
     faults = observation.counters.get("major_faults", 0)
-    return faults * _FAULT_BYTES >= (want.bytes or 0) - seen.bytes
+    return faults * _FAULT_BYTES >= _lacking_bytes(want, seen)
+
+
+def _lacking_bytes(want: Expected, seen: Evidence) -> float:
+    """What was claimed and not seen, of operations without bytes by the mean of those that were seen."""
+    if want.bytes is not None or not want.operations:
+        return (want.bytes or 0) - seen.bytes
+    mean = seen.bytes / seen.operations if seen.operations else 0.0
+    return (want.operations - seen.operations) * mean
 
 
 def _covers(own_bytes: int, want: Expected) -> bool:
