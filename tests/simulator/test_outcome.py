@@ -257,3 +257,15 @@ def test_a_trace_without_writes_has_a_warning() -> None:
     assert found.hit_ratio.value == 0 and [each.code for each in found.warnings] == ["nothing-measured"]
     (few,) = simulator.sampled_hits(traces.recipe(requests=20, range="1MiB"), [{"policy": "lru"}], 0.5)
     assert [each.code for each in few.warnings] == ["small-sample"]
+
+
+@pytest.mark.parametrize("mode", ["reshape", "inline"])
+def test_padding_is_amplification_and_no_throughput(mode: str) -> None:
+    recipe = {"requests": 4000, "addresses": ("zipf", [0.9]), "arrivals": ("poisson", [20000.0]), "seed": 1}
+    padded = simulate(recipe, policy="bplru-padded", mode=mode, buffer="1MiB", feed="closed:32", elements=8)
+    buffer, drive = padded.raw["buffer"], padded.raw["drive"]
+    own = buffer["evicted_pages"]
+    assert buffer["pad_writes"] > 10 * own and drive["written_pages"] == own + buffer["pad_writes"]
+    assert padded.summary["write_amplification"] == pytest.approx(drive["written_pages"] / own)
+    host = own if mode == "reshape" else 4000
+    assert padded.user_bytes("all") == padded.user_bytes("write") == host * 4096 and padded.user_bytes("read") == 0

@@ -20,7 +20,7 @@ from ioassay.errors import InputError, UsageError
 from ioassay.simulator import sampling, saved_states
 from ioassay.simulator.drive_files import drive_options
 from ioassay.simulator.result_files import save
-from ioassay.simulator.results import OfflineOptimum, Simulation
+from ioassay.simulator.results import SECTOR_BYTES, OfflineOptimum, Simulation
 from ioassay.simulator.sampling import Estimate, SampledHits
 from ioassay.simulator.saved_states import options_of
 from ioassay.simulator.simulation_options import NAMES, NONE, OPTIONS, VARIANTS, Option, policy_meanings, setup
@@ -110,7 +110,14 @@ def simulate(
         raw = _core.simulate(described, wanted, threads)
         # An interruption from here on would lose what was saved, and what was measured.
         raw["interrupted"] |= partial and _finished_uninterrupted(files)
-    return Simulation({**raw, "prepare": described.get("prepare")})
+    return Simulation({**raw, "prepare": described.get("prepare"), "padding": _padding(wanted)})
+
+
+def _padding(wanted: Mapping[str, Any]) -> dict[str, int]:
+    """Sectors of a page that is padding and counts as part of a request, by kind of request; 0 where it does not."""
+    buffer, sectors = wanted.get("buffer") or {}, int(wanted["drive"]["page_bytes"]) // SECTOR_BYTES
+    reshaped = buffer.get("mode", "reshape") == "reshape"
+    return {"read": sectors if reshaped and buffer.get("pad_reads", True) else 0, "write": sectors if reshaped else 0}
 
 
 def _finished_uninterrupted(files: ExitStack) -> bool:
@@ -162,7 +169,10 @@ def sweep(
         with _errors_of(described):
             alone = len(setups) == 1
             raw = [_core.simulate(described, setups[0], 1)] if alone else _core.simulate_all(described, setups)
-        done += (Simulation({**each, "prepare": described.get("prepare")}) for each in raw)
+        done += (
+            Simulation({**each, "prepare": described.get("prepare"), "padding": _padding(wanted)})
+            for each, wanted in zip(raw, setups, strict=True)
+        )
     return done
 
 

@@ -57,6 +57,7 @@ class Simulation:
 
         `requests` completed and were measured. `hit_ratio` is 0 where no page was written to a buffer, for nothing
         hit it then; `write_amplification` is None where no page was written to flash, for it has no value then.
+        Padding of a buffer's blocks is no work for a user: it counts as amplification, and not as throughput.
         `throughput_mb_s` is in 10^6 bytes over the time to the last completion.
         """
         raw = self.raw
@@ -70,7 +71,7 @@ class Simulation:
             "iops": _ratio(times["count"], self.span_s),
             "hit_ratio": _ratio(buffer["write_hits"], buffer["written_pages"]) or 0.0,
             "read_hit_ratio": _ratio(buffer["read_hits"], buffer["read_pages"]),
-            "write_amplification": drive["write_amplification"],
+            "write_amplification": self._amplification(),
             **{name: drive[name] for name in ("erases", "cleanings", "moved_pages", "written_pages", "dead_blocks")},
             **{name: drive[name] for name in ("slc_pages", "folded_pages")},
             "slc_free_share": raw["controller"]["slc_free_share"],
@@ -187,8 +188,19 @@ class Simulation:
         values = [*histogram.quantiles(_PERCENTILES.values()), float(histogram.max or 0)]
         return {name: value / 1e6 for name, value in zip((*_PERCENTILES, "max_ms"), values, strict=True)}
 
+    def user_bytes(self, kind: str) -> int:
+        """Bytes of the completed requests of `all`, `read` or `write`, without padding."""
+        pads = {name: self.raw["padding"][name] * self.raw["buffer"][f"pad_{name}s"] for name in ("read", "write")}
+        padding = sum(pads.values()) if kind == "all" else pads.get(kind, 0)
+        return int(max(self.raw[kind]["sectors"] - padding, 0)) * SECTOR_BYTES
+
     def _throughput(self) -> float | None:
-        return _ratio(self.raw["all"]["sectors"] * SECTOR_BYTES / 1e6, self.span_s)
+        return _ratio(self.user_bytes("all") / 1e6, self.span_s)
+
+    def _amplification(self) -> float | None:
+        """Pages programmed for data, over those of them that users wrote."""
+        drive, padding = self.raw["drive"], self.raw["buffer"]["pad_writes"]
+        return _ratio(drive["written_pages"] + drive["moved_pages"], drive["written_pages"] - padding)
 
     def _utilisation(self) -> float | None:
         busy = self.raw["elements"]["busy_ps"]

@@ -17,7 +17,7 @@ from ioassay.simulator import OfflineOptimum, Simulation
 
 _KINDS = {"read": "read", "write": "write", "all": "total"}
 """What the simulator tells apart, and the direction in names of metrics."""
-_SECTOR_BYTES, _PS_PER_NS = 512, 1e3
+_PS_PER_NS = 1e3
 _SIM = {
     "sim.hit_ratio": "hit_ratio",
     "sim.read_hit_ratio": "read_hit_ratio",
@@ -65,7 +65,7 @@ def metrics(done: Simulation, optimum: OfflineOptimum) -> dict[str, float]:
 
 
 def _rates(done: Simulation, kind: str, direction: str) -> dict[str, float]:
-    count, size_bytes = done.raw[kind]["count"], done.raw[kind]["sectors"] * _SECTOR_BYTES
+    count, size_bytes = done.raw[kind]["count"], done.user_bytes(kind)
     found = {f"{direction}.ios": float(count), f"{direction}.bytes": float(size_bytes)}
     if done.span_s > 0:
         found |= {f"{direction}.iops": count / done.span_s, f"{direction}.bw": size_bytes / done.span_s}
