@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from string import Formatter
 from typing import Any, NamedTuple
 
@@ -98,34 +98,38 @@ def _few(threat: Threat) -> str:
 
 
 def _unstable(threat: Threat) -> str:
-    text = []
-    for response, over in threat.evidence["cv"].items():
-        worst = max(over, key=lambda label: over[label])
-        where = f"{len(over)} of {phrases.count(threat.evidence['conditions'][response], 'condition')}"
-        varies = f"{phrases.name(response)} varies by more than {phrases.percent(threat.evidence['limit'])} in {where}"
-        text.append(f"{varies} (most at {worst}: {phrases.percent(over[worst])}).")
-    return " ".join(text)
+    most = {response: max(over.items(), key=lambda pair: pair[1]) for response, over in threat.evidence["cv"].items()}
+    response = max(most, key=lambda name: most[name][1])
+    where, cv = most[response]
+    limit = f" by more than {phrases.percent(threat.evidence['limit'])}"
+    return f"{phrases.name(response)} varies by {phrases.percent(cv)} ({where}).{_others(most, 'vary', limit)}"
+
+
+def _others(responses: Collection[str], verb: str, rest: str = "") -> str:
+    """What holds for the other responses: ` 3 other responses vary as well.`"""
+    number = len(responses) - 1
+    said = {"vary": ("varies", "vary"), "drift": ("drifts", "drift"), "unsteady": ("is not either", "are not either")}
+    return f" {phrases.count(number, 'other response')} {said[verb][number > 1]}{rest}." if number else ""
 
 
 def _drift(threat: Threat) -> str:
-    first, *rest = [_change(response, seen["change"], seen["interval"]) for response, seen in threat.evidence.items()]
-    return " ".join([f"From the first trial to the last, {first}.", *(f"{phrases.capital(part)}." for part in rest)])
-
-
-def _change(response: str, change: float, interval: Mapping[str, float]) -> str:
-    size = phrases.change(change, interval["low"], interval["high"], interval["confidence"])
-    return f"{phrases.noun(response)} {size}"
+    seen = {response: one for response, one in threat.evidence.items() if isinstance(one, Mapping)}
+    most = max(seen, key=lambda response: abs(seen[response]["change"]))
+    change, bounds = seen[most]["change"], seen[most]["interval"]
+    size = phrases.change(change, bounds["low"], bounds["high"], bounds["confidence"])
+    return f"From the first trial to the last, {phrases.noun(most)} {size}.{_others(seen, 'drift')}"
 
 
 def _unsteady(threat: Threat) -> str:
-    text = []
-    for response, seen in threat.evidence.items():
-        over, late = len(seen["conditions"]), seen["trials"] - seen["trials_attained"]
-        judged, trials = seen["conditions_judged"], seen["trials"]
-        where = [f"{over} of {phrases.count(judged, 'condition')} over repetitions"] if over else []
-        where += [f"{late} of {phrases.count(trials, 'trial')} over their own time"] if late else []
-        text.append(f"{phrases.name(response)} is not in steady state in {phrases.listed(where)}.")
-    return " ".join([*text, stability_text.CRITERION])
+    known = {response: seen for response, seen in threat.evidence.items() if isinstance(seen, Mapping)}
+    most = max(known, key=lambda name: len(known[name]["conditions"]))
+    seen = known[most]
+    over, late = len(seen["conditions"]), seen["trials"] - seen["trials_attained"]
+    where = [f"{over} of {phrases.count(seen['conditions_judged'], 'condition')} over repetitions"] if over else []
+    where += [f"{late} of {phrases.count(seen['trials'], 'trial')} over their own time"] if late else []
+    others = _others(known, "unsteady")
+    text = f"{phrases.name(most)} is not in steady state in {phrases.listed(where)}.{others}"
+    return f"{text} {stability_text.CRITERION}"
 
 
 def _short(threat: Threat) -> str:

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ioassay import units
+from ioassay.factors import level_text
 from ioassay.narrative import phrases
 from ioassay.report.tables import NOTHING, Cell, Shown
 from ioassay.store.dataset import Dataset
 from ioassay.store.schema import Host
+from ioassay.study.model import Study
 
+_SHOWN: Mapping[str, Callable[[Any], str]] = {
+    "ioengine": str,
+    "direct": lambda value: "direct" if str(value).lower() not in ("0", "false") else "buffered",
+    "stressor": str,
+    "bs": lambda value: f"blocks of {level_text('bs', value)}",
+    "iodepth": lambda value: f"depth {value}",
+    "numjobs": lambda value: phrases.count(int(value), "job"),
+    "runtime": lambda value: units.format_duration(units.parse_duration_s(value)),
+    "timeout": str,
+}
+"""Parameters that decide what a number is of, and their words."""
 _DEEPEST = 4
 _FEW_HOSTS = 4
 """Up to this number, a line names them."""
@@ -103,6 +116,24 @@ def machines(records: Dataset) -> str:
     return " · ".join(filter(None, (named, summary(alike, targets))))
 
 
+def setup(records: Dataset) -> str:
+    """What was measured, and how: the target, the tool, and its parameters that all studies have alike."""
+    if not records.studies or not all(records.is_measured(study) for study in records.studies):
+        return ""
+    parts = [_setup(study) for study in records.studies]
+    return " · ".join(part for part in parts[0] if all(part in other for other in parts[1:]))
+
+
+def _setup(study: Study) -> list[str]:
+    target, params = study.target, {**study.params}
+    size = getattr(target, "size", None) if "target.size" not in study.levels else None
+    where = getattr(target, "path", None) if "target.path" not in study.levels else None
+    of = f" of {units.format_size(units.parse_size(str(size)))}" if size else ""
+    held = [f"{target.kind} {where}{of}"] if where else []
+    words = [word(params[name]) for name, word in _SHOWN.items() if name in params and name not in study.levels]
+    return [*held, ", ".join([study.driver.replace("_", "-"), *words])]
+
+
 def summary(host: Host, targets: Collection[str] = ()) -> str:
     """The machine in one line, of what is known: processor, kernel, filesystem and drive under test.
 
@@ -114,6 +145,8 @@ def summary(host: Host, targets: Collection[str] = ()) -> str:
     cores = f"{cpu['cores']} cores" if "cores" in cpu else ""
     release = f"{kernel.get('name', 'Linux')} {kernel['release']}" if "release" in kernel else ""
     device = " ".join(str(drive[key]) for key in ("model", "name") if drive.get(key))
+    if device and isinstance(drive.get("size_bytes"), int):
+        device += f" ({units.format_size(drive['size_bytes'])})"
     under = f"{mount.get('filesystem', 'disk')} on {device or mount.get('source', 'an unknown device')}" if disk else ""
     if targets and all(kind in _MADE_DRIVES for kind in targets):
         under = " and ".join(sorted({_MADE_DRIVES[kind] for kind in targets}))

@@ -17,6 +17,7 @@ from ioassay.narrative.answers import Answer
 from ioassay.narrative.finding import Finding
 from ioassay.report import tables
 from ioassay.report.tables import NOTHING, Cell, Shown
+from ioassay.report.warnings import is_alert
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -102,7 +103,7 @@ def _study(study: Study, findings: Sequence[Finding], rows: Sequence[ConditionMe
         counted=table(own),
         conclusion=list(paragraphs.get("conclusion") or ()),
         summary=_answers(paragraphs, own, measured)[:MOST_SENTENCES],
-        doubts=[shown_finding(finding) for finding in own if finding.question == CAVEATS],
+        doubts=[shown_finding(one) for one in own if one.question == CAVEATS and not is_alert(one)],
         means=means(measured, exact=exact),
         groups=_groups([finding for finding in own if finding.question not in (CONCLUDE, CAVEATS)]),
     )

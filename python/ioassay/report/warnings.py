@@ -7,13 +7,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ioassay.analysis.threats.threat import Code
 from ioassay.narrative import phrases
+from ioassay.narrative.finding import Finding
 from ioassay.records.record import FAILED, SKIPPED
 from ioassay.report.figures import Drawn
 from ioassay.report.raw_files import run_folder
 from ioassay.report.trial_list import recorded
 from ioassay.store.dataset import Dataset
 
+_SURROUNDINGS = ("no-governor",)
+"""Warnings of trials that every one of a machine has."""
 _KEY = re.compile(r"[a-z]+\.[a-z_]+ ")
 
 
@@ -26,6 +30,7 @@ class Alert:
     remedy: str
     scope: str
     others: Sequence[str] = ()
+    detail: str = ""
 
     @property
     def sentence(self) -> str:
@@ -33,9 +38,33 @@ class Alert:
         return self.text if _KEY.match(self.text) else self.text[:1].upper() + self.text[1:]
 
 
-def alerts(records: Dataset, drawn: Sequence[Drawn]) -> list[Alert]:
-    """Trials that did not go well, warnings of trials (each once), figures that are missing."""
-    return [*_lost_trials(records), *_warnings(records), *_missing_figures(drawn)]
+def alerts(records: Dataset, drawn: Sequence[Drawn], findings: Sequence[Finding] = ()) -> list[Alert]:
+    """Trials that did not go well, threats, warnings of trials (each once), figures that are missing.
+
+    What can change most comes first: trials that are lost, then what disturbs or limits values, then the surroundings.
+    """
+    found = [*_lost_trials(records), *map(_threat, filter(is_alert, findings)), *_warnings(records)]
+    return [*sorted(found, key=lambda one: _rank(one.code)), *_missing_figures(drawn)]
+
+
+def is_alert(finding: Finding) -> bool:
+    """Whether it is a threat that warns: the page says it once, here."""
+    return finding.question == "caveats" and finding.severity == "warning"
+
+
+def _threat(finding: Finding) -> Alert:
+    remedy = " ".join(text.removeprefix("Next step: ") for text in finding.caveats)
+    return Alert(
+        str(finding.statistics["code"]), finding.title, remedy, f"study {finding.study}", detail=finding.statement
+    )
+
+
+def _rank(code: str) -> int:
+    """The place of a threat's code; what a runner or driver warns of stands with what limits a trial."""
+    order = list(Code)
+    if code.startswith("trials-"):
+        return -1
+    return order.index(Code.GOVERNOR if code in _SURROUNDINGS else Code(code) if code in order else Code.SHORT)
 
 
 def _lost_trials(records: Dataset) -> list[Alert]:
