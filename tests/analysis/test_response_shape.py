@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from corpora import cases
 from ioassay.analysis.effects.level_contrasts import level_families
 from ioassay.analysis.effects.response_shape import Shape, ShapeKind, shape
 from ioassay.analysis.measurements.cells import cells
@@ -26,25 +27,9 @@ def found(lab: Any, means: list[float], noise: float = 0.01, levels: list[Any] |
     return curve
 
 
-@pytest.mark.parametrize(
-    ("means", "kind"),
-    [
-        ([1, 2, 3, 4, 5], ShapeKind.UP),
-        ([5, 4, 3, 2, 1], ShapeKind.DOWN),
-        ([1, 2, 3, 2, 1], ShapeKind.PEAK),
-        ([3, 2, 1, 2, 3], ShapeKind.DIP),
-        ([1, 1, 1, 1, 1], ShapeKind.LEVEL),
-        ([1, 3, 0.5, 3, 2], ShapeKind.MIXED),
-        ([1, 1.2, 1.2, 1.2, 1.02], ShapeKind.PEAK),
-        ([1, 2, 1, 2, 1.5], ShapeKind.MIXED),  # a saw whose last tooth is above its first does not rise
-        ([1, 2, 0.02, 4, 5], ShapeKind.MIXED),
-        ([1, 3, 4, 3.5, 1.1], ShapeKind.PEAK),
-        ([1, 2, 1, 1, 1], ShapeKind.PEAK),
-        ([2, 1, 2, 1, 2], ShapeKind.MIXED),
-    ],
-)
-def test_shapes_are_told_apart(lab: Any, means: list[float], kind: str) -> None:
-    assert found(lab, means).kind == kind
+@cases("contradictions", "shapes")
+def test_shapes_are_told_apart(lab: Any, case: dict[str, Any]) -> None:
+    assert found(lab, case["means"]).kind == case["kind"]
 
 
 def test_noise_hides_a_shape_and_that_is_said(lab: Any) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 import golden
+from corpora import cases
 from ioassay.analysis.run_comparison import DRIVES, MACHINE, PROGRAMS, Comparison, Difference, Row, Unmatched, Verdict
 from ioassay.narrative import comparison_text
 from ioassay.narrative.finding import Finding
@@ -68,21 +70,6 @@ def test_no_conclusion_is_drawn_of_claims_that_the_kernel_contradicts() -> None:
     assert (text["outcome"], text["regression"], text["contradicted"]) == ("contradicted", False, ["B"])
 
 
-@pytest.mark.parametrize(
-    ("verdicts", "outcome"),
-    [
-        ([Verdict.FASTER, Verdict.SLOWER, Verdict.SAME], "slower"),
-        ([Verdict.SAME, Verdict.FASTER, Verdict.CHANGED], "faster"),
-        ([Verdict.SAME, Verdict.CHANGED], "changed"),
-        ([Verdict.SAME, Verdict.SAME], "same"),
-        ([Verdict.SAME, Verdict.UNDECIDED], "undecided"),
-        ([], "undecided"),
-    ],
-)
-def test_the_outcome_is_one_word_for_all_rows(verdicts: list[Verdict], outcome: str) -> None:
-    assert comparison(tuple(row(verdict, 1.0) for verdict in verdicts)).outcome == outcome
-
-
 @pytest.mark.parametrize("host", ["", "b"])
 def test_two_builds_are_named_by_their_paths(host: str) -> None:
     builds = replace(PROGRAMS, a=["db_bench"], b=["/opt/new"], host=host)
@@ -94,44 +81,17 @@ def test_the_worst_row_is_the_largest_loss() -> None:
     assert comparison(ROWS).worst == ROWS[1]
 
 
-@pytest.mark.parametrize(
-    ("verdicts", "sentence"),
-    [
-        ([Verdict.SLOWER, Verdict.SAME], "B is slower than A in 1 of 2 comparisons."),
-        ([Verdict.SLOWER, Verdict.FASTER], "B is slower than A in 1 of 2 comparisons and faster in 1."),
-        ([Verdict.FASTER, Verdict.UNDECIDED], "B is faster than A in 1 of 2 comparisons and slower in none."),
-        ([Verdict.CHANGED, Verdict.SAME], "B differs from A in 1 of 2 comparisons."),
-        ([Verdict.SAME] * 3, "B is the same as A to within 5 % in all 3 comparisons."),
-        ([Verdict.SAME], "B is the same as A to within 5 % in the one comparison."),
-        (
-            [Verdict.SAME, Verdict.UNDECIDED],
-            "B is the same as A to within 5 % in 1 of 2 comparisons. The others are not decided.",
-        ),
-        (
-            [Verdict.UNDECIDED] * 2,
-            "Not decided: 2 comparisons prove neither a difference nor equality to within 5 %.",
-        ),
-    ],
-)
-def test_the_verdict_on_all_rows_is_one_sentence(verdicts: list[Verdict], sentence: str) -> None:
-    assert comparison_text.headline(comparison(tuple(row(verdict, 1.0) for verdict in verdicts))) == sentence
+@cases("comparisons", "headlines")
+def test_the_verdict_on_all_rows_is_one_word_and_one_sentence(case: dict[str, Any]) -> None:
+    made = comparison(tuple(row(Verdict(verdict), 1.0) for verdict in case["verdicts"]))
+    assert made.outcome == case["outcome"] and comparison_text.headline(made) == case.get("says", "")
 
 
-@pytest.mark.parametrize(
-    ("ratio", "low", "high", "text"),
-    [
-        (0.82, 0.75, 0.9, "−18 % (−25 to −10 %)"),
-        (1.004, 0.991, 1.018, "+0.4 % (−0.9 to +1.8 %)"),
-        (1.0, 1.0, 1.0, "±0 %"),
-        (12.0, 8.1, 18.0, "×12 (×8.1 to ×18)"),
-        (0.328, 0.174, 0.62, "−67 % (−83 to −38 %)"),
-        (4.0, 1.2, 9.0, "×4 (×1.2 to ×9)"),
-        (1.1, 0.01, 100.0, "+10 % (beyond a factor of 10)"),
-    ],
-)
-def test_a_change_is_in_percent_and_a_large_one_a_factor(ratio: float, low: float, high: float, text: str) -> None:
-    interval = Interval(low, high, 0.95, "t")
-    assert comparison_text.change(Ratio(ratio, interval, 0.05, 8.0, 0.01), interval) == text
+@cases("comparisons", "changes")
+def test_a_change_is_in_percent_and_a_large_one_a_factor(case: dict[str, Any]) -> None:
+    ratio, *ends = case["ratio"]
+    interval = Interval(*ends, 0.95, "t")
+    assert comparison_text.change(Ratio(ratio, interval, 0.05, 8.0, 0.01), interval) == case["says"]
 
 
 def test_responses_are_named_in_brief() -> None:
