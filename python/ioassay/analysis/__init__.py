@@ -15,6 +15,7 @@ ANALYSES: dict[str, str] = {
     "hits": "ioassay.analysis.storage.hit_bound",
     "hosts": "ioassay.analysis.hosts.host_comparison",
     "clients": "ioassay.analysis.hosts.client_totals",
+    "load": "ioassay.analysis.storage.load_saturation",
     "conclude": "ioassay.analysis.conclusion",
     "choice": "ioassay.analysis.optimum.alternatives",
     "costs": "ioassay.analysis.storage.path_costs",

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ioassay import units
-from ioassay.factors import level_text
+from ioassay.factors import CONDITIONS, level_phrase
 from ioassay.narrative import phrases
 from ioassay.report.tables import NOTHING, Cell, Shown
 from ioassay.store.dataset import Dataset
 from ioassay.store.schema import Host
 from ioassay.study.model import Study
 
-_SHOWN: Mapping[str, Callable[[Any], str]] = {
-    "ioengine": str,
-    "direct": lambda value: "direct" if str(value).lower() not in ("0", "false") else "buffered",
-    "stressor": str,
-    "bs": lambda value: f"blocks of {level_text('bs', value)}",
-    "iodepth": lambda value: f"depth {value}",
-    "numjobs": lambda value: phrases.count(int(value), "job"),
-    "runtime": lambda value: units.format_duration(units.parse_duration_s(value)),
-    "timeout": str,
-}
-"""Parameters that decide what a number is of, and their words."""
 _DEEPEST = 4
 _FEW_HOSTS = 4
 """Up to this number, a line names them."""
@@ -130,8 +119,14 @@ def _setup(study: Study) -> list[str]:
     where = getattr(target, "path", None) if "target.path" not in study.levels else None
     of = f" of {units.format_size(units.parse_size(str(size)))}" if size else ""
     held = [f"{target.kind} {where}{of}"] if where else []
-    words = [word(params[name]) for name, word in _SHOWN.items() if name in params and name not in study.levels]
+    words = [_in_words(name, params[name]) for name in CONDITIONS if name in params and name not in study.levels]
     return [*held, ", ".join([study.driver.replace("_", "-"), *words])]
+
+
+def _in_words(name: str, value: Any) -> str:
+    """A parameter as a level: `direct`, `4 KiB`; one that only has a name and a value by its value."""
+    switched = name == "direct" and str(value) in ("0", "1")
+    return level_phrase(name, str(value) == "1" if switched else value).rpartition(" = ")[2]
 
 
 def summary(host: Host, targets: Collection[str] = ()) -> str:

@@ -1,0 +1,139 @@
+"""Up to which offered load do requests not wait, and what does the storage serve at most?
+
+For studies that offer requests at rates (an open loop). A level *waits* where the 99th percentile of its latency
+exceeds that of the calmest level by half or more. Both claims, that it does and that it does not, are read from one
+family of contrasts of the percentiles; between them the data decide nothing. Where fewer requests are served than are
+offered, the percentile is that of the requests that were let in, and a lower bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ioassay.analysis.effects.level_contrasts import level_families
+from ioassay.analysis.measurements.cells import Cell, cells, interval
+from ioassay.factors import LOADS, level_number, offers
+from ioassay.metrics import DIRECTIONS
+from ioassay.records.record import Scalar
+from ioassay.stats.best_level import best_place
+from ioassay.stats.contrasts import Contrasts
+from ioassay.stats.result import Interval, Undefined, as_floats, mean_of
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
+
+MARGIN = 0.5
+"""By what share a percentile exceeds the calmest one where requests wait."""
+SERVED = 0.95
+"""Share of the offered rate below which the storage is saturated."""
+PERCENTILE = "p99"
+
+
+@dataclass(frozen=True)
+class LoadLevel:
+    """One offered rate of all jobs, what was served of it, and the percentile in ns with its interval."""
+
+    offered: float
+    served: float
+    served_interval: Interval | Undefined
+    latency: float
+    latency_interval: Interval | Undefined
+
+    @property
+    def saturated(self) -> bool:
+        """Whether fewer requests were served than were offered."""
+        return self.served < SERVED * self.offered
+
+
+@dataclass(frozen=True)
+class Saturation:
+    """Levels by rate, in one place of the other factors; indices of levels, None where no level is one.
+
+    `calm`: the last level up to which requests certainly do not wait; `calm_mean`: by the means alone. `waits`: the
+    first from which they certainly do. `lowest` has the smallest percentile, `most` serves most.
+    """
+
+    study: str
+    rate: str
+    percentile: str
+    where: Mapping[str, Scalar]
+    levels: tuple[LoadLevel, ...]
+    lowest: int
+    calm: int | None
+    calm_mean: int | None
+    waits: int | None
+    most: int
+
+    @property
+    def saturates(self) -> int | None:
+        """The first level of which fewer requests are served than are offered."""
+        return next((place for place, level in enumerate(self.levels) if level.saturated), None)
+
+
+def analyse(records: Dataset, study: Study) -> list[Saturation]:
+    """One for each place of a study that offers rates; none of any other."""
+    factor = next((name for name in LOADS if offers(name) == "iops" and len(study.levels.get(name, ())) > 2), None)
+    direction = next((one for one in DIRECTIONS if cells(records, study, f"{one}.iops").cells), None)
+    if factor is None or direction is None or not records.is_measured(study):
+        return []
+    rate, percentile = f"{direction}.iops", f"{direction}.lat.{PERCENTILE}"
+    served = {cell.trials: cell for cell in cells(records, study, rate).cells}
+    found = cells(records, study, percentile)
+    places = []
+    for family in level_families(found, factor, study.analysis.confidence) if factor in found.varying() else ():
+        pairs = [(cell, served[cell.trials]) for cell in family.cells if cell.trials in served]
+        if len(pairs) == len(family.cells) > 2:
+            levels = tuple(_level(study, factor, rate, percentile, *pair) for pair in pairs)
+            places.append(_place(study, rate, percentile, family.part.where(), levels, family.contrasts))
+    return places
+
+
+def _level(study: Study, factor: str, rate: str, percentile: str, latency: Cell, served: Cell) -> LoadLevel:
+    jobs = latency.point.get("numjobs", study.params.get("numjobs", 1))
+    offered = (level_number(factor, latency.point[factor]) or 0.0) * (level_number("numjobs", jobs) or 1.0)
+    confidence = study.analysis.confidence
+    return LoadLevel(
+        offered,
+        mean_of(served.values),
+        interval(rate, served, confidence),
+        mean_of(latency.values),
+        interval(percentile, latency, confidence),
+    )
+
+
+def _place(
+    study: Study,
+    rate: str,
+    percentile: str,
+    where: Mapping[str, Scalar],
+    levels: tuple[LoadLevel, ...],
+    contrasts: Contrasts | Undefined,
+) -> Saturation:
+    latencies = as_floats([level.latency for level in levels])
+    lowest = best_place(latencies, lower=True)
+    free = [level.latency <= (1 + MARGIN) * latencies[lowest] and not level.saturated for level in levels]
+    known = replace(contrasts, margin=MARGIN) if isinstance(contrasts, Contrasts) else None
+    near = known.near[lowest] if known else np.zeros(len(levels), dtype=bool)
+    beyond = known.differences[:, lowest] - known.reach[:, lowest] > known.bound if known else near
+    calm = [bool(sure) and own for sure, own in zip(near, free, strict=True)]
+    return Saturation(
+        study=study.name,
+        rate=rate,
+        percentile=percentile,
+        where=where,
+        levels=levels,
+        lowest=lowest,
+        calm=_last(calm, free),
+        calm_mean=_last(free, free),
+        waits=next((place for place in range(lowest, len(levels)) if beyond[place:].all()), None),
+        most=best_place(as_floats([level.served for level in levels]), lower=False),
+    )
+
+
+def _last(good: list[bool], free: list[bool]) -> int | None:
+    """The last good level with none below it that waits by its mean; a calmer level may lie above the first ones."""
+    first = free.index(True) if True in free else len(free)
+    ends = next((place for place in range(first, len(free)) if not free[place]), len(free))
+    return next((place for place in reversed(range(first, ends)) if good[place]), None)
