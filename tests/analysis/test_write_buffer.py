@@ -15,7 +15,7 @@ from ioassay.analysis.storage import write_buffer
 from ioassay.analysis.storage.write_buffer import Rank, Reductions, Rivalry
 from ioassay.narrative import reductions_text
 from ioassay.narrative.finding import Finding, Table
-from ioassay.study.model import Study
+from ioassay.study.model import Figure, Study
 from narrative import golden
 
 POLICIES = ("none", "lru", "epo", "idle-cold")
@@ -112,8 +112,8 @@ def test_a_shared_lead_in_most_conditions_comes_before_a_lead_alone(lab: Any) ->
 
     finding, *_ = found(lab, asked(lab, page=[1, 2, 3]), measure)
     assert finding.statement.startswith(
-        "Epo and idle-cold share the lowest mean write total latency in 2 of 3 conditions. "
-        "Elsewhere one policy is lowest: idle-cold in 1."
+        "Epo and idle-cold share the lowest mean write total latency in 2 of 3 conditions; "
+        "elsewhere one is lowest: idle-cold in 1."
     )
 
 
@@ -418,3 +418,11 @@ def test_absorbed_writes_are_in_no_mean_of_reshaped_traces(lab: Any) -> None:
     inline = asked(lab).model_copy(update={"params": {"mode": "inline"}})
     (reshaped,), (inside,) = answers(lab, asked(lab), by_policy), answers(lab, inline, by_policy)
     assert (reshaped.absorbs, inside.absorbs) == (True, False)
+
+
+def test_the_first_answer_is_of_the_feed_that_the_first_figure_shows_and_every_sentence_names_its_own(lab: Any) -> None:
+    figure = {"kind": "lines", "name": "drawn", "x": "feed", "y": METRIC, "where": {"feed": "closed:32"}}
+    study = asked(lab, feed=["open", "closed:32"]).model_copy(update={"figures": [Figure(**figure)]})
+    first, second = found(lab, study, by_policy)
+    for finding, words in ((first, "With 32 requests outstanding, "), (second, "At the original time stamps, ")):
+        assert all(sentence.startswith(words) for sentence in finding.statistics["summary"])

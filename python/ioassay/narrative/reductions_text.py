@@ -56,11 +56,8 @@ def conditions_text(feed: str) -> str:
 
 
 def _finding(one: Reductions) -> Finding:
-    text = [
-        _lowest(one),
-        *(sentence for subject in one.subjects for sentence in _against(one, subject)),
-        *_saturated(one),
-    ]
+    against = [sentence for subject in one.subjects for sentence in _against(one, subject)]
+    text = [_lowest(one), *(_under(one, sentence) for sentence in [*against, *_saturated(one)])]
     caveats = [_ABSORBED] if one.absorbs else []
     caveats += [_WITHOUT_MEAN] if any(place.saturated for place in one.places) else []
     return Finding(
@@ -74,6 +71,15 @@ def _finding(one: Reductions) -> Finding:
         tables=[_means(one), *(_reductions(one, subject) for subject in one.subjects)],
         caveats=caveats,
     )
+
+
+def _under(one: Reductions, sentence: str) -> str:
+    """The sentence after its arrival mode, since a study may have several: `With 32 requests outstanding, …`."""
+    if not one.feed:
+        return phrases.capital(sentence)
+    conditions = conditions_text(one.feed)
+    where = conditions if conditions.startswith(("at ", "in ")) else f"with {conditions}"
+    return phrases.capital(f"{where}, {sentence[:1].lower()}{sentence[1:]}")
 
 
 def _against(one: Reductions, subject: str) -> list[str]:
@@ -120,28 +126,28 @@ def _rivalry(subject: str, rival: str, counted: Rivalry, spread: Spread | None) 
 
 def _lowest(one: Reductions) -> str:
     """The policies that have the lowest mean alone, and those that share it, by their number of conditions."""
-    conditions = conditions_text(one.feed)
-    where = f"{conditions if conditions.startswith(('at ', 'in ')) else f'with {conditions}'}, " if one.feed else ""
     wins: dict[int, list[str]] = {}
     for policy in one.policies:
         wins.setdefault(one.wins(policy), []).append(policy)
     parts = [f"{phrases.listed(wins[count])} in {count}" for count in sorted(wins, reverse=True) if count]
     if not parts and not one.ties:
-        return phrases.capital(f"{where}no condition has a mean.")
+        return _under(one, "No condition has a mean.")
     total, name = phrases.count(len(one.places), "condition"), phrases.inside(one.response)
     if not parts:
         alone = f"no policy has the lowest mean alone in any of {total}."
-        return phrases.capital(where + (f"{_sharers(one, f'the lowest {name}')} of {total}." if one.exact else alone))
+        return _under(
+            one, phrases.capital(f"{_sharers(one, f'the lowest {name}')} of {total}." if one.exact else alone)
+        )
     if len(parts) > _FEW_WINNERS:
         parts = [*parts[: _FEW_WINNERS - 1], "others in fewer"]
     if one.exact and one.ties and max(one.shared.values()) > max(wins):
         shared = _sharers(one, f"the lowest {name}")
-        return phrases.capital(f"{where}{shared} of {total}. Elsewhere one policy is lowest: {phrases.listed(parts)}.")
+        return _under(one, phrases.capital(f"{shared} of {total}; elsewhere one is lowest: {phrases.listed(parts)}."))
     certainly = "" if one.exact else "certainly "
-    text = f"{where}{name} is {certainly}lowest with {phrases.listed(parts)} of {total}."
+    text = f"{name} is {certainly}lowest with {phrases.listed(parts)} of {total}."
     ties = f" {phrases.count(one.ties, 'condition')} {'has' if one.ties == 1 else 'have'} a tie." if one.ties else ""
     shared = f" {phrases.capital(_sharers(one, 'it'))}." if one.ties else ""
-    return phrases.capital(text) + (shared if one.exact else ties)
+    return _under(one, text) + (shared if one.exact else ties)
 
 
 def _sharers(one: Reductions, what: str) -> str:

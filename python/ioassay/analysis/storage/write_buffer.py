@@ -238,7 +238,7 @@ class Reductions:
 
 
 def analyse(records: Dataset, study: Study) -> list[Reductions]:
-    """One answer for each arrival mode. None for other studies."""
+    """One answer for each arrival mode, that of the study's first figure first. None for other studies."""
     factors = study.levels
     response = _response(records, study)
     if POLICY not in factors or response is None or not _is_simulated(records, study):
@@ -247,7 +247,7 @@ def analyse(records: Dataset, study: Study) -> list[Reductions]:
     policies = [str(level) for level in factors[POLICY] if any(_has(place, str(level)) for place in found)]
     if len(policies) < 2:
         return []
-    feeds = dict.fromkeys(str(place.where.get(FEED, "")) for place in found)
+    feeds = _as_drawn(study, list(dict.fromkeys(str(place.where.get(FEED, "")) for place in found)))
     return [
         Reductions(
             study=study.name,
@@ -266,6 +266,12 @@ def analyse(records: Dataset, study: Study) -> list[Reductions]:
         )
         for feed in feeds
     ]
+
+
+def _as_drawn(study: Study, feeds: Sequence[str]) -> list[str]:
+    """The arrival modes in the order of the figures, which the reader sees first."""
+    drawn = [str((figure.model_extra or {}).get("where", {}).get(FEED, "")) for figure in study.figures]
+    return sorted(feeds, key=lambda feed: drawn.index(feed) if feed in drawn else len(drawn))
 
 
 def _changes(records: Dataset, study: Study, known: published_results.Change, feed: str) -> Iterator[Change]:
