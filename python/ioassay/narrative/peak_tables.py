@@ -33,6 +33,14 @@ def span(one: Peak, first: int, last: int) -> str:
     return f"{head}{short(one, first)} to {text}{tail}"
 
 
+def candidates(one: Peak) -> str:
+    """The levels that may be best: `3 to 6` where all between may be, too; else each, since one between is worse."""
+    places = one.candidates
+    if places[-1] - places[0] == len(places) - 1 and len(places) > 1:
+        return f"{short(one, places[0])} to {short(one, places[-1])}"
+    return phrases.listed([short(one, place) for place in places], 9)
+
+
 def place_text(one: Peak, number: float) -> str:
     """A place between levels with what it counts: `4.7 workers`."""
     text = place(one, number)

@@ -10,7 +10,7 @@ from ioassay.analysis.optimum.optimum import Optimum, Outcome, Peak
 from ioassay.factors import factor_label
 from ioassay.narrative import cause_text, omissions, peak_tables, phrases
 from ioassay.narrative.finding import Finding, Table
-from ioassay.narrative.peak_tables import phrase_at, place, place_text, short, span
+from ioassay.narrative.peak_tables import candidates, phrase_at, place, place_text, span
 from ioassay.stats.best_level import BestLevel
 from ioassay.stats.contrasts import MARGIN
 from ioassay.stats.result import Interval, Undefined
@@ -174,9 +174,10 @@ def _range(one: Peak) -> str:
         return ""
     if one.numbers is None:
         return f", the best with a probability of {phrases.percent(one.levels.probability[one.best])}"
+    if one.cells[one.best].values.size < 2:
+        return " (of one repetition: that it scatters as the other levels do is assumed)"
     sure = f"{phrases.level(one.family.contrasts.confidence)} confidence"
-    low, high = one.candidates[0], one.candidates[-1]
-    return f" (with {sure})" if low == high else f" ({short(one, low)} to {short(one, high)} with {sure})"
+    return f" (with {sure})" if len(one.candidates) == 1 else f" ({candidates(one)} with {sure})"
 
 
 def _needed(one: Peak) -> list[str]:

@@ -83,12 +83,11 @@ def _best(one: Peak) -> str:
 
 def _may(one: Peak, numbers: Mapping[str, Any]) -> str:
     """The levels that may be as good: as a range of numbers, as a list of words."""
-    near, bounds = numbers["not_worse"] or [], numbers["best_interval"]
+    near = numbers["not_worse"] or []
     if one.indistinct or not near:
         return _NONE
-    if bounds:
-        low, high = (level_text(one.factor, bounds[end]) for end in ("low", "high"))
-        return low if low == high else f"{low} to {high}"
+    if one.numbers:
+        return peak_tables.candidates(one)
     return phrases.listed([level_text(one.factor, level) for level in near], 9)
 
 
