@@ -68,11 +68,18 @@ def profiles(records: Dataset, study: Study) -> list[Profile]:
                 rows.setdefault((cell.label, direction), {})[quantity] = cell
                 places[cell.label] = study.design.place(cell.point)
     complete = [
-        _profile(workload, direction, measured)
+        _profile(f"{workload}{_depth(study, workload)}", direction, measured)
         for (workload, direction), measured in sorted(rows.items(), key=lambda item: places[item[0][0]])
         if RATE in measured and LATENCIES[0] in measured
     ]
     return complete if len(complete) <= MOST_WORKLOADS else []
+
+
+def _depth(study: Study, workload: str) -> str:
+    """The depth of a case whose name leaves it out: a median latency means nothing without it."""
+    own = next((case for case in study.case if case.get("name") == workload), {})
+    depth = own.get("iodepth", 1)
+    return f", depth {depth}" if depth != 1 and "depth" not in workload else ""
 
 
 def _profile(workload: str, direction: str, measured: Mapping[str, Cell]) -> Profile:
