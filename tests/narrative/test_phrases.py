@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
+from corpora import cases
 from ioassay import factors
 from ioassay.narrative import phrases
 from ioassay.stats.result import Interval
 
 
-@pytest.mark.parametrize(
-    ("response", "head", "inside"),
-    [
-        ("read.bw", "Read bandwidth", "read bandwidth"),
-        ("write.iops", "Write IOPS", "write IOPS"),
-        ("read.lat.p99", "99th percentile of read total latency", "99th percentile of read total latency"),
-        ("write.slat.mean", "Mean write submission latency", "mean write submission latency"),
-        ("cpu.usr", "CPU usr", "CPU usr"),
-    ],
-)
-def test_a_response_reads_well_at_the_head_and_inside_a_sentence(response: str, head: str, inside: str) -> None:
-    assert (phrases.name(response), phrases.inside(response)) == (head, inside)
+@cases("units", "responses")
+def test_a_response_reads_well_at_the_head_and_inside_a_sentence(case: dict[str, Any]) -> None:
+    assert (phrases.name(case["response"]), phrases.inside(case["response"])) == (case["head"], case["inside"])
 
 
 def test_a_percentile_has_its_article_within_a_sentence() -> None:
@@ -64,56 +56,14 @@ def test_a_restriction_stands_before_its_sentence() -> None:
     assert told == "With random access (randrw), mixed, read bandwidth falls."
 
 
-@pytest.mark.parametrize(
-    ("factor", "level", "told"),
-    [
-        ("bs", "4KiB", "4 KiB"),
-        ("numjobs", 1, "1 job"),
-        ("numjobs", 8, "8 jobs"),
-        ("rwmixwrite", 12, "12 % writes"),
-        ("iodepth", 32, "queue depth 32"),
-        ("rate", "10MB/s", "10 MB/s offered"),
-        ("rate_iops", 400, "400 IOPS offered"),
-        ("rate_process", "poisson", "Poisson arrivals"),
-        ("rw", "randread", "random reads"),
-        ("rw", "trim", "rw = trim"),
-        ("case", "mixed", "mixed"),
-        ("target.policy", "lru", "write buffer lru"),
-        ("target.precondition", "steady", "drive state steady"),
-        ("target.read_us", 50, "read us of the target = 50"),
-        ("run.scheduler", "fifo:99", "fifo (priority 99)"),
-        ("run.scheduler", "other", "other"),
-        ("run.nice", 5, "niceness 5"),
-        ("cache-fence", True, "with cache fence"),
-        ("cache-fence", False, "without cache fence"),
-        ("direct", True, "direct"),
-        ("cpu-method", "int64", "method int64"),
-        ("cpu-load", "50%", "--cpu-load 50 %"),
-        ("hdd-bytes", "10MB", "--hdd-bytes 10 MB"),
-        ("sched-deadline", 120000, "a deadline of 120 µs"),
-        ("zlib-mem-level", 9, "memory level 9"),
-        ("l1cache-sets", 1, "1 cache set"),
-        ("fsync", True, "with fsync"),
-    ],
-)
-def test_levels_are_told_in_words(factor: str, level: object, told: str) -> None:
-    assert factors.level_phrase(factor, level) == told
+@cases("levels", "phrases")
+def test_levels_are_told_in_words(case: dict[str, Any]) -> None:
+    assert factors.level_phrase(case["factor"], case["level"]) == case["says"]
 
 
-@pytest.mark.parametrize(
-    ("factor", "told"),
-    [
-        ("run.scheduler", "scheduling policy"),
-        ("run.memory_limit", "memory limit"),
-        ("target.size", "size of the target"),
-        ("target.extent_size", "extent size of the target"),
-        ("run.something_new", "something new of the run"),
-        ("cpu-load", "--cpu-load"),
-        ("fsync", "fsync"),
-    ],
-)
-def test_factors_are_told_in_words_and_unknown_options_as_they_are_typed(factor: str, told: str) -> None:
-    assert factors.factor_label(factor) == told
+@cases("levels", "names")
+def test_factors_are_told_in_words_and_unknown_options_as_they_are_typed(case: dict[str, Any]) -> None:
+    assert factors.factor_label(case["factor"]) == case["says"]
 
 
 def test_a_level_is_a_place_with_its_own_preposition() -> None:

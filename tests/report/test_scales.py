@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
+from corpora import cases
 from ioassay.report.figures import scales
 
 
-@pytest.mark.parametrize(
-    ("metric", "largest", "unit", "shown"),
-    [
-        ("read.bw", 5.2e8, "MB/s", 520),
-        ("read.bw", 1e9, "GB/s", 1),
-        ("read.bw", 0.0, "B/s", 0),
-        ("read.lat.mean", 1500, "µs", 1.5),
-        ("read.lat.p99", 2.5e9, "s", 2.5),
-        ("read.iops", 120000, "thousands", 120),
-        ("read.bytes", 2048, "KiB", 2),
-        ("cpu.usr", 80, "%", 80),
-        ("unheard_of", 12345, "", 12345),
-    ],
-)  # fmt: skip
-def test_an_axis_is_in_the_unit_of_its_largest_number(metric: str, largest: float, unit: str, shown: float) -> None:
-    found = scales.unit_for(metric, [0.0, largest])
-    assert found.name == unit
-    assert found.scale(largest) == shown
+@cases("units", "axes")
+def test_an_axis_is_in_the_unit_of_its_largest_number(case: dict[str, Any]) -> None:
+    found = scales.unit_for(case["metric"], [0.0, case["largest"]])
+    assert (found.name, found.scale(case["largest"])) == (case["unit"], case["shown"])
 
 
 def test_an_axis_title_names_the_unit_once() -> None:

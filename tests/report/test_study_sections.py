@@ -5,35 +5,23 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
+from corpora import cases
 from ioassay.analysis.headline import ConditionMean
 from ioassay.narrative.finding import Finding, Table
 from ioassay.report import host_facts, raw_files, study_sections, tables, trial_list, warnings
 from ioassay.store.dataset import Dataset
 
 
-@pytest.mark.parametrize(
-    ("value", "metric", "text", "number"),
-    [
-        (5.24e8, "read.bw", "524 MB/s", True),
-        (1500.0, "read.lat.p99", "1.5 µs", True),
-        (0.000012, "", "< 0.0001", True),
-        (0.03456789, "", "0.03457", True),
-        (12, "", "12", True),
-        (12.0, "", "12", True),
-        (None, "read.bw", "–", False),
-        (float("nan"), "read.bw", "–", False),
-        (True, "", "yes", False),
-        ("4KiB", "", "4KiB", False),
-        ([1, 2.5], "", "1, 2.5", False),
-        ({"bs": "4k"}, "", "bs = 4k", False),
-    ],
-)
-def test_cells_are_formatted_by_their_metric(value: object, metric: str, text: str, number: bool) -> None:
-    assert tables.cell(value, metric) == tables.Cell(text, number)
+@cases("units", "cells")
+def test_cells_are_formatted_by_their_metric(case: dict[str, Any]) -> None:
+    assert tables.cell(case.get("value"), case.get("metric", "")) == tables.Cell(
+        case["text"], case.get("number", False)
+    )
 
 
 def test_columns_of_numbers_are_set_to_the_right() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from corpora import cases
 from ioassay.errors import StudyError
 from ioassay.roles import Footprint
 from ioassay.targets import filesystem
@@ -28,23 +29,12 @@ def mounted(kind: str, source: str = "x", options: str = "rw") -> Mapping[str, s
     }
 
 
-@pytest.mark.parametrize(
-    ("kind", "options", "code"),
-    [
-        ("tmpfs", "rw", "memory-filesystem"),
-        ("nfs4", "rw", "network-filesystem"),
-        ("fuse.sshfs", "rw", "network-filesystem"),
-        ("9p", "rw", "host-filesystem"),
-        ("overlay", "rw", "overlay-filesystem"),
-        ("fuse.bindfs", "rw", "fuse-filesystem"),
-        ("btrfs", "rw,compress=zstd:3", "compressed-filesystem"),
-        ("zfs", "rw", "compressed-filesystem"),
-    ],
-)
-def test_a_suspicious_file_system_is_named_with_a_way_out(fake_root: Build, kind: str, options: str, code: str) -> None:
-    found = filesystem.warnings(Path("/there/testfile"), fake_root(mounted(kind, options=options)))
-    assert [warning.code for warning in found] == [code]
-    assert f"/there/testfile lies on /there ({kind})" in found[0].text and found[0].remedy
+@cases("targets", "filesystems")
+def test_a_suspicious_file_system_is_named_with_a_way_out(fake_root: Build, case: dict[str, Any]) -> None:
+    mount = mounted(case["kind"], options=case["options"])
+    (found,) = filesystem.warnings(Path("/there/testfile"), fake_root(mount))
+    assert found.code == case["code"] and f"/there/testfile lies on /there ({case['kind']})" in found.text
+    assert found.remedy
 
 
 @pytest.mark.parametrize(
