@@ -249,6 +249,9 @@ CONCURRENCY = tuple(entry.name for entry in FACTORS if entry.counts in (PROCESSO
 """Factors that count what works at the same time: only over these does a law of scaling mean anything."""
 LOADS = (*(entry.name for entry in FACTORS if entry.offers), *CONCURRENCY)
 """Factors that are a load: rates that are offered, then what works at the same time."""
+_OPERATION = ("bs", "bssplit", "bsrange", "stressor")
+_OPERATION_ENDINGS = ("-method", "-read-size", "-write-size")
+"""Factors of fio and stress-ng that decide what one operation is, and ends of the names of others."""
 _TEXT_ENDINGS = ("file", "path", "dir", "name")
 """Of names of options that are paths or names themselves."""
 
@@ -284,6 +287,11 @@ def loads_machine(name: str) -> bool:
 def offers(name: str) -> str:
     """What a rate offers each job a second, as the last part of a metric's name; '' of all else."""
     return _reads(name).offers
+
+
+def changes_operation(name: str) -> bool:
+    """Whether an operation is other work at each level, so that numbers of operations do not compare."""
+    return name in _OPERATION or name.endswith(_OPERATION_ENDINGS)
 
 
 def takes_processors(name: str) -> bool:

@@ -52,6 +52,11 @@ class Metric:
         )
 
     @property
+    def counts_operations(self) -> bool:
+        """Whether it is a number of operations a second, whatever each of them is."""
+        return self.unit in ("IOPS", "ops/s", "bogo ops/s", "events/s")
+
+    @property
     def bounds(self) -> Bounds | None:
         """Between what all its values lie, both ends included; None where only its values can tell."""
         if self.kind == SHARE:

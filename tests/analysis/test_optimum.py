@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis.optimum import optimum
+from ioassay.analysis.optimum import optimum, study_focus
 from ioassay.analysis.optimum.optimum import NoPlateau, Outcome, Peak
 from ioassay.stats.best_level import Plateau
 
@@ -262,3 +262,18 @@ def test_a_second_peak_is_reported(lab: Any) -> None:
     study = lab.study(factors={"workers": list(level)})
     (found,) = peaks(lab, study, lambda p, _: {"read.bw": 1e8 * level[p["workers"]] * rng.lognormal(0, 0.02)})
     assert found.statistics()["best"] == 8 and found.statistics()["second_peaks"] == [2]
+
+
+def test_operations_that_are_other_work_have_no_best_and_the_bandwidth_leads(lab: Any) -> None:
+    """Of a real run: 4 KiB has most operations of `hdd` and the lowest bandwidth."""
+    sizes = {"4KiB": (9000.0, 36.0), "64KiB": (3000.0, 190.0), "1MiB": (400.0, 400.0)}
+    rates = ["bogo_ops_real_rate", "extra.write_rate_mb_per_s"]
+    study = lab.study(
+        driver="stress_ng", params={}, factors={"hdd-write-size": list(sizes)}, responses=rates, lead="peak"
+    )
+    rows = lab.run(study, lambda p, r: dict(zip(rates, (v + r for v in sizes[p["hdd-write-size"]]), strict=True)), 3)
+    records = lab.records(rows)
+    assert optimum.measured(records, study, rates[0]) == {}
+    found = study_focus.focus(records, study)
+    assert found is not None and found.response == rates[1]
+    assert found.peaks["hdd-write-size"][0].level(found.peaks["hdd-write-size"][0].best) == "1MiB"

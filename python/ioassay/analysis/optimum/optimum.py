@@ -20,7 +20,7 @@ from ioassay.analysis.measurements.cells import Cell, Cells, cells, interval
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.measurements.missing_trials import MissingConditions, missing
 from ioassay.analysis.optimum.peak_cause import Cause, Explanation, explain
-from ioassay.factors import CASE, counts_concurrency, level_phrase, loads_machine, takes_processors
+from ioassay.factors import CASE, changes_operation, counts_concurrency, level_phrase, loads_machine, takes_processors
 from ioassay.stats.best_level import BestLevel, Plateau, best_level, best_place, levels_off, plateau, second_peaks
 from ioassay.stats.contrasts import Contrasts, bend_p
 from ioassay.stats.power import repetitions_needed
@@ -330,9 +330,13 @@ def judged(records: Dataset, study: Study) -> list[str]:
 
 @memoized
 def measured(records: Dataset, study: Study, response: str) -> dict[str, list[Peak]]:
-    """Factor -> its peak in each place where it varies; factors that vary nowhere are left out."""
-    how = ask_of(records, study)
-    groups = level_contrasts.families(records, study, response)
+    """Factor -> its peak in each place where it varies; factors that vary nowhere are left out.
+
+    So are those over which a number of operations has no best, since an operation is other work at each level.
+    """
+    how, counts = ask_of(records, study), metrics.metric(response).counts_operations
+    every = level_contrasts.families(records, study, response)
+    groups = {factor: group for factor, group in every.items() if not (counts and changes_operation(factor))}
     found = {factor: [measure(family, how) for family in group] for factor, group in groups.items()}
     return {factor: [_explained(records, study, one, how) for one in peaks] for factor, peaks in found.items()}
 

@@ -71,10 +71,11 @@ def focus(records: Dataset, study: Study) -> Focus | None:
         return _choice(records, study)
     if study.analysis.lead != "peak":
         return None
-    for response in optimum.judged(records, study):
-        if found := optimum.measured(records, study, response):
-            return Focus(response, {factor: found[factor] for factor in optimum.swept(study, found)})
-    return None
+    known = [(response, optimum.measured(records, study, response)) for response in optimum.judged(records, study)]
+    if not any(found for _, found in known):
+        return None
+    response, found = max(known, key=lambda pair: len(pair[1]))  # the first of those that compare most factors
+    return Focus(response, {factor: found[factor] for factor in optimum.swept(study, found)})
 
 
 def _fact(one: Peak) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import polars as pl
 
 from ioassay.analysis.measurements.cells import label
 from ioassay.analysis.threats.threat import Code, Context, Threat
+from ioassay.factors import changes_operation
 
 _MEMORY = "memory-filesystem"
 _NARROWED = "affinity-narrowed"
@@ -17,8 +18,6 @@ _MOST_LATE = {"p50": (0.3, 20_000), "p99": (1.0, 100_000)}
 """How late answers may be at a percentile: this share of the mean latency, or this many ns. On an idle machine the
 median is 4 to 17 µs where clients sleep (benches/README.md, device.py)."""
 _BOGO = "bogo_ops"
-_WORK = ("stressor", "-method")
-"""Ends of the names of stress-ng's options that define its work."""
 
 
 def in_memory(context: Context) -> Iterator[Threat]:
@@ -121,4 +120,4 @@ def different_work(responses: Iterable[str], varied: Mapping[str, Iterable[objec
     """Which of the factors that vary change what an operation is, where operations are counted at all."""
     if not any(response.startswith(_BOGO) for response in responses):
         return []
-    return [name for name, levels in varied.items() if name.endswith(_WORK) and len({*levels} - {None}) > 1]
+    return [name for name, levels in varied.items() if changes_operation(name) and len({*levels} - {None}) > 1]
