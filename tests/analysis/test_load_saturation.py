@@ -49,7 +49,9 @@ def test_the_load_before_the_queue_and_what_is_served_at_most(lab: Any) -> None:
     # 80 us / (1 - 4/20) is 1.19 times that of 1000 IOPS, of 8000 1.58, of 16000 4.75.
     assert (RATES[one.calm], RATES[one.waits], RATES[one.saturates]) == (4000, 8000, 32000)
     assert one.levels[one.most].served == pytest.approx(20000, rel=0.01)
-    golden.check("load", load_text.findings([one, answer(lab, queue(1e6)), answer(lab, queue(), 0.5)]))
+    asleep = answer(lab, lambda rate: (rate, {1000: 150.0, 2000: 90.0, 4000: 80.0}.get(rate, rate / 10)))
+    always = answer(lab, lambda rate: (rate, rate / 10))
+    golden.check("load", load_text.findings([one, answer(lab, queue(1e6)), answer(lab, queue(), 0.5), asleep, always]))
 
 
 def test_the_rates_of_jobs_are_added(lab: Any) -> None:

@@ -13,7 +13,8 @@ from ioassay.stats.result import Interval, plain
 
 CALM = "Up to {load}, requests do not wait ({percentile} below {times} times its lowest, {lowest}); {limit}."
 PERHAPS = "Up to {load}, {percentile} stays below {times} times its lowest, {lowest}, but repetitions scatter; {limit}."
-ALWAYS = "Of the loads that were offered, requests do not wait at {load} alone (p99 {lowest}); {limit}."
+LOWEST = "Up to {load}, requests do not wait ({percentile} is lowest there, {lowest}); {limit}."
+ALWAYS = "Beyond the least load, {load}, {percentile} exceeds {times} times its value there, {lowest}; {limit}."
 WAITS = "From {load} on they certainly wait: {percentile} is {value}."
 LIMIT = "the storage serves at most {most}"
 NO_LIMIT = "all {most} that were offered are served"
@@ -48,7 +49,7 @@ def _sentences(one: Saturation) -> list[str]:
     sure = one.calm is not None and one.calm > one.lowest  # a level against itself proves nothing
     place, template = (one.calm, CALM) if sure else (one.calm_mean, PERHAPS)
     if place is None or place == one.lowest:
-        place, template = one.lowest, ALWAYS
+        place, template = one.lowest, LOWEST if one.lowest else ALWAYS
     most = one.levels[one.most]
     shown = _rate(one, most.served)
     if isinstance(most.served_interval, Interval):
