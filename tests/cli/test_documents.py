@@ -37,7 +37,7 @@ def messages(path: Path) -> Iterator[tuple[str, str]]:
 
 def test_each_page_of_text_is_a_topic() -> None:
     pages = {path.stem.lower() for path in (ROOT / "docs").rglob("*.md")}
-    assert documents.topics().keys() == pages - {"first-screens", "gallery", "pictures"}
+    assert documents.topics().keys() == pages - {"gallery", "pictures"}
     assert {"safety", "method", "measure-a-disk", "doctor"} <= documents.topics().keys()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 _PACKAGE = Path(__file__).parent.parent
 _SUFFIX = ".md"
-_PICTURES = {"first-screens", "gallery", "pictures"}
+_PICTURES = {"gallery", "pictures"}
 _MOST_BYTES = 200
 """Of a file, for its heading, which is its first line."""
 
