@@ -47,7 +47,7 @@ FACTORS = np.array([1, 0.9, 1, 1.1, 1, 0.94, 1, 1])
 """Of the second run of a comparison, whose conditions are otherwise those of the shape."""
 CLAIMS = {
     "effect": "a level is said to be above another, whose true mean is as high or higher",
-    "direction": "the last level is said to be above or below the first, or an inner one both, and is not",
+    "direction": "a rise, a fall, a peak, or a rise and a fall are said of means that do not have them",
     "best": "the truly best level is said to be worse than another",
     "as good": "a level is said to be within 5 % of the best, or all of each other, and is not",
     "plateau": "it is said to begin at a level that is more than 5 % below the best, or not before one, and does",

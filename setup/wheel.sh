@@ -84,7 +84,7 @@ take_documents() {
     mkdir "$documents"
     for document in docs/*.md docs/*/*.md; do
         case ${document##*/} in
-        first-screens.md | gallery.md | pictures.md) ;;
+        gallery.md | pictures.md) ;;
         *) cp "$document" "$documents" ;;
         esac
     done

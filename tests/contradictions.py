@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from corpora import rows
+from ioassay import metrics
 from ioassay.analysis.headline import headline
 from ioassay.narrative.finding import Finding
 from ioassay.narrative.pipeline import analyse_all
@@ -39,7 +40,7 @@ def contradictions(records: Dataset, lower: bool = False) -> list[str]:
             found += [f"{place}: {text}" for text in _of_line(effect, line)]
     found += _of_conclusion(findings, effects, peaks, lower)
     found += _of_choices(findings, peaks)
-    found += _of_headline(records, peaks)
+    found += [*_of_headline(records, peaks), *_of_bounds(records)]
     found += _of_interactions(findings, effects)
     found += _of_loads(findings, effects)
     found += _of_policies(findings, peaks)
@@ -96,10 +97,9 @@ def _of_effect(effect: Mapping[str, Any]) -> Iterator[str]:
         none = 1 if pair["scale"] == "log" else 0
         if (pair["p"] < 0.05) != (bounds["low"] > none or bounds["high"] < none):
             yield "p of a pair disagrees with its interval"
-    if effect["shape"] == "up" and (levels[0], levels[-1]) in apart:
-        yield "up, yet the first level is above the last"
-    if effect["shape"] == "down" and (levels[-1], levels[0]) in apart:
-        yield "down, yet the last level is above the first"
+    back = {"up": apart, "down": {(low, high) for high, low in apart}}.get(str(effect["shape"]), set())
+    if wrong := [(one, two) for one, two in back if sorted(levels).index(one) < sorted(levels).index(two)]:
+        yield f"{effect['shape']}, yet the pairs {wrong} go the other way"
 
 
 def _of_peak(effect: Mapping[str, Any], peak: Mapping[str, Any], lower: bool) -> Iterator[str]:
@@ -300,6 +300,14 @@ def _of_drift(findings: Sequence[Finding]) -> Iterator[str]:
                 yield f"{finding.response}: no drift, yet its interval is wider than the margin"
 
 
+def _of_bounds(records: Dataset) -> Iterator[str]:
+    """Every interval that is shown: it holds its mean, and no end leaves what the quantity can be."""
+    for row in headline(records, records.studies):
+        low, high = metrics.metric(row.metric).bounds or (-math.inf, math.inf)
+        if row.ci95 and not low <= row.ci95[0] <= row.mean * (1 + 1e-9) <= row.ci95[1] * (1 + 2e-9) <= high:
+            yield f"{row.study}, {row.workload}: {row.metric} is {row.mean}, between {row.ci95}"
+
+
 def _of_headline(records: Dataset, peaks: Mapping[Place, Mapping[str, Any]]) -> Iterator[str]:
     """The means of the first page against those of the best levels."""
     rows = headline(records, records.studies)
@@ -317,10 +325,7 @@ def _of_headline(records: Dataset, peaks: Mapping[Place, Mapping[str, Any]]) -> 
 
 
 def simulated(lab: Any, number: int, **also: Any) -> tuple[Dataset, bool]:
-    """A study with its own shape, noise, repetitions, factors and direction; and whether low is good.
-
-    `also`: what each trial has as well, by key of `Lab.run`.
-    """
+    """A study of its own shape, noise, factors and direction; whether low is good. `also` is in each trial's row."""
     random = np.random.default_rng(number)
     noise, n = float(random.choice([0.005, 0.03, 0.1, 0.3])), int(random.integers(2, 9))
     curve = _CURVES[number % len(_CURVES)]

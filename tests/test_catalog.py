@@ -33,19 +33,10 @@ def test_a_resolved_suite_reads_back_as_itself(name: str) -> None:
     assert catalog.from_table(table, Path("study.toml")) == suite
 
 
-@pytest.mark.parametrize(
-    ("file", "name"),
-    [
-        ("mine.toml", "mine"),
-        ("my disk.toml", "my-disk"),
-        ("платы №1.toml", "платы-1"),
-        ("...toml.toml", "toml"),
-        ("€.toml", "study"),
-    ],
-)
-def test_any_file_name_gives_a_study_its_name(tmp_path: Path, file: str, name: str) -> None:
-    suite = catalog.load(write(tmp_path / file, STUDY))
-    assert (suite.name, [study.name for study in suite.studies]) == (name, [name])
+@cases("studies", "names")
+def test_any_file_name_gives_a_study_its_name(tmp_path: Path, case: dict[str, str]) -> None:
+    suite = catalog.load(write(tmp_path / case["file"], STUDY))
+    assert (suite.name, [study.name for study in suite.studies]) == (case["name"], [case["name"]])
 
 
 def test_a_suite_takes_names_files_beside_it_and_inline_studies(tmp_path: Path) -> None:

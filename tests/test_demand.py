@@ -231,19 +231,10 @@ def observation(own_read: int, read: int, own_write: int, write: int, account: i
     return Observation("bpf", "block", (), block=requests, disks=counted, counters={"write_bytes": account})
 
 
-@pytest.mark.parametrize(
-    ("moved_mib", "share"),
-    [
-        ((10, 10, 0, 0), 0.0),
-        ((6, 8, 0, 0), 0.25),
-        ((0, 0, 1, 4), 0.75),
-        ((0, 0, 1, 4, 4), 0.0),  # written back in the kernel's name
-        ((2, 2, 2, 6), 0.5),
-    ],
-)
-def test_bytes_of_a_device_that_the_trial_did_not_move_are_others(moved_mib: tuple[int, ...], share: float) -> None:
-    seen = observation(*(mib * MIB for mib in moved_mib))
-    assert Meter().device_shares(seen) == {"sda": pytest.approx(share)}
+@cases("demands", "device_shares")
+def test_bytes_of_a_device_that_the_trial_did_not_move_are_others(case: dict[str, Any]) -> None:
+    seen = observation(*(mib * MIB for mib in case["moved_mib"]))
+    assert Meter().device_shares(seen) == {"sda": pytest.approx(case["share"])}
 
 
 def test_a_device_that_moved_next_to_nothing_is_not_judged() -> None:

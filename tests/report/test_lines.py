@@ -16,6 +16,8 @@ from ioassay.report import figures, render
 from ioassay.report.figures.lines import Spec
 from ioassay.store.dataset import Dataset
 
+from ..corpora import cases
+
 METRIC = "write.lat.mean"
 MEANS = {"none": 400e3, "lru": 400e3, "epo": 300e3}
 TABLE = {"kind": "lines", "name": "a", "x": "buffer", "y": METRIC, "color": "policy"}
@@ -208,19 +210,10 @@ def test_skipped_trials_alone_say_why_they_were_skipped() -> None:
     assert "the trace is not here" in draw(simulated(lambda _: None)).problem
 
 
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
-        ({"colour": "policy"}, r"unknown key of a figure of kind 'lines'; known: .*panel"),
-        ({"columns": 0}, "columns"),
-        ({"columns": 9}, "columns"),
-        ({"width": 99}, "width"),
-        ({"log_x": "perhaps"}, "log_x"),
-    ],
-)
-def test_a_bad_key_is_refused_by_name(keys: dict[str, Any], said: str) -> None:
-    with pytest.raises(StudyError, match=said):
-        figures.check(synthetic.study("s", "S", {}, [{**TABLE, **keys}]))
+@cases("lists", "line_keys")
+def test_a_bad_key_is_refused_by_name(case: dict[str, Any]) -> None:
+    with pytest.raises(StudyError, match=case["said"]):
+        figures.check(synthetic.study("s", "S", {}, [{**TABLE, **case["keys"]}]))
 
 
 @pytest.mark.parametrize("key", ["x", "y", "color"])

@@ -13,6 +13,7 @@ from charts import layers, mark, rows, styled, subtitle
 
 from ioassay import report
 from ioassay.errors import StudyError
+from ioassay.records.environment import Environment
 from ioassay.report import figures, render
 from ioassay.report.figures import axes, default_figures
 from ioassay.store.dataset import Dataset
@@ -27,6 +28,13 @@ def draw(records: Dataset, **keys: Any) -> figures.Drawn:
 def panel(drawn: figures.Drawn, title: str) -> dict[str, Any]:
     """The panel of a study, by its title."""
     return next(one for one in drawn.spec["concat"] if " ".join(one["title"]["text"]) == title)
+
+
+def test_panels_of_an_unfit_machine_mark_nothing(suite: Dataset) -> None:
+    busy = Environment(1.0, 2, own_share=0.1, others_share=0.9, kernel_share=0.0, steal_share=0.0, idle_share=0.0)
+    one = panel(draw(replace(suite, environments=dict.fromkeys(suite.trials["trial"], busy))), suite.studies[1].title)
+    assert styled(one, "mean") and not styled(one, "best") and not styled(one, "window")
+    assert not any("best" in line for line in one["title"]["subtitle"])
 
 
 def test_every_study_has_a_panel_over_what_it_sweeps_with_its_own_unit(suite: Dataset) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import synthetic
 from charts import layers, mark, rows, styled, subtitle
 
 from ioassay.report import figures
 from ioassay.store.dataset import Dataset
+
+from ..corpora import cases
 
 JOBS = 3
 
@@ -68,15 +72,6 @@ def test_disk_rates_are_those_of_the_disk_not_of_its_partition_too(suite: Datase
     assert sum(read) / len(read) == pytest.approx(expected, rel=0.1)
 
 
-@pytest.mark.parametrize(
-    ("table", "reason"),
-    [
-        ({"monitor": "net"}, 'it needs watch.monitors = ["net"]'),
-        ({"monitor": "disk", "fields": ["util", "queue"]}, "wanted one unit a figure"),
-        ({"monitor": "disk", "fields": ["speed"]}, "no field 'speed'; known: read_bw"),
-        ({"monitor": "disk", "repetition": 9}, "watched in repetition 9"),
-        ({"monitor": "cpu", "x": "bs"}, "no factor 'bs'"),
-    ],
-)
-def test_what_a_monitor_cannot_show_is_told(suite: Dataset, table: dict, reason: str) -> None:
-    assert reason in draw(suite, kind="monitors", **table).problem
+@cases("monitors", "figures")
+def test_what_a_monitor_cannot_show_is_told(suite: Dataset, case: dict[str, Any]) -> None:
+    assert case["reason"] in draw(suite, kind="monitors", **case["table"]).problem

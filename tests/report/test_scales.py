@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from corpora import cases
 from ioassay.report.figures import scales
+
+from ..corpora import cases
 
 
 @cases("units", "axes")

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from corpora import cases
 from ioassay.errors import StudyError
 from ioassay.roles import Footprint
 from ioassay.targets import filesystem
 from ioassay.targets.filesystem import Room
 from ioassay.targets.job_guard import Reserve
 
+from ..corpora import cases
 from .conftest import MIB
 
 GIB = 1 << 30
