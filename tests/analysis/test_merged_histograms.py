@@ -17,7 +17,7 @@ from ioassay import metrics, report
 from ioassay._core import Histogram
 from ioassay.analysis import run_comparison
 from ioassay.analysis.headline import headline
-from ioassay.analysis.measurements.cells import cells, together
+from ioassay.analysis.measurements.cells import cells, pooled
 from ioassay.analysis.measurements.merged_histograms import intervals, pseudo_values
 from ioassay.metrics import PERCENTILES, percentile_name
 from ioassay.narrative import pipeline
@@ -110,7 +110,7 @@ def test_conditions_taken_together_have_the_percentile_of_all_their_requests(lab
     study, records = measured(lab, tmp_path)
     found = cells(records, study, P99).cells
     everything = np.concatenate([requests_of(level, repetition) for level in LEVELS for repetition in range(4)])
-    assert together(found, P99).values.mean() == pytest.approx(np.percentile(everything, 99), rel=0.002)
+    assert pooled(found, P99).values.mean() == pytest.approx(np.percentile(everything, 99), rel=0.002)
 
 
 def test_without_histograms_of_all_trials_the_mean_of_percentiles_is_labelled(lab: Any, tmp_path: Path) -> None:

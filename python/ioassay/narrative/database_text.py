@@ -98,7 +98,7 @@ def _loads(one: Database) -> Finding:
         "The loads (operations a second)",
         [f"Mean rates in thousands of operations per second: {', '.join(parts)}."],
         {"points": {where: dict(own) for where, own in one.points.items()}},
-        tables=[Table(["condition", *one.loads], rows, ["", *rates], observed=True)],
+        tables=[Table(["condition", *one.loads], rows, ["", *rates])],
         caveats=[] if known is None else [f"Published: {known.source}.", *known.reading],
     )
 
@@ -130,6 +130,7 @@ def _changed(one: Database) -> list[Finding]:
             {"changes": [_numbers(load, change) for load, change in one.changes]},
             tables=[Table(_CHANGES, [_row(load, change) for load, change in one.changes])],
             caveats=[_TOGETHER],
+            concludes=True,
         )
     ]
 
@@ -184,7 +185,7 @@ def _reached(one: Database) -> list[Finding]:
             _way_down(one),
             {**_shares(one), **({"summary": []} if one.counts else {})},  # there each load has its own
             response=DRIVE,
-            tables=[Table(["condition", *names], rows, ["", *(_DOWN[name] for name in names)], observed=True)],
+            tables=[Table(["condition", *names], rows, ["", *(_DOWN[name] for name in names)])],
             caveats=[
                 _TRIAL if one.counts else _PROCESS,
                 "A log that is not synced is in the page cache. Most of it is deleted before the kernel writes it.",
@@ -216,7 +217,7 @@ def _load_table(counts: Sequence[tuple[str, str, Mapping[str, float]]], columns:
     found = {name: [column(own) for *_, own in counts] for name, (_, column) in columns.items()}
     kept = [name for name, values in found.items() if any(value is not None for value in values)]
     rows = [[where, load, *(found[name][place] for name in kept)] for place, (where, load, _) in enumerate(counts)]
-    return Table(["condition", "load", *kept], rows, ["", "", *(columns[name][0] for name in kept)], observed=True)
+    return Table(["condition", "load", *kept], rows, ["", "", *(columns[name][0] for name in kept)])
 
 
 def _of_database(own: Mapping[str, float]) -> float | None:

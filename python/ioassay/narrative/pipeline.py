@@ -23,8 +23,8 @@ from ioassay.study.model import Study
 
 ALWAYS = ("conditions", "verdict")
 OBSERVATIONS = (
-    *("conditions", "verdict", "describe", "stability", "latency", "calls", "drive", "accountings", "caveats"),
-    "unclaimed",
+    *("conditions", "verdict", "describe", "stability", "latency", "calls", "drive", "accountings", "database"),
+    *("caveats", "unclaimed"),
 )
 """Questions that conclude nothing of how fast something is. Where the machine was not fit to measure, what answers all
 others is withheld, with its tables; what was counted or measured stays."""

@@ -187,7 +187,7 @@ def _merged_cell(cell: Cell, histograms: tuple[Histogram, ...], percent: float) 
     return replace(cell, values=merged_histograms.pseudo_values(histograms, [percent]).ravel(), histograms=histograms)
 
 
-def together(cells: Sequence[Cell], response: str) -> Cell:
+def pooled(cells: Sequence[Cell], response: str) -> Cell:
     """Several conditions as one, the first's; percentiles are of all their requests."""
     if len(cells) == 1:
         return cells[0]

@@ -59,7 +59,7 @@ def of(cells: Sequence[Cell], study: Study, metric: str, x: str, color: str | No
 
     Cells that differ only in other factors are put together; `selection.pooled` says so on the figure.
     """
-    from ioassay.analysis.measurements.cells import together
+    from ioassay.analysis.measurements.cells import pooled
 
     found: dict[tuple[Scalar | None, Scalar], list[Cell]] = {}
     for cell in cells:
@@ -69,7 +69,7 @@ def of(cells: Sequence[Cell], study: Study, metric: str, x: str, color: str | No
         groups = [*study.design.in_order(color, [group for group, _ in found])]
     levels = study.design.in_order(x, [level for _, level in found])
     return [
-        Condition(level, group, together(found[group, level], metric))
+        Condition(level, group, pooled(found[group, level], metric))
         for group in groups
         for level in levels
         if (group, level) in found
