@@ -294,6 +294,10 @@ def changes_operation(name: str) -> bool:
     return name in _OPERATION or name.endswith(_OPERATION_ENDINGS)
 
 
+SERVED = 0.95
+"""Share of the offered rate below which storage is saturated: what is offered then waits outside."""
+
+
 def takes_processors(name: str) -> bool:
     """Whether the factor counts what takes a processor each. Requests in flight (`iodepth`) do not."""
     return _reads(name).counts == PROCESSOR

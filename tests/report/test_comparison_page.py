@@ -168,7 +168,7 @@ def test_one_condition_that_differs_may_be_what_was_compared(both: tuple[Dataset
     a, b = both
     other = replace(b, host={**b.host, "kernel": {"release": "7.0"}})
     read = text(build((a, other), run_comparison.compare(a, other), tmp_path))
-    assert "The runs differ in one condition beside what they measured: kernel.release" in read
+    assert "The runs differ in one condition: kernel.release" in read
 
 
 @pytest.mark.browser

@@ -117,7 +117,8 @@ def _setup(study: Study) -> list[str]:
     target, params = study.target, {**study.params}
     size = getattr(target, "size", None) if "target.size" not in study.levels else None
     where = getattr(target, "path", None) if "target.path" not in study.levels else None
-    of = f" of {units.format_size(units.parse_size(str(size)))}" if size else ""
+    shown = units.format_size(int(str(size))) if str(size).isdigit() else str(size)
+    of = f" of {shown}" if size else ""
     held = [f"{target.kind} {where}{of}"] if where else []
     words = [_in_words(name, params[name]) for name in CONDITIONS if name in params and name not in study.levels]
     return [*held, ", ".join([study.driver.replace("_", "-"), *words])]

@@ -3,7 +3,7 @@
 For studies that offer requests at rates (an open loop). A level *waits* where the 99th percentile of its latency
 exceeds that of the calmest level by half or more. Both claims, that it does and that it does not, are read from one
 family of contrasts of the percentiles; between them the data decide nothing. Where fewer requests are served than are
-offered, the percentile is that of the requests that were let in, and a lower bound.
+offered, the percentile is that of the requests that were let in, and a lower bound: no such level is calm.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from ioassay.analysis.effects.level_contrasts import level_families
 from ioassay.analysis.measurements.cells import Cell, cells, interval
-from ioassay.factors import LOADS, level_number, offers
+from ioassay.factors import LOADS, SERVED, level_number, offers
 from ioassay.metrics import DIRECTIONS
 from ioassay.records.record import Scalar
 from ioassay.stats.best_level import best_place
@@ -26,8 +26,6 @@ from ioassay.study.model import Study
 
 MARGIN = 0.5
 """By what share a percentile exceeds the calmest one where requests wait."""
-SERVED = 0.95
-"""Share of the offered rate below which the storage is saturated."""
 PERCENTILE = "p99"
 
 
@@ -52,7 +50,8 @@ class Saturation:
     """Levels by rate, in one place of the other factors; indices of levels, None where no level is one.
 
     `calm`: the last level up to which requests certainly do not wait; `calm_mean`: by the means alone. `waits`: the
-    first from which they certainly do. `lowest` has the smallest percentile, `most` serves most.
+    first from which they certainly do. `lowest` has the smallest percentile of those that serve all, `most` serves
+    most. `tested`: there are repetitions that tell how far chance goes.
     """
 
     study: str
@@ -60,7 +59,8 @@ class Saturation:
     percentile: str
     where: Mapping[str, Scalar]
     levels: tuple[LoadLevel, ...]
-    lowest: int
+    tested: bool
+    lowest: int | None
     calm: int | None
     calm_mean: int | None
     waits: int | None
@@ -111,12 +111,14 @@ def _place(
     levels: tuple[LoadLevel, ...],
     contrasts: Contrasts | Undefined,
 ) -> Saturation:
+    whole = [place for place, level in enumerate(levels) if not level.saturated]
     latencies = as_floats([level.latency for level in levels])
-    lowest = best_place(latencies, lower=True)
-    free = [level.latency <= (1 + MARGIN) * latencies[lowest] and not level.saturated for level in levels]
+    lowest = whole[best_place(latencies[whole], lower=True)] if whole else None
     known = replace(contrasts, margin=MARGIN) if isinstance(contrasts, Contrasts) else None
-    near = known.near[lowest] if known else np.zeros(len(levels), dtype=bool)
-    beyond = known.differences[:, lowest] - known.reach[:, lowest] > known.bound if known else near
+    near = beyond = np.zeros(len(levels), dtype=bool)
+    if known and lowest is not None:
+        near, beyond = known.near[lowest], known.differences[:, lowest] - known.reach[:, lowest] > known.bound
+    free = [place in whole and latencies[place] <= (1 + MARGIN) * latencies[lowest] for place in range(len(levels))]
     calm = [bool(sure) and own for sure, own in zip(near, free, strict=True)]
     return Saturation(
         study=study.name,
@@ -124,10 +126,11 @@ def _place(
         percentile=percentile,
         where=where,
         levels=levels,
+        tested=known is not None,
         lowest=lowest,
         calm=_last(calm, free),
         calm_mean=_last(free, free),
-        waits=next((place for place in range(lowest, len(levels)) if beyond[place:].all()), None),
+        waits=next((place for place in range(lowest or 0, len(levels)) if beyond[place:].all()), None),
         most=best_place(as_floats([level.served for level in levels]), lower=False),
     )
 

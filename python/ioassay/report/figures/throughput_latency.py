@@ -16,6 +16,7 @@ from pydantic import AfterValidator, Field
 from ioassay.factors import (
     CASE,
     LOADS,
+    SERVED,
     factor_label,
     level_axis_numbers,
     level_key,
@@ -40,8 +41,6 @@ from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 from ioassay.units import format_count, format_ns
 
-SATURATED = 0.95
-"""Below this share of the offered rate the load is more than what is measured can take."""
 _DASHES = ([1, 0], [6, 3], [2, 3], [8, 3, 2, 3])
 _MARGIN = 2.0
 """The latency axis goes on by this factor at both ends."""
@@ -85,7 +84,7 @@ class _Point:
 
     @property
     def saturated(self) -> bool:
-        return self.offered is not None and self.throughput.mean < SATURATED * self.offered
+        return self.offered is not None and self.throughput.mean < SERVED * self.offered
 
 
 def load_factor(study: Study, where: Iterable[str] = ()) -> str | None:
@@ -281,7 +280,7 @@ class _Look:
         saturated = [point for point in self.found if point.saturated]
         first = min((level_number(self.load, point.level) or 0.0 for point in saturated), default=None)
         offered = [point.offered for point in saturated if level_number(self.load, point.level) == first]
-        below = f"hollow: less than {SATURATED:.0%} of the offered rate".replace("%", " %")
+        below = f"hollow: less than {SERVED:.0%} of the offered rate".replace("%", " %")
         numbers = "numbers: requests a second that each job was offered"
         return [
             numbers if offers(self.load) == "iops" else f"numbers: {factor_label(self.load)}",
