@@ -362,13 +362,13 @@ def test_broken_promises_fail_of_monitors() -> None:
 
 
 def finding(**keys: Any) -> Finding:
-    return Finding("study", "q", "value", **{"title": "t", "statement": "It is so.", **keys})
+    return Finding("study", "q", "value", **{"title": "t", "statements": "It is so.", **keys})
 
 
 @pytest.mark.parametrize(
     "found",
-    [[], [finding(statement="It is so")], [finding(statistics={"a": math.nan})], [finding(statistics={"a": {1}})],
-     [finding(statement="word " * 30 + "end.")], ["It is so."]],
+    [[], [finding(statements="It is so")], [finding(statistics={"a": math.nan})], [finding(statistics={"a": {1}})],
+     [finding(statements="word " * 30 + "end.")], ["It is so."]],
     ids=["none", "no sentence", "not a number", "not JSON", "a long sentence", "no finding"],
 )  # fmt: skip
 def test_broken_promises_fail_of_analyses(found: list[Any], tmp_path: Path) -> None:

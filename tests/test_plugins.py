@@ -476,7 +476,7 @@ def test_its_study_runs_to_the_page(site: Path, tmp_path: Path) -> None:
     ran = ask(*words, cwd=tmp_path, env={"PYTHONPATH": str(site), "HOME": str(tmp_path)}).json
     assert ran["trials"]["ok"] == 8
     (finding,) = [finding for finding in ran["findings"] if finding["question"] == "block_cost"]
-    assert finding["statistics"]["ns_per_byte"] != 0
+    assert finding["withheld"] or finding["statistics"]["ns_per_byte"] != 0
     assert [(figure["name"], figure["problem"]) for figure in ran["figures"]] == [("block_time", "")]
     assert json.loads((tmp_path / "run" / "host.json").read_text())["tools"]["dd"].startswith("dd (coreutils)")
     page = packed_page.unpacked((tmp_path / "run" / "report" / "index.html").read_text())

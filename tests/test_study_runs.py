@@ -119,10 +119,10 @@ def test_all_paths_are_compared_and_their_claims_set_against_the_drive(tmp_path:
     assert [study["study"] for study in together["statistics"]["studies"]] == BOTH
     tables = {table["columns"][0]: table["rows"] for table in together["tables"]}
     assert tables["Published, on another machine"]
-    withheld = together["statistics"].get("withheld")  # where others used this machine
+    withheld = together["withheld"]  # where others used this machine
     assert ("Condition" in tables) != bool(withheld)
     assert withheld or len(tables["Condition"]) == 1 + 1  # six jobs at one, and a depth
-    (premise,) = together["statistics"]["premises"]
+    (premise,) = [one["text"] for one in together["premises"]]
     assert premise.startswith(("The engines reached the same drive by different transports", "All engines loaded"))
     for finding in of(found, "costs"):
         for cost in finding["statistics"]["costs"]:

@@ -148,7 +148,7 @@ def test_the_summary_begins_with_the_choice_and_then_the_depth(lab: Any) -> None
     assert first["average"]["best"] == "nbd" and set(second["responses"]) == {"read.lat.p99"}
     assert [one["plateau"] for one in third["slices"]] == [[32, 128]] * 4
     (found,) = conclude_text.findings(conclusion.analyse(records, made))
-    assert found.statistics["summary"][:3] == conclude_text.opening(focus)
+    assert [*map(str, found.statements[:3])] == conclude_text.opening(focus)
     json.dumps(found.as_dict(), allow_nan=False)
 
 

@@ -173,8 +173,8 @@ def test_a_summary_is_short(lab: Any) -> None:
         lab, study, lambda p, _: {name: p["numjobs"] * 1e6 * rng.lognormal(0, 0.01) for name in responses}
     )
     (found,) = conclude_text.findings([answer])
-    assert len(found.statistics["conclusion"]) == len(found.statistics["facts"]) == len(responses)
-    assert len(found.statistics["summary"]) == summary_sentences.MOST
+    assert len(found.statistics["facts"]) == len(responses)
+    assert len(found.statements) == summary_sentences.MOST
     assert all(len(row) == len(found.tables[0].columns) for row in found.tables[0].rows)
 
 
@@ -188,7 +188,7 @@ def test_many_combinations_are_counted_in_one_sentence(lab: Any) -> None:
         return {"read.bw": grows * 1e8 * rng.lognormal(0, 0.005)}
 
     (found,) = conclude_text.findings([concluded(lab, study, measure)])
-    counted = next(sentence for sentence in found.statistics["summary"] if sentence.startswith("Of"))
+    counted = next(sentence for sentence in map(str, found.statements) if sentence.startswith("Of"))
     assert counted.startswith("Of 6 levels of block size, read bandwidth rises with the number of jobs in 5 and")
     assert "varies by at most 5 % over the number of jobs in 1." in counted
 

@@ -108,12 +108,11 @@ def test_an_unfit_study_keeps_its_numbers_and_draws_no_conclusion(lab: Any) -> N
     by_question = {finding.question: finding for finding in loaded}
     assert by_question["conditions"].severity == "warning"
     concluded = by_question["conclude"]
-    assert concluded.statistics["withheld"] is True and concluded.statistics["conclusion"] == []
-    assert concluded.statistics["summary"] == [concluded.statement]
-    assert concluded.statistics["omissions"] == []
+    assert concluded.withheld == concluded.statement
+    assert not concluded.details and not concluded.statistics and not concluded.omissions
     (reference,) = (finding for finding in quiet if finding.question == "conclude")
-    assert "withheld" not in reference.statistics
-    assert concluded.statistics["facts"] == reference.statistics["facts"]
+    assert not reference.withheld
+    assert reference.statistics["facts"]
     assert by_question["effect"].statement == concluded.statement
     assert by_question["describe"].tables == next(one for one in quiet if one.question == "describe").tables
 
@@ -125,6 +124,5 @@ def test_what_was_not_measured_is_no_conclusion_and_stays(lab: Any) -> None:
         return None if point["bs"] == "16KiB" else {"read.bw": 1e8 + repetition, "_environment": LOADED}
 
     (concluded,) = (one for one in analyse_all(lab.records(lab.run(study, measure, 4))) if one.question == "conclude")
-    assert concluded.statistics["withheld"] is True
-    assert concluded.statistics["summary"][1:] == concluded.statistics["omissions"] != []
-    assert concluded.statistics["omissions"][0] in concluded.statement
+    assert concluded.withheld
+    assert list(concluded.statements[1:]) == list(concluded.omissions) != []

@@ -192,7 +192,7 @@ def test_a_starved_machine_has_its_setting_and_numbers_and_no_winner(lab: Any) -
     findings = analyse_all(lab.records(made))
     assert answers.premises(findings) == [costs_text.SETTINGS[Setting.TRANSPORTS]]
     judged = [one for one in findings if one.question in ("choice", "choices", "conclude")]
-    assert judged and all(one.statistics["withheld"] for one in judged)
+    assert judged and all(one.withheld for one in judged)
     assert all(table.observed for one in judged for table in one.tables)
     assert all("spdk" not in one.statement for one in judged)
     (reason,) = [one for one in findings if one.question == "conditions"]

@@ -425,4 +425,4 @@ def test_the_first_answer_is_of_the_feed_that_the_first_figure_shows_and_every_s
     study = asked(lab, feed=["open", "closed:32"]).model_copy(update={"figures": [Figure(**figure)]})
     first, second = found(lab, study, by_policy)
     for finding, words in ((first, "With 32 requests outstanding, "), (second, "At the original time stamps, ")):
-        assert all(sentence.startswith(words) for sentence in finding.statistics["summary"])
+        assert all(str(sentence).startswith(words) for sentence in finding.statements)

@@ -21,8 +21,8 @@ SENTENCE = "Read bandwidth rises with block size, from 5 MB/s at 1 KiB to 520 MB
 FIT = Trust(Grade.FIT, "Conditions: fit.", "Claims: the kernel confirms 30 of 30.")
 
 
-def concluded(study: str, sentences: int, **statistics: Any) -> Finding:
-    return Finding(study, "conclude", "", f"Title of {study}", " ".join([SENTENCE] * sentences), statistics=statistics)
+def concluded(study: str, sentences: int, withheld: str = "") -> Finding:
+    return Finding(study, "conclude", "", f"Title of {study}", " ".join([SENTENCE] * sentences), withheld=withheld)
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_warnings_are_one_with_its_remedy_and_the_codes_of_the_others(ended: Any
 
 def test_where_everything_is_withheld_that_is_said_once(ended: Any) -> None:
     unfit = Trust(Grade.UNFIT, "Conditions: unfit in 6 of 6 trials.", "")
-    out, _ = ended([concluded(name, 1, withheld=True) for name in "abc"], trust=unfit)
+    out, _ = ended([concluded(name, 1, withheld="Unfit.") for name in "abc"], trust=unfit)
     assert out[:2] == [unfit.conditions, answers.NOTHING]
 
 

@@ -14,8 +14,8 @@ from ioassay.narrative.finding import Finding
 STUDIES: Any = [SimpleNamespace(name="a", title="Which size?"), SimpleNamespace(name="b", title="")]
 
 
-def finding(study: str, question: str, statement: str, **statistics: Any) -> Finding:
-    return Finding(study, question, "", f"Title of {question}", statement, statistics=statistics)
+def finding(study: str, question: str, statement: str, **parts: Any) -> Finding:
+    return Finding(study, question, "", f"Title of {question}", statement, **parts)
 
 
 def test_the_most_telling_question_of_each_study_answers() -> None:
@@ -45,7 +45,7 @@ def test_an_overview_answers_instead_of_the_studies() -> None:
 
 
 def test_what_is_withheld_is_said_once_where_nothing_else_is_known() -> None:
-    withheld = finding("a", "conclude", "Withheld.", withheld=True)
+    withheld = finding("a", "conclude", "Withheld.", withheld="Unfit.")
     assert answers.answers(STUDIES, [withheld]) == [Answer("", "", [answers.NOTHING])]
     found = answers.answers(STUDIES, [withheld, finding("b", "conclude", "Known.")])
     assert [one.sentences for one in found] == [["Withheld."], ["Known."]]

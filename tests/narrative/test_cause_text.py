@@ -57,7 +57,7 @@ def explained(peak: Peak, cause: Cause) -> Peak:
 
 def test_sentences(peak: Peak) -> None:
     texts = {cause: " ".join(cause_text.sentences(explained(peak, cause))) for cause in Cause}
-    golden.check("cause", [Finding("", "", "", title=cause, statement=text) for cause, text in texts.items()])
+    golden.check("cause", [Finding("", "", "", title=cause, statements=text) for cause, text in texts.items()])
 
 
 def test_a_table_says_in_short_why_it_ends(peak: Peak) -> None:

@@ -39,9 +39,8 @@ def partly_failed(point: Any, repetition: int) -> dict[str, float] | None:
 
 def paragraphs(finding: Finding) -> Finding:
     """The finding with its paragraphs where the golden text has caveats."""
-    names = ("observation", "statistics", "conclusion")
-    parts = [f"{name}: {' '.join(finding.statistics[name])}" for name in names]
-    return Finding(finding.study, "", "", finding.title, finding.statement, caveats=[*parts, *finding.caveats])
+    caveats = [*map(str, finding.details), *finding.caveats]
+    return Finding(finding.study, "", "", finding.title, finding.statements, caveats=caveats)
 
 
 def test_conclusions(lab: Any) -> None:

@@ -137,7 +137,7 @@ def test_the_answer_of_a_run_begins_with_the_hosts_and_goes_on_with_its_own(lab:
 
 def test_a_disturbed_host_withholds_nothing_unless_half_of_all_are(lab: Any) -> None:
     one = pipeline.analyse_all(run(lab, ["a", "b", "c"], {"c": 0.7}, busy="b")[0])
-    assert not any("withheld" in finding.statistics for finding in one)
+    assert not any(finding.withheld for finding in one)
     half = pipeline.analyse_all(run(lab, ["a", "b"], {"b": 0.7}, busy="b")[0])
     (hosts,) = [finding for finding in half if finding.question == "hosts"]
-    assert hosts.statistics["withheld"] and not hosts.tables
+    assert hosts.withheld and not hosts.tables

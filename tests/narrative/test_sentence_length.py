@@ -10,9 +10,11 @@ import pytest
 
 import golden
 from ioassay import narrative
+from ioassay.narrative.say import templates
 
 MOST = 25
 NARRATIVE = Path(narrative.__file__).parent
+TEMPLATES = sorted([*NARRATIVE.glob("*.py"), *NARRATIVE.glob("catalogue/*.toml")])
 UNIT = r"%|[kMGT]?i?B(/s)?|[nµm]?s|ops/s"
 
 
@@ -33,8 +35,10 @@ def test_sentences_of_golden_texts(path: Path) -> None:
     assert not long, "\n".join(long)
 
 
-@pytest.mark.parametrize("path", sorted(NARRATIVE.glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
 def test_sentences_of_templates(path: Path) -> None:
-    texts = [node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)]
+    tree = None if path.suffix == ".toml" else ast.parse(path.read_text())
+    constants = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)] if tree else ()
+    texts = constants or templates(path.stem).values()
     long = [part for text in texts if isinstance(text, str) and "\n" not in text for part in long_sentences(text)]
     assert not long, "\n".join(long)

@@ -236,7 +236,7 @@ def test_two_studies_may_use_one_name_for_a_figure(tmp_path: Path) -> None:
 
 def test_findings_that_are_no_study_s_and_numbers_that_json_does_not_know_are_kept(tmp_path: Path) -> None:
     finding = Finding(
-        study="other", question="compare", response="read.bw", title="A comparison", statement="It is so.",
+        study="other", question="compare", response="read.bw", title="A comparison", statements="It is so.",
         statistics={"ratio": float("inf"), "p": float("nan")}, tables=[Table(["a", "p"], [[None, 0.00001]])],
     )  # fmt: skip
     records = synthetic.run(tmp_path, [synthetic.jobs().model_copy(update={"figures": []})], 2)

@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ioassay.api import computing, execution
 from ioassay.api import study as studies
@@ -67,26 +67,34 @@ class Search(Run):
         """What the search came to, in words and numbers."""
         return next(finding for finding in self.findings if finding.question == "tuned")
 
+    @cached_property
+    def numbers(self) -> dict[str, Any]:
+        """What the search measured, also where the finding is withheld."""
+        from ioassay.analysis.optimum import tuning
+        from ioassay.narrative import tuned_text
+
+        return tuned_text.statistics(tuning.analyse(self.records, self.records.studies[0])[0])
+
     @property
     def best(self) -> dict[str, Scalar] | None:
         """The levels of the best point; None where no point keeps the constraints."""
-        point = self.finding.statistics["best"]
+        point = self.numbers["best"]
         return dict(point["point"]) if point is not None and self.feasible else None
 
     @property
     def default(self) -> dict[str, Scalar]:
         """The levels that the winner is compared with."""
-        return dict(self.finding.statistics["default"]["point"])
+        return dict(self.numbers["default"]["point"])
 
     @property
     def feasible(self) -> bool:
         """Whether the best point keeps the constraints."""
-        return bool(self.finding.statistics["feasible"])
+        return bool(self.numbers["feasible"])
 
     @property
     def confirmed(self) -> bool:
         """Whether fresh repetitions show that the best point is better than the default."""
-        return bool(self.finding.statistics["confirmed"])
+        return bool(self.numbers["confirmed"]) and not self.finding.withheld
 
     @cached_property
     def history(self) -> pl.DataFrame:
@@ -95,7 +103,7 @@ class Search(Run):
 
         rows = [
             {key: value for key, value in attempt.items() if key != "point"} | dict(attempt["point"])
-            for attempt in self.finding.statistics["history"]
+            for attempt in self.numbers["history"]
         ]
         return pl.DataFrame(rows, infer_schema_length=None, strict=False)
 

@@ -44,19 +44,19 @@ def answers(studies: Sequence[Study], findings: Sequence[Finding]) -> list[Answe
         group = [finding for finding in own if finding.question in OF_HOSTS]
         group += next((found for found in by_question if found), [])
         chosen += [group] if group else []
-    if chosen and all("withheld" in finding.statistics for group in chosen for finding in group):
+    if chosen and all(finding.withheld for group in chosen for finding in group):
         return [Answer("", "", [NOTHING])]
     return [Answer(group[0].study, titles.get(group[0].study, group[0].title), _in_turn(group)) for group in chosen]
 
 
 def premises(findings: Sequence[Finding]) -> list[str]:
     """What holds for all that is said of a run, sentences for the first line of it. They are never withheld."""
-    return list(dict.fromkeys(text for one in findings for text in one.statistics.get("premises", ())))
+    return list(dict.fromkeys(text for one in findings for text in map(str, one.premises)))
 
 
 def _in_turn(group: Sequence[Finding]) -> list[str]:
     """The first sentence of each finding, then what else they say; nothing of those that are withheld."""
-    said = [sentences(finding.statement) for finding in group if "withheld" not in finding.statistics]
+    said = [sentences(finding.statement) for finding in group if not finding.withheld]
     said = said or [sentences(finding.statement) for finding in group[:1]]
     return [*(first for first, *_ in said), *(sentence for _, *others in said for sentence in others)]
 

@@ -32,7 +32,7 @@ def _finding(one: SystemCalls) -> Finding:
         question="calls",
         response="",
         title="System calls",
-        statement=_statement(one),
+        statements=_statement(one),
         statistics=plain({"dominant": list(one.dominant), **numbers} if one.points else numbers),
         tables=_tables(one.points) if one.points else [],
         caveats=_caveats(one) if one.points else [],

@@ -39,7 +39,7 @@ def findings(answers: Sequence[Choice]) -> list[Finding]:
             question="choice",
             response=one.response,
             title=f"{phrases.name(one.response)}: which case is best, and is the difference real?",
-            statement=" ".join(sentences(one)),
+            statements=sentences(one),
             statistics=one.statistics(),
             tables=[_by_place(one), _on_average(one), *([_on_average(one.alike, alike=True)] if one.alike else [])],
             caveats=[*omissions.left_out(one.cells), *_caveats(one)],

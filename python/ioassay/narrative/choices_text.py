@@ -53,9 +53,9 @@ def findings(answers: Sequence[StudyChoice]) -> list[Finding]:
             question="choices",
             response="",
             title="Which case, when, and is the difference real?",
-            statement=_statement(standings, known),
+            statements=_statement(standings, known),
+            premises=premises,
             statistics={
-                "premises": premises,
                 "studies": statistics,
                 "published": [vars(path) for path in known.paths] if known else [],
             },

@@ -44,9 +44,8 @@ def _finding(answer: ClientTotals) -> Finding:
         question="clients",
         response="",
         title="All clients, and each",
-        statement=" ".join(sentences),
+        statements=sentences,
         statistics={
-            "summary": sentences,
             "starts": plain(answer.starts),
             "overlap": answer.overlap,
             "points": [_numbers(one) for one in answer.points],

@@ -68,6 +68,8 @@ def _finding(conclusion: Conclusion) -> Finding:
         concluded.append(sentences.undecided_sentence(quiet))
         facts.append({"quiet": [effect.cells.response for effect in quiet]})
     choices = [" ".join(choice_text.sentences(choice)) for choice in focus.choices] if focus else []
+    observation = [*choices, *(text.observation for text in texts if text.observation)]
+    comparisons = [text.comparison for text in texts if text.comparison]
     summary = summary_sentences.summary(opened, conclusion.parts, quiet) or concluded[: summary_sentences.MOST]
     left_out = omissions.missing_conditions(conclusion.missing)
     summary += left_out
@@ -77,14 +79,10 @@ def _finding(conclusion: Conclusion) -> Finding:
         question="conclude",
         response="",
         title=study.title or study.name,
-        statement=" ".join(summary),
+        statements=summary,
+        details=[*observation, *comparisons, *concluded],
+        omissions=left_out,
         statistics={
-            "summary": summary,
-            "omissions": left_out,
-            "observation": [*choices, *(text.observation for text in texts if text.observation)],
-            "statistics": [sentence for text in texts for sentence in (*text.tests, text.comparison) if sentence],
-            "comparisons": [text.comparison for text in texts if text.comparison],
-            "conclusion": concluded,
             "facts": plain(facts),
             "not_measured": [group.as_dict() for group in conclusion.missing],
         },

@@ -55,7 +55,7 @@ def findings(answers: Sequence[Conditions]) -> list[Finding]:
             question="conditions",
             response="",
             title="Conditions of the measurements",
-            statement=line(one),
+            statements=line(one),
             statistics=as_dict(one),
             severity="info" if one.grade == Grade.FIT else "warning",
         )

@@ -74,7 +74,7 @@ def _finding(one: PathCosts) -> Finding:
         question="costs",
         response="",
         title="A request's time by part, and its CPU time",
-        statement=" ".join(text),
+        statements=text,
         statistics=one.statistics(),
         tables=[Table(_COLUMNS, [_row(cost) for cost in one.costs[:_MOST_ROWS]])] if one.costs else [],
         caveats=_CAVEATS,

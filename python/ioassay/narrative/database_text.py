@@ -75,13 +75,12 @@ def findings(answers: Sequence[Database]) -> list[Finding]:
 
 
 def _finding(one: Database, title: str, text: Sequence[str], statistics: Mapping[str, Any], **more: Any) -> Finding:
-    """All sentences are for the summary too, unless `statistics` names others."""
     return Finding(
         study=one.study,
         question="database",
         title=title,
-        statement=" ".join(text),
-        statistics={"summary": list(text), **statistics},
+        statements=text,
+        statistics=statistics,
         **{"response": "", **more},
     )
 
@@ -183,7 +182,7 @@ def _reached(one: Database) -> list[Finding]:
             one,
             "What of it reached the drive",
             _way_down(one),
-            {**_shares(one), **({"summary": []} if one.counts else {})},  # there each load has its own
+            _shares(one),
             response=DRIVE,
             tables=[Table(["condition", *names], rows, ["", *(_DOWN[name] for name in names)])],
             caveats=[

@@ -40,7 +40,7 @@ def _finding(description: Description) -> Finding:
         question="describe",
         response=cells.response,
         title=f"{phrases.name(cells.response)} of each condition",
-        statement=_statement(cells.response, description.conditions),
+        statements=_statement(cells.response, description.conditions),
         statistics={"unit": "repetition", "points": [_numbers(summary) for summary in description.conditions]},
         tables=[_table(description)],
         caveats=[*omissions.left_out(cells), *_caveats(description)],

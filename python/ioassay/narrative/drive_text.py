@@ -45,7 +45,7 @@ def _finding(one: DriveAgreement) -> Finding:
         question="drive",
         response="",
         title="Claim, kernel and drive compared",
-        statement=" ".join(text),
+        statements=text,
         statistics=plain({**numbers, "rows": [row.as_dict() for row in rows]}),
         tables=tables,
         caveats=_CAVEATS,

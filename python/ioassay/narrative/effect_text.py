@@ -101,7 +101,7 @@ def _single(effect: Effect) -> Finding:
     return _about(
         effect.cells,
         f"effect of {factor_label(effect.factor)}",
-        statement=statement(effect),
+        statements=statement(effect),
         where=effect.cells.where(),
         statistics=_numbers(effect),
         tables=[_tests(effect), *_pairs(effect)],
@@ -253,7 +253,7 @@ def _shared(answer: FactorEffects) -> Finding:
     return _about(
         answer.cells,
         f"effect of {factor_label(answer.factor)}",
-        statement=_shared_statement(answer),
+        statements=_shared_statement(answer),
         statistics={
             "factor": answer.factor,
             "slices": [{"where": effect.cells.where(), **_numbers(effect)} for effect in answer.effects],
@@ -314,7 +314,7 @@ def _joint(answer: JointEffects) -> Finding:
     return _about(
         answer.cells,
         f"{' and '.join(factor_label(name) for name in answer.names)} together",
-        statement=_joint_statement(answer),
+        statements=_joint_statement(answer),
         statistics={
             "type_2": plain(answer.second),
             "type_3": plain(answer.third),
@@ -383,7 +383,7 @@ def _variants(answer: AnovaVariants) -> Finding:
     return _about(
         answer.cells,
         "three analyses of variance side by side",
-        statement=_variant_statement(answer),
+        statements=_variant_statement(answer),
         statistics={
             "risk": 1 - answer.confidence,
             "all_samples": {"label": phrases.NAIVE_LABEL, **plain(answer.all_samples)},

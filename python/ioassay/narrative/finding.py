@@ -1,14 +1,35 @@
-"""A finding: a sentence in plain English, the numbers under it, and its caveats."""
+"""A finding: the answer to one question about one response: statements, numbers, tables and caveats.
+
+All that pages, terminals and the API say of a run comes from findings, and what may not be concluded is withheld here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from ioassay.metrics import format_metric
+from ioassay.narrative.say import Say, statement
 from ioassay.records.record import Scalar
+from ioassay.stats.result import Interval, Undefined
+
+_Row = TypeVar("_Row")
+
+
+class Column(NamedTuple):
+    """A column of a table: its title, what it shows of a row, and the metric that formats it."""
+
+    title: str
+    value: Callable[[Any], Any]
+    metric: str = ""
+
+
+def bounds(value: Callable[[Any], Interval | Undefined | None], metric: str = "") -> list[Column]:
+    """The columns `from` and `to` of an interval; empty cells where a row has none."""
+    ends = [lambda row: getattr(value(row), "low", None), lambda row: getattr(value(row), "high", None)]
+    return [Column(title, end, metric) for title, end in zip(("from", "to"), ends, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -23,6 +44,13 @@ class Table:
     metrics: Sequence[str] = ()
     observed: bool = False
     """Numbers that were counted or measured, from which nothing is concluded: they stay where a finding is withheld."""
+
+    @classmethod
+    def of(cls, rows: Iterable[_Row], *columns: Column | tuple[Any, ...], observed: bool = False) -> Table:
+        """A row for each of `rows`, and columns as `Column` has them."""
+        own = [Column(*column) for column in columns]
+        cells = [[column.value(row) for column in own] for row in rows]
+        return cls([column.title for column in own], cells, [column.metric for column in own], observed)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: numbers as their metrics are written."""
@@ -47,16 +75,17 @@ def _text(value: object, metric: str) -> str:
 class Finding:
     """One answer to one question about one response of one study.
 
-    question: a key of ANALYSES; response: a metric name ('' when it is about the study as a whole);
-    where: the factor levels that it is restricted to; statement: one or two sentences for a reader without
-    statistics; statistics: JSON-able numbers under stable names; caveats: sentences; severity: 'info', 'warning'.
+    question: a key of QUESTIONS; response: a metric name ('' when it is about the study as a whole);
+    statements: what is said, the most telling first, for a reader without statistics (a plugin gives a text or texts);
+    where: the factor levels that it is restricted to; statistics: JSON-able numbers under stable names, which nothing
+    reads to decide what is shown; caveats: sentences; severity: 'info', 'warning'.
     """
 
     study: str
     question: str
     response: str
     title: str
-    statement: str
+    statements: Sequence[Say | str]
     where: Mapping[str, Scalar] = field(default_factory=dict)
     statistics: Mapping[str, Any] = field(default_factory=dict)
     tables: Sequence[Table] = ()
@@ -64,10 +93,35 @@ class Finding:
     severity: str = "info"
     concludes: bool = False
     """It is withheld where the machine was not fit, though other answers to its question are not."""
+    details: Sequence[Say | str] = ()
+    """What else is said where there is room for all."""
+    omissions: Sequence[Say | str] = ()
+    """What was not measured: it is said where the rest is withheld, too."""
+    premises: Sequence[Say | str] = ()
+    """What holds for all that is said of the run; never withheld."""
+    withheld: str = ""
+    """Why nothing is concluded, '' where something is."""
+
+    def __post_init__(self) -> None:
+        for name in ("statements", "details", "omissions", "premises"):
+            said: Sequence[Say | str] = getattr(self, name)
+            texts = [said] if isinstance(said, str) else said
+            object.__setattr__(self, name, [statement(text) for text in texts if text])
+
+    @property
+    def statement(self) -> str:
+        """The statements as one text."""
+        return " ".join(map(str, self.statements))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON-able form."""
-        return {name: value for name, value in asdict(self).items() if name != "concludes"}
+        said = {
+            name: [statement(one).as_dict() for one in getattr(self, name)]
+            for name in ("statements", "details", "premises")
+        }
+        named = {name: getattr(self, name) for name in ("study", "question", "response", "title", "statement")}
+        rest = {name: getattr(self, name) for name in ("where", "statistics", "caveats", "severity", "withheld")}
+        return {**named, **said, **rest, "tables": [asdict(table) for table in self.tables]}
 
     def _repr_html_(self) -> str:
         """What a notebook shows; all text is escaped, since names come from files."""

@@ -34,8 +34,8 @@ def _finding(one: HitBound) -> Finding:
         question="hits",
         response=HIT_RATIO,
         title="Write hits and their bound, the offline optimum",
-        statement=" ".join(text),
-        statistics={"summary": text, "shares": {policy: vars(spread) for policy, spread in spreads.items()}},
+        statements=text,
+        statistics={"shares": {policy: vars(spread) for policy, spread in spreads.items()}},
         tables=[_table(one)],
         caveats=[_BOUND, _REORDERED],
     )

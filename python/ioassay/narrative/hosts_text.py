@@ -65,10 +65,9 @@ def _finding(comparison: HostComparison) -> Finding:
         question="hosts",
         response="",
         title="Which host is slow?",
-        statement=" ".join(summary),
+        statements=summary,
+        omissions=ended,
         statistics={
-            "summary": summary,
-            "omissions": ended,
             "hosts": [_tally_numbers(tally) for tally in comparison.hosts],
             "responses": [_numbers(one) for one in comparison.responses],
         },

@@ -43,7 +43,7 @@ def _finding(distribution: Distribution) -> Finding:
         question="latency",
         response=response,
         title=f"Distribution of {phrases.inside(f'{direction}.{kind}.mean').removeprefix('mean ')}",
-        statement=_statement(direction, conditions),
+        statements=_statement(direction, conditions),
         statistics={"naive_label": NAIVE, "points": [_numbers(condition) for condition in conditions]},
         tables=[_overview(response, conditions), _intervals(response, distribution)],
         caveats=_caveats(kind, conditions),

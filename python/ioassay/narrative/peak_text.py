@@ -58,7 +58,7 @@ def _single(answer: Optimum, one: Peak) -> Finding:
         question="peak",
         response=response,
         title=f"{phrases.name(response)}: the best {factor_label(one.factor)}",
-        statement=" ".join(sentences(one)),
+        statements=sentences(one),
         where=one.part.where(),
         statistics={**one.statistics(), "not_measured": [part.as_dict() for part in answer.missing]},
         tables=[peak_tables.levels(one), *peak_tables.fits(one), *cause_text.tables(one)],
@@ -77,7 +77,7 @@ def _shared(answer: Optimum) -> Finding:
         question="peak",
         response=response,
         title=f"{phrases.name(response)}: the best {factor_label(factor)}",
-        statement=shared_statement(response, peaks),
+        statements=shared_statement(response, peaks),
         statistics={
             "factor": factor,
             "slices": [{"where": one.part.where(), **one.statistics()} for one in peaks],

@@ -31,7 +31,7 @@ def findings(answers: Sequence[Sweep]) -> list[Finding]:
             question="peaks",
             response="",
             title="Best values and plateaus",
-            statement=_statement(answers),
+            statements=_statement(answers),
             statistics={"sweeps": [_statistics(one) for one in answers]},
             tables=[Table(COLUMNS, [_row(one) for one in answers])],
         )

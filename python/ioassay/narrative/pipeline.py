@@ -18,6 +18,7 @@ from ioassay.analysis.machine_conditions import Conditions, Grade
 from ioassay.errors import Interrupted, StudyError
 from ioassay.narrative import NARRATORS, conditions_text
 from ioassay.narrative.finding import Finding
+from ioassay.narrative.say import statement
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -28,8 +29,6 @@ OBSERVATIONS = (
 )
 """Questions that conclude nothing of how fast something is. Where the machine was not fit to measure, what answers all
 others is withheld, with its tables; what was counted or measured stays."""
-
-_SENTENCES = {"summary", "observation", "statistics", "comparisons", "conclusion"}
 
 
 def analyse_all(records: Dataset) -> list[Finding]:
@@ -94,12 +93,10 @@ def _of_plugin(question: str, records: Dataset, study: Study, conditions: Condit
 
 def _withheld(finding: Finding, unfit: Conditions) -> Finding:
     """The finding without what would be concluded from its numbers."""
-    said = [conditions_text.withheld(unfit), *finding.statistics.get("omissions", ())]
-    statistics = {**finding.statistics, **{key: [] for key in _SENTENCES & finding.statistics.keys()}, "withheld": True}
-    if "summary" in statistics:
-        statistics["summary"] = said
+    reason = conditions_text.withheld(unfit)
     tables = [table for table in finding.tables if table.observed]
-    return replace(finding, statement=" ".join(said), statistics=statistics, tables=tables, severity="warning")
+    kept = replace(finding, details=(), statistics={}, tables=tables, severity="warning", withheld=reason)
+    return replace(kept, statements=[statement(reason), *finding.omissions])
 
 
 def questions(study: Study) -> Sequence[str]:

@@ -65,9 +65,9 @@ def _finding(one: Reductions) -> Finding:
         question="reductions",
         response=one.response,
         title=f"{phrases.name(one.response)} by policy" + (f", {conditions_text(one.feed)}" if one.feed else ""),
-        statement=" ".join(text),
+        statements=text,
         where={FEED: one.feed} if one.feed else {},
-        statistics={"summary": text, "points": [_numbers(one, place) for place in one.places]},
+        statistics={"points": [_numbers(one, place) for place in one.places]},
         tables=[_means(one), *(_reductions(one, subject) for subject in one.subjects)],
         caveats=caveats,
     )
@@ -249,8 +249,8 @@ def _published(answers: Sequence[Reductions]) -> list[Finding]:
             question="reductions",
             response=answers[0].response,
             title=f"Reductions of the mean response by {known.policy}, here and published",
-            statement=" ".join(text or ["No published number can be compared here."]),
-            statistics={"summary": text[:2], "rows": rows, "source": known.source},
+            statements=text or ["No published number can be compared here."],
+            statistics={"rows": rows, "source": known.source},
             tables=[Table([*columns, "note"], rows)],
             caveats=[*known.reading, *reasons, _SOURCE.format(source=known.source)],
         )
@@ -324,8 +324,8 @@ def _published_changes(answers: Sequence[Reductions]) -> list[Finding]:
             question="reductions",
             response=first.response,
             title=f"{phrases.name(first.response)} with {first.policy} by {label}, here and published",
-            statement=" ".join(text),
-            statistics={"summary": text, "rows": rows, "source": first.source},
+            statements=text,
+            statistics={"rows": rows, "source": first.source},
             tables=[Table(columns, rows)],
             caveats=[*(known.reading for known in by_effect), _SOURCE.format(source=first.source)],
         )

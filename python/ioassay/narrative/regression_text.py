@@ -47,7 +47,7 @@ def _finding(regression: Regression) -> Finding:
         question="regression",
         response=cells.response,
         title=f"{phrases.name(cells.response)}: regression on {factor_label(regression.factor)}",
-        statement=_statement(regression),
+        statements=_statement(regression),
         where=cells.where(),
         statistics={
             "factor": regression.factor,

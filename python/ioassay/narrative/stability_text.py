@@ -124,7 +124,7 @@ def _variation(variation: Variation) -> Finding:
         cells,
         "variation between repetitions",
         "warning" if variation.outcome == Stability.UNSTABLE else "info",
-        statement=_variation_statement(variation),
+        statements=_variation_statement(variation),
         statistics={
             "points": rows,
             "median_cv": variation.median_cv,
@@ -164,7 +164,7 @@ def _drift(answer: RunDrift) -> Finding:
         cells,
         "drift over the run",
         "warning" if answer.notable else "info",
-        statement=DRIFT[outcome].format(
+        statements=DRIFT[outcome].format(
             name=phrases.subject(cells.response),
             inside=phrases.noun(cells.response),
             way=phrases.change(measured.change, *bounds),
@@ -188,7 +188,7 @@ def _steadiness(answer: Steadiness) -> Finding:
         cells,
         "steady state",
         "warning" if answer.outcome == Outcome.UNSTEADY else "info",
-        statement=_steady_statement(answer),
+        statements=_steady_statement(answer),
         statistics={
             "criterion": CRITERION,
             "points": [_steady_numbers(condition) for condition in answer.conditions],
@@ -267,7 +267,7 @@ def _log_samples(answer: LogSampleComparison) -> Finding:
     return _about(
         cells,
         "repetitions compared by their log samples (naive)",
-        statement=_log_sample_statement(answer),
+        statements=_log_sample_statement(answer),
         statistics={
             "label": phrases.NAIVE_LABEL,
             "points": [_log_sample_numbers(among) for among in answer.conditions],

@@ -31,14 +31,15 @@ def findings(answers: Sequence[Threat]) -> list[Finding]:
 
 def _finding(threat: Threat, words: Words) -> Finding:
     remedy, text = _filled(words.remedy, threat), _text(threat)
-    premises = {"premises": [text]} if words.is_premise and threat.evidence["everywhere"] else {}
+    premises = [text] if words.is_premise and threat.evidence["everywhere"] else []
     return Finding(
         study=threat.study,
         question="caveats",
         response=threat.response,
         title=_filled(words.title, threat),
-        statement=text,
-        statistics={"code": threat.code, **plain(threat.evidence), **premises},
+        statements=text,
+        premises=premises,
+        statistics={"code": threat.code, **plain(threat.evidence)},
         caveats=[f"Next step: {remedy}"] if remedy else [],
         severity=threat.severity,
     )

@@ -67,7 +67,7 @@ def _findings(one: TimingDefinitions) -> list[Finding]:
 
 
 def _finding(one: TimingDefinitions, title: str, text: Sequence[str], **more: Any) -> Finding:
-    return Finding(study=one.study, question="accountings", response="", title=title, statement=" ".join(text), **more)
+    return Finding(study=one.study, question="accountings", response="", title=title, statements=text, **more)
 
 
 def _whole(one: TimingDefinitions) -> Finding:
@@ -79,7 +79,6 @@ def _whole(one: TimingDefinitions) -> Finding:
         "explained": {status.value: counts[status] for status in EXPLAINED if counts[status]},
         "unexplained": counts[Status.UNEXPLAINED] + counts[Status.UNSEEN],
         "stray_passes": sum(cell.outliers() for cell in one.cells),
-        "summary": summary,
     }
     return _finding(
         one,
@@ -390,7 +389,7 @@ def _folders(answer: TimingDefinitions, folders: Folders) -> Finding:
         question="accountings",
         response="pass.bw",
         title=f"{phrases.capital(phrases.listed([first, *map(_folder, folders.others)]))} compared",
-        statement=" ".join(part for other in folders.others for part in _faster(folders, other)),
+        statements=[part for other in folders.others for part in _faster(folders, other)],
         statistics={"factors": numbers},
         tables=[Table(["mode", "test", "folder", f"speed against {first}", "from", "to", "faster"], rows)],
         caveats=[f"'from' and 'to' are the {level} interval of the factor, which holds for all rows together."],

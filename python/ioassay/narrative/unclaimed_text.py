@@ -22,7 +22,7 @@ def findings(answers: Sequence[ClaimVerdicts]) -> list[Finding]:
             question="unclaimed",
             response="",
             title="Results without claims about I/O",
-            statement=(
+            statements=(
                 f"{phrases.listed(tools)} {'claims' if len(tools) == 1 else 'claim'} no I/O. "
                 f"The kernel's counts can neither confirm nor contradict these results. {witnessed}"
             ),

@@ -51,7 +51,7 @@ def _finding(one: ClaimVerdicts, text: str, statistics: Mapping[str, Any], **mor
         question="verdict",
         response="",
         title="Verdicts on the claims",
-        statement=text,
+        statements=text,
         statistics=plain(statistics),
         **more,
     )

@@ -25,9 +25,9 @@ def _finding(one: Ablation) -> Finding:
         question="ablation",
         response=one.response,
         title=f"{name} without and with write-behind" + (f", {conditions_text(one.feed)}" if one.feed else ""),
-        statement=" ".join(text),
+        statements=text,
         where={FEED: one.feed} if one.feed else {},
-        statistics={"summary": text, "changes": {level: _shares(one, level) for level in one.levels[1:]}},
+        statistics={"changes": {level: _shares(one, level) for level in one.levels[1:]}},
         tables=[_table(one)],
         caveats=[
             "Within one write-behind, policies differ by their victims only. "

@@ -58,15 +58,13 @@ class StudyStory:
     anchor: str
     title: str
     description: str
-    observation: Sequence[str]
-    """Sentences, as `comparisons`, `conclusion` and `summary`."""
+    details: Sequence[str]
+    """What else is concluded, in sentences."""
     tests: Sequence[Shown]
-    comparisons: Sequence[str]
     counted: Shown | None
     """The naive analyses of variance beside the one that counts."""
-    conclusion: Sequence[str]
     summary: Sequence[str]
-    """The conclusion in brief, or the means where the study asks for none: MOST_SENTENCES at most."""
+    """What answers for the study, or its means where nothing does: MOST_SENTENCES at most."""
     doubts: Sequence[ShownFinding]
     means: Shown | None
     groups: Sequence[Group]
@@ -91,30 +89,24 @@ def _study(study: Study, findings: Sequence[Finding], rows: Sequence[ConditionMe
     own = [finding for finding in findings if finding.study == name]
     measured = [row for row in rows if row.study == name]
     concluded = next((finding for finding in own if finding.question == CONCLUDE), None)
-    paragraphs: Mapping[str, Any] = concluded.statistics if concluded else {}
     return StudyStory(
         name=name,
         anchor=anchor(name),
         title=study.title or study.name,
         description=study.description,
-        observation=list(paragraphs.get("observation") or ()),
+        details=[str(said) for said in concluded.details] if concluded else [],
         tests=[tables.shown(table) for table in concluded.tables] if concluded else [],
-        comparisons=list(paragraphs.get("comparisons") or ()),
         counted=table(own),
-        conclusion=list(paragraphs.get("conclusion") or ()),
-        summary=_answers(paragraphs, own, measured)[:MOST_SENTENCES],
+        summary=_summary(study, own, measured)[:MOST_SENTENCES],
         doubts=[shown_finding(one) for one in own if one.question == CAVEATS and not is_alert(one)],
         means=means(measured, exact=exact),
         groups=_groups([finding for finding in own if finding.question not in (CONCLUDE, CAVEATS)]),
     )
 
 
-def _answers(concluded: Mapping[str, Any], own: Sequence[Finding], measured: Sequence[ConditionMean]) -> Sequence[str]:
-    return (
-        list(concluded.get("summary") or ())
-        or _told_in_brief(own)
-        or describe_text.means_in_brief(measured, _FEW_CONDITIONS)
-    )
+def _summary(study: Study, own: Sequence[Finding], measured: Sequence[ConditionMean]) -> Sequence[str]:
+    answered = answers.answers([study], own)
+    return answered[0].sentences if answered else describe_text.means_in_brief(measured, _FEW_CONDITIONS)
 
 
 def anchor(name: str) -> str:
@@ -136,11 +128,6 @@ def _groups(findings: Sequence[Finding]) -> list[Group]:
         title = HEADINGS.get(question, question.replace("_", " ").capitalize())
         grouped.append(Group(title, members, any(one.warns for one in members)))
     return grouped
-
-
-def _told_in_brief(own: Sequence[Finding]) -> list[str]:
-    """What findings say of themselves in brief, where nothing draws a conclusion from all."""
-    return [sentence for finding in own for sentence in finding.statistics.get("summary") or ()]
 
 
 def means(rows: Sequence[ConditionMean], *, exact: bool = False) -> Shown | None:

@@ -31,7 +31,7 @@ def analyse(records: Dataset, study: Study) -> list[Finding]:
             question="block_cost",
             response=block_line.TIME,
             title="The fixed cost of a block",
-            statement=statement,
+            statements=[statement],
             statistics={
                 "fixed_ns": found.fixed_ns,
                 "ns_per_byte": found.ns_per_byte,

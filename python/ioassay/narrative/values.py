@@ -1,0 +1,132 @@
+"""Values of statements, and how templates write them: `{mean}`, `{mean:interval}`, `{share:percent}`.
+
+Plain values have the forms of `FORMS`; a value with a metric, a factor or an interval is one of the classes here, whose
+forms their docstrings list. What a form means is in `phrases`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from string import Formatter
+from typing import Any
+
+from ioassay.factors import factor_label, level_phrase
+from ioassay.metrics import format_metric
+from ioassay.narrative import phrases
+from ioassay.stats.result import Interval, Undefined
+
+
+@dataclass(frozen=True)
+class Response:
+    """A metric's name: `{x}` within a sentence, `{x:head}`, `{x:noun}` and `{x:subject}` as `phrases` has them."""
+
+    metric: str
+
+    def __format__(self, form: str) -> str:
+        write = {"": phrases.inside, "head": phrases.name, "noun": phrases.noun, "subject": phrases.subject}[form]
+        return write(self.metric)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A value of a metric: `{x}` with its unit, `{x:short}` as in tables, `{x:named}` behind the metric's name.
+
+    `{x:interval}` and `{x:ends}` add the interval where there is one: `(95 % interval 1 to 2 ms)`, `(1 to 2 ms)`.
+    """
+
+    metric: str
+    value: float
+    interval: Interval | Undefined | None = None
+
+    def __format__(self, form: str) -> str:
+        if form == "short":
+            return format_metric(self.metric, self.value)
+        if form == "named":
+            return phrases.quantity(self.metric, self.value)
+        shown, bounds = phrases.value(self.metric, self.value), self.interval
+        if not isinstance(bounds, Interval) or not form or bounds.low >= bounds.high:
+            return shown
+        if form == "ends":
+            return f"{shown} ({phrases.span(self.metric, bounds.low, bounds.high, format_metric)})"
+        return f"{shown} ({phrases.interval(self.metric, bounds)})"
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A number without a unit: `{x}` alone, `{x:interval}` with its interval, `{x:times}` as `1.24 times`."""
+
+    value: float
+    interval: Interval | None = None
+
+    def __format__(self, form: str) -> str:
+        if form == "times":
+            return phrases.times(self.value)
+        return phrases.ratio(self.value, self.interval if form else None)
+
+
+@dataclass(frozen=True)
+class Level:
+    """A level of a factor: `{x}` as a phrase, `{x:at}` as the place where something is, `{x:with}` likewise."""
+
+    factor: str
+    level: Any
+
+    def __format__(self, form: str) -> str:
+        return phrases.at(self.factor, self.level, form) if form else level_phrase(self.factor, self.level)
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A factor's name: `{x}` within a sentence, `{x:label}` as in tables."""
+
+    name: str
+
+    def __format__(self, form: str) -> str:
+        return factor_label(self.name) if form == "label" else phrases.factor_noun(self.name)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Levels of several factors: `{x}` as a list, `{x:with}` as what holds meanwhile."""
+
+    levels: Mapping[str, object]
+
+    def __format__(self, form: str) -> str:
+        return phrases.circumstances(self.levels) if form else phrases.levels(self.levels)
+
+
+FORMS: dict[str, Callable[[Any], str]] = {
+    "percent": phrases.percent,
+    "confidence": phrases.level,
+    "p": phrases.p,
+    "number": phrases.plain_number,
+    "times": phrases.times,
+    "capital": lambda value: phrases.capital(str(value)),
+    "list": lambda values: phrases.listed([str(value) for value in values]),
+    "all": lambda values: phrases.listed([str(value) for value in values], 9),
+    "hosts": phrases.hosts,
+    "needed": phrases.repetitions_needed,
+    "minutes": lambda seconds: f"{seconds / 60:.3g} minutes",
+}
+"""Forms of plain values; `{x:count of trial}` is `1 trial`, and of a list its length."""
+
+
+class Sentence(Formatter):
+    """Fills templates."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if isinstance(value, Response | Quantity | Ratio | Level | Factor | Place):
+            return format(value, format_spec)
+        count, _, thing = format_spec.partition(" of ")
+        if count == "count":
+            number = value if isinstance(value, int) else len(value)
+            return phrases.count(number, thing) if thing else str(number)
+        if form := FORMS.get(format_spec):
+            return form(value)
+        return format(value if isinstance(value, int | float) else str(value), format_spec)
+
+
+def fill(template: str, values: Mapping[str, object]) -> str:
+    """The template with its values as text."""
+    return Sentence().vformat(template, (), values)
