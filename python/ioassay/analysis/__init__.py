@@ -6,7 +6,12 @@ questions to all studies at once. `narrative.pipeline` asks all; `run_comparison
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ioassay.registry import Contract, Registry
+
+if TYPE_CHECKING:
+    from ioassay.study.model import Study
 
 ANALYSES: dict[str, str] = {
     "tuned": "ioassay.analysis.optimum.tuning",
@@ -35,6 +40,9 @@ ANALYSES: dict[str, str] = {
 }
 """In report order: the conclusion first, threats to validity last."""
 
+MERGED: dict[str, str] = {}
+"""Former names of questions, which studies may still use: name -> the question that has its answers now."""
+
 REGISTRY = Registry("analyses", "question", ANALYSES, Contract("analyse"))
 
 OVERALL: dict[str, str] = {
@@ -44,3 +52,8 @@ OVERALL: dict[str, str] = {
 }
 """Questions to all studies of a run together: name -> module, whose `together(records)` returns the answers. Their
 findings belong to no study (`study` is '') and stand at the top of the page."""
+
+
+def questions_of(study: Study) -> list[str]:
+    """The questions that a study names, by their present names."""
+    return list(dict.fromkeys(MERGED.get(question, question) for question in study.analysis.questions))

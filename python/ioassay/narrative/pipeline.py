@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from ioassay import debug_log, plugins
-from ioassay.analysis import OVERALL, REGISTRY, machine_conditions
+from ioassay.analysis import OVERALL, REGISTRY, machine_conditions, questions_of
 from ioassay.analysis.machine_conditions import Conditions, Grade
 from ioassay.errors import Interrupted, StudyError
 from ioassay.narrative import NARRATORS, conditions_text
@@ -104,7 +104,7 @@ def questions(study: Study) -> Sequence[str]:
 
     The conditions and the verdict on the claims are always asked: all other answers rest on them.
     """
-    listed = study.analysis.questions or list(REGISTRY)
+    listed = questions_of(study) or list(REGISTRY)
     for question in listed:
         if why := REGISTRY.refusal(question):
             raise StudyError(why, source=study.name, key="analysis.questions")

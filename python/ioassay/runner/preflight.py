@@ -148,7 +148,7 @@ def _assemble(study: Study, consent: Consent, folder: Path, *, elsewhere: bool) 
     for name in study.watch.monitors:
         if why := monitors.REGISTRY.refusal(name):
             raise StudyError(why, source=study.name, key="watch.monitors")
-    for question in study.analysis.questions:
+    for question in analysis.questions_of(study):
         if why := analysis.REGISTRY.refusal(question):
             raise StudyError(why, source=study.name, key="analysis.questions")
     with _placed(study.name):
