@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -132,3 +133,24 @@ def test_without_scripts_the_figures_are_pictures(browser: Any, page_path: Path)
         fold.click()
     assert min(picture.bounding_box()["width"] for picture in pictures.all()) > 300
     page.context.close()
+
+
+def test_a_table_is_sorted_by_the_head_that_is_chosen_and_saved_as_csv(browser: Any, page_path: Path) -> None:
+    with opened(browser, page_path) as (page, wrong):
+        page.locator("summary", has_text="Values of all conditions").first.press("Enter")
+        table = page.locator(".tabled", has_text="Read bandwidth").filter(visible=True).first
+        head = table.locator("thead th", has_text="Read bandwidth")
+        for order in ("ascending", "descending"):
+            head.press("Enter")
+            assert head.get_attribute("aria-sort") == order
+            column = f"td:nth-child({head.evaluate('one => one.cellIndex + 1')})"
+            values = table.locator(column).evaluate_all("all => all.map(one => one.dataset.value).filter(one => one)")
+            numbers = [float(value) for value in values]
+            assert numbers == sorted(numbers, reverse=order == "descending") and len(set(numbers)) > 2
+        with page.expect_download() as saved:
+            table.locator("button", has_text="CSV").click()
+        heads, *rows = csv.reader(saved.value.path().read_text().splitlines())
+        place = heads.index("Read bandwidth (bytes/s)")
+        assert heads[place + 1 : place + 3] == ["low", "high"]
+        assert [row[place] for row in rows if row[place]] == values
+        assert wrong == []

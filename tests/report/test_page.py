@@ -201,7 +201,7 @@ def test_statements_tables_and_caveats_of_all_findings_are_shown(built: tuple) -
     records, _, text = built
     shown = " ".join("".join(Elements(text).text).split())
     for finding in analyse_all(records):
-        for sentence in (finding.title, *finding.caveats):
+        for sentence in (*map(str, finding.statements), *finding.caveats):
             if finding.question != "conclude":
                 assert " ".join(sentence.removeprefix("Next step: ").split()) in shown
         for table in finding.tables:

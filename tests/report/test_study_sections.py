@@ -20,9 +20,8 @@ from ..corpora import cases
 
 @cases("units", "cells")
 def test_cells_are_formatted_by_their_metric(case: dict[str, Any]) -> None:
-    assert tables.cell(case.get("value"), case.get("metric", "")) == tables.Cell(
-        case["text"], case.get("number", False)
-    )
+    shown = tables.cell(case.get("value"), case.get("metric", ""))
+    assert (shown.text, shown.number) == (case["text"], case.get("number", False))
 
 
 def test_columns_of_numbers_are_set_to_the_right() -> None:
@@ -65,7 +64,7 @@ def test_means_stand_side_by_side_where_every_condition_has_them() -> None:
     rows = [row(name, metric, 2e6, (1e6, 3e6)) for name in "ab" for metric in ("read.bw", "write.bw")]
     shown = study_sections.means(rows)
     assert [column.text for column in shown.columns] == ["Condition", "n", "Read bandwidth", "Write bandwidth"]
-    assert shown.rows[0][2] == tables.Cell("2 MB/s", True, "1 to 3 MB/s")
+    assert shown.rows[0][2] == tables.Cell("2 MB/s", True, "1 to 3 MB/s", 2e6, (1e6, 3e6))
 
 
 def test_means_stand_below_each_other_where_conditions_have_different_ones() -> None:

@@ -145,10 +145,10 @@ def _view(
         "answered": any(finding.question in answers.ANSWERING for finding in findings),
         "anchors": {story.name: story.anchor for story in stories},
         "studies": stories,
-        "together": [study_sections.shown_finding(finding) for finding in together],
+        "together": [study_sections.group(finding.title, [finding]) for finding in together],
         "headline": None if any(one.tables for one in together) else study_sections.headline(records, rows),
         "others": [
-            study_sections.shown_finding(finding)
+            study_sections.group(finding.title, [finding])
             for finding in findings
             if finding.study not in known and finding not in together
         ],

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 TEMPLATE = Path(__file__).parent / "template"
-_SCRIPTS = ("reflow.js", "charts.js")
+_SCRIPTS = ("reflow.js", "charts.js", "tables.js")
 _NAME = "(?:bundle|script|style|part)-[0-9a-f]{32}"
 
 

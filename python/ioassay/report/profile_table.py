@@ -122,8 +122,9 @@ def _cell(profile: Profile, name: str) -> Cell:
     text = format_metric(profile.metric(name), value.mean)
     if name in LATENCIES and profile.latencies is not None:
         beyond = profile.latencies.count * (1 - float(name.partition(".p")[2]) / 100)
-        return Cell(f"{text}{_SPARSE}" if beyond < FEW_BEYOND else text, True)
-    return Cell(text, True, describe_text.half_width(profile.metric(name), value) if name == RATE else "")
+        return Cell(f"{text}{_SPARSE}" if beyond < FEW_BEYOND else text, True, value=value.mean)
+    note = describe_text.half_width(profile.metric(name), value) if name == RATE else ""
+    return Cell(text, True, note, value.mean)
 
 
 def _outline(profile: Profile, axis: tuple[float, float]) -> str:

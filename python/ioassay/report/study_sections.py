@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ioassay.analysis.headline import ConditionMean
-from ioassay.metrics import format_metric
+from ioassay.metrics import format_metric, metric
 from ioassay.narrative import HEADINGS, answers, describe_text, phrases
 from ioassay.narrative.answers import Answer
 from ioassay.narrative.finding import Finding
@@ -31,22 +31,14 @@ _MOST_COLUMNS = 6
 
 
 @dataclass(frozen=True)
-class ShownFinding:
-    """One finding as shown."""
-
-    title: str
-    statement: str
-    tables: Sequence[Shown]
-    caveats: Sequence[str]
-    warns: bool
-
-
-@dataclass(frozen=True)
 class Group:
-    """The findings of one question."""
+    """Findings as shown together: each sentence once, and one table for all that have the same columns."""
 
     title: str
-    findings: Sequence[ShownFinding]
+    statements: Sequence[str]
+    tables: Sequence[tuple[str, Shown]]
+    """Each with what stands above it."""
+    caveats: Sequence[str]
     warns: bool
 
 
@@ -65,7 +57,7 @@ class StudyStory:
     """The naive analyses of variance beside the one that counts."""
     summary: Sequence[str]
     """What answers for the study, or its means where nothing does: MOST_SENTENCES at most."""
-    doubts: Sequence[ShownFinding]
+    doubts: Sequence[Group]
     means: Shown | None
     groups: Sequence[Group]
 
@@ -98,7 +90,7 @@ def _study(study: Study, findings: Sequence[Finding], rows: Sequence[ConditionMe
         tests=[tables.shown(table) for table in concluded.tables] if concluded else [],
         counted=table(own),
         summary=_summary(study, own, measured)[:MOST_SENTENCES],
-        doubts=[shown_finding(one) for one in own if one.question == CAVEATS and not is_alert(one)],
+        doubts=[group(one.title, [one]) for one in own if one.question == CAVEATS and not is_alert(one)],
         means=means(measured, exact=exact),
         groups=_groups([finding for finding in own if finding.question not in (CONCLUDE, CAVEATS)]),
     )
@@ -114,20 +106,39 @@ def anchor(name: str) -> str:
     return "study-" + re.sub(r"[^A-Za-z0-9_-]+", "-", name)
 
 
-def shown_finding(finding: Finding) -> ShownFinding:
-    """One finding as shown."""
-    shown = [tables.shown(table) for table in finding.tables]
-    return ShownFinding(finding.title, finding.statement, shown, finding.caveats, finding.severity == "warning")
+def group(title: str, findings: Sequence[Finding]) -> Group:
+    """Findings as shown together. A table of several says in its first column of which finding a row is."""
+    owners: dict[tuple[str, ...], dict[str, list[Shown]]] = {}
+    for one in findings:
+        name = ", ".join([one.title, *([phrases.levels(one.where)] if one.where else [])])
+        for table in one.tables:
+            owners.setdefault(tuple(table.columns), {}).setdefault(name, []).append(tables.shown(table))
+    return Group(
+        title,
+        list(dict.fromkeys(str(said) for one in findings for said in (*one.statements, *one.details))),
+        [_joined(title, own) for own in owners.values()],
+        list(dict.fromkeys(caveat for one in findings for caveat in one.caveats)),
+        any(one.severity == "warning" for one in findings),
+    )
+
+
+def _joined(title: str, owners: Mapping[str, Sequence[Shown]]) -> tuple[str, Shown]:
+    """Tables with the same columns as one, with what stands above it."""
+    (first, *_), *_ = owners.values()
+    if len(owners) == 1:
+        return next(iter(owners)), Shown(
+            first.columns, [row for own in owners.values() for one in own for row in one.rows]
+        )
+    rows = [[Cell(owner, False), *row] for owner, own in owners.items() for one in own for row in one.rows]
+    return title, Shown([Cell("of", False), *first.columns], rows)
 
 
 def _groups(findings: Sequence[Finding]) -> list[Group]:
-    questions = dict.fromkeys(finding.question for finding in findings)
-    grouped = []
-    for question in questions:
-        members = [shown_finding(finding) for finding in findings if finding.question == question]
-        title = HEADINGS.get(question, question.replace("_", " ").capitalize())
-        grouped.append(Group(title, members, any(one.warns for one in members)))
-    return grouped
+    by_question: dict[str, list[Finding]] = {}
+    for finding in findings:
+        by_question.setdefault(finding.question, []).append(finding)
+    names = {question: HEADINGS.get(question, question.replace("_", " ").capitalize()) for question in by_question}
+    return [group(names[question], own) for question, own in by_question.items()]
 
 
 def means(rows: Sequence[ConditionMean], *, exact: bool = False) -> Shown | None:
@@ -144,7 +155,7 @@ def means(rows: Sequence[ConditionMean], *, exact: bool = False) -> Shown | None
     present = sum(metric in found for found in by_condition.values() for metric in metrics)
     if len(metrics) > _MOST_COLUMNS or present < 0.6 * len(metrics) * len(by_condition):
         return _long(rows, exact)
-    head = [Cell("Condition", False), Cell("n", True), *(Cell(phrases.name(metric), True) for metric in metrics)]
+    head = [Cell("Condition", False), Cell("n", True), *(_head(metric) for metric in metrics)]
     body = []
     for workload, found in by_condition.items():
         counts = sorted({row.repetitions for row in found.values()})
@@ -159,11 +170,7 @@ def _long(rows: Sequence[ConditionMean], exact: bool) -> Shown:
     body = []
     for row in rows:
         texts = [Cell(row.workload, False), Cell(phrases.name(row.metric), False)]
-        numbers = [
-            Cell(str(row.repetitions), True),
-            _mean(row, exact),
-            Cell(format_metric(row.metric, row.median), True),
-        ]
+        numbers = [tables.cell(row.repetitions), _mean(row, exact), tables.mean(row.metric, row.median, None)]
         body.append([*texts, *numbers])
     return Shown([Cell(name, place > 1) for place, name in enumerate(names)], body)
 
@@ -171,9 +178,12 @@ def _long(rows: Sequence[ConditionMean], exact: bool) -> Shown:
 def _mean(row: ConditionMean | None, exact: bool) -> Cell:
     if row is None:
         return Cell(tables.NOTHING, True)
-    if exact:
-        return Cell(format_metric(row.metric, row.mean), True)
-    return Cell(format_metric(row.metric, row.mean), True, _interval(row))
+    return tables.mean(row.metric, row.mean, row.ci95, "" if exact else _interval(row))
+
+
+def _head(name: str) -> Cell:
+    shown, unit = phrases.name(name), metric(name).unit
+    return Cell(shown, True, unit="" if shown.endswith(unit) else unit)
 
 
 def _interval(row: ConditionMean) -> str:
@@ -189,18 +199,18 @@ def headline(records: Dataset, rows: Sequence[ConditionMean]) -> Shown | None:
     body = []
     for study in records.studies:
         own = [row for row in rows if row.study == study.name]
-        for metric in list(dict.fromkeys(row.metric for row in own))[:_HEADLINE_METRICS]:
-            found = sorted((row for row in own if row.metric == metric), key=lambda row: row.mean)
+        for name in list(dict.fromkeys(row.metric for row in own))[:_HEADLINE_METRICS]:
+            found = sorted((row for row in own if row.metric == name), key=lambda row: row.mean)
             ends = [_end(found[0]), _end(found[-1])]
             title = Cell(study.title or study.name, False)
-            body.append([title, Cell(phrases.name(metric), False), Cell(str(len(found)), True), *ends])
-    names = ("Study", "Metric", "Conditions", "Lowest", "Highest")
-    return Shown([Cell(name, place > 1) for place, name in enumerate(names)], body) if body else None
+            body.append([title, Cell(phrases.name(name), False), tables.cell(len(found)), *ends])
+    heads = ("Study", "Metric", "Conditions", "Lowest", "Highest")
+    return Shown([Cell(head, place > 1) for place, head in enumerate(heads)], body) if body else None
 
 
 def _end(row: ConditionMean) -> Cell:
     interval = f"{_interval(row)}\n" if row.ci95 else ""
-    return Cell(format_metric(row.metric, row.mean), True, f"{interval}at {row.workload}")
+    return tables.mean(row.metric, row.mean, row.ci95, f"{interval}at {row.workload}")
 
 
 COLUMNS = (

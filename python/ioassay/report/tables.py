@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ioassay.metrics import format_metric
+from ioassay.metrics import format_metric, metric
 from ioassay.narrative.finding import Table
 
 NOTHING = "–"
@@ -14,11 +14,18 @@ NOTHING = "–"
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell as shown; numbers are set to the right. `note` is set small below."""
+    """One cell as shown; numbers are set to the right. `note` is set small below.
+
+    `value` is its number and `interval` the ends of the interval, both in `unit`, which the column's head has: what
+    the page sorts by, copies and saves.
+    """
 
     text: str
     number: bool
     note: str = ""
+    value: float | None = None
+    interval: tuple[float, float] | None = None
+    unit: str = ""
 
 
 @dataclass(frozen=True)
@@ -34,12 +41,18 @@ def shown(table: Table) -> Shown:
     metrics = [*table.metrics, *[""] * (len(table.columns) - len(table.metrics))]
     rows = [[cell(value, name) for value, name in zip(row, metrics, strict=False)] for row in table.rows]
     numeric = [_is_numeric([row[place] for row in rows if place < len(row)]) for place in range(len(table.columns))]
-    head = [Cell(str(name), number) for name, number in zip(table.columns, numeric, strict=True)]
+    named = zip(table.columns, numeric, metrics, strict=False)
+    head = [Cell(str(column), number, unit=metric(name).unit if name else "") for column, number, name in named]
     # Words among numbers stay words, which may be broken into lines.
     body = [
         [replace(one, number=right and _fits(one)) for one, right in zip(row, numeric, strict=False)] for row in rows
     ]
     return Shown(head, body)
+
+
+def mean(name: str, value: float, interval: tuple[float, float] | None, note: str = "") -> Cell:
+    """A metric's value with its interval."""
+    return Cell(format_metric(name, value), True, note, value, interval)
 
 
 def _fits(cell: Cell) -> bool:
@@ -51,18 +64,18 @@ def _is_numeric(cells: Sequence[Cell]) -> bool:
     return sum(known) * 2 > len(known) or not known
 
 
-def cell(value: Any, metric: str = "") -> Cell:
-    """A value; None and numbers that do not exist are a dash."""
+def cell(value: Any, name: str = "") -> Cell:
+    """A value, of the metric `name`; None and numbers that do not exist are a dash."""
     if value is None or (isinstance(value, float) and value != value):
         return Cell(NOTHING, False)
     if isinstance(value, bool):
         return Cell("yes" if value else "no", False)
     if isinstance(value, int | float):
-        return Cell(format_metric(metric, value) if metric else number(value), True)
+        return Cell(format_metric(name, value) if name else number(value), True, value=value)
     if isinstance(value, Mapping):
         return Cell(", ".join(f"{key} = {part}" for key, part in value.items()), False)
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return Cell(", ".join(cell(part, metric).text for part in value), False)
+        return Cell(", ".join(cell(part, name).text for part in value), False)
     return Cell(str(value), False)
 
 
