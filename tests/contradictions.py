@@ -18,6 +18,7 @@ from ioassay import metrics
 from ioassay.analysis.headline import headline
 from ioassay.narrative.finding import Finding
 from ioassay.narrative.pipeline import analyse_all
+from ioassay.narrative.say import statement
 from ioassay.stats.contrasts import MARGIN
 from ioassay.store.dataset import Dataset
 
@@ -28,7 +29,7 @@ _OUTSIDE = 1 + MARGIN + 1e-9
 def contradictions(records: Dataset, lower: bool = False) -> list[str]:
     """What the findings of one run say against each other; `lower`: small values of all responses are good."""
     findings = analyse_all(records)
-    effects, peaks, lines = (_by_place(findings, question) for question in ("effect", "peak", "regression"))
+    effects, peaks = (_by_place(findings, question) for question in ("effect", "peak"))
     found: list[str] = []
     for place, effect in effects.items():
         if "outcome" not in effect:
@@ -36,9 +37,10 @@ def contradictions(records: Dataset, lower: bool = False) -> list[str]:
         found += [f"{place}: {text}" for text in _of_effect(effect)]
         if peak := peaks.get(place):
             found += [f"{place}: {text}" for text in _of_peak(effect, peak, lower)]
-        if line := lines.get(place):
+        if line := effect["line"]:
             found += [f"{place}: {text}" for text in _of_line(effect, line)]
-    found += _of_conclusion(findings, effects, peaks, lower)
+    found += _of_statements(findings, effects, peaks, lower)
+    found += _of_ratios(findings, effects)
     found += _of_choices(findings, peaks)
     found += [*_of_headline(records, peaks), *_of_bounds(records)]
     found += _of_interactions(findings, effects)
@@ -177,7 +179,7 @@ def _of_line(effect: Mapping[str, Any], line: Mapping[str, Any]) -> Iterator[str
         yield f"{effect['shape']}, yet its line is {line['outcome']}"
     if line["outcome"] == "turns":
         return
-    bounds = line[line["better"] or "linear"]["slope_interval"]
+    bounds = line["slope_interval"]
     way = "up" if bounds["low"] > 0 else "down" if bounds["high"] < 0 else ""
     if way and effect["outcome"] == "undecided":
         yield f"undecided, yet its line goes {way}"
@@ -185,43 +187,48 @@ def _of_line(effect: Mapping[str, Any], line: Mapping[str, Any]) -> Iterator[str
         yield f"{effect['shape']}, yet its line goes {way}"
 
 
-def _of_conclusion(
+_WAYS = {"rises": "up", "tends_to_rise": "up", "falls": "down", "tends_to_fall": "down"}
+
+
+def _of_statements(
     findings: Sequence[Finding],
     effects: Mapping[Place, Mapping[str, Any]],
     peaks: Mapping[Place, Mapping[str, Any]],
     lower: bool,
 ) -> Iterator[str]:
-    """The facts of the conclusion against effects and best levels."""
+    """What is said of a factor, by its code and values, against its effect and its best level."""
     for finding in findings:
-        for fact in finding.statistics["facts"] if finding.question == "conclude" else ():
-            place = (finding.study, fact.get("response"), fact.get("factor"), _where(fact.get("where") or {}))
-            effect, peak = effects.get(place), peaks.get(place)  # type: ignore[arg-type]
-            if effect and "outcome" in fact and "shape" in fact:
-                if (fact["outcome"], fact["shape"]) != (effect["outcome"], effect["shape"]):
-                    yield f"{place}: the conclusion has another outcome than the effect"
-                improves = fact["shape"] == ("down" if lower else "up")
-                saturates = peak is not None and peak["outcome"] == "saturates" and not fact["tendency"]
-                if peak and improves and saturates and fact["plateau"] != peak["plateau"][0]:
-                    yield f"{place}: it levels off at {fact['plateau']}, its plateau is {peak['plateau']}"
-            for case, ratio in fact.get("against", {}).items():
-                yield from _of_mix(finding.study, fact, case, ratio, effects)
-            if effect and peak and "plateau_reason" in fact:
-                same = all(fact[name] == peak[name] for name in ("best", "plateau", "not_worse", "mean"))
-                if not same:
-                    yield f"{place}: the focus of the study differs from its best level"
+        for said in map(statement, (*finding.statements, *finding.details)):
+            if not {"name", "factor"} <= said.values.keys():
+                continue
+            where = _where(said.values.get("place") or said.where)
+            place = (finding.study, said.values["name"].metric, said.values["factor"].name, where)
+            if not (effect := effects.get(place)):
+                continue
+            if direction := said.values.get("direction"):
+                way = direction.code.removeprefix("effect.")
+                vague = effect["shape"] in (None, "unclear") or effect["outcome"] == "no direction"
+                if not vague if way == "undirected" else _WAYS.get(way, way) != effect["shape"]:
+                    yield f"{place}: it says {said}, and the effect is {effect['shape']}"
+            if said.code == "effect.untested" and effect["outcome"] != "not tested":
+                yield f"{place}: untested, yet {effect['outcome']}"
+            peak, level = peaks.get(place), said.values.get("level")
+            if peak and said.code.startswith("effect.levels_off") and peak["outcome"] == "saturates":
+                improves = effect["shape"] == ("down" if lower else "up")
+                if improves and level.level != peak["plateau"][0]:
+                    yield f"{place}: it levels off at {level.level}, its plateau is {peak['plateau']}"
 
 
-def _of_mix(
-    study: str, fact: Mapping[str, Any], case: str, ratio: Mapping[str, Any], effects: Mapping[Place, Mapping[str, Any]]
-) -> Iterator[str]:
-    """A mix of sizes against a fixed one, against the same pair of the effect."""
-    others = {name: level for name, level in fact["point"].items() if name != "case"}
-    pairs = effects[study, fact["response"], "case", _where(others)]["pairs"]
-    for pair in pairs:
-        if {pair["level"], pair["against"]} == {fact["point"]["case"], case} and "ratio" in ratio:
-            same = pair["estimate"] if pair["level"] != case else 1 / pair["estimate"]
-            if abs(ratio["ratio"] / same - 1) > 1e-9 or abs(ratio["p"] - pair["p"]) > 1e-9:
-                yield f"{fact['point']} against {case}: the mix has another ratio than the effect"
+def _of_ratios(findings: Sequence[Finding], effects: Mapping[Place, Mapping[str, Any]]) -> Iterator[str]:
+    """What the conclusion compares, such as a mix of sizes with a fixed one, against the same pair of the effect."""
+    for finding in findings:
+        for one in finding.statistics.get("ratios", ()) if finding.question == "conclude" else ():
+            place = (finding.study, one["response"], one["factor"], _where(one["where"]))
+            for pair in effects[place]["pairs"] if place in effects else ():
+                if {pair["level"], pair["against"]} == {one["level"], one["against"]}:
+                    same = pair["estimate"] if pair["level"] == one["level"] else 1 / pair["estimate"]
+                    if abs(one["ratio"]["ratio"] / same - 1) > 1e-9 or abs(one["ratio"]["p"] - pair["p"]) > 1e-9:
+                        yield f"{place}: {one['level']} against {one['against']} has another ratio than the effect"
 
 
 def _of_choices(findings: Sequence[Finding], peaks: Mapping[Place, Mapping[str, Any]]) -> Iterator[str]:
@@ -257,11 +264,11 @@ def _of_interactions(findings: Sequence[Finding], effects: Mapping[Place, Mappin
 def _of_loads(findings: Sequence[Finding], effects: Mapping[Place, Mapping[str, Any]]) -> Iterator[str]:
     """What a factor changes of a database's load on average against its effect in each place, and the conclusion."""
     averages = {
-        (finding.study, fact["response"], fact["factor"]): fact["ratio"]["ratio"]
+        (finding.study, one["response"], one["factor"]): one["ratio"]["ratio"]
         for finding in findings
         if finding.question == "conclude"
-        for fact in finding.statistics["facts"]
-        if "ratio" in fact and isinstance(fact["ratio"], Mapping) and "levels" in fact
+        for one in finding.statistics.get("ratios", ())
+        if not one["where"]
     }
     for finding in findings:
         for one in finding.statistics.get("changes", ()) if finding.question == "database" else ():

@@ -144,11 +144,8 @@ def test_the_summary_begins_with_the_choice_and_then_the_depth(lab: Any) -> None
     focus = study_focus.focus(records, made)
     assert focus is not None and focus.choices[0].average.best == "nbd" and focus.choices[0].alike is not None
     assert {one.outcome for one in focus.peaks["iodepth"]} == {optimum.Outcome.SATURATES}
-    first, second, third = focus.facts()
-    assert first["average"]["best"] == "nbd" and set(second["responses"]) == {"read.lat.p99"}
-    assert [one["plateau"] for one in third["slices"]] == [[32, 128]] * 4
     (found,) = conclude_text.findings(conclusion.analyse(records, made))
-    assert [*map(str, found.statements[:3])] == conclude_text.opening(focus)
+    assert [*map(str, found.statements[:3])] == [*map(str, conclude_text.opening(focus)[:3])]
     json.dumps(found.as_dict(), allow_nan=False)
 
 

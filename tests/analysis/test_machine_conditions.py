@@ -112,7 +112,7 @@ def test_an_unfit_study_keeps_its_numbers_and_draws_no_conclusion(lab: Any) -> N
     assert not concluded.details and not concluded.statistics and not concluded.omissions
     (reference,) = (finding for finding in quiet if finding.question == "conclude")
     assert not reference.withheld
-    assert reference.statistics["facts"]
+    assert reference.statements and reference.statistics
     assert by_question["effect"].statement == concluded.statement
     assert by_question["describe"].tables == next(one for one in quiet if one.question == "describe").tables
 

@@ -7,15 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis.effects import regression
+from ioassay.analysis.effects import one_factor
 from ioassay.analysis.effects.level_contrasts import LINEAR, LOGARITHMIC
 from ioassay.analysis.effects.regression import Outcome, Regression
 from ioassay.stats.least_squares import LackOfFit
 
 
+def lines(lab: Any, study: Any, measure: Any, repetitions: int) -> list[Regression]:
+    groups = one_factor.effects(lab.records(lab.run(study, measure, repetitions)), study, "read.bw")
+    return [effect.line for group in groups for effect in group.effects if effect.line]
+
+
 def fitted(lab: Any, levels: list[Any], measure: Any, name: str = "numjobs", repetitions: int = 6) -> Regression:
     study = lab.study(factors={name: levels})
-    (answer,) = regression.analyse(lab.records(lab.run(study, measure, repetitions)), study)
+    (answer,) = lines(lab, study, measure, repetitions)
     return answer
 
 
@@ -63,7 +68,7 @@ def test_noise_has_no_slope(lab: Any) -> None:
 def test_words_and_two_levels_have_no_regression(lab: Any) -> None:
     for levels in (["rw", "randrw", "read"], [1, 2]):
         study = lab.study(factors={"x": levels})
-        assert regression.analyse(lab.records(lab.run(study, lambda *_: {"read.bw": 1.0}, 3)), study) == []
+        assert lines(lab, study, lambda *_: {"read.bw": 1.0}, 3) == []
 
 
 def test_identical_repetitions_on_a_line_fit_exactly(lab: Any) -> None:
@@ -76,5 +81,5 @@ def test_identical_repetitions_on_a_line_fit_exactly(lab: Any) -> None:
 def test_other_factors_give_a_line_each(lab: Any) -> None:
     study = lab.study(factors={"rw": ["rw", "randrw"], "numjobs": [1, 2, 4]})
     rng = np.random.default_rng(6)
-    answers = regression.analyse(lab.records(lab.run(study, lambda p, _: {"read.bw": rng.normal(100, 1)}, 4)), study)
+    answers = lines(lab, study, lambda p, _: {"read.bw": rng.normal(100, 1)}, 4)
     assert [answer.cells.where() for answer in answers] == [{"rw": "rw"}, {"rw": "randrw"}]

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 import golden
-from ioassay.analysis.effects import descriptive, factor_effects, regression
+from ioassay.analysis.effects import descriptive, factor_effects, one_factor, regression
 from ioassay.analysis.effects.factorial_anova import JointEffects
 from ioassay.analysis.effects.factorial_anova import Outcome as Joint
 from ioassay.analysis.effects.one_factor import FactorEffects
-from ioassay.narrative import describe_text, effect_text, regression_text
+from ioassay.narrative import describe_text, effect_text
 
 
 def test_describe(lab: Any) -> None:
@@ -87,6 +87,9 @@ def test_regression(lab: Any) -> None:
 
     answers = []
     for study in (lab.study(factors=factors), lab.study(factors={"rwmixwrite": [0, 25, 50]})):
-        answers += regression.analyse(lab.records(lab.run(study, measure, 6)), study)
-    assert {answer.outcome for answer in answers} == set(regression.Outcome)
-    golden.check("regression", regression_text.findings(answers))
+        answers += one_factor.effects(lab.records(lab.run(study, measure, 6)), study, "read.bw")
+    lines = [effect.line for answer in answers for effect in answer.effects if effect.line]
+    assert {line.outcome for line in lines} == set(regression.Outcome)
+    found = effect_text.findings(answers)
+    assert [finding.tables[0].columns.count("slope") for finding in found] == [0, 1, 1]
+    golden.check("regression", found)

@@ -194,7 +194,7 @@ def test_what_went_wrong_stands_on_top_with_its_remedy(built: tuple) -> None:
     assert f"1 of 8 trials failed: fio printed {HOSTILE}" in shown
     assert "The trial ran 9.1 s instead of 10 s (3 trials of mixed-sizes; short)" in shown
     assert "Remedy: ioassay run --set runtime=20s" in shown
-    assert shown.index("trials failed") < shown.index("Observation")
+    assert shown.index("trials failed") < shown.index("Every trial in the order")
 
 
 def test_statements_tables_and_caveats_of_all_findings_are_shown(built: tuple) -> None:

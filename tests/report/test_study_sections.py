@@ -132,7 +132,7 @@ def test_a_study_that_asks_for_no_conclusion_is_summed_up_by_its_rates(suite: Da
     rows = [row("4k depth 1", "read.bw", 2e6, (1e6, 3e6))]
     rows += [row("4k depth 1", "read.lat.p99", 2e6, None)]
     told = study_sections.studies(suite, [], rows)[3]
-    assert not told.details
+    assert not told.groups
     assert told.summary == ["4k depth 1: read bandwidth 2 MB/s (95 % interval 1 to 3 MB/s)."]
 
 

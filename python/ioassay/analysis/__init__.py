@@ -34,13 +34,12 @@ ANALYSES: dict[str, str] = {
     "effect": "ioassay.analysis.effects.factor_effects",
     "peak": "ioassay.analysis.optimum.optimum",
     "calls": "ioassay.analysis.storage.system_calls",
-    "regression": "ioassay.analysis.effects.regression",
     "latency": "ioassay.analysis.storage.latency",
     "caveats": "ioassay.analysis.threats.threat_checks",
 }
 """In report order: the conclusion first, threats to validity last."""
 
-MERGED: dict[str, str] = {}
+MERGED: dict[str, str] = {"regression": "effect"}
 """Former names of questions, which studies may still use: name -> the question that has its answers now."""
 
 REGISTRY = Registry("analyses", "question", ANALYSES, Contract("analyse"))

@@ -1,4 +1,4 @@
-"""What a study comes to: for each response its shape, best level, average change or mean; what is missing; threats.
+"""What a study comes to: for each response its shape, best level, average change or mean; what is missing.
 
 Everything here is measured elsewhere. What is decided here is which of it concludes a study, and in what order.
 """
@@ -8,18 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ioassay.analysis.effects import block_size_mix, one_factor, regression
+from ioassay.analysis.effects import block_size_mix, one_factor
 from ioassay.analysis.effects.average_change import AverageChange, average_change
 from ioassay.analysis.effects.block_size_mix import Mix
 from ioassay.analysis.effects.one_factor import Effect, Outcome
-from ioassay.analysis.effects.regression import Regression
 from ioassay.analysis.measurements import missing_trials
 from ioassay.analysis.measurements.cells import Cell, Cells, cells, interval
 from ioassay.analysis.measurements.missing_trials import MissingConditions
 from ioassay.analysis.optimum import study_focus
 from ioassay.analysis.optimum.study_focus import Focus
-from ioassay.analysis.threats import threat_checks
-from ioassay.analysis.threats.threat import Threat
 from ioassay.factors import CASE
 from ioassay.stats.contrasts import MARGIN
 from ioassay.stats.ratio_of_means import Ratio, equivalence
@@ -43,7 +40,6 @@ class FactorChange:
     """One factor where all others are fixed; `covered`: the focus of the study answers for it."""
 
     effect: Effect
-    line: Regression | None
     covered: bool
 
     @property
@@ -72,13 +68,12 @@ Part = Mean | FactorChange | AverageChange | MixChange
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What one study comes to. `parts` in the order of its responses and factors; `threats` are its warnings."""
+    """What one study comes to. `parts` in the order of its responses and factors;"""
 
     study: Study
     focus: Focus | None
     parts: tuple[Part, ...]
     missing: tuple[MissingConditions, ...]
-    threats: tuple[Threat, ...]
 
 
 def analyse(records: Dataset, study: Study) -> list[Conclusion]:
@@ -88,8 +83,7 @@ def analyse(records: Dataset, study: Study) -> list[Conclusion]:
     parts = [part for response in measured if response.cells for part in _parts(records, study, response, focus)]
     if not (parts or missing or focus):
         return []
-    threats = [threat for threat in threat_checks.analyse(records, study) if threat.severity == "warning"]
-    return [Conclusion(study, focus, tuple(parts), tuple(missing), tuple(threats))]
+    return [Conclusion(study, focus, tuple(parts), tuple(missing))]
 
 
 def _responses(records: Dataset, study: Study, focus: Focus | None) -> list[str]:
@@ -108,7 +102,7 @@ def _parts(records: Dataset, study: Study, measured: Cells, focus: Focus | None)
         covered = focus is not None and focus.covers(response, factor)
         if effects[0].ordered:
             for effect in effects:
-                yield FactorChange(effect, regression.fit(effect.family, confidence), covered)
+                yield FactorChange(effect, covered)
         elif len(measured.factors[factor]) == 2 and len(effects) > 1:
             first, second = measured.factors[factor]
             exact = not records.is_measured(study)
@@ -118,4 +112,4 @@ def _parts(records: Dataset, study: Study, measured: Cells, focus: Focus | None)
         elif study.analysis.lead != "choice":  # which case is best is the choice's; what a case does would hide it
             mixes = block_size_mix.mixes([effect.family for effect in effects], study) if factor == CASE else []
             yield from (MixChange(measured, mix) for mix in mixes)
-            yield from (FactorChange(effect, None, covered) for effect in effects if not mixes)
+            yield from (FactorChange(effect, covered) for effect in effects if not mixes)

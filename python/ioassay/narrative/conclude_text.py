@@ -1,207 +1,196 @@
-"""What a study comes to, in three paragraphs: observation, statistics, conclusion; and the summary of a few sentences.
-
-`statistics` of the finding hold the paragraphs and the facts that they rest on.
-"""
+"""What a study comes to: the few statements that answer it, all others as details, and ratios of averages and mixes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ioassay.analysis.conclusion import Conclusion, FactorChange, Mean, MixChange, Part
+from ioassay.analysis.conclusion import Conclusion, FactorChange, Mean, MixChange, Part, ratio_outcome
 from ioassay.analysis.effects.average_change import AverageChange
-from ioassay.analysis.effects.one_factor import Effect
-from ioassay.analysis.effects.one_factor import Outcome as EffectOutcome
-from ioassay.analysis.optimum.optimum import SEPARATE_SLICES, Outcome, Peak
+from ioassay.analysis.effects.block_size_mix import Mix
+from ioassay.analysis.effects.one_factor import Effect, Outcome
+from ioassay.analysis.measurements.cells import Cells
+from ioassay.analysis.optimum.optimum import SEPARATE_SLICES, Peak
+from ioassay.analysis.optimum.optimum import Outcome as PeakOutcome
 from ioassay.analysis.optimum.study_focus import Focus
-from ioassay.factors import factor_label
-from ioassay.narrative import (
-    choice_text,
-    effect_text,
-    omissions,
-    peak_tables,
-    peak_text,
-    phrases,
-    regression_text,
-    sentences,
-    summary_sentences,
-    threats_text,
-)
-from ioassay.narrative.finding import Finding, Table
+from ioassay.factors import CASE, factor_label
+from ioassay.narrative import choice_text, effect_text, omissions, peak_tables, peak_text, phrases
+from ioassay.narrative.finding import Finding, Table, bounds
+from ioassay.narrative.say import Say, say
+from ioassay.narrative.values import Change, Level, Quantity, Ratio, Response
 from ioassay.stats.contrasts import MARGIN
-from ioassay.stats.result import Undefined, plain
+from ioassay.stats.ratio_of_means import Ratio as MeasuredRatio
+from ioassay.stats.result import mean_of, plain
 
-TESTS = ("Response", "Over", "Outcome", "p, all pairs", "omega²", "Regression slope", "R²")
-REGRESSION = "The {kind} regression has a slope of {slope}, R² = {r2:.3f}."
-AVERAGE = "{name} {second} over that {first} is {ratio} on average ({p})."
-
-
-@dataclass(frozen=True)
-class _PartText:
-    """What one part adds to each paragraph. `row` of TESTS says in numbers what `tests` say in words."""
-
-    observation: str = ""
-    tests: Sequence[str] = ()
-    row: Sequence[Any] = ()
-    comparison: str = ""
-    conclusion: str = ""
-    fact: dict[str, Any] = field(default_factory=dict)
+MOST = 5
+"""A study is answered by no more statements; the others are details."""
 
 
 def findings(answers: Sequence[Conclusion]) -> list[Finding]:
     """One finding for the study; none where there is nothing to conclude."""
     found = [_finding(conclusion) for conclusion in answers]
-    return [finding for finding in found if finding.statement]
+    return [finding for finding in found if finding.statements]
 
 
 def _finding(conclusion: Conclusion) -> Finding:
     study, focus = conclusion.study, conclusion.focus
-    opened = opening(focus) if focus else []
-    texts = [_part(part) for part in conclusion.parts]
-    quiet = [
-        part.effect for part in conclusion.parts if isinstance(part, FactorChange) and part.quiet and not part.covered
-    ]
-    concluded = [*opened, *(text.conclusion for text in texts if text.conclusion)]
-    facts = [*(focus.facts() if focus else []), *(text.fact for text in texts if text.conclusion)]
-    if quiet:
-        concluded.append(sentences.undecided_sentence(quiet))
-        facts.append({"quiet": [effect.cells.response for effect in quiet]})
-    choices = [" ".join(choice_text.sentences(choice)) for choice in focus.choices] if focus else []
-    observation = [*choices, *(text.observation for text in texts if text.observation)]
-    comparisons = [text.comparison for text in texts if text.comparison]
-    summary = summary_sentences.summary(opened, conclusion.parts, quiet) or concluded[: summary_sentences.MOST]
+    said = [*(opening(focus) if focus else ()), *_statements(conclusion.parts)]
     left_out = omissions.missing_conditions(conclusion.missing)
-    summary += left_out
-    rows = [text.row for text in texts if text.row]
+    ratios = [row for part in conclusion.parts for row in _ratios(part)]
+    compared = Table.of(
+        ratios,
+        ("response", lambda row: phrases.name(row["response"])),
+        ("level", lambda row: format(Level(row["factor"], row["level"]))),
+        ("against", lambda row: format(Level(row["factor"], row["against"]))),
+        ("ratio", lambda row: row["ratio"].ratio),
+        *bounds(lambda row: row["ratio"].interval),
+        ("p", lambda row: row["ratio"].p),
+    )
     return Finding(
         study=study.name,
         question="conclude",
         response="",
         title=study.title or study.name,
-        statements=summary,
-        details=[*observation, *comparisons, *concluded],
+        statements=[*said[:MOST], *left_out],
+        details=said[MOST:],
         omissions=left_out,
-        statistics={
-            "facts": plain(facts),
-            "not_measured": [group.as_dict() for group in conclusion.missing],
-        },
-        tables=[Table(TESTS, rows)] if rows else [],
-        caveats=[threats_text.sentence(threat) for threat in conclusion.threats],
+        statistics={"ratios": plain(ratios), "not_measured": [group.as_dict() for group in conclusion.missing]},
+        tables=[compared] if ratios else [],
     )
 
 
-def _part(part: Part) -> _PartText:
-    match part:
-        case Mean():
-            fact = {name: getattr(part, name) for name in ("response", "mean", "interval")}
-            sentence = sentences.mean_sentence(part)
-            return _PartText(observation=sentence, conclusion=sentence, fact={**fact, "point": part.cell.point})
-        case FactorChange():
-            return _factor(part)
-        case AverageChange():
-            return _average(part)
-        case MixChange():
-            observation, tested, concluded = sentences.mix_sentences(part.cells, part.mix)
-            mix = part.mix
-            fact = {"response": part.cells.response, "point": mix.cell.point, "against": dict(mix.against)}
-            return _PartText(
-                observation=observation,
-                comparison=tested,
-                conclusion=concluded,
-                fact={**fact, "predicted": mix.predicted},
-            )
+def _statements(parts: Sequence[Part]) -> Iterator[Say]:
+    """Over numbers by response and factor, then pairs of levels, means, mixes and words; what is undecided last."""
+    effects: dict[tuple[str, str], list[Effect]] = {}
+    for part in parts:
+        if isinstance(part, FactorChange) and not (part.covered or part.quiet):
+            effects.setdefault((part.effect.cells.response, part.effect.factor), []).append(part.effect)
+    for own in sorted(effects.values(), key=lambda own: not own[0].ordered):
+        yield from effect_text.statements(own)
+    yield from _averages([part for part in parts if isinstance(part, AverageChange)])
+    for part in parts:
+        if isinstance(part, Mean):
+            quantity = Quantity(part.response, part.mean, part.interval)
+            yield say("conclude.mean", quantity=quantity, repetitions=part.cell.values.size)
+        elif isinstance(part, MixChange):
+            yield from _mix(part.cells, part.mix)
+    quiet = [part.effect for part in parts if isinstance(part, FactorChange) and part.quiet and not part.covered]
+    if quiet:
+        yield effect_text.undecided(quiet)
 
 
-def _factor(part: FactorChange) -> _PartText:
-    effect, line = part.effect, part.line
-    tests = [_tested(effect)]
-    if line is not None and not line.turns:
-        model = line.preferred
-        tests.append(REGRESSION.format(kind=model.kind, slope=regression_text.slope(line), r2=model.line.r2))
-    text = _PartText(observation=effect_text.range_sentence(effect), tests=tests, row=_row(part))
-    if part.quiet:
-        return text
-    fact: dict[str, Any] = {
-        "response": effect.cells.response,
-        "where": effect.cells.where(),
-        "factor": effect.factor,
-        "best": effect.extremes.best.point[effect.factor],
-    }
-    if effect.outcome == EffectOutcome.NOT_TESTED:
-        return _PartText(text.observation, tests, text.row, conclusion=sentences.untested_sentence(effect), fact=fact)
-    if curve := effect.shape:
-        plateau = curve.plateau.point[effect.factor] if curve.plateau else None
-        fact |= {"shape": curve.kind, "change": curve.change.estimate, "interval": curve.change.interval}
-        fact |= {"outcome": effect.outcome.value, "tendency": curve.tendency, "plateau": plateau}
-        return _PartText(text.observation, tests, text.row, conclusion=sentences.shape_sentence(effect), fact=fact)
-    extremes = effect.extremes
-    fact |= {"outcome": effect.outcome.value, "worst": extremes.worst.point[effect.factor], "ratio": extremes.ratio}
-    fact |= {"interval": extremes.pair.interval if extremes.pair else None}
-    return _PartText(text.observation, tests, text.row, conclusion=sentences.best_sentence(effect), fact=fact)
+def _averages(changes: Sequence[AverageChange]) -> Iterator[Say]:
+    """Those that differ one by one, the others together."""
+    yield from (_average(one) for one in changes if one.outcome == Outcome.DIFFERENCE)
+    for outcome, code in ((Outcome.EQUIVALENT, "equal"), (Outcome.UNDECIDED, "undecided")):
+        by_levels: dict[str, list[AverageChange]] = {}
+        for one in changes:
+            if one.outcome == outcome:
+                by_levels.setdefault(phrases.both(one.factor, *one.levels), []).append(one)
+        for levels, own in by_levels.items():
+            known: dict[str, Any] = {"levels": levels, "margin": MARGIN}
+            if len(own) == 1:
+                name, ratio = Response(own[0].cells.response), _ratio(own[0].ratio)
+                yield say(f"conclude.average_{code}", name=name, ratio=ratio, **known)
+            else:
+                names = [phrases.noun(one.cells.response) for one in own]
+                yield say(f"conclude.averages_{code}", names=names, **known)
 
 
-def _average(part: AverageChange) -> _PartText:
-    first, second = part.levels
-    comparison = AVERAGE.format(
-        name=phrases.subject(part.cells.response),
-        first=phrases.at(part.factor, first),
-        second=phrases.at(part.factor, second),
-        ratio=phrases.ratio(part.ratio.ratio, part.ratio.interval),
-        p=phrases.p(part.ratio.p),
-    )
-    return _PartText(
-        comparison=comparison,
-        conclusion=sentences.average_sentence(part),
-        fact={
-            "response": part.cells.response,
-            "factor": part.factor,
-            "levels": [first, second],
-            "ratio": part.ratio,
-        },
+def _average(one: AverageChange) -> Say:
+    """Two levels against each other, averaged over everything else."""
+    ratio, name = one.ratio, Response(one.cells.response)
+    first, second = (Level(one.factor, level) for level in one.levels)
+    if ratio.ratio >= 2:
+        return say("conclude.average_times", name=name, times=_ratio(ratio), high=second, low=first)
+    if ratio.ratio <= 0.5:
+        times = Ratio(1 / ratio.ratio, ratio.interval.inverse())
+        return say("conclude.average_times", name=name, times=times, high=first, low=second)
+    return say(
+        "conclude.average_share",
+        name=name,
+        share=abs(ratio.ratio - 1),
+        way="higher" if ratio.ratio > 1 else "lower",
+        first=first,
+        second=second,
+        ratio=_ratio(ratio),
     )
 
 
-def _row(part: FactorChange) -> list[Any]:
-    effect, line = part.effect, part.line
-    known, name = phrases.levels(effect.cells.where()), phrases.name(effect.cells.response)
-    p, share = effect.p, effect.explained
-    tested = [effect.outcome.value, None if p is None else float(f"{p:.2g}")]
-    fitted = (
-        [None, None] if line is None or line.turns else [regression_text.slope(line), round(line.preferred.line.r2, 3)]
-    )
-    return [
-        f"{name}, {known}" if known else name,
-        factor_label(effect.factor),
-        *tested,
-        None if share is None else round(share, 2),
-        *fitted,
+def _ratio(found: MeasuredRatio) -> Ratio:
+    return Ratio(found.ratio, found.interval)
+
+
+def _ratios(part: Part) -> Iterator[dict[str, Any]]:
+    """What was compared: a mean at `level`, or on average there, divided by that at another."""
+    if isinstance(part, AverageChange):
+        first, second = part.levels
+        known: dict[str, Any] = {"response": part.cells.response, "factor": part.factor, "where": {}}
+        yield {**known, "level": second, "against": first, "ratio": part.ratio}
+    elif isinstance(part, MixChange):
+        where = {name: level for name, level in part.mix.cell.point.items() if name != CASE}
+        known = {"response": part.cells.response, "factor": CASE, "where": where, "level": part.mix.cell.point[CASE]}
+        for against, ratio in {**part.mix.against, "prediction from its parts": part.mix.predicted}.items():
+            if isinstance(ratio, MeasuredRatio):
+                yield {**known, "against": against, "ratio": ratio}
+
+
+# Mixes of block sizes
+
+
+def _mix(measured: Cells, mix: Mix) -> Iterator[Say]:
+    """What mixing itself costs, what the mix costs against each size, and the means."""
+    where = {name: level for name, level in mix.cell.point.items() if name != CASE and len(measured.factors[name]) > 1}
+    known: dict[str, Any] = {"name": Response(measured.response), "mix": str(mix.cell.point[CASE]), "margin": MARGIN}
+    ratios = {case: ratio for case, ratio in mix.against.items() if isinstance(ratio, MeasuredRatio)}
+    if isinstance(mix.predicted, MeasuredRatio):
+        yield Say(*_predicted(known, mix.predicted), where)
+    if ratios:
+        costs = [_cost(ratio, case) for case, ratio in ratios.items() if mix.outcomes[case] == Outcome.DIFFERENCE]
+        for outcome, code in ((Outcome.EQUIVALENT, "mix_like"), (Outcome.UNDECIDED, "mix_unproved")):
+            cases = [case for case in ratios if mix.outcomes[case] == outcome]
+            costs += [say(f"conclude.{code}", cases=cases, margin=MARGIN)] if cases else []
+        yield Say("conclude.mix_costs", {**known, "costs": costs}, where)
+    means = [
+        say("conclude.mix_mean", mean=Quantity(measured.response, mean_of(cell.values)), case=cell.point[CASE])
+        for cell in (mix.cell, *mix.fixed)
     ]
+    yield Say("conclude.mix_means", {**known, "means": means}, where)
+    if not ratios:
+        yield Say("conclude.mix_few", known, where)
 
 
-def _tested(effect: Effect) -> str:
-    named = f"{phrases.name(effect.cells.response)} by {factor_label(effect.factor)}"
-    name, share = phrases.placed(effect.cells.where(), named), effect.explained
-    if isinstance(effect.family.contrasts, Undefined):
-        return f"{name}: no test is possible ({effect.family.contrasts.reason})."
-    size = "" if share is None else f", omega² = {share:.2f}"
-    return f"{name}: {effect_text.test_text(effect)}{size}."
+def _predicted(known: dict[str, Any], ratio: MeasuredRatio) -> tuple[str, dict[str, Any]]:
+    """Measured against predicted from the parts."""
+    outcome = ratio_outcome(ratio)
+    if outcome == Outcome.DIFFERENCE:
+        way = "below" if ratio.ratio < 1 else "above"
+        return f"conclude.mix_{way}_prediction", {**known, "change": Change(ratio.ratio, ratio.interval)}
+    code = "mix_predicted" if outcome == Outcome.EQUIVALENT else "mix_undecided"
+    return f"conclude.{code}", {**known, "ratio": _ratio(ratio)}
+
+
+def _cost(ratio: MeasuredRatio, case: str) -> Say:
+    if ratio.ratio >= 2:
+        return say("conclude.mix_times", ratio=_ratio(ratio), case=case)
+    way = "above" if ratio.ratio > 1 else "below"
+    return say(f"conclude.mix_{way}", change=Change(ratio.ratio, ratio.interval), case=case)
 
 
 # What the study is about
 
 
-def opening(focus: Focus) -> list[str]:
-    """The paragraphs of a focus, which open the summary, in the order of `focus.facts()`."""
+def opening(focus: Focus) -> list[Say | str]:
+    """What a study of a choice or of peaks begins with."""
     if focus.choices:
         first, *others = focus.choices
         brief = [choice_text.in_brief(others)] if others else []
         plateaus = [_plateaus(focus.response, factor, peaks) for factor, peaks in focus.peaks.items()]
-        return [" ".join(choice_text.sentences(first)), *brief, *plateaus]
-    text = []
+        return [*choice_text.sentences(first), *brief, *plateaus]
+    text: list[Say | str] = []
     for peaks in focus.peaks.values():
         if len(peaks) <= SEPARATE_SLICES:
-            text += [" ".join([*peak_text.in_brief(one), *peak_text.scaling(one)]) for one in peaks]
+            text += [said for one in peaks for said in (*peak_text.in_brief(one), *peak_text.scaling(one))]
         else:
             many = len(peaks) > peak_text.MOST_PLACES
             text.append((peak_text.shared_statement if many else peak_text.by_place)(focus.response, peaks))
@@ -213,7 +202,7 @@ def _plateaus(response: str, factor: str, peaks: Sequence[Peak]) -> str:
     begins = [
         f"{peak_tables.phrase_at(one, one.plateau.first)} with {phrases.levels(one.part.where())}"
         for one in peaks
-        if one.plateau is not None and one.outcome == Outcome.SATURATES
+        if one.plateau is not None and one.outcome == PeakOutcome.SATURATES
     ]
     others = [phrases.levels(one.part.where()) for one in peaks if one.plateau is None]
     name, over = phrases.name(response), factor_label(factor)

@@ -1,8 +1,9 @@
-"""Sentences about the effects of factors: one at a time, all together, and three analyses of variance compared."""
+"""What the factors do: one at a time in each place of the others, all together, and three analyses of variance."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ioassay.analysis.effects.anova_variants import AnovaVariants
@@ -11,81 +12,45 @@ from ioassay.analysis.effects.factorial_anova import FactorPair, JointEffects
 from ioassay.analysis.effects.factorial_anova import Outcome as Joint
 from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.effects.one_factor import Effect, FactorEffects, Outcome
-from ioassay.analysis.measurements.cells import Cells
-from ioassay.factors import factor_label, level_phrase
+from ioassay.analysis.effects.regression import Outcome as LineOutcome
+from ioassay.analysis.effects.regression import Regression
+from ioassay.analysis.effects.response_shape import Shape, ShapeKind
+from ioassay.analysis.measurements.cells import Cell, Cells
+from ioassay.factors import factor_label, level_reading, step_label
 from ioassay.narrative import omissions, phrases
-from ioassay.narrative.finding import Finding, Table
-from ioassay.narrative.sentences import shape_phrase
+from ioassay.narrative.finding import Finding, Table, bounds
+from ioassay.narrative.say import Say, say
+from ioassay.narrative.values import Factor, Level, Quantity, Range, Ratio, Response
 from ioassay.stats.anova import OneWay, Welch
-from ioassay.stats.condition_means import Scale
 from ioassay.stats.contrasts import MARGIN, Contrasts
 from ioassay.stats.factorial import BLOCK, Factorial
+from ioassay.stats.least_squares import LackOfFit
 from ioassay.stats.result import Undefined, mean_of, plain
 
-SEPARATE_SLICES = 4
-"""Up to this number of combinations of the other factors, each gets a finding; more share one."""
-
-SMALLEST_SHARE = 0.001
-"""Smaller shares of the variation have no number."""
-
-EFFECT = {
-    Outcome.NOT_TESTED: "{name} is {range}. No test of {factor} is possible: {reason}.",
-    Outcome.DIFFERENCE: "{name} depends on {factor} ({test}). It is {range}.",
-    Outcome.NO_DIRECTION: "{name} depends on {factor} without a clear direction ({test}). It is {range}.",
-    Outcome.EQUIVALENT: "{name} differs by at most {margin} over {factor}. It is {range}.",
-    Outcome.TREND: "{name} {shape}. No two levels alone are distinguishable ({test}). It is {range}.",
-    Outcome.UNDECIDED: "The data do not show whether {noun} depends on {factor} ({test}).{needed} It is {range}.",
+MOST_PLACES = 4
+"""Up to this number of combinations of the other factors each has a sentence; more are counted in one."""
+_STEPS = {
+    "size": (1024.0, "per KiB"),
+    "duration": (1.0, "per second"),
+    "percent": (1.0, "per percentage point"),
+    "rate": (1e6, "per MB/s"),
 }
-NEEDED = " A difference of {margin} needs {needed} per level."
-EXPLAINED = " The factor explains {share} of the variation between trials."
-FEW_REPETITIONS = "With fewer than four repetitions, the scatter of a level is taken mostly from that of all levels."
-
-DIFFERENT_PLACES = "{name} depends on {factor} in {different} of {places} combinations of the other factors."
-ALIKE_PLACES = "{name} differs by at most {margin} over {factor} in {alike} of {places} combinations."
-UNDECIDED_PLACES = "The data do not show whether {noun} depends on {factor} in {undecided} of {places} combinations."
-UNTESTED_PLACES = "No test of {factor} is possible in any of {places} combinations of the other factors."
-LARGEST = "The difference is largest {place}. It is {range}."
-
-SHARES = "Of the variation of {name} between trials, {shares}."
-INTERACTION = {
-    Joint.NOT_ESTIMATED: "",
-    Joint.ABSENT: " The ratios between levels of one factor agree to within {margin} over each other factor.",
-    Joint.UNDECIDED: " The data do not show whether {pairs} interact ({p}).{needed}",
-    Joint.PRESENT: (
-        " {capital_pairs} interact ({p}). Read the effect of each where the other is fixed. "
-        "It is clearest in the ratio of {upper} to {lower}. {there} it is {ratio} times the ratio {here}."
-    ),
-}
-INTERACTION_NEEDED = " That needs {needed} per condition."
-NO_INTERACTION = "Without repetitions the interaction cannot be separated from chance and is left out."
-NO_TYPE_3 = "Type III sums of squares are not given: {reason}."
-EQUAL_SCATTER = (
-    "The analysis of variance supposes that all conditions scatter alike. Its shares describe, and its F tests decide "
-    "nothing: whether factors interact is read from the contrasts of the condition means."
-)
-
-ALL_SAMPLES = "Over all log samples (naive), conditions {verdict} with {df} degrees of freedom."
-SINGLE_REPETITIONS = "Over the log samples of single repetitions (naive), they differ in {different} of {repetitions}."
-REPETITIONS = "Over repetitions (the unit), {df} degrees of freedom are left ({p}). The contrasts decide."
-NO_TEST = "Over repetitions no test is possible: {reason}."
-ONE_REPETITION = "An analysis of one repetition cannot know how much the next one would differ."
-PROPER = "over repetitions (the unit)"
+"""The unit of a slope by the kind of the levels: sizes by the KiB, since nobody chooses them by the byte."""
 
 
 def findings(answers: Sequence[Answer]) -> list[Finding]:
-    """Up to SEPARATE_SLICES findings for the effects of a factor, one for any other answer."""
-    return [finding for answer in answers for finding in _findings(answer)]
+    """One for each response and factor, for all factors of a response together, and for analyses side by side."""
+    return [_finding(answer) for answer in answers]
 
 
-def _findings(answer: Answer) -> list[Finding]:
+def _finding(answer: Answer) -> Finding:
     match answer:
         case FactorEffects():
-            separate = len(answer.effects) <= SEPARATE_SLICES
-            return [_single(effect) for effect in answer.effects] if separate else [_shared(answer)]
+            return _places(answer)
         case JointEffects():
-            return [_joint(answer)]
+            return _joint(answer)
         case AnovaVariants():
-            return [_variants(answer)]
+            return _variants(answer)
 
 
 def _about(cells: Cells, title: str, **parts: Any) -> Finding:
@@ -93,104 +58,225 @@ def _about(cells: Cells, title: str, **parts: Any) -> Finding:
     return Finding(study=cells.study, question="effect", response=cells.response, title=f"{name}: {title}", **parts)
 
 
+# Statements
+
+
+def statements(effects: Sequence[Effect]) -> list[Say]:
+    """What one response does over one factor in all places: of four at most a statement each, of more their number."""
+    quiet = [effect for effect in effects if effect.outcome == Outcome.UNDECIDED]
+    decided = [effect for effect in effects if effect.outcome != Outcome.UNDECIDED]
+    if len(effects) <= MOST_PLACES or not decided:
+        said = [one for effect in decided for one in statement(effect)]
+    else:
+        said = [_counted(decided, len(effects))]
+    return [*said, *([undecided(quiet)] if quiet else [])]
+
+
+def statement(effect: Effect) -> list[Say]:
+    """What it does where all other factors are fixed, and where it levels off."""
+    name, where, outcome = Response(effect.cells.response), effect.cells.where(), effect.outcome
+    known: dict[str, object] = {"name": name, "factor": Factor(effect.factor), "margin": MARGIN}
+    if outcome == Outcome.NOT_TESTED:
+        means = [mean_of(cell.values) for cell in effect.family.cells]
+        return [Say("effect.untested", {**known, "range": Range(name.metric, min(means), max(means))}, where)]
+    if effect.shape is not None:
+        code, values = _over(effect, effect.shape)
+        return [Say(code, {**known, **values}, where), *_levels_off(effect.shape, {**known, "place": where})]
+    if outcome == Outcome.EQUIVALENT:
+        return [Say("effect.equivalent", known, where)]
+    extremes, word = effect.extremes, "lowest" if lower_is_better(name.metric) else "highest"
+    best, worst = (Level(effect.factor, cell.point[effect.factor]) for cell in (extremes.best, extremes.worst))
+    if extremes.ratio is None:
+        return [Say(f"effect.{word}_alone", {**known, "best": best}, where)]
+    ratio = Ratio(extremes.ratio, extremes.pair.interval if extremes.pair else None)
+    return [Say(f"effect.{word}", {**known, "best": best, "worst": worst, "ratio": ratio}, where)]
+
+
+def direction(effect: Effect) -> Say:
+    """What the response does, as a fragment: `rises with block size`; of words that levels differ, or do not."""
+    curve, factor = effect.shape, Factor(effect.factor)
+    if curve is None and effect.outcome == Outcome.EQUIVALENT:
+        return say("effect.level", factor=factor, margin=MARGIN)
+    if curve is None:
+        return say("effect.differs", factor=factor)
+    if effect.outcome == Outcome.NO_DIRECTION:
+        return say("effect.undirected", factor=factor)
+    if curve.tendency is not None:
+        return say(f"effect.tends_to_{'rise' if curve.kind == ShapeKind.UP else 'fall'}", factor=factor)
+    code = {ShapeKind.UP: "rises", ShapeKind.DOWN: "falls", ShapeKind.UNCLEAR: "undirected"}
+    return say(f"effect.{code.get(curve.kind, curve.kind.value)}", factor=factor, margin=MARGIN)
+
+
+def _over(effect: Effect, curve: Shape) -> tuple[str, dict[str, object]]:
+    """What it does over numbers, with the means that show it."""
+
+    def at(cell: Cell) -> tuple[Quantity, Level]:
+        return Quantity(effect.cells.response, mean_of(cell.values)), Level(curve.factor, cell.point[curve.factor])
+
+    way = direction(effect)
+    known: dict[str, object] = {"direction": way}
+    if curve.kind == ShapeKind.LEVEL:
+        return "effect.flat", known
+    if curve.kind in (ShapeKind.PEAK, ShapeKind.DIP):
+        mean, level = at(curve.highest if curve.kind == ShapeKind.PEAK else curve.lowest)
+        return "effect.turn", {**known, "mean": mean, "level": level}
+    if curve.kind in (ShapeKind.UP, ShapeKind.DOWN):
+        kinds = ("lowest_end", "highest_end")[:: 1 if curve.kind == ShapeKind.UP else -1]
+        usual = zip(("start", "end"), (curve.start, curve.end), (curve.first, curve.last), kinds, strict=True)
+        for name, cell, end, kind in usual:
+            mean, level = at(cell)
+            known[name] = say(f"effect.{'end' if cell is end else kind}", mean=mean, level=level)
+        if way.code == "effect.undirected" or curve.tendency is not None:
+            return "effect.ends", known
+        change, interval = curve.change.estimate, curve.change.interval
+        return "effect.ratio", {
+            **known,
+            "ratio": Ratio(1 / change, interval.inverse()) if change < 1 else Ratio(change, interval),
+        }
+    (lowest, low), (highest, high) = at(curve.lowest), at(curve.highest)
+    return "effect.extremes", {**known, "lowest": lowest, "low": low, "highest": highest, "high": high}
+
+
+def _levels_off(curve: Shape, known: Mapping[str, object]) -> Iterator[Say]:
+    if curve.plateau is None or curve.earliest is None:
+        return
+    level, earliest = (Level(curve.factor, cell.point[curve.factor]) for cell in (curve.plateau, curve.earliest))
+    alone = curve.earliest is curve.plateau
+    code = "effect.levels_off" if alone else "effect.levels_off_between"
+    yield say(code, level=level, earliest=earliest, **known)
+
+
+def _counted(decided: Sequence[Effect], places: int) -> Say:
+    """What happens in how many combinations of the other factors."""
+    response, found = decided[0].cells.response, {str(way): way for way in map(direction, decided)}
+    counts = Counter(str(direction(effect)) for effect in decided)
+    names = [phrases.factor_noun(name) for name in decided[0].cells.where()]
+    of = f"{places} {'combinations' if len(names) > 1 else 'levels'} of {phrases.listed(names)}"
+    if list(counts.values()) == [places]:
+        (way,) = found.values()
+        return say("effect.every_place", places=of, name=Response(response), direction=way)
+    counted = [say("effect.counted", direction=found[text], places=number) for text, number in counts.most_common()]
+    return say("effect.places", places=of, name=Response(response), counted=counted)
+
+
+def undecided(effects: Sequence[Effect]) -> Say:
+    """All factors whose effect is undecided in one sentence: responses that share factor and places together."""
+    places: dict[tuple[str, str], list[Effect]] = {}
+    for effect in effects:
+        places.setdefault((effect.factor, effect.cells.response), []).append(effect)
+    shared: dict[tuple[str, tuple[str, ...]], list[Say]] = {}
+    for (factor, response), own in places.items():
+        means = [mean_of(cell.values) for effect in own for cell in effect.cells.cells]
+        name = say("effect.named_range", name=Response(response), range=Range(response, min(means), max(means)))
+        shared.setdefault((factor, tuple(phrases.levels(effect.cells.where()) for effect in own)), []).append(name)
+    parts = [
+        say(
+            f"effect.{'depends' if len(names) == 1 else 'depend'}{'_there' if any(where) else ''}",
+            names=names,
+            factor=Factor(factor),
+            places=list(where),
+        )
+        for (factor, where), names in shared.items()
+    ]
+    needed = max((effect.needed for effect in effects if effect.needed is not None), default=None)
+    if needed is None:
+        return say("effect.undecided", effects=parts)
+    return say("effect.undecided_needed", effects=parts, margin=MARGIN, needed=needed)
+
+
 # One factor
 
 
-def _single(effect: Effect) -> Finding:
-    few = min(cell.values.size for cell in effect.cells.cells) < 4 and effect.outcome != Outcome.NOT_TESTED
+def _places(answer: FactorEffects) -> Finding:
+    few = any(
+        effect.outcome != Outcome.NOT_TESTED and min(cell.values.size for cell in effect.cells.cells) < 4
+        for effect in answer.effects
+    )
+    curved = any(effect.line is not None and effect.line.outcome == LineOutcome.CURVED for effect in answer.effects)
+    caveats = [str(say(f"effect.{name}")) for name, holds in (("few", few), ("curved", curved)) if holds]
     return _about(
-        effect.cells,
-        f"effect of {factor_label(effect.factor)}",
-        statements=statement(effect),
-        where=effect.cells.where(),
-        statistics=_numbers(effect),
-        tables=[_tests(effect), *_pairs(effect)],
-        caveats=[*omissions.left_out(effect.cells), *([FEW_REPETITIONS] if few else [])],
+        answer.cells,
+        f"effect of {factor_label(answer.factor)}",
+        statements=statements(answer.effects),
+        statistics={"factor": answer.factor, "slices": [_numbers(effect) for effect in answer.effects]},
+        tables=[_table(answer)],
+        caveats=[*omissions.left_out(answer.cells), *caveats],
     )
 
 
-def statement(effect: Effect) -> str:
-    """Is there an effect, and how large is it from worst to best?"""
-    contrasts = effect.family.contrasts
-    sentences = EFFECT[effect.outcome].format(
-        name=phrases.subject(effect.cells.response),
-        noun=phrases.noun(effect.cells.response),
-        factor=phrases.factor_noun(effect.factor),
-        margin=phrases.percent(MARGIN),
-        range=_range(effect),
-        reason=contrasts.reason if isinstance(contrasts, Undefined) else "",
-        test=test_text(effect),
-        shape=shape_phrase(effect.shape) if effect.shape else "",
-        needed=_needed(effect),
-    )
-    if effect.outcome == Outcome.DIFFERENCE and effect.explained is not None:
-        sentences += EXPLAINED.format(share=phrases.percent(effect.explained))
-    return phrases.placed(effect.cells.where(), sentences)
-
-
-def _needed(effect: Effect) -> str:
-    if effect.needed is None:
-        return ""
-    return NEEDED.format(margin=phrases.percent(MARGIN), needed=phrases.repetitions_needed(effect.needed))
-
-
-def test_text(effect: Effect) -> str:
-    """The deciding test: `p = 0.003 for all pairs`."""
-    return "not tested" if effect.p is None else f"{phrases.p(effect.p)} for all pairs"
-
-
-def range_sentence(effect: Effect) -> str:
-    """Best and worst level, without what follows from them."""
-    return phrases.placed(effect.cells.where(), f"{phrases.subject(effect.cells.response)} is {_extremes(effect)}.")
-
-
-def _extremes(effect: Effect) -> str:
-    best, worst, response = effect.extremes.best, effect.extremes.worst, effect.cells.response
-    shown = [
-        f"{phrases.at(effect.factor, cell.point[effect.factor])} ({phrases.value(response, mean_of(cell.values))})"
-        for cell in (best, worst)
+def _table(answer: FactorEffects) -> Table:
+    """A row for each place: what was tested, best and worst, and the line over the factor."""
+    factor, where = answer.factor, list(answer.effects[0].cells.where())
+    lines = [effect.line for effect in answer.effects if effect.line is not None and not effect.line.turns]
+    fitted = [
+        ("slope", lambda one: slope(one.line) if one.line in lines else None),
+        ("R²", lambda one: one.line.preferred.line.r2 if one.line in lines else None),
+        ("lack of fit p", lambda one: _lack(one.line) if one.line in lines else None),
     ]
-    words = ("lowest (best)", "highest") if lower_is_better(response) else ("highest", "lowest")
-    return f"{words[0]} {shown[0]} and {words[1]} {shown[1]}"
+    return Table.of(
+        answer.effects,
+        *((factor_label(name), lambda one, name=name: one.cells.where()[name]) for name in where),
+        ("outcome", lambda one: one.outcome.value),
+        ("p, all pairs", lambda one: one.p),
+        ("omega²", lambda one: one.explained),
+        ("best", lambda one: one.extremes.best.point[factor]),
+        ("worst", lambda one: one.extremes.worst.point[factor]),
+        ("ratio", lambda one: one.extremes.ratio),
+        *bounds(lambda one: one.extremes.pair and one.extremes.pair.interval),
+        *(fitted if lines else ()),
+    )
 
 
-def _range(effect: Effect) -> str:
-    extremes = effect.extremes
-    bounds = extremes.pair.interval if extremes.pair else None
-    size = "" if extremes.ratio is None else f", a ratio of {phrases.ratio(extremes.ratio, bounds)}"
-    return f"{_extremes(effect)}{size}"
+def slope(regression: Regression) -> str:
+    """That of the preferred model: `+12.1 MB/s per doubling of block size (95 % interval +11.8 to +12.4 MB/s)`."""
+    model = regression.preferred
+    if model.kind == "log2":
+        step, per = 1.0, f"per doubling of {factor_label(regression.factor)}"
+    else:
+        kind = level_reading(regression.factor, [cell.point[regression.factor] for cell in regression.cells.cells])
+        step, per = _STEPS.get(kind or "", (1.0, f"per {step_label(regression.factor)}"))
+    interval = model.line.slope_interval
+    shown = [
+        f"{'−' if number < 0 else '+'}{phrases.value(regression.cells.response, abs(step * number))}"
+        for number in (model.line.slope, interval.low, interval.high)
+    ]
+    return f"{shown[0]} {per} ({phrases.level(interval.confidence)} interval {phrases.joined(shown[1], shown[2])})"
+
+
+def _lack(regression: Regression) -> float | None:
+    lack = regression.preferred.lack
+    return lack.p if isinstance(lack, LackOfFit) else None
 
 
 def _numbers(effect: Effect) -> dict[str, Any]:
-    extremes = effect.extremes
+    extremes, family = effect.extremes, effect.family
+    levels = [cell.point[effect.factor] for cell in family.cells]
+    count = 0 if isinstance(family.contrasts, Undefined) else len(levels)
+    line = effect.line
     return {
+        "where": effect.cells.where(),
         "factor": effect.factor,
-        "levels": [cell.point[effect.factor] for cell in effect.cells.cells],
+        "levels": levels,
         "outcome": effect.outcome.value,
         "shape": effect.shape.kind if effect.shape else None,
-        "classic": plain(effect.classic),
-        "welch": plain(effect.welch),
-        "pairs": [_pair(effect, *places) for places in _places(effect)],
+        "pairs": [
+            _pair(family.contrasts, levels, second, first)
+            for first in range(count)
+            for second in range(first + 1, count)
+            if isinstance(family.contrasts, Contrasts)
+        ],
         "p": effect.p,
         "best": extremes.best.point[effect.factor],
         "worst": extremes.worst.point[effect.factor],
         "ratio": extremes.ratio,
         "ratio_interval": plain(extremes.pair.interval) if extremes.pair else None,
         "repetitions_needed": effect.needed,
+        "plateau": effect.shape.plateau.point[effect.factor] if effect.shape and effect.shape.plateau else None,
+        "line": line and {"kind": line.preferred.kind, "outcome": line.outcome.value, **plain(line.preferred.line)},
     }
 
 
-def _places(effect: Effect) -> list[tuple[int, int]]:
-    """The pairs of levels, later against earlier."""
-    if isinstance(effect.family.contrasts, Undefined):
-        return []
-    count = len(effect.family.cells)
-    return [(second, first) for first in range(count) for second in range(first + 1, count)]
-
-
-def _pair(effect: Effect, high: int, low: int) -> dict[str, Any]:
-    contrasts, levels = effect.family.contrasts, [cell.point[effect.factor] for cell in effect.family.cells]
-    assert isinstance(contrasts, Contrasts)
+def _pair(contrasts: Contrasts, levels: Sequence[Any], high: int, low: int) -> dict[str, Any]:
     pair = contrasts.pair(high, low)
     return {
         "level": levels[high],
@@ -203,125 +289,25 @@ def _pair(effect: Effect, high: int, low: int) -> dict[str, Any]:
     }
 
 
-def _tests(effect: Effect) -> Table:
-    rows: list[list[Any]] = [
-        ["contrasts of all pairs (decide)", None, "", effect.p, ""],
-        ["Welch ANOVA", *_welch_row(effect.welch)],
-        ["classic ANOVA", *_classic_row(effect.classic)],
-    ]
-    return Table(["test", "statistic", "degrees of freedom", "p", "effect size"], rows)
-
-
-def _welch_row(welch: Welch | Undefined) -> list[Any]:
-    if isinstance(welch, Undefined):
-        return [None, "", None, f"not computed: {welch.reason}"]
-    return [welch.f, f"{welch.df_between}, {welch.df_within:.1f}", welch.p, f"adjusted omega² = {welch.omega2:.3f}"]
-
-
-def _classic_row(classic: OneWay | Undefined) -> list[Any]:
-    if isinstance(classic, Undefined):
-        return [None, "", None, f"not computed: {classic.reason}"]
-    sizes = f"eta² = {classic.eta2:.3f}, omega² = {classic.omega2:.3f}"
-    return [classic.f, f"{classic.df_between}, {classic.df_within}", classic.p, sizes]
-
-
-def _pairs(effect: Effect) -> list[Table]:
-    pairs = [_pair(effect, *places) for places in _places(effect)]
-    if len(pairs) < 2:
-        return []
-    raw = pairs[0]["scale"] == Scale.RAW
-    rows = [
-        [
-            pair["level"],
-            pair["against"],
-            pair["estimate"],
-            pair["interval"]["low"],
-            pair["interval"]["high"],
-            pair["p"],
-            "yes" if pair["within_margin"] else "",
-        ]
-        for pair in pairs
-    ]
-    unit = effect.cells.response if raw else ""
-    columns = [factor_label(effect.factor), "against", "difference" if raw else "ratio", "low", "high", "p, all pairs"]
-    return [Table([*columns, f"within {phrases.percent(MARGIN)}"], rows, ["", "", unit, unit, unit, "", ""])]
-
-
-def _shared(answer: FactorEffects) -> Finding:
-    """One finding for the same factor in many places: a row each."""
-    columns = [*answer.effects[0].cells.where(), "outcome", "p, all pairs", "best", "worst", "ratio", "low", "high"]
-    return _about(
-        answer.cells,
-        f"effect of {factor_label(answer.factor)}",
-        statements=_shared_statement(answer),
-        statistics={
-            "factor": answer.factor,
-            "slices": [{"where": effect.cells.where(), **_numbers(effect)} for effect in answer.effects],
-            "different": len(answer.different),
-        },
-        tables=[Table(columns, [_shared_row(effect) for effect in answer.effects])],
-        caveats=omissions.left_out(answer.cells),
-    )
-
-
-def _shared_statement(answer: FactorEffects) -> str:
-    outcomes = [effect.outcome for effect in answer.effects]
-    alike, undecided = (outcomes.count(outcome) for outcome in (Outcome.EQUIVALENT, Outcome.UNDECIDED))
-    different = sum(outcome in (Outcome.DIFFERENCE, Outcome.NO_DIRECTION, Outcome.TREND) for outcome in outcomes)
-    counted = [(different, DIFFERENT_PLACES), (alike, ALIKE_PLACES), (undecided, UNDECIDED_PLACES)]
-    templates = [template for number, template in counted if number] or [UNTESTED_PLACES]
-    sentences = [
-        template.format(
-            name=phrases.subject(answer.cells.response),
-            noun=phrases.noun(answer.cells.response),
-            factor=phrases.factor_noun(answer.factor),
-            margin=phrases.percent(MARGIN),
-            different=different,
-            alike=alike,
-            undecided=undecided,
-            places=len(answer.effects),
-        )
-        for template in templates
-    ]
-    known = [effect for effect in answer.different if effect.extremes.ratio is not None]
-    if known:
-        largest = max(known, key=lambda effect: effect.extremes.ratio or 0.0)
-        place = phrases.circumstances(largest.cells.where())
-        sentences.append(LARGEST.format(place=place, range=_range(largest)))
-    return " ".join(sentences)
-
-
-def _shared_row(effect: Effect) -> list[Any]:
-    extremes = effect.extremes
-    return [
-        *effect.cells.where().values(),
-        effect.outcome.value,
-        effect.p,
-        extremes.best.point[effect.factor],
-        extremes.worst.point[effect.factor],
-        extremes.ratio,
-        *((extremes.pair.interval.low, extremes.pair.interval.high) if extremes.pair else (None, None)),
-    ]
-
-
 # All factors together
 
 
 def _joint(answer: JointEffects) -> Finding:
-    caveats = [] if answer.pairs else [NO_INTERACTION]
+    caveats = [] if answer.pairs else [say("effect.no_interaction")]
     if isinstance(answer.third, Undefined):
-        caveats.append(NO_TYPE_3.format(reason=answer.third.reason))
+        caveats.append(say("effect.no_type_3", reason=answer.third.reason))
+    shares = [
+        say("effect.share" if place else "effect.explains", factor=Factor(effect.term), share=effect.omega2)
+        for place, effect in enumerate(answer.mains)
+    ]
+    said = say("effect.shares", name=Response(answer.cells.response), shares=shares)
     return _about(
         answer.cells,
         f"{' and '.join(factor_label(name) for name in answer.names)} together",
-        statements=_joint_statement(answer),
-        statistics={
-            "type_2": plain(answer.second),
-            "type_3": plain(answer.third),
-            "interactions": [_crossed(pair) for pair in answer.pairs],
-        },
-        tables=[_joint_table(answer.second, answer.third)],
-        caveats=[*omissions.left_out(answer.cells), *caveats, EQUAL_SCATTER],
+        statements=[said, *(_interaction(answer) if answer.pairs else ())],
+        statistics={"interactions": [_crossed(pair) for pair in answer.pairs]},
+        tables=[_sums(answer.second, answer.third)],
+        caveats=[*omissions.left_out(answer.cells), *map(str, caveats), str(say("effect.equal_scatter"))],
     )
 
 
@@ -330,106 +316,81 @@ def _crossed(one: FactorPair) -> dict[str, Any]:
     return {**numbers, "outcome": one.outcome.value, **plain(one.pair), "repetitions_needed": one.interaction.needed}
 
 
-def _joint_statement(answer: JointEffects) -> str:
-    shares = [
-        f"{phrases.factor_noun(effect.term)}{'' if place else ' explains'} {_share(effect.omega2)}"
-        for place, effect in enumerate(answer.mains)
-    ]
-    sentence = SHARES.format(name=phrases.noun(answer.cells.response), shares=phrases.listed(shares))
-    if not answer.pairs:
-        return sentence
+def _interaction(answer: JointEffects) -> list[Say]:
     own = answer.of(answer.outcome)
-    clearest, known = own[0], [one.interaction.needed for one in own if one.interaction.needed is not None]
-    pairs = ", nor whether ".join(" and ".join(map(phrases.factor_noun, one.factors)) for one in own)
+    clearest, p = own[0], own[0].pair.p
+    if answer.outcome == Joint.ABSENT:
+        return [say("effect.interaction_absent", margin=MARGIN)]
+    if answer.outcome == Joint.UNDECIDED:
+        pairs = [" and ".join(map(phrases.factor_noun, one.factors)) for one in own]
+        needed = max((one.interaction.needed for one in own if one.interaction.needed is not None), default=None)
+        code = f"effect.interaction_undecided{'' if needed is None else '_needed'}"
+        return [say(code, pairs=pairs, p=p, needed=needed)]
     (first, second), (levels, places) = clearest.factors, clearest.levels
-    low, high = (level_phrase(first, level) for level in levels)
-    here, there = (phrases.at(second, level) for level in places)
-    return sentence + INTERACTION[answer.outcome].format(
-        pairs=pairs,
-        capital_pairs=phrases.capital(" and ".join(map(phrases.factor_noun, clearest.factors))),
-        p=phrases.p(clearest.pair.p),
-        needed=INTERACTION_NEEDED.format(needed=phrases.repetitions_needed(max(known))) if known else "",
-        margin=phrases.percent(MARGIN),
-        upper=high,
-        lower=low,
-        here=here,
-        there=phrases.capital(there),
-        ratio=phrases.ratio(clearest.pair.estimate, clearest.pair.interval),
+    low, high = (Level(first, level) for level in levels)
+    here, there = (Level(second, level) for level in places)
+    ratio = Ratio(clearest.pair.estimate, clearest.pair.interval)
+    return [
+        say("effect.interaction", factors=[phrases.factor_noun(name) for name in clearest.factors], p=p),
+        say("effect.clearest", upper=high, lower=low, here=here, there=there, ratio=ratio),
+    ]
+
+
+def _sums(second: Factorial, third: Factorial | Undefined) -> Table:
+    """Sums of squares by source, and what is left."""
+    other = {effect.term: effect.p for effect in third.effects} if isinstance(third, Factorial) else {}
+    shown = Table.of(
+        second.effects,
+        ("source", lambda one: "pass (block)" if one.term == BLOCK else one.term),
+        ("df", lambda one: one.df),
+        ("sum of squares", lambda one: one.ss),
+        ("mean square", lambda one: one.ms),
+        ("F", lambda one: one.f),
+        ("p (type II)", lambda one: one.p),
+        ("p (type III)", lambda one: other.get(one.term)),
+        ("eta²", lambda one: one.eta2),
+        ("partial eta²", lambda one: one.partial_eta2),
+        ("omega²", lambda one: one.omega2),
+        ("partial omega²", lambda one: one.partial_omega2),
     )
-
-
-def _share(omega2: float) -> str:
-    return phrases.percent(omega2) if omega2 >= SMALLEST_SHARE else f"less than {phrases.percent(SMALLEST_SHARE)}"
-
-
-def _joint_table(second: Factorial, third: Factorial | Undefined) -> Table:
-    columns = ["source", "df", "sum of squares", "mean square", "F", "p (type II)", "p (type III)"]
-    columns += ["eta²", "partial eta²", "omega²", "partial omega²"]
-    rows: list[list[Any]] = []
-    for effect in second.effects:
-        other = third.effect(effect.term) if isinstance(third, Factorial) else None
-        name = "pass (block)" if effect.term == BLOCK else effect.term
-        rows.append([name, effect.df, effect.ss, effect.ms, effect.f, effect.p, other.p if other else None])
-        rows[-1] += [effect.eta2, effect.partial_eta2, effect.omega2, effect.partial_omega2]
-    residual = [second.df_residual, second.ss_residual, second.ms_residual]
-    return Table(columns, [*rows, ["residual", *residual, *[None] * 7]])
+    rest = ["residual", second.df_residual, second.ss_residual, second.ms_residual]
+    return Table(shown.columns, [*shown.rows, [*rest, *[None] * (len(shown.columns) - len(rest))]])
 
 
 # Three analyses compared
 
 
 def _variants(answer: AnovaVariants) -> Finding:
-    each = answer.per_repetition
+    each, proper, overall = answer.per_repetition.values(), answer.repetitions, answer.all_samples
+    different = sum(answer.differs(analysis) for analysis in each)
+    said = [
+        say(f"effect.all_{'differ' if answer.differs(overall) else 'alike'}", p=overall.p, df=overall.df_within),
+        say("effect.single_repetitions", different=different, of=len(each)),
+    ]
+    if isinstance(proper, Undefined):
+        said.append(say("effect.no_test", reason=proper.reason))
+    else:
+        said.append(say("effect.repetitions", p=proper.p, df=proper.df_within))
+    rows: list[tuple[str, OneWay | Welch | Undefined]] = [
+        ("all log samples (naive)", overall),
+        *((f"log samples of repetition {one + 1} (naive)", found) for one, found in answer.per_repetition.items()),
+        ("over repetitions (the unit)", proper),
+        ("over repetitions (the unit), Welch", answer.repetitions_welch),
+    ]
+    table = Table.of(
+        [row for row in rows if not isinstance(row[1], Undefined)],
+        ("analysis", lambda row: row[0]),
+        ("observations", lambda row: row[1].df_between + row[1].df_within + 1 if isinstance(row[1], OneWay) else None),
+        ("F", lambda row: row[1].f),
+        ("degrees of freedom", lambda row: f"{row[1].df_between}, {row[1].df_within:.4g}"),
+        ("p", lambda row: row[1].p),
+        ("eta²", lambda row: getattr(row[1], "eta2", None)),
+    )
     return _about(
         answer.cells,
         "three analyses of variance side by side",
-        statements=_variant_statement(answer),
-        statistics={
-            "risk": 1 - answer.confidence,
-            "all_samples": {"label": phrases.NAIVE_LABEL, **plain(answer.all_samples)},
-            "per_repetition": [
-                {"label": phrases.NAIVE_LABEL, "repetition": number, **plain(analysis)}
-                for number, analysis in each.items()
-            ],
-            "repetitions": plain(answer.repetitions),
-            "repetitions_welch": plain(answer.repetitions_welch),
-        },
-        tables=[_variant_table(answer)],
-        caveats=[phrases.NAIVE_REASON, ONE_REPETITION],
+        statements=said,
+        statistics={"risk": 1 - answer.confidence, "different": different},
+        tables=[table],
+        caveats=[phrases.NAIVE_REASON, str(say("effect.one_repetition"))],
     )
-
-
-def _variant_statement(answer: AnovaVariants) -> str:
-    each, proper = answer.per_repetition.values(), answer.repetitions
-    different = sum(answer.differs(analysis) for analysis in each)
-    sentences = [
-        ALL_SAMPLES.format(verdict=_verdict(answer, answer.all_samples), df=answer.all_samples.df_within),
-        SINGLE_REPETITIONS.format(different=different, repetitions=phrases.count(len(each), "repetition")),
-    ]
-    if isinstance(proper, Undefined):
-        sentences.append(NO_TEST.format(reason=proper.reason))
-    else:
-        sentences.append(REPETITIONS.format(p=phrases.p(proper.p), df=proper.df_within))
-    return " ".join(sentences)
-
-
-def _verdict(answer: AnovaVariants, analysis: OneWay) -> str:
-    return f"{'seem to differ' if answer.differs(analysis) else 'show no difference'} ({phrases.p(analysis.p)})"
-
-
-def _variant_table(answer: AnovaVariants) -> Table:
-    rows: list[Sequence[Any]] = [_variant_row("all log samples (naive)", answer.all_samples)]
-    rows += [
-        _variant_row(f"log samples of repetition {number + 1} (naive)", analysis)
-        for number, analysis in answer.per_repetition.items()
-    ]
-    if isinstance(answer.repetitions, OneWay):
-        rows.append(_variant_row(PROPER, answer.repetitions))
-    if isinstance(welch := answer.repetitions_welch, Welch):
-        rows.append([f"{PROPER}, Welch", None, welch.f, f"{welch.df_between}, {welch.df_within:.1f}", welch.p, None])
-    return Table(["analysis", "observations", "F", "degrees of freedom", "p", "eta²"], rows)
-
-
-def _variant_row(name: str, analysis: OneWay) -> list[Any]:
-    size = analysis.df_between + analysis.df_within + 1
-    return [name, size, analysis.f, f"{analysis.df_between}, {analysis.df_within}", analysis.p, analysis.eta2]

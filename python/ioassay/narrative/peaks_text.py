@@ -8,7 +8,6 @@ from typing import Any
 from ioassay import metrics, units
 from ioassay.analysis.optimum.optimum import Outcome, Peak
 from ioassay.analysis.optimum.optimum_overview import Sweep
-from ioassay.analysis.optimum.study_focus import FACTS
 from ioassay.factors import level_text
 from ioassay.narrative import cause_text, omissions, peak_tables, phrases
 from ioassay.narrative.finding import Finding, Table
@@ -19,6 +18,11 @@ COLUMNS = ("Sweep", "Best", "It may be", "Value", "Plateau", "Scaling law", "Why
 _NONE = "–"
 _LONG = 200
 """Characters of a note above which it is not repeated in every row."""
+FACTS = (
+    *("factor", "best", "best_can_be_told", "confidence", "best_interval", "mean", "interval", "not_worse"),
+    *("plateau", "plateau_reason", "plateau_at_processors", "processors", "law", "cause"),
+)
+"""Of the numbers of a peak, those of a sweep."""
 
 
 def findings(answers: Sequence[Sweep]) -> list[Finding]:

@@ -45,11 +45,6 @@ def _finding(threat: Threat, words: Words) -> Finding:
     )
 
 
-def sentence(threat: Threat) -> str:
-    """Title and text in one line."""
-    return f"{_filled(TABLE[threat.code].title, threat)}. {_text(threat)}"
-
-
 def _text(threat: Threat) -> str:
     template = TABLE[threat.code].text
     text = _filled(template, threat) if isinstance(template, str) else template(threat)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from string import Formatter
 from typing import Any
 
-from ioassay.factors import factor_label, level_phrase
+from ioassay.factors import factor_label, level_phrase, level_text
 from ioassay.metrics import format_metric
 from ioassay.narrative import phrases
 from ioassay.stats.result import Interval, Undefined
@@ -32,7 +32,8 @@ class Response:
 class Quantity:
     """A value of a metric: `{x}` with its unit, `{x:short}` as in tables, `{x:named}` behind the metric's name.
 
-    `{x:interval}` and `{x:ends}` add the interval where there is one: `(95 % interval 1 to 2 ms)`, `(1 to 2 ms)`.
+    `{x:interval}` and `{x:ends}` add the interval where there is one: `(95 % interval 1 to 2 ms)`, `(1 to 2 ms)`. Forms
+    may be combined: `{x:named interval}`.
     """
 
     metric: str
@@ -40,39 +41,70 @@ class Quantity:
     interval: Interval | Undefined | None = None
 
     def __format__(self, form: str) -> str:
-        if form == "short":
-            return format_metric(self.metric, self.value)
-        if form == "named":
-            return phrases.quantity(self.metric, self.value)
-        shown, bounds = phrases.value(self.metric, self.value), self.interval
-        if not isinstance(bounds, Interval) or not form or bounds.low >= bounds.high:
+        forms = form.split()
+        write = format_metric if "short" in forms else phrases.quantity if "named" in forms else phrases.value
+        shown, bounds = write(self.metric, self.value), self.interval
+        if not isinstance(bounds, Interval) or bounds.low >= bounds.high:
             return shown
-        if form == "ends":
+        if "ends" in forms:
             return f"{shown} ({phrases.span(self.metric, bounds.low, bounds.high, format_metric)})"
-        return f"{shown} ({phrases.interval(self.metric, bounds)})"
+        return f"{shown} ({phrases.interval(self.metric, bounds)})" if "interval" in forms else shown
+
+
+@dataclass(frozen=True)
+class Range:
+    """Two values of a metric: `{x}` is `410 to 432 MB/s`."""
+
+    metric: str
+    low: float
+    high: float
+
+    def __format__(self, form: str) -> str:
+        return phrases.span(self.metric, self.low, self.high)
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """A number without a unit: `{x}` alone, `{x:interval}` with its interval, `{x:times}` as `1.24 times`."""
+    """A number without a unit: `{x}` alone, `{x:times}` as `1.24 times`.
+
+    `{x:interval}` and `{x:times interval}` add its interval in brackets, `{x:comma interval}` after a comma.
+    """
 
     value: float
     interval: Interval | None = None
 
     def __format__(self, form: str) -> str:
-        if form == "times":
-            return phrases.times(self.value)
-        return phrases.ratio(self.value, self.interval if form else None)
+        shown = phrases.times(self.value) if "times" in form else phrases.plain_number(self.value)
+        if self.interval is None or "interval" not in form:
+            return shown
+        known = phrases.bounds_of(self.interval)
+        return f"{shown}, {known}" if "comma" in form else f"{shown} ({known})"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A ratio as its distance from 1: `18 % (95 % interval 7.9 to 28 %)`, whichever way it goes."""
+
+    ratio: float
+    interval: Interval
+
+    def __format__(self, form: str) -> str:
+        ends = (abs(self.interval.low - 1), abs(self.interval.high - 1))
+        low, high = sorted(ends) if (self.interval.low > 1) == (self.interval.high > 1) else (0.0, max(ends))
+        within = f"{phrases.level(self.interval.confidence)} interval {phrases.points(low)} to {phrases.points(high)} %"
+        return f"{phrases.percent(abs(self.ratio - 1))} ({within})"
 
 
 @dataclass(frozen=True)
 class Level:
-    """A level of a factor: `{x}` as a phrase, `{x:at}` as the place where something is, `{x:with}` likewise."""
+    """A level of a factor: `{x}` as a phrase, `{x:text}` as in tables, `{x:at}` as a place, `{x:with}` likewise."""
 
     factor: str
     level: Any
 
     def __format__(self, form: str) -> str:
+        if form == "text":
+            return level_text(self.factor, self.level)
         return phrases.at(self.factor, self.level, form) if form else level_phrase(self.factor, self.level)
 
 
@@ -96,6 +128,7 @@ class Place:
         return phrases.circumstances(self.levels) if form else phrases.levels(self.levels)
 
 
+_TYPED = Response | Quantity | Range | Ratio | Change | Level | Factor | Place
 FORMS: dict[str, Callable[[Any], str]] = {
     "percent": phrases.percent,
     "confidence": phrases.level,
@@ -105,6 +138,9 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "capital": lambda value: phrases.capital(str(value)),
     "list": lambda values: phrases.listed([str(value) for value in values]),
     "all": lambda values: phrases.listed([str(value) for value in values], 9),
+    "nor": lambda values: ", nor whether ".join(map(str, values)),
+    "capital list": lambda values: phrases.capital(phrases.listed([str(value) for value in values])),
+    "share": lambda share: phrases.percent(share) if share >= 0.001 else "less than 0.1 %",
     "hosts": phrases.hosts,
     "needed": phrases.repetitions_needed,
     "minutes": lambda seconds: f"{seconds / 60:.3g} minutes",
@@ -116,7 +152,7 @@ class Sentence(Formatter):
     """Fills templates."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        if isinstance(value, Response | Quantity | Ratio | Level | Factor | Place):
+        if isinstance(value, _TYPED):
             return format(value, format_spec)
         count, _, thing = format_spec.partition(" of ")
         if count == "count":

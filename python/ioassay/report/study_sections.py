@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ioassay.analysis.headline import ConditionMean
 from ioassay.metrics import format_metric, metric
@@ -16,12 +15,12 @@ from ioassay.narrative import HEADINGS, answers, describe_text, phrases
 from ioassay.narrative.answers import Answer
 from ioassay.narrative.finding import Finding
 from ioassay.report import tables
-from ioassay.report.tables import NOTHING, Cell, Shown
+from ioassay.report.tables import Cell, Shown
 from ioassay.report.warnings import is_alert
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
-CONCLUDE, CAVEATS, VERDICT = "conclude", "caveats", "verdict"
+CAVEATS = "caveats"
 MOST_SENTENCES = 5
 """The page's summary, and what each study begins with, have no more."""
 _FEW_CONDITIONS = 12
@@ -50,11 +49,6 @@ class StudyStory:
     anchor: str
     title: str
     description: str
-    details: Sequence[str]
-    """What else is concluded, in sentences."""
-    tests: Sequence[Shown]
-    counted: Shown | None
-    """The naive analyses of variance beside the one that counts."""
     summary: Sequence[str]
     """What answers for the study, or its means where nothing does: MOST_SENTENCES at most."""
     doubts: Sequence[Group]
@@ -80,19 +74,16 @@ def _study(study: Study, findings: Sequence[Finding], rows: Sequence[ConditionMe
     name = study.name
     own = [finding for finding in findings if finding.study == name]
     measured = [row for row in rows if row.study == name]
-    concluded = next((finding for finding in own if finding.question == CONCLUDE), None)
+    summary = _summary(study, own, measured)[:MOST_SENTENCES]
     return StudyStory(
         name=name,
         anchor=anchor(name),
         title=study.title or study.name,
         description=study.description,
-        details=[str(said) for said in concluded.details] if concluded else [],
-        tests=[tables.shown(table) for table in concluded.tables] if concluded else [],
-        counted=table(own),
-        summary=_summary(study, own, measured)[:MOST_SENTENCES],
+        summary=summary,
         doubts=[group(one.title, [one]) for one in own if one.question == CAVEATS and not is_alert(one)],
         means=means(measured, exact=exact),
-        groups=_groups([finding for finding in own if finding.question not in (CONCLUDE, CAVEATS)]),
+        groups=_groups([finding for finding in own if finding.question != CAVEATS], summary),
     )
 
 
@@ -106,8 +97,12 @@ def anchor(name: str) -> str:
     return "study-" + re.sub(r"[^A-Za-z0-9_-]+", "-", name)
 
 
-def group(title: str, findings: Sequence[Finding]) -> Group:
-    """Findings as shown together. A table of several says in its first column of which finding a row is."""
+def group(title: str, findings: Sequence[Finding], known: Sequence[str] = ()) -> Group:
+    """Findings as shown together, without sentences that are `known`.
+
+    A table of several says in its first column of which finding a row is.
+    """
+    said = dict.fromkeys(str(said) for one in findings for said in (*one.statements, *one.details))
     owners: dict[tuple[str, ...], dict[str, list[Shown]]] = {}
     for one in findings:
         name = ", ".join([one.title, *([phrases.levels(one.where)] if one.where else [])])
@@ -115,7 +110,7 @@ def group(title: str, findings: Sequence[Finding]) -> Group:
             owners.setdefault(tuple(table.columns), {}).setdefault(name, []).append(tables.shown(table))
     return Group(
         title,
-        list(dict.fromkeys(str(said) for one in findings for said in (*one.statements, *one.details))),
+        [text for text in said if text not in known],
         [_joined(title, own) for own in owners.values()],
         list(dict.fromkeys(caveat for one in findings for caveat in one.caveats)),
         any(one.severity == "warning" for one in findings),
@@ -133,12 +128,13 @@ def _joined(title: str, owners: Mapping[str, Sequence[Shown]]) -> tuple[str, Sho
     return title, Shown([Cell("of", False), *first.columns], rows)
 
 
-def _groups(findings: Sequence[Finding]) -> list[Group]:
+def _groups(findings: Sequence[Finding], known: Sequence[str]) -> list[Group]:
     by_question: dict[str, list[Finding]] = {}
     for finding in findings:
         by_question.setdefault(finding.question, []).append(finding)
     names = {question: HEADINGS.get(question, question.replace("_", " ").capitalize()) for question in by_question}
-    return [group(names[question], own) for question, own in by_question.items()]
+    groups = [group(names[question], own, known) for question, own in by_question.items()]
+    return [one for one in groups if one.statements or one.tables or one.caveats]
 
 
 def means(rows: Sequence[ConditionMean], *, exact: bool = False) -> Shown | None:
@@ -211,59 +207,3 @@ def headline(records: Dataset, rows: Sequence[ConditionMean]) -> Shown | None:
 def _end(row: ConditionMean) -> Cell:
     interval = f"{_interval(row)}\n" if row.ci95 else ""
     return tables.mean(row.metric, row.mean, row.ci95, f"{interval}at {row.workload}")
-
-
-COLUMNS = (
-    "Response",
-    "Repetitions of one condition differ: log samples (naive)",
-    "… corrected for their dependence",
-    "Conditions differ: all log samples (naive)",
-    "… log samples of each repetition (naive)",
-    "… means of repetitions (this counts)",
-)
-
-
-def table(findings: Sequence[Finding]) -> Shown | None:
-    """One study's findings; None where none compared log samples."""
-    among = {one.response: one.statistics for one in findings if "naive_different" in one.statistics}
-    between = {one.response: one.statistics for one in findings if "all_samples" in one.statistics}
-    responses = dict.fromkeys([*among, *between])
-    if not responses:
-        return None
-    rows = [[_name(name), *_among(among.get(name)), *_between(between.get(name))] for name in responses]
-    return Shown([Cell(name, False) for name in COLUMNS], rows)
-
-
-def _name(response: str) -> Cell:
-    return Cell(phrases.name(response), False)
-
-
-def _among(found: Mapping[str, Any] | None) -> list[Cell]:
-    if found is None:
-        return [Cell(NOTHING, False)] * 2
-    return [
-        Cell(f"{found[name]} of {found['conditions']} conditions", False)
-        for name in ("naive_different", "corrected_different")
-    ]
-
-
-def _between(found: Mapping[str, Any] | None) -> list[Cell]:
-    if found is None:
-        return [Cell(NOTHING, False)] * 3
-    each = found["per_repetition"]
-    seen = sum(one["p"] < found["risk"] for one in each)
-    return [
-        _test(found["all_samples"]),
-        Cell(f"{seen} of {len(each)} repetitions", False),
-        _test(found["repetitions"], found["repetitions_welch"]),
-    ]
-
-
-def _test(one: Mapping[str, Any], better: Mapping[str, Any] | None = None) -> Cell:
-    """`p < 0.0001` with its F below; Welch's analysis where there is one."""
-    used = better if better and "f" in better else one
-    if "f" not in used:
-        return Cell("not tested", False, str(used.get("reason", "")))
-    name = "Welch F" if used is better else "F"
-    degrees = f"{used['df_between']}, {used['df_within']:.3g}"
-    return Cell(phrases.p(used["p"]), False, f"{name}({degrees}) = {phrases.plain_number(used['f'])}")

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from ioassay.analysis.effects import level_contrasts, response_shape
+from ioassay.analysis.effects import level_contrasts, regression, response_shape
 from ioassay.analysis.effects.level_contrasts import Extremes, LevelFamily
+from ioassay.analysis.effects.regression import Regression
 from ioassay.analysis.effects.response_shape import Shape, ShapeKind
 from ioassay.analysis.measurements.cells import Cells, cells
 from ioassay.stats.anova import OneWay, Welch, one_way, welch
@@ -43,7 +44,7 @@ class Effect:
 
     `p` is that of the pair of levels that differs most clearly, adjusted for all pairs and all places of the factor.
     `needed`: the repetitions that would show a difference of the margin. `shape` is None where fewer than three levels
-    are numbers, or where it has none.
+    are numbers, or where it has none; `line` is the regression over three levels or more.
     """
 
     family: LevelFamily
@@ -53,6 +54,7 @@ class Effect:
     shape: Shape | None
     p: float | None
     needed: int | None
+    line: Regression | None
 
     @property
     def factor(self) -> str:
@@ -104,14 +106,14 @@ class FactorEffects:
 
 def effects(records: Dataset, study: Study, response: str) -> list[FactorEffects]:
     """Effects of every factor with two levels or more."""
-    groups = level_contrasts.families(records, study, response)
+    groups, confidence = level_contrasts.families(records, study, response), study.analysis.confidence
     return [
-        FactorEffects(cells(records, study, response), factor, tuple(effect(family) for family in group))
+        FactorEffects(cells(records, study, response), factor, tuple(effect(family, confidence) for family in group))
         for factor, group in groups.items()
     ]
 
 
-def effect(family: LevelFamily) -> Effect:
+def effect(family: LevelFamily, confidence: float) -> Effect:
     """Measure one factor at two levels or more."""
     contrasts = family.contrasts
     return Effect(
@@ -122,6 +124,7 @@ def effect(family: LevelFamily) -> Effect:
         shape=response_shape.shape(family) if family.numbers and len(family.numbers) > 2 else None,
         p=contrasts.p(*contrasts.largest) if isinstance(contrasts, Contrasts) else None,
         needed=_needed(contrasts),
+        line=regression.fit(family, confidence),
     )
 
 

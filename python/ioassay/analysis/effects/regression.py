@@ -13,14 +13,11 @@ from enum import Enum
 
 import numpy as np
 
-from ioassay.analysis.effects import level_contrasts
 from ioassay.analysis.effects.level_contrasts import LevelFamily, regressors
 from ioassay.analysis.measurements.cells import Cells
 from ioassay.stats.contrasts import Contrasts
 from ioassay.stats.least_squares import LackOfFit, Line, fit_line, hc3_slope, lack_of_fit
 from ioassay.stats.result import Floats, Undefined
-from ioassay.store.dataset import Dataset
-from ioassay.study.model import Study
 
 CLEARLY_BETTER = 2.0
 """Difference in AIC below which both models stay credible: Burnham and Anderson, "Model Selection" (2002), 2.6."""
@@ -76,17 +73,6 @@ class Regression:
         if bounds.low <= 0 <= bounds.high:
             return Outcome.NO_SLOPE
         return Outcome.STRAIGHT if self.preferred.fits(self.confidence) else Outcome.CURVED
-
-
-def analyse(records: Dataset, study: Study) -> list[Regression]:
-    """One for each response, numeric factor of three levels or more, and combination of the other factors."""
-    fitted = [
-        fit(family, study.analysis.confidence)
-        for response in records.responses(study)
-        for group in level_contrasts.families(records, study, response).values()
-        for family in group
-    ]
-    return [regression for regression in fitted if regression is not None]
 
 
 def fit(family: LevelFamily, confidence: float) -> Regression | None:

@@ -9,31 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ioassay.analysis.optimum import alternatives, optimum
 from ioassay.analysis.optimum.alternatives import Choice
-from ioassay.analysis.optimum.optimum import SEPARATE_SLICES, Peak
+from ioassay.analysis.optimum.optimum import Peak
 from ioassay.factors import CASE
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
-
-FACTS = (
-    "factor",
-    "best",
-    "best_can_be_told",
-    "confidence",
-    "best_interval",
-    "mean",
-    "interval",
-    "not_worse",
-    "plateau",
-    "plateau_reason",
-    "plateau_at_processors",
-    "processors",
-    "law",
-    "cause",
-)
 
 
 @dataclass(frozen=True)
@@ -48,22 +30,6 @@ class Focus:
         """True if it answers for this response over this factor."""
         return response == self.response and (factor in self.peaks or (factor == CASE and bool(self.choices)))
 
-    def facts(self) -> list[dict[str, Any]]:
-        """The numbers of each paragraph, in the order of the paragraphs (`narrative/conclude_text.py`)."""
-        facts: list[dict[str, Any]] = []
-        if self.choices:
-            first, *others = self.choices
-            facts.append({"response": first.response, **first.statistics()})
-            if others:
-                facts.append({"responses": {one.response: one.average.statistics() for one in others}})
-        for factor, peaks in self.peaks.items():
-            known = [{"response": self.response, "where": one.part.where(), **_fact(one)} for one in peaks]
-            if len(peaks) <= SEPARATE_SLICES and not self.choices:
-                facts += known
-            else:
-                facts.append({"response": self.response, "factor": factor, "slices": known})
-        return facts
-
 
 def focus(records: Dataset, study: Study) -> Focus | None:
     """None where the study is about neither, or nothing with a best was measured at two levels."""
@@ -76,11 +42,6 @@ def focus(records: Dataset, study: Study) -> Focus | None:
         return None
     response, found = max(known, key=lambda pair: len(pair[1]))  # the first of those that compare most factors
     return Focus(response, {factor: found[factor] for factor in optimum.swept(study, found)})
-
-
-def _fact(one: Peak) -> dict[str, Any]:
-    numbers = one.statistics()
-    return {name: numbers[name] for name in FACTS}
 
 
 def _choice(records: Dataset, study: Study) -> Focus | None:
