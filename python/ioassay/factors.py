@@ -673,10 +673,25 @@ def level_phrase(name: str, level: object) -> str:
         return entry.off_on[level] if entry.off_on else f"{'with' if level else 'without'} {factor_label(name)}"
     if str(level) in entry.words:
         return entry.words[str(level)]
+    if name == "feed":
+        return arrival_text(str(level))
     text = level_text(name, level)
     if text == "1" and entry.single:
         return entry.single
     return (entry.phrase or f"{_named(name)}{{}}").replace("{}", text)
+
+
+def arrival_text(feed: str) -> str:
+    """An arrival mode in words: `at the original time stamps`, `32 requests outstanding`."""
+    name, _, rest = feed.partition(":")
+    match name:
+        case "closed":
+            return f"{rest} requests outstanding"
+        case "scaled":
+            return f"time stamps times {rest}"
+        case "batch":
+            return f"in batches of {rest.replace('@', ' every ')}"
+    return "at the original time stamps" if feed == "open" else feed
 
 
 def _named(name: str) -> str:

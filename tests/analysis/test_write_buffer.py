@@ -89,7 +89,7 @@ def test_the_median_and_the_extremes_are_over_conditions(lab: Any) -> None:
     assert vars(spreads["none"]) == pytest.approx({"least": -0.58, "middle": -0.46, "most": -0.4})
     assert vars(spreads["lru"]) == pytest.approx({"least": -0.475, "middle": -0.325, "most": -0.25})
     assert [place.where["buffer"] for place in one.places] == ["4MiB", "8MiB", "16MiB"]
-    assert (one.wins("epo"), one.wins("idle-cold"), one.wins("lru"), one.ties) == (2, 0, 0, 1)
+    assert one.ranked == ["none", "lru", "epo"] and one.leaders == {("epo",): 3}
     golden.check("reductions", reductions_text.findings([one]))
 
 
@@ -100,21 +100,10 @@ def test_policies_share_the_lowest_mean_where_none_has_it_alone(lab: Any) -> Non
 
     study = asked(lab, page=[1, 2, 3])
     (one,) = answers(lab, study, measure)
-    assert one.shared == {("epo", "idle-cold"): 2, ("lru", "epo", "idle-cold"): 1} and one.ties == 3
-    text = reductions_text.findings([one])[0].statement
-    assert text.startswith("Epo and idle-cold share the lowest mean write total latency in 2, other policies in 1 of 3")
-
-
-def test_a_shared_lead_in_most_conditions_comes_before_a_lead_alone(lab: Any) -> None:
-    def measure(point: Mapping[str, Any], _: int) -> dict[str, float]:
-        level = 200.0 if point["policy"] == "idle-cold" and point["page"] == 3 else 240.0
-        return {METRIC: level if point["policy"] in ("epo", "idle-cold") else MEANS[point["policy"]]}
-
-    finding, *_ = found(lab, asked(lab, page=[1, 2, 3]), measure)
-    assert finding.statement.startswith(
-        "Epo and idle-cold share the lowest mean write total latency in 2 of 3 conditions; "
-        "elsewhere one is lowest: idle-cold in 1."
-    )
+    assert one.leaders == {("epo",): 2, ("lru", "epo"): 1}
+    (sweep,) = one.sweeps
+    assert (sweep.policy, sweep.levels, sweep.settles) == ("epo", [1, 2, 3], None)
+    assert [round(change.middle, 3) for change in sweep.changes] == [0.0, 0.333]
 
 
 def falling(share: float) -> Any:
@@ -232,19 +221,6 @@ def test_each_arrival_mode_is_a_finding_of_its_own(lab: Any) -> None:
     assert "feed" not in busy.tables[0].columns
 
 
-@pytest.mark.parametrize(
-    ("feed", "words"),
-    [
-        ("open", "at the original time stamps"),
-        ("closed:8", "8 requests outstanding"),
-        ("scaled:0.5", "time stamps times 0.5"),
-        ("batch:4@1ms", "in batches of 4 every 1ms"),
-    ],
-)
-def test_an_arrival_mode_has_words(feed: str, words: str) -> None:
-    assert reductions_text.conditions_text(feed) == words
-
-
 def test_a_saturated_run_has_no_mean(lab: Any) -> None:
     def measure(point: Mapping[str, Any], _: int) -> dict[str, float]:
         saturated = point["policy"] == "none" and point["rate"] == 2
@@ -320,7 +296,7 @@ def test_repetitions_have_a_trace_each_and_give_an_interval(lab: Any) -> None:
     assert reduction is not None and reduction.low is not None and reduction.high is not None
     assert reduction.low < -0.25 < reduction.high < -0.2
     assert place.rank("epo", "lru") == Rank.BETTER and one.rivalry("idle-cold") == Rivalry(0, 0, 0, 1)
-    assert (one.exact, one.wins("epo"), one.wins("idle-cold"), one.ties) == (False, 0, 0, 1)
+    assert (one.exact, one.leaders) == (False, {("epo",): 1})
     assert "The data do not show it in 1." in found(lab, asked(lab), measure, 3)[0].statement
 
 
@@ -331,7 +307,7 @@ def test_no_order_is_claimed_of_traces_that_disagree(lab: Any) -> None:
         return {METRIC: 300.0 * random.lognormal(0, 0.3)}
 
     (one,) = answers(lab, asked(lab), measure, repetitions=3)
-    assert [one.wins(policy) for policy in POLICIES] == [0, 0, 0, 0] and one.ties == 1 and one.undecided("epo") == 3
+    assert one.leaders == {("none", "lru", "epo"): 1} and one.undecided("epo") == 3
     assert "The data do not show a difference in 3 comparisons." in reductions_text.findings([one])[0].statement
     assert one.rivalry("idle-cold") == Rivalry(0, 0, 0, 1)
     study = asked(lab)

@@ -1,62 +1,58 @@
-"""Hit ratios and their bound in sentences: what the offline optimum reaches, and each policy's share of it."""
+"""The hits of write buffers and their bound: how much of the possible gain each policy reaches."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ioassay.analysis.storage.hit_bound import HIT_RATIO, HitBound
-from ioassay.narrative import phrases
 from ioassay.narrative.finding import Finding, Table
+from ioassay.narrative.say import Say, say
 
 _BOUND = "The offline optimum knows the future. It bounds hits, not response times: fewer hits can be faster."
 _REORDERED = "Its order is that of the trace. A drive whose host queue reorders requests sees a slightly different one."
 
 
 def findings(answers: Sequence[HitBound]) -> list[Finding]:
-    """One finding for each answer."""
+    """One finding for a study."""
     return [_finding(one) for one in answers]
 
 
 def _finding(one: HitBound) -> Finding:
-    optima = [place.optimum for place in one.places]
-    ends = list(dict.fromkeys(f"{100 * share:.1f} %" for share in (min(optima), max(optima))))
     spreads = {policy: spread for policy in one.policies if (spread := one.spread(policy))}
-    ranked = sorted(spreads, key=lambda policy: -spreads[policy].middle)
-    text = [f"The offline optimum has hits on {' to '.join(ends)} of the written pages."]
-    if ranked:
-        median = "" if len(one.places) == 1 else "a median of "
-        shares = [f"{100 * spreads[policy].middle:.1f} %" for policy in ranked]
-        first = f"{ranked[0]} reaches {median}{shares[0]}"
-        others = [f"{policy} {share}" for policy, share in zip(ranked[1:], shares[1:], strict=True)]
-        text += [f"Of this possible gain, {phrases.listed([first, *others], 9)}.", _winners(one)]
+    table = Table.of(
+        one.places,
+        *((name, lambda place, name=name: place.where[name]) for name in one.factors),
+        ("offline optimum", lambda place: place.optimum, HIT_RATIO),
+        *((policy, lambda place, policy=policy: place.ratios.get(policy), HIT_RATIO) for policy in one.policies),
+    )
     return Finding(
         study=one.study,
         question="hits",
         response=HIT_RATIO,
         title="Write hits and their bound, the offline optimum",
-        statements=text,
+        statements=_statements(one, {policy: spread.middle for policy, spread in spreads.items()}),
         statistics={"shares": {policy: vars(spread) for policy, spread in spreads.items()}},
-        tables=[_table(one)],
+        tables=[table],
         caveats=[_BOUND, _REORDERED],
     )
 
 
-def _winners(one: HitBound) -> str:
+def _statements(one: HitBound, shares: Mapping[str, float]) -> list[Say]:
+    optima, places = [place.optimum for place in one.places], len(one.places)
+    ends = " to ".join(dict.fromkeys(f"{100 * share:.1f} %" for share in (min(optima), max(optima))))
+    said = [say("reductions.optimum", shares=ends)]
+    if not shares:
+        return said
+    ranked = sorted(shares, key=lambda policy: -shares[policy])
+    gains = [say("reductions.gain_of", policy=policy, share=shares[policy]) for policy in ranked]
+    median = "" if places == 1 else "a median of "
     counts = {policy: one.wins(policy) for policy in one.policies}
-    parts = [f"{policy} in {count}" for policy, count in sorted(counts.items(), key=lambda item: -item[1]) if count]
-    total = phrases.count(len(one.places), "condition")
-    if not parts:
-        return f"No policy has the most hits alone in any of {total}."
-    ties = (
-        f", and {phrases.count(one.ties, 'condition')} {'has' if one.ties == 1 else 'have'} a tie" if one.ties else ""
-    )
-    return f"The most hits alone has {phrases.listed(parts)} of {total}{ties}."
-
-
-def _table(one: HitBound) -> Table:
-    rows = [
-        [*place.where.values(), place.optimum, *(place.ratios.get(policy) for policy in one.policies)]
-        for place in one.places
+    most = sorted((policy for policy in counts if counts[policy]), key=lambda policy: -counts[policy])
+    parts = [say("reductions.leader", policies=[policy], number=counts[policy]) for policy in most]
+    tie = "reductions.behind_tie" if one.ties == 1 else "reductions.behind_ties"
+    ties = say(tie, number=one.ties) if one.ties else ""
+    return [
+        *said,
+        say("reductions.gain", gains=gains, median=median),
+        say("reductions.hits" if parts else "reductions.hits_none", leaders=parts, places=places, ties=ties),
     ]
-    columns = [*one.factors, "offline optimum", *one.policies]
-    return Table(columns, rows, [*("" for _ in one.factors), *(HIT_RATIO for _ in range(len(one.policies) + 1))])

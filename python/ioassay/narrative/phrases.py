@@ -104,6 +104,12 @@ def points(share: float, sign: bool = False) -> str:
     return shown if sign else shown.lstrip("+")
 
 
+def signed_percent(share: float) -> str:
+    """`-38.9 %`, `+1.2 %`; a change that rounds to nothing has no sign."""
+    text = f"{100 * share:+.1f} %"
+    return "0.0 %" if text[1:] == "0.0 %" else text
+
+
 def in_percent(share: float | None) -> float | None:
     """A share as a number of percent for a table, to three digits; None stays."""
     return None if share is None else float(f"{share * 100:.3g}")
@@ -189,7 +195,7 @@ def factor_noun(factor_name: str) -> str:
 def at(factor_name: str, shown: object, usual: str = "at") -> str:
     """A level as the place where something is: `at 4 workers`, `under fifo (priority 99)`, `without cache fence`."""
     entry, text = factor(factor_name), level_phrase(factor_name, shown)
-    if isinstance(shown, bool) and not entry.off_on:
+    if (isinstance(shown, bool) and not entry.off_on) or text.startswith(("at ", "in ")):
         return text
     return f"{entry.preposition or usual} {text}"
 
@@ -213,7 +219,7 @@ def circumstances(where: Mapping[str, object]) -> str:
 
 def beside_text(text: str) -> str:
     """The same of `levels` already said."""
-    return text if text.startswith(("with ", "without ")) else f"with {text}"
+    return text if text.startswith(("with ", "without ", "at ", "in ")) else f"with {text}"
 
 
 def placed(where: Mapping[str, object], sentence: str) -> str:

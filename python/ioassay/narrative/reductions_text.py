@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ioassay.analysis.claims import published_results
@@ -12,24 +12,18 @@ from ioassay.analysis.storage.write_buffer import (
     FEED,
     Change,
     Place,
-    Rank,
     Reduction,
     Reductions,
-    Rivalry,
-    Spread,
+    Sweep,
 )
-from ioassay.factors import CASE, factor_label, level_phrase, level_text
+from ioassay.factors import CASE, arrival_text, factor_label, level_text
 from ioassay.narrative import phrases
 from ioassay.narrative.finding import Finding, Table
+from ioassay.narrative.say import Say, say
+from ioassay.narrative.values import Factor, Level, Response, Shares
+from ioassay.stats.contrasts import MARGIN
 
 _SATURATED = "saturated"
-_RANKS = {
-    Rank.BETTER: "{subject} has a lower mean than {rival}",
-    Rank.WORSE: "{subject} has a higher mean than {rival}",
-    Rank.EVEN: "{subject} is even with {rival}",
-    Rank.UNDECIDED: "The conditions do not agree which of {subject} and {rival} has the lower mean",
-}
-_FEW_WINNERS = 3
 _IDLE = 0.1
 """Drives whose elements are busy for less than this share of the time hardly let a write wait."""
 _ABSORBED = "Means are of the requests that reach the drive. A policy that absorbs more writes sends fewer requests."
@@ -42,125 +36,87 @@ def findings(answers: Sequence[Reductions]) -> list[Finding]:
     return [*map(_finding, answers), *_published(answers), *_published_changes(answers)]
 
 
-def conditions_text(feed: str) -> str:
-    """An arrival mode in words: `at the original time stamps`, `32 requests outstanding`."""
-    name, _, rest = feed.partition(":")
-    match name:
-        case "closed":
-            return f"{rest} requests outstanding"
-        case "scaled":
-            return f"time stamps times {rest}"
-        case "batch":
-            return f"in batches of {rest.replace('@', ' every ')}"
-    return "at the original time stamps" if feed == "open" else feed
-
-
 def _finding(one: Reductions) -> Finding:
-    against = [sentence for subject in one.subjects for sentence in _against(one, subject)]
-    text = [_lowest(one), *(_under(one, sentence) for sentence in [*against, *_saturated(one)])]
+    where = {FEED: one.feed} if one.feed else {}
+    said = [*(_swept(one, sweep) for sweep in one.sweeps), _lowest(one), *_variants(one), *_unknown(one)]
     caveats = [_ABSORBED] if one.absorbs else []
     caveats += [_WITHOUT_MEAN] if any(place.saturated for place in one.places) else []
     return Finding(
         study=one.study,
         question="reductions",
         response=one.response,
-        title=f"{phrases.name(one.response)} by policy" + (f", {conditions_text(one.feed)}" if one.feed else ""),
-        statements=text,
-        where={FEED: one.feed} if one.feed else {},
+        title=f"{phrases.name(one.response)} by policy" + (f", {arrival_text(one.feed)}" if one.feed else ""),
+        statements=[Say(code, values, where) for code, values in said],
+        where=where,
         statistics={"points": [_numbers(one, place) for place in one.places]},
         tables=[_means(one), *(_reductions(one, subject) for subject in one.subjects)],
         caveats=caveats,
     )
 
 
-def _under(one: Reductions, sentence: str) -> str:
-    """The sentence after its arrival mode, since a study may have several: `With 32 requests outstanding, …`."""
-    if not one.feed:
-        return phrases.capital(sentence)
-    conditions = conditions_text(one.feed)
-    where = conditions if conditions.startswith(("at ", "in ")) else f"with {conditions}"
-    return phrases.capital(f"{where}, {sentence[:1].lower()}{sentence[1:]}")
+_Said = tuple[str, dict[str, Any]]
 
 
-def _against(one: Reductions, subject: str) -> list[str]:
-    """A policy and the others: a sentence for those that it is better than, worse than and even with."""
-    spreads = one.spreads(subject)
-    if rivalry := one.rivalry(subject):
-        return [_rivalry(subject, one.subjects[0], rivalry, spreads.get(one.subjects[0]))]
+def _swept(one: Reductions, sweep: Sweep) -> _Said:
+    """What a factor changes, and from where on nothing."""
+    factor, name, changes = sweep.factor, Response(one.response), [Shares(*vars(one).values()) for one in sweep.changes]
+    first, *_, last = (Level(factor, level) for level in sweep.levels)
+    known = {"factor": Factor(factor), "name": name, "policy": sweep.policy, "margin": MARGIN, "first": first}
+    if sweep.settles == 0:
+        return "reductions.flat", {**known, "last": last, "change": changes[-1]}
+    if sweep.settles is None:
+        return "reductions.moves", {**known, "last": last, "change": changes[-1]}
+    settled = Level(factor, sweep.levels[sweep.settles])
+    return "reductions.settles", {**known, "level": settled, "change": changes[sweep.settles - 1]}
+
+
+def _lowest(one: Reductions) -> _Said:
+    """The policies that have the lowest mean, by their number of conditions, and by how much the first of them."""
+    places, leaders = len(one.places), one.leaders
+    if not leaders:
+        return "reductions.none", {}
+    if not one.exact and not any(len(policies) == 1 for policies in leaders):
+        return "reductions.unclear", {"places": places}
+    first = next(iter(leaders))
+    parts = [say("reductions.leader", policies=policies, number=number) for policies, number in leaders.items()]
+    return "reductions.lowest", {
+        "name": Response(one.response),
+        "certainly": "" if one.exact else "certainly ",
+        "leaders": parts,
+        "places": places,
+        "by": _lead(one, first[0]) if len(first) == 1 else "",
+    }
+
+
+def _lead(one: Reductions, policy: str) -> Say | str:
+    """By how much the leader lowers the mean of the policy that comes next."""
+    spreads = {rival: spread for rival, spread in one.spreads(policy).items() if rival in one.ranked}
     if not spreads:
-        return [f"No other policy has a mean to compare {subject} with."]
-    changes: dict[str, list[str]] = {}
-    median = "" if len(one.places) == 1 else "a median of "
-    rivals = [other for other in spreads if one.rivalry(other)]
-    for other, spread in spreads.items():
-        if other not in rivals:
-            verb, words = _change(other, spread, median)
-            changes.setdefault(verb, []).append(words + _range(spread))
-    text = [phrases.capital(f"{subject} {verb}{phrases.listed(words)}.") for verb, words in changes.items()]
-    unknown = one.undecided(subject)
-    limits = [f"The data do not show a difference in {phrases.count(unknown, 'comparison')}."] if unknown else []
-    return [*text, *limits]
+        return ""
+    rival = max(spreads, key=lambda other: spreads[other].middle)
+    if spreads[rival].middle >= 0:
+        return ""
+    return say("reductions.by", policy=policy, share=-spreads[rival].middle, rival=rival)
 
 
-def _change(other: str, spread: Spread, median: str) -> tuple[str, str]:
-    """The verb of a median change of the mean, and its size."""
-    if abs(spread.middle) <= EVEN:
-        return "is even with ", other
-    if spread.middle >= 1:
-        return f"multiplies the mean by {median}", f"{phrases.plain_number(1 + spread.middle)} against {other}"
-    verb = "lowers" if spread.middle < 0 else "raises"
-    return f"{verb} the mean by {median}", f"{100 * abs(spread.middle):.1f} % against {other}"
+def _variants(one: Reductions) -> Iterator[_Said]:
+    """Whether a variant is better than the policy that it comes from."""
+    for subject in one.subjects[1:]:
+        counted, spread = one.rivalry(subject), one.spreads(subject).get(one.subjects[0])
+        if counted is not None and spread is not None:
+            change = Shares(*vars(spread).values())
+            yield f"reductions.{counted.rank}", {"policy": subject, "rival": one.subjects[0], "change": change}
+            if counted.undecided:
+                yield "reductions.unknown", {"places": counted.undecided}
 
 
-def _rivalry(subject: str, rival: str, counted: Rivalry, spread: Spread | None) -> str:
-    """Whether a policy is better than its rival: by how much, and in how many conditions."""
-    size = f": the median difference is {_percent(spread.middle)}{_range(spread)}" if spread else ""
-    counts = {"lower": counted.lower, "within half a percent": counted.even, "higher": counted.higher}
-    total = phrases.count(sum(counts.values()) + counted.undecided, "condition")
-    parts = [f"{words} in {count}" for words, count in counts.items() if count]
-    ranked = phrases.capital(_RANKS[counted.rank].format(subject=subject, rival=rival)) + f"{size}."
-    known = f" The mean of {subject} is {phrases.listed(parts)} of {total}." if parts else ""
-    unknown = f" The data do not show it in {counted.undecided}." if counted.undecided else ""
-    return f"{ranked}{known}{unknown}"
-
-
-def _lowest(one: Reductions) -> str:
-    """The policies that have the lowest mean alone, and those that share it, by their number of conditions."""
-    wins: dict[int, list[str]] = {}
-    for policy in one.policies:
-        wins.setdefault(one.wins(policy), []).append(policy)
-    parts = [f"{phrases.listed(wins[count])} in {count}" for count in sorted(wins, reverse=True) if count]
-    if not parts and not one.ties:
-        return _under(one, "No condition has a mean.")
-    total, name = phrases.count(len(one.places), "condition"), phrases.inside(one.response)
-    if not parts:
-        alone = f"no policy has the lowest mean alone in any of {total}."
-        return _under(
-            one, phrases.capital(f"{_sharers(one, f'the lowest {name}')} of {total}." if one.exact else alone)
-        )
-    if len(parts) > _FEW_WINNERS:
-        parts = [*parts[: _FEW_WINNERS - 1], "others in fewer"]
-    if one.exact and one.ties and max(one.shared.values()) > max(wins):
-        shared = _sharers(one, f"the lowest {name}")
-        return _under(one, phrases.capital(f"{shared} of {total}; elsewhere one is lowest: {phrases.listed(parts)}."))
-    certainly = "" if one.exact else "certainly "
-    text = f"{name} is {certainly}lowest with {phrases.listed(parts)} of {total}."
-    ties = f" {phrases.count(one.ties, 'condition')} {'has' if one.ties == 1 else 'have'} a tie." if one.ties else ""
-    shared = f" {phrases.capital(_sharers(one, 'it'))}." if one.ties else ""
-    return _under(one, text) + (shared if one.exact else ties)
-
-
-def _sharers(one: Reductions, what: str) -> str:
-    """`epo and idle-cold share it in 7, other policies in 1`: of exact means, those that do so most often first."""
-    (policies, count), *rest = one.shared.items()
-    others = sum(number for _, number in rest)
-    return f"{phrases.listed(policies)} share {what} in {count}" + (f", other policies in {others}" if others else "")
-
-
-def _saturated(one: Reductions) -> list[str]:
+def _unknown(one: Reductions) -> Iterator[_Said]:
+    if one.subjects and (number := one.undecided(one.subjects[0])):
+        yield "reductions.comparisons", {"number": number}
     counts = {policy: one.saturated(policy) for policy in one.policies}
-    parts = [f"{policy} in {phrases.count(count, 'condition')}" for policy, count in counts.items() if count]
-    return [f"Saturated runs have no mean: {phrases.listed(parts)}."] if parts else []
+    if any(counts.values()):
+        said = [say("reductions.saturated_policy", policy=policy, places=n) for policy, n in counts.items() if n]
+        yield "reductions.saturated", {"policies": said}
 
 
 def _means(one: Reductions) -> Table:
@@ -258,7 +214,7 @@ def _published(answers: Sequence[Reductions]) -> list[Finding]:
 
 
 def _mode_columns(answers: Sequence[Reductions]) -> list[str]:
-    return [f"{conditions_text(one.feed)} (%)" if one.feed else "here (%)" for one in answers]
+    return [f"{arrival_text(one.feed)} (%)" if one.feed else "here (%)" for one in answers]
 
 
 def _at(one: Reductions, case: str, policy: str, other: str) -> float | str | None:
@@ -276,31 +232,25 @@ def _utilisation(answers: Sequence[Reductions], cases: Mapping[str, object]) -> 
     ]
 
 
-def _contained(compared: int, missed: Sequence[tuple[str, str]]) -> list[str]:
+def _contained(compared: int, missed: Sequence[tuple[str, str]]) -> Iterator[Say]:
     """How many published reductions lie between ours of all arrival modes, and which do not.
 
     `missed`: the trace and the other policy of each that does not.
     """
-    if not compared:
-        return []
-    within = compared - len(missed)
-    text = [
-        "The range of these results, from original time stamps to many requests outstanding, contains "
-        f"{within} of {phrases.count(compared, 'published reduction')}."
-    ]
+    if compared:
+        yield say("reductions.contained", within=compared - len(missed), of=compared)
     traces: dict[str, list[str]] = {}
     for case, other in missed:
         traces.setdefault(other, []).append(case)
-    return [*text, *(f"Not reproduced against {other}: {phrases.listed(cases)}." for other, cases in traces.items())]
+    yield from (say("reductions.not_reproduced", policy=other, cases=cases) for other, cases in traces.items())
 
 
-def _idle(busy: Sequence[float]) -> list[str]:
+def _idle(busy: Sequence[float]) -> Iterator[Say]:
     """How busy the drive was at the original time stamps, of utilisations."""
-    if not busy:
-        return []
-    ends = list(dict.fromkeys(f"{100 * share:.2g}" for share in (min(busy), max(busy))))
-    idle = ", so the order of evictions can avoid little waiting" if max(busy) < _IDLE else ""
-    return [f"At the original time stamps, the elements are busy {' to '.join(ends)} % of the time{idle}."]
+    if busy:
+        shares = " to ".join(dict.fromkeys(f"{100 * share:.2g}" for share in (min(busy), max(busy))))
+        idle = ", so the order of evictions can avoid little waiting" if max(busy) < _IDLE else ""
+        yield say("reductions.idle", shares=shares, idle=idle)
 
 
 def _published_changes(answers: Sequence[Reductions]) -> list[Finding]:
@@ -348,23 +298,27 @@ def _change_rows(one: Reductions, known: published_results.Change, by_mode: Sequ
     return rows
 
 
-def _effect(known: published_results.Change, changes: Sequence[Change]) -> list[str]:
+def _effect(known: published_results.Change, changes: Sequence[Change]) -> Iterator[Say]:
     """The range of ours over all conditions, and which published numbers it contains."""
     shares = [change.share for change in changes if change.share is not None]
     if not shares:
-        return []
-    total = phrases.count(len(shares), "condition")
-    ends = f"from {level_phrase(known.factor, known.start)} to {level_phrase(known.factor, known.end)}"
-    name = f"{phrases.inside(known.response)} with {known.policy}"
+        return
+    about: dict[str, Any] = {
+        "first": Level(known.factor, known.start),
+        "last": Level(known.factor, known.end),
+        "name": Response(known.response),
+        "policy": known.policy,
+        "places": len(shares),
+    }
     if not known.percent:
         counts = {"higher": sum(share > EVEN for share in shares), "lower": sum(share < -EVEN for share in shares)}
         parts = [f"{word} in {count}" for word, count in counts.items() if count] or ["even"]
-        return [phrases.capital(f"{ends}, {name} is {phrases.listed(parts)} of {total}; published is higher.")]
-    span = " to ".join(dict.fromkeys(_percent(share) for share in (min(shares), max(shares))))
-    ours = phrases.capital(f"{ends}, {name} changes by {span} in {total}.")
-    numbers = phrases.listed([_percent(number / 100) if number else "no change" for number in known.percent])
+        yield say("reductions.counted_change", counts=parts, **about)
+        return
+    yield say("reductions.change", change=Shares(min(shares), 0.0, max(shares)), **about)
+    numbers = [phrases.signed_percent(number / 100) if number else "no change" for number in known.percent]
     beyond = [max(min(shares) - number / 100, number / 100 - max(shares)) for number in known.percent]
-    missed = [_percent(number / 100) for number, share in zip(known.percent, beyond, strict=True) if share > EVEN]
+    missed = [number for number, share in zip(numbers, beyond, strict=True) if share > EVEN]
     verdict = (
         f"not reproduced: {phrases.listed(missed)}"
         if missed
@@ -372,7 +326,8 @@ def _effect(known: published_results.Change, changes: Sequence[Change]) -> list[
         if max(beyond) <= 0
         else "within half a percent of this range"
     )
-    return [ours, f"Published {'is' if len(known.percent) == 1 else 'are'} {numbers}, {verdict}."]
+    code = "published" if len(numbers) == 1 else "publisheds"
+    yield say(f"reductions.{code}", numbers=numbers, verdict=verdict)
 
 
 def _change_cell(share: float | None) -> float | str:
@@ -382,17 +337,3 @@ def _change_cell(share: float | None) -> float | str:
 def _rounded(share: float) -> float:
     """Percent for a table."""
     return round(100 * share, 1) + 0.0  # no minus before a zero
-
-
-def _percent(share: float) -> str:
-    text = f"{100 * share:+.1f} %"
-    return "0.0 %" if text[1:] == "0.0 %" else text
-
-
-def _range(one: Spread) -> str:
-    """The extremes over conditions: factors of a mean that doubles or more, else changes in percent."""
-    if _percent(one.least) == _percent(one.most):
-        return ""
-    if one.middle >= 1:
-        return f" ({phrases.plain_number(1 + one.least)} to {phrases.plain_number(1 + one.most)})"
-    return f" ({_percent(one.least)} to {_percent(one.most)})"

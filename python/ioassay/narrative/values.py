@@ -96,6 +96,21 @@ class Change:
 
 
 @dataclass(frozen=True)
+class Shares:
+    """Changes over several conditions: `{x}` is `-66.4 % to 0.0 %`, `{x:median}` their median with these extremes."""
+
+    least: float
+    middle: float
+    most: float
+
+    def __format__(self, form: str) -> str:
+        ends = " to ".join(dict.fromkeys(phrases.signed_percent(share) for share in (self.least, self.most)))
+        if form != "median":
+            return ends
+        return phrases.signed_percent(self.middle) + (f" ({ends})" if " to " in ends else "")
+
+
+@dataclass(frozen=True)
 class Level:
     """A level of a factor: `{x}` as a phrase, `{x:text}` as in tables, `{x:at}` as a place, `{x:with}` likewise."""
 
@@ -128,7 +143,7 @@ class Place:
         return phrases.circumstances(self.levels) if form else phrases.levels(self.levels)
 
 
-_TYPED = Response | Quantity | Range | Ratio | Change | Level | Factor | Place
+_TYPED = Response | Quantity | Range | Ratio | Change | Shares | Level | Factor | Place
 FORMS: dict[str, Callable[[Any], str]] = {
     "percent": phrases.percent,
     "confidence": phrases.level,

@@ -52,7 +52,7 @@ class HitBound:
     def spread(self, policy: str) -> Spread | None:
         """The share of the possible gain over all places; None where nothing can be gained."""
         shares = [share for place in self.places if (share := place.share(policy)) is not None]
-        return Spread(min(shares), statistics.median(shares), max(shares)) if shares else None
+        return Spread.of(shares) if shares else None
 
     def wins(self, policy: str) -> int:
         """The number of places where a policy has the most hits alone."""

@@ -6,7 +6,6 @@ saturated runs are left out, as in `write_buffer`.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -48,7 +47,7 @@ class Ablation:
             for condition in range(len(self.conditions))
         ]
         shares = [mean / base - 1 for mean, base in pairs if mean is not None and base]
-        return Spread(min(shares), statistics.median(shares), max(shares)) if shares else None
+        return Spread.of(shares) if shares else None
 
     def wins(self, policy: str, level: str) -> int:
         """The number of conditions in which the policy has the lowest mean of its level alone."""

@@ -17,10 +17,10 @@ from typing import Any
 from ioassay.analysis.claims import published_results
 from ioassay.analysis.effects import level_contrasts
 from ioassay.analysis.effects.level_contrasts import LevelFamily
-from ioassay.factors import Design, level_key
+from ioassay.factors import Design, level_key, level_number
 from ioassay.records.record import OK, Scalar
 from ioassay.stats.condition_means import Scale
-from ioassay.stats.contrasts import Contrasts
+from ioassay.stats.contrasts import MARGIN, Contrasts
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -100,20 +100,20 @@ class Place:
             return Rank.BETTER
         return Rank.WORSE if self.contrasts.above[one, two] else Rank.UNDECIDED
 
-    def lowest(self, policy: str) -> bool:
-        """True if no other policy has a certainly lower mean; of exact means, one that is lower by more than EVEN."""
-        if self.mean(policy) is None:
-            return False
-        others = [other for other in self.values if other != policy]
-        ranks = [self.rank(policy, other) for other in others]
-        return not any(rank == Rank.WORSE for rank in ranks)
+    def lowest(self, policy: str, among: Sequence[str] = ()) -> bool:
+        """True if no other policy has a certainly lower mean; of exact means, one that is lower by more than EVEN.
 
-    def wins(self, policy: str) -> bool:
+        Policies are compared `among` these, by default all.
+        """
+        others = [other for other in among or self.values if other != policy]
+        return self.mean(policy) is not None and Rank.WORSE not in [self.rank(policy, other) for other in others]
+
+    def wins(self, policy: str, among: Sequence[str] = ()) -> bool:
         """True if the policy's mean is certainly lower than that of every other policy, by more than EVEN.
 
         A tie counts for no policy.
         """
-        others = [other for other in self.values if other != policy and self.mean(other) is not None]
+        others = [other for other in among or self.values if other != policy and self.mean(other) is not None]
         return self.mean(policy) is not None and all(self.rank(policy, other) == Rank.BETTER for other in others)
 
 
@@ -124,6 +124,11 @@ class Spread:
     least: float
     middle: float
     most: float
+
+    @classmethod
+    def of(cls, shares: Sequence[float]) -> Spread:
+        """Extremes and median."""
+        return cls(min(shares), statistics.median(shares), max(shares))
 
 
 @dataclass(frozen=True)
@@ -164,6 +169,20 @@ class Change:
 
 
 @dataclass(frozen=True)
+class Sweep:
+    """What a factor changes for one policy: `changes` of the mean from the first level to each later one, over places.
+
+    `settles`: the place of the level from which on the mean changes by at most MARGIN anywhere; None where it does not.
+    """
+
+    factor: str
+    policy: str
+    levels: Sequence[Scalar]
+    changes: Sequence[Spread]
+    settles: int | None
+
+
+@dataclass(frozen=True)
 class Reductions:
     """One study's policies under one arrival mode (`feed`); `subjects` are those that are compared with all others."""
 
@@ -188,11 +207,7 @@ class Reductions:
     def spreads(self, subject: str) -> dict[str, Spread]:
         """The reductions against each other policy."""
         known = {other: self.shares(subject, other) for other in self.policies if other != subject}
-        return {
-            other: Spread(min(values), statistics.median(values), max(values))
-            for other, values in known.items()
-            if values
-        }
+        return {other: Spread.of(values) for other, values in known.items() if values}
 
     def rivalry(self, subject: str) -> Rivalry | None:
         """The comparison of a subject with the first of them; None of the first, of others, or without a mean."""
@@ -207,25 +222,23 @@ class Reductions:
         others = [other for other in self.policies if other != subject]
         return sum(place.rank(subject, other) == Rank.UNDECIDED for place in self.places for other in others)
 
-    def wins(self, policy: str) -> int:
-        """The number of places where the policy has the lowest mean alone."""
-        return sum(place.wins(policy) for place in self.places)
+    @property
+    def ranked(self) -> list[str]:
+        """The established policies and the first subject: variants of it are compared with it alone."""
+        return [policy for policy in self.policies if policy not in self.subjects[1:]]
 
     @property
-    def ties(self) -> int:
-        """The number of places that have a mean, and no policy whose mean is the lowest alone."""
-        known = [place for place in self.places if any(place.mean(policy) is not None for policy in self.policies)]
-        return sum(not any(place.wins(policy) for policy in self.policies) for place in known)
-
-    @property
-    def shared(self) -> dict[tuple[str, ...], int]:
-        """The policies that share the lowest mean where none has it alone, and in how many places, most first."""
-        lowest = [
-            tuple(policy for policy in self.policies if place.lowest(policy))
-            for place in self.places
-            if not any(place.wins(policy) for policy in self.policies)
-        ]
+    def leaders(self) -> dict[tuple[str, ...], int]:
+        """The ranked policy that has the lowest mean, or those that share it, and in how many places; most first."""
+        lowest = [tuple(one for one in self.ranked if place.lowest(one, self.ranked)) for place in self.places]
         return dict(Counter(policies for policies in lowest if policies).most_common())
+
+    @property
+    def sweeps(self) -> list[Sweep]:
+        """What each factor whose levels are numbers changes for the first subject, or the policy that leads."""
+        best = next(iter(self.subjects or next(iter(self.leaders), self.policies)))
+        found = (_sweep(self, factor, best) for factor in self.factors)
+        return [one for one in found if one is not None]
 
     @property
     def exact(self) -> bool:
@@ -235,6 +248,27 @@ class Reductions:
     def saturated(self, policy: str) -> int:
         """The number of places where a policy has no mean, because a run saturated."""
         return sum(policy in place.saturated for place in self.places)
+
+
+def _sweep(one: Reductions, factor: str, policy: str) -> Sweep | None:
+    """None for words, for one level, and where no place has a mean at all levels."""
+    numbers = {level_key(factor, place.where[factor]): place.where[factor] for place in one.places}
+    order = sorted(numbers, key=lambda key: level_number(factor, numbers[key]) or 0.0)
+    rows: dict[tuple[Any, ...], dict[str, float]] = {}
+    for place in one.places:
+        mean, rest = place.mean(policy), tuple(level for name, level in place.where.items() if name != factor)
+        if mean:
+            rows.setdefault(rest, {})[level_key(factor, place.where[factor])] = mean
+    known = [[row[key] for key in order] for row in rows.values() if len(row) == len(order)]
+    if len(order) < 2 or not known or any(level_number(factor, level) is None for level in numbers.values()):
+        return None
+    spreads = [Spread.of([row[place] / row[0] - 1 for row in known]) for place in range(1, len(order))]
+    settled = (first for first in range(len(order) - 1) if all(_flat(row[first:]) for row in known))
+    return Sweep(factor, policy, [numbers[key] for key in order], spreads, next(settled, None))
+
+
+def _flat(means: Sequence[float]) -> bool:
+    return max(means) <= (1 + MARGIN) * min(means)
 
 
 def analyse(records: Dataset, study: Study) -> list[Reductions]:
