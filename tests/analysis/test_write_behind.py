@@ -53,7 +53,10 @@ def test_write_behind_is_compared_within_each_policy(lab: Any) -> None:
     assert (one.wins("idle-cold", "off"), one.wins("lru", "off"), one.ties("off")) == (1, 0, 1)
     assert (one.wins("idle-cold", "idle"), one.wins("lru", "idle"), one.ties("idle")) == (1, 0, 1)
     (finding,) = write_behind_text.findings([one])
-    assert "Write-behind idle lowers the mean by 57 % (idle-cold) to 62 % (lru), medians of 2 conditions." in finding.statement
+    assert (
+        "Write-behind idle lowers the mean by 57 % (idle-cold) to 62 % (lru), medians of 2 conditions."
+        in finding.statement
+    )
     assert "With write-behind off, the mean is lowest with idle-cold in 1 of 2 conditions" in finding.statement
     assert list(finding.tables[0].columns)[:4] == ["case", "none, off", "none, idle", "lru, off"]
     assert list(finding.tables[0].rows[1])[3:5] == [400.0, 100.0]

@@ -10,7 +10,7 @@ import pytest
 import golden
 from ioassay.analysis.optimum import alternatives, alternatives_overview, study_focus
 from ioassay.analysis.optimum.alternatives import Choice, Outcome
-from ioassay.narrative import choice_text, choices_text, conclude_text
+from ioassay.narrative import choice_text, conclude_text
 from ioassay.store.dataset import Dataset
 
 SPREAD = (-1.0, 0.3, 0.7)
@@ -68,7 +68,7 @@ def test_sentences_about_all_choices(lab: Any) -> None:
     runs = [records(lab, SPEED, name="access-paths-jobs"), records(lab, {"libaio": 1.0, "io_uring": 1.0})]
     golden.check(
         "choices",
-        [finding for made in runs for finding in choices_text.findings(alternatives_overview.together(made))],
+        [finding for made in runs for finding in choice_text.findings(alternatives_overview.together(made))],
     )
 
 
@@ -77,7 +77,7 @@ def test_the_summary_opens_with_the_choice_the_other_responses_and_the_plateau(l
     focus = study_focus.focus(made, made.studies[0])
     assert focus is not None
     *_, others, plateau = conclude_text.opening(focus)
-    assert others == "On average, nbd has the lowest mean read total latency."
+    assert str(others) == "On average, nbd has the lowest mean read total latency."
     assert (
         plateau == "Total IOPS gains at most 5 % beyond 4 jobs with libaio, 4 jobs with io_uring and 4 jobs with nbd."
     )

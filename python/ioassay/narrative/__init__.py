@@ -30,7 +30,7 @@ NARRATORS: dict[str, str] = {
     "latency": "ioassay.narrative.latency_text",
     "caveats": "ioassay.narrative.threats_text",
     "peaks": "ioassay.narrative.peaks_text",
-    "choices": "ioassay.narrative.choices_text",
+    "choices": "ioassay.narrative.choice_text",
     "unclaimed": "ioassay.narrative.unclaimed_text",
 }
 """In the order of `ANALYSES` and `OVERALL`."""

@@ -184,7 +184,7 @@ def opening(focus: Focus) -> list[Say | str]:
     """What a study of a choice or of peaks begins with."""
     if focus.choices:
         first, *others = focus.choices
-        brief = [choice_text.in_brief(others)] if others else []
+        brief = choice_text.in_brief(others)
         plateaus = [_plateaus(focus.response, factor, peaks) for factor, peaks in focus.peaks.items()]
         return [*choice_text.sentences(first), *brief, *plateaus]
     text: list[Say | str] = []
