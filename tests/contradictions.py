@@ -299,12 +299,14 @@ def _of_policies(findings: Sequence[Finding], peaks: Mapping[Place, Mapping[str,
 def _of_drift(findings: Sequence[Finding]) -> Iterator[str]:
     """A drift against its own interval."""
     for finding in findings:
-        if finding.question == "stability" and "drifts" in finding.statistics:
-            bounds, outcome = finding.statistics["interval"], finding.statistics["outcome"]
+        for one in finding.statistics["responses"] if finding.question == "stability" else ():
+            if not (measured := one.get("drift")):
+                continue
+            bounds, outcome = measured["interval"], measured["outcome"]
             if outcome == "drift" and bounds["low"] <= 0 <= bounds["high"]:
-                yield f"{finding.response}: a drift whose interval holds 0"
+                yield f"{one['response']}: a drift whose interval holds 0"
             if outcome == "no drift" and max(bounds["high"], -bounds["low"]) > MARGIN:
-                yield f"{finding.response}: no drift, yet its interval is wider than the margin"
+                yield f"{one['response']}: no drift, yet its interval is wider than the margin"
 
 
 def _of_bounds(records: Dataset) -> Iterator[str]:

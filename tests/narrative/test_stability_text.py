@@ -35,9 +35,10 @@ MEASURES: list[tuple[Callable[[Any, int], dict[str, Any]], int]] = [
 
 
 def test_stability(lab: Any) -> None:
-    study, answers = lab.study(factors={"bs": ["4KiB", "64KiB"]}), []
+    study, answers, found = lab.study(factors={"bs": ["4KiB", "64KiB"]}), [], []
     for measure, repetitions in MEASURES:
-        answers += stability.analyse(lab.records(lab.run(study, measure, repetitions)), study)
-    golden.check("stability", stability_text.findings(answers))
+        own = stability.analyse(lab.records(lab.run(study, measure, repetitions)), study)
+        answers, found = [*answers, *own], [*found, *stability_text.findings(own)]
+    golden.check("stability", found)
     outcomes = {answer.outcome for answer in answers if hasattr(answer, "outcome")}
     assert outcomes == {*repetition_variance.Stability, *drift.Outcome, *steadiness.Outcome}

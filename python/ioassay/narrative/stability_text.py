@@ -1,323 +1,235 @@
-"""Sentences about stability: variation between repetitions, drift over the run, steady state, log samples."""
+"""Is it stable? One finding for a study: what varies, drifts or is unsteady in statements, all responses in a table."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ioassay.analysis.measurements.cells import Cells
 from ioassay.analysis.stability import drift
 from ioassay.analysis.stability.drift import PASS, RunDrift
-from ioassay.analysis.stability.naive_anova import LONG_ENOUGH, Among, LogSampleComparison
-from ioassay.analysis.stability.repetition_variance import UNSTABLE_CV, Stability, Variation
+from ioassay.analysis.stability.naive_anova import LONG_ENOUGH, LogSampleComparison
+from ioassay.analysis.stability.repetition_variance import UNSTABLE_CV, Variation
 from ioassay.analysis.stability.stability import Answer
-from ioassay.analysis.stability.steadiness import Judged, Outcome, Steadiness
+from ioassay.analysis.stability.steadiness import Outcome, Steadiness
 from ioassay.narrative import omissions, phrases
 from ioassay.narrative.finding import Finding, Table
+from ioassay.narrative.say import Say, say
+from ioassay.narrative.values import Place, Response
 from ioassay.stats.contrasts import MARGIN
-from ioassay.stats.dependence import Components, Corrected, Dependence
+from ioassay.stats.dependence import Dependence
 from ioassay.stats.factorial import Effect
 from ioassay.stats.result import plain
-from ioassay.stats.steady_state import MAX_RANGE, MAX_SLOPE, ROUNDS, SteadyState
+from ioassay.stats.steady_state import MAX_RANGE, MAX_SLOPE, ROUNDS
 
-VARIATION = "The coefficient of variation over repetitions is {worst}."
-VARIATIONS = (
-    "The median coefficient of variation over repetitions is {typical}; the largest is {worst}, at {condition}."
-)
-STABILITY = {
-    Stability.STABLE: "No condition exceeds {limit}, so the response counts as stable.",
-    Stability.UNSTABLE: "{conditions} {exceed} {limit} and {count} as unstable.",
-}
 FEW_FOR_DEVIATION = "A standard deviation over {repetitions} is uncertain by a factor of about two or more."
 PASSES_DIFFER = (
-    "Whole passes over the conditions differ ({p}) and account for {share} of the unexplained variation. "
+    "{name}: whole passes over the conditions differ ({p}) and account for {share} of the unexplained variation. "
     "Something else changed between passes; it affects all conditions alike and widens their intervals."
 )
-
-DRIFT = {
-    drift.Outcome.DRIFT: "{name} {way} from the first trial to the last ({p}, {test}).",
-    drift.Outcome.NO_DRIFT: "{name} changes by at most {margin} from the first trial to the last: {change}.",
-    drift.Outcome.UNDECIDED: (
-        "The data do not show whether {inside} drifts over the run ({p}). "
-        "The trend from the first trial to the last is {change}."
-    ),
-}
 DRIFT_WIDENS = "Conditions ran in shuffled blocks, so a drift affects all of them alike. It widens every interval."
 FEW_FOR_DRIFT = "With fewer than 5 repetitions, only a strong drift is detectable."
-
 CRITERION = (
     f"SNIA's criterion: over the last {ROUNDS} rounds, the range is at most {phrases.percent(MAX_RANGE)} of the "
     f"average and the fitted line moves by at most {phrases.percent(MAX_SLOPE)}."
 )
-STEADY_CONDITIONS = "Over repetitions, {steady} of {conditions} {are} in steady state{others}."
-STEADY_TRIALS = "{attained} of {trials} with logs ended in steady state."
 FEW_FOR_ROUNDS = f"Fewer than {ROUNDS} repetitions: steady state over repetitions is not judged."
 SHORT_ROUNDS = (
     "Rounds within a trial last {seconds} s here. SNIA's last a minute, after the drive was filled twice. "
     "A short trial that seems steady may still be served by a cache that fills up later."
 )
-
-SAMPLE_BY_SAMPLE = (
-    f"Sample by sample, repetitions seem to differ in {{different}} of {{conditions}} ({phrases.NAIVE_LABEL})."
-)
-DEPENDENT_SAMPLES = (
-    " The median correlation of neighbouring samples is {lag1:.2f}, so {samples} samples are worth about {effective}. "
-    "With that corrected, repetitions differ in {corrected}."
-)
 SHORT_RUNS = "Runs have as few as {shortest} samples, which hides part of their dependence. The correction is too weak."
-CHANCE = "Of {tests} tests, about {expected:.1g} would be significant by chance alone."
+
+
+@dataclass
+class _Row:
+    """All that is known of one response."""
+
+    response: str
+    variation: Variation | None = None
+    drift: RunDrift | None = None
+    steadiness: Steadiness | None = None
+    samples: LogSampleComparison | None = None
+    caveats: list[str] = field(default_factory=list)
 
 
 def findings(answers: Sequence[Answer]) -> list[Finding]:
-    """One finding for each answer."""
-    return [_finding(answer) for answer in answers]
+    """One finding for all responses of a study."""
+    rows: dict[str, _Row] = {}
+    for answer in answers:
+        row = rows.setdefault(answer.cells.response, _Row(answer.cells.response))
+        name = {Variation: "variation", RunDrift: "drift", Steadiness: "steadiness", LogSampleComparison: "samples"}
+        setattr(row, name[type(answer)], answer)
+    return [_finding(answers[0].cells.study, list(rows.values()))] if rows else []
 
 
-def _finding(answer: Answer) -> Finding:
-    match answer:
-        case Variation():
-            return _variation(answer)
-        case LogSampleComparison():
-            return _log_samples(answer)
-        case RunDrift():
-            return _drift(answer)
-        case Steadiness():
-            return _steadiness(answer)
-
-
-def _about(cells: Cells, title: str, severity: str = "info", **parts: Any) -> Finding:
+def _finding(study: str, rows: Sequence[_Row]) -> Finding:
+    warns = any(
+        (row.variation is not None and row.variation.unstable)
+        or (row.drift is not None and row.drift.notable)
+        or (row.steadiness is not None and row.steadiness.outcome == Outcome.UNSTEADY)
+        for row in rows
+    )
     return Finding(
-        study=cells.study,
+        study=study,
         question="stability",
-        response=cells.response,
-        title=f"{phrases.name(cells.response)}: {title}",
-        severity=severity,
-        **parts,
+        response="",
+        title="Repetitions, drift, steady state",
+        severity="warning" if warns else "info",
+        statements=[*_variation(rows), *_drift(rows), *_steady(rows), *_samples(rows)],
+        statistics={"responses": [_numbers(row) for row in rows]},
+        tables=[_table(rows)],
+        caveats=list(dict.fromkeys(_caveats(rows))),
     )
 
 
-# Variation between repetitions
-
-
-def _variation(variation: Variation) -> Finding:
-    cells, conditions, blocks = variation.cells, variation.conditions, variation.blocks
-    rows: list[dict[str, Any]] = [
-        {
-            "point": dict(part.cell.point),
-            "label": part.cell.label,
-            "n": part.moments.n,
-            "cv": part.moments.cv,
-            "stddev": part.moments.stddev,
-        }
-        for part in conditions
-    ]
-    columns = [*cells.factors, "n", "deviation", "variation (%)"]
-    body = [[*row["point"].values(), row["n"], row["stddev"], phrases.in_percent(row["cv"])] for row in rows]
-    fewest, caveats = min(part.moments.n for part in conditions), omissions.left_out(cells)
-    if fewest < 5:
-        caveats.append(FEW_FOR_DEVIATION.format(repetitions=phrases.count(fewest, "repetition")))
-    if variation.passes_differ and isinstance(blocks, Effect):
-        caveats.append(PASSES_DIFFER.format(p=phrases.p(blocks.p), share=phrases.percent(blocks.partial_eta2)))
-    return _about(
-        cells,
-        "variation between repetitions",
-        "warning" if variation.outcome == Stability.UNSTABLE else "info",
-        statements=_variation_statement(variation),
-        statistics={
-            "points": rows,
-            "median_cv": variation.median_cv,
-            "max_cv": variation.worst.moments.cv,
-            "unstable": variation.unstable,
-            "pooled_stddev": variation.pooled_stddev,
-            "block_effect": plain(blocks),
-        },
-        tables=[Table(columns, body, [*("" for _ in cells.factors), "", cells.response, ""])],
-        caveats=caveats,
-    )
-
-
-def _variation_statement(variation: Variation) -> str:
-    unstable, worst = len(variation.unstable), variation.worst
-    size = (VARIATION if len(variation.cells.cells) == 1 else VARIATIONS).format(
-        typical=phrases.percent(variation.median_cv), worst=phrases.percent(worst.cv), condition=worst.cell.label
-    )
-    verdict = STABILITY[variation.outcome].format(
-        conditions=f"{unstable} of {phrases.count(len(variation.cells.cells), 'condition')}",
-        exceed="exceeds" if unstable == 1 else "exceed",
-        count="counts" if unstable == 1 else "count",
-        limit=phrases.percent(UNSTABLE_CV),
-    )
-    return f"{size} {verdict}"
-
-
-# Drift over the run
-
-
-def _drift(answer: RunDrift) -> Finding:
-    measured, cells, outcome = answer.drift, answer.cells, answer.outcome
-    caveats = [FEW_FOR_DRIFT] if max(cell.values.size for cell in cells.cells) < 5 else []
-    test = answer.test.value
-    bounds = (measured.interval.low, measured.interval.high, measured.interval.confidence)
-    return _about(
-        cells,
-        "drift over the run",
-        "warning" if answer.notable else "info",
-        statements=DRIFT[outcome].format(
-            name=phrases.subject(cells.response),
-            inside=phrases.noun(cells.response),
-            way=phrases.change(measured.change, *bounds),
-            change=f"{phrases.points(measured.change, sign=True)} % ({phrases.signed_bounds(*bounds)})",
-            p=phrases.p(answer.p),
-            margin=phrases.percent(MARGIN),
-            test=f"{test} over {measured.units} passes" if measured.unit == PASS else test,
-        ),
-        statistics={**plain(measured), "drifts": outcome == drift.Outcome.DRIFT, "outcome": outcome.value},
-        caveats=[DRIFT_WIDENS] if outcome == drift.Outcome.DRIFT else caveats,
-    )
-
-
-# Steady state
-
-
-def _steadiness(answer: Steadiness) -> Finding:
-    cells = answer.cells
-    columns = ["over repetitions", "range (%)", "slope (%)", "trials steady at their end", "steady since (s, median)"]
-    return _about(
-        cells,
-        "steady state",
-        "warning" if answer.outcome == Outcome.UNSTEADY else "info",
-        statements=_steady_statement(answer),
-        statistics={
-            "criterion": CRITERION,
-            "points": [_steady_numbers(condition) for condition in answer.conditions],
-            "unsteady": answer.unsteady,
-            "conditions_judged": len(answer.by_repetition),
-            "trials_judged": answer.trials,
-            "trials_attained": answer.trials_attained,
-            "attained": answer.outcome == Outcome.STEADY,
-        },
-        tables=[Table([*cells.factors, *columns], [_steady_row(condition) for condition in answer.conditions])],
-        caveats=_steady_caveats(answer),
-    )
-
-
-def _steady_statement(answer: Steadiness) -> str:
-    conditions, unsteady = len(answer.by_repetition), answer.unsteady
-    parts = []
-    if conditions:
-        parts.append(
-            STEADY_CONDITIONS.format(
-                steady=conditions - len(unsteady),
-                conditions=phrases.count(conditions, "condition"),
-                are="is" if conditions - len(unsteady) == 1 else "are",
-                others=f" (not {phrases.listed(unsteady)})" if unsteady else "",
+def _variation(rows: Sequence[_Row]) -> Iterator[Say]:
+    """Each response that varies by much, the others together."""
+    known = [row.variation for row in rows if row.variation is not None]
+    for one in known:
+        if one.unstable:
+            alone = len(one.cells.cells) == 1
+            yield say(
+                "stability.varies_alone" if alone else "stability.varies",
+                name=Response(one.cells.response),
+                worst=one.worst.cv,
+                place=Place(dict(one.worst.cell.point)),
+                unstable=len(one.unstable),
+                of=len(one.cells.cells),
+                limit=UNSTABLE_CV,
             )
-        )
-    if answer.trials:
-        parts.append(
-            STEADY_TRIALS.format(attained=answer.trials_attained, trials=phrases.count(answer.trials, "trial"))
-        )
-    return " ".join([*parts, CRITERION])
+    stable = [one for one in known if not one.unstable]
+    if stable:
+        yield _of_names("stability.stable", stable, worst=max(one.worst.cv for one in stable))
 
 
-def _steady_numbers(condition: Judged) -> dict[str, Any]:
-    return {
-        "point": dict(condition.cell.point),
-        "label": condition.cell.label,
-        "repetitions": plain(condition.repetitions),
-        "trials_judged": len(condition.trials),
-        "trials_attained": condition.attained_within,
-        "median_since_s": condition.median_since_s,
-        "not_attained": [trial for trial, state in condition.trials.items() if not state.state.attained],
-    }
+def _of_names(code: str, answers: Sequence[Variation | RunDrift], **values: Any) -> Say:
+    """What holds for several responses: of one by its name."""
+    names = [answer.cells.response for answer in answers]
+    if len(names) == 1:
+        return say(f"{code}_one", name=Response(names[0]), **values)
+    nouns = list(map(phrases.noun, names))
+    return say(code, names=[phrases.capital(nouns[0]), *nouns[1:]] if code == "stability.stable" else nouns, **values)
 
 
-def _steady_row(condition: Judged) -> list[Any]:
-    state = condition.repetitions if isinstance(condition.repetitions, SteadyState) else None
-    since_s = condition.median_since_s
-    return [
-        *condition.cell.point.values(),
-        "not judged" if state is None else "steady" if state.attained else "not steady",
-        None if state is None else phrases.in_percent(state.final.range),
-        None if state is None else phrases.in_percent(state.final.slope),
-        f"{condition.attained_within} of {len(condition.trials)}" if condition.trials else "no logs",
-        None if since_s is None else round(since_s, 2),
+def _drift(rows: Sequence[_Row]) -> Iterator[Say]:
+    """Each response that drifts; the others together, by what is known of them."""
+    known = [row.drift for row in rows if row.drift is not None]
+    for one in known:
+        if one.outcome == drift.Outcome.DRIFT:
+            measured, test = one.drift, one.test.value
+            bounds = (measured.interval.low, measured.interval.high, measured.interval.confidence)
+            change = phrases.change(measured.change, *bounds)
+            over = f"{test} over {measured.units} passes" if measured.unit == PASS else test
+            yield say("stability.drift", name=Response(one.cells.response), change=change, p=one.p, test=over)
+    for outcome, code in ((drift.Outcome.NO_DRIFT, "no_drift"), (drift.Outcome.UNDECIDED, "drift_unknown")):
+        if own := [one for one in known if one.outcome == outcome]:
+            yield _of_names(f"stability.{code}", own, margin=MARGIN, change=_trend(own[0]))
+
+
+def _trend(one: RunDrift) -> str:
+    bounds = one.drift.interval
+    shown = phrases.signed_bounds(bounds.low, bounds.high, bounds.confidence)
+    return f"{phrases.points(one.drift.change, sign=True)} %, {shown}"
+
+
+def _steady(rows: Sequence[_Row]) -> Iterator[Say]:
+    """What is not in steady state."""
+    for one in [row.steadiness for row in rows if row.steadiness is not None]:
+        name = Response(one.cells.response)
+        if one.unsteady:
+            yield say("stability.unsteady", name=name, unsteady=len(one.unsteady), of=len(one.by_repetition))
+        if one.trials and one.outcome == Outcome.UNSTEADY and not one.unsteady:
+            yield say("stability.unsteady_trials", name=name, unsteady=one.trials - one.trials_attained, of=one.trials)
+
+
+def _samples(rows: Sequence[_Row]) -> Iterator[Say]:
+    known = [row.samples for row in rows if row.samples is not None]
+    if known:
+        naive, corrected = sum(one.naive_different for one in known), sum(one.corrected_different for one in known)
+        of = sum(len(one.conditions) for one in known)
+        yield say("stability.naive", naive=naive, corrected=corrected, of=of)
+
+
+def _table(rows: Sequence[_Row]) -> Table:
+    """A row for each response; columns that none has are left out."""
+    columns: list[tuple[str, Any]] = [
+        ("response", lambda row: phrases.name(row.response)),
+        ("variation, median (%)", lambda row: row.variation and phrases.in_percent(row.variation.median_cv)),
+        ("largest (%)", lambda row: row.variation and phrases.in_percent(row.variation.worst.cv)),
+        ("at", lambda row: row.variation and row.variation.worst.cell.label),
+        ("drift (%)", lambda row: row.drift and phrases.in_percent(row.drift.drift.change)),
+        ("from", lambda row: row.drift and phrases.in_percent(row.drift.drift.interval.low)),
+        ("to", lambda row: row.drift and phrases.in_percent(row.drift.drift.interval.high)),
+        ("p", lambda row: row.drift and row.drift.p),
+        ("steady over repetitions", lambda row: row.steadiness and _conditions(row.steadiness)),
+        ("trials steady at their end", lambda row: row.steadiness and _trials(row.steadiness)),
+        ("naive: repetitions differ in", lambda row: row.samples and _different(row.samples, "naive_different")),
+        ("corrected", lambda row: row.samples and _different(row.samples, "corrected_different")),
+        ("log samples", lambda row: row.samples and sum(one.samples for one in _dependences(row.samples))),
+        ("worth", lambda row: row.samples and round(sum(one.effective for one in _dependences(row.samples)))),
     ]
+    return Table.of(rows, *(column for column in columns if any(column[1](row) is not None for row in rows)))
 
 
-def _steady_caveats(answer: Steadiness) -> list[str]:
-    caveats = [] if answer.by_repetition else [FEW_FOR_ROUNDS]
-    round_s = [trial.round_s for condition in answer.conditions for trial in condition.trials.values()]
-    return [*caveats, SHORT_ROUNDS.format(seconds=f"{float(np.median(round_s)):.2g}")] if round_s else caveats
+def _conditions(one: Steadiness) -> str | None:
+    judged = len(one.by_repetition)
+    return f"{judged - len(one.unsteady)} of {judged}" if judged else None
 
 
-# Log samples
+def _trials(one: Steadiness) -> str | None:
+    return f"{one.trials_attained} of {one.trials}" if one.trials else None
 
 
-def _log_samples(answer: LogSampleComparison) -> Finding:
-    cells, tests = answer.cells, len(answer.conditions)
-    columns = ["samples", "naive F", "naive df", "naive p", "lag-1", "worth", "corrected p", "between repetitions"]
-    caveats = [phrases.NAIVE_REASON]
-    if answer.shortest < LONG_ENOUGH:
-        caveats.append(SHORT_RUNS.format(shortest=answer.shortest))
-    if tests > 1:
-        caveats.append(CHANCE.format(tests=tests, expected=tests * (1 - answer.confidence)))
-    return _about(
-        cells,
-        "repetitions compared by their log samples (naive)",
-        statements=_log_sample_statement(answer),
-        statistics={
-            "label": phrases.NAIVE_LABEL,
-            "points": [_log_sample_numbers(among) for among in answer.conditions],
-            "naive_different": answer.naive_different,
-            "corrected_different": answer.corrected_different,
-            "conditions": tests,
-        },
-        tables=[Table([*cells.factors, *columns], [_log_sample_row(among) for among in answer.conditions])],
-        caveats=caveats,
-    )
+def _different(one: LogSampleComparison, name: str) -> str:
+    return f"{getattr(one, name)} of {len(one.conditions)}"
 
 
-def _log_sample_statement(answer: LogSampleComparison) -> str:
-    statement = SAMPLE_BY_SAMPLE.format(
-        different=answer.naive_different, conditions=phrases.count(len(answer.conditions), "condition")
-    )
-    known = [among.dependence for among in answer.conditions if isinstance(among.dependence, Dependence)]
-    if not known:
-        return statement
-    return statement + DEPENDENT_SAMPLES.format(
-        lag1=float(np.median([dependence.lag1 for dependence in known])),
-        samples=sum(dependence.samples for dependence in known),
-        effective=f"{sum(dependence.effective for dependence in known):.0f}",
-        corrected=answer.corrected_different,
-    )
+def _dependences(one: LogSampleComparison) -> list[Dependence]:
+    return [among.dependence for among in one.conditions if isinstance(among.dependence, Dependence)]
 
 
-def _log_sample_numbers(among: Among) -> dict[str, Any]:
-    return {
-        "point": dict(among.cell.point),
-        "label": among.cell.label,
-        "naive": plain(among.naive),
-        "dependence": plain(among.dependence),
-        "corrected": plain(among.corrected),
-        "icc": among.components.icc if isinstance(among.components, Components) else None,
-        "icc_ci": plain(among.components.icc_interval) if isinstance(among.components, Components) else None,
-        "between_share": among.between_share,
-    }
+def _numbers(row: _Row) -> dict[str, Any]:
+    found: dict[str, Any] = {"response": row.response}
+    if row.variation is not None:
+        points = [{"point": dict(part.cell.point), **plain(part.moments)} for part in row.variation.conditions]
+        found |= {"points": points, "max_cv": row.variation.worst.cv, "unstable": row.variation.unstable}
+    if row.drift is not None:
+        found["drift"] = {**plain(row.drift.drift), "outcome": row.drift.outcome.value}
+    if row.steadiness is not None:
+        found |= {"unsteady": row.steadiness.unsteady, "trials_attained": row.steadiness.trials_attained}
+    if row.samples is not None:
+        found |= {name: getattr(row.samples, name) for name in ("naive_different", "corrected_different")}
+    return found
 
 
-def _log_sample_row(among: Among) -> list[Any]:
-    known = among.dependence if isinstance(among.dependence, Dependence) else None
-    return [
-        *among.cell.point.values(),
-        among.naive.df_within + among.naive.df_between + 1,
-        among.naive.f,
-        f"{among.naive.df_between}, {among.naive.df_within}",
-        among.naive.p,
-        known.lag1 if known else None,
-        round(known.effective, 1) if known else None,
-        among.corrected.p if isinstance(among.corrected, Corrected) else None,
-        among.between_share,
-    ]
+def _caveats(rows: Sequence[_Row]) -> Iterable[str]:
+    for row in rows:
+        yield from _of_variation(row.variation) if row.variation is not None else ()
+        if row.drift is not None:
+            few = max(cell.values.size for cell in row.drift.cells.cells) < 5
+            yield from [DRIFT_WIDENS] if row.drift.outcome == drift.Outcome.DRIFT else [FEW_FOR_DRIFT] if few else []
+    steady = [row.steadiness for row in rows if row.steadiness is not None]
+    if steady:
+        yield CRITERION
+    if any(not one.by_repetition for one in steady):
+        yield FEW_FOR_ROUNDS
+    trials = [trial for one in steady for condition in one.conditions for trial in condition.trials.values()]
+    if trials:
+        yield SHORT_ROUNDS.format(seconds=f"{float(np.median([trial.round_s for trial in trials])):.2g}")
+    if known := [row.samples for row in rows if row.samples is not None]:
+        yield phrases.NAIVE_REASON
+        if min(one.shortest for one in known) < LONG_ENOUGH:
+            yield SHORT_RUNS.format(shortest=min(one.shortest for one in known))
+
+
+def _of_variation(one: Variation) -> Iterable[str]:
+    yield from omissions.left_out(one.cells)
+    fewest = min(part.moments.n for part in one.conditions)
+    if fewest < 5:
+        yield FEW_FOR_DEVIATION.format(repetitions=phrases.count(fewest, "repetition"))
+    if one.passes_differ and isinstance(one.blocks, Effect):
+        name, share = phrases.name(one.cells.response), phrases.percent(one.blocks.partial_eta2)
+        yield PASSES_DIFFER.format(name=name, p=phrases.p(one.blocks.p), share=share)

@@ -43,7 +43,10 @@ def alerts(records: Dataset, drawn: Sequence[Drawn], findings: Sequence[Finding]
 
     What can change most comes first: trials that are lost, then what disturbs or limits values, then the surroundings.
     """
-    found = [*_lost_trials(records), *map(_threat, filter(is_alert, findings)), *_warnings(records)]
+    threats: dict[tuple[object, str], list[Finding]] = {}
+    for one in filter(is_alert, findings):
+        threats.setdefault((one.statistics["code"], one.title), []).append(one)
+    found = [*_lost_trials(records), *map(_threat, threats.values()), *_warnings(records)]
     return [*sorted(found, key=lambda one: _rank(one.code)), *_missing_figures(drawn)]
 
 
@@ -52,11 +55,13 @@ def is_alert(finding: Finding) -> bool:
     return finding.question == "caveats" and finding.severity == "warning"
 
 
-def _threat(finding: Finding) -> Alert:
-    remedy = " ".join(text.removeprefix("Next step: ") for text in finding.caveats)
-    return Alert(
-        str(finding.statistics["code"]), finding.title, remedy, f"study {finding.study}", detail=finding.statement
-    )
+def _threat(alike: Sequence[Finding]) -> Alert:
+    """One suspicion of all studies that it concerns."""
+    first, *others = alike
+    remedy = " ".join(text.removeprefix("Next step: ") for text in first.caveats)
+    scope = f"{'study' if not others else 'studies'} {phrases.listed([one.study for one in alike], 9)}"
+    shown = [f"{one.study}: {one.statement}" for one in others]
+    return Alert(str(first.statistics["code"]), first.title, remedy, scope, shown, detail=first.statement)
 
 
 def _rank(code: str) -> int:
