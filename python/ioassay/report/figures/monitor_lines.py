@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
+from ioassay.analysis.measurements import monitor_rates
+from ioassay.report.figures.chart import pl
 from ioassay.report.figures.spec import NoData
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _STATES = {
     "user": "user",
@@ -24,13 +22,15 @@ _STATES = {
 }
 """CPU state -> band of the chart; idle is what is left to 100 %."""
 BANDS = tuple(dict.fromkeys(_STATES.values()))
-_DISK = {
+_NAMES = {
     "read_bw": "read",
     "write_bw": "written",
     "read_iops": "reads",
     "write_iops": "writes",
     "read_await": "time of a read",
     "write_await": "time of a write",
+    "rx_bytes": "received",
+    "tx_bytes": "sent",
 }
 _DEFAULTS = {
     "disk": ("read_bw", "write_bw"),
@@ -53,24 +53,16 @@ class MonitorLines:
 
 def monitor_lines(records: Dataset, study: Study, monitor: str, fields: Sequence[str]) -> MonitorLines:
     """What `monitor` saw during the load of every trial; NoData when it was not asked to watch."""
-    from ioassay.analysis.measurements import monitor_rates
-
     found = _READERS[monitor](records, study, fields or _DEFAULTS.get(monitor, ()))
     frame = monitor_rates.during_load(found.frame)
     if frame.is_empty():
-        listed = f'watch.monitors = ["{monitor}"]'
-        raise NoData(
-            f"the monitor '{monitor}' recorded nothing of that for the study '{study.name}'; it needs {listed}"
-        )
-    lines = [line for line in found.lines if line in set(frame["line"].unique().to_list())]
-    return MonitorLines(frame, lines, found.unit, found.label, found.note)
+        nothing = f"the monitor '{monitor}' recorded nothing of that for the study '{study.name}'"
+        raise NoData(f'{nothing}; it needs watch.monitors = ["{monitor}"]')
+    present = set(frame["line"].unique().to_list())
+    return replace(found, frame=frame, lines=[line for line in found.lines if line in present])
 
 
 def _cpu(records: Dataset, study: Study, fields: Sequence[str]) -> MonitorLines:
-    import polars as pl
-
-    from ioassay.analysis.measurements import monitor_rates
-
     found = monitor_rates.cpu(records, study).filter((pl.col("core") == "all") & pl.col("state").is_in(list(_STATES)))
     banded = found.with_columns(line=pl.col("state").replace_strict(_STATES, return_dtype=pl.String))
     frame = banded.group_by("trial", "time_s", "line").agg(value=pl.col("percent").sum()).sort("trial", "time_s")
@@ -78,28 +70,14 @@ def _cpu(records: Dataset, study: Study, fields: Sequence[str]) -> MonitorLines:
 
 
 def _disk(records: Dataset, study: Study, fields: Sequence[str]) -> MonitorLines:
-    import polars as pl
-
-    from ioassay.analysis.measurements import monitor_rates
-
     unit = _one_unit("disk", fields, monitor_rates.DISK_QUANTITIES)
-    found = monitor_rates.disk(records, study)
-    volume = found.filter(pl.col("quantity").is_in(["read_bw", "write_bw"]))
-    device = _busiest(volume, "device")
-    frame = found.filter((pl.col("device") == device) & pl.col("quantity").is_in(list(fields)))
-    names = {field: _DISK.get(field, field) for field in fields}
-    lines = frame.select("trial", "time_s", line=pl.col("quantity").replace(names), value="value")
     label = {"bytes/s": "Disk bandwidth", "requests/s": "Disk requests", "ms": "Disk waiting time"}.get(unit, "Disk")
-    return MonitorLines(lines, list(names.values()), unit, label, f"device {device}")
+    found = monitor_rates.disk(records, study).rename({"quantity": "field"})
+    return _of_busiest(found, fields, MonitorLines(found, (), unit, label, "device"), _DEFAULTS["disk"])
 
 
 def _memory(records: Dataset, study: Study, fields: Sequence[str]) -> MonitorLines:
-    import polars as pl
-
-    from ioassay.analysis.measurements import monitor_rates
-
-    known = {name: "bytes" if name.endswith("_bytes") else "per second" for name in fields}
-    unit = _one_unit("memory", fields, known)
+    unit = _one_unit("memory", fields, {name: "bytes" if name.endswith("_bytes") else "per second" for name in fields})
     found = monitor_rates.per_second(records, study, "memory").filter(pl.col("name").is_in(list(fields)))
     names = {field: field.removesuffix("_bytes").replace("_", " ") for field in fields}
     lines = found.select("trial", "time_s", line=pl.col("name").replace(names), value="value")
@@ -107,29 +85,16 @@ def _memory(records: Dataset, study: Study, fields: Sequence[str]) -> MonitorLin
 
 
 def _net(records: Dataset, study: Study, fields: Sequence[str]) -> MonitorLines:
-    import polars as pl
-
-    from ioassay.analysis.measurements import monitor_rates
-
-    known = {name: "bytes/s" if name.endswith("_bytes") else "packets/s" for name in fields}
-    unit = _one_unit("net", fields, known)
+    unit = _one_unit("net", fields, {name: "bytes/s" if name.endswith("_bytes") else "packets/s" for name in fields})
     found = monitor_rates.per_second(records, study, "net").with_columns(
         # The last dot: the name of a VLAN's interface has one itself.
         device=pl.col("name").str.replace(r"\.[^.]*$", ""),
         field=pl.col("name").str.extract(r"\.([^.]*)$"),
     )
-    device = _busiest(found.filter(pl.col("field").is_in(["rx_bytes", "tx_bytes"])), "device")
-    frame = found.filter((pl.col("device") == device) & pl.col("field").is_in(list(fields)))
-    names = {field: {"rx_bytes": "received", "tx_bytes": "sent"}.get(field, field) for field in fields}
-    lines = frame.select("trial", "time_s", line=pl.col("field").replace(names), value="value")
-    return MonitorLines(lines, list(names.values()), unit, "Network", f"interface {device}")
+    return _of_busiest(found, fields, MonitorLines(found, (), unit, "Network", "interface"), _DEFAULTS["net"])
 
 
 def _pressure(records: Dataset, study: Study, fields: Sequence[str]) -> MonitorLines:
-    import polars as pl
-
-    from ioassay.analysis.measurements import monitor_rates
-
     found = monitor_rates.per_second(records, study, "pressure").with_columns(
         resource=pl.col("name").str.split(".").list.first(), field=pl.col("name").str.split(".").list.last()
     )
@@ -144,6 +109,19 @@ def _pressure(records: Dataset, study: Study, fields: Sequence[str]) -> MonitorL
 _READERS = {"cpu": _cpu, "disk": _disk, "memory": _memory, "net": _net, "pressure": _pressure}
 
 
+def _of_busiest(found: pl.DataFrame, fields: Sequence[str], kind: MonitorLines, moved: Sequence[str]) -> MonitorLines:
+    """The fields of the device that moved most, so that a disk and its partitions are not counted twice.
+
+    `moved` are the fields that are summed for this; the note of `kind` says what devices are called.
+    """
+    totals = found.filter(pl.col("field").is_in(list(moved))).group_by("device").agg(pl.col("value").sum())
+    device = next(iter(totals.sort("value", "device", descending=[True, False])["device"].to_list()), "")
+    frame = found.filter((pl.col("device") == device) & pl.col("field").is_in(list(fields)))
+    names = {field: _NAMES.get(field, field) for field in fields}
+    lines = frame.select("trial", "time_s", line=pl.col("field").replace(names), value="value")
+    return replace(kind, frame=lines, lines=list(names.values()), note=f"{kind.note} {device}")
+
+
 def _one_unit(monitor: str, fields: Sequence[str], units: Mapping[str, str]) -> str:
     """The unit that all fields share; NoData otherwise: one axis has one unit."""
     unknown = [field for field in fields if field not in units]
@@ -153,11 +131,3 @@ def _one_unit(monitor: str, fields: Sequence[str], units: Mapping[str, str]) -> 
     if len(shared) != 1:
         raise NoData(f"the fields {', '.join(fields)} have the units {', '.join(shared)}; wanted one unit a figure")
     return shared[0]
-
-
-def _busiest(found: pl.DataFrame, key: str) -> str:
-    """The device that moved most, so that a disk and its partitions are not counted twice."""
-    import polars as pl
-
-    totals = found.group_by(key).agg(pl.col("value").sum()).sort("value", key, descending=[True, False])
-    return str(totals[key][0]) if totals.height else ""
