@@ -5,20 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ioassay.factors import level_label
 from ioassay.metrics import format_metric
 from ioassay.records.record import Scalar
-from ioassay.report.figures import axes, chart_marks, level_marks, scales, selection, titles
+from ioassay.report.figures import axes, chart, chart_marks, level_marks, scales, selection
+from ioassay.report.figures.chart import pl
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from ioassay.analysis.measurements.log_samples import Samples
 
 _MOST_POINTS = 160
 """Of one line; a longer log is averaged over equal spans of time."""
@@ -46,35 +42,55 @@ class _Line:
 
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """The layered chart."""
-    import altair as alt
-
     trials = selection.select(records, study, spec.where)
     lines, step_s = _lines(records, study, trials, spec)
-    shown = trials.filter(trials["trial"].is_in([line.trial for line in lines]))
-    unit = scales.unit_for(spec.y, [value for line in lines for value in line.values.values()])
+    values = [value for line in lines for value in line.values.values()]
+    unit = scales.unit_for(spec.y, values)
     levels = [] if spec.color is None else study.design.in_order(spec.color, [line.level for line in lines])
-    color = level_marks.of(records, study, spec.color, levels).lines() if spec.color else {}
-    faint = spec.trials and len(lines) <= _MOST_LINES
-    title = f"{selection.metric_label(spec.y)} over time"
+    end_s = max(max(line.values) + 1 for line in lines) * step_s
+    channels = {
+        "x": chart.seconds(end_s=end_s),
+        "y": axes.metric_axis(spec.y, values, False).encoding(),
+        **(level_marks.of(records, study, spec.color, levels).lines() if spec.color else {}),
+    }
+
+    def rows(line: _Line, values: Mapping[int, float]) -> list[VegaLite]:
+        group = {} if spec.color is None or line.level is None else {"group": level_label(spec.color, line.level)}
+        at = ((float(f"{(number + 0.5) * step_s:.5g}"), value) for number, value in values.items())
+        return [{"trial": line.trial, **group, "x": x, "y": unit.scale(value)} for x, value in at]
+
+    means: list[VegaLite] = []
+    for level in levels or [None]:
+        members = [line for line in lines if level is None or line.level == level]
+        mean = _mean(members)
+        texts = [format_metric(spec.y, value) for value in mean.values()]
+        means += [{**row, "text": text} for row, text in zip(rows(members[0], mean), texts, strict=True)]
+    tooltip = chart.tips({"x:Q": "time (s)", "text:N": "mean"})
+    drawn = [chart.base(means).mark_line(style="curve", strokeWidth=2).encode(tooltip=tooltip, **channels)]
+    drawn[0] = drawn[0].add_params(chart_marks.zoom())
+    faint = spec.trials and 1 < len(lines) <= _MOST_LINES
+    if faint:
+        each = chart.base([row for line in lines for row in rows(line, line.values)])
+        drawn.insert(0, each.mark_line(style="repetition", strokeWidth=0.8).encode(detail="trial:N", **channels))
+    since = sorted(line.since_s for line in lines if line.since_s is not None)
+    if since and spec.color is None:
+        window = chart.base([{"x": _median(since), "x2": end_s}]).mark_rect(style="window")
+        drawn.insert(0, window.encode(x=channels["x"], x2="x2:Q"))
+    shown = trials.filter(trials["trial"].is_in([line.trial for line in lines]))
     notes = [
         f"mean of {len(lines)} trials" if len(lines) > 1 else "one trial",
-        "each trial faint" if faint and len(lines) > 1 else "",
+        "each trial faint" if faint else "",
         f"averages over {step_s:.3g} s",
-        _steady_text(lines),
+        _steady_text(since, len(lines)),
         selection.pooled(selection.points_of(study, shown), spec.color),
     ]
-    drawn = _layers(lines, levels, step_s, unit, spec, color, faint)
-    return alt.layer(*drawn).properties(
-        width=spec.width,
-        height=spec.height,
-        title=titles.head(spec, study, title, notes),
-        description=titles.noted(spec, title, notes),
-    )
+    return chart.layered(drawn, spec, study, f"{selection.metric_label(spec.y)} over time", notes)
 
 
 def _lines(records: Dataset, study: Study, trials: pl.DataFrame, spec: Spec) -> tuple[list[_Line], float]:
-    """The trials' lines over spans of one length, and that length."""
+    """The trials' lines over spans of one length, and that length: the longest interval of a log, or more."""
     from ioassay.analysis.measurements.log_samples import samples
+    from ioassay.analysis.stability import steadiness
 
     if spec.color is not None:
         selection.require_factor(study, spec.color)
@@ -82,96 +98,35 @@ def _lines(records: Dataset, study: Study, trials: pl.DataFrame, spec: Spec) -> 
     known = [row for row in trials.iter_rows(named=True) if row["trial"] in logged]
     if not known:
         raise NoData(f"no trial kept a log of '{spec.y}'; the parameter logs asks fio for one: logs = [\"bw\"]")
-    step_s = _step_s([logged[row["trial"]] for row in known])
-    return [_line(row, logged[row["trial"]], spec, step_s) for row in known], step_s
+    times = [logged[row["trial"]].time_s for row in known]
+    intervals = [float(time_s[-1] - time_s[0]) / (time_s.size - 1) for time_s in times if time_s.size > 1]
+    step_s = max([max(float(time_s[-1]) for time_s in times) / _MOST_POINTS, *intervals]) or 1.0
+    lines = []
+    for row in known:
+        found = logged[row["trial"]]
+        spans: dict[int, list[float]] = {}
+        for time_s, value in zip(found.time_s.tolist(), found.value.tolist(), strict=True):
+            spans.setdefault(max(math.floor(time_s / step_s), 0), []).append(value)
+        values = {number: math.fsum(span) / len(span) for number, span in sorted(spans.items())}
+        judged = steadiness.within_trial(found)
+        since_s = judged.since_s if isinstance(judged, steadiness.WithinTrial) else None
+        lines.append(_Line(row["trial"], row.get(spec.color) if spec.color else None, values, since_s))
+    return lines, step_s
 
 
-def _step_s(found: Sequence[Samples]) -> float:
-    """The longest of the logs' own intervals and what the figure can show."""
-    longest = max(float(one.time_s[-1]) for one in found)
-    intervals = [float(one.time_s[-1] - one.time_s[0]) / (one.time_s.size - 1) for one in found if one.time_s.size > 1]
-    return max([longest / _MOST_POINTS, *intervals]) or 1.0
+def _mean(members: Sequence[_Line]) -> dict[int, float]:
+    """The mean of trials over each span that all of them cover."""
+    spans = sorted(set.intersection(*(set(line.values) for line in members)))
+    return {span: math.fsum(line.values[span] for line in members) / len(members) for span in spans}
 
 
-def _line(row: Mapping[str, Any], found: Samples, spec: Spec, step_s: float) -> _Line:
-    from ioassay.analysis.stability import steadiness
-
-    spans: dict[int, list[float]] = {}
-    for time_s, value in zip(found.time_s.tolist(), found.value.tolist(), strict=True):
-        spans.setdefault(max(math.floor(time_s / step_s), 0), []).append(value)
-    judged = steadiness.within_trial(found)
-    values = {number: math.fsum(span) / len(span) for number, span in sorted(spans.items())}
-    return _Line(
-        trial=row["trial"],
-        level=row.get(spec.color) if spec.color else None,
-        values=values,
-        since_s=judged.since_s if isinstance(judged, steadiness.WithinTrial) else None,
-    )
-
-
-def _steady_text(lines: Sequence[_Line]) -> str:
-    since = _since(lines)
+def _steady_text(since: Sequence[float], trials: int) -> str:
     if not since:
         return "no trial ended in steady state"
-    return f"{len(since)} of {len(lines)} ended in steady state, half of them since {_median(since):.2g} s or earlier"
-
-
-def _since(lines: Sequence[_Line]) -> list[float]:
-    return sorted(line.since_s for line in lines if line.since_s is not None)
+    return f"{len(since)} of {trials} ended in steady state, half of them since {_median(since):.2g} s or earlier"
 
 
 def _median(ordered: Sequence[float]) -> float:
     from ioassay._core import percentile
 
     return float(percentile(list(ordered), 0.5))
-
-
-def _layers(
-    lines: Sequence[_Line],
-    levels: Sequence[Scalar],
-    step_s: float,
-    unit: scales.Unit,
-    spec: Spec,
-    color: Mapping[str, Any],
-    faint: bool,
-) -> list[Any]:
-    import altair as alt
-
-    end_s = max(max(line.values) + 1 for line in lines) * step_s
-    x = alt.X("x:Q", title="Time (s)", scale=alt.Scale(domain=[0, end_s], nice=False), axis=alt.Axis(tickCount=8))
-    y = axes.metric_axis(spec.y, [value for line in lines for value in line.values.values()], False).encoding()
-    groups: Sequence[Scalar | None] = levels or [None]
-    means = [row for level in groups for row in _mean_rows(lines, level, step_s, unit, spec)]
-    tooltip = [alt.Tooltip("x:Q", title="time (s)"), alt.Tooltip("text:N", title="mean")]
-    mean = alt.Chart(chart_marks.data(means)).mark_line(style="curve", strokeWidth=2)
-    drawn = [mean.encode(x=x, y=y, tooltip=tooltip, **color).add_params(chart_marks.zoom())]
-    if faint and len(lines) > 1:
-        each = [row for line in lines for row in _rows(line, line.values, step_s, unit, spec)]
-        single = alt.Chart(chart_marks.data(each)).mark_line(style="repetition", strokeWidth=0.8)
-        drawn.insert(0, single.encode(x=x, y=y, detail="trial:N", **color))
-    since = _since(lines)
-    if since and spec.color is None:
-        window = alt.Chart(chart_marks.data([{"x": _median(since), "x2": end_s}])).mark_rect(style="window")
-        drawn.insert(0, window.encode(x=x, x2="x2:Q"))
-    return drawn
-
-
-def _mean_rows(
-    lines: Sequence[_Line], level: Scalar | None, step_s: float, unit: scales.Unit, spec: Spec
-) -> list[VegaLite]:
-    """The mean of a level's trials over each span that all of them cover."""
-    members = [line for line in lines if level is None or line.level == level]
-    spans = sorted(set.intersection(*(set(line.values) for line in members)))
-    means = {span: math.fsum(line.values[span] for line in members) / len(members) for span in spans}
-    rows = _rows(members[0], means, step_s, unit, spec)
-    return [{**row, "text": format_metric(spec.y, value)} for row, value in zip(rows, means.values(), strict=True)]
-
-
-def _rows(line: _Line, values: Mapping[int, float], step_s: float, unit: scales.Unit, spec: Spec) -> list[VegaLite]:
-    row: VegaLite = {"trial": line.trial}
-    if spec.color is not None and line.level is not None:
-        row["group"] = level_label(spec.color, line.level)
-    return [
-        {**row, "x": float(f"{(number + 0.5) * step_s:.5g}"), "y": unit.scale(value)}
-        for number, value in values.items()
-    ]
