@@ -7,21 +7,20 @@ or of all where each was watched at level syscalls; how long the calls took is n
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from ioassay.factors import axis_title, factor_label, level_label, level_phrase, same_level
 from ioassay.records.record import Scalar
-from ioassay.report.figures import chart_marks, scales, selection, titles
+from ioassay.report.figures import chart, chart_marks, scales, selection
+from ioassay.report.figures.chart import alt, pl
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _WIDE = 50.0
 """Ratio of the highest to the lowest bar from which on they are read on a logarithmic axis only."""
@@ -33,6 +32,7 @@ _MOST_COLORS = 8
 _MOST_LEVELS = 8
 OTHER = "other"
 _COUNTERS = {"bpf": "counted by BPF", "strace": "counted by strace, which slows the load down"}
+_TOOLTIP = {"name:N": "call", "text:N": "a second", "failed:N": "of these failed", "level:N": "level"}
 
 
 class Spec(FigureSpec):
@@ -58,19 +58,35 @@ class _Level:
     def total(self) -> float:
         return sum(self.per_second.values())
 
+    def rows(self, unit: scales.Unit) -> list[VegaLite]:
+        """One row a call, with its rate in `unit`."""
+        failed = {name: f"{100 * share:.2g} %" for name, share in self.failed.items()}
+        return [
+            {"name": name, "x": unit.scale(value), "text": _number(value)}
+            | {"level": self.label or "all", "failed": failed.get(name, "–")}
+            for name, value in self.per_second.items()
+        ]
+
 
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """The panels or the stacks."""
     found = _counted(records, study, spec)
     factor = _factor(study, found, spec)
     every = _levels(study, found, factor)
-    levels = _spread(every)
+    levels = every
+    if len(every) > _MOST_LEVELS:  # evenly among all, first and last with them
+        levels = [every[round(place * (len(every) - 1) / (_MOST_LEVELS - 1))] for place in range(_MOST_LEVELS)]
     names = _most(levels, min(spec.top, _MOST_COLORS - 1) if spec.stacked else spec.top)
     kept = [_with_other(one, names) for one in levels]
     unit = scales.best_unit("IOPS", [one.total if spec.stacked else max(one.per_second.values()) for one in kept])
-    shown = list(dict.fromkeys(name for one in kept for name in one.per_second))
-    chart, log = (_stacks if spec.stacked else _panels)(kept, shown, unit, spec, factor)
-    title = "System calls a second by name" + (f" over {factor_label(factor)}" if factor else "")
+    shown = {name for one in kept for name in one.per_second}
+    order = [name for name in (*names, OTHER) if name in shown]
+    values = [value for one in kept for value in one.per_second.values() if value > 0]
+    log = not spec.stacked and (spec.log if spec.log is not None else max(values) > _WIDE * min(values))
+    if spec.stacked:
+        drawn = _stacks(kept, order, unit, factor).properties(width=spec.width, height=spec.height)
+    else:
+        drawn = _panels(kept, order, None if log else unit, spec, factor)
     points = found.select([name for name in study.levels if name in found.columns]).unique().to_dicts()
     notes = [
         selection.repetitions_text([one.trials for one in kept]),
@@ -79,34 +95,36 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         f"{len(levels)} of {len(every)} levels" if len(levels) < len(every) else "",
         selection.pooled(points, factor),
     ]
-    told = [{"level": one.label or "all", "mean_text": _told(one)} for one in kept]
-    return chart.properties(
-        title=titles.head(spec, study, title, notes), description=titles.description(spec, study, title, told)
-    )
+    told = [
+        {
+            "level": one.label or "all",
+            "mean_text": ", ".join(f"{name} {_number(value)}" for name, value in one.per_second.items()),
+        }
+        for one in kept
+    ]
+    title = "System calls a second by name" + (f" over {factor_label(factor)}" if factor else "")
+    return chart.figure(drawn, spec, study, title, notes, told)
 
 
 def _counted(records: Dataset, study: Study, spec: Spec) -> pl.DataFrame:
     """The study's rows that `where` keeps; NoData with the reason where there are none."""
-    import polars as pl
-
     selection.select(records, study, spec.where)  # says why where nothing went well
     found = records.calls.filter(pl.col("study") == study.name)
     for factor, level in spec.where.items():
         if factor in found.columns:
-            same = [same_level(factor, level, other) for other in found[factor].to_list()]
-            found = found.filter(pl.Series(same, dtype=pl.Boolean))
-    if found.is_empty():
-        raise NoData(_uncounted(records, study))
-    return found
-
-
-def _uncounted(records: Dataset, study: Study) -> str:
-    counting = records.counting
-    if counting is not None:
+            found = _at(found, factor, level)
+    if not found.is_empty():
+        return found
+    if (counting := records.counting) is not None:
         reasons = counting.filter((counting["study"] == study.name) & (counting["reason"] != ""))["reason"].to_list()
         if reasons:
-            return f"no system calls were counted: {reasons[0]}"
-    return f"no trial of the study '{study.name}' counted system calls; it needs watch.calls = true"
+            raise NoData(f"no system calls were counted: {reasons[0]}")
+    raise NoData(f"no trial of the study '{study.name}' counted system calls; it needs watch.calls = true")
+
+
+def _at(found: pl.DataFrame, factor: str, level: Scalar) -> pl.DataFrame:
+    """The rows of one level."""
+    return found.filter(pl.Series([same_level(factor, level, other) for other in found[factor]], dtype=pl.Boolean))
 
 
 def _factor(study: Study, found: pl.DataFrame, spec: Spec) -> str | None:
@@ -124,27 +142,12 @@ def _levels(study: Study, found: pl.DataFrame, factor: str | None) -> list[_Leve
     if factor is None:
         return [_level("", found)]
     known = study.design.in_order(factor, found[factor].unique().to_list())
-    parts = {level: found.filter(_is(found, factor, level)) for level in known}
+    parts = {level: _at(found, factor, level) for level in known}
     return [_level(level_label(factor, level), part) for level, part in parts.items() if part.height]
-
-
-def _spread(levels: Sequence[_Level]) -> list[_Level]:
-    """As many as fit on a page, evenly among all, first and last with them."""
-    if len(levels) <= _MOST_LEVELS:
-        return list(levels)
-    return [levels[round(place * (len(levels) - 1) / (_MOST_LEVELS - 1))] for place in range(_MOST_LEVELS)]
-
-
-def _is(found: pl.DataFrame, factor: str, level: Scalar) -> pl.Series:
-    import polars as pl
-
-    return pl.Series([same_level(factor, level, other) for other in found[factor].to_list()], dtype=pl.Boolean)
 
 
 def _level(label: str, part: pl.DataFrame) -> _Level:
     """A trial that made no such call counts as none."""
-    import polars as pl
-
     trials = part["trial"].n_unique()
     sums = part.group_by("name").agg(pl.col("per_second").sum(), pl.col("count").sum(), pl.col("errors").sum())
     rows = sums.sort(["per_second", "name"], descending=[True, False]).to_dicts()
@@ -154,116 +157,77 @@ def _level(label: str, part: pl.DataFrame) -> _Level:
 
 def _most(levels: Sequence[_Level], number: int) -> list[str]:
     """The names that occur most in all levels together, most frequent first."""
-    totals: dict[str, float] = {}
+    totals: Counter[str] = Counter()
     for one in levels:
-        for name, value in one.per_second.items():
-            totals[name] = totals.get(name, 0.0) + value
+        totals.update(one.per_second)
     ranked = sorted(totals, key=lambda name: (-totals[name], name))
     # One that is left over says more by its name.
     return ranked if len(ranked) == number + 1 else ranked[:number]
 
 
 def _with_other(level: _Level, names: Sequence[str]) -> _Level:
-    """The named calls in their order, and the sum of all others under a name that says how many."""
-    others = [name for name in level.per_second if name not in names]
+    """The named calls in their order, and the sum of all others."""
     kept = {name: level.per_second[name] for name in names if name in level.per_second}
-    if others:
-        kept[OTHER] = sum(level.per_second[name] for name in others)
-    return _Level(level.label, kept, level.failed, level.trials)
-
-
-def _rows(level: _Level, unit: scales.Unit) -> list[VegaLite]:
-    rows = []
-    for name, value in level.per_second.items():
-        row = {"name": name, "x": unit.scale(value), "text": _number(value), "level": level.label or "all"}
-        rows.append({**row, "failed": f"{100 * level.failed[name]:.2g} %" if name in level.failed else "–"})
-    return rows
+    if others := [value for name, value in level.per_second.items() if name not in kept]:
+        kept[OTHER] = sum(others)
+    return replace(level, per_second=kept)
 
 
 def _panels(
-    levels: Sequence[_Level], names: Sequence[str], unit: scales.Unit, spec: Spec, factor: str | None
-) -> tuple[Any, bool]:
-    """Bars from left to right, or points if that is logarithmic (the second of the pair); one scale for all panels."""
-    import altair as alt
-
+    levels: Sequence[_Level], order: Sequence[str], unit: scales.Unit | None, spec: Spec, factor: str | None
+) -> Any:
+    """Bars from left to right in one unit, or points on a logarithmic axis (None); one scale for all panels."""
     # Rows as even as they can be: 3 and 2 rather than 4 and 1.
     columns = math.ceil(len(levels) / math.ceil(len(levels) / spec.columns))
     width = max(int((spec.width - _GAP_PX * (columns - 1)) / columns), 110)
-    order = _order(names)
-    x, log = _axis(levels, unit, spec, width)
+    x = _axis([value for one in levels for value in one.per_second.values() if value > 0], unit, width)
     panels = []
     for place, one in enumerate(levels):
-        first = alt.Axis(labels=place % columns == 0, grid=log)
+        first = alt.Axis(labels=place % columns == 0, grid=unit is None)
         y = alt.Y("name:N", title=None, sort=order, scale=alt.Scale(domain=order), axis=first)
-        rows = _rows(one, scales.Unit(1.0, "") if log else unit)
-        base = alt.Chart(chart_marks.data(rows)).encode(x=x, y=y, tooltip=_tooltip())
+        base = chart.base(one.rows(unit or scales.Unit(1.0, ""))).encode(x=x, y=y, tooltip=chart.tips(_TOOLTIP))
         bars = base.mark_bar(style="bar", height=alt.RelativeBandSize(0.72))
-        marks = base.mark_point(style="mean", filled=True, size=60) if log else bars
-        text = base.mark_text(style="value", align="left", dx=8 if log else 4).encode(text="text:N")
-        head = {"title": _head(one, factor)} if factor else {}
-        panels.append(alt.layer(marks, text).properties(width=width, height=_BAR_PX * len(order), **head))
-    return alt.concat(*panels, columns=columns, spacing=_GAP_PX), log
+        marks = bars if unit else base.mark_point(style="mean", filled=True, size=60)
+        text = base.mark_text(style="value", align="left", dx=4 if unit else 8).encode(text="text:N")
+        panel = chart.panel([marks, text], width, _BAR_PX * len(order))
+        if factor:
+            head = {"text": level_phrase(factor, one.label), "subtitle": f"{_number(one.total)} in all"}
+            panel = panel.properties(title={**head, "fontSize": 13, "offset": 6})
+        panels.append(panel)
+    return alt.concat(*panels, columns=columns, spacing=_GAP_PX)
 
 
-def _axis(levels: Sequence[_Level], unit: scales.Unit, spec: Spec, width: int) -> tuple[Any, bool]:
-    """The x channel of all panels, with room for a number behind the longest bar; whether it is logarithmic."""
-    import altair as alt
-
-    values = [value for one in levels for value in one.per_second.values() if value > 0]
+def _axis(values: Sequence[float], unit: scales.Unit | None, width: int) -> Any:
+    """The x channel of all panels, with room for a number behind the longest bar."""
     low, high = min(values), max(values)
-    if not (spec.log if spec.log is not None else high > _WIDE * low):
+    if unit:
         scale = alt.Scale(domain=[0, unit.scale(high) * (1 + _NUMBER_PX / width)], nice=False)
         axis = alt.Axis(tickCount=max(width // 70, 2))
-        return alt.X("x:Q", title=unit.titled("Calls a second"), scale=scale, axis=axis), False
+        return alt.X("x:Q", title=unit.titled("Calls a second"), scale=scale, axis=axis)
     floor = 10.0 ** math.floor(math.log10(low) - 0.01)
     top = high * (high / floor) ** (_NUMBER_PX / width)
     ticks = [10.0**power for power in range(round(math.log10(floor)), math.ceil(math.log10(top)) + 1)]
     kept = ticks[:: math.ceil(len(ticks) / max(width // 45, 2))]
-    labels = scales.labels_at({tick: _number(tick) for tick in kept})
-    axis = alt.Axis(values=kept, labelExpr=labels, labelFlush=False)
-    scale = alt.Scale(type="log", domain=[floor, top], nice=False)
-    return alt.X("x:Q", title="Calls a second", scale=scale, axis=axis), True
+    axis = alt.Axis(values=kept, labelExpr=scales.labels_at({tick: _number(tick) for tick in kept}), labelFlush=False)
+    return alt.X(
+        "x:Q", title="Calls a second", scale=alt.Scale(type="log", domain=[floor, top], nice=False), axis=axis
+    )
 
 
-def _order(names: Sequence[str]) -> list[str]:
-    """The most frequent first, others last."""
-    return [*(name for name in names if name != OTHER), *(name for name in names if name == OTHER)]
-
-
-def _head(level: _Level, factor: str) -> VegaLite:
-
-    text = level_phrase(factor, level.label)
-    return {"text": text, "subtitle": f"{_number(level.total)} in all", "fontSize": 12, "offset": 6}
-
-
-def _stacks(
-    levels: Sequence[_Level], names: Sequence[str], unit: scales.Unit, spec: Spec, factor: str | None
-) -> tuple[Any, bool]:
+def _stacks(levels: Sequence[_Level], order: Sequence[str], unit: scales.Unit, factor: str | None) -> Any:
     """One bar a level from zero, divided by name."""
-    import altair as alt
-
-    order = _order(names)
-    rows = [{**row, "rank": order.index(row["name"])} for one in levels for row in _rows(one, unit)]
+    rows = [{**row, "rank": order.index(row["name"])} for one in levels for row in one.rows(unit)]
+    legend = alt.Legend(columns=chart_marks.legend_columns(order), labelLimit=560)
     labels = [one.label or "all" for one in levels]
     title = axis_title(factor) if factor else None
-    legend = alt.Legend(columns=chart_marks.legend_columns(order), labelLimit=560)
-    color = alt.Color("name:N", title=None, sort=order, scale=alt.Scale(domain=order), legend=legend)
-    chart = alt.Chart(chart_marks.data(rows)).mark_bar(style="band", width=alt.RelativeBandSize(0.72))
-    y = alt.Y("x:Q", title=unit.titled("Calls a second"), stack="zero", axis=alt.Axis(tickCount=6))
-    return chart.encode(
+    bars = chart.base(rows).mark_bar(style="band", width=alt.RelativeBandSize(0.72))
+    return bars.encode(
         x=alt.X("level:N", title=title, sort=labels, axis=alt.Axis(labelAngle=0)),
-        y=y,
-        color=color,
+        y=alt.Y("x:Q", title=unit.titled("Calls a second"), stack="zero", axis=alt.Axis(tickCount=6)),
+        color=alt.Color("name:N", title=None, sort=order, scale=alt.Scale(domain=order), legend=legend),
         order=alt.Order("rank:Q"),
-        tooltip=_tooltip(),
-    ).properties(width=spec.width, height=spec.height), False
-
-
-def _tooltip() -> list[Any]:
-    import altair as alt
-
-    shown = {"name": "call", "text": "a second", "failed": "of these failed", "level": "level"}
-    return [alt.Tooltip(f"{name}:N", title=title) for name, title in shown.items()]
+        tooltip=chart.tips(_TOOLTIP),
+    )
 
 
 def _number(value: float) -> str:
@@ -272,7 +236,3 @@ def _number(value: float) -> str:
         if value >= divisor:
             return f"{value / divisor:.3g}{suffix}"
     return f"{value:.3g}"
-
-
-def _told(level: _Level) -> str:
-    return ", ".join(f"{name} {_number(value)}" for name, value in level.per_second.items())
