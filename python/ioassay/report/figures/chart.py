@@ -14,7 +14,7 @@ from ioassay.report.figures import chart_marks, titles
 from ioassay.report.figures.spec import FigureSpec, VegaLite
 from ioassay.study.model import Study
 
-__all__ = ["alt", "base", "figure", "grid", "layered", "panel", "percent", "pl", "seconds", "tips"]
+__all__ = ["alt", "base", "figure", "grid", "heat", "layered", "panel", "percent", "pl", "seconds", "tips"]
 
 
 class _Library(ModuleType):
@@ -63,7 +63,7 @@ def panel(layers: Sequence[Any], width: int, height: int, title: str = "") -> An
 def grid(panels: Sequence[Any], columns: int, spacing: int = 14) -> Any:
     """Panels beside each other, `columns` in a row, and rows below each other."""
     rows = [panels[start : start + columns] for start in range(0, len(panels), columns)]
-    return alt.vconcat(*(alt.hconcat(*row, spacing=spacing) for row in rows), spacing=16)
+    return alt.vconcat(*(alt.hconcat(*row, spacing=spacing) for row in rows), spacing=max(spacing, 16))
 
 
 def layered(
@@ -90,3 +90,9 @@ def figure(
     whole = spec if width is None else spec.model_copy(update={"width": width})
     said = titles.description(whole, study, title, points) if points else titles.noted(whole, title, notes)
     return chart.properties(title=titles.head(whole, study, title, notes), description=said)
+
+
+def heat(field: str, title: str, scale: str, domain: Sequence[float], **legend: Any) -> Any:
+    """The colour channel of cells over a quantitative field, in the theme's palette, with a gradient as its legend."""
+    gradient = alt.Legend(gradientLength=220, gradientThickness=12, **legend)
+    return alt.Color(f"{field}:Q", title=title, scale=alt.Scale(type=scale, domain=domain, nice=False), legend=gradient)
