@@ -209,9 +209,7 @@ def _axis(values: Sequence[float], unit: scales.Unit | None, width: int) -> Any:
     ticks = [10.0**power for power in range(round(math.log10(floor)), math.ceil(math.log10(top)) + 1)]
     kept = ticks[:: math.ceil(len(ticks) / max(width // 45, 2))]
     axis = alt.Axis(values=kept, labelExpr=scales.labels_at({tick: _number(tick) for tick in kept}), labelFlush=False)
-    return alt.X(
-        "x:Q", title="Calls a second", scale=alt.Scale(type="log", domain=[floor, top], nice=False), axis=axis
-    )
+    return alt.X("x:Q", title="Calls a second", scale=alt.Scale(type="log", domain=[floor, top], nice=False), axis=axis)
 
 
 def _stacks(levels: Sequence[_Level], order: Sequence[str], unit: scales.Unit, factor: str | None) -> Any:

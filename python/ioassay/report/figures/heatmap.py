@@ -227,9 +227,7 @@ class _Colours:
         return chart.heat("value", title, "linear", domain, tickCount=5, format="~r")
 
 
-def _chart(
-    panel: _Panel, bands: tuple[_Bands, _Bands], spec: Spec, colours: _Colours, label: str, centre: str
-) -> Any:
+def _chart(panel: _Panel, bands: tuple[_Bands, _Bands], spec: Spec, colours: _Colours, label: str, centre: str) -> Any:
     ends, middle = ({**getattr(bands[0], part), **getattr(bands[1], part)} for part in ("ends", "middle"))
     place = {"level:N": factor_label(spec.x), "group:N": factor_label(spec.y)}
     value = {"mean_text:N": centre}

@@ -7,14 +7,14 @@ resumed days later is as long as its loads. A value is drawn over the interval t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from ioassay.factors import factor_label, level_label
-from ioassay.report.figures import chart, scales, selection, titles
+from ioassay.report.figures import chart, chart_marks, scales, selection, titles
 from ioassay.report.figures.chart import alt, pl
 from ioassay.report.figures.monitor_lines import BANDS, MonitorLines, monitor_lines
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
@@ -30,6 +30,8 @@ _LABEL_PX = 6.5
 """Mean width of a character of a trial's label."""
 _LABEL_MOST_PX = 150
 _MOST_LABELS = 60
+_HIGH_PX = 200
+"""A panel from this height on has twice as many ticks."""
 
 
 class Spec(FigureSpec):
@@ -43,7 +45,7 @@ class Spec(FigureSpec):
 
 
 @dataclass(frozen=True)
-class _Span:
+class Span:
     """One trial on the time line, from `begin_s` to `end_s`."""
 
     trial: str
@@ -56,14 +58,16 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """The panels below each other over one time axis."""
     trials = selection.select(records, study, spec.where)
     found, absent = _found(_of_repetition(records, trials, spec.repetition), study, spec.panels)
-    rows = _chosen(trials, found, study, spec)
+    repetition = 0 if spec.trials == "one" and spec.repetition is None else spec.repetition
+    rows = watched(trials, found.values(), repetition)
+    if spec.order == "levels":
+        rows.sort(key=study.design.place)
     varied = [name for name in study.levels if name not in spec.where]
-    spans = _spans(rows, found, varied)
-    several, last = len(spans) > 1, list(found)[-1]
-    named = several and len(spans) <= _MOST_LABELS
+    spans = in_line(rows[:1] if spec.trials == "one" else rows, found.values(), varied)
+    several, names = len(spans) > 1, list(found)
     panels = [
-        _panel(panel, one, spans, spec, named=named and panel == next(iter(found)), last=panel == last)
-        for panel, one in found.items()
+        panel(name, one, spans, spec, labelled=several and name == names[0], last=name == names[-1])
+        for name, one in found.items()
     ]
     by = f", by {', '.join(map(factor_label, varied))}" if varied else ""
     notes = [
@@ -104,28 +108,21 @@ def _found(records: Dataset, study: Study, panels: Sequence[Panel]) -> tuple[dic
     return found, absent
 
 
-def _chosen(trials: pl.DataFrame, found: Mapping[str, MonitorLines], study: Study, spec: Spec) -> list[dict[str, Any]]:
-    """The trials to show, in the order to show them in."""
-    seen = {trial for one in found.values() for trial in one.frame["trial"].unique().to_list()}
-    repetition = 0 if spec.trials == "one" and spec.repetition is None else spec.repetition
-    rows = [
-        row
-        for row in trials.sort("order").iter_rows(named=True)
-        if row["trial"] in seen and repetition in (None, row["repetition"])
-    ]
+def watched(trials: pl.DataFrame, found: Iterable[MonitorLines], repetition: int | None) -> list[dict[str, Any]]:
+    """The trials that a monitor watched, of one repetition or of all (None), in the order they ran."""
+    seen = {trial for one in found for trial in one.frame["trial"].unique().to_list()}
+    every = [row for row in trials.sort("order").iter_rows(named=True) if row["trial"] in seen]
+    rows = [row for row in every if repetition in (None, row["repetition"])]
     if not rows:
         asked = "" if repetition is None else f" in repetition {repetition}"
-        raise NoData(f"no trial that went well was watched{asked}")
-    if spec.order == "levels":
-        rows.sort(key=study.design.place)
-    return rows[:1] if spec.trials == "one" else rows
+        others = f"; {len(every)} were in others" if every else ""
+        raise NoData(f"no trial that went well was watched{asked}{others}")
+    return rows
 
 
-def _spans(
-    rows: Sequence[Mapping[str, Any]], found: Mapping[str, MonitorLines], varied: Sequence[str]
-) -> list[_Span]:
+def in_line(rows: Sequence[Mapping[str, Any]], found: Iterable[MonitorLines], varied: Sequence[str]) -> list[Span]:
     """Where each trial lies: as long as it was, or as the last reading that was taken of it."""
-    readings = pl.concat([one.frame.select("trial", "time_s") for one in found.values()])
+    readings = pl.concat([one.frame.select("trial", "time_s") for one in found])
     last_s = dict(readings.group_by("trial").agg(pl.col("time_s").max()).iter_rows())
     lengths = [max(float(row["duration_s"] or 0.0), last_s[row["trial"]]) for row in rows]
     gap_s = _GAP * sum(lengths)
@@ -135,24 +132,32 @@ def _spans(
         point = {name: row[name] for name in varied if row.get(name) is not None}
         short = ", ".join(level_label(name, level) for name, level in point.items())
         label = short if len(rows) > 1 else selection.describe_where(point)
-        spans.append(_Span(row["trial"], begin_s, begin_s + length, label))
+        spans.append(Span(row["trial"], begin_s, begin_s + length, label))
     return spans
 
 
-def _panel(name: str, found: MonitorLines, spans: Sequence[_Span], spec: Spec, named: bool, last: bool) -> Any:
-    """One panel; the trials' names stand over one that is `named`, the time axis below the `last`."""
-    stacked = name == "cpu"
+def panel(
+    name: str,
+    found: MonitorLines,
+    spans: Sequence[Span],
+    spec: FigureSpec,
+    labelled: bool = False,
+    last: bool = True,
+    zoom: bool = False,
+) -> Any:
+    """One panel; the trials' levels stand over one that is `labelled`, the time axis below the `last`; several of a chart cannot `zoom`."""
+    stacked, ticks = name == "cpu", 3 if spec.height < _HIGH_PX else 6
     means = _intervals(found, spans)
     unit = scales.best_unit(found.unit, means["value"].to_list())
     rows = _rows(means, found.lines, unit, stacked)
     x = chart.seconds("Time under load (s)" if last else None, spans[-1].end_s, labels=last)
     if stacked:
-        y = chart.percent("CPU (%)", tickCount=3)
+        y = chart.percent("CPU (%)", tickCount=ticks)
     else:
         # Upwards also where nothing was to be seen.
-        scale = alt.Scale(zero=True, nice=3) if any(row["y"] for row in rows) else alt.Scale(domain=[0, 1])
-        y = alt.Y("y:Q", title=unit.titled(found.label), scale=scale, axis=alt.Axis(tickCount=3))
-    labels, height_px = _labels(spans, spec, x) if named else ([], 0)
+        scale = alt.Scale(zero=True, nice=ticks) if any(row["y"] for row in rows) else alt.Scale(domain=[0, 1])
+        y = alt.Y("y:Q", title=unit.titled(found.label), scale=scale, axis=alt.Axis(tickCount=ticks))
+    labels, height_px = _labels(spans, spec, x) if labelled and len(spans) <= _MOST_LABELS else ([], 0)
     domain = list(BANDS if stacked else found.lines)
     legend = alt.Legend(offset=2 + height_px, symbolType="square" if stacked else "stroke")
     color = alt.Color("line:N", title=None, sort=domain, scale=alt.Scale(domain=domain), legend=legend)
@@ -162,14 +167,14 @@ def _panel(name: str, found: MonitorLines, spans: Sequence[_Span], spec: Spec, n
         marks = base.mark_area(style="band", interpolate="step-before").encode(y2="y2:Q")
     else:
         marks = base.mark_line(style="curve", strokeWidth=1.5, interpolate="step-before")
-    drawn = [*_boundaries(spans, x), marks, *labels]
+    drawn = [*_boundaries(spans, x), marks.add_params(chart_marks.zoom()) if zoom else marks, *labels]
     if not any(row["value"] for row in rows):
         still = chart.base([{"text": "nothing the whole time"}]).mark_text(style="note", align="right", dy=-7)
         drawn.append(still.encode(x=alt.value("width"), y=alt.value("height"), text="text:N"))
     return chart.panel(drawn, spec.width, spec.height)
 
 
-def _intervals(found: MonitorLines, spans: Sequence[_Span]) -> pl.DataFrame:
+def _intervals(found: MonitorLines, spans: Sequence[Span]) -> pl.DataFrame:
     """Means over equal parts of the time line: trial, line, time_s (of the end, on the time line), value."""
     places = pl.DataFrame({"trial": [span.trial for span in spans], "begin_s": [span.begin_s for span in spans]})
     step_s = max(spans[-1].end_s / _MOST_POINTS, 1e-9)
@@ -201,7 +206,7 @@ def _rows(means: pl.DataFrame, lines: Sequence[str], unit: scales.Unit, stacked:
     return rows
 
 
-def _boundaries(spans: Sequence[_Span], x: Any) -> list[Any]:
+def _boundaries(spans: Sequence[Span], x: Any) -> list[Any]:
     """A line where one trial ends and the next begins, or at the end of the only one; every second trial shaded."""
     ends = [(one.end_s + other.begin_s) / 2 for one, other in itertools.pairwise(spans)] or [spans[0].end_s]
     rule = chart.base([{"x": end} for end in ends]).mark_rule(style="reference", strokeDash=[3, 3]).encode(x=x)
@@ -212,7 +217,7 @@ def _boundaries(spans: Sequence[_Span], x: Any) -> list[Any]:
     return [frame.encode(x=x, x2="x2:Q", tooltip=chart.tips({"label:N": "trial"})), rule]
 
 
-def _labels(spans: Sequence[_Span], spec: Spec, x: Any) -> tuple[list[Any], int]:
+def _labels(spans: Sequence[Span], spec: FigureSpec, x: Any) -> tuple[list[Any], int]:
     """The trials' levels over the first panel, upright where they would run into each other, and their height in px."""
     longest = max(len(span.label) for span in spans) * _LABEL_PX
     upright = longest > spec.width / len(spans)
