@@ -7,15 +7,12 @@ or of all where each was watched at level syscalls; how long the calls took is n
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from ioassay.factors import axis_title, factor_label, level_label, level_phrase, same_level
-from ioassay.records.record import Scalar
 from ioassay.report.figures import chart, chart_marks, scales, selection
 from ioassay.report.figures.chart import alt, pl
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
@@ -45,63 +42,39 @@ class Spec(FigureSpec):
     columns: Annotated[int, Field(ge=1, le=8)] = 4
 
 
-@dataclass(frozen=True)
-class _Level:
-    """What was called at one level: name -> calls a second (mean over trials), and the share of these that failed."""
-
-    label: str
-    per_second: Mapping[str, float]
-    failed: Mapping[str, float]
-    trials: int
-
-    @property
-    def total(self) -> float:
-        return sum(self.per_second.values())
-
-    def rows(self, unit: scales.Unit) -> list[VegaLite]:
-        """One row a call, with its rate in `unit`."""
-        failed = {name: f"{100 * share:.2g} %" for name, share in self.failed.items()}
-        return [
-            {"name": name, "x": unit.scale(value), "text": _number(value)}
-            | {"level": self.label or "all", "failed": failed.get(name, "–")}
-            for name, value in self.per_second.items()
-        ]
+_Levels = Mapping[str, Sequence[VegaLite]]
+"""Label of a level -> a row a call, in their order; `x` is its rate, the mean over trials."""
 
 
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """The panels or the stacks."""
     found = _counted(records, study, spec)
     factor = _factor(study, found, spec)
-    every = _levels(study, found, factor)
-    levels = every
+    labelled, every = _labelled(study, found, factor)
+    shown = every
     if len(every) > _MOST_LEVELS:  # evenly among all, first and last with them
-        levels = [every[round(place * (len(every) - 1) / (_MOST_LEVELS - 1))] for place in range(_MOST_LEVELS)]
-    names = _most(levels, min(spec.top, _MOST_COLORS - 1) if spec.stacked else spec.top)
-    kept = [_with_other(one, names) for one in levels]
-    unit = scales.best_unit("IOPS", [one.total if spec.stacked else max(one.per_second.values()) for one in kept])
-    shown = {name for one in kept for name in one.per_second}
-    order = [name for name in (*names, OTHER) if name in shown]
-    values = [value for one in kept for value in one.per_second.values() if value > 0]
+        shown = [every[round(place * (len(every) - 1) / (_MOST_LEVELS - 1))] for place in range(_MOST_LEVELS)]
+    labelled = labelled.filter(pl.col("level").is_in(shown))
+    order, levels = _rates(labelled, shown, min(spec.top, _MOST_COLORS - 1) if spec.stacked else spec.top)
+    rates = [[row["x"] for row in rows] for rows in levels.values()]
+    unit = scales.best_unit("IOPS", [sum(own) if spec.stacked else max(own) for own in rates])
+    values = [value for own in rates for value in own if value > 0]
     log = not spec.stacked and (spec.log if spec.log is not None else max(values) > _WIDE * min(values))
     if spec.stacked:
-        drawn = _stacks(kept, order, unit, factor).properties(width=spec.width, height=spec.height)
+        drawn = _stacks(levels, order, unit, factor).properties(width=spec.width, height=spec.height)
     else:
-        drawn = _panels(kept, order, None if log else unit, spec, factor)
+        drawn = _panels(levels, order, None if log else unit, spec, factor)
+    trials = labelled.group_by("level").agg(pl.col("trial").n_unique())["trial"].to_list()
     points = found.select([name for name in study.levels if name in found.columns]).unique().to_dicts()
     notes = [
-        selection.repetitions_text([one.trials for one in kept]),
+        selection.repetitions_text(trials),
         *(_COUNTERS.get(by, by) for by in found["by"].unique().sort().to_list()),
         "logarithmic axis" if log else "",
-        f"{len(levels)} of {len(every)} levels" if len(levels) < len(every) else "",
+        f"{len(shown)} of {len(every)} levels" if len(shown) < len(every) else "",
         selection.pooled(points, factor),
     ]
-    told = [
-        {
-            "level": one.label or "all",
-            "mean_text": ", ".join(f"{name} {_number(value)}" for name, value in one.per_second.items()),
-        }
-        for one in kept
-    ]
+    texts = {label: ", ".join(f"{row['name']} {row['text']}" for row in rows) for label, rows in levels.items()}
+    told = [{"level": label or "all", "mean_text": text} for label, text in texts.items()]
     title = "System calls a second by name" + (f" over {factor_label(factor)}" if factor else "")
     return chart.figure(drawn, spec, study, title, notes, told)
 
@@ -112,7 +85,8 @@ def _counted(records: Dataset, study: Study, spec: Spec) -> pl.DataFrame:
     found = records.calls.filter(pl.col("study") == study.name)
     for factor, level in spec.where.items():
         if factor in found.columns:
-            found = _at(found, factor, level)
+            same = [same_level(factor, level, other) for other in found[factor].to_list()]
+            found = found.filter(pl.Series(same, dtype=pl.Boolean))
     if not found.is_empty():
         return found
     if (counting := records.counting) is not None:
@@ -120,11 +94,6 @@ def _counted(records: Dataset, study: Study, spec: Spec) -> pl.DataFrame:
         if reasons:
             raise NoData(f"no system calls were counted: {reasons[0]}")
     raise NoData(f"no trial of the study '{study.name}' counted system calls; it needs watch.calls = true")
-
-
-def _at(found: pl.DataFrame, factor: str, level: Scalar) -> pl.DataFrame:
-    """The rows of one level."""
-    return found.filter(pl.Series([same_level(factor, level, other) for other in found[factor]], dtype=pl.Boolean))
 
 
 def _factor(study: Study, found: pl.DataFrame, spec: Spec) -> str | None:
@@ -138,61 +107,68 @@ def _factor(study: Study, found: pl.DataFrame, spec: Spec) -> str | None:
     return next((name for name in free if found[name].n_unique() > 1), None)
 
 
-def _levels(study: Study, found: pl.DataFrame, factor: str | None) -> list[_Level]:
+def _labelled(study: Study, found: pl.DataFrame, factor: str | None) -> tuple[pl.DataFrame, list[str]]:
+    """The rows with the label of their `level`, and these labels in the order of the factor; '' where there is none."""
     if factor is None:
-        return [_level("", found)]
-    known = study.design.in_order(factor, found[factor].unique().to_list())
-    parts = {level: _at(found, factor, level) for level in known}
-    return [_level(level_label(factor, level), part) for level, part in parts.items() if part.height]
+        return found.with_columns(level=pl.lit("")), [""]
+    known = found.drop_nulls(factor)
+    labels = [level_label(factor, level) for level in known[factor].to_list()]
+    order = dict.fromkeys(
+        level_label(factor, level) for level in study.design.in_order(factor, known[factor].to_list())
+    )
+    return known.with_columns(pl.Series("level", labels, dtype=pl.String)), list(order)
 
 
-def _level(label: str, part: pl.DataFrame) -> _Level:
-    """A trial that made no such call counts as none."""
-    trials = part["trial"].n_unique()
-    sums = part.group_by("name").agg(pl.col("per_second").sum(), pl.col("count").sum(), pl.col("errors").sum())
-    rows = sums.sort(["per_second", "name"], descending=[True, False]).to_dicts()
-    per_second = {row["name"]: row["per_second"] / trials for row in rows}
-    return _Level(label, per_second, {row["name"]: row["errors"] / max(row["count"], 1) for row in rows}, trials)
+def _rates(labelled: pl.DataFrame, labels: Sequence[str], number: int) -> tuple[list[str], _Levels]:
+    """The names that occur most in all levels together, and each level's calls, others under one name at the end.
 
-
-def _most(levels: Sequence[_Level], number: int) -> list[str]:
-    """The names that occur most in all levels together, most frequent first."""
-    totals: Counter[str] = Counter()
-    for one in levels:
-        totals.update(one.per_second)
-    ranked = sorted(totals, key=lambda name: (-totals[name], name))
+    A trial that made no such call counts as none.
+    """
+    trials = labelled.group_by("level").agg(trials=pl.col("trial").n_unique())
+    sums = labelled.group_by("level", "name").agg(pl.col("per_second", "count", "errors").sum()).join(trials, "level")
+    rates = sums.with_columns(
+        rate=pl.col("per_second") / pl.col("trials"), failed=pl.col("errors") / pl.col("count").clip(1)
+    )
+    totals = rates.group_by("name").agg(pl.col("rate").sum()).sort(["rate", "name"], descending=[True, False])
+    ranked = totals["name"].to_list()
     # One that is left over says more by its name.
-    return ranked if len(ranked) == number + 1 else ranked[:number]
+    names = ranked if len(ranked) == number + 1 else ranked[:number]
+    named = pl.col("name").is_in(names)
+    kept = rates.filter(named).select("level", "name", "rate", "failed")
+    others = rates.filter(~named).group_by("level").agg(pl.col("rate").sum())
+    rows = [*kept.to_dicts(), *({**row, "name": OTHER, "failed": None} for row in others.to_dicts())]
+    order = [*names, OTHER] if others.height else names
+    levels: dict[str, list[VegaLite]] = {label: [] for label in labels}
+    for row in sorted(rows, key=lambda row: order.index(row["name"])):
+        failed = "–" if row["failed"] is None else f"{100 * row['failed']:.2g} %"
+        texts = {"text": _number(row["rate"]), "level": row["level"] or "all", "failed": failed}
+        levels[row["level"]].append({"name": row["name"], "x": row["rate"], **texts})
+    return order, levels
 
 
-def _with_other(level: _Level, names: Sequence[str]) -> _Level:
-    """The named calls in their order, and the sum of all others."""
-    kept = {name: level.per_second[name] for name in names if name in level.per_second}
-    if others := [value for name, value in level.per_second.items() if name not in kept]:
-        kept[OTHER] = sum(others)
-    return replace(level, per_second=kept)
+def _in_unit(rows: Sequence[VegaLite], unit: scales.Unit) -> list[VegaLite]:
+    return [{**row, "x": unit.scale(row["x"])} for row in rows]
 
 
-def _panels(
-    levels: Sequence[_Level], order: Sequence[str], unit: scales.Unit | None, spec: Spec, factor: str | None
-) -> Any:
+def _panels(levels: _Levels, order: Sequence[str], unit: scales.Unit | None, spec: Spec, factor: str | None) -> Any:
     """Bars from left to right in one unit, or points on a logarithmic axis (None); one scale for all panels."""
     # Rows as even as they can be: 3 and 2 rather than 4 and 1.
     columns = math.ceil(len(levels) / math.ceil(len(levels) / spec.columns))
     width = max(int((spec.width - _GAP_PX * (columns - 1)) / columns), 110)
-    x = _axis([value for one in levels for value in one.per_second.values() if value > 0], unit, width)
+    x = _axis([row["x"] for rows in levels.values() for row in rows if row["x"] > 0], unit, width)
     panels = []
-    for place, one in enumerate(levels):
+    for place, (label, rows) in enumerate(levels.items()):
         first = alt.Axis(labels=place % columns == 0, grid=unit is None)
         y = alt.Y("name:N", title=None, sort=order, scale=alt.Scale(domain=order), axis=first)
-        base = chart.base(one.rows(unit or scales.Unit(1.0, ""))).encode(x=x, y=y, tooltip=chart.tips(_TOOLTIP))
+        base = chart.base(_in_unit(rows, unit or scales.Unit(1.0, ""))).encode(x=x, y=y, tooltip=chart.tips(_TOOLTIP))
         bars = base.mark_bar(style="bar", height=alt.RelativeBandSize(0.72))
         marks = bars if unit else base.mark_point(style="mean", filled=True, size=60)
         text = base.mark_text(style="value", align="left", dx=4 if unit else 8).encode(text="text:N")
         panel = chart.panel([marks, text], width, _BAR_PX * len(order))
         if factor:
-            head = {"text": level_phrase(factor, one.label), "subtitle": f"{_number(one.total)} in all"}
-            panel = panel.properties(title={**head, "fontSize": 13, "offset": 6})
+            total = f"{_number(sum(row['x'] for row in rows))} in all"
+            head = {"text": level_phrase(factor, label), "subtitle": total, "fontSize": 13, "offset": 6}
+            panel = panel.properties(title=head)
         panels.append(panel)
     return alt.concat(*panels, columns=columns, spacing=_GAP_PX)
 
@@ -212,11 +188,11 @@ def _axis(values: Sequence[float], unit: scales.Unit | None, width: int) -> Any:
     return alt.X("x:Q", title="Calls a second", scale=alt.Scale(type="log", domain=[floor, top], nice=False), axis=axis)
 
 
-def _stacks(levels: Sequence[_Level], order: Sequence[str], unit: scales.Unit, factor: str | None) -> Any:
+def _stacks(levels: _Levels, order: Sequence[str], unit: scales.Unit, factor: str | None) -> Any:
     """One bar a level from zero, divided by name."""
-    rows = [{**row, "rank": order.index(row["name"])} for one in levels for row in one.rows(unit)]
+    rows = [{**row, "rank": order.index(row["name"])} for own in levels.values() for row in _in_unit(own, unit)]
     legend = alt.Legend(columns=chart_marks.legend_columns(order), labelLimit=560)
-    labels = [one.label or "all" for one in levels]
+    labels = [label or "all" for label in levels]
     title = axis_title(factor) if factor else None
     bars = chart.base(rows).mark_bar(style="band", width=alt.RelativeBandSize(0.72))
     return bars.encode(

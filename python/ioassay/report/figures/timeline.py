@@ -145,7 +145,10 @@ def panel(
     last: bool = True,
     zoom: bool = False,
 ) -> Any:
-    """One panel; the trials' levels stand over one that is `labelled`, the time axis below the `last`; several of a chart cannot `zoom`."""
+    """One panel; the trials' levels stand over one that is `labelled`, the time axis below the `last`.
+
+    Only one panel of a chart can `zoom`.
+    """
     stacked, ticks = name == "cpu", 3 if spec.height < _HIGH_PX else 6
     means = _intervals(found, spans)
     unit = scales.best_unit(found.unit, means["value"].to_list())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ioassay.factors import level_phrase, same_level
 from ioassay.metrics import format_metric
@@ -20,6 +20,9 @@ from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store import schema
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
+
+if TYPE_CHECKING:
+    from ioassay.analysis.optimum.tuning import Side
 
 KINDS = {"default": "diamond", "explore": "circle", "refine": "triangle-up", "repeat": "square", "pruned": "cross"}
 """What a trial was for -> its symbol. The first part of one that went on (`short`) is not shown: the whole follows."""
@@ -64,9 +67,22 @@ class _Look:
     def __init__(self, records: Dataset, study: Study, asked: schema.Search, spec: Spec) -> None:
         from ioassay.analysis.optimum import tuning
 
-        self.spec, self.tuning, self.constraints = spec, asked, asked["constraints"]
+        self.spec, self.tuning, self.constraints, self.holds = spec, asked, asked["constraints"], tuning.holds
         self.found = found = tuning.measure(records, study, asked)
-        self.trials, self.lost = self._read(records, study)
+        kept = [
+            (one, row)
+            for one, row in zip(found.history, records.trials_of(study).iter_rows(named=True), strict=True)
+            if one["search"] in KINDS
+            and all(same_level(name, level, one["point"][name]) for name, level in spec.where.items())
+        ]
+        self.trials: list[_Trial] = []
+        self.lost: list[int] = []
+        for number, (one, row) in enumerate(kept, 1):
+            if one["status"] != OK or one["value"] is None:
+                self.lost.append(number)
+                continue
+            bound = [row.get(constraint["metric"]) for constraint in self.constraints]
+            self.trials.append(_Trial(number, str(one["search"]), one["point"], float(one["value"]), bound))
         if not self.trials:
             raise NoData(f"no trial of the search has the metric '{found.metric}'")
         self.conclusive = selection.is_conclusive(records, study)
@@ -75,30 +91,16 @@ class _Look:
         sides = {"default": found.default, "winner" if self.winner else "candidate": found.winner}
         if found.stayed:
             sides = {"default": found.default}
-        self.fresh = [_fresh(name, side) for name, side in sides.items() if side is not None and side.fresh]
-        ends = [row[key] for row in self.fresh for key in ("mean", "low", "high") if key in row]
-        values = [one.value for one in self.trials] + ends
+        fresh = {name: side for name, side in sides.items() if side is not None and side.fresh}
+        places = {name: [side.mean, *_ends(side)] for name, side in fresh.items()}
+        values = [one.value for one in self.trials] + [value for own in places.values() for value in own]
         self.unit = scales.unit_for(found.metric, values)
         self.y = _value_axis(found.metric, self.unit, values)
+        self.confirmed: list[VegaLite] = []
+        for name, side in fresh.items():
+            row = dict(zip(("y", "low", "high"), map(self.unit.scale, places[name]), strict=False))
+            self.confirmed.append({"x": name, "n": side.n, "value": format_metric(found.metric, side.mean), **row})
         self.columns = max(1, min(3, len(asked["axes"])))
-
-    def _read(self, records: Dataset, study: Study) -> tuple[list[_Trial], list[int]]:
-        """The trials with a value, and the numbers of those without."""
-        every = zip(self.found.history, records.trials_of(study).iter_rows(named=True), strict=True)
-        kept = [
-            (one, row)
-            for one, row in every
-            if one["search"] in KINDS
-            and all(same_level(name, level, one["point"][name]) for name, level in self.spec.where.items())
-        ]
-        trials, lost = [], []
-        for number, (one, row) in enumerate(kept, 1):
-            if one["status"] != OK or one["value"] is None:
-                lost.append(number)
-                continue
-            bound = [row.get(constraint["metric"]) for constraint in self.constraints]
-            trials.append(_Trial(number, str(one["search"]), one["point"], float(one["value"]), bound))
-        return trials, lost
 
     def over_trials(self) -> list[Any]:
         """Value over trial, the best so far, and the default's level; beside it the confirmation."""
@@ -120,23 +122,20 @@ class _Look:
             failed = chart.base([{"x": number} for number in self.lost])
             mark = failed.mark_point(style="failed", shape="cross", angle=45, size=40, strokeWidth=1.5)
             drawn.append(mark.encode(x=x, y=alt.value(self.spec.height - 6)))
-        if not self.fresh:
+        if not self.confirmed:
             return [alt.layer(*drawn).properties(width=self.spec.width, **size)]
         trials = alt.layer(*drawn).properties(width=self.spec.width - _CONFIRM_PX - 14, **size)
         return [trials, alt.layer(*self._confirmation()).properties(width=_CONFIRM_PX, **size)]
 
     def _confirmation(self) -> list[Any]:
         """Means of fresh repetitions with their intervals."""
-        rows = []
-        for row in self.fresh:
-            places = {key: self.unit.scale(row[key]) for key in ("low", "high") if key in row}
-            value = {"y": self.unit.scale(row["mean"]), "value": format_metric(self.found.metric, row["mean"])}
-            rows.append({"x": row["x"], "n": row["n"], **value, **places})
         x = alt.X("x:N", title="Confirmation", sort=["default", "winner", "candidate"], axis=alt.Axis(labelAngle=0))
         y = self._bare(labels=False)
         tooltip = chart.tips({"x:N": "point", "value:N": "mean", "n:Q": ""})
-        mean = chart.base(rows).mark_point(style="mean", filled=True, size=60).encode(x=x, y=y, tooltip=tooltip)
-        return [*chart_marks.error_bars(rows, y, x=x), mean]
+        mean = (
+            chart.base(self.confirmed).mark_point(style="mean", filled=True, size=60).encode(x=x, y=y, tooltip=tooltip)
+        )
+        return [*chart_marks.error_bars(self.confirmed, y, x=x), mean]
 
     def _bare(self, **axis: Any) -> Any:
         """The value axis of a panel beside another."""
@@ -157,11 +156,9 @@ class _Look:
 
     def _keeps(self, trials: Sequence[_Trial]) -> bool:
         """Whether the means of these trials of one point keep every constraint; what was not measured does not."""
-        from ioassay.analysis.optimum import tuning
-
         for place, constraint in enumerate(self.constraints):
             known = [value for one in trials if (value := one.bound[place]) is not None]
-            if not known or not tuning.holds(constraint, fmean(known)):
+            if not known or not self.holds(constraint, fmean(known)):
                 return False
         return True
 
@@ -195,14 +192,11 @@ class _Look:
             levels = [level for level in axis["levels"] if any(same_level(name, level, other) for other in tried)]
             shown = axes.level_axis(name, levels, axis["log"])
 
-            def position(level: Scalar, name: str = name, shown: axes.LevelAxis = shown) -> float | str:
-                return shown.position(next(known for known in shown.levels if same_level(name, known, level)))
-
             x, y = shown.encoding(width), self._bare(labels=place % self.columns == 0, tickCount=3)
-            rows = [{**self._row(one), "x": position(one.point[name])} for one in self.trials]
+            rows = [{**self._row(one), "x": _position(shown, one.point)} for one in self.trials]
             drawn = self._points(rows, x, y)
             if self.winner is not None:
-                level = chart.base([{"x": position(self.winner.point[name])}])
+                level = chart.base([{"x": _position(shown, self.winner.point)}])
                 drawn.insert(0, level.mark_rule(style="fit", strokeDash=[4, 3]).encode(x=x))
             panels.append(chart.panel(drawn, width, _SMALL_PX))
         return panels
@@ -221,18 +215,21 @@ class _Look:
             "line: mean of the best point so far" if self.conclusive else "",
             f"hollow: breaks {broken}" if hollow else "",
             f"× failed: {len(self.lost)}" if self.lost else "",
-            f"confirmation: means with {100 * found.confidence:g} % intervals" if self.fresh else "not confirmed",
+            f"confirmation: means with {100 * found.confidence:g} % intervals" if self.confirmed else "not confirmed",
         ]
+
+
+def _position(axis: axes.LevelAxis, point: Mapping[str, Scalar]) -> float | str:
+    return axis.position(next(known for known in axis.levels if same_level(axis.factor, known, point[axis.factor])))
 
 
 def _phrase(point: Mapping[str, Scalar]) -> str:
     return ", ".join(level_phrase(name, level) for name, level in point.items())
 
 
-def _fresh(name: str, side: Any) -> VegaLite:
-    """A point that was measured anew, its values in the metric's own unit."""
-    ends = {} if side.interval is None else {"low": side.interval.low, "high": side.interval.high}
-    return {"x": name, "mean": side.mean, "n": side.n, **ends}
+def _ends(side: Side) -> list[float]:
+    """The ends of a mean's interval, where it has one."""
+    return [] if side.interval is None else [side.interval.low, side.interval.high]
 
 
 def _value_axis(name: str, unit: scales.Unit, values: Sequence[float]) -> Any:
