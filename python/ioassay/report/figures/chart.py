@@ -82,13 +82,15 @@ def figure(
     notes: Sequence[str],
     points: Sequence[VegaLite] = (),
     width: int | None = None,
+    details: str = "",
 ) -> Any:
-    """The chart with title, notes as its subtitle, and a description: of its `points`, else of its notes.
+    """The chart with title, notes as its subtitle, and a description: of its `points`, else of its notes and `details`.
 
     `width` is that of all panels together, where the spec's is that of one.
     """
     whole = spec if width is None else spec.model_copy(update={"width": width})
-    said = titles.description(whole, study, title, points) if points else titles.noted(whole, title, notes)
+    noted = titles.noted(whole, title, notes) + (f" {details}." if details else "")
+    said = titles.description(whole, study, title, points) if points else noted
     return chart.properties(title=titles.head(whole, study, title, notes), description=said)
 
 

@@ -13,7 +13,7 @@ from ioassay.analysis.hosts import host_comparison
 from ioassay.analysis.hosts.host_comparison import ResponseComparison
 from ioassay.metrics import format_metric
 from ioassay.narrative import hosts_text, phrases
-from ioassay.report.figures import chart, chart_marks, selection, titles
+from ioassay.report.figures import chart, chart_marks, selection
 from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.stats.condition_means import Scale
@@ -61,14 +61,11 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     rule = base.mark_rule(strokeWidth=2, opacity=0.85).encode(x=chart_marks.on(x, "low"), x2="high:Q", **color)
     point = base.mark_point(filled=True, size=85, opacity=1).encode(x=x, tooltip=chart.tips(tooltip), **color, **shape)
     words = base.mark_text(style="value", align="left", dx=8).encode(x=alt.value("width"), text="text:N")
+    whole = alt.layer(*limits, mean, rule, point, words).properties(width=spec.width, height=_ROW_PX * len(rows))
     title = f"{selection.metric_label(found.response)} of each host"
-    said = "; ".join(_said(row, conclusive) for row in rows)
-    return alt.layer(*limits, mean, rule, point, words).properties(
-        width=spec.width,
-        height=_ROW_PX * len(rows),
-        title=titles.head(spec, study, title, _notes(found, study, conclusive, bool(spec.title))),
-        description=f"{titles.text(spec, title)}. {said}.",
-    )
+    details = "; ".join(_said(row, conclusive) for row in rows)
+    notes = _notes(found, study, conclusive, bool(spec.title))
+    return chart.figure(whole, spec, study, title, notes, details=details)
 
 
 def _response(records: Dataset, study: Study, spec: Spec) -> ResponseComparison:

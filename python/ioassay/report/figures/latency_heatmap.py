@@ -17,7 +17,6 @@ from pydantic import Field
 from ioassay.analysis.measurements import latency_windows
 from ioassay.errors import InputError
 from ioassay.factors import level_label
-from ioassay.records.record import Scalar
 from ioassay.report.figures import axes, chart, latency_levels, scales, selection
 from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import Direction, FigureSpec, NoData
@@ -33,6 +32,8 @@ _COLUMNS, _STEPS = 100, 48
 _FINEST = 2 ** (1 / 16)
 """Ratio of neighbouring bins in the logs: finer steps would have gaps."""
 _MOST_PANELS = 12
+Counts = Counter[tuple[int, int]]
+"""Requests by window (from 0) and step of latency."""
 
 
 class Spec(FigureSpec):
@@ -43,15 +44,6 @@ class Spec(FigureSpec):
     repetition: Annotated[int, Field(ge=0)] | None = None
     columns: Annotated[int, Field(ge=1, le=8)] = 1
     height: Annotated[int, Field(ge=80, le=2000)] = 220
-
-
-@dataclass(frozen=True)
-class _Panel:
-    """One level: the requests by window (from 0) and latency."""
-
-    title: str
-    trials: int
-    counts: Mapping[tuple[int, int], int]
 
 
 @dataclass(frozen=True)
@@ -81,9 +73,9 @@ class _Grid:
         """Where a step begins."""
         return float(f"{self.low_ns * self.ratio**step:.5g}")
 
-    def counts(self, members: Sequence[Sequence[LatencyWindow]]) -> Counter[tuple[int, int]]:
-        """Requests by window and step, of several trials together."""
-        counts: Counter[tuple[int, int]] = Counter()
+    def counts(self, members: Sequence[Sequence[LatencyWindow]]) -> Counts:
+        """The requests of several trials together."""
+        counts: Counts = Counter()
         for window in itertools.chain.from_iterable(members):
             # A window that ends at 107 ms is the one from 0 to 100.
             place = max(math.ceil(window.end_s / self.window_s - 0.3) - 1, 0)
@@ -105,19 +97,31 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     factor = spec.panel or next(varied, None)
     if factor:
         selection.require_factor(study, factor)
-    found = _logs(records, trials["trial"].to_list(), spec)
-    of_trials = trials[factor].to_list() if factor else [None] * trials.height
-    panels, grid = _panels(study, found, factor, dict(zip(trials["trial"].to_list(), of_trials, strict=True)))
-    kept = sum(panel.trials for panel in panels)
-    title = f"{latency_levels.latency_name(spec.direction, 'clat')} over time"
+    logs = _logs(records, trials["trial"].to_list(), spec)
+    members: dict[str, list[Sequence[LatencyWindow]]] = {"": list(logs.values())}
+    if factor:
+        levels = dict(trials.select("trial", factor).iter_rows())
+        shown = study.design.in_order(factor, [levels[trial] for trial in logs])
+        if len(shown) > _MOST_PANELS:
+            raise NoData(f"{len(shown)} levels of {factor} have histograms; choose up to {_MOST_PANELS} with `where`")
+        members = {
+            level_label(factor, level): [windows for trial, windows in logs.items() if levels[trial] == level]
+            for level in shown
+        }
+    grid = _Grid.over(list(logs.values()))
+    panels = {title: grid.counts(own) for title, own in members.items()}
+    kept = sum(map(len, members.values()))
     notes = [
         f"requests of {grid.window_s:.3g} s in each cell (logarithmic colours)",
         f"{kept} trials together" if kept > len(panels) else "one trial" if kept == 1 else "one trial in each panel",
         selection.pooled(points, factor),
     ]
     drawn = alt.concat(*_charts(panels, grid, spec), columns=spec.columns, spacing=16)
-    whole = chart.figure(drawn, spec, study, title, notes, width=min(spec.columns, len(panels)) * spec.width)
-    return whole.properties(description=f"{whole.description} {'; '.join(_told(panel, grid) for panel in panels)}.")
+    title = f"{latency_levels.latency_name(spec.direction, 'clat')} over time"
+    details = "; ".join(f"{name}: {_told(own, grid)}" if name else _told(own, grid) for name, own in panels.items())
+    return chart.figure(
+        drawn, spec, study, title, notes, width=min(spec.columns, len(panels)) * spec.width, details=details
+    )
 
 
 def _logs(records: Dataset, trials: Sequence[str], spec: Spec) -> Mapping[str, Sequence[LatencyWindow]]:
@@ -132,28 +136,9 @@ def _logs(records: Dataset, trials: Sequence[str], spec: Spec) -> Mapping[str, S
     return found
 
 
-def _panels(
-    study: Study,
-    found: Mapping[str, Sequence[LatencyWindow]],
-    factor: str | None,
-    levels: Mapping[str, Scalar | None],
-) -> tuple[list[_Panel], _Grid]:
-    """The requests of each level in one grid; `levels` are those of the trials."""
-    shown = study.design.in_order(factor, [levels[trial] for trial in found]) if factor else [None]
-    if len(shown) > _MOST_PANELS:
-        raise NoData(f"{len(shown)} levels of {factor} have histograms; choose up to {_MOST_PANELS} with `where`")
-    grid = _Grid.over(list(found.values()))
-    panels = []
-    for level in shown:
-        members = [windows for trial, windows in found.items() if levels[trial] == level]
-        title = level_label(factor, level) if factor and level is not None else ""
-        panels.append(_Panel(title, len(members), grid.counts(members)))
-    return panels, grid
-
-
-def _charts(panels: Sequence[_Panel], grid: _Grid, spec: Spec) -> list[Any]:
-    most = max(max(panel.counts.values()) for panel in panels)
-    end_s = (max(window for panel in panels for window, _ in panel.counts) + 1) * grid.window_s
+def _charts(panels: Mapping[str, Counts], grid: _Grid, spec: Spec) -> list[Any]:
+    most = max(max(counts.values()) for counts in panels.values())
+    end_s = (max(window for counts in panels.values() for window, _ in counts) + 1) * grid.window_s
     ticks = [tick for tick in scales.log_ticks(1, max(most, 10)) if math.log10(tick).is_integer()]
     name = latency_levels.latency_name(spec.direction, "clat")
     channels = {
@@ -171,19 +156,18 @@ def _charts(panels: Sequence[_Panel], grid: _Grid, spec: Spec) -> list[Any]:
     # Thousands of cells: what follows from a place is computed by the chart.
     ends = {"end": f"datum.x + {grid.window_s:.6g}", "top": f"datum.y * {grid.ratio:.9g}"}
     charts = []
-    for panel in panels:
+    for title, counts in panels.items():
         rows = [
             {"x": round(window * grid.window_s, 4), "y": grid.edge(step), "requests": count}
-            for (window, step), count in sorted(panel.counts.items())
+            for (window, step), count in sorted(counts.items())
         ]
         cells = chart.base(rows).mark_rect(style="band", clip=True).transform_calculate(**ends).encode(**channels)
-        charts.append(chart.panel([cells], spec.width, spec.height, panel.title))
+        charts.append(chart.panel([cells], spec.width, spec.height, title))
     return charts
 
 
-def _told(panel: _Panel, grid: _Grid) -> str:
+def _told(counts: Counts, grid: _Grid) -> str:
     """The requests of a panel and when its slowest completed."""
-    window, step = max(panel.counts, key=lambda place: (place[1], -place[0]))
-    requests = format_count(sum(panel.counts.values()))
-    slowest = f"the slowest over {format_ns(grid.edge(step))} at {window * grid.window_s:.3g} s"
-    return f"{f'{panel.title}: ' if panel.title else ''}{requests} requests, {slowest}"
+    window, step = max(counts, key=lambda place: (place[1], -place[0]))
+    requests = format_count(sum(counts.values()))
+    return f"{requests} requests, the slowest over {format_ns(grid.edge(step))} at {window * grid.window_s:.3g} s"

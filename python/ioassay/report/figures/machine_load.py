@@ -40,7 +40,7 @@ def _over_time(trials: pl.DataFrame, found: MonitorLines, study: Study, spec: Sp
     trial = timeline.watched(trials, [found], spec.repetition)[0]
     spans = timeline.in_line([trial], [found], [name for name in study.levels if name not in spec.where])
     drawn = timeline.panel(spec.monitor, found, spans, spec, zoom=True)
-    notes = [found.note, f"repetition {trial['repetition'] + 1}", spans[0].label]
+    notes = [found.note, f"repetition {trial['repetition'] + 1}", spans[0]["label"]]
     return chart.figure(drawn, spec, study, f"{found.label} over time", notes)
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from ioassay.factors import factor_label, level_label
-from ioassay.report.figures import chart, chart_marks, scales, selection, titles
+from ioassay.report.figures import chart, chart_marks, scales, selection
 from ioassay.report.figures.chart import alt, pl
 from ioassay.report.figures.monitor_lines import BANDS, MonitorLines, monitor_lines
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
@@ -44,16 +44,6 @@ class Spec(FigureSpec):
     height: Annotated[int, Field(ge=60, le=2000)] = 110
 
 
-@dataclass(frozen=True)
-class Span:
-    """One trial on the time line, from `begin_s` to `end_s`."""
-
-    trial: str
-    begin_s: float
-    end_s: float
-    label: str
-
-
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """The panels below each other over one time axis."""
     trials = selection.select(records, study, spec.where)
@@ -74,15 +64,11 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         f"{len(spans)} trials, one after the other{by}" if several else f"repetition {rows[0]['repetition'] + 1}",
         *dict.fromkeys(one.note for one in found.values()),
         f"not watched: {', '.join(absent)}" if absent else "",
-        "" if several else spans[0].label,
+        "" if several else spans[0]["label"],
     ]
-    title = "What the machine did meanwhile"
-    described = [f"{one.label} ({', '.join(one.lines)})" for one in found.values()]
+    details = "; ".join(f"{one.label} ({', '.join(one.lines)})" for one in found.values())
     whole = alt.vconcat(*panels, spacing=6).resolve_scale(color="independent")
-    return whole.properties(
-        title=titles.head(spec, study, title, notes),
-        description=f"{titles.text(spec, title)}: {'; '.join(described)}. {'. '.join(filter(None, notes))}.",
-    )
+    return chart.figure(whole, spec, study, "What the machine did meanwhile", notes, details=details)
 
 
 def _of_repetition(records: Dataset, trials: pl.DataFrame, repetition: int | None) -> Dataset:
@@ -120,8 +106,10 @@ def watched(trials: pl.DataFrame, found: Iterable[MonitorLines], repetition: int
     return rows
 
 
-def in_line(rows: Sequence[Mapping[str, Any]], found: Iterable[MonitorLines], varied: Sequence[str]) -> list[Span]:
-    """Where each trial lies: as long as it was, or as the last reading that was taken of it."""
+def in_line(
+    rows: Sequence[Mapping[str, Any]], found: Iterable[MonitorLines], varied: Sequence[str]
+) -> chart_marks.Rows:
+    """A row a trial, from `x` to `x2` on the time line: as long as it was, or as the last reading that was taken."""
     readings = pl.concat([one.frame.select("trial", "time_s") for one in found])
     last_s = dict(readings.group_by("trial").agg(pl.col("time_s").max()).iter_rows())
     lengths = [max(float(row["duration_s"] or 0.0), last_s[row["trial"]]) for row in rows]
@@ -132,14 +120,14 @@ def in_line(rows: Sequence[Mapping[str, Any]], found: Iterable[MonitorLines], va
         point = {name: row[name] for name in varied if row.get(name) is not None}
         short = ", ".join(level_label(name, level) for name, level in point.items())
         label = short if len(rows) > 1 else selection.describe_where(point)
-        spans.append(Span(row["trial"], begin_s, begin_s + length, label))
+        spans.append({"trial": row["trial"], "x": begin_s, "x2": begin_s + length, "label": label})
     return spans
 
 
 def panel(
     name: str,
     found: MonitorLines,
-    spans: Sequence[Span],
+    spans: chart_marks.Rows,
     spec: FigureSpec,
     labelled: bool = False,
     last: bool = True,
@@ -153,7 +141,7 @@ def panel(
     means = _intervals(found, spans)
     unit = scales.best_unit(found.unit, means["value"].to_list())
     rows = _rows(means, found.lines, unit, stacked)
-    x = chart.seconds("Time under load (s)" if last else None, spans[-1].end_s, labels=last)
+    x = chart.seconds("Time under load (s)" if last else None, spans[-1]["x2"], labels=last)
     if stacked:
         y = chart.percent("CPU (%)", tickCount=ticks)
     else:
@@ -177,10 +165,10 @@ def panel(
     return chart.panel(drawn, spec.width, spec.height)
 
 
-def _intervals(found: MonitorLines, spans: Sequence[Span]) -> pl.DataFrame:
+def _intervals(found: MonitorLines, spans: chart_marks.Rows) -> pl.DataFrame:
     """Means over equal parts of the time line: trial, line, time_s (of the end, on the time line), value."""
-    places = pl.DataFrame({"trial": [span.trial for span in spans], "begin_s": [span.begin_s for span in spans]})
-    step_s = max(spans[-1].end_s / _MOST_POINTS, 1e-9)
+    places = pl.DataFrame(spans).select("trial", begin_s="x")
+    step_s = max(spans[-1]["x2"] / _MOST_POINTS, 1e-9)
     placed = found.frame.join(places, on="trial").with_columns(part=(pl.col("time_s") / step_s).floor())
     return (
         placed.group_by("trial", "begin_s", "line", "part")
@@ -209,23 +197,22 @@ def _rows(means: pl.DataFrame, lines: Sequence[str], unit: scales.Unit, stacked:
     return rows
 
 
-def _boundaries(spans: Sequence[Span], x: Any) -> list[Any]:
+def _boundaries(spans: chart_marks.Rows, x: Any) -> list[Any]:
     """A line where one trial ends and the next begins, or at the end of the only one; every second trial shaded."""
-    ends = [(one.end_s + other.begin_s) / 2 for one, other in itertools.pairwise(spans)] or [spans[0].end_s]
+    ends = [(one["x2"] + other["x"]) / 2 for one, other in itertools.pairwise(spans)] or [spans[0]["x2"]]
     rule = chart.base([{"x": end} for end in ends]).mark_rule(style="reference", strokeDash=[3, 3]).encode(x=x)
-    shaded = [{"x": span.begin_s, "x2": span.end_s, "label": span.label} for span in spans[1::2]]
-    if not shaded:
+    if len(spans) < 2:
         return [rule]
-    frame = chart.base(shaded).mark_rect(style="frame")
+    frame = chart.base(spans[1::2]).mark_rect(style="frame")
     return [frame.encode(x=x, x2="x2:Q", tooltip=chart.tips({"label:N": "trial"})), rule]
 
 
-def _labels(spans: Sequence[Span], spec: FigureSpec, x: Any) -> tuple[list[Any], int]:
+def _labels(spans: chart_marks.Rows, spec: FigureSpec, x: Any) -> tuple[list[Any], int]:
     """The trials' levels over the first panel, upright where they would run into each other, and their height in px."""
-    longest = max(len(span.label) for span in spans) * _LABEL_PX
+    longest = max(len(span["label"]) for span in spans) * _LABEL_PX
     upright = longest > spec.width / len(spans)
     height = min(int(longest) + 6, _LABEL_MOST_PX) if upright else 18
-    rows = [{"x": (span.begin_s + span.end_s) / 2, "label": span.label} for span in spans]
+    rows = [{"x": (span["x"] + span["x2"]) / 2, "label": span["label"]} for span in spans]
     level: VegaLite = {"align": "center", "baseline": "bottom"}
     style = {"angle": 270, "align": "left", "baseline": "middle"} if upright else level
     text = chart.base(rows).mark_text(style="note", limit=_LABEL_MOST_PX, **style)
