@@ -9,15 +9,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from ioassay.factors import axis_title, factor_label, is_size, level_axis_numbers, level_label, same_level
-from ioassay.metrics import format_metric
 from ioassay.records.record import FAILED, OK, Scalar
-from ioassay.report.figures import chart, condition_rows, scales, selection, statistics
+from ioassay.report.figures import axes, chart, condition_rows, scales, selection
 from ioassay.report.figures.chart import alt, pl
 from ioassay.report.figures.spec import FigureSpec, VegaLite
 from ioassay.store.dataset import Dataset
@@ -89,15 +87,8 @@ class _Bands:
         return {name: low, f"{name}2": high, f"{name}_middle": math.sqrt(low * high), f"{name}_share": share}
 
 
-@dataclass(frozen=True)
-class _Panel:
-    """One grid of cells, with its place by the levels of the two panel factors."""
-
-    title: str
-    column: Scalar | None
-    cells: Sequence[VegaLite]
-    failed: Sequence[VegaLite]
-    empty: Sequence[VegaLite]
+_Cells = tuple[list[VegaLite], list[VegaLite], list[VegaLite]]
+"""Those of one panel that were measured, those whose trials all failed, and those that were not run."""
 
 
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
@@ -110,36 +101,41 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     x = _Bands("x", spec.x, levels[spec.x], spec.width)
     y = _Bands("y", spec.y, levels[spec.y], spec.height)
     unit = scales.unit_for(spec.value, [float(value) for cell in cells for value in cell.measured])
-    found = condition_rows.of(cells, study, spec.value, spec.x, spec.y)
-    panels = []
+    panels: dict[str, _Cells] = {}
     for row, column in itertools.product(levels.get(spec.row or "", [None]), levels.get(spec.panel or "", [None])):
         place = {name: level for name, level in ((spec.panel, column), (spec.row, row)) if name is not None}
         own = [cell for cell in cells if place.items() <= cell.point.items()]
         missing = [point for point in lost if place.items() <= point.items()]
         if own or missing:
-            shown = condition_rows.of(own, study, spec.value, spec.x, spec.y)
+            found = condition_rows.of(own, study, spec.value, spec.x, spec.y)
             title = ", ".join(level_label(name, level) for name, level in place.items())
-            panels.append(_Panel(title, column, *_cells(shown, missing, spec, (x, y), unit)))
-    every = [cell for panel in panels for cell in panel.cells]
-    centre = condition_rows.centre(found)
-    colours = _Colours.over([cell["value"] for cell in every], spec.log)
-    label = unit.titled(selection.metric_label(spec.value))
-    drawn = [_chart(panel, (x, y), spec, colours, label, centre) for panel in panels]
+            panels[title] = _cells(found, missing, spec, (x, y), unit)
+    every = [cell for measured, *_ in panels.values() for cell in measured]
+    low, high = min(cell["value"] for cell in every), max(cell["value"] for cell in every)
+    log = spec.log and low > 0
+    for cell in every:
+        cell["dark"] = _share(cell["value"], low, high, log) <= _DARK_UNTIL
+    centre = condition_rows.centre(condition_rows.of(cells, study, spec.value, spec.x, spec.y))
+    color = _color(unit.titled(selection.metric_label(spec.value)), low, high, log)
+    drawn = [
+        chart.panel(_layers(parts, (x, y), spec, color, centre), spec.width, spec.height, title)
+        for title, parts in panels.items()
+    ]
     notes = [
         f"{centre} of repetitions" if max(cell["n"] for cell in every) > 1 else "one repetition",
         selection.repetitions_text([cell["n"] for cell in every]),
-        "logarithmic colours" if colours.log else "",
-        "linear colours: a value is zero or less" if spec.log and not colours.log else "",
-        "dashed: not run" if any(panel.empty for panel in panels) else "",
-        "× failed" if any(panel.failed for panel in panels) else "",
+        "logarithmic colours" if log else "",
+        "linear colours: a value is zero or less" if spec.log and not log else "",
+        "dashed: not run" if any(empty for _, _, empty in panels.values()) else "",
+        "× failed" if any(failed for _, failed, _ in panels.values()) else "",
         selection.pooled([cell.point for cell in cells], *split),
     ]
     told = [
-        {**cell, "group": f"{cell['group']}, {panel.title}" if panel.title else cell["group"]}
-        for panel in panels
-        for cell in [*panel.cells, *panel.failed]
+        {**cell, "group": f"{cell['group']}, {title}" if title else cell["group"]}
+        for title, (measured, failed, _) in panels.items()
+        for cell in (*measured, *failed)
     ]
-    columns = spec.columns if spec.row is None else len({panel.column for panel in panels})
+    columns = len(levels.get(spec.panel or "", [None])) if spec.row else spec.columns
     title = f"{selection.metric_label(spec.value)} over {factor_label(spec.x)} and {factor_label(spec.y)}"
     width = min(columns, len(panels)) * (spec.width + 60)
     return chart.figure(chart.grid(drawn, columns, 18), spec, study, title, notes, told, width)
@@ -162,29 +158,24 @@ def _cells(
     spec: Spec,
     bands: tuple[_Bands, _Bands],
     unit: scales.Unit,
-) -> tuple[list[VegaLite], list[VegaLite], list[VegaLite]]:
-    """The cells of one panel that were measured, those whose trials all failed, and those that were not run."""
+) -> _Cells:
     across, down = bands
     places = {
-        (x, y): {
-            "level": level_label(spec.x, x),
-            "group": level_label(spec.y, y),
-            **across.place(x),
-            **down.place(y),
-        }
-        for x in across.levels
-        for y in down.levels
+        (level_label(spec.x, x), level_label(spec.y, y)): {**across.place(x), **down.place(y)}
+        for x, y in itertools.product(across.levels, down.levels)
     }
-    cells = []
-    for one in found:
-        assert one.group is not None
-        summary = statistics.summarise(spec.value, one.cell)
-        value = unit.scale(summary.mean)
-        mean, median = (format_metric(spec.value, number) for number in (summary.mean, summary.median))
-        texts = {"mean_text": mean, "median_text": median, "text": _short(value)}
-        cells.append({**places.pop((one.level, one.group)), "n": summary.n, "value": value, **texts})
-    dead = [places.pop(at) for at in dict.fromkeys((point[spec.x], point[spec.y]) for point in lost) if at in places]
-    return cells, [{**place, "mean_text": "failed", "n": 0} for place in dead], list(places.values())
+    ask = condition_rows.Ask(spec.value, spec.y)
+    rows = condition_rows.point_rows(found, axes.category_axis(spec.x, across.levels), ask, unit)
+    cells = [
+        {**row, "value": row["y"], "text": _short(row["y"]), **places.pop((row["level"], row["group"]))} for row in rows
+    ]
+    labels = dict.fromkeys((level_label(spec.x, point[spec.x]), level_label(spec.y, point[spec.y])) for point in lost)
+    failed = [
+        {"level": level, "group": group, "mean_text": "failed", "n": 0, **places.pop((level, group))}
+        for level, group in labels
+        if (level, group) in places
+    ]
+    return cells, failed, [{"level": level, "group": group, **place} for (level, group), place in places.items()]
 
 
 def _short(number: float) -> str:
@@ -194,64 +185,49 @@ def _short(number: float) -> str:
     return f"{number:#.3g}".rstrip(".") if abs(number) < 999.5 else f"{number:.0f}"
 
 
-@dataclass(frozen=True)
-class _Colours:
+def _share(value: float, low: float, high: float, log: bool) -> float:
+    """Where a value lies on the colour scale, from 0 to 1."""
+    if high <= low:
+        return 1.0
+    return math.log(value / low) / math.log(high / low) if log else (value - low) / (high - low)
+
+
+def _color(title: str, low: float, high: float, log: bool) -> Any:
     """One scale for all panels; the theme's palette, which is even to the eye and to the colour-blind."""
-
-    low: float
-    high: float
-    log: bool
-
-    @classmethod
-    def over(cls, values: Sequence[float], log: bool) -> _Colours:
-        """From the lowest to the highest; logarithmic where that is asked for and all are positive."""
-        return cls(min(values), max(values), log and min(values) > 0)
-
-    def is_dark(self, value: float) -> bool:
-        """Whether white is read better than black on the colour of a value."""
-        low, high = self.low, self.high
-        if high <= low:
-            return False
-        share = math.log(value / low) / math.log(high / low) if self.log else (value - low) / (high - low)
-        return share <= _DARK_UNTIL
-
-    def channel(self, title: str) -> Any:
-        """The colour over the field `value`."""
-        low, high = self.low, self.high
-        if self.log and high > low:
-            ticks = scales.log_ticks(low, high)
-            decades = [tick for tick in ticks if math.log10(tick).is_integer()]
-            apart = ticks if len(ticks) <= _MOST_TICKS or len(decades) < 2 else decades
-            return chart.heat("value", title, "log", [low, high], values=apart, format="~g")
+    if not log or high <= low:
         domain = [low, high] if high > low else [min(low, 0.0), max(high, 0.0) or 1.0]
         return chart.heat("value", title, "linear", domain, tickCount=5, format="~r")
+    ticks = scales.log_ticks(low, high)
+    decades = [tick for tick in ticks if math.log10(tick).is_integer()]
+    apart = ticks if len(ticks) <= _MOST_TICKS or len(decades) < 2 else decades
+    return chart.heat("value", title, "log", [low, high], values=apart, format="~g")
 
 
-def _chart(panel: _Panel, bands: tuple[_Bands, _Bands], spec: Spec, colours: _Colours, label: str, centre: str) -> Any:
-    ends, middle = ({**getattr(bands[0], part), **getattr(bands[1], part)} for part in ("ends", "middle"))
+def _layers(parts: _Cells, bands: tuple[_Bands, _Bands], spec: Spec, color: Any, centre: str) -> list[Any]:
+    cells, failed, empty = parts
+    ends, middle = {**bands[0].ends, **bands[1].ends}, {**bands[0].middle, **bands[1].middle}
     place = {"level:N": factor_label(spec.x), "group:N": factor_label(spec.y)}
     value = {"mean_text:N": centre}
     whole = chart.tips({**place, **value, "median_text:N": "median", "n:Q": "repetitions"})
     drawn = []
-    if panel.empty:
-        edge = chart.base(panel.empty).mark_rect(style="empty", filled=False, strokeDash=[3, 3])
+    if empty:
+        edge = chart.base(empty).mark_rect(style="empty", filled=False, strokeDash=[3, 3])
         drawn.append(edge.encode(**ends, tooltip=chart.tips(place)))
-    if panel.cells:
-        fill = chart.base(panel.cells).mark_rect(style="cell")
-        drawn.append(fill.encode(**ends, color=colours.channel(label), tooltip=whole))
-    if panel.failed:
-        base = chart.base(panel.failed)
+    if cells:
+        drawn.append(chart.base(cells).mark_rect(style="cell").encode(**ends, color=color, tooltip=whole))
+    if failed:
+        base = chart.base(failed)
         cross = base.mark_point(style="failed", shape=_CROSS, size=220, strokeWidth=2)
         cross = cross.encode(**middle, tooltip=chart.tips({**place, **value}))
         drawn += [base.mark_rect(style="empty", filled=False).encode(**ends), cross]
     fitting = [
         cell
-        for cell in panel.cells
+        for cell in cells
         if len(cell["text"]) * _CHARACTER_PX + 4 <= cell["x_share"] * spec.width
         and cell["y_share"] * spec.height >= _LINE_PX
     ]
     for style, dark in (("on-dark", True), ("on-bright", False)) if spec.numbers else ():
-        if own := [cell for cell in fitting if colours.is_dark(cell["value"]) == dark]:
+        if own := [cell for cell in fitting if cell["dark"] is dark]:
             text = chart.base(own).mark_text(style=style, align="center", baseline="middle")
             drawn.append(text.encode(**middle, text="text:N"))
-    return chart.panel(drawn, spec.width, spec.height, panel.title)
+    return drawn
