@@ -77,7 +77,7 @@ def layered(
 def figure(
     chart: Any,
     spec: FigureSpec,
-    study: Study,
+    study: Study | None,
     title: str,
     notes: Sequence[str],
     points: Sequence[VegaLite] = (),
@@ -90,7 +90,7 @@ def figure(
     """
     whole = spec if width is None else spec.model_copy(update={"width": width})
     noted = titles.noted(whole, title, notes) + (f" {details}." if details else "")
-    said = titles.description(whole, study, title, points) if points else noted
+    said = titles.description(whole, study, title, points) if points and study else noted
     return chart.properties(title=titles.head(whole, study, title, notes), description=said)
 
 

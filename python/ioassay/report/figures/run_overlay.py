@@ -6,7 +6,7 @@ One chart a response, with a panel for each combination of the factors that are 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from ioassay.narrative import comparison_text, phrases
 from ioassay.records.record import OK, Scalar
 from ioassay.report.figures import axes, chart, chart_marks, condition_rows, panels, scales, titles
 from ioassay.report.figures.chart import alt
-from ioassay.report.figures.spec import NoData, VegaLite
+from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 from ioassay.units import format_ns
@@ -63,23 +63,20 @@ class Pair:
         """(condition, direction) -> run -> its latencies, of conditions that both runs have them of."""
         known: dict[tuple[str, str], dict[str, Histogram]] = {}
         for direction in DIRECTIONS:
-            a = {_key(point): found for point, found in _latencies(self.a, self.study_a, direction)}
-            for point, found in _latencies(self.b, self.study_b, direction):
-                if _key(point) in a:
-                    known[label(point), direction] = {"A": a[_key(point)], "B": found}
+            a, b = _latencies(self.a, self.study_a, direction), _latencies(self.b, self.study_b, direction)
+            known |= {(name, direction): {"A": a[key][1], "B": of_b} for key, (name, of_b) in b.items() if key in a}
         return known
 
 
-def _latencies(records: Dataset, study: Study, direction: str) -> Iterator[tuple[Mapping[str, Scalar], Histogram]]:
-    """The total latencies of each condition, all its trials merged, in the order of the study."""
+def _latencies(records: Dataset, study: Study, direction: str) -> dict[Key, tuple[str, Histogram]]:
+    """Condition -> its name and total latencies, all its trials merged, in the order of the study."""
     known, design = merged_histograms.of_trials(records, study, direction, "lat"), study.design
-    trials = that_count(records.trials_of(study)).filter(status=OK)
-    found: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
-    for row in sorted(trials.iter_rows(named=True), key=design.place):
+    found: dict[Key, tuple[str, list[Histogram]]] = {}
+    for row in sorted(that_count(records.trials_of(study)).filter(status=OK).iter_rows(named=True), key=design.place):
         if row["trial"] in known:
-            found.setdefault(design.key(row), []).append(row)
-    for rows in found.values():
-        yield design.point(rows[0]), merged_histograms.merged([known[row["trial"]] for row in rows])
+            point = design.point(row)
+            found.setdefault(_key(point), (label(point), []))[1].append(known[row["trial"]])
+    return {key: (name, merged_histograms.merged(parts)) for key, (name, parts) in found.items()}
 
 
 def _key(point: Mapping[str, Scalar]) -> Key:
@@ -173,12 +170,10 @@ def _arranged(charts: Sequence[Any], title: str, notes: Sequence[str], pair: Pai
     columns = math.ceil(len(charts) / math.ceil(len(charts) / _COLUMNS))
     width = max(columns * (_PANEL_PX + 55), _LEAST_HEAD_PX)
     omitted = f"the {len(charts)} of {every} panels with the worst rows" if every > len(charts) else ""
-    said = [note for note in (*notes, omitted) if note]
-    head = {"text": titles.broken(title, width, 8.2), "subtitle": titles.broken(" · ".join(said), width)}
-    study = pair.study_b.title or pair.study_b.name
-    return alt.concat(*charts, columns=columns, spacing=18).properties(
-        title=head, description=f"{study}: {title}, of both runs. {'. '.join(said)}."
-    )
+    whole = alt.concat(*charts, columns=columns, spacing=18)
+    spec = FigureSpec(kind="overlay", name="overlay", width=width)
+    details = f"Both runs of {pair.study_b.title or pair.study_b.name}"
+    return chart.figure(whole, spec, None, title, [*notes, omitted], details=details)
 
 
 def _channels(symbol: str | None = None) -> VegaLite:
