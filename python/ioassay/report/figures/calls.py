@@ -21,9 +21,9 @@ from ioassay.study.model import Study
 
 _WIDE = 50.0
 """Ratio of the highest to the lowest bar from which on they are read on a logarithmic axis only."""
-_BAR_PX = 17
+_BAR_PX = 18
 _GAP_PX = 14
-_NUMBER_PX = 46
+_NUMBER_PX = 54
 """What a number behind a bar takes."""
 _MOST_COLORS = 8
 _MOST_LEVELS = 8
@@ -183,7 +183,7 @@ def _axis(values: Sequence[float], unit: scales.Unit | None, width: int) -> Any:
     floor = 10.0 ** math.floor(math.log10(low) - 0.01)
     top = high * (high / floor) ** (_NUMBER_PX / width)
     ticks = [10.0**power for power in range(round(math.log10(floor)), math.ceil(math.log10(top)) + 1)]
-    kept = ticks[:: math.ceil(len(ticks) / max(width // 45, 2))]
+    kept = ticks[:: math.ceil(len(ticks) / max(width // 52, 2))]
     axis = alt.Axis(values=kept, labelExpr=scales.labels_at({tick: _number(tick) for tick in kept}), labelFlush=False)
     return alt.X("x:Q", title="Calls a second", scale=alt.Scale(type="log", domain=[floor, top], nice=False), axis=axis)
 

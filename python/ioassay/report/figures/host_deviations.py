@@ -118,7 +118,8 @@ def _notes(found: ResponseComparison, study: Study, conclusive: bool, named: boo
     if every == 2:
         mean = "each against the other host"
     elif agree < every:
-        mean = f"against the mean of the {agree} hosts that agree"
+        those = f"the {agree} hosts that agree" if conclusive else f"{agree} of {every} hosts"
+        mean = f"against the mean of {those}"
     else:
         mean = f"against the mean of all {every} hosts"
     level = phrases.level(study.analysis.confidence)

@@ -129,7 +129,7 @@ class _Look:
 
     def _confirmation(self) -> list[Any]:
         """Means of fresh repetitions with their intervals."""
-        x = alt.X("x:N", title="Confirmation", sort=["default", "winner", "candidate"], axis=alt.Axis(labelAngle=0))
+        x = alt.X("x:N", title="Confirmation", sort=[row["x"] for row in self.confirmed], axis=alt.Axis(labelAngle=0))
         y = self._bare(labels=False)
         tooltip = chart.tips({"x:N": "point", "value:N": "mean", "n:Q": ""})
         mean = (
