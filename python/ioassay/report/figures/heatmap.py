@@ -103,7 +103,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     unit = scales.unit_for(spec.value, [float(value) for cell in cells for value in cell.measured])
     panels: dict[str, _Cells] = {}
     for row, column in itertools.product(levels.get(spec.row or "", [None]), levels.get(spec.panel or "", [None])):
-        place = {name: level for name, level in ((spec.panel, column), (spec.row, row)) if name is not None}
+        place = {name: level for name, level in ((spec.panel, column), (spec.row, row)) if name and level is not None}
         own = [cell for cell in cells if place.items() <= cell.point.items()]
         missing = [point for point in lost if place.items() <= point.items()]
         if own or missing:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ioassay.analysis.measurements import monitor_rates
 from ioassay.report.figures.chart import pl
@@ -38,6 +38,8 @@ _DEFAULTS = {
     "net": ("rx_bytes", "tx_bytes"),
     "pressure": ("some_total", "full_total"),
 }
+_DEVICES = {"disk": "device", "net": "interface"}
+_DISK_LABELS = {"bytes/s": "Disk bandwidth", "requests/s": "Disk requests", "ms": "Disk waiting time"}
 
 
 @dataclass(frozen=True)
@@ -53,73 +55,65 @@ class MonitorLines:
 
 def monitor_lines(records: Dataset, study: Study, monitor: str, fields: Sequence[str]) -> MonitorLines:
     """What `monitor` saw during the load of every trial; NoData when it was not asked to watch."""
-    found = _READERS[monitor](records, study, fields or _DEFAULTS.get(monitor, ()))
-    frame = monitor_rates.during_load(found.frame)
+    found, names, unit, label = _READERS[monitor](records, study, fields or _DEFAULTS.get(monitor, ()))
+    note = ""
+    if monitor in _DEVICES:
+        # The one that moved most, so that a disk and its partitions are not counted twice.
+        moved = found.filter(pl.col("field").is_in(_DEFAULTS[monitor])).group_by("device").agg(pl.col("value").sum())
+        device = next(iter(moved.sort("value", "device", descending=[True, False])["device"].to_list()), "")
+        found, note = found.filter(pl.col("device") == device), f"{_DEVICES[monitor]} {device}"
+    named = found.filter(pl.col("field").is_in(list(names))).with_columns(line=pl.col("field").replace(names))
+    lines = named.group_by("trial", "time_s", "line").agg(pl.col("value").sum()).sort("trial", "time_s")
+    frame = monitor_rates.during_load(lines)
     if frame.is_empty():
         nothing = f"the monitor '{monitor}' recorded nothing of that for the study '{study.name}'"
         raise NoData(f'{nothing}; it needs watch.monitors = ["{monitor}"]')
     present = set(frame["line"].unique().to_list())
-    return replace(found, frame=frame, lines=[line for line in found.lines if line in present])
+    shown = [line for line in dict.fromkeys(names.values()) if line in present]
+    return MonitorLines(frame, shown, unit, label, note)
 
 
-def _cpu(records: Dataset, study: Study, fields: Sequence[str]) -> MonitorLines:
-    found = monitor_rates.cpu(records, study).filter((pl.col("core") == "all") & pl.col("state").is_in(list(_STATES)))
-    banded = found.with_columns(line=pl.col("state").replace_strict(_STATES, return_dtype=pl.String))
-    frame = banded.group_by("trial", "time_s", "line").agg(value=pl.col("percent").sum()).sort("trial", "time_s")
-    return MonitorLines(frame, BANDS, "%", "CPU time of all cores")
+_Read = tuple["pl.DataFrame", Mapping[str, str], str, str]
+"""Rates by `field`, of several by `device`; the fields to show and what their lines are called; unit; label."""
 
 
-def _disk(records: Dataset, study: Study, fields: Sequence[str]) -> MonitorLines:
+def _cpu(records: Dataset, study: Study, fields: Sequence[str]) -> _Read:
+    found = monitor_rates.cpu(records, study).filter(pl.col("core") == "all")
+    return found.rename({"state": "field", "percent": "value"}), _STATES, "%", "CPU time of all cores"
+
+
+def _disk(records: Dataset, study: Study, fields: Sequence[str]) -> _Read:
     unit = _one_unit("disk", fields, monitor_rates.DISK_QUANTITIES)
-    label = {"bytes/s": "Disk bandwidth", "requests/s": "Disk requests", "ms": "Disk waiting time"}.get(unit, "Disk")
     found = monitor_rates.disk(records, study).rename({"quantity": "field"})
-    return _of_busiest(found, fields, MonitorLines(found, (), unit, label, "device"), _DEFAULTS["disk"])
+    return found, {field: _NAMES.get(field, field) for field in fields}, unit, _DISK_LABELS.get(unit, "Disk")
 
 
-def _memory(records: Dataset, study: Study, fields: Sequence[str]) -> MonitorLines:
+def _memory(records: Dataset, study: Study, fields: Sequence[str]) -> _Read:
     unit = _one_unit("memory", fields, {name: "bytes" if name.endswith("_bytes") else "per second" for name in fields})
-    found = monitor_rates.per_second(records, study, "memory").filter(pl.col("name").is_in(list(fields)))
     names = {field: field.removesuffix("_bytes").replace("_", " ") for field in fields}
-    lines = found.select("trial", "time_s", line=pl.col("name").replace(names), value="value")
-    return MonitorLines(lines, list(names.values()), unit, "Memory")
+    return monitor_rates.per_second(records, study, "memory").rename({"name": "field"}), names, unit, "Memory"
 
 
-def _net(records: Dataset, study: Study, fields: Sequence[str]) -> MonitorLines:
+def _net(records: Dataset, study: Study, fields: Sequence[str]) -> _Read:
     unit = _one_unit("net", fields, {name: "bytes/s" if name.endswith("_bytes") else "packets/s" for name in fields})
     found = monitor_rates.per_second(records, study, "net").with_columns(
         # The last dot: the name of a VLAN's interface has one itself.
         device=pl.col("name").str.replace(r"\.[^.]*$", ""),
         field=pl.col("name").str.extract(r"\.([^.]*)$"),
     )
-    return _of_busiest(found, fields, MonitorLines(found, (), unit, "Network", "interface"), _DEFAULTS["net"])
+    return found, {field: _NAMES.get(field, field) for field in fields}, unit, "Network"
 
 
-def _pressure(records: Dataset, study: Study, fields: Sequence[str]) -> MonitorLines:
-    found = monitor_rates.per_second(records, study, "pressure").with_columns(
-        resource=pl.col("name").str.split(".").list.first(), field=pl.col("name").str.split(".").list.last()
-    )
-    frame = found.filter(pl.col("field").is_in([field for field in fields if field.endswith("_total")]))
-    scopes = pl.when(pl.col("field") == "some_total").then(pl.lit(", some tasks")).otherwise(pl.lit(", all tasks"))
+def _pressure(records: Dataset, study: Study, fields: Sequence[str]) -> _Read:
     # The counters are µs of waiting, so µs a second is a share of the time.
-    lines = frame.select("trial", "time_s", line=pl.col("resource") + scopes, value=pl.col("value") / 1e4)
-    names = [f"{resource}, {scope} tasks" for resource in ("cpu", "memory", "io", "irq") for scope in ("some", "all")]
-    return MonitorLines(lines, names, "%", "Time spent waiting")
+    found = monitor_rates.per_second(records, study, "pressure").with_columns(pl.col("value") / 1e4, field="name")
+    scopes = {field: scope for field, scope in (("some_total", "some"), ("full_total", "all")) if field in fields}
+    resources = ("cpu", "memory", "io", "irq")
+    names = {f"{one}.{field}": f"{one}, {scope} tasks" for one in resources for field, scope in scopes.items()}
+    return found, names, "%", "Time spent waiting"
 
 
 _READERS = {"cpu": _cpu, "disk": _disk, "memory": _memory, "net": _net, "pressure": _pressure}
-
-
-def _of_busiest(found: pl.DataFrame, fields: Sequence[str], kind: MonitorLines, moved: Sequence[str]) -> MonitorLines:
-    """The fields of the device that moved most, so that a disk and its partitions are not counted twice.
-
-    `moved` are the fields that are summed for this; the note of `kind` says what devices are called.
-    """
-    totals = found.filter(pl.col("field").is_in(list(moved))).group_by("device").agg(pl.col("value").sum())
-    device = next(iter(totals.sort("value", "device", descending=[True, False])["device"].to_list()), "")
-    frame = found.filter((pl.col("device") == device) & pl.col("field").is_in(list(fields)))
-    names = {field: _NAMES.get(field, field) for field in fields}
-    lines = frame.select("trial", "time_s", line=pl.col("field").replace(names), value="value")
-    return replace(kind, frame=lines, lines=list(names.values()), note=f"{kind.note} {device}")
 
 
 def _one_unit(monitor: str, fields: Sequence[str], units: Mapping[str, str]) -> str:

@@ -65,9 +65,9 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         half_s = percentile(sorted(since), 0.5)
         told = f"{len(since)} of {shown.height} ended in steady state"
         steady = f"{told}, half of them since {half_s:.2g} s or earlier"
-    if since and spec.color is None:
-        window = chart.base([{"x": half_s, "x2": end_s}]).mark_rect(style="window")
-        drawn.insert(0, window.encode(x=channels["x"], x2="x2:Q"))
+        if spec.color is None:
+            window = chart.base([{"x": half_s, "x2": end_s}]).mark_rect(style="window")
+            drawn.insert(0, window.encode(x=channels["x"], x2="x2:Q"))
     notes = [
         f"mean of {shown.height} trials" if shown.height > 1 else "one trial",
         "each trial faint" if faint else "",
