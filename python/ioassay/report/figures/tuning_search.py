@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ioassay.factors import level_phrase, same_level
 from ioassay.metrics import format_metric
@@ -20,9 +20,6 @@ from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store import schema
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
-
-if TYPE_CHECKING:
-    from ioassay.analysis.optimum.tuning import Side
 
 KINDS = {"default": "diamond", "explore": "circle", "refine": "triangle-up", "repeat": "square", "pruned": "cross"}
 """What a trial was for -> its symbol. The first part of one that went on (`short`) is not shown: the whole follows."""
@@ -67,17 +64,18 @@ class _Look:
     def __init__(self, records: Dataset, study: Study, asked: schema.Search, spec: Spec) -> None:
         from ioassay.analysis.optimum import tuning
 
-        self.spec, self.tuning, self.constraints, self.holds = spec, asked, asked["constraints"], tuning.holds
+        self.spec, self.axes, self.constraints, self.holds = spec, asked["axes"], asked["constraints"], tuning.holds
+        self.columns = max(1, min(3, len(self.axes)))
         self.found = found = tuning.measure(records, study, asked)
-        kept = [
-            (one, row)
-            for one, row in zip(found.history, records.trials_of(study).iter_rows(named=True), strict=True)
-            if one["search"] in KINDS
-            and all(same_level(name, level, one["point"][name]) for name, level in spec.where.items())
-        ]
         self.trials: list[_Trial] = []
         self.lost: list[int] = []
-        for number, (one, row) in enumerate(kept, 1):
+        number = 0
+        for one, row in zip(found.history, records.trials_of(study).iter_rows(named=True), strict=True):
+            if one["search"] not in KINDS or not all(
+                same_level(name, level, one["point"][name]) for name, level in where
+            ):
+                continue
+            number += 1
             if one["status"] != OK or one["value"] is None:
                 self.lost.append(number)
                 continue
@@ -88,71 +86,29 @@ class _Look:
         self.conclusive = selection.is_conclusive(records, study)
         # What may be called the winner, and its role among the points that were measured anew.
         self.winner = found.winner if found.feasible and self.conclusive else None
-        sides = {"default": found.default, "winner" if self.winner else "candidate": found.winner}
-        if found.stayed:
-            sides = {"default": found.default}
+        sides = {"default": found.default}
+        if not found.stayed:
+            sides["winner" if self.winner else "candidate"] = found.winner
         fresh = {name: side for name, side in sides.items() if side is not None and side.fresh}
-        places = {name: [side.mean, *_ends(side)] for name, side in fresh.items()}
-        values = [one.value for one in self.trials] + [value for own in places.values() for value in own]
+        means = {
+            name: [side.mean, *([side.interval.low, side.interval.high] if side.interval else [])]
+            for name, side in fresh.items()
+        }
+        values = [one.value for one in self.trials] + [value for own in means.values() for value in own]
         self.unit = scales.unit_for(found.metric, values)
         self.y = _value_axis(found.metric, self.unit, values)
-        self.confirmed: list[VegaLite] = []
-        for name, side in fresh.items():
-            row = dict(zip(("y", "low", "high"), map(self.unit.scale, places[name]), strict=False))
-            self.confirmed.append({"x": name, "n": side.n, "value": format_metric(found.metric, side.mean), **row})
-        self.columns = max(1, min(3, len(asked["axes"])))
+        self.rows = [self._row(one) for one in self.trials]
+        self.confirmed: list[VegaLite] = [
+            {"x": name, "n": side.n, "value": format_metric(found.metric, side.mean)}
+            | dict(zip(("y", "low", "high"), map(self.unit.scale, means[name]), strict=False))
+            for name, side in fresh.items()
+        ]
 
-    def over_trials(self) -> list[Any]:
-        """Value over trial, the best so far, and the default's level; beside it the confirmation."""
-        size = {"height": self.spec.height}
-        last = max([*self.lost, *(one.number for one in self.trials)])
-        scale = alt.Scale(domain=[0.5, last + 0.5], nice=False)
-        x = alt.X("x:Q", title="Trial of the search", scale=scale, axis=alt.Axis(tickMinStep=1, format="d"))
-        drawn = self._points([self._row(one) for one in self.trials], x, self.y)
-        if self.conclusive:
-            steps = chart.base([{"x": number, "y": self.unit.scale(value)} for number, value in self._best_so_far()])
-            best = steps.mark_line(style="deviation", interpolate="step-after", strokeWidth=1.6)
-            drawn.insert(0, best.encode(x=x, y=self.y))
-        if default := [one.value for one in self.trials if one.kind == "default"]:
-            base = chart.base([{"y": self.unit.scale(fmean(default)), "text": "default"}]).encode(y=self.y)
-            text = base.mark_text(style="note", align="right", baseline="bottom", dx=-3, dy=-2)
-            rule = base.mark_rule(style="reference", strokeDash=[4, 3])
-            drawn = [rule, text.encode(x=alt.value("width"), text="text:N"), *drawn]
-        if self.lost:
-            failed = chart.base([{"x": number} for number in self.lost])
-            mark = failed.mark_point(style="failed", shape="cross", angle=45, size=40, strokeWidth=1.5)
-            drawn.append(mark.encode(x=x, y=alt.value(self.spec.height - 6)))
-        if not self.confirmed:
-            return [alt.layer(*drawn).properties(width=self.spec.width, **size)]
-        trials = alt.layer(*drawn).properties(width=self.spec.width - _CONFIRM_PX - 14, **size)
-        return [trials, alt.layer(*self._confirmation()).properties(width=_CONFIRM_PX, **size)]
-
-    def _confirmation(self) -> list[Any]:
-        """Means of fresh repetitions with their intervals."""
-        x = alt.X("x:N", title="Confirmation", sort=[row["x"] for row in self.confirmed], axis=alt.Axis(labelAngle=0))
-        y = self._bare(labels=False)
-        tooltip = chart.tips({"x:N": "point", "value:N": "mean", "n:Q": ""})
-        mean = (
-            chart.base(self.confirmed).mark_point(style="mean", filled=True, size=60).encode(x=x, y=y, tooltip=tooltip)
-        )
-        return [*chart_marks.error_bars(self.confirmed, y, x=x), mean]
-
-    def _bare(self, **axis: Any) -> Any:
-        """The value axis of a panel beside another."""
-        y = self.y.copy().title(None)
-        y.axis = alt.Axis(ticks=False, **axis)
-        return y
-
-    def _best_so_far(self) -> list[tuple[int, float]]:
-        """After each trial the mean of the best point that keeps the constraints; repeats may lower it."""
-        points: dict[tuple[str, ...], list[_Trial]] = {}
-        steps: list[tuple[int, float]] = []
-        for one in self.trials:
-            if one.kind != "pruned":
-                points.setdefault(tuple(map(str, one.point.values())), []).append(one)
-            if means := [fmean(trial.value for trial in own) for own in points.values() if self._keeps(own)]:
-                steps.append((one.number, max(means) if self.found.maximize else min(means)))
-        return steps
+    def _row(self, one: _Trial) -> VegaLite:
+        keeps = self._keeps([one])
+        row = {"x": one.number, "y": self.unit.scale(one.value), "kind": one.kind, "keeps": keeps}
+        texts = {"value": format_metric(self.found.metric, one.value), "constraints": "kept" if keeps else "broken"}
+        return {**row, **texts, "point": _phrase(one.point)}
 
     def _keeps(self, trials: Sequence[_Trial]) -> bool:
         """Whether the means of these trials of one point keep every constraint; what was not measured does not."""
@@ -161,6 +117,72 @@ class _Look:
             if not known or not self.holds(constraint, fmean(known)):
                 return False
         return True
+
+    def _best_so_far(self) -> list[VegaLite]:
+        """After each trial the mean of the best point that keeps the constraints; repeats may lower it."""
+        points: dict[tuple[str, ...], list[_Trial]] = {}
+        steps = []
+        for one in self.trials:
+            if one.kind != "pruned":
+                points.setdefault(tuple(map(str, one.point.values())), []).append(one)
+            if means := [fmean(trial.value for trial in own) for own in points.values() if self._keeps(own)]:
+                best = max(means) if self.found.maximize else min(means)
+                steps.append({"x": one.number, "y": self.unit.scale(best)})
+        return steps
+
+    def over_trials(self) -> list[Any]:
+        """Value over trial, the best so far, and the default's level; beside it the confirmation."""
+        scale = alt.Scale(domain=[0.5, len(self.trials) + len(self.lost) + 0.5], nice=False)
+        x = alt.X("x:Q", title="Trial of the search", scale=scale, axis=alt.Axis(tickMinStep=1, format="d"))
+        drawn = []
+        if default := [one.value for one in self.trials if one.kind == "default"]:
+            base = chart.base([{"y": self.unit.scale(fmean(default)), "text": "default"}]).encode(y=self.y)
+            text = base.mark_text(style="note", align="right", baseline="bottom", dx=-3, dy=-2)
+            rule = base.mark_rule(style="reference", strokeDash=[4, 3])
+            drawn += [rule, text.encode(x=alt.value("width"), text="text:N")]
+        if self.conclusive:
+            best = chart.base(self._best_so_far())
+            line = best.mark_line(style="deviation", interpolate="step-after", strokeWidth=1.6)
+            drawn.append(line.encode(x=x, y=self.y))
+        drawn += self._points(self.rows, x, self.y)
+        if self.lost:
+            failed = chart.base([{"x": number} for number in self.lost])
+            mark = failed.mark_point(style="failed", shape="cross", angle=45, size=40, strokeWidth=1.5)
+            drawn.append(mark.encode(x=x, y=alt.value(self.spec.height - 6)))
+        if not self.confirmed:
+            return [chart.panel(drawn, self.spec.width, self.spec.height)]
+        names = [row["x"] for row in self.confirmed]
+        x = alt.X("x:N", title="Confirmation", sort=names, axis=alt.Axis(labelAngle=0))
+        y, tooltip = self._bare_y(labels=False), chart.tips({"x:N": "point", "value:N": "mean", "n:Q": ""})
+        mean = chart.base(self.confirmed).mark_point(style="mean", filled=True, size=60)
+        confirmation = [*chart_marks.error_bars(self.confirmed, y, x=x), mean.encode(x=x, y=y, tooltip=tooltip)]
+        return [
+            chart.panel(drawn, self.spec.width - _CONFIRM_PX - 14, self.spec.height),
+            chart.panel(confirmation, _CONFIRM_PX, self.spec.height),
+        ]
+
+    def over_axes(self) -> list[Any]:
+        """The value over each axis; a line marks the winner's level."""
+        width = int((self.spec.width - 14 * (self.columns - 1)) / self.columns) - 8 * (self.columns > 1)
+        panels = []
+        for place, (name, listed, log) in enumerate((axis["name"], axis["levels"], axis["log"]) for axis in self.axes):
+            tried = [one.point[name] for one in self.trials]
+            shown = [level for level in listed if any(same_level(name, level, other) for other in tried)]
+            axis = axes.level_axis(name, shown, log)
+            x, y = axis.encoding(width), self._bare_y(labels=place % self.columns == 0, tickCount=3)
+            rows = [{**row, "x": _position(axis, level)} for row, level in zip(self.rows, tried, strict=True)]
+            drawn = self._points(rows, x, y)
+            if self.winner is not None:
+                level = chart.base([{"x": _position(axis, self.winner.point[name])}])
+                drawn.insert(0, level.mark_rule(style="fit", strokeDash=[4, 3]).encode(x=x))
+            panels.append(chart.panel(drawn, width, _SMALL_PX))
+        return panels
+
+    def _bare_y(self, **axis: Any) -> Any:
+        """The value axis of a panel beside another."""
+        y = self.y.copy().title(None)
+        y.axis = alt.Axis(ticks=False, **axis)
+        return y
 
     def _points(self, rows: Sequence[VegaLite], x: Any, y: Any) -> list[Any]:
         """Filled where every constraint is kept, else hollow; a kind looks the same in every search."""
@@ -176,31 +198,6 @@ class _Look:
                 drawn.append(mark.encode(x=x, y=y, tooltip=tooltip, color=color, shape=shape))
         return drawn
 
-    def _row(self, one: _Trial) -> VegaLite:
-        keeps = self._keeps([one])
-        row = {"x": one.number, "y": self.unit.scale(one.value), "kind": one.kind, "keeps": keeps}
-        texts = {"value": format_metric(self.found.metric, one.value), "constraints": "kept" if keeps else "broken"}
-        return {**row, **texts, "point": _phrase(one.point)}
-
-    def over_axes(self) -> list[Any]:
-        """The value over each axis; a line marks the winner's level."""
-        width = int((self.spec.width - 14 * (self.columns - 1)) / self.columns) - 8 * (self.columns > 1)
-        panels = []
-        for place, axis in enumerate(self.tuning["axes"]):
-            name = axis["name"]
-            tried = [one.point[name] for one in self.trials]
-            levels = [level for level in axis["levels"] if any(same_level(name, level, other) for other in tried)]
-            shown = axes.level_axis(name, levels, axis["log"])
-
-            x, y = shown.encoding(width), self._bare(labels=place % self.columns == 0, tickCount=3)
-            rows = [{**self._row(one), "x": _position(shown, one.point)} for one in self.trials]
-            drawn = self._points(rows, x, y)
-            if self.winner is not None:
-                level = chart.base([{"x": _position(shown, self.winner.point)}])
-                drawn.insert(0, level.mark_rule(style="fit", strokeDash=[4, 3]).encode(x=x))
-            panels.append(chart.panel(drawn, width, _SMALL_PX))
-        return panels
-
     def notes(self) -> list[str]:
         """What was found and how to read the marks."""
         found = self.found
@@ -208,38 +205,31 @@ class _Look:
         if found.winner is not None and not found.feasible:
             told = "no winner: the constraints are violated"
         broken = " or ".join(constraint["text"] for constraint in self.constraints)
-        hollow = any(not self._keeps([one]) for one in self.trials)
         return [
             f"{len(self.trials) + len(self.lost)} trials at {found.tried} of {found.points} points",
             told if self.conclusive else selection.UNFIT,
             "line: mean of the best point so far" if self.conclusive else "",
-            f"hollow: breaks {broken}" if hollow else "",
+            "" if all(row["keeps"] for row in self.rows) else f"hollow: breaks {broken}",
             f"× failed: {len(self.lost)}" if self.lost else "",
             f"confirmation: means with {100 * found.confidence:g} % intervals" if self.confirmed else "not confirmed",
         ]
 
 
-def _position(axis: axes.LevelAxis, point: Mapping[str, Scalar]) -> float | str:
-    return axis.position(next(known for known in axis.levels if same_level(axis.factor, known, point[axis.factor])))
+def _position(axis: axes.LevelAxis, level: Scalar) -> float | str:
+    return axis.position(next(known for known in axis.levels if same_level(axis.factor, known, level)))
 
 
 def _phrase(point: Mapping[str, Scalar]) -> str:
     return ", ".join(level_phrase(name, level) for name, level in point.items())
 
 
-def _ends(side: Side) -> list[float]:
-    """The ends of a mean's interval, where it has one."""
-    return [] if side.interval is None else [side.interval.low, side.interval.high]
-
-
 def _value_axis(name: str, unit: scales.Unit, values: Sequence[float]) -> Any:
     """The y channel that all panels share, with one range for all of them."""
-    low, high = min(values), max(values)
     axis = axes.metric_axis(name, values)
     shared = axis.encoding(zero=False)
     if axis.log:
         return shared
+    low, high = min(values), max(values)
     margin = 0.06 * (high - low or abs(high) or 1.0)
     floor = max(low - margin, 0.0) if low >= 0 else low - margin
-    shared.scale = {"domain": [unit.scale(floor), unit.scale(high + margin)], "nice": False, "zero": False}
-    return shared
+    return shared.scale(domain=[unit.scale(floor), unit.scale(high + margin)], nice=False, zero=False)
