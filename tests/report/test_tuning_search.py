@@ -105,6 +105,7 @@ def test_a_search_on_an_unfit_machine_marks_no_point_as_better(suite: Dataset) -
     drawn = draw(synthetic.as_search(synthetic.unfit(suite)))
     assert {row["x"] for row in rows(styled(drawn.spec, "mean")[0])} == {"default", "candidate"}
     assert not styled(drawn.spec, "fit") and not any(mark(layer).get("interpolate") for layer in layers(drawn.spec))
+    assert len(points(drawn.spec["vconcat"][1])) == 18
     assert not re.search("winner|best", json.dumps(drawn.spec)) and selection.UNFIT in subtitle(drawn.spec)
 
 

@@ -14,7 +14,7 @@ from ioassay.report.figures import chart_marks, titles
 from ioassay.report.figures.spec import FigureSpec, VegaLite
 from ioassay.study.model import Study
 
-__all__ = ["alt", "base", "figure", "grid", "heat", "layered", "panel", "percent", "pl", "seconds", "tips"]
+__all__ = ["alt", "base", "figure", "grid", "heat", "layered", "panel", "percent", "pl", "rows", "seconds", "tips"]
 
 
 class _Library(ModuleType):
@@ -31,9 +31,9 @@ else:
     alt, pl = _Library("altair"), _Library("polars")
 
 
-def base(rows: chart_marks.Rows) -> Any:
+def base(data: chart_marks.Rows) -> Any:
     """A layer over these rows, to be given a mark and its channels."""
-    return alt.Chart(chart_marks.data(rows))
+    return alt.Chart(chart_marks.data(data))
 
 
 def tips(shown: Mapping[str, str]) -> list[Any]:
@@ -60,10 +60,15 @@ def panel(layers: Sequence[Any], width: int, height: int, title: str = "") -> An
     return alt.layer(*layers).properties(width=width, height=height, **head)
 
 
+def rows(panels: Sequence[Any], columns: int, spacing: int = 14) -> list[Any]:
+    """Panels beside each other, `columns` in a row."""
+    parts = [panels[start : start + columns] for start in range(0, len(panels), columns)]
+    return [alt.hconcat(*part, spacing=spacing) for part in parts]
+
+
 def grid(panels: Sequence[Any], columns: int, spacing: int = 14) -> Any:
-    """Panels beside each other, `columns` in a row, and rows below each other."""
-    rows = [panels[start : start + columns] for start in range(0, len(panels), columns)]
-    return alt.vconcat(*(alt.hconcat(*row, spacing=spacing) for row in rows), spacing=max(spacing, 16))
+    """The same rows below each other."""
+    return alt.vconcat(*rows(panels, columns, spacing), spacing=max(spacing, 16))
 
 
 def layered(

@@ -53,7 +53,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     look = _Look(records, study, records.tuning, spec)
     rows = [alt.hconcat(*look.over_trials(), spacing=14)]
     if spec.axes:
-        rows += chart.grid(look.over_axes(), look.columns).vconcat
+        rows += chart.rows(look.over_axes(), look.columns)
     title = f"{selection.metric_label(look.found.metric)} over the trials of the search"
     return chart.figure(alt.vconcat(*rows, spacing=16), spec, study, title, look.notes())
 
@@ -72,7 +72,7 @@ class _Look:
         number = 0
         for one, row in zip(found.history, records.trials_of(study).iter_rows(named=True), strict=True):
             if one["search"] not in KINDS or not all(
-                same_level(name, level, one["point"][name]) for name, level in where
+                same_level(name, level, one["point"][name]) for name, level in spec.where.items()
             ):
                 continue
             number += 1
