@@ -51,10 +51,17 @@ class Spec(FigureSpec):
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """Panels beside and below each other, each with its own metric axis in one unit."""
     split = [name for name in (spec.x, spec.color, spec.panel) if name is not None]
-    cells, crossed = _measured(records, study, spec, split), _saturated(records, study, spec)
+    trials = selection.select(records, study, spec.where)  # says why where nothing went well
+    for name in split:
+        selection.require_factor(study, name)
+    crossed = _saturated(study, trials, spec)
+    try:
+        cells = selection.measured(records, study, spec.where, spec.y)
+    except NoData:
+        if not crossed:
+            raise
+        cells = []
     points = [*(cell.point for cell in cells), *crossed]
-    if not points:
-        raise NoData(f"no trial that went well has the metric '{spec.y}'")
     levels = {name: study.design.in_order(name, [point[name] for point in points]) for name in split}
     found: dict[str, list[condition_rows.Condition]] = {}
     for name in [level_label(spec.panel, level) for level in levels[spec.panel]] if spec.panel else [""]:
@@ -77,8 +84,9 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         chart.panel(look.points(rows[name], tooltip) + look.crosses(crosses[name]), spec.width, spec.height, name)
         for name in found
     ]
+    counts = [row["n"] for part in rows.values() for row in part]
     notes = [
-        _counted([row["n"] for part in rows.values() for row in part]),
+        selection.repetitions_text(counts) if max(counts, default=1) > 1 else "each point one simulation or trial",
         "axes of the metric do not begin at zero",
         "× at the upper edge: saturated, no steady value" if crossed else "",
         _absent(study, spec, levels),
@@ -96,30 +104,14 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     )
 
 
-def _measured(records: Dataset, study: Study, spec: Spec, split: Sequence[str]) -> Sequence[Any]:
-    selection.select(records, study, spec.where)  # says why where nothing went well
-    for name in split:
-        selection.require_factor(study, name)
-    try:
-        return selection.measured(records, study, spec.where, spec.y)
-    except NoData:
-        return []
-
-
-def _saturated(records: Dataset, study: Study, spec: Spec) -> list[dict[str, Scalar]]:
+def _saturated(study: Study, trials: pl.DataFrame, spec: Spec) -> list[dict[str, Scalar]]:
     """The conditions that saturated and therefore lack the metric."""
-    trials = selection.select(records, study, spec.where)
     if SATURATED not in trials.columns:
         return []
     lacking = trials.filter(pl.col(SATURATED) > 0)
     if spec.y in trials.columns:
         lacking = lacking.filter(pl.col(spec.y).is_null())
     return sorted(selection.points_of(study, lacking), key=study.design.place)
-
-
-def _counted(counts: Sequence[int]) -> str:
-    many = max(counts, default=1) > 1
-    return selection.repetitions_text(counts) if many else "each point one simulation or trial"
 
 
 def _absent(study: Study, spec: Spec, levels: Mapping[str, Sequence[Scalar]]) -> str:

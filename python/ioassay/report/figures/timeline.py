@@ -47,7 +47,10 @@ class Spec(FigureSpec):
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """The panels below each other over one time axis."""
     trials = selection.select(records, study, spec.where)
-    found, absent = _found(_of_repetition(records, trials, spec.repetition), study, spec.panels)
+    if wanted := trials.filter(pl.col("repetition") == pl.lit(spec.repetition))["trial"].to_list():
+        # Rates of other repetitions need not be derived.
+        records = replace(records, samples=records.samples.filter(records.samples["trial"].is_in(wanted)))
+    found, absent = _found(records, study, spec.panels)
     repetition = 0 if spec.trials == "one" and spec.repetition is None else spec.repetition
     rows = watched(trials, found.values(), repetition)
     if spec.order == "levels":
@@ -69,14 +72,6 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     details = "; ".join(f"{one.label} ({', '.join(one.lines)})" for one in found.values())
     whole = alt.vconcat(*panels, spacing=6).resolve_scale(color="independent")
     return chart.figure(whole, spec, study, "What the machine did meanwhile", notes, details=details)
-
-
-def _of_repetition(records: Dataset, trials: pl.DataFrame, repetition: int | None) -> Dataset:
-    """Without the samples of other repetitions: rates of those need not be derived. All, where it has none."""
-    wanted = trials.filter(trials["repetition"] == repetition)["trial"].to_list() if repetition is not None else []
-    if not wanted:
-        return records
-    return replace(records, samples=records.samples.filter(records.samples["trial"].is_in(wanted)))
 
 
 def _found(records: Dataset, study: Study, panels: Sequence[Panel]) -> tuple[dict[str, MonitorLines], list[str]]:
