@@ -142,7 +142,7 @@ def _rates(labelled: pl.DataFrame, labels: Sequence[str], number: int) -> tuple[
     for row in sorted(rows, key=lambda row: order.index(row["name"])):
         failed = "–" if row["failed"] is None else f"{100 * row['failed']:.2g} %"
         texts = {"text": _number(row["rate"]), "level": row["level"] or "all", "failed": failed}
-        levels[row["level"]].append({"name": row["name"], "x": row["rate"], **texts})
+        levels[row["level"]].append({"name": row["name"], "x": float(f"{row['rate']:.7g}"), **texts})
     return order, levels
 
 
@@ -160,7 +160,9 @@ def _panels(levels: _Levels, order: Sequence[str], unit: scales.Unit | None, spe
     for place, (label, rows) in enumerate(levels.items()):
         first = alt.Axis(labels=place % columns == 0, grid=unit is None)
         y = alt.Y("name:N", title=None, sort=order, scale=alt.Scale(domain=order), axis=first)
-        base = chart.base(_in_unit(rows, unit or scales.Unit(1.0, ""))).encode(x=x, y=y, tooltip=chart.tips(_TOOLTIP))
+        # No mark beyond a logarithmic axis.
+        own = _in_unit(rows, unit) if unit else [row for row in rows if row["x"] > 0]
+        base = chart.base(own).encode(x=x, y=y, tooltip=chart.tips(_TOOLTIP))
         bars = base.mark_bar(style="bar", height=alt.RelativeBandSize(0.72))
         marks = bars if unit else base.mark_point(style="mean", filled=True, size=60)
         text = base.mark_text(style="value", align="left", dx=4 if unit else 8).encode(text="text:N")
@@ -183,7 +185,7 @@ def _axis(values: Sequence[float], unit: scales.Unit | None, width: int) -> Any:
     floor = 10.0 ** math.floor(math.log10(low) - 0.01)
     top = high * (high / floor) ** (_NUMBER_PX / width)
     ticks = [10.0**power for power in range(round(math.log10(floor)), math.ceil(math.log10(top)) + 1)]
-    kept = ticks[:: math.ceil(len(ticks) / max(width // 52, 2))]
+    kept = ticks[:: math.ceil(len(ticks) / max(width // 45, 2))]
     axis = alt.Axis(values=kept, labelExpr=scales.labels_at({tick: _number(tick) for tick in kept}), labelFlush=False)
     return alt.X("x:Q", title="Calls a second", scale=alt.Scale(type="log", domain=[floor, top], nice=False), axis=axis)
 

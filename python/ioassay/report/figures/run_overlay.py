@@ -37,7 +37,8 @@ _RUNS = ("B", "1", "2", "3", "4", "5", "6", "A")
 _DASHES, _SHAPES = {"A": [5, 3]}, {"A": "square"}
 _POINTS = 60
 _MOST_NINES = 4.0
-_NINES = {0.0: "0", 50.0: "50", 90.0: "90", 99.0: "99", 99.9: "99.9", 99.99: "99.99"}
+_NINES = {0.0: "0", 0.30103: "50", 1.0: "90", 2.0: "99", 3.0: "99.9", 4.0: "99.99"}
+"""Number of nines -> the percentage: one is 90 %, three are 99.9 %."""
 _TOOLTIP = {"run": "run", "level": "level", "mean_text": "mean", "error_text": "interval", "n": "repetitions"}
 Key = tuple[tuple[str, str], ...]
 
@@ -221,21 +222,13 @@ def _distributions(found: Mapping[str, Histogram]) -> Any:
     most = min(_MOST_NINES, *(math.log10(max(one.count, 10)) for one in found.values()))
     rows = [row for run, one in found.items() for row in _distribution_rows(run, one, most)]
     x = axes.latency_axis("x", "", min(row["x"] for row in rows), max(row["x"] for row in rows)).title(None)
-    nines = {_nines(share): text for share, text in _NINES.items() if _nines(share) <= most}
-    scale, axis = (
-        alt.Scale(domain=[0, most], nice=False),
-        alt.Axis(values=list(nines), labelExpr=scales.labels_at(nines)),
-    )
+    nines = {place: text for place, text in _NINES.items() if place <= most}
+    axis = alt.Axis(values=list(nines), labelExpr=scales.labels_at(nines))
+    y = alt.Y("y:Q", title="% of requests", scale=alt.Scale(domain=[0, most], nice=False), axis=axis)
     channels = _channels(chart_marks.DASH)
     del channels["shape"]
     tooltip = chart.tips({"run:N": "", "share:N": "% at most", "time:N": "latency"})
-    line = chart.base(rows).mark_line(strokeWidth=1.8)
-    return line.encode(x=x, y=alt.Y("y:Q", title="% of requests", scale=scale, axis=axis), tooltip=tooltip, **channels)
-
-
-def _nines(share: float) -> float:
-    """A percentage as its number of nines: 90 is 1, 99.9 is 3."""
-    return round(-math.log10(1 - share / 100), 5)
+    return chart.base(rows).mark_line(strokeWidth=1.8).encode(x=x, y=y, tooltip=tooltip, **channels)
 
 
 def _distribution_rows(run: str, found: Histogram, most: float) -> list[VegaLite]:
