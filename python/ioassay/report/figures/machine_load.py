@@ -32,15 +32,9 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     if spec.x != TIME and spec.monitor == "cpu":
         return stack.draw(records, study, stack.Spec(**spec.model_dump(exclude={"monitor", "fields", "repetition"})))
     found = monitor_lines(records, study, spec.monitor, spec.fields)
-    return _over_time(trials, found, study, spec) if spec.x == TIME else _over_levels(trials, found, study, spec)
-
-
-def _over_time(trials: pl.DataFrame, found: MonitorLines, study: Study, spec: Spec) -> Any:
-    """The asked repetition of the first condition that was watched."""
-    trial = timeline.watched(trials, [found], spec.repetition)[0]
-    spans = timeline.in_line([trial], [found], [name for name in study.levels if name not in spec.where])
-    drawn = timeline.panel(spec.monitor, found, spans, spec, zoom=True)
-    notes = [found.note, f"repetition {trial['repetition'] + 1}", spans[0]["label"]]
+    if spec.x != TIME:
+        return _over_levels(trials, found, study, spec)
+    drawn, notes = timeline.single(trials, spec.monitor, found, study, spec, spec.repetition)
     return chart.figure(drawn, spec, study, f"{found.label} over time", notes)
 
 

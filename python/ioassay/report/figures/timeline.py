@@ -52,14 +52,14 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         records = replace(records, samples=records.samples.filter(records.samples["trial"].is_in(wanted)))
     found, absent = _found(records, study, spec.panels)
     repetition = 0 if spec.trials == "one" and spec.repetition is None else spec.repetition
-    rows = watched(trials, found.values(), repetition)
+    rows = _watched(trials, found.values(), repetition)
     if spec.order == "levels":
         rows.sort(key=study.design.place)
     varied = [name for name in study.levels if name not in spec.where]
-    spans = in_line(rows[:1] if spec.trials == "one" else rows, found.values(), varied)
+    spans = _spans(rows[:1] if spec.trials == "one" else rows, found.values(), varied)
     several, names = len(spans) > 1, list(found)
     panels = [
-        panel(name, one, spans, spec, labelled=several and name == names[0], last=name == names[-1])
+        _panel(name, one, spans, spec, labelled=several and name == names[0], last=name == names[-1])
         for name, one in found.items()
     ]
     by = f", by {', '.join(map(factor_label, varied))}" if varied else ""
@@ -72,6 +72,16 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     details = "; ".join(f"{one.label} ({', '.join(one.lines)})" for one in found.values())
     whole = alt.vconcat(*panels, spacing=6).resolve_scale(color="independent")
     return chart.figure(whole, spec, study, "What the machine did meanwhile", notes, details=details)
+
+
+def single(
+    trials: pl.DataFrame, monitor: str, found: MonitorLines, study: Study, spec: FigureSpec, repetition: int
+) -> tuple[Any, list[str]]:
+    """The panel of one monitor during the first trial of a repetition, and notes of what it shows."""
+    rows = _watched(trials, [found], repetition)[:1]
+    spans = _spans(rows, [found], [name for name in study.levels if name not in spec.where])
+    drawn = _panel(monitor, found, spans, spec, zoom=True)
+    return drawn, [found.note, f"repetition {repetition + 1}", spans[0]["label"]]
 
 
 def _found(records: Dataset, study: Study, panels: Sequence[Panel]) -> tuple[dict[str, MonitorLines], list[str]]:
@@ -89,7 +99,7 @@ def _found(records: Dataset, study: Study, panels: Sequence[Panel]) -> tuple[dic
     return found, absent
 
 
-def watched(trials: pl.DataFrame, found: Iterable[MonitorLines], repetition: int | None) -> list[dict[str, Any]]:
+def _watched(trials: pl.DataFrame, found: Iterable[MonitorLines], repetition: int | None) -> list[dict[str, Any]]:
     """The trials that a monitor watched, of one repetition or of all (None), in the order they ran."""
     seen = {trial for one in found for trial in one.frame["trial"].unique().to_list()}
     every = [row for row in trials.sort("order").iter_rows(named=True) if row["trial"] in seen]
@@ -101,9 +111,7 @@ def watched(trials: pl.DataFrame, found: Iterable[MonitorLines], repetition: int
     return rows
 
 
-def in_line(
-    rows: Sequence[Mapping[str, Any]], found: Iterable[MonitorLines], varied: Sequence[str]
-) -> chart_marks.Rows:
+def _spans(rows: Sequence[Mapping[str, Any]], found: Iterable[MonitorLines], varied: Sequence[str]) -> chart_marks.Rows:
     """A row a trial, from `x` to `x2` on the time line: as long as it was, or as the last reading that was taken."""
     readings = pl.concat([one.frame.select("trial", "time_s") for one in found])
     last_s = dict(readings.group_by("trial").agg(pl.col("time_s").max()).iter_rows())
@@ -119,7 +127,7 @@ def in_line(
     return spans
 
 
-def panel(
+def _panel(
     name: str,
     found: MonitorLines,
     spans: chart_marks.Rows,

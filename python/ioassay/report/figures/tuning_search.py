@@ -1,7 +1,7 @@
 """A search's trials in the order they were asked, with the best so far, and what each axis of it had to do with that.
 
 Winner, default and confirmation are those of the question `tuned` (`analysis/optimum/tuning.py`). Where the machine was
-unfit to measure, no mark says which point is best: the points that were measured anew are called by their roles.
+unfit to measure, no mark says which point is best: the points that were measured again are called by their roles.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class _Look:
         if not self.trials:
             raise NoData(f"no trial of the search has the metric '{found.metric}'")
         self.conclusive = selection.is_conclusive(records, study)
-        # What may be called the winner, and its role among the points that were measured anew.
+        # What may be called the winner, and its role among the points that were measured again.
         self.winner = found.winner if found.feasible and self.conclusive else None
         sides = {"default": found.default}
         if not found.stayed:
