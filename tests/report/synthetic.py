@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from ioassay.records.environment import Environment
 from ioassay.report import figures
 from ioassay.report.figures import Drawn
 from ioassay.store import frames
@@ -147,6 +148,12 @@ def as_search(records: Dataset, constraint: Mapping[str, Any] | None = None) -> 
         "found": {"ended": "trials", "asked": 15, "winner": {"numjobs": 8}, "feasible": True},
     }
     return replace(records, trials=records.trials.with_columns(search=search), tuning=tuning)
+
+
+def unfit(records: Dataset) -> Dataset:
+    """Other programs used the machine while every trial ran, so that no conclusion is drawn."""
+    busy = Environment(1.0, 2, own_share=0.1, others_share=0.9, kernel_share=0.0, steal_share=0.0, idle_share=0.0)
+    return replace(records, environments=dict.fromkeys(records.trials["trial"], busy))
 
 
 def on_hosts(records: Dataset) -> Dataset:

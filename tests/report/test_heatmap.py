@@ -15,7 +15,6 @@ from charts import layers, mark, rows, styled, subtitle
 from ioassay.errors import StudyError
 from ioassay.records.record import Claim
 from ioassay.report import figures, render, theme
-from ioassay.report.figures.heatmap import Spec
 from ioassay.store.dataset import Dataset
 
 METRIC = "write.bw"
@@ -58,12 +57,6 @@ def draw(records: Dataset, **keys: Any) -> figures.Drawn:
 
 def cells(drawn: figures.Drawn) -> dict[tuple[str, str], dict[str, Any]]:
     return {(row["group"], row["level"]): row for layer in styled(drawn.spec, "cell") for row in rows(layer)}
-
-
-def test_the_keys_and_what_they_are_without_being_said() -> None:
-    spec = Spec.model_validate(TABLE)
-    assert (spec.panel, spec.row, spec.columns, spec.log, spec.numbers) == (None, None, 2, False, True)
-    assert (spec.width, spec.height) == (330, 220)
 
 
 def test_each_combination_is_a_cell_with_the_mean_of_its_repetitions() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +16,7 @@ import synthetic
 sys.path.insert(0, str(Path(__file__).parent.parent))  # importmode=importlib leaves it out
 
 from ioassay.analysis.hosts import host_comparison
-from ioassay.report.figures import FIGURES, Drawn, default_figures
+from ioassay.report.figures import FIGURES, Drawn, default_figures, selection
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 from lab import Lab
@@ -77,6 +78,14 @@ def test_the_numbers_are_those_of_the_question() -> None:
     response = host_comparison.comparison(records, study).responses[1]
     for one in response.deviations:
         assert shown[one.host]["deviation"] == pytest.approx(one.pair.estimate - 1, rel=1e-4)
+
+
+def test_hosts_on_an_unfit_machine_have_intervals_and_no_standing() -> None:
+    records, study = run(HOSTS, {"n07": 0.8})
+    figure = drawn(synthetic.unfit(records), study)
+    assert "n07: +2" in figure.description and selection.UNFIT in figure.description
+    assert not charts.styled(figure.spec, "window") and "color" not in str(figure.spec)
+    assert not re.search("slow|agree|worst", figure.description)
 
 
 @pytest.mark.parametrize(

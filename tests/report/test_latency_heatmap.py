@@ -9,7 +9,6 @@ import pytest
 import synthetic
 from charts import layers, rows, subtitle
 
-from ioassay.errors import StudyError
 from ioassay.report import figures
 from ioassay.report.figures import default_figures
 from ioassay.store.dataset import Dataset
@@ -100,9 +99,3 @@ def test_too_many_panels_are_refused(tmp_path: Path) -> None:
     study = synthetic.study("many", "Many", {"numjobs": list(range(1, 15))}, [], rw="randread")
     records = synthetic.with_histogram_logs(synthetic.run(tmp_path, [study], 1), "many", windows=2)
     assert "14 levels of numjobs have histograms; choose up to 12 with `where`" in draw(records).problem
-
-
-def test_a_negative_repetition_is_refused() -> None:
-    table = {"kind": "latency_heatmap", "name": "a", "repetition": -1}
-    with pytest.raises(StudyError, match=r"figures\.a\.repetition"):
-        figures.check(synthetic.study("s", "S", {}, [table]))

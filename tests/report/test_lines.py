@@ -13,7 +13,6 @@ from charts import layers, mark, rows, subtitle
 
 from ioassay.errors import StudyError
 from ioassay.report import figures, render
-from ioassay.report.figures.lines import Spec
 from ioassay.store.dataset import Dataset
 
 from ..corpora import cases
@@ -69,15 +68,6 @@ def lines(drawn: figures.Drawn) -> list[Mapping[str, Any]]:
 
 def panels(drawn: figures.Drawn) -> list[list[str]]:
     return [[panel["title"]["text"] for panel in row["hconcat"]] for row in drawn.spec["vconcat"]]
-
-
-def test_the_keys_and_what_they_are_without_being_said() -> None:
-    spec = Spec.model_validate(TABLE)
-    assert Spec.model_fields.keys() == {
-        "kind", "name", "title", "where", "of", "suite", "width", "height", "x", "y", "color", "panel", "columns",
-        "log_x", "log_y",
-    }  # fmt: skip
-    assert (spec.panel, spec.columns, spec.log_x, spec.width, spec.height) == (None, 3, False, 205, 165)
 
 
 def test_each_condition_is_a_point_of_its_levels_line() -> None:
@@ -166,16 +156,13 @@ def test_a_saturated_condition_is_a_cross_at_the_upper_edge_and_no_point() -> No
     assert cross["encoding"]["y"] == {"value": 5}
     assert "× at the upper edge: saturated" in subtitle(drawn.spec)
     assert "saturated" in drawn.description
+    assert "saturated" not in subtitle(draw(simulated(level)).spec)
 
 
 def test_crosses_at_one_place_stand_below_each_other() -> None:
     drawn = draw(simulated(lambda point: {"sim.saturated": 1.0} if point["policy"] != "epo" else level(point)))
     heights = {rows(cross)[0]["group"]: cross["encoding"]["y"]["value"] for cross in crosses(drawn)}
     assert heights == {"none": 5, "lru": 14}
-
-
-def test_nothing_saturated_is_not_spoken_of() -> None:
-    assert "saturated" not in subtitle(draw(simulated(level)).spec)
 
 
 def test_all_saturated_is_a_figure_of_crosses(tmp_path: Path) -> None:

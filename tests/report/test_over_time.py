@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import synthetic
-from charts import layers, mark, rows, styled, subtitle
+from charts import mark, rows, styled, subtitle
 
 from ioassay.report import figures
 from ioassay.store.dataset import Dataset
@@ -49,18 +49,16 @@ def test_a_missing_log_is_told_with_what_asks_for_it(suite: Dataset) -> None:
 
 def test_cpu_shares_are_stacked_and_never_pass_100_percent(suite: Dataset) -> None:
     drawn = draw(suite, kind="monitors", monitor="cpu", where={"numjobs": 4}, repetition=2)
-    layer = next(layers(drawn.spec))
+    (layer,) = styled(drawn.spec, "band")
     assert mark(layer)["type"] == "area"
-    shares: dict[float, float] = {}
-    for row in rows(layer):
-        shares[row["x"]] = shares.get(row["x"], 0) + row["y"]
-    assert 0 < max(shares.values()) <= 100.0001
+    assert 0 < max(row["y2"] for row in rows(layer)) <= 100.0001
     assert "repetition 3" in subtitle(drawn.spec)
 
 
 def test_cpu_shares_can_be_shown_over_a_factor(suite: Dataset) -> None:
-    layer = next(layers(draw(suite, kind="monitors", monitor="cpu", x="numjobs").spec))
-    assert mark(layer)["type"] == "bar"
+    drawn = draw(suite, kind="monitors", monitor="cpu", x="numjobs")
+    assert drawn.spec == draw(suite, kind="stack", x="numjobs").spec
+    (layer,) = styled(drawn.spec, "band")
     assert {row["x"] for row in rows(layer)} == {"1", "2", "4", "6", "8"}
 
 
@@ -68,7 +66,7 @@ def test_disk_rates_are_those_of_the_disk_not_of_its_partition_too(suite: Datase
     drawn = draw(suite, kind="monitors", monitor="disk", where={"numjobs": 1})
     assert "device sda" in subtitle(drawn.spec)
     expected = suite.trials.filter(numjobs=1, repetition=0)["read.bw"][0] / 1e6
-    read = [row["y"] for row in rows(next(layers(drawn.spec))) if row["line"] == "read"]
+    read = [row["y"] for row in rows(styled(drawn.spec, "curve")[0]) if row["line"] == "read"]
     assert sum(read) / len(read) == pytest.approx(expected, rel=0.1)
 
 

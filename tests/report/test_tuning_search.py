@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +14,7 @@ from charts import layers, mark, rows, styled, subtitle
 
 from ioassay.analysis.optimum import tuning
 from ioassay.report import figures
-from ioassay.report.figures import default_figures
+from ioassay.report.figures import default_figures, selection
 from ioassay.store.dataset import Dataset
 
 JOBS = 3
@@ -97,6 +99,14 @@ def test_each_axis_has_a_panel_with_the_winner_marked(suite: Dataset) -> None:
     assert {row["x"] for row in points(panel)} == {1, 2, 4, 6, 8}
     assert [row["x"] for row in rows(styled(panel, "fit")[0])] == [8]
     assert len(draw(synthetic.as_search(suite), axes=False).spec["vconcat"]) == 1
+
+
+def test_a_search_on_an_unfit_machine_marks_no_point_as_better(suite: Dataset) -> None:
+    drawn = draw(synthetic.as_search(synthetic.unfit(suite)))
+    assert {row["x"] for row in rows(styled(drawn.spec, "mean")[0])} == {"default", "candidate"}
+    assert not styled(drawn.spec, "fit") and not any(mark(layer).get("interpolate") for layer in layers(drawn.spec))
+    assert len(points(drawn.spec["vconcat"][1])) == 18
+    assert not re.search("winner|best", json.dumps(drawn.spec)) and selection.UNFIT in subtitle(drawn.spec)
 
 
 def test_failed_trials_are_crosses_at_the_edge(suite: Dataset) -> None:

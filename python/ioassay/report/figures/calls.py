@@ -8,31 +8,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from ioassay.factors import axis_title, factor_label, level_label, level_phrase, same_level
-from ioassay.records.record import Scalar
-from ioassay.report.figures import chart_marks, scales, selection, titles
+from ioassay.report.figures import chart, chart_marks, scales, selection
+from ioassay.report.figures.chart import alt, pl
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
-if TYPE_CHECKING:
-    import polars as pl
-
 _WIDE = 50.0
 """Ratio of the highest to the lowest bar from which on they are read on a logarithmic axis only."""
-_BAR_PX = 17
+_BAR_PX = 18
 _GAP_PX = 14
-_NUMBER_PX = 46
+_NUMBER_PX = 54
 """What a number behind a bar takes."""
 _MOST_COLORS = 8
 _MOST_LEVELS = 8
 OTHER = "other"
 _COUNTERS = {"bpf": "counted by BPF", "strace": "counted by strace, which slows the load down"}
+_TOOLTIP = {"name:N": "call", "text:N": "a second", "failed:N": "of these failed", "level:N": "level"}
 
 
 class Spec(FigureSpec):
@@ -45,68 +42,58 @@ class Spec(FigureSpec):
     columns: Annotated[int, Field(ge=1, le=8)] = 4
 
 
-@dataclass(frozen=True)
-class _Level:
-    """What was called at one level: name -> calls a second (mean over trials), and the share of these that failed."""
-
-    label: str
-    per_second: Mapping[str, float]
-    failed: Mapping[str, float]
-    trials: int
-
-    @property
-    def total(self) -> float:
-        return sum(self.per_second.values())
+_Levels = Mapping[str, Sequence[VegaLite]]
+"""Label of a level -> a row a call, in their order; `x` is its rate, the mean over trials."""
 
 
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """The panels or the stacks."""
     found = _counted(records, study, spec)
     factor = _factor(study, found, spec)
-    every = _levels(study, found, factor)
-    levels = _spread(every)
-    names = _most(levels, min(spec.top, _MOST_COLORS - 1) if spec.stacked else spec.top)
-    kept = [_with_other(one, names) for one in levels]
-    unit = scales.best_unit("IOPS", [one.total if spec.stacked else max(one.per_second.values()) for one in kept])
-    shown = list(dict.fromkeys(name for one in kept for name in one.per_second))
-    chart, log = (_stacks if spec.stacked else _panels)(kept, shown, unit, spec, factor)
-    title = "System calls a second by name" + (f" over {factor_label(factor)}" if factor else "")
+    labelled, every = _labelled(study, found, factor)
+    shown = every
+    if len(every) > _MOST_LEVELS:  # evenly among all, first and last with them
+        shown = [every[round(place * (len(every) - 1) / (_MOST_LEVELS - 1))] for place in range(_MOST_LEVELS)]
+    labelled = labelled.filter(pl.col("level").is_in(shown))
+    order, levels = _rates(labelled, shown, min(spec.top, _MOST_COLORS - 1) if spec.stacked else spec.top)
+    rates = [[row["x"] for row in rows] for rows in levels.values()]
+    unit = scales.best_unit("IOPS", [sum(own) if spec.stacked else max(own) for own in rates])
+    values = [value for own in rates for value in own if value > 0]
+    log = not spec.stacked and (spec.log if spec.log is not None else max(values) > _WIDE * min(values))
+    if spec.stacked:
+        drawn = _stacks(levels, order, unit, factor).properties(width=spec.width, height=spec.height)
+    else:
+        drawn = _panels(levels, order, None if log else unit, spec, factor)
+    trials = labelled.group_by("level").agg(pl.col("trial").n_unique())["trial"].to_list()
     points = found.select([name for name in study.levels if name in found.columns]).unique().to_dicts()
     notes = [
-        selection.repetitions_text([one.trials for one in kept]),
+        selection.repetitions_text(trials),
         *(_COUNTERS.get(by, by) for by in found["by"].unique().sort().to_list()),
         "logarithmic axis" if log else "",
-        f"{len(levels)} of {len(every)} levels" if len(levels) < len(every) else "",
+        f"{len(shown)} of {len(every)} levels" if len(shown) < len(every) else "",
         selection.pooled(points, factor),
     ]
-    told = [{"level": one.label or "all", "mean_text": _told(one)} for one in kept]
-    return chart.properties(
-        title=titles.head(spec, study, title, notes), description=titles.description(spec, study, title, told)
-    )
+    texts = {label: ", ".join(f"{row['name']} {row['text']}" for row in rows) for label, rows in levels.items()}
+    told = [{"level": label or "all", "mean_text": text} for label, text in texts.items()]
+    title = "System calls a second by name" + (f" over {factor_label(factor)}" if factor else "")
+    return chart.figure(drawn, spec, study, title, notes, told)
 
 
 def _counted(records: Dataset, study: Study, spec: Spec) -> pl.DataFrame:
     """The study's rows that `where` keeps; NoData with the reason where there are none."""
-    import polars as pl
-
     selection.select(records, study, spec.where)  # says why where nothing went well
     found = records.calls.filter(pl.col("study") == study.name)
     for factor, level in spec.where.items():
         if factor in found.columns:
             same = [same_level(factor, level, other) for other in found[factor].to_list()]
             found = found.filter(pl.Series(same, dtype=pl.Boolean))
-    if found.is_empty():
-        raise NoData(_uncounted(records, study))
-    return found
-
-
-def _uncounted(records: Dataset, study: Study) -> str:
-    counting = records.counting
-    if counting is not None:
+    if not found.is_empty():
+        return found
+    if (counting := records.counting) is not None:
         reasons = counting.filter((counting["study"] == study.name) & (counting["reason"] != ""))["reason"].to_list()
         if reasons:
-            return f"no system calls were counted: {reasons[0]}"
-    return f"no trial of the study '{study.name}' counted system calls; it needs watch.calls = true"
+            raise NoData(f"no system calls were counted: {reasons[0]}")
+    raise NoData(f"no trial of the study '{study.name}' counted system calls; it needs watch.calls = true")
 
 
 def _factor(study: Study, found: pl.DataFrame, spec: Spec) -> str | None:
@@ -120,150 +107,103 @@ def _factor(study: Study, found: pl.DataFrame, spec: Spec) -> str | None:
     return next((name for name in free if found[name].n_unique() > 1), None)
 
 
-def _levels(study: Study, found: pl.DataFrame, factor: str | None) -> list[_Level]:
+def _labelled(study: Study, found: pl.DataFrame, factor: str | None) -> tuple[pl.DataFrame, list[str]]:
+    """The rows with the label of their `level`, and these labels in the order of the factor; '' where there is none."""
     if factor is None:
-        return [_level("", found)]
-    known = study.design.in_order(factor, found[factor].unique().to_list())
-    parts = {level: found.filter(_is(found, factor, level)) for level in known}
-    return [_level(level_label(factor, level), part) for level, part in parts.items() if part.height]
+        return found.with_columns(level=pl.lit("")), [""]
+    known = found.drop_nulls(factor)
+    labels = [level_label(factor, level) for level in known[factor].to_list()]
+    order = dict.fromkeys(
+        level_label(factor, level) for level in study.design.in_order(factor, known[factor].to_list())
+    )
+    return known.with_columns(pl.Series("level", labels, dtype=pl.String)), list(order)
 
 
-def _spread(levels: Sequence[_Level]) -> list[_Level]:
-    """As many as fit on a page, evenly among all, first and last with them."""
-    if len(levels) <= _MOST_LEVELS:
-        return list(levels)
-    return [levels[round(place * (len(levels) - 1) / (_MOST_LEVELS - 1))] for place in range(_MOST_LEVELS)]
+def _rates(labelled: pl.DataFrame, labels: Sequence[str], number: int) -> tuple[list[str], _Levels]:
+    """The names that occur most in all levels together, and each level's calls, others under one name at the end.
 
-
-def _is(found: pl.DataFrame, factor: str, level: Scalar) -> pl.Series:
-    import polars as pl
-
-    return pl.Series([same_level(factor, level, other) for other in found[factor].to_list()], dtype=pl.Boolean)
-
-
-def _level(label: str, part: pl.DataFrame) -> _Level:
-    """A trial that made no such call counts as none."""
-    import polars as pl
-
-    trials = part["trial"].n_unique()
-    sums = part.group_by("name").agg(pl.col("per_second").sum(), pl.col("count").sum(), pl.col("errors").sum())
-    rows = sums.sort(["per_second", "name"], descending=[True, False]).to_dicts()
-    per_second = {row["name"]: row["per_second"] / trials for row in rows}
-    return _Level(label, per_second, {row["name"]: row["errors"] / max(row["count"], 1) for row in rows}, trials)
-
-
-def _most(levels: Sequence[_Level], number: int) -> list[str]:
-    """The names that occur most in all levels together, most frequent first."""
-    totals: dict[str, float] = {}
-    for one in levels:
-        for name, value in one.per_second.items():
-            totals[name] = totals.get(name, 0.0) + value
-    ranked = sorted(totals, key=lambda name: (-totals[name], name))
+    A trial that made no such call counts as none.
+    """
+    trials = labelled.group_by("level").agg(trials=pl.col("trial").n_unique())
+    sums = labelled.group_by("level", "name").agg(pl.col("per_second", "count", "errors").sum()).join(trials, "level")
+    rates = sums.with_columns(
+        rate=pl.col("per_second") / pl.col("trials"), failed=pl.col("errors") / pl.col("count").clip(1)
+    )
+    totals = rates.group_by("name").agg(pl.col("rate").sum()).sort(["rate", "name"], descending=[True, False])
+    ranked = totals["name"].to_list()
     # One that is left over says more by its name.
-    return ranked if len(ranked) == number + 1 else ranked[:number]
+    names = ranked if len(ranked) == number + 1 else ranked[:number]
+    named = pl.col("name").is_in(names)
+    kept = rates.filter(named).select("level", "name", "rate", "failed")
+    others = rates.filter(~named).group_by("level").agg(pl.col("rate").sum())
+    rows = [*kept.to_dicts(), *({**row, "name": OTHER, "failed": None} for row in others.to_dicts())]
+    order = [*names, OTHER] if others.height else names
+    levels: dict[str, list[VegaLite]] = {label: [] for label in labels}
+    for row in sorted(rows, key=lambda row: order.index(row["name"])):
+        failed = "–" if row["failed"] is None else f"{100 * row['failed']:.2g} %"
+        texts = {"text": _number(row["rate"]), "level": row["level"] or "all", "failed": failed}
+        levels[row["level"]].append({"name": row["name"], "x": float(f"{row['rate']:.7g}"), **texts})
+    return order, levels
 
 
-def _with_other(level: _Level, names: Sequence[str]) -> _Level:
-    """The named calls in their order, and the sum of all others under a name that says how many."""
-    others = [name for name in level.per_second if name not in names]
-    kept = {name: level.per_second[name] for name in names if name in level.per_second}
-    if others:
-        kept[OTHER] = sum(level.per_second[name] for name in others)
-    return _Level(level.label, kept, level.failed, level.trials)
+def _in_unit(rows: Sequence[VegaLite], unit: scales.Unit) -> list[VegaLite]:
+    return [{**row, "x": unit.scale(row["x"])} for row in rows]
 
 
-def _rows(level: _Level, unit: scales.Unit) -> list[VegaLite]:
-    rows = []
-    for name, value in level.per_second.items():
-        row = {"name": name, "x": unit.scale(value), "text": _number(value), "level": level.label or "all"}
-        rows.append({**row, "failed": f"{100 * level.failed[name]:.2g} %" if name in level.failed else "–"})
-    return rows
-
-
-def _panels(
-    levels: Sequence[_Level], names: Sequence[str], unit: scales.Unit, spec: Spec, factor: str | None
-) -> tuple[Any, bool]:
-    """Bars from left to right, or points if that is logarithmic (the second of the pair); one scale for all panels."""
-    import altair as alt
-
+def _panels(levels: _Levels, order: Sequence[str], unit: scales.Unit | None, spec: Spec, factor: str | None) -> Any:
+    """Bars from left to right in one unit, or points on a logarithmic axis (None); one scale for all panels."""
     # Rows as even as they can be: 3 and 2 rather than 4 and 1.
     columns = math.ceil(len(levels) / math.ceil(len(levels) / spec.columns))
     width = max(int((spec.width - _GAP_PX * (columns - 1)) / columns), 110)
-    order = _order(names)
-    x, log = _axis(levels, unit, spec, width)
+    x = _axis([row["x"] for rows in levels.values() for row in rows if row["x"] > 0], unit, width)
     panels = []
-    for place, one in enumerate(levels):
-        first = alt.Axis(labels=place % columns == 0, grid=log)
+    for place, (label, rows) in enumerate(levels.items()):
+        first = alt.Axis(labels=place % columns == 0, grid=unit is None)
         y = alt.Y("name:N", title=None, sort=order, scale=alt.Scale(domain=order), axis=first)
-        rows = _rows(one, scales.Unit(1.0, "") if log else unit)
-        base = alt.Chart(chart_marks.data(rows)).encode(x=x, y=y, tooltip=_tooltip())
+        # No mark beyond a logarithmic axis.
+        own = _in_unit(rows, unit) if unit else [row for row in rows if row["x"] > 0]
+        base = chart.base(own).encode(x=x, y=y, tooltip=chart.tips(_TOOLTIP))
         bars = base.mark_bar(style="bar", height=alt.RelativeBandSize(0.72))
-        marks = base.mark_point(style="mean", filled=True, size=60) if log else bars
-        text = base.mark_text(style="value", align="left", dx=8 if log else 4).encode(text="text:N")
-        head = {"title": _head(one, factor)} if factor else {}
-        panels.append(alt.layer(marks, text).properties(width=width, height=_BAR_PX * len(order), **head))
-    return alt.concat(*panels, columns=columns, spacing=_GAP_PX), log
+        marks = bars if unit else base.mark_point(style="mean", filled=True, size=60)
+        text = base.mark_text(style="value", align="left", dx=4 if unit else 8).encode(text="text:N")
+        panel = chart.panel([marks, text], width, _BAR_PX * len(order))
+        if factor:
+            total = f"{_number(sum(row['x'] for row in rows))} in all"
+            head = {"text": level_phrase(factor, label), "subtitle": total, "fontSize": 13, "offset": 6}
+            panel = panel.properties(title=head)
+        panels.append(panel)
+    return alt.concat(*panels, columns=columns, spacing=_GAP_PX)
 
 
-def _axis(levels: Sequence[_Level], unit: scales.Unit, spec: Spec, width: int) -> tuple[Any, bool]:
-    """The x channel of all panels, with room for a number behind the longest bar; whether it is logarithmic."""
-    import altair as alt
-
-    values = [value for one in levels for value in one.per_second.values() if value > 0]
+def _axis(values: Sequence[float], unit: scales.Unit | None, width: int) -> Any:
+    """The x channel of all panels, with room for a number behind the longest bar."""
     low, high = min(values), max(values)
-    if not (spec.log if spec.log is not None else high > _WIDE * low):
+    if unit:
         scale = alt.Scale(domain=[0, unit.scale(high) * (1 + _NUMBER_PX / width)], nice=False)
         axis = alt.Axis(tickCount=max(width // 70, 2))
-        return alt.X("x:Q", title=unit.titled("Calls a second"), scale=scale, axis=axis), False
+        return alt.X("x:Q", title=unit.titled("Calls a second"), scale=scale, axis=axis)
     floor = 10.0 ** math.floor(math.log10(low) - 0.01)
     top = high * (high / floor) ** (_NUMBER_PX / width)
     ticks = [10.0**power for power in range(round(math.log10(floor)), math.ceil(math.log10(top)) + 1)]
     kept = ticks[:: math.ceil(len(ticks) / max(width // 45, 2))]
-    labels = scales.labels_at({tick: _number(tick) for tick in kept})
-    axis = alt.Axis(values=kept, labelExpr=labels, labelFlush=False)
-    scale = alt.Scale(type="log", domain=[floor, top], nice=False)
-    return alt.X("x:Q", title="Calls a second", scale=scale, axis=axis), True
+    axis = alt.Axis(values=kept, labelExpr=scales.labels_at({tick: _number(tick) for tick in kept}), labelFlush=False)
+    return alt.X("x:Q", title="Calls a second", scale=alt.Scale(type="log", domain=[floor, top], nice=False), axis=axis)
 
 
-def _order(names: Sequence[str]) -> list[str]:
-    """The most frequent first, others last."""
-    return [*(name for name in names if name != OTHER), *(name for name in names if name == OTHER)]
-
-
-def _head(level: _Level, factor: str) -> VegaLite:
-
-    text = level_phrase(factor, level.label)
-    return {"text": text, "subtitle": f"{_number(level.total)} in all", "fontSize": 12, "offset": 6}
-
-
-def _stacks(
-    levels: Sequence[_Level], names: Sequence[str], unit: scales.Unit, spec: Spec, factor: str | None
-) -> tuple[Any, bool]:
+def _stacks(levels: _Levels, order: Sequence[str], unit: scales.Unit, factor: str | None) -> Any:
     """One bar a level from zero, divided by name."""
-    import altair as alt
-
-    order = _order(names)
-    rows = [{**row, "rank": order.index(row["name"])} for one in levels for row in _rows(one, unit)]
-    labels = [one.label or "all" for one in levels]
-    title = axis_title(factor) if factor else None
+    rows = [{**row, "rank": order.index(row["name"])} for own in levels.values() for row in _in_unit(own, unit)]
     legend = alt.Legend(columns=chart_marks.legend_columns(order), labelLimit=560)
-    color = alt.Color("name:N", title=None, sort=order, scale=alt.Scale(domain=order), legend=legend)
-    chart = alt.Chart(chart_marks.data(rows)).mark_bar(style="band", width=alt.RelativeBandSize(0.72))
-    y = alt.Y("x:Q", title=unit.titled("Calls a second"), stack="zero", axis=alt.Axis(tickCount=6))
-    return chart.encode(
+    labels = [label or "all" for label in levels]
+    title = axis_title(factor) if factor else None
+    bars = chart.base(rows).mark_bar(style="band", width=alt.RelativeBandSize(0.72))
+    return bars.encode(
         x=alt.X("level:N", title=title, sort=labels, axis=alt.Axis(labelAngle=0)),
-        y=y,
-        color=color,
+        y=alt.Y("x:Q", title=unit.titled("Calls a second"), stack="zero", axis=alt.Axis(tickCount=6)),
+        color=alt.Color("name:N", title=None, sort=order, scale=alt.Scale(domain=order), legend=legend),
         order=alt.Order("rank:Q"),
-        tooltip=_tooltip(),
-    ).properties(width=spec.width, height=spec.height), False
-
-
-def _tooltip() -> list[Any]:
-    import altair as alt
-
-    shown = {"name": "call", "text": "a second", "failed": "of these failed", "level": "level"}
-    return [alt.Tooltip(f"{name}:N", title=title) for name, title in shown.items()]
+        tooltip=chart.tips(_TOOLTIP),
+    )
 
 
 def _number(value: float) -> str:
@@ -272,7 +212,3 @@ def _number(value: float) -> str:
         if value >= divisor:
             return f"{value / divisor:.3g}{suffix}"
     return f"{value:.3g}"
-
-
-def _told(level: _Level) -> str:
-    return ", ".join(f"{name} {_number(value)}" for name, value in level.per_second.items())

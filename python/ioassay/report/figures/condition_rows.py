@@ -64,9 +64,7 @@ def of(cells: Sequence[Cell], study: Study, metric: str, x: str, color: str | No
     found: dict[tuple[Scalar | None, Scalar], list[Cell]] = {}
     for cell in cells:
         found.setdefault((cell.point[color] if color else None, cell.point[x]), []).append(cell)
-    groups: list[Scalar | None] = [None]
-    if color is not None:
-        groups = [*study.design.in_order(color, [group for group, _ in found])]
+    groups = [None] if color is None else study.design.in_order(color, [group for group, _ in found])
     levels = study.design.in_order(x, [level for _, level in found])
     return [
         Condition(level, group, pooled(found[group, level], metric))
@@ -105,13 +103,14 @@ def point_rows(conditions: Sequence[Condition], axis: LevelAxis, ask: Ask, unit:
     rows = []
     for condition in conditions:
         found = statistics.summarise(ask.metric, condition.cell, ask.error, ask.confidence)
-        rows.append(
-            {
-                **place(condition.level, condition.group, axis, ask.color),
-                **_numbers(found, unit),
-                **_texts(found, ask.metric),
-            }
-        )
+        known = {"y": found.mean, "median": found.median, "low": found.low, "high": found.high}
+        numbers = {name: value for name, value in known.items() if value is not None}
+        texts = {name: format_metric(ask.metric, value) for name, value in numbers.items()}
+        row = {**place(condition.level, condition.group, axis, ask.color), "n": found.n}
+        row |= {name: unit.scale(value) for name, value in numbers.items()}
+        row |= {"mean_text": texts["y"], "median_text": texts["median"]}
+        error = {"error_text": f"{texts['low']} to {texts['high']}"} if "low" in texts and "high" in texts else {}
+        rows.append({**row, **error})
     return rows
 
 
@@ -120,11 +119,8 @@ def repetition_rows(conditions: Sequence[Condition], axis: LevelAxis, ask: Ask, 
     if sum(len(condition.measured) for condition in conditions) > MOST_REPETITIONS:
         return []
     return [
-        {
-            **place(condition.level, condition.group, axis, ask.color),
-            "y": unit.scale(value),
-            "value": format_metric(ask.metric, value),
-        }
+        {**place(condition.level, condition.group, axis, ask.color), "y": unit.scale(value)}
+        | {"value": format_metric(ask.metric, value)}
         for condition in conditions
         for value in condition.measured
     ]
@@ -133,20 +129,4 @@ def repetition_rows(conditions: Sequence[Condition], axis: LevelAxis, ask: Ask, 
 def place(level: Scalar, group: Scalar | None, axis: LevelAxis, color: str | None) -> VegaLite:
     """Where a condition is: x, level and, with a colour factor, group."""
     row = {"x": axis.position(level), "level": level_label(axis.factor, level)}
-    if color is not None and group is not None:
-        row["group"] = level_label(color, group)
-    return row
-
-
-def _numbers(found: statistics.Summary, unit: scales.Unit) -> VegaLite:
-    row = {"n": found.n, "y": unit.scale(found.mean), "median": unit.scale(found.median)}
-    if found.low is None or found.high is None:
-        return row
-    return {**row, "low": unit.scale(found.low), "high": unit.scale(found.high)}
-
-
-def _texts(found: statistics.Summary, metric: str) -> dict[str, str]:
-    row = {"mean_text": format_metric(metric, found.mean), "median_text": format_metric(metric, found.median)}
-    if found.low is not None and found.high is not None:
-        row["error_text"] = f"{format_metric(metric, found.low)} to {format_metric(metric, found.high)}"
-    return row
+    return row if color is None or group is None else {**row, "group": level_label(color, group)}

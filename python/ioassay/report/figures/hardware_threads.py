@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ioassay.factors import takes_processors
-from ioassay.report.figures import chart_marks
+from ioassay.report.figures import chart
 from ioassay.store.schema import Host
 
 
@@ -23,19 +23,11 @@ def threads(host: Host, factor: str, numbers: Sequence[float] | None) -> int | N
 
 def rule(number: int, x: Any, label: bool = True) -> list[Any]:
     """A vertical line at `number`, with its name at the lower end where there is room for one (`label`)."""
-    import altair as alt
-
-    data = chart_marks.data([{"x": number, "text": text(number)}])
-    tooltip = [alt.Tooltip("text:N", title="the machine has")]
-    line = alt.Chart(data).mark_rule(style="reference", strokeWidth=1.2, strokeDash=[1, 3])
-    drawn = [line.encode(x=x, tooltip=tooltip)]
+    base = chart.base([{"x": number, "text": f"{number} hardware thread{'' if number == 1 else 's'}"}]).encode(x=x)
+    line = base.mark_rule(style="reference", strokeWidth=1.2, strokeDash=[1, 3])
+    drawn = [line.encode(tooltip=chart.tips({"text:N": "the machine has"}))]
     if label:
         # Upright from the axis on: a curve that has grown up to there is far above.
-        name = alt.Chart(data).mark_text(style="note", angle=270, align="left", baseline="bottom", dx=6, dy=-3)
-        drawn.append(name.encode(x=x, y=alt.value("height"), text="text:N"))
+        name = base.mark_text(style="note", angle=270, align="left", baseline="bottom", dx=6, dy=-3)
+        drawn.append(name.encode(y=chart.alt.value("height"), text="text:N"))
     return drawn
-
-
-def text(number: int) -> str:
-    """What the rule stands for."""
-    return f"{number} hardware thread{'' if number == 1 else 's'}"

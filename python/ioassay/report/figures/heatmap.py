@@ -6,17 +6,17 @@ one grid: a cell that was not measured stays empty with a dashed edge, one whose
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from ioassay.factors import factor_label, level_label, same_level
-from ioassay.metrics import format_metric
+from ioassay.factors import axis_title, factor_label, is_size, level_axis_numbers, level_label, same_level
 from ioassay.records.record import FAILED, OK, Scalar
-from ioassay.report.figures import chart_marks, condition_rows, heatmap_bands, scales, selection, statistics, titles
+from ioassay.report.figures import axes, chart, condition_rows, scales, selection
+from ioassay.report.figures.chart import alt, pl
 from ioassay.report.figures.spec import FigureSpec, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -24,12 +24,11 @@ from ioassay.study.model import Study
 _DARK_UNTIL = 0.38
 """Up to this share of the colour scale white is read better on a cell than black (contrast by WCAG 2.1)."""
 _CROSS = "M-.6,-.6L.6,.6M-.6,.6L.6,-.6"
-_CHARACTER_PX = 6.0
-_LINE_PX = 13
-_LEGEND_PX = 220
+_CHARACTER_PX = 7.2
+_LINE_PX = 15
+_LABEL_PX = 68
+"""Room that a horizontal label of a size takes."""
 _MOST_TICKS = 8
-
-Key = tuple[str, str]
 
 
 class Spec(FigureSpec):
@@ -47,172 +46,136 @@ class Spec(FigureSpec):
     height: Annotated[int, Field(ge=80, le=2000)] = 220
 
 
+class _Bands:
+    """Levels side by side in one direction, `name` is 'x' or 'y': sizes ascend on a log2 axis, others are categories.
+
+    The edge between two sizes is their geometric middle; the ends are as far out as the next edge is in.
+    """
+
+    def __init__(self, name: str, factor: str, levels: Sequence[Scalar], length_px: int) -> None:
+        self.name, self.factor, self.levels = name, factor, levels
+        numbers = level_axis_numbers(factor, levels) if is_size(factor) else None
+        kind, title = (alt.X if name == "x" else alt.Y), axis_title(factor)
+        if numbers is None or min(numbers) <= 0:
+            self.edges: list[float] = []
+            labels = [level_label(factor, level) for level in levels]
+            long = max(map(len, labels)) * _CHARACTER_PX > length_px / len(labels)
+            axis = alt.Axis(grid=False, domain=False, ticks=False, labelAngle=-40 if name == "x" and long else 0)
+            self.middle: VegaLite = {name: kind(f"{name}:N", title=title, sort=labels, axis=axis)}
+            self.ends = self.middle
+            return
+        ranked = sorted(zip(numbers, levels, strict=True), key=lambda pair: pair[0])
+        self.levels, numbers = [level for _, level in ranked], [number for number, _ in ranked]
+        inner = [math.sqrt(one * other) for one, other in itertools.pairwise(numbers)]
+        outer = (inner[0], inner[-1]) if inner else (numbers[0] * math.sqrt(2), numbers[0] / math.sqrt(2))
+        self.edges = [numbers[0] ** 2 / outer[0], *inner, numbers[-1] ** 2 / outer[1]]
+        shown = scales.level_labels(factor, self.levels, numbers)
+        slanted = {"labelAngle": -40} if name == "x" and length_px / len(numbers) < _LABEL_PX else {}
+        look = {"grid": False, "domain": False, "labelOverlap": False, **slanted}
+        axis = alt.Axis(values=list(shown), labelExpr=scales.labels_at(shown), **look)
+        scale = alt.Scale(type="log", base=2, domain=[self.edges[0], self.edges[-1]], nice=False)
+        self.ends = {name: kind(f"{name}:Q", title=title, axis=axis, scale=scale), f"{name}2": f"{name}2:Q"}
+        self.middle = {name: kind(f"{name}_middle:Q", title=title, axis=axis, scale=scale)}
+
+    def place(self, level: Scalar) -> VegaLite:
+        """The fields of a level: `<name>` and `<name>2` its edges, `<name>_middle`, `<name>_share` of the axis."""
+        name = self.name
+        if not self.edges:
+            return {name: level_label(self.factor, level), f"{name}_share": 1 / len(self.levels)}
+        low, high = self.edges[(at := self.levels.index(level)) : at + 2]
+        share = math.log2(high / low) / math.log2(self.edges[-1] / self.edges[0])
+        return {name: low, f"{name}2": high, f"{name}_middle": math.sqrt(low * high), f"{name}_share": share}
+
+
+_Cells = tuple[list[VegaLite], list[VegaLite], list[VegaLite]]
+"""Those of one panel that were measured, those whose trials all failed, and those that were not run."""
+
+
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
-    """Panels beside and below each other, with one legend."""
-    import altair as alt
-
-    view = _View.of(records, study, spec)
-    wide = spec.columns if spec.row is None else len({one.column for one in view.panels})
-    rows = [view.panels[start : start + wide] for start in range(0, len(view.panels), wide)]
-    across = f"{factor_label(spec.x)} and {factor_label(spec.y)}"
-    title = f"{selection.metric_label(spec.value)} over {across}"
-    whole = spec.model_copy(update={"width": len(rows[0]) * (spec.width + 60)})
-    drawn = [alt.hconcat(*(_chart(view, panel) for panel in row), spacing=18) for row in rows]
-    return alt.vconcat(*drawn, spacing=18).properties(
-        title=titles.head(whole, study, title, view.notes()),
-        description=titles.description(whole, study, title, view.told()),
-    )
-
-
-@dataclass(frozen=True)
-class _Panel:
-    """One grid of cells: `title` over it, its place by the levels of the two panel factors."""
-
-    title: str
-    column: str
-    cells: Sequence[VegaLite]
-    empty: Sequence[VegaLite]
-    failed: Sequence[VegaLite]
-
-
-@dataclass(frozen=True)
-class _View:
-    """What is drawn."""
-
-    spec: Spec
-    x: heatmap_bands.Bands
-    y: heatmap_bands.Bands
-    unit: scales.Unit
-    domain: tuple[float, float]
-    log: bool
-    panels: Sequence[_Panel]
-    pooled: str
-    centre: str
-
-    @classmethod
-    def of(cls, records: Dataset, study: Study, spec: Spec) -> _View:
-        """Collect the cells of all panels; NoData where there is none."""
-        split = [name for name in (spec.x, spec.y, spec.panel, spec.row) if name is not None]
-        cells = selection.measured(records, study, spec.where, spec.value, *split)
-        lost = _failed(records, study, spec)
-        points = [*(cell.point for cell in cells), *lost]
-        levels = {name: study.design.in_order(name, [point[name] for point in points]) for name in split}
-        x, y = heatmap_bands.bands(spec.x, levels[spec.x]), heatmap_bands.bands(spec.y, levels[spec.y])
-        values = [float(value) for cell in cells for value in cell.measured]
-        unit = scales.unit_for(spec.value, values)
-        panels = []
-        for row in levels.get(spec.row or "", [None]):
-            for column in levels.get(spec.panel or "", [None]):
-                own = [cell for cell in cells if _within(spec, cell.point, column, row)]
-                missing = [point for point in lost if _within(spec, point, column, row)]
-                if own or missing:
-                    found = condition_rows.of(own, study, spec.value, spec.x, spec.y)
-                    panels.append(_panel(spec, (column, row), found, missing, (x, y), unit))
-        shown = [cell["value"] for panel in panels for cell in panel.cells]
-        log = spec.log and min(shown) > 0
-        pooled = selection.pooled([cell.point for cell in cells], *split)
-        centre = condition_rows.centre(condition_rows.of(cells, study, spec.value, spec.x, spec.y))
-        return cls(spec, x, y, unit, (min(shown), max(shown)), log, panels, pooled, centre)
-
-    def share(self, value: float) -> float:
-        """Where a value lies on the colour scale, from 0 to 1."""
-        low, high = self.domain
-        if high <= low:
-            return 1.0
-        if self.log:
-            return math.log(value / low) / math.log(high / low)
-        return (value - low) / (high - low)
-
-    def notes(self) -> list[str]:
-        """What the reader has to know."""
-        cells = [cell for panel in self.panels for cell in panel.cells]
-        return [
-            f"{self.centre} of repetitions" if max(cell["n"] for cell in cells) > 1 else "one repetition",
-            selection.repetitions_text([cell["n"] for cell in cells]),
-            "logarithmic colours" if self.log else "",
-            "linear colours: a value is zero or less" if self.spec.log and not self.log else "",
-            "dashed: not run" if any(panel.empty for panel in self.panels) else "",
-            "× failed" if any(panel.failed for panel in self.panels) else "",
-            self.pooled,
-        ]
-
-    def told(self) -> list[VegaLite]:
-        """The cells for the description."""
-        return [
-            {**cell, "group": f"{cell['group']}, {panel.title}" if panel.title else cell["group"]}
-            for panel in self.panels
-            for cell in [*panel.cells, *panel.failed]
-        ]
+    """Panels beside and below each other, with one legend; NoData where there is no cell."""
+    split = [name for name in (spec.x, spec.y, spec.panel, spec.row) if name is not None]
+    cells = selection.measured(records, study, spec.where, spec.value, *split)
+    lost = _failed(records, study, spec)
+    points = [*(cell.point for cell in cells), *lost]
+    levels = {name: study.design.in_order(name, [point[name] for point in points]) for name in split}
+    x = _Bands("x", spec.x, levels[spec.x], spec.width)
+    y = _Bands("y", spec.y, levels[spec.y], spec.height)
+    unit = scales.unit_for(spec.value, [float(value) for cell in cells for value in cell.measured])
+    panels: dict[str, _Cells] = {}
+    for row, column in itertools.product(levels.get(spec.row or "", [None]), levels.get(spec.panel or "", [None])):
+        place = {name: level for name, level in ((spec.panel, column), (spec.row, row)) if name and level is not None}
+        own = [cell for cell in cells if place.items() <= cell.point.items()]
+        missing = [point for point in lost if place.items() <= point.items()]
+        if own or missing:
+            found = condition_rows.of(own, study, spec.value, spec.x, spec.y)
+            title = ", ".join(level_label(name, level) for name, level in place.items())
+            panels[title] = _cells(found, missing, spec, (x, y), unit)
+    every = [cell for measured, *_ in panels.values() for cell in measured]
+    low, high = min(cell["value"] for cell in every), max(cell["value"] for cell in every)
+    log = spec.log and low > 0
+    for cell in every:
+        cell["dark"] = _share(cell["value"], low, high, log) <= _DARK_UNTIL
+    centre = condition_rows.centre(condition_rows.of(cells, study, spec.value, spec.x, spec.y))
+    color = _color(unit.titled(selection.metric_label(spec.value)), low, high, log)
+    drawn = [
+        chart.panel(_layers(parts, (x, y), spec, color, centre), spec.width, spec.height, title)
+        for title, parts in panels.items()
+    ]
+    notes = [
+        f"{centre} of repetitions" if max(cell["n"] for cell in every) > 1 else "one repetition",
+        selection.repetitions_text([cell["n"] for cell in every]),
+        "logarithmic colours" if log else "",
+        "linear colours: a value is zero or less" if spec.log and not log else "",
+        "dashed: not run" if any(empty for _, _, empty in panels.values()) else "",
+        "× failed" if any(failed for _, failed, _ in panels.values()) else "",
+        selection.pooled([cell.point for cell in cells], *split),
+    ]
+    told = [
+        {**cell, "group": f"{cell['group']}, {title}" if title else cell["group"]}
+        for title, (measured, failed, _) in panels.items()
+        for cell in (*measured, *failed)
+    ]
+    columns = len(levels.get(spec.panel or "", [None])) if spec.row else spec.columns
+    title = f"{selection.metric_label(spec.value)} over {factor_label(spec.x)} and {factor_label(spec.y)}"
+    width = min(columns, len(panels)) * (spec.width + 60)
+    return chart.figure(chart.grid(drawn, columns, 18), spec, study, title, notes, told, width)
 
 
 def _failed(records: Dataset, study: Study, spec: Spec) -> list[dict[str, Scalar]]:
-    """Points of which no trial went well."""
-    import polars as pl
-
+    """Points of which no trial went well, in the order of the study."""
     trials = records.trials_of(study)
     for factor, level in spec.where.items():
         trials = trials.filter([same_level(factor, level, other) for other in trials[factor].to_list()])
-    good = {_key(point) for point in selection.points_of(study, trials.filter(pl.col("status") == OK))}
+    good = selection.points_of(study, trials.filter(pl.col("status") == OK))
     bad = selection.points_of(study, trials.filter(pl.col("status") == FAILED))
-    return [point for point in bad if _key(point) not in good and {spec.x, spec.y} <= point.keys()]
+    failed = [point for point in bad if point not in good and {spec.x, spec.y} <= point.keys()]
+    return sorted(failed, key=study.design.place)
 
 
-def _key(point: Mapping[str, Scalar]) -> tuple[tuple[str, Scalar], ...]:
-    return tuple(sorted(point.items()))
-
-
-def _within(spec: Spec, point: Mapping[str, Scalar], column: Scalar | None, row: Scalar | None) -> bool:
-    wanted = ((spec.panel, column), (spec.row, row))
-    return all(name is None or level is None or point.get(name) == level for name, level in wanted)
-
-
-def _panel(
-    spec: Spec,
-    place: tuple[Scalar | None, Scalar | None],
+def _cells(
     found: Sequence[condition_rows.Condition],
     lost: Sequence[Mapping[str, Scalar]],
-    bands: tuple[heatmap_bands.Bands, heatmap_bands.Bands],
+    spec: Spec,
+    bands: tuple[_Bands, _Bands],
     unit: scales.Unit,
-) -> _Panel:
-    names = [
-        level_label(name, level)
-        for name, level in zip((spec.panel, spec.row), place, strict=True)
-        if name is not None and level is not None
-    ]
-    cells = [_cell(spec, one, bands, unit) for one in found]
-    failed = [
-        {**_place(point[spec.x], point[spec.y], bands), "mean_text": "failed", "n": 0}
-        for point in lost
-        if not any((one.level, one.group) == (point[spec.x], point[spec.y]) for one in found)
-    ]
-    taken = {(cell["level"], cell["group"]) for cell in [*cells, *failed]}
-    everywhere = [_place(x, y, bands) for x in bands[0].levels for y in bands[1].levels]
-    empty = [one for one in everywhere if (one["level"], one["group"]) not in taken]
-    return _Panel(", ".join(names), str(place[0]), cells, empty, failed)
-
-
-def _cell(
-    spec: Spec, one: condition_rows.Condition, bands: tuple[heatmap_bands.Bands, heatmap_bands.Bands], unit: scales.Unit
-) -> VegaLite:
-    assert one.group is not None
-    found = statistics.summarise(spec.value, one.cell)
-    value = unit.scale(found.mean)
-    texts = {
-        "mean_text": format_metric(spec.value, found.mean),
-        "median_text": format_metric(spec.value, found.median),
-        "text": _short(value),
-    }
-    return {**_place(one.level, one.group, bands), "n": found.n, "value": value, **texts}
-
-
-def _place(x: Scalar, y: Scalar, bands: tuple[heatmap_bands.Bands, heatmap_bands.Bands]) -> VegaLite:
+) -> _Cells:
     across, down = bands
-    return {
-        "level": level_label(across.factor, x),
-        "group": level_label(down.factor, y),
-        **across.place(x, "x"),
-        **down.place(y, "y"),
+    places = {
+        (level_label(spec.x, x), level_label(spec.y, y)): {**across.place(x), **down.place(y)}
+        for x, y in itertools.product(across.levels, down.levels)
     }
+    ask = condition_rows.Ask(spec.value, spec.y)
+    rows = condition_rows.point_rows(found, axes.category_axis(spec.x, across.levels), ask, unit)
+    cells = [
+        {**row, "value": row["y"], "text": _short(row["y"]), **places.pop((row["level"], row["group"]))} for row in rows
+    ]
+    labels = dict.fromkeys((level_label(spec.x, point[spec.x]), level_label(spec.y, point[spec.y])) for point in lost)
+    failed = [
+        {"level": level, "group": group, "mean_text": "failed", "n": 0, **places.pop((level, group))}
+        for level, group in labels
+        if (level, group) in places
+    ]
+    return cells, failed, [{"level": level, "group": group, **place} for (level, group), place in places.items()]
 
 
 def _short(number: float) -> str:
@@ -222,79 +185,49 @@ def _short(number: float) -> str:
     return f"{number:#.3g}".rstrip(".") if abs(number) < 999.5 else f"{number:.0f}"
 
 
-def _chart(view: _View, panel: _Panel) -> Any:
-    import altair as alt
+def _share(value: float, low: float, high: float, log: bool) -> float:
+    """Where a value lies on the colour scale, from 0 to 1."""
+    if high <= low:
+        return 1.0
+    return math.log(value / low) / math.log(high / low) if log else (value - low) / (high - low)
 
-    spec = view.spec
-    x, y = view.x.channels("x", spec.width), view.y.channels("y", spec.height)
-    places, middles = {**x.edges, **y.edges}, {**x.middle, **y.middle}
-    tooltip = _tooltip(view)
+
+def _color(title: str, low: float, high: float, log: bool) -> Any:
+    """One scale for all panels; the theme's palette, which is even to the eye and to the colour-blind."""
+    if not log or high <= low:
+        domain = [low, high] if high > low else [min(low, 0.0), max(high, 0.0) or 1.0]
+        return chart.heat("value", title, "linear", domain, tickCount=5, format="~r")
+    ticks = scales.log_ticks(low, high)
+    decades = [tick for tick in ticks if math.log10(tick).is_integer()]
+    apart = ticks if len(ticks) <= _MOST_TICKS or len(decades) < 2 else decades
+    return chart.heat("value", title, "log", [low, high], values=apart, format="~g")
+
+
+def _layers(parts: _Cells, bands: tuple[_Bands, _Bands], spec: Spec, color: Any, centre: str) -> list[Any]:
+    cells, failed, empty = parts
+    ends, middle = {**bands[0].ends, **bands[1].ends}, {**bands[0].middle, **bands[1].middle}
+    place = {"level:N": factor_label(spec.x), "group:N": factor_label(spec.y)}
+    value = {"mean_text:N": centre}
+    whole = chart.tips({**place, **value, "median_text:N": "median", "n:Q": "repetitions"})
     drawn = []
-    if panel.empty:
-        edge = alt.Chart(chart_marks.data(panel.empty)).mark_rect(style="empty", filled=False, strokeDash=[3, 3])
-        drawn.append(edge.encode(**places, tooltip=tooltip[:2]))
-    if panel.cells:
-        fill = alt.Chart(chart_marks.data(panel.cells)).mark_rect(style="cell")
-        drawn.append(fill.encode(**places, color=_color(view), tooltip=tooltip))
-    if panel.failed:
-        edge = alt.Chart(chart_marks.data(panel.failed)).mark_rect(style="empty", filled=False)
-        cross = alt.Chart(chart_marks.data(panel.failed)).mark_point(
-            style="failed", shape=_CROSS, size=220, strokeWidth=2
-        )
-        drawn += [edge.encode(**places), cross.encode(**middles, tooltip=[*tooltip[:2], tooltip[2]])]
-    if spec.numbers:
-        drawn += _numbers(view, panel, middles)
-    title = {"title": {"text": panel.title, "fontSize": 12, "offset": 6}} if panel.title else {}
-    return alt.layer(*drawn).properties(width=spec.width, height=spec.height, **title)
-
-
-def _numbers(view: _View, panel: _Panel, middles: Mapping[str, Any]) -> list[Any]:
-    """The number of each cell that has the room, white on dark ones."""
-    import altair as alt
-
-    spec, drawn = view.spec, []
+    if empty:
+        edge = chart.base(empty).mark_rect(style="empty", filled=False, strokeDash=[3, 3])
+        drawn.append(edge.encode(**ends, tooltip=chart.tips(place)))
+    if cells:
+        drawn.append(chart.base(cells).mark_rect(style="cell").encode(**ends, color=color, tooltip=whole))
+    if failed:
+        base = chart.base(failed)
+        cross = base.mark_point(style="failed", shape=_CROSS, size=220, strokeWidth=2)
+        cross = cross.encode(**middle, tooltip=chart.tips({**place, **value}))
+        drawn += [base.mark_rect(style="empty", filled=False).encode(**ends), cross]
     fitting = [
         cell
-        for cell in panel.cells
+        for cell in cells
         if len(cell["text"]) * _CHARACTER_PX + 4 <= cell["x_share"] * spec.width
         and cell["y_share"] * spec.height >= _LINE_PX
     ]
-    for style, dark in (("on-dark", True), ("on-bright", False)):
-        if own := [cell for cell in fitting if (view.share(cell["value"]) <= _DARK_UNTIL) == dark]:
-            text = alt.Chart(chart_marks.data(own)).mark_text(style=style, align="center", baseline="middle")
-            drawn.append(text.encode(**middles, text=alt.Text("text:N")))
+    for style, dark in (("on-dark", True), ("on-bright", False)) if spec.numbers else ():
+        if own := [cell for cell in fitting if cell["dark"] is dark]:
+            text = chart.base(own).mark_text(style=style, align="center", baseline="middle")
+            drawn.append(text.encode(**middle, text="text:N"))
     return drawn
-
-
-def _tooltip(view: _View) -> list[Any]:
-    import altair as alt
-
-    spec = view.spec
-    return [
-        alt.Tooltip("level:N", title=factor_label(spec.x)),
-        alt.Tooltip("group:N", title=factor_label(spec.y)),
-        alt.Tooltip("mean_text:N", title=view.centre),
-        alt.Tooltip("median_text:N", title="median"),
-        alt.Tooltip("n:Q", title="repetitions"),
-    ]
-
-
-def _color(view: _View) -> Any:
-    """One scale for all panels; the theme's palette, which is even to the eye and to the colour-blind."""
-    import altair as alt
-
-    low, high = view.domain
-    domain = [low, high] if high > low else [min(low, 0.0), max(high, 0.0) or 1.0]
-    scale = alt.Scale(type="log" if view.log and high > low else "linear", domain=domain, nice=False)
-    ticks: VegaLite = {"tickCount": 5, "format": "~r"}
-    if view.log and high > low:
-        ticks = {"values": _apart(scales.log_ticks(low, high)), "format": "~g"}
-    legend = alt.Legend(gradientLength=_LEGEND_PX, gradientThickness=12, **ticks)
-    label = view.unit.titled(selection.metric_label(view.spec.value))
-    return alt.Color("value:Q", title=label, scale=scale, legend=legend)
-
-
-def _apart(ticks: Sequence[float]) -> Sequence[float]:
-    """Ticks that do not touch on the legend: decades alone where there are many."""
-    decades = [tick for tick in ticks if math.log10(tick).is_integer()]
-    return ticks if len(ticks) <= _MOST_TICKS or len(decades) < 2 else decades

@@ -8,23 +8,23 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from ioassay.analysis.measurements import latency_windows
+from ioassay.errors import InputError
 from ioassay.factors import level_label
-from ioassay.records.record import Scalar
-from ioassay.report.figures import axes, chart_marks, latency_levels, scales, selection, titles
+from ioassay.report.figures import axes, chart, latency_levels, scales, selection
+from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import Direction, FigureSpec, NoData
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 from ioassay.units import format_count, format_ns
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from ioassay.records.record import LatencyWindow
 
 _COLUMNS, _STEPS = 100, 48
@@ -32,7 +32,8 @@ _COLUMNS, _STEPS = 100, 48
 _FINEST = 2 ** (1 / 16)
 """Ratio of neighbouring bins in the logs: finer steps would have gaps."""
 _MOST_PANELS = 12
-_LEGEND_PX = 220
+Counts = Counter[tuple[int, int]]
+"""Requests by window (from 0) and step of latency."""
 
 
 class Spec(FigureSpec):
@@ -46,171 +47,127 @@ class Spec(FigureSpec):
 
 
 @dataclass(frozen=True)
-class _Panel:
-    """One level: the requests by window (from 0) and latency."""
-
-    title: str
-    trials: int
-    counts: Mapping[tuple[int, int], int]
-
-
-@dataclass(frozen=True)
 class _Grid:
-    """Windows of one length, and the range of all latencies."""
+    """Windows of one length, and steps over the range of all latencies."""
 
     window_s: float
     low_ns: float
     ratio: float
     steps: int
 
-    def step(self, latency_ns: float) -> int:
-        """The step of a latency, from 0."""
-        place = int(math.log(max(latency_ns, 1) / self.low_ns) / math.log(self.ratio))
-        return min(max(place, 0), self.steps - 1)
+    @classmethod
+    def over(cls, logs: Sequence[Sequence[LatencyWindow]]) -> _Grid:
+        """Windows of the logs' own length, joined where they are too many."""
+        # Each trial's windows end a few milliseconds late, by its own; at the next job's log time goes back.
+        steps_s = [after.end_s - before.end_s for log in logs for before, after in itertools.pairwise(log)]
+        steps_s = sorted(step for step in steps_s if step > 0)
+        last_s = max(window.end_s for log in logs for window in log)
+        interval_s = (round(steps_s[len(steps_s) // 2], 2) if steps_s else 0.0) or last_s
+        joined = max(math.ceil(last_s / interval_s / _COLUMNS), 1)
+        values = [value for log in logs for window in log for value in window.values_ns]
+        low, high = max(min(values), 1), max(*values, 2)
+        steps = max(min(_STEPS, int(math.log(high / low) / math.log(_FINEST))), 1)
+        return cls(interval_s * joined, low / 1.02, (high / low * 1.05) ** (1 / steps), steps)
 
     def edge(self, step: int) -> float:
         """Where a step begins."""
         return float(f"{self.low_ns * self.ratio**step:.5g}")
 
+    def counts(self, members: Sequence[Sequence[LatencyWindow]]) -> Counts:
+        """The requests of several trials together."""
+        counts: Counts = Counter()
+        for window in itertools.chain.from_iterable(members):
+            # A window that ends at 107 ms is the one from 0 to 100.
+            place = max(math.ceil(window.end_s / self.window_s - 0.3) - 1, 0)
+            for value, count in zip(window.values_ns, window.counts, strict=True):
+                step = int(math.log(max(value, 1) / self.low_ns) / math.log(self.ratio))
+                counts[place, min(max(step, 0), self.steps - 1)] += count
+        return counts
+
 
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """One panel a level, with one scale of colours."""
-    import altair as alt
-
-    trials = _trials(records, study, spec)
-    panels, grid = _panels(records, study, trials, spec)
-    most = max(max(panel.counts.values()) for panel in panels)
-    end_s = (max(window for panel in panels for window, _ in panel.counts) + 1) * grid.window_s
-    charts = [_chart(spec, panel, grid, end_s, most) for panel in panels]
-    name = latency_levels.latency_name(spec.direction, "clat")
-    kept = sum(panel.trials for panel in panels)
+    trials = selection.select(records, study, spec.where)
+    if spec.repetition is not None:
+        trials = trials.filter(trials["repetition"] == spec.repetition)
+        if trials.is_empty():
+            raise NoData(f"no trial that went well is repetition {spec.repetition}; the first is 0")
     points = selection.points_of(study, trials)
+    varied = (name for name in study.levels if len({point.get(name) for point in points}) > 1)
+    factor = spec.panel or next(varied, None)
+    if factor:
+        selection.require_factor(study, factor)
+    logs = _logs(records, trials["trial"].to_list(), spec)
+    members: dict[str, list[Sequence[LatencyWindow]]] = {"": list(logs.values())}
+    if factor:
+        levels = dict(trials.select("trial", factor).iter_rows())
+        shown = study.design.in_order(factor, [levels[trial] for trial in logs])
+        if len(shown) > _MOST_PANELS:
+            raise NoData(f"{len(shown)} levels of {factor} have histograms; choose up to {_MOST_PANELS} with `where`")
+        members = {
+            level_label(factor, level): [windows for trial, windows in logs.items() if levels[trial] == level]
+            for level in shown
+        }
+    grid = _Grid.over(list(logs.values()))
+    panels = {title: grid.counts(own) for title, own in members.items()}
+    kept = sum(map(len, members.values()))
     notes = [
         f"requests of {grid.window_s:.3g} s in each cell (logarithmic colours)",
         f"{kept} trials together" if kept > len(panels) else "one trial" if kept == 1 else "one trial in each panel",
-        selection.pooled(points, _panel_factor(study, points, spec)),
+        selection.pooled(points, factor),
     ]
-    title = f"{name} over time"
-    whole = spec.model_copy(update={"width": min(spec.columns, len(panels)) * spec.width})
-    return alt.concat(*charts, columns=spec.columns, spacing=16).properties(
-        title=titles.head(whole, study, title, notes),
-        description=f"{titles.noted(spec, title, notes)} {_told(panels, grid)}.",
+    drawn = alt.concat(*_charts(panels, grid, spec), columns=spec.columns, spacing=16)
+    title = f"{latency_levels.latency_name(spec.direction, 'clat')} over time"
+    details = "; ".join(f"{name}: {_told(own, grid)}" if name else _told(own, grid) for name, own in panels.items())
+    return chart.figure(
+        drawn, spec, study, title, notes, width=min(spec.columns, len(panels)) * spec.width, details=details
     )
 
 
-def _trials(records: Dataset, study: Study, spec: Spec) -> pl.DataFrame:
-    """Those that the figure asks for; NoData where there are none."""
-    trials = selection.select(records, study, spec.where)
-    if spec.repetition is None:
-        return trials
-    kept = trials.filter(trials["repetition"] == spec.repetition)
-    if kept.is_empty():
-        raise NoData(f"no trial that went well is repetition {spec.repetition}; the first is 0")
-    return kept
-
-
-def _panel_factor(study: Study, points: Sequence[Mapping[str, Scalar]], spec: Spec) -> str | None:
-    """The factor asked for, or the first that varies."""
-    if spec.panel is not None:
-        selection.require_factor(study, spec.panel)
-        return spec.panel
-    return next((name for name in study.levels if len({point.get(name) for point in points}) > 1), None)
-
-
-def _panels(records: Dataset, study: Study, trials: pl.DataFrame, spec: Spec) -> tuple[list[_Panel], _Grid]:
-    """The requests of each level in one grid; NoData where no trial kept a histogram log."""
-    from ioassay.analysis.measurements import latency_windows
-    from ioassay.errors import InputError
-
+def _logs(records: Dataset, trials: Sequence[str], spec: Spec) -> Mapping[str, Sequence[LatencyWindow]]:
+    """The windows of each trial; NoData where none kept a histogram log."""
     try:
-        found = latency_windows.of_trials(records, trials["trial"].to_list(), spec.direction)
+        found = latency_windows.of_trials(records, trials, spec.direction)
     except InputError as error:
         raise NoData(str(error)) from None
     if not found:
-        raise NoData(
-            f"no trial kept histograms of {spec.direction} latencies over time; "
-            'the parameter logs asks fio for them: logs = ["hist"]'
-        )
-    factor = _panel_factor(study, selection.points_of(study, trials), spec)
-    levels: dict[str, Scalar | None] = dict(
-        zip(trials["trial"].to_list(), trials[factor].to_list() if factor else [None] * trials.height, strict=True)
-    )
-    shown = study.design.in_order(factor, [levels[trial] for trial in found]) if factor else [None]
-    if len(shown) > _MOST_PANELS:
-        raise NoData(f"{len(shown)} levels of {factor} have histograms; choose up to {_MOST_PANELS} with `where`")
-    grid = _grid(found.values())
-    panels = []
-    for level in shown:
-        members = [windows for trial, windows in found.items() if levels[trial] == level]
-        title = level_label(factor, level) if factor and level is not None else ""
-        panels.append(_Panel(title, len(members), _counts(members, grid)))
-    return panels, grid
+        why = f"no trial kept histograms of {spec.direction} latencies over time"
+        raise NoData(f'{why}; the parameter logs asks fio for them: logs = ["hist"]')
+    return found
 
 
-def _grid(found: Iterable[Sequence[LatencyWindow]]) -> _Grid:
-    """Windows of the logs' own length, joined where they are too many, and steps over the range of all latencies."""
-    logs = list(found)
-    # Each trial's windows end a few milliseconds late, by its own; at the next job's log time goes back.
-    steps_s = [after.end_s - before.end_s for log in logs for before, after in itertools.pairwise(log)]
-    steps_s = sorted(step for step in steps_s if step > 0)
-    last_s = max(window.end_s for log in logs for window in log)
-    interval_s = round(steps_s[len(steps_s) // 2], 2) if steps_s else 0.0
-    interval_s = interval_s or last_s
-    joined = max(math.ceil(last_s / interval_s / _COLUMNS), 1)
-    values = [value for log in logs for window in log for value in window.values_ns]
-    low, high = max(min(values), 1), max(*values, 2)
-    steps = max(min(_STEPS, int(math.log(high / low) / math.log(_FINEST))), 1)
-    return _Grid(interval_s * joined, low / 1.02, (high / low * 1.05) ** (1 / steps), steps)
-
-
-def _counts(members: Iterable[Sequence[LatencyWindow]], grid: _Grid) -> Mapping[tuple[int, int], int]:
-    """Requests by window and step, of several trials together."""
-    counts: Counter[tuple[int, int]] = Counter()
-    for windows in members:
-        for window in windows:
-            # A window that ends at 107 ms is the one from 0 to 100.
-            place = max(math.ceil(window.end_s / grid.window_s - 0.3) - 1, 0)
-            for value, count in zip(window.values_ns, window.counts, strict=True):
-                counts[place, grid.step(value)] += count
-    return counts
-
-
-def _chart(spec: Spec, panel: _Panel, grid: _Grid, end_s: float, most: int) -> Any:
-    import altair as alt
-
-    rows = [
-        {"x": round(window * grid.window_s, 4), "y": grid.edge(step), "requests": count}
-        for (window, step), count in sorted(panel.counts.items())
-    ]
-    x = alt.X("x:Q", title="Time (s)", scale=alt.Scale(domain=[0, end_s], nice=False), axis=alt.Axis(tickCount=8))
-    name = latency_levels.latency_name(spec.direction, "clat")
-    y = axes.latency_axis("y", name, grid.edge(0), grid.edge(grid.steps))
+def _charts(panels: Mapping[str, Counts], grid: _Grid, spec: Spec) -> list[Any]:
+    most = max(max(counts.values()) for counts in panels.values())
+    end_s = (max(window for counts in panels.values() for window, _ in counts) + 1) * grid.window_s
     ticks = [tick for tick in scales.log_ticks(1, max(most, 10)) if math.log10(tick).is_integer()]
-    color = alt.Color(
-        "requests:Q",
-        title="Requests",
-        scale=alt.Scale(type="log", domain=[1, max(most, 2)], nice=False),
-        legend=alt.Legend(gradientLength=_LEGEND_PX, gradientThickness=12, values=ticks, format="~s"),
-    )
-    tooltip = [
-        alt.Tooltip("x:Q", title="from (s)"),
-        alt.Tooltip("y:Q", title="latency from (ns)", format="~s"),
-        alt.Tooltip("requests:Q", format=","),
-    ]
+    name = latency_levels.latency_name(spec.direction, "clat")
+    channels = {
+        "x": chart.seconds(end_s=end_s),
+        "x2": "end:Q",
+        "y": axes.latency_axis("y", name, grid.edge(0), grid.edge(grid.steps)),
+        "y2": "top:Q",
+        "color": chart.heat("requests", "Requests", "log", [1, max(most, 2)], values=ticks, format="~s"),
+        "tooltip": [
+            alt.Tooltip("x:Q", title="from (s)"),
+            alt.Tooltip("y:Q", title="latency from (ns)", format="~s"),
+            alt.Tooltip("requests:Q", format=","),
+        ],
+    }
     # Thousands of cells: what follows from a place is computed by the chart.
     ends = {"end": f"datum.x + {grid.window_s:.6g}", "top": f"datum.y * {grid.ratio:.9g}"}
-    cells = alt.Chart(chart_marks.data(rows)).mark_rect(style="band", clip=True).transform_calculate(**ends)
-    title = {"title": {"text": panel.title, "fontSize": 12, "offset": 6}} if panel.title else {}
-    chart = cells.encode(x=x, x2="end:Q", y=y, y2="top:Q", color=color, tooltip=tooltip)
-    return chart.properties(width=spec.width, height=spec.height, **title)
+    charts = []
+    for title, counts in panels.items():
+        rows = [
+            {"x": round(window * grid.window_s, 4), "y": grid.edge(step), "requests": count}
+            for (window, step), count in sorted(counts.items())
+        ]
+        cells = chart.base(rows).mark_rect(style="band", clip=True).transform_calculate(**ends).encode(**channels)
+        charts.append(chart.panel([cells], spec.width, spec.height, title))
+    return charts
 
 
-def _told(panels: Sequence[_Panel], grid: _Grid) -> str:
-    """The requests of each panel and when its slowest completed."""
-    told = []
-    for panel in panels:
-        window, step = max(panel.counts, key=lambda place: (place[1], -place[0]))
-        requests = format_count(sum(panel.counts.values()))
-        slowest = f"the slowest over {format_ns(grid.edge(step))} at {window * grid.window_s:.3g} s"
-        told.append(f"{f'{panel.title}: ' if panel.title else ''}{requests} requests, {slowest}")
-    return "; ".join(told)
+def _told(counts: Counts, grid: _Grid) -> str:
+    """The requests of a panel and when its slowest completed."""
+    window, step = max(counts, key=lambda place: (place[1], -place[0]))
+    requests = format_count(sum(counts.values()))
+    return f"{requests} requests, the slowest over {format_ns(grid.edge(step))} at {window * grid.window_s:.3g} s"

@@ -15,7 +15,8 @@ from pydantic import Field
 
 from ioassay.factors import Design, factor_label, level_label
 from ioassay.records.record import Scalar
-from ioassay.report.figures import axes, chart_marks, condition_rows, level_marks, scales, selection, titles
+from ioassay.report.figures import axes, chart, chart_marks, condition_rows, level_marks, scales, selection
+from ioassay.report.figures.chart import pl
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -42,136 +43,79 @@ class Spec(FigureSpec):
     width: Annotated[int, Field(ge=100, le=2000)] = 205
     height: Annotated[int, Field(ge=80, le=2000)] = 165
 
+    def panel_of(self, point: Mapping[str, Scalar]) -> str:
+        """The title of the panel that shows a point."""
+        return level_label(self.panel, point[self.panel]) if self.panel else ""
+
 
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """Panels beside and below each other, each with its own metric axis in one unit."""
-    import altair as alt
-
-    view = _View.of(records, study, spec)
-    panels = [_chart(view, panel) for panel in view.panels if view.rows_of(panel) or view.crosses_of(panel)]
-    rows = [panels[start : start + spec.columns] for start in range(0, len(panels), spec.columns)]
-    title = f"{selection.metric_label(spec.y)} against {factor_label(spec.x)}"
-    counts = [row["n"] for row in view.rows]
+    split = [name for name in (spec.x, spec.color, spec.panel) if name is not None]
+    trials = selection.select(records, study, spec.where)  # says why where nothing went well
+    for name in split:
+        selection.require_factor(study, name)
+    crossed = _saturated(study, trials, spec)
+    try:
+        cells = selection.measured(records, study, spec.where, spec.y)
+    except NoData:
+        if not crossed:
+            raise
+        cells = []
+    points = [*(cell.point for cell in cells), *crossed]
+    levels = {name: study.design.in_order(name, [point[name] for point in points]) for name in split}
+    found: dict[str, list[condition_rows.Condition]] = {}
+    for name in [level_label(spec.panel, level) for level in levels[spec.panel]] if spec.panel else [""]:
+        own = [cell for cell in cells if spec.panel_of(cell.point) == name]
+        found[name] = condition_rows.of(own, study, spec.y, spec.x, spec.color)
+    conditions = [one for part in found.values() for one in part]
+    axis = axes.level_axis(spec.x, levels[spec.x], spec.log_x)
+    unit = scales.unit_for(spec.y, condition_rows.measured_values(conditions))
+    crosses: dict[str, list[VegaLite]] = {name: [] for name in found}
+    for point in crossed:
+        place = condition_rows.place(point[spec.x], point[spec.color], axis, spec.color)
+        crosses[spec.panel_of(point)].append({**place, "mean_text": "saturated"})
+    marks = level_marks.of(records, study, spec.color, levels[spec.color])
+    crossing = {row["group"] for part in crosses.values() for row in part}
+    look = _Look(spec, axis, unit, marks, [group for group in marks.shown if group in crossing])
+    ask = condition_rows.Ask(spec.y, spec.color)
+    rows = {name: condition_rows.point_rows(part, axis, ask, unit) for name, part in found.items()}
+    tooltip = chart_marks.point_tooltip(spec.color, "none", condition_rows.centre(conditions))
+    panels = [
+        chart.panel(look.points(rows[name], tooltip) + look.crosses(crosses[name]), spec.width, spec.height, name)
+        for name in found
+    ]
+    counts = [row["n"] for part in rows.values() for row in part]
     notes = [
         selection.repetitions_text(counts) if max(counts, default=1) > 1 else "each point one simulation or trial",
         "axes of the metric do not begin at zero",
-        "× at the upper edge: saturated, no steady value" if view.crosses else "",
-        view.absent,
-        selection.pooled(view.points, spec.x, spec.color, spec.panel),
+        "× at the upper edge: saturated, no steady value" if crossed else "",
+        _absent(study, spec, levels),
+        selection.pooled(points, *split),
     ]
-    whole = spec.model_copy(update={"width": spec.columns * (spec.width + 50)})
-    return alt.vconcat(*(alt.hconcat(*row, spacing=14) for row in rows), spacing=16).properties(
-        title=titles.head(whole, study, title, notes),
-        description=titles.description(whole, study, title, view.told()),
+    told = [(name, row) for part in (rows, crosses) for name, own in part.items() for row in own]
+    return chart.figure(
+        chart.grid(panels, spec.columns),
+        spec,
+        study,
+        f"{selection.metric_label(spec.y)} against {factor_label(spec.x)}",
+        notes,
+        [{**row, "group": f"{name}, {row['group']}" if name else row["group"]} for name, row in told],
+        spec.columns * (spec.width + 50),
     )
 
 
-@dataclass(frozen=True)
-class _View:
-    """What is drawn: a row for each point and for each cross, with the panel it belongs to."""
-
-    spec: Spec
-    panels: Sequence[str]
-    axis: axes.LevelAxis
-    unit: scales.Unit
-    marks: level_marks.LevelMarks
-    rows: chart_marks.Rows
-    crosses: chart_marks.Rows
-    points: Sequence[Mapping[str, Scalar]]
-    absent: str
-    centre: str
-
-    @classmethod
-    def of(cls, records: Dataset, study: Study, spec: Spec) -> _View:
-        """Collect points and crosses; NoData where there are neither."""
-        cells = _measured(records, study, spec)
-        crossed = _saturated(records, study, spec)
-        if not cells and not crossed:
-            raise NoData(f"no trial that went well has the metric '{spec.y}'")
-        points = [*(cell.point for cell in cells), *crossed]
-        levels = {name: study.design.in_order(name, [point[name] for point in points]) for name in _split(spec)}
-        axis = axes.level_axis(spec.x, levels[spec.x], spec.log_x)
-        found = {
-            panel: condition_rows.of(
-                [cell for cell in cells if _panel(spec, cell.point) == panel], study, spec.y, spec.x, spec.color
-            )
-            for panel in _panels(spec, points, levels)
-        }
-        everything = [condition for part in found.values() for condition in part]
-        unit = scales.unit_for(spec.y, condition_rows.measured_values(everything))
-        ask = condition_rows.Ask(spec.y, spec.color)
-        rows = [
-            {**row, "panel": panel}
-            for panel, part in found.items()
-            for row in condition_rows.point_rows(part, axis, ask, unit)
-        ]
-        marks = [
-            {
-                **condition_rows.place(point[spec.x], point[spec.color], axis, spec.color),
-                "panel": _panel(spec, point),
-                "mean_text": "saturated",
-            }
-            for point in crossed
-        ]
-        looks = level_marks.of(records, study, spec.color, levels[spec.color])
-        absent = _absent(study, spec, levels)
-        centre = condition_rows.centre(everything)
-        return cls(spec, list(found), axis, unit, looks, rows, marks, points, absent, centre)
-
-    def rows_of(self, panel: str) -> chart_marks.Rows:
-        """The points of one panel."""
-        return [row for row in self.rows if row["panel"] == panel]
-
-    def crosses_of(self, panel: str) -> chart_marks.Rows:
-        """The crosses of one panel."""
-        return [row for row in self.crosses if row["panel"] == panel]
-
-    def told(self) -> list[VegaLite]:
-        """Points and crosses for the description, with their panel."""
-        return [
-            {**row, "group": f"{row['panel']}, {row['group']}" if row["panel"] else row["group"]}
-            for row in [*self.rows, *self.crosses]
-        ]
-
-
-def _split(spec: Spec) -> list[str]:
-    return [name for name in (spec.x, spec.color, spec.panel) if name is not None]
-
-
-def _measured(records: Dataset, study: Study, spec: Spec) -> Sequence[Any]:
-    selection.select(records, study, spec.where)  # says why where nothing went well
-    try:
-        return selection.measured(records, study, spec.where, spec.y, *_split(spec))
-    except NoData:
-        for name in _split(spec):
-            selection.require_factor(study, name)
-        return []
-
-
-def _saturated(records: Dataset, study: Study, spec: Spec) -> list[dict[str, Scalar]]:
+def _saturated(study: Study, trials: pl.DataFrame, spec: Spec) -> list[dict[str, Scalar]]:
     """The conditions that saturated and therefore lack the metric."""
-    import polars as pl
-
-    trials = selection.select(records, study, spec.where)
     if SATURATED not in trials.columns:
         return []
     lacking = trials.filter(pl.col(SATURATED) > 0)
     if spec.y in trials.columns:
         lacking = lacking.filter(pl.col(spec.y).is_null())
-    return selection.points_of(study, lacking)
-
-
-def _panel(spec: Spec, point: Mapping[str, Scalar]) -> str:
-    return level_label(spec.panel, point[spec.panel]) if spec.panel else ""
-
-
-def _panels(spec: Spec, points: Sequence[Mapping[str, Scalar]], levels: Mapping[str, Sequence[Scalar]]) -> list[str]:
-    return [level_label(spec.panel, level) for level in levels[spec.panel]] if spec.panel else [""]
+    return sorted(selection.points_of(study, lacking), key=study.design.place)
 
 
 def _absent(study: Study, spec: Spec, levels: Mapping[str, Sequence[Scalar]]) -> str:
     """Panels that the study plans and that have nothing to show."""
-
     if spec.panel is None or spec.panel in spec.where:
         return ""
     shown = Design({spec.panel: levels[spec.panel]})
@@ -179,40 +123,44 @@ def _absent(study: Study, spec: Spec, levels: Mapping[str, Sequence[Scalar]]) ->
     return f"not here: {', '.join(absent)}" if absent else ""
 
 
-def _chart(view: _View, panel: str) -> Any:
-    import altair as alt
+@dataclass(frozen=True)
+class _Look:
+    """What all panels share; `crossing` are the groups that have crosses, from above."""
 
-    rows, spec = view.rows_of(panel), view.spec
-    x, marks = view.axis.encoding(spec.width), _marks(view)
-    words = view.axis.numbers is None
-    beside = {"xOffset": view.marks.offset()} if words else {}
-    drawn = []
-    if rows:
-        y, tooltip = _metric_axis(view, rows), chart_marks.point_tooltip(spec.color, "none", view.centre)
-        base = alt.Chart(chart_marks.data(rows)).encode(x=x, y=y, color=marks["color"], tooltip=tooltip, **beside)
-        if not words:
-            drawn.append(base.mark_line(style="mark", strokeWidth=1.5, opacity=0.8).encode(strokeDash=marks["dash"]))
-        pointed = {name: marks[name] for name in ("color", "shape", "size")}
-        drawn.append(base.mark_point(style="mark", filled=False, strokeWidth=1.5).encode(**pointed))
-    crossing = [group for group in view.marks.shown if any(row["group"] == group for row in view.crosses)]
-    for row in view.crosses_of(panel):
-        mark = alt.Chart(chart_marks.data([row])).mark_point(style="mark", shape=_CROSS, size=60, strokeWidth=2)
-        height = alt.value(5 + _ROW_PX * crossing.index(row["group"]))
-        shown = [alt.Tooltip(f"{name}:N") for name in ("level", "group", "mean_text")]
-        drawn.append(mark.encode(x=x, y=height, color=marks["color"], tooltip=shown, **beside))
-    title = {"title": {"text": panel, "fontSize": 12, "offset": 6}} if panel else {}
-    return alt.layer(*drawn).properties(width=spec.width, height=spec.height, **title)
+    spec: Spec
+    axis: axes.LevelAxis
+    unit: scales.Unit
+    marks: level_marks.LevelMarks
+    crossing: Sequence[str]
 
+    def points(self, rows: chart_marks.Rows, tooltip: Sequence[Any]) -> list[Any]:
+        """The marks of one panel, joined where levels are numbers; its metric axis does not begin at zero."""
+        if not rows:
+            return []
+        values = [row["y"] * self.unit.divisor for row in rows]
+        y = axes.metric_axis(self.spec.y, values, self.spec.log_y, self.unit).encoding(zero=False)
+        marks, every = self.marks, len(self.marks.every)
+        # One legend for colour, shape and size, since they say the same.
+        step = (_SMALLEST / _LARGEST) ** (1 / max(every - 1, 1))
+        size = marks.size([round(_LARGEST * step**place, 1) for place in range(every)])
+        base = chart.base(rows).encode(y=y, tooltip=tooltip, **self._places())
+        hollow = base.mark_point(style="mark", filled=False, strokeWidth=1.5).encode(shape=marks.shape(), size=size)
+        if self.axis.numbers is None:
+            return [hollow]
+        line = base.mark_line(style="mark", strokeWidth=1.5, opacity=0.8)
+        return [line.encode(strokeDash=marks.dash(_DASHES)), hollow]
 
-def _metric_axis(view: _View, rows: chart_marks.Rows) -> Any:
-    """That of one panel; it does not begin at zero."""
-    values = [row["y"] * view.unit.divisor for row in rows]
-    return axes.metric_axis(view.spec.y, values, view.spec.log_y, view.unit).encoding(zero=False)
+    def crosses(self, rows: chart_marks.Rows) -> list[Any]:
+        """Crosses of one panel, those of one group at one height."""
+        tooltip = chart.tips({"level:N": "", "group:N": "", "mean_text:N": ""})
+        return [
+            chart.base([row])
+            .mark_point(style="mark", shape=_CROSS, size=60, strokeWidth=2)
+            .encode(y=chart.alt.value(5 + _ROW_PX * self.crossing.index(row["group"])), tooltip=tooltip)
+            .encode(**self._places())
+            for row in rows
+        ]
 
-
-def _marks(view: _View) -> VegaLite:
-    """Colour, shape, size and dash of a level; one legend for the marks, since they say the same."""
-    marks = view.marks
-    step = (_SMALLEST / _LARGEST) ** (1 / max(len(marks.every) - 1, 1))
-    sizes = [round(_LARGEST * step**place, 1) for place in range(len(marks.every))]
-    return {**marks.color(), "shape": marks.shape(), "size": marks.size(sizes), "dash": marks.dash(_DASHES)}
+    def _places(self) -> VegaLite:
+        aside = {} if self.axis.numbers is not None else {"xOffset": self.marks.offset()}
+        return {"x": self.axis.encoding(self.spec.width), **self.marks.color(), **aside}

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from ioassay.analysis.measurements import monitor_rates
+from ioassay.report.figures.chart import pl
 from ioassay.report.figures.spec import NoData
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _STATES = {
     "user": "user",
@@ -24,13 +22,15 @@ _STATES = {
 }
 """CPU state -> band of the chart; idle is what is left to 100 %."""
 BANDS = tuple(dict.fromkeys(_STATES.values()))
-_DISK = {
+_NAMES = {
     "read_bw": "read",
     "write_bw": "written",
     "read_iops": "reads",
     "write_iops": "writes",
     "read_await": "time of a read",
     "write_await": "time of a write",
+    "rx_bytes": "received",
+    "tx_bytes": "sent",
 }
 _DEFAULTS = {
     "disk": ("read_bw", "write_bw"),
@@ -38,6 +38,8 @@ _DEFAULTS = {
     "net": ("rx_bytes", "tx_bytes"),
     "pressure": ("some_total", "full_total"),
 }
+_DEVICES = {"disk": "device", "net": "interface"}
+_DISK_LABELS = {"bytes/s": "Disk bandwidth", "requests/s": "Disk requests", "ms": "Disk waiting time"}
 
 
 @dataclass(frozen=True)
@@ -53,92 +55,62 @@ class MonitorLines:
 
 def monitor_lines(records: Dataset, study: Study, monitor: str, fields: Sequence[str]) -> MonitorLines:
     """What `monitor` saw during the load of every trial; NoData when it was not asked to watch."""
-    from ioassay.analysis.measurements import monitor_rates
-
-    found = _READERS[monitor](records, study, fields or _DEFAULTS.get(monitor, ()))
-    frame = monitor_rates.during_load(found.frame)
+    found, names, unit, label = _READERS[monitor](records, study, fields or _DEFAULTS.get(monitor, ()))
+    note = ""
+    if monitor in _DEVICES:
+        # The one that moved most, so that a disk and its partitions are not counted twice.
+        moved = found.filter(pl.col("field").is_in(_DEFAULTS[monitor])).group_by("device").agg(pl.col("value").sum())
+        device = next(iter(moved.sort("value", "device", descending=[True, False])["device"].to_list()), "")
+        found, note = found.filter(pl.col("device") == device), f"{_DEVICES[monitor]} {device}"
+    named = found.filter(pl.col("field").is_in(list(names))).with_columns(line=pl.col("field").replace(names))
+    lines = named.group_by("trial", "time_s", "line").agg(pl.col("value").sum()).sort("trial", "time_s")
+    frame = monitor_rates.during_load(lines)
     if frame.is_empty():
-        listed = f'watch.monitors = ["{monitor}"]'
-        raise NoData(
-            f"the monitor '{monitor}' recorded nothing of that for the study '{study.name}'; it needs {listed}"
-        )
-    lines = [line for line in found.lines if line in set(frame["line"].unique().to_list())]
-    return MonitorLines(frame, lines, found.unit, found.label, found.note)
+        nothing = f"the monitor '{monitor}' recorded nothing of that for the study '{study.name}'"
+        raise NoData(f'{nothing}; it needs watch.monitors = ["{monitor}"]')
+    present = set(frame["line"].unique().to_list())
+    shown = [line for line in dict.fromkeys(names.values()) if line in present]
+    return MonitorLines(frame, shown, unit, label, note)
 
 
-def _cpu(records: Dataset, study: Study, fields: Sequence[str]) -> MonitorLines:
-    import polars as pl
-
-    from ioassay.analysis.measurements import monitor_rates
-
-    found = monitor_rates.cpu(records, study).filter((pl.col("core") == "all") & pl.col("state").is_in(list(_STATES)))
-    banded = found.with_columns(line=pl.col("state").replace_strict(_STATES, return_dtype=pl.String))
-    frame = banded.group_by("trial", "time_s", "line").agg(value=pl.col("percent").sum()).sort("trial", "time_s")
-    return MonitorLines(frame, BANDS, "%", "CPU time of all cores")
+_Read = tuple["pl.DataFrame", Mapping[str, str], str, str]
+"""Rates by `field`, of several by `device`; the fields to show and what their lines are called; unit; label."""
 
 
-def _disk(records: Dataset, study: Study, fields: Sequence[str]) -> MonitorLines:
-    import polars as pl
+def _cpu(records: Dataset, study: Study, fields: Sequence[str]) -> _Read:
+    found = monitor_rates.cpu(records, study).filter(pl.col("core") == "all")
+    return found.rename({"state": "field", "percent": "value"}), _STATES, "%", "CPU time of all cores"
 
-    from ioassay.analysis.measurements import monitor_rates
 
+def _disk(records: Dataset, study: Study, fields: Sequence[str]) -> _Read:
     unit = _one_unit("disk", fields, monitor_rates.DISK_QUANTITIES)
-    found = monitor_rates.disk(records, study)
-    volume = found.filter(pl.col("quantity").is_in(["read_bw", "write_bw"]))
-    device = _busiest(volume, "device")
-    frame = found.filter((pl.col("device") == device) & pl.col("quantity").is_in(list(fields)))
-    names = {field: _DISK.get(field, field) for field in fields}
-    lines = frame.select("trial", "time_s", line=pl.col("quantity").replace(names), value="value")
-    label = {"bytes/s": "Disk bandwidth", "requests/s": "Disk requests", "ms": "Disk waiting time"}.get(unit, "Disk")
-    return MonitorLines(lines, list(names.values()), unit, label, f"device {device}")
+    found = monitor_rates.disk(records, study).rename({"quantity": "field"})
+    return found, {field: _NAMES.get(field, field) for field in fields}, unit, _DISK_LABELS.get(unit, "Disk")
 
 
-def _memory(records: Dataset, study: Study, fields: Sequence[str]) -> MonitorLines:
-    import polars as pl
-
-    from ioassay.analysis.measurements import monitor_rates
-
-    known = {name: "bytes" if name.endswith("_bytes") else "per second" for name in fields}
-    unit = _one_unit("memory", fields, known)
-    found = monitor_rates.per_second(records, study, "memory").filter(pl.col("name").is_in(list(fields)))
+def _memory(records: Dataset, study: Study, fields: Sequence[str]) -> _Read:
+    unit = _one_unit("memory", fields, {name: "bytes" if name.endswith("_bytes") else "per second" for name in fields})
     names = {field: field.removesuffix("_bytes").replace("_", " ") for field in fields}
-    lines = found.select("trial", "time_s", line=pl.col("name").replace(names), value="value")
-    return MonitorLines(lines, list(names.values()), unit, "Memory")
+    return monitor_rates.per_second(records, study, "memory").rename({"name": "field"}), names, unit, "Memory"
 
 
-def _net(records: Dataset, study: Study, fields: Sequence[str]) -> MonitorLines:
-    import polars as pl
-
-    from ioassay.analysis.measurements import monitor_rates
-
-    known = {name: "bytes/s" if name.endswith("_bytes") else "packets/s" for name in fields}
-    unit = _one_unit("net", fields, known)
+def _net(records: Dataset, study: Study, fields: Sequence[str]) -> _Read:
+    unit = _one_unit("net", fields, {name: "bytes/s" if name.endswith("_bytes") else "packets/s" for name in fields})
     found = monitor_rates.per_second(records, study, "net").with_columns(
         # The last dot: the name of a VLAN's interface has one itself.
         device=pl.col("name").str.replace(r"\.[^.]*$", ""),
         field=pl.col("name").str.extract(r"\.([^.]*)$"),
     )
-    device = _busiest(found.filter(pl.col("field").is_in(["rx_bytes", "tx_bytes"])), "device")
-    frame = found.filter((pl.col("device") == device) & pl.col("field").is_in(list(fields)))
-    names = {field: {"rx_bytes": "received", "tx_bytes": "sent"}.get(field, field) for field in fields}
-    lines = frame.select("trial", "time_s", line=pl.col("field").replace(names), value="value")
-    return MonitorLines(lines, list(names.values()), unit, "Network", f"interface {device}")
+    return found, {field: _NAMES.get(field, field) for field in fields}, unit, "Network"
 
 
-def _pressure(records: Dataset, study: Study, fields: Sequence[str]) -> MonitorLines:
-    import polars as pl
-
-    from ioassay.analysis.measurements import monitor_rates
-
-    found = monitor_rates.per_second(records, study, "pressure").with_columns(
-        resource=pl.col("name").str.split(".").list.first(), field=pl.col("name").str.split(".").list.last()
-    )
-    frame = found.filter(pl.col("field").is_in([field for field in fields if field.endswith("_total")]))
-    scopes = pl.when(pl.col("field") == "some_total").then(pl.lit(", some tasks")).otherwise(pl.lit(", all tasks"))
+def _pressure(records: Dataset, study: Study, fields: Sequence[str]) -> _Read:
     # The counters are µs of waiting, so µs a second is a share of the time.
-    lines = frame.select("trial", "time_s", line=pl.col("resource") + scopes, value=pl.col("value") / 1e4)
-    names = [f"{resource}, {scope} tasks" for resource in ("cpu", "memory", "io", "irq") for scope in ("some", "all")]
-    return MonitorLines(lines, names, "%", "Time spent waiting")
+    found = monitor_rates.per_second(records, study, "pressure").with_columns(pl.col("value") / 1e4, field="name")
+    scopes = {field: scope for field, scope in (("some_total", "some"), ("full_total", "all")) if field in fields}
+    resources = ("cpu", "memory", "io", "irq")
+    names = {f"{one}.{field}": f"{one}, {scope} tasks" for one in resources for field, scope in scopes.items()}
+    return found, names, "%", "Time spent waiting"
 
 
 _READERS = {"cpu": _cpu, "disk": _disk, "memory": _memory, "net": _net, "pressure": _pressure}
@@ -153,11 +125,3 @@ def _one_unit(monitor: str, fields: Sequence[str], units: Mapping[str, str]) -> 
     if len(shared) != 1:
         raise NoData(f"the fields {', '.join(fields)} have the units {', '.join(shared)}; wanted one unit a figure")
     return shared[0]
-
-
-def _busiest(found: pl.DataFrame, key: str) -> str:
-    """The device that moved most, so that a disk and its partitions are not counted twice."""
-    import polars as pl
-
-    totals = found.group_by(key).agg(pl.col("value").sum()).sort("value", key, descending=[True, False])
-    return str(totals[key][0]) if totals.height else ""

@@ -6,7 +6,7 @@ One chart a response, with a panel for each combination of the factors that are 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,28 +16,30 @@ from ioassay.factors import axis_title, level_axis_numbers, level_key
 from ioassay.metrics import DIRECTIONS
 from ioassay.narrative import comparison_text, phrases
 from ioassay.records.record import OK, Scalar
-from ioassay.report.figures import axes, chart_marks, condition_rows, panels, scales, titles
-from ioassay.report.figures.spec import NoData, VegaLite
+from ioassay.report.figures import axes, chart, chart_marks, condition_rows, panels, scales, titles
+from ioassay.report.figures.chart import alt
+from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
+from ioassay.units import format_ns
 
 if TYPE_CHECKING:
     from ioassay._core import Histogram
 
 MOST_PANELS = 12
 _COLUMNS, _PANEL_PX, _HEIGHT_PX = 3, 230, 150
-_LINE_PX = 14
+_LINE_PX = 15
 _LEAST_HEAD_PX = 340
 _SPAN_OF_LOG = 10.0
 """Ratio of largest to smallest value of a panel from which on all are logarithmic."""
 _RUNS = ("B", "1", "2", "3", "4", "5", "6", "A")
 """The runs at the places of their colours in the theme's categories: blue, and grey for the baseline."""
 _DASHES, _SHAPES = {"A": [5, 3]}, {"A": "square"}
-_ROOM_ABOVE = 1.5
-"""For intervals on a logarithmic axis; those that go beyond are cut."""
 _POINTS = 60
 _MOST_NINES = 4.0
-_NINES = {0.0: "0", 50.0: "50", 90.0: "90", 99.0: "99", 99.9: "99.9", 99.99: "99.99"}
+_NINES = {0.0: "0", 0.30103: "50", 1.0: "90", 2.0: "99", 3.0: "99.9", 4.0: "99.99"}
+"""Number of nines -> the percentage: one is 90 %, three are 99.9 %."""
+_TOOLTIP = {"run": "run", "level": "level", "mean_text": "mean", "error_text": "interval", "n": "repetitions"}
 Key = tuple[tuple[str, str], ...]
 
 
@@ -62,23 +64,20 @@ class Pair:
         """(condition, direction) -> run -> its latencies, of conditions that both runs have them of."""
         known: dict[tuple[str, str], dict[str, Histogram]] = {}
         for direction in DIRECTIONS:
-            a = {_key(point): found for point, found in _latencies(self.a, self.study_a, direction)}
-            for point, found in _latencies(self.b, self.study_b, direction):
-                if _key(point) in a:
-                    known[label(point), direction] = {"A": a[_key(point)], "B": found}
+            a, b = _latencies(self.a, self.study_a, direction), _latencies(self.b, self.study_b, direction)
+            known |= {(name, direction): {"A": a[key][1], "B": of_b} for key, (name, of_b) in b.items() if key in a}
         return known
 
 
-def _latencies(records: Dataset, study: Study, direction: str) -> Iterator[tuple[Mapping[str, Scalar], Histogram]]:
-    """The total latencies of each condition, all its trials merged, in the order of the study."""
+def _latencies(records: Dataset, study: Study, direction: str) -> dict[Key, tuple[str, Histogram]]:
+    """Condition -> its name and total latencies, all its trials merged, in the order of the study."""
     known, design = merged_histograms.of_trials(records, study, direction, "lat"), study.design
-    trials = that_count(records.trials_of(study)).filter(status=OK)
-    found: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
-    for row in sorted(trials.iter_rows(named=True), key=design.place):
+    found: dict[Key, tuple[str, list[Histogram]]] = {}
+    for row in sorted(that_count(records.trials_of(study)).filter(status=OK).iter_rows(named=True), key=design.place):
         if row["trial"] in known:
-            found.setdefault(design.key(row), []).append(row)
-    for rows in found.values():
-        yield design.point(rows[0]), merged_histograms.merged([known[row["trial"]] for row in rows])
+            point = design.point(row)
+            found.setdefault(_key(point), (label(point), []))[1].append(known[row["trial"]])
+    return {key: (name, merged_histograms.merged(parts)) for key, (name, parts) in found.items()}
 
 
 def _key(point: Mapping[str, Scalar]) -> Key:
@@ -87,8 +86,8 @@ def _key(point: Mapping[str, Scalar]) -> Key:
 
 def has_curve(pair: Pair, response: str) -> bool:
     """Whether the study sweeps a factor whose levels are three numbers or more."""
+    points = [cell.point for cell in pair.cells(response)["B"].values()]
     try:
-        points = [cell.point for cell in pair.cells(response)["B"].values()]
         factor, _ = panels.swept(pair.study_b, points)
     except NoData:
         return False
@@ -101,23 +100,29 @@ def curves(pair: Pair, response: str, labels: Sequence[str]) -> Any:
 
     Means of levels that are words are not joined. NoData where there is one condition only.
     """
-
     found = pair.cells(response)
     factor, _ = panels.swept(pair.study_b, [cell.point for cell in found["B"].values()])
     parts = _parts(pair, found["B"], factor)
     chosen = _chosen({name: [found["B"][key].label for key in keys] for name, keys in parts.items()}, labels)
     members = {name: {run: [of[key] for key in parts[name]] for run, of in found.items()} for name in chosen}
-    spans = [
-        [float(value) for run in of.values() for cell in run for value in cell.measured] for of in members.values()
+    spans = {
+        name: [value for run in of.values() for cell in run for value in _values(cell)] for name, of in members.items()
+    }
+    unit = scales.unit_for(response, [value for span in spans.values() for value in span])
+    is_log = min(map(min, spans.values())) > 0 and any(max(span) > _SPAN_OF_LOG * min(span) for span in spans.values())
+    charts = [
+        _panel(_curves(pair.study_b, of, factor, axes.metric_axis(response, spans[name], is_log, unit)), name)
+        for name, of in members.items()
     ]
-    unit = scales.unit_for(response, [value for span in spans for value in span])
-    is_log = min(map(min, spans)) > 0 and any(max(span) > _SPAN_OF_LOG * min(span) for span in spans)
-    look = _Look(pair.study_b, response, factor, unit, is_log)
-    charts = [_panel(_curve_layers(look, of), name) for name, of in members.items()]
-    name = unit.titled(phrases.capital(comparison_text.brief(response)))
+    brief = unit.titled(phrases.capital(comparison_text.brief(response)))
     confidence = f"{100 * pair.study_b.analysis.confidence:g} %"
-    notes = [f"values with their {confidence} intervals", "logarithmic axes" if is_log else "", _omitted(parts, chosen)]
-    return _arranged(charts, f"{name} over {axis_title(factor).lower()}", notes, pair)
+    notes = [f"values with their {confidence} intervals", "logarithmic axes" if is_log else ""]
+    return _arranged(charts, f"{brief} over {axis_title(factor).lower()}", notes, pair, len(parts))
+
+
+def _values(cell: Cell) -> list[float]:
+    """What its repetitions measured, and the value of all together: a percentile of merged histograms is another."""
+    return [float(value) for value in (*cell.measured, cell.values.mean())]
 
 
 def distributions(pair: Pair, labels: Sequence[str]) -> Any:
@@ -125,27 +130,18 @@ def distributions(pair: Pair, labels: Sequence[str]) -> Any:
     known = pair.distributions()
     if not known:
         raise NoData(f"the study '{pair.study_b.name}' has kept no latency histograms in both runs")
-    named = {
-        f"{condition}, {direction}" if _is_mixed(known, condition) else condition: (condition, direction)
-        for condition, direction in known
-    }
-    chosen = _chosen({name: [place[0]] for name, place in named.items()}, labels)
-    charts = [_panel([_distribution_layer(known[named[name]])], name) for name in chosen]
-    notes = ["total latency of all requests, logarithmic", "left and higher is better", _omitted(named, chosen)]
-    return _arranged(charts, "Share of requests that took at most this long", notes, pair)
-
-
-def _is_mixed(known: Mapping[tuple[str, str], Any], condition: str) -> bool:
-    return sum(place[0] == condition for place in known) > 1
+    conditions = [condition for condition, _ in known]
+    named = {f"{place[0]}, {place[1]}" if conditions.count(place[0]) > 1 else place[0]: place for place in known}
+    chosen = _chosen({name: [condition] for name, (condition, _) in named.items()}, labels)
+    charts = [_panel([_distributions(known[named[name]])], name) for name in chosen]
+    notes = ["total latency of all requests, logarithmic", "left and higher is better"]
+    return _arranged(charts, "Share of requests that took at most this long", notes, pair, len(named))
 
 
 def _parts(pair: Pair, found: Mapping[Key, Cell], factor: str) -> dict[str, list[Key]]:
     """The conditions by the levels of all other factors that vary, in words."""
-    varied = [
-        name
-        for name in pair.study_b.levels
-        if name != factor and len({level_key(name, cell.point[name]) for cell in found.values()}) > 1
-    ]
+    seen = {name: {level_key(name, cell.point[name]) for cell in found.values()} for name in pair.study_b.levels}
+    varied = [name for name, levels in seen.items() if name != factor and len(levels) > 1]
     parts: dict[str, list[Key]] = {}
     for key, cell in found.items():
         name = label({name: cell.point[name] for name in varied}) if varied else ""
@@ -161,156 +157,85 @@ def _chosen(conditions: Mapping[str, Sequence[str]], labels: Sequence[str]) -> l
     return [name for name in conditions if name in kept]
 
 
-def _omitted(every: Mapping[str, Any], shown: Sequence[str] | Mapping[str, Any]) -> str:
-    left_out = len(every) - len(shown)
-    return f"the {len(shown)} of {len(every)} panels with the worst rows" if left_out else ""
-
-
 def _panel(drawn: Sequence[Any], name: str) -> Any:
     """A panel under its name, which is a mark: titles stand at different heights where axis labels do."""
-    import altair as alt
-
-    lines = titles.broken(name, _PANEL_PX, 6.6)
-    text = alt.Chart(chart_marks.data([{"text": lines}])).mark_text(
-        style="value", align="left", fontSize=12, fontWeight="bold", lineHeight=_LINE_PX
-    )
+    lines = titles.broken(name, _PANEL_PX, 7.2)
+    look = {"align": "left", "fontSize": 13, "fontWeight": "bold", "lineHeight": _LINE_PX}
+    text = chart.base([{"text": lines}]).mark_text(style="value", **look)
     head = text.encode(text="text:N", x=alt.value(0), y=alt.value(-12 - _LINE_PX * (len(lines) - 1)))
-    return alt.layer(*drawn, *([head] if name else [])).properties(width=_PANEL_PX, height=_HEIGHT_PX)
+    return chart.panel([*drawn, *([head] if name else [])], _PANEL_PX, _HEIGHT_PX)
 
 
-def _arranged(charts: Sequence[Any], title: str, notes: Sequence[str], pair: Pair) -> Any:
-    import altair as alt
-
-    columns = math.ceil(len(charts) / math.ceil(len(charts) / _COLUMNS))  # four are two and two
+def _arranged(charts: Sequence[Any], title: str, notes: Sequence[str], pair: Pair, every: int) -> Any:
+    """The panels, of `every` that there are, in rows as even as they can be: four are two and two."""
+    columns = math.ceil(len(charts) / math.ceil(len(charts) / _COLUMNS))
     width = max(columns * (_PANEL_PX + 55), _LEAST_HEAD_PX)
-    head = {"text": titles.broken(title, width, 8.2), "subtitle": titles.broken(" · ".join(filter(None, notes)), width)}
-    study = pair.study_b.title or pair.study_b.name
-    return alt.concat(*charts, columns=columns, spacing=18).properties(
-        title=head, description=f"{study}: {title}, of both runs. {'. '.join(filter(None, notes))}."
-    )
+    omitted = f"the {len(charts)} of {every} panels with the worst rows" if every > len(charts) else ""
+    whole = alt.concat(*charts, columns=columns, spacing=18)
+    spec = FigureSpec(kind="overlay", name="overlay", width=width)
+    details = f"Both runs of {pair.study_b.title or pair.study_b.name}"
+    return chart.figure(whole, spec, None, title, [*notes, omitted], details=details)
 
 
-def _run_channels(symbol: str | None = None) -> VegaLite:
+def _channels(symbol: str | None = None) -> VegaLite:
     """Colour, dash and shape of a run, with one legend; `symbol` is that of the legend where there are only lines."""
-    import altair as alt
-
     look = {"symbolType": symbol, "symbolSize": 120, "labelOffset": 9} if symbol else {"symbolStrokeWidth": 0}
     legend = alt.Legend(values=["A", "B"], labelExpr="datum.label == 'A' ? 'A, the baseline' : 'B'", **look)
+    dashes, shapes = [_DASHES.get(run, [1, 0]) for run in _RUNS], [_SHAPES.get(run, "circle") for run in _RUNS]
+    domain, named = list(_RUNS), {"title": None, "legend": legend}
     return {
-        "color": alt.Color("run:N", title=None, scale=alt.Scale(domain=list(_RUNS)), legend=legend),
-        "dash": alt.StrokeDash("run:N", title=None, legend=legend, scale=_looks(_DASHES, [1, 0])),
-        "shape": alt.Shape("run:N", title=None, legend=legend, scale=_looks(_SHAPES, "circle")),
+        "color": alt.Color("run:N", scale=alt.Scale(domain=domain), **named),
+        "strokeDash": alt.StrokeDash("run:N", scale=alt.Scale(domain=domain, range=dashes), **named),
+        "shape": alt.Shape("run:N", scale=alt.Scale(domain=domain, range=shapes), **named),
     }
 
 
-def _looks(of_run: Mapping[str, Any], usual: Any) -> Any:
-    import altair as alt
-
-    return alt.Scale(domain=list(_RUNS), range=[of_run.get(run, usual) for run in _RUNS])
-
-
-@dataclass(frozen=True)
-class _Look:
-    """What the panels of one response share."""
-
-    study: Study
-    response: str
-    factor: str
-    unit: scales.Unit
-    is_log: bool
-
-    def points(
-        self, run: str, of: Sequence[Cell], axis: axes.LevelAxis, metric_axis: axes.MetricAxis
-    ) -> list[VegaLite]:
-        """A row a condition, with its interval cut where the axis ends."""
-        spelled = {level_key(self.factor, level): level for level in axis.levels}
-        conditions = [
-            condition_rows.Condition(spelled[level_key(self.factor, cell.point[self.factor])], None, cell)
-            for cell in of
-        ]
-        ask = condition_rows.Ask(self.response, None, "ci", self.study.analysis.confidence)
-        rows = condition_rows.point_rows(conditions, axis, ask, self.unit)
-        top = self.unit.scale(max(metric_axis.values)) if metric_axis.log else math.inf
-        kept = [{**row, "high": min(row["high"], max(top, row["y"]))} if "high" in row else row for row in rows]
-        return [{**row, "run": run} for row in metric_axis.cut(kept)]
-
-
-def _curve_layers(look: _Look, found: Mapping[str, Sequence[Cell]]) -> list[Any]:
+def _curves(study: Study, found: Mapping[str, Sequence[Cell]], factor: str, metric_axis: axes.MetricAxis) -> list[Any]:
     """Both curves with their intervals."""
-    import altair as alt
-
-    levels = look.study.design.in_order(look.factor, [cell.point[look.factor] for cell in found["B"]])
-    axis = axes.level_axis(look.factor, levels, axes.geometric(look.factor, levels))
-    values = [float(value) for run in found.values() for cell in run for value in cell.measured]
-    values.append(max(values) * _ROOM_ABOVE)
-    metric_axis = axes.metric_axis(look.response, values, look.is_log, look.unit)
-    y = metric_axis.encoding().title(None)
-    x, channels = axis.encoding(_PANEL_PX), _run_channels()
-    shown = [alt.Tooltip(f"{name}:N", title=title) for name, title in _TOOLTIP]
+    levels = study.design.in_order(factor, [cell.point[factor] for cell in found["B"]])
+    spelled = {level_key(factor, level): level for level in levels}
+    axis = axes.level_axis(factor, levels, axes.geometric(factor, levels))
+    ask = condition_rows.Ask(metric_axis.name, None, "ci", study.analysis.confidence)
+    rows: list[VegaLite] = []
+    for run, of in found.items():
+        conditions = [
+            condition_rows.Condition(spelled[level_key(factor, cell.point[factor])], None, cell) for cell in of
+        ]
+        rows += [{**row, "run": run} for row in condition_rows.point_rows(conditions, axis, ask, metric_axis.unit)]
+    metric_axis, rows = metric_axis.holding(rows)
+    x, y, channels = axis.encoding(_PANEL_PX), metric_axis.encoding().title(None), _channels()
+    color, tooltip = {"color": channels["color"]}, chart.tips({f"{name}:N": title for name, title in _TOOLTIP.items()})
     drawn = []
-    for aside_px, (run, of) in zip((-2, 2), found.items(), strict=True):
-        points = look.points(run, of, axis, metric_axis)
-        place = {"xOffset": aside_px}
-        base = alt.Chart(chart_marks.data(points)).encode(x=x, y=y, color=channels["color"])
-        drawn += chart_marks.error_bars(points, y, 5, place, x=x, color=channels["color"])
+    for run, aside_px in (("A", -2), ("B", 2)):
+        own, place = [row for row in rows if row["run"] == run], {"xOffset": aside_px}
+        base = chart.base(own).encode(x=x, y=y, **color)
+        drawn += chart_marks.error_bars(own, y, 5, place, x=x, **color)
         if axis.numbers is not None:
             drawn.append(base.mark_line(strokeWidth=1.6, strokeDash=_DASHES.get(run, [1, 0]), **place))
         mark = base.mark_point(filled=True, size=38, opacity=1, **place)
-        drawn.append(mark.encode(shape=channels["shape"], tooltip=shown))
+        drawn.append(mark.encode(shape=channels["shape"], tooltip=tooltip))
     return drawn
 
 
-_TOOLTIP = (("run", "run"), ("level", "level"), ("mean_text", "mean"), ("error_text", "interval"), ("n", "repetitions"))
-
-
-def _distribution_layer(found: Mapping[str, Histogram]) -> Any:
+def _distributions(found: Mapping[str, Histogram]) -> Any:
     """Both distributions; the axis ends where the run with fewer requests has a last nine."""
-    import altair as alt
-
     most = min(_MOST_NINES, *(math.log10(max(one.count, 10)) for one in found.values()))
     rows = [row for run, one in found.items() for row in _distribution_rows(run, one, most)]
-    low, high = min(row["x"] for row in rows), max(row["x"] for row in rows)
-    if high < 2 * low:
-        low, high = low / 1.5, high * 1.5
-    ticks = scales.time_labels(scales.log_ticks(low, high))
-    x = alt.X(
-        "x:Q",
-        title=None,
-        scale=alt.Scale(type="log", domain=[low, high], nice=False),
-        axis=alt.Axis(
-            values=list(ticks), labelExpr=scales.labels_at(ticks), labelOverlap="greedy", labelSeparation=6, grid=True
-        ),
-    )
-    nines = {_nines(share): text for share, text in _NINES.items() if _nines(share) <= most}
-    y = alt.Y(
-        "y:Q",
-        title="% of requests",
-        scale=alt.Scale(domain=[0, most], nice=False),
-        axis=alt.Axis(values=list(nines), labelExpr=scales.labels_at(nines)),
-    )
-    channels = _run_channels(chart_marks.DASH)
-    shown = [alt.Tooltip("run:N"), alt.Tooltip("share:N", title="% at most"), alt.Tooltip("time:N", title="latency")]
-    line = alt.Chart(chart_marks.data(rows)).mark_line(strokeWidth=1.8)
-    return line.encode(x=x, y=y, color=channels["color"], strokeDash=channels["dash"], tooltip=shown)
-
-
-def _nines(share: float) -> float:
-    """A percentage as its number of nines: 90 is 1, 99.9 is 3."""
-    return round(-math.log10(1 - share / 100), 5)
+    x = axes.latency_axis("x", "", min(row["x"] for row in rows), max(row["x"] for row in rows)).title(None)
+    nines = {place: text for place, text in _NINES.items() if place <= most}
+    axis = alt.Axis(values=list(nines), labelExpr=scales.labels_at(nines))
+    y = alt.Y("y:Q", title="% of requests", scale=alt.Scale(domain=[0, most], nice=False), axis=axis)
+    channels = _channels(chart_marks.DASH)
+    del channels["shape"]
+    tooltip = chart.tips({"run:N": "", "share:N": "% at most", "time:N": "latency"})
+    return chart.base(rows).mark_line(strokeWidth=1.8).encode(x=x, y=y, tooltip=tooltip, **channels)
 
 
 def _distribution_rows(run: str, found: Histogram, most: float) -> list[VegaLite]:
-    from ioassay import units
-
     places = [most * step / (_POINTS - 1) for step in range(_POINTS)]
     shares = [1 - 10**-place for place in places]
     return [
-        {
-            "run": run,
-            "x": float(f"{max(at, 1.0):.5g}"),
-            "y": round(place, 4),
-            "share": f"{100 * share:.5g}",
-            "time": units.format_ns(at),
-        }
+        {"run": run, "x": float(f"{max(at, 1.0):.5g}"), "y": round(place, 4)}
+        | {"share": f"{100 * share:.5g}", "time": format_ns(at)}
         for place, share, at in zip(places, shares, found.quantiles(shares), strict=True)
     ]
