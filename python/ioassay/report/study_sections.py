@@ -16,7 +16,6 @@ from ioassay.narrative.answers import Answer
 from ioassay.narrative.finding import Finding
 from ioassay.report import tables
 from ioassay.report.tables import Cell, Shown
-from ioassay.report.warnings import is_alert
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -81,7 +80,7 @@ def _study(study: Study, findings: Sequence[Finding], rows: Sequence[ConditionMe
         title=study.title or study.name,
         description=study.description,
         summary=summary,
-        doubts=[group(one.title, [one]) for one in own if one.question == CAVEATS and not is_alert(one)],
+        doubts=[group(one.title, [one]) for one in own if one.question == CAVEATS and one.severity != "warning"],
         means=means(measured, exact=exact),
         groups=_groups([finding for finding in own if finding.question != CAVEATS], summary),
     )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+import polars as pl
 
 from ioassay.analysis.threats.threat import Code
 from ioassay.narrative import phrases
@@ -18,6 +20,8 @@ from ioassay.store.dataset import Dataset
 
 _SURROUNDINGS = ("no-governor",)
 """Warnings of trials that every one of a machine has."""
+_MOST = 5
+"""Texts of one kind that are listed."""
 _KEY = re.compile(r"[a-z]+\.[a-z_]+ ")
 
 
@@ -52,15 +56,16 @@ def alerts(records: Dataset, drawn: Sequence[Drawn], findings: Sequence[Finding]
 
 def is_alert(finding: Finding) -> bool:
     """Whether it is a threat that warns: the page says it once, here."""
-    return finding.question == "caveats" and finding.severity == "warning"
+    lost = str(finding.statistics.get("code", "")).startswith("trials-")  # which the page counts for all studies
+    return finding.question == "caveats" and finding.severity == "warning" and not lost
 
 
 def _threat(alike: Sequence[Finding]) -> Alert:
     """One suspicion of all studies that it concerns."""
     first, *others = alike
     remedy = " ".join(text.removeprefix("Next step: ") for text in first.caveats)
-    scope = f"{'study' if not others else 'studies'} {phrases.listed([one.study for one in alike], 9)}"
-    shown = [f"{one.study}: {one.statement}" for one in others]
+    shown = _few([f"{one.study}: {one.statement}" for one in others])
+    scope = _studies(one.study for one in alike)
     return Alert(str(first.statistics["code"]), first.title, remedy, scope, shown, detail=first.statement)
 
 
@@ -73,25 +78,38 @@ def _rank(code: str) -> int:
 
 
 def _lost_trials(records: Dataset) -> list[Alert]:
+    """Trials that failed, were skipped or have no record: each kind once, for all studies that it concerns."""
+    every, known = recorded(records), {study.name for study in records.studies}
+    every = every.filter(pl.col("study").is_in(known))
     found = []
-    every = recorded(records)
-    for study in records.studies:
-        name = study.name
-        rows = every.filter(every["study"] == name)
-        for status in (FAILED, SKIPPED):
-            reasons = rows.filter(rows["status"] == status)["reason"].to_list()
-            if reasons:
-                text = f"{len(reasons)} of {rows.height} trials {'failed' if status == FAILED else 'were skipped'}"
-                first, *others = Counter(reason or "no reason was recorded" for reason in reasons).items()
-                shown = [f"{reason} ({phrases.count(number, 'trial')})" for reason, number in others]
-                remedy = "see the raw output below" if status == FAILED else ""
-                found.append(Alert(f"trials-{status}", f"{text}: {first[0]}", remedy, f"study {name}", shown))
-        absent = records.planned.get(name, rows.height) - rows.height
-        if absent > 0:
-            text = f"{absent} of {records.planned[name]} planned trials were not run (or not needed)"
-            go_on = f"ioassay run --resume {run_folder(records.root)}"
-            found.append(Alert("trials-absent", text, go_on, f"study {name}"))
+    for status in (FAILED, SKIPPED):
+        lost = every.filter(every["status"] == status)
+        if lost.height:
+            text = f"{lost.height} of {every.height} trials {'failed' if status == FAILED else 'were skipped'}"
+            reasons = Counter(reason or "no reason was recorded" for reason in lost["reason"].to_list())
+            first, *others = [f"{reason} ({phrases.count(number, 'trial')})" for reason, number in reasons.items()]
+            shown = first if others else next(iter(reasons))
+            remedy = "see the raw output below" if status == FAILED else ""
+            found.append(Alert(f"trials-{status}", f"{text}: {shown}", remedy, _studies(lost["study"]), _few(others)))
+    absent = {name: records.planned.get(name, 0) - every.filter(every["study"] == name).height for name in known}
+    missing = [study.name for study in records.studies if absent[study.name] > 0]
+    if missing:
+        number, planned = (sum(counts[name] for name in missing) for counts in (absent, records.planned))
+        text = f"{number} of {planned} planned trials were not run (or not needed)"
+        go_on = f"ioassay run --resume {run_folder(records.root)}"
+        found.append(Alert("trials-absent", text, go_on, _studies(missing)))
     return found
+
+
+def _studies(names: Iterable[str]) -> str:
+    """`study a`, `studies a and b`."""
+    each = list(dict.fromkeys(names))
+    return f"{'study' if len(each) == 1 else 'studies'} {phrases.listed(each, 9)}"
+
+
+def _few(texts: Sequence[str]) -> Sequence[str]:
+    """The first of them, and how many more there are."""
+    return texts if len(texts) <= _MOST else [*texts[:_MOST], f"… and {len(texts) - _MOST} more"]
 
 
 def _warnings(records: Dataset) -> list[Alert]:
@@ -107,15 +125,14 @@ def _warnings(records: Dataset) -> list[Alert]:
     for (code, remedy), texts in kinds.items():
         every = [study for studies in texts.values() for study in studies]
         first, *others = sorted(texts, key=lambda text: -len(texts[text]))
-        found.append(
-            Alert(code, first, remedy, _trials(every), [f"{text} ({_trials(texts[text])})" for text in others])
-        )
+        shown = _few([f"{text} ({_trials(texts[text])})" for text in others])
+        found.append(Alert(code, first, remedy, _trials(every), shown))
     return found
 
 
 def _trials(studies: Sequence[str]) -> str:
     """`3 trials of block-size`: a study for each trial."""
-    return f"{phrases.count(len(studies), 'trial')} of {', '.join(dict.fromkeys(studies))}"
+    return f"{phrases.count(len(studies), 'trial')} of {phrases.listed(list(dict.fromkeys(studies)))}"
 
 
 def _missing_figures(drawn: Sequence[Drawn]) -> list[Alert]:
