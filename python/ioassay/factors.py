@@ -99,7 +99,8 @@ _RW = {
 }
 
 FACTORS: tuple[Factor, ...] = (
-    Factor(CASE, "case", Kind.TEXT, phrase="{}"),
+    Factor(CASE, "case", Kind.TEXT, phrase="{}", preposition="with"),
+    Factor("target.drive", "drive", Kind.TEXT, phrase="drive {}", preposition="on"),
     Factor(HOST, "host", Kind.TEXT, phrase="host {}", preposition="on"),
     # Requests and their pattern
     Factor("bs", "block size", Kind.SIZE, "bytes", "{}", aliases=("blocksize",)),

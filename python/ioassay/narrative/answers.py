@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from ioassay.narrative.say import TEXT, statement
+
 if TYPE_CHECKING:
     from ioassay.narrative.finding import Finding
     from ioassay.study.model import Study
@@ -56,9 +58,14 @@ def premises(findings: Sequence[Finding]) -> list[str]:
 
 def _in_turn(group: Sequence[Finding]) -> list[str]:
     """The first sentence of each finding, then what else they say; nothing of those that are withheld."""
-    said = [sentences(finding.statement) for finding in group if not finding.withheld]
-    said = said or [sentences(finding.statement) for finding in group[:1]]
+    said = [_sentences(finding) for finding in group if not finding.withheld] or [_sentences(group[0])]
     return [*(first for first, *_ in said), *(sentence for _, *others in said for sentence in others)]
+
+
+def _sentences(finding: Finding) -> list[str]:
+    """Its statements; a text that was written as one is its sentences."""
+    said = [statement(one) for one in finding.statements]
+    return [part for one in said for part in (sentences(str(one)) if one.code == TEXT else [str(one)])]
 
 
 def sentences(statement: str) -> list[str]:

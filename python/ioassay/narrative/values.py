@@ -125,12 +125,13 @@ class Level:
 
 @dataclass(frozen=True)
 class Factor:
-    """A factor's name: `{x}` within a sentence, `{x:label}` as in tables."""
+    """A factor's name: `{x}` within a sentence, `{x:subject}` at its head, `{x:label}` as in tables."""
 
     name: str
 
     def __format__(self, form: str) -> str:
-        return factor_label(self.name) if form == "label" else phrases.factor_noun(self.name)
+        noun = phrases.factor_noun(self.name)
+        return factor_label(self.name) if form == "label" else phrases.capital(noun) if form == "subject" else noun
 
 
 @dataclass(frozen=True)
