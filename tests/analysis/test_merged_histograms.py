@@ -142,7 +142,7 @@ def shown_values(records: Any, study: Any) -> Iterator[tuple[str, int, float]]:
     for finding in pipeline.analyse_all(records):
         points = finding.statistics.get("points", ())
         if finding.question == "describe" and finding.response == P99:
-            yield from (("describe", p["point"]["iodepth"], p["percentiles"]["p99"]["value_ns"]) for p in points)
+            yield from (("describe", p["point"]["iodepth"], p["percentiles"][3]["value"]) for p in points)
         elif finding.question == "peak" and finding.response == P99:
             yield from zip(("peak",) * 3, LEVELS, finding.statistics["means"], strict=True)
     compared = run_comparison.compare(records, records)

@@ -1,4 +1,4 @@
-"""Single conditions in words: their means and percentiles with intervals, their outliers, and what few repetitions mean."""
+"""Single conditions in words: means and percentiles with intervals, outliers, and what few repetitions mean."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from ioassay.narrative.values import Quantity, Response
 from ioassay.records.record import Scalar
 from ioassay.stats.result import plain
 
-_NAIVE = "naive: counts every request of all repetitions as independent"
 _ALIKE = 0.2
 """Both sides of an interval are a like share of the mean up to here."""
 _RATES = (".bw", ".iops", "_rate")
@@ -74,7 +73,7 @@ def _described(one: Description) -> Finding:
         response=unit,
         title=f"{phrases.name(unit)} of each condition",
         statements=[_ends(unit, one.conditions)],
-        statistics={"unit": "repetition", "points": [_numbers(summary) for summary in one.conditions]},
+        statistics={"unit": "repetition", "points": plain(one.conditions)},
         tables=[table],
         caveats=caveats,
     )
@@ -86,26 +85,9 @@ def _ends(response: str, conditions: Sequence[Summary]) -> Say:
     means = [Quantity(response, one.moments.mean, one.interval) for one in (known[0], known[-1])]
     if len(known) == 1:
         return say("describe.one", response=Response(response), mean=means[0])
-    places = (known[0].cell.label, known[-1].cell.label)
-    lowest, highest = (
-        say("describe.place", mean=mean, place=place) for mean, place in zip(means, places, strict=True)
-    )
+    places = (label(known[0].point), label(known[-1].point))
+    lowest, highest = (say("describe.place", mean=mean, place=place) for mean, place in zip(means, places, strict=True))
     return say("describe.range", response=Response(response), lowest=lowest, highest=highest)
-
-
-def _numbers(summary: Summary) -> dict[str, object]:
-    cell = summary.cell
-    flagged = [
-        {
-            "repetition": int(cell.repetition[one.index]),
-            "trial": cell.trials[one.index],
-            "value": float(cell.measured[one.index]),
-            "score": one.score,
-        }
-        for one in summary.outliers
-    ]
-    ends = phrases.ends(summary.interval)
-    return {"point": dict(cell.point), "label": cell.label, **plain(summary.moments), "ci": ends, "outliers": flagged}
 
 
 def _outliers(one: Description) -> list[str]:
@@ -114,12 +96,12 @@ def _outliers(one: Description) -> list[str]:
     found = [
         say(
             "describe.outlier",
-            value=Quantity(response, float(summary.cell.measured[outlier.index])),
-            place=summary.cell.label,
+            value=Quantity(response, flagged.value),
+            place=label(summary.point),
             median=Quantity(response, summary.moments.median),
         )
         for summary in one.conditions
-        for outlier in summary.outliers
+        for flagged in summary.outliers
     ]
     return [str(say("describe.outliers", outliers=found))] if found else []
 
@@ -138,7 +120,9 @@ class _Row(NamedTuple):
 def _distributed(one: Distribution) -> Finding:
     unit, conditions = f"{one.direction}.{one.kind}.p99", one.conditions
     rows = [_Row(part.point, part, percentile) for part in conditions for percentile in part.percentiles]
-    naive = [column._replace(title=f"naive, {column.title}") for column in bounds(lambda row: row.percentile.naive, unit)]
+    naive = [
+        column._replace(title=f"naive, {column.title}") for column in bounds(lambda row: row.percentile.naive, unit)
+    ]
     table = Table.of(
         rows,
         *_levels(conditions[0].point),
@@ -156,7 +140,7 @@ def _distributed(one: Distribution) -> Finding:
         response=unit,
         title=f"Distribution of {phrases.inside(f'{one.direction}.{one.kind}.mean').removeprefix('mean ')}",
         statements=list(_half_and_tail(one)),
-        statistics={"naive_label": _NAIVE, "points": [_latencies(condition) for condition in conditions]},
+        statistics={"points": plain(conditions)},
         tables=[table],
         caveats=[*dict.fromkeys(_caveats(one))],
     )
@@ -175,19 +159,6 @@ def _half_and_tail(one: Distribution) -> Iterator[Say]:
             half=Quantity(unit, half.value),
             tail=Quantity(unit, tail.value, tail.interval),
         )
-
-
-def _latencies(one: Latencies) -> dict[str, object]:
-    percentiles = {
-        percentile_name(part.percent): {
-            "value_ns": part.value,
-            "ci_ns": phrases.ends(part.interval),
-            "naive_ci_ns": phrases.ends(part.naive),
-            "requests_beyond": part.beyond,
-        }
-        for part in one.percentiles
-    }
-    return {**plain(one), "label": label(one.point), "percentiles": percentiles}
 
 
 def _caveats(one: Distribution) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """How large is every condition, and how well is that known? Means of responses and percentiles of latencies.
 
-The repetition is the unit: n is the number of trials, never of log samples. Outliers are flagged, not removed. A
-percentile is that of all repetitions' requests together (`merged_histograms`), and its interval is over repetitions. The
-binomial interval inside the merged histogram is given too, labelled naive: it counts every request as independent.
+The repetition is the unit: n is the number of trials, never of log samples. Outliers are flagged, not removed.
+A percentile is that of all repetitions' requests together (`merged_histograms`), and its interval is over repetitions.
+The binomial interval inside the merged histogram is given too, labelled naive: it counts every request as independent.
 No condition is compared with another here.
 """
 
@@ -20,7 +20,7 @@ from ioassay.analysis.measurements.cells import Cell, Cells, cells, interval, th
 from ioassay.metrics import PERCENTILES
 from ioassay.records.record import OK, Scalar
 from ioassay.stats.result import Floats, Interval, Undefined, mean_of
-from ioassay.stats.sample import Moments, Outlier, mean_interval, moments, outliers
+from ioassay.stats.sample import Moments, mean_interval, moments, outliers
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -32,21 +32,26 @@ FEW_BEYOND = 10
 
 
 @dataclass(frozen=True)
+class Flagged:
+    """What one repetition measured, an outlier `score` deviations away."""
+
+    trial: str
+    repetition: int
+    value: float
+    score: float
+
+
+@dataclass(frozen=True)
 class Summary:
     """One condition described; `interval` is that of its value.
 
     `moments` has that mean, which may be a percentile of all requests; the others are of what repetitions measured.
     """
 
-    cell: Cell
+    point: Mapping[str, Scalar]
     moments: Moments
     interval: Interval | Undefined
-    outliers: tuple[Outlier, ...]
-
-    @property
-    def point(self) -> Mapping[str, Scalar]:
-        """The levels of its factors."""
-        return self.cell.point
+    outliers: tuple[Flagged, ...]
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,6 @@ class Description:
     """All conditions of one response, in the study's order."""
 
     cells: Cells
-    confidence: float
     conditions: tuple[Summary, ...]
 
     @property
@@ -124,7 +128,11 @@ def analyse(records: Dataset, study: Study) -> list[Description | Distribution]:
     """
     confidence = study.analysis.confidence
     collected = [cells(records, study, response) for response in records.responses(study)]
-    described = [Description(part, confidence, tuple(summaries(part, confidence))) for part in collected if part.cells]
+    described = [
+        Description(part, tuple(_summary(part.response, cell, confidence) for cell in part.cells))
+        for part in collected
+        if part.cells
+    ]
     distributions = [
         Distribution(study.name, direction, kind, conditions, _of(described, direction, kind))
         for direction in metrics.DIRECTIONS
@@ -133,19 +141,6 @@ def analyse(records: Dataset, study: Study) -> list[Description | Distribution]:
     ]
     with_others = {one.cells.response for part in distributions for one in part.responses}
     return [*(one for one in described if one.cells.response not in with_others), *distributions]
-
-
-def summaries(found: Cells, confidence: float) -> list[Summary]:
-    """Every condition described, in the order of `found`."""
-    return [
-        Summary(
-            cell,
-            replace(moments(cell.measured), mean=mean_of(cell.values)),
-            interval(found.response, cell, confidence),
-            tuple(outliers(cell.measured)),
-        )
-        for cell in found.cells
-    ]
 
 
 def relative_half_width(values: Sequence[float] | Floats, confidence: float = 0.95) -> float:
@@ -158,6 +153,15 @@ def relative_half_width(values: Sequence[float] | Floats, confidence: float = 0.
     if isinstance(found, Undefined) or mean == 0:
         return float("inf")
     return (found.high - found.low) / 2 / abs(mean)
+
+
+def _summary(response: str, cell: Cell, confidence: float) -> Summary:
+    flagged = tuple(
+        Flagged(cell.trials[one.index], int(cell.repetition[one.index]), float(cell.measured[one.index]), one.score)
+        for one in outliers(cell.measured)
+    )
+    described = replace(moments(cell.measured), mean=mean_of(cell.values))
+    return Summary(cell.point, described, interval(response, cell, confidence), flagged)
 
 
 def _of(described: Sequence[Description], direction: str, kind: str) -> tuple[Description, ...]:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from ioassay.analysis.claims.claim_verdicts import Judged, judged_claims
-from ioassay.analysis.claims.timing_agreement import middle
+from ioassay.stats.sample import median_of
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 from ioassay.verify.verdict import BY_DRIVE
@@ -35,7 +35,7 @@ class DriveClaim:
 
     def number(self, name: str) -> float | None:
         """The middle of one of the verdicts' numbers."""
-        return middle([one.verdict.numbers.get(name) for one in self.members])
+        return median_of([one.verdict.numbers.get(name) for one in self.members])
 
     @property
     def off_percent(self) -> float | None:
@@ -47,7 +47,7 @@ class DriveClaim:
     def claimed_ns(self) -> float | None:
         """Mean latency of a request as the tool claims it, submission to completion."""
         claims = [one.verdict.claim for one in self.members]
-        return middle([claim.latency_ns.get("mean") for claim in claims if claim is not None])
+        return median_of([claim.latency_ns.get("mean") for claim in claims if claim is not None])
 
     @property
     def drive_ns(self) -> float | None:
@@ -142,7 +142,7 @@ def _own(compared: Sequence[Judged], records: Dataset, study: Study) -> list[Own
     found = []
     for condition in sorted(conditions, key=lambda name: _natural((name, ""))):
         own = [measured[trial] for trial in sorted(conditions[condition]) if trial in measured]
-        medians = {name: middle([row.get(name) for row in own]) for name in OWN}
+        medians = {name: median_of([row.get(name) for row in own]) for name in OWN}
         found.append(OwnMeasures(condition, len(own), medians))
     return found
 
