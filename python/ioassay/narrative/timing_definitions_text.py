@@ -372,7 +372,8 @@ def _faster(folders: Folders, other: str) -> Iterator[Say]:
         for outcome in (Difference.DIFFERENCE, Difference.EQUIVALENT, Difference.UNDECIDED)
     )
     counts = {"faster": sum(one.faster for one in different), "slower": sum(not one.faster for one in different)}
-    yield say("timing.faster", other=other, first=first, tests=len(own), least=ends[0], most=ends[-1], **counts)
+    yield say("timing.faster", other=other, first=first, tests=len(own), **counts)
+    yield say("timing.factors" if len(own) > 1 else "timing.factor", least=ends[0], most=ends[-1])
     if alike:
         yield say("timing.alike", n=len(alike), other=other, first=first, margin=MARGIN)
     if undecided:
