@@ -181,9 +181,9 @@ def test_claim_kernel_and_drive_are_compared(lab: Any) -> None:
     [found] = drive_text.findings([answer])
     json.dumps(found.as_dict(), allow_nan=False)
     counted, timed = found.tables
-    assert counted.rows[0][:4] == ["nbd", "read", 3, "64 MiB"] and counted.rows[0][5:7] == ["64 MiB", 0.0]
+    assert counted.rows[0][:4] == ["nbd", "read", 3, SIZE] and counted.rows[0][5:7] == [SIZE, 0.0]
     assert counted.rows[0][7] == "CONFIRMED (by the drive)"
-    assert timed.rows[0][2:] == ["30 µs", "10 µs", "20 µs", 66.7]
+    assert timed.rows[0][2:] == [30e3, 10e3, 20e3, pytest.approx(66.7, abs=0.1)]
 
 
 def test_the_drive_reports_its_queue_and_deadlines(lab: Any) -> None:
@@ -191,7 +191,7 @@ def test_the_drive_reports_its_queue_and_deadlines(lab: Any) -> None:
     own = {"drive.depth": 7.456, "drive.late.p50": 800.0, "drive.late.p99": 12_000.0}
     told = replace(records, trials=records.trials.with_columns(**{name: pl.lit(value) for name, value in own.items()}))
     [found] = drive_text.findings(analyse(told, study))
-    assert found.tables[2].rows[0] == ["iodepth=8", 3, 7.46, "800 ns", "12 µs", None]
+    assert found.tables[2].rows[0] == ["iodepth=8", 3, 7.456, 800.0, 12_000.0, None]
     json.dumps(found.as_dict(), allow_nan=False)
 
 

@@ -75,7 +75,7 @@ def _loads(one: Database) -> Finding:
     done = []
     for rate in one.rates:
         least, most = (Quantity(f"{rate.load}.ops_rate", value) for value in (rate.least, rate.most))
-        if str(f"{least}") == str(f"{most}"):
+        if f"{least}" == f"{most}":
             alone = Quantity(least.metric, rate.least, rate.interval)
             done.append(say("database.load", load=rate.load, rate=alone))
         else:
@@ -174,7 +174,7 @@ def _reached(one: Database) -> Finding:
     return _finding(
         one,
         "What of it reached the drive",
-        [*_way_down(one), *_most_costly(one), *_left_behind(one)],
+        [*_way_down(one), *_most_costly(one), *_left_behind(one)] or [say("database.no_writes")],
         response=DRIVE,
         statistics={**ends, "by_load": plain(by_load)},
         tables=[Table.of(parts, ("condition", lambda row: row.where), ("load", lambda row: row.load), *kept)],
