@@ -188,7 +188,7 @@ def test_each_load_has_its_own_bytes_on_their_way_to_flash(lab: Any) -> None:
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     assert [row["load"] for row in rows] == ["fillseq", "fillrandom", "readrandom", "all"] * 2
     assert [row["flash over users"] for row in rows[:4]] == [2.0, 4.0, None, 3.0]
-    assert [row["read from the drive"] for row in rows] == [5e6, 5e6, 5e6, None] * 2
+    assert [row["Bytes of reads that the drive counted"] for row in rows] == [5e6, 5e6, 5e6, None] * 2
     assert reached.statistics["by_load"]["compression_type=none"]["fillrandom"]["rocksdb.flush_bytes"] == 40e6
     golden.check("database_loads", [reached])
 

@@ -10,39 +10,23 @@ from ioassay.analysis.effects.average_change import AverageChange
 from ioassay.analysis.effects.one_factor import Outcome as Difference
 from ioassay.analysis.storage.database import (
     AMPLIFICATION,
-    COMPACTED,
+    BYTES,
     DRAWN,
     DRIVE,
-    DRIVE_AMPLIFICATION,
     FLASH,
-    FLUSHED,
-    LOG,
-    READ,
-    STALLED,
     USER,
     Database,
     FoundKeys,
     Outcome,
 )
 from ioassay.factors import factor_label, level_phrase, level_text
+from ioassay.narrative import phrases
 from ioassay.narrative.finding import Column, Finding, Table, bounds
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Quantity, Ratio
 from ioassay.stats.contrasts import MARGIN
 from ioassay.stats.result import plain
 
-_COUNTS = {
-    "written by users": USER,
-    "to its log": LOG,
-    "by flushes": FLUSHED,
-    "by compactions": COMPACTED,
-    "to the drive": DRIVE,
-    "to its flash": FLASH,
-    "read from the drive": READ,
-    "RocksDB's amplification": AMPLIFICATION,
-    "the drive's amplification": DRIVE_AMPLIFICATION,
-    "writes delayed (s)": STALLED,
-}
 _OVER_USER = {"drive over users": DRIVE, "flash over users": FLASH}
 _LAYERS = {"RocksDB": "rocksdb", "drive": "drive", "flash": "flash"}
 _LEAST_LEFT = 0.01
@@ -162,8 +146,7 @@ def _change(own: Mapping[str, AverageChange]) -> Iterator[Say]:
 def _reached(one: Database) -> Finding:
     """From the user down to the flash: for each load where each is a process, and for all of a trial together."""
     parts = [part for whole in one.together for part in (*(p for p in one.by_load if p.where == whole.where), whole)]
-    columns = [_count(title, metric) for title, metric in _COUNTS.items()]
-    columns += [_share(title, metric) for title, metric in _OVER_USER.items()]
+    columns = [*map(_count, BYTES), *(_share(title, metric) for title, metric in _OVER_USER.items())]
     kept = [column for column in columns if any(column.value(part) is not None for part in parts)]
     caveats = ("apart", "later", "log") if one.by_load else ("process", "log")
     by_load: dict[str, dict[str, Mapping[str, float]]] = {}
@@ -182,8 +165,8 @@ def _reached(one: Database) -> Finding:
     )
 
 
-def _count(title: str, metric: str) -> Column:
-    return Column(title, lambda part: part.counts.get(metric), metric)
+def _count(metric: str) -> Column:
+    return Column(phrases.name(metric), lambda part: part.counts.get(metric), metric)
 
 
 def _share(title: str, metric: str) -> Column:

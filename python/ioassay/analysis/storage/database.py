@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     import polars as pl
 
 USER, DRIVE, FLASH = loads.USER, loads.DRIVE, loads.FLASH
-AMPLIFICATION, DRIVE_AMPLIFICATION = "rocksdb.write_amplification", "drive.write_amplification"
-LOG, FLUSHED, COMPACTED = loads.OF_DATABASE
-READ, STALLED = "drive.read.bytes", "rocksdb.stall_time"
-BYTES = (USER, *loads.OF_DATABASE, DRIVE, FLASH, AMPLIFICATION, DRIVE_AMPLIFICATION, READ, STALLED)
+AMPLIFICATION, COMPACTED = "rocksdb.write_amplification", "rocksdb.compaction_write_bytes"
+BYTES = (
+    *(USER, *loads.OF_DATABASE, DRIVE, FLASH, AMPLIFICATION, "drive.write_amplification"),
+    *("drive.read.bytes", "rocksdb.stall_time"),
+)
 """From the user down to the flash, and what explains the difference."""
 DRAWN = 1 - math.exp(-1)
 """Share of n keys that n draws with replacement leave drawn at least once, for large n."""
