@@ -145,7 +145,7 @@ def _change(own: Mapping[str, AverageChange]) -> Iterator[Say]:
 
 def _reached(one: Database) -> Finding:
     """From the user down to the flash: for each load where each is a process, and for all of a trial together."""
-    parts = [part for whole in one.together for part in (*(p for p in one.by_load if p.where == whole.where), whole)]
+    parts = [part for whole in one.all_loads for part in (*(p for p in one.by_load if p.where == whole.where), whole)]
     columns = [*map(_count, BYTES), *(_share(title, metric) for title, metric in _OVER_USER.items())]
     kept = [column for column in columns if any(column.value(part) is not None for part in parts)]
     caveats = ("apart", "later", "log") if one.by_load else ("process", "log")

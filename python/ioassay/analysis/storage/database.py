@@ -100,13 +100,13 @@ class Database:
         return [rate.load for rate in self.rates]
 
     @property
-    def together(self) -> list[Counted]:
+    def all_loads(self) -> list[Counted]:
         """All loads of a trial, condition by condition."""
         return [Counted(where, ALL, own) for where, own in self.points.items()]
 
     def over_user(self, metric: str) -> dict[str, float]:
         """By point, bytes for each byte that users wrote."""
-        return {one.where: share for one in self.together if (share := one.over_user(metric)) is not None}
+        return {one.where: share for one in self.all_loads if (share := one.over_user(metric)) is not None}
 
     def over_user_of(self, load: str, layer: str) -> list[float]:
         """Of one load in each point, bytes at a layer (`loads.LAYERS`) for each byte that its users wrote."""
