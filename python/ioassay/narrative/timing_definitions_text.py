@@ -51,7 +51,7 @@ _MODES = {True: "direct", False: "buffered", None: ""}
 
 
 def findings(answers: Sequence[TimingDefinitions]) -> list[Finding]:
-    """The answer, folders, and published numbers."""
+    """The answer, and folders compared."""
     return [finding for one in answers for finding in _findings(one)]
 
 
@@ -64,9 +64,6 @@ def _findings(one: TimingDefinitions) -> Iterator[Finding]:
         yield _finding(one, "Claims compared with the kernel", [said], severity="warning")
     if one.folders:
         yield _folders(one.study, one.folders)
-    known = published_results.rates_of(one.study)
-    if watched and known and not one.sized:
-        yield _published(one, known)
 
 
 def _finding(one: TimingDefinitions, title: str, said: Sequence[Say | str], **more: Any) -> Finding:
@@ -87,6 +84,8 @@ def _whole(one: TimingDefinitions) -> Finding:
     caveats = [say("timing.sizes")] if one.sized else [_caption(one)]
     if strays:
         caveats.append(say("timing.strays", n=strays, passes=sum(len(cell.passes) for cell in one.cells)))
+    if known := None if one.sized else published_results.rates_of(one.study):
+        caveats.append(say("timing.published", source=known.source))
     if slow := sorted(one.slowdown, key=one.slowdown.__getitem__):
         ends = {"least": one.slowdown[slow[0]], "most": one.slowdown[slow[-1]]}
         caveats.append(say("timing.slowdown", slowest=slow[0], fastest=slow[-1], **ends))
@@ -102,9 +101,9 @@ def _whole(one: TimingDefinitions) -> Finding:
             "stray_passes": strays,
             "each": [_numbers(cell) for cell in one.cells],
         },
-        tables=[_sizes(one) if one.sized else _tests(one)],
+        tables=[_sizes(one)] if one.sized else [_tests(one), *([_published(one, known)] if known else [])],
         caveats=[*map(str, caveats)],
-        details=[*_moved(one.seen)],
+        details=[*_moved(one.seen), *(known.reading if known else ())],
         severity="warning" if without_reason else "info",
     )
 
@@ -116,10 +115,17 @@ def _agreement(one: TimingDefinitions) -> Say:
     if agreeing == total:
         largest = max(abs(cell.difference or 0.0) for cell in one.cells)
         return say("timing.agree", agreeing=agreeing, claims=total, largest=largest)
-    explained = {status: counts[status] for status in EXPLAINED if counts[status]}
-    parts = {next(iter(explained)) if len(explained) == 1 else "explained": sum(explained.values())}
-    parts["unexplained"] = sum(counts[status] for status in _WITHOUT_REASON)
-    others = [say(f"timing.{why}", n=n, have="has" if n == 1 else "have") for why, n in parts.items() if n]
+    explained = [status for status in sorted(EXPLAINED, key=lambda one: -counts[one]) if counts[status]]
+    parts = [
+        ("timing.others_mixed" if len(explained) > 1 else "timing.others", explained[:1], explained),
+        ("timing.others", [Status.UNEXPLAINED], _WITHOUT_REASON),
+    ]
+    totals = [(code, reason, sum(counts[status] for status in own)) for code, reason, own in parts]
+    others = [
+        say(code, n=n, have="has" if n == 1 else "have", reason=say(f"timing.{reason[0]}"))
+        for code, reason, n in totals
+        if n
+    ]
     return say("timing.differ", agreeing=agreeing, claims=total, others=others)
 
 
@@ -267,7 +273,8 @@ _ROWS: Mapping[str, Callable[[Cell], Any]] = {
 """Row -> what it has of a cell."""
 
 
-def _published(one: TimingDefinitions, known: published_results.Rates) -> Finding:
+def _published(one: TimingDefinitions, known: published_results.Rates) -> Table:
+    """What was published of other disks, and the same tests here."""
     rows: list[list[Any]] = []
     for disk in known.disks:
         for source, rates in (("IOzone", disk.claimed), ("DTrace", disk.traced)):
@@ -275,10 +282,7 @@ def _published(one: TimingDefinitions, known: published_results.Rates) -> Findin
     for where, own in _by_place(one).items():
         for source, way in (("claim", WATCHED), (SPAN, SPAN)):
             rows.append([where, source, *(_rate(own[test].rate(way)) if test in own else None for test in known.tests)])
-    table = Table(["disk or folder", "source", *known.tests], rows)
-    source = str(say("timing.published", source=known.source))
-    title = "Comparison with the published table (KiB/s)"
-    return _finding(one, title, known.reading, tables=[table], caveats=[source])
+    return Table(["disk or folder", "source (KiB/s)", *known.tests], rows)
 
 
 def _numbers(cell: Cell) -> dict[str, Any]:
@@ -339,7 +343,7 @@ def _folders(study: str, folders: Folders) -> Finding:
         study=study,
         question="accountings",
         response="pass.bw",
-        title=f"{phrases.capital(phrases.listed([first, *map(_folder, others)]))} compared",
+        title=f"Folders compared: {phrases.listed([first, *map(_folder, others)])}",
         statements=[said for other in others for said in _faster(folders, other)],
         statistics={"factors": [{**one, "outcome": outcome} for one, outcome in zip(numbers, outcomes, strict=True)]},
         tables=[table],
@@ -371,11 +375,13 @@ def _faster(folders: Folders, other: str) -> Iterator[Say]:
         [one for one, _ in own if one.difference == outcome]
         for outcome in (Difference.DIFFERENCE, Difference.EQUIVALENT, Difference.UNDECIDED)
     )
-    counts = {"faster": sum(one.faster for one in different), "slower": sum(not one.faster for one in different)}
-    yield say("timing.faster", other=other, first=first, tests=len(own), **counts)
-    yield say("timing.factors" if len(own) > 1 else "timing.factor", least=ends[0], most=ends[-1])
+    if different:
+        faster = sum(one.faster for one in different)
+        counts = {"tests": len(own), "faster": faster, "slower": len(different) - faster}
+        yield say("timing.faster", other=other, first=first, **counts)
     if alike:
         yield say("timing.alike", n=len(alike), other=other, first=first, margin=MARGIN)
     if undecided:
         needed = max(one.change.needed or 0 for one in undecided if isinstance(one.change, AverageChange))
-        yield say("timing.undecided", n=len(undecided), margin=MARGIN, needed=needed)
+        yield say("timing.undecided", n=len(undecided), other=other, first=first, margin=MARGIN, needed=needed)
+    yield say("timing.factors" if len(own) > 1 else "timing.factor", least=ends[0], most=ends[-1])
