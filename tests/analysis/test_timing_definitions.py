@@ -16,7 +16,7 @@ import pytest
 
 from ioassay.analysis.measurements import passes
 from ioassay.analysis.storage import timing_definitions
-from ioassay.analysis.storage.timing_definitions import Outcome, Status, TimingDefinitions
+from ioassay.analysis.storage.timing_definitions import Status, TimingDefinitions
 from ioassay.narrative import timing_definitions_text
 from ioassay.narrative.finding import Finding
 from ioassay.records.environment import Environment
@@ -171,7 +171,7 @@ def test_a_direct_run_agrees_by_all_accountings_to_a_few_percent(lab: Any) -> No
 
 def test_first_to_last_call_is_nearest_to_the_claims(lab: Any) -> None:
     found = answer(records(lab, lambda *_: run_of(BUFFERED)))
-    assert (found.outcome, found.counts, found.span_is_nearest) == (Outcome.AGREES, {Status.AGREES: 7}, True)
+    assert (found.counts, found.span_is_nearest) == ({Status.AGREES: 7}, True)
     assert max(abs(cell.difference or 0) for cell in found.cells) == pytest.approx(0.00092, rel=0.01)
     sums, sessions = found.differences(passes.SUM), found.differences(passes.SESSION)
     assert (min(sums), max(sums)) == (pytest.approx(0.2, abs=0.01), pytest.approx(1.09, abs=0.01))
@@ -259,7 +259,6 @@ def test_small_files_are_explained_by_the_microseconds_around_their_calls(lab: A
     assert whole.statistics["within_1_percent"] == 6
     assert whole.statistics["explained"] == {"short": 3}
     assert whole.severity == "info"
-    assert answer(records(lab, matrix)).outcome == Outcome.EXPLAINED
     rows = rows_of(whole, 1)
     assert rows["64 KiB"]["first to last call: median (%)"] == pytest.approx(4.58, abs=0.01)
     assert rows["64 KiB"]["short interval"] == 1
@@ -377,7 +376,7 @@ def test_without_timed_calls_nothing_is_compared(lab: Any, backend: str) -> None
         layers = ["counters"] if backend == "counters" else whole.layers
         return claims, None if backend == "none" else replace(whole, backend=backend, layers=layers)
 
-    assert answer(records(lab, seen)).outcome == Outcome.UNWATCHED
+    assert answer(records(lab, seen)).seen == []
 
 
 def test_sessions_that_are_missing_leave_their_cells_empty_and_counted(lab: Any) -> None:

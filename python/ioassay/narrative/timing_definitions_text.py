@@ -13,13 +13,11 @@ from ioassay.analysis.effects.average_change import AverageChange
 from ioassay.analysis.effects.one_factor import Outcome as Difference
 from ioassay.analysis.measurements.passes import SESSION, SPAN, SUM, WATCHED, Pass
 from ioassay.analysis.storage.timing_definitions import (
-    EXPLAINED,
     PATH,
     WAYS,
     Cell,
     FolderChange,
     Folders,
-    Outcome,
     Status,
     TimingDefinitions,
 )
@@ -46,7 +44,6 @@ _STATUS = {
     Status.UNEXPLAINED: "unexplained",
 }
 """As docs/active-iozone.md explains them."""
-_WITHOUT_REASON = (Status.UNEXPLAINED, Status.UNSEEN)
 _MODES = {True: "direct", False: "buffered", None: ""}
 
 
@@ -56,8 +53,7 @@ def findings(answers: Sequence[TimingDefinitions]) -> list[Finding]:
 
 
 def _findings(one: TimingDefinitions) -> Iterator[Finding]:
-    watched = one.outcome != Outcome.UNWATCHED
-    if watched:
+    if one.seen:
         yield _whole(one)
     else:
         said = say("timing.unwatched", document=document("witness.md"))
@@ -74,13 +70,9 @@ def _finding(one: TimingDefinitions, title: str, said: Sequence[Say | str], **mo
 
 
 def _whole(one: TimingDefinitions) -> Finding:
-    counts, strays = one.counts, sum(cell.outliers() for cell in one.cells)
-    without_reason = [cell for cell in one.cells if cell.status in _WITHOUT_REASON]
-    explained = {status.value: counts[status] for status in EXPLAINED if counts[status]}
-    said = [_agreement(one)]
-    if without_reason:
-        names = [_name(cell, sized=one.sized) for cell in without_reason]
-        said.append(say("timing.unexplained_at", cells=names))
+    strays, said = sum(cell.outliers() for cell in one.cells), [_agreement(one)]
+    if one.unexplained:
+        said.append(say("timing.unexplained_at", cells=[_name(cell, sized=one.sized) for cell in one.unexplained]))
     caveats = [say("timing.sizes")] if one.sized else [_caption(one)]
     if strays:
         caveats.append(say("timing.strays", n=strays, passes=sum(len(cell.passes) for cell in one.cells)))
@@ -95,35 +87,35 @@ def _whole(one: TimingDefinitions) -> Finding:
         [*said, *_nearest(one), *_by_size(one)],
         statistics={
             "cells": len(one.cells),
-            "within_1_percent": counts[Status.AGREES],
-            "explained": explained,
-            "unexplained": len(without_reason),
+            "within_1_percent": one.counts[Status.AGREES],
+            "explained": {status.value: number for status, number in one.explained.items()},
+            "unexplained": len(one.unexplained),
             "stray_passes": strays,
             "each": [_numbers(cell) for cell in one.cells],
         },
         tables=[_sizes(one)] if one.sized else [_tests(one), *([_published(one, known)] if known else [])],
         caveats=[*map(str, caveats)],
         details=[*_moved(one.seen), *(known.reading if known else ())],
-        severity="warning" if without_reason else "info",
+        severity="warning" if one.unexplained else "info",
     )
 
 
 def _agreement(one: TimingDefinitions) -> Say:
     """How many claims agree within 1 %, and what is known of the others."""
-    counts, total = one.counts, len(one.cells)
-    agreeing = counts[Status.AGREES]
+    agreeing, total = one.counts[Status.AGREES], len(one.cells)
     if agreeing == total:
         largest = max(abs(cell.difference or 0.0) for cell in one.cells)
         return say("timing.agree", agreeing=agreeing, claims=total, largest=largest)
-    explained = [status for status in sorted(EXPLAINED, key=lambda one: -counts[one]) if counts[status]]
-    parts = [
-        ("timing.others_mixed" if len(explained) > 1 else "timing.others", explained[:1], explained),
-        ("timing.others", [Status.UNEXPLAINED], _WITHOUT_REASON),
-    ]
-    totals = [(code, reason, sum(counts[status] for status in own)) for code, reason, own in parts]
+    parts = [(sum(one.explained.values()), [why for why, _ in one.explained.most_common()])]
+    parts += [(len(one.unexplained), [Status.UNEXPLAINED])]
     others = [
-        say(code, n=n, have="has" if n == 1 else "have", reason=say(f"timing.{reason[0]}"))
-        for code, reason, n in totals
+        say(
+            "timing.others" if len(reasons) == 1 else "timing.others_mixed",
+            n=n,
+            have="has" if n == 1 else "have",
+            reason=say(f"timing.{reasons[0]}"),
+        )
+        for n, reasons in parts
         if n
     ]
     return say("timing.differ", agreeing=agreeing, claims=total, others=others)
@@ -257,14 +249,16 @@ def _verdict(cell: Cell) -> str | None:
     return ", ".join(f"{category} ({count})" for category, count in counts.most_common())
 
 
+def _of_definition(way: str) -> dict[str, Callable[[Cell], Any]]:
+    return {
+        f"{way} (KiB/s)": lambda cell: _rate(cell.rate(way)),
+        f"{way}: difference (%)": lambda cell: phrases.in_percent(cell.difference_of(way)),
+    }
+
+
 _ROWS: Mapping[str, Callable[[Cell], Any]] = {
     "claim (KiB/s)": lambda cell: _rate(cell.rate(WATCHED)),
-    "first to last call (KiB/s)": lambda cell: _rate(cell.rate(SPAN)),
-    "first to last call: difference (%)": lambda cell: phrases.in_percent(cell.difference),
-    "sum of call times (KiB/s)": lambda cell: _rate(cell.rate(SUM)),
-    "sum of call times: difference (%)": lambda cell: phrases.in_percent(cell.difference_of(SUM)),
-    "open to close (KiB/s)": lambda cell: _rate(cell.rate(SESSION)),
-    "open to close: difference (%)": lambda cell: phrases.in_percent(cell.difference_of(SESSION)),
+    **{name: value for way in WAYS for name, value in _of_definition(way).items()},
     "difference": lambda cell: _STATUS[cell.status],
     "verdict": _verdict,
     "claimed (KiB)": lambda cell: _kib(cell.passes[0].claim.bytes),
@@ -334,18 +328,18 @@ def _folders(study: str, folders: Folders) -> Finding:
         *bounds(lambda one: one.ratio and one.ratio.interval),
         ("faster", lambda one: _winner(one, first)),
     )
-    numbers = [
-        {"where": dict(one.point), "test": one.test, "folder": one.folder, "ratio": plain(one.ratio)}
-        for one in folders.changes
-    ]
-    outcomes = [one.difference.value for one in folders.changes]
+
+    def numbers(one: FolderChange) -> dict[str, Any]:
+        place = {"where": dict(one.point), "test": one.test, "folder": one.folder}
+        return {**place, "ratio": plain(one.ratio), "outcome": one.difference.value}
+
     return Finding(
         study=study,
         question="accountings",
         response="pass.bw",
         title=f"Folders compared: {phrases.listed([first, *map(_folder, others)])}",
         statements=[said for other in others for said in _faster(folders, other)],
-        statistics={"factors": [{**one, "outcome": outcome} for one, outcome in zip(numbers, outcomes, strict=True)]},
+        statistics={"factors": [numbers(one) for one in folders.changes]},
         tables=[table],
         caveats=[str(say("timing.folders", confidence=folders.confidence))],
         concludes=True,
@@ -360,10 +354,13 @@ def _winner(one: FolderChange, first: str) -> str:
 
 def _faster(folders: Folders, other: str) -> Iterator[Say]:
     """At how many tests another folder is faster, by which factor, and what is not known."""
-    first = "the current folder" if folders.first == "." else folders.first
+    names = {
+        name: "the current folder" if path == "." else path
+        for name, path in (("first", folders.first), ("other", other))
+    }
     own = [(one, one.ratio) for one in folders.changes if one.folder == other and one.ratio]
     if not own:
-        yield say("timing.incomparable", other=other, first=first)
+        yield say("timing.incomparable", **names)
         return
     own.sort(key=lambda pair: pair[1].ratio)
     ends = [
@@ -378,10 +375,10 @@ def _faster(folders: Folders, other: str) -> Iterator[Say]:
     if different:
         faster = sum(one.faster for one in different)
         counts = {"tests": len(own), "faster": faster, "slower": len(different) - faster}
-        yield say("timing.faster", other=other, first=first, **counts)
+        yield say("timing.faster", **names, **counts)
     if alike:
-        yield say("timing.alike", n=len(alike), other=other, first=first, margin=MARGIN)
+        yield say("timing.alike", n=len(alike), **names, margin=MARGIN)
     if undecided:
         needed = max(one.change.needed or 0 for one in undecided if isinstance(one.change, AverageChange))
-        yield say("timing.undecided", n=len(undecided), other=other, first=first, margin=MARGIN, needed=needed)
+        yield say("timing.undecided", n=len(undecided), **names, margin=MARGIN, needed=needed)
     yield say("timing.factors" if len(own) > 1 else "timing.factor", least=ends[0], most=ends[-1])

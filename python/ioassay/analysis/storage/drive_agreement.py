@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from ioassay.analysis.claims.claim_verdicts import Judged, judged_claims
 from ioassay.stats.sample import median_of
@@ -61,13 +60,6 @@ class OwnMeasures:
     medians: Mapping[str, float | None]
 
 
-class Outcome(StrEnum):
-    """Whether the drive counted what is claimed."""
-
-    AGREES = "agrees"
-    DIFFERS = "differs"
-
-
 @dataclass(frozen=True)
 class DriveAgreement:
     """A study's claims next to the counts of its drive. `by_drive`: claims that rest on these counts alone."""
@@ -78,11 +70,6 @@ class DriveAgreement:
     by_drive: int
     rows: Sequence[DriveClaim]
     own: Sequence[OwnMeasures]
-
-    @property
-    def outcome(self) -> Outcome:
-        """Whether the drive counted what is claimed."""
-        return Outcome.DIFFERS if self.differing else Outcome.AGREES
 
     @property
     def worst(self) -> Judged:

@@ -188,18 +188,6 @@ class Folders:
     confidence: float
 
 
-class Outcome(StrEnum):
-    """Whether the claims agree with first to last call."""
-
-    UNWATCHED = "unwatched"
-    """No trial has timed calls."""
-    AGREES = "agrees"
-    """Every cell is within 1 %."""
-    EXPLAINED = "explained"
-    """Every cell is within 1 % or explained."""
-    UNEXPLAINED = "unexplained"
-
-
 @dataclass(frozen=True)
 class TimingDefinitions:
     """The cells of a study with their watched passes; `seen` are those whose calls the witness timed.
@@ -231,14 +219,14 @@ class TimingDefinitions:
         return Counter(cell.status for cell in self.cells)
 
     @property
-    def outcome(self) -> Outcome:
-        """Whether the claims agree with first to last call."""
-        counts = self.counts
-        if not self.seen:
-            return Outcome.UNWATCHED
-        if counts[Status.UNEXPLAINED] + counts[Status.UNSEEN]:
-            return Outcome.UNEXPLAINED
-        return Outcome.EXPLAINED if any(counts[status] for status in EXPLAINED) else Outcome.AGREES
+    def explained(self) -> Counter[Status]:
+        """The number of cells that differ more, by what explains it."""
+        return Counter(cell.status for cell in self.cells if cell.status in EXPLAINED)
+
+    @property
+    def unexplained(self) -> list[Cell]:
+        """The cells that differ more, or were not seen."""
+        return [cell for cell in self.cells if cell.status in (Status.UNEXPLAINED, Status.UNSEEN)]
 
     def differences(self, definition: str) -> list[float]:
         """From the claim, as shares of it, of the passes over the largest file: of small ones no definition is near."""
