@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from corpora import cases
 from ioassay.analysis.measurements import passes
 from ioassay.analysis.storage import timing_definitions
 from ioassay.analysis.storage.timing_definitions import Status, TimingDefinitions
@@ -194,30 +195,14 @@ def test_each_cell_has_a_verdict(lab: Any) -> None:
     assert all(verdict.startswith("CONFIRMED") for verdict in verdicts.values())
 
 
-def test_a_claim_that_the_kernel_does_not_share_is_unexplained_and_warned_of(lab: Any) -> None:
-    lying = {**BUFFERED, "reread": (1418267 * 1.2, *BUFFERED["reread"][1:])}
-    whole, *_ = analysed(records(lab, lambda *_: run_of(lying)))
-    assert whole.severity == "warning"
-    assert whole.statistics["unexplained"] == 1
-    assert rows_of(whole)["verdict"]["reread"] == "CONTRADICTED"
-
-
-def test_one_repetition_that_strays_is_counted_and_decides_nothing(lab: Any) -> None:
-    astray = {**BUFFERED, "read": (1554802 * 0.8, *BUFFERED["read"][1:])}
-    whole = analysed(records(lab, lambda _, repetition: run_of(astray if repetition == 1 else BUFFERED)))[0]
-    assert whole.statistics["within_1_percent"] == 7
-    assert whole.statistics["stray_passes"] == 1
-
-
-def test_a_cell_that_agrees_once_and_is_longer_otherwise_was_delayed(lab: Any) -> None:
-    def found(factor: float) -> Any:
-        astray = {**BUFFERED, "read": (1554802 * factor, *BUFFERED["read"][1:])}
-        held = records(lab, lambda _, repetition: run_of(BUFFERED if repetition == 1 else astray))
-        return analysed(held)[0]
-
-    assert found(0.8).statistics["explained"] == {"held": 1}
-    assert found(0.8).severity == "info"
-    assert found(1.2).statistics["unexplained"] == 1  # shorter than its calls
+@cases("contradictions", "timing")
+def test_it_is_counted_what_agrees_and_what_explains_the_rest(lab: Any, case: dict[str, Any]) -> None:
+    astray = {test: (found[0] * case["astray"].get(test, 1.0), *found[1:]) for test, found in BUFFERED.items()}
+    seen = records(lab, lambda _, repetition: run_of(astray if repetition in case["repetitions"] else BUFFERED))
+    whole = analysed(seen)[0]
+    assert {name: whole.statistics[name] for name in case["statistics"]} == case["statistics"]
+    assert str(whole.statements[0]) == case["said"]
+    assert (whole.severity == "warning") == (whole.statistics["unexplained"] > 0)
 
 
 @pytest.mark.parametrize(
