@@ -78,9 +78,8 @@ def _whole(one: TimingDefinitions) -> Finding:
         caveats.append(say("timing.strays", n=strays, passes=sum(len(cell.passes) for cell in one.cells)))
     if known := None if one.sized else published_results.rates_of(one.study):
         caveats.append(say("timing.published", source=known.source))
-    if slow := sorted(one.slowdown, key=one.slowdown.__getitem__):
-        ends = {"least": one.slowdown[slow[0]], "most": one.slowdown[slow[-1]]}
-        caveats.append(say("timing.slowdown", slowest=slow[0], fastest=slow[-1], **ends))
+    if one.twins:
+        caveats.append(say("timing.twins"))
     return _finding(
         one,
         "Claims compared with the kernel by three timing definitions",
@@ -212,7 +211,7 @@ def _sizes(one: TimingDefinitions) -> Table:
 def _tests(one: TimingDefinitions) -> Table:
     """Tests across; for each place the claim, each definition, the verdict and the bytes down."""
     tests, shown = list(dict.fromkeys(cell.test for cell in one.cells)), dict(_ROWS)
-    if any(one.without.get(cell.key) != cell.rate(WATCHED) for cell in one.cells):
+    if one.twins:
         shown["claim without the witness (KiB/s)"] = lambda cell: _rate(one.without.get(cell.key))
     rows = [
         [where, name, *(value(own[test]) if test in own else None for test in tests)]

@@ -192,15 +192,14 @@ class Folders:
 class TimingDefinitions:
     """The cells of a study with their watched passes; `seen` are those whose calls the witness timed.
 
-    `without`: cell key -> claimed rate in trials without the witness. `folders`: None where fewer than two have passes.
+    `without`: cell key -> claimed rate in the trials that count: with twins, those without the witness.
+    `folders`: None where fewer than two have passes.
     """
 
     study: str
     cells: Sequence[Cell]
     seen: Sequence[Pass]
     without: Mapping[tuple[Any, ...], float | None]
-    slowdown: Mapping[str, float]
-    """Test -> the claim under the witness over that without it, where both were measured."""
     folders: Folders | None
 
     @property
@@ -212,6 +211,11 @@ class TimingDefinitions:
     def sized(self) -> bool:
         """True if the passes are over several sizes of file or record."""
         return len({cell.size for cell in self.cells}) > 1
+
+    @property
+    def twins(self) -> bool:
+        """True if trials without the witness have other claims."""
+        return any(self.without.get(cell.key) != cell.rate(WATCHED) for cell in self.cells)
 
     @property
     def counts(self) -> Counter[Status]:
@@ -249,8 +253,7 @@ def analyse(records: Dataset, study: Study) -> list[TimingDefinitions]:
     found = cells(watched, study)
     without = {cell.key: cell.rate(WATCHED) for cell in cells(counted, study)}
     seen = [one for one in watched if one.seen is not None]
-    slowdown = _slowdown(found, without, {one.trial for one in counted})
-    return [TimingDefinitions(study.name, found, seen, without, slowdown, _folders(study, counted))]
+    return [TimingDefinitions(study.name, found, seen, without, _folders(study, counted))]
 
 
 def cells(found: Sequence[Pass], study: Study) -> list[Cell]:
@@ -261,18 +264,6 @@ def cells(found: Sequence[Pass], study: Study) -> list[Cell]:
         grouped.setdefault((design.key(each.point), each.size, each.test), []).append(each)
     parts = sorted(grouped.items(), key=lambda item: design.place(item[1][0].point))
     return [Cell(part[0].point, test, size, part) for (_, size, test), part in parts]
-
-
-def _slowdown(
-    found: Sequence[Cell], without: Mapping[tuple[Any, ...], float | None], trials: set[str]
-) -> dict[str, float]:
-    """By test, the watched claims over those without the witness: the middle over all cells."""
-    ratios: dict[str, list[float]] = {}
-    for cell in found:
-        watched, other = cell.rate(WATCHED), without.get(cell.key)
-        if watched and other and not {one.trial for one in cell.passes} & trials:
-            ratios.setdefault(cell.test, []).append(watched / other)
-    return {test: median_of(values) or 0.0 for test, values in ratios.items()}
 
 
 def _folders(study: Study, counted: Sequence[Pass]) -> Folders | None:
