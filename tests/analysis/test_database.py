@@ -130,6 +130,9 @@ def test_a_factor_of_one_level_is_no_condition(lab: Any) -> None:
         update={"factors": {"compression_type": ["none", "snappy"], "target.policy": ["none"]}}
     )
     told = found(lab, study)[0]
+    golden.check(
+        "database_once", found(lab, study.model_copy(update={"factors": {"compression_type": ["snappy"]}}))[:1]
+    )
     assert [row[0] for row in told.tables[0].rows] == ["compression_type=none", "compression_type=snappy"]
 
 

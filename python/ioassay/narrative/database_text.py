@@ -25,7 +25,7 @@ from ioassay.narrative.finding import Column, Finding, Table, bounds
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Quantity, Ratio
 from ioassay.stats.contrasts import MARGIN
-from ioassay.stats.result import plain
+from ioassay.stats.result import Interval, plain
 
 _OVER_USER = {"drive over users": DRIVE, "flash over users": FLASH}
 _LAYERS = {"RocksDB": "rocksdb", "drive": "drive", "flash": "flash"}
@@ -64,7 +64,13 @@ def _loads(one: Database) -> Finding:
             done.append(say("database.load", load=rate.load, rate=alone))
         else:
             done.append(say("database.load_range", load=rate.load, least=least, most=most))
-    code = "database.rates" if len(one.points) > 1 else "database.rates_once"
+    known_to = next((rate.interval for rate in one.rates if isinstance(rate.interval, Interval)), None)
+    if len(one.points) > 1:
+        said = say("database.rates", conditions=len(one.points), loads=done)
+    elif known_to is None:
+        said = say("database.rates_once", loads=done)
+    else:
+        said = say("database.rates_interval", loads=done, confidence=known_to.confidence)
 
     def rate_of(load: str) -> Column:
         return Column(load, lambda row: row[1].get(f"{load}.ops_rate"), f"{load}.ops_rate")
@@ -72,7 +78,7 @@ def _loads(one: Database) -> Finding:
     return _finding(
         one,
         "The loads (operations a second)",
-        [say(code, conditions=len(one.points), loads=done)],
+        [said],
         statistics={"points": plain(one.points)},
         tables=[Table.of(rows.items(), ("condition", lambda row: row[0]), *map(rate_of, one.loads))],
         caveats=[] if known is None else [str(say("database.published", source=known.source)), *known.reading],
