@@ -32,7 +32,7 @@ def test_every_condition_is_described_with_its_interval(lab: Any) -> None:
     study, records = block_size(lab)
     (answer,) = descriptive.analyse(records, study)
     first, _ = answer.conditions
-    assert (first.cell.label, first.moments.n, first.moments.mean, first.moments.median) == ("bs=4KiB", 5, 100e6, 100e6)
+    assert (first.point, first.moments.n, first.moments.mean, first.moments.median) == ({"bs": "4KiB"}, 5, 100e6, 100e6)
     assert first.moments.stddev == pytest.approx(np.std(VALUES["4KiB"], ddof=1))
     assert isinstance(first.interval, Interval)
     assert (first.interval.low, first.interval.high) == pytest.approx(bounds(VALUES["4KiB"], 0.95))
@@ -42,7 +42,7 @@ def test_an_outlier_is_flagged_and_kept(lab: Any) -> None:
     study, records = block_size(lab)
     summary = descriptive.analyse(records, study)[0].conditions[1]
     assert summary.moments.mean == pytest.approx(441e6)
-    assert [summary.cell.values[outlier.index] for outlier in summary.outliers] == [200e6]
+    assert [(flagged.value, flagged.repetition) for flagged in summary.outliers] == [(200e6, 4)]
 
 
 def test_one_repetition_has_values_and_no_interval(lab: Any) -> None:

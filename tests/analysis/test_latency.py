@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ioassay.analysis.storage import latency
+from ioassay.analysis.effects import descriptive
+from ioassay.analysis.effects.descriptive import Distribution
 from ioassay.metrics import PERCENTILES
 from ioassay.stats.result import Interval, Undefined
 
@@ -29,9 +30,14 @@ def measured(lab: Any, repetitions: int = 8, requests: int = 5000, spread: float
     return study, lab.records(lab.run(study, measure, repetitions))
 
 
+def latencies(records: Any, study: Any) -> Distribution:
+    (found,) = (one for one in descriptive.analyse(records, study) if isinstance(one, Distribution))
+    return found
+
+
 def test_the_point_estimate_is_the_percentile_of_all_requests_together(lab: Any) -> None:
     study, records = measured(lab)
-    found = latency.latencies(records, study, "read", "lat", 0.95)
+    found = latencies(records, study).conditions
     import polars as pl
 
     trials = records.trials_of(study).filter(pl.col("iodepth") == 1)["trial"].to_list()
@@ -44,7 +50,7 @@ def test_the_point_estimate_is_the_percentile_of_all_requests_together(lab: Any)
 
 def test_the_interval_is_that_of_the_jackknife_over_repetitions(lab: Any) -> None:
     study, records = measured(lab)
-    found = latency.latencies(records, study, "read", "lat", 0.95)[0].at(99.0)
+    found = latencies(records, study).conditions[0].at(99.0)
     samples = []
     for trial in records.trials_of(study).filter(records.trials["iodepth"] == 1)["trial"]:
         rows = records.hist.filter(records.hist["trial"] == trial)
@@ -64,21 +70,21 @@ def width(interval: Interval | Undefined) -> float:
 
 def test_the_naive_interval_is_far_narrower(lab: Any) -> None:
     study, records = measured(lab)
-    (answer,) = latency.analyse(records, study)
+    answer = latencies(records, study)
     median = answer.conditions[0].at(50.0)
     assert width(median.naive) < width(median.interval) / 3
 
 
 def test_few_requests_beyond_a_percentile_make_it_sparse(lab: Any) -> None:
     study, records = measured(lab, requests=300)
-    (answer,) = latency.analyse(records, study)
+    answer = latencies(records, study)
     assert [percentile.percent for percentile in answer.conditions[0].percentiles if percentile.sparse] == [99.9, 99.99]
     assert isinstance(answer.conditions[0].at(99.99).naive, Undefined)
 
 
 def test_one_repetition_has_percentiles_and_no_interval(lab: Any) -> None:
     study, records = measured(lab, repetitions=1)
-    (answer,) = latency.analyse(records, study)
+    answer = latencies(records, study)
     tail = answer.conditions[0].at(99.0)
     assert tail.value > 0 and isinstance(tail.interval, Undefined)
 
@@ -98,10 +104,5 @@ def test_jobs_are_merged_where_only_they_were_recorded(lab: Any) -> None:
         }
         for job, v in ((0, 100), (1, 200), (2, 300))
     ]
-    (found,) = latency.latencies(lab.records(rows), study, "write", "clat", 0.95)
+    (found,) = latencies(lab.records(rows), study).conditions
     assert (found.requests, found.at(50.0).value, found.mean_ns) == (3, 200.0, 200.0)
-
-
-def test_nothing_recorded_is_no_answer(lab: Any) -> None:
-    study = lab.study()
-    assert latency.analyse(lab.records(lab.run(study, lambda *_: {"read.bw": 1.0})), study) == []

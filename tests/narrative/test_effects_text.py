@@ -26,8 +26,19 @@ def test_describe(lab: Any) -> None:
     for part, repetitions in ((study, 5), (study, 1), (alone, 3)):
         rows = lab.run(part, measure, repetitions)
         answers += descriptive.analyse(lab.records(rows), part)
+    rng = np.random.default_rng(1)
+    deep = lab.study(factors={"iodepth": [1, 32]}, responses=["read.lat.p99"])
+
+    def timed(point: Any, _: int) -> dict[str, Any]:
+        median_ns = 1e5 * point.get("iodepth", 1) * rng.lognormal(0, 0.05)
+        values_ns = np.round(rng.lognormal(np.log(median_ns), 0.3, 300), -2).astype(int)
+        return {"read.lat.p99": 1e5, "_hist": [("read", "lat", *np.unique(values_ns, return_counts=True))]}
+
+    for part, repetitions in ((deep, 8), (alone, 1)):
+        answers += descriptive.analyse(lab.records(lab.run(part, timed, repetitions)), part)
     found = describe_text.findings(answers)
     golden.check("describe", found)
+    assert "percentile" in found[5].tables[0].columns and "naive, to" in found[5].tables[0].columns
     table = found[0].tables[0]
     assert len(table.columns) == len(table.metrics) == len(table.rows[0])
     assert (table.metrics[table.columns.index("mean")], table.rows[0][0]) == ("read.bw", "4KiB")

@@ -95,7 +95,7 @@ def test_everything_is_written_where_it_is_said(built: tuple) -> None:
         assert figure.png.stat().st_size > 1000
         assert figure.svg.stat().st_size > 1000
     findings = json.loads(paths.findings.read_text())
-    assert {finding["question"] for finding in findings} >= {"conclude", "describe", "latency"}
+    assert {finding["question"] for finding in findings} >= {"conclude", "describe"}
 
 
 def test_nothing_from_outside_is_asked_for(built: tuple) -> None:

@@ -34,12 +34,11 @@ ANALYSES: dict[str, str] = {
     "effect": "ioassay.analysis.effects.factor_effects",
     "peak": "ioassay.analysis.optimum.optimum",
     "calls": "ioassay.analysis.storage.system_calls",
-    "latency": "ioassay.analysis.storage.latency",
     "caveats": "ioassay.analysis.threats.threat_checks",
 }
 """In report order: the conclusion first, threats to validity last."""
 
-MERGED: dict[str, str] = {"regression": "effect"}
+MERGED: dict[str, str] = {"regression": "effect", "latency": "describe"}
 """Former names of questions, which studies may still use: name -> the question that has its answers now."""
 
 REGISTRY = Registry("analyses", "question", ANALYSES, Contract("analyse"))

@@ -1,130 +1,179 @@
-"""Sentences about single conditions: their means with intervals, their outliers, and what few repetitions mean."""
+"""Single conditions in words: means and percentiles with intervals, outliers, and what few repetitions mean."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from ioassay import metrics
-from ioassay.analysis.effects.descriptive import Description, Summary
-from ioassay.analysis.headline import ConditionMean
-from ioassay.analysis.storage.latency import FEW_BEYOND
-from ioassay.analysis.storage.workload_profile import Value
-from ioassay.narrative import omissions, phrases
-from ioassay.narrative.finding import Finding, Table
-from ioassay.stats.result import Interval, Undefined, plain
-
-SINGLE = "{name}: {known}."
-RANGE = "{name} ranges from {lowest} to {highest}."
-OUTLIERS = "Flagged as outliers and kept: {outliers}."
-ALL_REQUESTS = (
-    "The percentile is that of all requests of a condition. "
-    "Median, deviation, variation, minimum, maximum and outliers are of the repetitions' own percentiles."
+from ioassay.analysis.effects.descriptive import (
+    FEW_BEYOND,
+    Description,
+    Distribution,
+    Latencies,
+    Percentile,
+    Summary,
 )
-OWN_PERCENTILES = "The means are over the percentiles of single repetitions: their histograms were not kept."
-ONE_REPETITION = "One repetition gives no uncertainty estimate; run at least 3, preferably 5."
+from ioassay.analysis.headline import ConditionMean
+from ioassay.analysis.measurements.cells import label
+from ioassay.analysis.storage.workload_profile import Value
+from ioassay.metrics import PERCENTILES, percentile_name
+from ioassay.narrative import omissions, phrases
+from ioassay.narrative.finding import Column, Finding, Table, bounds
+from ioassay.narrative.say import Say, say
+from ioassay.narrative.values import Quantity, Response
+from ioassay.records.record import Scalar
+from ioassay.stats.result import plain
+
 _ALIKE = 0.2
 """Both sides of an interval are a like share of the mean up to here."""
 _RATES = (".bw", ".iops", "_rate")
 
 
-def findings(answers: Sequence[Description]) -> list[Finding]:
-    """One finding for each response, with a row for each condition."""
-    return [_finding(description) for description in answers]
+def findings(answers: Sequence[Description | Distribution]) -> list[Finding]:
+    """One finding for each response, and for each direction and kind of latency."""
+    return [_described(one) if isinstance(one, Description) else _distributed(one) for one in answers]
 
 
-def _finding(description: Description) -> Finding:
-    cells = description.cells
+def _levels(point: Mapping[str, Scalar]) -> list[Column]:
+    """A column for each factor."""
+
+    def column(factor: str) -> Column:
+        return Column(factor, lambda row: row.point[factor])
+
+    return [column(factor) for factor in point]
+
+
+# Responses
+
+
+def _described(one: Description) -> Finding:
+    cells, unit = one.cells, one.cells.response
+    table = Table.of(
+        one.conditions,
+        *_levels(one.conditions[0].point),
+        ("n", lambda row: row.moments.n),
+        (phrases.centre(cells.merged), lambda row: row.moments.mean, unit),
+        *bounds(lambda row: row.interval, unit),
+        ("median", lambda row: row.moments.median, unit),
+        ("deviation", lambda row: row.moments.stddev, unit),
+        ("variation (%)", lambda row: phrases.in_percent(row.moments.cv)),
+        ("minimum", lambda row: row.moments.minimum, unit),
+        ("maximum", lambda row: row.moments.maximum, unit),
+        ("outliers", lambda row: len(row.outliers)),
+    )
+    caveats = [*omissions.left_out(cells), *_outliers(one)]
+    if metrics.is_percentile(unit):
+        caveats.append(str(say("describe.all_requests" if cells.merged else "describe.own_percentiles")))
+    if one.fewest < 2:
+        caveats.append(str(say("describe.one_repetition")))
     return Finding(
         study=cells.study,
         question="describe",
-        response=cells.response,
-        title=f"{phrases.name(cells.response)} of each condition",
-        statements=_statement(cells.response, description.conditions),
-        statistics={"unit": "repetition", "points": [_numbers(summary) for summary in description.conditions]},
-        tables=[_table(description)],
-        caveats=[*omissions.left_out(cells), *_caveats(description)],
+        response=unit,
+        title=f"{phrases.name(unit)} of each condition",
+        statements=[_ends(unit, one.conditions)],
+        statistics={"unit": "repetition", "points": plain(one.conditions)},
+        tables=[table],
+        caveats=caveats,
     )
 
 
-def _statement(response: str, conditions: Sequence[Summary]) -> str:
-    name, ranked = phrases.subject(response), sorted(conditions, key=lambda summary: summary.moments.mean)
-    if len(conditions) == 1:
-        return SINGLE.format(name=name, known=_known(response, ranked[0]))
-    low, high = (_known(response, summary, f" at {summary.cell.label}") for summary in (ranked[0], ranked[-1]))
-    return RANGE.format(name=name, lowest=low, highest=high)
+def _ends(response: str, conditions: Sequence[Summary]) -> Say:
+    """The value of the only condition, or the least and the greatest."""
+    known = sorted(conditions, key=lambda summary: summary.moments.mean)
+    means = [Quantity(response, one.moments.mean, one.interval) for one in (known[0], known[-1])]
+    if len(known) == 1:
+        return say("describe.one", response=Response(response), mean=means[0])
+    places = (label(known[0].point), label(known[-1].point))
+    lowest, highest = (say("describe.place", mean=mean, place=place) for mean, place in zip(means, places, strict=True))
+    return say("describe.range", response=Response(response), lowest=lowest, highest=highest)
 
 
-def _known(response: str, summary: Summary, place: str = "") -> str:
-    shown = f"{phrases.value(response, summary.moments.mean)}{place}"
-    if isinstance(summary.interval, Undefined):
-        return f"{shown} ({phrases.count(summary.moments.n, 'repetition')})"
-    return f"{shown} ({phrases.interval(response, summary.interval)}, n = {summary.moments.n})"
-
-
-def _numbers(summary: Summary) -> dict[str, Any]:
-    cell = summary.cell
-    return {
-        "point": dict(cell.point),
-        "label": cell.label,
-        **plain(summary.moments),
-        "ci": phrases.ends(summary.interval),
-        "outliers": [
-            {
-                "repetition": int(cell.repetition[outlier.index]),
-                "trial": cell.trials[outlier.index],
-                "value": float(cell.measured[outlier.index]),
-                "score": outlier.score,
-            }
-            for outlier in summary.outliers
-        ],
-    }
-
-
-def _table(description: Description) -> Table:
-    factors, unit, level = list(description.cells.factors), description.cells.response, _level(description)
-    columns = ["n", phrases.centre(description.cells.merged)]
-    columns += ["median", "deviation", "variation (%)", "minimum", "maximum"]
-    columns += [f"{level} interval, low", "high", "outliers"]
-    formats = [*("" for _ in factors), "", unit, unit, unit, "", unit, unit, unit, unit, ""]
-    return Table([*factors, *columns], [_row(factors, summary) for summary in description.conditions], formats)
-
-
-def _level(description: Description) -> str:
-    known = any(isinstance(summary.interval, Interval) for summary in description.conditions)
-    return phrases.level(description.confidence) if known else "95 %"
-
-
-def _row(factors: Sequence[str], summary: Summary) -> list[Any]:
-    moments = summary.moments
-    return [
-        *(summary.cell.point[factor] for factor in factors),
-        moments.n,
-        moments.mean,
-        moments.median,
-        moments.stddev,
-        phrases.in_percent(moments.cv),
-        moments.minimum,
-        moments.maximum,
-        *(phrases.ends(summary.interval) or (None, None)),
-        len(summary.outliers),
+def _outliers(one: Description) -> list[str]:
+    """The repetitions that are flagged, by what they measured."""
+    response = one.cells.response
+    found = [
+        say(
+            "describe.outlier",
+            value=Quantity(response, flagged.value),
+            place=label(summary.point),
+            median=Quantity(response, summary.moments.median),
+        )
+        for summary in one.conditions
+        for flagged in summary.outliers
     ]
+    return [str(say("describe.outliers", outliers=found))] if found else []
 
 
-def _caveats(description: Description) -> list[str]:
-    response, conditions, fewest = description.cells.response, description.conditions, description.fewest
-    outliers = [
-        f"{phrases.value(response, float(summary.cell.measured[outlier.index]))} at {summary.cell.label} "
-        f"(median {phrases.value(response, summary.moments.median)})"
-        for summary in conditions
-        for outlier in summary.outliers
+# Latencies
+
+
+class _Row(NamedTuple):
+    """A percentile of a condition."""
+
+    point: Mapping[str, Scalar]
+    condition: Latencies
+    percentile: Percentile
+
+
+def _distributed(one: Distribution) -> Finding:
+    unit, conditions = f"{one.direction}.{one.kind}.p99", one.conditions
+    rows = [_Row(part.point, part, percentile) for part in conditions for percentile in part.percentiles]
+    naive = [
+        column._replace(title=f"naive, {column.title}") for column in bounds(lambda row: row.percentile.naive, unit)
     ]
-    caveats = [OUTLIERS.format(outliers=phrases.listed(outliers, len(outliers)))] if outliers else []
-    if metrics.is_percentile(response):
-        caveats.append(ALL_REQUESTS if description.cells.merged else OWN_PERCENTILES)
-    if fewest < 2:
-        caveats.append(ONE_REPETITION)
-    return caveats
+    table = Table.of(
+        rows,
+        *_levels(conditions[0].point),
+        ("n", lambda row: row.condition.repetitions),
+        ("requests", lambda row: row.condition.requests),
+        ("mean", lambda row: row.condition.mean_ns, unit),
+        ("percentile", lambda row: percentile_name(row.percentile.percent)),
+        ("all requests", lambda row: row.percentile.value, unit),
+        *bounds(lambda row: row.percentile.interval, unit),
+        *naive,
+    )
+    return Finding(
+        study=one.study,
+        question="describe",
+        response=unit,
+        title=f"Distribution of {phrases.inside(f'{one.direction}.{one.kind}.mean').removeprefix('mean ')}",
+        statements=list(_half_and_tail(one)),
+        statistics={"points": plain(conditions)},
+        tables=[table],
+        caveats=[*dict.fromkeys(_caveats(one))],
+    )
+
+
+def _half_and_tail(one: Distribution) -> Iterator[Say]:
+    """Median and 99th percentile where that is lowest, and highest."""
+    unit = f"{one.direction}.{one.kind}.p99"
+    ranked = sorted(one.conditions, key=lambda condition: condition.at(99.0).value)
+    for condition in (ranked[0], ranked[-1])[: len(ranked)]:
+        half, tail = condition.at(50.0), condition.at(99.0)
+        yield say(
+            "describe.latency" if len(ranked) == 1 else "describe.latency_at",
+            place=label(condition.point),
+            direction=one.direction,
+            half=Quantity(unit, half.value),
+            tail=Quantity(unit, tail.value, tail.interval),
+        )
+
+
+def _caveats(one: Distribution) -> Iterator[str]:
+    for response in one.responses:
+        yield from (*omissions.left_out(response.cells), *_outliers(response))
+    yield str(say("describe.naive"))
+    if sparse := [percent for percent in PERCENTILES if any(part.at(percent).sparse for part in one.conditions)]:
+        yield str(say("describe.sparse", few=FEW_BEYOND, percentiles=[*map(percentile_name, sparse)]))
+    if min(condition.repetitions for condition in one.conditions) < 2:
+        yield str(say("describe.no_interval"))
+    if one.kind == "lat":
+        yield str(say("describe.closed_loop"))
+
+
+# In brief
 
 
 def means_in_brief(rows: Sequence[ConditionMean], most: int) -> list[str]:

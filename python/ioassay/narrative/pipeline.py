@@ -24,7 +24,7 @@ from ioassay.study.model import Study
 
 ALWAYS = ("conditions", "verdict")
 OBSERVATIONS = (
-    *("conditions", "verdict", "describe", "stability", "latency", "calls", "drive", "accountings", "database"),
+    *("conditions", "verdict", "describe", "stability", "calls", "drive", "accountings", "database"),
     *("caveats", "unclaimed"),
 )
 """Questions that conclude nothing of how fast something is. Where the machine was not fit to measure, what answers all

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ioassay import units
-from ioassay.analysis.storage.latency import FEW_BEYOND
+from ioassay.analysis.effects.descriptive import FEW_BEYOND
 from ioassay.analysis.storage.workload_profile import LATENCIES, RATE, VOLUME, Profile
 from ioassay.metrics import format_metric
 from ioassay.narrative import describe_text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -50,6 +51,12 @@ def moments(values: Sequence[float] | Floats) -> Moments:
     stddev = float(np.sqrt(sum_of_squares(array) / (array.size - 1))) if array.size > 1 else None
     cv = stddev / abs(mean) if stddev is not None and mean != 0 else None
     return Moments(int(array.size), mean, float(np.median(array)), stddev, cv, float(array.min()), float(array.max()))
+
+
+def median_of(values: Sequence[float | None]) -> float | None:
+    """The median of those that are known; None where none is."""
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
 
 
 def t_interval(values: Sequence[float] | Floats, confidence: float) -> Interval | Undefined:

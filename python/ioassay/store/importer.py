@@ -37,7 +37,7 @@ _SEVERAL = "several"
 _CLIENT = "client"
 _ALL_CLIENTS = "all clients"
 _SHOWN_DIFFERENCES = 3
-_QUESTIONS_TO_CLIENTS = ["conditions", "verdict", "describe", "stability", "latency", "caveats"]
+_QUESTIONS_TO_CLIENTS = ["conditions", "verdict", "describe", "stability", "caveats"]
 """Those that compare no levels: a sum is no condition that could be chosen over its own parts."""
 _FIO_JSON = '"fio version"'
 _HEAD_CHARS = 2**16

@@ -1,18 +1,44 @@
-"""How large is it, and how well is that known? Mean, median, deviation and intervals of every condition.
+"""How large is every condition, and how well is that known? Means of responses and percentiles of latencies.
 
 The repetition is the unit: n is the number of trials, never of log samples. Outliers are flagged, not removed.
+A percentile is that of all repetitions' requests together (`merged_histograms`), and its interval is over repetitions.
+The binomial interval inside the merged histogram is given too, labelled naive: it counts every request as independent.
+No condition is compared with another here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from ioassay.analysis.measurements.cells import Cell, Cells, cells, interval
+import numpy as np
+
+from ioassay import metrics
+from ioassay.analysis.measurements import merged_histograms
+from ioassay.analysis.measurements.cells import Cell, Cells, cells, interval, that_count
+from ioassay.metrics import PERCENTILES
+from ioassay.records.record import OK, Scalar
 from ioassay.stats.result import Floats, Interval, Undefined, mean_of
-from ioassay.stats.sample import Moments, Outlier, mean_interval, moments, outliers
+from ioassay.stats.sample import Moments, mean_interval, moments, outliers
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
+
+if TYPE_CHECKING:
+    from ioassay._core import Histogram
+
+FEW_BEYOND = 10
+"""Requests that must lie beyond a percentile before it means anything: below, single requests decide it."""
+
+
+@dataclass(frozen=True)
+class Flagged:
+    """What one repetition measured, an outlier `score` deviations away."""
+
+    trial: str
+    repetition: int
+    value: float
+    score: float
 
 
 @dataclass(frozen=True)
@@ -22,10 +48,10 @@ class Summary:
     `moments` has that mean, which may be a percentile of all requests; the others are of what repetitions measured.
     """
 
-    cell: Cell
+    point: Mapping[str, Scalar]
     moments: Moments
     interval: Interval | Undefined
-    outliers: tuple[Outlier, ...]
+    outliers: tuple[Flagged, ...]
 
 
 @dataclass(frozen=True)
@@ -33,7 +59,6 @@ class Description:
     """All conditions of one response, in the study's order."""
 
     cells: Cells
-    confidence: float
     conditions: tuple[Summary, ...]
 
     @property
@@ -41,25 +66,81 @@ class Description:
         """Repetitions of the condition that has fewest."""
         return min(summary.moments.n for summary in self.conditions)
 
+    @property
+    def percentile(self) -> metrics.LatencyPercentile | None:
+        """The percentile of all requests that it describes, if any: one of those that a distribution has."""
+        found = metrics.latency_percentile(self.cells.response) if self.cells.merged else None
+        return found if found and found.percent in PERCENTILES else None
 
-def analyse(records: Dataset, study: Study) -> list[Description]:
-    """One description for each response that has values."""
-    collected = [cells(records, study, response) for response in records.responses(study)]
+
+@dataclass(frozen=True)
+class Percentile:
+    """One percentile in ns. `value` of all requests; `interval` over repetitions; `naive` binomial.
+
+    `beyond` is the number of requests expected above it.
+    """
+
+    percent: float
+    value: float
+    interval: Interval | Undefined
+    naive: Interval | Undefined
+    beyond: float
+
+    @property
+    def sparse(self) -> bool:
+        """Return True where single requests decide the value."""
+        return self.beyond < FEW_BEYOND
+
+
+@dataclass(frozen=True)
+class Latencies:
+    """One condition: its merged requests, and each percentile of PERCENTILES."""
+
+    point: Mapping[str, Scalar]
+    repetitions: int
+    requests: int
+    mean_ns: float
+    percentiles: tuple[Percentile, ...]
+
+    def at(self, percent: float) -> Percentile:
+        """One of PERCENTILES."""
+        return self.percentiles[PERCENTILES.index(percent)]
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Latencies of one direction and kind, of all conditions in the study's order.
+
+    `responses`: the study's responses that are percentiles of it.
+    """
+
+    study: str
+    direction: str
+    kind: str
+    conditions: tuple[Latencies, ...]
+    responses: tuple[Description, ...]
+
+
+def analyse(records: Dataset, study: Study) -> list[Description | Distribution]:
+    """One description for each response that has values, then each direction and kind of latency that was recorded.
+
+    A percentile of all requests is described with its distribution.
+    """
     confidence = study.analysis.confidence
-    return [Description(part, confidence, tuple(summaries(part, confidence))) for part in collected if part.cells]
-
-
-def summaries(found: Cells, confidence: float) -> list[Summary]:
-    """Every condition described, in the order of `found`."""
-    return [
-        Summary(
-            cell,
-            replace(moments(cell.measured), mean=mean_of(cell.values)),
-            interval(found.response, cell, confidence),
-            tuple(outliers(cell.measured)),
-        )
-        for cell in found.cells
+    collected = [cells(records, study, response) for response in records.responses(study)]
+    described = [
+        Description(part, tuple(_summary(part.response, cell, confidence) for cell in part.cells))
+        for part in collected
+        if part.cells
     ]
+    distributions = [
+        Distribution(study.name, direction, kind, conditions, _of(described, direction, kind))
+        for direction in metrics.DIRECTIONS
+        for kind in reversed(metrics.LATENCY_KINDS)
+        if (conditions := _latencies(records, study, direction, kind))
+    ]
+    with_others = {one.cells.response for part in distributions for one in part.responses}
+    return [*(one for one in described if one.cells.response not in with_others), *distributions]
 
 
 def relative_half_width(values: Sequence[float] | Floats, confidence: float = 0.95) -> float:
@@ -72,3 +153,51 @@ def relative_half_width(values: Sequence[float] | Floats, confidence: float = 0.
     if isinstance(found, Undefined) or mean == 0:
         return float("inf")
     return (found.high - found.low) / 2 / abs(mean)
+
+
+def _summary(response: str, cell: Cell, confidence: float) -> Summary:
+    flagged = tuple(
+        Flagged(cell.trials[one.index], int(cell.repetition[one.index]), float(cell.measured[one.index]), one.score)
+        for one in outliers(cell.measured)
+    )
+    described = replace(moments(cell.measured), mean=mean_of(cell.values))
+    return Summary(cell.point, described, interval(response, cell, confidence), flagged)
+
+
+def _of(described: Sequence[Description], direction: str, kind: str) -> tuple[Description, ...]:
+    own = [(one, one.percentile) for one in described]
+    return tuple(one for one, found in own if found and (found.direction, found.kind) == (direction, kind))
+
+
+def _latencies(records: Dataset, study: Study, direction: str, kind: str) -> tuple[Latencies, ...]:
+    """Every condition that has histograms of this direction and kind, in the study's order."""
+    known, design = merged_histograms.of_trials(records, study, direction, kind), study.design
+    grouped: dict[tuple[str, ...], tuple[dict[str, Scalar], list[Histogram]]] = {}
+    for row in that_count(records.trials_of(study)).iter_rows(named=True):
+        if row["status"] == OK and row["trial"] in known:
+            grouped.setdefault(design.key(row), (design.point(row), []))[1].append(known[row["trial"]])
+    ordered = sorted(grouped.values(), key=lambda condition: design.place(condition[0]))
+    return tuple(_condition(point, parts, study.analysis.confidence) for point, parts in ordered)
+
+
+def _condition(point: Mapping[str, Scalar], parts: Sequence[Histogram], confidence: float) -> Latencies:
+    merged = merged_histograms.merged(parts)
+    found = merged_histograms.intervals(merged_histograms.pseudo_values(parts, PERCENTILES), confidence)
+    percentiles = tuple(
+        Percentile(
+            percent=percent,
+            value=merged.quantile(percent / 100),
+            interval=bounds,
+            naive=_binomial(merged, percent / 100, confidence),
+            beyond=merged.count * (1 - percent / 100),
+        )
+        for percent, bounds in zip(PERCENTILES, found, strict=True)
+    )
+    return Latencies(point, len(parts), merged.count, merged.mean or 0.0, percentiles)
+
+
+def _binomial(merged: Histogram, quantile: float, confidence: float) -> Interval | Undefined:
+    low, high = merged.quantile_interval(quantile, confidence)
+    if not (np.isfinite(low) and np.isfinite(high)):
+        return Undefined("too few requests to bound this percentile on both sides")
+    return Interval(low, high, confidence, "binomial")

@@ -1,15 +1,22 @@
-"""The log samples of every trial for one response. They are many and dependent: never the unit of a conclusion."""
+"""The log samples of every trial for one response, and latencies over time.
+
+Samples are many and dependent: never the unit of a conclusion. Histograms over time stay in the raw folders of the
+trials, since a log has a histogram for each interval, and are read when asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ioassay.analysis.measurements.cells import LARGEST, SMALLEST, Cell
 from ioassay.analysis.measurements.memo import memoized
+from ioassay.formats import fio_logs
+from ioassay.records.record import LatencyWindow
 from ioassay.stats.result import Floats
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -112,3 +119,24 @@ def rounds(found: Samples, most: int = 25, least_s: float = 1.0) -> Rounds:
     if not filled.all():
         return none
     return Rounds(np.bincount(edge, weights=found.value, minlength=count) / filled, start_s, span_s / count)
+
+
+def keeps_histograms(records: Dataset, trial: str) -> bool:
+    """Whether a trial kept a histogram log, readable or not."""
+    return bool(_histogram_logs(records, trial))
+
+
+def latency_windows(records: Dataset, trials: Iterable[str], direction: str) -> dict[str, list[LatencyWindow]]:
+    """Trial -> its windows of one direction, of all its jobs together; trials without such a log are absent.
+
+    InputError for a log that cannot be read.
+    """
+    found = {}
+    for trial in trials:
+        if windows := fio_logs.latency_windows(_histogram_logs(records, trial)).get(direction):
+            found[trial] = windows
+    return found
+
+
+def _histogram_logs(records: Dataset, trial: str) -> Sequence[Path]:
+    return fio_logs.histogram_logs(records.root / "trials" / trial / "raw")

@@ -185,7 +185,7 @@ def expanded(records: Dataset, study: Study) -> Expanded | None:
     """
     import polars as pl
 
-    rows = [*_claim_rows(counted(records, study)), *_accounted_rows(records, study)]
+    rows = [*_rows(records, study)]
     if not rows:
         return None
     factors = study.levels
@@ -213,39 +213,23 @@ def _column(name: str, values: Sequence[Any]) -> pl.Series:
 
 
 def _row(one: Pass, level: str) -> dict[str, Any]:
-    own = {TEST: one.test, FILE_SIZE: one.size[0], RECORD_SIZE: one.size[1]}
-    return {
-        "study": one.study,
-        "trial": one.trial,
-        "status": OK,
-        "reason": "",
-        "repetition": one.repetition,
-        "order": one.order,
-        "started_unix_s": 0.0,
-        "duration_s": one.claimed_s or 0.0,
-        **own,
-        **one.point,
-        ACCOUNTING: level,
-    }
+    identity = (one.study, one.trial, OK, "", one.repetition, one.order, 0.0, one.claimed_s or 0.0)
+    parts = dict(zip(_PARTS, (one.test, *one.size), strict=True))
+    return {**dict(zip(_IDENTITY, identity, strict=True)), **parts, **one.point, ACCOUNTING: level}
 
 
-def _claim_rows(passes: Sequence[Pass]) -> list[dict[str, Any]]:
-    found = [(one, one.claim.rate_bytes_per_s) for one in passes]
-    return [{**_row(one, CLAIM), RATE: rate} for one, rate in found if rate is not None]
-
-
-def _accounted_rows(records: Dataset, study: Study) -> list[dict[str, Any]]:
-    rows = []
+def _rows(records: Dataset, study: Study) -> Iterator[dict[str, Any]]:
+    """The claims of the trials that count, and the accountings of those that the witness watched."""
+    for one in counted(records, study):
+        if one.claim.rate_bytes_per_s is not None:
+            yield {**_row(one, CLAIM), RATE: one.claim.rate_bytes_per_s}
+    twins = _traced(records, study) is not None
     for one in witnessed_passes(records, study):
         differences = one.differences()
         for name, rate in one.rates().items():
-            if name != WATCHED or _traced(records, study) is not None:
-                rows.append({**_row(one, name), RATE: rate, DIFFERENCE: _percent(differences.get(name))})
-    return rows
-
-
-def _percent(share: float | None) -> float | None:
-    return None if share is None else 100 * share
+            if name != WATCHED or twins:
+                share = differences.get(name)
+                yield {**_row(one, name), RATE: rate, DIFFERENCE: None if share is None else 100 * share}
 
 
 def _lost_rows(records: Dataset, study: Study, rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from ioassay.analysis.effects.average_change import AverageChange, average_change
 from ioassay.analysis.measurements import loads
-from ioassay.analysis.measurements.cells import cells
+from ioassay.analysis.measurements.cells import Cells, cells, interval
 from ioassay.records.record import OK
+from ioassay.stats.result import Interval, Undefined, mean_of
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -24,16 +25,17 @@ if TYPE_CHECKING:
     import polars as pl
 
 USER, DRIVE, FLASH = loads.USER, loads.DRIVE, loads.FLASH
-AMPLIFICATION = "rocksdb.write_amplification"
-COMPACTED = "rocksdb.compaction_write_bytes"
+AMPLIFICATION, COMPACTED = "rocksdb.write_amplification", "rocksdb.compaction_write_bytes"
 BYTES = (
-    *(USER, "rocksdb.wal_bytes", "rocksdb.flush_bytes", "rocksdb.compaction_write_bytes", DRIVE, FLASH, AMPLIFICATION),
-    *("drive.write_amplification", "drive.read.bytes", "rocksdb.stall_time"),
+    *(USER, *loads.OF_DATABASE, DRIVE, FLASH, AMPLIFICATION, "drive.write_amplification"),
+    *("drive.read.bytes", "rocksdb.stall_time"),
 )
 """From the user down to the flash, and what explains the difference."""
 DRAWN = 1 - math.exp(-1)
 """Share of n keys that n draws with replacement leave drawn at least once, for large n."""
 _NEAR = 0.02
+ALL = "all"
+"""In place of a load: all loads of a trial."""
 
 
 class Outcome(StrEnum):
@@ -54,6 +56,30 @@ class FoundKeys:
 
 
 @dataclass(frozen=True)
+class Rate:
+    """Operations/s of a load: means of the conditions with the least and the most; `interval` of the only one."""
+
+    load: str
+    least: float
+    most: float
+    interval: Interval | Undefined | None
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What was counted in one condition for a load, or for all loads of a trial together: means over repetitions."""
+
+    where: str
+    load: str
+    counts: Mapping[str, float]
+
+    def over_user(self, *metrics: str) -> float | None:
+        """Bytes of these metrics together for each byte that users wrote; None where neither was counted."""
+        known = [self.counts[metric] for metric in metrics if metric in self.counts]
+        return sum(known) / self.counts[USER] if known and self.counts.get(USER, 0.0) > 0 else None
+
+
+@dataclass(frozen=True)
 class Database:
     """The loads of a study. `points`: condition -> means of its metrics over the repetitions.
 
@@ -61,39 +87,40 @@ class Database:
     """
 
     study: str
-    loads: Sequence[str]
+    rates: Sequence[Rate]
     points: Mapping[str, Mapping[str, float]]
     changes: Sequence[tuple[str, AverageChange]]
     found: Sequence[FoundKeys]
-    counts: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
-    """Condition -> load -> means of what was counted for that load alone; empty where one process ran them all."""
+    by_load: Sequence[Counted]
+    """Empty where one process ran them all."""
 
-    def rates(self, load: str) -> list[float]:
-        """Operations/s of a load in each point that has it."""
-        return [own[f"{load}.ops_rate"] for own in self.points.values() if f"{load}.ops_rate" in own]
+    @property
+    def loads(self) -> list[str]:
+        """In the order in which they ran."""
+        return [rate.load for rate in self.rates]
+
+    @property
+    def all_loads(self) -> list[Counted]:
+        """All loads of a trial, condition by condition."""
+        return [Counted(where, ALL, own) for where, own in self.points.items()]
 
     def over_user(self, metric: str) -> dict[str, float]:
         """By point, bytes for each byte that users wrote."""
-        return {
-            where: own[metric] / own[USER]
-            for where, own in self.points.items()
-            if own.get(USER, 0.0) > 0 and metric in own
-        }
+        return {one.where: share for one in self.all_loads if (share := one.over_user(metric)) is not None}
 
     def over_user_of(self, load: str, layer: str) -> list[float]:
         """Of one load in each point, bytes at a layer (`loads.LAYERS`) for each byte that its users wrote."""
-        counted = [own[load] for own in self.counts.values() if load in own]
-        keys = loads.LAYERS[layer]
-        return [
-            sum(one.get(key, 0.0) for key in keys) / one[USER]
-            for one in counted
-            if one.get(USER, 0.0) > 0 and any(key in one for key in keys)
-        ]
+        shares = [one.over_user(*loads.LAYERS[layer]) for one in self.by_load if one.load == load]
+        return [share for share in shares if share is not None]
 
-    def left_behind(self, load: str) -> list[float]:
-        """Bytes that compactions wrote during a load without writes of users, in each point: work of earlier loads."""
-        counted = [own[load] for own in self.counts.values() if load in own]
-        return [one.get(COMPACTED, 0.0) for one in counted if not one.get(USER, 0.0)]
+    @property
+    def left_behind(self) -> dict[str, float]:
+        """Load without writes of users -> the most bytes that compactions wrote meanwhile: work of earlier loads."""
+        idle = [one for one in self.by_load if not one.counts.get(USER, 0.0)]
+        return {
+            load: max(one.counts.get(COMPACTED, 0.0) for one in idle if one.load == load)
+            for load in dict.fromkeys(one.load for one in idle)
+        }
 
 
 def analyse(records: Dataset, study: Study) -> list[Database]:
@@ -101,23 +128,28 @@ def analyse(records: Dataset, study: Study) -> list[Database]:
     if not (names := loads.names(records, study)):
         return []
     means = _points(records, study, names)
-    counts = {where: by_load for where, own in means.items() if (by_load := _by_load(own, names))}
+    by_load = [
+        Counted(where, name, {key: own[f"{name}.{key}"] for key in loads.COUNTED if f"{name}.{key}" in own})
+        for where, own in means.items()
+        for name in names
+        if f"{name}.{DRIVE}" in own
+    ]
     apart = {f"{name}.{key}" for name in names for key in loads.COUNTED}
     points = {where: {key: own[key] for key in own if key not in apart} for where, own in means.items()}
     found = [one for name in names if (one := _found(name, names, points))]
-    return [Database(study.name, names, points, _changes(records, study, names), found, counts)]
+    measured = {name: cells(records, study, f"{name}.ops_rate") for name in names}
+    confidence = study.analysis.confidence
+    rates = [_rate(name, part, confidence) for name, part in measured.items() if part.cells]
+    return [Database(study.name, rates, points, _changes(study, measured), found, by_load)]
 
 
-def _by_load(own: Mapping[str, float], names: Sequence[str]) -> dict[str, dict[str, float]]:
-    return {
-        name: {key: own[f"{name}.{key}"] for key in loads.COUNTED if f"{name}.{key}" in own}
-        for name in names
-        if f"{name}.{DRIVE}" in own
-    }
+def _rate(load: str, found: Cells, confidence: float) -> Rate:
+    means = [mean_of(cell.values) for cell in found.cells]
+    alone = interval(found.response, found.cells[0], confidence) if len(means) == 1 else None
+    return Rate(load, min(means), max(means), alone)
 
 
-def _changes(records: Dataset, study: Study, names: Sequence[str]) -> list[tuple[str, AverageChange]]:
-    rates = {name: cells(records, study, f"{name}.ops_rate") for name in names}
+def _changes(study: Study, rates: Mapping[str, Cells]) -> list[tuple[str, AverageChange]]:
     pairs = [
         (name, factor, (levels[0], levels[1]))
         for factor in study.levels

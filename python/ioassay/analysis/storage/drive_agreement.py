@@ -8,15 +8,14 @@ sees the path at all. The difference of their mean latencies is the latency of t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any
 
 from ioassay.analysis.claims.claim_verdicts import Judged, judged_claims
-from ioassay.analysis.claims.timing_agreement import middle
+from ioassay.stats.sample import median_of
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
+from ioassay.verify.judge import overall
 from ioassay.verify.verdict import BY_DRIVE
 
 OWN = ("drive.depth", "drive.late.p50", "drive.late.p99", "drive.late.p99.9")
@@ -27,55 +26,29 @@ SAME_PERCENT = 0.1
 
 @dataclass(frozen=True)
 class DriveClaim:
-    """One claim of a condition: the middle of its repetitions."""
+    """One claim of a condition: the middle of its `trials` repetitions, and the category of their worst verdict.
+
+    Bytes, operations and mean latencies as the tool claims them, the kernel saw them and the drive counted them.
+    """
 
     condition: str
     claim: str
-    members: Sequence[Judged]
-
-    def number(self, name: str) -> float | None:
-        """The middle of one of the verdicts' numbers."""
-        return middle([one.verdict.numbers.get(name) for one in self.members])
-
-    @property
-    def off_percent(self) -> float | None:
-        """The drive's bytes over the claim's, where they are furthest apart."""
-        known = [one.verdict.numbers.get(DIFFERENCE) for one in self.members]
-        return max((number for number in known if number is not None), key=abs, default=None)
-
-    @property
-    def claimed_ns(self) -> float | None:
-        """Mean latency of a request as the tool claims it, submission to completion."""
-        claims = [one.verdict.claim for one in self.members]
-        return middle([claim.latency_ns.get("mean") for claim in claims if claim is not None])
-
-    @property
-    def drive_ns(self) -> float | None:
-        """Mean latency of a request as the drive counts it."""
-        return self.number("drive_latency_mean_ns")
-
-    @property
-    def path_ns(self) -> float | None:
-        """The part of that outside the drive; None where the drive did other requests than were claimed."""
-        claimed, own, off = self.claimed_ns, self.drive_ns, self.off_percent
-        same = off is not None and abs(off) <= SAME_PERCENT
-        return claimed - own if same and claimed is not None and own is not None else None
-
-    def as_dict(self) -> dict[str, Any]:
-        """The numbers under stable names."""
-        return {
-            "condition": self.condition,
-            "claim": self.claim,
-            "claimed_bytes": self.number("claimed_bytes"),
-            "kernel_bytes": self.number("seen_bytes"),
-            "drive_bytes": self.number("drive_bytes"),
-            "claimed_operations": self.number("claimed_operations"),
-            "drive_operations": self.number("drive_operations"),
-            "drive_difference_percent": self.off_percent,
-            "claimed_latency_ns": self.claimed_ns,
-            "drive_latency_ns": self.drive_ns,
-            "path_latency_ns": self.path_ns,
-        }
+    trials: int
+    category: str
+    by_drive: bool
+    """Whether that verdict rests on the drive's counts alone."""
+    claimed_bytes: float | None
+    kernel_bytes: float | None
+    drive_bytes: float | None
+    claimed_operations: float | None
+    drive_operations: float | None
+    drive_difference_percent: float | None
+    """The drive's bytes over the claim's, where they are furthest apart."""
+    claimed_latency_ns: float | None
+    """From submission to completion."""
+    drive_latency_ns: float | None
+    path_latency_ns: float | None
+    """The part of that outside the drive; None where the drive did other requests than were claimed."""
 
 
 @dataclass(frozen=True)
@@ -85,13 +58,6 @@ class OwnMeasures:
     condition: str
     trials: int
     medians: Mapping[str, float | None]
-
-
-class Outcome(StrEnum):
-    """Whether the drive counted what is claimed."""
-
-    AGREES = "agrees"
-    DIFFERS = "differs"
 
 
 @dataclass(frozen=True)
@@ -106,52 +72,74 @@ class DriveAgreement:
     own: Sequence[OwnMeasures]
 
     @property
-    def outcome(self) -> Outcome:
-        """Whether the drive counted what is claimed."""
-        return Outcome.DIFFERS if self.differing else Outcome.AGREES
+    def worst(self) -> Judged:
+        """The claim that differs most."""
+        return max(self.differing, key=lambda one: abs(one.verdict.numbers[DIFFERENCE]))
 
 
 def analyse(records: Dataset, study: Study) -> list[DriveAgreement]:
     """One answer where trials loaded a drive that counts; none elsewhere."""
-    if not records.is_measured(study):
-        return []
-    compared = [one for one in judged_claims(records, study) if "drive_bytes" in one.verdict.numbers]
+    judged = judged_claims(records, study) if records.is_measured(study) else []
+    compared = [one for one in judged if "drive_bytes" in one.verdict.numbers]
     if not compared:
         return []
+    grouped: dict[tuple[str, str], list[Judged]] = {}
+    for one in compared:
+        grouped.setdefault((one.condition, one.claim), []).append(one)
     return [
         DriveAgreement(
             study=study.name,
             claims=len(compared),
             differing=[one for one in compared if abs(one.verdict.numbers.get(DIFFERENCE, 0.0)) > SAME_PERCENT],
             by_drive=sum(one.verdict.reason == BY_DRIVE for one in compared),
-            rows=_rows(compared),
+            rows=[_row(*key, grouped[key]) for key in sorted(grouped, key=_natural)],
             own=_own(compared, records, study),
         )
     ]
 
 
+def _row(condition: str, claim: str, own: Sequence[Judged]) -> DriveClaim:
+    verdicts = [one.verdict for one in own]
+    numbers, worst = [verdict.numbers for verdict in verdicts], overall(verdicts)
+
+    def middle(name: str) -> float | None:
+        return median_of([known.get(name) for known in numbers])
+
+    apart = max((known[DIFFERENCE] for known in numbers if DIFFERENCE in known), key=abs, default=None)
+    claimed = median_of([one.claim.latency_ns.get("mean") for one in verdicts if one.claim])
+    inside, same = middle("drive_latency_mean_ns"), apart is not None and abs(apart) <= SAME_PERCENT
+    return DriveClaim(
+        condition=condition,
+        claim=claim,
+        trials=len(own),
+        category=worst.category,
+        by_drive=worst.reason == BY_DRIVE,
+        claimed_bytes=middle("claimed_bytes"),
+        kernel_bytes=middle("seen_bytes") or middle("device_bytes"),
+        drive_bytes=middle("drive_bytes"),
+        claimed_operations=middle("claimed_operations"),
+        drive_operations=middle("drive_operations"),
+        drive_difference_percent=apart,
+        claimed_latency_ns=claimed,
+        drive_latency_ns=inside,
+        path_latency_ns=claimed - inside if same and claimed is not None and inside is not None else None,
+    )
+
+
 def _own(compared: Sequence[Judged], records: Dataset, study: Study) -> list[OwnMeasures]:
     trials = records.trials_of(study)
     known = [name for name in OWN if name in trials.columns]
-    if not known:
-        return []
     conditions: dict[str, set[str]] = {}
     for one in compared:
         conditions.setdefault(one.condition, set()).add(one.trial)
     measured = {row["trial"]: row for row in trials.select("trial", *known).iter_rows(named=True)}
     found = []
-    for condition in sorted(conditions, key=lambda name: _natural((name, ""))):
+    for condition in sorted(conditions, key=lambda name: _natural((name, ""))) if known else ():
         own = [measured[trial] for trial in sorted(conditions[condition]) if trial in measured]
-        medians = {name: middle([row.get(name) for row in own]) for name in OWN}
-        found.append(OwnMeasures(condition, len(own), medians))
+        found.append(
+            OwnMeasures(condition, len(own), {name: median_of([row.get(name) for row in own]) for name in OWN})
+        )
     return found
-
-
-def _rows(compared: Iterable[Judged]) -> list[DriveClaim]:
-    grouped: dict[tuple[str, str], list[Judged]] = {}
-    for one in compared:
-        grouped.setdefault((one.condition, one.claim), []).append(one)
-    return [DriveClaim(*key, grouped[key]) for key in sorted(grouped, key=_natural)]
 
 
 def _natural(key: tuple[str, str]) -> list[tuple[int, str]]:

@@ -70,10 +70,10 @@ def _of_load(records: Dataset, study: Study, factors: Mapping[str, Sequence[Scal
 
 def _over_time(records: Dataset, study: Study) -> list[Figure]:
     """Latency over time of each direction, where the first trial that went well kept histograms of it."""
-    from ioassay.analysis.measurements import latency_windows
+    from ioassay.analysis.measurements import log_samples
 
     first = records.trials_of(study).filter(status=OK)["trial"].to_list()[:1]
-    if not any(latency_windows.kept(records, trial) for trial in first):
+    if not any(log_samples.keeps_histograms(records, trial) for trial in first):
         return []
     directions = set(records.hist.filter(study=study.name, kind="clat")["direction"].unique().to_list())
     return [

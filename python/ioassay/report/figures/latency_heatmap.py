@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from ioassay.analysis.measurements import latency_windows
+from ioassay.analysis.measurements import log_samples
 from ioassay.errors import InputError
 from ioassay.factors import level_label
 from ioassay.report.figures import axes, chart, latency_levels, scales, selection
@@ -127,7 +127,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
 def _logs(records: Dataset, trials: Sequence[str], spec: Spec) -> Mapping[str, Sequence[LatencyWindow]]:
     """The windows of each trial; NoData where none kept a histogram log."""
     try:
-        found = latency_windows.of_trials(records, trials, spec.direction)
+        found = log_samples.latency_windows(records, trials, spec.direction)
     except InputError as error:
         raise NoData(str(error)) from None
     if not found:

@@ -73,9 +73,9 @@ def latency_name(direction: str, kind: str) -> str:
 
 def few_slower() -> int:
     """The requests that have to be slower than a percentile, so that no single ones decide it."""
-    from ioassay.analysis.storage import latency
+    from ioassay.analysis.effects import descriptive
 
-    return latency.FEW_BEYOND
+    return descriptive.FEW_BEYOND
 
 
 def last_percentage(histogram: Histogram) -> float:
