@@ -202,7 +202,7 @@ def test_statements_tables_and_caveats_of_all_findings_are_shown(built: tuple) -
     shown = " ".join("".join(Elements(text).text).split())
     for finding in analyse_all(records):
         for sentence in (*map(str, finding.statements), *finding.caveats):
-            if finding.question != "conclude":
+            if finding.question != "conclude" and not str(finding.statistics.get("code", "")).startswith("trials-"):
                 assert " ".join(sentence.removeprefix("Next step: ").split()) in shown
         for table in finding.tables:
             for column in table.columns:
