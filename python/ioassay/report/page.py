@@ -32,11 +32,13 @@ _NAME = "(?:bundle|script|style|part)-[0-9a-f]{32}"
 
 @functools.cache
 def environment() -> Environment:
-    """What compiles each template once."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    """What compiles each template once for each version of it: that takes longer than filling a small page."""
+    from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
 
+    kept = _own_folder()
     return Environment(
         loader=FileSystemLoader(TEMPLATE),
+        bytecode_cache=FileSystemBytecodeCache(str(kept)) if kept else None,
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -135,6 +137,15 @@ def _cache_folder() -> Path:
     """XDG Base Directory Specification; a relative path there is to be ignored."""
     named = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (named if named.is_absolute() else Path("~/.cache").expanduser()) / "ioassay"
+
+
+def _own_folder() -> Path | None:
+    """The folder of what is kept between runs, made where it is missing; None where others could write into it."""
+    with suppress(OSError, RuntimeError):
+        folder = _cache_folder()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder if _is_ours(folder.stat()) else None
+    return None
 
 
 def _is_ours(status: os.stat_result) -> bool:

@@ -223,9 +223,9 @@ def is_our_word(word: str) -> bool:
 
 @cache
 def _our_text() -> str:
-    kinds = ("**/*.py", "**/*.j2", "**/*.css", "**/*.js", "studies/*.toml")
-    paths = (path for kind in kinds for path in sorted(_PACKAGE.glob(kind)))
-    return "\n".join(path.read_text("utf-8").lower() for path in paths)
+    kinds = (".py", ".j2", ".css", ".js", ".toml")
+    found = ((folder, name) for folder, _, names in os.walk(_PACKAGE) for name in names if name.endswith(kinds))
+    return b"\n".join(Path(*parts).read_bytes() for parts in found).decode("utf-8").lower()
 
 
 def _entries(folder: Path) -> list[Path]:
