@@ -3,9 +3,9 @@
     .venv/bin/python benches/commands.py [--turns N] [--run RUN] [--start]
 
 Prints wall and processor time (medians and least) and their ratios to `python -c pass` of the same turns: the import of
-the package, the launcher, --help, a simulation of one request, plan block-io, and the report of 30 real fio trials,
-which are made first unless RUN names some. `--start` leaves out those that do something. Processor time says what a
-command costs where the machine has other work.
+the package, the launcher, --help, a simulation of one request, plan block-io, the report of a run of `quick`, which is
+made first unless RUN names one, and its comparison with a copy. `--start` leaves out those that do something. Processor
+time says what a command costs where the machine has other work.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -23,8 +24,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LAUNCHER = str(ROOT / "ioassay")
 PYTHON = "python -c pass"
-SIZES = "1KiB,2KiB,4KiB,8KiB,16KiB,32KiB,64KiB,128KiB,256KiB,512KiB"
-SMALL = ("--scale", "quick", "--set", "target.size=64MiB", "--set", "runtime=500ms", "--factor", f"bs={SIZES}")
 
 
 def starts() -> dict[str, list[str]]:
@@ -42,10 +41,12 @@ def commands(folder: Path, run: Path) -> dict[str, list[str]]:
     """Those that do something; `run` has been made."""
     launcher, trace = LAUNCHER, folder / "one.disksim"
     trace.write_text("0.0 0 8 8 0\n")
+    shutil.copytree(run, folder / "again")
     return {
         "./ioassay simulate, one request": [launcher, "simulate", str(trace)],
         "./ioassay plan block-io": [launcher, "plan", "block-io"],
-        "./ioassay report, 30 trials": [launcher, "report", str(run)],
+        "./ioassay report, quick": [launcher, "report", str(run)],
+        "./ioassay compare, quick": [launcher, "compare", str(run), str(folder / "again")],
     }
 
 
@@ -74,7 +75,7 @@ def main() -> None:
         folder = Path(name)
         run = wanted.run or folder / "run"
         if not wanted.run and not wanted.start:
-            argv = [LAUNCHER, "run", "block-size", *SMALL, "--output", str(run)]
+            argv = [LAUNCHER, "quick", "--output", str(run)]
             subprocess.run(argv, check=True, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         timed = starts() if wanted.start else {**starts(), **commands(folder, run)}
         found: dict[str, list[tuple[float, float]]] = {}

@@ -172,8 +172,15 @@
   window.addEventListener("beforeprint", () => {
     opened = Array.from(document.querySelectorAll(`main ${PRINTED}:not([open])`));
     opened.forEach((part) => { part.open = true; });
+    // What is not drawn yet is printed as its file: printing does not wait for scripts, but for pictures.
+    charts.filter((chart) => !drawings.has(chart)).forEach((chart) => {
+      chart.insertAdjacentHTML("beforeend", chart.querySelector("noscript")?.textContent || "");
+    });
   });
-  window.addEventListener("afterprint", () => opened.forEach((part) => { part.open = false; }));
+  window.addEventListener("afterprint", () => {
+    opened.forEach((part) => { part.open = false; });
+    document.querySelectorAll(".chart > img").forEach((picture) => picture.remove());
+  });
   dark.addEventListener("change", drawAll);
   let resized = 0;
   const observer = new ResizeObserver((entries) => {
