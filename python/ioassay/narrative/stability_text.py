@@ -200,8 +200,17 @@ def _numbers(row: _Row) -> dict[str, Any]:
         found["drift"] = {**plain(row.drift.drift), "outcome": row.drift.outcome.value}
     if row.steadiness is not None:
         found |= {"unsteady": row.steadiness.unsteady, "trials_attained": row.steadiness.trials_attained}
+        found["steadiness"] = [
+            {"point": dict(one.cell.point), "repetitions": plain(one.repetitions), "trials": plain(one.trials)}
+            for one in row.steadiness.conditions
+        ]
     if row.samples is not None:
         found |= {name: getattr(row.samples, name) for name in ("naive_different", "corrected_different")}
+        kinds = ("naive", "dependence", "corrected", "components", "between_share")
+        found["log_samples"] = [
+            {"point": dict(one.cell.point), **{kind: plain(getattr(one, kind)) for kind in kinds}}
+            for one in row.samples.conditions
+        ]
     return found
 
 
