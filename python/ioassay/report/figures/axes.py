@@ -53,6 +53,14 @@ class LevelAxis:
             return level_label(self.factor, level)
         return self.numbers[self.levels.index(level)]
 
+    def places(self, steps: int, first: float | None = None, last: float | None = None) -> list[float]:
+        """The numbers from `first` to `last`, or of all levels, in steps that are even on the axis."""
+        low = min(self.numbers or [0.0]) if first is None else first
+        high = max(self.numbers or [0.0]) if last is None else last
+        shares = [step / steps for step in range(steps + 1)]
+        along = [low * (high / low) ** share if self.log else low + (high - low) * share for share in shares]
+        return [float(f"{place:.7g}") for place in along]
+
     def encoding(self, width_px: int) -> Any:
         """The x channel over the field `x`."""
         return self._categories(width_px) if self.numbers is None else self._numbers(self.numbers)

@@ -1,0 +1,122 @@
+"""A metric over the levels of a factor: what trends, scaling curves, bars, boxes and small panels are drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ioassay.records.record import Scalar
+from ioassay.report.figures import axes, chart, chart_marks, condition_rows, level_marks, selection, statistics
+from ioassay.report.figures.chart import alt
+from ioassay.report.figures.chart_marks import Rows
+from ioassay.report.figures.condition_rows import Ask, Condition
+from ioassay.report.figures.spec import VegaLite
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
+
+REPETITION = "one repetition"
+DASHED: VegaLite = {"symbolType": chart_marks.DASH, "symbolStrokeWidth": 1.8, "labelOffset": 8}
+"""The legend of lines that differ in their dashes."""
+
+
+@dataclass(frozen=True)
+class View:
+    """The conditions, both axes with their channels, a row a condition, and the marks of the colour factor's levels."""
+
+    ask: Ask
+    conditions: Sequence[Condition]
+    axis: axes.LevelAxis
+    metric_axis: axes.MetricAxis
+    points: Rows
+    x: Any
+    y: Any
+    marks: level_marks.LevelMarks | None
+
+    @property
+    def centre(self) -> str:
+        """What the mark of a condition stands for."""
+        return condition_rows.centre(self.conditions)
+
+    @property
+    def mean_name(self) -> str:
+        """The same with its error bar."""
+        return statistics.error_text(self.ask.error, self.ask.confidence, self.centre)
+
+    @property
+    def counted(self) -> str:
+        """How many repetitions stand behind each mark."""
+        return selection.repetitions_text([row["n"] for row in self.points])
+
+    @property
+    def color(self) -> VegaLite:
+        """The colour channel, where there is a colour factor."""
+        return self.marks.color() if self.marks else {}
+
+    @property
+    def tooltip(self) -> list[Any]:
+        """What hovering over a mean tells."""
+        return chart_marks.point_tooltip(self.ask.color, self.ask.error, self.centre)
+
+    def places(self) -> VegaLite:
+        """The channels of x where the levels of the colour factor stand side by side."""
+        return {"x": self.x, **({"xOffset": self.marks.offset()} if self.marks else {})}
+
+    def single(self) -> list[VegaLite]:
+        """A row a repetition."""
+        return condition_rows.repetition_rows(self.conditions, self.axis, self.ask, self.metric_axis.unit)
+
+    def symbols(self, rows: Rows, role: str, shapes: Mapping[str, str]) -> Any:
+        """A layer over rows with one symbol of `shapes`, which the legend names where no colours have theirs."""
+        if self.marks:
+            return chart.base(rows).encode(x=self.x, y=self.y, shape=alt.value(shapes[role]))
+        scale = alt.Scale(domain=list(shapes), range=list(shapes.values()))
+        shape = alt.Shape("role:N", scale=scale, title=None)
+        return chart.base([{**row, "role": role} for row in rows]).encode(x=self.x, y=self.y, shape=shape)
+
+    def repetitions(self, single: Rows, shapes: Mapping[str, str]) -> list[Any]:
+        """The repetitions, those of several groups aside of each other."""
+        if not single:
+            return []
+        rows, aside = chart_marks.side_by_side(single)
+        marks = self.symbols(rows, REPETITION, shapes).mark_point(style="repetition", filled=True, size=60, **aside)
+        return [marks.encode(tooltip=chart.tips({"level:N": "", "value:N": REPETITION}), **self.color)]
+
+    def means(self, shapes: Mapping[str, str], size: float = 44, cap_px: float = 9, **line: Any) -> list[Any]:
+        """The means with their error bars, those of several groups aside of each other; joined by a `line`."""
+        rows, aside = chart_marks.side_by_side(self.points)
+        base = chart.base(rows).encode(x=self.x, y=self.y)
+        joined = [base.mark_line(aria=False, **line, **aside).encode(**self.color)] if line else []
+        points = base.encode(**self.marks.points()) if self.marks else self.symbols(rows, self.mean_name, shapes)
+        bars = chart_marks.error_bars(rows, self.y, cap_px, aside, x=self.x, **self.color)
+        mean = points.mark_point(style="mean", filled=True, size=size, **aside).encode(tooltip=self.tooltip)
+        return [*joined, *bars, mean]
+
+    def band(self, low: float, high: float) -> Any:
+        """Levels that are as good as the best."""
+        return chart.base([{"x": low, "end": high}]).mark_rect(style="window").encode(x=self.x, x2="end:Q")
+
+
+def of(
+    records: Dataset,
+    study: Study,
+    found: Sequence[Condition],
+    ask: Ask,
+    width: int,
+    axis_of: Callable[[Sequence[Scalar], bool], axes.LevelAxis],
+    log_y: bool | None = None,
+    zero: bool = True,
+) -> View:
+    """The view of conditions; `axis_of` knows the levels, and whether the axis of the metric is logarithmic."""
+    metric_axis = axes.metric_axis(ask.metric, condition_rows.measured_values(found), log_y)
+    axis = axis_of(condition_rows.levels_of(found), metric_axis.log)
+    metric_axis, points = metric_axis.holding(condition_rows.point_rows(found, axis, ask, metric_axis.unit))
+    marks = level_marks.of(records, study, ask.color, [one.group for one in found]) if ask.color else None
+    y = metric_axis.encoding(zero=zero)
+    return View(ask, found, axis, metric_axis, points, axis.encoding(width), y, marks)
+
+
+def small(view: View, legend: VegaLite, ticks: int) -> View:
+    """The same for a small panel, which has its title above."""
+    marks = replace(view.marks, legend=legend) if view.marks else None
+    return replace(view, marks=marks, y=view.metric_axis.encoding(ticks=ticks).title(None))
