@@ -11,7 +11,7 @@ from ioassay.report.figures import axes, chart, chart_marks, condition_rows, lev
 from ioassay.report.figures.chart import alt
 from ioassay.report.figures.chart_marks import Rows
 from ioassay.report.figures.condition_rows import Ask, Condition
-from ioassay.report.figures.spec import VegaLite
+from ioassay.report.figures.spec import ErrorBar, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -54,6 +54,11 @@ class View:
         return self.marks.color() if self.marks else {}
 
     @property
+    def pointed(self) -> VegaLite:
+        """The channels of points, where there is a colour factor."""
+        return self.marks.points() if self.marks else {}
+
+    @property
     def tooltip(self) -> list[Any]:
         """What hovering over a mean tells."""
         return chart_marks.point_tooltip(self.ask.color, self.ask.error, self.centre)
@@ -87,7 +92,7 @@ class View:
         rows, aside = chart_marks.side_by_side(self.points)
         base = chart.base(rows).encode(x=self.x, y=self.y)
         joined = [base.mark_line(aria=False, **line, **aside).encode(**self.color)] if line else []
-        points = base.encode(**self.marks.points()) if self.marks else self.symbols(rows, self.mean_name, shapes)
+        points = base.encode(**self.pointed) if self.marks else self.symbols(rows, self.mean_name, shapes)
         bars = chart_marks.error_bars(rows, self.y, cap_px, aside, x=self.x, **self.color)
         mean = points.mark_point(style="mean", filled=True, size=size, **aside).encode(tooltip=self.tooltip)
         return [*joined, *bars, mean]
@@ -114,6 +119,20 @@ def of(
     marks = level_marks.of(records, study, ask.color, [one.group for one in found]) if ask.color else None
     y = metric_axis.encoding(zero=zero)
     return View(ask, found, axis, metric_axis, points, axis.encoding(width), y, marks)
+
+
+def side_by_side(
+    records: Dataset, study: Study, spec: Any, error: ErrorBar = "none", zero: bool = True
+) -> tuple[View, str]:
+    """The view over categories of a spec that has `x`, `y`, `color` and `log_y`, and what is pooled in a mark."""
+    factor = selection.main_factor(study, spec.x, spec.where)
+    cells = selection.measured(records, study, spec.where, spec.y, factor, spec.color)
+    found = condition_rows.of(cells, study, spec.y, factor, spec.color)
+    ask = Ask(spec.y, spec.color, error, study.analysis.confidence)
+    view = of(
+        records, study, found, ask, spec.width, lambda levels, _: axes.category_axis(factor, levels), spec.log_y, zero
+    )
+    return view, selection.pooled([cell.point for cell in cells], factor, spec.color)
 
 
 def small(view: View, legend: VegaLite, ticks: int) -> View:

@@ -13,24 +13,24 @@ from ioassay import units
 from ioassay.factors import factor_label, level_number, same_level
 from ioassay.report.figures import (
     axes,
+    chart,
     chart_marks,
     condition_rows,
     hardware_threads,
+    metric_view,
     selection,
-    statistics,
-    titles,
 )
+from ioassay.report.figures.chart import alt
 from ioassay.report.figures.chart_marks import Rows
-from ioassay.report.figures.spec import ErrorBar, FigureSpec, NoData
+from ioassay.report.figures.metric_view import REPETITION, View
+from ioassay.report.figures.spec import ErrorBar, FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
-from ioassay.store.schema import Host
 from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     from ioassay.analysis.optimum.optimum import Peak
     from ioassay.stats.scalability import Law
 
-REPETITION = "one repetition"
 IDEAL = "perfect scaling"
 BEST = "best level"
 LAWS = {"usl": "universal scalability law", "amdahl": "Amdahl's law"}
@@ -55,24 +55,44 @@ class Spec(FigureSpec):
 
 
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
-    """The layered chart."""
-    import altair as alt
-
+    """The layered chart; of an unfit machine without best level, plateau and law."""
     found = measured(records, study, spec)
-    shown = condition_rows.of(found.cells, study, spec.y, spec.x)
-    look = _Look(spec, found, shown, study.analysis.confidence, conclusive=selection.is_conclusive(records, study))
+    view = _view(records, study, spec, found)
+    conclusive = selection.is_conclusive(records, study)
+    numbers, marked = found.numbers or (), conclusive and not found.indistinct
+    ends = found.plateau
+    law = found.law if spec.law and conclusive else None
+    # The law of the levels up to the plateau, where all together follow none.
+    growth = found.growth if spec.law and conclusive and ends and not law else None
+    single = view.single() if spec.repetitions else []
+    shapes = {view.mean_name: "circle", **({REPETITION: chart_marks.BAR} if single else {})}
+    shapes |= {BEST: chart_marks.RING} if marked else {}
+    banded = bool(spec.plateau and marked and ends and ends.first != ends.last)
+    layers = [view.band(numbers[ends.first], numbers[ends.last])] if banded and ends else []
+    if spec.threads and (threads := hardware_threads.threads(records.machine(study), spec.x, numbers)):
+        layers += hardware_threads.rule(threads, view.x)
+    if spec.ideal and found.scaling is not None:
+        layers.append(_line(view, IDEAL, _ideal(view, found, numbers), style="reference", dash=[2, 4]))
+    if curve := law or growth:
+        last = numbers[ends.first] if ends and curve is growth else numbers[-1]
+        rows = _rows(view, curve, view.axis.places(_STEPS, numbers[0], last))
+        layers.append(_line(view, LAWS[curve.kind], rows, style="fit", dash=[7, 3]))
+    layers += _peak(view, law, numbers, spec.height) if law else []
+    # A law's curve leads the eye already.
+    joined: VegaLite = {} if law else {"style": "joined", "strokeWidth": 1.3}
+    layers += [*view.repetitions(single, shapes), *view.means(shapes, **joined)]
+    if marked:
+        ring = view.symbols([view.points[found.best]], BEST, shapes).mark_point(style="best", filled=True, size=230)
+        layers.append(ring.encode(tooltip=view.tooltip))
     title = f"{selection.metric_label(spec.y)} over {factor_label(spec.x)}: scaling"
-    drawn = [*look.plateau(), *look.threads(records.machine(study)), *look.lines(), *look.peak()]
-    drawn += [*look.repetitions(), *look.means(), *look.best()]
-    notes = [selection.repetitions_text([row["n"] for row in look.points]), *look.notes(), look.axis.note, look.note]
-    chart = alt.layer(*drawn).properties(
-        width=spec.width,
-        height=spec.height,
-        title=titles.head(spec, study, title, notes),
-        description=titles.description(spec, study, title, look.points),
-    )
+    said = [selection.UNFIT]
+    if conclusive:
+        said = _notes(found, law, growth, banded, spec.law) if marked else ["the levels are not distinguishable"]
+    deviation = view.mean_name if spec.error == "sd" else ""
+    notes = [deviation, view.counted, *said, view.axis.note, view.metric_axis.note]
+    whole = chart.layered(layers, spec, study, title, notes, points=view.points)
     # A legend that all lines shared would show them in the colour of one.
-    return chart.resolve_scale(strokeDash="independent")
+    return whole.resolve_scale(strokeDash="independent")
 
 
 def measured(records: Dataset, study: Study, spec: Spec) -> Peak:
@@ -82,7 +102,7 @@ def measured(records: Dataset, study: Study, spec: Spec) -> Peak:
 
     selection.measured(records, study, spec.where, spec.y, spec.x)  # says why where there is nothing
     groups = families(records, study, spec.y).get(spec.x, [])
-    parts = [family for family in groups if _matches(family.cells[0].point, spec)]
+    parts = [family for family in groups if is_of(family.cells[0].point, spec.where, spec.x)]
     if len(parts) > 1:
         free = [name for name in study.levels if name != spec.x and name not in spec.where]
         raise NoData(f"{' and '.join(free)} vary as well; choose one level of each with `where`")
@@ -94,204 +114,75 @@ def measured(records: Dataset, study: Study, spec: Spec) -> Peak:
     return found
 
 
-def _matches(point: Mapping[str, Any], spec: Spec) -> bool:
-    return all(same_level(name, level, point[name]) for name, level in spec.where.items() if name != spec.x)
+def is_of(point: Mapping[str, Any], where: Mapping[str, Any], x: str) -> bool:
+    """Whether a point matches a restriction, whatever its level of `x`."""
+    return all(same_level(name, level, point[name]) for name, level in where.items() if name != x)
 
 
-class _Look:
-    """The layers of one scaling curve, with the channels that they share."""
+def _view(records: Dataset, study: Study, spec: Spec, found: Peak) -> View:
+    """The levels in ascending order, as the analysis has them."""
+    shown = condition_rows.of(found.cells, study, spec.y, spec.x)
+    shown.sort(key=lambda one: level_number(spec.x, one.level) or 0.0)
+    ask = condition_rows.Ask(spec.y, None, spec.error, study.analysis.confidence)
 
-    def __init__(
-        self,
-        spec: Spec,
-        found: Peak,
-        shown: Sequence[condition_rows.Condition],
-        confidence: float,
-        *,
-        conclusive: bool = True,
-    ) -> None:
-        self.spec = spec if conclusive else spec.model_copy(update={"law": False})
-        self.found, self.conclusive = found, conclusive
-        self.conditions = sorted(shown, key=lambda one: self._number(one))
-        values = condition_rows.measured_values(self.conditions)
-        self.ask = condition_rows.Ask(spec.y, None, spec.error, confidence)
-        metric_axis = axes.metric_axis(spec.y, values, spec.log_y)
-        self.unit, self.note = metric_axis.unit, metric_axis.note
-        levels = condition_rows.levels_of(self.conditions)
+    def axis_of(levels: Sequence[Any], log_y: bool) -> axes.LevelAxis:
         # Perfect scaling is a straight line where both axes are linear or both logarithmic.
-        self.axis = axes.level_axis(spec.x, levels, spec.log_x or (metric_axis.log and axes.geometric(spec.x, levels)))
-        self.top = max(values) * _HEADROOM
-        rows = condition_rows.point_rows(self.conditions, self.axis, self.ask, self.unit)
-        metric_axis, self.points = metric_axis.holding(rows)
-        self.floor = metric_axis.floor
-        self.x = self.axis.encoding(spec.width)
-        self.y = metric_axis.encoding()
-        self.centre = condition_rows.centre(self.conditions)
-        self.mean_name = statistics.error_text(spec.error, confidence, self.centre)
+        return axes.level_axis(spec.x, levels, spec.log_x or (log_y and axes.geometric(spec.x, levels)))
 
-    def _number(self, one: condition_rows.Condition) -> float:
-        return level_number(self.spec.x, one.level) or 0.0
+    return metric_view.of(records, study, shown, ask, spec.width, axis_of, spec.log_y)
 
-    @property
-    def numbers(self) -> Sequence[float]:
-        return self.found.numbers or ()
 
-    @property
-    def unmarked(self) -> bool:
-        """Whether no level is marked as the best."""
-        return self.found.indistinct or not self.conclusive
+def _line(view: View, name: str, rows: Rows, style: str, dash: Sequence[int]) -> Any:
+    """A curve with a legend entry."""
+    legend = alt.Legend(**metric_view.DASHED)
+    channel = alt.StrokeDash("role:N", scale=alt.Scale(domain=[name], range=[dash]), title=None, legend=legend)
+    marks = chart.base([{**row, "role": name} for row in rows]).mark_line(style=style, strokeWidth=1.8)
+    return marks.encode(x=view.x, y=view.y, strokeDash=channel)
 
-    @property
-    def law(self) -> Law | None:
-        return self.found.law if self.spec.law else None
 
-    @property
-    def growth(self) -> Law | None:
-        """The law of the levels up to the plateau, where all together follow none."""
-        return self.found.growth if self.spec.law and self.found.plateau and not self.law else None
+def _ideal(view: View, found: Peak, numbers: Sequence[float]) -> Rows:
+    """From the first level on as far as it stays in the picture: it soon leaves what is measured."""
+    from ioassay.stats.result import mean_of
 
-    def plateau(self) -> list[Any]:
-        """The band of levels that are as good as the best within noise."""
-        import altair as alt
+    first, start = mean_of(found.cells[0].values), numbers[0]
+    top = max(condition_rows.measured_values(view.conditions)) * _HEADROOM
+    places = view.axis.places(_STEPS, start, min(numbers[-1], top / first * start))
+    return [{"x": x, "y": view.metric_axis.unit.scale(first * x / start)} for x in places]
 
-        ends = self.found.plateau
-        if not self.spec.plateau or ends is None or ends.first == ends.last or self.unmarked:
-            return []
-        row = {"x": self.numbers[ends.first], "end": self.numbers[ends.last]}
-        return [alt.Chart(chart_marks.data([row])).mark_rect(style="window").encode(x=self.x, x2="end:Q")]
 
-    def threads(self, host: Host) -> list[Any]:
-        """Where workers begin to share processors."""
-        number = hardware_threads.threads(host, self.spec.x, self.numbers) if self.spec.threads else None
-        return [] if number is None else hardware_threads.rule(number, self.x)
+def _rows(view: View, law: Law, places: Sequence[float]) -> Rows:
+    """The law as far as it is within the axis of the metric."""
+    axis = view.metric_axis
+    rows = [{"x": x, "y": axis.unit.scale(law.at(x))} for x in places]
+    return [row for row in rows if axis.floor <= row["y"] <= axis.ceiling]
 
-    def lines(self) -> list[Any]:
-        """Perfect scaling from the first level on, and the law, with a legend entry each."""
-        import altair as alt
 
-        law = self.law or self.growth
-        rows = {IDEAL: self._ideal(), **({LAWS[law.kind]: self._curve(law)} if law else {})}
-        names = {name: found for name, found in rows.items() if found}
-        legend = alt.Legend(symbolType=chart_marks.DASH, symbolStrokeWidth=1.8, labelOffset=8)
-        drawn = []
-        for name, found in names.items():
-            style, dash = ("reference", [2, 4]) if name == IDEAL else ("fit", [7, 3])
-            scale = alt.Scale(domain=[name], range=[dash])
-            channel = alt.StrokeDash("role:N", scale=scale, title=None, legend=legend)
-            marks = alt.Chart(chart_marks.with_role(found, name)).mark_line(style=style, strokeWidth=1.8)
-            drawn.append(marks.encode(x=self.x, y=self.y, strokeDash=channel))
-        return drawn
+def _peak(view: View, law: Law, numbers: Sequence[float], height: int) -> list[Any]:
+    """The law's peak with its interval, where it lies within what was measured."""
+    if law.peak is None or law.peak_interval is None or not numbers[0] <= law.peak <= numbers[-1]:
+        return []
+    row = {"x": float(f"{law.peak:.7g}"), "y": view.metric_axis.unit.scale(law.at(law.peak)), "peak": f"{law.peak:.3g}"}
+    row |= {"from": max(law.peak_interval.low, numbers[0]), "to": min(law.peak_interval.high, numbers[-1])}
+    base = chart.base([row]).encode(x=view.x, y=view.y)
+    across = base.mark_rule(style="fit", strokeWidth=5, opacity=0.45)
+    down = base.mark_rule(style="fit", strokeWidth=1.2)
+    return [
+        across.encode(x=chart_marks.on(view.x, "from"), x2="to:Q"),
+        down.encode(y2=alt.value(height), tooltip=chart.tips({"peak:N": "peak of the law"})),
+    ]
 
-    def _ideal(self) -> Rows:
-        """As far as it stays in the picture: perfect scaling soon leaves what is measured."""
-        from ioassay.stats.result import mean_of
 
-        first = mean_of(self.found.cells[0].values)
-        start = self.numbers[0]
-        if not self.spec.ideal or self.found.scaling is None:
-            return []
-        last = min(self.numbers[-1], self.top / first * start)
-        return [{"x": x, "y": self.unit.scale(first * x / start)} for x in self._along(start, last)]
-
-    def _curve(self, law: Law) -> Rows:
-        ends = self.found.plateau if law is self.growth else None
-        last = self.numbers[ends.first] if ends else self.numbers[-1]
-        rows = [{"x": x, "y": self.unit.scale(law.at(x))} for x in self._along(self.numbers[0], last)]
-        return [row for row in rows if row["y"] >= self.floor]
-
-    def _along(self, first: float, last: float) -> list[float]:
-        """Places from `first` to `last`, even on the axis."""
-        if self.axis.log:
-            return [float(f"{first * (last / first) ** (step / _STEPS):.7g}") for step in range(_STEPS + 1)]
-        return [float(f"{first + (last - first) * step / _STEPS:.7g}") for step in range(_STEPS + 1)]
-
-    def peak(self) -> list[Any]:
-        """The law's peak with its interval, where it lies within what was measured."""
-        import altair as alt
-
-        law = self.law
-        if law is None or law.peak is None or law.peak_interval is None:
-            return []
-        if not self.numbers[0] <= law.peak <= self.numbers[-1]:
-            return []
-        row = {
-            "x": float(f"{law.peak:.7g}"),
-            "y": self.unit.scale(law.at(law.peak)),
-            "from": max(law.peak_interval.low, self.numbers[0]),
-            "to": min(law.peak_interval.high, self.numbers[-1]),
-            "peak": f"{law.peak:.3g}",
-        }
-        data, tooltip = chart_marks.data([row]), [alt.Tooltip("peak:N", title="peak of the law")]
-        across = alt.Chart(data).mark_rule(style="fit", strokeWidth=5, opacity=0.45)
-        down = alt.Chart(data).mark_rule(style="fit", strokeWidth=1.2)
-        return [
-            across.encode(x=chart_marks.on(self.x, "from"), x2="to:Q", y=self.y),
-            down.encode(x=self.x, y=self.y, y2=alt.value(self.spec.height), tooltip=tooltip),
-        ]
-
-    def repetitions(self) -> list[Any]:
-        import altair as alt
-
-        if not self.spec.repetitions:
-            return []
-        rows = condition_rows.repetition_rows(self.conditions, self.axis, self.ask, self.unit)
-        if not rows:
-            return []
-        data, shape = self._role(rows, REPETITION)
-        marks = alt.Chart(data).mark_point(style="repetition", filled=True, size=60)
-        tooltip = [alt.Tooltip("level:N"), alt.Tooltip("value:N", title=REPETITION)]
-        return [marks.encode(x=self.x, y=self.y, shape=shape, tooltip=tooltip)]
-
-    def means(self) -> list[Any]:
-        import altair as alt
-
-        points = self.points
-        data, shape = self._role(points, self.mean_name)
-        tooltip = chart_marks.point_tooltip(None, self.spec.error, self.centre)
-        mean = alt.Chart(data).encode(x=self.x, y=self.y, tooltip=tooltip)
-        # A law's curve leads the eye already.
-        joined = [] if self.law else [mean.mark_line(style="joined", strokeWidth=1.3)]
-        return [
-            *joined,
-            *chart_marks.error_bars(points, self.y, x=self.x),
-            mean.mark_point(style="mean", filled=True, size=44).encode(shape=shape),
-        ]
-
-    def best(self) -> list[Any]:
-        """A ring around the best mean, unless the levels are not distinguishable."""
-        import altair as alt
-
-        if self.unmarked:
-            return []
-        data, shape = self._role([self.points[self.found.best]], BEST)
-        ring = alt.Chart(data).mark_point(style="best", filled=True, size=230)
-        tooltip = chart_marks.point_tooltip(None, self.spec.error, self.centre)
-        return [ring.encode(x=self.x, y=self.y, shape=shape, tooltip=tooltip)]
-
-    def _role(self, rows: Rows, name: str) -> tuple[Any, Any]:
-        """Rows that know what they are, and the channel that gives it its symbol and legend entry."""
-        import altair as alt
-
-        shapes = {self.mean_name: "circle", **({REPETITION: chart_marks.BAR} if self.spec.repetitions else {})}
-        shapes |= {} if self.unmarked else {BEST: chart_marks.RING}
-        scale = alt.Scale(domain=list(shapes), range=list(shapes.values()))
-        return chart_marks.with_role(rows, name), alt.Shape("role:N", scale=scale, title=None)
-
-    def notes(self) -> list[str]:
-        """The band, the law and what it predicts, or where the curve bends, in words."""
-        if not self.conclusive:
-            return [selection.UNFIT]
-        if self.found.indistinct:
-            return ["the levels are not distinguishable"]
-        said = [f"shaded: {condition_rows.as_good()}"] if self.plateau() else []
-        if self.found.plateau is None and self.found.no_plateau:
-            said.append(f"no plateau: {self.found.no_plateau}")
-        if self.law is not None:
-            return [*said, _law_note(self.law)]
-        said += _bend_note(self.found)
-        if self.growth is not None:
-            return [*said, f"up to the plateau: {_law_note(self.growth)}"]
-        return [*said, *(["no law of scaling fits"] if self.spec.law else [])]
+def _notes(found: Peak, law: Law | None, growth: Law | None, banded: bool, laws: bool) -> list[str]:
+    """The band, the law and what it predicts, or where the curve bends, in words."""
+    said = [f"shaded: {condition_rows.as_good()}"] if banded else []
+    if found.plateau is None and found.no_plateau:
+        said.append(f"no plateau: {found.no_plateau}")
+    if law is not None:
+        return [*said, _law_note(law)]
+    said += _bend_note(found)
+    if growth is not None:
+        return [*said, f"up to the plateau: {_law_note(growth)}"]
+    return [*said, *(["no law of scaling fits"] if laws else [])]
 
 
 def _law_note(law: Law) -> str:
