@@ -88,11 +88,15 @@ class View:
         return [marks.encode(tooltip=chart.tips({"level:N": "", "value:N": REPETITION}), **self.color)]
 
     def means(self, shapes: Mapping[str, str], size: float = 44, cap_px: float = 9, **line: Any) -> list[Any]:
-        """The means with their error bars, those of several groups aside of each other; joined by a `line`."""
+        """The means with their error bars, those of several groups aside of each other; joined by a `line`.
+
+        Without `shapes`, no legend says what they are.
+        """
         rows, aside = chart_marks.side_by_side(self.points)
         base = chart.base(rows).encode(x=self.x, y=self.y)
         joined = [base.mark_line(aria=False, **line, **aside).encode(**self.color)] if line else []
-        points = base.encode(**self.pointed) if self.marks else self.symbols(rows, self.mean_name, shapes)
+        named = bool(shapes) and not self.marks
+        points = self.symbols(rows, self.mean_name, shapes) if named else base.encode(**self.pointed)
         bars = chart_marks.error_bars(rows, self.y, cap_px, aside, x=self.x, **self.color)
         mean = points.mark_point(style="mean", filled=True, size=size, **aside).encode(tooltip=self.tooltip)
         return [*joined, *bars, mean]

@@ -6,13 +6,13 @@ A study of which nothing went well keeps its panel, which says why. Says nothing
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from ioassay.factors import level_phrase
-from ioassay.report.figures import axes, chart_marks, condition_rows, panels, selection, stack, titles
+from ioassay.report.figures import axes, chart, condition_rows, panels, selection, stack, titles
+from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -38,60 +38,53 @@ class Spec(FigureSpec):
     height: Annotated[int, Field(ge=80, le=2000)] = 110
 
 
-@dataclass(frozen=True)
-class _Shown:
-    """One study's panel, and what it says in words."""
-
-    chart: Any
-    title: str
-    told: str
-    missing: bool = False
-
-
 def draw(records: Dataset, _: Study | None, spec: Spec) -> Any:
     """The panels in rows; NoData where none has anything to show."""
-    import altair as alt
-
-    chosen = _chosen(records, spec)
-    shown = [_shown(records, one, spec) for one in chosen]
-    if all(one.missing for one in shown):
-        raise NoData("; ".join(dict.fromkeys(one.told for one in shown)))
-    whole = spec.model_copy(update={"width": spec.columns * (spec.width + _AXIS_PX + _GAP_PX)})
-    title = spec.title or _TITLES[spec.show]
-    described = "; ".join(f"{one.title}: {one.told}" for one in shown)
-    chart = alt.concat(*(one.chart for one in shown), columns=spec.columns, spacing=_GAP_PX)
-    if spec.show == "response":
-        chart = chart.resolve_scale(color="independent", shape="independent")
-    return chart.properties(
-        title=titles.head(whole, None, title, _notes(spec, chosen, shown)), description=f"{title}. {described}."
-    )
-
-
-def _chosen(records: Dataset, spec: Spec) -> Sequence[Study]:
     named = {study.name: study for study in records.studies}
     if unknown := [name for name in spec.studies if name not in named]:
         raise NoData(f"the run has no study '{unknown[0]}'; it has {', '.join(named)}")
-    return [named[name] for name in spec.studies] if spec.studies else list(records.studies)
-
-
-def _shown(records: Dataset, study: Study, spec: Spec) -> _Shown:
-    draw = panels.draw if spec.show == "response" else _share_panel
-    title = study.title or study.name
-    try:
-        panel = draw(records, study, panels.Ask(spec.width, spec.height, spec.where, spec.y))
-    except NoData as missing:
-        return _Shown(_empty(str(missing), title, spec), title, str(missing), missing=True)
-    return _Shown(
-        panel.chart.properties(title=_head(title, panel.notes, spec)), title, ", ".join(filter(None, panel.notes))
+    chosen = [named[name] for name in spec.studies or named]
+    shown: list[Any] = []
+    told: list[str] = []
+    missing: list[str] = []
+    for study in chosen:
+        title = study.title or study.name
+        try:
+            layers, notes = _panel(records, study, spec)
+            head, text = _head(title, notes, spec), ", ".join(filter(None, notes))
+        except NoData as reason:
+            missing.append(str(reason))
+            layers, text = _empty(str(reason), spec), str(reason)
+            head = _head(title, ["nothing to show"], spec)
+        told.append(f"{title}: {text}")
+        shown.append(alt.layer(*layers).properties(width=spec.width, height=spec.height, title=head))
+    if len(missing) == len(chosen):
+        raise NoData("; ".join(dict.fromkeys(missing)))
+    whole = alt.concat(*shown, columns=spec.columns, spacing=_GAP_PX)
+    legend = ["means over trials, of all cores (%)", "grey: idle"]
+    if spec.show == "response":
+        whole = whole.resolve_scale(color="independent", shape="independent")
+        legend = [
+            # That of the first: studies of one suite seldom ask for different ones.
+            f"means with their {100 * chosen[0].analysis.confidence:g} % intervals",
+            "ring: best level",
+            f"shaded: {condition_rows.as_good()}",
+            "dotted: number of hardware threads",
+            "each panel has its own unit",
+        ]
+    title = spec.title or _TITLES[spec.show]
+    notes = [f"{len(shown)} studies" + (f", {len(missing)} without a curve" if missing else ""), *legend]
+    wide = spec.model_copy(update={"width": spec.columns * (spec.width + _AXIS_PX + _GAP_PX)})
+    return whole.properties(
+        title=titles.head(wide, None, title, notes), description=f"{title}. {'; '.join(told)}."
     )
 
 
 def _head(title: str, notes: Sequence[str], spec: Spec) -> VegaLite:
     """A panel's title and what stands below it, in lines that fit over it."""
-    lines = [line for note in notes if note for line in titles.broken(note, spec.width)]
     return {
         "text": titles.broken(title, spec.width, 6.8),
-        "subtitle": lines,
+        "subtitle": [line for note in notes if note for line in titles.broken(note, spec.width)],
         "fontSize": 12,
         "subtitleFontSize": 11,
         "subtitleLineHeight": _LINE_PX,
@@ -100,51 +93,29 @@ def _head(title: str, notes: Sequence[str], spec: Spec) -> VegaLite:
     }
 
 
-def _empty(reason: str, title: str, spec: Spec) -> Any:
+def _empty(reason: str, spec: Spec) -> list[Any]:
     """The reason in the frame of a panel."""
-    import altair as alt
-
     lines = titles.broken(reason, spec.width - _AXIS_PX - 8, _CHARACTER_PX)
     kept = lines if len(lines) <= _LINES else [*lines[: _LINES - 1], f"{lines[_LINES - 1]} …"]
-    frame = alt.Chart(chart_marks.data([{}])).mark_rect(style="frame")
-    text = alt.Chart(chart_marks.data([{"text": kept, "reason": reason}])).mark_text(
+    text = chart.base([{"text": kept, "reason": reason}]).mark_text(
         style="note", align="left", baseline="top", lineHeight=_LINE_PX
     )
-    text = text.encode(x=alt.value(8), y=alt.value(10), text="text:N", tooltip=[alt.Tooltip("reason:N", title="why")])
-    head = _head(title, ["nothing to show"], spec)
-    return alt.layer(frame, text).properties(width=spec.width, height=spec.height, title=head)
+    told = chart.tips({"reason:N": "why"})
+    frame = chart.base([{}]).mark_rect(style="frame")
+    return [frame, text.encode(x=alt.value(8), y=alt.value(10), text="text:N", tooltip=told)]
 
 
-def _notes(spec: Spec, chosen: Sequence[Study], shown: Sequence[_Shown]) -> list[str]:
-    missing = sum(one.missing for one in shown)
-    if spec.show == "cpu":
-        told = ["means over trials, of all cores (%)", "grey: idle"]
-    else:
-        confidence = 100 * panels.confidence(chosen)
-        told = [
-            f"means with their {confidence:g} % intervals",
-            "ring: best level",
-            f"shaded: {condition_rows.as_good()}",
-            "dotted: number of hardware threads",
-            "each panel has its own unit",
-        ]
-    return [f"{len(shown)} studies" + (f", {missing} without a curve" if missing else ""), *told]
-
-
-def _share_panel(records: Dataset, study: Study, ask: panels.Ask) -> panels.Panel:
-    """The panel; NoData where nothing went well, nothing is swept or nothing watched."""
-    import altair as alt
-
-    trials = selection.select(records, study, ask.where)
+def _panel(records: Dataset, study: Study, spec: Spec) -> tuple[list[Any], list[str]]:
+    """The layers of a study, and what is to stand over them; NoData where there is nothing to show."""
+    if spec.show == "response":
+        return panels.draw(records, study, spec.where, spec.y, spec.width)
+    trials = selection.select(records, study, spec.where)
     points = selection.points_of(study, trials)
     factor, _ = panels.swept(study, points)
     means, counts = stack.level_means(records, study, trials, factor)
-    levels = study.design.in_order(factor, list(counts))
-    axis = axes.category_axis(factor, levels)
-    y = alt.Y("y:Q", title=None, scale=alt.Scale(domain=[0, 100], nice=False), axis=alt.Axis(values=[0, 50, 100]))
-    chart = alt.layer(*stack.bars(means, axis, axis.encoding(ask.width), y, every=True))
-    busiest = max(levels, key=lambda level: 100 - means[level].get("idle", 0.0))
-    share = 100 - means[busiest].get("idle", 0.0)
-    told = f"busiest: {share:.0f} % at {level_phrase(factor, busiest)}"
-    notes = [told, selection.pooled(points, factor)]
-    return panels.Panel(chart.properties(width=ask.width, height=ask.height), notes)
+    axis = axes.category_axis(factor, study.design.in_order(factor, list(counts)))
+    layers = stack.bars(means, axis, axis.encoding(spec.width), chart.percent(None, values=[0, 50, 100]), every=True)
+    busy = {level: 100 - means[level].get("idle", 0.0) for level in axis.levels}
+    busiest = max(busy, key=lambda level: busy[level])
+    told = f"busiest: {busy[busiest]:.0f} % at {level_phrase(factor, busiest)}"
+    return layers, [told, selection.pooled(points, factor)]

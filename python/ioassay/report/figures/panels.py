@@ -6,20 +6,27 @@ The numbers are those of the question `peak` (`analysis/optimum/optimum.py`) and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ioassay import metrics
-from ioassay.factors import level_axis_numbers, level_label, level_text, same_level
+from ioassay.factors import level_axis_numbers, level_label, level_text
 from ioassay.records.record import Scalar
-from ioassay.report.figures import axes, chart_marks, condition_rows, hardware_threads, level_marks, selection
+from ioassay.report.figures import (
+    axes,
+    chart,
+    chart_marks,
+    condition_rows,
+    hardware_threads,
+    metric_view,
+    scaling,
+    selection,
+)
+from ioassay.report.figures.metric_view import View
 from ioassay.report.figures.spec import NoData, VegaLite
 from ioassay.store.dataset import Dataset
-from ioassay.store.schema import Host
 from ioassay.study.model import Study
 
 if TYPE_CHECKING:
-    from ioassay.analysis.measurements.cells import Cell, Cells
     from ioassay.analysis.optimum.optimum import Peak
 
 _TICKS = 4
@@ -35,58 +42,42 @@ _SMALL_LEGEND: VegaLite = {
 }
 
 
-@dataclass(frozen=True)
-class Ask:
-    """The size of a panel in px, the trials that it keeps, and its metric (None: the study's first response)."""
+def draw(
+    records: Dataset, study: Study, where: Mapping[str, Scalar], metric: str | None, width: int
+) -> tuple[list[Any], list[str]]:
+    """The layers of a panel, and what is to stand over it; NoData where nothing went well or nothing is swept.
 
-    width: int
-    height: int
-    where: Mapping[str, Scalar] = field(default_factory=dict)
-    metric: str | None = None
-
-
-@dataclass(frozen=True)
-class Panel:
-    """A chart without a title, and what is to stand over it."""
-
-    chart: Any
-    notes: Sequence[str]
-
-
-def confidence(studies: Sequence[Study]) -> float:
-    """That of the first: studies of one suite seldom ask for different ones."""
-    return studies[0].analysis.confidence
-
-
-def draw(records: Dataset, study: Study, ask: Ask) -> Panel:
-    """The panel; NoData where nothing went well or nothing is swept."""
-    import altair as alt
-
-    selection.select(records, study, ask.where)  # says why where nothing went well
-    name = ask.metric or _first_response(records, study)
-    cells = selection.measured(records, study, ask.where, name)
-    x, color = swept(study, [cell.point for cell in cells])
-    look = _Look(records, study, ask, name, cells, x, color)
-    pooled = selection.pooled([cell.point for cell in cells], x, color)
-    # Of several conditions taken together, none is best.
-    conclusive = selection.is_conclusive(records, study)
-    peaks = [] if pooled or not conclusive else _peaks(records, study, ask, name, x)
-    drawn = [*look.plateau(peaks), *look.threads(records.machine(study)), *look.levels(), *look.best(peaks)]
-    chart = alt.layer(*drawn).properties(width=ask.width, height=ask.height)
-    return Panel(chart, [look.unit_note, _told(peaks) if conclusive else selection.UNFIT, pooled])
-
-
-def _first_response(records: Dataset, study: Study) -> str:
-
-    found = records.responses(study)
-    if not found:
+    Without a metric, it shows the study's first response.
+    """
+    selection.select(records, study, where)  # says why where nothing went well
+    if not (responses := [metric] if metric else records.responses(study)):
         raise NoData(f"no trial of the study '{study.name}' has a metric that it asks for")
-    return found[0]
+    name = responses[0]
+    cells = selection.measured(records, study, where, name)
+    x, color = swept(study, [cell.point for cell in cells])
+    found = condition_rows.of(cells, study, name, x, color)
+    ask = condition_rows.Ask(name, color, "ci", study.analysis.confidence)
+    view = metric_view.of(
+        records, study, found, ask, width, lambda levels, _: axes.level_axis(x, levels, axes.geometric(x, levels))
+    )
+    view = metric_view.small(view, _SMALL_LEGEND, _TICKS)
+    pooled = selection.pooled([cell.point for cell in cells], x, color)
+    conclusive = selection.is_conclusive(records, study)
+    # Of several conditions taken together, none is best.
+    peaks = [] if pooled or not conclusive else _peaks(records, study, where, name, x)
+    layers = _plateau(view, peaks)
+    if threads := hardware_threads.threads(records.machine(study), x, view.axis.numbers):
+        # Its name is told once for all panels.
+        layers += hardware_threads.rule(threads, view.x, label=False)
+    joined: VegaLite = {} if view.axis.numbers is None else {"style": "joined", "strokeWidth": 1.2}
+    layers += [*view.means({}, 22, 5, **joined), *_best(view, peaks)]
+    unit = view.metric_axis.unit.titled(selection.metric_label(name))
+    scale = f"{unit}, logarithmic" if view.metric_axis.log else unit
+    return layers, [scale, _told(peaks) if conclusive else selection.UNFIT, pooled]
 
 
 def swept(study: Study, points: Sequence[Mapping[str, Scalar]]) -> tuple[str, str | None]:
     """The factor with most levels, rather of numbers than of words, and the next one, which takes the colour."""
-
     levels = {name: study.design.in_order(name, [point.get(name) for point in points]) for name in study.levels}
     varied = [name for name in levels if len(levels[name]) > 1]
     if not varied:
@@ -97,19 +88,14 @@ def swept(study: Study, points: Sequence[Mapping[str, Scalar]]) -> tuple[str, st
     return x, others[0] if others else None
 
 
-def _peaks(records: Dataset, study: Study, ask: Ask, name: str, x: str) -> list[Peak]:
+def _peaks(records: Dataset, study: Study, where: Mapping[str, Scalar], name: str, x: str) -> list[Peak]:
     """The best level along x, once for each combination of the other factors; none where nothing is better."""
     from ioassay.analysis.optimum import optimum
 
     if metrics.known(name) and metrics.metric(name).better == "none":
         return []
     peaks = optimum.measured(records, study, name).get(x, [])
-    return [peak for peak in peaks if _matches(peak.part, ask.where, x)]
-
-
-def _matches(part: Cells, where: Mapping[str, Scalar], x: str) -> bool:
-    point = part.cells[0].point
-    return all(same_level(name, level, point[name]) for name, level in where.items() if name != x)
+    return [peak for peak in peaks if scaling.is_of(peak.part.cells[0].point, where, x)]
 
 
 def _told(peaks: Sequence[Peak]) -> str:
@@ -140,82 +126,27 @@ def _as_good(one: Peak) -> str:
     return f", as good: {phrases.listed([peak_tables.phrase_at(one, place) for place in others])}" if others else ""
 
 
-class _Look:
-    """The layers of one panel, with the channels that they share."""
+def _plateau(view: View, peaks: Sequence[Peak]) -> list[Any]:
+    """The band of levels that are as good as the best, in every line where there are several."""
+    found = [(one.numbers, one.plateau) for one in peaks if not one.indistinct and one.plateau and one.numbers]
+    if not found or len(found) < len(peaks):
+        return []
+    low = max(numbers[ends.first] for numbers, ends in found)
+    high = min(numbers[ends.last] for numbers, ends in found)
+    return [view.band(low, high)] if low < high else []
 
-    def __init__(
-        self,
-        records: Dataset,
-        study: Study,
-        ask: Ask,
-        name: str,
-        cells: Sequence[Cell],
-        x: str,
-        color: str | None,
-    ) -> None:
-        found = condition_rows.of(cells, study, name, x, color)
-        values = condition_rows.measured_values(found)
-        levels = condition_rows.levels_of(found)
-        self.factor, self.color_factor, self.centre = x, color, condition_rows.centre(found)
-        self.axis = axes.level_axis(x, levels, axes.geometric(x, levels))
-        metric_axis = axes.metric_axis(name, values)
-        self.unit = metric_axis.unit
-        self.ask = condition_rows.Ask(name, color, "ci", study.analysis.confidence)
-        metric_axis, self.points = metric_axis.holding(condition_rows.point_rows(found, self.axis, self.ask, self.unit))
-        self.x = self.axis.encoding(ask.width)
-        self.y = metric_axis.encoding(ticks=_TICKS).title(None)
-        self.unit_note = self.unit.titled(selection.metric_label(name)) + (", logarithmic" if metric_axis.log else "")
-        groups = [condition.group for condition in found]
-        marks = replace(level_marks.of(records, study, color, groups), legend=_SMALL_LEGEND) if color else None
-        self.color: VegaLite = marks.color() if marks else {}
-        self.marks: VegaLite = marks.points() if marks else {}
 
-    def plateau(self, peaks: Sequence[Peak]) -> list[Any]:
-        """The band of levels that are as good as the best, in every line where there are several."""
-        import altair as alt
-
-        found = [(one.numbers, one.plateau) for one in peaks if not one.indistinct and one.plateau and one.numbers]
-        if not found or len(found) < len(peaks):
-            return []
-        low = max(numbers[ends.first] for numbers, ends in found)
-        high = min(numbers[ends.last] for numbers, ends in found)
-        if low >= high:
-            return []
-        rect = alt.Chart(chart_marks.data([{"x": low, "end": high}])).mark_rect(style="window")
-        return [rect.encode(x=self.x, x2="end:Q")]
-
-    def threads(self, host: Host) -> list[Any]:
-        """The number of hardware threads; its name is told once for all panels."""
-        number = hardware_threads.threads(host, self.factor, self.axis.numbers)
-        return [] if number is None else hardware_threads.rule(number, self.x, label=False)
-
-    def levels(self) -> list[Any]:
-        """Means with their intervals, joined where the levels are numbers."""
-        import altair as alt
-
-        tooltip = chart_marks.point_tooltip(self.color_factor, "ci", self.centre)
-        rows, aside = chart_marks.side_by_side(self.points)
-        base = alt.Chart(chart_marks.data(rows)).encode(x=self.x, y=self.y)
-        drawn = chart_marks.error_bars(rows, self.y, 5, aside, x=self.x, **self.color)
-        if self.axis.numbers is not None:
-            drawn.append(base.mark_line(style="joined", strokeWidth=1.2, **aside).encode(**self.color))
-        means = base.mark_point(style="mean", filled=True, size=22, **aside)
-        return [*drawn, means.encode(tooltip=tooltip, **self.marks)]
-
-    def best(self, peaks: Sequence[Peak]) -> list[Any]:
-        """A ring around the best mean of each line."""
-        import altair as alt
-
-        rows, aside = chart_marks.side_by_side(self.points)
-        best = [row for row in rows if any(self._is_best(row, one) for one in peaks if not one.indistinct)]
-        if not best:
-            return []
-        ring = alt.Chart(chart_marks.data(best)).mark_point(style="best", filled=False, size=110, **aside)
-        return [ring.encode(x=self.x, y=self.y, **self.color)]
-
-    def _is_best(self, row: Mapping[str, Any], one: Peak) -> bool:
-        point = one.cells[one.best].point
-        if row["x"] != self.axis.position(point[self.factor]):
-            return False
-        other = self.color_factor
-        return other is None or row.get("group") == level_label(other, point[other])
+def _best(view: View, peaks: Sequence[Peak]) -> list[Any]:
+    """A ring around the best mean of each line."""
+    color, best = view.ask.color, set[tuple[Any, Any]]()
+    for one in peaks:
+        if not one.indistinct:
+            point = one.cells[one.best].point
+            group = None if color is None else level_label(color, point[color])
+            best.add((view.axis.position(point[view.axis.factor]), group))
+    rows, aside = chart_marks.side_by_side(view.points)
+    ringed = [row for row in rows if (row["x"], row.get("group")) in best]
+    if not ringed:
+        return []
+    ring = chart.base(ringed).mark_point(style="best", filled=False, size=110, **aside)
+    return [ring.encode(x=view.x, y=view.y, **view.color)]

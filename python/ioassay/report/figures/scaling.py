@@ -72,11 +72,11 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     if spec.threads and (threads := hardware_threads.threads(records.machine(study), spec.x, numbers)):
         layers += hardware_threads.rule(threads, view.x)
     if spec.ideal and found.scaling is not None:
-        layers.append(_line(view, IDEAL, _ideal(view, found, numbers), style="reference", dash=[2, 4]))
+        layers += _line(view, IDEAL, _ideal(view, found, numbers), style="reference", dash=[2, 4])
     if curve := law or growth:
         last = numbers[ends.first] if ends and curve is growth else numbers[-1]
         rows = _rows(view, curve, view.axis.places(_STEPS, numbers[0], last))
-        layers.append(_line(view, LAWS[curve.kind], rows, style="fit", dash=[7, 3]))
+        layers += _line(view, LAWS[curve.kind], rows, style="fit", dash=[7, 3])
     layers += _peak(view, law, numbers, spec.height) if law else []
     # A law's curve leads the eye already.
     joined: VegaLite = {} if law else {"style": "joined", "strokeWidth": 1.3}
@@ -132,12 +132,14 @@ def _view(records: Dataset, study: Study, spec: Spec, found: Peak) -> View:
     return metric_view.of(records, study, shown, ask, spec.width, axis_of, spec.log_y)
 
 
-def _line(view: View, name: str, rows: Rows, style: str, dash: Sequence[int]) -> Any:
+def _line(view: View, name: str, rows: Rows, style: str, dash: Sequence[int]) -> list[Any]:
     """A curve with a legend entry."""
+    if not rows:
+        return []
     legend = alt.Legend(**metric_view.DASHED)
     channel = alt.StrokeDash("role:N", scale=alt.Scale(domain=[name], range=[dash]), title=None, legend=legend)
     marks = chart.base([{**row, "role": name} for row in rows]).mark_line(style=style, strokeWidth=1.8)
-    return marks.encode(x=view.x, y=view.y, strokeDash=channel)
+    return [marks.encode(x=view.x, y=view.y, strokeDash=channel)]
 
 
 def _ideal(view: View, found: Peak, numbers: Sequence[float]) -> Rows:
