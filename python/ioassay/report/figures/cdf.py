@@ -8,26 +8,21 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field
-
-from ioassay.factors import factor_label
-from ioassay.records.record import Scalar
-from ioassay.report.figures import axes, chart_marks, latency_levels, level_marks, scales, titles
-from ioassay.report.figures.latency_levels import LatencyLevels, LatencySpec
+from ioassay.report.figures import axes, chart, chart_marks, latency_levels, scales
+from ioassay.report.figures.chart import alt
+from ioassay.report.figures.latency_levels import LatencySpec, Percentage
 from ioassay.report.figures.spec import VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
-from ioassay.units import format_ns
 
 if TYPE_CHECKING:
     from ioassay._core import Histogram
 
-Percentage = Annotated[float, Field(gt=0, lt=100)]
-_MARKS: Mapping[str, Sequence[float]] = {"nines": (50, 90, 99, 99.9, 99.99, 99.999), "linear": (10, 25, 50, 75, 90, 99)}
+_MARKS = {"nines": (50, 90, 99, 99.9, 99.99, 99.999), "linear": (10, 25, 50, 75, 90, 99)}
 _TICKS = (0, 50, 90, 99, 99.9, 99.99, 99.999, 99.9999)
 _FOOT = 0.002
 """Share of the requests that may be faster than where the time axis begins."""
@@ -41,128 +36,67 @@ class Spec(LatencySpec):
     axis: Literal["nines", "linear"] = "nines"
     marks: tuple[Percentage, ...] | None = None
 
-    @property
-    def marked(self) -> Sequence[float]:
-        """The percentages to mark, ascending."""
-        return sorted(set(self.marks if self.marks is not None else _MARKS[self.axis]))
-
 
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """Curves and marks over a logarithmic time axis."""
-    import altair as alt
-
-    found = latency_levels.of(records, study, spec)
-    found = found if spec.axis == "linear" else found.supported()
-    color = level_marks.of(records, study, found.factor, found.levels).color() if found.factor else {}
-    notes = [found.requests_text(), _marks_text(spec, found.merged), _end_text(spec), found.pooled]
-    title = f"{found.name}, cumulative distribution"
-    return alt.layer(*_layers(spec, found, color)).properties(
-        width=spec.width,
-        height=spec.height,
-        title=titles.head(spec, study, title, notes),
-        description=_description(titles.text(spec, title), spec, found),
-    )
-
-
-def _marks_text(spec: Spec, merged: Mapping[Scalar | None, Histogram]) -> str:
-    """The percentages that are marked on some curve."""
-    ends = [_last(spec, histogram) for histogram in merged.values()]
-    shown = [f"{share:g}" for share in spec.marked if share <= max(ends)]
-    return f"○ {', '.join(shown)} % of the requests took at most this long" if shown else ""
-
-
-def _end_text(spec: Spec) -> str:
-    if spec.axis == "nines":
-        return f"a curve ends where fewer than {latency_levels.few_slower()} requests are slower"
-    return f"axis to {SHOWN:.1%}".replace("%", " %") + " of the slowest curve"
-
-
-def _last(spec: Spec, histogram: Histogram) -> float:
-    """Where a curve ends, in percent."""
-    return 100.0 if spec.axis == "linear" else latency_levels.last_percentage(histogram)
-
-
-def _layers(spec: Spec, found: LatencyLevels, color: Mapping[str, Any]) -> list[Any]:
-    import altair as alt
-
-    merged = found.merged
-
-    lines, marks = (
-        _point_rows(spec, found, curve_points),
-        _point_rows(spec, found, percentile_points),
-    )
-    marks = [{**row, "text": format_ns(row["x"])} for row in marks]
-    # The least of many requests would leave most of the plot to the flat foot of the curves.
-    low = max(min(float(one.quantiles([_FOOT])[0]) for one in merged.values()) / 1.2, min(row["x"] for row in lines))
-    high = max(row["x"] for row in lines) * 1.05
-    x = axes.latency_axis("x", found.name, low, high if spec.axis == "nines" else _right_end(lines, merged))
-    y = _nines_axis(min(row["slower"] for row in lines)) if spec.axis == "nines" else _percent_axis(spec)
-    line = alt.Chart(chart_marks.data(lines)).mark_line(style="curve", strokeWidth=1.8, clip=True)
-    drawn = [line.encode(x=x, y=y, **color).add_params(chart_marks.zoom())]
-    if marks:
-        tooltip = [alt.Tooltip("text:N", title="latency"), alt.Tooltip("y:Q", title="% at most")]
-        if found.factor:
-            tooltip.insert(0, alt.Tooltip("group:N", title=factor_label(found.factor)))
-        points = alt.Chart(chart_marks.data(marks)).mark_point(style="mark", filled=False, size=44, strokeWidth=1.6)
-        drawn.append(points.encode(x=x, y=y, tooltip=tooltip, **color))
-    if marks and len(merged) == 1:
-        text = alt.Chart(chart_marks.data(marks)).mark_text(style="value", align="left", dx=9, dy=6)
-        drawn.append(text.encode(x=x, y=y, text="text:N"))
-    return drawn
-
-
-def _point_rows(
-    spec: Spec,
-    found: LatencyLevels,
-    points_of: Callable[[Histogram, Sequence[float], Shares], Sequence[Point]],
-) -> list[VegaLite]:
-    """Rows of curves or of marks: x (ns), y (percent at most), slower (percent), ascending."""
-    rows = []
+    found, nines = latency_levels.of(records, study, spec), spec.axis == "nines"
+    found = found.supported() if nines else found
+    wanted = sorted(set(_MARKS[spec.axis] if spec.marks is None else spec.marks))
+    lines, marks, texts, ends = list[VegaLite](), list[VegaLite](), {}, list[float]()
     for level, histogram in found.merged.items():
-        shares = Shares(spec.axis == "nines", _last(spec, histogram))
-        marked = [share for share in spec.marked if share <= shares.last]
-        for time_ns, share in points_of(histogram, marked, shares):
-            row = {"x": float(f"{max(time_ns, 1.0):.7g}"), "y": float(f"{share:.9g}")}
-            rows.append({**row, "slower": float(f"{max(100 - share, 0.0):.7g}"), **found.group(level)})
-    return rows
+        shares = Shares(nines, latency_levels.last_percentage(histogram) if nines else 100.0)
+        marked = [share for share in wanted if share <= shares.last]
+        lines += [{**_row(*point), **found.group(level)} for point in curve_points(histogram, marked, shares)]
+        known = latency_levels.percentiles(histogram, marked)
+        marks += [{**_row(at, share), "text": text, **found.group(level)} for share, at, text in known]
+        texts[level] = ", ".join(f"{share:g} % {text}" for share, _, text in known)
+        ends.append(shares.last)
+    shown = ", ".join(f"{share:g}" for share in wanted if share <= max(ends))
+    slower = f"a curve ends where fewer than {latency_levels.few_slower()} requests are slower"
+    notes = [
+        found.requests_text(),
+        f"○ {shown} % of the requests took at most this long" if shown else "",
+        slower if nines else f"axis to {100 * SHOWN:.1f} % of the slowest curve",
+        found.pooled,
+    ]
+    # The least of many requests would leave most of the plot to the flat foot of the curves.
+    foot = min(one.quantile(_FOOT) for one in found.merged.values())
+    low, last = max(foot / 1.2, min(row["x"] for row in lines)), max(row["x"] for row in lines)
+    # A single stall would squeeze all else into a corner.
+    slowest = max(one.quantile(SHOWN) for one in found.merged.values())
+    x = axes.latency_axis("x", found.name, low, last * 1.05 if nines else min(max(slowest * 1.1, 1.0), last))
+    y = _nines_axis(min(row["slower"] for row in lines)) if nines else _percent_axis(wanted)
+    line = chart.base(lines).mark_line(style="curve", strokeWidth=1.8, clip=True)
+    layers = [line.encode(x=x, y=y, **found.color).add_params(chart_marks.zoom())]
+    if marks:
+        tooltip = chart.tips({**found.tips, "text:N": "latency", "y:Q": "% at most"})
+        base = chart.base(marks).encode(x=x, y=y)
+        points = base.mark_point(style="mark", filled=False, size=44, strokeWidth=1.6)
+        layers.append(points.encode(tooltip=tooltip, **found.color))
+        if len(found.merged) == 1:
+            layers.append(base.mark_text(style="value", align="left", dx=9, dy=6).encode(text="text:N"))
+    title = f"{found.name}, cumulative distribution"
+    return chart.layered(layers, spec, study, title, notes, details=found.told(texts))
 
 
-def _right_end(lines: chart_marks.Rows, merged: Mapping[Scalar | None, Histogram]) -> float:
-    """Where the slowest curve has `SHOWN` of its requests: a single stall would squeeze all else into a corner."""
-    last = max(row["x"] for row in lines)
-    slowest = max(float(found.quantiles([SHOWN])[0]) for found in merged.values())
-    return float(min(max(slowest * 1.1, 1.0), last))
+def _row(time_ns: float, share: float) -> VegaLite:
+    """A point of a curve: x (ns), y (percent at most), slower (percent)."""
+    slower = float(f"{max(100 - share, 0.0):.7g}")
+    return {"x": float(f"{max(time_ns, 1.0):.7g}"), "y": float(f"{share:.9g}"), "slower": slower}
 
 
 def _nines_axis(least: float) -> Any:
     """The logarithmic channel of the slower requests, upside down; its labels are the share of the others."""
-    import altair as alt
-
     labels = {round(100 - share, 9): f"{share:g}" for share in _TICKS}
     axis = alt.Axis(values=list(labels), labelExpr=scales.labels_at(labels))
     scale = alt.Scale(type="log", domain=[100, least * 0.8], nice=False)
     return alt.Y("slower:Q", title="Share of requests (%)", axis=axis, scale=scale)
 
 
-def _percent_axis(spec: Spec) -> Any:
-    import altair as alt
-
-    ticks = [0.0, *spec.marked] if spec.marked else [0.0, 25.0, 50.0, 75.0, 100.0]
-    if max(ticks) < 95:
-        ticks.append(100)
-    axis = alt.Axis(values=ticks, labelOverlap="greedy")
-    return alt.Y("y:Q", title="Share of requests (%)", axis=axis, scale=alt.Scale(domain=[0, 100], nice=False))
-
-
-def _description(title: str, spec: Spec, found: LatencyLevels) -> str:
-    """The percentiles in words."""
-    told = []
-    for level, histogram in found.merged.items():
-        name = "".join(f"{group}: " for group in found.group(level).values())
-        marked = [share for share in spec.marked if share <= _last(spec, histogram)]
-        points = percentile_points(histogram, marked)
-        told.append(name + ", ".join(f"{share:g} % {format_ns(at)}" for at, share in points))
-    return f"{title}. {'; '.join(told)}."
+def _percent_axis(marked: Sequence[float]) -> Any:
+    ticks = [0.0, *marked] if marked else [0.0, 25.0, 50.0, 75.0, 100.0]
+    values = ticks if max(ticks) >= 95 else [*ticks, 100]
+    return chart.percent("Share of requests (%)", values=values, labelOverlap="greedy")
 
 
 # The curve: each bucket of `_core.Histogram` gives the point (its value, share of the requests up to it), and straight
@@ -192,26 +126,20 @@ class Shares:
         return math.log(slower) / math.log(least)
 
 
-_LINEAR = Shares()
-
-
-def percentile_points(histogram: Histogram, percentages: Sequence[float], shares: Shares | None = None) -> list[Point]:
-    """The percentiles asked for, in ascending order."""
-    ordered = sorted(set(percentages))
-    return list(zip(histogram.quantiles([share / 100 for share in ordered]), ordered, strict=True))
-
-
 def curve_points(
-    histogram: Histogram, percentages: Sequence[float], shares: Shares = _LINEAR, most: int = MAX_POINTS
+    histogram: Histogram, percentages: Sequence[float], shares: Shares | None = None, most: int = MAX_POINTS
 ) -> list[Point]:
     """At most `most` vertices, ascending, the marks and the end among them."""
-    kept = percentile_points(histogram, [*percentages, *([shares.last] if shares.last < 100 else [])])
-    before = [point for point in vertices(histogram, shares) if point[1] <= shares.last]
+    shares = shares or Shares()
+    ends = [shares.last] if shares.last < 100 else []
+    marked = latency_levels.percentiles(histogram, sorted({*percentages, *ends}))
+    kept = [(at, share) for share, at, _ in marked]
+    before = [point for point in _vertices(histogram, shares) if point[1] <= shares.last]
     steps = thinned(before, most - len(kept), shares)
     return sorted({*steps, *kept}, key=lambda point: (point[1], point[0]))
 
 
-def vertices(histogram: Histogram, shares: Shares = _LINEAR) -> list[Point]:
+def _vertices(histogram: Histogram, shares: Shares) -> list[Point]:
     """From 0 to 100 %, ascending in both; the value of rank r (from 0) of n lies at r / (n - 1), as type 7 has it."""
     last_rank = max(histogram.count - 1, 1)
     found: list[Point] = []
@@ -225,7 +153,7 @@ def vertices(histogram: Histogram, shares: Shares = _LINEAR) -> list[Point]:
     return found if histogram.count > 1 else [found[0], (found[0][0], 100.0)]
 
 
-def thinned(points: Sequence[Point], most: int, shares: Shares = _LINEAR) -> list[Point]:
+def thinned(points: Sequence[Point], most: int, shares: Shares) -> list[Point]:
     """At most `most` of the points, spread evenly along the drawn line; the first and the last are kept.
 
     Lengths are those on paper: logarithmic time, the axis of shares, and both axes of about one length.

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from ioassay.factors import level_label
+from pydantic import Field
+
+from ioassay.factors import factor_label, level_label
 from ioassay.records.record import Scalar
-from ioassay.report.figures import selection
+from ioassay.report.figures import level_marks, selection
+from ioassay.report.figures.chart import pl
 from ioassay.report.figures.spec import Direction, FigureSpec, Latency, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
-from ioassay.units import format_count
+from ioassay.units import format_count, format_ns
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from ioassay._core import Histogram
 
 _KINDS = {"lat": "total", "clat": "completion", "slat": "submission"}
+Percentage = Annotated[float, Field(gt=0, lt=100)]
 
 
 class LatencySpec(FigureSpec):
@@ -40,15 +42,17 @@ class LatencyLevels:
     merged: Mapping[Scalar | None, Histogram]
     trials: int
     pooled: str
-
-    @property
-    def levels(self) -> list[Scalar]:
-        """Those of the factor."""
-        return [level for level in self.merged if level is not None]
+    color: VegaLite
+    """The channel of the levels' colours, where there are several."""
 
     def group(self, level: Scalar | None) -> VegaLite:
         """The field that tells rows of a level from those of others."""
         return {} if self.factor is None or level is None else {"group": level_label(self.factor, level)}
+
+    @property
+    def tips(self) -> dict[str, str]:
+        """What hovering tells of a level."""
+        return {"group:N": factor_label(self.factor)} if self.factor else {}
 
     def requests_text(self) -> str:
         """How much was merged: `177 k requests of 9 trials`."""
@@ -64,6 +68,10 @@ class LatencyLevels:
                 f"no level has more than {most} requests; a median needs {2 * few_slower()}, with half of them slower"
             )
         return replace(self, merged=kept)
+
+    def told(self, texts: Mapping[Scalar | None, str]) -> str:
+        """The levels in words, each with its text."""
+        return "; ".join("".join(f"{name}: " for name in self.group(at).values()) + text for at, text in texts.items())
 
 
 def latency_name(direction: str, kind: str) -> str:
@@ -83,44 +91,33 @@ def last_percentage(histogram: Histogram) -> float:
     return round(100 * (1 - few_slower() / histogram.count), 9)
 
 
+def percentiles(histogram: Histogram, percentages: Sequence[float]) -> list[tuple[float, float, str]]:
+    """Each percentage with its latency in ns, and this as text."""
+    values = histogram.quantiles([percent / 100 for percent in percentages])
+    return [(percent, value, format_ns(value)) for percent, value in zip(percentages, values, strict=True)]
+
+
 def of(records: Dataset, study: Study, spec: LatencySpec) -> LatencyLevels:
     """The levels of the factor that the figure names, or of the first that it leaves free."""
+    from ioassay._core import Histogram
+
     trials = selection.select(records, study, spec.where)
     free = [name for name in study.levels if name not in spec.where]
     factor = spec.color or (free[0] if free else None)
-    rows = _rows(records, study, trials, spec, factor)
-    shown = trials.filter(trials["trial"].is_in(rows["trial"].unique().implode()))
-    pooled = selection.pooled(selection.points_of(study, shown), factor)
-    merged = _merged(study, trials, rows, factor)
-    return LatencyLevels(latency_name(spec.direction, spec.latency), factor, merged, shown.height, pooled)
-
-
-def _rows(records: Dataset, study: Study, trials: pl.DataFrame, spec: LatencySpec, factor: str | None) -> pl.DataFrame:
-    """The buckets of each trial: of all its jobs merged, or of its single jobs where only these were kept."""
-    import polars as pl
-
     if factor is not None:
         selection.require_factor(study, factor)
-    wanted = (pl.col("direction") == spec.direction) & (pl.col("kind") == spec.latency)
-    rows = records.hist.filter(wanted & pl.col("trial").is_in(trials["trial"].implode()))
+    rows = records.hist.filter(direction=spec.direction, kind=spec.latency)
+    rows = rows.join(trials.select("trial", level=factor or pl.lit(None)), on="trial")
     if rows.is_empty():
         raise NoData(f"no {spec.direction} {spec.latency} histogram was recorded")
-    merged = rows.filter(pl.col("job") == -1)
-    apart = rows.filter(~pl.col("trial").is_in(merged["trial"].unique().implode()))
-    return pl.concat([merged, apart])
-
-
-def _merged(
-    study: Study, trials: pl.DataFrame, rows: pl.DataFrame, factor: str | None
-) -> dict[Scalar | None, Histogram]:
-    """One histogram a level, all its trials merged."""
-    from ioassay._core import Histogram
-
-    if factor is None:
-        return {None: Histogram.from_buckets(rows["value_ns"].to_list(), rows["count"].to_list())}
-    rows = rows.join(trials.select("trial", factor), on="trial").drop_nulls(factor)
-    found: dict[Scalar | None, Histogram] = {}
-    for level in study.design.in_order(factor, rows[factor].unique().to_list()):
-        members = rows.filter(rows[factor] == level)
-        found[level] = Histogram.from_buckets(members["value_ns"].to_list(), members["count"].to_list())
-    return found
+    # Of all jobs of a trial merged, or of its single jobs where only these were kept.
+    rows = rows.filter((pl.col("job") == -1) | ~(pl.col("job") == -1).any().over("trial"))
+    shown = trials.filter(trials["trial"].is_in(rows["trial"].unique().implode()))
+    pooled = selection.pooled(selection.points_of(study, shown), factor)
+    found = [level for level in rows["level"].unique().to_list() if level is not None]
+    merged: dict[Scalar | None, Histogram] = {}
+    for level in study.design.in_order(factor, found) if factor else [None]:
+        own = rows.filter(pl.col("level").eq_missing(level)) if factor else rows
+        merged[level] = Histogram.from_buckets(own["value_ns"].to_list(), own["count"].to_list())
+    color = level_marks.of(records, study, factor, merged).color() if factor else {}
+    return LatencyLevels(latency_name(spec.direction, spec.latency), factor, merged, shown.height, pooled, color)

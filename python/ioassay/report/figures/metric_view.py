@@ -18,6 +18,7 @@ from ioassay.study.model import Study
 REPETITION = "one repetition"
 DASHED: VegaLite = {"symbolType": chart_marks.DASH, "symbolStrokeWidth": 1.8, "labelOffset": 8}
 """The legend of lines that differ in their dashes."""
+DASHES = ([1, 0], [6, 3], [1, 2], [7, 2, 1, 2])
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,12 @@ class View:
     def band(self, low: float, high: float) -> Any:
         """Levels that are as good as the best."""
         return chart.base([{"x": low, "end": high}]).mark_rect(style="window").encode(x=self.x, x2="end:Q")
+
+
+def dashes(field: str, names: Sequence[str], looks: Sequence[Sequence[int]] = DASHES) -> Any:
+    """The channel of a line's dashes over a field, with a legend of its own."""
+    scale = alt.Scale(domain=list(names), range=list(looks[: len(names)]))
+    return alt.StrokeDash(f"{field}:N", scale=scale, sort=list(names), title=None, legend=alt.Legend(**DASHED))
 
 
 def of(
