@@ -18,7 +18,7 @@ from ioassay.study.model import Study
 REPETITION = "one repetition"
 DASHED: VegaLite = {"symbolType": chart_marks.DASH, "symbolStrokeWidth": 1.8, "labelOffset": 8}
 """The legend of lines that differ in their dashes."""
-DASHES = ([1, 0], [6, 3], [1, 2], [7, 2, 1, 2])
+DASHES = ([1, 0], [6, 3], [2, 3], [8, 3, 2, 3])
 
 
 @dataclass(frozen=True)
