@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from ioassay.records.record import Scalar
 from ioassay.report.figures import axes, chart, chart_marks, condition_rows, level_marks, selection, statistics
 from ioassay.report.figures.chart import alt
 from ioassay.report.figures.chart_marks import Rows
@@ -118,18 +117,16 @@ def of(
     study: Study,
     found: Sequence[Condition],
     ask: Ask,
+    axis: axes.LevelAxis,
     width: int,
-    axis_of: Callable[[Sequence[Scalar], bool], axes.LevelAxis],
     log_y: bool | None = None,
     zero: bool = True,
 ) -> View:
-    """The view of conditions; `axis_of` knows the levels, and whether the axis of the metric is logarithmic."""
+    """The view of conditions over an axis of their levels."""
     metric_axis = axes.metric_axis(ask.metric, condition_rows.measured_values(found), log_y)
-    axis = axis_of(condition_rows.levels_of(found), metric_axis.log)
     metric_axis, points = metric_axis.holding(condition_rows.point_rows(found, axis, ask, metric_axis.unit))
     marks = level_marks.of(records, study, ask.color, [one.group for one in found]) if ask.color else None
-    y = metric_axis.encoding(zero=zero)
-    return View(ask, found, axis, metric_axis, points, axis.encoding(width), y, marks)
+    return View(ask, found, axis, metric_axis, points, axis.encoding(width), metric_axis.encoding(zero=zero), marks)
 
 
 def side_by_side(
@@ -140,13 +137,6 @@ def side_by_side(
     cells = selection.measured(records, study, spec.where, spec.y, factor, spec.color)
     found = condition_rows.of(cells, study, spec.y, factor, spec.color)
     ask = Ask(spec.y, spec.color, error, study.analysis.confidence)
-    view = of(
-        records, study, found, ask, spec.width, lambda levels, _: axes.category_axis(factor, levels), spec.log_y, zero
-    )
+    axis = axes.category_axis(factor, condition_rows.levels_of(found))
+    view = of(records, study, found, ask, axis, spec.width, spec.log_y, zero)
     return view, selection.pooled([cell.point for cell in cells], factor, spec.color)
-
-
-def small(view: View, legend: VegaLite, ticks: int) -> View:
-    """The same for a small panel, which has its title above."""
-    marks = replace(view.marks, legend=legend) if view.marks else None
-    return replace(view, marks=marks, y=view.metric_axis.encoding(ticks=ticks).title(None))

@@ -6,6 +6,7 @@ The numbers are those of the question `peak` (`analysis/optimum/optimum.py`) and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ioassay import metrics
@@ -57,10 +58,11 @@ def draw(
     x, color = swept(study, [cell.point for cell in cells])
     found = condition_rows.of(cells, study, name, x, color)
     ask = condition_rows.Ask(name, color, "ci", study.analysis.confidence)
-    view = metric_view.of(
-        records, study, found, ask, width, lambda levels, _: axes.level_axis(x, levels, axes.geometric(x, levels))
-    )
-    view = metric_view.small(view, _SMALL_LEGEND, _TICKS)
+    levels = condition_rows.levels_of(found)
+    axis = axes.level_axis(x, levels, axes.geometric(x, levels))
+    view = metric_view.of(records, study, found, ask, axis, width)
+    marks = replace(view.marks, legend=_SMALL_LEGEND) if view.marks else None
+    view = replace(view, marks=marks, y=view.metric_axis.encoding(ticks=_TICKS).title(None))
     pooled = selection.pooled([cell.point for cell in cells], x, color)
     conclusive = selection.is_conclusive(records, study)
     # Of several conditions taken together, none is best.

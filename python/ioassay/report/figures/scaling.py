@@ -124,12 +124,11 @@ def _view(records: Dataset, study: Study, spec: Spec, found: Peak) -> View:
     shown = condition_rows.of(found.cells, study, spec.y, spec.x)
     shown.sort(key=lambda one: level_number(spec.x, one.level) or 0.0)
     ask = condition_rows.Ask(spec.y, None, spec.error, study.analysis.confidence)
-
-    def axis_of(levels: Sequence[Any], log_y: bool) -> axes.LevelAxis:
-        # Perfect scaling is a straight line where both axes are linear or both logarithmic.
-        return axes.level_axis(spec.x, levels, spec.log_x or (log_y and axes.geometric(spec.x, levels)))
-
-    return metric_view.of(records, study, shown, ask, spec.width, axis_of, spec.log_y)
+    levels = condition_rows.levels_of(shown)
+    log_y = axes.metric_axis(spec.y, condition_rows.measured_values(shown), spec.log_y).log
+    # Perfect scaling is a straight line where both axes are linear or both logarithmic.
+    axis = axes.level_axis(spec.x, levels, spec.log_x or (log_y and axes.geometric(spec.x, levels)))
+    return metric_view.of(records, study, shown, ask, axis, spec.width, spec.log_y)
 
 
 def _line(view: View, name: str, rows: Rows, style: str, dash: Sequence[int]) -> list[Any]:

@@ -43,14 +43,14 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     cells = selection.measured(records, study, spec.where, spec.y, spec.x, spec.color)
     found = condition_rows.of(cells, study, spec.y, spec.x, spec.color)
     ask = condition_rows.Ask(spec.y, spec.color, spec.error, study.analysis.confidence)
-    view = metric_view.of(
-        records, study, found, ask, spec.width, lambda levels, _: axes.level_axis(spec.x, levels, spec.log_x), spec.log_y
-    )
+    axis = axes.level_axis(spec.x, condition_rows.levels_of(found), spec.log_x)
+    view = metric_view.of(records, study, found, ask, axis, spec.width, spec.log_y)
     # As asked for; otherwise of one line only, and not where a straight line would be a curve.
     wanted = spec.color is None and not view.metric_axis.log if spec.regression is None else spec.regression
     fits = _fits(view) if wanted and selection.is_conclusive(records, study) else {}
     single = view.single() if spec.repetitions else []
-    shapes = {view.mean_name: "circle", MEDIAN: chart_marks.DIAMOND, **({REPETITION: chart_marks.BAR} if single else {})}
+    shapes = {view.mean_name: "circle", MEDIAN: chart_marks.DIAMOND}
+    shapes |= {REPETITION: chart_marks.BAR} if single else {}
     # A line between words would suggest an order; between colours it shows the interaction.
     joined = view.axis.numbers is not None or spec.color is not None
     line: VegaLite = {"style": "mean", "strokeWidth": 1.6} if joined else {}
