@@ -16,6 +16,7 @@ from ioassay.factors import axis_title, level_axis_numbers, level_label
 from ioassay.metrics import metric
 from ioassay.records.record import Scalar
 from ioassay.report.figures import scales, selection
+from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import VegaLite
 
 MANY_FOLD = 16
@@ -66,33 +67,25 @@ class LevelAxis:
         return self._categories(width_px) if self.numbers is None else self._numbers(self.numbers)
 
     def _numbers(self, numbers: Sequence[float]) -> Any:
-        import altair as alt
-
-        labels = scales.level_labels(self.factor, self.levels, numbers)
+        labels = {number: level_label(self.factor, level) for number, level in zip(numbers, self.levels, strict=True)}
         axis = alt.Axis(
             values=list(labels), labelExpr=scales.labels_at(labels), labelOverlap="greedy", labelSeparation=6
         )
-        if self.log:
-            scale = alt.Scale(type="log", base=2, nice=False, padding=18)
-        else:
-            scale = alt.Scale(zero=False, nice=False, padding=18)
+        kind = {"type": "log", "base": 2} if self.log else {"zero": False}
+        scale = alt.Scale(**kind, nice=False, padding=18)
         return alt.X("x:Q", title=axis_title(self.factor), axis=axis, scale=scale)
 
     def _categories(self, width_px: int) -> Any:
-        import altair as alt
-
         labels = [level_label(self.factor, level) for level in self.levels]
         room = int(width_px / max(len(labels), 1) / _CHARACTER_PX) - 1
         lines = {label: _wrapped(label, room) for label in labels}
+        look: VegaLite = {"labelAngle": 0}
         if max((len(line) for label in labels for line in lines[label]), default=0) > room:
             # Slanted, and so short that they do not reach into a chart at the left.
-            if width_px / len(labels) >= _TWO_LINES_PX:
-                lines = {label: _wrapped(label, _SLANTED) for label in labels}
-            else:
-                lines = {label: [label] for label in labels}
-            axis = alt.Axis(labelAngle=-35, labelLimit=200, labelExpr=f"({json.dumps(lines)})[datum.value]")
-        else:
-            axis = alt.Axis(labelAngle=0, labelExpr=f"({json.dumps(lines)})[datum.value]")
+            two_lines = width_px / len(labels) >= _TWO_LINES_PX
+            lines = {label: _wrapped(label, _SLANTED) if two_lines else [label] for label in labels}
+            look = {"labelAngle": -35, "labelLimit": 200}
+        axis = alt.Axis(labelExpr=f"({json.dumps(lines)})[datum.value]", **look)
         return alt.X("x:N", title=axis_title(self.factor), sort=labels, axis=axis)
 
 
@@ -105,13 +98,12 @@ def _wrapped(label: str, room: int) -> list[str]:
 
 def level_axis(factor: str, levels: Sequence[Scalar], log: bool = False) -> LevelAxis:
     """The axis of a factor; logarithmic only where that is asked for and all levels are positive."""
-    numbers = level_axis_numbers(factor, levels)
-    if not log or numbers is None:
-        note = f"category axis: levels of {factor} are words" if log else ""
-        return LevelAxis(factor, levels, numbers, note=note)
-    if min(numbers) <= 0:
-        return LevelAxis(factor, levels, numbers, note="linear axis: a level is zero")
-    return LevelAxis(factor, levels, numbers, log=True)
+    numbers, note = level_axis_numbers(factor, levels), ""
+    if log and numbers is None:
+        note = f"category axis: levels of {factor} are words"
+    elif log and numbers and min(numbers) <= 0:
+        note = "linear axis: a level is zero"
+    return LevelAxis(factor, levels, numbers, log and not note, note)
 
 
 def category_axis(factor: str, levels: Sequence[Scalar]) -> LevelAxis:
@@ -154,8 +146,8 @@ class MetricAxis:
         Those of a logarithmic axis may end before the interval does: decades of it would hide the values.
         """
         low, high = self.unit.scale(min(self.values)) / _ROOM, self.unit.scale(max(self.values)) * _ROOM
-        lows: list[float] = [row["low"] if "low" in row else row["y"] for row in rows]
-        highs: list[float] = [row["high"] if "high" in row else row["y"] for row in rows]
+        lows: list[float] = [row.get("low", row["y"]) for row in rows]
+        highs: list[float] = [row.get("high", row["y"]) for row in rows]
         held = (max(min(lows, default=low), low), min(max(highs, default=high), high))
         axis = replace(self, held=held) if self.log else self
         return axis, axis.cut(rows)
@@ -189,32 +181,22 @@ class MetricAxis:
         A linear axis begins at zero, so that lengths compare, unless it shows no lengths (`zero=False`). A metric that
         is never negative keeps its axis at zero, even where a regression line or a deviation reaches below.
         """
-        import altair as alt
-
+        title = self.unit.titled(selection.metric_label(self.name))
+        channel = alt.X("x:Q") if across else alt.Y("y:Q")
         if self.log:
-            return self._logarithmic(ticks, across)
-        if zero and not any(self.values):
-            scale = alt.Scale(domain=[0, 1])
-        elif zero:
+            domain = [self.floor, self.ceiling]
+            places = scales.log_ticks(*domain)
+            decades = [place for place in places if math.log10(place).is_integer()]
+            kept = decades if len(places) > ticks + 2 and len(decades) > 1 else places
+            channel = channel.title(f"{title}, logarithmic").axis(values=kept, format="~g")
+            return channel.scale(type="log", domain=domain, nice=False)
+        if not zero:
+            scale = alt.Scale(zero=False, nice=ticks, padding=8)
+        elif any(self.values):
             scale = alt.Scale(zero=True, nice=ticks, domainMin=0 if min(self.values) >= 0 else alt.Undefined)
         else:
-            scale = alt.Scale(zero=False, nice=ticks, padding=8)
-        channel = alt.X("x:Q") if across else alt.Y("y:Q")
-        return channel.title(self._title()).scale(scale).axis(tickCount=ticks)
-
-    def _logarithmic(self, ticks: int, across: bool) -> Any:
-        import altair as alt
-
-        domain = [self.floor, self.ceiling]
-        places = scales.log_ticks(*domain)
-        decades = [place for place in places if math.log10(place).is_integer()]
-        kept = decades if len(places) > ticks + 2 and len(decades) > 1 else places
-        channel = alt.X("x:Q") if across else alt.Y("y:Q")
-        return channel.title(self._title()).scale(type="log", domain=domain, nice=False).axis(values=kept, format="~g")
-
-    def _title(self) -> str:
-        title = self.unit.titled(selection.metric_label(self.name))
-        return f"{title}, logarithmic" if self.log else title
+            scale = alt.Scale(domain=[0, 1])
+        return channel.title(title).scale(scale).axis(tickCount=ticks)
 
 
 def metric_axis(
@@ -234,14 +216,10 @@ def metric_axis(
 
 def latency_axis(field: str, title: str, low_ns: float, high_ns: float) -> Any:
     """The logarithmic channel of latencies over the field `x` or `y` in ns, whose ticks carry their units."""
-    import altair as alt
-
     if high_ns < 2 * low_ns:
         low_ns, high_ns = low_ns / 1.5, high_ns * 1.5
     ticks = scales.time_labels(scales.log_ticks(low_ns, high_ns))
-    channel = alt.X("x:Q") if field == "x" else alt.Y("y:Q")
-    return (
-        channel.title(f"{title} (logarithmic)")
-        .scale(type="log", domain=[low_ns, high_ns], nice=False)
-        .axis(values=list(ticks), labelExpr=scales.labels_at(ticks), labelOverlap="greedy", grid=True)
-    )
+    axis = alt.Axis(values=list(ticks), labelExpr=scales.labels_at(ticks), labelOverlap="greedy", grid=True)
+    scale = alt.Scale(type="log", domain=[low_ns, high_ns], nice=False)
+    channel = alt.X if field == "x" else alt.Y
+    return channel(f"{field}:Q", title=f"{title} (logarithmic)", axis=axis, scale=scale)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ioassay.factors import factor_label
-from ioassay.report.figures.condition_rows import Condition
 from ioassay.report.figures.spec import ErrorBar, VegaLite
+
+if TYPE_CHECKING:
+    from ioassay.report.figures.condition_rows import Condition
 
 DASH = "M-2,0L2,0"
 """A legend symbol for lines, wide enough to show dashes."""
@@ -68,11 +70,6 @@ def shared_rows(declared: VegaLite) -> VegaLite:
         return {**{key: named(one) for key, one in part.items() if key != "data"}, "data": {"name": name}}
 
     return {**named(declared), "datasets": datasets}
-
-
-def with_role(rows: Rows, role: str) -> Any:
-    """Rows whose field `role` says what they are, for a legend of symbols."""
-    return data([{**row, "role": role} for row in rows])
 
 
 def on(channel: Any, field: str) -> Any:
