@@ -117,16 +117,9 @@ def draw(records: Dataset, study: Study | None, figure: Figure) -> Drawn:
             chart = _placeholder(spec, problem)
         declared: VegaLite = chart_marks.with_rows(chart.to_dict(validate=False))
     declared.pop("config", None)  # the theme's, not altair's, decides how charts look
-    title = declared["title"]["text"]
-    return Drawn(
-        study=source,
-        name=spec.name,
-        kind=spec.kind,
-        title=title if isinstance(title, str) else " ".join(title),
-        description=str(declared.get("description", "")),
-        spec=declared,
-        problem=problem,
-    )
+    found = declared["title"]["text"]
+    title, told = found if isinstance(found, str) else " ".join(found), str(declared.get("description", ""))
+    return Drawn(source, spec.name, spec.kind, title, told, declared, problem)
 
 
 def _subject(records: Dataset, study: Study | None, spec: FigureSpec) -> tuple[Dataset, Study | None]:
@@ -134,42 +127,33 @@ def _subject(records: Dataset, study: Study | None, spec: FigureSpec) -> tuple[D
     if study is None or spec.of == "trials":
         return records, study
     from ioassay.analysis.measurements import loads, passes
-
-    if spec.of == "loads":
-        if (of_loads := loads.expanded(records, study)) is None:
-            raise NoData(f"no trial of the study '{study.name}' measured a load of a database")
-        return of_loads.records, of_loads.study
-    if spec.of == "layers":
-        if (of_layers := loads.layers(records, study)) is None:
-            raise NoData(f"in no trial of the study '{study.name}' was counted what each load of a database wrote")
-        return of_layers.records, of_layers.study
-    made = passes.expanded(records, study)
-    if made is None:
-        raise NoData(_without_passes(records, study))
-    return made.records, made.study
-
-
-def _without_passes(records: Dataset, study: Study) -> str:
     from ioassay.report.figures import selection
 
-    selection.select(records, study, {})  # says why where nothing went well
-    return f"no trial of the study '{study.name}' timed passes of its own"
+    expand, reason = {
+        "loads": (loads.expanded, f"no trial of the study '{study.name}' measured a load of a database"),
+        "layers": (
+            loads.layers,
+            f"in no trial of the study '{study.name}' was counted what each load of a database wrote",
+        ),
+        "passes": (passes.expanded, f"no trial of the study '{study.name}' timed passes of its own"),
+    }[spec.of]
+    if (made := expand(records, study)) is None:
+        if spec.of == "passes":
+            selection.select(records, study, {})  # says why where nothing went well
+        raise NoData(reason)
+    return made.records, made.study
 
 
 def _placeholder(spec: FigureSpec, reason: str) -> Any:
     """A chart that shows `reason`, in the place of a figure that cannot be drawn."""
-    import altair as alt
+    from ioassay.report.figures import chart, titles
 
-    from ioassay.report.figures import chart_marks, titles
-
-    lines = ["Nothing to draw:", *titles.broken(reason, spec.width - 120, 6.4)]
-    text = alt.Chart(chart_marks.data([{"text": lines}])).mark_text(
+    lines, title = ["Nothing to draw:", *titles.broken(reason, spec.width - 120, 6.4)], spec.title or spec.name
+    text = chart.base([{"text": lines}]).mark_text(
         style="whisper", align="center", lineHeight=18, dy=-9 * len(lines) + 9
     )
-    frame = alt.Chart(chart_marks.data([{}])).mark_rect(style="frame")
-    return alt.layer(frame, text.encode(text="text:N")).properties(
-        width=spec.width,
-        height=min(spec.height, 160),
-        title={"text": spec.title or spec.name, "subtitle": f"figure '{spec.name}' of kind {spec.kind}"},
-        description=f"{spec.title or spec.name}: nothing to draw: {reason}",
+    frame = chart.base([{}]).mark_rect(style="frame")
+    return chart.panel([frame, text.encode(text="text:N")], spec.width, min(spec.height, 160)).properties(
+        title={"text": title, "subtitle": f"figure '{spec.name}' of kind {spec.kind}"},
+        description=f"{title}: nothing to draw: {reason}",
     )

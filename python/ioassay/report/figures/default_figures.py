@@ -61,10 +61,11 @@ def _of_load(records: Dataset, study: Study, factors: Mapping[str, Sequence[Scal
         return []
     trials = records.trials_of(study)
     color = {"color": others[0]} if others else {}
+    known = [name for name in trials.columns if trials[name].null_count() < trials.height]
     return [
         _figure("throughput_latency", f"{direction}_throughput_latency", load=load, direction=direction, **color)
         for direction in DIRECTIONS
-        if f"{direction}.lat.p99" in trials.columns and trials[f"{direction}.lat.p99"].null_count() < trials.height
+        if f"{direction}.lat.p99" in known
     ]
 
 
@@ -76,20 +77,14 @@ def _over_time(records: Dataset, study: Study) -> list[Figure]:
     if not any(log_samples.keeps_histograms(records, trial) for trial in first):
         return []
     directions = set(records.hist.filter(study=study.name, kind="clat")["direction"].unique().to_list())
-    return [
-        _figure("latency_heatmap", f"{direction}_lat_over_time", direction=direction)
-        for direction in DIRECTIONS
-        if direction in directions
-    ]
+    shown = [direction for direction in DIRECTIONS if direction in directions]
+    return [_figure("latency_heatmap", f"{direction}_lat_over_time", direction=direction) for direction in shown]
 
 
 def _along(factors: Mapping[str, Sequence[Scalar]]) -> str:
     """The longest row of numbers, or the first factor where there is none."""
-
-    long = {
-        name: len(levels) for name, levels in factors.items() if len(levels) > 2 and level_axis_numbers(name, levels)
-    }
-    return max(long, key=lambda name: long[name]) if long else next(iter(factors))
+    long = [name for name, levels in factors.items() if len(levels) > 2 and level_axis_numbers(name, levels)]
+    return max(long, key=lambda name: len(factors[name])) if long else next(iter(factors))
 
 
 def _response(response: str, factors: Mapping[str, Sequence[Scalar]]) -> Figure:

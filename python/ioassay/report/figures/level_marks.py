@@ -12,15 +12,14 @@ from typing import Any
 from ioassay.factors import axis_title, factor_label, level_axis_numbers, level_key, level_label
 from ioassay.records.record import Scalar
 from ioassay.report.figures import chart_marks
+from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
 # A diamond is the mark of a median.
-_SHAPES = (
-    *("circle", "square", "triangle-up", "triangle-down", "cross", "triangle-right", "triangle-left", "diamond"),
-    "wedge",
-)
+_TRIANGLES = ("triangle-up", "triangle-down", "cross", "triangle-right", "triangle-left")
+_SHAPES = ("circle", "square", *_TRIANGLES, "diamond", "wedge")
 _COLOURS = 9
 """Distinct ones of the theme."""
 _ORDERED = 4
@@ -41,10 +40,8 @@ class LevelMarks:
 
     def color(self, **symbol: Any) -> VegaLite:
         """The colour channel, to be passed on as keywords; `symbol` is the look of the legend's."""
-        import altair as alt
-
         scale = alt.Scale(domain=list(self.every))
-        return {"color": alt.Color(self._field(), scale=scale, **self._named(**symbol))}
+        return {"color": alt.Color(self._field, scale=scale, **self._named(**symbol))}
 
     def lines(self) -> VegaLite:
         """The colour channel of lines without points, which a legend shows as lines."""
@@ -56,53 +53,36 @@ class LevelMarks:
 
     def shape(self) -> Any:
         """The shape channel."""
-        import altair as alt
+        return alt.Shape(self._field, scale=alt.Scale(**self._looks(_SHAPES)), **self._named())
 
-        return alt.Shape(self._field(), scale=self.scale(_SHAPES), **self._named())
-
-    def scale(self, looks: Sequence[Any]) -> Any:
-        """A scale that gives each level one of `looks`, again from the first where there are more levels."""
-        import altair as alt
-
-        return alt.Scale(domain=list(self.every), range=[looks[place % len(looks)] for place in range(len(self.every))])
+    def size(self, looks: Sequence[float]) -> Any:
+        """The channel of a mark's area."""
+        return alt.Size(self._field, scale=alt.Scale(**self._looks(looks)), **self._named())
 
     def dash(self, looks: Sequence[Sequence[int]]) -> Any:
         """The channel of a line's dashes, which would make the outlines of the legend's marks dashed.
 
         Vega-Lite merges the legends of one domain, the hidden ones too. So this one has its domain in another order.
         """
-        import altair as alt
-
-        scale = self.scale(looks)
-        return alt.StrokeDash(
-            self._field(), scale=alt.Scale(domain=scale.domain[::-1], range=scale.range[::-1]), legend=None
-        )
-
-    def size(self, looks: Sequence[float]) -> Any:
-        """The channel of a mark's area."""
-        import altair as alt
-
-        return alt.Size(self._field(), scale=self.scale(looks), **self._named())
+        turned = {name: ends[::-1] for name, ends in self._looks(looks).items()}
+        return alt.StrokeDash(self._field, scale=alt.Scale(**turned), legend=None)
 
     def offset(self) -> Any:
         """The channel that puts the levels side by side."""
-        import altair as alt
-
         return alt.XOffset("group:N", sort=list(self.shown))
 
+    def _looks(self, looks: Sequence[Any]) -> dict[str, list[Any]]:
+        """A scale that gives each level one of `looks`, again from the first where there are more levels."""
+        return {"domain": list(self.every), "range": [looks[at % len(looks)] for at in range(len(self.every))]}
+
+    @property
     def _field(self) -> str:
         return f"group:{'O' if self.ordered else 'N'}"
 
     def _named(self, **symbol: Any) -> VegaLite:
-        import altair as alt
-
-        small = self.legend is not None
         look = self.legend or {"columns": chart_marks.legend_columns(self.shown), "labelLimit": 560}
-        title = (factor_label if small else axis_title)(self.factor)
-        return {
-            "title": title,
-            "legend": alt.Legend(values=list(self.shown), **look, **symbol),
-        }
+        title = (axis_title if self.legend is None else factor_label)(self.factor)
+        return {"title": title, "legend": alt.Legend(values=list(self.shown), **look, **symbol)}
 
 
 def of(records: Dataset, study: Study, factor: str, levels: Iterable[Scalar | None]) -> LevelMarks:
@@ -122,10 +102,12 @@ def of(records: Dataset, study: Study, factor: str, levels: Iterable[Scalar | No
 
 def _of_run(records: Dataset, study: Study, factor: str) -> Sequence[Scalar]:
     """The levels of all studies of the run that share some with this one, directly or through others, in its words."""
-    listed = [
-        _by_key(factor, (study if one.name == study.name else one).levels.get(factor, ())) for one in records.studies
-    ]
-    own = _by_key(factor, study.levels.get(factor, ()))
+
+    def by_key(one: Study) -> Mapping[str, Scalar]:
+        return {level_key(factor, level): level for level in one.levels.get(factor, ())}
+
+    own = by_key(study)
+    listed = [own if one.name == study.name else by_key(one) for one in records.studies]
     reached = set(own)
     while joined := [levels for levels in listed if levels.keys() & reached and not levels.keys() <= reached]:
         reached.update(*joined)
@@ -134,7 +116,3 @@ def _of_run(records: Dataset, study: Study, factor: str) -> Sequence[Scalar]:
         for key in (key for key in levels if key in reached):
             known.setdefault(key, own.get(key, levels[key]))
     return list(known.values())
-
-
-def _by_key(factor: str, levels: Iterable[Scalar]) -> Mapping[str, Scalar]:
-    return {level_key(factor, level): level for level in levels}

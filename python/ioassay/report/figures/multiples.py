@@ -75,9 +75,7 @@ def draw(records: Dataset, _: Study | None, spec: Spec) -> Any:
     title = spec.title or _TITLES[spec.show]
     notes = [f"{len(shown)} studies" + (f", {len(missing)} without a curve" if missing else ""), *legend]
     wide = spec.model_copy(update={"width": spec.columns * (spec.width + _AXIS_PX + _GAP_PX)})
-    return whole.properties(
-        title=titles.head(wide, None, title, notes), description=f"{title}. {'; '.join(told)}."
-    )
+    return whole.properties(title=titles.head(wide, None, title, notes), description=f"{title}. {'; '.join(told)}.")
 
 
 def _head(title: str, notes: Sequence[str], spec: Spec) -> VegaLite:

@@ -98,10 +98,8 @@ def describe_where(where: Mapping[str, Scalar]) -> str:
 
 def conditions(study: Study, spec: FigureSpec) -> str:
     """What all trials of the figure share beside its restriction: the study's telling parameters."""
-    varied = set(study.levels) | set(spec.where) | {key for case in study.case for key in case}
-    params = study.params
-    fixed = {key: params[key] for key in CONDITIONS if key in params and key not in varied}
-    return describe_where(fixed)
+    varied = {*study.levels, *spec.where, *(key for case in study.case for key in case)}
+    return describe_where({key: study.params[key] for key in CONDITIONS if key in study.params and key not in varied})
 
 
 def pooled(points: Iterable[Mapping[str, Scalar]], *split: str | None) -> str:

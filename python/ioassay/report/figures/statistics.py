@@ -26,24 +26,17 @@ class Summary:
 
 def summarise(metric: str, cell: Cell, error: ErrorBar = "none", confidence: float = 0.95) -> Summary:
     """Value and interval of one condition; median and deviation of what its repetitions measured."""
-    from ioassay.stats import sample
-
-    mean, found = sample.moments(cell.values).mean, sample.moments(cell.measured)
-    low, high = _error_bar(metric, cell, error, confidence) or (None, None)
-    return Summary(found.n, mean, found.median, low, high)
-
-
-def _error_bar(metric: str, cell: Cell, error: ErrorBar, confidence: float) -> tuple[float, float] | None:
     from ioassay.analysis.measurements import cells
     from ioassay.stats import sample
     from ioassay.stats.result import Undefined
 
-    if error == "sd":
-        found = sample.moments(cell.measured)
-        mean = sample.moments(cell.values).mean
-        return None if found.stddev is None else (mean - found.stddev, mean + found.stddev)
-    interval = cells.interval(metric, cell, confidence) if error == "ci" else None
-    return (interval.low, interval.high) if interval and not isinstance(interval, Undefined) else None
+    mean, found = sample.moments(cell.values).mean, sample.moments(cell.measured)
+    ends: tuple[float | None, float | None] = (None, None)
+    if error == "sd" and found.stddev is not None:
+        ends = mean - found.stddev, mean + found.stddev
+    elif error == "ci" and (interval := cells.interval(metric, cell, confidence)):
+        ends = (None, None) if isinstance(interval, Undefined) else (interval.low, interval.high)
+    return Summary(found.n, mean, found.median, *ends)
 
 
 def fit_line(x: Sequence[float], y: Sequence[float], confidence: float) -> Line | None:

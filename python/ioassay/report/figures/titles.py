@@ -48,13 +48,8 @@ def broken(text: str, width_px: int, character_px: float = _CHARACTER_PX) -> lis
 
 def description(spec: FigureSpec, study: Study, title: str, points: Sequence[VegaLite]) -> str:
     """What a reader who cannot see the chart needs: the title, the conditions, and each condition's mean."""
-    told = [_told(point) for point in points]
-    return (
-        ". ".join(part for part in (text(spec, title), selection.conditions(study, spec), "; ".join(told)) if part)
-        + "."
-    )
-
-
-def _told(point: VegaLite) -> str:
-    group = f" ({point['group']})" if "group" in point else ""
-    return f"{point['level']}{group}: {point['mean_text']}"
+    told = []
+    for point in points:
+        group = f" ({point['group']})" if "group" in point else ""
+        told.append(f"{point['level']}{group}: {point['mean_text']}")
+    return ". ".join(filter(None, (text(spec, title), selection.conditions(study, spec), "; ".join(told)))) + "."
