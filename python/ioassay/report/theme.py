@@ -13,56 +13,37 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ioassay.report.figures.spec import VegaLite
 
+TEXT_PX = 13
+"""Of all words in a chart but its title: what a reader needs at arm's length."""
 # The fonts that vl-convert has built in are metric twins of Arial, so PNG, SVG and page are laid out alike.
 FONT = "Arial, Helvetica, 'Liberation Sans', sans-serif"
 
-_LIGHT = {
-    "paper": "#ffffff",
-    "ink": "#1f2328",
-    "soft": "#57606a",
-    "grid": "#e4e8ec",
-    "line": "#8c959f",
-    "faint": "#0072b2",
-    "fit": "#d55e00",
-    "median": "#1f2328",
-    "shade": "#009e73",
-    "sheet": "#f6f8fa",
-    "rule": "#d8dee4",
-    "accent": "#0b62a8",
-    "warn": "#9a4b00",
-    "warn-sheet": "#fff4e5",
-    "bad": "#b3261e",
-    "good": "#1a7f4b",
+_ROLES = {
+    "paper": ("#ffffff", "#171b21"),
+    "ink": ("#1f2328", "#e6e9ed"),
+    "soft": ("#57606a", "#a3adb8"),
+    "grid": ("#e4e8ec", "#2b323b"),
+    "line": ("#8c959f", "#6e7884"),
+    "faint": ("#0072b2", "#56b4e9"),
+    "fit": ("#d55e00", "#f59a5b"),
+    "median": ("#1f2328", "#f2f4f7"),
+    "shade": ("#009e73", "#2bc59b"),
+    "sheet": ("#f6f8fa", "#1e242c"),
+    "rule": ("#d8dee4", "#333c47"),
+    "accent": ("#0b62a8", "#6cb6ff"),
+    "warn": ("#9a4b00", "#f0b26b"),
+    "warn-sheet": ("#fff4e5", "#33281a"),
+    "bad": ("#b3261e", "#ff8a80"),
+    "good": ("#1a7f4b", "#5ccb92"),
     # Verdicts in the hues of their marks, dark enough for words.
-    "slower": "#b04a00",
-    "faster": "#0068a3",
-    "changed": "#9c4a7b",
-    "same": "#007a59",
-    "undecided": "#5c6670",
+    "slower": ("#b04a00", "#f5874f"),
+    "faster": ("#0068a3", "#56b4e9"),
+    "changed": ("#9c4a7b", "#e39ac4"),
+    "same": ("#007a59", "#2bc59b"),
+    "undecided": ("#5c6670", "#aab4bf"),
 }
-_DARK = {
-    "paper": "#171b21",
-    "ink": "#e6e9ed",
-    "soft": "#a3adb8",
-    "grid": "#2b323b",
-    "line": "#6e7884",
-    "faint": "#56b4e9",
-    "fit": "#f59a5b",
-    "median": "#f2f4f7",
-    "shade": "#2bc59b",
-    "sheet": "#1e242c",
-    "rule": "#333c47",
-    "accent": "#6cb6ff",
-    "warn": "#f0b26b",
-    "warn-sheet": "#33281a",
-    "bad": "#ff8a80",
-    "good": "#5ccb92",
-    "slower": "#f5874f",
-    "faster": "#56b4e9",
-    "changed": "#e39ac4",
-    "same": "#2bc59b",
-    "undecided": "#aab4bf",
-}
+"""Role -> its colour in the light and in the dark scheme."""
+_LIGHT, _DARK = ({role: pair[scheme] for role, pair in _ROLES.items()} for scheme in (0, 1))
 _PRINT = {**_LIGHT, "ink": "#000", "soft": "#444", "rule": "#ccc", "accent": "#003a70", "warn-sheet": "#fff"}
 _VERDICTS = ("slower", "faster", "changed", "same", "undecided")
 _OF_PAGE = ("paper", "sheet", "ink", "soft", "rule", "accent", "warn", "warn-sheet", "bad", "good", *_VERDICTS)
@@ -90,33 +71,61 @@ def schema_config() -> VegaLite:
 def config(dark: bool = False) -> VegaLite:
     """The Vega-Lite configuration of one scheme."""
     color = _DARK if dark else _LIGHT
+    ordered = _DARK_ORDERED if dark else _LIGHT_ORDERED
+    category = _DARK_CATEGORIES if dark else _LIGHT_CATEGORIES
     return {
         "background": color["paper"],
         "font": FONT,
         "padding": 12,
         "view": {"stroke": None},
-        "title": _title(color),
-        "axis": _axis(color),
+        "title": {
+            **_words("subtitle", color["soft"]),
+            "anchor": "start",
+            "band": {"opacity": 1},
+            "frame": "group",
+            "color": color["ink"],
+            "fontSize": 15,
+            "fontWeight": "bold",
+            "subtitleLineHeight": 17,
+            "subtitlePadding": 5,
+            "offset": 12,
+        },
+        "axis": {
+            **_words("label", color["soft"]),
+            **_words("title", color["ink"]),
+            "gridColor": color["grid"],
+            "domainColor": color["line"],
+            "tickColor": color["line"],
+        },
         "axisY": {"titlePadding": 10, "domain": False, "ticks": False, "labelPadding": 6},
         "axisX": {"titlePadding": 8, "grid": False},
-        "header": {
-            "labelColor": color["ink"],
-            "labelFontSize": 12.5,
-            "labelFontWeight": "bold",
-            "labelAnchor": "start",
-            "titleColor": color["soft"],
+        "header": {**_words("label", color["ink"], "bold"), "labelAnchor": "start", "titleColor": color["soft"]},
+        "legend": {
+            **_words("label", color["ink"]),
+            **_words("title", color["soft"]),
+            "orient": "top",
+            "direction": "horizontal",
+            "symbolType": "circle",
+            "symbolSize": 70,
+            "symbolStrokeWidth": 1.6,
+            "columnPadding": 14,
+            "labelLimit": 220,
+            "titleOrient": "left",
+            "titlePadding": 10,
+            "offset": 6,
+            # Between legends side by side: as much as between the entries of one.
+            "layout": {"top": {"margin": 14, "anchor": "start", "direction": "horizontal"}},
         },
-        "legend": _legend(color),
         "mark": {"color": color["faint"]},
-        "text": {"color": color["ink"], "fontSize": 11},
-        "range": {
-            "category": _DARK_CATEGORIES if dark else _LIGHT_CATEGORIES,
-            "ordinal": _DARK_ORDERED if dark else _LIGHT_ORDERED,
-            "ramp": _DARK_ORDERED if dark else _LIGHT_ORDERED,
-            "heatmap": _CELLS,
-        },
+        "text": {"color": color["ink"], "fontSize": TEXT_PX},
+        "range": {"category": category, "ordinal": ordered, "ramp": ordered, "heatmap": _CELLS},
         "style": _styles(color),
     }
+
+
+def _words(part: str, color: str, weight: str = "normal") -> VegaLite:
+    """The look of the words of one part."""
+    return {f"{part}Color": color, f"{part}FontSize": TEXT_PX, f"{part}FontWeight": weight}
 
 
 def css_variables() -> str:
@@ -129,57 +138,6 @@ def css_variables() -> str:
         f"@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
         f"@media print {{ :root {{ {paper} }} }}\n"
     )
-
-
-def _title(color: dict[str, str]) -> VegaLite:
-    return {
-        "anchor": "start",
-        "band": {"opacity": 1},
-        "frame": "group",
-        "color": color["ink"],
-        "fontSize": 15,
-        "fontWeight": "bold",
-        "subtitleColor": color["soft"],
-        "subtitleFontSize": 11.5,
-        "subtitleLineHeight": 15,
-        "subtitlePadding": 5,
-        "offset": 12,
-    }
-
-
-def _axis(color: dict[str, str]) -> VegaLite:
-    return {
-        "labelColor": color["soft"],
-        "labelFontSize": 11,
-        "titleColor": color["ink"],
-        "titleFontSize": 12,
-        "titleFontWeight": "normal",
-        "gridColor": color["grid"],
-        "domainColor": color["line"],
-        "tickColor": color["line"],
-    }
-
-
-def _legend(color: dict[str, str]) -> VegaLite:
-    return {
-        "labelColor": color["ink"],
-        "labelFontSize": 11,
-        "titleColor": color["soft"],
-        "titleFontSize": 11,
-        "titleFontWeight": "normal",
-        "orient": "top",
-        "direction": "horizontal",
-        "symbolType": "circle",
-        "symbolSize": 70,
-        "symbolStrokeWidth": 1.6,
-        "columnPadding": 14,
-        "labelLimit": 220,
-        "titleOrient": "left",
-        "titlePadding": 10,
-        "offset": 6,
-        # Between legends side by side: as much as between the entries of one.
-        "layout": {"top": {"margin": 14, "anchor": "start", "direction": "horizontal"}},
-    }
 
 
 def _styles(color: dict[str, str]) -> VegaLite:
@@ -197,14 +155,14 @@ def _styles(color: dict[str, str]) -> VegaLite:
         "bar": {"color": color["faint"]},
         "dot": {"color": color["paper"], "stroke": color["ink"], "strokeWidth": 1, "opacity": 0.85, "aria": False},
         "outlier": {"color": color["fit"], "opacity": 1},
-        "value": {"color": color["ink"], "fontSize": 11},
+        "value": {"color": color["ink"], "fontSize": TEXT_PX},
         "cell": {"stroke": color["paper"], "strokeWidth": 1},
         "empty": {"color": color["line"], "strokeWidth": 0.8, "strokeOpacity": 0.6},
         "failed": {"color": color["fit"]},
-        "on-dark": {"color": "#ffffff", "fontSize": 11},
-        "on-bright": {"color": "#000000", "fontSize": 11},
-        "note": {"color": color["soft"], "fontSize": 11},
-        "whisper": {"color": color["soft"], "fontSize": 12},
+        "on-dark": {"color": "#ffffff", "fontSize": TEXT_PX},
+        "on-bright": {"color": "#000000", "fontSize": TEXT_PX},
+        "note": {"color": color["soft"], "fontSize": TEXT_PX},
+        "whisper": {"color": color["soft"], "fontSize": TEXT_PX},
         "band": {"opacity": 1},
         "frame": {"color": color["grid"], "opacity": 0.5},
         "window": {"color": color["shade"], "opacity": 0.14},

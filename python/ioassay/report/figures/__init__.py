@@ -148,7 +148,7 @@ def _placeholder(spec: FigureSpec, reason: str) -> Any:
     """A chart that shows `reason`, in the place of a figure that cannot be drawn."""
     from ioassay.report.figures import chart, titles
 
-    lines, title = ["Nothing to draw:", *titles.broken(reason, spec.width - 120, 6.4)], spec.title or spec.name
+    lines, title = ["Nothing to draw:", *titles.broken(reason, spec.width - 120, 7.0)], spec.title or spec.name
     text = chart.base([{"text": lines}]).mark_text(
         style="whisper", align="center", lineHeight=18, dy=-9 * len(lines) + 9
     )

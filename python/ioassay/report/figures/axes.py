@@ -28,11 +28,11 @@ _LOG_MARGIN = 1.15
 """A logarithmic axis goes on by this factor at both ends."""
 _ROOM = 10.0
 """It makes room for error bars as far as this factor beyond the values."""
-_TWO_LINES_PX = 32
+_TWO_LINES_PX = 36
 """Room for a slanted label of two lines."""
 _SLANTED = 14
 """Characters in a line of a slanted label."""
-_CHARACTER_PX = 6.3
+_CHARACTER_PX = 6.9
 """Mean width of a character of an axis label."""
 
 
@@ -84,7 +84,7 @@ class LevelAxis:
             # Slanted, and so short that they do not reach into a chart at the left.
             two_lines = width_px / len(labels) >= _TWO_LINES_PX
             lines = {label: _wrapped(label, _SLANTED) if two_lines else [label] for label in labels}
-            look = {"labelAngle": -35, "labelLimit": 200}
+            look = {"labelAngle": -35 if two_lines else -60, "labelLimit": 200}
         axis = alt.Axis(labelExpr=f"({json.dumps(lines)})[datum.value]", **look)
         return alt.X("x:N", title=axis_title(self.factor), sort=labels, axis=axis)
 

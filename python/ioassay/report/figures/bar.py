@@ -15,7 +15,7 @@ from ioassay.report.figures.spec import ErrorBar, FigureSpec
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
-_CHARACTER_PX = 5.8
+_CHARACTER_PX = 6.9
 _GAP_PX = 8
 """Between a mean and its error bar."""
 

@@ -82,7 +82,7 @@ def on(channel: Any, field: str) -> Any:
 def legend_columns(labels: Sequence[str], width_px: int = 600) -> int:
     """In how many columns the entries of a legend fit."""
     longest = max((len(label) for label in labels), default=1)
-    return max(1, min(len(labels), int(width_px / (longest * 6.2 + 36))))
+    return max(1, min(len(labels), int(width_px / (longest * 7.2 + 36))))
 
 
 def side_by_side(rows: Rows) -> tuple[Rows, VegaLite]:

@@ -21,7 +21,7 @@ from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
 NAMES: dict[str, str] = {"lat": "total (lat)", "clat": "completion (clat)", "slat": "submission (slat)"}
-_LABEL_PX = 38
+_LABEL_PX = 45
 """Room that a value needs over its bar; narrower bars stay without."""
 
 

@@ -22,8 +22,8 @@ _GAP_PX = 18
 _AXIS_PX = 40
 """What an axis takes beside a panel."""
 _LINES = 7
-_LINE_PX = 13
-_CHARACTER_PX = 6.2
+_LINE_PX = 15
+_CHARACTER_PX = 7.2
 """Of the text in a panel without a chart."""
 
 
@@ -81,10 +81,9 @@ def draw(records: Dataset, _: Study | None, spec: Spec) -> Any:
 def _head(title: str, notes: Sequence[str], spec: Spec) -> VegaLite:
     """A panel's title and what stands below it, in lines that fit over it."""
     return {
-        "text": titles.broken(title, spec.width, 6.8),
+        "text": titles.broken(title, spec.width, 7.4),
         "subtitle": [line for note in notes if note for line in titles.broken(note, spec.width)],
-        "fontSize": 12,
-        "subtitleFontSize": 11,
+        "fontSize": 13,
         "subtitleLineHeight": _LINE_PX,
         "subtitlePadding": 3,
         "offset": 6,

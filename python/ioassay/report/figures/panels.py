@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 _TICKS = 4
 _SMALL_LEGEND: VegaLite = {
-    "labelFontSize": 11,
-    "titleFontSize": 11,
     "titlePadding": 5,
     "symbolSize": 36,
     "symbolStrokeWidth": 1,

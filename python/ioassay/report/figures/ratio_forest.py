@@ -31,11 +31,11 @@ _SHAPES: dict[str, str] = {
     Verdict.UNDECIDED: "square",
 }
 """A verdict at the place of its colour in the theme's categories: blue, vermilion, green, purple, and grey."""
-_ROW_PX, _LINE_PX, _WIDTH_PX = 21, 13, 330
-_CHANGE_PX, _GAP_PX = 175, 10
-_CHARACTER_PX = 6.3
+_ROW_PX, _LINE_PX, _WIDTH_PX = 23, 15, 330
+_CHANGE_PX, _GAP_PX = 195, 10
+_CHARACTER_PX = 7.0
 """Mean width of a character of the words in a row."""
-_LEAST_PX, _MOST_PX = 70, 300
+_LEAST_PX, _MOST_PX = 80, 320
 """Of a column of words."""
 _LINE_CHARACTERS, _MOST_LINES = 44, 3
 """Of the words for a condition: what tells two apart often stands at their ends."""

@@ -47,7 +47,7 @@ _MARGIN = 2.0
 """The latency axis goes on by this factor at both ends."""
 _LIMIT = 1.15
 """How far intervals of the throughput reach at most, as a multiple of the highest mean."""
-_CHARACTER_PX, _LINE_PX = 6.2, 13
+_CHARACTER_PX, _LINE_PX = 7.3, 15
 """Of a level's label."""
 
 

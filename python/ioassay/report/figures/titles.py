@@ -10,7 +10,7 @@ from ioassay.report.figures import selection
 from ioassay.report.figures.spec import FigureSpec, VegaLite
 from ioassay.study.model import Study
 
-_CHARACTER_PX = 5.6
+_CHARACTER_PX = 6.3
 """Mean width of a character of the subtitle's font, for breaking lines."""
 
 
