@@ -88,7 +88,7 @@ const reflow = (function () {
     const words = typeof declared === "object" && !Array.isArray(declared) ? { ...declared } : { text: declared };
     const size = words.fontSize || 15;
     words.text = broken(words.text, room, `bold ${size}px`);
-    if (words.subtitle) words.subtitle = broken(words.subtitle, room, `${words.subtitleFontSize || 11.5}px`);
+    if (words.subtitle) words.subtitle = broken(words.subtitle, room, `${words.subtitleFontSize || 13}px`);
     return words;
   }
 
