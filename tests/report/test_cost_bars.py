@@ -11,7 +11,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent))  # importmode=importlib leaves it out
 
 from ioassay.records.record import Scalar
-from ioassay.report.figures import FIGURES, chart_marks, cost_bars
+from ioassay.report.figures import FIGURES, cost_bars
+from ioassay.report.figures.chart import with_rows
 from ioassay.report.figures.spec import NoData
 from ioassay.study.model import Study
 from lab import Lab
@@ -51,7 +52,7 @@ def bars(lab: Any, measure: Any = measured, **where: Scalar) -> dict[tuple[str, 
     of = study(lab)
     spec = cost_bars.Spec(kind="path_costs", name="costs", where=where)
     chart = cost_bars.draw(lab.records(lab.run(of, measure, 2)), of, spec)
-    rows = chart_marks.with_rows(chart.to_dict())["data"]["values"]
+    rows = with_rows(chart.to_dict())["data"]["values"]
     return {(row["x"], row["part"]): (row["y"], row["y2"]) for row in rows}
 
 

@@ -10,7 +10,7 @@ import synthetic
 from charts import layers, mark
 
 from ioassay.report import render
-from ioassay.report.figures import chart_marks, level_marks
+from ioassay.report.figures import chart, level_marks
 from ioassay.store.dataset import Dataset
 from ioassay.study import catalog
 
@@ -80,7 +80,7 @@ def test_other_kinds_give_the_same_colours(suite_of_engines: Dataset, kind: str)
 def test_a_legend_of_lines_shows_lines(suite: Dataset) -> None:
     drawn = synthetic.draw(suite, suite.studies[0], {"kind": "series", "y": "read.bw", "color": "rw"})
     legends = [one["encoding"]["color"]["legend"] for one in layers(drawn.spec) if "color" in one["encoding"]]
-    assert legends and all(legend["symbolType"] == chart_marks.DASH for legend in legends)
+    assert legends and all(legend["symbolType"] == chart.DASH for legend in legends)
 
 
 def test_many_levels_of_other_studies_do_not_take_the_distinct_colours(tmp_path: Path) -> None:

@@ -32,8 +32,10 @@ def panel(drawn: figures.Drawn, title: str) -> dict[str, Any]:
 
 def test_panels_of_an_unfit_machine_mark_nothing(suite: Dataset) -> None:
     busy = Environment(1.0, 2, own_share=0.1, others_share=0.9, kernel_share=0.0, steal_share=0.0, idle_share=0.0)
-    one = panel(draw(replace(suite, environments=dict.fromkeys(suite.trials["trial"], busy))), suite.studies[1].title)
+    drawn = draw(replace(suite, environments=dict.fromkeys(suite.trials["trial"], busy)))
+    one = panel(drawn, suite.studies[1].title)
     assert styled(one, "mean") and not styled(one, "best") and not styled(one, "window")
+    assert "best" not in drawn.description and "best" not in subtitle(drawn.spec)
     assert not any("best" in line for line in one["title"]["subtitle"])
 
 

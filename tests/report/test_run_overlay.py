@@ -13,7 +13,8 @@ import pytest
 import synthetic
 
 from ioassay.analysis.measurements.cells import cells
-from ioassay.report.figures import chart_marks, run_overlay
+from ioassay.report.figures import run_overlay
+from ioassay.report.figures.chart import with_rows
 from ioassay.report.figures.spec import NoData
 from ioassay.store.dataset import Dataset
 
@@ -30,7 +31,7 @@ def pair(both: tuple[Dataset, Dataset], name: str) -> run_overlay.Pair:
 
 
 def spec(chart: Any) -> Any:
-    return chart_marks.with_rows(chart.to_dict(validate=False))
+    return with_rows(chart.to_dict(validate=False))
 
 
 def points(panel: Any, kind: str = "point") -> dict[str, list[dict[str, Any]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ioassay import factors
-from ioassay.report.figures import selection, titles
+from ioassay.report.figures import chart, selection
 from ioassay.report.figures.spec import FigureSpec, NoData
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -72,8 +72,8 @@ def test_the_subtitle_names_what_is_fixed(suite: Dataset) -> None:
 
 def test_the_title_names_the_restriction() -> None:
     spec = FigureSpec(kind="trend", name="x", where={"rw": "randrw", "numjobs": 4})
-    assert titles.text(spec, "Read bandwidth") == "Read bandwidth (randrw, numjobs = 4)"
+    assert chart.titled(spec, "Read bandwidth") == "Read bandwidth (randrw, numjobs = 4)"
     study = Study(name="s", title="S", driver="fio", params={"direct": 1})
-    own = titles.head(spec.model_copy(update={"title": "Mine"}), study, "Read bandwidth", ["n = 3"])
+    own = chart.head(spec.model_copy(update={"title": "Mine"}), study, "Read bandwidth", ["n = 3"])
     assert own["text"] == ["Mine"]
     assert " ".join(own["subtitle"]).replace("\u00a0", " ") == "rw = randrw, numjobs = 4 · n = 3 · direct = 1"

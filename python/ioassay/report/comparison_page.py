@@ -18,7 +18,8 @@ from ioassay.analysis.run_comparison import Comparison, Difference, Row, Verdict
 from ioassay.narrative import comparison_text, conditions_text, phrases
 from ioassay.narrative.conditions_text import Trust
 from ioassay.report import FIGURES, PAGE, host_facts, page, raw_files, render
-from ioassay.report.figures import Drawn, chart_marks, ratio_forest, run_overlay
+from ioassay.report.figures import Drawn, ratio_forest, run_overlay
+from ioassay.report.figures.chart import with_rows
 from ioassay.report.figures.spec import NoData
 from ioassay.stats.ratio_of_means import Ratio
 from ioassay.store.dataset import Dataset
@@ -143,7 +144,7 @@ def _overlay(pair: run_overlay.Pair, study: str, response: str, labels: Sequence
 
 
 def _drawn(study: str, name: str, kind: str, chart: Any) -> Drawn:
-    declared = chart_marks.with_rows(chart.to_dict(validate=False))
+    declared = with_rows(chart.to_dict(validate=False))
     declared.pop("config", None)  # the theme's, not altair's, decides how charts look
     title = declared["title"]["text"]
     return Drawn(

@@ -55,7 +55,7 @@ def render(
     """
     from markupsafe import Markup
 
-    from ioassay.report.figures import chart_marks
+    from ioassay.report.figures.chart import shared_rows
 
     script = "".join((TEMPLATE / name).read_text(encoding="utf-8") for name in _SCRIPTS)
     parts: dict[str, str] = {}
@@ -71,7 +71,7 @@ def render(
             style=Markup(names["style"]),
             policy=policy(bundle, script),
             themes=data({"light": theme.config(), "dark": theme.config(dark=True)}),
-            data=lambda declared: data(chart_marks.shared_rows(declared)),
+            data=lambda declared: data(shared_rows(declared)),
             packed=functools.partial(_keep, parts),
         )
     )

@@ -99,7 +99,7 @@ def draw(records: Dataset, study: Study | None, figure: Figure) -> Drawn:
     """One figure, of no study where it shows several; a placeholder with the reason where its data is missing."""
     from altair.utils import schemapi
 
-    from ioassay.report.figures import chart_marks
+    from ioassay.report.figures.chart import with_rows
 
     source = study.name if study else ""
     spec = read(figure, source)
@@ -115,7 +115,7 @@ def draw(records: Dataset, study: Study | None, figure: Figure) -> Drawn:
             if not (problem := plugins.fault(error)):
                 raise
             chart = _placeholder(spec, problem)
-        declared: VegaLite = chart_marks.with_rows(chart.to_dict(validate=False))
+        declared: VegaLite = with_rows(chart.to_dict(validate=False))
     declared.pop("config", None)  # the theme's, not altair's, decides how charts look
     found = declared["title"]["text"]
     title, told = found if isinstance(found, str) else " ".join(found), str(declared.get("description", ""))
@@ -146,9 +146,9 @@ def _subject(records: Dataset, study: Study | None, spec: FigureSpec) -> tuple[D
 
 def _placeholder(spec: FigureSpec, reason: str) -> Any:
     """A chart that shows `reason`, in the place of a figure that cannot be drawn."""
-    from ioassay.report.figures import chart, titles
+    from ioassay.report.figures import chart
 
-    lines, title = ["Nothing to draw:", *titles.broken(reason, spec.width - 120, 7.0)], spec.title or spec.name
+    lines, title = ["Nothing to draw:", *chart.broken(reason, spec.width - 120, 7.0)], spec.title or spec.name
     text = chart.base([{"text": lines}]).mark_text(
         style="whisper", align="center", lineHeight=18, dy=-9 * len(lines) + 9
     )

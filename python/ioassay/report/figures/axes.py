@@ -146,8 +146,8 @@ class MetricAxis:
         Those of a logarithmic axis may end before the interval does: decades of it would hide the values.
         """
         low, high = self.unit.scale(min(self.values)) / _ROOM, self.unit.scale(max(self.values)) * _ROOM
-        lows: list[float] = [row.get("low", row["y"]) for row in rows]
-        highs: list[float] = [row.get("high", row["y"]) for row in rows]
+        lows: list[float] = [row["low"] if "low" in row else row["y"] for row in rows]
+        highs: list[float] = [row["high"] if "high" in row else row["y"] for row in rows]
         held = (max(min(lows, default=low), low), min(max(highs, default=high), high))
         axis = replace(self, held=held) if self.log else self
         return axis, axis.cut(rows)

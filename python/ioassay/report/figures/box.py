@@ -6,9 +6,8 @@ from typing import Any
 
 from ioassay.factors import factor_label
 from ioassay.metrics import format_metric
-from ioassay.report.figures import chart, chart_marks, condition_rows, metric_view, selection
-from ioassay.report.figures.chart import alt
-from ioassay.report.figures.chart_marks import Rows
+from ioassay.report.figures import chart, condition_rows, metric_view, selection
+from ioassay.report.figures.chart import Rows, alt
 from ioassay.report.figures.metric_view import View
 from ioassay.report.figures.spec import FigureSpec, VegaLite
 from ioassay.store.dataset import Dataset
@@ -46,12 +45,12 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         whisker = base.mark_rule(style="deviation", strokeWidth=1.2)
         box = base.mark_bar(style="bar", width=width, fillOpacity=0.45, stroke=None)
         told = chart.tips({"level:N": "", "quartiles:N": "half of the repetitions"})
-        layers.append(whisker.encode(y=chart_marks.on(y, "low"), y2="high:Q"))
+        layers.append(whisker.encode(y=chart.on(y, "low"), y2="high:Q"))
         layers.append(box.encode(y=y, y2="upper:Q", tooltip=told, **view.color))
     tick = chart.base(view.points).mark_tick(style="deviation", orient="horizontal", width=width, thickness=2)
-    told = chart_marks.point_tooltip(None, "none")
-    layers.append(tick.encode(y=chart_marks.on(y, "median"), tooltip=told, **places))
-    aside_px = chart_marks.offset_px(spec.width, view.conditions, 0.2 if spec.color else 0.32)
+    told = chart.point_tooltip(None, "none")
+    layers.append(tick.encode(y=chart.on(y, "median"), tooltip=told, **places))
+    aside_px = chart.offset_px(spec.width, view.conditions, 0.2 if spec.color else 0.32)
     for rows, style in ((inside, "dot"), (outliers, "outlier")):
         # Without boxes, the repetitions themselves have the colours.
         own = view.pointed if not boxes and style == "dot" else {}

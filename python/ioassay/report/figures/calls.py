@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ioassay.factors import axis_title, factor_label, level_label, level_phrase, same_level
-from ioassay.report.figures import chart, chart_marks, scales, selection
+from ioassay.report.figures import chart, scales, selection
 from ioassay.report.figures.chart import alt, pl
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
@@ -193,7 +193,7 @@ def _axis(values: Sequence[float], unit: scales.Unit | None, width: int) -> Any:
 def _stacks(levels: _Levels, order: Sequence[str], unit: scales.Unit, factor: str | None) -> Any:
     """One bar a level from zero, divided by name."""
     rows = [{**row, "rank": order.index(row["name"])} for own in levels.values() for row in _in_unit(own, unit)]
-    legend = alt.Legend(columns=chart_marks.legend_columns(order), labelLimit=560)
+    legend = alt.Legend(columns=chart.legend_columns(order), labelLimit=560)
     labels = [label or "all" for label in levels]
     title = axis_title(factor) if factor else None
     bars = chart.base(rows).mark_bar(style="band", width=alt.RelativeBandSize(0.72))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from ioassay.report.figures import axes, chart, chart_marks, latency_levels, scales
+from ioassay.report.figures import axes, chart, latency_levels, scales
 from ioassay.report.figures.chart import alt
 from ioassay.report.figures.latency_levels import LatencySpec, Percentage
 from ioassay.report.figures.spec import VegaLite
@@ -67,7 +67,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     x = axes.latency_axis("x", found.name, low, last * 1.05 if nines else min(max(slowest * 1.1, 1.0), last))
     y = _nines_axis(min(row["slower"] for row in lines)) if nines else _percent_axis(wanted)
     line = chart.base(lines).mark_line(style="curve", strokeWidth=1.8, clip=True)
-    layers = [line.encode(x=x, y=y, **found.color).add_params(chart_marks.zoom())]
+    layers = [line.encode(x=x, y=y, **found.color).add_params(chart.zoom())]
     if marks:
         tooltip = chart.tips({**found.tips, "text:N": "latency", "y:Q": "% at most"})
         base = chart.base(marks).encode(x=x, y=y)

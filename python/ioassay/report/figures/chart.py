@@ -1,4 +1,6 @@
-"""What charts of several kinds are built from: layers over rows, their channels, and panels under one title.
+"""What charts of several kinds are built from: layers over rows, their marks and channels, panels, and words over them.
+
+Colours come from the theme's styles, or from a colour factor.
 
 Altair and Polars are imported when a figure is drawn: a study is checked without them.
 """
@@ -6,15 +8,19 @@ Altair and Polars are imported when a figure is drawn: a study is checked withou
 from __future__ import annotations
 
 import importlib
+import json
+import textwrap
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ioassay.report.figures import chart_marks, titles
-from ioassay.report.figures.spec import FigureSpec, VegaLite
+from ioassay.factors import factor_label, level_label, level_number
+from ioassay.report.figures import selection
+from ioassay.report.figures.spec import ErrorBar, FigureSpec, VegaLite
 from ioassay.study.model import Study
 
-__all__ = ["alt", "base", "figure", "grid", "heat", "layered", "panel", "percent", "pl", "rows", "seconds", "tips"]
+__all__ = ["alt", "pl"]
+"""Names of others that modules of figures import from here."""
 
 
 class _Library(ModuleType):
@@ -27,13 +33,68 @@ class _Library(ModuleType):
 if TYPE_CHECKING:
     import altair as alt
     import polars as pl
+
+    from ioassay.report.figures.condition_rows import Condition
 else:
     alt, pl = _Library("altair"), _Library("polars")
 
+DASH = "M-2,0L2,0"
+"""A legend symbol for lines, wide enough to show dashes."""
+# All marks of a legend are filled where those of its chart are, so those that look hollow are outlines with a hole.
+RING = "M-1.2,0A1.2,1.2,0,1,1,1.2,0A1.2,1.2,0,1,1,-1.2,0ZM-.96,0A.96,.96,0,1,0,.96,0A.96,.96,0,1,0,-.96,0Z"
+"""A circle larger than a mean's."""
+DIAMOND = "M0,-1L1,0L0,1L-1,0ZM0,-.62L-.62,0L0,.62L.62,0Z"
+BAR = "M-1,-.17L1,-.17L1,.17L-1,.17Z"
 
-def base(data: chart_marks.Rows) -> Any:
-    """A layer over these rows, to be given a mark and its channels."""
-    return alt.Chart(chart_marks.data(data))
+_ASIDE_PX = 6.0
+"""Between the marks of two groups at one level."""
+_ASIDE_ROOM_PX = 30.0
+"""What those of all groups take at most."""
+_CHARACTER_PX = 6.3
+"""Mean width of a character of the subtitle's font, for breaking lines."""
+Rows = Sequence[VegaLite]
+
+
+class Carried(str):
+    """Rows on their way through altair, which copies data again and again, but takes text as it is."""
+
+    rows: list[VegaLite]
+
+
+def with_rows(declared: Any) -> Any:
+    """A declaration with the rows that its layers carried."""
+    if isinstance(declared, dict):
+        return {key: with_rows(part) for key, part in declared.items()}
+    if isinstance(declared, list):
+        return [with_rows(part) for part in declared]
+    return declared.rows if isinstance(declared, Carried) else declared
+
+
+def shared_rows(declared: VegaLite) -> VegaLite:
+    """A declaration with equal rows of its layers once, under names (Vega-Lite's `datasets`)."""
+    names: dict[str, str] = {}
+    datasets: dict[str, list[VegaLite]] = {}
+
+    def named(part: Any) -> Any:
+        if isinstance(part, list):
+            return [named(one) for one in part]
+        if not isinstance(part, dict):
+            return part
+        rows = part["data"].get("values") if isinstance(part.get("data"), dict) else None
+        if rows is None:
+            return {key: named(one) for key, one in part.items()}
+        name = names.setdefault(json.dumps(rows), f"rows{len(names)}")
+        datasets[name] = rows
+        return {**{key: named(one) for key, one in part.items() if key != "data"}, "data": {"name": name}}
+
+    return {**named(declared), "datasets": datasets}
+
+
+def base(drawn: Rows) -> Any:
+    """A layer over these rows, to be given a mark and its channels; `with_rows` puts them into the declaration."""
+    carried = Carried(f"{len(drawn)} rows")
+    carried.rows = list(drawn)
+    return alt.Chart(alt.Data(values=carried))
 
 
 def tips(shown: Mapping[str, str]) -> list[Any]:
@@ -94,12 +155,137 @@ def figure(
     `width` is that of all panels together, where the spec's is that of one.
     """
     whole = spec if width is None else spec.model_copy(update={"width": width})
-    noted = titles.noted(whole, title, notes) + (f" {details}." if details else "")
-    said = titles.description(whole, study, title, points) if points and study else noted
-    return chart.properties(title=titles.head(whole, study, title, notes), description=said)
+    noted = _noted(whole, title, notes) + (f" {details}." if details else "")
+    said = _description(whole, study, title, points) if points and study else noted
+    return chart.properties(title=head(whole, study, title, notes), description=said)
 
 
 def heat(field: str, title: str, scale: str, domain: Sequence[float], **legend: Any) -> Any:
     """The colour channel of cells over a quantitative field, in the theme's palette, with a gradient as its legend."""
     gradient = alt.Legend(gradientLength=220, gradientThickness=12, **legend)
     return alt.Color(f"{field}:Q", title=title, scale=alt.Scale(type=scale, domain=domain, nice=False), legend=gradient)
+
+
+# Marks
+
+
+def on(channel: Any, field: str) -> Any:
+    """The same channel (axis, scale, title) over another quantitative field."""
+    other = channel.copy()
+    other.shorthand = f"{field}:Q"
+    return other
+
+
+def legend_columns(labels: Sequence[str], width_px: int = 600) -> int:
+    """In how many columns the entries of a legend fit."""
+    longest = max((len(label) for label in labels), default=1)
+    return max(1, min(len(labels), int(width_px / (longest * 7.2 + 36))))
+
+
+def side_by_side(rows: Rows) -> tuple[Rows, VegaLite]:
+    """Rows of several groups, and what their marks are given so that they do not hide those of others at one level.
+
+    All groups share their layers: ten of them in layers of their own took a browser three times as long to draw.
+    """
+    groups = list(dict.fromkeys(row.get("group") for row in rows))
+    if len(groups) < 2:
+        return rows, {}
+    step_px = min(_ASIDE_PX, _ASIDE_ROOM_PX / len(groups))
+    middle = (len(groups) - 1) / 2
+    offsets = {group: round((place - middle) * step_px, 2) for place, group in enumerate(groups)}
+    return [{**row, "aside": offsets[row.get("group")]} for row in rows], {"xOffset": alt.ExprRef("datum.aside")}
+
+
+def error_bars(rows: Rows, y: Any, cap_px: float = 9, aside: VegaLite | None = None, **places: Any) -> list[Any]:
+    """A vertical rule from `low` to `high` with caps, for the rows that have them; `places` are the other channels.
+
+    An end that is `cut` at the axis has no cap. `aside` is of `side_by_side`.
+    """
+    style: VegaLite = {"style": "deviation", **(aside or {})}
+    bars = [row for row in rows if "low" in row]
+    if not bars:
+        return []
+    rule = base(bars).mark_rule(strokeWidth=1.4, **style)
+    drawn = [rule.encode(y=on(y, "low"), y2="high:Q", **places)]
+    for end in ("low", "high"):
+        ends = [row for row in bars if end not in row.get("cut", ())]
+        if not ends:
+            continue  # an empty layer has no extent, which Vega warns of
+        cap = base(ends).mark_tick(orient="horizontal", size=cap_px, thickness=1.4, **style)
+        drawn.append(cap.encode(y=on(y, end), **places))
+    return drawn
+
+
+def points(rows: Rows) -> Any:
+    """Means where lengths would say nothing: points, in the place of bars."""
+    return base(rows).mark_point(style="mean", filled=True, size=70)
+
+
+def point_tooltip(color: str | None, error: ErrorBar, centre: str = "mean") -> list[Any]:
+    """What hovering over a mean tells."""
+    shown = {"level:N": "level", **({"group:N": factor_label(color)} if color is not None else {})}
+    shown |= {"mean_text:N": centre, "median_text:N": "median"}
+    if error != "none":
+        shown["error_text:N"] = f"{centre} ± deviation" if error == "sd" else "interval"
+    return tips({**shown, "n:Q": "repetitions"})
+
+
+def offset_px(width_px: int, conditions: Sequence[Condition], share: float) -> float:
+    """Pixels to the right of a condition's middle, as a share of its room: repetitions do not hide error bars."""
+    levels = len({condition.level for condition in conditions})
+    groups = len({condition.group for condition in conditions})
+    return round(width_px / max(levels * groups, 1) * share, 1)
+
+
+def zoom() -> Any:
+    """Shift and wheel zooms, shift and drag moves, so that the page still scrolls."""
+    return alt.selection_interval(
+        bind="scales",
+        name="zoomed",
+        zoom="wheel![event.shiftKey]",
+        translate="[pointerdown[event.shiftKey], window:pointerup] > window:pointermove!",
+    )
+
+
+# What stands over and behind a chart: title, subtitle with n and conditions, description for screen readers
+
+
+def head(spec: FigureSpec, study: Study | None, title: str, notes: Sequence[str]) -> VegaLite:
+    """The chart's title object; notes, then what all its trials share, as subtitle. No study: it shows several."""
+    restriction = selection.describe_where(spec.where) if spec.title else ""
+    shared = selection.conditions(study, spec) if study else ""
+    parts = [part for part in (restriction, *notes, shared) if part]
+    return {"text": broken(titled(spec, title), spec.width, 8.2), "subtitle": broken(" · ".join(parts), spec.width)}
+
+
+def titled(spec: FigureSpec, title: str) -> str:
+    """The study's own title if it gave one, or else `title` with the restriction: `… (randrw, numjobs = 4)`."""
+    if spec.title or not spec.where:
+        return spec.title or title
+    levels = (
+        selection.describe_where({factor: level})
+        if isinstance(level, bool) or level_number(factor, level) is not None
+        else level_label(factor, level)
+        for factor, level in spec.where.items()
+    )
+    return f"{title} ({', '.join(levels)})"
+
+
+def _noted(spec: FigureSpec, title: str, notes: Sequence[str]) -> str:
+    """The description of a chart whose notes say what it shows."""
+    return f"{titled(spec, title)}. {'. '.join(filter(None, notes))}."
+
+
+def broken(text: str, width_px: int, character_px: float = _CHARACTER_PX) -> list[str]:
+    """Lines that fit over a plot of the given width."""
+    unbroken = text.replace(" = ", "\u00a0=\u00a0")
+    return textwrap.wrap(unbroken, max(int((width_px + 40) / character_px), 20)) or [""]
+
+
+def _description(spec: FigureSpec, study: Study, title: str, points: Sequence[VegaLite]) -> str:
+    """What a reader who cannot see the chart needs: the title, the conditions, and each condition's mean."""
+    told = []
+    for point in points:
+        group = f" ({point['group']})" if "group" in point else ""
+        told.append(f"{point['level']}{group}: {point['mean_text']}")
+    return ". ".join(filter(None, (titled(spec, title), selection.conditions(study, spec), "; ".join(told)))) + "."

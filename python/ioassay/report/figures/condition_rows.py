@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from ioassay.factors import level_label
 from ioassay.metrics import format_metric
 from ioassay.records.record import Scalar
-from ioassay.report.figures import scales, statistics
+from ioassay.report.figures import scales
 from ioassay.report.figures.axes import LevelAxis
 from ioassay.report.figures.spec import ErrorBar, VegaLite
 from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     from ioassay.analysis.measurements.cells import Cell
+    from ioassay.stats.least_squares import Line
 
 
 MOST_REPETITIONS = 1000
@@ -102,7 +103,7 @@ def point_rows(conditions: Sequence[Condition], axis: LevelAxis, ask: Ask, unit:
     """One row a condition: x, y (mean), median, low, high in `unit`, and the same as text for tooltips."""
     rows = []
     for condition in conditions:
-        found = statistics.summarise(ask.metric, condition.cell, ask.error, ask.confidence)
+        found = summarise(ask.metric, condition.cell, ask.error, ask.confidence)
         known = {"y": found.mean, "median": found.median, "low": found.low, "high": found.high}
         numbers = {name: value for name, value in known.items() if value is not None}
         texts = {name: format_metric(ask.metric, value) for name, value in numbers.items()}
@@ -130,3 +131,50 @@ def place(level: Scalar, group: Scalar | None, axis: LevelAxis, color: str | Non
     """Where a condition is: x, level and, with a colour factor, group."""
     row = {"x": axis.position(level), "level": level_label(axis.factor, level)}
     return row if color is None or group is None else {**row, "group": level_label(color, group)}
+
+
+# Statistics: all are taken from `stats`
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Repetitions of one condition. `low` and `high` end its error bar; None where there is none (one repetition)."""
+
+    n: int
+    mean: float
+    median: float
+    low: float | None
+    high: float | None
+
+
+def summarise(metric: str, cell: Cell, error: ErrorBar = "none", confidence: float = 0.95) -> Summary:
+    """Value and interval of one condition; median and deviation of what its repetitions measured."""
+    from ioassay.analysis.measurements import cells
+    from ioassay.stats import sample
+    from ioassay.stats.result import Undefined
+
+    mean, found = sample.moments(cell.values).mean, sample.moments(cell.measured)
+    ends: tuple[float | None, float | None] = (None, None)
+    if error == "sd" and found.stddev is not None:
+        ends = mean - found.stddev, mean + found.stddev
+    elif error == "ci":
+        interval = cells.interval(metric, cell, confidence)
+        ends = (None, None) if isinstance(interval, Undefined) else (interval.low, interval.high)
+    return Summary(found.n, mean, found.median, *ends)
+
+
+def fit_line(x: Sequence[float], y: Sequence[float], confidence: float) -> Line | None:
+    """Least squares over all points; None where a line cannot be fitted."""
+    import numpy as np
+
+    from ioassay.stats import least_squares
+    from ioassay.stats.result import Undefined
+
+    line = least_squares.fit_line(np.asarray(x, dtype=float), np.asarray(y, dtype=float), confidence)
+    return None if isinstance(line, Undefined) else line
+
+
+def error_text(error: ErrorBar, confidence: float, centre: str = "mean") -> str:
+    """What the error bars are, for a legend: `mean ± standard deviation`."""
+    shown = {"sd": " ± standard deviation", "ci": f" with {confidence * 100:g} % interval", "none": ""}
+    return centre + shown[error]

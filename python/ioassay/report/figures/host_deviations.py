@@ -13,7 +13,7 @@ from ioassay.analysis.hosts import host_comparison
 from ioassay.analysis.hosts.host_comparison import ResponseComparison
 from ioassay.metrics import format_metric
 from ioassay.narrative import hosts_text, phrases
-from ioassay.report.figures import chart, chart_marks, selection
+from ioassay.report.figures import chart, selection
 from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.stats.condition_means import Scale
@@ -58,7 +58,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         shape["shape"] = alt.Shape("standing:N", title=None, scale=shapes, legend=legend)
         tooltip["standing:N"] = "standing"
         limits = [base.mark_rect(style="window").encode(x="from:Q", x2="to:Q")]
-    rule = base.mark_rule(strokeWidth=2, opacity=0.85).encode(x=chart_marks.on(x, "low"), x2="high:Q", **color)
+    rule = base.mark_rule(strokeWidth=2, opacity=0.85).encode(x=chart.on(x, "low"), x2="high:Q", **color)
     point = base.mark_point(filled=True, size=85, opacity=1).encode(x=x, tooltip=chart.tips(tooltip), **color, **shape)
     words = base.mark_text(style="value", align="left", dx=8).encode(x=alt.value("width"), text="text:N")
     whole = alt.layer(*limits, mean, rule, point, words).properties(width=spec.width, height=_ROW_PX * len(rows))

@@ -13,10 +13,9 @@ from pydantic import Field
 
 from ioassay.factors import factor_label
 from ioassay.records.record import Scalar
-from ioassay.report.figures import axes, chart, chart_marks, condition_rows, selection, statistics
-from ioassay.report.figures.chart import alt
-from ioassay.report.figures.chart_marks import Rows
-from ioassay.report.figures.spec import Direction, ErrorBar, FigureSpec, Latency, NoData
+from ioassay.report.figures import axes, chart, condition_rows, selection
+from ioassay.report.figures.chart import Rows, alt
+from ioassay.report.figures.spec import Direction, ErrorBar, FigureSpec, Latency, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -39,7 +38,8 @@ class Spec(FigureSpec):
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """Panels below each other, each with its own axis: reads and writes may differ by orders of magnitude."""
     factor = selection.main_factor(study, spec.x, spec.where)
-    panels, rows, drawn, pooled, noted, missing = [], list[Any](), list[str](), {}, {}, []
+    panels, rows = list[Any](), list[VegaLite]()
+    drawn, missing, noted = list[str](), list[str](), list[str]()
     for direction in spec.directions:
         found: dict[str, list[condition_rows.Condition]] = {}
         points: list[Mapping[str, Scalar]] = []
@@ -56,13 +56,13 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         panels.append(_panel(spec, direction, y, axis, own))
         drawn.append(direction)
         rows += own
-        pooled[selection.pooled(points, factor)] = noted[y.note] = None
+        noted += [selection.pooled(points, factor), y.note]
     if not panels:
         trials = selection.select(records, study, spec.where)
         raise NoData(f"none of the {trials.height} trials that went well has a mean latency")
     title = f"{' and '.join(drawn).capitalize()} latency by {factor_label(factor)}"
-    error = statistics.error_text(spec.error, study.analysis.confidence)
-    notes = [error, selection.repetitions_text([row["n"] for row in rows]), *missing, *pooled, *noted]
+    error = condition_rows.error_text(spec.error, study.analysis.confidence)
+    notes = [error, selection.repetitions_text([row["n"] for row in rows]), *missing, *dict.fromkeys(noted)]
     return chart.figure(alt.vconcat(*panels, spacing=18), spec, study, title, notes, rows)
 
 
@@ -93,12 +93,12 @@ def _panel(spec: Spec, direction: str, metric: axes.MetricAxis, axis: axes.Level
     title = metric.unit.titled(f"{direction.capitalize()} latency")
     y = metric.encoding(ticks=5).title(f"{title}, logarithmic" if metric.log else title)
     bars = chart.base(rows).mark_bar(style="bar", width=alt.RelativeBandSize(0.9))
-    means = chart_marks.points(rows) if metric.log else bars
-    told = chart_marks.point_tooltip("latency", spec.error)
+    means = chart.points(rows) if metric.log else bars
+    told = chart.point_tooltip("latency", spec.error)
     means = means.encode(y=y, color=alt.Color("group:N", title=None, sort=names), tooltip=told, **places)
-    intervals = chart_marks.error_bars(rows, y, cap_px=7, **places)
+    intervals = chart.error_bars(rows, y, cap_px=7, **places)
     layers = [*intervals, means] if metric.log else [means, *intervals]
     if spec.width / max(len(axis.levels), 1) * 0.8 / len(names) >= _LABEL_PX:
         values = chart.base(rows).mark_text(style="value", dy=-7)
-        layers.append(values.encode(y=chart_marks.on(y, "top"), text="mean_text:N", **places))
+        layers.append(values.encode(y=chart.on(y, "top"), text="mean_text:N", **places))
     return chart.panel(layers, spec.width, spec.height)

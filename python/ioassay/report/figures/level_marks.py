@@ -11,7 +11,7 @@ from typing import Any
 
 from ioassay.factors import axis_title, factor_label, level_axis_numbers, level_key, level_label
 from ioassay.records.record import Scalar
-from ioassay.report.figures import chart_marks
+from ioassay.report.figures import chart
 from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import VegaLite
 from ioassay.store.dataset import Dataset
@@ -45,7 +45,7 @@ class LevelMarks:
 
     def lines(self) -> VegaLite:
         """The colour channel of lines without points, which a legend shows as lines."""
-        return self.color(symbolType=chart_marks.DASH, symbolStrokeWidth=2, labelOffset=8)
+        return self.color(symbolType=chart.DASH, symbolStrokeWidth=2, labelOffset=8)
 
     def points(self) -> VegaLite:
         """The channels of points: colour and shape, which share one legend."""
@@ -80,7 +80,7 @@ class LevelMarks:
         return f"group:{'O' if self.ordered else 'N'}"
 
     def _named(self, **symbol: Any) -> VegaLite:
-        look = self.legend or {"columns": chart_marks.legend_columns(self.shown), "labelLimit": 560}
+        look = self.legend or {"columns": chart.legend_columns(self.shown), "labelLimit": 560}
         title = (axis_title if self.legend is None else factor_label)(self.factor)
         return {"title": title, "legend": alt.Legend(values=list(self.shown), **look, **symbol)}
 

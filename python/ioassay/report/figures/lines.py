@@ -15,7 +15,7 @@ from pydantic import Field
 
 from ioassay.factors import Design, factor_label, level_label
 from ioassay.records.record import Scalar
-from ioassay.report.figures import axes, chart, chart_marks, condition_rows, level_marks, scales, selection
+from ioassay.report.figures import axes, chart, condition_rows, level_marks, scales, selection
 from ioassay.report.figures.chart import pl
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
@@ -79,7 +79,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     look = _Look(spec, axis, unit, marks, [group for group in marks.shown if group in crossing])
     ask = condition_rows.Ask(spec.y, spec.color)
     rows = {name: condition_rows.point_rows(part, axis, ask, unit) for name, part in found.items()}
-    tooltip = chart_marks.point_tooltip(spec.color, "none", condition_rows.centre(conditions))
+    tooltip = chart.point_tooltip(spec.color, "none", condition_rows.centre(conditions))
     panels = [
         chart.panel(look.points(rows[name], tooltip) + look.crosses(crosses[name]), spec.width, spec.height, name)
         for name in found
@@ -133,7 +133,7 @@ class _Look:
     marks: level_marks.LevelMarks
     crossing: Sequence[str]
 
-    def points(self, rows: chart_marks.Rows, tooltip: Sequence[Any]) -> list[Any]:
+    def points(self, rows: chart.Rows, tooltip: Sequence[Any]) -> list[Any]:
         """The marks of one panel, joined where levels are numbers; its metric axis does not begin at zero."""
         if not rows:
             return []
@@ -150,7 +150,7 @@ class _Look:
         line = base.mark_line(style="mark", strokeWidth=1.5, opacity=0.8)
         return [line.encode(strokeDash=marks.dash(_DASHES)), hollow]
 
-    def crosses(self, rows: chart_marks.Rows) -> list[Any]:
+    def crosses(self, rows: chart.Rows) -> list[Any]:
         """Crosses of one panel, those of one group at one height."""
         tooltip = chart.tips({"level:N": "", "group:N": "", "mean_text:N": ""})
         return [

@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ioassay.report.figures import axes, chart, chart_marks, condition_rows, level_marks, selection, statistics
-from ioassay.report.figures.chart import alt
-from ioassay.report.figures.chart_marks import Rows
+from ioassay.report.figures import axes, chart, condition_rows, level_marks, selection
+from ioassay.report.figures.chart import Rows, alt
 from ioassay.report.figures.condition_rows import Ask, Condition
 from ioassay.report.figures.spec import ErrorBar, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
 REPETITION = "one repetition"
-DASHED: VegaLite = {"symbolType": chart_marks.DASH, "symbolStrokeWidth": 1.8, "labelOffset": 8}
+DASHED: VegaLite = {"symbolType": chart.DASH, "symbolStrokeWidth": 1.8, "labelOffset": 8}
 """The legend of lines that differ in their dashes."""
 DASHES = ([1, 0], [6, 3], [2, 3], [8, 3, 2, 3])
 
@@ -41,7 +40,7 @@ class View:
     @property
     def mean_name(self) -> str:
         """The same with its error bar."""
-        return statistics.error_text(self.ask.error, self.ask.confidence, self.centre)
+        return condition_rows.error_text(self.ask.error, self.ask.confidence, self.centre)
 
     @property
     def counted(self) -> str:
@@ -61,7 +60,7 @@ class View:
     @property
     def tooltip(self) -> list[Any]:
         """What hovering over a mean tells."""
-        return chart_marks.point_tooltip(self.ask.color, self.ask.error, self.centre)
+        return chart.point_tooltip(self.ask.color, self.ask.error, self.centre)
 
     def places(self) -> VegaLite:
         """The channels of x where the levels of the colour factor stand side by side."""
@@ -83,7 +82,7 @@ class View:
         """The repetitions, those of several groups aside of each other."""
         if not single:
             return []
-        rows, aside = chart_marks.side_by_side(single)
+        rows, aside = chart.side_by_side(single)
         marks = self.symbols(rows, REPETITION, shapes).mark_point(style="repetition", filled=True, size=60, **aside)
         return [marks.encode(tooltip=chart.tips({"level:N": "", "value:N": REPETITION}), **self.color)]
 
@@ -92,12 +91,12 @@ class View:
 
         Without `shapes`, no legend says what they are.
         """
-        rows, aside = chart_marks.side_by_side(self.points)
+        rows, aside = chart.side_by_side(self.points)
         base = chart.base(rows).encode(x=self.x, y=self.y)
         joined = [base.mark_line(aria=False, **line, **aside).encode(**self.color)] if line else []
         named = bool(shapes) and not self.marks
         points = self.symbols(rows, self.mean_name, shapes) if named else base.encode(**self.pointed)
-        bars = chart_marks.error_bars(rows, self.y, cap_px, aside, x=self.x, **self.color)
+        bars = chart.error_bars(rows, self.y, cap_px, aside, x=self.x, **self.color)
         mean = points.mark_point(style="mean", filled=True, size=size, **aside).encode(tooltip=self.tooltip)
         return [*joined, *bars, mean]
 

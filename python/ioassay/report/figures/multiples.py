@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ioassay.factors import level_phrase
-from ioassay.report.figures import axes, chart, condition_rows, panels, selection, stack, titles
+from ioassay.report.figures import axes, chart, condition_rows, panels, selection, stack
 from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
@@ -64,25 +64,25 @@ def draw(records: Dataset, _: Study | None, spec: Spec) -> Any:
     legend = ["means over trials, of all cores (%)", "grey: idle"]
     if spec.show == "response":
         whole = whole.resolve_scale(color="independent", shape="independent")
+        marked = any(selection.is_conclusive(records, study) for study in chosen)
         legend = [
             # That of the first: studies of one suite seldom ask for different ones.
             f"means with their {100 * chosen[0].analysis.confidence:g} % intervals",
-            "ring: best level",
-            f"shaded: {condition_rows.as_good()}",
+            *(["ring: best level", f"shaded: {condition_rows.as_good()}"] if marked else []),
             "dotted: number of hardware threads",
             "each panel has its own unit",
         ]
-    title = spec.title or _TITLES[spec.show]
-    notes = [f"{len(shown)} studies" + (f", {len(missing)} without a curve" if missing else ""), *legend]
-    wide = spec.model_copy(update={"width": spec.columns * (spec.width + _AXIS_PX + _GAP_PX)})
-    return whole.properties(title=titles.head(wide, None, title, notes), description=f"{title}. {'; '.join(told)}.")
+    number = "1 study" if len(shown) == 1 else f"{len(shown)} studies"
+    notes = [number + (f", {len(missing)} without a curve" if missing else ""), *legend]
+    wide = spec.columns * (spec.width + _AXIS_PX + _GAP_PX)
+    return chart.figure(whole, spec, None, _TITLES[spec.show], notes, width=wide, details="; ".join(told))
 
 
 def _head(title: str, notes: Sequence[str], spec: Spec) -> VegaLite:
     """A panel's title and what stands below it, in lines that fit over it."""
     return {
-        "text": titles.broken(title, spec.width, 7.4),
-        "subtitle": [line for note in notes if note for line in titles.broken(note, spec.width)],
+        "text": chart.broken(title, spec.width, 7.4),
+        "subtitle": [line for note in notes if note for line in chart.broken(note, spec.width)],
         "fontSize": 13,
         "subtitleLineHeight": _LINE_PX,
         "subtitlePadding": 3,
@@ -92,7 +92,7 @@ def _head(title: str, notes: Sequence[str], spec: Spec) -> VegaLite:
 
 def _empty(reason: str, spec: Spec) -> list[Any]:
     """The reason in the frame of a panel."""
-    lines = titles.broken(reason, spec.width - _AXIS_PX - 8, _CHARACTER_PX)
+    lines = chart.broken(reason, spec.width - _AXIS_PX - 8, _CHARACTER_PX)
     kept = lines if len(lines) <= _LINES else [*lines[: _LINES - 1], f"{lines[_LINES - 1]} …"]
     text = chart.base([{"text": kept, "reason": reason}]).mark_text(
         style="note", align="left", baseline="top", lineHeight=_LINE_PX

@@ -15,7 +15,6 @@ from ioassay.records.record import Scalar
 from ioassay.report.figures import (
     axes,
     chart,
-    chart_marks,
     condition_rows,
     hardware_threads,
     metric_view,
@@ -144,7 +143,7 @@ def _best(view: View, peaks: Sequence[Peak]) -> list[Any]:
             point = one.cells[one.best].point
             group = None if color is None else level_label(color, point[color])
             best.add((view.axis.position(point[view.axis.factor]), group))
-    rows, aside = chart_marks.side_by_side(view.points)
+    rows, aside = chart.side_by_side(view.points)
     ringed = [row for row in rows if (row["x"], row.get("group")) in best]
     if not ringed:
         return []

@@ -13,7 +13,7 @@ from typing import Any
 
 from ioassay.analysis.run_comparison import Comparison, Row, Verdict
 from ioassay.narrative import comparison_text, phrases
-from ioassay.report.figures import chart, scales, titles
+from ioassay.report.figures import chart, scales
 from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import NoData, VegaLite
 from ioassay.stats.ratio_of_means import Ratio
@@ -122,7 +122,7 @@ def draw(comparison: Comparison) -> Any:
         f"{len(rows)} of {known} rows" if len(rows) < known else "",
         "IOPS and bandwidth of one block size share a row" if len(comparison.rows) > len(comparison.results) else "",
     ]
-    subtitle = titles.broken(" · ".join(filter(None, notes)), left_px + _WIDTH_PX + _CHANGE_PX)
+    subtitle = chart.broken(" · ".join(filter(None, notes)), left_px + _WIDTH_PX + _CHANGE_PX)
     height = max(_ROW_PX, _LINE_PX * max(len(row["lines"]) for row in rows) + 4) * len(rows)
     return alt.layer(*layers).properties(
         width=_WIDTH_PX,

@@ -6,7 +6,7 @@ from typing import Any
 
 from ioassay.factors import level_label
 from ioassay.metrics import format_metric
-from ioassay.report.figures import axes, chart, level_marks, scales, selection, statistics
+from ioassay.report.figures import axes, chart, condition_rows, level_marks, scales, selection
 from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import FigureSpec, VegaLite
 from ioassay.store.dataset import Dataset
@@ -57,7 +57,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     if spec.relative:
         drawn.insert(0, chart.base([{"y": 100}]).mark_rule(style="reference", strokeWidth=1).encode(y=y))
         at = [row["x"] for row in rows]
-        if line := statistics.fit_line(at, [row["y"] for row in rows], study.analysis.confidence):
+        if line := condition_rows.fit_line(at, [row["y"] for row in rows], study.analysis.confidence):
             fit = chart.base([{"x": end, "y": unit.scale(line.at(end))} for end in (at[0], at[-1])])
             drawn.append(fit.mark_line(style="fit", strokeWidth=1.8, strokeDash=[6, 4]).encode(x=x, y=y))
             notes.append(f"line: {line.slope * (at[-1] - at[0]):+.2g} % from first to last")

@@ -16,7 +16,7 @@ from ioassay.factors import axis_title, level_axis_numbers, level_key
 from ioassay.metrics import DIRECTIONS
 from ioassay.narrative import comparison_text, phrases
 from ioassay.records.record import OK, Scalar
-from ioassay.report.figures import axes, chart, chart_marks, condition_rows, panels, scales, titles
+from ioassay.report.figures import axes, chart, condition_rows, panels, scales
 from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
@@ -159,7 +159,7 @@ def _chosen(conditions: Mapping[str, Sequence[str]], labels: Sequence[str]) -> l
 
 def _panel(drawn: Sequence[Any], name: str) -> Any:
     """A panel under its name, which is a mark: titles stand at different heights where axis labels do."""
-    lines = titles.broken(name, _PANEL_PX, 7.2)
+    lines = chart.broken(name, _PANEL_PX, 7.2)
     look = {"align": "left", "fontSize": 13, "fontWeight": "bold", "lineHeight": _LINE_PX}
     text = chart.base([{"text": lines}]).mark_text(style="value", **look)
     head = text.encode(text="text:N", x=alt.value(0), y=alt.value(-12 - _LINE_PX * (len(lines) - 1)))
@@ -209,7 +209,7 @@ def _curves(study: Study, found: Mapping[str, Sequence[Cell]], factor: str, metr
     for run, aside_px in (("A", -2), ("B", 2)):
         own, place = [row for row in rows if row["run"] == run], {"xOffset": aside_px}
         base = chart.base(own).encode(x=x, y=y, **color)
-        drawn += chart_marks.error_bars(own, y, 5, place, x=x, **color)
+        drawn += chart.error_bars(own, y, 5, place, x=x, **color)
         if axis.numbers is not None:
             drawn.append(base.mark_line(strokeWidth=1.6, strokeDash=_DASHES.get(run, [1, 0]), **place))
         mark = base.mark_point(filled=True, size=38, opacity=1, **place)
@@ -225,7 +225,7 @@ def _distributions(found: Mapping[str, Histogram]) -> Any:
     nines = {place: text for place, text in _NINES.items() if place <= most}
     axis = alt.Axis(values=list(nines), labelExpr=scales.labels_at(nines))
     y = alt.Y("y:Q", title="% of requests", scale=alt.Scale(domain=[0, most], nice=False), axis=axis)
-    channels = _channels(chart_marks.DASH)
+    channels = _channels(chart.DASH)
     del channels["shape"]
     tooltip = chart.tips({"run:N": "", "share:N": "% at most", "time:N": "latency"})
     return chart.base(rows).mark_line(strokeWidth=1.8).encode(x=x, y=y, tooltip=tooltip, **channels)

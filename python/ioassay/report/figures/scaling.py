@@ -14,14 +14,12 @@ from ioassay.factors import factor_label, level_number, same_level
 from ioassay.report.figures import (
     axes,
     chart,
-    chart_marks,
     condition_rows,
     hardware_threads,
     metric_view,
     selection,
 )
-from ioassay.report.figures.chart import alt
-from ioassay.report.figures.chart_marks import Rows
+from ioassay.report.figures.chart import Rows, alt
 from ioassay.report.figures.metric_view import REPETITION, View
 from ioassay.report.figures.spec import ErrorBar, FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
@@ -65,8 +63,8 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     # The law of the levels up to the plateau, where all together follow none.
     growth = found.growth if spec.law and conclusive and ends and not law else None
     single = view.single() if spec.repetitions else []
-    shapes = {view.mean_name: "circle", **({REPETITION: chart_marks.BAR} if single else {})}
-    shapes |= {BEST: chart_marks.RING} if marked else {}
+    shapes = {view.mean_name: "circle", **({REPETITION: chart.BAR} if single else {})}
+    shapes |= {BEST: chart.RING} if marked else {}
     banded = bool(spec.plateau and marked and ends and ends.first != ends.last)
     layers = [view.band(numbers[ends.first], numbers[ends.last])] if banded and ends else []
     if spec.threads and (threads := hardware_threads.threads(records.machine(study), spec.x, numbers)):
@@ -168,7 +166,7 @@ def _peak(view: View, law: Law, numbers: Sequence[float], height: int) -> list[A
     across = base.mark_rule(style="fit", strokeWidth=5, opacity=0.45)
     down = base.mark_rule(style="fit", strokeWidth=1.2)
     return [
-        across.encode(x=chart_marks.on(view.x, "from"), x2="to:Q"),
+        across.encode(x=chart.on(view.x, "from"), x2="to:Q"),
         down.encode(y2=alt.value(height), tooltip=chart.tips({"peak:N": "peak of the law"})),
     ]
 

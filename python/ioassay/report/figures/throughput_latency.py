@@ -29,13 +29,11 @@ from ioassay.records.record import Scalar
 from ioassay.report.figures import (
     axes,
     chart,
-    chart_marks,
     condition_rows,
     latency_levels,
     level_marks,
     metric_view,
     selection,
-    statistics,
 )
 from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import Direction, FigureSpec, Latency, NoData, VegaLite
@@ -80,8 +78,8 @@ class _Point:
     level: Scalar
     number: float
     group: Scalar | None
-    throughput: statistics.Summary
-    latencies: Mapping[float, statistics.Summary]
+    throughput: condition_rows.Summary
+    latencies: Mapping[float, condition_rows.Summary]
     offered: float | None
 
     @property
@@ -135,7 +133,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     intervals = [(field, own) for field in ("y", "x") if (own := [row for row in rows if f"{field}_low" in row])]
     for field, own in intervals:
         rule = chart.base(own).mark_rule(strokeWidth=1.2, strokeOpacity=0.3)
-        ends = {field: chart_marks.on(x if field == "x" else y, f"{field}_low"), f"{field}2": f"{field}_high:Q"}
+        ends = {field: chart.on(x if field == "x" else y, f"{field}_low"), f"{field}2": f"{field}_high:Q"}
         layers.append(rule.encode(**{"x": x, "y": y, **ends}, **color))
     shown = {"level:N": factor_label(load), "percentile:N": "percentile", "latency:N": "latency"}
     shown |= {"throughput:N": "throughput", "offered:N": "offered"}
@@ -280,7 +278,7 @@ def _measured(
     def key(one: condition_rows.Condition) -> tuple[str, str]:
         return level_key(load, one.level), level_key(spec.color or CASE, one.group)
 
-    latencies: dict[tuple[str, str], dict[float, statistics.Summary]] = {}
+    latencies: dict[tuple[str, str], dict[float, condition_rows.Summary]] = {}
     short: dict[str, None] = {}
     for percent in sorted(set(spec.percentiles)):
         name = f"{direction}.{spec.latency}.{percentile_name(percent)}"
@@ -290,11 +288,11 @@ def _measured(
             if one.merged and round(requests * (100 - percent) / 100, 6) < latency_levels.few_slower():
                 short[percentile_name(percent)] = None
             else:
-                latencies.setdefault(key(one), {})[percent] = statistics.summarise(name, one.cell, "ci", confidence)
+                latencies.setdefault(key(one), {})[percent] = condition_rows.summarise(name, one.cell, "ci", confidence)
     points = []
     for one in condition_rows.of(cells, study, throughput, load, spec.color):
         if key(one) in latencies:
-            rate = statistics.summarise(throughput, one.cell, "ci", confidence)
+            rate = condition_rows.summarise(throughput, one.cell, "ci", confidence)
             number = level_number(load, one.level) or 0.0
             offered = _offered(study, spec, one, load) if offers(load) == throughput.rpartition(".")[2] else None
             points.append(_Point(one.level, number, one.group, rate, latencies[key(one)], offered))

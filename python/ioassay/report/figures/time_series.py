@@ -7,7 +7,7 @@ from typing import Any
 from ioassay._core import percentile
 from ioassay.factors import level_label
 from ioassay.metrics import format_metric
-from ioassay.report.figures import axes, chart, chart_marks, level_marks, scales, selection
+from ioassay.report.figures import axes, chart, level_marks, scales, selection
 from ioassay.report.figures.chart import pl
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
@@ -55,7 +55,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     text = means.with_columns(text=pl.Series([format_metric(spec.y, value) for value in means["value"]]))
     mean = chart.base(rows(text, "text", *group)).mark_line(style="curve", strokeWidth=2)
     tooltip = chart.tips({"x:Q": "time (s)", "text:N": "mean"})
-    drawn = [mean.encode(tooltip=tooltip, **channels).add_params(chart_marks.zoom())]
+    drawn = [mean.encode(tooltip=tooltip, **channels).add_params(chart.zoom())]
     faint = spec.trials and 1 < shown.height <= _MOST_LINES
     if faint:
         each = chart.base(rows(frame, "trial", *group)).mark_line(style="repetition", strokeWidth=0.8)

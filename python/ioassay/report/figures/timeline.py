@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ioassay.factors import factor_label, level_label
-from ioassay.report.figures import chart, chart_marks, scales, selection
+from ioassay.report.figures import chart, scales, selection
 from ioassay.report.figures.chart import alt, pl
 from ioassay.report.figures.monitor_lines import BANDS, MonitorLines, monitor_lines
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
@@ -111,7 +111,7 @@ def _watched(trials: pl.DataFrame, found: Iterable[MonitorLines], repetition: in
     return rows
 
 
-def _spans(rows: Sequence[Mapping[str, Any]], found: Iterable[MonitorLines], varied: Sequence[str]) -> chart_marks.Rows:
+def _spans(rows: Sequence[Mapping[str, Any]], found: Iterable[MonitorLines], varied: Sequence[str]) -> chart.Rows:
     """A row a trial, from `x` to `x2` on the time line: as long as it was, or as the last reading that was taken."""
     readings = pl.concat([one.frame.select("trial", "time_s") for one in found])
     last_s = dict(readings.group_by("trial").agg(pl.col("time_s").max()).iter_rows())
@@ -130,7 +130,7 @@ def _spans(rows: Sequence[Mapping[str, Any]], found: Iterable[MonitorLines], var
 def _panel(
     name: str,
     found: MonitorLines,
-    spans: chart_marks.Rows,
+    spans: chart.Rows,
     spec: FigureSpec,
     labelled: bool = False,
     last: bool = True,
@@ -161,14 +161,14 @@ def _panel(
         marks = base.mark_area(style="band", interpolate="step-before").encode(y2="y2:Q")
     else:
         marks = base.mark_line(style="curve", strokeWidth=1.5, interpolate="step-before")
-    drawn = [*_boundaries(spans, x), marks.add_params(chart_marks.zoom()) if zoom else marks, *labels]
+    drawn = [*_boundaries(spans, x), marks.add_params(chart.zoom()) if zoom else marks, *labels]
     if not any(row["value"] for row in rows):
         still = chart.base([{"text": "nothing the whole time"}]).mark_text(style="note", align="right", dy=-7)
         drawn.append(still.encode(x=alt.value("width"), y=alt.value("height"), text="text:N"))
     return chart.panel(drawn, spec.width, spec.height)
 
 
-def _intervals(found: MonitorLines, spans: chart_marks.Rows) -> pl.DataFrame:
+def _intervals(found: MonitorLines, spans: chart.Rows) -> pl.DataFrame:
     """Means over equal parts of the time line: trial, line, time_s (of the end, on the time line), value."""
     places = pl.DataFrame(spans).select("trial", begin_s="x")
     step_s = max(spans[-1]["x2"] / _MOST_POINTS, 1e-9)
@@ -200,7 +200,7 @@ def _rows(means: pl.DataFrame, lines: Sequence[str], unit: scales.Unit, stacked:
     return rows
 
 
-def _boundaries(spans: chart_marks.Rows, x: Any) -> list[Any]:
+def _boundaries(spans: chart.Rows, x: Any) -> list[Any]:
     """A line where one trial ends and the next begins, or at the end of the only one; every second trial shaded."""
     ends = [(one["x2"] + other["x"]) / 2 for one, other in itertools.pairwise(spans)] or [spans[0]["x2"]]
     rule = chart.base([{"x": end} for end in ends]).mark_rule(style="reference", strokeDash=[3, 3]).encode(x=x)
@@ -210,7 +210,7 @@ def _boundaries(spans: chart_marks.Rows, x: Any) -> list[Any]:
     return [frame.encode(x=x, x2="x2:Q", tooltip=chart.tips({"label:N": "trial"})), rule]
 
 
-def _labels(spans: chart_marks.Rows, spec: FigureSpec, x: Any) -> tuple[list[Any], int]:
+def _labels(spans: chart.Rows, spec: FigureSpec, x: Any) -> tuple[list[Any], int]:
     """The trials' levels over the first panel, upright where they would run into each other, and their height in px."""
     longest = max(len(span["label"]) for span in spans) * _LABEL_PX
     upright = longest > spec.width / len(spans)

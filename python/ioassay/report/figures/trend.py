@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ioassay.factors import factor_label, is_percent, is_size, level_label, step_label
 from ioassay.metrics import metric
 from ioassay.records.record import Scalar
-from ioassay.report.figures import axes, chart, chart_marks, condition_rows, metric_view, selection, statistics
+from ioassay.report.figures import axes, chart, condition_rows, metric_view, selection
 from ioassay.report.figures.chart import alt
 from ioassay.report.figures.metric_view import REPETITION, View
 from ioassay.report.figures.spec import ErrorBar, FigureSpec, VegaLite
@@ -49,15 +49,15 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     wanted = spec.color is None and not view.metric_axis.log if spec.regression is None else spec.regression
     fits = _fits(view) if wanted and selection.is_conclusive(records, study) else {}
     single = view.single() if spec.repetitions else []
-    shapes = {view.mean_name: "circle", MEDIAN: chart_marks.DIAMOND}
-    shapes |= {REPETITION: chart_marks.BAR} if single else {}
+    shapes = {view.mean_name: "circle", MEDIAN: chart.DIAMOND}
+    shapes |= {REPETITION: chart.BAR} if single else {}
     # A line between words would suggest an order; between colours it shows the interaction.
     joined = view.axis.numbers is not None or spec.color is not None
     line: VegaLite = {"style": "mean", "strokeWidth": 1.6} if joined else {}
     drawn = [*view.repetitions(single, shapes), *_lines(view, fits), *view.means(shapes, **line)]
     if spec.color is None:
         median = view.symbols(view.points, MEDIAN, shapes).mark_point(style="median", filled=True, size=95)
-        drawn.append(median.encode(y=chart_marks.on(view.y, "median"), tooltip=view.tooltip))
+        drawn.append(median.encode(y=chart.on(view.y, "median"), tooltip=view.tooltip))
     notes = [
         # Where the legend has the colours, and where error bars are not what they usually are.
         view.mean_name if spec.color or spec.error == "sd" else "",
@@ -81,7 +81,7 @@ def _fits(view: View) -> dict[Scalar | None, Line]:
     for group in dict.fromkeys(one.group for one in view.conditions):
         own = [one for one in view.conditions if one.group == group]
         x = [at[axis.levels.index(one.level)] for one in own for _ in one.measured]
-        if line := statistics.fit_line(x, condition_rows.measured_values(own), view.ask.confidence):
+        if line := condition_rows.fit_line(x, condition_rows.measured_values(own), view.ask.confidence):
             found[group] = line
     return found
 

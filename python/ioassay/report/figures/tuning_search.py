@@ -14,7 +14,7 @@ from typing import Any
 from ioassay.factors import level_phrase, same_level
 from ioassay.metrics import format_metric
 from ioassay.records.record import OK, Scalar
-from ioassay.report.figures import axes, chart, chart_marks, scales, selection
+from ioassay.report.figures import axes, chart, scales, selection
 from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store import schema
@@ -155,7 +155,7 @@ class _Look:
         x = alt.X("x:N", title="Confirmation", sort=names, axis=alt.Axis(labelAngle=0))
         y, tooltip = self._bare_y(labels=False), chart.tips({"x:N": "point", "value:N": "mean", "n:Q": ""})
         mean = chart.base(self.confirmed).mark_point(style="mean", filled=True, size=60)
-        confirmation = [*chart_marks.error_bars(self.confirmed, y, x=x), mean.encode(x=x, y=y, tooltip=tooltip)]
+        confirmation = [*chart.error_bars(self.confirmed, y, x=x), mean.encode(x=x, y=y, tooltip=tooltip)]
         return [
             chart.panel(drawn, self.spec.width - _CONFIRM_PX - 14, self.spec.height),
             chart.panel(confirmation, _CONFIRM_PX, self.spec.height),
