@@ -6,10 +6,7 @@ curve ends where too few requests are slower; on a linear axis the tail would be
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from ioassay.report.figures import axes, chart, latency_levels, scales
@@ -26,6 +23,10 @@ _MARKS = {"nines": (50, 90, 99, 99.9, 99.99, 99.999), "linear": (10, 25, 50, 75,
 _TICKS = (0, 50, 90, 99, 99.9, 99.99, 99.999, 99.9999)
 _FOOT = 0.002
 """Share of the requests that may be faster than where the time axis begins."""
+_STEPS = 120
+"""Of the axis of shares, three pixels each: finer ones would show the bins of the histogram."""
+Point = tuple[float, float]
+"""Latency in ns and share of the requests in percent."""
 SHOWN = 0.999
 """Share of the requests that the time axis holds next to a linear one; zooming out on the page shows the rest."""
 
@@ -44,13 +45,13 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     wanted = sorted(set(_MARKS[spec.axis] if spec.marks is None else spec.marks))
     lines, marks, texts, ends = list[VegaLite](), list[VegaLite](), {}, list[float]()
     for level, histogram in found.merged.items():
-        shares = Shares(nines, latency_levels.last_percentage(histogram) if nines else 100.0)
-        marked = [share for share in wanted if share <= shares.last]
-        lines += [{**_row(*point), **found.group(level)} for point in curve_points(histogram, marked, shares)]
+        ends.append(latency_levels.last_percentage(histogram) if nines else 100.0)
+        marked = [share for share in wanted if share <= ends[-1]]
+        curve = curve_points(histogram, marked, ends[-1], nines)
+        lines += [{**_row(*point), **found.group(level)} for point in curve]
         known = latency_levels.percentiles(histogram, marked)
         marks += [{**_row(at, share), "text": text, **found.group(level)} for share, at, text in known]
         texts[level] = ", ".join(f"{share:g} % {text}" for share, _, text in known)
-        ends.append(shares.last)
     shown = ", ".join(f"{share:g}" for share in wanted if share <= max(ends))
     slower = f"a curve ends where fewer than {latency_levels.few_slower()} requests are slower"
     notes = [
@@ -99,74 +100,18 @@ def _percent_axis(marked: Sequence[float]) -> Any:
     return chart.percent("Share of requests (%)", values=values, labelOverlap="greedy")
 
 
-# The curve: each bucket of `_core.Histogram` gives the point (its value, share of the requests up to it), and straight
-# lines join them. The percentiles of the histogram are vertices too, so thinning the curve cannot part mark and curve.
-# A bucket that holds a visible share of all requests is drawn as the vertical step that it is.
+def curve_points(histogram: Histogram, marked: Sequence[float], last: float, nines: bool = False) -> list[Point]:
+    """Percentiles that are even along the axis of shares up to `last`, those marked, and the end of the time axis.
 
-MAX_POINTS = 240
-"""A curve of 640 pixels does not show more."""
-_VISIBLE_STEP = 0.02
-"""Of the axis: about seven pixels."""
-Point = tuple[float, float]
-"""Latency in ns and share of the requests in percent."""
-
-
-@dataclass(frozen=True)
-class Shares:
-    """The axis of shares: linear, or with a decade of slower requests in each step, and where a curve ends on it."""
-
-    nines: bool = False
-    last: float = 100.0
-
-    def height(self, share: float) -> float:
-        """How far above the lower end a share is, of the whole axis."""
-        if not self.nines:
-            return share / 100
-        slower, least = max(1 - share / 100, 1e-12), max(1 - self.last / 100, 1e-12)
-        return math.log(slower) / math.log(least)
-
-
-def curve_points(
-    histogram: Histogram, percentages: Sequence[float], shares: Shares | None = None, most: int = MAX_POINTS
-) -> list[Point]:
-    """At most `most` vertices, ascending, the marks and the end among them."""
-    shares = shares or Shares()
-    ends = [shares.last] if shares.last < 100 else []
-    marked = latency_levels.percentiles(histogram, sorted({*percentages, *ends}))
-    kept = [(at, share) for share, at, _ in marked]
-    before = [point for point in _vertices(histogram, shares) if point[1] <= shares.last]
-    steps = thinned(before, most - len(kept), shares)
-    return sorted({*steps, *kept}, key=lambda point: (point[1], point[0]))
-
-
-def _vertices(histogram: Histogram, shares: Shares) -> list[Point]:
-    """From 0 to 100 %, ascending in both; the value of rank r (from 0) of n lies at r / (n - 1), as type 7 has it."""
-    last_rank = max(histogram.count - 1, 1)
-    found: list[Point] = []
-    rank = 0
-    for value, count in zip(*histogram.buckets(), strict=True):
-        low, high = 100 * rank / last_rank, 100 * (rank + count - 1) / last_rank
-        if not found or shares.height(high) - shares.height(low) > _VISIBLE_STEP:
-            found.append((float(value), low))
-        found.append((float(value), high))
-        rank += count
-    return found if histogram.count > 1 else [found[0], (found[0][0], 100.0)]
-
-
-def thinned(points: Sequence[Point], most: int, shares: Shares) -> list[Point]:
-    """At most `most` of the points, spread evenly along the drawn line; the first and the last are kept.
-
-    Lengths are those on paper: logarithmic time, the axis of shares, and both axes of about one length.
+    Where a value has many requests, the curve is a vertical step, of which the ends do.
     """
-    if len(points) <= most:
-        return list(points)
-    lengths = [0.0]
-    span = math.log(max(points[-1][0], 1) / max(points[0][0], 1)) or 1.0
-    for (x, y), (next_x, next_y) in itertools.pairwise(points):
-        rise = shares.height(next_y) - shares.height(y)
-        lengths.append(lengths[-1] + math.log(max(next_x, 1) / max(x, 1)) / span + rise)
-    kept: list[Point] = []
-    for point, length in zip(points, lengths, strict=True):
-        if length >= lengths[-1] * len(kept) / (most - 1):
-            kept.append(point)
-    return [*kept[: most - 1], points[-1]]
+    least, heights = 1 - last / 100, [step / _STEPS for step in range(_STEPS)]
+    even = [100 * (1 - least**height) if nines else last * height for height in heights]
+    shares = sorted({*even, *marked, min(100 * SHOWN, last), last})
+    values = histogram.quantiles([share / 100 for share in shares])
+    ends = [None, *values, None]
+    return [
+        (value, share)
+        for place, (value, share) in enumerate(zip(values, shares, strict=True))
+        if share in marked or not ends[place] == value == ends[place + 2]
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,6 +99,19 @@ class View:
         bars = chart.error_bars(rows, self.y, cap_px, aside, x=self.x, **self.color)
         mean = points.mark_point(style="mean", filled=True, size=size, **aside).encode(tooltip=self.tooltip)
         return [*joined, *bars, mean]
+
+    def along(self, at: Callable[[float], float], places: Sequence[float]) -> list[VegaLite]:
+        """Points of a curve as far as it is within the axis of the metric."""
+        axis = self.metric_axis
+        rows = [{"x": x, "y": axis.unit.scale(at(x))} for x in places]
+        return [row for row in rows if axis.floor <= row["y"] <= axis.ceiling]
+
+    def curve(self, name: str, rows: Rows, style: str, dash: Sequence[int]) -> list[Any]:
+        """A line with a legend entry of its own."""
+        if not rows:
+            return []
+        marks = chart.base([{**row, "role": name} for row in rows]).mark_line(style=style, strokeWidth=1.8)
+        return [marks.encode(x=self.x, y=self.y, strokeDash=dashes("role", [name], [dash]), **self.color)]
 
     def band(self, low: float, high: float) -> Any:
         """Levels that are as good as the best."""

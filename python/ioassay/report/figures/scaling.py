@@ -19,7 +19,7 @@ from ioassay.report.figures import (
     metric_view,
     selection,
 )
-from ioassay.report.figures.chart import Rows, alt
+from ioassay.report.figures.chart import alt
 from ioassay.report.figures.metric_view import REPETITION, View
 from ioassay.report.figures.spec import ErrorBar, FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
@@ -54,6 +54,8 @@ class Spec(FigureSpec):
 
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """The layered chart; of an unfit machine without best level, plateau and law."""
+    from ioassay.stats.result import mean_of
+
     found = measured(records, study, spec)
     view = _view(records, study, spec, found)
     conclusive = selection.is_conclusive(records, study)
@@ -70,11 +72,15 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     if spec.threads and (threads := hardware_threads.threads(records.machine(study), spec.x, numbers)):
         layers += hardware_threads.rule(threads, view.x)
     if spec.ideal and found.scaling is not None:
-        layers += _line(view, IDEAL, _ideal(view, found, numbers), style="reference", dash=[2, 4])
+        # It soon leaves what is measured.
+        first, start = mean_of(found.cells[0].values), numbers[0]
+        top = max(condition_rows.measured_values(view.conditions)) * _HEADROOM
+        places = view.axis.places(_STEPS, start, min(numbers[-1], top / first * start))
+        layers += view.curve(IDEAL, view.along(lambda x: first * x / start, places), "reference", [2, 4])
     if curve := law or growth:
         last = numbers[ends.first] if ends and curve is growth else numbers[-1]
-        rows = _rows(view, curve, view.axis.places(_STEPS, numbers[0], last))
-        layers += _line(view, LAWS[curve.kind], rows, style="fit", dash=[7, 3])
+        rows = view.along(curve.at, view.axis.places(_STEPS, numbers[0], last))
+        layers += view.curve(LAWS[curve.kind], rows, "fit", [7, 3])
     layers += _peak(view, law, numbers, spec.height) if law else []
     # A law's curve leads the eye already.
     joined: VegaLite = {} if law else {"style": "joined", "strokeWidth": 1.3}
@@ -127,33 +133,6 @@ def _view(records: Dataset, study: Study, spec: Spec, found: Peak) -> View:
     # Perfect scaling is a straight line where both axes are linear or both logarithmic.
     axis = axes.level_axis(spec.x, levels, spec.log_x or (log_y and axes.geometric(spec.x, levels)))
     return metric_view.of(records, study, shown, ask, axis, spec.width, spec.log_y)
-
-
-def _line(view: View, name: str, rows: Rows, style: str, dash: Sequence[int]) -> list[Any]:
-    """A curve with a legend entry."""
-    if not rows:
-        return []
-    legend = alt.Legend(**metric_view.DASHED)
-    channel = alt.StrokeDash("role:N", scale=alt.Scale(domain=[name], range=[dash]), title=None, legend=legend)
-    marks = chart.base([{**row, "role": name} for row in rows]).mark_line(style=style, strokeWidth=1.8)
-    return [marks.encode(x=view.x, y=view.y, strokeDash=channel)]
-
-
-def _ideal(view: View, found: Peak, numbers: Sequence[float]) -> Rows:
-    """From the first level on as far as it stays in the picture: it soon leaves what is measured."""
-    from ioassay.stats.result import mean_of
-
-    first, start = mean_of(found.cells[0].values), numbers[0]
-    top = max(condition_rows.measured_values(view.conditions)) * _HEADROOM
-    places = view.axis.places(_STEPS, start, min(numbers[-1], top / first * start))
-    return [{"x": x, "y": view.metric_axis.unit.scale(first * x / start)} for x in places]
-
-
-def _rows(view: View, law: Law, places: Sequence[float]) -> Rows:
-    """The law as far as it is within the axis of the metric."""
-    axis = view.metric_axis
-    rows = [{"x": x, "y": axis.unit.scale(law.at(x))} for x in places]
-    return [row for row in rows if axis.floor <= row["y"] <= axis.ceiling]
 
 
 def _peak(view: View, law: Law, numbers: Sequence[float], height: int) -> list[Any]:

@@ -10,7 +10,6 @@ from ioassay.factors import factor_label, is_percent, is_size, level_label, step
 from ioassay.metrics import metric
 from ioassay.records.record import Scalar
 from ioassay.report.figures import axes, chart, condition_rows, metric_view, selection
-from ioassay.report.figures.chart import alt
 from ioassay.report.figures.metric_view import REPETITION, View
 from ioassay.report.figures.spec import ErrorBar, FigureSpec, VegaLite
 from ioassay.store.dataset import Dataset
@@ -48,13 +47,14 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     # As asked for; otherwise of one line only, and not where a straight line would be a curve.
     wanted = spec.color is None and not view.metric_axis.log if spec.regression is None else spec.regression
     fits = _fits(view) if wanted and selection.is_conclusive(records, study) else {}
+    fitted = [row for group, line in fits.items() for row in _line(view, group, line)]
     single = view.single() if spec.repetitions else []
     shapes = {view.mean_name: "circle", MEDIAN: chart.DIAMOND}
     shapes |= {REPETITION: chart.BAR} if single else {}
     # A line between words would suggest an order; between colours it shows the interaction.
     joined = view.axis.numbers is not None or spec.color is not None
     line: VegaLite = {"style": "mean", "strokeWidth": 1.6} if joined else {}
-    drawn = [*view.repetitions(single, shapes), *_lines(view, fits), *view.means(shapes, **line)]
+    drawn = [*view.repetitions(single, shapes), *view.curve(FIT, fitted, "fit", [6, 4]), *view.means(shapes, **line)]
     if spec.color is None:
         median = view.symbols(view.points, MEDIAN, shapes).mark_point(style="median", filled=True, size=95)
         drawn.append(median.encode(y=chart.on(view.y, "median"), tooltip=view.tooltip))
@@ -86,22 +86,12 @@ def _fits(view: View) -> dict[Scalar | None, Line]:
     return found
 
 
-def _lines(view: View, fits: Mapping[Scalar | None, Line]) -> list[Any]:
-    """Each line over the levels' range, as far as it is within the axis of the metric."""
-    axis, y, color = view.axis, view.metric_axis, view.ask.color
-    rows: list[VegaLite] = []
-    for group, line in fits.items():
-        named = {} if color is None or group is None else {"group": level_label(color, group)}
-        for x in axis.places(_STEPS):
-            height = y.unit.scale(line.at(math.log2(x) if axis.log else x))
-            if y.floor <= height <= y.ceiling:
-                rows.append({"x": x, "y": height, "role": FIT, **named})
-    if not rows:
-        return []
-    legend = alt.Legend(**metric_view.DASHED)
-    dash = alt.StrokeDash("role:N", scale=alt.Scale(domain=[FIT], range=[[6, 4]]), title=None, legend=legend)
-    marks = chart.base(rows).mark_line(style="fit", strokeWidth=1.8)
-    return [marks.encode(x=view.x, y=view.y, strokeDash=dash, **view.color)]
+def _line(view: View, group: Scalar | None, line: Line) -> list[VegaLite]:
+    """A line over the levels' range."""
+    color, log = view.ask.color, view.axis.log
+    named = {} if color is None or group is None else {"group": level_label(color, group)}
+    rows = view.along(lambda x: line.at(math.log2(x) if log else x), view.axis.places(_STEPS))
+    return [{**row, **named} for row in rows]
 
 
 def _slope_text(view: View, fits: Mapping[Scalar | None, Line]) -> str:
