@@ -25,10 +25,6 @@ def test_logarithmic_ticks_are_decades_where_there_are_many_and_finer_where_few(
     assert scales.log_ticks(900, 60000) == [1000, 2000, 5000, 10000, 20000, 50000]
 
 
-def test_times_are_labelled_with_their_unit() -> None:
-    assert scales.time_labels([100, 1000, 2e6]) == {100: "100 ns", 1000: "1 µs", 2e6: "2 ms"}
-
-
 def test_labels_stand_at_their_positions_only() -> None:
     assert scales.labels_at({1024: "1 KiB", 0.5: "half"}) == '({"1024": "1 KiB", "0.5": "half"})[datum.value] || \'\''
 

@@ -86,7 +86,11 @@ def chart(trace: str, of: str, curve: Curve) -> VegaLite:
         band = {"type": "area", "opacity": 0.22, "aria": False}
         ends = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}}
         layers.insert(0, {"mark": band, "encoding": ends, "transform": [{"filter": "isValid(datum.low)"}]})
-    text, subtitle = f"Miss ratio of {_kinds(of)} in LRU buffers", _subtitle(trace, curve)
+    text = f"Miss ratio of {'reads and writes' if of == 'both' else of} in LRU buffers"
+    pages = f"{round(curve.pages):,} pages of {format_size(curve.page_bytes)}"
+    subtitle = [f"{trace}: {curve.references:,} references to {pages}"]
+    if _sampled(curve):
+        subtitle.append(f"sample of {curve.rate:.3g} of the pages; the band has the exact ratio with 95 % confidence")
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
         "title": {"text": [text], "subtitle": subtitle},
@@ -100,10 +104,9 @@ def chart(trace: str, of: str, curve: Curve) -> VegaLite:
 
 
 def _rows(curve: Curve) -> list[VegaLite]:
-    sampled = any(error is not None for error in curve.error)
-    rows = []
+    name, rows = "sample" if _sampled(curve) else "exact", []
     for pages, ratio, error in zip(curve.size_pages, curve.miss_ratio, curve.error, strict=True):
-        row = {"bytes": pages * curve.page_bytes, "ratio": ratio, "curve": "sample" if sampled else "exact"}
+        row = {"bytes": pages * curve.page_bytes, "ratio": ratio, "curve": name}
         if error is not None:
             row |= {"low": max(0.0, ratio - error), "high": min(1.0, ratio + error)}
         rows.append(row)
@@ -112,13 +115,5 @@ def _rows(curve: Curve) -> list[VegaLite]:
     return rows
 
 
-def _kinds(of: str) -> str:
-    return "reads and writes" if of == "both" else of
-
-
-def _subtitle(trace: str, curve: Curve) -> list[str]:
-    pages = f"{round(curve.pages):,} pages of {format_size(curve.page_bytes)}"
-    lines = [f"{trace}: {curve.references:,} references to {pages}"]
-    if any(error is not None for error in curve.error):
-        lines.append(f"sample of {curve.rate:.3g} of the pages; the band has the exact ratio with 95 % confidence")
-    return lines
+def _sampled(curve: Curve) -> bool:
+    return any(error is not None for error in curve.error)

@@ -18,6 +18,7 @@ from ioassay.records.record import Scalar
 from ioassay.report.figures import scales, selection
 from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import VegaLite
+from ioassay.units import format_ns
 
 MANY_FOLD = 16
 """Numbers that span at least this factor may be seen best on a logarithmic axis."""
@@ -117,11 +118,9 @@ def geometric(factor: str, levels: Sequence[Scalar]) -> bool:
     if len(numbers) < 3 or numbers[0] <= 0 or numbers[-1] < MANY_FOLD * numbers[0]:
         return False
     pairs = list(itertools.pairwise(numbers))
-    return _unevenness([high / low for low, high in pairs]) < _unevenness([high - low for low, high in pairs])
-
-
-def _unevenness(steps: Sequence[float]) -> float:
-    return statistics.pstdev(steps) / statistics.fmean(steps)
+    factors, steps = [high / low for low, high in pairs], [high - low for low, high in pairs]
+    uneven = [statistics.pstdev(found) / statistics.fmean(found) for found in (factors, steps)]
+    return uneven[0] < uneven[1]
 
 
 @dataclass(frozen=True)
@@ -143,6 +142,8 @@ class MetricAxis:
     def holding(self, rows: Sequence[VegaLite]) -> tuple[MetricAxis, list[VegaLite]]:
         """The axis with room for the error bars of the rows, and the rows, whose error bars end where the axis does.
 
+        `cut` of a row names the ends that would reach beyond it.
+
         Those of a logarithmic axis may end before the interval does: decades of it would hide the values.
         """
         low, high = self.unit.scale(min(self.values)) / _ROOM, self.unit.scale(max(self.values)) * _ROOM
@@ -150,16 +151,12 @@ class MetricAxis:
         highs: list[float] = [row["high"] if "high" in row else row["y"] for row in rows]
         held = (max(min(lows, default=low), low), min(max(highs, default=high), high))
         axis = replace(self, held=held) if self.log else self
-        return axis, axis.cut(rows)
-
-    def cut(self, rows: Sequence[VegaLite]) -> list[VegaLite]:
-        """Rows whose error bars end at the axis where they would reach beyond it (`cut` names these ends)."""
-        cut_rows = []
+        floor, ceiling, cut_rows = axis.floor, axis.ceiling, []
         for row in rows:
-            ends = [end for end in ("low", "high") if end in row and not self.floor <= row[end] <= self.ceiling]
-            bars: VegaLite = {end: min(max(row[end], self.floor), self.ceiling) for end in ends}
+            ends = [end for end in ("low", "high") if end in row and not floor <= row[end] <= ceiling]
+            bars: VegaLite = {end: min(max(row[end], floor), ceiling) for end in ends}
             cut_rows.append({**row, **bars, "cut": ends} if ends else row)
-        return cut_rows
+        return axis, cut_rows
 
     @property
     def floor(self) -> float:
@@ -218,7 +215,7 @@ def latency_axis(field: str, title: str, low_ns: float, high_ns: float) -> Any:
     """The logarithmic channel of latencies over the field `x` or `y` in ns, whose ticks carry their units."""
     if high_ns < 2 * low_ns:
         low_ns, high_ns = low_ns / 1.5, high_ns * 1.5
-    ticks = scales.time_labels(scales.log_ticks(low_ns, high_ns))
+    ticks = {tick: format_ns(tick) for tick in scales.log_ticks(low_ns, high_ns)}
     axis = alt.Axis(values=list(ticks), labelExpr=scales.labels_at(ticks), labelOverlap="greedy", grid=True)
     scale = alt.Scale(type="log", domain=[low_ns, high_ns], nice=False)
     channel = alt.X if field == "x" else alt.Y

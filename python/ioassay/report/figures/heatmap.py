@@ -69,7 +69,7 @@ class _Bands:
         inner = [math.sqrt(one * other) for one, other in itertools.pairwise(numbers)]
         outer = (inner[0], inner[-1]) if inner else (numbers[0] * math.sqrt(2), numbers[0] / math.sqrt(2))
         self.edges = [numbers[0] ** 2 / outer[0], *inner, numbers[-1] ** 2 / outer[1]]
-        shown = scales.level_labels(factor, self.levels, numbers)
+        shown = {number: level_label(factor, level) for level, number in zip(self.levels, numbers, strict=True)}
         slanted = {"labelAngle": -40} if name == "x" and length_px / len(numbers) < _LABEL_PX else {}
         look = {"grid": False, "domain": False, "labelOverlap": False, **slanted}
         axis = alt.Axis(values=list(shown), labelExpr=scales.labels_at(shown), **look)

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ioassay import units
-from ioassay.factors import level_label
 from ioassay.metrics import metric
-from ioassay.records.record import Scalar
 
 _COUNTS = ("", "thousands", "millions")
 _RATES = ("1/s", "k/s", "M/s", "G/s")
@@ -73,19 +70,9 @@ def labels_at(labels: Mapping[float, str]) -> str:
     return f"({table})[datum.value] || ''"
 
 
-def level_labels(factor: str, shown: Sequence[Scalar], numbers: Sequence[float]) -> dict[float, str]:
-    """Position on the axis to label, for levels that are numbers."""
-    return {number: level_label(factor, level) for number, level in zip(numbers, shown, strict=True)}
-
-
 def log_ticks(low: float, high: float) -> list[float]:
     """Ticks of a logarithmic axis: decades, and 1-2-5 steps where decades are few."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     steps = (1,) if last - first > 4 else (1, 2, 5)
     ticks = [float(f"{step}e{power}") for power in range(first, last + 1) for step in steps]
     return [tick for tick in ticks if low <= tick <= high]
-
-
-def time_labels(ticks: Iterable[float]) -> dict[float, str]:
-    """Ticks of an axis in ns as times: `10 µs`, `1 ms`."""
-    return {tick: units.format_ns(tick) for tick in ticks}

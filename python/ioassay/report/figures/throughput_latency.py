@@ -126,7 +126,12 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         marks = level_marks.of(records, study, spec.color, [point.group for point in points])
         color, dot = marks.color(), marks.points()
         line = {**color, "strokeDash": metric_view.dashes("percentile", names)}
-    rows = [row for point in points for row in _rows(look, point)]
+    rows, told = list[VegaLite](), list[VegaLite]()
+    for point in points:
+        own = _rows(look, point)
+        texts = ", ".join([own[0]["throughput"], *(f"{row['percentile']} {row['latency']}" for row in own)])
+        told.append({**own[0], "mean_text": texts})
+        rows += own
     curve = chart.base(rows).mark_line(style="curve", strokeWidth=1.6).encode(x=x, y=y, **line)
     conclusive = selection.is_conclusive(records, study)
     layers = [*(_limit(look, x) if conclusive else []), curve.encode(order=alt.Order("load:Q"))]
@@ -141,17 +146,20 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     for saturated in (False, True):
         # Filled; hollow where the load was more than was achieved.
         if own := [row for row in rows if row["saturated"] is saturated]:
-            told = chart.tips({field: title for field, title in shown.items() if field[:-2] in own[0]})
+            tooltip = chart.tips({field: title for field, title in shown.items() if field[:-2] in own[0]})
             mark = chart.base(own).mark_point(style="mark", filled=not saturated, size=46, strokeWidth=1.6)
-            layers.append(mark.encode(x=x, y=y, tooltip=told, **dot))
+            layers.append(mark.encode(x=x, y=y, tooltip=tooltip, **dot))
     text = chart.base(_labels(look, rows)).mark_text(style="value", align="right", baseline="bottom", dx=-5, dy=-4)
     layers.append(text.encode(x=x, y=y, text="text:N"))
-    few = latency_levels.few_slower()
+    few, hollow = latency_levels.few_slower(), ""
+    if saturated_points := [point for point in points if point.saturated]:
+        hollow = f"hollow: less than {100 * SERVED:.0f} % of the offered rate"
+        hollow += f", first of {format_metric(throughput, saturated_points[0].offered or 0)}" if conclusive else ""
     notes = [
         "numbers: requests a second that each job was offered"
         if offers(load) == "iops"
         else f"numbers: {factor_label(load)}",
-        _hollow_text(look, conclusive),
+        hollow,
         f"bars: {100 * study.analysis.confidence:g} % intervals" if intervals else "",
         selection.repetitions_text([point.throughput.n for point in points]),
         f"no {' and '.join(short)} with fewer than {few} requests beyond" if short else "",
@@ -160,7 +168,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         "" if conclusive else selection.UNFIT,
     ]
     title = f"{latency_name} against {selection.metric_phrase(throughput)}"
-    return chart.layered(layers, spec, study, title, notes, details=_told(rows))
+    return chart.layered(layers, spec, study, title, notes, points=told)
 
 
 def _rows(look: _Look, point: _Point) -> list[VegaLite]:
@@ -225,25 +233,6 @@ def _labels(look: _Look, rows: Sequence[VegaLite]) -> list[VegaLite]:
             # To the left, where a rising curve leaves room; to the right at the axis.
             shown.append({"x": row["x"], "y": row["y"], "text": text, "first": x < 2 * half})
     return shown
-
-
-def _hollow_text(look: _Look, conclusive: bool) -> str:
-    """What is hollow, and from which offered rate on."""
-    saturated = [point for point in look.points if point.saturated]
-    if not saturated or not saturated[0].offered:
-        return ""
-    first = f", first of {format_metric(look.throughput, saturated[0].offered)}" if conclusive else ""
-    return f"hollow: less than {100 * SERVED:.0f} % of the offered rate{first}"
-
-
-def _told(rows: Sequence[VegaLite]) -> str:
-    """Every point in words."""
-    found: dict[str, list[str]] = {}
-    for row in rows:
-        group = f" ({row['group']})" if "group" in row else ""
-        told = found.setdefault(f"{row['level']}{group}: {row['throughput']}", [])
-        told.append(f"{row['percentile']} {row['latency']}")
-    return "; ".join(f"{head}, {', '.join(parts)}" for head, parts in found.items())
 
 
 def _load(study: Study, spec: Spec) -> str:
