@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ioassay import units
 from ioassay.factors import factor_label, level_number, same_level
+from ioassay.records.record import Scalar
 from ioassay.report.figures import (
     axes,
     chart,
@@ -118,7 +119,7 @@ def measured(records: Dataset, study: Study, spec: Spec) -> Peak:
     return found
 
 
-def is_of(point: Mapping[str, Any], where: Mapping[str, Any], x: str) -> bool:
+def is_of(point: Mapping[str, Scalar], where: Mapping[str, Scalar], x: str) -> bool:
     """Whether a point matches a restriction, whatever its level of `x`."""
     return all(same_level(name, level, point[name]) for name, level in where.items() if name != x)
 
