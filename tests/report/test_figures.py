@@ -112,6 +112,8 @@ def test_charts_name_only_roles_that_both_schemes_colour(suite: Dataset, kind: s
     assert all(rows(layer) for layer in layers(drawn.spec)), "an empty layer makes Vega warn on the console"
     used = {mark(layer)["style"] for layer in layers(drawn.spec) if "style" in mark(layer)}
     assert used <= theme.config()["style"].keys()
+    sizes = re.findall(r'[fF]ontSize": ([\d.]+)', json.dumps([drawn.spec, theme.config()]))
+    assert min(map(float, sizes)) >= 13
     assert theme.config().keys() == theme.config(dark=True).keys()
     assert "#" not in re.sub(r'"description":"[^"]*"', "", json.dumps(drawn.spec))
 

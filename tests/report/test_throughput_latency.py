@@ -13,6 +13,7 @@ import synthetic
 from charts import mark, rows, styled, subtitle
 
 from ioassay.errors import StudyError
+from ioassay.records.environment import Environment
 from ioassay.report import figures
 from ioassay.report.figures import default_figures, throughput_latency
 from ioassay.store.dataset import Dataset
@@ -67,6 +68,13 @@ def test_levels_that_achieve_less_than_is_offered_are_hollow(sweep: Dataset) -> 
     assert {row["load"] for row in points(drawn, filled=False)} == {8000, 16000}
     assert "less than 95 % of the offered rate, first of 8 k" in subtitle(drawn.spec)
     assert rows(styled(drawn.spec, "reference")[0])[0]["x"] == pytest.approx(MOST / 1000)
+
+
+def test_an_unfit_machine_has_no_limit(sweep: Dataset) -> None:
+    busy = Environment(1.0, 2, own_share=0.1, others_share=0.9, kernel_share=0.0, steal_share=0.0, idle_share=0.0)
+    drawn = draw(replace(sweep, environments=dict.fromkeys(sweep.trials["trial"], busy)))
+    assert points(drawn, filled=False) and not styled(drawn.spec, "reference")
+    assert "first of" not in subtitle(drawn.spec) and "no conclusion" in subtitle(drawn.spec)
 
 
 def test_the_offered_rate_is_that_of_all_jobs() -> None:
