@@ -33,7 +33,7 @@ class Spec(FigureSpec):
 
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """The layered chart."""
-    view, pooled = metric_view.side_by_side(records, study, spec, spec.error)
+    view, pooled = metric_view.over_categories(records, study, spec, spec.error)
     y, places, log = view.y, view.places(), view.metric_axis.log
     width = alt.RelativeBandSize(0.9 if spec.color else 0.62)
     bars = chart.base(view.points).mark_bar(style="bar", width=width)

@@ -30,7 +30,7 @@ class Spec(FigureSpec):
 
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """The layered chart."""
-    view, pooled = metric_view.side_by_side(records, study, spec, zero=False)
+    view, pooled = metric_view.over_categories(records, study, spec, zero=False)
     y, places = view.y, view.places()
     boxes, dots = _boxes(view), view.single()
     ends = {(box["x"], box.get("group")): (box["low"], box["high"]) for box in boxes}

@@ -1,8 +1,7 @@
 """What charts of several kinds are built from: layers over rows, their marks and channels, panels, and words over them.
 
-Colours come from the theme's styles, or from a colour factor.
-
-Altair and Polars are imported when a figure is drawn: a study is checked without them.
+Colours come from the theme's styles, or from a colour factor. Altair and Polars are imported when a figure is drawn: a
+study is checked without them.
 """
 
 from __future__ import annotations

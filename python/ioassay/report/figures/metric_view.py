@@ -141,7 +141,7 @@ def of(
     return View(ask, found, axis, metric_axis, points, axis.encoding(width), metric_axis.encoding(zero=zero), marks)
 
 
-def side_by_side(
+def over_categories(
     records: Dataset, study: Study, spec: Any, error: ErrorBar = "none", zero: bool = True
 ) -> tuple[View, str]:
     """The view over categories of a spec that has `x`, `y`, `color` and `log_y`, and what is pooled in a mark."""

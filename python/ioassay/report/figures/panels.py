@@ -12,15 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ioassay import metrics
 from ioassay.factors import level_axis_numbers, level_label, level_text
 from ioassay.records.record import Scalar
-from ioassay.report.figures import (
-    axes,
-    chart,
-    condition_rows,
-    hardware_threads,
-    metric_view,
-    scaling,
-    selection,
-)
+from ioassay.report.figures import axes, chart, condition_rows, hardware_threads, metric_view, scaling, selection
 from ioassay.report.figures.metric_view import View
 from ioassay.report.figures.spec import NoData, VegaLite
 from ioassay.store.dataset import Dataset

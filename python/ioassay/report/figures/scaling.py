@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ioassay import units
 from ioassay.factors import factor_label, level_number, same_level
 from ioassay.records.record import Scalar
-from ioassay.report.figures import (
-    axes,
-    chart,
-    condition_rows,
-    hardware_threads,
-    metric_view,
-    selection,
-)
+from ioassay.report.figures import axes, chart, condition_rows, hardware_threads, metric_view, selection
 from ioassay.report.figures.chart import alt
 from ioassay.report.figures.metric_view import REPETITION, View
 from ioassay.report.figures.spec import ErrorBar, FigureSpec, NoData, VegaLite

@@ -26,15 +26,7 @@ from ioassay.factors import (
 )
 from ioassay.metrics import DIRECTIONS, PERCENTILES, format_metric, percentile_name
 from ioassay.records.record import Scalar
-from ioassay.report.figures import (
-    axes,
-    chart,
-    condition_rows,
-    latency_levels,
-    level_marks,
-    metric_view,
-    selection,
-)
+from ioassay.report.figures import axes, chart, condition_rows, latency_levels, level_marks, metric_view, selection
 from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import Direction, FigureSpec, Latency, NoData, VegaLite
 from ioassay.store.dataset import Dataset
