@@ -94,7 +94,7 @@ class Search(Run):
     @property
     def confirmed(self) -> bool:
         """Whether fresh repetitions show that the best point is better than the default."""
-        return bool(self.numbers["confirmed"]) and not self.finding.withheld
+        return bool(self.numbers["confirmed"])
 
     @cached_property
     def history(self) -> pl.DataFrame:

@@ -22,7 +22,7 @@ def result(search: Search) -> dict[str, Any]:
     """The result as --json prints it."""
     request, found = search.request, search.numbers
     goal, run = request.goal, search.as_dict()
-    kept = ("ended", "trials", "best", "default", "feasible", "dropped", "confirmation")
+    kept = ("ended", "trials", "best", "default", "feasible", "dropped", "confirmed", "confirmation")
     return {
         "goal": {
             "metric": goal.metric,
@@ -31,9 +31,8 @@ def result(search: Search) -> dict[str, Any]:
         },
         "space": {"axes": [_axis(axis) for axis in request.axes], **found["space"]},
         **{key: found[key] for key in kept},
-        "confirmed": search.confirmed,
         "statement": search.finding.statement,
-        "use": _use(request, found) if search.confirmed else None,
+        "use": _use(request, found) if search.confirmed and not search.finding.withheld else None,
         "history": found["history"],
         **{key: run[key] for key in ("run", "report", "figures", "warnings", "failures", "skips", "kept_files")},
     }
@@ -64,7 +63,7 @@ def say(search: Search) -> None:
     """The result for people."""
     request, found = search.request, search.numbers
     use = []
-    if search.confirmed:
+    if search.confirmed and not search.finding.withheld:
         use.append(" ".join(f"{axis.name}={_word(found['best']['point'][axis.name])}" for axis in request.axes))
         others = " (which runs the other cases too)" if any(axis.name == CASE for axis in request.axes) else ""
         use.append(f"to use it: {_use(request, found)}{others}")
