@@ -130,7 +130,7 @@ def test_zsh_lists_what_candidates_mean(work: Path, tool: Path) -> None:
     with Terminal(zsh(work), work, env, size=(40, 60)) as terminal:
         terminal.until("ready> ")
         terminal.type("ioassay run access-paths-\t")
-        terminal.until("access-paths-depth  -- Access paths: how deep a queue")
+        terminal.until("access-paths-depth  -- Access paths: which is fastest over")
         terminal.until("access-paths-jobs   -- Access paths: which is fastest")
         terminal.type("\x15ioassay --\t")
         terminal.until("--log-level +-- Log what is decided and w")  # cut at the width
