@@ -13,7 +13,7 @@ from ioassay.analysis import OVERALL, conclusion
 from ioassay.analysis.optimum import optimum_overview, study_focus
 from ioassay.analysis.optimum.optimum import Outcome
 from ioassay.analysis.optimum.peak_cause import Cause, Explanation
-from ioassay.narrative import answers, conclude_text, peaks_text
+from ioassay.narrative import conclude_text, peak_text
 from ioassay.narrative.finding import Finding
 from ioassay.narrative.pipeline import analyse_all
 from ioassay.store.dataset import Dataset
@@ -54,7 +54,7 @@ def whole(lab: Any) -> Dataset:
 
 
 def overview(records: Dataset) -> list[Finding]:
-    return peaks_text.findings(optimum_overview.together(records))
+    return peak_text.findings(optimum_overview.together(records))
 
 
 def test_every_sweep_has_its_row_with_best_value_plateau_and_law(lab: Any) -> None:
@@ -64,13 +64,13 @@ def test_every_sweep_has_its_row_with_best_value_plateau_and_law(lab: Any) -> No
     cpu = dict(zip(found.tables[0].columns, rows["cpu"], strict=True))
     assert cpu["Best"].endswith(" workers")
     assert " k bogo ops/s (" in cpu["Value"] and " to " in cpu["Value"]
-    assert cpu["Plateau"] == "from 4 workers (this machine's processors)"
+    assert cpu["Plateau"] == "from 4 workers (as many as processors)"
     assert cpu["Scaling law"].startswith("up to 4 workers: Amdahl")
     assert "Not measured: fifo (priority 99)" in rows["policies (method int16)"][1]
     assert rows["ports"][1] == "Nothing was measured: all 6 trials failed (the tool crashed)."
     assert found.statement == (
         "3 studies with 4 sweeps: the data identify a best value in 3 and a plateau in 1. "
-        "1 plateau begins at the number of this machine's processors (4). 1 sweep could not be measured."
+        "1 of the plateaus begins at the number of this machine's processors (4). 1 sweep could not be measured."
     )
     json.dumps(found.as_dict(), allow_nan=False)
 
@@ -78,8 +78,8 @@ def test_every_sweep_has_its_row_with_best_value_plateau_and_law(lab: Any) -> No
 def test_the_answer_of_a_suite_says_why_the_growth_of_its_sweeps_ends(lab: Any) -> None:
     cpu, *others = optimum_overview.together(whole(lab))
     explained = replace(cpu, peak=replace(cpu.peak, explanation=Explanation(Cause.PROCESSORS, 3, 2, 4, (), {})))
-    (found,) = peaks_text.findings([explained, *others])
-    assert answers.sentences(found.statement)[1] == "Growth ends with full processors in 1 sweep."
+    (found,) = peak_text.findings([explained, *others])
+    assert str(found.statements[1]) == "Why growth ends: processors full in 1 sweep."
 
 
 def test_machines_read_the_same_numbers_under_stable_names(lab: Any) -> None:
@@ -99,7 +99,7 @@ def test_one_study_and_studies_of_something_else_have_no_table(lab: Any) -> None
 def test_the_summary_of_a_study_of_peaks_begins_with_its_best_value_and_plateau(lab: Any) -> None:
     records = whole(lab)
     (found,) = conclude_text.findings(conclusion.analyse(records, records.studies[0]))
-    assert [str(found.statements[0])] == conclude_text.opening(study_focus.focus(records, records.studies[0]))[:1]
+    assert found.statements[:1] == conclude_text.opening(study_focus.focus(records, records.studies[0]))[:1]
 
 
 def test_few_repetitions_have_a_number_that_would_do(lab: Any) -> None:

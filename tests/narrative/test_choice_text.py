@@ -79,5 +79,6 @@ def test_the_summary_opens_with_the_choice_the_other_responses_and_the_plateau(l
     *_, others, plateau = conclude_text.opening(focus)
     assert str(others) == "On average, nbd has the lowest mean read total latency."
     assert (
-        plateau == "Total IOPS gains at most 5 % beyond 4 jobs with libaio, 4 jobs with io_uring and 4 jobs with nbd."
+        str(plateau)
+        == "Total IOPS gains at most 5 % beyond 4 jobs with libaio, 4 jobs with io_uring and 4 jobs with nbd."
     )

@@ -28,7 +28,7 @@ NARRATORS: dict[str, str] = {
     "peak": "ioassay.narrative.peak_text",
     "calls": "ioassay.narrative.calls_text",
     "caveats": "ioassay.narrative.threats_text",
-    "peaks": "ioassay.narrative.peaks_text",
+    "peaks": "ioassay.narrative.peak_text",
     "choices": "ioassay.narrative.choice_text",
     "unclaimed": "ioassay.narrative.unclaimed_text",
 }

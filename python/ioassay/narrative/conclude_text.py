@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from ioassay.analysis.conclusion import Conclusion, FactorChange, Mean, MixChange, Part, ratio_outcome
@@ -10,11 +11,10 @@ from ioassay.analysis.effects.average_change import AverageChange
 from ioassay.analysis.effects.block_size_mix import Mix
 from ioassay.analysis.effects.one_factor import Effect, Outcome
 from ioassay.analysis.measurements.cells import Cells
-from ioassay.analysis.optimum.optimum import SEPARATE_SLICES, Peak
-from ioassay.analysis.optimum.optimum import Outcome as PeakOutcome
+from ioassay.analysis.optimum.optimum import SEPARATE_SLICES
 from ioassay.analysis.optimum.study_focus import Focus
-from ioassay.factors import CASE, factor_label
-from ioassay.narrative import choice_text, effect_text, omissions, peak_tables, peak_text, phrases
+from ioassay.factors import CASE
+from ioassay.narrative import choice_text, effect_text, omissions, peak_text, phrases
 from ioassay.narrative.finding import Finding, Table, bounds
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Change, Level, Quantity, Ratio, Response
@@ -180,34 +180,17 @@ def _cost(ratio: MeasuredRatio, case: str) -> Say:
 # What the study is about
 
 
-def opening(focus: Focus) -> list[Say | str]:
+def opening(focus: Focus) -> list[Say]:
     """What a study of a choice or of peaks begins with."""
     if focus.choices:
         first, *others = focus.choices
-        brief = choice_text.in_brief(others)
-        plateaus = [_plateaus(focus.response, factor, peaks) for factor, peaks in focus.peaks.items()]
-        return [*choice_text.sentences(first), *brief, *plateaus]
-    text: list[Say | str] = []
+        plateaus = [peak_text.gains(focus.response, factor, peaks) for factor, peaks in focus.peaks.items()]
+        return [*choice_text.sentences(first), *choice_text.in_brief(others), *chain.from_iterable(plateaus)]
+    said: list[Say] = []
     for peaks in focus.peaks.values():
         if len(peaks) <= SEPARATE_SLICES:
-            text += [said for one in peaks for said in (*peak_text.in_brief(one), *peak_text.scaling(one))]
+            said += [text for one in peaks for text in (*peak_text.in_brief(one), *peak_text.scaling(one))]
         else:
             many = len(peaks) > peak_text.MOST_PLACES
-            text.append((peak_text.shared_statement if many else peak_text.by_place)(focus.response, peaks))
-    return text
-
-
-def _plateaus(response: str, factor: str, peaks: Sequence[Peak]) -> str:
-    """From which level on each place gains nothing."""
-    begins = [
-        f"{peak_tables.phrase_at(one, one.plateau.first)} with {phrases.levels(one.part.where())}"
-        for one in peaks
-        if one.plateau is not None and one.outcome == PeakOutcome.SATURATES
-    ]
-    others = [phrases.levels(one.part.where()) for one in peaks if one.plateau is None]
-    name, over = phrases.name(response), factor_label(factor)
-    if not begins:
-        return f"The data show no {over} from which on {phrases.inside(response)} gains nothing."
-    rest = f" The data show no such {over} with {phrases.listed(others, 9)}." if others else ""
-    margin = phrases.percent(MARGIN)
-    return f"{name} gains at most {margin} beyond {phrases.listed(begins, 9)}.{rest}"
+            said += peak_text.counted(focus.response, peaks) if many else peak_text.by_place(peaks)
+    return said

@@ -1,339 +1,486 @@
-"""The sentences of the question where the best level lies."""
+"""Where the best level lies: the statements and tables of one place, of many places, and of all sweeps of a suite."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ioassay import metrics, units
 from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.optimum.optimum import Optimum, Outcome, Peak
-from ioassay.factors import factor_label
-from ioassay.narrative import cause_text, omissions, peak_tables, phrases
-from ioassay.narrative.finding import Finding, Table
-from ioassay.narrative.peak_tables import candidates, phrase_at, place, place_text, span
+from ioassay.analysis.optimum.optimum_overview import Sweep
+from ioassay.factors import factor_label, is_nanoseconds, level_phrase, level_reading, level_text
+from ioassay.narrative import cause_text, omissions, phrases
+from ioassay.narrative.finding import Column, Finding, Table, bounds
+from ioassay.narrative.say import Say, say
+from ioassay.narrative.values import Factor, Level, Quantity, Response, Share
 from ioassay.stats.best_level import BestLevel
-from ioassay.stats.contrasts import MARGIN
-from ioassay.stats.result import Interval, Undefined
+from ioassay.stats.condition_means import Scale
+from ioassay.stats.contrasts import MARGIN, Contrasts, Pair
+from ioassay.stats.result import Interval, Undefined, mean_of
 from ioassay.stats.saturation import Knee
 from ioassay.stats.scalability import FEWEST_LEVELS, USL, Law, preferred
 
 FEW = 5
 """Below this number of repetitions an interval is wide because of them."""
 MOST_PLACES = 8
-"""Up to this number of places each has its own sentence where they share a paragraph."""
-_MARGIN = phrases.percent(MARGIN)
-_SHARED = ("may be best", "mean", f"within {_MARGIN} of the best", "plateau", "knee")
-_FEW = f"With fewer than {FEW} repetitions per level, intervals are wide and few levels are distinguishable."
-_OUTCOMES = {
-    Outcome.EQUAL: "{name} does not change with {factor}.",
-    Outcome.EQUIVALENT: "{name} differs by at most {margin} over {every}.",
-    Outcome.UNDECIDED: "The data do not identify a best {factor} for {inside}.",
-    Outcome.UNREPEATED: "One repetition per level gives no uncertainty estimate; run at least 3, preferably 5.",
-    Outcome.NARROWED: "The data do not show from which {factor} on the gain is below {margin}.",
-    Outcome.SATURATES: "It saturates {at}{first_processors}: further levels gain at most {margin}.",
-    Outcome.DECLINES: "Levels up to {last} are within {margin} of the best.",
-    Outcome.INNER_PLATEAU: "Levels {span} are within {margin} of the best{begins}.",
-    Outcome.STILL_IMPROVES: "The last levels differ by less than {margin}, but the curve has not yet levelled off.",
-    Outcome.BEST_AT_FIRST: "Every other level is worse. This is the first level tested, so the best may lie below it.",
-    Outcome.BEST_AT_LAST: "Every other level is worse. This is the last level tested, so the best may lie beyond it.",
-    Outcome.ISOLATED: "Every other level is worse.",
-}
-_EARLIER = "The data do not exclude an earlier start, from {earliest} on."
-_SECOND = "There is a second peak {levels}: levels between it and the best are worse."
+"""Up to this number of places each has its own sentence."""
+_NONE = "–"
+_LONG = 200
+"""Characters of a note above which it is not repeated in every row."""
+FACTS = (
+    *("factor", "best", "best_can_be_told", "confidence", "best_interval", "mean", "interval", "not_worse"),
+    *("plateau", "plateau_reason", "plateau_at_processors", "processors", "law", "cause"),
+)
+"""Of the numbers of a peak, those of a sweep."""
 
 
-def findings(answers: Sequence[Optimum]) -> list[Finding]:
-    """A finding for each place, or one for all where there are many."""
-    return [
-        finding
-        for one in answers
-        for finding in ([_single(one, peak) for peak in one.peaks] if one.separate else [_shared(one)])
-    ]
+def findings(answers: Sequence[Optimum | Sweep]) -> list[Finding]:
+    """A finding for each place, or one for all where there are many; one for all sweeps of a suite."""
+    sweeps = [one for one in answers if isinstance(one, Sweep)]
+    found = [_suite(sweeps)] if sweeps else []
+    for one in answers:
+        if isinstance(one, Optimum):
+            found += [_single(one, peak) for peak in one.peaks] if one.separate else [_shared(one)]
+    return found
 
 
 def _single(answer: Optimum, one: Peak) -> Finding:
-    response = one.part.response
     return Finding(
         study=one.part.study,
         question="peak",
-        response=response,
-        title=f"{phrases.name(response)}: the best {factor_label(one.factor)}",
-        statements=sentences(one),
+        response=one.part.response,
+        title=f"{phrases.name(one.part.response)}: the best {factor_label(one.factor)}",
+        statements=statements(one),
         where=one.part.where(),
         statistics={**one.statistics(), "not_measured": [part.as_dict() for part in answer.missing]},
-        tables=[peak_tables.levels(one), *peak_tables.fits(one), *cause_text.tables(one)],
-        caveats=[*omissions.left_out(one.part), *_caveats(one, answer.ask.confidence)],
+        tables=[_levels(one), *_fits(one), *cause_text.tables(one)],
+        caveats=[*omissions.left_out(one.part), *map(str, _caveats(one, answer.ask.confidence))],
     )
 
 
 def _shared(answer: Optimum) -> Finding:
     peaks, response = answer.peaks, answer.cells.response
-    factor, where = peaks[0].factor, list(peaks[0].part.where())
-    rows = [[*one.part.where().values(), *peak_tables.row(one)] for one in peaks]
-    columns = [*map(factor_label, where), f"best {factor_label(factor)}", *_SHARED]
+    factor = peaks[0].factor
     few = any(one.fewest < FEW for one in peaks) and not answer.ask.exact
+    table = Table.of(
+        peaks,
+        *((factor_label(name), lambda one, name=name: one.part.where()[name]) for name in peaks[0].part.where()),
+        (f"best {factor_label(factor)}", lambda one: level_text(factor, one.level(one.best))),
+        ("may be best", lambda one: candidates(one) if isinstance(one.levels, BestLevel) else ""),
+        ("mean", lambda one: one.mean, response),
+        *bounds(lambda one: one.interval, response),
+        ("plateau", lambda one: span(one, one.plateau.first, one.plateau.last) if one.plateau else ""),
+        ("knee", lambda one: one.knee.x if isinstance(one.knee, Knee) else None),
+    )
     return Finding(
         study=answer.cells.study,
         question="peak",
         response=response,
         title=f"{phrases.name(response)}: the best {factor_label(factor)}",
-        statements=shared_statement(response, peaks),
+        statements=counted(response, peaks),
         statistics={
             "factor": factor,
             "slices": [{"where": one.part.where(), **one.statistics()} for one in peaks],
             "not_measured": [part.as_dict() for part in answer.missing],
         },
-        tables=[Table(columns, rows, [*[""] * len(where), "", "", response, "", "", ""])],
-        caveats=[*omissions.left_out(answer.cells), *([_FEW] if few else [])],
+        tables=[table],
+        caveats=[*omissions.left_out(answer.cells), *([str(say("peak.few", few=FEW))] if few else [])],
     )
 
 
-# Sentences
+def _suite(sweeps: Sequence[Sweep]) -> Finding:
+    return Finding(
+        study="",
+        question="peaks",
+        response="",
+        title="Best values and plateaus",
+        statements=list(_of_suite(sweeps)),
+        statistics={"sweeps": [_numbers(one) for one in sweeps]},
+        tables=[
+            Table.of(
+                sweeps,
+                ("Sweep", _title),
+                ("Best", _best),
+                ("It may be", lambda one: _NONE if one.peak is None or one.peak.indistinct else candidates(one.peak)),
+                ("Value", lambda one: _value(one.peak) if one.peak else _NONE),
+                ("Plateau", lambda one: _plateau(one.peak) if one.peak else _NONE),
+                ("Scaling law", lambda one: _law(one.peak) if one.peak else _NONE),
+                ("Why it ends", lambda one: (one.peak and cause_text.in_brief(one.peak)) or _NONE),
+            )
+        ],
+    )
 
 
-def sentences(one: Peak) -> list[str]:
+# Statements about one place
+
+
+def statements(one: Peak) -> list[Say]:
     """Best level, what is as good, where it bends, how it scales."""
     if one.outcome == Outcome.EQUAL:
         return in_brief(one)
     return [*in_brief(one), *_bend(one), *scaling(one), *_laws(one)]
 
 
-def in_brief(one: Peak) -> list[str]:
+def in_brief(one: Peak) -> list[Say]:
     """The best level with its confidence and its value, and the plateau, or why there is none."""
-    outcome = one.outcome
-    if outcome == Outcome.EQUAL:
-        return [phrases.placed(one.part.where(), _text(one, outcome))]
-    if outcome in (Outcome.EQUIVALENT, Outcome.UNDECIDED):
-        word = "lowest" if lower_is_better(one.part.response) else "highest"
-        centre = "value" if one.part.merged else "mean"
-        shown = f"The {word} {centre} is {level_at(one, one.best)}: {value(one)}."
-        known = [*_second(one), *_needed(one)] if outcome == Outcome.UNDECIDED else []
-        return [phrases.placed(one.part.where(), _text(one, outcome)), shown, *cause_text.sentences(one), *known]
-    plateau = _categories(one) if outcome == Outcome.CATEGORIES else [_text(one, outcome)]
+    outcome, where, known = one.outcome, one.part.where(), _known(one)
+    shown, cause = f"peak.{outcome.replace(' ', '_')}", cause_text.statements(one)
+    second = [say("peak.second", levels=[f"{_level(one, index):at}" for index in one.second])] if one.second else []
+    if outcome in (Outcome.EQUAL, Outcome.EQUIVALENT):
+        return [Say(shown, known, where), *(cause if outcome == Outcome.EQUIVALENT else [])]
+    if outcome == Outcome.UNDECIDED:
+        return [Say(shown, known, where), *cause, *second, *_needed(one)]
+    plateau = _categories(one) if outcome == Outcome.CATEGORIES else [Say(shown, known)]
     undecided = _needed(one) if outcome in (Outcome.NARROWED, Outcome.STILL_IMPROVES) else []
-    return [best(one), *plateau, *cause_text.sentences(one), *_earlier(one), *_apart(one), *_second(one), *undecided]
+    return [Say("peak.best", known, where), *plateau, *cause, *_around(one), *second, *undecided]
 
 
-def _text(one: Peak, outcome: Outcome) -> str:
+def _known(one: Peak) -> dict[str, Any]:
+    """What sentences about a peak may need."""
+    response = one.part.response
     first, last = (one.plateau.first, one.plateau.last) if one.plateau else (0, len(one.cells) - 1)
-    return _OUTCOMES[outcome].format(
-        name=phrases.name(one.part.response),
-        inside=phrases.inside(one.part.response),
-        factor=factor_label(one.factor),
-        every="both levels" if len(one.cells) == 2 else f"all {len(one.cells)} levels",
-        margin=_MARGIN,
-        last=phrase_at(one, last),
-        at=level_at(one, first),
-        span=span(one, first, last),
-        first_processors=", the number of this machine's processors" if one.at_processors(first) else "",
-        begins=" and begin at the number of this machine's processors" if one.at_processors(first) else "",
-    )
+    every = "both levels" if len(one.cells) == 2 else f"all {len(one.cells)} levels"
+    quantity, decided = Quantity(response, one.mean, one.interval), one.outcome not in _UNNAMED
+    word = "lowest" if lower_is_better(response) else "highest"
+    return {
+        "name": Response(response),
+        "factor": Factor(one.factor),
+        "word": f"{word} (best)" if decided and word == "lowest" else word,
+        "centre": "value" if one.part.merged else "mean",
+        "best": _level(one, one.best),
+        "mean": quantity,
+        "sure": _sure(one) if decided else "",
+        "margin": MARGIN,
+        "every": every,
+        "first": _level(one, first),
+        "last": _level(one, last),
+        "span": span(one, first, last),
+    }
 
 
-def _earlier(one: Peak) -> list[str]:
-    """Where the plateau may begin already."""
-    if one.plateau is None or one.plateau.earliest == one.plateau.first:
-        return []
-    return [_EARLIER.format(earliest=phrase_at(one, one.plateau.earliest))]
+_UNNAMED = (Outcome.EQUAL, Outcome.EQUIVALENT, Outcome.UNDECIDED)
+"""Outcomes under which no level is named the best."""
 
 
-def _second(one: Peak) -> list[str]:
-    if not one.second:
-        return []
-    levels = phrases.listed([level_at(one, index) for index in one.second])
-    return [_SECOND.format(levels=levels)]
-
-
-def best(one: Peak) -> str:
-    """`Read bandwidth is highest at 4 jobs (3 to 5 with 95 % confidence): 930 MB/s (95 % interval 910 to 950 MB/s).`"""
-    word = _word(one.part.response)
-    text = f"{phrases.name(one.part.response)} is {word} {level_at(one, one.best)}{_range(one)}"
-    return phrases.placed(one.part.where(), f"{text}: {value(one)}.")
-
-
-def _word(response: str) -> str:
-    return "lowest (best)" if lower_is_better(response) else "highest"
-
-
-def value(one: Peak) -> str:
-    """The best level's mean with its interval: `930 MB/s (95 % interval 910 to 950 MB/s)`."""
-    response, bounds = one.part.response, one.interval
-    wide = isinstance(bounds, Interval) and bounds.low < bounds.high
-    known = f" ({phrases.interval(response, bounds)})" if isinstance(bounds, Interval) and wide else ""
-    return f"{phrases.value(response, one.mean)}{known}"
-
-
-def level_at(one: Peak, index: int) -> str:
-    """A level as a place: `at 4 jobs`, `under fifo (priority 99)`."""
-    return phrases.at(one.factor, one.level(index))
-
-
-def _range(one: Peak) -> str:
-    """How sure the best level is: ` (3 to 5 with 95 % confidence)`; of words how often it is the best."""
+def _sure(one: Peak) -> Say | str:
+    """How sure the best level is; of words how often it is the best."""
     if isinstance(one.levels, Undefined) or one.exact or isinstance(one.family.contrasts, Undefined):
         return ""
     if one.numbers is None:
-        return f", the best with a probability of {phrases.percent(one.levels.probability[one.best])}"
+        return say("peak.probably", probability=one.levels.probability[one.best])
     if one.cells[one.best].values.size < 2:
-        return " (of one repetition: that it scatters as the other levels do is assumed)"
-    sure = f"{phrases.level(one.family.contrasts.confidence)} confidence"
-    return f" (with {sure})" if len(one.candidates) == 1 else f" ({candidates(one)} with {sure})"
+        return say("peak.once")
+    code = "peak.sure" if len(one.candidates) == 1 else "peak.sure_range"
+    return say(code, levels=candidates(one), confidence=one.family.contrasts.confidence)
 
 
-def _needed(one: Peak) -> list[str]:
+def _needed(one: Peak) -> list[Say]:
     """How many repetitions would show a difference that matters, where there are fewer."""
     if not isinstance(one.needed, int) or one.needed <= one.fewest:
         return []
-    needed = phrases.repetitions_needed(one.needed)
-    return [f"To detect differences of {_MARGIN}, each level needs {needed} instead of {one.fewest}."]
+    return [say("peak.needed", margin=MARGIN, needed=one.needed, fewest=one.fewest)]
 
 
-def _categories(one: Peak) -> list[str]:
+def _categories(one: Peak) -> list[Say]:
     """Which other words are as good, which are worse, and which may be either."""
     assert isinstance(one.levels, BestLevel)
-    everything = [index for index in range(len(one.cells)) if index != one.best]
-    worse = [index for index in everything if index not in one.candidates]
-    if len(worse) == len(everything):
-        return ["The other level is worse." if len(worse) == 1 else "Every other level is worse."]
-    good = [index for index in everything if index in one.levels.as_good]
-    either = [index for index in everything if index in one.candidates and index not in good]
+    others = [index for index in range(len(one.cells)) if index != one.best]
+    worse = [index for index in others if index not in one.candidates]
+    if worse == others:
+        return [say("peak.other_worse" if len(worse) == 1 else "peak.isolated")]
+    good = [index for index in others if index in one.levels.as_good]
+    either = [index for index in others if index in one.candidates and index not in good]
+    groups = {"good": good, "either": either, "worse": worse}
     return [
-        f"{words}: {phrases.listed([phrase_at(one, index) for index in indices], 9)}."
-        for words, indices in ((f"Within {_MARGIN} of the best", good), ("Perhaps as good", either), ("Worse", worse))
-        if indices
+        say(f"peak.{code}", margin=MARGIN, levels=[level_at(one, index) for index in group])
+        for code, group in groups.items()
+        if group
     ]
 
 
-def _apart(one: Peak) -> list[str]:
-    """Levels that may be best without being on its plateau."""
-    if one.numbers is None or one.outcome == Outcome.UNREPEATED:
-        return []
+def _around(one: Peak) -> Iterator[Say]:
+    """Where the plateau begins, and levels that may be best without being on it."""
     first, last = (one.plateau.first, one.plateau.last) if one.plateau else (one.best, one.best)
-    apart = [phrase_at(one, index) for index in one.candidates if not first <= index <= last]
-    return [f"Perhaps as good: {phrases.listed(apart, 9)}."] if apart else []
+    if one.plateau and first and one.at_processors(first):
+        yield say("peak.processors", processors=one.processors)
+    if one.plateau and one.plateau.earliest != first:
+        yield say("peak.earliest", earliest=_level(one, one.plateau.earliest))
+    apart = [level_at(one, index) for index in one.candidates if not first <= index <= last]
+    if apart and one.numbers and one.outcome != Outcome.UNREPEATED:
+        yield say("peak.either", levels=apart)
 
 
-def _bend(one: Peak) -> list[str]:
-    if not isinstance(one.knee, Knee):
-        return []
-    at, bounds = one.knee.x, one.knee.interval
-    ends = phrases.joined(place(one, bounds.low), place(one, bounds.high))
-    within = f" ({phrases.level(bounds.confidence)} interval {ends})" if bounds.low < bounds.high else ""
-    worse = one.candidates[-1] < len(one.cells) - 1
-    loses = worse and (one.knee.after < 0) != lower_is_better(one.part.response)
-    return [
-        f"The curve bends near {place_text(one, at)}{within} and {'declines' if loses else 'gains less'} after that."
-    ]
+def _bend(one: Peak) -> Iterator[Say]:
+    if isinstance(one.knee, Knee):
+        worse = one.candidates[-1] < len(one.cells) - 1
+        loses = worse and (one.knee.after < 0) != lower_is_better(one.part.response)
+        within = _within(one.knee.interval, place(one, one.knee.interval.low), place(one, one.knee.interval.high))
+        then = "declines" if loses else "gains less"
+        yield say("peak.knee", place=place_text(one, one.knee.x), within=within, then=then)
 
 
-def scaling(one: Peak) -> list[str]:
+def _within(found: Interval, low: str, high: str) -> Say | str:
+    if found.low >= found.high:
+        return ""
+    return say("peak.within", confidence=found.confidence, ends=phrases.joined(low, high))
+
+
+def scaling(one: Peak) -> Iterator[Say]:
     """The share of linear scaling, where the plateau begins or at the last level."""
-    if one.scaling is None or one.indistinct:
-        return []
-    index = one.plateau.first if one.plateau and one.plateau.first else len(one.cells) - 1
-    at = one.scaling[index]
-    growth = f"it changes by a factor of {phrases.plain_number(at.speedup)}"
-    share = f"{phrases.percent(at.efficiency)} of linear scaling"
-    return [f"From {phrase_at(one, 0)} to {phrase_at(one, index)}, {growth}, which is {share}."]
+    if one.scaling is not None and not one.indistinct:
+        index = one.plateau.first if one.plateau and one.plateau.first else len(one.cells) - 1
+        at, ends = one.scaling[index], {"first": _level(one, 0), "last": _level(one, index)}
+        yield say("peak.scaling", **ends, speedup=at.speedup, efficiency=at.efficiency)
 
 
-def _laws(one: Peak) -> list[str]:
+def _laws(one: Peak) -> Iterator[Say]:
     """The law that all levels follow, or those up to the plateau where all together follow none."""
-    if one.law is not None:
-        return _law(one, one.law, "It follows", upto=False)
-    if one.growth is None or one.plateau is None:
-        return []
-    return _law(one, one.growth, f"Up to {phrase_at(one, one.plateau.first)}, it follows", upto=True)
+    law = one.law or (one.growth if one.plateau else None)
+    if law is None:
+        return
+    upto = "" if one.law else level_at(one, one.plateau.first if one.plateau else 0)
+    peaks = law.kind == USL and law.peak is not None and law.peak_interval is not None
+    alpha = Share(law.alpha, law.alpha_interval)
+    yield say(f"peak.{'usl' if peaks else 'amdahl'}{'_upto' if upto else ''}", alpha=alpha, upto=upto)
+    if law.peak is not None and law.peak_interval is not None and peaks:
+        found = law.peak_interval
+        within = _within(found, phrases.plain_number(found.low), phrases.plain_number(found.high))
+        side = "beyond" if law.peak > (one.numbers or (0.0,))[-1] else "within"
+        yield say("peak.usl_peak", place=place_text(one, law.peak), within=within, side=side)
+    elif law.limit and not upto:
+        yield say("peak.limit", limit=Quantity(one.part.response, law.limit))
 
 
-def _law(one: Peak, found: Law, subject: str, *, upto: bool) -> list[str]:
-    """The fitted law with its prediction; of a law `upto` the plateau nothing about the levels beyond."""
-    share = f"{_percent(found.alpha)} of the work cannot run in parallel ({_percents(found.alpha_interval)})"
-    if found.kind != USL or found.peak is None or found.peak_interval is None:
-        limit = None if upto else found.limit
-        most = [f"This limits it to {phrases.value(one.part.response, limit)}."] if limit else []
-        return [f"{subject} Amdahl's law: {share}.", *most]
-    where = "beyond" if found.peak > (one.numbers or (0.0,))[-1] else "within"
-    ends = phrases.joined(phrases.plain_number(found.peak_interval.low), phrases.plain_number(found.peak_interval.high))
-    level = phrases.level(found.peak_interval.confidence)
-    return [
-        f"{subject} the universal scalability law: {share}.",
-        f"The law has its peak at {place_text(one, found.peak)} ({level} interval {ends}), {where} the levels tested.",
-    ]
+# Statements about many places
 
 
-def _percent(share: float) -> str:
-    return f"{units.format_percent(share)} %"
-
-
-def _percents(bounds: Interval) -> str:
-    low, high = (units.format_percent(end) for end in (bounds.low, bounds.high))
-    return f"{phrases.level(bounds.confidence)} interval {low} to {high} %"
-
-
-def shared_statement(response: str, peaks: Sequence[Peak]) -> str:
+def counted(response: str, peaks: Sequence[Peak]) -> list[Say]:
     """How often each level is best over many places."""
-    counted: dict[str, int] = {}
-    for one in peaks:
-        counted[level_at(one, one.best)] = counted.get(level_at(one, one.best), 0) + 1
-    parts = [f"{level} in {number}" for level, number in sorted(counted.items(), key=lambda pair: -pair[1])]
-    text = f"{phrases.name(response)} is {_word(response)} {phrases.listed(parts)} of {len(peaks)} conditions."
+    tally = Counter(f"{_level(one, one.best):at}" for one in peaks)
+    known = {**_known(peaks[0]), "word": "lowest (best)" if lower_is_better(response) else "highest"}
+    levels = [f"{level} in {number}" for level, number in tally.most_common()]
     unclear = sum(len(one.candidates) > 1 for one in peaks)
-    return f"{text} In {unclear} of them, another level may be as good." if unclear else text
+    more = [say("peak.shared_unclear", unclear=unclear)] if unclear else []
+    return [Say("peak.shared", {**known, "levels": levels, "places": len(peaks)}), *more]
 
 
-def by_place(response: str, peaks: Sequence[Peak]) -> str:
+def by_place(peaks: Sequence[Peak]) -> Iterator[Say]:
     """A sentence for each place: its best level, and which others are as good."""
-    names = [phrases.name(response), *["It"] * (len(peaks) - 1)]
-    return " ".join(_here(one, name) for one, name in zip(peaks, names, strict=True))
+    for one in peaks:
+        near = [level_at(one, index) for index in one.candidates if index != one.best]
+        code = "here_once" if isinstance(one.levels, Undefined) else "here_near" if near else "here"
+        code = "here_undecided" if one.indistinct else code
+        yield Say(f"peak.{code}", {**_known(one), "near": near}, one.part.where())
 
 
-def _here(one: Peak, name: str) -> str:
-    where = one.part.where()
-    if one.indistinct:
-        return phrases.placed(where, f"The data do not identify a best {factor_label(one.factor)}.")
-    text = phrases.placed(where, f"{name} is {_word(one.part.response)} {level_at(one, one.best)}")
+def gains(response: str, factor: str, peaks: Sequence[Peak]) -> Iterator[Say]:
+    """From which level on each place gains nothing."""
+    begins = [
+        f"{level_at(one, one.plateau.first)} with {phrases.levels(one.part.where())}"
+        for one in peaks
+        if one.plateau is not None and one.outcome == Outcome.SATURATES
+    ]
+    others = [phrases.levels(one.part.where()) for one in peaks if one.plateau is None]
+    known: dict[str, Any] = {"name": Response(response), "factor": Factor(factor), "margin": MARGIN}
+    yield say("peak.gains" if begins else "peak.gains_always", begins=begins, **known)
+    if begins and others:
+        yield say("peak.gains_others", places=others, **known)
+
+
+def _of_suite(sweeps: Sequence[Sweep]) -> Iterator[Say]:
+    peaks = [one.peak for one in sweeps if one.peak is not None]
+    best = sum(isinstance(one.levels, BestLevel) and not one.indistinct for one in peaks)
+    flat = [one for one in peaks if one.plateau is not None]
+    own = [one for one in flat if one.plateau and one.at_processors(one.plateau.first)]
+    studies = len({one.study.name for one in sweeps})
+    yield say("peak.suite", studies=studies, sweeps=len(sweeps), best=best, flat=len(flat))
+    yield from cause_text.of_sweeps(peaks)
+    if own:
+        begin = "begins" if len(own) == 1 else "begin"
+        yield say("peak.suite_processors", number=len(own), begin=begin, processors=own[0].processors)
+    if empty := len(sweeps) - len(peaks):
+        yield say("peak.suite_unmeasured", number=empty)
+
+
+# Names of levels
+
+
+def _level(one: Peak, index: int) -> Level:
+    return Level(one.factor, one.level(index))
+
+
+def level_at(one: Peak, index: int) -> str:
+    """A level with what it counts: `4 workers`."""
+    return level_phrase(one.factor, one.level(index))
+
+
+def _short(one: Peak, index: int) -> str:
+    """A level without what it counts: `4`, `64 KiB`."""
+    return level_text(one.factor, one.level(index))
+
+
+def span(one: Peak, first: int, last: int) -> str:
+    """`3 to 6 workers`, `queue depth 4 to 16`."""
+    head, text, tail = level_at(one, last).partition(_short(one, last))
+    return f"{head}{_short(one, first)} to {text}{tail}"
+
+
+def candidates(one: Peak) -> str:
+    """The levels that may be best: `3 to 6` where all numbers between may be, too; else each."""
+    places = one.candidates
+    if one.numbers and places[-1] - places[0] == len(places) - 1 and len(places) > 1:
+        return f"{_short(one, places[0])} to {_short(one, places[-1])}"
+    return phrases.listed([_short(one, place) for place in places], 9)
+
+
+def place_text(one: Peak, number: float) -> str:
+    """A place between levels with what it counts: `4.7 workers`."""
+    text = place(one, number)
+    return text if " " in text else level_phrase(one.factor, text)
+
+
+def place(one: Peak, number: float) -> str:
+    """A place between levels: sizes as sizes, times as times, other numbers with three digits."""
+    kind = level_reading(one.factor, [cell.point[one.factor] for cell in one.cells])
+    shown = {"size": lambda: units.format_size(round(number)), "duration": lambda: units.format_duration(number)}
+    shown |= {"percent": lambda: f"{phrases.plain_number(number)} %", "rate": lambda: units.format_rate(number)}
+    if is_nanoseconds(one.factor):
+        return units.format_ns(number)
+    return shown.get(kind or "", lambda: phrases.plain_number(number))()
+
+
+# Tables
+
+
+def _levels(one: Peak) -> Table:
+    """A row a level: its mean, and the ratio to the best level with what follows from it."""
+    response, contrasts = one.part.response, one.family.contrasts
+    raw = response if isinstance(contrasts, Contrasts) and contrasts.means.scale == Scale.RAW else ""
+    pairs: dict[int, Pair] = {}
+    if isinstance(contrasts, Contrasts) and isinstance(one.levels, BestLevel):
+        pairs = {index: contrasts.pair(index, one.best) for index in range(len(one.cells)) if index != one.best}
+    columns: list[Column | tuple[Any, ...]] = [
+        (factor_label(one.factor), lambda index: _short(one, index)),
+        ("n", lambda index: one.cells[index].values.size),
+        (phrases.centre(one.part.merged), lambda index: mean_of(one.cells[index].values), response),
+        ("against the best", lambda index: getattr(pairs.get(index), "estimate", None), raw),
+        *bounds(lambda index: getattr(pairs.get(index), "interval", None), raw),
+        ("standing", lambda index: _standing(one, index)),
+    ]
+    if (scaled := one.scaling) is not None:
+        columns += [
+            ("speedup", lambda index: scaled[index].speedup),
+            ("efficiency", lambda index: scaled[index].efficiency),
+            *bounds(lambda index: scaled[index].interval),
+        ]
+    return Table.of(range(len(one.cells)), *columns)
+
+
+def _standing(one: Peak, index: int) -> str:
+    """What is known of a level: `best mean`, `as good`, `worse` or `undecided`."""
     if isinstance(one.levels, Undefined):
-        return f"{text}."
-    near = [phrase_at(one, index) for index in one.candidates if index != one.best]
-    others = f"; {phrases.listed(near, 9)} may be as good"
-    return f"{text}{others if near else ', better than all others'}."
+        return ""
+    if index == one.best:
+        return "best mean"
+    return "as good" if index in one.levels.as_good else "worse" if index not in one.candidates else "undecided"
+
+
+def _fits(one: Peak) -> list[Table]:
+    """A row a law that could be fitted."""
+    laws = [found for found in (one.usl, one.amdahl) if isinstance(found, Law)]
+    table = Table.of(
+        laws,
+        ("law", lambda law: "universal scalability" if law.kind == USL else "Amdahl"),
+        ("one worker", lambda law: law.gamma, one.part.response),
+        ("contention", lambda law: law.alpha),
+        *bounds(lambda law: law.alpha_interval),
+        ("coherency", lambda law: law.beta if law.kind == USL else None),
+        *bounds(lambda law: law.beta_interval),
+        ("peak at", lambda law: law.peak),
+        *bounds(lambda law: law.peak_interval),
+        ("R²", lambda law: law.r2),
+        ("lack of fit p", lambda law: law.lack_p),
+        ("largest deviation of a mean (%)", lambda law: phrases.in_percent(law.worst)),
+    )
+    return [table] if laws else []
+
+
+def _title(one: Sweep) -> str:
+    title, where = one.study.title or one.study.name, phrases.levels(one.peak.part.where()) if one.peak else ""
+    return f"{title} ({where})" if where else title
+
+
+def _numbers(one: Sweep) -> dict[str, Any]:
+    title = one.study.title or one.study.name
+    common = {"study": one.study.name, "title": title, "not_measured": _note(one)}
+    if one.peak is None:
+        return {**common, "factor": next(iter(one.study.levels), ""), "where": {}, "best": None}
+    numbers = one.peak.statistics()
+    place = {"response": one.peak.part.response, "where": one.peak.part.where()}
+    return {**common, **place, **{name: numbers[name] for name in FACTS}}
+
+
+def _note(one: Sweep) -> str:
+    note = " ".join(omissions.missing_conditions(one.missing))
+    if one.peak is None:
+        return note or "Nothing was measured."
+    return "some levels were not measured, see below" if one.places > 1 and len(note) > _LONG else note
+
+
+def _best(one: Sweep) -> str:
+    peak, note = one.peak, _note(one)
+    if peak is None:
+        return note
+    best = level_at(peak, peak.best)
+    if peak.indistinct:
+        best = f"not identified (highest {'value' if peak.part.merged else 'mean'}: {best})"
+    best = "all the same" if peak.outcome == Outcome.EQUAL else best
+    return f"{best} ({note})" if note else best
+
+
+def _value(one: Peak) -> str:
+    """`930 MB/s (910 to 950 MB/s)`."""
+    return f"{Quantity(one.part.response, one.mean, one.interval):ends}"
+
+
+def _plateau(one: Peak) -> str:
+    if one.plateau is None:
+        return (one.numbers and one.no_plateau) or _NONE
+    first, last = one.plateau.first, one.plateau.last
+    if last < len(one.cells) - 1:
+        return span(one, first, last)
+    return f"from {level_at(one, first)}{' (as many as processors)' if one.at_processors(first) else ''}"
+
+
+def _law(one: Peak) -> str:
+    law = one.law or (one.growth if one.plateau else None)
+    if law is None:
+        return _NONE if one.scaling is None or one.indistinct else "none fits"
+    upto = f"up to {level_at(one, one.plateau.first)}: " if one.plateau and not one.law else ""
+    name = "universal scalability" if law.kind == USL else "Amdahl"
+    return f"{upto}{name}, {units.format_percent(law.alpha)} % cannot run in parallel"
 
 
 # Caveats
 
 
-def _caveats(one: Peak, confidence: float) -> list[str]:
-    notes = []
+def _caveats(one: Peak, confidence: float) -> Iterator[Say]:
     if metrics.metric(one.part.response).better == "none":
-        notes.append(f"{phrases.name(one.part.response)} has no better direction: higher is taken as better.")
+        yield say("peak.no_better", name=Response(one.part.response))
     if not one.exact and one.fewest < FEW:
-        notes.append(_FEW)
-    return notes + _law_caveats(one, confidence)
-
-
-def _law_caveats(one: Peak, confidence: float) -> list[str]:
-    if one.usl is None or one.amdahl is None or one.numbers is None or len(one.numbers) < FEWEST_LEVELS:
-        return []
-    if one.indistinct:
-        return []
-    if one.law is not None:
-        return _fit_caveats(one.law, confidence)
-    if isinstance(one.amdahl, Undefined):
-        return [f"No law of scaling is fitted: {one.amdahl.reason}."]
-    nearest = preferred(one.usl, one.amdahl)
-    if nearest is None:
-        return []
-    none = f"{'Over all levels, it' if one.growth else 'It'} follows no law of scaling"
-    if nearest.alpha_interval.high < 0:
-        return [f"{none}: it first grows in proportion or faster, then more slowly than the laws allow."]
-    return [f"{none}: level means deviate from the nearest by up to {phrases.percent(nearest.worst)}."]
-
-
-def _fit_caveats(law: Law, confidence: float) -> list[str]:
-    if law.lack_p is None:
-        return ["Without repetitions, the fit of the law is not tested."]
-    if law.lack_p >= 1 - confidence:
-        return []
-    miss = phrases.percent(law.worst)
-    return [f"Level means deviate from the law by up to {miss}, more than repetitions vary: its prediction is rough."]
+        yield say("peak.few", few=FEW)
+    if one.usl is None or one.amdahl is None or len(one.numbers or ()) < FEWEST_LEVELS or one.indistinct:
+        return
+    if (law := one.law) is not None:
+        if law.lack_p is None:
+            yield say("peak.law_untested")
+        elif law.lack_p < 1 - confidence:
+            yield say("peak.law_rough", worst=law.worst)
+    elif isinstance(one.amdahl, Undefined):
+        yield say("peak.no_law", reason=one.amdahl.reason)
+    elif nearest := preferred(one.usl, one.amdahl):
+        it = "Over all levels, it" if one.growth else "It"
+        code = "peak.law_faster" if nearest.alpha_interval.high < 0 else "peak.law_missed"
+        yield say(code, it=it, worst=nearest.worst)

@@ -15,6 +15,7 @@ from ioassay.factors import factor_label, level_phrase, level_text
 from ioassay.metrics import format_metric
 from ioassay.narrative import phrases
 from ioassay.stats.result import Interval, Undefined
+from ioassay.units import format_percent
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,19 @@ class Change:
 
 
 @dataclass(frozen=True)
+class Share:
+    """A part of a whole: `2.3 % (95 % interval 1.9 to 2.7 %)`."""
+
+    value: float
+    interval: Interval
+
+    def __format__(self, form: str) -> str:
+        bounds = self.interval
+        shown, low, high = map(format_percent, (self.value, bounds.low, bounds.high))
+        return f"{shown} % ({phrases.level(bounds.confidence)} interval {low} to {high} %)"
+
+
+@dataclass(frozen=True)
 class Shares:
     """Changes over several conditions: `{x}` is `-66.4 % to 0.0 %`, `{x:median}` their median with these extremes."""
 
@@ -144,7 +158,7 @@ class Place:
         return phrases.circumstances(self.levels) if form else phrases.levels(self.levels)
 
 
-_TYPED = Response | Quantity | Range | Ratio | Change | Shares | Level | Factor | Place
+_TYPED = Response | Quantity | Range | Ratio | Change | Share | Shares | Level | Factor | Place
 FORMS: dict[str, Callable[[Any], str]] = {
     "percent": phrases.percent,
     "confidence": phrases.level,

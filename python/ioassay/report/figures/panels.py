@@ -91,14 +91,14 @@ def _peaks(records: Dataset, study: Study, where: Mapping[str, Scalar], name: st
 
 def _told(peaks: Sequence[Peak]) -> str:
     """The best level in words, of each combination of other factors where they differ."""
-    from ioassay.narrative import peak_tables
+    from ioassay.narrative import peak_text
 
     seen = [one for one in peaks if not one.indistinct]
     if not seen:
         return "the levels are not distinguishable" if peaks else ""
-    best = {peak_tables.phrase_at(one, one.best) for one in seen}
+    best = {peak_text.level_at(one, one.best) for one in seen}
     if len(seen) < len(peaks) or len(best) > 1:
-        named = [(one.part.where(), peak_tables.phrase_at(one, one.best) if one in seen else "none") for one in peaks]
+        named = [(one.part.where(), peak_text.level_at(one, one.best) if one in seen else "none") for one in peaks]
         told = [f"{', '.join(level_text(*level) for level in where.items())}: {text}" for where, text in named]
         return f"best of {'; '.join(told)}" if len(told) < 4 else f"best: {len(best)} different levels"
     return f"best: {best.pop()}{_as_good(seen[0]) if len(peaks) == 1 else ''}"
@@ -106,15 +106,15 @@ def _told(peaks: Sequence[Peak]) -> str:
 
 def _as_good(one: Peak) -> str:
     """The levels that are as good: a span of numbers, or why there is none, or a list of words."""
-    from ioassay.narrative import peak_tables, phrases
+    from ioassay.narrative import peak_text, phrases
     from ioassay.stats.best_level import BestLevel
 
     if one.plateau is not None:
-        return f", as good: {peak_tables.span(one, one.plateau.first, one.plateau.last)}"
+        return f", as good: {peak_text.span(one, one.plateau.first, one.plateau.last)}"
     if one.numbers is not None:
         return f"; {one.no_plateau}"
     others = [place for place in one.levels.as_good if place != one.best] if isinstance(one.levels, BestLevel) else []
-    return f", as good: {phrases.listed([peak_tables.phrase_at(one, place) for place in others])}" if others else ""
+    return f", as good: {phrases.listed([peak_text.level_at(one, place) for place in others])}" if others else ""
 
 
 def _plateau(view: View, peaks: Sequence[Peak]) -> list[Any]:

@@ -165,11 +165,11 @@ def _law_note(law: Law) -> str:
 
 
 def _bend_note(found: Peak) -> list[str]:
-    from ioassay.narrative import peak_tables
+    from ioassay.narrative import peak_text
     from ioassay.stats.saturation import Knee
 
     if not isinstance(found.knee, Knee):
         return []
     at, bounds = found.knee.x, found.knee.interval
-    low, high = (peak_tables.place(found, end) for end in (bounds.low, bounds.high))
-    return [f"bends near {peak_tables.place_text(found, at)} ({low} to {high})"]
+    low, high = (peak_text.place(found, end) for end in (bounds.low, bounds.high))
+    return [f"bends near {peak_text.place_text(found, at)} ({low} to {high})"]
