@@ -174,7 +174,7 @@ FACTORS: tuple[Factor, ...] = (
     # Databases
     Factor("compression_type", "compression", Kind.TEXT, phrase="compression {}"),
     # Simulated drives
-    Factor("buffer", "write buffer", Kind.SIZE, "bytes", "a buffer of {}"),
+    Factor("buffer", "write buffer size", Kind.SIZE, "bytes", "a buffer of {}"),
     Factor("drive", "drive", Kind.TEXT, phrase="{}"),
     Factor("elements", "flash elements", Kind.NUMBER, phrase="{} elements", single="1 element"),
     Factor("feed", "feeding", Kind.COMPOUND, phrase="feeding {}"),

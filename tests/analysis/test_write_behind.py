@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from ioassay.analysis.storage import hit_bound, write_behind
-from ioassay.narrative import hit_bound_text, write_behind_text
+from ioassay.analysis.storage import write_buffer
+from ioassay.analysis.storage.write_buffer import Ablation, HitBound
+from ioassay.narrative import reductions_text
 
 POLICIES = ("none", "lru", "idle-cold")
 METRIC = "write.lat.mean"
@@ -43,16 +44,21 @@ def simulated(point: Mapping[str, Any], _: int) -> dict[str, float]:
     return {METRIC: mean, "sim.span": 10.0, "sim.hit_ratio": hits, "sim.optimum_hit_ratio": optimum}
 
 
+def answered(lab: Any, asked: Any, kind: type, measure: Any = simulated) -> Any:
+    found = write_buffer.analyse(lab.records(lab.run(asked, measure, 1)), asked)
+    return [one for one in found if isinstance(one, kind)]
+
+
 def test_write_behind_is_compared_within_each_policy(lab: Any) -> None:
     asked = study(lab, write_behind=["off", "idle"])
-    (one,) = write_behind.analyse(lab.records(lab.run(asked, simulated, 1)), asked)
+    (one,) = answered(lab, asked, Ablation)
     spread = one.spread("lru", "idle")
     assert spread is not None and vars(spread) == pytest.approx({"least": -0.75, "middle": -0.625, "most": -0.5})
     assert vars(one.spread("none", "idle"))["middle"] == 0
     # 401 against 400, and 100.4 against 100, are ties.
     assert (one.wins("idle-cold", "off"), one.wins("lru", "off"), one.ties("off")) == (1, 0, 1)
     assert (one.wins("idle-cold", "idle"), one.wins("lru", "idle"), one.ties("idle")) == (1, 0, 1)
-    (finding,) = write_behind_text.findings([one])
+    (finding,) = reductions_text.findings([one])
     assert (
         "Write-behind idle lowers the mean by 57 % (idle-cold) to 62 % (lru), medians of 2 conditions."
         in finding.statement
@@ -64,12 +70,12 @@ def test_write_behind_is_compared_within_each_policy(lab: Any) -> None:
 
 def test_a_study_with_one_write_behind_is_no_ablation(lab: Any) -> None:
     for asked in (study(lab), study(lab, write_behind=["idle"])):
-        assert write_behind.analyse(lab.records(lab.run(asked, simulated, 1)), asked) == []
+        assert answered(lab, asked, Ablation) == []
 
 
 def test_hits_are_shares_of_what_is_possible(lab: Any) -> None:
     asked = study(lab)
-    (one,) = hit_bound.analyse(lab.records(lab.run(asked, simulated, 1)), asked)
+    (one,) = answered(lab, asked, HitBound)
     assert one.policies == ["lru", "idle-cold"]
     a, b = one.places
     assert (a.share("lru"), a.share("idle-cold")) == pytest.approx((0.5, 0.75))
@@ -77,7 +83,7 @@ def test_hits_are_shares_of_what_is_possible(lab: Any) -> None:
     assert (a.wins("idle-cold"), b.wins("lru"), one.ties) == (True, False, 1)
     spread = one.spread("idle-cold")
     assert spread is not None and (spread.least, spread.most) == pytest.approx((0.0, 0.75))
-    (finding,) = hit_bound_text.findings([one])
+    (finding,) = reductions_text.findings([one])
     assert "hits on 40.0 % to 50.0 % of the written pages" in finding.statement
     assert "policies reach a median of 37 % (idle-cold) and 25 % (lru)." in finding.statement
     assert list(finding.tables[0].columns) == ["case", "offline optimum", "lru", "idle-cold"]
@@ -85,5 +91,4 @@ def test_hits_are_shares_of_what_is_possible(lab: Any) -> None:
 
 def test_trials_without_the_bound_have_no_answer(lab: Any) -> None:
     asked = study(lab)
-    records = lab.records(lab.run(asked, lambda point, _: {METRIC: 1.0, "sim.span": 1.0}, 1))
-    assert hit_bound.analyse(records, asked) == []
+    assert answered(lab, asked, HitBound, lambda point, _: {METRIC: 1.0, "sim.span": 1.0}) == []

@@ -139,7 +139,7 @@ def test_with_many_outstanding_spread_evictions_beat_those_that_are_not(
 @pytest.mark.slow
 def test_the_simple_rival_is_named_with_its_numbers(write_buffer: tuple[Path, dict[str, Any]]) -> None:
     """Which of the two is better is not for a test to say; that the reader is told how close they are is."""
-    compared = [one for one in write_buffer[1]["findings"] if one["question"] == "reductions" and one["where"]]
+    compared = [one for one in write_buffer[1]["findings"] if "points" in one["statistics"] and one["where"]]
     studies = {study.name for study in catalog.load("write-buffer").studies}
     conventions = {(finding["study"], finding["where"]["feed"]) for finding in compared}
     assert conventions >= {(study, feed) for study in studies for feed in ("open", "closed:32")}

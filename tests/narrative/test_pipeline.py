@@ -55,8 +55,6 @@ def test_every_question_is_answered_in_report_order(lab: Any) -> None:
     # Of simulations, choices, tools that time passes over a file, searches, hosts, and trials that count calls alone.
     apart = {
         "reductions",
-        "ablation",
-        "hits",
         "choice",
         "costs",
         "conditions",

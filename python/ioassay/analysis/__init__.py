@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 ANALYSES: dict[str, str] = {
     "tuned": "ioassay.analysis.optimum.tuning",
-    "ablation": "ioassay.analysis.storage.write_behind",
     "reductions": "ioassay.analysis.storage.write_buffer",
-    "hits": "ioassay.analysis.storage.hit_bound",
     "hosts": "ioassay.analysis.hosts.host_comparison",
     "clients": "ioassay.analysis.hosts.client_totals",
     "load": "ioassay.analysis.storage.load_saturation",
@@ -38,7 +36,12 @@ ANALYSES: dict[str, str] = {
 }
 """In report order: the conclusion first, threats to validity last."""
 
-MERGED: dict[str, str] = {"regression": "effect", "latency": "describe"}
+MERGED: dict[str, str] = {
+    "regression": "effect",
+    "latency": "describe",
+    "ablation": "reductions",
+    "hits": "reductions",
+}
 """Former names of questions, which studies may still use: name -> the question that has its answers now."""
 
 REGISTRY = Registry("analyses", "question", ANALYSES, Contract("analyse"))

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 NARRATORS: dict[str, str] = {
     "tuned": "ioassay.narrative.tuned_text",
-    "ablation": "ioassay.narrative.write_behind_text",
     "reductions": "ioassay.narrative.reductions_text",
-    "hits": "ioassay.narrative.hit_bound_text",
     "hosts": "ioassay.narrative.hosts_text",
     "clients": "ioassay.narrative.clients_text",
     "load": "ioassay.narrative.load_text",
@@ -42,8 +40,7 @@ HEADINGS: dict[str, str] = {
     "conclude": "What else the study comes to",
     "choice": "Which case is best, when, and is that real?",
     "costs": "What does each path cost? Parts of a request, and CPU time",
-    "ablation": "What does write-behind change, and what the choice of victims?",
-    "hits": "How much of the possible hits? The offline optimum",
+    "reductions": "Which write buffer is best? Means, hits and published numbers",
     "conditions": "Was the machine quiet enough?",
     "verdict": "Is it true? Claims and what the kernel saw",
     "describe": "Every condition described",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 OF_HOSTS = ("hosts", "clients")
 """Those about the hosts that measured, which stand before what else answers for a study."""
-QUESTIONS = ("tuned", "ablation", "reductions", "load", "conclude", "choice", "database", "accountings", "unclaimed")
+QUESTIONS = ("tuned", "reductions", "load", "conclude", "choice", "database", "accountings", "unclaimed")
 """Those that can answer for a study, the most telling first."""
 OVERVIEWS = ("peaks", "choices")
 """Those that answer for all studies of a run, better than one after the other."""

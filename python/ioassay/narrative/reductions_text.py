@@ -1,4 +1,4 @@
-"""The comparison of write buffers in sentences and tables, with published numbers where there are any."""
+"""The comparison of write buffers: write-behind, who is best, hits beside their bound, and published numbers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from ioassay.analysis.storage.write_buffer import (
     CLASSICS,
     EVEN,
     FEED,
+    HIT_RATIO,
+    Ablation,
     Change,
+    HitBound,
     Place,
-    Reduction,
     Reductions,
     Sweep,
 )
@@ -26,35 +28,62 @@ from ioassay.stats.contrasts import MARGIN
 _SATURATED = "saturated"
 _IDLE = 0.1
 """Drives whose elements are busy for less than this share of the time hardly let a write wait."""
-_ABSORBED = "Means are of the requests that reach the drive. A policy that absorbs more writes sends fewer requests."
-_SOURCE = "Published: {source}. A trace called …-like is generated, not recorded."
-_WITHOUT_MEAN = "A saturated run has no mean: the waits of its requests depend on the length of the trace."
+_Said = tuple[str, dict[str, Any]]
 
 
-def findings(answers: Sequence[Reductions]) -> list[Finding]:
-    """One finding for each arrival mode; where there are published numbers one more, last."""
-    return [*map(_finding, answers), *_published(answers), *_published_changes(answers)]
+def findings(answers: Sequence[Ablation | Reductions | HitBound]) -> list[Finding]:
+    """One finding for each answer; where there are published numbers one more of each kind."""
+    compared = [one for one in answers if isinstance(one, Reductions)]
+    return [
+        *(_ablation(one) for one in answers if isinstance(one, Ablation)),
+        *map(_reductions, compared),
+        *_published(compared),
+        *_published_changes(compared),
+        *(_hits(one) for one in answers if isinstance(one, HitBound)),
+    ]
 
 
-def _finding(one: Reductions) -> Finding:
+def _reductions(one: Reductions) -> Finding:
     where = {FEED: one.feed} if one.feed else {}
     said = [*(_swept(one, sweep) for sweep in one.sweeps), _lowest(one), *_variants(one), *_unknown(one)]
-    caveats = [_ABSORBED] if one.absorbs else []
-    caveats += [_WITHOUT_MEAN] if any(place.saturated for place in one.places) else []
+    saturated = any(place.saturated for place in one.places)
+    means = Table.of(
+        one.places,
+        *_places(one.factors),
+        *((policy, lambda place, policy=policy: _mean(place, policy), one.response) for policy in one.policies),
+    )
+    tables = [means]
+    if one.subjects:
+        subject, *_ = one.subjects
+        others = [policy for policy in one.policies if policy != subject]
+        shares = (
+            (f"{subject} against {other} (%)", lambda place, other=other: _cell(place, subject, other))
+            for other in others
+        )
+        tables.append(Table.of(one.places, *_places(one.factors), *shares))
     return Finding(
         study=one.study,
         question="reductions",
         response=one.response,
-        title=f"{phrases.name(one.response)} by policy" + (f", {arrival_text(one.feed)}" if one.feed else ""),
+        title=f"{phrases.name(one.response)} by policy",
         statements=[Say(code, values, where) for code, values in said],
         where=where,
         statistics={"points": [_numbers(one, place) for place in one.places]},
-        tables=[_means(one), *(_reductions(one, subject) for subject in one.subjects)],
-        caveats=caveats,
+        tables=tables,
+        caveats=_caveats(absorbed=one.absorbs, without_mean=saturated),
     )
 
 
-_Said = tuple[str, dict[str, Any]]
+def _caveats(**which: bool) -> list[str]:
+    return [str(say(f"reductions.{code}")) for code, holds in which.items() if holds]
+
+
+def _places(factors: Sequence[str]) -> list[tuple[str, Any]]:
+    return [(name, lambda place, name=name: place.where[name]) for name in factors]
+
+
+def _mean(place: Place, policy: str) -> float | str | None:
+    return _SATURATED if policy in place.saturated else place.mean(policy)
 
 
 def _swept(one: Reductions, sweep: Sweep) -> _Said:
@@ -119,39 +148,16 @@ def _unknown(one: Reductions) -> Iterator[_Said]:
         yield "reductions.saturated", {"policies": said}
 
 
-def _means(one: Reductions) -> Table:
-    rows = [
-        [
-            *(place.where[name] for name in one.factors),
-            *(_SATURATED if policy in place.saturated else place.mean(policy) for policy in one.policies),
-        ]
-        for place in one.places
-    ]
-    formats = [*("" for _ in one.factors), *(one.response for _ in one.policies)]
-    return Table([*one.factors, *one.policies], rows, formats)
-
-
-def _reductions(one: Reductions, subject: str) -> Table:
-    others = [policy for policy in one.policies if policy != subject]
-    rows = [
-        [*(place.where[name] for name in one.factors), *(_cell(one, place, subject, other) for other in others)]
-        for place in one.places
-    ]
-    return Table([*one.factors, *(f"{subject} against {other} (%)" for other in others)], rows)
-
-
-def _cell(one: Reductions, place: Place, subject: str, other: str) -> float | str | None:
+def _cell(place: Place, subject: str, other: str) -> float | str | None:
+    """Percent for a table, with the interval where there is one."""
     if {subject, other} & place.saturated:
         return _SATURATED
-    reduction = place.reduction(subject, other)
-    return None if reduction is None else _shown(reduction)
-
-
-def _shown(reduction: Reduction) -> float | str:
-    """Percent for a table, with the interval where there is one."""
-    if reduction.low is None or reduction.high is None:
-        return _rounded(reduction.share)
-    return f"{100 * reduction.share:.1f} ({100 * reduction.low:.1f} to {100 * reduction.high:.1f})"
+    found = place.reduction(subject, other)
+    if found is None:
+        return None
+    if found.low is None or found.high is None:
+        return _rounded(found.share)
+    return f"{100 * found.share:.1f} ({100 * found.low:.1f} to {100 * found.high:.1f})"
 
 
 def _numbers(one: Reductions, place: Place) -> dict[str, Any]:
@@ -205,10 +211,10 @@ def _published(answers: Sequence[Reductions]) -> list[Finding]:
             question="reductions",
             response=answers[0].response,
             title=f"Reductions of the mean response by {known.policy}, here and published",
-            statements=text or ["No published number can be compared here."],
+            statements=text or [say("reductions.incomparable")],
             statistics={"rows": rows, "source": known.source},
             tables=[Table([*columns, "note"], rows)],
-            caveats=[*known.reading, *reasons, _SOURCE.format(source=known.source)],
+            caveats=[*known.reading, *reasons, str(say("reductions.source", source=known.source))],
         )
     ]
 
@@ -219,7 +225,7 @@ def _mode_columns(answers: Sequence[Reductions]) -> list[str]:
 
 def _at(one: Reductions, case: str, policy: str, other: str) -> float | str | None:
     place = next((place for place in one.places if place.where.get(CASE) == case), None)
-    return None if place is None else _cell(one, place, policy, other)
+    return None if place is None else _cell(place, policy, other)
 
 
 def _utilisation(answers: Sequence[Reductions], cases: Mapping[str, object]) -> list[float]:
@@ -277,7 +283,7 @@ def _published_changes(answers: Sequence[Reductions]) -> list[Finding]:
             statements=text,
             statistics={"rows": rows, "source": first.source},
             tables=[Table(columns, rows)],
-            caveats=[*(known.reading for known in by_effect), _SOURCE.format(source=first.source)],
+            caveats=[*(known.reading for known in by_effect), str(say("reductions.source", source=first.source))],
         )
     ]
 
@@ -337,3 +343,101 @@ def _change_cell(share: float | None) -> float | str:
 def _rounded(share: float) -> float:
     """Percent for a table."""
     return round(100 * share, 1) + 0.0  # no minus before a zero
+
+
+# Write-behind, and hits
+
+
+def _ablation(one: Ablation) -> Finding:
+    where = {FEED: one.feed} if one.feed else {}
+    spreads = {level: _spreads(one, level) for level in one.levels[1:]}
+    said = [part for level in one.levels[1:] for part in _changed(one, level, spreads[level])]
+    said += [_behind_lowest(one, level) for level in reversed(one.levels)]
+    means = (
+        (f"{policy}, {level}", lambda row, policy=policy, level=level: one.mean(row[0], policy, level), one.response)
+        for policy in one.policies
+        for level in one.levels
+    )
+    return Finding(
+        study=one.study,
+        question="reductions",
+        response=one.response,
+        title=f"{phrases.name(one.response)} without and with write-behind",
+        statements=[Say(code, values, where) for code, values in said],
+        where=where,
+        statistics={"changes": spreads},
+        tables=[
+            Table.of(
+                enumerate(one.conditions),
+                *((name, lambda row, name=name: row[1][name]) for name in one.factors),
+                *means,
+            )
+        ],
+        caveats=_caveats(either=True),
+    )
+
+
+def _spreads(one: Ablation, level: str) -> dict[str, dict[str, float]]:
+    return {policy: vars(spread) for policy in one.policies if (spread := one.spread(policy, level))}
+
+
+def _changed(one: Ablation, level: str, spreads: Mapping[str, Mapping[str, float]]) -> Iterator[_Said]:
+    """Which means a level lowers, the most and the least, and which it raises or leaves even."""
+    known = {policy: spread["middle"] for policy, spread in spreads.items() if policy != "none"}
+    lowered = sorted((middle, policy) for policy, middle in known.items() if middle < -EVEN)
+    about: dict[str, Any] = {"level": level, "places": len(one.conditions)}
+    if lowered:
+        (most, most_policy), (least, policy) = lowered[0], lowered[-1]
+        code = "reductions.lowers" if len(lowered) > 1 else "reductions.one_lowers"
+        yield code, {**about, "share": -least, "policy": policy, "most": -most, "most_policy": most_policy}
+    raised = [policy for policy, middle in known.items() if middle > EVEN]
+    even = [policy for policy, middle in known.items() if abs(middle) <= EVEN]
+    if raised:
+        yield "reductions.raises", {**about, "policies": raised}
+    if even:
+        yield "reductions.behind_even", {**about, "policies": even}
+
+
+def _behind_lowest(one: Ablation, level: str) -> _Said:
+    leaders = _leaders({policy: one.wins(policy, level) for policy in one.policies}, one.ties(level))
+    code = "reductions.behind_lowest" if leaders["leaders"] else "reductions.behind_none"
+    return code, {"level": level, "places": len(one.conditions), **leaders}
+
+
+def _leaders(counts: Mapping[str, int], ties: int) -> dict[str, Any]:
+    """Who is ahead alone in how many conditions, the most frequent first, and in how many there is a tie."""
+    ranked = sorted((policy for policy in counts if counts[policy]), key=lambda policy: -counts[policy])
+    parts = [say("reductions.leader", policies=[policy], number=counts[policy]) for policy in ranked]
+    tied = say("reductions.behind_tie" if ties == 1 else "reductions.behind_ties", number=ties) if ties else ""
+    return {"leaders": parts, "ties": tied}
+
+
+def _hits(one: HitBound) -> Finding:
+    spreads = {policy: spread for policy in one.policies if (spread := one.spread(policy))}
+    optima, places = [place.optimum for place in one.places], len(one.places)
+    ends = " to ".join(dict.fromkeys(f"{100 * share:.1f} %" for share in (min(optima), max(optima))))
+    said = [say("reductions.optimum", shares=ends)]
+    if spreads:
+        ranked = sorted(spreads, key=lambda policy: -spreads[policy].middle)
+        gains = [say("reductions.gain_of", policy=policy, share=spreads[policy].middle) for policy in ranked]
+        leaders = _leaders({policy: one.wins(policy) for policy in one.policies}, one.ties)
+        said += [
+            say("reductions.gain", gains=gains, median="" if places == 1 else "a median of "),
+            say("reductions.hits" if leaders["leaders"] else "reductions.hits_none", places=places, **leaders),
+        ]
+    table = Table.of(
+        one.places,
+        *_places(one.factors),
+        ("offline optimum", lambda place: place.optimum, HIT_RATIO),
+        *((policy, lambda place, policy=policy: place.ratios.get(policy), HIT_RATIO) for policy in one.policies),
+    )
+    return Finding(
+        study=one.study,
+        question="reductions",
+        response=HIT_RATIO,
+        title="Write hits and their bound, the offline optimum",
+        statements=said,
+        statistics={"shares": {policy: vars(spread) for policy, spread in spreads.items()}},
+        tables=[table],
+        caveats=_caveats(bound=True, reordered=True),
+    )

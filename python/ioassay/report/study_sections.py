@@ -6,7 +6,7 @@ Only arranges: every sentence is the narrative's, every number a finding's or th
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ioassay.analysis.headline import ConditionMean
@@ -102,11 +102,10 @@ def group(title: str, findings: Sequence[Finding], known: Sequence[str] = ()) ->
     A table of several says in its first column of which finding a row is.
     """
     said = dict.fromkeys(str(said) for one in findings for said in (*one.statements, *one.details))
-    owners: dict[tuple[str, ...], dict[str, list[Shown]]] = {}
+    owners: dict[tuple[str, ...], list[tuple[Finding, Shown]]] = {}
     for one in findings:
-        name = ", ".join([one.title, *([phrases.levels(one.where)] if one.where else [])])
         for table in one.tables:
-            owners.setdefault(tuple(table.columns), {}).setdefault(name, []).append(tables.shown(table))
+            owners.setdefault(tuple(table.columns), []).append((one, tables.shown(table)))
     return Group(
         title,
         [text for text in said if text not in known],
@@ -116,15 +115,20 @@ def group(title: str, findings: Sequence[Finding], known: Sequence[str] = ()) ->
     )
 
 
-def _joined(title: str, owners: Mapping[str, Sequence[Shown]]) -> tuple[str, Shown]:
+def _joined(title: str, owners: Sequence[tuple[Finding, Shown]]) -> tuple[str, Shown]:
     """Tables with the same columns as one, with what stands above it."""
-    (first, *_), *_ = owners.values()
-    if len(owners) == 1:
-        return next(iter(owners)), Shown(
-            first.columns, [row for own in owners.values() for one in own for row in one.rows]
-        )
-    rows = [[Cell(owner, False), *row] for owner, own in owners.items() for one in own for row in one.rows]
-    return title, Shown([Cell("of", False), *first.columns], rows)
+    columns = owners[0][1].columns
+    titles = list(dict.fromkeys(one.title for one, _ in owners))
+    names = [(one.title if len(titles) > 1 else "", phrases.levels(one.where)) for one, _ in owners]
+    rows = [
+        [Cell(", ".join(filter(None, name)), False), *row]
+        for name, (_, shown) in zip(names, owners, strict=True)
+        for row in shown.rows
+    ]
+    label = titles[0] if len(titles) == 1 else title
+    if len(set(names)) > 1:
+        return label, Shown([Cell("of", False), *columns], rows)
+    return ", ".join(filter(None, [label, names[0][1]])), Shown(columns, [row[1:] for row in rows])
 
 
 def _groups(findings: Sequence[Finding], known: Sequence[str]) -> list[Group]:

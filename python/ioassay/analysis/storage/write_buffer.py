@@ -3,6 +3,10 @@
 For simulated SSDs with a factor `policy`. Policies are compared where all else is the same, the requests included, by
 the one model of the response: exactly where each run is exact, and with passes as blocks where repetitions have a trace
 each. A run that saturated has no mean. Where a source published what a factor changes, the same is computed here.
+
+Two more answers: what write-behind changes, and what the choice of victims (policies with it and without, where all
+else is equal; its first level is the base); and how much of the possible write hits each policy has. The offline
+optimum knows the future (docs/policies.md): it bounds hits, and says nothing of response times.
 """
 
 from __future__ import annotations
@@ -24,7 +28,8 @@ from ioassay.stats.contrasts import MARGIN, Contrasts
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
-POLICY, FEED = "policy", "feed"
+POLICY, FEED, WRITE_BEHIND = "policy", "feed", "write_behind"
+HIT_RATIO, OPTIMUM = "sim.hit_ratio", "sim.optimum_hit_ratio"
 SATURATED_METRIC, UTILISATION = "sim.saturated", "sim.utilisation"
 CLASSICS = ("none", "fifo", "lru", "clock", "sieve", "s3-fifo", "arc", "bplru", "bplru-padded", "fab")
 """The established policies; every other policy of a study is compared with all."""
@@ -250,6 +255,90 @@ class Reductions:
         return sum(policy in place.saturated for place in self.places)
 
 
+@dataclass(frozen=True)
+class Ablation:
+    """One study's policies at each level of `write_behind`, under one arrival mode.
+
+    `conditions` are the levels of the other factors, `places[level]` what the policies did there, in that order; None
+    where nothing ran.
+    """
+
+    study: str
+    response: str
+    feed: str
+    policies: Sequence[str]
+    levels: Sequence[str]
+    factors: Sequence[str]
+    conditions: Sequence[Mapping[str, Scalar]]
+    places: Mapping[str, Sequence[Place | None]]
+
+    def mean(self, condition: int, policy: str, level: str) -> float | None:
+        """Mean of a policy; None without one."""
+        place = self.places[level][condition]
+        return place.mean(policy) if place else None
+
+    def spread(self, policy: str, level: str) -> Spread | None:
+        """The change of the mean from the first level to `level`, over the conditions, as shares; None without one."""
+        pairs = [
+            (self.mean(condition, policy, level), self.mean(condition, policy, self.levels[0]))
+            for condition in range(len(self.conditions))
+        ]
+        shares = [mean / base - 1 for mean, base in pairs if mean is not None and base]
+        return Spread.of(shares) if shares else None
+
+    def wins(self, policy: str, level: str) -> int:
+        """The number of conditions in which the policy has the lowest mean of its level alone."""
+        return sum(place.wins(policy) for place in self.places[level] if place)
+
+    def ties(self, level: str) -> int:
+        """The number of conditions that have a mean, and no policy with the lowest alone."""
+        known = [place for place in self.places[level] if place and any(map(place.mean, self.policies))]
+        return sum(not any(place.wins(policy) for policy in self.policies) for place in known)
+
+
+@dataclass(frozen=True)
+class Hits:
+    """All factors but the policy: hit ratios by policy, and that of the offline optimum."""
+
+    where: Mapping[str, Scalar]
+    ratios: Mapping[str, float]
+    optimum: float
+
+    def share(self, policy: str) -> float | None:
+        """The share of the possible gain: hits over those of the optimum, for no buffer has no hits."""
+        return self.ratios[policy] / self.optimum if policy in self.ratios and self.optimum else None
+
+    def wins(self, policy: str) -> bool:
+        """True if the policy has more hits than every other, by more than EVEN of the possible gain."""
+        share = self.share(policy)
+        others = [self.ratios[other] / self.optimum for other in self.ratios if other != policy and self.optimum]
+        return share is not None and all(share > other + EVEN for other in others)
+
+
+@dataclass(frozen=True)
+class HitBound:
+    """One study's policies, without the policy that has no buffer."""
+
+    study: str
+    policies: Sequence[str]
+    factors: Sequence[str]
+    places: Sequence[Hits]
+
+    def spread(self, policy: str) -> Spread | None:
+        """The share of the possible gain over all places; None where nothing can be gained."""
+        shares = [share for place in self.places if (share := place.share(policy)) is not None]
+        return Spread.of(shares) if shares else None
+
+    def wins(self, policy: str) -> int:
+        """The number of places where a policy has the most hits alone."""
+        return sum(place.wins(policy) for place in self.places)
+
+    @property
+    def ties(self) -> int:
+        """The number of places where no policy has the most hits alone."""
+        return sum(not any(map(place.wins, self.policies)) for place in self.places)
+
+
 def _sweep(one: Reductions, factor: str, policy: str) -> Sweep | None:
     """None for words, for one level, and where no place has a mean at all levels."""
     numbers = {level_key(factor, place.where[factor]): place.where[factor] for place in one.places}
@@ -271,8 +360,14 @@ def _flat(means: Sequence[float]) -> bool:
     return max(means) <= (1 + MARGIN) * min(means)
 
 
-def analyse(records: Dataset, study: Study) -> list[Reductions]:
-    """One answer for each arrival mode, that of the study's first figure first. None for other studies."""
+def analyse(records: Dataset, study: Study) -> list[Ablation | Reductions | HitBound]:
+    """What write-behind changes, who is best, and who has how many hits. None for other studies."""
+    compared = reductions(records, study)
+    return [*_ablations(study, compared), *compared, *_hit_bounds(records, study)]
+
+
+def reductions(records: Dataset, study: Study) -> list[Reductions]:
+    """One answer for each arrival mode, that of the study's first figure first."""
     factors = study.levels
     response = _response(records, study)
     if POLICY not in factors or response is None or not _is_simulated(records, study):
@@ -300,6 +395,56 @@ def analyse(records: Dataset, study: Study) -> list[Reductions]:
         )
         for feed in feeds
     ]
+
+
+def _ablations(study: Study, answers: Sequence[Reductions]) -> list[Ablation]:
+    """One for each arrival mode of a study with two levels of write-behind."""
+    levels = [str(level) for level in study.levels.get(WRITE_BEHIND, ())]
+    others = [name for name in study.levels if name not in (POLICY, FEED, WRITE_BEHIND)]
+    return [_ablation(answer, levels, others) for answer in answers] if len(levels) > 1 else []
+
+
+def _ablation(answer: Reductions, levels: Sequence[str], others: Sequence[str]) -> Ablation:
+    known = {
+        (str(place.where[WRITE_BEHIND]), *(place.where[name] for name in others)): place for place in answer.places
+    }
+    keys = list(dict.fromkeys(key[1:] for key in known))
+    return Ablation(
+        study=answer.study,
+        response=answer.response,
+        feed=answer.feed,
+        policies=answer.policies,
+        levels=levels,
+        factors=others,
+        conditions=[dict(zip(others, key, strict=True)) for key in keys],
+        places={level: [known.get((level, *key)) for key in keys] for level in levels},
+    )
+
+
+def _hit_bounds(records: Dataset, study: Study) -> list[HitBound]:
+    """One for a study whose runs know the offline optimum."""
+    trials = records.trials_of(study)
+    if POLICY not in study.levels or OPTIMUM not in trials.columns:
+        return []
+    policies = [str(level) for level in study.levels[POLICY] if str(level) != "none"]
+    design = Design({name: levels for name, levels in study.levels.items() if name != POLICY})
+    rows: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in trials.iter_rows(named=True):
+        if row["status"] == OK and row[OPTIMUM] is not None and str(row[POLICY]) in policies:
+            rows.setdefault(design.key(row), []).append(row)
+    parts = sorted(rows.values(), key=lambda part: design.place(part[0]))
+    places = [_hits(design.point(part[0]), part) for part in parts]
+    factors = [name for name in study.levels if name != POLICY]
+    return [HitBound(study.name, policies, factors, places)] if len(policies) > 1 and places else []
+
+
+def _hits(where: Mapping[str, Scalar], rows: Sequence[Mapping[str, Any]]) -> Hits:
+    """Means over repetitions."""
+    ratios: dict[str, list[float]] = {}
+    for row in rows:
+        ratios.setdefault(str(row[POLICY]), []).append(row[HIT_RATIO])
+    optimum = statistics.fmean(row[OPTIMUM] for row in rows)
+    return Hits(where, {policy: statistics.fmean(values) for policy, values in ratios.items()}, optimum)
 
 
 def _as_drawn(study: Study, feeds: Sequence[str]) -> list[str]:

@@ -5,7 +5,7 @@
 const reflow = (function () {
   const LEAST_PX = 150; // of a plot
   const MOST_GROWTH = 1.5; // of a small panel that has a row to itself
-  const PANEL_SHARE = 0.75; // of its width a panel keeps before it goes below its neighbour
+  const PANEL_SHARE = 0.55; // of its width a panel keeps before it goes below its neighbour
   const MENU_PX = 24; // of a figure's menu, at the right of its title
   const NARROW_PX = 480; // less room than that has legends below each other
   const FONT = JSON.parse(document.getElementById("themes").textContent).light.font;
@@ -67,6 +67,11 @@ const reflow = (function () {
 
   function place(part, room, margin, growth = 1) {
     if (part.title) part.title = title(part.title, room - MENU_PX);
+    const rows = part.vconcat;
+    if (rows?.every((row) => panelsOf(row) && !row.title)) {
+      Object.assign(part, { concat: rows.flatMap(panelsOf), columns: columns(part), spacing: rows[0].spacing });
+      delete part.vconcat;
+    }
     const panels = panelsOf(part);
     if (part.vconcat) part.vconcat.forEach((row) => place(row, room, margin));
     else if (panels) {
