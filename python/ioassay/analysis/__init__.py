@@ -19,7 +19,6 @@ ANALYSES: dict[str, str] = {
     "reductions": "ioassay.analysis.storage.write_buffer",
     "hits": "ioassay.analysis.storage.hit_bound",
     "hosts": "ioassay.analysis.hosts.host_comparison",
-    "clients": "ioassay.analysis.hosts.client_totals",
     "load": "ioassay.analysis.storage.load_saturation",
     "conclude": "ioassay.analysis.conclusion",
     "choice": "ioassay.analysis.optimum.alternatives",
@@ -38,7 +37,7 @@ ANALYSES: dict[str, str] = {
 }
 """In report order: the conclusion first, threats to validity last."""
 
-MERGED: dict[str, str] = {"regression": "effect", "latency": "describe"}
+MERGED: dict[str, str] = {"regression": "effect", "latency": "describe", "clients": "hosts"}
 """Former names of questions, which studies may still use: name -> the question that has its answers now."""
 
 REGISTRY = Registry("analyses", "question", ANALYSES, Contract("analyse"))
