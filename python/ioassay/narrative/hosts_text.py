@@ -67,11 +67,10 @@ def _differences(comparison: HostComparison) -> Iterator[Say]:
                 also = [say("hosts.also_in", **_known(*one)) for one in rest]
                 yield say("hosts.also", host=deviation.host, standing=standing, responses=also)
         if len(found) > 1:
-            yield say(
-                "hosts.several",
-                standing=standing,
-                hosts=[say("hosts.briefly", **_known(*own[0])) for own in found.values()],
-            )
+            briefly = [say("hosts.briefly", **_known(*own[0])) for own in found.values()]
+            yield say("hosts.several", standing=standing, hosts=briefly)
+        if found and len(comparison.compared[0].hosts) == 2:
+            return  # the other is fast where one is slow
 
 
 def _deviating(
