@@ -64,7 +64,6 @@ def test_every_question_is_answered_in_report_order(lab: Any) -> None:
         "tuned",
         "calls",
         "hosts",
-        "clients",
         "load",
     }
     assert list(dict.fromkeys(order)) == [question for question in ANALYSES if question not in apart]

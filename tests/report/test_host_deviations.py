@@ -76,8 +76,8 @@ def test_the_numbers_are_those_of_the_question() -> None:
     records, study = run(["a", "b", "c"], {"c": 0.7})
     shown = {row["host"]: row for row in rows(drawn(records, study, y="read.lat.mean"))}
     response = host_comparison.comparison(records, study).responses[1]
-    for one in response.deviations:
-        assert shown[one.host]["deviation"] == pytest.approx(one.pair.estimate - 1, rel=1e-4)
+    for one in response.hosts:
+        assert shown[one.host]["deviation"] == pytest.approx(one.estimate - 1, rel=1e-4)
 
 
 def test_hosts_on_an_unfit_machine_have_intervals_and_no_standing() -> None:

@@ -17,7 +17,6 @@ ANALYSES: dict[str, str] = {
     "tuned": "ioassay.analysis.optimum.tuning",
     "reductions": "ioassay.analysis.storage.write_buffer",
     "hosts": "ioassay.analysis.hosts.host_comparison",
-    "clients": "ioassay.analysis.hosts.client_totals",
     "load": "ioassay.analysis.storage.load_saturation",
     "conclude": "ioassay.analysis.conclusion",
     "choice": "ioassay.analysis.optimum.alternatives",
@@ -41,6 +40,7 @@ MERGED: dict[str, str] = {
     "latency": "describe",
     "ablation": "reductions",
     "hits": "reductions",
+    "clients": "hosts",
 }
 """Former names of questions, which studies may still use: name -> the question that has its answers now."""
 

@@ -65,9 +65,9 @@ def _small(text: str) -> str:
     return text if own else text[:1].lower() + text[1:]
 
 
-def interval(response: str, found: Interval) -> str:
+def interval(response: str, found: Interval, values: Callable[[str, float], str] | None = None) -> str:
     """`95 % interval 410 to 432 MB/s`."""
-    return f"{level(found.confidence)} interval {span(response, found.low, found.high)}"
+    return f"{level(found.confidence)} interval {span(response, found.low, found.high, values)}"
 
 
 def span(response: str, low: float, high: float, values: Callable[[str, float], str] | None = None) -> str:

@@ -49,7 +49,8 @@ class Quantity:
             return shown
         if "ends" in forms:
             return f"{shown} ({phrases.span(self.metric, bounds.low, bounds.high, format_metric)})"
-        return f"{shown} ({phrases.interval(self.metric, bounds)})" if "interval" in forms else shown
+        values = format_metric if "short" in forms else None
+        return f"{shown} ({phrases.interval(self.metric, bounds, values)})" if "interval" in forms else shown
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,31 @@ class Share:
 
 
 @dataclass(frozen=True)
+class Deviation:
+    """A ratio to a reference, of a `metric` the difference from it: `{x}` is `12 % below` or `2.4 times`.
+
+    `{x:size}` is its distance alone, `{x:bounds}` the interval of what `{x}` says.
+    """
+
+    value: float
+    interval: Interval | None = None
+    metric: str = ""
+
+    def __format__(self, form: str) -> str:
+        if not self.metric and self.value >= 2 and form != "size":
+            return phrases.bounds_of(self.interval) if form and self.interval else phrases.times(self.value)
+        reference, metric, bounds = 0 if self.metric else 1, self.metric, self.interval
+        if form == "bounds" and bounds:
+            ends = sorted(abs(end - reference) for end in (bounds.low, bounds.high))
+            share = f"{phrases.points(ends[0])} to {phrases.points(ends[1])} %"
+            shown = phrases.span(metric, ends[0], ends[1]) if metric else share
+            return f"{phrases.level(bounds.confidence)} interval {shown}"
+        distance = abs(self.value - reference)
+        shown = phrases.value(metric, distance) if metric else phrases.percent(distance)
+        return shown if form == "size" else f"{shown} {'above' if self.value > reference else 'below'}"
+
+
+@dataclass(frozen=True)
 class Shares:
     """Changes over several conditions: `{x}` is `-66.4 % to 0.0 %`, `{x:median}` their median with these extremes."""
 
@@ -158,7 +184,7 @@ class Place:
         return phrases.circumstances(self.levels) if form else phrases.levels(self.levels)
 
 
-_TYPED = Response | Quantity | Range | Ratio | Change | Share | Shares | Level | Factor | Place
+_TYPED = Response | Quantity | Range | Ratio | Change | Share | Deviation | Shares | Level | Factor | Place
 FORMS: dict[str, Callable[[Any], str]] = {
     "percent": phrases.percent,
     "confidence": phrases.level,

@@ -3,21 +3,22 @@
 One model of all conditions (`stats/condition_means.py`) gives the mean of each host over the points. What passes differ
 by is taken out, and where hosts measured together what each instant differs by. Responses that have a better direction
 share the risk: of equal hosts one is called slow or fast in at most 5 % of runs (`stats/analysis_of_means.py`).
-What the hosts do together is `client_totals.py`.
+What hosts do together that measured together is `host_totals.py`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
 import numpy as np
 
 from ioassay import metrics
 from ioassay.analysis import machine_conditions
 from ioassay.analysis.effects.level_contrasts import lower_is_better
+from ioassay.analysis.hosts.host_totals import HostTotals, totals
 from ioassay.analysis.machine_conditions import Conditions
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
 from ioassay.analysis.measurements.memo import memoized
@@ -25,8 +26,8 @@ from ioassay.factors import HOST, level_key
 from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.stats.analysis_of_means import Deviations, deviations
 from ioassay.stats.condition_means import Scale, average, fit
-from ioassay.stats.contrasts import Contrasts, Pair
-from ioassay.stats.result import Undefined
+from ioassay.stats.contrasts import Contrasts
+from ioassay.stats.result import Interval, Undefined
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -34,7 +35,7 @@ _UNIT_ROUNDING = 1e-3
 """Tools round rates: a response whose ratio to another varies by less is the same."""
 
 
-class Standing(Enum):
+class Standing(StrEnum):
     """What the data show of one host against the mean, or of two hosts against each other."""
 
     SLOW = "slow"
@@ -47,31 +48,37 @@ class Standing(Enum):
 
 @dataclass(frozen=True)
 class HostDeviation:
-    """One host: `pair` is the ratio to the mean of the reference (of two hosts, to the other), or the difference."""
+    """One host: `estimate` is the ratio to the mean of the reference (of two hosts, to the other), or the difference.
+
+    `interval` and `p` hold for all hosts and responses at once. `limits`: the decision limits, in the unit of
+    `estimate`. `clarity`: the deviation in half-widths of the interval on the scale of the model; beyond 1 certainly.
+    """
 
     host: str
-    pair: Pair
+    estimate: float
+    interval: Interval
+    p: float
     standing: Standing
+    limits: tuple[float, float]
+    clarity: float
 
 
 @dataclass(frozen=True)
 class ResponseComparison:
-    """All hosts in one response, worst first. `deviations` is empty where `undefined` says why nothing is compared.
+    """All hosts in one response, worst first. `hosts` is empty where `undefined` says why nothing is compared.
 
     `reference`: the hosts that agree, where these are more than half, else all: a host is compared with their mean.
     `points`: how many conditions each host is averaged over; `lacking`: hosts that are left out, since they have no
     values at some of them. `detectable`: the deviation that would have been seen, a share on the logarithmic scale.
-    `limits`: host -> the decision limits, in the unit of `pair`.
     """
 
     response: str
-    scale: Scale
     points: int
-    deviations: tuple[HostDeviation, ...]
+    lacking: tuple[str, ...]
+    scale: Scale = Scale.LOG
+    hosts: tuple[HostDeviation, ...] = ()
     reference: tuple[str, ...] = ()
-    lacking: tuple[str, ...] = ()
     detectable: float = 0.0
-    limits: Mapping[str, tuple[float, float]] | None = None
     undefined: Undefined | None = None
 
     @property
@@ -79,18 +86,9 @@ class ResponseComparison:
         """True if small values are good."""
         return lower_is_better(self.response)
 
-    def clarity(self, deviation: HostDeviation) -> float:
-        """How far a host deviates, in half-widths of its interval on the scale of the model; beyond 1 certainly."""
-        interval, estimate = deviation.pair.interval, deviation.pair.estimate
-        if self.scale == Scale.LOG:
-            width, distance = math.log(interval.high / interval.low) / 2, abs(math.log(estimate))
-        else:
-            width, distance = (interval.high - interval.low) / 2, abs(estimate)
-        return distance / width if width else math.inf if distance else 0.0
-
     def of(self, standing: Standing) -> list[HostDeviation]:
         """The hosts of this standing, worst first."""
-        return [one for one in self.deviations if one.standing == standing]
+        return [one for one in self.hosts if one.standing == standing]
 
 
 @dataclass(frozen=True)
@@ -109,21 +107,34 @@ class HostTally:
     conditions: Conditions | None
 
     @property
+    def trials(self) -> int:
+        """How many were planned, or ran where that is not known."""
+        return max(self.planned or 0, self.ok + self.failed + self.skipped)
+
+    @property
+    def missing(self) -> int:
+        """How many have no record."""
+        return self.trials - self.ok - self.failed - self.skipped
+
+    @property
     def complete(self) -> bool:
         """Whether all of its trials went well."""
-        return self.ok == max(self.planned or 0, self.ok + self.failed + self.skipped)
+        return self.ok == self.trials
 
 
 @dataclass(frozen=True)
 class HostComparison:
-    """All hosts of one study: `responses` in the study's order, those with a better direction only."""
+    """All hosts of one study: `responses` in the study's order, those with a better direction only.
+
+    `repetitions`: fewest good trials of a condition. `totals`: what hosts come to that measured together.
+    """
 
     study: str
     confidence: float
     hosts: tuple[HostTally, ...]
     responses: tuple[ResponseComparison, ...]
     repetitions: int
-    """Fewest good trials of a condition."""
+    totals: HostTotals | None
 
     @property
     def compared(self) -> list[ResponseComparison]:
@@ -153,6 +164,7 @@ def comparison(records: Dataset, study: Study) -> HostComparison:
         _tallies(records, study),
         tuple(_response(records, study, part, len(judged)) for part in judged),
         min((cell.values.size for part in judged for cell in part.cells), default=0),
+        totals(records, study),
     )
 
 
@@ -190,34 +202,28 @@ def _tallies(records: Dataset, study: Study) -> tuple[HostTally, ...]:
 
 
 def _response(records: Dataset, study: Study, measured: Cells, share: int) -> ResponseComparison:
-    by_host = _by_host(measured)
-    points = {key for own in by_host.values() for key in own}
-    complete = [host for host, own in by_host.items() if own.keys() == points]
+    by_host: dict[str, dict[tuple[str, ...], Cell]] = {}
+    for key, cell in zip(_others(measured), measured.cells, strict=True):
+        by_host.setdefault(str(cell.point[HOST]), {})[key] = cell
+    points = sorted({key for own in by_host.values() for key in own})
+    complete = [host for host, own in by_host.items() if len(own) == len(points)]
     lacking = tuple(host for host in by_host if host not in complete)
+    found = ResponseComparison(measured.response, len(points), lacking)
     if len(complete) < 2:
         why = Undefined(f"{len(complete)} of {len(study.hosts)} hosts measured all conditions, and two are needed")
-        return ResponseComparison(measured.response, Scale.LOG, len(points), (), lacking=lacking, undefined=why)
-    order = sorted(points)
-    chosen = [by_host[host][key] for host in complete for key in order]
+        return replace(found, undefined=why)
+    chosen = [by_host[host][key] for host in complete for key in points]
     model = fit(
         [cell.values for cell in chosen],
         [cell.repetition for cell in chosen],
         exact=not records.is_measured(study),
-        strata=[order.index(key) for _ in complete for key in order] if study.run.together else None,
+        strata=[*range(len(points))] * len(complete) if study.run.together else None,
     )
     if isinstance(model, Undefined):
-        return ResponseComparison(measured.response, Scale.LOG, len(points), (), lacking=lacking, undefined=model)
-    rows = np.arange(len(chosen)).reshape(len(complete), len(order)).tolist()
+        return replace(found, undefined=model)
+    rows = np.arange(len(chosen)).reshape(len(complete), len(points)).tolist()
     family = Contrasts(average(model, rows), study.analysis.confidence, share=share)
-    return _compared(measured.response, complete, lacking, len(order), deviations(family))
-
-
-def _by_host(measured: Cells) -> dict[str, dict[tuple[str, ...], Cell]]:
-    """Host -> the other factors' levels -> condition."""
-    found: dict[str, dict[tuple[str, ...], Cell]] = {}
-    for key, cell in zip(_others(measured), measured.cells, strict=True):
-        found.setdefault(str(cell.point[HOST]), {})[key] = cell
-    return found
+    return _compared(found, complete, deviations(family))
 
 
 def _others(measured: Cells) -> list[tuple[str, ...]]:
@@ -226,25 +232,22 @@ def _others(measured: Cells) -> list[tuple[str, ...]]:
     return [tuple(level_key(name, cell.point[name]) for name in names) for cell in measured.cells]
 
 
-def _compared(
-    response: str, hosts: Sequence[str], lacking: tuple[str, ...], points: int, found: Deviations
-) -> ResponseComparison:
-    lower, log = lower_is_better(response), found.family.means.scale == Scale.LOG
-    each = [HostDeviation(host, found.pair(index), _standing(found, index, lower)) for index, host in enumerate(hosts)]
+def _compared(response: ResponseComparison, hosts: Sequence[str], found: Deviations) -> ResponseComparison:
+    scale, lower = found.family.means.scale, response.lower
+    each = []
+    for index, host in enumerate(hosts):
+        reach, distance = float(found.reach[index]), abs(float(found.estimates[index]))
+        limits = (float(np.exp(-reach)), float(np.exp(reach))) if scale == Scale.LOG else (-reach, reach)
+        clarity = distance / reach if reach else math.inf if distance else 0.0
+        pair, standing = found.pair(index), _standing(found, index, lower)
+        each.append(HostDeviation(host, pair.estimate, pair.interval, pair.p, standing, limits, clarity))
     worst_first = np.argsort(-found.estimates if lower else found.estimates, kind="stable")
-    ends = [(-float(reach), float(reach)) for reach in found.reach]
-    return ResponseComparison(
+    return replace(
         response,
-        found.family.means.scale,
-        points,
-        tuple(each[index] for index in worst_first),
-        tuple(hosts[index] for index in found.reference),
-        lacking,
-        found.detectable,
-        {
-            host: (float(np.exp(low)), float(np.exp(high))) if log else (low, high)
-            for host, (low, high) in zip(hosts, ends, strict=True)
-        },
+        scale=scale,
+        hosts=tuple(each[index] for index in worst_first),
+        reference=tuple(hosts[index] for index in found.reference),
+        detectable=found.detectable,
     )
 
 

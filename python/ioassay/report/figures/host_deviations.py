@@ -63,7 +63,8 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     words = base.mark_text(style="value", align="left", dx=8).encode(x=alt.value("width"), text="text:N")
     whole = alt.layer(*limits, mean, rule, point, words).properties(width=spec.width, height=_ROW_PX * len(rows))
     title = f"{selection.metric_label(found.response)} of each host"
-    details = "; ".join(_said(row, conclusive) for row in rows)
+    standing = ", {standing}" if conclusive else ""
+    details = "; ".join(f"{{host}}: {{text}} ({{interval}}){standing}".format(**row) for row in rows)
     notes = _notes(found, study, conclusive, bool(spec.title))
     return chart.figure(whole, spec, study, title, notes, details=details)
 
@@ -77,9 +78,9 @@ def _response(records: Dataset, study: Study, spec: Spec) -> ResponseComparison:
     comparison = host_comparison.comparison(records, study)
     compared = {one.response: one for one in comparison.compared}
     if not compared:
-        raise NoData(hosts_text.claims(comparison)[0].rstrip("."))
+        raise NoData(str(hosts_text.claims(comparison)[0]).rstrip("."))
     if spec.y is None:
-        return max(compared.values(), key=lambda one: max(map(one.clarity, one.deviations)))
+        return max(compared.values(), key=lambda one: max(own.clarity for own in one.hosts))
     if spec.y in compared:
         return compared[spec.y]
     why = f"hosts are not compared in {spec.y}, which restates another or has no better direction"
@@ -88,33 +89,25 @@ def _response(records: Dataset, study: Study, spec: Spec) -> ResponseComparison:
 
 def _rows(found: ResponseComparison) -> list[VegaLite]:
     centre = 1.0 if found.scale == Scale.LOG else 0.0
-    assert found.limits is not None
     rows = []
-    for one in found.deviations:
-        interval, limits = one.pair.interval, found.limits[one.host]
-        ends = {"low": interval.low, "high": interval.high, "from": limits[0], "to": limits[1]}
-        places = {"deviation": one.pair.estimate, **ends}
+    for one in found.hosts:
+        ends = {"low": one.interval.low, "high": one.interval.high, "from": one.limits[0], "to": one.limits[1]}
+        places = {"deviation": one.estimate, **ends}
         row: VegaLite = {name: float(f"{value - centre:.5g}") for name, value in places.items()}
-        texts = [_text(found, value - centre) for value in (one.pair.estimate, interval.low, interval.high)]
-        row |= {"host": one.host, "standing": one.standing.value}
-        rows.append({**row, "text": texts[0], "interval": f"{texts[1]} to {texts[2]}"})
+        text, low, high = (_text(found, row[name]) for name in ("deviation", "low", "high"))
+        rows.append({**row, "host": one.host, "standing": one.standing, "text": text, "interval": f"{low} to {high}"})
     return rows
-
-
-def _said(row: VegaLite, conclusive: bool) -> str:
-    return f"{row['host']}: {row['text']} ({row['interval']})" + (f", {row['standing']}" if conclusive else "")
 
 
 def _text(found: ResponseComparison, deviation: float) -> str:
     """`+12 %`, or a value in the response's unit."""
     if found.scale == Scale.LOG:
-        percent = round(100 * deviation, 1) + 0.0  # no -0.0
-        return f"{percent:+.0f} %" if abs(percent) >= 10 else f"{percent:+.1f} %"
+        return f"{phrases.points(deviation, sign=True)} %"
     return f"{'+' if deviation > 0 else ''}{format_metric(found.response, deviation)}"
 
 
 def _notes(found: ResponseComparison, study: Study, conclusive: bool, named: bool) -> list[str]:
-    agree, every = len(found.reference), len(found.deviations)
+    agree, every = len(found.reference), len(found.hosts)
     if every == 2:
         mean = "each against the other host"
     elif agree < every:

@@ -1,4 +1,4 @@
-"""Question `clients`: sums and merged distributions of hosts that measured together."""
+"""Question `hosts`: sums and merged distributions of hosts that measured together."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis.hosts import client_totals
-from ioassay.analysis.hosts.client_totals import ClientTotals
+from ioassay.analysis.hosts import host_totals
+from ioassay.analysis.hosts.host_totals import HostTotals
 from ioassay.stats.result import Interval
 from ioassay.stats.sample import mean_interval
 from ioassay.store.dataset import Dataset
@@ -45,29 +45,30 @@ def run(lab: Any, measure: Any = measured, repetitions: int = 4, **keys: Any) ->
     return lab.records(lab.run(study, measure, repetitions)), study
 
 
-def totals(records: Dataset, study: Study) -> ClientTotals:
-    (found,) = client_totals.analyse(records, study)
+def totals(records: Dataset, study: Study) -> HostTotals:
+    found = host_totals.totals(records, study)
+    assert found is not None
     return found
 
 
 def test_rates_are_summed_within_each_repetition(lab: Any) -> None:
     (point,) = totals(*run(lab)).points
-    assert point.total is not None and point.total.repetitions == 4
-    total = point.total.values["read.iops"]
+    assert point.all is not None and point.all.repetitions == 4
+    total = point.all.values["read.iops"]
     sums = np.array([240.0 + 3 * repetition for repetition in range(4)])
     assert total.value == pytest.approx(sums.mean())
     assert total.interval == mean_interval(sums, 0.95, (0.0, np.inf))
-    assert [client.host for client in point.clients] == HOSTS
+    assert [one.host for one in point.clients] == HOSTS
     assert point.clients[2].values["read.iops"].value == pytest.approx(41.5)
 
 
 def test_percentiles_of_all_are_of_all_requests_and_not_means_of_percentiles(lab: Any) -> None:
     (point,) = totals(*run(lab)).points
-    assert point.total is not None
-    median, tail = (point.total.values[f"read.lat.{name}"].value for name in ("p50", "p99"))
+    assert point.all is not None
+    median, tail = (point.all.values[f"read.lat.{name}"].value for name in ("p50", "p99"))
     assert median == pytest.approx(1000, rel=0.02)
     assert tail == pytest.approx(9000, rel=0.02)
-    means = np.mean([client.values["read.lat.p50"].value for client in point.clients])
+    means = np.mean([one.values["read.lat.p50"].value for one in point.clients])
     assert means > 3000  # what averages would have said
 
 
@@ -76,16 +77,16 @@ def test_a_repetition_in_which_a_host_failed_has_no_sum(lab: Any) -> None:
         return None if point["host"] == "b" and repetition == 3 else measured(point, repetition)
 
     (point,) = totals(*run(lab, measure)).points
-    assert point.total is not None
-    assert (point.total.repetitions, point.left_out) == (3, 1)
-    assert point.total.values["read.iops"].value == pytest.approx(243.0)
-    assert [client.repetitions for client in point.clients] == [4, 3, 4]
+    assert point.all is not None
+    assert (point.all.repetitions, point.left_out) == (3, 1)
+    assert point.all.values["read.iops"].value == pytest.approx(243.0)
+    assert [one.repetitions for one in point.clients] == [4, 3, 4]
 
 
 def test_without_a_good_trial_of_every_host_there_is_no_total(lab: Any) -> None:
     found = totals(*run(lab, lambda point, r: None if point["host"] == "c" else measured(point, r)))
     (point,) = found.points
-    assert point.total is None and not point.fairness and found.starts is None and point.left_out == 4
+    assert point.all is None and not point.fairness and found.starts is None and point.left_out == 4
 
 
 def test_fairness_is_jains_index(lab: Any) -> None:
@@ -117,7 +118,7 @@ def test_without_recorded_starts_nothing_is_said_of_them(lab: Any) -> None:
 
     found = totals(*run(lab, measure))
     assert found.starts is None and found.overlap is None
-    assert found.points[0].total is not None
+    assert found.points[0].all is not None
 
 
 def test_a_host_without_a_request_of_a_direction_leaves_it_without_a_sum(lab: Any) -> None:
@@ -125,16 +126,16 @@ def test_a_host_without_a_request_of_a_direction_leaves_it_without_a_sum(lab: An
         return {**measured(point, repetition), **({"read.ios": 0.0} if point["host"] == "a" else {})}
 
     (point,) = totals(*run(lab, measure)).points
-    assert point.total is not None
-    assert "read.iops" not in point.total.values and "read.lat.p99" in point.total.values
+    assert point.all is not None
+    assert not point.all.values and "read.iops" in point.clients[1].values
 
 
 def test_hosts_that_did_not_measure_together_have_no_total(lab: Any) -> None:
     study = lab.study(responses=["read.iops"], run={"hosts": HOSTS}, repetitions=3)
-    assert client_totals.analyse(lab.records(lab.run(study, measured, 3)), study) == []
+    assert host_totals.totals(lab.records(lab.run(study, measured, 3)), study) is None
 
 
 def test_points_are_in_the_order_of_the_study_without_the_host(lab: Any) -> None:
     found = totals(*run(lab, factors={"bs": ["64KiB", "4KiB"]}))
     assert [dict(point.point) for point in found.points] == [{"bs": "64KiB"}, {"bs": "4KiB"}]
-    assert all(isinstance(point.total.values["read.iops"].interval, Interval) for point in found.points if point.total)
+    assert all(isinstance(point.all.values["read.iops"].interval, Interval) for point in found.points if point.all)
