@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from statistics import NormalDist, fmean
+from statistics import NormalDist
 from typing import TypedDict
 
 from ioassay import metrics
@@ -269,34 +269,41 @@ class _Search:
 
     def leading(self) -> _Point | None:
         """The best point by its means so far, of a search that has not ended; the nearest where none is feasible."""
-        ranked = []
-        for point in {self.key(row): self.study.design.point(row) for row in self.searched}.values():
-            if values := self._values(self.metric, point):
-                constraints = self.tuning["constraints"]
-                excess = sum(_excess(one, self._values(one["metric"], point)) for one in constraints)
-                ranked.append((-excess, fmean(values) * (1 if self.tuning["maximize"] else -1), point))
-        return max(ranked, key=lambda one: one[:2])[2] if ranked else None
+        points = {self.key(row): self.study.design.point(row) for row in self.searched}.values()
+        sides = [side for point in points if (side := self.side(point)) is not None]
 
-    def side(self, point: _Point | None) -> Side | None:
-        """A point by its metric."""
-        if point is None or not (values := self._values(self.metric, point)):
+        def rank(side: Side) -> tuple[float, float]:
+            excess = sum(_excess(one, self.side(side.point, one["metric"])) for one in self.tuning["constraints"])
+            return -excess, side.mean if self.tuning["maximize"] else -side.mean
+
+        return max(sides, key=rank).point if sides else None
+
+    def side(self, point: _Point | None, metric: str = "") -> Side | None:
+        """A point by its fresh repetitions where it has any, else by what the search measured of it."""
+        metric = metric or self.metric
+        if (cell := self._cell(metric, point)) is not None:
+            values = cell.values
+        else:
+            own = [row for row in self.searched if self.key(row) == self.key(point or {}) and row["status"] == OK]
+            values = as_floats([row[metric] for row in own if plausible(row.get(metric))])
+        if point is None or not values.size:
             return None
-        interval, fresh = self._interval(self.metric, values), self._cell(self.metric, point) is not None
-        return Side(point, mean_of(as_floats(values)), len(values), interval, fresh)
+        interval = mean_interval(values, self.confidence, metrics.metric(metric).bounds)
+        known = interval if isinstance(interval, Interval) else None
+        return Side(point, mean_of(values), int(values.size), known, cell is not None)
 
     def bounds(self, point: _Point | None) -> list[Bound]:
         """Each constraint at a point."""
         found = []
         for constraint in self.tuning["constraints"]:
             metric = constraint["metric"]
-            if point is None or not (values := self._values(metric, point)):
+            if (side := self.side(point, metric)) is None:
                 continue
-            mean, interval = mean_of(as_floats(values)), self._interval(metric, values)
-            kept = holds(constraint, mean)
-            ends = [] if interval is None else [interval.low, interval.high]
+            kept = holds(constraint, side.mean)
+            ends = (side.interval.low, side.interval.high) if side.interval is not None else ()
             surely = bool(ends) and all(holds(constraint, end) == kept for end in ends)
             verdict = (KEPT if surely else UNDECIDED) if kept else BROKEN
-            found.append(Bound(metric, constraint["text"], mean, interval, verdict, surely))
+            found.append(Bound(metric, constraint["text"], side.mean, side.interval, verdict, surely))
         return found
 
     def comparison(self, default: _Point, winner: _Point | None) -> run_comparison.Row | None:
@@ -312,25 +319,12 @@ class _Search:
         found = cells(self.records, self.study, metric).cells
         return next((cell for cell in found if self.key(cell.point) == self.key(point or {})), None)
 
-    def _values(self, metric: str, point: _Point) -> list[float]:
-        """A point's fresh repetitions where it has any, else what the search measured of it."""
-        if cell := self._cell(metric, point):
-            return list(cell.values)
-        own = [row for row in self.searched if self.key(row) == self.key(point) and row["status"] == OK]
-        return [row[metric] for row in own if plausible(row.get(metric))]
 
-    def _interval(self, metric: str, values: Sequence[float]) -> Interval | None:
-        found = mean_interval(values, self.confidence, metrics.metric(metric).bounds)
-        return found if isinstance(found, Interval) else None
-
-
-def _excess(constraint: schema.Bound, values: Sequence[float]) -> float:
-    """How far the mean of `values` violates the constraint, as a share of the bound; 0 where it holds."""
-    if not values:
-        return math.inf
-    if holds(constraint, mean := fmean(values)):
-        return 0.0
-    return max(abs(mean - constraint["bound"]) / (abs(constraint["bound"]) or 1.0), sys.float_info.epsilon)
+def _excess(constraint: schema.Bound, side: Side | None) -> float:
+    """How far a point violates the constraint, as a share of the bound; 0 where it holds."""
+    if side is None or holds(constraint, side.mean):
+        return math.inf if side is None else 0.0
+    return max(abs(side.mean - constraint["bound"]) / (abs(constraint["bound"]) or 1.0), sys.float_info.epsilon)
 
 
 def holds(constraint: schema.Bound, value: float) -> bool:
