@@ -168,12 +168,12 @@ def test_a_study_of_something_else_has_no_costs(lab: Any) -> None:
 def test_sentences(lab: Any) -> None:
     of = study(lab)
     golden.check("costs", costs_text.findings([answer(lab, of)]))
-    assert len(set(costs_text.SETTINGS.values())) == len(Setting)
+    assert len({str(costs_text.setting_sentence(one)) for one in Setting}) == len(Setting)
 
 
 def test_the_setting_is_the_first_line_and_published_results_stand_beside_ours(lab: Any) -> None:
     findings = analyse_all(lab.records(lab.run(study(lab), measured, 2)))
-    assert answers.premises(findings) == [costs_text.SETTINGS[Setting.TRANSPORTS]]
+    assert answers.premises(findings) == [str(costs_text.setting_sentence(Setting.TRANSPORTS))]
     (together,) = [one for one in findings if one.question == "choices"]
     assert list(together.tables[1].columns)[:2] == ["Published, on another machine", "IOPS there"]
     assert together.tables[1].rows == [
@@ -190,7 +190,7 @@ def test_a_starved_machine_has_its_setting_and_numbers_and_no_winner(lab: Any) -
     )
     made = lab.run(study(lab), lambda point, repetition: {**measured(point, repetition), "_environment": busy}, 2)
     findings = analyse_all(lab.records(made))
-    assert answers.premises(findings) == [costs_text.SETTINGS[Setting.TRANSPORTS]]
+    assert answers.premises(findings) == [str(costs_text.setting_sentence(Setting.TRANSPORTS))]
     judged = [one for one in findings if one.question in ("choice", "choices", "conclude")]
     assert judged and all(one.withheld for one in judged)
     assert all(table.observed for one in judged for table in one.tables)

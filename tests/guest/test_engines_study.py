@@ -94,6 +94,6 @@ cp -r run said {shared_root.KEPT}
         assert record.metrics["drive.block_device"] == 1.0
         assert record.metrics["drive.read.ios"] >= record.metrics["read.ios"] > 0
     found = json.loads(subprocess.check_output([*COMMAND, "report", tmp_path / "run", "--json"]))
-    (costs,) = (finding["statement"] for finding in found["findings"] if finding["question"] == "costs")
-    assert costs.startswith("All engines loaded the same NVMe/TCP subsystem")
+    (costs,) = (finding["premises"] for finding in found["findings"] if finding["question"] == "costs")
+    assert costs[0]["code"] == "costs.subsystem"
     assert found["trust"]["contradicted"] == 0

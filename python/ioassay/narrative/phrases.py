@@ -82,9 +82,9 @@ def joined(low: str, high: str) -> str:
     return f"{number if unit == high.partition(' ')[2] else low} to {high}"
 
 
-def ends(interval: Interval | Undefined) -> list[float] | None:
+def ends(interval: Interval | Undefined | None) -> list[float] | None:
     """Both bounds, as statistics and tables have them; None where there is no interval."""
-    return None if isinstance(interval, Undefined) else [interval.low, interval.high]
+    return [interval.low, interval.high] if isinstance(interval, Interval) else None
 
 
 def level(confidence: float) -> str:

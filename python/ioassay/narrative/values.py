@@ -176,11 +176,13 @@ class Factor:
 
 @dataclass(frozen=True)
 class Place:
-    """Levels of several factors: `{x}` as a list, `{x:with}` as what holds meanwhile."""
+    """Levels of several factors: `{x}` as a list, `{x:with}` as what holds meanwhile, `{x:at}` of one as a place."""
 
     levels: Mapping[str, object]
 
     def __format__(self, form: str) -> str:
+        if form == "at" and len(self.levels) == 1:
+            return phrases.at(*next(iter(self.levels.items())))
         return phrases.circumstances(self.levels) if form else phrases.levels(self.levels)
 
 

@@ -12,12 +12,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from statistics import NormalDist, fmean
-from typing import Any, TypedDict
+from statistics import NormalDist
+from typing import TypedDict
 
 from ioassay import metrics
 from ioassay.analysis import run_comparison
-from ioassay.analysis.measurements.cells import Cell, cells, plausible, that_count
+from ioassay.analysis.measurements.cells import Cell, cells, plausible
 from ioassay.analysis.run_comparison import Verdict
 from ioassay.records.record import OK, Scalar
 from ioassay.stats.ratio_of_means import Ratio
@@ -31,7 +31,7 @@ IMPROVED, WORSE, SAME, UNDECIDED = "improved", "worse", "no difference", "undeci
 KEPT, BROKEN = "kept", "broken"
 WHOLE = ("default", "explore", "refine", "repeat")
 """Trials of the search that ran for their whole time."""
-_Row = Mapping[str, Any]
+_Point = Mapping[str, Scalar]
 
 
 class Outcome(StrEnum):
@@ -65,7 +65,7 @@ class Outcome(StrEnum):
 class Side:
     """One point of a search: what its trials gave. `fresh`: those of the confirmation, else of the search itself."""
 
-    point: Mapping[str, Scalar]
+    point: _Point
     mean: float
     n: int
     interval: Interval | None
@@ -91,7 +91,7 @@ class Bound:
 class Dropped:
     """A candidate that violates a constraint in its confirmation; `bounds` are those at it."""
 
-    point: Mapping[str, Scalar]
+    point: _Point
     bounds: Sequence[Bound]
 
 
@@ -190,174 +190,141 @@ def analyse(records: Dataset, study: Study) -> list[Tuned]:
 
 def measure(records: Dataset, study: Study, tuning: schema.Search) -> Tuned:
     """The result of a search, as far as it has run."""
-    rows = list(records.trials_of(study).iter_rows(named=True))
-    metric, confidence = str(tuning["metric"]), study.analysis.confidence
-    searched = [row for row in rows if row.get("search") in WHOLE]
-    found = tuning.get("found")
-    default = _whole(study, tuning["default"])
-    dropped, winner = _confirmed(records, study, tuning) if found else ([], _leading(study, searched, tuning))
+    search, found = _Search(records, study, tuning), tuning.get("found")
+    rows, metric = search.rows, search.metric
+    # A point along the axes has the factors of one level as well.
+    default = {name: tuning["default"].get(name, levels[0]) for name, levels in study.levels.items()}
+    dropped, winner = search.confirmed(found) if found else ([], search.leading())
     if dropped and dropped[0].point != winner:
-        records = _of_confirmation(records, study, winner)
-    fresh = {_key(study, cell.point): cell for cell in cells(records, study, metric).cells}
-    sides = [_side(study, point, fresh, searched, metric, confidence) for point in (default, winner)]
-    row = _compared(study, metric, [fresh.get(_key(study, point)) for point in (default, winner)], tuning)
-    bounds = _bounds(records, study, winner, tuning, confidence)
+        search = search.of_confirmation(winner)
+    sides = [search.side(point) for point in (default, winner)]
+    spread = any(side.interval.low < side.interval.high for side in sides if side is not None and side.interval)
+    row, bounds = search.comparison(default, winner), search.bounds(winner)
     kept = len(bounds) == len(tuning["constraints"]) and all(bound.verdict != BROKEN for bound in bounds)
+    ended = ["failed" if one["status"] != OK else one.get("search") for one in rows]
     return Tuned(
         study=study.name,
         metric=metric,
         maximize=bool(tuning["maximize"]),
         ended=found["ended"] if found else None,
         points=int(tuning["points"]),
-        tried=len({_key(study, _point(study, one)) for one in rows if one.get("search")}),
-        counts=_counts(rows),
+        tried=len({search.key(one) for one in rows if one.get("search")}),
+        counts={kind: ended.count(kind) for kind in (*WHOLE, "short", "pruned", "failed", "confirm")},
         default=sides[0],
         winner=sides[1],
         feasible=kept and (found is None or found["feasible"]),
         row=row,
         verdict=None if row is None else _verdict(row, maximize=bool(tuning["maximize"])),
         bounds=bounds,
-        default_bounds=_bounds(records, study, default, tuning, confidence),
-        history=_history(study, rows, metric),
-        exact=not records.is_measured(study) and not _spread(sides),
-        confidence=confidence,
+        default_bounds=search.bounds(default),
+        history=[
+            Attempt(
+                order=one["order"],
+                search=one.get("search"),
+                point=study.design.point(one),
+                value=one.get(metric),
+                status=one["status"],
+            )
+            for one in rows
+        ],
+        # Repetitions of a simulation may differ, where its trace is made anew for each.
+        exact=not records.is_measured(study) and not spread,
+        confidence=search.confidence,
         margin=float(tuning["margin"]),
         dropped=dropped,
     )
 
 
-def _confirmed(
-    records: Dataset, study: Study, tuning: schema.Search
-) -> tuple[list[Dropped], Mapping[str, Scalar] | None]:
-    """The candidates that violate a constraint in their confirmation, and the first other, else the last of them."""
-    found = tuning["found"]
-    assert found is not None
-    dropped: list[Dropped] = []
-    candidates = found.get("candidates") or ([found["winner"]] if found["winner"] is not None else [])
-    for candidate in candidates:
-        bounds = _bounds(records, study, candidate, tuning, study.analysis.confidence)
-        if not _repetitions(records, study, candidate) or all(bound.verdict != BROKEN for bound in bounds):
-            return dropped, candidate
-        dropped.append(Dropped(candidate, bounds))
-    return dropped, candidates[-1] if candidates else None
+class _Search:
+    """What the trials of a search measured at its points."""
+
+    def __init__(self, records: Dataset, study: Study, tuning: schema.Search) -> None:
+        self.records, self.study, self.tuning = records, study, tuning
+        self.metric, self.confidence, self.key = str(tuning["metric"]), study.analysis.confidence, study.design.key
+        self.rows = list(records.trials_of(study).iter_rows(named=True))
+        self.searched = [row for row in self.rows if row.get("search") in WHOLE]
+
+    def confirmed(self, found: schema.Outcome) -> tuple[list[Dropped], _Point | None]:
+        """The candidates that violate a constraint in their confirmation, and the first other, else the last."""
+        dropped: list[Dropped] = []
+        candidates = found.get("candidates") or ([found["winner"]] if found["winner"] is not None else [])
+        for candidate in candidates:
+            bounds = self.bounds(candidate)
+            if not self._repetitions(candidate) or all(bound.verdict != BROKEN for bound in bounds):
+                return dropped, candidate
+            dropped.append(Dropped(candidate, bounds))
+        return dropped, candidates[-1] if candidates else None
+
+    def of_confirmation(self, point: _Point | None) -> _Search:
+        """Without the confirmations of other candidates than `point`: a machine that drifts was another one then."""
+        trials = self.records.trials
+        own = trials["repetition"].is_in(list(self._repetitions(point)))
+        kept = replace(self.records, trials=trials.filter(own | (trials["search"] != "confirm")))
+        return _Search(kept, self.study, self.tuning)
+
+    def _repetitions(self, point: _Point | None) -> set[int]:
+        """The numbers of the repetitions that confirm a point; the default beside it has the same."""
+        confirming = (row for row in self.rows if row.get("search") == "confirm")
+        return {row["repetition"] for row in confirming if self.key(row) == self.key(point or {})}
+
+    def leading(self) -> _Point | None:
+        """The best point by its means so far, of a search that has not ended; the nearest where none is feasible."""
+        points = {self.key(row): self.study.design.point(row) for row in self.searched}.values()
+        sides = [side for point in points if (side := self.side(point)) is not None]
+
+        def rank(side: Side) -> tuple[float, float]:
+            excess = sum(_excess(one, self.side(side.point, one["metric"])) for one in self.tuning["constraints"])
+            return -excess, side.mean if self.tuning["maximize"] else -side.mean
+
+        return max(sides, key=rank).point if sides else None
+
+    def side(self, point: _Point | None, metric: str = "") -> Side | None:
+        """A point by its fresh repetitions where it has any, else by what the search measured of it."""
+        metric = metric or self.metric
+        if (cell := self._cell(metric, point)) is not None:
+            values = cell.values
+        else:
+            own = [row for row in self.searched if self.key(row) == self.key(point or {}) and row["status"] == OK]
+            values = as_floats([row[metric] for row in own if plausible(row.get(metric))])
+        if point is None or not values.size:
+            return None
+        interval = mean_interval(values, self.confidence, metrics.metric(metric).bounds)
+        known = interval if isinstance(interval, Interval) else None
+        return Side(point, mean_of(values), int(values.size), known, cell is not None)
+
+    def bounds(self, point: _Point | None) -> list[Bound]:
+        """Each constraint at a point."""
+        found = []
+        for constraint in self.tuning["constraints"]:
+            metric = constraint["metric"]
+            if (side := self.side(point, metric)) is None:
+                continue
+            kept = holds(constraint, side.mean)
+            ends = (side.interval.low, side.interval.high) if side.interval is not None else ()
+            surely = bool(ends) and all(holds(constraint, end) == kept for end in ends)
+            verdict = (KEPT if surely else UNDECIDED) if kept else BROKEN
+            found.append(Bound(metric, constraint["text"], side.mean, side.interval, verdict, surely))
+        return found
+
+    def comparison(self, default: _Point, winner: _Point | None) -> run_comparison.Row | None:
+        """Both by their fresh repetitions; None where one has none, or where they are the same point."""
+        a, b = self._cell(self.metric, default), self._cell(self.metric, winner)
+        if a is None or b is None or a is b:
+            return None
+        margin = float(self.tuning["margin"])
+        return run_comparison.against(self.study, self.metric, a, b, margin, self.confidence)
+
+    def _cell(self, metric: str, point: _Point | None) -> Cell | None:
+        """The fresh repetitions of a point."""
+        found = cells(self.records, self.study, metric).cells
+        return next((cell for cell in found if self.key(cell.point) == self.key(point or {})), None)
 
 
-def _repetitions(records: Dataset, study: Study, point: Mapping[str, Scalar] | None) -> set[int]:
-    """The numbers of the repetitions that confirm a point; the default beside it has the same."""
-    rows = that_count(records.trials_of(study)).iter_rows(named=True)
-    return {row["repetition"] for row in rows if _key(study, row) == _key(study, point)}
-
-
-def _of_confirmation(records: Dataset, study: Study, point: Mapping[str, Scalar] | None) -> Dataset:
-    """Without the confirmations of other candidates than `point`: a machine that drifts was another one then."""
-    own = records.trials["repetition"].is_in(list(_repetitions(records, study, point)))
-    return replace(records, trials=records.trials.filter(own | (records.trials["search"] != "confirm")))
-
-
-def _whole(study: Study, point: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """A point along the axes with the factors that have one level only."""
-    return {name: point.get(name, levels[0]) for name, levels in study.levels.items()}
-
-
-def _point(study: Study, row: _Row) -> dict[str, Scalar]:
-    """A trial's point in the study's own spelling: frames may have turned numbers into text."""
-    return study.design.point(row)
-
-
-def _key(study: Study, point: Mapping[str, Scalar] | None) -> tuple[str, ...]:
-    return study.design.key(point or {})
-
-
-def _values(study: Study, rows: Sequence[_Row], point: Mapping[str, Scalar] | None, metric: str) -> list[float]:
-    own = [row for row in rows if _key(study, row) == _key(study, point) and row["status"] == OK]
-    return [row[metric] for row in own if plausible(row.get(metric))]
-
-
-def _leading(study: Study, searched: Sequence[_Row], tuning: schema.Search) -> dict[str, Scalar] | None:
-    """The best point by its means so far, of a search that has not ended; the nearest where none is feasible."""
-    sign = 1 if tuning["maximize"] else -1
-    ranked: dict[tuple[str, ...], tuple[float, float, dict[str, Scalar]]] = {}
-    for row in searched:
-        point = _point(study, row)
-        if values := _values(study, searched, point, str(tuning["metric"])):
-            excess = sum(_excess(one, _values(study, searched, point, one["metric"])) for one in tuning["constraints"])
-            ranked[_key(study, point)] = (-excess, sign * fmean(values), point)
-    return max(ranked.values(), key=lambda one: one[:2])[2] if ranked else None
-
-
-def _excess(constraint: schema.Bound, values: Sequence[float]) -> float:
-    """How far the mean of `values` violates the constraint, as a share of the bound; 0 where it holds."""
-    if not values:
-        return math.inf
-    if holds(constraint, mean := fmean(values)):
-        return 0.0
-    return max(abs(mean - constraint["bound"]) / (abs(constraint["bound"]) or 1.0), sys.float_info.epsilon)
-
-
-def _side(
-    study: Study,
-    point: Mapping[str, Scalar] | None,
-    fresh: Mapping[tuple[str, ...], Cell],
-    searched: Sequence[_Row],
-    metric: str,
-    confidence: float,
-) -> Side | None:
-    """A point by its fresh repetitions where it has any, else by what the search measured of it."""
-    cell = fresh.get(_key(study, point))
-    values = list(cell.values) if cell is not None else _values(study, searched, point, metric)
-    if point is None or not values:
-        return None
-    return Side(point, mean_of(as_floats(values)), len(values), _interval(metric, values, confidence), cell is not None)
-
-
-def _spread(sides: Sequence[Side | None]) -> bool:
-    """Whether repetitions differ: those of a simulation may, where its trace is made anew for each."""
-    return any(side.interval.low < side.interval.high for side in sides if side is not None and side.interval)
-
-
-def _interval(metric: str, values: Sequence[float], confidence: float) -> Interval | None:
-    found = mean_interval(values, confidence, metrics.metric(metric).bounds)
-    return found if isinstance(found, Interval) else None
-
-
-def _compared(
-    study: Study, metric: str, pair: Sequence[Cell | None], tuning: schema.Search
-) -> run_comparison.Row | None:
-    default, winner = pair
-    if default is None or winner is None or default is winner:
-        return None
-    return run_comparison.against(study, metric, default, winner, float(tuning["margin"]), study.analysis.confidence)
-
-
-def _verdict(row: run_comparison.Row, *, maximize: bool) -> str:
-    """By what the search was to do: more is an improvement where it maximizes, whatever the metric usually means."""
-    if row.verdict in (Verdict.SAME, Verdict.UNDECIDED):
-        return SAME if row.verdict == Verdict.SAME else UNDECIDED
-    return IMPROVED if (row.mean_b > row.mean_a) == maximize else WORSE
-
-
-def _bounds(
-    records: Dataset,
-    study: Study,
-    point: Mapping[str, Scalar] | None,
-    tuning: schema.Search,
-    confidence: float,
-) -> list[Bound]:
-    """Each constraint at a point, by its fresh repetitions where it has any."""
-    rows = [row for row in records.trials_of(study).iter_rows(named=True) if row.get("search") in WHOLE]
-    found = []
-    for constraint in tuning["constraints"]:
-        fresh = (cell for cell in cells(records, study, constraint["metric"]).cells)
-        own = next((list(cell.values) for cell in fresh if _key(study, cell.point) == _key(study, point)), [])
-        values = own or _values(study, rows, point, constraint["metric"])
-        if point is None or not values:
-            continue
-        mean, interval = mean_of(as_floats(values)), _interval(constraint["metric"], values, confidence)
-        kept = holds(constraint, mean)
-        surely = interval is not None and all(holds(constraint, end) == kept for end in (interval.low, interval.high))
-        verdict = (KEPT if surely else UNDECIDED) if kept else BROKEN
-        found.append(Bound(constraint["metric"], constraint["text"], mean, interval, verdict, surely))
-    return found
+def _excess(constraint: schema.Bound, side: Side | None) -> float:
+    """How far a point violates the constraint, as a share of the bound; 0 where it holds."""
+    if side is None or holds(constraint, side.mean):
+        return math.inf if side is None else 0.0
+    return max(abs(side.mean - constraint["bound"]) / (abs(constraint["bound"]) or 1.0), sys.float_info.epsilon)
 
 
 def holds(constraint: schema.Bound, value: float) -> bool:
@@ -368,20 +335,8 @@ def holds(constraint: schema.Bound, value: float) -> bool:
     return bool((value < bound) == sense.startswith("<"))
 
 
-def _counts(rows: Sequence[_Row]) -> dict[str, int]:
-    kinds = ("default", "explore", "refine", "repeat", "short", "pruned", "failed", "confirm")
-    found = ["failed" if row["status"] != OK else row.get("search") for row in rows]
-    return {kind: found.count(kind) for kind in kinds}
-
-
-def _history(study: Study, rows: Sequence[_Row], metric: str) -> list[Attempt]:
-    return [
-        {
-            "order": row["order"],
-            "search": row.get("search"),
-            "point": _point(study, row),
-            "value": row.get(metric),
-            "status": row["status"],
-        }
-        for row in rows
-    ]
+def _verdict(row: run_comparison.Row, *, maximize: bool) -> str:
+    """By what the search was to do: more is an improvement where it maximizes, whatever the metric usually means."""
+    if row.verdict in (Verdict.SAME, Verdict.UNDECIDED):
+        return SAME if row.verdict == Verdict.SAME else UNDECIDED
+    return IMPROVED if (row.mean_b > row.mean_a) == maximize else WORSE

@@ -9,15 +9,15 @@ Deliberately not here: which case is best.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
+from statistics import fmean
 from typing import Any
 
 from ioassay.analysis.measurements.cells import Cell, cells, label, plausible
 from ioassay.analysis.storage.drive_agreement import SAME_PERCENT
 from ioassay.factors import CASE
 from ioassay.records.record import Scalar
-from ioassay.stats.result import plain
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -79,10 +79,14 @@ class PathCosts:
     uncounted: Sequence[str]
     """Conditions whose claims and drive differ by more than `SAME_PERCENT`: nothing is taken apart there."""
 
-    def statistics(self) -> dict[str, Any]:
-        """The numbers under stable names."""
-        rows = [{**vars(one), "point": dict(one.point)} for one in self.costs]
-        return {"setting": self.setting, "costs": [plain(row) for row in rows], "uncounted": list(self.uncounted)}
+    def means(self, part: str) -> dict[str, float]:
+        """Case -> mean of the part over its conditions, of cases that have it in as many conditions as any other."""
+        found: dict[str, list[float]] = {}
+        for cost in self.costs:
+            if (value := cost.parts().get(part)) is not None:
+                found.setdefault(str(cost.point[CASE]), []).append(value)
+        most = max(map(len, found.values()), default=0)
+        return {case: sum(values) / most for case, values in found.items() if len(values) == most}
 
 
 def analyse(records: Dataset, study: Study) -> list[PathCosts]:
@@ -101,16 +105,14 @@ def setting(records: Dataset, study: Study) -> Setting | None:
     if study.target.kind == "nvmevirt":
         return Setting.NVMEVIRT
     kernels = [case["name"] for case in study.case if _FORM in case]
-    rows = _rows(records, study)
-    seen = [
-        row["drive.block_device"] for row in rows if row[CASE] in kernels and row.get("drive.block_device") is not None
-    ]
+    rows = (row for row in records.trials_of(study).iter_rows(named=True) if row[CASE] in kernels)
+    seen = [found for row in rows if (found := row.get("drive.block_device")) is not None]
     return Setting.SUBSYSTEM if seen and all(seen) else Setting.TRANSPORTS
 
 
 def costs_of(records: Dataset, study: Study, chosen: Iterable[Cell]) -> tuple[list[Cost], list[str]]:
     """The costs of conditions, and the labels of those whose requests the drive did not count as the tool did."""
-    by_trial = {row["trial"]: row for row in _rows(records, study)}
+    by_trial = {row["trial"]: row for row in records.trials_of(study).iter_rows(named=True)}
     found: list[Cost] = []
     uncounted = []
     for cell in chosen:
@@ -123,11 +125,7 @@ def costs_of(records: Dataset, study: Study, chosen: Iterable[Cell]) -> tuple[li
     return found, uncounted
 
 
-def _rows(records: Dataset, study: Study) -> list[dict[str, Any]]:
-    return list(records.trials_of(study).iter_rows(named=True))
-
-
-def _trial(row: Mapping[str, Any]) -> dict[str, float | None] | None:
+def _trial(row: Mapping[str, Any]) -> dict[str, Any] | None:
     """The costs of one trial; None where the drive served other requests than the tool claims."""
     ios = {way: row.get(f"{way}.ios") or 0.0 for way in _DIRECTIONS}
     requests = sum(ios.values())
@@ -138,13 +136,13 @@ def _trial(row: Mapping[str, Any]) -> dict[str, float | None] | None:
     device = _weighted(row, "drive.{}.lat.mean", ios)
     if total is None or device is None:
         return None
-    if submission is not None:
-        submission = min(submission, total)
+    submission = None if submission is None else min(submission, total)
     left = total - (submission or 0.0)
     device = min(device, left)
     left -= device
     floor = row.get("drive.floor")
-    transport = min(float(floor), left) if floor is not None and plausible(floor) else None
+    transport = min(floor, left) if floor is not None and plausible(floor) else None
+    switches, used_percent, took_s = (row.get(name) for name in ("context_switches", "drive.cpu", "total.runtime"))
     return {
         "total_ns": total,
         "submission_ns": submission,
@@ -152,43 +150,24 @@ def _trial(row: Mapping[str, Any]) -> dict[str, float | None] | None:
         "transport_ns": transport,
         "completion_ns": left - (transport or 0.0),
         "client_ns": row.get("cpu.per_io"),
-        "server_ns": _server_ns(row, requests),
-        "switches": _per_request(row.get("context_switches"), requests),
+        # Of a processor over the tool's run time: the drive's start and its end are no requests.
+        "server_ns": None if used_percent is None or not took_s else used_percent / 100 * took_s / requests * 1e9,
+        "switches": None if switches is None else switches / requests,
     }
 
 
 def _weighted(row: Mapping[str, Any], name: str, ios: Mapping[str, float]) -> float | None:
     """The mean over reads and writes; None where one of them has none."""
     done = {way: count for way, count in ios.items() if count}
-    total = 0.0
-    for way, count in done.items():
-        value = row.get(name.format(way))
-        if value is None:
-            return None
-        total += value * count
-    return total / sum(done.values())
+    values: list[Any] = [row.get(name.format(way)) for way in done]
+    return None if None in values else fmean(values, done.values())
 
 
-def _server_ns(row: Mapping[str, Any], requests: float) -> float | None:
-    """The drive's share of a processor, over the tool's run time: its start and its end are no requests."""
-    used_percent, took_s = row.get("drive.cpu"), row.get("total.runtime")
-    return None if used_percent is None or not took_s else used_percent / 100 * took_s / requests * 1e9
-
-
-def _per_request(count: float | None, requests: float) -> float | None:
-    return None if count is None else count / requests
-
-
-def _mean(point: Mapping[str, Scalar], trials: Sequence[Mapping[str, float | None]]) -> Cost:
+def _mean(point: Mapping[str, Scalar], trials: Sequence[Mapping[str, Any]]) -> Cost:
     """The means of `trials`; a part that one of them lacks is in the completion of all, as it is in that one's."""
-    names = [one.name for one in fields(Cost) if one.name not in ("point", "trials")]
-    means: dict[str, Any] = {}
-    completion = 0.0
-    for name in names:
-        known = [value for trial in trials if (value := trial[name]) is not None]
-        whole = len(known) == len(trials)
-        means[name] = sum(known) / len(trials) if whole else None
-        if not whole and name in ("submission_ns", "transport_ns"):
-            completion += sum(known) / len(trials)
-    means["completion_ns"] += completion
+    known = {name: [trial[name] for trial in trials] for name in trials[0]}
+    means: dict[str, Any] = {name: None if None in own else fmean(own) for name, own in known.items()}
+    for name in ("submission_ns", "transport_ns"):
+        if means[name] is None:
+            means["completion_ns"] += fmean(value or 0.0 for value in known[name])
     return Cost(point=point, trials=len(trials), **means)

@@ -6,21 +6,18 @@ load. The cost of a call is not known here. There is one trial a point, so the c
 
 from __future__ import annotations
 
-import statistics
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from itertools import accumulate
+from statistics import fmean, median
+from typing import Any
 
 from ioassay import metrics
 from ioassay.factors import Design, level_axis_numbers
 from ioassay.records.record import Scalar
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
-
-if TYPE_CHECKING:
-    import polars as pl
 
 WORK = "bogo_ops"
 """The unit of work to which calls are related, where the driver counts it."""
@@ -69,6 +66,11 @@ class Point:
         """Calls for each of WORK."""
         return self.total / self.work if self.work else None
 
+    @property
+    def rate_at_full_speed(self) -> float | None:
+        """The rate if counting had not slowed the load, where that is known."""
+        return self.rate / self.speed if self.speed and self.work else None
+
     def share(self, names: Sequence[str]) -> float:
         """Of all calls, those of these names."""
         return sum(self.count.get(name, 0) for name in names) / self.total
@@ -103,54 +105,32 @@ class SystemCalls:
 
 def analyse(records: Dataset, study: Study) -> list[SystemCalls]:
     """One answer for a study that counts system calls, none for others."""
-    trials = _trials(records, study)
-    if trials is None or trials.is_empty():
-        return []
-    points = _points(records, study, trials)
-    if not points and "ok" not in records.trials_of(study)["status"].to_list():
-        return []  # no trial could run at all, which other answers explain
-    levels = study.levels
+    counting = [] if records.counting is None else records.counting.iter_rows(named=True)
+    trials = [row for row in counting if row["study"] == study.name]
+    speeds, levels, design = _speeds(records, study, trials), study.levels, study.design
+    points = [point for row in trials if (point := _point(records, study, row, speeds)) is not None and point.total]
+    points.sort(key=lambda point: design.place(point.levels))
+    if not trials or not (points or "ok" in records.trials_of(study)["status"]):
+        return []  # of a study of which no trial could run, other answers say why
     return [
         SystemCalls(
             study=study.name,
             points=points,
             dominant=_dominant(points),
             ordered=len(levels) == 1 and all(level_axis_numbers(*factor) is not None for factor in levels.items()),
-            uncounted=trials.height - len(points),
-            reasons=list(dict.fromkeys(reason for reason in trials["reason"].to_list() if reason)),
+            uncounted=len(trials) - len(points),
+            reasons=list(dict.fromkeys(row["reason"] for row in trials if row["reason"])),
         )
     ]
 
 
 def _dominant(points: Sequence[Point]) -> Sequence[str]:
     """The fewest calls that make most of all, over all points with the same weight; none where it takes many."""
-    shares: Counter[str] = Counter()
-    for point in points:
-        for name, number in point.count.items():
-            shares[name] += number / point.total / len(points)  # type: ignore[assignment]  # floats add up as well
-    names: list[str] = []
-    for name, _ in shares.most_common(_MOST_DOMINANT):
-        names.append(name)
-        if sum(shares[each] for each in names) >= _ENOUGH:
-            return names
-    return []
-
-
-def _trials(records: Dataset, study: Study) -> pl.DataFrame | None:
-    import polars as pl
-
-    counting = records.counting
-    return counting.filter(pl.col("study") == study.name) if counting is not None else None
-
-
-def _points(records: Dataset, study: Study, trials: pl.DataFrame) -> list[Point]:
-    """What was counted, in the order of the study's levels."""
-    speeds = _speeds(records, study, trials)
-    found = [_point(records, study, row, speeds) for row in trials.iter_rows(named=True)]
-    design = study.design
-    return sorted(
-        (point for point in found if point is not None and point.total), key=lambda point: design.place(point.levels)
-    )
+    every = dict.fromkeys(name for point in points for name in point.count)
+    shares = {name: fmean(point.share([name]) for point in points) for name in every}
+    names = sorted(shares, key=lambda name: -shares[name])[:_MOST_DOMINANT]
+    sums = accumulate(shares[name] for name in names)
+    return next((names[:number] for number, made in enumerate(sums, 1) if made >= _ENOUGH), [])
 
 
 def _point(records: Dataset, study: Study, row: Mapping[str, Any], speeds: Mapping[str, float]) -> Point | None:
@@ -159,11 +139,9 @@ def _point(records: Dataset, study: Study, row: Mapping[str, Any], speeds: Mappi
     rows = records.calls.filter(pl.col("trial") == row["trial"])
     if rows.is_empty() or row["status"] != "ok":
         return None
-    known = study.levels
-    levels = Design({name: levels for name, levels in known.items() if name in row}).point(row)
     return Point(
         trial=row["trial"],
-        levels=levels,
+        levels=Design({name: levels for name, levels in study.levels.items() if name in row}).point(row),
         by=rows["by"][0],
         count=dict(zip(rows["name"], rows["count"], strict=True)),
         errors=int(rows["errors"].sum()),
@@ -173,19 +151,16 @@ def _point(records: Dataset, study: Study, row: Mapping[str, Any], speeds: Mappi
     )
 
 
-def _speeds(records: Dataset, study: Study, trials: pl.DataFrame) -> dict[str, float]:
+def _speeds(records: Dataset, study: Study, trials: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Trial -> its speed as a share of that of its point's other trials, where both are known."""
-    responses = [name for name in records.responses(study) if metrics.metric(name).better == "higher"]
-    if not responses or responses[0] not in trials.columns:
-        return {}
-    response, design = responses[0], study.design
+    response = next((name for name in records.responses(study) if metrics.metric(name).better == "higher"), "")
     usual: dict[tuple[str, ...], list[float]] = {}
-    for row in records.trials_of(study).iter_rows(named=True):
-        if row[response] is not None:
-            usual.setdefault(design.key(row), []).append(row[response])
-    found = {}
-    for row in trials.iter_rows(named=True):
-        middle = statistics.median(usual.get(design.key(row), [0.0]))
-        if row[response] is not None and middle > 0:
-            found[row["trial"]] = row[response] / middle
-    return found
+    for other in records.trials_of(study).iter_rows(named=True):
+        if other.get(response) is not None:
+            usual.setdefault(study.design.key(other), []).append(other[response])
+    speeds = {}
+    for row in trials:
+        own = median(usual.get(study.design.key(row), [0.0]))
+        if row.get(response) is not None and own > 0:
+            speeds[row["trial"]] = row[response] / own
+    return speeds
