@@ -201,6 +201,7 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "hosts": phrases.hosts,
     "needed": phrases.repetitions_needed,
     "minutes": lambda seconds: f"{seconds / 60:.3g} minutes",
+    "are": lambda number: f"{number} {'is' if number == 1 else 'are'}",
     "sentences": lambda statements: " ".join(map(str, statements)),
     "size": units.format_size,
     "rate": lambda rate: "no rate" if rate is None else units.format_rate(rate),
