@@ -9,9 +9,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ioassay.analysis.claims.claim_verdicts import Outcome, analyse
+from ioassay.analysis.claims.claim_verdicts import Outcome, analyse, together
 from ioassay.analysis.run_comparison import compare
-from ioassay.narrative import unclaimed_text, verdict_text
+from ioassay.narrative import verdict_text
 from ioassay.narrative.finding import Finding
 from ioassay.records.observation import Calls, File, Observation, Operation, Requests, Session
 from ioassay.records.record import Claim
@@ -113,7 +113,7 @@ def test_sentences(lab: Any) -> None:
     lies = run(lab, **{"study-3": [claim(512)]})[0]
     made = [records, lies, replace(records, claims={}), replace(records, observations={}, claims={})]
     golden.check("verdict", [finding for one in made for finding in verdict_text.findings(analyse(one, study))])
-    golden.check("unclaimed", unclaimed_text.findings(analyse(replace(records, claims={}), study)))
+    golden.check("unclaimed", verdict_text.findings(together(replace(records, claims={}))))
 
 
 def test_computed_trials_are_not_asked(lab: Any) -> None:

@@ -51,7 +51,7 @@ def test_what_a_database_read_and_wrote_is_judged_beside_its_operations() -> Non
     assert read.category == "CONFIRMED-CACHED" and read.explanation[-2]["device_bytes"] == 30 * MIB
     assert (written.category, written.reason) == ("CONFIRMED-DEFERRED", "LOG-NOT-SYNCED")
     assert {Code.WRITTEN, Code.LOG_NOT_SYNCED} <= codes(written)
-    assert Code.LEFT_OUT in codes(written)
+    assert Code.LEFT_OUT_OWN_FILES in codes(written)
 
 
 def test_a_database_that_says_more_than_it_did_is_contradicted() -> None:

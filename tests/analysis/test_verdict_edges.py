@@ -61,7 +61,7 @@ def test_reading_a_file_beforehand_is_left_out_of_numbers_times_and_latencies() 
     seen = observed(done=calls(2 * COUNT, 2 * SIZE, 2.0))
     found = only(said(seconds=0.5, latency_ns={"mean": 1000.0}, unreported=("pre-read",)), seen)
     assert found.category == "CONFIRMED", found.explanation
-    assert state(Code.LEFT_OUT, part="pre-read") in found.notes
+    assert state(Code.LEFT_OUT_PRE_READ) in found.notes
 
 
 def test_what_a_ramp_did_is_no_read_ahead_at_the_level_block() -> None:
@@ -169,7 +169,7 @@ def test_a_rate_shorter_than_its_clock_can_say_is_not_judged_and_a_hundredfold_o
 
 def test_nothing_is_told_of_kinds_without_bytes() -> None:
     seen = replace(observed(), operations=[], block=[], counters={"rchar": 100, "wchar": 0})
-    assert traffic(seen) == [state(Code.CALLS_OF_COMMAND, parts=(("read", None, 100),))]
+    assert [one["parts"] for one in traffic(seen)] == [(state(Code.CALLS_UNCOUNTED, kind="read", bytes=100),)]
 
 
 def test_what_a_script_did_beside_the_tool_is_not_held_against_it() -> None:

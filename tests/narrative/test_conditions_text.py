@@ -27,4 +27,4 @@ def test_conditions() -> None:
 
 
 def test_what_replaces_a_conclusion_names_the_trials() -> None:
-    assert "24 of 30 trials" in conditions_text.withheld(UNFIT)
+    assert "24 of 30 trials" in str(conditions_text.withheld(UNFIT))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import string
+import re
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 import golden
 from ioassay.narrative import explanation_text
 from ioassay.narrative.finding import Finding
+from ioassay.narrative.say import templates
 from ioassay.verify.statement import Amount, Code, Statement, state
 from ioassay.verify.verdict import CATEGORIES, Verdict
 
@@ -20,8 +21,11 @@ VALUES: dict[str, Any] = {
     "claimed": AMOUNT,
     "seen": Amount(8192, 32 * MIB, "files"),
     "extra": Amount(None, 80_000),
-    "counted": AMOUNT,
-    "parts": (("read", 16384, 64 * MIB), ("write", 4096, 16 * MIB)),
+    "parts": (
+        state(Code.CALLS, kind="read", number=16384, bytes=64 * MIB),
+        state(Code.CALLS_UNCOUNTED, kind="write", bytes=16 * MIB),
+    ),
+    "bytes": 16 * MIB,
     "bytes_per_s": 64e6,
     "claimed_bytes_per_s": 128e6,
     "implied_bytes_per_s": 64e6,
@@ -38,9 +42,8 @@ VALUES: dict[str, Any] = {
     "high": 1.61,
     "metric": "read bandwidth",
     "name": "clat.mean",
-    "kind": "append",
+    "kind": "read",
     "engine": "io_uring",
-    "part": "ramp",
     "why": "no permission for bpf(2)",
     "files": ("/data/a", "/data/b"),
     "layers": ("counters", "block"),
@@ -51,7 +54,9 @@ VALUES: dict[str, Any] = {
     "devices": ("loop0",),
     "explanation": (state(Code.NO_SYNC),),
 }
-OTHERS = {
+OTHERS: dict[Code, dict[str, Any]] = {
+    Code.UNKNOWN_KIND: {"kind": "append"},
+    Code.REQUESTS_OF_COMMAND: {"parts": (state(Code.REQUESTS, kind="read", number=16384, bytes=64 * MIB),)},
     Code.BYTES_APART: {"claimed": 67_108_864, "seen": 67_104_768},
     Code.SYNCS_FEWER: {"claimed": 3, "seen": 1},
     Code.OBSERVER_EFFECT_UNKNOWN: {"runs": 2},
@@ -67,29 +72,23 @@ def number(name: str) -> float:
 
 
 def example(code: Code) -> Statement:
-    names = {name for _, name, _, _ in string.Formatter().parse(explanation_text.TEMPLATES[code]) if name}
+    names = set(re.findall(r"{(\w+)", templates("explanation")[code]))
     return state(code, **{name: VALUES.get(name, number(name)) for name in names} | OTHERS.get(code, {}))
 
 
 def test_sentences() -> None:
-    made = [Finding("", "", "", code, explanation_text.sentence(example(code))) for code in Code]
-    made += [Finding("", "", "", name, explanation_text.MEANINGS[name]) for name in CATEGORIES]
+    made = [Finding("", "", "", code, explanation_text.text([example(code)])) for code in Code]
+    made += [Finding("", "", "", name, explanation_text.meaning(name)) for name in CATEGORIES]
     golden.check("explanation", made)
 
 
 def test_every_code_and_category_has_its_sentence() -> None:
-    assert explanation_text.TEMPLATES.keys() == set(Code)
-    assert explanation_text.MEANINGS.keys() == set(CATEGORIES)
+    assert {*Code, *CATEGORIES} <= templates("explanation").keys()
 
 
 @pytest.mark.parametrize(("ratio", "words"), [(1.031, "3.1 % too high"), (100, "100 times what it was")])
 def test_a_rate_that_is_too_high_is_a_percentage_or_a_factor(ratio: float, words: str) -> None:
-    assert words in explanation_text.sentence(state(Code.RATE_TOO_HIGH, ratio=ratio))
-
-
-def test_calls_without_a_number_have_their_bytes() -> None:
-    text = explanation_text.text([state(Code.CALLS_OF_COMMAND, parts=(("read", None, 100),)), state(Code.NO_RATE)])
-    assert text == "The kernel saw read calls of 100 B. It has no rate."
+    assert words in explanation_text.text([state(Code.RATE_TOO_HIGH, ratio=ratio)])
 
 
 def test_a_verdict_is_plain_json_and_warnings_say_so() -> None:

@@ -123,8 +123,8 @@ def test_without_a_claim_the_verdict_says_what_the_kernel_saw() -> None:
     block = [requests(300), requests(700, "write"), replace(requests(), own=False)]
     seen = observation(operations=made, counters={"rchar": 7, "wchar": 9}, block=block)
     _, called, requested = overall([], seen).explanation
-    assert called["parts"] == (("read", 10, 1000), ("write", None, 9))
-    assert requested["parts"] == (("read", 80, 300), ("write", 80, 700))
+    assert [part.values[1:] for part in called["parts"]] == [(("number", 10), ("bytes", 1000)), (("bytes", 9),)]
+    assert [part["bytes"] for part in requested["parts"]] == [300, 700]
 
 
 @table("judge", "interim_summaries_are_counted_only_where_they_are_runs_of_their_own")

@@ -29,7 +29,7 @@ class Grade(IntEnum):
 
 
 class Disturbance(StrEnum):
-    """What disturbs measurements; in the order in which a reason is chosen among equal grades."""
+    """What disturbs measurements; `reasons` and causes of equal weight come in this order."""
 
     PROGRAMS = "other-programs"
     STEAL = "steal"
@@ -45,10 +45,9 @@ LIMITS: dict[Disturbance, tuple[float, float]] = {
     Disturbance.DEVICE: (0.10, 0.33),
     Disturbance.MEMORY: (0.05, 0.25),
     Disturbance.THROTTLED: (1.0, float("inf")),
+    Disturbance.CLOCK: (0.8, 0.5),
 }
-"""From which value on a trial is doubtful, and from which on unfit."""
-CLOCK_RATIOS = (0.8, 0.5)
-"""Below which share of the highest frequency a trial is doubtful, and unfit."""
+"""From which value on a trial is doubtful, and from which on unfit; of clocks down to which."""
 FREE = 0.05
 """Other programs make a trial doubtful at most where so much of the processors' time was left over: it could have run
 there."""
@@ -98,16 +97,13 @@ def reasons(environment: Environment) -> list[Reason]:
         Disturbance.MEMORY: environment.pressure.get("memory", 0.0),
         Disturbance.THROTTLED: float(environment.throttled),
     }
+    if environment.clock_ratio is not None:
+        values[Disturbance.CLOCK] = environment.clock_ratio
     grades = {name: _grade(value, *LIMITS[name]) for name, value in values.items()}
     if environment.idle_share is not None and environment.idle_share >= FREE:
         grades[Disturbance.PROGRAMS] = min(grades[Disturbance.PROGRAMS], Grade.DOUBTFUL)
-    found = [Reason(grades[name], name, value) for name, value in values.items()]
-    if (ratio := environment.clock_ratio) is not None:
-        found.append(Reason(_grade(-ratio, *(-limit for limit in CLOCK_RATIOS)), Disturbance.CLOCK, ratio))
-    order = list(Disturbance)
-    return sorted(
-        (reason for reason in found if reason.grade), key=lambda one: (-one.grade, order.index(one.disturbance))
-    )
+    found = [Reason(grades[name], name, value) for name, value in values.items() if grades[name]]
+    return sorted(found, key=lambda reason: -reason.grade)
 
 
 def grade(environment: Environment) -> Grade:
@@ -117,9 +113,8 @@ def grade(environment: Environment) -> Grade:
 
 def contended(environment: Environment | None) -> bool:
     """Return True if the trial's processes had to share the processors with others, or with other guests."""
-    return environment is not None and any(
-        reason.disturbance in (Disturbance.PROGRAMS, Disturbance.STEAL) for reason in reasons(environment)
-    )
+    found = reasons(environment) if environment is not None else ()
+    return any(reason.disturbance in (Disturbance.PROGRAMS, Disturbance.STEAL) for reason in found)
 
 
 @memoized
@@ -174,39 +169,34 @@ def _of_hosts(study: str, environments: Mapping[str, Sequence[Environment]]) -> 
 
 def summary(study: str, environments: Sequence[Environment]) -> Conditions:
     """What several trials, at least one, ran under."""
-    found = [reasons(environment) for environment in environments]
-    grades = [one[0].grade if one else Grade.FIT for one in found]
+    found = [one[0] for environment in environments if (one := reasons(environment))]
+    grades, trials = [reason.grade for reason in found], len(environments)
     unfit, doubtful = grades.count(Grade.UNFIT), grades.count(Grade.DOUBTFUL)
-    overall = Grade.UNFIT if unfit >= FEW * len(grades) and unfit else Grade.DOUBTFUL if unfit + doubtful else Grade.FIT
-    conditions = Conditions(
-        study, overall, len(grades), doubtful, unfit, statistics.median(one.others_share for one in environments)
-    )
-    if overall == Grade.FIT:
-        return conditions
-    worst = [one[0] for one in found if one and one[0].grade == max(grades)]
+    others_share = statistics.median(one.others_share for one in environments)
+    if not found:
+        return Conditions(study, Grade.FIT, trials, 0, 0, others_share)
+    worst = [reason for reason in found if reason.grade == max(grades)]
     named = [reason.disturbance for reason in worst]
     cause = max(Disturbance, key=named.count)
-    return replace(
-        conditions,
+    shares: dict[str, float] = {}
+    for program in (program for one in environments for program in one.programs):
+        shares[program.name] = shares.get(program.name, 0.0) + program.share
+    shared = LIMITS[Disturbance.DEVICE][0]
+    return Conditions(
+        study,
+        Grade.UNFIT if unfit and unfit >= FEW * trials else Grade.DOUBTFUL,
+        trials,
+        doubtful,
+        unfit,
+        others_share,
         disturbance=cause,
         value=statistics.median(reason.value for reason in worst if reason.disturbance == cause),
-        programs=_busiest(environments),
-        devices=_shared(environments),
+        programs=sorted(shares, key=shares.__getitem__, reverse=True)[:MOST_PROGRAMS],
+        devices=sorted({name for one in environments for name, share in one.devices.items() if share >= shared}),
     )
-
-
-def _busiest(environments: Sequence[Environment]) -> list[str]:
-    shares: dict[str, float] = {}
-    for environment in environments:
-        for program in environment.programs:
-            shares[program.name] = shares.get(program.name, 0.0) + program.share
-    return sorted(shares, key=lambda name: -shares[name])[:MOST_PROGRAMS]
-
-
-def _shared(environments: Sequence[Environment]) -> list[str]:
-    limit = LIMITS[Disturbance.DEVICE][0]
-    return sorted({name for one in environments for name, share in one.devices.items() if share >= limit})
 
 
 def _grade(value: float, doubtful: float, unfit: float) -> Grade:
+    if unfit < doubtful:  # small values are bad
+        value, doubtful, unfit = -value, -doubtful, -unfit
     return Grade.UNFIT if value >= unfit else Grade.DOUBTFUL if value >= doubtful else Grade.FIT

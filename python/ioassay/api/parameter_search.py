@@ -295,13 +295,13 @@ def _execution(store: RunStore, request: Request, bench: Bench, warnings: Sequen
 def _odd(goal: Goal, axes: Sequence[Axis]) -> list[Warning_]:
     """What is odd about a goal over these axes."""
     from ioassay.analysis.threats.run_condition_threats import different_work
-    from ioassay.narrative.threats_text import different_work_text
+    from ioassay.narrative import threats_text
     from ioassay.records.record import Warning_
 
     found = [Warning_("goal-direction", goal.warning)] if goal.warning else []
     if differ := different_work([goal.metric], {axis.name: axis.levels for axis in axes}):
         remedy = f"--range {differ[0]}=NAME keeps to one"
-        found.append(Warning_("different-work", different_work_text(differ), remedy))
+        found.append(Warning_("different-work", str(threats_text.different_work(differ)), remedy))
     return found
 
 

@@ -51,7 +51,7 @@ def _verdict(judgement: Judgement) -> list[str]:
     from ioassay.narrative import explanation_text
 
     reason = f" ({judgement.reason})" if judgement.reason else ""
-    return console.wrapped(f"{judgement.verdict}{reason}: {explanation_text.MEANINGS[judgement.verdict]}")
+    return console.wrapped(f"{judgement.verdict}{reason}: {explanation_text.meaning(judgement.verdict)}")
 
 
 def _table(judged: Sequence[Verdict], room: int) -> list[str]:
@@ -104,7 +104,7 @@ def _reasons(judged: Sequence[Verdict]) -> list[list[str]]:
     of_twins = (Code.OBSERVER_EFFECT, Code.OBSERVER_EFFECT_UNKNOWN)  # which the user asked for
     topics = []
     for verdict in sorted(judged, key=lambda one: -rank(one)):
-        notes = [explanation_text.sentence(note) for note in verdict.notes if note.warns or note.code in of_twins]
+        notes = [str(explanation_text.sentence(note)) for note in verdict.notes if note.warns or note.code in of_twins]
         if verdict.category != CONFIRMED or notes:
             reason = f"{_whose(verdict)}{f' ({verdict.reason})' if verdict.reason else ''}: "
             texts = (
@@ -177,7 +177,7 @@ def _notes(verdict: Verdict) -> list[str]:
     """The sentences below the verdict's explanation."""
     from ioassay.narrative import explanation_text
 
-    notes = [explanation_text.sentence(note) for note in verdict.notes]
+    notes = [str(explanation_text.sentence(note)) for note in verdict.notes]
     return [*notes, *filter(None, [explanation_text.by_property(verdict)])]
 
 

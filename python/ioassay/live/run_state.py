@@ -198,8 +198,8 @@ class RunState:
             self._replace()
             return
         conditions = machine_conditions.summary(record.trial["study"], [environment])
-        _, _, text = conditions_text.line(conditions).partition(". ")
-        self._replace(grade=conditions_text.GRADES[conditions.grade], conditions=text)
+        _, *others = map(str, conditions_text.statements(conditions))
+        self._replace(grade=conditions_text.GRADES[conditions.grade], conditions=" ".join(others))
 
     def said(self, text: str) -> None:
         """A line about how it goes."""

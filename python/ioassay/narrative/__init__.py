@@ -27,7 +27,7 @@ NARRATORS: dict[str, str] = {
     "caveats": "ioassay.narrative.threats_text",
     "peaks": "ioassay.narrative.peak_text",
     "choices": "ioassay.narrative.choice_text",
-    "unclaimed": "ioassay.narrative.unclaimed_text",
+    "unclaimed": "ioassay.narrative.verdict_text",
 }
 """In the order of `ANALYSES` and `OVERALL`."""
 

@@ -10,30 +10,12 @@ from ioassay.analysis import machine_conditions
 from ioassay.analysis.claims import claim_verdicts
 from ioassay.analysis.claims.claim_verdicts import ClaimVerdicts, Outcome
 from ioassay.analysis.machine_conditions import Conditions, Disturbance, Grade
-from ioassay.narrative import phrases
 from ioassay.narrative.finding import Finding
+from ioassay.narrative.say import Say, say
 from ioassay.stats.result import plain
 from ioassay.store.dataset import Dataset
 
-CAUSES = {
-    Disturbance.PROGRAMS: "Other programs{programs} used {percent} of the CPU time.",
-    Disturbance.STEAL: "The hypervisor took {percent} of the CPU time.",
-    Disturbance.DEVICE: "Other programs moved {percent} of the bytes of {devices}.",
-    Disturbance.MEMORY: "Tasks waited for memory in {percent} of the time.",
-    Disturbance.THROTTLED: "Processors were slowed down because they were too hot.",
-    Disturbance.CLOCK: "The processors ran at {percent} of their highest frequency.",
-}
-REMEDIES = {
-    Disturbance.PROGRAMS: "Stop them, or repeat the run with --wait-quiet.",
-    Disturbance.STEAL: "Measure at a quieter time or on another host.",
-    Disturbance.DEVICE: "Stop what uses the device, or measure on another one.",
-    Disturbance.MEMORY: "Free memory, or measure with less of it.",
-    Disturbance.THROTTLED: "Cool the machine, or add run.cooldown.",
-    Disturbance.CLOCK: "Set the governor to performance (run.governor).",
-}
-GRADES = {Grade.FIT: "fit", Grade.DOUBTFUL: "doubtful", Grade.UNFIT: "unfit"}
-UNKNOWN = "Conditions: not recorded."
-WITHHELD = "No conclusion is drawn: the machine was not quiet enough in {trials}."
+GRADES = {grade: grade.name.lower() for grade in Grade}
 
 
 @dataclass(frozen=True)
@@ -55,7 +37,7 @@ def findings(answers: Sequence[Conditions]) -> list[Finding]:
             question="conditions",
             response="",
             title="Conditions of the measurements",
-            statements=line(one),
+            statements=statements(one),
             statistics=as_dict(one),
             severity="info" if one.grade == Grade.FIT else "warning",
         )
@@ -68,30 +50,31 @@ def as_dict(one: Conditions) -> dict[str, Any]:
     return dict(plain({**asdict(one), "grade": GRADES[one.grade]}))
 
 
+def statements(one: Conditions) -> list[Say]:
+    """The grade, then what disturbed most and what to do about it."""
+    if one.disturbance is None:
+        return [say("conditions.fit"), say("conditions.others", share=one.others_share)]
+    code = "conditions.grade_on" if one.hosts else "conditions.grade_in" if one.trials > 1 else "conditions.grade"
+    number = one.unfit if one.grade == Grade.UNFIT else one.unfit + one.doubtful
+    grade = say(code, grade=GRADES[one.grade], number=number, of=one.trials, hosts=one.hosts)
+    return [grade, cause(one), say(f"conditions.remedy_{one.disturbance}")]
+
+
 def line(one: Conditions) -> str:
     """`Conditions: unfit in 24 of 30 trials. Other programs (rustc) used 62 % …. Stop them, or …`."""
-    if one.disturbance is None:
-        others = phrases.percent(one.others_share)
-        return f"Conditions: fit. Other programs used {others} of the CPU time."
-    number = one.unfit if one.grade == Grade.UNFIT else one.unfit + one.doubtful
-    places = GRADES[one.grade] + (f" in {number} of {one.trials} trials" if one.trials > 1 else "")
-    if one.hosts:
-        places += f", most of all on {phrases.hosts(one.hosts)}"
-    return f"Conditions: {places}. {cause(one)} {REMEDIES[one.disturbance]}"
+    return " ".join(map(str, statements(one)))
 
 
-def cause(one: Conditions) -> str:
-    """What disturbed most, a sentence; `one` was disturbed."""
-    assert one.disturbance is not None
-    programs = f" ({phrases.listed(list(one.programs), most=9)})" if one.programs else ""
-    return CAUSES[one.disturbance].format(
-        programs=programs, percent=phrases.percent(one.value), devices=phrases.listed(list(one.devices), most=3)
-    )
+def cause(one: Conditions) -> Say:
+    """What disturbed most; `one` was disturbed."""
+    unnamed = one.disturbance == Disturbance.PROGRAMS and not one.programs
+    code = f"conditions.{one.disturbance}{'_unnamed' if unnamed else ''}"
+    return say(code, value=one.value, programs=one.programs, devices=one.devices)
 
 
-def withheld(one: Conditions) -> str:
+def withheld(one: Conditions) -> Say:
     """What stands in the place of a conclusion."""
-    return WITHHELD.format(trials=f"{one.unfit} of {phrases.count(one.trials, 'trial')}")
+    return say("conditions.withheld", number=one.unfit, of=one.trials)
 
 
 def trust(records: Dataset) -> Trust | None:
@@ -103,24 +86,22 @@ def trust(records: Dataset) -> Trust | None:
     verdicts = [one for study in measured for one in claim_verdicts.analyse(records, study)]
     return Trust(
         conditions.grade if conditions else Grade.FIT,
-        line(conditions) if conditions else UNKNOWN,
-        claims(verdicts),
+        line(conditions) if conditions else str(say("conditions.unknown")),
+        " ".join(map(str, _claims(verdicts))),
         sum(one.contradicted for one in verdicts),
     )
 
 
-def claims(verdicts: Sequence[ClaimVerdicts]) -> str:
+def _claims(verdicts: Sequence[ClaimVerdicts]) -> list[Say]:
     """`Claims: the kernel confirms 96 of 96.`"""
     judged = [one for one in verdicts if one.outcome == Outcome.JUDGED]
     if not judged:
         unwitnessed = any(one.outcome == Outcome.UNWITNESSED for one in verdicts)
-        return "Claims: not verified, since no trial was witnessed." if unwitnessed else ""
+        return [say("conditions.unwitnessed")] if unwitnessed else []
     total, true = sum(len(one.of_io) for one in judged), sum(one.true for one in judged)
-    by_drive = sum(one.by_drive for one in judged)
-    contradicted = sum(one.contradicted for one in judged)
-    text = [f"Claims: the kernel confirms {true - by_drive} of {total}"]
-    text += [f"the drive's counts {by_drive} more"] if by_drive else []
-    counts = {"contradicted": contradicted, "neither confirmed nor contradicted": total - true - contradicted}
-    others = [f"{count} {'is' if count == 1 else 'are'} {words}" for words, count in counts.items() if count]
-    sentences = [", ".join(text), *([phrases.listed(others)] if others else [])]
-    return " ".join(f"{sentence}." for sentence in sentences)
+    drive, contradicted = sum(one.by_drive for one in judged), sum(one.contradicted for one in judged)
+    code = "conditions.claims_drive" if drive else "conditions.claims"
+    confirmed = say(code, kernel=true - drive, of=total, drive=drive)
+    rest = {"contradicted": contradicted, "unjudged": total - true - contradicted}
+    parts = [say(f"conditions.{name}", number=number) for name, number in rest.items() if number]
+    return [confirmed, *([say("conditions.claims_rest", parts=parts)] if parts else [])]

@@ -18,7 +18,6 @@ from ioassay.analysis.machine_conditions import Conditions, Grade
 from ioassay.errors import Interrupted, StudyError
 from ioassay.narrative import NARRATORS, conditions_text
 from ioassay.narrative.finding import Finding
-from ioassay.narrative.say import statement
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -95,8 +94,8 @@ def _withheld(finding: Finding, unfit: Conditions) -> Finding:
     """The finding without what would be concluded from its numbers."""
     reason = conditions_text.withheld(unfit)
     tables = [table for table in finding.tables if table.observed]
-    kept = replace(finding, details=(), statistics={}, tables=tables, severity="warning", withheld=reason)
-    return replace(kept, statements=[statement(reason), *finding.omissions])
+    kept = replace(finding, details=(), statistics={}, tables=tables, severity="warning", withheld=str(reason))
+    return replace(kept, statements=[reason, *finding.omissions])
 
 
 def questions(study: Study) -> Sequence[str]:

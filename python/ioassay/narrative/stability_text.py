@@ -31,10 +31,7 @@ PASSES_DIFFER = (
 )
 DRIFT_WIDENS = "Conditions ran in shuffled blocks, so a drift affects all of them alike. It widens every interval."
 FEW_FOR_DRIFT = "With fewer than 5 repetitions, only a strong drift is detectable."
-CRITERION = (
-    f"SNIA's criterion: over the last {ROUNDS} rounds, the range is at most {phrases.percent(MAX_RANGE)} of the "
-    f"average and the fitted line moves by at most {phrases.percent(MAX_SLOPE)}."
-)
+CRITERION = say("stability.criterion", rounds=ROUNDS, range=MAX_RANGE, slope=MAX_SLOPE)
 FEW_FOR_ROUNDS = f"Fewer than {ROUNDS} repetitions: steady state over repetitions is not judged."
 SHORT_ROUNDS = (
     "Rounds within a trial last {seconds} s here. SNIA's last a minute, after the drive was filled twice. "
@@ -222,7 +219,7 @@ def _caveats(rows: Sequence[_Row]) -> Iterable[str]:
             yield from [DRIFT_WIDENS] if row.drift.outcome == drift.Outcome.DRIFT else [FEW_FOR_DRIFT] if few else []
     steady = [row.steadiness for row in rows if row.steadiness is not None]
     if steady:
-        yield CRITERION
+        yield str(CRITERION)
     if any(not one.by_repetition for one in steady):
         yield FEW_FOR_ROUNDS
     trials = [trial for one in steady for condition in one.conditions for trial in condition.trials.values()]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from string import Formatter
 from typing import Any
 
+from ioassay import units
 from ioassay.factors import factor_label, level_phrase, level_text
 from ioassay.metrics import format_metric
 from ioassay.narrative import phrases
@@ -202,8 +203,16 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "hosts": phrases.hosts,
     "needed": phrases.repetitions_needed,
     "minutes": lambda seconds: f"{seconds / 60:.3g} minutes",
+    "are": lambda number: f"{number} {'is' if number == 1 else 'are'}",
+    "sentences": lambda statements: " ".join(map(str, statements)),
+    "size": units.format_size,
+    "rate": lambda rate: "no rate" if rate is None else units.format_rate(rate),
+    "ns": units.format_ns,
+    "duration": lambda time_s: units.format_ns(time_s * 1e9) if 0 < time_s < 1 else units.format_duration(time_s),
+    "percentage": lambda share: f"{share * 100:.3g} %",
+    "excess": lambda ratio: f"{ratio:.3g} times what it was" if ratio >= 10 else f"{(ratio - 1) * 100:.3g} % too high",
 }
-"""Forms of plain values; `{x:count of trial}` is `1 trial`, and of a list its length."""
+"""Forms of plain values; `{x:count of call}` is `1 call`, of a list its length. `{x:scaled of call}`: `16 k calls`."""
 
 
 class Sentence(Formatter):
@@ -216,6 +225,8 @@ class Sentence(Formatter):
         if count == "count":
             number = value if isinstance(value, int) else len(value)
             return phrases.count(number, thing) if thing else str(number)
+        if count == "scaled":
+            return f"{units.format_count(value)} {thing}{'' if value == 1 else 's'}"
         if form := FORMS.get(format_spec):
             return form(value)
         return format(value if isinstance(value, int | float) else str(value), format_spec)

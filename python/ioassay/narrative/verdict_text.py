@@ -1,134 +1,135 @@
-"""The sentences and tables of the verdicts on a study's claims."""
+"""The sentences and tables of the verdicts on a study's claims, and on a run whose tools claim no I/O."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ioassay.analysis.claims.claim_verdicts import ClaimVerdicts, ConditionVerdicts, Outcome, counted
-from ioassay.narrative import explanation_text, phrases
+from ioassay.analysis.claims.claim_verdicts import ClaimVerdicts, ConditionVerdicts, Outcome, Unclaimed, counted
+from ioassay.narrative.explanation_text import meaning, sentence, text
 from ioassay.narrative.finding import Finding, Table
+from ioassay.narrative.say import Say, say
 from ioassay.stats.result import plain
 from ioassay.units import format_count, format_rate, format_size
 from ioassay.verify.judge import overall, traffic
 from ioassay.verify.session_times import claimed_seconds
-from ioassay.verify.verdict import (
-    BY_DEVICE,
-    BY_DRIVE,
-    CATEGORIES,
-    CONTRADICTED,
-    UNSUPPORTED,
-    Verdict,
-    rank,
-    severity_of,
-)
+from ioassay.verify.verdict import BY_DEVICE, BY_DRIVE, CONFIRMED, CONTRADICTED, UNSUPPORTED, Verdict, rank, severity_of
 
 _MOST_EXPLAINED, _MOST_ROWS = 10, 120
-_COUNTED = ("Verdict", "Claims", "What it means")
-_WORST = ("Verdict", "Reason", "Condition", "Claim", "Trials", "Explanation")
-_EACH = ("Condition", "Claim", "Trials", "Claimed", "Seen", "Difference in %", "Verdict", "Reason")
 
 
-def findings(answers: Sequence[ClaimVerdicts]) -> list[Finding]:
-    """One finding for a study that measured."""
-    return [_of_claims(one) if one.outcome == Outcome.JUDGED else _without_claims(one) for one in answers]
+def findings(answers: Sequence[ClaimVerdicts | Unclaimed]) -> list[Finding]:
+    """One finding for a study that measured, or for all whose tool claims no I/O."""
+    return [_of_run(one) if isinstance(one, Unclaimed) else _of_study(one) for one in answers]
 
 
-def _without_claims(one: ClaimVerdicts) -> Finding:
-    statistics = {"contradicted": 0, "witnessed_trials": one.witnessed}
-    if one.outcome == Outcome.UNWITNESSED:
-        return _finding(one, "The trials were not witnessed, so the tool's claims are not verified.", statistics)
-    text = "The tool claims no I/O, so there is nothing to confirm or contradict."
-    trials = f"{phrases.count(one.witnessed, 'trial')} {'was' if one.witnessed == 1 else 'were'} witnessed."
-    last = explanation_text.text(traffic(one.unclaimed)) if one.unclaimed is not None else ""
-    shown = [f"In the last of them: {last[:1].lower()}{last[1:]}"] if last else []
-    return _finding(one, " ".join([text, trials, *shown]), {**statistics, "claims": 0})
-
-
-def _finding(one: ClaimVerdicts, text: str, statistics: Mapping[str, Any], **more: Any) -> Finding:
+def _of_run(one: Unclaimed) -> Finding:
     return Finding(
-        study=one.study,
-        question="verdict",
+        study="",
+        question="unclaimed",
         response="",
-        title="Verdicts on the claims",
-        statements=text,
-        statistics=plain(statistics),
-        **more,
+        title="Results without claims about I/O",
+        statements=[say("verdict.all_unclaimed", tools=one.tools), say("verdict.witnessed", trials=one.witnessed)],
+        statistics={"studies": list(one.studies), "tools": list(one.tools), "witnessed_trials": one.witnessed},
     )
 
 
-def _of_claims(one: ClaimVerdicts) -> Finding:
-    counts, rows = counted(one.judged), one.by_condition()
-    worst = overall([judged.verdict for judged in one.judged])
-    why = explanation_text.text(worst.explanation)
-    ordered = dict(reversed(counts.items()))
-    tables = [Table(_COUNTED, [[name, number, explanation_text.MEANINGS[name]] for name, number in ordered.items()])]
-    if warned := [row for row in rows if row.worst.severity == "warning"]:
-        tables.append(Table(_WORST, [_explained(row) for row in _worst_first(warned)[:_MOST_EXPLAINED]]))
-    listed = rows if len(rows) <= _MOST_ROWS else _worst_first(rows)[:_MOST_ROWS]
-    tables.append(Table(_EACH, [_compared(row) for row in listed]))
-    left = f" The table has the {_MOST_ROWS} worst of {len(rows)} rows." if len(rows) > _MOST_ROWS else ""
-    statistics = {
+def _of_study(one: ClaimVerdicts) -> Finding:
+    head = (one.study, "verdict", "", "Verdicts on the claims")
+    if one.outcome == Outcome.JUDGED:
+        severity = severity_of(overall([claim.verdict for claim in one.judged]).category)
+        tables = list(_tables(one))
+        return Finding(*head, list(_of_claims(one)), statistics=_statistics(one), tables=tables, severity=severity)
+    counted_claims = {} if one.outcome == Outcome.UNWITNESSED else {"claims": 0}
+    numbers = {"contradicted": 0, "witnessed_trials": one.witnessed, **counted_claims}
+    return Finding(*head, list(_without_claims(one)), statistics=numbers)
+
+
+def _without_claims(one: ClaimVerdicts) -> Iterator[Say]:
+    yield say(f"verdict.{one.outcome}")
+    if one.outcome == Outcome.UNCLAIMED:
+        yield say("verdict.witnessed", trials=one.witnessed)
+    if one.unclaimed is not None:
+        yield say("verdict.last", seen=[sentence(part) for part in traffic(one.unclaimed)])
+
+
+def _of_claims(one: ClaimVerdicts) -> Iterator[Say]:
+    """Of the claims about I/O; others are only counted, unless there is nothing else."""
+    kinds = [say("verdict.kind", number=number, category=name) for name, number in counted(one.of_io).items()]
+    others = len(one.judged) - len(one.of_io)
+    code = "verdict.confirmed_io" if others else "verdict.confirmed"
+    yield say(code, true=one.true - one.by_drive, of=len(one.of_io), kinds=kinds)
+    if one.by_drive:
+        yield say("verdict.by_drive", number=one.by_drive)
+    if others:
+        yield say("verdict.others", number=others, category=UNSUPPORTED)
+    worst = max(one.of_io, key=lambda claim: rank(claim.verdict))
+    if worst.verdict.category != CONFIRMED:
+        yield say("verdict.worst", category=worst.verdict.category, condition=worst.condition, claim=worst.claim)
+        yield from map(sentence, worst.verdict.explanation)
+    if (rows := len(one.by_condition())) > _MOST_ROWS:
+        yield say("verdict.rows", shown=_MOST_ROWS, of=rows)
+
+
+def _tables(one: ClaimVerdicts) -> Iterator[Table]:
+    """How many claims have which verdict, the worst ones with their explanation, and all."""
+    rows = one.by_condition()
+    worst_first = sorted(rows, key=lambda row: -rank(row.worst))
+    yield Table.of(
+        reversed(counted(one.judged).items()),
+        ("Verdict", lambda count: count[0]),
+        ("Claims", lambda count: count[1]),
+        ("What it means", lambda count: meaning(count[0])),
+    )
+    if warned := [row for row in worst_first if row.worst.severity == "warning"]:
+        yield Table.of(
+            warned[:_MOST_EXPLAINED],
+            ("Verdict", lambda row: row.worst.category),
+            ("Reason", lambda row: row.worst.reason),
+            ("Condition", lambda row: row.condition),
+            ("Claim", lambda row: row.claim),
+            ("Trials", _alike),
+            ("Explanation", lambda row: text(row.worst.explanation)),
+        )
+    yield Table.of(
+        [(row, *_sides(row.worst)) for row in (rows if len(rows) <= _MOST_ROWS else worst_first[:_MOST_ROWS])],
+        ("Condition", lambda row: row[0].condition),
+        ("Claim", lambda row: row[0].claim),
+        ("Trials", lambda row: len(row[0].members)),
+        ("Claimed", lambda row: row[1]),
+        ("Seen", lambda row: row[2]),
+        ("Difference in %", lambda row: None if row[3] is None else float(f"{row[3]:.3g}")),
+        ("Verdict", lambda row: row[0].worst.category),
+        ("Reason", lambda row: row[0].worst.reason),
+    )
+
+
+def _alike(row: ConditionVerdicts) -> str:
+    """How many of the repetitions have the verdict."""
+    return f"{sum(one.category == row.worst.category for one in row.members)} of {len(row.members)}"
+
+
+def _statistics(one: ClaimVerdicts) -> dict[str, Any]:
+    counts, worst = counted(one.judged), overall([judged.verdict for judged in one.judged])
+    rows = [
+        {
+            "condition": row.condition,
+            "claim": row.claim,
+            "trials": len(row.members),
+            "category": row.worst.category,
+            "reason": row.worst.reason,
+            "numbers": dict(row.worst.numbers),
+        }
+        for row in one.by_condition()
+    ]
+    return {
         "contradicted": counts.get(CONTRADICTED, 0),
         "witnessed_trials": one.witnessed,
         "claims": len(one.judged),
-        "categories": ordered,
-        "worst": {"category": worst.category, "reason": worst.reason, "explanation": why},
-        "rows": [_numbers(row) for row in rows],
+        "categories": dict(reversed(counts.items())),
+        "worst": {"category": worst.category, "reason": worst.reason, "explanation": text(worst.explanation)},
+        "rows": plain(rows),
     }
-    text = f"{_statement(one)}{left}"
-    return _finding(one, text, statistics, tables=tables, severity=severity_of(worst.category))
-
-
-def _worst_first(rows: Sequence[ConditionVerdicts]) -> list[ConditionVerdicts]:
-    return sorted(rows, key=lambda row: -rank(row.worst))
-
-
-def _statement(one: ClaimVerdicts) -> str:
-    """Of the claims about I/O; others are only counted, unless there is nothing else."""
-    judged, others = one.of_io, len(one.judged) - len(one.of_io)
-    counts = counted(judged)
-    worst = overall([claim.verdict for claim in judged])
-    total = phrases.count(len(judged), "claim") + (" about I/O" if others else "")
-    kinds = phrases.listed([f"{number} {category}" for category, number in counts.items()], most=len(CATEGORIES))
-    text = [f"The kernel confirms {one.true - one.by_drive} of {total}: {kinds}."]
-    if one.by_drive:
-        text.append(f"The drive's own counts confirm {one.by_drive}, whose path the kernel does not see.")
-    if others:
-        text.append(f"{others} more {'is' if others == 1 else 'are'} not about I/O ({UNSUPPORTED}).")
-    if worst.category == CATEGORIES[0]:
-        return " ".join(text)
-    first = next(claim for claim in judged if claim.verdict is worst)
-    text.append(f"The worst is {worst.category} ({first.condition}, {first.claim}).")
-    return " ".join([*text, explanation_text.text(worst.explanation)])
-
-
-def _numbers(row: ConditionVerdicts) -> dict[str, Any]:
-    worst = row.worst
-    return {
-        "condition": row.condition,
-        "claim": row.claim,
-        "trials": len(row.members),
-        "category": worst.category,
-        "reason": worst.reason,
-        "numbers": dict(worst.numbers),
-    }
-
-
-def _compared(row: ConditionVerdicts) -> list[Any]:
-    """A row of `_EACH`; the numbers are those of the worst repetition."""
-    worst = row.worst
-    claimed, seen, difference = _sides(worst)
-    shown = None if difference is None else float(f"{difference:.3g}")
-    return [row.condition, row.claim, len(row.members), claimed, seen, shown, worst.category, worst.reason]
-
-
-def _explained(row: ConditionVerdicts) -> list[Any]:
-    """A row of `_WORST`."""
-    worst = row.worst
-    same = sum(one.category == worst.category for one in row.members)
-    of = f"{same} of {len(row.members)}"
-    return [worst.category, worst.reason, row.condition, row.claim, of, explanation_text.text(worst.explanation)]
 
 
 def _sides(verdict: Verdict) -> tuple[str | None, str | None, float | None]:

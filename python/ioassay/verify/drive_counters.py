@@ -14,7 +14,7 @@ from typing import Any
 
 from ioassay.records.record import Claim
 from ioassay.verify import properties, tolerances
-from ioassay.verify.statement import Amount, Code, Statement, state
+from ioassay.verify.statement import Code, Statement, state
 from ioassay.verify.verdict import (
     AMPLIFIED,
     BY_DRIVE,
@@ -124,7 +124,7 @@ def _is_unseen(verdict: Verdict) -> bool:
 
 
 def _agreed(verdict: Verdict, claimed: int, count: Count) -> Verdict:
-    counted = state(Code.DRIVE_COUNTED, counted=_amount(count))
+    counted = state(Code.DRIVE_COUNTED, requests=count.operations, counted_bytes=count.bytes)
     if not _is_unseen(verdict):
         return replace(verdict, notes=(*verdict.notes, counted))
     return _judged(verdict, CONFIRMED, BY_DRIVE, state(Code.PATH_UNSEEN, claimed_bytes=claimed), counted)
@@ -132,7 +132,7 @@ def _agreed(verdict: Verdict, claimed: int, count: Count) -> Verdict:
 
 def _fewer(verdict: Verdict, claim: Claim, claimed: int, count: Count) -> Verdict:
     """Less than was claimed: behind a cache that says nothing, past it the claim is wrong."""
-    other = state(Code.DRIVE_COUNTED_OTHER, counted=_amount(count), claimed_bytes=claimed)
+    other = state(Code.DRIVE_COUNTED_OTHER, requests=count.operations, counted_bytes=count.bytes, claimed_bytes=claimed)
     past = PurePath(claim.engine).name in PAST_THE_KERNEL
     if count.bytes and (past or (claim.direct and verdict.category in TRUE_CLAIMS)):
         return _judged(verdict, CONTRADICTED, "DRIVE-FEWER", other)
@@ -140,7 +140,7 @@ def _fewer(verdict: Verdict, claim: Claim, claimed: int, count: Count) -> Verdic
 
 
 def _more(verdict: Verdict, claimed: int, count: Count) -> Verdict:
-    other = state(Code.DRIVE_COUNTED_OTHER, counted=_amount(count), claimed_bytes=claimed)
+    other = state(Code.DRIVE_COUNTED_OTHER, requests=count.operations, counted_bytes=count.bytes, claimed_bytes=claimed)
     if verdict.category in TRUE_CLAIMS or _is_unseen(verdict):
         return _judged(verdict, AMPLIFIED, "DRIVE-MORE", other)
     return replace(verdict, notes=(*verdict.notes, other))
@@ -184,7 +184,3 @@ def _counted_instead(each: Property, why: Sequence[Statement]) -> Property:
     if each.name in (properties.FILES, properties.DIRECT, properties.ENGINE, properties.PATTERN):
         return Property(each.name, NOT_JUDGED)
     return Property(each.name, CONFIRMED, BY_DRIVE, why)
-
-
-def _amount(count: Count) -> Amount:
-    return Amount(count.operations, count.bytes)

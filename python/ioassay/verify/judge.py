@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from ioassay.formats.fio_clients import is_of_this_host
-from ioassay.records.observation import Observation
+from ioassay.records.observation import Calls, Observation
 from ioassay.records.record import Claim
 from ioassay.verify import (
     access_pattern,
@@ -137,26 +137,23 @@ def overall(verdicts: Sequence[Verdict], observation: Observation | None = None)
 
 
 def traffic(observation: Observation) -> list[Statement]:
-    """What the kernel saw, whatever was claimed: kind, number (None where it is not known) and bytes of each."""
-    parts: list[tuple[str, int | None, float]] = []
-    for kind in ("read", "write"):
-        calls = [part.calls for part in observation.operations if part.kind == kind]
-        volume, number = sum(c.bytes for c in calls), sum(c.calls for c in calls)
-        if calls:
-            parts.append((kind, number, volume))
-        elif observation.counters.get(name := {"read": "rchar", "write": "wchar"}[kind]):
-            parts.append((kind, None, observation.counters[name]))
-    requests = []
-    own = [part for part in observation.block if part.own and part.kind in ("read", "write")]
-    for kind in ("read", "write"):
-        volume = sum(part.calls.bytes for part in own if part.kind == kind)
-        number = sum(part.calls.calls for part in own if part.kind == kind)
-        if number:
-            requests.append((kind, number, volume))
-    return [
-        *([state(Code.CALLS_OF_COMMAND, parts=tuple(parts))] if parts else ()),
-        *([state(Code.REQUESTS_OF_COMMAND, parts=tuple(requests))] if requests else ()),
-    ] or [state(Code.NO_IO_OF_COMMAND)]
+    """What the kernel saw, whatever was claimed: the calls and the requests of each kind."""
+    calls, requests = [], []
+    for kind, counter in (("read", "rchar"), ("write", "wchar")):
+        made = [part.calls for part in observation.operations if part.kind == kind]
+        if made:
+            calls.append(_summed(Code.CALLS, kind, made))
+        elif volume := observation.counters.get(counter):
+            calls.append(state(Code.CALLS_UNCOUNTED, kind=kind, bytes=volume))
+        sent = [part.calls for part in observation.block if part.own and part.kind == kind and part.calls.calls]
+        if sent:
+            requests.append(_summed(Code.REQUESTS, kind, sent))
+    codes = {Code.CALLS_OF_COMMAND: calls, Code.REQUESTS_OF_COMMAND: requests}
+    return [state(code, parts=tuple(parts)) for code, parts in codes.items() if parts] or [state(Code.NO_IO_OF_COMMAND)]
+
+
+def _summed(code: Code, kind: str, calls: Sequence[Calls]) -> Statement:
+    return state(code, kind=kind, number=sum(one.calls for one in calls), bytes=sum(one.bytes for one in calls))
 
 
 def _not_io(claim: Claim) -> bool:

@@ -20,7 +20,13 @@ from ioassay.verify.evidence import FILES, NOTHING, SPLICE, Device, Evidence, un
 from ioassay.verify.statement import Amount, Code, Statement, state
 from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED
 
-_LEFT_OUT = frozenset({"ramp", "layout", "other-tests", "own-files", "pre-read"})
+_LEFT_OUT = {
+    "ramp": Code.LEFT_OUT_RAMP,
+    "layout": Code.LEFT_OUT_LAYOUT,
+    "other-tests": Code.LEFT_OUT_OTHER_TESTS,
+    "own-files": Code.LEFT_OUT_OWN_FILES,
+    "pre-read": Code.LEFT_OUT_PRE_READ,
+}
 """Extra traffic that a tool says it leaves out of its numbers."""
 _WITHOUT_DATA = frozenset({"null", "filecreate", "filestat", "filedelete", "dircreate", "dirstat", "dirdelete"})
 """Engines of fio that move no data: they do nothing, or only create, look at and delete files."""
@@ -310,4 +316,4 @@ def _by_device(group: Group, want: Expected, device: Device, why: Statement, *, 
 def left_out(claims: Sequence[Claim]) -> list[Statement]:
     """What the tool says it leaves out."""
     names = dict.fromkeys(name for claim in claims for name in claim.unreported)
-    return [state(Code.LEFT_OUT, part=name) for name in names if name in _LEFT_OUT]
+    return [state(_LEFT_OUT[name]) for name in names if name in _LEFT_OUT]

@@ -1,4 +1,4 @@
-"""What a verdict rests on, as codes and their numbers. `ioassay.narrative.explanation_text` has the sentences."""
+"""What a verdict rests on, as codes and their numbers. `narrative/catalogue/explanation.toml` has the sentences."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ class Code(StrEnum):
     SEEN = auto()
     CALLS_OF_COMMAND = auto()
     REQUESTS_OF_COMMAND = auto()
+    CALLS = auto()
+    CALLS_UNCOUNTED = auto()
+    REQUESTS = auto()
     NO_IO_OF_COMMAND = auto()
     RATE_OF_CALLS = auto()
     # What cannot be judged
@@ -163,7 +166,11 @@ class Code(StrEnum):
     KERNEL_ALONE = auto()
     # What a reader may wonder about
     SILENT_PASSES_COUNTED = auto()
-    LEFT_OUT = auto()
+    LEFT_OUT_RAMP = auto()
+    LEFT_OUT_LAYOUT = auto()
+    LEFT_OUT_OTHER_TESTS = auto()
+    LEFT_OUT_OWN_FILES = auto()
+    LEFT_OUT_PRE_READ = auto()
     OTHER_TRAFFIC = auto()
     END_OF_FILE = auto()
     LAYOUT = auto()

@@ -119,6 +119,15 @@ class ClaimVerdicts:
         return [ConditionVerdicts(*key, members) for key, members in rows.items()]
 
 
+@dataclass(frozen=True)
+class Unclaimed:
+    """The studies of a run whose tools claim no I/O, and their witnessed trials."""
+
+    studies: Sequence[str]
+    tools: Sequence[str]
+    witnessed: int
+
+
 def counted(judged: Sequence[Judged]) -> dict[str, int]:
     """The number of verdicts of each category that occurs, best first."""
     counts = Counter(one.verdict.category for one in judged)
@@ -136,10 +145,12 @@ def analyse(records: Dataset, study: Study) -> list[ClaimVerdicts]:
     return [ClaimVerdicts(study.name, study.driver, len(witnessed), judged, unclaimed)]
 
 
-def together(records: Dataset) -> list[ClaimVerdicts]:
-    """Those of the studies that were witnessed and whose tool claims no I/O."""
-    found = [one for study in records.studies for one in analyse(records, study)]
-    return [one for one in found if one.outcome == Outcome.UNCLAIMED]
+def together(records: Dataset) -> list[Unclaimed]:
+    """One answer where there are studies that were witnessed and whose tool claims no I/O."""
+    found = [one for study in records.studies for one in analyse(records, study) if one.outcome == Outcome.UNCLAIMED]
+    tools = list(dict.fromkeys(one.driver.replace("_", "-") for one in found))
+    witnessed = sum(one.witnessed for one in found)
+    return [Unclaimed([one.study for one in found], tools, witnessed)] if found else []
 
 
 def judged_claims(records: Dataset, study: Study) -> list[Judged]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ioassay.analysis.measurements.cells import cells
 from ioassay.analysis.measurements.log_samples import samples
+from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.stability import drift, naive_anova, repetition_variance, steadiness
 from ioassay.analysis.stability.drift import RunDrift
 from ioassay.analysis.stability.naive_anova import LogSampleComparison
@@ -19,6 +20,7 @@ from ioassay.study.model import Study
 Answer = Variation | LogSampleComparison | RunDrift | Steadiness
 
 
+@memoized
 def analyse(records: Dataset, study: Study) -> list[Answer]:
     """Variation, naive analysis, drift and steady state of each response; what does not apply is left out."""
     confidence = study.analysis.confidence

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import TypeVar
 
 import polars as pl
 
 from ioassay.analysis.effects.level_contrasts import families
 from ioassay.analysis.effects.response_shape import shape
-from ioassay.analysis.stability import drift, steadiness
-from ioassay.analysis.stability.repetition_variance import UNSTABLE_CV
+from ioassay.analysis.stability import stability
+from ioassay.analysis.stability.drift import RunDrift
+from ioassay.analysis.stability.repetition_variance import UNSTABLE_CV, Variation
+from ioassay.analysis.stability.steadiness import Outcome, Steadiness
 from ioassay.analysis.threats.threat import Code, Context, Threat
 from ioassay.factors import CONCURRENCY
 from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.stats.contrasts import MARGIN
 from ioassay.stats.result import plain
-from ioassay.stats.sample import moments
 
+_Answer = TypeVar("_Answer", Variation, RunDrift, Steadiness)
 ENOUGH_REPETITIONS = 5
 SHORT_S = 5.0
 
@@ -53,60 +56,50 @@ def few_repetitions(context: Context) -> Iterator[Threat]:
         )
 
 
+def _stability(context: Context, kind: type[_Answer]) -> list[_Answer]:
+    """What the question of stability answers of this kind."""
+    return [one for one in stability.analyse(context.records, context.study) if isinstance(one, kind)]
+
+
 def unstable(context: Context) -> Iterator[Threat]:
     """Conditions whose repetitions vary by more than 5 %, of all responses together."""
-    cvs = {
-        response: {cell.label: moments(cell.measured).cv or 0.0 for cell in found.cells}
-        for response, found in context.responses.items()
-    }
-    over = {
-        response: {label: cv for label, cv in own.items() if cv > UNSTABLE_CV}
-        for response, own in cvs.items()
-        if max(own.values()) > UNSTABLE_CV
-    }
-    if over:
-        conditions = {response: len(cvs[response]) for response in over}
-        yield context.threat(Code.UNSTABLE, limit=UNSTABLE_CV, cv=over, conditions=conditions)
+    if found := [one for one in _stability(context, Variation) if one.unstable]:
+        cvs = [{part.cell.label: part.cv for part in one.conditions if part.cv > UNSTABLE_CV} for one in found]
+        names, conditions = [one.cells.response for one in found], [len(one.cells.cells) for one in found]
+        evidence = {"cv": dict(zip(names, cvs, strict=True)), "conditions": dict(zip(names, conditions, strict=True))}
+        yield context.threat(Code.UNSTABLE, limit=UNSTABLE_CV, **evidence)
 
 
 def drifting(context: Context) -> Iterator[Threat]:
     """Responses that rise or fall over the run, all together."""
-    evidence = {}
-    for response, found in context.responses.items():
-        seen = drift.over_run(found, context.confidence)
-        if seen is not None and seen.notable:
-            evidence[response] = {name: plain(getattr(seen.drift, name)) for name in ("change", "interval", "p")}
-    if evidence:
+    found = {one.cells.response: one.drift for one in _stability(context, RunDrift) if one.notable}
+    numbers = ("change", "interval", "p")
+    if evidence := {name: {key: plain(getattr(one, key)) for key in numbers} for name, one in found.items()}:
         yield context.threat(Code.DRIFT, **evidence)
 
 
 def unsteady(context: Context) -> Iterator[Threat]:
     """Conditions without steady state by SNIA's criterion, of all responses together."""
-    evidence = {}
-    for response, found in context.responses.items():
-        judged = steadiness.steadiness(found, context.logs[response])
-        if judged is not None and judged.outcome == steadiness.Outcome.UNSTEADY:
-            evidence[response] = {
-                "conditions": judged.unsteady,
-                "conditions_judged": len(judged.by_repetition),
-                "trials": judged.trials,
-                "trials_attained": judged.trials_attained,
-            }
+    evidence = {
+        one.cells.response: {
+            "conditions": one.unsteady,
+            "conditions_judged": len(one.by_repetition),
+            "trials": one.trials,
+            "trials_attained": one.trials_attained,
+        }
+        for one in _stability(context, Steadiness)
+        if one.outcome == Outcome.UNSTEADY
+    }
     if evidence:
         yield context.threat(Code.UNSTEADY, **evidence)
 
 
 def short(context: Context) -> Iterator[Threat]:
     """Trials too short to leave caches and clocks behind."""
-    if context.good.is_empty():
-        return
-    typical_s = float(context.good["duration_s"].median() or 0.0)  # type: ignore[arg-type]
-    key = context.records.driver(context.study).length_key
-    if typical_s >= SHORT_S or not key:
-        return
-    yield context.threat(
-        Code.SHORT, "info", median_s=typical_s, enough_s=SHORT_S, key=key, target=context.study.has_target
-    )
+    key, typical_s = context.records.driver(context.study).length_key, context.good["duration_s"].median()
+    if key and isinstance(typical_s, float) and typical_s < SHORT_S:
+        numbers = {"median_s": typical_s, "enough_s": SHORT_S}
+        yield context.threat(Code.SHORT, "info", **numbers, key=key, target=context.study.has_target)
 
 
 def saturated(context: Context) -> Iterator[Threat]:

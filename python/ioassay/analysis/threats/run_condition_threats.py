@@ -6,53 +6,41 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import polars as pl
 
-from ioassay.analysis.measurements.cells import label
 from ioassay.analysis.threats.threat import Code, Context, Threat
 from ioassay.factors import changes_operation
 
-_MEMORY = "memory-filesystem"
-_NARROWED = "affinity-narrowed"
-_UNCALIBRATED = ("calibration-uncertain", "floor-unknown")
-_DEBUG_BUILD = "debug-build"
 _MOST_LATE = {"p50": (0.3, 20_000), "p99": (1.0, 100_000)}
 """How late answers may be at a percentile: this share of the mean latency, or this many ns. On an idle machine the
 median is 4 to 17 µs where clients sleep (benches/README.md, device.py)."""
-_BOGO = "bogo_ops"
 
 
 def in_memory(context: Context) -> Iterator[Threat]:
     """A target on a file system in memory, by the words of its own warning; `everywhere`: in all studies of the run."""
-    concerned = _warned(context, _MEMORY)
-    if trials := [trial for trial in context.points() if trial in concerned]:
-        warnings = context.records.warnings.filter(pl.col("code") == _MEMORY)
+    if trials := context.warned(Code.IN_MEMORY):
+        warnings = context.records.warnings.filter(pl.col("code") == Code.IN_MEMORY)
         text = warnings.filter(pl.col("trial").is_in(trials))["text"][0]
         everywhere = warnings["trial"].n_unique() == context.records.trials.height
-        evidence = {"trials": len(trials), "of": len(context.points()), "everywhere": everywhere, "text": text}
-        yield context.threat(Code.IN_MEMORY, **evidence)
+        yield context.partial(Code.IN_MEMORY, trials, everywhere=everywhere, text=text)
 
 
 def narrowed(context: Context) -> Iterator[Threat]:
     """Real-time policies that left a processor to ioassay, compared with others that had all."""
-    points, concerned = context.points(), _warned(context, _NARROWED)
-    fewer = list(dict.fromkeys(label(point) for trial, point in points.items() if trial in concerned))
-    others = list(dict.fromkeys(label(point) for trial, point in points.items() if trial not in concerned))
+    concerned = context.warned("affinity-narrowed")
+    fewer, others = map(context.conditions, (concerned, [one for one in context.points if one not in concerned]))
     if fewer and others:
-        yield context.threat(Code.FEWER_PROCESSORS, "info", conditions=fewer, others=others)
+        yield context.threat(Code.FEWER_PROCESSORS, "info", conditions=list(fewer), others=list(others))
 
 
 def uncalibrated(context: Context) -> Iterator[Threat]:
     """A virtual drive whose transports' own time was measured on a busy machine, or not at all."""
-    points, concerned = context.points(), _warned(context, *_UNCALIBRATED)
-    if trials := [trial for trial in points if trial in concerned]:
-        conditions = list(dict.fromkeys(label(points[trial]) for trial in trials))
-        yield context.threat(Code.CALIBRATION, trials=len(trials), of=len(points), conditions=conditions)
+    if trials := context.warned(Code.CALIBRATION, "floor-unknown"):
+        yield context.partial(Code.CALIBRATION, trials)
 
 
 def debug_build(context: Context) -> Iterator[Threat]:
     """Tools that were built to check themselves, or without optimisation, by their own words."""
-    points, concerned = context.points(), _warned(context, _DEBUG_BUILD)
-    if trials := [trial for trial in points if trial in concerned]:
-        yield context.threat(Code.DEBUG_BUILD, trials=len(trials), of=len(points), tool=context.study.driver)
+    if trials := context.warned(Code.DEBUG_BUILD):
+        yield context.partial(Code.DEBUG_BUILD, trials, tool=context.study.driver)
 
 
 def late(context: Context) -> Iterator[Threat]:
@@ -69,43 +57,15 @@ def late(context: Context) -> Iterator[Threat]:
     rows = context.good.with_columns(mean_ns=mean_ns).filter(is_late)
     if not rows.is_empty():
         worst = rows.sort(names[-1]).row(-1, named=True)
-        points = context.points()
-        yield context.threat(
-            Code.LATE_ANSWERS,
-            trials=rows.height,
-            of=len(points),
-            conditions=list(dict.fromkeys(label(points[trial]) for trial in rows["trial"])),
-            mean_ns=worst["mean_ns"],
-            late_p50_ns=worst[names[0]],
-            late_p99_ns=worst[names[1]],
-        )
+        times = {f"late_{percentile}_ns": worst[f"drive.late.{percentile}"] for percentile in _MOST_LATE}
+        yield context.partial(Code.LATE_ANSWERS, rows["trial"], mean_ns=worst["mean_ns"], **times)
 
 
 def faulty(context: Context) -> Iterator[Threat]:
     """A virtual drive that had faults, which struck."""
     name = "drive.faults"
-    if name not in context.good.columns:
-        return
-    rows = context.good.filter(pl.col(name) > 0)
-    if not rows.is_empty():
-        points = context.points()
-        yield context.threat(
-            Code.FAULTS,
-            "info",
-            trials=rows.height,
-            of=len(points),
-            conditions=list(dict.fromkeys(label(points[trial]) for trial in rows["trial"])),
-            fired=int(rows[name].sum()),
-        )
-
-
-def _warned(context: Context, *codes: str) -> set[str]:
-    """Trials of the study whose records have a warning of these codes."""
-    warnings = context.records.warnings
-    if warnings.is_empty():
-        return set()
-    of_study = (pl.col("study") == context.study.name) & pl.col("code").is_in(codes)
-    return set(warnings.filter(of_study)["trial"].to_list())
+    if name in context.good.columns and not (rows := context.good.filter(pl.col(name) > 0)).is_empty():
+        yield context.partial(Code.FAULTS, rows["trial"], "info", fired=int(rows[name].sum()))
 
 
 def other_work(context: Context) -> Iterator[Threat]:
@@ -118,6 +78,6 @@ def other_work(context: Context) -> Iterator[Threat]:
 
 def different_work(responses: Iterable[str], varied: Mapping[str, Iterable[object]]) -> list[str]:
     """Which of the factors that vary change what an operation is, where operations are counted at all."""
-    if not any(response.startswith(_BOGO) for response in responses):
+    if not any(response.startswith("bogo_ops") for response in responses):
         return []
     return [name for name, levels in varied.items() if changes_operation(name) and len({*levels} - {None}) > 1]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ioassay.analysis.measurements.cells import Cells, cells
-from ioassay.analysis.measurements.log_samples import Samples, samples
+from ioassay.analysis.measurements.cells import Cells, cells, label
 from ioassay.factors import Design
 from ioassay.records.record import OK, Scalar
 from ioassay.store.dataset import Dataset
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Code(StrEnum):
-    """The threats, under stable names. `narrative/threats_text.py` has their words and remedies."""
+    """The threats, under stable names. `narrative/catalogue/threats.toml` has their words and remedies."""
 
     FAILED = "trials-failed"
     SKIPPED = "trials-skipped"
@@ -72,20 +71,10 @@ class Context:
         return Threat(self.study.name, code, evidence, severity, response)
 
     @cached_property
-    def confidence(self) -> float:
-        """The study's confidence."""
-        return self.study.analysis.confidence
-
-    @cached_property
     def responses(self) -> dict[str, Cells]:
         """Response -> its cells, for responses that have values."""
         found = {name: cells(self.records, self.study, name) for name in self.records.responses(self.study)}
         return {name: part for name, part in found.items() if part.cells}
-
-    @cached_property
-    def logs(self) -> dict[str, dict[str, Samples]]:
-        """Response -> trial -> log samples."""
-        return {name: samples(self.records, self.study, name) for name in self.responses}
 
     @cached_property
     def trials(self) -> pl.DataFrame:
@@ -99,8 +88,26 @@ class Context:
 
         return self.trials.filter(pl.col("status") == OK)
 
+    @cached_property
     def points(self) -> dict[str, dict[str, Scalar]]:
         """Trial id -> its point, spelled as the study spells it, of the trials that went well."""
         factors = self.study.levels
         design = Design({name: levels for name, levels in factors.items() if name in self.good.columns})
         return {row["trial"]: design.point(row) for row in self.good.iter_rows(named=True)}
+
+    def conditions(self, trials: Iterable[str]) -> dict[str, dict[str, Scalar]]:
+        """Label -> point of the conditions of those of these trials that went well, in the study's order."""
+        points = [self.points[trial] for trial in trials if trial in self.points]
+        return {label(point): point for point in sorted(points, key=self.study.design.place)}
+
+    def partial(self, code: Code, trials: Collection[str], severity: str = "warning", /, **evidence: Any) -> Threat:
+        """A threat to trials that went well: their number, of how many, and their conditions."""
+        where = {"trials": len(trials), "of": len(self.points), "conditions": list(self.conditions(trials))}
+        return self.threat(code, severity, **where, **evidence)
+
+    def warned(self, *codes: str) -> list[str]:
+        """The trials that went well and whose records have a warning of these codes."""
+        if self.records.warnings.is_empty():
+            return []
+        concerned = set(self.records.warnings.filter(self.records.warnings["code"].is_in([*map(str, codes)]))["trial"])
+        return [trial for trial in self.points if trial in concerned]

@@ -7,7 +7,6 @@ the records, and repeated here only where they decide what may be compared.
 
 from __future__ import annotations
 
-from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.threats import data_threats, machine_threats, run_condition_threats
 from ioassay.analysis.threats.threat import Context, Threat
 from ioassay.store.dataset import Dataset
@@ -32,9 +31,7 @@ CHECKS = (
     run_condition_threats.late,
     run_condition_threats.faulty,
     machine_threats.busy_device,
-    machine_threats.virtual,
-    machine_threats.governor,
-    machine_threats.clock,
+    machine_threats.machines,
     machine_threats.interrupted,
     data_threats.stopped_early,
 )
@@ -43,7 +40,6 @@ OF_COMPUTED = (data_threats.failed, data_threats.incomplete, data_threats.stoppe
 """Where nothing was measured. Warnings of a simulation itself are among the warnings of its records."""
 
 
-@memoized
 def analyse(records: Dataset, study: Study) -> list[Threat]:
     """All threats to one study."""
     context = Context(records, study)
