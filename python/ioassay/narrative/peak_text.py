@@ -423,7 +423,7 @@ def _numbers(one: Sweep) -> dict[str, Any]:
 
 
 def _note(one: Sweep) -> str:
-    note = " ".join(omissions.missing_conditions(one.missing))
+    note = " ".join(map(str, omissions.missing_conditions(one.missing)))
     if one.peak is None:
         return note or "Nothing was measured."
     return "some levels were not measured, see below" if one.places > 1 and len(note) > _LONG else note
