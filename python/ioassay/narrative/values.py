@@ -50,8 +50,8 @@ class Quantity:
             return shown
         if "ends" in forms:
             return f"{shown} ({phrases.span(self.metric, bounds.low, bounds.high, format_metric)})"
-        values = format_metric if "short" in forms else None
-        return f"{shown} ({phrases.interval(self.metric, bounds, values)})" if "interval" in forms else shown
+        known = phrases.interval(self.metric, bounds, format_metric)
+        return f"{shown} ({known})" if "interval" in forms else shown
 
 
 @dataclass(frozen=True)
