@@ -361,14 +361,7 @@ def _differences(study: str, a: Mapping[str, object], b: Mapping[str, object], t
             yield Difference(study, table + name, left, right)
 
 
-_HOST = (
-    ("cpu", "model"),
-    ("cpu", "governors"),
-    ("kernel", "release"),
-    ("kernel", "cmdline"),
-    ("memory", "total_bytes"),
-    ("virtualisation", "vm"),
-)
+_FACTS = ("cpu.model", "cpu.governors", "kernel.release", "kernel.cmdline", "memory.total_bytes", "virtualisation.vm")
 _HASH = re.compile(r"#[0-9a-f]{8}\b")
 """What stands in a kernel's command line for a value that is not stored (ioassay.host.privacy.boot)."""
 
@@ -398,12 +391,13 @@ def _fact_differences(a: Host, b: Host) -> Iterator[Difference]:
         if all(drives) and drives[0] != drives[1]:
             yield DRIVES
     tools = [list(section(host, "tools")) for host in hosts]
-    for part, name in (*_HOST, *(("tools", tool) for tool in tools[0] if tool in tools[1])):
+    for fact in (*_FACTS, *(f"tools.{tool}" for tool in tools[0] if tool in tools[1])):
+        part, _, name = fact.partition(".")
         seen, other = (section(host, part).get(name) for host in hosts)
         if name == "cmdline" and not is_comparable:
             seen, other = (_HASH.sub("#", text) if isinstance(text, str) else text for text in (seen, other))
         if seen != other:
-            yield Difference("host", f"{part}.{name}", seen, other)
+            yield Difference("host", fact, seen, other)
     only = [[tool for tool in own if tool not in other] for own, other in (tools, tools[::-1])]
     if all(only) and any("/" in tool for tool in (*only[0], *only[1])):  # by its path, and not what is installed
         yield replace(PROGRAMS, a=only[0], b=only[1])
