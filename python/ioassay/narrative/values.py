@@ -86,12 +86,17 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Change:
-    """A ratio as its distance from 1: `18 % (95 % interval 7.9 to 28 %)`, whichever way it goes."""
+    """A ratio as its distance from 1: `18 % (95 % interval 7.9 to 28 %)`, whichever way it goes.
+
+    `{x:bounds}` is the interval alone, with its signs.
+    """
 
     ratio: float
     interval: Interval
 
     def __format__(self, form: str) -> str:
+        if form == "bounds":
+            return phrases.signed_bounds(self.interval.low - 1, self.interval.high - 1, self.interval.confidence)
         ends = (abs(self.interval.low - 1), abs(self.interval.high - 1))
         low, high = sorted(ends) if (self.interval.low > 1) == (self.interval.high > 1) else (0.0, max(ends))
         within = f"{phrases.level(self.interval.confidence)} interval {phrases.points(low)} to {phrases.points(high)} %"
