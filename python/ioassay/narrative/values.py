@@ -205,6 +205,7 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "minutes": lambda seconds: f"{seconds / 60:.3g} minutes",
     "are": lambda number: f"{number} {'is' if number == 1 else 'are'}",
     "sentences": lambda statements: " ".join(map(str, statements)),
+    "have": lambda number: f"{number} {'has' if number == 1 else 'have'}",
     "size": units.format_size,
     "rate": lambda rate: "no rate" if rate is None else units.format_rate(rate),
     "ns": units.format_ns,
