@@ -24,7 +24,7 @@ _LEAST_ANSWER = 2
 def say(run: Run, results: Sequence[str] = ()) -> None:
     """The end of a command; `results` are lines of its own that stand before the answer's sentences."""
     trust = [*_premises(run), *_trust(run)]
-    notes = [*_warnings(run.all_warnings()), *_reasons(run)]
+    notes = [*_warnings(run), *_reasons(run)]
     where = [*_counted(run), *_computed(run.computing), *session.kept_lines(run.kept_files()), f"run     {run.root}"]
     where.append(f"report  {run.paths.page}")
     most = MOST_LINES - len(trust) - len(results) - len(where) - _LEAST_ANSWER
@@ -120,14 +120,17 @@ def _reasons_of(ended: str, found: Sequence[Mapping[str, Any]]) -> Iterator[str]
         yield f"{ended}: {console.count(len(found) - _MOST_REASONS, 'more reason')} in the report"
 
 
-def _warnings(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The first warning with its remedy; the others by their codes."""
-    kinds = list({warning["code"]: warning for warning in reversed(found)}.values())[::-1]
-    if not kinds:
+def _warnings(run: Run) -> Iterator[str]:
+    """The most serious warning with its remedy; the others by their codes."""
+    from ioassay.report import warnings
+
+    recorded = ((one["code"], one["text"], one["remedy"]) for one in run.all_warnings())
+    found = warnings.in_brief(run.findings, recorded)
+    if not found:
         return
-    yield f"warning: {kinds[0]['text']} [{kinds[0]['code']}]"
-    if kinds[0]["remedy"]:
-        yield f"    remedy: {kinds[0]['remedy']}"
-    if len(kinds) > 1:
-        codes = ", ".join(warning["code"] for warning in kinds[1:])
-        yield f"{console.count(len(kinds) - 1, 'more warning')}, with remedies in the report: {codes}"
+    yield f"warning: {found[0].text.removesuffix('.')} [{found[0].code}]"
+    if found[0].remedy:
+        yield f"    remedy: {found[0].remedy}"
+    if len(found) > 1:
+        codes = ", ".join(one.code for one in found[1:])
+        yield f"{console.count(len(found) - 1, 'more warning')}, with remedies in the report: {codes}"

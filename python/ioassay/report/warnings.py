@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -47,14 +47,29 @@ def alerts(records: Dataset, drawn: Sequence[Drawn], findings: Sequence[Finding]
 
     What can change most comes first: trials that are lost, then what disturbs or limits values, then the surroundings.
     """
-    threats: dict[tuple[object, str], list[Finding]] = {}
-    for one in filter(is_alert, findings):
-        threats.setdefault((one.statistics["code"], one.title), []).append(one)
-    known = list(map(_threat, threats.values()))
+    known = _threats(findings)
     said = {one.code for one in known}
     recorded_too = (one for one in _warnings(records) if one.code not in said)  # a threat sums up what trials recorded
     found = [*_lost_trials(records), *known, *recorded_too]
     return [*sorted(found, key=lambda one: _rank(one.code)), *_missing_figures(drawn)]
+
+
+def in_brief(findings: Sequence[Finding], recorded_ones: Iterable[tuple[str, str, str]]) -> list[Alert]:
+    """Each kind once, in the same order, for a command's end: a threat in its first sentence.
+
+    `recorded_ones` are codes, texts and remedies of warnings.
+    """
+    found = {one.code: replace(one, text=one.detail.partition(". ")[0]) for one in _threats(findings)}
+    for code, text, remedy in recorded_ones:
+        found.setdefault(code, Alert(code, text, remedy, ""))
+    return sorted(found.values(), key=lambda one: _rank(one.code))
+
+
+def _threats(findings: Sequence[Finding]) -> list[Alert]:
+    threats: dict[tuple[object, str], list[Finding]] = {}
+    for one in filter(is_alert, findings):
+        threats.setdefault((one.statistics["code"], one.title), []).append(one)
+    return list(map(_threat, threats.values()))
 
 
 def is_alert(finding: Finding) -> bool:
