@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ioassay.analysis.measurements.missing_trials import MissingConditions, missing
+from ioassay.analysis.measurements.cells import MissingConditions, missing
 from ioassay.analysis.optimum import study_focus
 from ioassay.analysis.optimum.optimum import Peak
 from ioassay.store.dataset import Dataset
