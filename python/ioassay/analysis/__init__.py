@@ -47,8 +47,8 @@ MERGED: dict[str, str] = {
 REGISTRY = Registry("analyses", "question", ANALYSES, Contract("analyse"))
 
 OVERALL: dict[str, str] = {
-    "peaks": "ioassay.analysis.optimum.optimum_overview",
-    "choices": "ioassay.analysis.optimum.alternatives_overview",
+    "peaks": "ioassay.analysis.optimum.study_focus",
+    "choices": "ioassay.analysis.optimum.alternatives",
     "unclaimed": "ioassay.analysis.claims.claim_verdicts",
 }
 """Questions to all studies of a run together: name -> module, whose `together(records)` returns the answers. Their

@@ -5,7 +5,7 @@ Where the factor varies in several places, those count whose other levels are th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ioassay.analysis.optimum import optimum
@@ -40,40 +40,30 @@ def choose(
     """
     for name in [response] if response else optimum.judged(records, study):
         if peaks := optimum.measured(records, study, name).get(factor):
-            return _of_places(_alike(peaks, settings or {}), name)
+            alike = [one for one in peaks if _is_place_of(one, settings or {})]
+            first, *others = [_as_good(one) for one in alike or peaks]
+            # The smallest level that is as good in every place; without such a one that of the first place.
+            shared = [level for level in first if all(_lists(levels, factor, level) for levels in others)]
+            return BestChoice((shared or first)[0], tuple(shared or first), name)
     return None
 
 
-def _alike(peaks: list[Peak], settings: Mapping[str, object]) -> list[Peak]:
-    """The places whose levels are those of the settings, where these say any; else all."""
-    found = [
-        one for one in peaks if all(_same(name, level, settings.get(name)) for name, level in one.part.where().items())
-    ]
-    return found or peaks
+def _is_place_of(one: Peak, settings: Mapping[str, object]) -> bool:
+    """Whether a place is that of the later study, as far as its settings say anything of the factors."""
+    said = ((name, level, settings.get(name)) for name, level in one.part.where().items())
+    return all(setting is None or _lists([setting], name, level) for name, level, setting in said)
 
 
-def _same(name: str, level: Scalar, setting: object) -> bool:
-    """Whether a place is that of the later study, as far as that says anything of the factor."""
-    return setting is None or (isinstance(setting, str | int | float) and same_level(name, level, setting))
+def _lists(levels: Sequence[object], factor: str, level: Scalar) -> bool:
+    return any(isinstance(one, str | int | float) and same_level(factor, level, one) for one in levels)
 
 
-def _of_places(peaks: list[Peak], response: str) -> BestChoice:
-    """The smallest level that is as good in every place; without such a one that of the first place."""
-    first, *others = [_as_good(one) for one in peaks]
-    factor = peaks[0].factor
-    shared = tuple(
-        level for level in first if all(any(same_level(factor, level, one) for one in levels) for levels in others)
-    )
-    good = shared or first
-    return BestChoice(good[0], good, response)
-
-
-def _as_good(one: Peak) -> tuple[Scalar, ...]:
+def _as_good(one: Peak) -> list[Scalar]:
     """The levels that may be taken, in their order: where none is certainly better, all that may be best."""
     if isinstance(one.levels, Undefined):
-        indices: tuple[int, ...] = (one.best,)
+        indices: Sequence[int] = (one.best,)
     elif one.outcome == Outcome.UNDECIDED:
-        indices = tuple(one.candidates)
+        indices = one.candidates
     else:
-        indices = tuple(sorted({*one.levels.as_good, one.best}))
-    return tuple(one.cells[index].point[one.factor] for index in indices)
+        indices = sorted({*one.levels.as_good, one.best})
+    return [one.cells[index].point[one.factor] for index in indices]
