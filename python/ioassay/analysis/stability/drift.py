@@ -53,6 +53,9 @@ class Drift:
     `unit`: what was counted, PASS or TRIAL (no passes: one condition, or conditions that did not take turns).
     `kendall`: the Mann-Kendall test of the passes' means, else the seasonal one with conditions as seasons.
     `spearman` and `runs` look at all trials' deviations, as if these were independent.
+
+    A drift is claimed where the rank test and the interval of the slope agree; of three or four passes the rank test
+    can say nothing, and the interval decides. That there is none is claimed only where the interval is within MARGIN.
     """
 
     change: float
@@ -73,66 +76,45 @@ class Drift:
             return None
         return self.kendall.p
 
-
-@dataclass(frozen=True)
-class RunDrift:
-    """The drift of one response, and what it amounts to at this confidence.
-
-    A drift is claimed where the rank test and the interval of the slope agree; of three or four passes the rank test
-    can say nothing, and the interval decides. That there is none is claimed only where the interval is within MARGIN.
-    """
-
-    cells: Cells
-    drift: Drift
-    confidence: float
-
     @property
-    def p(self) -> float:
+    def deciding_p(self) -> float:
         """The larger one, since all deciding tests must agree."""
-        return max(self.drift.p, self.drift.rank_p or 0.0)
+        return max(self.p, self.rank_p or 0.0)
 
     @property
     def test(self) -> Test:
         """The deciding tests."""
-        if self.drift.rank_p is None:
+        if self.rank_p is None:
             return Test.T
-        return Test.MANN_KENDALL if self.drift.unit == PASS else Test.SEASONAL_KENDALL
+        return Test.MANN_KENDALL if self.unit == PASS else Test.SEASONAL_KENDALL
 
     @property
     def outcome(self) -> Outcome:
         """A drift, certainly none that matters, or neither."""
-        if self.p < 1 - self.confidence:
+        if self.deciding_p < 1 - self.interval.confidence:
             return Outcome.DRIFT
-        bounds = self.drift.interval
-        within = 1 + bounds.low >= 1 / (1 + MARGIN) and bounds.high <= MARGIN
+        within = 1 + self.interval.low >= 1 / (1 + MARGIN) and self.interval.high <= MARGIN
         return Outcome.NO_DRIFT if within else Outcome.UNDECIDED
 
     @property
     def notable(self) -> bool:
         """Return True for a drift that is large enough for a warning."""
-        return self.outcome == Outcome.DRIFT and abs(self.drift.change) >= NOTABLE
+        return self.outcome == Outcome.DRIFT and abs(self.change) >= NOTABLE
 
 
-def over_run(found: Cells, confidence: float) -> RunDrift | None:
-    """The drift; None where fewer than three trials repeat something."""
-    drift = measure(found, confidence)
-    return None if isinstance(drift, Undefined) else RunDrift(found, drift, confidence)
-
-
-def measure(found: Cells, confidence: float) -> Drift | Undefined:
+def drift(found: Cells, confidence: float) -> Drift | None:
     """Least squares over order with a level of its own for each condition (analysis of covariance), and rank tests.
 
     Where the run has passes, over their mean deviations: the classic analysis of covariance would count every trial.
+    None where values are not above 0, or fewer than three trials repeat something.
     """
     cells = [cell for cell in found.cells if cell.measured.size > 1]
     if not cells or min(cell.measured.min() for cell in cells) <= 0:
-        return Undefined("no positive values were repeated")
+        return None
     y = np.concatenate([_centred(np.log(cell.measured)) for cell in cells])
     x = np.concatenate([_centred(cell.order.astype(np.float64)) for cell in cells])
     order = np.concatenate([cell.order for cell in cells]).astype(np.float64)
-    span, trials, in_order = float(np.ptp(order)), y.size, np.argsort(order, kind="stable")
-    rank_correlation, waves = spearman(order, y), runs_test(y[in_order])
-    passes = _passes(cells, y, order)
+    deviations, passes = y, _passes(cells, y, order)
     if passes is not None:
         x, y = passes
         df, ranked = y.size - 2, [y]
@@ -141,24 +123,22 @@ def measure(found: Cells, confidence: float) -> Drift | Undefined:
         ranked = [cell.measured[np.argsort(cell.order, kind="stable")] for cell in cells]
     sxx = float(np.sum(x**2))
     if df < 1 or sxx == 0:
-        return Undefined("too few repetitions")
+        return None
     slope = float(np.sum(x * y)) / sxx
     error = float(np.sqrt(np.sum((y - slope * x) ** 2) / df / sxx))
     half = float(distributions.t_ppf((1 + confidence) / 2, df)) * error
-    p = float(2 * distributions.t_sf(abs(slope) / error, df)) if error > 0 else float(slope == 0)
+    change, low, high = (float(np.expm1(float(np.ptp(order)) * one)) for one in (slope, slope - half, slope + half))
     return Drift(
-        change=float(np.expm1(slope * span)),
-        interval=Interval(
-            float(np.expm1(span * (slope - half))), float(np.expm1(span * (slope + half))), confidence, "t"
-        ),
-        p=p,
+        change=change,
+        interval=Interval(low, high, confidence, "t"),
+        p=float(2 * distributions.t_sf(abs(slope) / error, df)) if error > 0 else float(slope == 0),
         slope_per_trial=slope,
         unit=TRIAL if passes is None else PASS,
         units=int(y.size),
-        trials=trials,
+        trials=deviations.size,
         kendall=mann_kendall(ranked),
-        spearman=rank_correlation,
-        runs=waves,
+        spearman=spearman(order, deviations),
+        runs=runs_test(deviations[np.argsort(order, kind="stable")]),
     )
 
 

@@ -43,52 +43,18 @@ class Judged:
     repetitions: SteadyState | Undefined
     trials: Mapping[str, WithinTrial]
 
-    @property
-    def attained_within(self) -> int:
-        """Number of trials that ended in steady state."""
-        return sum(trial.state.attained for trial in self.trials.values())
-
-    @property
-    def median_since_s(self) -> float | None:
-        """Median start of the trials' steady part; None where no trial has one."""
-        since = [trial.since_s for trial in self.trials.values() if trial.since_s is not None]
-        return float(np.median(since)) if since else None
-
-
-def within_trial(found: Samples) -> WithinTrial | Undefined:
-    """Judge one trial by its log samples (at least five)."""
-    cut = rounds(found)
-    state = steady_state(cut.values)
-    if isinstance(state, Undefined):
-        return state
-    return WithinTrial(state, None if state.since is None else cut.start_s + state.since * cut.round_s, cut.round_s)
-
-
-def judge(found: Cells, logged: Mapping[str, Samples]) -> list[Judged]:
-    """Every condition, in the study's order."""
-    judged = []
-    for cell in found.cells:
-        trials = {trial: within_trial(logged[trial]) for trial in cell.trials if trial in logged}
-        known = {trial: state for trial, state in trials.items() if isinstance(state, WithinTrial)}
-        judged.append(Judged(cell, steady_state(cell.measured[np.argsort(cell.order, kind="stable")]), known))
-    return judged
-
 
 @dataclass(frozen=True)
 class Steadiness:
     """All conditions of one response."""
 
-    cells: Cells
     conditions: tuple[Judged, ...]
 
     @property
     def by_repetition(self) -> dict[str, SteadyState]:
         """Label -> state, of the conditions with repetitions enough."""
-        return {
-            condition.cell.label: condition.repetitions
-            for condition in self.conditions
-            if isinstance(condition.repetitions, SteadyState)
-        }
+        states = ((condition.cell.label, condition.repetitions) for condition in self.conditions)
+        return {label: state for label, state in states if isinstance(state, SteadyState)}
 
     @property
     def unsteady(self) -> list[str]:
@@ -96,14 +62,19 @@ class Steadiness:
         return [label for label, state in self.by_repetition.items() if not state.attained]
 
     @property
+    def within(self) -> list[WithinTrial]:
+        """The trials with logs."""
+        return [trial for condition in self.conditions for trial in condition.trials.values()]
+
+    @property
     def trials(self) -> int:
         """Number of trials with logs."""
-        return sum(len(condition.trials) for condition in self.conditions)
+        return len(self.within)
 
     @property
     def trials_attained(self) -> int:
         """Number of those that ended in steady state."""
-        return sum(condition.attained_within for condition in self.conditions)
+        return sum(trial.state.attained for trial in self.within)
 
     @property
     def outcome(self) -> Outcome:
@@ -114,6 +85,20 @@ class Steadiness:
 
 
 def steadiness(found: Cells, logged: Mapping[str, Samples]) -> Steadiness | None:
-    """All conditions; None where there are neither five repetitions nor logs."""
-    answer = Steadiness(found, tuple(judge(found, logged)))
+    """All conditions in the study's order; None where there are neither five repetitions nor logs."""
+    judged = []
+    for cell in found.cells:
+        trials = {trial: within_trial(logged[trial]) for trial in cell.trials if trial in logged}
+        known = {trial: state for trial, state in trials.items() if isinstance(state, WithinTrial)}
+        judged.append(Judged(cell, steady_state(cell.measured[np.argsort(cell.order, kind="stable")]), known))
+    answer = Steadiness(tuple(judged))
     return answer if answer.by_repetition or answer.trials else None
+
+
+def within_trial(found: Samples) -> WithinTrial | Undefined:
+    """Judge one trial by its log samples (at least five)."""
+    cut = rounds(found)
+    state = steady_state(cut.values)
+    if isinstance(state, Undefined):
+        return state
+    return WithinTrial(state, None if state.since is None else cut.start_s + state.since * cut.round_s, cut.round_s)
