@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+import polars as pl
 
 from ioassay.analysis.measurements import monitor_rates
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
-
-if TYPE_CHECKING:
-    import polars as pl
 
 LOAD, RATE = "load", "load.ops_rate"
 LAYER, LAYER_BYTES = "layer", "layer.bytes"
@@ -61,8 +59,6 @@ def names(records: Dataset, study: Study) -> list[str]:
 def expanded(records: Dataset, study: Study) -> Expanded | None:
     """One row a trial and load, with `load.ops_rate` and what was counted for it (`load.drive.write.bytes`, …); None
     where nothing measured any load."""
-    import polars as pl
-
     found, trials = names(records, study), records.trials_of(study)
     counted = [key for key in COUNTED if any(f"{name}.{key}" in trials.columns for name in found)]
     metrics = {RATE: "ops_rate", **{f"{LOAD}.{key}": key for key in counted}}
@@ -75,8 +71,6 @@ def expanded(records: Dataset, study: Study) -> Expanded | None:
 @memoized
 def layers(records: Dataset, study: Study) -> Expanded | None:
     """One row a trial, load and layer, with `layer.bytes`; None where nothing was counted by load."""
-    import polars as pl
-
     trials = records.trials_of(study)
     found = [name for name in names(records, study) if f"{name}.{DRIVE}" in trials.columns]
     parts = [
@@ -92,8 +86,6 @@ def layers(records: Dataset, study: Study) -> Expanded | None:
 
 
 def _metric(trials: pl.DataFrame, name: str) -> pl.Expr:
-    import polars as pl
-
     return monitor_rates.column(trials, name).cast(pl.Float64)
 
 
@@ -101,8 +93,6 @@ def _as_study(
     records: Dataset, study: Study, parts: Sequence[Mapping[str, pl.Expr]], more: Mapping[str, list[str]]
 ) -> Expanded | None:
     """The trials once for each of `parts`, with its columns, and a study with the factors `more`."""
-    import polars as pl
-
     if not parts:
         return None
     trials = records.trials_of(study)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from ioassay.analysis.measurements.cells import LARGEST, SMALLEST, Cell
 from ioassay.analysis.measurements.memo import memoized
@@ -20,9 +20,6 @@ from ioassay.records.record import LatencyWindow
 from ioassay.stats.result import Floats
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
-
-if TYPE_CHECKING:
-    import polars as pl
 
 MERGED = -1
 _SUMMED = ("bw", "iops")
@@ -42,8 +39,6 @@ def samples(records: Dataset, study: Study, response: str) -> dict[str, Samples]
 
     Where only the jobs were logged, they are put together window by window: rates are added, latencies averaged.
     """
-    import polars as pl
-
     rows = records.series.filter((pl.col("study") == study.name) & (pl.col("metric") == response))
     merged = pl.col("trial").is_in(rows.filter(job=MERGED)["trial"].unique().to_list())
     columns = ("trial", "time_s", "value")
@@ -58,8 +53,6 @@ def samples(records: Dataset, study: Study, response: str) -> dict[str, Samples]
 
 
 def _together(apart: pl.DataFrame, response: str) -> pl.DataFrame:
-    import polars as pl
-
     # Jobs log on one grid but a millisecond or two beside it: the usual distance is the width of a window.
     step = pl.col("time_s").sort().diff().median().over("trial", "job")
     window = (pl.col("time_s") / pl.col("step").median().over("trial")).round()

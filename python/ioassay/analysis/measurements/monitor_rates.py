@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+
+import polars as pl
 
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
-
-if TYPE_CHECKING:
-    import polars as pl
 
 CPU_STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 """States that add up to all time; guest time is inside user and nice (proc_stat(5))."""
@@ -59,8 +57,6 @@ def counters(records: Dataset, study: Study, monitor: str, prefix: str = "", *, 
     Columns: trial, name, time_s (end of the interval, from the start of the load), seconds (its length), delta.
     `whole`: all intervals of a trial added up to one, so that what one says does not hang on their lengths.
     """
-    import polars as pl
-
     by = ["trial", "name"]
     rows = _rows(records, study, monitor, gauges=False).filter(pl.col("name").str.starts_with(prefix))
     grown = (
@@ -76,16 +72,12 @@ def counters(records: Dataset, study: Study, monitor: str, prefix: str = "", *, 
 
 def rates(records: Dataset, study: Study, monitor: str, *, whole: bool = False) -> pl.DataFrame:
     """The growth of counters per second. Columns: trial, name, time_s, value."""
-    import polars as pl
-
     grown = counters(records, study, monitor, whole=whole)
     return grown.select("trial", "name", "time_s", value=pl.col("delta") / pl.col("seconds"))
 
 
 def per_second(records: Dataset, study: Study, monitor: str) -> pl.DataFrame:
     """Counters as rates and gauges as they are. Columns: trial, name, time_s, value (per second, or the level)."""
-    import polars as pl
-
     grown = rates(records, study, monitor)
     levels = _rows(records, study, monitor, gauges=True).select(grown.columns)
     return pl.concat([grown, levels]).sort("trial", "name", "time_s")
@@ -93,8 +85,6 @@ def per_second(records: Dataset, study: Study, monitor: str) -> pl.DataFrame:
 
 def parted(found: pl.DataFrame) -> pl.DataFrame:
     """The fields that several things have: with the two parts of a name, `which` of them and its `field`."""
-    import polars as pl
-
     # The last dot: the name of a VLAN's interface has one itself.
     return found.filter(pl.col("name").str.contains(".", literal=True)).with_columns(
         which=pl.col("name").str.replace(r"\.[^.]*$", ""), field=pl.col("name").str.extract(r"\.([^.]*)$")
@@ -103,8 +93,6 @@ def parted(found: pl.DataFrame) -> pl.DataFrame:
 
 def column(frame: pl.DataFrame, name: str) -> pl.Expr:
     """A column that may be missing, which has no values then."""
-    import polars as pl
-
     return pl.col(name) if name in frame.columns else pl.lit(None, pl.Float64)
 
 
@@ -123,8 +111,6 @@ def processor_shares(
     `states`: name -> its counter, and the counter of another state that is counted in it, '' for none.
     Columns: trial, time_s, core ('all', 'cpu0', …), state, percent (null where the counter gave no rate).
     """
-    import polars as pl
-
     by = ["trial", "time_s", "core"]
     found = parted(counters(records, study, "cpu", prefix=f"{core}." if core else "", whole=whole))
     found = found.filter(pl.col("field").is_in([counter for counter, _ in states.values()])).rename({"which": "core"})
@@ -153,8 +139,6 @@ def disk(records: Dataset, study: Study, *, whole: bool = False) -> pl.DataFrame
     Formulas: sysstat's iostat(1) and Documentation/admin-guide/iostats.rst. There is no waiting time where no
     request ended. `whole`: one value a trial.
     """
-    import polars as pl
-
     by = ["trial", "device", "time_s"]
     found = parted(rates(records, study, "disk", whole=whole)).rename({"which": "device"})
     wide = found.pivot("field", index=by, values="value")
@@ -173,8 +157,6 @@ def disk_bytes(records: Dataset, study: Study) -> pl.DataFrame:
     The largest over devices, not their sum: a partition and its disk, or an array and its members, count the same
     bytes. From the first reading to the last, so other programs' requests are in it.
     """
-    import polars as pl
-
     grown = parted(counters(records, study, "disk", whole=True)).group_by("trial", "field").agg(pl.col("delta").max())
     wide = grown.pivot("field", index="trial", values="delta")
     moved = {f"{way}_bytes": SECTOR_BYTES * column(wide, f"{way}_sectors") for way in ("read", "write")}
@@ -183,13 +165,9 @@ def disk_bytes(records: Dataset, study: Study) -> pl.DataFrame:
 
 def during_load(frame: pl.DataFrame) -> pl.DataFrame:
     """Only intervals that end after the load began: the first reading is taken before."""
-    import polars as pl
-
     return frame.filter(pl.col("time_s") > 0)
 
 
 def _rows(records: Dataset, study: Study, monitor: str, *, gauges: bool) -> pl.DataFrame:
-    import polars as pl
-
     rows = records.samples.filter((pl.col("study") == study.name) & (pl.col("monitor") == monitor))
     return rows.filter(pl.col("name").is_in([name for name in rows["name"].unique() if gauge(name) == gauges]))

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from enum import StrEnum
 
+import polars as pl
+
 from ioassay import units
 from ioassay.analysis.measurements import monitor_rates
 from ioassay.analysis.measurements.memo import memoized
@@ -27,44 +29,25 @@ _TICKED = 0.3
 class Use(StrEnum):
     """What is measured of a trial."""
 
-    BUSY = "processors busy"
-    """Share of the time of the processors that the trial may run on."""
-    OWN = "own share of the processors"
-    """Share of that time that the trial's processes took."""
-    OTHERS = "other programs"
-    """Share of that time that programs other than the trial's took."""
-    WAIT = "run-queue wait"
-    """Share of the time that the trial's tasks ran or could have run, in which they waited for a processor."""
-    QUOTA = "use of the CPU limit"
-    """Processor time that the trial took over what its limit allows."""
-    THROTTLED = "throttled periods"
-    """Share of the periods of the limit in which the group's time was used up."""
-    MEMORY_PRESSURE = "memory pressure"
-    """Share of the time in which some task of the machine waited for memory."""
-    LIMIT_HITS = "memory limit hits"
-    """Times a second that the group's memory limit was reached."""
-    RECLAIM = "direct reclaim"
-    """Pages a second that tasks had to look at themselves for want of free ones."""
-    SWAP = "swap"
-    """Pages a second, in and out."""
-    MAJOR_FAULTS = "major page faults"
-    """A second, of the trial's processes."""
-    IO_PRESSURE = "I/O pressure"
-    """Share of the time in which some task of the machine waited for I/O."""
-    DISK_BUSY = "device busy"
-    """Share of the time in which the busiest device had a request."""
-    DISK_QUEUE = "requests in the device"
-    """Mean number in flight, of the device that has most."""
-    IO_LIMIT = "use of the I/O limit"
-    """Rate of the group's I/O over the limit that it comes nearest to."""
-    SWITCHES = "voluntary context switches"
-    """A second: a task waited for another task, a lock or a device."""
-    SYSTEM = "kernel share"
-    """Share of the trial's processor time that was spent in the kernel."""
-    CPU = "CPU time"
-    """Seconds a second, of the trial's processes."""
-    DROPS = "dropped packets"
-    """Share of all packets."""
+    BUSY = "processors busy"  # share of the time of the processors that the trial may run on
+    OWN = "own share of the processors"  # share of that time that the trial's processes took
+    OTHERS = "other programs"  # share of that time that programs other than the trial's took
+    WAIT = "run-queue wait"  # share of the time that its tasks could have run, in which they waited for a processor
+    QUOTA = "use of the CPU limit"  # processor time that the trial took over what its limit allows
+    THROTTLED = "throttled periods"  # share of the periods of the limit in which the group's time was used up
+    MEMORY_PRESSURE = "memory pressure"  # share of the time in which some task of the machine waited for memory
+    LIMIT_HITS = "memory limit hits"  # times a second that the group's memory limit was reached
+    RECLAIM = "direct reclaim"  # pages a second that tasks had to look at themselves for want of free ones
+    SWAP = "swap"  # pages a second, in and out
+    MAJOR_FAULTS = "major page faults"  # a second, of the trial's processes
+    IO_PRESSURE = "I/O pressure"  # share of the time in which some task of the machine waited for I/O
+    DISK_BUSY = "device busy"  # share of the time in which the busiest device had a request
+    DISK_QUEUE = "requests in the device"  # mean number in flight, of the device that has most
+    IO_LIMIT = "use of the I/O limit"  # rate of the group's I/O over the limit that it comes nearest to
+    SWITCHES = "voluntary context switches"  # a second: a task waited for another task, a lock or a device
+    SYSTEM = "kernel share"  # share of the trial's processor time that was spent in the kernel
+    CPU = "CPU time"  # seconds a second, of the trial's processes
+    DROPS = "dropped packets"  # share of all packets
     STALLS = "cycles per instruction"
 
 
@@ -146,8 +129,6 @@ def _of_trials(records: Dataset, study: Study) -> _Values:
 
 def _core_use(records: Dataset, study: Study) -> dict[tuple[str, str], float]:
     """Trial and core (`all` too) -> busy share in the median interval, where the monitor `cpu` was on."""
-    import polars as pl
-
     states = monitor_rates.during_load(monitor_rates.cpu(records, study))
     idle = pl.col("percent").filter(pl.col("state").is_in(["idle", "iowait"])).sum()
     each = states.group_by("trial", "core", "time_s").agg(busy=1 - idle / 100)
@@ -166,8 +147,6 @@ def _grown(records: Dataset, study: Study, monitor: str) -> dict[str, dict[str, 
 
 def _group_levels(records: Dataset, study: Study) -> dict[tuple[str, str], float]:
     """Trial and name -> rates of the trial's group in the median interval, and its limits."""
-    import polars as pl
-
     found = monitor_rates.during_load(monitor_rates.per_second(records, study, "cgroup"))
     medians = found.group_by("trial", "name").agg(pl.col("value").median())
     return {(trial, name): value for trial, name, value in medians.iter_rows()}
@@ -200,8 +179,6 @@ def _limits(records: Dataset, study: Study) -> _Values:
 
 def _disk(records: Dataset, study: Study) -> _Values:
     """The busiest device and the longest queue, in the median interval."""
-    import polars as pl
-
     found = monitor_rates.during_load(monitor_rates.disk(records, study))
     for use, quantity, factor in ((Use.DISK_BUSY, "util", 0.01), (Use.DISK_QUEUE, "queue", 1.0)):
         each = found.filter(quantity=quantity).group_by("trial", "device").agg(pl.col("value").median())

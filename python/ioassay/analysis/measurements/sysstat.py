@@ -1,20 +1,20 @@
 """What mpstat and sar would have shown during each trial, from the stored counters; iostat is `monitor_rates.disk`.
 
 The definitions are those of sysstat's manual pages, mpstat(1) and sar(1), which each function names; the numbers come
+import polars as pl
+
 from ioassay's own samples, so no such tool has to run. Frames are long, one value a row; `whole` gives one a trial.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+
+import polars as pl
 
 from ioassay.analysis.measurements import monitor_rates
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
-
-if TYPE_CHECKING:
-    import polars as pl
 
 MPSTAT_STATES = {
     "usr": ("user", "guest"),
@@ -58,8 +58,6 @@ def paging(records: Dataset, study: Study, *, whole: bool = False) -> pl.DataFra
     scanned and reclaimed (pages, by the reclaiming thread and by others); reclaim_efficiency in per cent
     (sar(1): %vmeff, pages reclaimed of those scanned), where any were scanned.
     """
-    import polars as pl
-
     by = ["trial", "time_s"]
     wide = monitor_rates.rates(records, study, "memory", whole=whole).pivot("name", index=by, values="value")
     column = partial(monitor_rates.column, wide)
@@ -77,12 +75,9 @@ def network(records: Dataset, study: Study, *, whole: bool = False) -> pl.DataFr
 
     Columns: trial, interface, time_s, quantity (`rx_bytes`, `tx_packets`, `rx_errors`, `tx_dropped` …), value.
     """
-    import polars as pl
-
     found = monitor_rates.parted(monitor_rates.rates(records, study, "net", whole=whole))
-    return found.select(
-        "trial", "time_s", pl.col("which").alias("interface"), pl.col("field").alias("quantity"), "value"
-    ).sort("trial", "interface", "quantity", "time_s")
+    named = found.rename({"which": "interface", "field": "quantity"}).sort("trial", "interface", "quantity", "time_s")
+    return named.select("trial", "time_s", "interface", "quantity", "value")
 
 
 def system(records: Dataset, study: Study, *, whole: bool = False) -> pl.DataFrame:
@@ -90,9 +85,6 @@ def system(records: Dataset, study: Study, *, whole: bool = False) -> pl.DataFra
 
     Columns: trial, time_s, quantity (of SYSTEM), value.
     """
-    import polars as pl
-
     found = monitor_rates.rates(records, study, "cpu", whole=whole).filter(pl.col("name").is_in(SYSTEM))
-    return found.select("trial", "time_s", pl.col("name").alias("quantity"), "value").sort(
-        "trial", "quantity", "time_s"
-    )
+    named = found.rename({"name": "quantity"}).sort("trial", "quantity", "time_s")
+    return named.select("trial", "time_s", "quantity", "value")
