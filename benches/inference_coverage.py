@@ -173,7 +173,7 @@ def _print_contradictions(studies: int) -> None:
     from lab import Lab
 
     lab = Lab()
-    found = [(number, text) for number in range(studies) for text in contradictions(*simulated(lab, number))]
+    found = [(number, text) for number in range(studies) for text in contradictions(simulated(lab, number))]
     for number, text in found:
         print(f"study {number}: {text}")
     print(f"{len(found)} contradictions in the findings of {studies} studies")

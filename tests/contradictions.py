@@ -15,6 +15,7 @@ import numpy as np
 
 from corpora import rows
 from ioassay import metrics
+from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.headline import headline
 from ioassay.narrative.finding import Finding
 from ioassay.narrative.pipeline import analyse_all
@@ -26,8 +27,8 @@ Place = tuple[str, str, str, tuple[tuple[str, str], ...]]
 _OUTSIDE = 1 + MARGIN + 1e-9
 
 
-def contradictions(records: Dataset, lower: bool = False) -> list[str]:
-    """What the findings of one run say against each other; `lower`: small values of all responses are good."""
+def contradictions(records: Dataset) -> list[str]:
+    """What the findings of one run say against each other."""
     findings = analyse_all(records)
     effects, peaks = (_by_place(findings, question) for question in ("effect", "peak"))
     found: list[str] = []
@@ -36,10 +37,10 @@ def contradictions(records: Dataset, lower: bool = False) -> list[str]:
             continue
         found += [f"{place}: {text}" for text in _of_effect(effect)]
         if peak := peaks.get(place):
-            found += [f"{place}: {text}" for text in _of_peak(effect, peak, lower)]
+            found += [f"{place}: {text}" for text in _of_peak(effect, peak, lower_is_better(place[1]))]
         if line := effect["line"]:
             found += [f"{place}: {text}" for text in _of_line(effect, line)]
-    found += _of_statements(findings, effects, peaks, lower)
+    found += _of_statements(findings, effects, peaks)
     found += _of_ratios(findings, effects)
     found += _of_choices(findings, peaks)
     found += [*_of_headline(records, peaks), *_of_bounds(records)]
@@ -187,6 +188,7 @@ def _of_line(effect: Mapping[str, Any], line: Mapping[str, Any]) -> Iterator[str
         yield f"{effect['shape']}, yet its line goes {way}"
 
 
+_NO_BEST = ("equal", "equivalent", "undecided")
 _WAYS = {"rises": "up", "tends_to_rise": "up", "falls": "down", "tends_to_fall": "down"}
 
 
@@ -194,7 +196,6 @@ def _of_statements(
     findings: Sequence[Finding],
     effects: Mapping[Place, Mapping[str, Any]],
     peaks: Mapping[Place, Mapping[str, Any]],
-    lower: bool,
 ) -> Iterator[str]:
     """What is said of a factor, by its code and values, against its effect and its best level."""
     for finding in findings:
@@ -213,8 +214,16 @@ def _of_statements(
             if said.code == "effect.untested" and effect["outcome"] != "not tested":
                 yield f"{place}: untested, yet {effect['outcome']}"
             peak, level = peaks.get(place), said.values.get("level")
+            if (
+                peak
+                and said.code == "peak.best"
+                and (peak["outcome"] in _NO_BEST or said.values["best"].level != peak["best"])
+            ):
+                yield f"{place}: it says {said}, and the best level is {peak['outcome']}, {peak['best']}"
+            if peak and said.code in ("peak.equivalent", "peak.undecided") and peak["outcome"] != said.code[5:]:
+                yield f"{place}: it says {said}, and the best level is {peak['outcome']}"
             if peak and said.code.startswith("effect.levels_off") and peak["outcome"] == "saturates":
-                improves = effect["shape"] == ("down" if lower else "up")
+                improves = effect["shape"] == ("down" if lower_is_better(place[1]) else "up")
                 if improves and level.level != peak["plateau"][0]:
                     yield f"{place}: it levels off at {level.level}, its plateau is {peak['plateau']}"
 
@@ -333,8 +342,8 @@ def _of_headline(records: Dataset, peaks: Mapping[Place, Mapping[str, Any]]) -> 
                 yield f"{study}, {response}, {point}: the headline has {shown}, the best level {mean}"
 
 
-def simulated(lab: Any, number: int, **also: Any) -> tuple[Dataset, bool]:
-    """A study of its own shape, noise, factors and direction; whether low is good. `also` is in each trial's row."""
+def simulated(lab: Any, number: int, **also: Any) -> Dataset:
+    """A study of its own shape, noise, factors and direction. `also` is in each trial's row."""
     random = np.random.default_rng(number)
     noise, n = float(random.choice([0.005, 0.03, 0.1, 0.3])), int(random.integers(2, 9))
     curve = _CURVES[number % len(_CURVES)]
@@ -353,7 +362,8 @@ def simulated(lab: Any, number: int, **also: Any) -> tuple[Dataset, bool]:
         values = [1e6 * value * max(1 + noise * random.standard_normal() + shifts[repetition], 0.01) for _ in responses]
         return {**dict(zip(responses, values, strict=True)), **case.get("always", {}), **also}
 
-    return lab.records(lab.run(study, measure, n, seed=number)), lower
+    records: Dataset = lab.records(lab.run(study, measure, n, seed=number))
+    return records
 
 
 _STUDIES = rows("contradictions", "studies")

@@ -59,7 +59,7 @@ def test_failed_trials_are_left_out_and_counted(lab: Any) -> None:
     assert found.failed == 4
     assert found.lost == ("bs=8k",)
     assert [cell.values.size for cell in found.cells] == [2]
-    assert omissions.left_out(found)[:2] == ["4 failed trials are left out.", "No trial succeeded at bs=8k."]
+    assert omissions.left_out(found)[:2] == ["Left out: 4 failed trials.", "No trial succeeded at bs=8k."]
 
 
 def test_values_that_are_no_measurement_are_left_out_and_counted(lab: Any) -> None:
@@ -67,7 +67,7 @@ def test_values_that_are_no_measurement_are_left_out_and_counted(lab: Any) -> No
     bad = [float("nan"), float("inf"), 1e300, 5.0]
     found = cells(lab.records(lab.run(study, lambda _, r: {"read.bw": bad[r]}, 4)), study, "read.bw")
     assert list(found.cells[0].values) == [5.0]
-    assert omissions.left_out(found) == ["3 values are not finite numbers of a plausible size and are left out."]
+    assert omissions.left_out(found) == ["Left out: 3 values, not finite or not of a plausible size."]
 
 
 def test_numbers_that_a_frame_turned_into_text_find_their_level(lab: Any) -> None:

@@ -21,7 +21,7 @@ def test_no_two_findings_contradict_each_other(lab: Any, part: int) -> None:
     found = [
         f"study {number}: {text}"
         for number in range(28 * part, 28 * (part + 1))
-        for text in contradictions(*simulated(lab, number))
+        for text in contradictions(simulated(lab, number))
     ]
     assert found == []
 
@@ -31,7 +31,7 @@ def test_what_is_withheld_is_in_no_sentence_table_or_picture(lab: Any, number: i
     busy = Environment(
         seconds=1.0, processors=2, own_share=0.1, others_share=0.9, kernel_share=0.0, steal_share=0.0, idle_share=0.0
     )
-    records, _ = simulated(lab, number, _environment=busy)
+    records = simulated(lab, number, _environment=busy)
     for finding in analyse_all(records):
         if finding.question not in OBSERVATIONS:
             assert finding.withheld and not finding.statistics and all(table.observed for table in finding.tables)

@@ -69,6 +69,7 @@ def test_every_sweep_has_its_row_with_best_value_plateau_and_law(lab: Any) -> No
     assert "Not measured: fifo (priority 99)" in rows["policies (method int16)"][1]
     assert rows["ports"][1] == "Nothing was measured: all 6 trials failed (the tool crashed)."
     assert found.statement == (
+        "Best are 6 workers (cpu), other (policies, method int16) and other (policies, method int64). "
         "3 studies with 4 sweeps: the data identify a best value in 3 and a plateau in 1. "
         "1 of the plateaus begins at the number of this machine's processors (4). 1 sweep could not be measured."
     )
@@ -79,7 +80,7 @@ def test_the_answer_of_a_suite_says_why_the_growth_of_its_sweeps_ends(lab: Any) 
     cpu, *others = study_focus.together(whole(lab))
     explained = replace(cpu, peak=replace(cpu.peak, explanation=Explanation(Cause.PROCESSORS, 3, 2, 4, (), {})))
     (found,) = peak_text.findings([explained, *others])
-    assert str(found.statements[1]) == "Why growth ends: processors full in 1 sweep."
+    assert str(found.statements[2]) == "Why growth ends: processors full in 1 sweep."
 
 
 def test_machines_read_the_same_numbers_under_stable_names(lab: Any) -> None:

@@ -103,7 +103,7 @@ def test_the_verdict_is_that_of_a_comparison_of_two_runs(lab: Any) -> None:
     records, study = searched(lab, GAIN)
     ours = tuning.measure(records, study, records.tuning or {})
     default, winner = cells(records, study, METRIC).cells
-    assert ours.row == run_comparison.against(study, METRIC, default, winner)
+    assert ours.row == run_comparison.judged_pairs(study.name, METRIC, [(default, winner)])[0]
     assert ours.row is not None and ours.row.verdict == run_comparison.Verdict.FASTER
 
 

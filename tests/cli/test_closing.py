@@ -22,7 +22,7 @@ FIT = Trust(Grade.FIT, "Conditions: fit.", "Claims: the kernel confirms 30 of 30
 
 
 def concluded(study: str, sentences: int, withheld: str = "") -> Finding:
-    return Finding(study, "conclude", "", f"Title of {study}", " ".join([SENTENCE] * sentences), withheld=withheld)
+    return Finding(study, "conclude", "", f"Title of {study}", [SENTENCE] * sentences, withheld=withheld)
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from ioassay.narrative.finding import Finding
 STUDIES: Any = [SimpleNamespace(name="a", title="Which size?"), SimpleNamespace(name="b", title="")]
 
 
-def finding(study: str, question: str, statement: str, **parts: Any) -> Finding:
-    return Finding(study, question, "", f"Title of {question}", statement, **parts)
+def finding(study: str, question: str, *statements: str, **parts: Any) -> Finding:
+    return Finding(study, question, "", f"Title of {question}", statements, **parts)
 
 
 def test_the_most_telling_question_of_each_study_answers() -> None:
@@ -24,7 +24,7 @@ def test_the_most_telling_question_of_each_study_answers() -> None:
         [
             finding("a", "effect", "Never shown."),
             finding("a", "choice", "Not shown beside a conclusion."),
-            finding("a", "conclude", "It rises. It rises by 3.5 MB/s at 4k."),
+            finding("a", "conclude", "It rises.", "It rises by 3.5 MB/s at 4k."),
             finding("b", "choice", "B is best."),
         ],
     )
@@ -35,7 +35,7 @@ def test_the_most_telling_question_of_each_study_answers() -> None:
 
 
 def test_each_finding_of_the_question_says_its_first_sentence_before_any_says_more() -> None:
-    group = [finding("a", "reductions", f"{name} is lowest. More of {name}.") for name in ("X", "Y")]
+    group = [finding("a", "reductions", f"{name} is lowest.", f"More of {name}.") for name in ("X", "Y")]
     assert answers.answers(STUDIES, group)[0].sentences == ["X is lowest.", "Y is lowest.", "More of X.", "More of Y."]
 
 

@@ -131,7 +131,7 @@ def test_a_run_stores_and_an_old_run_gives_no_identity_but_where_it_began(tmp_pa
 
 
 def differences(a: dict[str, Any], b: dict[str, Any]) -> str:
-    return "\n".join(map(warning, _fact_differences(a, b)))  # type: ignore[arg-type]
+    return "\n".join(str(warning(one)) for one in _fact_differences(a, b))  # type: ignore[arg-type]
 
 
 def test_compare_still_knows_the_machine_and_its_drives() -> None:
@@ -141,7 +141,7 @@ def test_compare_still_knows_the_machine_and_its_drives() -> None:
     assert "different machines" in differences(here, privacy.published(moved, KEY))
     drive = raw()
     drive["disk"]["devices"][0]["serial"] = "another"
-    assert differences(here, privacy.published(drive, KEY)) == "disk: A and B were measured on different drives"
+    assert differences(here, privacy.published(drive, KEY)) == "host: A and B were measured on different drives"
     parameter = raw(kernel={**raw()["kernel"], "cmdline": CMDLINE.replace("vault-9x", "vault-9y")})
     assert "kernel.cmdline" in differences(here, privacy.published(parameter, KEY))
     assert differences(here, privacy.published(raw(), OTHER)) == ""  # hashes of two keys are not compared

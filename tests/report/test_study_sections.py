@@ -173,7 +173,7 @@ def test_warnings_of_a_kind_are_one_with_the_others_below_it(suite: Dataset) -> 
 
 def test_the_pages_summary_has_five_sentences_at_most(suite: Dataset) -> None:
     found = [
-        Finding(study.name, "conclude", "", "Conclusion", " ".join(f"Sentence {n} of {study.name}." for n in range(9)))
+        Finding(study.name, "conclude", "", "Conclusion", [f"Sentence {n} of {study.name}." for n in range(9)])
         for study in suite.studies
     ]
     shown = study_sections.summary(suite, found, study_sections.studies(suite, found, []))

@@ -10,25 +10,26 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
 from ioassay import metrics
 from ioassay.analysis import machine_conditions
 from ioassay.analysis.claims import claim_verdicts
-from ioassay.analysis.measurements.cells import Cell, cells
-from ioassay.factors import level_key, setting_key
+from ioassay.analysis.measurements.cells import Cell, by_key
+from ioassay.factors import setting_key
 from ioassay.records.record import Scalar
 from ioassay.stats.condition_means import ConditionMeans, fit
 from ioassay.stats.contrasts import MARGIN, Contrasts
 from ioassay.stats.power import repetitions_needed
 from ioassay.stats.ratio_of_means import Equivalence, Ratio, equivalence, ratio_interval
 from ioassay.stats.result import Interval, Undefined, mean_of
-from ioassay.store.dataset import Dataset
+from ioassay.store.dataset import Dataset, section
 from ioassay.store.schema import Host
 from ioassay.study.model import Study
 
@@ -110,16 +111,16 @@ class Row:
 
     def restates(self, other: Row) -> bool:
         """Whether it says the same of the same condition in another unit: IOPS and bandwidth at one block size."""
-        if self.interval is None or other.interval is None or self._subject != other._subject:
-            return False
-        return math.isclose(self.loss, other.loss, rel_tol=_UNIT_ROUNDING) and all(
-            math.isclose(getattr(self.interval, end), getattr(other.interval, end), rel_tol=_UNIT_ROUNDING)
-            for end in ("low", "high")
+        both = (self, other)
+        subject, subject_of_other = (
+            (row.study, row.label, row.response.partition(".")[0], row.verdict) for row in both
         )
-
-    @property
-    def _subject(self) -> tuple[str, ...]:
-        return self.study, self.label, self.response.partition(".")[0], self.verdict
+        numbers = [(row.loss, row.interval.low, row.interval.high) for row in both if row.interval]
+        return (
+            subject == subject_of_other
+            and len(numbers) == len(both)
+            and all(math.isclose(*pair, rel_tol=_UNIT_ROUNDING) for pair in zip(*numbers, strict=True))
+        )
 
 
 _UNIT_ROUNDING = 1e-4
@@ -151,7 +152,6 @@ class Difference:
 
 
 MACHINE, DRIVES, HOSTS, PROGRAMS = (Difference(name) for name in ("machine", "drives", "hosts", "programs"))
-Key = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -180,14 +180,9 @@ class Comparison:
     @property
     def outcome(self) -> Outcome:
         """What the rows come to, and whether a conclusion is drawn from them at all."""
-        if self.contradicted:
-            return Outcome.CONTRADICTED
-        if self.unfit:
-            return Outcome.NOT_COMPARABLE
-        for verdict in (Verdict.SLOWER, Verdict.FASTER, Verdict.CHANGED):
-            if verdict in self.counts:
-                return Outcome(verdict.value)
-        return Outcome.SAME if self.counts.keys() == {Verdict.SAME} else Outcome.UNDECIDED
+        if not self.is_conclusive:
+            return Outcome.CONTRADICTED if self.contradicted else Outcome.NOT_COMPARABLE
+        return Outcome(next(iter(self.counts), Verdict.UNDECIDED))
 
     @property
     def is_conclusive(self) -> bool:
@@ -208,22 +203,19 @@ class Comparison:
     @cached_property
     def results(self) -> list[tuple[Row, ...]]:
         """The rows, worst first; those that restate a row are with it."""
-        by_condition: dict[tuple[str, str], list[list[Row]]] = {}
+        found: dict[tuple[str, str], list[list[Row]]] = {}
         for row in self.rows:
-            groups = by_condition.setdefault((row.study, row.label), [])
+            groups = found.setdefault((row.study, row.label), [])
             group = next((group for group in groups if row.restates(group[0])), None)
             if group is None:
-                groups.append([row])
-            else:
-                group.append(row)
-        every = [tuple(group) for groups in by_condition.values() for group in groups]
-        return sorted(every, key=lambda group: group[0].rank)
+                groups.append(group := [])
+            group.append(row)
+        return sorted((tuple(group) for groups in found.values() for group in groups), key=lambda group: group[0].rank)
 
     @property
     def worst(self) -> Row | None:
         """The row where B loses most."""
-        slower = [row for row in self.rows if row.verdict == Verdict.SLOWER]
-        return max(slower, key=lambda row: row.loss) if slower else None
+        return next((row for row, *_ in self.results if row.verdict == Verdict.SLOWER), None)
 
 
 def compare(a: Dataset, b: Dataset, margin: float = MARGIN, confidence: float = 0.95) -> Comparison:
@@ -231,36 +223,35 @@ def compare(a: Dataset, b: Dataset, margin: float = MARGIN, confidence: float = 
 
     `margin` is the share up to which a difference counts as none; `confidence` that all verdicts are right.
     """
-    studies_a = {study.name: study for study in a.studies}
+    studies = {study.name: study for study in a.studies}
     rows: list[Row] = []
-    missing_a: list[Unmatched] = []
-    missing_b: list[Unmatched] = []
+    only_a: list[Unmatched] = []
+    only_b: list[Unmatched] = []
     differences: list[Difference] = []
-    for study_b in b.studies:
-        study_a = studies_a.pop(study_b.name, None)
-        if study_a is None:
-            missing_a.append(Unmatched(study_b.name))
+    for study in b.studies:
+        if (baseline := studies.pop(study.name, None)) is None:
+            only_b.append(Unmatched(study.name))
             continue
-        differences += _differences(study_a, study_b)
-        for response in _responses((a, study_a), (b, study_b)):
-            found_a, found_b = _by_key(a, study_a, response), _by_key(b, study_b, response)
-            pairs = [(found_a[key], found_b[key]) for key in found_b if key in found_a]
-            exact = not (a.is_measured(study_a) or b.is_measured(study_b))
-            rows += _rows(study_b.name, response, pairs, margin, confidence, exact=exact)
-            missing_b += _unmatched(study_b, response, found_a, found_b)
-            missing_a += _unmatched(study_b, response, found_b, found_a)
-    missing_b += [Unmatched(name) for name in studies_a]
+        differences += _differences(study.name, _settings(baseline), _settings(study))
+        exact = not (a.is_measured(baseline) or b.is_measured(study))
+        for response in dict.fromkeys((*b.responses(study), *a.responses(baseline))):
+            in_a, in_b = by_key(a, baseline, response), by_key(b, study, response)
+            pairs = [(in_a[key], in_b[key]) for key in in_b if key in in_a]
+            rows += _rows(study.name, response, pairs, margin, confidence, exact=exact)
+            only_a += [Unmatched(study.name, in_a[key].label, response) for key in in_a if key not in in_b]
+            only_b += [Unmatched(study.name, in_b[key].label, response) for key in in_b if key not in in_a]
+    runs = {"A": a, "B": b}
     return Comparison(
         a=str(a.root),
         b=str(b.root),
         margin=margin,
         confidence=confidence,
         rows=tuple(_judged(rows, 1 - confidence)),
-        only_a=tuple(missing_b),
-        only_b=tuple(missing_a),
+        only_a=(*only_a, *map(Unmatched, studies)),
+        only_b=tuple(only_b),
         differences=(*differences, *_host_differences(a, b)),
-        unfit=tuple(letter for letter, records in (("A", a), ("B", b)) if _is_unfit(records)),
-        contradicted=tuple(letter for letter, records in (("A", a), ("B", b)) if _is_contradicted(records)),
+        unfit=tuple(letter for letter, records in runs.items() if _is_unfit(records)),
+        contradicted=tuple(letter for letter, records in runs.items() if _is_contradicted(records)),
     )
 
 
@@ -274,30 +265,11 @@ def _is_contradicted(records: Dataset) -> bool:
     return any(one.contradicted for study in measured for one in claim_verdicts.analyse(records, study))
 
 
-def against(study: Study, response: str, a: Cell, b: Cell, margin: float = MARGIN, confidence: float = 0.95) -> Row:
-    """One condition `b` judged against another one, `a`, of the same run; the row bears the point of `b`."""
-    return judged_pairs(study.name, response, [(a, b)], margin, confidence)[0]
-
-
 def judged_pairs(
     study: str, response: str, pairs: Sequence[tuple[Cell, Cell]], margin: float = MARGIN, confidence: float = 0.95
 ) -> list[Row]:
-    """Each second condition judged against the first, all of one response, as rows of one comparison."""
+    """Each second condition, whose point the row bears, judged against the first: all of one response and study."""
     return _judged(_rows(study, response, pairs, margin, confidence), 1 - confidence)
-
-
-def _unmatched(study: Study, response: str, own: Mapping[Key, Cell], other: Mapping[Key, Cell]) -> list[Unmatched]:
-    return [Unmatched(study.name, own[key].label, response) for key in own if key not in other]
-
-
-def _responses(*sides: tuple[Dataset, Study]) -> list[str]:
-    return list(dict.fromkeys(name for records, study in reversed(sides) for name in records.responses(study)))
-
-
-def _by_key(records: Dataset, study: Study, response: str) -> dict[Key, Cell]:
-    """Condition -> its cell; the key ignores the order of factors and the spelling of levels."""
-    found = cells(records, study, response).cells
-    return {tuple(sorted((name, level_key(name, level)) for name, level in cell.point.items())): cell for cell in found}
 
 
 def _rows(
@@ -310,15 +282,19 @@ def _rows(
     exact: bool = False,
 ) -> list[Row]:
     """A row for each pair of A and B, all from one model; passes of two runs are not the same, hence no blocks."""
-    known = [pair for pair in pairs if all((exact or one.values.size > 1) and mean_of(one.values) > 0 for one in pair)]
-    model = fit([one.values for pair in known for one in pair], exact=exact) if known else Undefined("")
-    place = {id(pair[1]): 2 * number for number, pair in enumerate(known)}
+    known = [all((exact or one.values.size > 1) and mean_of(one.values) > 0 for one in pair) for pair in pairs]
+    values = [one.values for pair in compress(pairs, known) for one in pair]
+    model, place = fit(values, exact=exact) if values else Undefined(""), 0
     rows = []
-    for a, b in pairs:
-        ratio, needed = _undefined(a, b), None
-        if isinstance(model, ConditionMeans) and id(b) in place:
-            contrasts = Contrasts(model.part([place[id(b)], place[id(b)] + 1]), confidence, margin)
+    for (a, b), is_known in zip(pairs, known, strict=True):
+        ratio: Ratio | Undefined = Undefined("a mean is not above 0, so there is no ratio")
+        needed = None
+        if is_known and isinstance(model, ConditionMeans):
+            contrasts = Contrasts(model.part([place, place + 1]), confidence, margin)
             ratio, needed = contrasts.ratio(1, 0), None if model.exact else repetitions_needed(contrasts)
+            place += 2
+        elif min(a.values.size, b.values.size) < 2:
+            ratio = Undefined("a condition has one repetition only, so its spread is unknown")
         rows.append(
             Row(
                 study=study,
@@ -335,12 +311,6 @@ def _rows(
             )
         )
     return rows
-
-
-def _undefined(a: Cell, b: Cell) -> Ratio | Undefined:
-    if min(a.values.size, b.values.size) < 2:
-        return Undefined("a condition has one repetition only, so its spread is unknown")
-    return Undefined("a mean is not above 0, so there is no ratio")
 
 
 def _judged(rows: Sequence[Row], risk: float) -> list[Row]:
@@ -360,38 +330,17 @@ def _verdict(row: Row, ratio: Ratio, risk: float, part: float) -> Row:
     same = equivalence(ratio, row.margin, part)
     same = replace(same, interval=replace(same.interval, confidence=1 - 2 * risk))
     apart = not ratio.interval.low <= 1 <= ratio.interval.high
-    verdict = Verdict.SAME if same.equivalent else _direction(row.response, ratio.ratio) if apart else row.verdict
+    direction = Verdict.CHANGED
+    if (metric := metrics.metric(row.response)).is_speed:
+        direction = Verdict.FASTER if (ratio.ratio > 1) == (metric.better == "higher") else Verdict.SLOWER
+    verdict = Verdict.SAME if same.equivalent else direction if apart else row.verdict
     return replace(row, ratio=ratio, equivalence=same, p_adjusted=min(1.0, ratio.p * risk / part), verdict=verdict)
-
-
-def _direction(response: str, ratio: float) -> Verdict:
-    metric = metrics.metric(response)
-    if not metric.is_speed:
-        return Verdict.CHANGED
-    return Verdict.FASTER if (ratio > 1) == (metric.better == "higher") else Verdict.SLOWER
 
 
 _IGNORED = {"name", "title", "description", "figures", "analysis", "seed", "repetitions", "until", "factors", "scale"}
 
 
-def _differences(a: Study, b: Study) -> list[Difference]:
-    """Settings that differ between the runs and are not what is compared."""
-    found = []
-    own_a, own_b = (_compared_settings(study) for study in (a, b))
-    for key, right in own_b.items():
-        left = own_a[key]
-        if setting_key(key, left) == setting_key(key, right):
-            continue
-        if isinstance(left, dict) and isinstance(right, dict):
-            names = dict.fromkeys((*left, *right))
-            inner = [name for name in names if setting_key(name, left.get(name)) != setting_key(name, right.get(name))]
-            found += [Difference(b.name, f"{key}.{name}", left.get(name), right.get(name)) for name in inner]
-        else:
-            found.append(Difference(b.name, key, left, right))
-    return found
-
-
-def _compared_settings(study: Study) -> dict[str, Any]:
+def _settings(study: Study) -> dict[str, Any]:
     """All but what is no condition; of a file that the run made and removed the folder, since its name says nothing."""
     settings = study.model_dump(exclude=_IGNORED)
     target = settings["target"]
@@ -400,77 +349,61 @@ def _compared_settings(study: Study) -> dict[str, Any]:
     return settings
 
 
-_HOST = (
-    ("cpu", "model"),
-    ("cpu", "governors"),
-    ("kernel", "release"),
-    ("kernel", "cmdline"),
-    ("memory", "total_bytes"),
-    ("virtualisation", "vm"),
-)
+def _differences(study: str, a: Mapping[str, object], b: Mapping[str, object], table: str = "") -> Iterator[Difference]:
+    """Settings that differ between the runs and are not what is compared; those of a table one by one."""
+    for name in dict.fromkeys((*a, *b)):
+        left, right = a.get(name), b.get(name)
+        if setting_key(name, left) == setting_key(name, right):
+            continue
+        if not table and isinstance(left, dict) and isinstance(right, dict):
+            yield from _differences(study, left, right, f"{name}.")
+        else:
+            yield Difference(study, table + name, left, right)
 
 
+_FACTS = ("cpu.model", "cpu.governors", "kernel.release", "kernel.cmdline", "memory.total_bytes", "virtualisation.vm")
 _HASH = re.compile(r"#[0-9a-f]{8}\b")
 """What stands in a kernel's command line for a value that is not stored (ioassay.host.privacy.boot)."""
 
 
 def _host_differences(a: Dataset, b: Dataset) -> list[Difference]:
     """Facts of the hosts that differ, of those that change results: of each host that measured for both runs."""
-    left, right = (_machines(records) for records in (a, b))
+    left, right = (
+        {host: facts for study in records.studies for host, facts in records.machines(study).items()}
+        for records in (a, b)
+    )
     shared = [host for host in left if host in right]
     if not shared:
         return [replace(HOSTS, a=list(filter(None, left)), b=list(filter(None, right)))]
     return [replace(one, host=host) for host in shared for one in _fact_differences(left[host], right[host])]
 
 
-def _machines(records: Dataset) -> dict[str, Host]:
-    """The facts of all that measured, by host."""
-    return {host: facts for study in records.studies for host, facts in records.machines(study).items()}
-
-
-def _fact_differences(a: Host, b: Host) -> list[Difference]:
-    found = _machine_differences(a, b)
-    is_comparable = _key(a) == _key(b)
-    tools = [list(_section(host, "tools")) for host in (a, b)]
-    for section, name in (*_HOST, *(("tools", tool) for tool in tools[0] if tool in tools[1])):
-        left, right = (_section(host, section).get(name) for host in (a, b))
+def _fact_differences(a: Host, b: Host) -> Iterator[Difference]:
+    """Whether machine and drives are others, and what else differs. Hashes are compared if one key made them."""
+    hosts = (a, b)
+    left, right = (section(host, "identity") for host in hosts)
+    is_comparable = left.get("key") == right.get("key")
+    if left and is_comparable:
+        name = next((name for name in ("machine", "name") if name in left and name in right), None)
+        if name and left[name] != right[name]:
+            yield MACHINE
+        drives = [_drives(host) for host in hosts]
+        if all(drives) and drives[0] != drives[1]:
+            yield DRIVES
+    tools = [list(section(host, "tools")) for host in hosts]
+    for fact in (*_FACTS, *(f"tools.{tool}" for tool in tools[0] if tool in tools[1])):
+        part, _, name = fact.partition(".")
+        seen, other = (section(host, part).get(name) for host in hosts)
         if name == "cmdline" and not is_comparable:
-            left, right = (_HASH.sub("#", text) if isinstance(text, str) else text for text in (left, right))
-        if left != right:
-            found.append(Difference("host", f"{section}.{name}", left, right))
+            seen, other = (_HASH.sub("#", text) if isinstance(text, str) else text for text in (seen, other))
+        if seen != other:
+            yield Difference("host", fact, seen, other)
     only = [[tool for tool in own if tool not in other] for own, other in (tools, tools[::-1])]
-    chosen = all(only) and any("/" in tool for tool in (*only[0], *only[1]))  # by its path, and not what is installed
-    return [*found, replace(PROGRAMS, a=only[0], b=only[1])] if chosen else found
-
-
-def _machine_differences(a: Host, b: Host) -> list[Difference]:
-    """Whether machine and drives are others, as far as their hashes were made with one key."""
-    left, right = (_section(host, "identity") for host in (a, b))
-    if not left or _key(a) != _key(b):
-        return []
-    found = []
-    name = next((name for name in ("machine", "name") if name in left and name in right), None)
-    if name and left[name] != right[name]:
-        found.append(MACHINE)
-    drives = [_drives(host) for host in (a, b)]
-    if all(drives) and drives[0] != drives[1]:
-        found.append(DRIVES)
-    return found
-
-
-def _key(host: Host) -> str | None:
-    """By which key the hashes among the facts were made."""
-    key: str | None = _section(host, "identity").get("key")
-    return key
-
-
-def _section(host: Host, name: str) -> Mapping[str, Any]:
-    """A section of the facts; an empty one where there is none, or host.json was damaged."""
-    found = host.get(name)
-    return found if isinstance(found, Mapping) else {}
+    if all(only) and any("/" in tool for tool in (*only[0], *only[1])):  # by its path, and not what is installed
+        yield replace(PROGRAMS, a=only[0], b=only[1])
 
 
 def _drives(host: Host) -> set[str]:
     """The hashes of the drives under the path that was measured."""
-    devices = _section(host, "disk").get("devices") or ()
+    devices = section(host, "disk").get("devices") or ()
     return {str(device["identity"]) for device in devices if isinstance(device, Mapping) and "identity" in device}

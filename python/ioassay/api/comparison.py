@@ -50,7 +50,7 @@ class Comparison:
                 "low": row.interval.low if row.interval else None,
                 "high": row.interval.high if row.interval else None,
                 "verdict": row.verdict.value,
-                "reason": comparison_text.reason(row, self.result.margin),
+                "reason": str(comparison_text.reason(row)),
             }
             for group in self.result.results
             for row in group
@@ -64,7 +64,7 @@ class Comparison:
         """The verdict on all rows in one sentence, or why no conclusion is drawn."""
         from ioassay.narrative import comparison_text
 
-        return comparison_text.headline(self.result)
+        return str(comparison_text.headline(self.result))
 
     @property
     def regression(self) -> bool:

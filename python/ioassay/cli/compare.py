@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +10,8 @@ from ioassay.cli import closing, completion_values, console, options, syntax
 from ioassay.errors import Contradicted, UsageError
 
 if TYPE_CHECKING:
-    from ioassay.analysis.run_comparison import Comparison, Row
+    from ioassay.analysis.run_comparison import Comparison
+    from ioassay.narrative.comparison_text import Line
     from ioassay.report.comparison_page import ComparisonPaths
     from ioassay.store.dataset import Dataset
 
@@ -81,14 +82,14 @@ def _say(a: Dataset, b: Dataset, result: Comparison, paths: ComparisonPaths) -> 
     """The verdict, the worst rows, what else differs and where the page is, in closing.MOST_LINES lines."""
     from ioassay.narrative import comparison_text
 
-    head = [*console.wrapped(comparison_text.headline(result)), comparison_text.account(result), *_trust(a, b)]
+    head = [*console.wrapped(str(comparison_text.headline(result))), str(comparison_text.account(result))]
+    head += _trust(a, b)
     notes = list(_notes(result))
     room = closing.MOST_LINES - len(head) - len(notes) - len((paths.page, "header", "the rows left out"))
-    shown = result.results[: max(room, 1)]
-    left_out = len(result.results) - len(shown)
-    for line in (*head, *console.aligned(_COLUMNS, [_cells(group) for group in shown])):
+    shown = comparison_text.lines(result, result.results[: max(room, 1)])
+    for line in (*head, *console.aligned(_COLUMNS, [*map(_cells, shown)])):
         console.line(line)
-    if left_out:
+    if left_out := len(result.results) - len(shown):
         console.line(f"… and {console.count(left_out, 'more row')} on the page")
     for note in notes:
         console.note(note)
@@ -98,17 +99,14 @@ def _say(a: Dataset, b: Dataset, result: Comparison, paths: ComparisonPaths) -> 
 _COLUMNS = ("condition", "metric", "A", "B", "B/A", "interval", "verdict")
 
 
-def _cells(group: Sequence[Row]) -> list[str]:
-    from ioassay import metrics
+def _cells(line: Line) -> list[str]:
     from ioassay.stats.ratio_of_means import Ratio
 
-    row = group[0]
-    shown = metrics.metric(row.response)
+    row, bounds = line.row, line.row.interval
     ratio = _ratio(row.ratio.ratio) if isinstance(row.ratio, Ratio) else "-"
-    interval = f"{_ratio(row.interval.low)} … {_ratio(row.interval.high)}" if row.interval else ""
-    means = shown.format(row.mean_a), shown.format(row.mean_b)
-    names = ", ".join(other.response for other in group)
-    return [f"{row.study}: {row.label}", names, *means, ratio, interval, row.verdict]
+    interval = f"{_ratio(bounds.low)} … {_ratio(bounds.high)}" if bounds else ""
+    names = f"{row.study}: {row.label}", ", ".join(line.responses)
+    return [*names, *line.means, ratio, interval, line.verdict]
 
 
 def _ratio(value: float) -> str:
@@ -131,9 +129,9 @@ def _notes(result: Comparison) -> Iterator[str]:
     from ioassay.narrative import comparison_text, phrases
 
     if result.differences:
-        first, *others = [comparison_text.warning(difference) for difference in result.differences]
+        first, *others = result.differences
         more = f" and {console.count(len(others), 'more difference')}, on the page" if others else ""
-        yield f"warning: {first}{more}"
-    for side, missing in (("A", result.only_a), ("B", result.only_b)):
+        yield f"warning: {comparison_text.warning(first)}{more}"
+    for letter, missing in comparison_text.only(result).items():
         if missing:
-            yield f"only in {side}: {phrases.listed([comparison_text.unmatched(one) for one in missing], most=2)}"
+            yield f"only in {letter}: {phrases.listed([*map(str, missing)], most=2)}"

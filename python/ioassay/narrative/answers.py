@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
-
-from ioassay.narrative.say import TEXT, statement
 
 if TYPE_CHECKING:
     from ioassay.narrative.finding import Finding
@@ -23,7 +20,6 @@ ANSWERING = (OF_HOSTS, *QUESTIONS, *OVERVIEWS)
 NOTHING = "No conclusion is drawn from these trials; their numbers are in the report."
 MEANS = "Means with 95 % intervals."
 """What is said below a table of them."""
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"'])")
 _Part = TypeVar("_Part")
 
 
@@ -57,20 +53,9 @@ def premises(findings: Sequence[Finding]) -> list[str]:
 
 
 def _in_turn(group: Sequence[Finding]) -> list[str]:
-    """The first sentence of each finding, then what else they say; nothing of those that are withheld."""
-    said = [_sentences(finding) for finding in group if not finding.withheld] or [_sentences(group[0])]
+    """The first statement of each finding, then what else they say; nothing of those that are withheld."""
+    said = [[*map(str, one.statements)] for one in group if not one.withheld] or [[*map(str, group[0].statements)]]
     return [*(first for first, *_ in said), *(sentence for _, *others in said for sentence in others)]
-
-
-def _sentences(finding: Finding) -> list[str]:
-    """Its statements; a text that was written as one is its sentences."""
-    said = [statement(one) for one in finding.statements]
-    return [part for one in said for part in (sentences(str(one)) if one.code == TEXT else [str(one)])]
-
-
-def sentences(statement: str) -> list[str]:
-    """A text's sentences."""
-    return _SENTENCE_END.split(statement.strip())
 
 
 def fitted(

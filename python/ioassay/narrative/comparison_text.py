@@ -1,85 +1,112 @@
-"""A comparison of two runs in words and as JSON."""
+"""A comparison of two runs in words and as JSON. The page, Markdown, JUnit and the terminal show the same lines."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 from ioassay import metrics
-from ioassay.analysis.run_comparison import (
-    DRIVES,
-    HOSTS,
-    MACHINE,
-    PROGRAMS,
-    Comparison,
-    Difference,
-    Row,
-    Unmatched,
-    Verdict,
-)
+from ioassay.analysis.run_comparison import Comparison, Difference, Outcome, Row, Unmatched, Verdict
 from ioassay.narrative import phrases
-from ioassay.stats.ratio_of_means import Ratio
-from ioassay.stats.result import Interval, Undefined, plain
+from ioassay.narrative.say import Say, say
+from ioassay.narrative.values import Change, Response
+from ioassay.stats.result import Undefined, plain
 
-METHOD = (
-    "Ratios of means are estimated on the log scale, with variances moderated by all conditions of a response. "
-    "Intervals and p values hold for all rows at once (Bonferroni). 'same' is shown by two one-sided tests."
-)
-_REASONS = {
-    Verdict.SAME: "{change}, which is proved to be within {margin}.",
-    Verdict.UNDECIDED: ("{change}. Neither a difference nor equality to within {margin} is proved.{needed}"),
-    Verdict.WITHHELD: "{change}; no conclusion is drawn from it.",
-}
-_CHANGED = "{change}."
-_DECIDED = (Verdict.SLOWER, Verdict.FASTER, Verdict.CHANGED, Verdict.SAME)
+METHOD = say("comparison.method")
+MARKS = dict(zip(Verdict, "▼▲◆■●–", strict=True))
+"""As the picture has them."""
 _LARGE = 3.0
 """From this ratio on, percent are hard to read."""
 _NOTHING_PERCENT, _WHOLE_PERCENT = 0.05, 9.95
 """A smaller change is none, and from the second on it has no decimals."""
-_NEEDED = " That needs {needed} in each run."
 
 
-def headline(comparison: Comparison) -> str:
+def headline(comparison: Comparison) -> Say:
     """The verdict on all rows in one sentence, or why there is none."""
-    if comparison.contradicted:
-        runs = "both runs" if len(comparison.contradicted) > 1 else f"run {comparison.contradicted[0]}"
-        return f"No conclusion is drawn: the kernel contradicts claims of {runs}."
-    if comparison.unfit:
-        runs = "in either run" if len(comparison.unfit) > 1 else f"in run {comparison.unfit[0]}"
-        return f"No conclusion is drawn: the machine was not quiet enough {runs}."
-    total, counts = len(comparison.rows), comparison.counts
-    slower, faster, changed, same = (counts.get(verdict.value, 0) for verdict in _DECIDED)
-    of_all, margin = f"of {phrases.count(total, 'comparison')}", phrases.percent(comparison.margin)
-    if slower:
-        return f"B is slower than A in {slower} {of_all}" + (f" and faster in {faster}." if faster else ".")
-    if faster:
-        return f"B is faster than A in {faster} {of_all} and slower in none."
-    if changed:
-        return f"B differs from A in {changed} {of_all}."
-    if same == total:
-        every = f"all {total} comparisons" if total > 1 else "the one comparison"
-        return f"B is the same as A to within {margin} in {every}."
-    if same:
-        return f"B is the same as A to within {margin} in {same} {of_all}. The others are not decided."
-    return (
-        f"Not decided: {phrases.count(total, 'comparison')} prove neither a difference nor equality to within {margin}."
-    )
+    outcome, counts, runs = comparison.outcome, comparison.counts, comparison.contradicted or comparison.unfit
+    total = len(comparison.rows)
+    variants = {
+        Outcome.SLOWER: ("faster", Verdict.FASTER in counts),
+        Outcome.SAME: ("one", total == 1),
+        Outcome.UNDECIDED: ("same", Verdict.SAME in counts),
+    }
+    variant, holds = variants.get(outcome, ("both", len(runs) > 1))
+    code = f"comparison.{outcome}_{variant}" if holds else f"comparison.{outcome}"
+    return say(code, total=total, margin=comparison.margin, runs=runs, **counts)
 
 
-def worst(comparison: Comparison) -> str:
-    """The largest loss in a sentence; '' where B is slower nowhere, or where no conclusion is drawn."""
-    row = comparison.worst if comparison.is_conclusive else None
-    return f"Worst: {row.study}, {row.label}: {reason(row, comparison.margin)}" if row else ""
+def worst(comparison: Comparison) -> Say | None:
+    """The largest loss; None where B is slower nowhere, or where no conclusion is drawn."""
+    if (row := comparison.worst) is None:
+        return None
+    return say("comparison.worst", study=row.study, label=row.label, reason=reason(row))
+
+
+def account(comparison: Comparison) -> Say:
+    """`B compared with A in 24 rows: slower in 3 and same in 21.`"""
+    counts = comparison.counts.items()
+    verdicts = [say("comparison.verdict", verdict=verdict, number=number) for verdict, number in counts]
+    return say("comparison.account", total=len(comparison.rows), verdicts=verdicts)
+
+
+def basis(comparison: Comparison) -> Say:
+    """What the verdicts rest on."""
+    return say("comparison.basis", margin=comparison.margin, confidence=comparison.confidence)
+
+
+# Rows
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row as it is shown, with the `responses` of those that restate it in another unit."""
+
+    row: Row
+    responses: tuple[str, ...]
+    condition: str
+    """With its study where there are several."""
+    means: tuple[str, str]
+    change: str
+    verdict: str
+    mark: str
+    reservation: str
+
+
+def lines(comparison: Comparison, groups: Sequence[Sequence[Row]]) -> list[Line]:
+    """Each of `groups`, such as `comparison.results`, in a line."""
+    several = len({row.study for row in comparison.rows}) > 1
+    found = []
+    for group in groups:
+        row, form = group[0], metrics.metric(group[0].response).format
+        condition = f"{row.study}: {row.label}" if several else row.label
+        verdict, mark = (row.verdict, MARKS[row.verdict]) if row.interval else ("not compared", "")
+        names, means = tuple(one.response for one in group), (form(row.mean_a), form(row.mean_b))
+        found.append(Line(row, names, condition, means, change(row), verdict, mark, reservation(row)))
+    return found
 
 
 def reservation(row: Row) -> str:
     """Why a row is not compared, or the repetitions that would decide it; '' where it is decided."""
     if isinstance(row.ratio, Undefined):
         return row.ratio.reason
-    if row.verdict != Verdict.UNDECIDED or row.needed is None:
-        return ""
-    return f"needs {phrases.repetitions_needed(row.needed).removesuffix(' repetitions')}"
+    return "" if (needed := _needed(row)) is None else str(say("comparison.needs", needed=needed))
+
+
+def _needed(row: Row) -> int | None:
+    return row.needed if row.verdict == Verdict.UNDECIDED else None
+
+
+def reason(row: Row) -> Say:
+    """The change and what the verdict rests on."""
+    response, ratio = Response(row.response), row.ratio
+    if isinstance(ratio, Undefined):
+        return say("comparison.row_none", response=response, reason=ratio.reason)
+    way, changed = "higher" if ratio.ratio >= 1 else "lower", Change(ratio.ratio, row.interval or ratio.interval)
+    known = say(f"comparison.{way}", response=response, size=abs(ratio.ratio - 1), change=changed)
+    decided = row.verdict in (Verdict.SLOWER, Verdict.FASTER, Verdict.CHANGED)
+    said = say("comparison.row" if decided else f"comparison.row_{row.verdict}", change=known, margin=row.margin)
+    return said if (needed := _needed(row)) is None else say("comparison.row_needs", row=said, needed=needed)
 
 
 def responses(rows: Sequence[Row]) -> str:
@@ -95,109 +122,70 @@ def brief(response: str) -> str:
     return f"{percentile.direction} {metrics.percentile_name(percentile.percent)} latency"
 
 
-def change(ratio: Ratio, bounds: Interval) -> str:
-    """`−18 % (−25 to −10 %)`; large increases as factors: `×12 (×8.1 to ×18)`."""
-    shown = [_change_in_brief(one, ratio.ratio >= _LARGE) for one in (ratio.ratio, bounds.low, bounds.high)]
+def change(row: Row) -> str:
+    """`−18 % (−25 to −10 %)`; large increases as factors: `×12 (×8.1 to ×18)`; a dash where there is no ratio."""
+    if isinstance(row.ratio, Undefined):
+        return "–"
+    ratio, bounds = row.ratio.ratio, row.interval or row.ratio.interval
+    middle, low, high = (_in_brief(one, ratio >= _LARGE) for one in (ratio, bounds.low, bounds.high))
     if bounds.low == bounds.high:  # exact, as of simulations
-        return shown[0]
-    if bounds.vague:
-        return f"{shown[0]} (beyond a factor of 10)"
-    return f"{shown[0]} ({shown[1].removesuffix(' %')} to {shown[2]})"
+        return middle
+    return f"{middle} (beyond a factor of 10)" if bounds.vague else f"{middle} ({low.removesuffix(' %')} to {high})"
 
 
-def _change_in_brief(ratio: float, factor: bool) -> str:
+def _in_brief(ratio: float, factor: bool) -> str:
+    percent = 100 * (ratio - 1)
     if factor:
         return f"×{phrases.plain_number(ratio)}"
-    percent = 100 * (ratio - 1)
     if abs(percent) < _NOTHING_PERCENT:
         return "±0 %"
     return f"{percent:+.{0 if abs(percent) >= _WHOLE_PERCENT else 1}f} %".replace("-", "−")
 
 
-def statement(comparison: Comparison) -> str:
-    """One or two sentences for people."""
-    if not comparison.rows:
-        return "The runs share no condition with values, so there is nothing to compare."
-    if not comparison.is_conclusive:
-        return f"{headline(comparison)} {account(comparison)}"
-    return f"{account(comparison)} {worst(comparison)}".rstrip()
+# What was not compared
 
 
-def account(comparison: Comparison) -> str:
-    """`B compared with A in 24 rows: slower in 3 and same in 21.`"""
-    parts = [f"{verdict} in {number}" for verdict, number in comparison.counts.items()]
-    return f"B compared with A in {phrases.count(len(comparison.rows), 'row')}: {phrases.listed(parts, 9)}."
+def only(comparison: Comparison) -> dict[str, list[Say]]:
+    """What one run has and the other has not, by the run's letter."""
+    missing = {"A": comparison.only_a, "B": comparison.only_b}
+    return {letter: [_unmatched(one) for one in own] for letter, own in missing.items()}
 
 
-def basis(comparison: Comparison) -> str:
-    """What the verdicts rest on."""
-    margin, confidence = phrases.percent(comparison.margin), phrases.level(comparison.confidence)
-    return f"A is the baseline. The margin is {margin}, and the confidence {confidence} for all rows together."
+def _unmatched(one: Unmatched) -> Say:
+    code = "condition" if one.response else "study"
+    return say(f"comparison.{code}", study=one.study, label=one.label, response=one.response)
 
 
-def reason(row: Row, margin: float) -> str:
-    """The change and what the verdict rests on."""
-    name = phrases.name(row.response)
-    if isinstance(row.ratio, Undefined):
-        return f"{name}: not compared: {row.ratio.reason}."
-    template = _REASONS.get(row.verdict, _CHANGED)
-    change, shown = f"{name} is {_change(row.ratio, row.interval or row.ratio.interval)}", phrases.percent(margin)
-    needed = "" if row.needed is None else _NEEDED.format(needed=phrases.repetitions_needed(row.needed))
-    return template.format(change=change, margin=shown, needed=needed)
+def subject(one: Difference) -> str:
+    """What a difference is of: a study, or the host of a fact."""
+    whose = "host" if one.subject == "host" or not one.name else one.subject
+    return f"{whose} {one.host}".rstrip()
 
 
-def _change(ratio: Ratio, bounds: Interval) -> str:
-    way = "higher" if ratio.ratio >= 1 else "lower"
-    known = phrases.signed_bounds(bounds.low - 1, bounds.high - 1, bounds.confidence)
-    return f"{phrases.points(abs(ratio.ratio - 1))} % {way} in B ({known})"
-
-
-def unmatched(one: Unmatched) -> str:
-    """`bs, bs=1MiB: read.bw`, or `study bs`."""
-    return f"{one.study}, {one.label}: {one.response}" if one.response else f"study {one.study}"
-
-
-def warning(difference: Difference) -> str:
+def warning(one: Difference) -> Say:
     """A difference between the runs that is not what is compared."""
-    whole, on = replace(difference, host="", a=None, b=None), f" {difference.host}" if difference.host else ""
-    if whole == HOSTS:
-        return f"hosts: A was measured on {_hosts(difference.a)} and B on {_hosts(difference.b)}"
-    if whole == MACHINE:
-        return f"host{on}: A and B were measured on different machines"
-    if whole == DRIVES:
-        return f"disk{f' of host{on}' if on else ''}: A and B were measured on different drives"
-    if whole == PROGRAMS and isinstance(difference.a, list) and isinstance(difference.b, list):
-        used = (phrases.listed(tools) for tools in (difference.a, difference.b))
-        return f"host{on}: A was measured with {' and B with '.join(used)}"
-    subject = f"host{on}" if difference.host else difference.subject
-    return f"{subject}: {difference.name} is {_value(difference.a)} in A and {_value(difference.b)} in B"
-
-
-def _value(seen: object) -> str:
-    return "not set" if seen is None else repr(seen)
-
-
-def _hosts(names: object) -> str:
-    return phrases.hosts(names) if isinstance(names, list) and names else "the machine that ran it"
+    a, b = one.a, one.b
+    if one.name:
+        a, b = (say("comparison.not_set") if seen is None else repr(seen) for seen in (a, b))
+    elif one.subject == "hosts":
+        a, b = (say("comparison.on_hosts", hosts=names) if names else say("comparison.here") for names in (a, b))
+    code = "setting" if one.name else one.subject
+    return say(f"comparison.{code}", of=subject(one), name=one.name, a=a, b=b)
 
 
 def as_dict(comparison: Comparison) -> dict[str, Any]:
     """Plain JSON-able form."""
-    rows = [{**plain(row), "reason": reason(row, comparison.margin)} for row in comparison.rows]
+    names = ("a", "b", "margin", "confidence", "outcome", "regression", "unfit", "contradicted", "counts")
+    said = [account(comparison), worst(comparison)]
+    if not comparison.rows:
+        said = [say("comparison.nothing")]
+    elif not comparison.is_conclusive:
+        said = [headline(comparison), account(comparison)]
     return {
-        "a": comparison.a,
-        "b": comparison.b,
-        "margin": comparison.margin,
-        "confidence": comparison.confidence,
-        "rows": rows,
-        "only_a": [unmatched(one) for one in comparison.only_a],
-        "only_b": [unmatched(one) for one in comparison.only_b],
-        "warnings": [warning(difference) for difference in comparison.differences],
-        "method": METHOD,
-        "outcome": comparison.outcome,
-        "regression": comparison.regression,
-        "unfit": list(comparison.unfit),
-        "contradicted": list(comparison.contradicted),
-        "counts": comparison.counts,
-        "statement": statement(comparison),
+        **{name: plain(getattr(comparison, name)) for name in names},
+        **{f"only_{letter.lower()}": [*map(str, own)] for letter, own in only(comparison).items()},
+        "rows": [{**plain(row), "reason": str(reason(row))} for row in comparison.rows],
+        "warnings": [str(warning(one)) for one in comparison.differences],
+        "method": str(METHOD),
+        "statement": " ".join(str(one) for one in said if one),
     }

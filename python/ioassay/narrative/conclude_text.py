@@ -60,7 +60,10 @@ def _finding(conclusion: Conclusion) -> Finding:
 
 
 def _statements(parts: Sequence[Part]) -> Iterator[Say]:
-    """Over numbers by response and factor, then pairs of levels, means, mixes and words; what is undecided last."""
+    """Mixes, then over words and numbers by response and factor, pairs of levels and means; what is undecided last."""
+    for part in parts:
+        if isinstance(part, MixChange):
+            yield from _mix(part.cells, part.mix)
     effects: dict[tuple[str, str], list[Effect]] = {}
     for part in parts:
         if isinstance(part, FactorChange) and not (part.covered or part.quiet):
@@ -72,8 +75,6 @@ def _statements(parts: Sequence[Part]) -> Iterator[Say]:
         if isinstance(part, Mean):
             quantity = Quantity(part.response, part.mean, part.interval)
             yield say("conclude.mean", quantity=quantity, repetitions=part.cell.values.size)
-        elif isinstance(part, MixChange):
-            yield from _mix(part.cells, part.mix)
     quiet = [part.effect for part in parts if isinstance(part, FactorChange) and part.quiet and not part.covered]
     if quiet:
         yield effect_text.undecided(quiet)

@@ -23,7 +23,7 @@ from ioassay.factors import factor_label, level_phrase, level_text
 from ioassay.narrative import phrases
 from ioassay.narrative.finding import Column, Finding, Table, bounds
 from ioassay.narrative.say import Say, say
-from ioassay.narrative.values import Quantity, Ratio
+from ioassay.narrative.values import Quantity, Range, Ratio
 from ioassay.stats.contrasts import MARGIN
 from ioassay.stats.result import Interval, plain
 
@@ -63,7 +63,7 @@ def _loads(one: Database) -> Finding:
             alone = Quantity(least.metric, rate.least, rate.interval)
             done.append(say("database.load", load=rate.load, rate=alone))
         else:
-            done.append(say("database.load_range", load=rate.load, least=least, most=most))
+            done.append(say("database.load_range", load=rate.load, rates=Range(least.metric, rate.least, rate.most)))
     known_to = next((rate.interval for rate in one.rates if isinstance(rate.interval, Interval)), None)
     if len(one.points) > 1:
         said = say("database.rates", conditions=len(one.points), loads=done)

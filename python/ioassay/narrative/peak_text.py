@@ -26,6 +26,8 @@ FEW = 5
 """Below this number of repetitions an interval is wide because of them."""
 MOST_PLACES = 8
 """Up to this number of places each has its own sentence."""
+_FEW_SWEEPS = 6
+"""Up to this number of sweeps of a suite each is named with its best level."""
 _NONE = "–"
 _LONG = 200
 """Characters of a note above which it is not repeated in every row."""
@@ -165,10 +167,10 @@ _UNNAMED = (Outcome.EQUAL, Outcome.EQUIVALENT, Outcome.UNDECIDED)
 
 
 def _sure(one: Peak) -> Say | str:
-    """How sure the best level is; of words how often it is the best."""
+    """How sure the best level is; of words that may be best how often it is."""
     if isinstance(one.levels, Undefined) or one.exact or isinstance(one.family.contrasts, Undefined):
         return ""
-    if one.numbers is None:
+    if one.numbers is None and len(one.candidates) > 1:
         return say("peak.probably", probability=one.levels.probability[one.best])
     if one.cells[one.best].values.size < 2:
         return say("peak.once")
@@ -291,17 +293,25 @@ def gains(response: str, factor: str, peaks: Sequence[Peak]) -> Iterator[Say]:
 
 def _of_suite(sweeps: Sequence[Sweep]) -> Iterator[Say]:
     peaks = [one.peak for one in sweeps if one.peak is not None]
-    best = sum(isinstance(one.levels, BestLevel) and not one.indistinct for one in peaks)
+    known = [one for one in sweeps if one.peak and isinstance(one.peak.levels, BestLevel) and not one.peak.indistinct]
     flat = [one for one in peaks if one.plateau is not None]
     own = [one for one in flat if one.plateau and one.at_processors(one.plateau.first)]
     studies = len({one.study.name for one in sweeps})
-    yield say("peak.suite", studies=studies, sweeps=len(sweeps), best=best, flat=len(flat))
+    if 0 < len(known) <= _FEW_SWEEPS:
+        yield say("peak.suite_best", levels=[_best_of(one.peak, one.study.name) for one in known if one.peak])
+    yield say("peak.suite", studies=studies, sweeps=len(sweeps), best=len(known), flat=len(flat))
     yield from cause_text.of_sweeps(peaks)
     if own:
         begin = "begins" if len(own) == 1 else "begin"
         yield say("peak.suite_processors", number=len(own), begin=begin, processors=own[0].processors)
     if empty := len(sweeps) - len(peaks):
         yield say("peak.suite_unmeasured", number=empty)
+
+
+def _best_of(one: Peak, study: str) -> Say:
+    """A sweep's best level in a list of several studies'."""
+    where = phrases.levels(one.part.where())
+    return say("peak.suite_level", level=_level(one, one.best), sweep=f"{study}, {where}" if where else study)
 
 
 # Names of levels
@@ -423,7 +433,7 @@ def _numbers(one: Sweep) -> dict[str, Any]:
 
 
 def _note(one: Sweep) -> str:
-    note = " ".join(omissions.missing_conditions(one.missing))
+    note = " ".join(map(str, omissions.missing_conditions(one.missing)))
     if one.peak is None:
         return note or "Nothing was measured."
     return "some levels were not measured, see below" if one.places > 1 and len(note) > _LONG else note

@@ -50,8 +50,8 @@ class Quantity:
             return shown
         if "ends" in forms:
             return f"{shown} ({phrases.span(self.metric, bounds.low, bounds.high, format_metric)})"
-        values = format_metric if "short" in forms else None
-        return f"{shown} ({phrases.interval(self.metric, bounds, values)})" if "interval" in forms else shown
+        known = phrases.interval(self.metric, bounds, format_metric)
+        return f"{shown} ({known})" if "interval" in forms else shown
 
 
 @dataclass(frozen=True)
@@ -86,12 +86,17 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Change:
-    """A ratio as its distance from 1: `18 % (95 % interval 7.9 to 28 %)`, whichever way it goes."""
+    """A ratio as its distance from 1: `18 % (95 % interval 7.9 to 28 %)`, whichever way it goes.
+
+    `{x:bounds}` is the interval alone, with its signs.
+    """
 
     ratio: float
     interval: Interval
 
     def __format__(self, form: str) -> str:
+        if form == "bounds":
+            return phrases.signed_bounds(self.interval.low - 1, self.interval.high - 1, self.interval.confidence)
         ends = (abs(self.interval.low - 1), abs(self.interval.high - 1))
         low, high = sorted(ends) if (self.interval.low > 1) == (self.interval.high > 1) else (0.0, max(ends))
         within = f"{phrases.level(self.interval.confidence)} interval {phrases.points(low)} to {phrases.points(high)} %"

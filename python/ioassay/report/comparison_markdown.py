@@ -11,22 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ioassay import metrics
-from ioassay.analysis.run_comparison import Comparison, Outcome, Row
+from ioassay.analysis.run_comparison import Comparison
 from ioassay.narrative import comparison_text, conditions_text, phrases
-from ioassay.report.comparison_page import MARKS
-from ioassay.stats.ratio_of_means import Ratio
+from ioassay.narrative.comparison_text import Line
+from ioassay.narrative.say import say
 from ioassay.store.dataset import Dataset
 
-TITLES = {
-    Outcome.CONTRADICTED: "contradicted by the kernel",
-    Outcome.NOT_COMPARABLE: "not comparable",
-    Outcome.SLOWER: "slower",
-    Outcome.FASTER: "faster",
-    Outcome.CHANGED: "changed",
-    Outcome.SAME: "the same",
-    Outcome.UNDECIDED: "undecided",
-}
 _OPEN_ROWS, _MOST_ROWS = 15, 150
 """Rows that are shown, and those that can be unfolded. A comment of GitHub holds 65,536 characters."""
 _MOST_NOTES = 10
@@ -37,77 +27,50 @@ _COLUMNS = ("", "condition", "metric", "A", "B", "B / A", "verdict")
 def markdown(a: Dataset, b: Dataset, comparison: Comparison) -> str:
     """The whole summary. It ends with a line feed."""
     titles = dict.fromkeys(study.title or study.name for study in b.studies)
+    trusts = {letter: conditions_text.trust(records) for letter, records in (("A", a), ("B", b))}
     parts = [
-        f"### ioassay: {TITLES[comparison.outcome]}",
-        " · ".join(_code(title) for title in titles),
+        f"### ioassay: {say(f'comparison.title_{comparison.outcome}')}",
+        " · ".join(map(_code, titles)),
         f"**{_plain(comparison_text.headline(comparison))}** {_plain(comparison_text.account(comparison))}",
-        "\n".join([*_trust("A", a), *_trust("B", b)]),
+        "\n".join(
+            f"- {letter}: {_plain(f'{one.conditions} {one.claims}'.rstrip())}" for letter, one in trusts.items() if one
+        ),
         *_tables(comparison),
-        *_notes(comparison),
-        comparison_text.basis(comparison),
+        *_list("Warnings", [*map(comparison_text.warning, comparison.differences)]),
     ]
-    return "\n\n".join(filter(None, parts)) + "\n"
-
-
-def _trust(letter: str, records: Dataset) -> Iterator[str]:
-    """Whether a run can be relied on, a list item a run."""
-    trust = conditions_text.trust(records)
-    if trust is not None:
-        yield f"- {letter}: {_plain(' '.join(filter(None, (trust.conditions, trust.claims))))}"
+    for letter, missing in comparison_text.only(comparison).items():
+        parts += _list(f"Only in {letter}", missing)
+    return "\n\n".join(filter(None, (*parts, str(comparison_text.basis(comparison))))) + "\n"
 
 
 def _tables(comparison: Comparison) -> Iterator[str]:
     """The worst rows, and the others where they can be unfolded."""
-    several = len({row.study for row in comparison.rows}) > 1
-    rows = [_cells(group, several) for group in comparison.results]
-    if rows:
-        yield _table(rows[:_OPEN_ROWS])
-    if folded := rows[_OPEN_ROWS:_MOST_ROWS]:
+    lines = comparison_text.lines(comparison, comparison.results)
+    if lines:
+        yield _table(lines[:_OPEN_ROWS])
+    if folded := lines[_OPEN_ROWS:_MOST_ROWS]:
         number = phrases.count(len(folded), "more row")
         yield f"<details><summary>{number}</summary>\n\n{_table(folded)}\n\n</details>"
-    if omitted := len(rows[_MOST_ROWS:]):
-        yield f"… and {phrases.count(omitted, 'row')} on the page"
+    if omitted := lines[_MOST_ROWS:]:
+        yield f"… and {phrases.count(len(omitted), 'row')} on the page"
 
 
-def _cells(group: Sequence[Row], several: bool) -> list[str]:
-    """One row of the table; those that restate it in another unit are named with it."""
-    row = group[0]
-    form = metrics.metric(row.response).format
-    ratio = "–"
-    if isinstance(row.ratio, Ratio):
-        ratio = comparison_text.change(row.ratio, row.interval or row.ratio.interval)
-    return [
-        MARKS[row.verdict],
-        _code(f"{row.study}: {row.label}" if several else row.label),
-        _code(", ".join(other.response for other in group)),
-        _plain(form(row.mean_a)),
-        _plain(form(row.mean_b)),
-        _plain(ratio),
-        " ".join(filter(None, (row.verdict.value, _reservation(row)))),
-    ]
+def _table(lines: Sequence[Line]) -> str:
+    rows = [_COLUMNS, ["---"] * len(_COLUMNS), *map(_cells, lines)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
 
 
-def _reservation(row: Row) -> str:
-    text = comparison_text.reservation(row)
-    return f"({_plain(text)})" if text else ""
+def _cells(line: Line) -> list[str]:
+    names = _code(line.condition), _code(", ".join(line.responses))
+    verdict = f"{line.verdict} ({line.reservation})" if line.reservation else line.verdict
+    return [line.mark, *names, *map(_plain, (*line.means, line.change, verdict))]
 
 
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    lines = [_COLUMNS, ["---"] * len(_COLUMNS), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def _notes(comparison: Comparison) -> Iterator[str]:
-    """Settings and facts that differ, and what only one run has: each makes the result harder to read."""
-    lists = [("Warnings", [comparison_text.warning(one) for one in comparison.differences])]
-    for letter, missing in (("A", comparison.only_a), ("B", comparison.only_b)):
-        lists.append((f"Only in {letter}", [comparison_text.unmatched(one) for one in missing]))
-    for title, texts in lists:
-        if texts:
-            items = [f"- {_code(text)}" for text in texts[:_MOST_NOTES]]
-            if omitted := len(texts) - len(items):
-                items.append(f"- … and {omitted} more on the page")
-            yield "\n".join([f"{title}:", "", *items])
+def _list(title: str, said: Sequence[object]) -> Iterator[str]:
+    """Settings and facts that differ, or what only one run has: each makes the result harder to read."""
+    if said:
+        more = [f"- … and {len(said) - _MOST_NOTES} more on the page"] if len(said) > _MOST_NOTES else []
+        yield "\n".join([f"{title}:", "", *(f"- {_code(str(one))}" for one in said[:_MOST_NOTES]), *more])
 
 
 def _code(text: str) -> str:
@@ -121,9 +84,9 @@ def _code(text: str) -> str:
     return f"{fence}{space}{shown}{space}{fence}"
 
 
-def _plain(text: str) -> str:
+def _plain(text: object) -> str:
     """Text without markup, HTML, mentions and references."""
-    escaped = re.sub(r"[\\`*_\[\]<>&|~]", r"\\\g<0>", _line(text))
+    escaped = re.sub(r"[\\`*_\[\]<>&|~]", r"\\\g<0>", _line(str(text)))
     return re.sub(r"[@#](?=\w)", "\\g<0>\u2060", escaped)
 
 

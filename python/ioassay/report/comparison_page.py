@@ -13,27 +13,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ioassay import atomic_file, metrics
-from ioassay.analysis.run_comparison import Comparison, Difference, Row, Verdict
+from ioassay import atomic_file
+from ioassay.analysis.run_comparison import Comparison
 from ioassay.narrative import comparison_text, conditions_text, phrases
-from ioassay.narrative.conditions_text import Trust
 from ioassay.report import FIGURES, PAGE, host_facts, page, raw_files, render
 from ioassay.report.figures import Drawn, ratio_forest, run_overlay
 from ioassay.report.figures.chart import with_rows
 from ioassay.report.figures.spec import NoData
-from ioassay.stats.ratio_of_means import Ratio
 from ioassay.store.dataset import Dataset
 
 DATA = "comparison.json"
-MARKS = {
-    Verdict.SLOWER: "▼",
-    Verdict.FASTER: "▲",
-    Verdict.CHANGED: "◆",
-    Verdict.UNDECIDED: "■",
-    Verdict.SAME: "●",
-    Verdict.WITHHELD: "–",
-}
-"""As the picture has them."""
 _MOST_OVERLAYS = 8
 _MOST_BARS = 12
 _OPEN_ROWS = 40
@@ -50,44 +39,6 @@ class ComparisonPaths:
     page: Path
     data: Path
     figures: tuple[tuple[Path, Path], ...]
-
-
-@dataclass(frozen=True)
-class Side:
-    """One of the two runs. `link` leads to its own page, '' where there is none near the comparison's."""
-
-    letter: str
-    folder: str
-    link: str
-    title: str
-    about: str
-    machine: str
-    trust: Trust | None
-
-
-@dataclass(frozen=True)
-class TableRow:
-    """One row as shown."""
-
-    condition: str
-    metric: str
-    means: tuple[str, str]
-    repetitions: str
-    ratio: str
-    interval: str
-    verdict: str
-    mark: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One condition that differs between the runs; `text` where it has no values to show."""
-
-    subject: str
-    name: str
-    values: tuple[str, str] | None
-    text: str
 
 
 def declare(a: Dataset, b: Dataset, comparison: Comparison) -> list[Drawn]:
@@ -107,17 +58,15 @@ def _ratios(comparison: Comparison) -> Iterator[Drawn]:
 
 
 def _overlays(a: Dataset, b: Dataset, comparison: Comparison) -> list[Drawn]:
-    studies = [{study.name: study for study in records.studies} for records in (a, b)]
-    responses = dict.fromkeys((group[0].study, group[0].response) for group in comparison.results)
-    labels: dict[str, list[str]] = {}
-    for group in comparison.results:
-        labels.setdefault(group[0].study, []).append(group[0].label)
+    studies_a, studies_b = ({study.name: study for study in records.studies} for records in (a, b))
+    worst = [group[0] for group in comparison.results]
     found: dict[tuple[str, str], Drawn] = {}
-    for study, response in responses:
+    for study, response in dict.fromkeys((row.study, row.response) for row in worst):
         if len(found) == _MOST_OVERLAYS:
             break
-        pair = run_overlay.Pair(a, studies[0][study], b, studies[1][study])
-        if (study, "") not in found and (drawn := _overlay(pair, study, response, labels[study])):
+        pair = run_overlay.Pair(a, studies_a[study], b, studies_b[study])
+        labels = [row.label for row in worst if row.study == study]
+        if (study, "") not in found and (drawn := _overlay(pair, study, response, labels)):
             found[study, "" if drawn.kind == "distributions" else response] = drawn
     order = list(dict.fromkeys(row.study for row in comparison.rows))
     shown = sorted(found.values(), key=lambda one: order.index(one.study))
@@ -192,36 +141,28 @@ def _view(a: Dataset, b: Dataset, comparison: Comparison, drawn: Sequence[Drawn]
     """All that the template shows."""
     from ioassay import __version__
 
-    rows = [row for group in comparison.results for row in group]
-    several = len({row.study for row in rows}) > 1
-    table = [_table_row(row, comparison.margin, several) for row in rows[:_MOST_ROWS]]
+    rows = [(row,) for group in comparison.results for row in group]
+    lines = comparison_text.lines(comparison, rows[:_MOST_ROWS])
     titles = {study.name: study.title or study.name for study in b.studies}
-    overlays = [one for one in drawn if one.study]
+    overlays: dict[str, list[Drawn]] = {}
+    for one in drawn:
+        if one.study:
+            overlays.setdefault(titles[one.study], []).append(one)
+    ratios = next((one for one in drawn if one.name == _RATIOS), None)
     return {
         "title": "B compared with A",
         "version": __version__,
-        "headline": comparison_text.headline(comparison),
-        "counts": [(MARKS[Verdict(name)], number, name) for name, number in comparison.counts.items()],
-        "worst": comparison_text.worst(comparison),
+        "text": comparison_text,
+        "comparison": comparison,
+        "shown": host_facts.shown,
         "sides": [_side("A", a, out), _side("B", b, out)],
-        "ratios": next((one for one in drawn if one.name == _RATIOS), None),
-        "bars": ratio_forest.bars(comparison, _MOST_BARS) if any(one.name == _RATIOS for one in drawn) else None,
-        "marks": MARKS,
-        "overlays": {
-            titles[name]: [one for one in overlays if one.study == name]
-            for name in dict.fromkeys(one.study for one in overlays)
-        },
-        "rows": table[:_OPEN_ROWS],
-        "other_rows": table[_OPEN_ROWS:],
-        "omitted": len(rows) - len(table),
-        "differences": [_setting(one) for one in comparison.differences],
-        "unmatched": [
-            (letter, [comparison_text.unmatched(one) for one in missing[:_MOST_UNMATCHED]], len(missing))
-            for letter, missing in (("A", comparison.only_a), ("B", comparison.only_b))
-            if missing
-        ],
-        "method": comparison_text.METHOD,
-        "margin": phrases.percent(comparison.margin),
+        "ratios": ratios,
+        "bars": ratio_forest.bars(comparison, _MOST_BARS) if ratios else None,
+        "overlays": overlays,
+        "lines": lines[:_OPEN_ROWS],
+        "other_lines": lines[_OPEN_ROWS:],
+        "omitted": len(rows) - len(lines),
+        "most_unmatched": _MOST_UNMATCHED,
         "confidence": phrases.level(comparison.confidence),
         "again": f"ioassay compare {raw_files.run_folder(a.root)} {raw_files.run_folder(b.root)} "
         f"--margin {100 * comparison.margin:g}% --confidence {comparison.confidence:g}",
@@ -229,7 +170,8 @@ def _view(a: Dataset, b: Dataset, comparison: Comparison, drawn: Sequence[Drawn]
     }
 
 
-def _side(letter: str, records: Dataset, out: Path) -> Side:
+def _side(letter: str, records: Dataset, out: Path) -> dict[str, object]:
+    """One of the two runs; `link` leads to its own page, '' where there is none near the comparison's."""
     own_page = records.root / "report" / PAGE
     # A link to elsewhere would tell where people keep things.
     is_near = own_page.is_file() and own_page.resolve().is_relative_to(out.resolve().parent)
@@ -240,33 +182,12 @@ def _side(letter: str, records: Dataset, out: Path) -> Side:
         host_facts.utc(min(began)) if began else "",
         f"ioassay {version}" if version else "",
     )
-    return Side(
-        letter=letter,
-        folder=raw_files.run_folder(records.root),
-        link=raw_files.link(own_page, out) if is_near else "",
-        title=", ".join(dict.fromkeys(study.title or study.name for study in records.studies)),
-        about=" · ".join(filter(None, about)),
-        machine=host_facts.machines(records),
-        trust=conditions_text.trust(records),
-    )
-
-
-def _table_row(row: Row, margin: float, several: bool) -> TableRow:
-    form, known = metrics.metric(row.response).format, isinstance(row.ratio, Ratio)
-    return TableRow(
-        condition=f"{row.study}: {row.label}" if several else row.label,
-        metric=comparison_text.brief(row.response),
-        means=(form(row.mean_a), form(row.mean_b)),
-        repetitions=str(row.n_a) if row.n_a == row.n_b else f"{row.n_a} and {row.n_b}",
-        ratio=f"{row.ratio.ratio:.4g}" if isinstance(row.ratio, Ratio) else "–",
-        interval=f"{row.interval.low:.3g} to {row.interval.high:.3g}" if row.interval else "",
-        verdict=row.verdict if known else "not compared",
-        mark=MARKS[row.verdict] if known else "",
-        reason=comparison_text.reservation(row),
-    )
-
-
-def _setting(difference: Difference) -> Setting:
-    left, right = (host_facts.shown(difference.name, value) for value in (difference.a, difference.b))
-    values = (left, right) if difference.name else None
-    return Setting(difference.subject, difference.name, values, comparison_text.warning(difference))
+    return {
+        "letter": letter,
+        "folder": raw_files.run_folder(records.root),
+        "link": raw_files.link(own_page, out) if is_near else "",
+        "title": ", ".join(dict.fromkeys(study.title or study.name for study in records.studies)),
+        "about": " · ".join(filter(None, about)),
+        "machine": host_facts.machines(records),
+        "trust": conditions_text.trust(records),
+    }

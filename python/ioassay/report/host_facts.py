@@ -11,7 +11,7 @@ from ioassay import units
 from ioassay.factors import CONDITIONS, level_phrase
 from ioassay.narrative import phrases
 from ioassay.report.tables import NOTHING, Cell, Shown
-from ioassay.store.dataset import Dataset
+from ioassay.store.dataset import Dataset, section
 from ioassay.store.schema import Host
 from ioassay.study.model import Study
 
@@ -60,21 +60,21 @@ def fleet(records: Dataset) -> Fleet | None:
 
 def _brief(host: Host) -> Iterator[tuple[str, str]]:
     """The facts that decide what a host can do, by name."""
-    cpu, memory, kernel, disk = (_section(host, name) for name in ("cpu", "memory", "kernel", "disk"))
-    machine, clock = _section(host, "virtualisation"), _section(host, "clock")
+    cpu, memory, kernel, disk = (section(host, name) for name in ("cpu", "memory", "kernel", "disk"))
+    machine, clock = section(host, "virtualisation"), section(host, "clock")
     drives = [drive for drive in disk.get("devices") or () if isinstance(drive, Mapping)]
     total = memory.get("total_bytes")
     facts = {
         "Processor": cpu.get("model"),
         "Processors": cpu.get("cpus"),
-        "Governor": ", ".join(sorted(_section(cpu, "governors"))),
+        "Governor": ", ".join(sorted(section(cpu, "governors"))),
         "Memory": units.format_size(total) if isinstance(total, int) else None,
         "Virtual machine": machine.get("vm") or machine.get("container"),
         "Kernel": kernel.get("release"),
         "Clock": clock.get("source"),
-        "File system": _section(disk, "mount").get("filesystem"),
+        "File system": section(disk, "mount").get("filesystem"),
         "Drive": drives[-1].get("model") or drives[-1].get("name") if drives else None,
-        **_section(host, "tools"),
+        **section(host, "tools"),
     }
     return ((name, str(value)) for name, value in facts.items() if value not in (None, ""))
 
@@ -99,7 +99,7 @@ def machines(records: Dataset) -> str:
     if on_hosts is None:
         return summary(records.host, targets)
     alike, number = records.machine(on_hosts).copy(), len(on_hosts.hosts)
-    if "devices" not in _section(alike, "disk"):  # it is said of the drive as a whole
+    if "devices" not in section(alike, "disk"):  # it is said of the drive as a whole
         alike.pop("disk", None)
     named = phrases.capital(phrases.hosts(on_hosts.hosts)) if number <= _FEW_HOSTS else f"{number} hosts"
     return " · ".join(filter(None, (named, summary(alike, targets))))
@@ -135,8 +135,8 @@ def summary(host: Host, targets: Collection[str] = ()) -> str:
 
     `targets` are the kinds of the studies' targets. A drive that is made for a trial is not the one of their folder.
     """
-    cpu, kernel, disk = (_section(host, name) for name in ("cpu", "kernel", "disk"))
-    mount, drives = _section(disk, "mount"), disk.get("devices") or [{}]
+    cpu, kernel, disk = (section(host, name) for name in ("cpu", "kernel", "disk"))
+    mount, drives = section(disk, "mount"), disk.get("devices") or [{}]
     drive = drives[-1] if isinstance(drives[-1], Mapping) else {}
     cores = f"{cpu['cores']} cores" if "cores" in cpu else ""
     release = f"{kernel.get('name', 'Linux')} {kernel['release']}" if "release" in kernel else ""
@@ -147,11 +147,6 @@ def summary(host: Host, targets: Collection[str] = ()) -> str:
     if targets and all(kind in _MADE_DRIVES for kind in targets):
         under = " and ".join(sorted({_MADE_DRIVES[kind] for kind in targets}))
     return " · ".join(part for part in (str(cpu.get("model", "")), cores, release, under) if part)
-
-
-def _section(table: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = table.get(name)
-    return found if isinstance(found, Mapping) else {}
 
 
 def _rows(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:

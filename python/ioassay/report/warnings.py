@@ -50,7 +50,10 @@ def alerts(records: Dataset, drawn: Sequence[Drawn], findings: Sequence[Finding]
     threats: dict[tuple[object, str], list[Finding]] = {}
     for one in filter(is_alert, findings):
         threats.setdefault((one.statistics["code"], one.title), []).append(one)
-    found = [*_lost_trials(records), *map(_threat, threats.values()), *_warnings(records)]
+    known = list(map(_threat, threats.values()))
+    said = {one.code for one in known}
+    recorded_too = (one for one in _warnings(records) if one.code not in said)  # a threat sums up what trials recorded
+    found = [*_lost_trials(records), *known, *recorded_too]
     return [*sorted(found, key=lambda one: _rank(one.code)), *_missing_figures(drawn)]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ioassay import metrics
 from ioassay.metrics import DIRECTIONS
@@ -35,7 +35,8 @@ def _no_calls() -> pl.DataFrame:
     return pl.DataFrame(schema={**kinds, "by": text})
 
 
-def _section(host: Host, name: str) -> Mapping[str, object]:
+def section(host: Mapping[str, object], name: str) -> Mapping[str, Any]:
+    """A section of the facts of a host; an empty one where there is none, or host.json was damaged."""
     found = host.get(name)
     return found if isinstance(found, Mapping) else {}
 
@@ -112,13 +113,13 @@ class Dataset:
         """The facts that all machines have alike which measured the study; what differs is missing."""
         first, *others = self.machines(study).values()
         alike = {
-            section: {
+            part: {
                 name: value
                 for name, value in facts.items()
-                if all(_section(other, section).get(name) == value for other in others)
+                if all(section(other, part).get(name) == value for other in others)
             }
-            for section in first
-            if (facts := _section(first, section))
+            for part in first
+            if (facts := section(first, part))
         }
         return cast(Host, alike) if others else first
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ioassay._core import Histogram
 
 Ints = npt.NDArray[np.int64]
+Key = tuple[tuple[str, str], ...]
 SMALLEST, LARGEST = 1e-100, 1e100
 
 
@@ -138,6 +139,16 @@ def cells(records: Dataset, study: Study, response: str) -> Cells:
         skipped=status.count(SKIPPED),
         implausible=sum(not plausible(value) for value in values),
     )
+
+
+def by_key(records: Dataset, study: Study, response: str) -> dict[Key, Cell]:
+    """The conditions, each by what finds it in another run."""
+    return {point_key(cell.point): cell for cell in cells(records, study, response).cells}
+
+
+def point_key(point: Mapping[str, Scalar]) -> Key:
+    """Equal for the same condition of two runs, whatever the order of its factors and the spelling of levels."""
+    return tuple(sorted((name, level_key(name, level)) for name, level in point.items()))
 
 
 def that_count(trials: pl.DataFrame) -> pl.DataFrame:

@@ -312,7 +312,7 @@ class _Search:
         if a is None or b is None or a is b:
             return None
         margin = float(self.tuning["margin"])
-        return run_comparison.against(self.study, self.metric, a, b, margin, self.confidence)
+        return run_comparison.judged_pairs(self.study.name, self.metric, [(a, b)], margin, self.confidence)[0]
 
     def _cell(self, metric: str, point: _Point | None) -> Cell | None:
         """The fresh repetitions of a point."""

@@ -174,7 +174,7 @@ def _row(group: Sequence[Row], place: str, domain: tuple[float, float], several:
         "low": _digits(max(bounds.low, domain[0])),
         "high": _digits(min(bounds.high, domain[1])),
         "cut": [bounds.low < domain[0], bounds.high > domain[1]],
-        "change": comparison_text.change(row.ratio, bounds),
+        "change": comparison_text.change(row),
         "repetitions": f"{row.n_a} and {row.n_b}",
         "told": f"{row.study}, {row.label}, {metric}",
     }

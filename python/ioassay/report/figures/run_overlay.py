@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ioassay.analysis.measurements import merged_histograms
-from ioassay.analysis.measurements.cells import Cell, cells, label, that_count
+from ioassay.analysis.measurements.cells import Cell, Key, by_key, label, point_key, that_count
 from ioassay.factors import axis_title, level_axis_numbers, level_key
 from ioassay.metrics import DIRECTIONS
 from ioassay.narrative import comparison_text, phrases
-from ioassay.records.record import OK, Scalar
+from ioassay.records.record import OK
 from ioassay.report.figures import axes, chart, condition_rows, panels, scales
 from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
@@ -40,7 +40,6 @@ _MOST_NINES = 4.0
 _NINES = {0.0: "0", 0.30103: "50", 1.0: "90", 2.0: "99", 3.0: "99.9", 4.0: "99.99"}
 """Number of nines -> the percentage: one is 90 %, three are 99.9 %."""
 _TOOLTIP = {"run": "run", "level": "level", "mean_text": "mean", "error_text": "interval", "n": "repetitions"}
-Key = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -54,10 +53,7 @@ class Pair:
 
     def cells(self, response: str) -> dict[str, dict[Key, Cell]]:
         """Run -> condition -> its cell, of conditions that both runs have; the order is that of B."""
-        a, b = (
-            {_key(cell.point): cell for cell in cells(records, study, response).cells}
-            for records, study in ((self.a, self.study_a), (self.b, self.study_b))
-        )
+        a, b = by_key(self.a, self.study_a, response), by_key(self.b, self.study_b, response)
         return {"A": {key: a[key] for key in b if key in a}, "B": {key: b[key] for key in b if key in a}}
 
     def distributions(self) -> dict[tuple[str, str], dict[str, Histogram]]:
@@ -76,12 +72,8 @@ def _latencies(records: Dataset, study: Study, direction: str) -> dict[Key, tupl
     for row in sorted(that_count(records.trials_of(study)).filter(status=OK).iter_rows(named=True), key=design.place):
         if row["trial"] in known:
             point = design.point(row)
-            found.setdefault(_key(point), (label(point), []))[1].append(known[row["trial"]])
+            found.setdefault(point_key(point), (label(point), []))[1].append(known[row["trial"]])
     return {key: (name, merged_histograms.merged(parts)) for key, (name, parts) in found.items()}
-
-
-def _key(point: Mapping[str, Scalar]) -> Key:
-    return tuple(sorted((name, level_key(name, level)) for name, level in point.items()))
 
 
 def has_curve(pair: Pair, response: str) -> bool:

@@ -16,7 +16,7 @@ const reflow = (function () {
   let table = new Map(); // name -> rows of the declaration at hand
   const ruler = document.createElement("canvas").getContext("2d");
 
-  function widthOf(text, size = "11px") {
+  function widthOf(text, size = "13px") {
     ruler.font = `${size} ${FONT}`;
     return ruler.measureText(text).width;
   }
@@ -129,7 +129,7 @@ const reflow = (function () {
 
   /** The labels of an axis of categories in lines that fit between its ticks, or slanted, or upright. */
   function labels(part, channel) {
-    if (channel.title) channel.title = broken(channel.title, part.width, "12px");
+    if (channel.title) channel.title = broken(channel.title, part.width, "13px");
     const axis = channel.axis;
     if (!axis || axis.labels === false) return;
     if (axis.tickCount) axis.tickCount = Math.min(axis.tickCount, Math.max(Math.floor(part.width / 60), 2));
@@ -189,7 +189,7 @@ const reflow = (function () {
     if (!field || !layer.data) return;
     let found = rowsOf(layer);
     if (mark.style === "whisper") {
-      found = found.map((row) => ({ ...row, [field]: broken(row[field], part.width - 20, "12px") }));
+      found = found.map((row) => ({ ...row, [field]: broken(row[field], part.width - 20, "13px") }));
       mark.dy = 9 - 9 * Math.max(...found.map((row) => row[field].length));
     }
     const bar = encoding.xOffset && part.width / (values(part, encoding.x).length * values(part, encoding.xOffset).length);
