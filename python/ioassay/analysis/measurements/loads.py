@@ -6,15 +6,16 @@ db_bench runs several loads in a trial; their rates and counts are metrics of on
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-import polars as pl
-
-from ioassay.analysis.measurements import monitor_rates
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
+
+if TYPE_CHECKING:
+    import polars as pl
 
 LOAD, RATE = "load", "load.ops_rate"
 LAYER, LAYER_BYTES = "layer", "layer.bytes"
@@ -59,44 +60,56 @@ def names(records: Dataset, study: Study) -> list[str]:
 def expanded(records: Dataset, study: Study) -> Expanded | None:
     """One row a trial and load, with `load.ops_rate` and what was counted for it (`load.drive.write.bytes`, …); None
     where nothing measured any load."""
-    found, trials = names(records, study), records.trials_of(study)
+    import polars as pl
+
+    found = names(records, study)
+    if not found:
+        return None
+    trials = records.trials_of(study)
+    kept = _kept(trials, study)
     counted = [key for key in COUNTED if any(f"{name}.{key}" in trials.columns for name in found)]
-    metrics = {RATE: "ops_rate", **{f"{LOAD}.{key}": key for key in counted}}
-    parts = [
-        {LOAD: pl.lit(name), **{to: _metric(trials, f"{name}.{key}") for to, key in metrics.items()}} for name in found
+    rows = [
+        trials.select(
+            *kept,
+            pl.lit(name).alias(LOAD),
+            pl.col(f"{name}.ops_rate").cast(pl.Float64).alias(RATE),
+            *(_metric(trials, f"{name}.{key}").alias(f"{LOAD}.{key}") for key in counted),
+        )
+        for name in found
     ]
-    return _as_study(records, study, parts, {LOAD: found})
+    own = study.model_copy(update={"factors": {**study.factors, LOAD: found}})
+    return Expanded(replace(records, studies=[own], trials=pl.concat(rows), traced=None), own)
 
 
 @memoized
 def layers(records: Dataset, study: Study) -> Expanded | None:
     """One row a trial, load and layer, with `layer.bytes`; None where nothing was counted by load."""
+    import polars as pl
+
     trials = records.trials_of(study)
     found = [name for name in names(records, study) if f"{name}.{DRIVE}" in trials.columns]
-    parts = [
-        {
-            LOAD: pl.lit(name),
-            LAYER: pl.lit(layer),
-            LAYER_BYTES: pl.sum_horizontal(_metric(trials, f"{name}.{key}") for key in keys),
-        }
+    if not found:
+        return None
+    kept = _kept(trials, study)
+    rows = [
+        trials.select(
+            *kept,
+            pl.lit(name).alias(LOAD),
+            pl.lit(layer).alias(LAYER),
+            pl.sum_horizontal(_metric(trials, f"{name}.{key}") for key in keys).alias(LAYER_BYTES),
+        )
         for name in found
         for layer, keys in LAYERS.items()
     ]
-    return _as_study(records, study, parts, {LOAD: found, LAYER: list(LAYERS)})
+    own = study.model_copy(update={"factors": {**study.factors, LOAD: found, LAYER: list(LAYERS)}})
+    return Expanded(replace(records, studies=[own], trials=pl.concat(rows), traced=None), own)
+
+
+def _kept(trials: pl.DataFrame, study: Study) -> list[str]:
+    return [name for name in dict.fromkeys((*_IDENTITY, *study.levels)) if name in trials.columns]
 
 
 def _metric(trials: pl.DataFrame, name: str) -> pl.Expr:
-    return monitor_rates.column(trials, name).cast(pl.Float64)
+    import polars as pl
 
-
-def _as_study(
-    records: Dataset, study: Study, parts: Sequence[Mapping[str, pl.Expr]], more: Mapping[str, list[str]]
-) -> Expanded | None:
-    """The trials once for each of `parts`, with its columns, and a study with the factors `more`."""
-    if not parts:
-        return None
-    trials = records.trials_of(study)
-    kept = [name for name in dict.fromkeys((*_IDENTITY, *study.levels)) if name in trials.columns]
-    rows = pl.concat([trials.select(*kept, **part) for part in parts])
-    own = study.model_copy(update={"factors": {**study.factors, **more}})
-    return Expanded(replace(records, studies=[own], trials=rows, traced=None), own)
+    return (pl.col(name) if name in trials.columns else pl.lit(None)).cast(pl.Float64)
