@@ -88,17 +88,16 @@ def steadiness(found: Cells, logged: Mapping[str, Samples]) -> Steadiness | None
     """All conditions in the study's order; None where there are neither five repetitions nor logs."""
     judged = []
     for cell in found.cells:
-        trials = {trial: within_trial(logged[trial]) for trial in cell.trials if trial in logged}
-        known = {trial: state for trial, state in trials.items() if isinstance(state, WithinTrial)}
-        judged.append(Judged(cell, steady_state(cell.measured[np.argsort(cell.order, kind="stable")]), known))
+        trials = {trial: one for trial in cell.trials if trial in logged and (one := within_trial(logged[trial]))}
+        judged.append(Judged(cell, steady_state(cell.measured[np.argsort(cell.order, kind="stable")]), trials))
     answer = Steadiness(tuple(judged))
     return answer if answer.by_repetition or answer.trials else None
 
 
-def within_trial(found: Samples) -> WithinTrial | Undefined:
-    """Judge one trial by its log samples (at least five)."""
+def within_trial(found: Samples) -> WithinTrial | None:
+    """Judge one trial by its log samples; None of fewer than five rounds."""
     cut = rounds(found)
     state = steady_state(cut.values)
     if isinstance(state, Undefined):
-        return state
+        return None
     return WithinTrial(state, None if state.since is None else cut.start_s + state.since * cut.round_s, cut.round_s)

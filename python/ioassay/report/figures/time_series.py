@@ -103,7 +103,7 @@ def _logged(
         intervals = found.time_s.size - 1
         steps_s += [last_s / _MOST_POINTS, float(last_s - found.time_s[0]) / intervals if intervals else 0.0]
         judged = steadiness.within_trial(found)
-        if isinstance(judged, steadiness.WithinTrial) and judged.since_s is not None:
+        if judged is not None and judged.since_s is not None:
             since.append(judged.since_s)
     step_s = max(steps_s) or 1.0
     span = (pl.col("time_s") / step_s).floor().clip(0).cast(pl.Int64)
