@@ -196,7 +196,7 @@ FACTORS: tuple[Factor, ...] = (
     # The target
     Factor("target.keep", "keeping of the target's file", Kind.SWITCH),
     Factor("target.kind", "kind of target", Kind.TEXT),
-    Factor("target.path", "folder", Kind.TEXT, phrase="{}"),
+    Factor("target.path", "folder", Kind.TEXT, phrase="{}", words={".": "the current folder"}),
     Factor("target.policy", "write buffer", Kind.TEXT, phrase="write buffer {}"),
     Factor(
         "target.precondition",

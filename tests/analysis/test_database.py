@@ -164,8 +164,8 @@ def test_each_load_is_a_trial_for_figures(lab: Any) -> None:
     study = asked(lab)
     made = loads.expanded(lab.records(lab.run(study, measured, 3)), study)
     assert made is not None
-    assert made.study.factors["load"] == ["fillseq", "fillrandom", "readrandom"]
-    assert made.records.trials.height == 2 * 3 * 3
+    assert made.studies[0].factors["load"] == ["fillseq", "fillrandom", "readrandom"]
+    assert made.trials.height == 2 * 3 * 3
 
 
 def apart(point: Mapping[str, Any], repetition: int) -> dict[str, float]:
@@ -200,10 +200,10 @@ def test_the_layers_of_each_load_are_trials_for_figures(lab: Any) -> None:
     study = asked(lab)
     records = lab.records(lab.run(study, apart, 2))
     made = loads.layers(records, study)
-    assert made is not None and made.study.factors["layer"] == ["users", "RocksDB", "drive", "flash"]
-    assert made.records.trials.height == 2 * 2 * 3 * 4
-    one = made.records.trials.filter(load="fillrandom", compression_type="none", repetition=0)
+    assert made is not None and made.studies[0].factors["layer"] == ["users", "RocksDB", "drive", "flash"]
+    assert made.trials.height == 2 * 2 * 3 * 4
+    one = made.trials.filter(load="fillrandom", compression_type="none", repetition=0)
     assert one["layer.bytes"].to_list() == [50e6, 150e6, 100e6, 200e6]
     expanded = loads.expanded(records, study)
-    assert expanded is not None and expanded.records.trials["load.drive.read.bytes"].unique().to_list() == [5e6]
+    assert expanded is not None and expanded.trials["load.drive.read.bytes"].unique().to_list() == [5e6]
     assert loads.layers(lab.records(lab.run(study, measured, 2)), study) is None

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import ioassay as ia
-from ioassay.analysis.headline import ConditionMean
+from ioassay.analysis.effects.descriptive import ConditionMean
 from ioassay.narrative.answers import Answer
 from ioassay.report import markdown_summary
 from ioassay.roles import Trial

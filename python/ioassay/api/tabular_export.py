@@ -66,7 +66,7 @@ def tables(store: RunStore, output: Path | None, format: str, *, redact: bool) -
 
 def markdown(store: RunStore, *, redact: bool) -> str:
     """The summary of a run: see `Run.markdown`."""
-    from ioassay.analysis.headline import headline
+    from ioassay.analysis.effects.descriptive import headline
     from ioassay.api import run_results
     from ioassay.host import privacy
     from ioassay.narrative import answers

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ioassay.cli import closing, console, options, session, syntax
 
 if TYPE_CHECKING:
-    from ioassay.analysis.headline import ConditionMean
+    from ioassay.analysis.effects.descriptive import ConditionMean
     from ioassay.analysis.storage.workload_profile import Profile
     from ioassay.api.run_results import Run
 
@@ -61,7 +61,7 @@ def quick(
 
 
 def _rows(run: Run) -> list[ConditionMean]:
-    from ioassay.analysis.headline import headline
+    from ioassay.analysis.effects.descriptive import headline
 
     return headline(run.records, run.records.studies)
 

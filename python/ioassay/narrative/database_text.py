@@ -27,8 +27,7 @@ from ioassay.narrative.values import Quantity, Range, Ratio
 from ioassay.stats.contrasts import MARGIN
 from ioassay.stats.result import Interval, plain
 
-_OVER_USER = {"drive over users": DRIVE, "flash over users": FLASH}
-_LAYERS = {"RocksDB": "rocksdb", "drive": "drive", "flash": "flash"}
+_LAYERS = {layer: f"database.layer_{layer.lower()}" for layer in ("RocksDB", "drive", "flash")}
 _LEAST_LEFT = 0.01
 """Of what users wrote: fewer bytes of earlier compactions are not mentioned."""
 
@@ -53,24 +52,12 @@ def _finding(one: Database, title: str, said: Sequence[Say], response: str = "",
 
 def _loads(one: Database) -> Finding:
     known = published_results.loads_of(one.study)
-    rows = dict(one.points)
+    rows: dict[str, Mapping[str, float]] = dict(one.points)
     if known is not None:
         rows["published"] = {f"{load}.ops_rate": rate for load, rate in known.rates.items()}
-    done = []
-    for rate in one.rates:
-        least, most = (Quantity(f"{rate.load}.ops_rate", value) for value in (rate.least, rate.most))
-        if f"{least}" == f"{most}":
-            alone = Quantity(least.metric, rate.least, rate.interval)
-            done.append(say("database.load", load=rate.load, rate=alone))
-        else:
-            done.append(say("database.load_range", load=rate.load, rates=Range(least.metric, rate.least, rate.most)))
-    known_to = next((rate.interval for rate in one.rates if isinstance(rate.interval, Interval)), None)
-    if len(one.points) > 1:
-        said = say("database.rates", conditions=len(one.points), loads=done)
-    elif known_to is None:
-        said = say("database.rates_once", loads=done)
-    else:
-        said = say("database.rates_interval", loads=done, confidence=known_to.confidence)
+    confidence = {found.confidence for found in one.intervals.values() if isinstance(found, Interval)}
+    code = "rates" if len(one.points) > 1 else "rates_interval" if confidence else "rates_once"
+    done = [say("database.load", load=load, rate=_rate(one, load)) for load in one.loads]
 
     def rate_of(load: str) -> Column:
         return Column(load, lambda row: row[1].get(f"{load}.ops_rate"), f"{load}.ops_rate")
@@ -78,32 +65,34 @@ def _loads(one: Database) -> Finding:
     return _finding(
         one,
         "The loads (operations a second)",
-        [said],
+        [say(f"database.{code}", conditions=len(one.points), loads=done, confidence=max(confidence, default=None))],
         statistics={"points": plain(one.points)},
         tables=[Table.of(rows.items(), ("condition", lambda row: row[0]), *map(rate_of, one.loads))],
         caveats=[] if known is None else [str(say("database.published", source=known.source)), *known.reading],
     )
 
 
+def _rate(one: Database, load: str) -> Quantity | Range:
+    """With the interval of the only condition, or over all."""
+    metric = f"{load}.ops_rate"
+    rates = [means[metric] for means in one.points.values() if metric in means]
+    return Quantity(metric, rates[0], one.intervals.get(load)) if len(rates) == 1 else Range.over(metric, rates)
+
+
 # What changes them
 
 
 def _changed(one: Database) -> Finding:
-    factors = dict.fromkeys(change.factor for _, change in one.changes)
-
-    def levels(change: AverageChange) -> str:
-        first, second = (level_text(change.factor, level) for level in change.levels)
-        return f"{second} over {first}"
-
     table = Table.of(
         one.changes,
         ("factor", lambda row: factor_label(row[1].factor)),
-        ("levels", lambda row: levels(row[1])),
+        ("levels", lambda row: " over ".join(level_text(row[1].factor, level) for level in row[1].levels[::-1])),
         ("load", lambda row: row[0]),
         ("ratio of the rates", lambda row: row[1].ratio.ratio),
         *bounds(lambda row: row[1].ratio.interval),
         ("p, adjusted", lambda row: row[1].ratio.p),
     )
+    factors = dict.fromkeys(change.factor for _, change in one.changes)
     return _finding(
         one,
         "What changes them",
@@ -116,13 +105,7 @@ def _changed(one: Database) -> Finding:
 
 
 def _numbers(load: str, one: AverageChange) -> dict[str, Any]:
-    facts = {
-        "factor": one.factor,
-        "levels": list(one.levels),
-        "load": load,
-        "ratio": plain(one.ratio),
-        "p": one.ratio.p,
-    }
+    facts = {"factor": one.factor, "levels": [*one.levels], "load": load, "ratio": plain(one.ratio), "p": one.ratio.p}
     return {**facts, "outcome": one.outcome.value, "repetitions_needed": one.needed}
 
 
@@ -130,14 +113,14 @@ def _change(own: Mapping[str, AverageChange]) -> Iterator[Say]:
     """What one factor does to all loads."""
     some = next(iter(own.values()))
     first, second = (level_phrase(some.factor, level) for level in some.levels)
+    facts = {"first": first, "second": second, "margin": MARGIN}
     different, alike, undecided = (
         {load: one for load, one in own.items() if one.outcome == outcome}
         for outcome in (Difference.DIFFERENCE, Difference.EQUIVALENT, Difference.UNDECIDED)
     )
-    facts = {"first": first, "second": second, "margin": MARGIN}
     if different:
-        ratios = {load: Ratio(one.ratio.ratio, one.ratio.interval) for load, one in different.items()}
-        shown = [say("database.ratio", load=load, ratio=ratio) for load, ratio in ratios.items()]
+        ratios = [(load, Ratio(one.ratio.ratio, one.ratio.interval)) for load, one in different.items()]
+        shown = [say("database.ratio", load=load, ratio=ratio) for load, ratio in ratios]
         yield say("database.changed", ratios=shown, **facts)
     if alike:
         yield say("database.alike", loads=list(alike), **facts)
@@ -151,9 +134,15 @@ def _change(own: Mapping[str, AverageChange]) -> Iterator[Say]:
 
 def _reached(one: Database) -> Finding:
     """From the user down to the flash: for each load where each is a process, and for all of a trial together."""
-    parts = [part for whole in one.all_loads for part in (*(p for p in one.by_load if p.where == whole.where), whole)]
-    columns = [*map(_count, BYTES), *(_share(title, metric) for title, metric in _OVER_USER.items())]
-    kept = [column for column in columns if any(column.value(part) is not None for part in parts)]
+
+    def count(metric: str) -> Column:
+        return Column(phrases.name(metric), lambda part: part.counts.get(metric), metric)
+
+    def share(title: str, metric: str) -> Column:
+        return Column(title, lambda part: part.over_user(metric), AMPLIFICATION)
+
+    columns = [*map(count, BYTES), share("drive over users", DRIVE), share("flash over users", FLASH)]
+    kept = [column for column in columns if any(column.value(part) is not None for part in one.parts)]
     caveats = ("apart", "later", "log") if one.by_load else ("process", "log")
     by_load: dict[str, dict[str, Mapping[str, float]]] = {}
     for part in one.by_load:
@@ -166,17 +155,9 @@ def _reached(one: Database) -> Finding:
         [*_way_down(one), *_most_costly(one), *_left_behind(one)] or [say("database.no_writes")],
         response=DRIVE,
         statistics={**ends, "by_load": plain(by_load)},
-        tables=[Table.of(parts, ("condition", lambda row: row.where), ("load", lambda row: row.load), *kept)],
+        tables=[Table.of(one.parts, ("condition", lambda row: row.where), ("load", lambda row: row.load), *kept)],
         caveats=[str(say(f"database.{name}")) for name in caveats],
     )
-
-
-def _count(metric: str) -> Column:
-    return Column(phrases.name(metric), lambda part: part.counts.get(metric), metric)
-
-
-def _share(title: str, metric: str) -> Column:
-    return Column(title, lambda part: part.over_user(metric), AMPLIFICATION)
 
 
 def _way_down(one: Database) -> Iterator[Say]:
@@ -184,24 +165,27 @@ def _way_down(one: Database) -> Iterator[Say]:
     own = [means[AMPLIFICATION] for means in one.points.values() if AMPLIFICATION in means]
     drive, flash = one.over_user(DRIVE), one.over_user(FLASH)
     if drive:
-        known = {"own": _range(own)} if own else {}
+        known = {"own": Range.over(AMPLIFICATION, own)} if own else {}
         code = "database.way_down" if own else "database.way_to_drive"
-        yield say(code, drive=_range([*drive.values()]), **known)
+        yield say(code, drive=Range.over(AMPLIFICATION, drive.values()), **known)
     if flash:
         least, most = (pick(flash, key=lambda where: flash[where]) for pick in (min, max))
         code = "database.to_flash_at" if flash[least] < flash[most] else "database.to_flash"
-        yield say(code, flash=_range([*flash.values()]), least=least, most=most)
+        yield say(code, flash=Range.over(AMPLIFICATION, flash.values()), least=least, most=most)
 
 
 def _most_costly(one: Database) -> Iterator[Say]:
     """What a byte of users becomes, layer by layer, in the load where it becomes most."""
     found = {load: {layer: one.over_user_of(load, layer) for layer in _LAYERS} for load in one.loads}
-    known = {load: {layer: own for layer, own in layers.items() if own} for load, layers in found.items()}
-    costs = {load: max(map(max, layers.values())) for load, layers in known.items() if layers}
+    costs = {
+        load: max(shares) for load, own in found.items() if (shares := [one for part in own.values() for one in part])
+    }
     if costs:
         load = max(costs, key=costs.__getitem__)
-        layers = [say(f"database.layer_{_LAYERS[layer]}", share=_range(own)) for layer, own in known[load].items()]
-        yield say("database.most_flash", load=load, layers=layers)
+        known = {
+            code: Range.over(AMPLIFICATION, found[load][layer]) for layer, code in _LAYERS.items() if found[load][layer]
+        }
+        yield say("database.most_flash", load=load, layers=[say(code, share=share) for code, share in known.items()])
 
 
 def _left_behind(one: Database) -> Iterator[Say]:
@@ -210,11 +194,6 @@ def _left_behind(one: Database) -> Iterator[Say]:
     for load, volume in one.left_behind.items():
         if volume > _LEAST_LEFT * most:
             yield say("database.left_behind", volume=Quantity(DRIVE, volume), load=load)
-
-
-def _range(shares: Sequence[float]) -> str:
-    low, high = f"{min(shares):.2f}", f"{max(shares):.2f}"
-    return low if low == high else f"{low} to {high}"
 
 
 # Keys

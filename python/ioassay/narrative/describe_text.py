@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from ioassay import metrics
 from ioassay.analysis.effects.descriptive import (
     FEW_BEYOND,
+    ConditionMean,
     Description,
     Distribution,
-    Latencies,
-    Percentile,
     Summary,
 )
-from ioassay.analysis.headline import ConditionMean
 from ioassay.analysis.measurements.cells import label
 from ioassay.analysis.storage.workload_profile import Value
 from ioassay.metrics import PERCENTILES, percentile_name
@@ -23,7 +21,7 @@ from ioassay.narrative.finding import Column, Finding, Table, bounds
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Quantity, Response
 from ioassay.records.record import Scalar
-from ioassay.stats.result import plain
+from ioassay.stats.result import Interval, plain
 
 _ALIKE = 0.2
 """Both sides of an interval are a like share of the mean up to here."""
@@ -35,11 +33,11 @@ def findings(answers: Sequence[Description | Distribution]) -> list[Finding]:
     return [_described(one) if isinstance(one, Description) else _distributed(one) for one in answers]
 
 
-def _levels(point: Mapping[str, Scalar]) -> list[Column]:
+def _levels(point: Mapping[str, Scalar], point_of: Callable[[Any], Mapping[str, Scalar]]) -> list[Column]:
     """A column for each factor."""
 
     def column(factor: str) -> Column:
-        return Column(factor, lambda row: row.point[factor])
+        return Column(factor, lambda row: point_of(row)[factor])
 
     return [column(factor) for factor in point]
 
@@ -51,7 +49,7 @@ def _described(one: Description) -> Finding:
     cells, unit = one.cells, one.cells.response
     table = Table.of(
         one.conditions,
-        *_levels(one.conditions[0].point),
+        *_levels(one.conditions[0].point, lambda row: row.point),
         ("n", lambda row: row.moments.n),
         (phrases.centre(cells.merged), lambda row: row.moments.mean, unit),
         *bounds(lambda row: row.interval, unit),
@@ -65,7 +63,7 @@ def _described(one: Description) -> Finding:
     caveats = [*omissions.left_out(cells), *_outliers(one)]
     if metrics.is_percentile(unit):
         caveats.append(str(say("describe.all_requests" if cells.merged else "describe.own_percentiles")))
-    if one.fewest < 2:
+    if min(summary.moments.n for summary in one.conditions) < 2:
         caveats.append(str(say("describe.one_repetition")))
     return Finding(
         study=cells.study,
@@ -82,56 +80,41 @@ def _described(one: Description) -> Finding:
 def _ends(response: str, conditions: Sequence[Summary]) -> Say:
     """The value of the only condition, or the least and the greatest."""
     known = sorted(conditions, key=lambda summary: summary.moments.mean)
-    means = [Quantity(response, one.moments.mean, one.interval) for one in (known[0], known[-1])]
+    lowest, highest = (
+        say("describe.place", mean=Quantity(response, one.moments.mean, one.interval), place=label(one.point))
+        for one in (known[0], known[-1])
+    )
     if len(known) == 1:
-        return say("describe.one", response=Response(response), mean=means[0])
-    places = (label(known[0].point), label(known[-1].point))
-    lowest, highest = (say("describe.place", mean=mean, place=place) for mean, place in zip(means, places, strict=True))
+        return say("describe.one", response=Response(response), mean=lowest.values["mean"])
     return say("describe.range", response=Response(response), lowest=lowest, highest=highest)
 
 
 def _outliers(one: Description) -> list[str]:
     """The repetitions that are flagged, by what they measured."""
-    response = one.cells.response
-    found = [
-        say(
-            "describe.outlier",
-            value=Quantity(response, flagged.value),
-            place=label(summary.point),
-            median=Quantity(response, summary.moments.median),
-        )
-        for summary in one.conditions
-        for flagged in summary.outliers
-    ]
+    found = []
+    for summary in one.conditions:
+        median = Quantity(one.cells.response, summary.moments.median)
+        for flagged in summary.outliers:
+            value = Quantity(one.cells.response, flagged.value)
+            found.append(say("describe.outlier", value=value, place=label(summary.point), median=median))
     return [str(say("describe.outliers", outliers=found))] if found else []
 
 
 # Latencies
 
 
-class _Row(NamedTuple):
-    """A percentile of a condition."""
-
-    point: Mapping[str, Scalar]
-    condition: Latencies
-    percentile: Percentile
-
-
 def _distributed(one: Distribution) -> Finding:
     unit, conditions = f"{one.direction}.{one.kind}.p99", one.conditions
-    rows = [_Row(part.point, part, percentile) for part in conditions for percentile in part.percentiles]
-    naive = [
-        column._replace(title=f"naive, {column.title}") for column in bounds(lambda row: row.percentile.naive, unit)
-    ]
+    naive = [column._replace(title=f"naive, {column.title}") for column in bounds(lambda row: row[1].naive, unit)]
     table = Table.of(
-        rows,
-        *_levels(conditions[0].point),
-        ("n", lambda row: row.condition.repetitions),
-        ("requests", lambda row: row.condition.requests),
-        ("mean", lambda row: row.condition.mean_ns, unit),
-        ("percentile", lambda row: percentile_name(row.percentile.percent)),
-        ("all requests", lambda row: row.percentile.value, unit),
-        *bounds(lambda row: row.percentile.interval, unit),
+        [(part, percentile) for part in conditions for percentile in part.percentiles],
+        *_levels(conditions[0].point, lambda row: row[0].point),
+        ("n", lambda row: row[0].repetitions),
+        ("requests", lambda row: row[0].requests),
+        ("mean", lambda row: row[0].mean_ns, unit),
+        ("percentile", lambda row: percentile_name(row[1].percent)),
+        ("all requests", lambda row: row[1].value, unit),
+        *bounds(lambda row: row[1].interval, unit),
         *naive,
     )
     return Finding(
@@ -182,14 +165,14 @@ def means_in_brief(rows: Sequence[ConditionMean], most: int) -> list[str]:
     for condition in list(dict.fromkeys(row.workload for row in rows))[:most]:
         own = [row for row in rows if row.workload == condition]
         rates = [row for row in own if row.metric.endswith(_RATES)] or own[:1]
-        sentences.append(f"{phrases.capital(condition)}: {', '.join(map(_mean, rates))}.")
+        sentences.append(str(say("describe.brief", condition=condition, means=[*map(_mean, rates)])))
     return sentences
 
 
-def _mean(row: ConditionMean) -> str:
-    span = row.ci95 and f"95 % interval {phrases.span(row.metric, *row.ci95, metrics.format_metric)}"
-    mean = metrics.format_metric(row.metric, row.mean)
-    return f"{phrases.inside(row.metric)} {mean} ({span or 'one repetition, no interval'})"
+def _mean(row: ConditionMean) -> Say:
+    known = Interval(*row.ci95, 0.95, "") if row.ci95 else None
+    code = "describe.mean" if known else "describe.mean_alone"
+    return say(code, response=Response(row.metric), mean=Quantity(row.metric, row.mean, known))
 
 
 def half_width(metric: str, value: Value) -> str:

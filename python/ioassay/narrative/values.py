@@ -6,7 +6,7 @@ forms their docstrings list. What a form means is in `phrases`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from string import Formatter
 from typing import Any
@@ -56,14 +56,21 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Range:
-    """Two values of a metric: `{x}` is `410 to 432 MB/s`."""
+    """Two values of a metric: `{x}` is `410 to 432 MB/s`; `{x:ends}` is one value where both read alike."""
 
     metric: str
     low: float
     high: float
 
     def __format__(self, form: str) -> str:
-        return phrases.span(self.metric, self.low, self.high)
+        low, high = (phrases.value(self.metric, number) for number in (self.low, self.high))
+        return low if form and low == high else phrases.joined(low, high)
+
+    @classmethod
+    def over(cls, metric: str, values: Iterable[float]) -> Range:
+        """From the least to the greatest of the values."""
+        known = [*values]
+        return cls(metric, min(known), max(known))
 
 
 @dataclass(frozen=True)
@@ -224,6 +231,7 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "minutes": lambda seconds: f"{seconds / 60:.3g} minutes",
     "are": lambda number: f"{number} {'is' if number == 1 else 'are'}",
     "sentences": lambda statements: " ".join(map(str, statements)),
+    "have": lambda number: f"{number} {'has' if number == 1 else 'have'}",
     "size": units.format_size,
     "rate": lambda rate: "no rate" if rate is None else units.format_rate(rate),
     "ns": units.format_ns,

@@ -123,7 +123,7 @@ def _view(
     """All that the template shows."""
     from ioassay import __version__
     from ioassay.analysis import OVERALL
-    from ioassay.analysis.headline import headline
+    from ioassay.analysis.effects.descriptive import headline
     from ioassay.narrative import answers, conditions_text
     from ioassay.report import first_screen, host_facts, raw_files, study_sections, trial_list, warnings
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ioassay.analysis.headline import ConditionMean
+from ioassay.analysis.effects.descriptive import ConditionMean
 from ioassay.factors import factor_label
 from ioassay.metrics import format_metric, metric
 from ioassay.narrative import answers

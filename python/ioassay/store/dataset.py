@@ -6,13 +6,13 @@ Deliberately not here: reading the run's files (`ioassay.store.frames`) and comp
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ioassay import metrics
 from ioassay.metrics import DIRECTIONS
-from ioassay.records.record import SKIPPED, WILL_BE_SKIPPED, Claim
+from ioassay.records.record import SKIPPED, WILL_BE_SKIPPED, Claim, Scalar
 from ioassay.roles import DriverFacts, UnknownDriver
 from ioassay.store.schema import Host, Search
 from ioassay.study.model import Figure, Study
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 _USUAL_RESPONSES = tuple(f"{way}.{quantity}" for quantity in ("bw", "iops", "lat.p99") for way in DIRECTIONS)
 """What is worth answering where a study names no responses, most telling first."""
+
+IDENTITY = ("study", "trial", "status", "reason", "repetition", "order", "started_unix_s", "duration_s")
+"""The columns of trials that are neither factors nor metrics."""
 
 
 def _no_calls() -> pl.DataFrame:
@@ -130,6 +133,11 @@ class Dataset:
         if study.name not in self._trials_of:
             self._trials_of[study.name] = self.trials.filter(pl.col("study") == study.name).sort("order")
         return self._trials_of[study.name]
+
+    def with_factors(self, study: Study, trials: pl.DataFrame, factors: Mapping[str, Sequence[Scalar]]) -> Dataset:
+        """The parts of trials as trials of one study, which has these factors as well."""
+        own = study.model_copy(update={"factors": {**study.factors, **factors}})
+        return replace(self, studies=[own], trials=trials, traced=None)
 
     def announced_skips(self) -> set[str]:
         """Texts of warnings about trials that were to be skipped, and were: the reasons of these say the same."""

@@ -9,8 +9,8 @@ No condition is compared with another here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -61,16 +61,32 @@ class Description:
     cells: Cells
     conditions: tuple[Summary, ...]
 
-    @property
-    def fewest(self) -> int:
-        """Repetitions of the condition that has fewest."""
-        return min(summary.moments.n for summary in self.conditions)
-
-    @property
-    def percentile(self) -> metrics.LatencyPercentile | None:
-        """The percentile of all requests that it describes, if any: one of those that a distribution has."""
+    def is_of(self, direction: str, kind: str) -> bool:
+        """Whether it describes one of the percentiles of all requests that a distribution of these latencies has."""
         found = metrics.latency_percentile(self.cells.response) if self.cells.merged else None
-        return found if found and found.percent in PERCENTILES else None
+        return found is not None and found.percent in PERCENTILES and (found.direction, found.kind) == (direction, kind)
+
+
+@dataclass(frozen=True)
+class ConditionMean:
+    """One response of one condition, in the metric's unit: its mean, of a percentile that of all its requests."""
+
+    study: str
+    workload: str
+    """The condition in words."""
+    point: Mapping[str, Scalar]
+    metric: str
+    unit: str
+    mean: float
+    median: float
+    """Of the repetitions."""
+    ci95: tuple[float, float] | None
+    """Always of 95 %; None for one repetition."""
+    repetitions: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -134,13 +150,41 @@ def analyse(records: Dataset, study: Study) -> list[Description | Distribution]:
         if part.cells
     ]
     distributions = [
-        Distribution(study.name, direction, kind, conditions, _of(described, direction, kind))
+        Distribution(
+            study.name, direction, kind, conditions, tuple(one for one in described if one.is_of(direction, kind))
+        )
         for direction in metrics.DIRECTIONS
         for kind in reversed(metrics.LATENCY_KINDS)
         if (conditions := _latencies(records, study, direction, kind))
     ]
-    with_others = {one.cells.response for part in distributions for one in part.responses}
-    return [*(one for one in described if one.cells.response not in with_others), *distributions]
+    with_others = [id(one) for part in distributions for one in part.responses]
+    return [*(one for one in described if id(one) not in with_others), *distributions]
+
+
+def headline(records: Dataset, studies: Sequence[Study]) -> list[ConditionMean]:
+    """The rows that a person wants to see first, one for each study, condition and response, conditions outermost."""
+    return [row for study in studies for row in _means(records, study)]
+
+
+def _means(records: Dataset, study: Study) -> list[ConditionMean]:
+    found, design = [cells(records, study, response) for response in records.responses(study)], study.design
+    rows = [_condition_mean(part, cell) for part in found for cell in part.cells]
+    return sorted(rows, key=lambda row: design.place(row.point))
+
+
+def _condition_mean(found: Cells, cell: Cell) -> ConditionMean:
+    known = interval(found.response, cell)
+    return ConditionMean(
+        study=found.study,
+        workload=cell.label,
+        point=dict(cell.point),
+        metric=found.response,
+        unit=metrics.metric(found.response).unit,
+        mean=mean_of(cell.values),
+        median=moments(cell.measured).median,
+        ci95=None if isinstance(known, Undefined) else (known.low, known.high),
+        repetitions=int(cell.values.size),
+    )
 
 
 def relative_half_width(values: Sequence[float] | Floats, confidence: float = 0.95) -> float:
@@ -162,11 +206,6 @@ def _summary(response: str, cell: Cell, confidence: float) -> Summary:
     )
     described = replace(moments(cell.measured), mean=mean_of(cell.values))
     return Summary(cell.point, described, interval(response, cell, confidence), flagged)
-
-
-def _of(described: Sequence[Description], direction: str, kind: str) -> tuple[Description, ...]:
-    own = [(one, one.percentile) for one in described]
-    return tuple(one for one, found in own if found and (found.direction, found.kind) == (direction, kind))
 
 
 def _latencies(records: Dataset, study: Study, direction: str, kind: str) -> tuple[Latencies, ...]:

@@ -7,11 +7,10 @@ db_bench runs several loads in a trial; their rates and counts are metrics of on
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ioassay.analysis.measurements.memo import memoized
-from ioassay.store.dataset import Dataset
+from ioassay.store.dataset import IDENTITY, Dataset
 from ioassay.study.model import Study
 
 if TYPE_CHECKING:
@@ -34,15 +33,6 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
     "flash": (FLASH,),
 }
 """The way of written bytes down. What RocksDB does not count, it did not write."""
-_IDENTITY = ("study", "trial", "status", "reason", "repetition", "order", "started_unix_s", "duration_s")
-
-
-@dataclass(frozen=True)
-class Expanded:
-    """The loads as trials of a study that has the factor `load` as well, and for layers the factor `layer`."""
-
-    records: Dataset
-    study: Study
 
 
 def names(records: Dataset, study: Study) -> list[str]:
@@ -57,32 +47,27 @@ def names(records: Dataset, study: Study) -> list[str]:
 
 
 @memoized
-def expanded(records: Dataset, study: Study) -> Expanded | None:
-    """One row a trial and load, with `load.ops_rate` and what was counted for it (`load.drive.write.bytes`, …); None
-    where nothing measured any load."""
+def expanded(records: Dataset, study: Study) -> Dataset | None:
+    """The loads as trials of a study that has the factor `load` as well.
+
+    One row a trial and load, with `load.ops_rate` and what was counted for it (`load.drive.write.bytes`, …); None
+    where nothing measured any load.
+    """
     import polars as pl
 
-    found = names(records, study)
-    if not found:
+    if not (found := names(records, study)):
         return None
     trials = records.trials_of(study)
-    kept = _kept(trials, study)
-    counted = [key for key in COUNTED if any(f"{name}.{key}" in trials.columns for name in found)]
+    counted = ["ops_rate", *(key for key in COUNTED if any(f"{name}.{key}" in trials.columns for name in found))]
     rows = [
-        trials.select(
-            *kept,
-            pl.lit(name).alias(LOAD),
-            pl.col(f"{name}.ops_rate").cast(pl.Float64).alias(RATE),
-            *(_metric(trials, f"{name}.{key}").alias(f"{LOAD}.{key}") for key in counted),
-        )
+        _rows(trials, study, name, {f"{LOAD}.{key}": _metric(trials, f"{name}.{key}") for key in counted})
         for name in found
     ]
-    own = study.model_copy(update={"factors": {**study.factors, LOAD: found}})
-    return Expanded(replace(records, studies=[own], trials=pl.concat(rows), traced=None), own)
+    return records.with_factors(study, pl.concat(rows), {LOAD: found})
 
 
 @memoized
-def layers(records: Dataset, study: Study) -> Expanded | None:
+def layers(records: Dataset, study: Study) -> Dataset | None:
     """One row a trial, load and layer, with `layer.bytes`; None where nothing was counted by load."""
     import polars as pl
 
@@ -90,23 +75,20 @@ def layers(records: Dataset, study: Study) -> Expanded | None:
     found = [name for name in names(records, study) if f"{name}.{DRIVE}" in trials.columns]
     if not found:
         return None
-    kept = _kept(trials, study)
-    rows = [
-        trials.select(
-            *kept,
-            pl.lit(name).alias(LOAD),
-            pl.lit(layer).alias(LAYER),
-            pl.sum_horizontal(_metric(trials, f"{name}.{key}") for key in keys).alias(LAYER_BYTES),
-        )
-        for name in found
-        for layer, keys in LAYERS.items()
-    ]
-    own = study.model_copy(update={"factors": {**study.factors, LOAD: found, LAYER: list(LAYERS)}})
-    return Expanded(replace(records, studies=[own], trials=pl.concat(rows), traced=None), own)
+    rows = []
+    for name in found:
+        for layer, keys in LAYERS.items():
+            volume = pl.sum_horizontal(_metric(trials, f"{name}.{key}") for key in keys)
+            rows.append(_rows(trials, study, name, {LAYER: pl.lit(layer), LAYER_BYTES: volume}))
+    return records.with_factors(study, pl.concat(rows), {LOAD: found, LAYER: list(LAYERS)})
 
 
-def _kept(trials: pl.DataFrame, study: Study) -> list[str]:
-    return [name for name in dict.fromkeys((*_IDENTITY, *study.levels)) if name in trials.columns]
+def _rows(trials: pl.DataFrame, study: Study, load: str, columns: Mapping[str, pl.Expr]) -> pl.DataFrame:
+    """A row for each trial, of one load."""
+    import polars as pl
+
+    kept = [name for name in dict.fromkeys((*IDENTITY, *study.levels)) if name in trials.columns]
+    return trials.select(*kept, pl.lit(load).alias(LOAD), **columns)
 
 
 def _metric(trials: pl.DataFrame, name: str) -> pl.Expr:

@@ -11,18 +11,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
 
 from ioassay.analysis.effects.average_change import AverageChange, average_change
 from ioassay.analysis.measurements import loads
-from ioassay.analysis.measurements.cells import Cells, cells, interval
-from ioassay.records.record import OK
+from ioassay.analysis.measurements.cells import Cells, cells, interval, label
 from ioassay.stats.result import Interval, Undefined, mean_of
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
-
-if TYPE_CHECKING:
-    import polars as pl
 
 USER, DRIVE, FLASH = loads.USER, loads.DRIVE, loads.FLASH
 AMPLIFICATION, COMPACTED = "rocksdb.write_amplification", "rocksdb.compaction_write_bytes"
@@ -56,16 +51,6 @@ class FoundKeys:
 
 
 @dataclass(frozen=True)
-class Rate:
-    """Operations/s of a load: means of the conditions with the least and the most; `interval` of the only one."""
-
-    load: str
-    least: float
-    most: float
-    interval: Interval | Undefined | None
-
-
-@dataclass(frozen=True)
 class Counted:
     """What was counted in one condition for a load, or for all loads of a trial together: means over repetitions."""
 
@@ -81,32 +66,31 @@ class Counted:
 
 @dataclass(frozen=True)
 class Database:
-    """The loads of a study. `points`: condition -> means of its metrics over the repetitions.
+    """The loads of a study, in the order in which they ran. `points`: condition -> means of its metrics.
 
-    `changes`: what a factor does to a load on average, factor by factor; none without repetitions.
+    `intervals`: of each load's rate, where there is one condition only. `changes`: what a factor does to a load on
+    average, factor by factor; none without repetitions.
     """
 
     study: str
-    rates: Sequence[Rate]
+    loads: Sequence[str]
     points: Mapping[str, Mapping[str, float]]
+    intervals: Mapping[str, Interval | Undefined]
     changes: Sequence[tuple[str, AverageChange]]
     found: Sequence[FoundKeys]
-    by_load: Sequence[Counted]
-    """Empty where one process ran them all."""
+    parts: Sequence[Counted]
+    """By condition: each load where it is a process, then all loads of a trial."""
 
     @property
-    def loads(self) -> list[str]:
-        """In the order in which they ran."""
-        return [rate.load for rate in self.rates]
-
-    @property
-    def all_loads(self) -> list[Counted]:
-        """All loads of a trial, condition by condition."""
-        return [Counted(where, ALL, own) for where, own in self.points.items()]
+    def by_load(self) -> list[Counted]:
+        """Empty where one process ran them all."""
+        return [part for part in self.parts if part.load != ALL]
 
     def over_user(self, metric: str) -> dict[str, float]:
         """By point, bytes for each byte that users wrote."""
-        return {one.where: share for one in self.all_loads if (share := one.over_user(metric)) is not None}
+        return {
+            one.where: share for one in self.parts if one.load == ALL and (share := one.over_user(metric)) is not None
+        }
 
     def over_user_of(self, load: str, layer: str) -> list[float]:
         """Of one load in each point, bytes at a layer (`loads.LAYERS`) for each byte that its users wrote."""
@@ -116,75 +100,67 @@ class Database:
     @property
     def left_behind(self) -> dict[str, float]:
         """Load without writes of users -> the most bytes that compactions wrote meanwhile: work of earlier loads."""
-        idle = [one for one in self.by_load if not one.counts.get(USER, 0.0)]
-        return {
-            load: max(one.counts.get(COMPACTED, 0.0) for one in idle if one.load == load)
-            for load in dict.fromkeys(one.load for one in idle)
-        }
+        most: dict[str, float] = {}
+        for one in self.by_load:
+            if not one.counts.get(USER):
+                most[one.load] = max(most.get(one.load, 0.0), one.counts.get(COMPACTED, 0.0))
+        return most
 
 
 def analyse(records: Dataset, study: Study) -> list[Database]:
     """One answer; none where no load was measured."""
-    if not (names := loads.names(records, study)):
-        return []
-    means = _points(records, study, names)
-    by_load = [
-        Counted(where, name, {key: own[f"{name}.{key}"] for key in loads.COUNTED if f"{name}.{key}" in own})
-        for where, own in means.items()
-        for name in names
-        if f"{name}.{DRIVE}" in own
-    ]
-    apart = {f"{name}.{key}" for name in names for key in loads.COUNTED}
-    points = {where: {key: own[key] for key in own if key not in apart} for where, own in means.items()}
-    found = [one for name in names if (one := _found(name, names, points))]
-    measured = {name: cells(records, study, f"{name}.ops_rate") for name in names}
     confidence = study.analysis.confidence
-    rates = [_rate(name, part, confidence) for name, part in measured.items() if part.cells]
-    return [Database(study.name, rates, points, _changes(study, measured), found, by_load)]
-
-
-def _rate(load: str, found: Cells, confidence: float) -> Rate:
-    means = [mean_of(cell.values) for cell in found.cells]
-    alone = interval(found.response, found.cells[0], confidence) if len(means) == 1 else None
-    return Rate(load, min(means), max(means), alone)
+    measured = {name: cells(records, study, f"{name}.ops_rate") for name in loads.names(records, study)}
+    rates = {name: part for name, part in measured.items() if part.cells}
+    if not (names := list(rates)):
+        return []
+    alone = {name: part.cells[0] for name, part in rates.items() if len(part.cells) == 1}
+    rated = [f"{name}.{key}" for name in names for key in ("ops_rate", "found")]
+    points = _means(records, study, [*BYTES, *rated])
+    counts = {name: _means(records, study, [f"{name}.{key}" for key in loads.COUNTED]) for name in names}
+    parts = []
+    for where, whole in points.items():
+        for name, means in counts.items():
+            if f"{name}.{DRIVE}" in (own := means.get(where, {})):
+                known = {metric.removeprefix(f"{name}."): mean for metric, mean in own.items()}
+                parts.append(Counted(where, name, known))
+        parts.append(Counted(where, ALL, whole))
+    return [
+        Database(
+            study=study.name,
+            loads=names,
+            points=points,
+            intervals={name: interval(f"{name}.ops_rate", cell, confidence) for name, cell in alone.items()},
+            changes=_changes(study, rates),
+            found=[one for name in names if (one := _found(name, names, points))],
+            parts=parts,
+        )
+    ]
 
 
 def _changes(study: Study, rates: Mapping[str, Cells]) -> list[tuple[str, AverageChange]]:
     pairs = [
-        (name, factor, (levels[0], levels[1]))
+        (name, factor, levels)
         for factor in study.levels
         for name, part in rates.items()
         if len(levels := part.factors.get(factor, ())) == 2
     ]
-    confidence = study.analysis.confidence
-    found = [
-        (name, average_change(rates[name], factor, levels, confidence, share=len(pairs)))
-        for name, factor, levels in pairs
-    ]
-    return [(name, change) for name, change in found if isinstance(change, AverageChange)]
+    changes = []
+    for name, factor, (first, second) in pairs:
+        change = average_change(rates[name], factor, (first, second), study.analysis.confidence, share=len(pairs))
+        if isinstance(change, AverageChange):
+            changes.append((name, change))
+    return changes
 
 
-def _points(records: Dataset, study: Study, names: Sequence[str]) -> dict[str, dict[str, float]]:
+def _means(records: Dataset, study: Study, metrics: Sequence[str]) -> dict[str, dict[str, float]]:
     """Each point, by what varies, with the means of its metrics over the repetitions."""
-    import polars as pl
-
-    trials = records.trials_of(study).filter(pl.col("status") == OK)
-    factors = [name for name, levels in study.levels.items() if len(levels) > 1 and name in trials.columns]
-    groups: Mapping[tuple[Any, ...], pl.DataFrame] = (
-        trials.partition_by(factors, as_dict=True, maintain_order=True) if factors else {(): trials}
-    )
-    found = {_named(factors, key): _means(rows, names) for key, rows in groups.items()}
-    return dict(sorted(found.items()))
-
-
-def _named(factors: Sequence[str], levels: Sequence[Any]) -> str:
-    return " ".join(f"{name}={level}" for name, level in zip(factors, levels, strict=True)) or "all trials"
-
-
-def _means(rows: pl.DataFrame, names: Sequence[str]) -> dict[str, float]:
-    counted = {*BYTES, *(f"{name}.{key}" for name in names for key in loads.COUNTED)}
-    wanted = [name for name in rows.columns if name in counted or name.endswith((".ops_rate", ".found"))]
-    return {name: float(mean) for name in wanted if isinstance(mean := rows[name].mean(), int | float)}
+    found: dict[str, dict[str, float]] = {}
+    for metric in metrics:
+        for cell in cells(records, study, metric).cells:
+            varied = {name: level for name, level in cell.point.items() if len(study.levels[name]) > 1}
+            found.setdefault(label(varied), {})[metric] = mean_of(cell.values)
+    return found
 
 
 def _found(name: str, names: Sequence[str], points: Mapping[str, Mapping[str, float]]) -> FoundKeys | None:

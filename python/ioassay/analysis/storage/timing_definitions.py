@@ -14,21 +14,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
-
-import numpy as np
 
 from ioassay.analysis.effects.average_change import AverageChange, average_change
-from ioassay.analysis.effects.one_factor import Outcome as Difference
 from ioassay.analysis.measurements import cells as measurements
 from ioassay.analysis.measurements import passes
-from ioassay.analysis.measurements.passes import RATE, SESSION, SPAN, SUM, WATCHED, Pass
+from ioassay.analysis.measurements.passes import CLAIM, RATE, SESSION, SPAN, SUM, WATCHED, Pass
 from ioassay.factors import level_key
 from ioassay.records.record import Scalar
-from ioassay.stats.ratio_of_means import Ratio
-from ioassay.stats.result import Undefined
 from ioassay.stats.sample import median_of
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -40,7 +34,6 @@ WITHIN = 0.01
 WAYS = (SPAN, SUM, SESSION)
 """The definitions of time."""
 PATH = "target.path"
-_SIZE = "size"
 _CLOCK_DOUBTS = frozenset({"clock-clamp", "poor-timer", "whole-microseconds"})
 
 
@@ -63,39 +56,34 @@ class Status(StrEnum):
     UNEXPLAINED = "unexplained"
 
 
-EXPLAINED = (Status.SHORT, Status.RECORD, Status.HELD, Status.CLOCK, Status.LOST)
+UNEXPLAINED = (Status.UNEXPLAINED, Status.UNSEEN)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One test over one size at one point: its watched passes, in the order in which they ran."""
+    """One test over one size at one point: its watched passes, in the order in which they ran.
+
+    What it has of a timing definition is that of the middle repetition.
+    """
 
     point: Mapping[str, Scalar]
     test: str
     size: tuple[int, int]
     passes: Sequence[Pass]
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """Equal for the same test over the same size at the same point."""
-        return (*(level_key(name, level) for name, level in self.point.items()), self.test, self.size)
-
-    @property
-    def difference(self) -> float | None:
-        """First to last call against the claim, as a share of it: the middle repetition."""
-        return self.difference_of(SPAN)
+    counted_rate: float | None
+    """Bytes/s claimed in the trials that count: with twins, those without the witness."""
 
     @property
     def gap_s(self) -> float | None:
-        """The claimed interval less first to last call: the middle repetition."""
+        """The claimed interval less first to last call."""
         return median_of([one.gap_s for one in self.passes])
 
     def rate(self, definition: str) -> float | None:
-        """Bytes/s by a timing definition: the middle repetition."""
-        return median_of([one.rates().get(definition) for one in self.passes])
+        """Bytes/s by a timing definition."""
+        return _rate(self.passes, definition)
 
-    def difference_of(self, definition: str) -> float | None:
-        """Of a timing definition's rate from the claim, as a share of it: the middle repetition."""
+    def difference(self, definition: str = SPAN) -> float | None:
+        """Of a timing definition's rate from the claim, as a share of it."""
         return median_of([one.differences().get(definition) for one in self.passes])
 
     @property
@@ -106,7 +94,7 @@ class Cell:
     @property
     def status(self) -> Status:
         """Whether it agrees within 1 %, and why not."""
-        difference = self.difference
+        difference = self.difference()
         if difference is None:
             return Status.UNSEEN
         return Status.AGREES if abs(difference) <= WITHIN else self._why()
@@ -122,10 +110,8 @@ class Cell:
                 return Status.RECORD
         if self._is_held():
             return Status.HELD
-        lost = any(
-            one.verdict is not None and one.verdict.category == INCOMPLETE and one.verdict.reason != HELD_UP
-            for one in self.passes
-        )
+        verdicts = [one.verdict for one in self.passes if one.verdict is not None]
+        lost = any(one.category == INCOMPLETE and one.reason != HELD_UP for one in verdicts)
         return Status.LOST if lost else Status.UNEXPLAINED
 
     def _is_held(self) -> bool:
@@ -137,9 +123,11 @@ class Cell:
 
     def outliers(self) -> int:
         """Repetitions beyond 1 % and beyond what a short interval allows, in a cell that is not itself so."""
-        if self.status in (Status.UNEXPLAINED, Status.UNSEEN):
-            return 0
-        return sum(_strays(one) for one in self.passes)
+        return 0 if self.status in UNEXPLAINED else sum(map(_strays, self.passes))
+
+
+def _rate(found: Sequence[Pass], definition: str) -> float | None:
+    return median_of([one.rates().get(definition) for one in found])
 
 
 def _allowed_s(one: Pass) -> float | None:
@@ -161,46 +149,22 @@ class FolderChange:
     point: Mapping[str, Scalar]
     direct: bool | None
     test: str
-    change: AverageChange | Undefined
-
-    @property
-    def ratio(self) -> Ratio | None:
-        """Of the rates."""
-        return self.change.ratio if isinstance(self.change, AverageChange) else None
-
-    @property
-    def difference(self) -> Difference:
-        """Equivalence, a difference, or neither."""
-        return self.change.outcome if isinstance(self.change, AverageChange) else Difference.NOT_TESTED
-
-    @property
-    def faster(self) -> bool:
-        """Whether its mean is."""
-        return self.ratio is not None and self.ratio.ratio > 1
-
-
-@dataclass(frozen=True)
-class Folders:
-    """All other folders against the `first`."""
-
-    first: str
-    changes: Sequence[FolderChange]
-    confidence: float
+    change: AverageChange
 
 
 @dataclass(frozen=True)
 class TimingDefinitions:
-    """The cells of a study with their watched passes; `seen` are those whose calls the witness timed.
-
-    `without`: cell key -> claimed rate in the trials that count: with twins, those without the witness.
-    `folders`: None where fewer than two have passes.
-    """
+    """The cells of a study; its folders that have passes, and all others against the first of them."""
 
     study: str
     cells: Sequence[Cell]
-    seen: Sequence[Pass]
-    without: Mapping[tuple[Any, ...], float | None]
-    folders: Folders | None
+    folders: Sequence[str]
+    changes: Sequence[FolderChange]
+
+    @property
+    def seen(self) -> list[Pass]:
+        """The passes whose calls the witness timed."""
+        return [one for cell in self.cells for one in cell.passes if one.seen is not None]
 
     @property
     def sizes(self) -> list[int]:
@@ -215,7 +179,7 @@ class TimingDefinitions:
     @property
     def twins(self) -> bool:
         """True if trials without the witness have other claims."""
-        return any(self.without.get(cell.key) != cell.rate(WATCHED) for cell in self.cells)
+        return any(cell.counted_rate != cell.rate(WATCHED) for cell in self.cells)
 
     @property
     def counts(self) -> Counter[Status]:
@@ -225,90 +189,72 @@ class TimingDefinitions:
     @property
     def explained(self) -> Counter[Status]:
         """The number of cells that differ more, by what explains it."""
-        return Counter(cell.status for cell in self.cells if cell.status in EXPLAINED)
+        return Counter({why: number for why, number in self.counts.items() if why not in (Status.AGREES, *UNEXPLAINED)})
 
     @property
     def unexplained(self) -> list[Cell]:
         """The cells that differ more, or were not seen."""
-        return [cell for cell in self.cells if cell.status in (Status.UNEXPLAINED, Status.UNSEEN)]
+        return [cell for cell in self.cells if cell.status in UNEXPLAINED]
 
     def differences(self, definition: str) -> list[float]:
         """From the claim, as shares of it, of the passes over the largest file: of small ones no definition is near."""
-        largest = max(one.size[0] for one in self.seen)
-        found = [one.differences().get(definition) for one in self.seen if one.size[0] == largest]
+        found = [one.differences().get(definition) for one in self.seen if one.size[0] == self.sizes[-1]]
         return [one for one in found if one is not None]
 
     @property
     def span_is_nearest(self) -> bool:
-        """True if first to last call lies nearest to the claims."""
+        """Whether first to last call lies nearest to the claims."""
         medians = {way: abs(found) for way in WAYS if (found := median_of(self.differences(way))) is not None}
         return SPAN in medians and all(medians[SPAN] < medians[way] for way in medians if way != SPAN)
 
 
 def analyse(records: Dataset, study: Study) -> list[TimingDefinitions]:
     """One answer for a study about passes, none for others."""
-    if not passes.is_about(records, study):
-        return []
-    watched, counted = passes.witnessed_passes(records, study), passes.counted(records, study)
-    found = cells(watched, study)
-    without = {cell.key: cell.rate(WATCHED) for cell in cells(counted, study)}
-    seen = [one for one in watched if one.seen is not None]
-    return [TimingDefinitions(study.name, found, seen, without, _folders(study, counted))]
+    found = cells(records, study)
+    return [TimingDefinitions(study.name, found, *_folders(records, study))] if found else []
 
 
-def cells(found: Sequence[Pass], study: Study) -> list[Cell]:
-    """The passes by point, test and size: points in the study's order, tests in that of the tool."""
+def cells(records: Dataset, study: Study) -> list[Cell]:
+    """The watched passes by point, test and size: points in the study's order, tests in that of the tool."""
     design = study.design
-    grouped: dict[tuple[tuple[str, ...], tuple[int, int], str], list[Pass]] = {}
-    for each in found:
-        grouped.setdefault((design.key(each.point), each.size, each.test), []).append(each)
-    parts = sorted(grouped.items(), key=lambda item: design.place(item[1][0].point))
-    return [Cell(part[0].point, test, size, part) for (_, size, test), part in parts]
+    grouped: list[dict[tuple[tuple[str, ...], tuple[int, int], str], list[Pass]]] = []
+    for found in (passes.counted(records, study), passes.witnessed_passes(records, study)):
+        grouped.append({})
+        for one in found:
+            grouped[-1].setdefault((design.key(one.point), one.size, one.test), []).append(one)
+    counted, watched = grouped
+    return [
+        Cell(part[0].point, key[2], key[1], part, _rate(counted.get(key, ()), WATCHED))
+        for key, part in sorted(watched.items(), key=lambda item: design.place(item[1][0].point))
+    ]
 
 
-def _folders(study: Study, counted: Sequence[Pass]) -> Folders | None:
-    """None where fewer than two folders have passes."""
-    present = [level for level in study.levels.get(PATH, ()) if any(one.point[PATH] == level for one in counted)]
-    if len(present) < 2:
-        return None
-    first, *others = present
-    groups: dict[tuple[object, ...], list[Pass]] = {}
-    for one in counted:
-        mode = (level_key(name, level) for name, level in one.point.items() if name != PATH)
-        groups.setdefault((*mode, one.claim.direct, one.test), []).append(one)
-    measured = [(own[0], _rates(study, present, own)) for own in groups.values()]
+def _folders(records: Dataset, study: Study) -> tuple[Sequence[str], Sequence[FolderChange]]:
+    """The folders that have passes, and what of them can be compared with the first: test by test, mode by mode."""
+    made = passes.expanded(records, study)
+    if made is None or PATH not in study.levels:
+        return [], []
+    claims = made.trials.filter((made.trials[passes.ACCOUNTING] == CLAIM) & (made.trials[RATE] > 0))
+    found = measurements.cells(replace(made, trials=claims), made.studies[0], RATE)
+    pooled = (PATH, passes.FILE_SIZE, passes.RECORD_SIZE)
+    groups: dict[tuple[str, ...], list[measurements.Cell]] = {}
+    for cell in found.cells:
+        mode = tuple(level_key(name, level) for name, level in cell.point.items() if name not in pooled)
+        groups.setdefault(mode, []).append(cell)
+    first, *others = found.factors[PATH]
     pairs = [
-        (other, some, rates) for other in others for some, rates in measured if {first, other} <= {*rates.factors[PATH]}
+        (other, part)
+        for other in others
+        for part in groups.values()
+        if {first, other} <= {cell.point[PATH] for cell in part}
     ]
-    confidence = study.analysis.confidence
-    changes = [
-        FolderChange(
-            folder=str(other),
-            point={name: level for name, level in some.point.items() if name != PATH},
-            direct=some.claim.direct,
-            test=some.test,
-            change=average_change(rates, PATH, (first, other), confidence, share=len(pairs)),
-        )
-        for other, some, rates in pairs
-    ]
-    return Folders(str(first), changes, confidence)
-
-
-def _rates(study: Study, folders: Sequence[Scalar], own: Sequence[Pass]) -> measurements.Cells:
-    """The claimed rates of one test in one mode, by folder and size."""
-    sizes = list(dict.fromkeys(one.size for one in own))
-    rated = [one for one in own if one.claim.rate_bytes_per_s]
-    found = []
-    for folder in folders:
-        for size in sizes:
-            part = [one for one in rated if one.point[PATH] == folder and one.size == size]
-            rates = np.array([one.claim.rate_bytes_per_s for one in part], dtype=np.float64)
-            repetition, order = (
-                np.array([getattr(one, name) for one in part], int) for name in ("repetition", "order")
-            )
-            point = {PATH: folder, _SIZE: str(size)}
-            found.append(measurements.Cell(point, rates, rates, repetition, order, tuple(one.trial for one in part)))
-    known = tuple(cell for cell in found if cell.values.size)
-    present = {cell.point[PATH] for cell in known}
-    factors = {PATH: tuple(one for one in folders if one in present), _SIZE: tuple(map(str, sizes))}
-    return measurements.Cells(study.name, RATE, factors, known)
+    direct = {one.trial: one.claim.direct for one in passes.counted(records, study)}
+    changes = []
+    for other, part in pairs:
+        own = replace(found, cells=tuple(part))
+        change = average_change(own, PATH, (first, other), study.analysis.confidence, share=len(pairs))
+        if isinstance(change, AverageChange):
+            point = {name: level for name, level in part[0].point.items() if name in study.levels and name != PATH}
+            test = str(part[0].point["test"])
+            changes.append(FolderChange(str(other), point, direct[part[0].trials[0]], test, change))
+    return [str(first), *map(str, others)], changes

@@ -141,7 +141,7 @@ def _subject(records: Dataset, study: Study | None, spec: FigureSpec) -> tuple[D
         if spec.of == "passes":
             selection.select(records, study, {})  # says why where nothing went well
         raise NoData(reason)
-    return made.records, made.study
+    return made, made.studies[0]
 
 
 def _placeholder(spec: FigureSpec, reason: str) -> Any:
