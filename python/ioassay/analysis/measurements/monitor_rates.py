@@ -67,7 +67,8 @@ def counters(records: Dataset, study: Study, monitor: str, prefix: str = "", *, 
     )
     if not whole:
         return grown
-    return grown.group_by(by).agg(pl.col("time_s").max(), pl.col("seconds").sum(), pl.col("delta").sum()).sort(by)
+    added = grown.group_by(by).agg(pl.col("time_s").max(), pl.col("seconds").sum(), pl.col("delta").sum())
+    return added.with_columns(pl.col("time_s").max().over("trial")).sort(by)
 
 
 def rates(records: Dataset, study: Study, monitor: str, *, whole: bool = False) -> pl.DataFrame:
