@@ -114,10 +114,8 @@ def cells(records: Dataset, study: Study, response: str) -> Cells:
     factors, design, trials = study.levels, study.design, that_count(records.trials_of(study))
     performed = f"{response.partition('.')[0]}.ios"
     wanted = dict.fromkeys(("trial", "status", "repetition", "order", *factors, response, performed))
-    conditions: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    for row in trials.select([name for name in wanted if name in trials.columns]).iter_rows(named=True):
-        conditions.setdefault(design.key(row), []).append(row)
-    in_order = sorted(conditions.values(), key=lambda rows: design.place(rows[0]))
+    conditions = _conditions(design, trials.select([name for name in wanted if name in trials.columns]))
+    in_order = sorted(conditions, key=lambda rows: design.place(rows[0]))
     found = [_cell(design.point(rows[0]), rows, response, performed) for rows in in_order]
     if percentile := metrics.latency_percentile(response):
         known = merged_histograms.of_trials(records, study, percentile.direction, percentile.kind)
@@ -154,6 +152,14 @@ def point_key(point: Mapping[str, Scalar]) -> Key:
 def that_count(trials: pl.DataFrame) -> pl.DataFrame:
     """The trials whose values count: of a search those of its confirmation, since by the others' luck it chose."""
     return trials.filter(trials["search"] == "confirm") if "search" in trials.columns else trials
+
+
+def _conditions(design: Design, trials: pl.DataFrame) -> list[list[dict[str, Any]]]:
+    """The trials of each condition."""
+    found: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in trials.iter_rows(named=True):
+        found.setdefault(design.key(row), []).append(row)
+    return [*found.values()]
 
 
 def _cell(point: Mapping[str, Scalar], rows: Sequence[Mapping[str, Any]], response: str, performed: str) -> Cell:
@@ -245,10 +251,8 @@ class MissingConditions:
 def missing(records: Dataset, study: Study) -> list[MissingConditions]:
     """Grouped by how and why their first trials ended; conditions where any trial went well are not missing."""
     design, planned = study.design, math.prod(map(len, study.levels.values()))
-    conditions: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    for row in records.trials_of(study).iter_rows(named=True):
-        conditions.setdefault(design.key(row), []).append(row)
-    bad = [rows for rows in conditions.values() if all(row["status"] != OK for row in rows)]
+    conditions = _conditions(design, records.trials_of(study))
+    bad = [rows for rows in conditions if all(row["status"] != OK for row in rows)]
     groups: dict[tuple[str, str], list[list[dict[str, Any]]]] = {}
     for rows in bad:
         groups.setdefault((rows[0]["status"], rows[0]["reason"] or ""), []).append(rows)
