@@ -27,7 +27,7 @@ ANALYSES: dict[str, str] = {
     "accountings": "ioassay.analysis.storage.timing_definitions",
     "database": "ioassay.analysis.storage.database",
     "describe": "ioassay.analysis.effects.descriptive",
-    "stability": "ioassay.analysis.stability.stability",
+    "stability": "ioassay.analysis.stability",
     "effect": "ioassay.analysis.effects.factor_effects",
     "peak": "ioassay.analysis.optimum.optimum",
     "calls": "ioassay.analysis.storage.system_calls",

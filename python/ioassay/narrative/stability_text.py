@@ -7,10 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ioassay.analysis.stability import drift
-from ioassay.analysis.stability.drift import PASS
-from ioassay.analysis.stability.stability import LONG_ENOUGH, UNSTABLE_CV, LogSampleComparison, Stability
-from ioassay.analysis.stability.steadiness import Outcome
+from ioassay.analysis.stability import LONG_ENOUGH, PASS, UNSTABLE_CV, DriftOutcome, LogSampleComparison, Stability
 from ioassay.narrative import omissions, phrases
 from ioassay.narrative.finding import Column, Finding, Table
 from ioassay.narrative.say import Say, say
@@ -33,7 +30,7 @@ def findings(answers: Sequence[Stability]) -> list[Finding]:
     warns = any(
         (one.variation is not None and one.variation.unstable)
         or (one.drift is not None and one.drift.notable)
-        or (one.steadiness is not None and one.steadiness.outcome == Outcome.UNSTEADY)
+        or (one.steadiness is not None and not one.steadiness.attained)
         for one in answers
     )
     return [
@@ -77,11 +74,11 @@ def _drift(answers: Sequence[Stability]) -> Iterator[Say]:
     """Each response that drifts; the others together, by what is known of them."""
     known = [(one.response, one.drift) for one in answers if one.drift is not None]
     for response, found in known:
-        if found.outcome == drift.Outcome.DRIFT:
-            change, test = Trend(found.change, found.interval), found.test.value
+        if found.outcome == DriftOutcome.DRIFT:
+            change, test = Trend(found.change, found.interval), found.test
             over = say("stability.over_passes", test=test, units=found.units) if found.unit == PASS else test
             yield say("stability.drift", name=Response(response), change=change, p=found.deciding_p, test=over)
-    for outcome, code in ((drift.Outcome.NO_DRIFT, "no_drift"), (drift.Outcome.UNDECIDED, "drift_unknown")):
+    for outcome, code in ((DriftOutcome.NO_DRIFT, "no_drift"), (DriftOutcome.UNDECIDED, "drift_unknown")):
         if own := {response: found for response, found in known if found.outcome == outcome}:
             first = next(iter(own.values()))
             yield _of_all(f"stability.{code}", list(own), margin=MARGIN, change=Trend(first.change, first.interval))
@@ -93,7 +90,7 @@ def _steady(answers: Sequence[Stability]) -> Iterator[Say]:
         name, found = Response(one.response), one.steadiness
         if found is not None and found.unsteady:
             yield say("stability.unsteady", name=name, unsteady=len(found.unsteady), of=len(found.by_repetition))
-        elif found is not None and found.outcome == Outcome.UNSTEADY:
+        elif found is not None and not found.attained:
             ended = found.trials - found.trials_attained
             yield say("stability.unsteady_trials", name=name, unsteady=ended, of=found.trials)
 
@@ -170,7 +167,7 @@ def _caveats(answers: Sequence[Stability]) -> Iterator[Say | str]:
                 yield say("stability.few_for_deviation", repetitions=fewest)
             if one.variation.passes_differ and isinstance(blocks := one.variation.blocks, Effect):
                 yield say("stability.passes_differ", name=Response(one.response), p=blocks.p, share=blocks.partial_eta2)
-        if one.drift is not None and one.drift.outcome == drift.Outcome.DRIFT:
+        if one.drift is not None and one.drift.outcome == DriftOutcome.DRIFT:
             yield say("stability.drift_widens")
         elif one.drift is not None and max(cell.values.size for cell in one.cells.cells) < _FEW:
             yield say("stability.few_for_drift", few=_FEW)

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from ioassay.analysis import stability
 from ioassay.analysis.effects.level_contrasts import families
 from ioassay.analysis.effects.response_shape import shape
-from ioassay.analysis.stability import stability
-from ioassay.analysis.stability.stability import UNSTABLE_CV
-from ioassay.analysis.stability.steadiness import Outcome
+from ioassay.analysis.stability import UNSTABLE_CV
 from ioassay.analysis.threats.threat import Code, Context, Threat
 from ioassay.factors import CONCURRENCY
 from ioassay.records.record import FAILED, OK, SKIPPED
@@ -87,7 +86,7 @@ def unsteady(context: Context) -> Iterator[Threat]:
             "trials_attained": found.trials_attained,
         }
         for one in stability.analyse(context.records, context.study)
-        if (found := one.steadiness) and found.outcome == Outcome.UNSTEADY
+        if (found := one.steadiness) and not found.attained
     }
     if evidence:
         yield context.threat(Code.UNSTEADY, **evidence)
