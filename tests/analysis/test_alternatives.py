@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ioassay.analysis import conclusion
-from ioassay.analysis.optimum import alternatives, alternatives_overview, optimum, study_focus
+from ioassay.analysis.optimum import alternatives, optimum, study_focus
 from ioassay.analysis.optimum.alternatives import Outcome
 from ioassay.narrative import choice_text, conclude_text
 from ioassay.stats.contrasts import Pair
@@ -151,7 +151,7 @@ def test_the_summary_begins_with_the_choice_and_then_the_depth(lab: Any) -> None
 
 def test_published_paths_stand_in_the_table_with_their_source(lab: Any) -> None:
     made = study(lab, "access-paths-jobs")
-    (found,) = choice_text.findings(alternatives_overview.together(lab.records(measured(lab, made))))
+    (found,) = choice_text.findings(alternatives.together(lab.records(measured(lab, made))))
     assert found.tables[1].rows == [
         ["spdk, random reads, 1 job", "586 k IOPS", "–", "1.44 µs", "–"],
         ["spdk, random reads, 4 jobs", "1.06 M IOPS", "–", "3.4 µs", "–"],
@@ -166,4 +166,4 @@ def test_published_paths_stand_in_the_table_with_their_source(lab: Any) -> None:
 def test_studies_of_something_else_have_neither(lab: Any) -> None:
     made = study(lab, lead="shape")
     records = lab.records(measured(lab, made))
-    assert alternatives.analyse(records, made) == [] and alternatives_overview.together(records) == []
+    assert alternatives.analyse(records, made) == [] and alternatives.together(records) == []

@@ -14,15 +14,9 @@ from ioassay.analysis.measurements.log_samples import Samples, rounds, samples
 def with_jobs(lab: Any, jobs: dict[int, list[float]], jitter_s: float = 0.002) -> Any:
     study = lab.study(responses=["read.bw"])
     rows = lab.run(study, lambda *_: {"read.bw": 1.0}, 1)
+    key = {"study": "study", "trial": "study-0"}
     rows.extra["series"] = [
-        {
-            "study": "study",
-            "trial": "study-0",
-            "metric": metric,
-            "job": job,
-            "time_s": 0.1 * (i + 1) + jitter_s * job,
-            "value": value,
-        }
+        {**key, "metric": metric, "job": job, "time_s": 0.1 * (i + 1) + jitter_s * job, "value": value}
         for job, values in jobs.items()
         for metric in ("read.bw", "read.lat.mean")
         for i, value in enumerate(values)

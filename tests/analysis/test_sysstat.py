@@ -150,6 +150,15 @@ def test_paging_has_minor_faults_and_the_efficiency_of_reclaim(lab: Any) -> None
     )  # fmt: skip
 
 
+def test_a_whole_trial_is_one_row_also_where_a_counter_went_backwards(lab: Any) -> None:
+    readings = {"faults": (0.0, 10.0, 20.0), "major_faults": (5.0, 6.0, 0.0)}
+    rows = [("memory", name, float(t), v) for name, values in readings.items() for t, v in enumerate(values)]
+    found = sysstat.paging(*reversed(stored(lab, rows)), whole=True).filter(pl.col("value") > 0)
+    assert dict(zip(found["quantity"], found["value"], strict=True)) == {
+        "faults": 10.0, "major_faults": 1.0, "minor_faults": 9.0}  # fmt: skip
+    assert set(found["time_s"]) == {2.0}
+
+
 def test_network_rates_belong_to_their_interface_even_with_a_dot_in_its_name(lab: Any) -> None:
     study, records = stored(lab, grown("eth0.100.", {"rx_bytes": 500.0, "tx_errors": 1.0}, "net", [0.0, 2.0]))
     found = sysstat.network(records, study)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import golden
-from ioassay.analysis.optimum import alternatives, alternatives_overview, study_focus
+from ioassay.analysis.optimum import alternatives, study_focus
 from ioassay.analysis.optimum.alternatives import Choice, Outcome
 from ioassay.narrative import choice_text, conclude_text
 from ioassay.store.dataset import Dataset
@@ -68,7 +68,7 @@ def test_sentences_about_all_choices(lab: Any) -> None:
     runs = [records(lab, SPEED, name="access-paths-jobs"), records(lab, {"libaio": 1.0, "io_uring": 1.0})]
     golden.check(
         "choices",
-        [finding for made in runs for finding in choice_text.findings(alternatives_overview.together(made))],
+        [finding for made in runs for finding in choice_text.findings(alternatives.together(made))],
     )
 
 

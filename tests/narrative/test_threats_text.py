@@ -9,7 +9,7 @@ from ioassay.analysis.threats.threat import Code, Threat
 from ioassay.narrative import threats_text
 from ioassay.narrative.say import templates
 
-INTERVAL = {"low": -0.5, "high": -0.3, "confidence": 0.95}
+INTERVAL = {"low": -0.5, "high": -0.3, "confidence": 0.95, "method": "t"}
 CACHED = {"share_of_claim": {"t1": 0.3}, "least": 0.3, "limit": 0.9, "of": 12, "conditions": ["bs=4KiB"]}
 CASES: list[tuple[Code, dict[str, Any]]] = [
     (Code.FAILED, {"trials": ["t1", "t2"], "of": 12, "reasons": {"the tool crashed": 1, "": 1}}),

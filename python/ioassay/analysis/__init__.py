@@ -27,7 +27,7 @@ ANALYSES: dict[str, str] = {
     "accountings": "ioassay.analysis.storage.timing_definitions",
     "database": "ioassay.analysis.storage.database",
     "describe": "ioassay.analysis.effects.descriptive",
-    "stability": "ioassay.analysis.stability.stability",
+    "stability": "ioassay.analysis.stability",
     "effect": "ioassay.analysis.effects.factor_effects",
     "peak": "ioassay.analysis.optimum.optimum",
     "calls": "ioassay.analysis.storage.system_calls",
@@ -47,8 +47,8 @@ MERGED: dict[str, str] = {
 REGISTRY = Registry("analyses", "question", ANALYSES, Contract("analyse"))
 
 OVERALL: dict[str, str] = {
-    "peaks": "ioassay.analysis.optimum.optimum_overview",
-    "choices": "ioassay.analysis.optimum.alternatives_overview",
+    "peaks": "ioassay.analysis.optimum.study_focus",
+    "choices": "ioassay.analysis.optimum.alternatives",
     "unclaimed": "ioassay.analysis.claims.claim_verdicts",
 }
 """Questions to all studies of a run together: name -> module, whose `together(records)` returns the answers. Their

@@ -12,9 +12,7 @@ from ioassay.analysis.effects import block_size_mix, one_factor
 from ioassay.analysis.effects.average_change import AverageChange, average_change
 from ioassay.analysis.effects.block_size_mix import Mix
 from ioassay.analysis.effects.one_factor import Effect, Outcome
-from ioassay.analysis.measurements import missing_trials
-from ioassay.analysis.measurements.cells import Cell, Cells, cells, interval
-from ioassay.analysis.measurements.missing_trials import MissingConditions
+from ioassay.analysis.measurements.cells import Cell, Cells, MissingConditions, cells, interval, missing
 from ioassay.analysis.optimum import study_focus
 from ioassay.analysis.optimum.study_focus import Focus
 from ioassay.factors import CASE
@@ -78,12 +76,12 @@ class Conclusion:
 
 def analyse(records: Dataset, study: Study) -> list[Conclusion]:
     """One conclusion; none where no trial was planned, or nothing says anything."""
-    focus, missing = study_focus.focus(records, study), missing_trials.missing(records, study)
+    focus, absent = study_focus.focus(records, study), missing(records, study)
     measured = [cells(records, study, response) for response in _responses(records, study, focus)]
     parts = [part for response in measured if response.cells for part in _parts(records, study, response, focus)]
-    if not (parts or missing or focus):
+    if not (parts or absent or focus):
         return []
-    return [Conclusion(study, focus, tuple(parts), tuple(missing))]
+    return [Conclusion(study, focus, tuple(parts), tuple(absent))]
 
 
 def _responses(records: Dataset, study: Study, focus: Focus | None) -> list[str]:

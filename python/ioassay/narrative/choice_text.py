@@ -8,8 +8,7 @@ from typing import Any
 from ioassay import metrics
 from ioassay.analysis.claims import published_results
 from ioassay.analysis.measurements.cells import Cells
-from ioassay.analysis.optimum.alternatives import Choice, Outcome, Standing
-from ioassay.analysis.optimum.alternatives_overview import LATENCY, StudyChoice
+from ioassay.analysis.optimum.alternatives import LATENCY, Choice, Outcome, Standing, StudyChoice
 from ioassay.factors import CASE, factor_label, level_key
 from ioassay.narrative import omissions, phrases
 from ioassay.narrative.costs_text import setting_sentence

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ioassay.analysis.measurements.cells import Cells
-from ioassay.analysis.measurements.missing_trials import MissingConditions
+from ioassay.analysis.measurements.cells import Cells, MissingConditions
 from ioassay.factors import level_phrase
 from ioassay.narrative import phrases
 from ioassay.narrative.say import Say, say

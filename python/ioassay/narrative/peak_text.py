@@ -9,7 +9,7 @@ from typing import Any
 from ioassay import metrics, units
 from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.optimum.optimum import Optimum, Outcome, Peak
-from ioassay.analysis.optimum.optimum_overview import Sweep
+from ioassay.analysis.optimum.study_focus import Sweep
 from ioassay.factors import factor_label, is_nanoseconds, level_phrase, level_reading, level_text
 from ioassay.narrative import cause_text, omissions, phrases
 from ioassay.narrative.finding import Column, Finding, Table, bounds

@@ -115,11 +115,6 @@ def in_percent(share: float | None) -> float | None:
     return None if share is None else float(f"{share * 100:.3g}")
 
 
-def change(share: float, low: float, high: float, confidence: float) -> str:
-    """A relative change with its interval, all as shares: `rises by 40 % (95 % interval +18 to +66 %)`."""
-    return f"{'rises' if share > 0 else 'falls'} by {points(abs(share))} % ({signed_bounds(low, high, confidence)})"
-
-
 def signed_bounds(low: float, high: float, confidence: float) -> str:
     """The interval of a relative change: `95 % interval +18 to +66 %`."""
     if Interval(1 + low, 1 + high, confidence, "").vague:

@@ -10,8 +10,8 @@ from ioassay.factors import factor_label
 from ioassay.narrative import phrases, stability_text
 from ioassay.narrative.finding import Finding
 from ioassay.narrative.say import Say, say, templates
-from ioassay.narrative.values import Level, Quantity, Response
-from ioassay.stats.result import plain
+from ioassay.narrative.values import Level, Quantity, Response, Trend
+from ioassay.stats.result import Interval, plain
 
 
 def findings(answers: Sequence[Threat]) -> list[Finding]:
@@ -71,8 +71,7 @@ def _statements(threat: Threat) -> Iterator[Say]:
             yield from _others(threat, most, worst)
         case Code.DRIFT:
             most = max(seen, key=lambda name: abs(seen[name]["change"]))
-            bounds = seen[most]["interval"]
-            change = phrases.change(seen[most]["change"], bounds["low"], bounds["high"], bounds["confidence"])
+            change = Trend(seen[most]["change"], Interval(**seen[most]["interval"]))
             yield say("threats.drift", name=Response(most), change=change)
             yield from _others(threat, most, seen)
         case Code.UNSTEADY:

@@ -111,6 +111,20 @@ class Change:
 
 
 @dataclass(frozen=True)
+class Trend:
+    """A relative change: `rises by 40 % (95 % interval +18 to +66 %)`, `{x:signed}` `+40 %, 95 % interval …`."""
+
+    share: float
+    interval: Interval
+
+    def __format__(self, form: str) -> str:
+        bounds = phrases.signed_bounds(self.interval.low, self.interval.high, self.interval.confidence)
+        if form == "signed":
+            return f"{phrases.points(self.share, sign=True)} %, {bounds}"
+        return f"{'rises' if self.share > 0 else 'falls'} by {phrases.points(abs(self.share))} % ({bounds})"
+
+
+@dataclass(frozen=True)
 class Share:
     """A part of a whole: `2.3 % (95 % interval 1.9 to 2.7 %)`."""
 
@@ -199,7 +213,7 @@ class Place:
         return phrases.circumstances(self.levels) if form else phrases.levels(self.levels)
 
 
-_TYPED = Response | Quantity | Range | Ratio | Change | Share | Deviation | Shares | Level | Factor | Place
+_TYPED = Response | Quantity | Range | Ratio | Change | Trend | Share | Deviation | Shares | Level | Factor | Place
 FORMS: dict[str, Callable[[Any], str]] = {
     "percent": phrases.percent,
     "confidence": phrases.level,

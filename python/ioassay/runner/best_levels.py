@@ -56,13 +56,13 @@ class Following:
 
     def _settled(self, suite: Suite, study: Study) -> tuple[Suite, Study]:
         """With the levels that it waited for; as it was, and all its points skipped, where one is not known."""
-        from ioassay.analysis.optimum import best_choice
+        from ioassay.analysis.optimum import study_focus
         from ioassay.store import frames
 
         records, levels = frames.load(self.store), dict[str, Scalar]()
         for wanted in earlier_best.references(study):
             earlier = next(one for one in records.studies if one.name == wanted.study)
-            found = best_choice.choose(records, earlier, wanted.factor, wanted.response, study.params)
+            found = study_focus.choose(records, earlier, wanted.factor, wanted.response, study.params)
             if found is None:
                 self._skip(
                     study, f"{wanted.factor} = best of {wanted.study}: no trial of that study tells a best level"

@@ -1,4 +1,4 @@
-"""The repetitions of every condition for one response: what almost every analysis starts from.
+"""The repetitions of every condition for one response: what almost every analysis starts from; and what is missing.
 
 A failed or skipped trial has no value here, and a condition where the response does not occur (reads at 100 %
 writes) has no cell; both are counted, so that every analysis can say what it left out. A percentile of a latency is
@@ -7,6 +7,7 @@ that of all requests of a condition (`merged_histograms`), wherever all its tria
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -100,44 +101,41 @@ class Cells:
         found: dict[tuple[str, ...], list[Cell]] = {}
         for cell in self.cells:
             found.setdefault(tuple(level_key(name, cell.point[name]) for name in others), []).append(cell)
-        return [self._restricted(cells) for cells in found.values()]
+        return [replace(self, cells=tuple(own), factors=_present(self.factors, own)) for own in found.values()]
 
     def where(self) -> dict[str, Scalar]:
         """The levels that all conditions share, of factors that the study varies."""
         return {name: levels[0] for name, levels in self.factors.items() if len(levels) == 1 and len(self.factors) > 1}
 
-    def _restricted(self, cells: Sequence[Cell]) -> Cells:
-        return replace(self, cells=tuple(cells), factors=_present(self.factors, cells))
-
 
 @memoized
 def cells(records: Dataset, study: Study, response: str) -> Cells:
     """Collect the values of `response`, of trials that count; a missing column gives no cells."""
-    factors, design = study.levels, study.design
-    rows: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    trials = that_count(records.trials_of(study))
-    wanted = [name for name in ("trial", "status", "repetition", "order", *factors) if name in trials.columns]
+    factors, design, trials = study.levels, study.design, that_count(records.trials_of(study))
     performed = f"{response.partition('.')[0]}.ios"
-    extra = [name for name in (response, performed) if name in trials.columns and name not in wanted]
-    for row in trials.select(*wanted, *extra).iter_rows(named=True):
-        rows.setdefault(design.key(row), []).append(row)
-    known = {
-        key: design.point(part[0]) for key, part in sorted(rows.items(), key=lambda item: design.place(item[1][0]))
-    }
-    found = {key: _cell(known[key], rows[key], response, performed) for key in known}
-    found = _with_histograms(records, study, response, found)
-    kept = [cell for cell in found.values() if cell.values.size]
+    wanted = dict.fromkeys(("trial", "status", "repetition", "order", *factors, response, performed))
+    conditions = _conditions(design, trials.select([name for name in wanted if name in trials.columns]))
+    in_order = sorted(conditions, key=lambda rows: design.place(rows[0]))
+    found = [_cell(design.point(rows[0]), rows, response, performed) for rows in in_order]
+    if percentile := metrics.latency_percentile(response):
+        known = merged_histograms.of_trials(records, study, percentile.direction, percentile.kind)
+        if all(trial in known for cell in found for trial in cell.trials):
+            histograms = [tuple(known[trial] for trial in cell.trials) for cell in found]
+            found = [_of_requests(cell, own, percentile.percent) for cell, own in zip(found, histograms, strict=True)]
+    kept = [cell for cell in found if cell.values.size]
+    good = [[row for row in rows if row["status"] == OK] for rows in in_order]
+    values = [value for rows in good for row in rows if (value := row.get(response)) is not None]
     status = trials["status"].to_list()
     return Cells(
         study=study.name,
         response=response,
         factors=_present(factors, kept),
         cells=tuple(kept),
-        absent=tuple(label(cell.point) for key, cell in found.items() if not cell.values.size and _ran(rows[key])),
-        lost=tuple(label(known[key]) for key in known if not _ran(rows[key])),
+        absent=tuple(cell.label for cell, rows in zip(found, good, strict=True) if rows and not cell.values.size),
+        lost=tuple(cell.label for cell, rows in zip(found, good, strict=True) if not rows),
         failed=status.count(FAILED),
         skipped=status.count(SKIPPED),
-        implausible=sum(_implausible(row, response) for part in rows.values() for row in part),
+        implausible=sum(not plausible(value) for value in values),
     )
 
 
@@ -156,43 +154,26 @@ def that_count(trials: pl.DataFrame) -> pl.DataFrame:
     return trials.filter(trials["search"] == "confirm") if "search" in trials.columns else trials
 
 
-def _ran(rows: Sequence[Mapping[str, object]]) -> bool:
-    return any(row["status"] == OK for row in rows)
+def _conditions(design: Design, trials: pl.DataFrame) -> list[list[dict[str, Any]]]:
+    """The trials of each condition."""
+    found: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in trials.iter_rows(named=True):
+        found.setdefault(design.key(row), []).append(row)
+    return [*found.values()]
 
 
-def _cell(point: Mapping[str, Scalar], rows: Sequence[Mapping[str, object]], response: str, performed: str) -> Cell:
+def _cell(point: Mapping[str, Scalar], rows: Sequence[Mapping[str, Any]], response: str, performed: str) -> Cell:
     # A direction without a single request has no rate, even where a tool says 0.
     good = [
         row for row in rows if row["status"] == OK and plausible(row.get(response)) and row.get(performed, 1.0) != 0
     ]
     measured = np.array([row[response] for row in good], dtype=np.float64)
-    return Cell(
-        point=point,
-        values=measured,
-        measured=measured,
-        repetition=np.array([row["repetition"] for row in good], dtype=np.int64),
-        order=np.array([row["order"] for row in good], dtype=np.int64),
-        trials=tuple(str(row["trial"]) for row in good),
-    )
+    repetition, order = (np.array([row[name] for row in good], dtype=np.int64) for name in ("repetition", "order"))
+    return Cell(point, measured, measured, repetition, order, tuple(str(row["trial"]) for row in good))
 
 
-def _with_histograms(
-    records: Dataset, study: Study, response: str, found: Mapping[tuple[str, ...], Cell]
-) -> dict[tuple[str, ...], Cell]:
-    """The same cells; of a percentile with its values from all requests, unless a trial has kept no histogram."""
-    percentile = metrics.latency_percentile(response)
-    if percentile is None:
-        return dict(found)
-    known = merged_histograms.of_trials(records, study, percentile.direction, percentile.kind)
-    if not all(trial in known for cell in found.values() for trial in cell.trials):
-        return dict(found)
-    return {
-        key: _merged_cell(cell, tuple(known[trial] for trial in cell.trials), percentile.percent)
-        for key, cell in found.items()
-    }
-
-
-def _merged_cell(cell: Cell, histograms: tuple[Histogram, ...], percent: float) -> Cell:
+def _of_requests(cell: Cell, histograms: tuple[Histogram, ...], percent: float) -> Cell:
+    """The cell with the percentile of all requests as its value."""
     if not histograms:
         return cell
     return replace(cell, values=merged_histograms.pseudo_values(histograms, [percent]).ravel(), histograms=histograms)
@@ -202,19 +183,18 @@ def pooled(cells: Sequence[Cell], response: str) -> Cell:
     """Several conditions as one, the first's; percentiles are of all their requests."""
     if len(cells) == 1:
         return cells[0]
-    joined = replace(
-        cells[0],
-        values=np.concatenate([cell.values for cell in cells]),
-        measured=np.concatenate([cell.measured for cell in cells]),
-        repetition=np.concatenate([cell.repetition for cell in cells]),
-        order=np.concatenate([cell.order for cell in cells]),
-        trials=tuple(trial for cell in cells for trial in cell.trials),
-        histograms=(),
+    joined = Cell(
+        cells[0].point,
+        np.concatenate([cell.values for cell in cells]),
+        np.concatenate([cell.measured for cell in cells]),
+        np.concatenate([cell.repetition for cell in cells]),
+        np.concatenate([cell.order for cell in cells]),
+        tuple(trial for cell in cells for trial in cell.trials),
     )
     percentile = metrics.latency_percentile(response)
     if percentile is None or not all(cell.histograms for cell in cells):
         return joined
-    return _merged_cell(joined, tuple(one for cell in cells for one in cell.histograms), percentile.percent)
+    return _of_requests(joined, tuple(one for cell in cells for one in cell.histograms), percentile.percent)
 
 
 def interval(response: str, cell: Cell, confidence: float = 0.95) -> Interval | Undefined:
@@ -235,10 +215,6 @@ def plausible(value: object) -> bool:
     return isinstance(value, int | float) and (value == 0 or SMALLEST <= abs(value) <= LARGEST)
 
 
-def _implausible(row: Mapping[str, object], response: str) -> bool:
-    return row["status"] == OK and row.get(response) is not None and not plausible(row.get(response))
-
-
 def _present(factors: Mapping[str, tuple[Scalar, ...]], kept: Sequence[Cell]) -> dict[str, tuple[Scalar, ...]]:
     design = Design(factors)
     return {name: tuple(design.in_order(name, [cell.point[name] for cell in kept])) for name in factors}
@@ -248,3 +224,51 @@ def label(point: Mapping[str, Scalar]) -> str:
     """A condition in words: `rw=randrw rwmixwrite=25`; a case by its name; 'all trials' for the only point."""
     words = [str(level) if name == CASE else f"{name}={level}" for name, level in point.items()]
     return " ".join(words) or "all trials"
+
+
+# What a study planned and did not get
+
+
+@dataclass(frozen=True)
+class MissingConditions:
+    """Conditions without a single good trial that ended alike: `points` of `status` for `reason`, `trials` in all."""
+
+    status: str
+    reason: str
+    points: Sequence[Mapping[str, Scalar]]
+    trials: int
+    factor: str | None
+    """The one whose levels are missing in every combination with the others; None where it is single conditions."""
+    all_conditions: bool
+    """True where these are all conditions of the study."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-able, as findings have it."""
+        named = {name: getattr(self, name) for name in ("status", "reason", "trials")}
+        return {**named, "points": [dict(point) for point in self.points]}
+
+
+def missing(records: Dataset, study: Study) -> list[MissingConditions]:
+    """Grouped by how and why their first trials ended; conditions where any trial went well are not missing."""
+    design, planned = study.design, math.prod(map(len, study.levels.values()))
+    conditions = _conditions(design, records.trials_of(study))
+    bad = [rows for rows in conditions if all(row["status"] != OK for row in rows)]
+    groups: dict[tuple[str, str], list[list[dict[str, Any]]]] = {}
+    for rows in bad:
+        groups.setdefault((rows[0]["status"], rows[0]["reason"] or ""), []).append(rows)
+    found = []
+    for (status, reason), own in groups.items():
+        points = [design.point(rows[0]) for rows in own]
+        every = len(bad) == len(conditions) and len(own) == planned
+        factor = _whole_factor(study, points, planned)
+        found.append(MissingConditions(status, reason, points, sum(map(len, own)), factor, every))
+    return found
+
+
+def _whole_factor(study: Study, points: Sequence[Mapping[str, Scalar]], planned: int) -> str | None:
+    """The factor of which these points are some levels in every combination with the others."""
+    for name, levels in study.levels.items():
+        own = {level_key(name, point[name]) for point in points}
+        if len(points) == len(own) * (planned // max(len(levels), 1)):
+            return name
+    return None

@@ -7,14 +7,13 @@ db_bench runs several loads in a trial; their rates and counts are metrics of on
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+import polars as pl
+
+from ioassay.analysis.measurements import monitor_rates
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.store.dataset import IDENTITY, Dataset
 from ioassay.study.model import Study
-
-if TYPE_CHECKING:
-    import polars as pl
 
 LOAD, RATE = "load", "load.ops_rate"
 LAYER, LAYER_BYTES = "layer", "layer.bytes"
@@ -53,8 +52,6 @@ def expanded(records: Dataset, study: Study) -> Dataset | None:
     One row a trial and load, with `load.ops_rate` and what was counted for it (`load.drive.write.bytes`, …); None
     where nothing measured any load.
     """
-    import polars as pl
-
     if not (found := names(records, study)):
         return None
     trials = records.trials_of(study)
@@ -69,8 +66,6 @@ def expanded(records: Dataset, study: Study) -> Dataset | None:
 @memoized
 def layers(records: Dataset, study: Study) -> Dataset | None:
     """One row a trial, load and layer, with `layer.bytes`; None where nothing was counted by load."""
-    import polars as pl
-
     trials = records.trials_of(study)
     found = [name for name in names(records, study) if f"{name}.{DRIVE}" in trials.columns]
     if not found:
@@ -85,13 +80,9 @@ def layers(records: Dataset, study: Study) -> Dataset | None:
 
 def _rows(trials: pl.DataFrame, study: Study, load: str, columns: Mapping[str, pl.Expr]) -> pl.DataFrame:
     """A row for each trial, of one load."""
-    import polars as pl
-
     kept = [name for name in dict.fromkeys((*IDENTITY, *study.levels)) if name in trials.columns]
     return trials.select(*kept, pl.lit(load).alias(LOAD), **columns)
 
 
 def _metric(trials: pl.DataFrame, name: str) -> pl.Expr:
-    import polars as pl
-
-    return (pl.col(name) if name in trials.columns else pl.lit(None)).cast(pl.Float64)
+    return monitor_rates.column(trials, name).cast(pl.Float64)

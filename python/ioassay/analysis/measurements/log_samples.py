@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from ioassay.analysis.measurements.cells import LARGEST, SMALLEST, Cell
 from ioassay.analysis.measurements.memo import memoized
@@ -20,9 +20,6 @@ from ioassay.records.record import LatencyWindow
 from ioassay.stats.result import Floats
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
-
-if TYPE_CHECKING:
-    import polars as pl
 
 MERGED = -1
 _SUMMED = ("bw", "iops")
@@ -42,22 +39,20 @@ def samples(records: Dataset, study: Study, response: str) -> dict[str, Samples]
 
     Where only the jobs were logged, they are put together window by window: rates are added, latencies averaged.
     """
-    import polars as pl
-
     rows = records.series.filter((pl.col("study") == study.name) & (pl.col("metric") == response))
-    if rows.is_empty():
-        return {}
-    merged = rows.filter(pl.col("job") == MERGED)
-    apart = rows.filter((pl.col("job") != MERGED) & ~pl.col("trial").is_in(merged["trial"].unique().to_list()))
-    found = {**_by_trial(merged), **_by_trial(_together(apart, response))}
-    return {trial: kept for trial, all_ in found.items() if (kept := _finite(all_)).value.size}
+    merged = pl.col("trial").is_in(rows.filter(job=MERGED)["trial"].unique().to_list())
+    columns = ("trial", "time_s", "value")
+    whole = rows.filter(merged, job=MERGED).select(columns)
+    rows = pl.concat([whole, _together(rows.filter(~merged), response).select(columns)])
+    size = pl.col("value").abs()
+    kept = rows.filter((size == 0) | size.is_between(SMALLEST, LARGEST), pl.col("time_s").is_finite())
+    return {
+        str(trial): Samples(part["time_s"].to_numpy(), part["value"].to_numpy())
+        for (trial,), part in kept.sort("trial", "time_s").partition_by("trial", as_dict=True).items()
+    }
 
 
 def _together(apart: pl.DataFrame, response: str) -> pl.DataFrame:
-    import polars as pl
-
-    if apart.is_empty():
-        return apart
     # Jobs log on one grid but a millisecond or two beside it: the usual distance is the width of a window.
     step = pl.col("time_s").sort().diff().median().over("trial", "job")
     window = (pl.col("time_s") / pl.col("step").median().over("trial")).round()
@@ -70,19 +65,6 @@ def _together(apart: pl.DataFrame, response: str) -> pl.DataFrame:
         # The first and last windows of some jobs may be missing; a sum of fewer jobs would look like a dip.
         .filter(pl.col("jobs") == pl.col("jobs").max().over("trial"))
     )
-
-
-def _by_trial(rows: pl.DataFrame) -> dict[str, Samples]:
-    return {
-        str(trial): Samples(part["time_s"].to_numpy(), part["value"].to_numpy())
-        for (trial,), part in rows.sort("trial", "time_s").partition_by("trial", as_dict=True).items()
-    }
-
-
-def _finite(found: Samples) -> Samples:
-    size = np.abs(found.value)
-    kept = ((found.value == 0) | ((size >= SMALLEST) & (size <= LARGEST))) & np.isfinite(found.time_s)
-    return Samples(np.asarray(found.time_s[kept], np.float64), np.asarray(found.value[kept], np.float64))
 
 
 def of_cell(cell: Cell, found: Mapping[str, Samples]) -> list[Floats]:
@@ -121,9 +103,9 @@ def rounds(found: Samples, most: int = 25, least_s: float = 1.0) -> Rounds:
     return Rounds(np.bincount(edge, weights=found.value, minlength=count) / filled, start_s, span_s / count)
 
 
-def keeps_histograms(records: Dataset, trial: str) -> bool:
-    """Whether a trial kept a histogram log, readable or not."""
-    return bool(_histogram_logs(records, trial))
+def histogram_logs(records: Dataset, trial: str) -> Sequence[Path]:
+    """The histogram logs that a trial kept, readable or not."""
+    return fio_logs.histogram_logs(records.root / "trials" / trial / "raw")
 
 
 def latency_windows(records: Dataset, trials: Iterable[str], direction: str) -> dict[str, list[LatencyWindow]]:
@@ -131,12 +113,5 @@ def latency_windows(records: Dataset, trials: Iterable[str], direction: str) -> 
 
     InputError for a log that cannot be read.
     """
-    found = {}
-    for trial in trials:
-        if windows := fio_logs.latency_windows(_histogram_logs(records, trial)).get(direction):
-            found[trial] = windows
-    return found
-
-
-def _histogram_logs(records: Dataset, trial: str) -> Sequence[Path]:
-    return fio_logs.histogram_logs(records.root / "trials" / trial / "raw")
+    found = {trial: fio_logs.latency_windows(histogram_logs(records, trial)).get(direction) for trial in trials}
+    return {trial: windows for trial, windows in found.items() if windows}

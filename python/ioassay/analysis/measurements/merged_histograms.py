@@ -50,11 +50,11 @@ def of_rows(hist: pl.DataFrame, direction: str, kind: str) -> dict[str, Histogra
     from ioassay._core import Histogram
 
     rows = hist.filter(direction=direction, kind=kind)
-    together = rows.filter(pl.col("job") == _ALL_JOBS)
-    apart = rows.filter(~pl.col("trial").is_in(together["trial"].unique().to_list()))
+    whole = rows.filter(job=_ALL_JOBS)["trial"].unique().to_list()
+    kept = rows.filter((pl.col("job") == _ALL_JOBS) | ~pl.col("trial").is_in(whole))
     histograms = {
         str(trial): Histogram.from_buckets(part["value_ns"].to_numpy(), part["count"].to_numpy())
-        for (trial,), part in pl.concat([together, apart]).partition_by("trial", as_dict=True).items()
+        for (trial,), part in kept.partition_by("trial", as_dict=True).items()
     }
     return {trial: histogram for trial, histogram in histograms.items() if histogram.count > 0}
 

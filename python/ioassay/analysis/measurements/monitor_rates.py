@@ -6,13 +6,13 @@ kernel's iowait) gives no rate for that interval, instead of a negative one. Fra
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Mapping
+
+import polars as pl
 
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
-
-if TYPE_CHECKING:
-    import polars as pl
 
 CPU_STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 """States that add up to all time; guest time is inside user and nice (proc_stat(5))."""
@@ -21,12 +21,33 @@ _GAUGES = (
     r"(^|\.)(running|blocked|in_flight|load1|load5|load15|runnable|tasks|unread|own|frequency_khz|temperature_mc"
     r"|(quota|period)_us|(read|write)_limit(_iops)?)$|_bytes$|_avg10$"
 )
+_DISK: dict[str, tuple[str, str, str, float]] = {
+    "read_bw": ("bytes/s", "read_sectors", "", SECTOR_BYTES),
+    "write_bw": ("bytes/s", "write_sectors", "", SECTOR_BYTES),
+    "read_iops": ("requests/s", "reads", "", 1),
+    "write_iops": ("requests/s", "writes", "", 1),
+    "util": ("%", "io_ms", "", 0.1),
+    "queue": ("requests", "weighted_io_ms", "", 0.001),
+    "read_await": ("ms", "read_ms", "reads", 1),
+    "write_await": ("ms", "write_ms", "writes", 1),
+    "read_merged": ("requests/s", "reads_merged", "", 1),
+    "write_merged": ("requests/s", "writes_merged", "", 1),
+    "read_size": ("bytes", "read_sectors", "reads", SECTOR_BYTES),
+    "write_size": ("bytes", "write_sectors", "writes", SECTOR_BYTES),
+    "discard_bw": ("bytes/s", "discard_sectors", "", SECTOR_BYTES),
+    "discard_iops": ("requests/s", "discards", "", 1),
+    "discard_await": ("ms", "discard_ms", "discards", 1),
+    "flush_iops": ("requests/s", "flushes", "", 1),
+    "flush_await": ("ms", "flush_ms", "flushes", 1),
+}
+"""Quantity -> its unit; the counter, and another by whose growth it is divided instead of by the time; one of the
+counter in that unit. util: share of time with a request in flight; queue: mean number in flight."""
+DISK_QUANTITIES = {name: unit for name, (unit, *_) in _DISK.items()}
+"""What `disk` derives, and the units."""
 
 
 def gauge(name: str) -> bool:
     """Whether a field is a level at the time of reading; the others are counters that only grow."""
-    import re
-
     return re.search(_GAUGES, name) is not None and not re.search(r"\.(rx|tx)_bytes$", name)
 
 
@@ -36,79 +57,81 @@ def counters(records: Dataset, study: Study, monitor: str, prefix: str = "", *, 
     Columns: trial, name, time_s (end of the interval, from the start of the load), seconds (its length), delta.
     `whole`: all intervals of a trial added up to one, so that what one says does not hang on their lengths.
     """
-    import polars as pl
-
-    rows = _rows(records, study, monitor)
-    rows = rows.filter(pl.col("name").str.starts_with(prefix) & ~_is_gauge(rows)) if rows.height else rows
     by = ["trial", "name"]
+    rows = _rows(records, study, monitor, gauges=False).filter(pl.col("name").str.starts_with(prefix))
     grown = (
-        rows.sort("trial", "name", "time_s")
-        .with_columns(
-            seconds=pl.col("time_s").diff().over(by),
-            delta=pl.col("value").diff().over(by),
-        )
+        rows.sort(*by, "time_s")
+        .with_columns(seconds=pl.col("time_s").diff().over(by), delta=pl.col("value").diff().over(by))
         .filter((pl.col("seconds") > 0) & (pl.col("delta") >= 0))
-        .select("trial", "name", "time_s", "seconds", "delta")
+        .select(*by, "time_s", "seconds", "delta")
     )
     if not whole:
         return grown
-    return grown.group_by(by).agg(pl.col("time_s").max(), pl.col("seconds").sum(), pl.col("delta").sum()).sort(by)
+    added = grown.group_by(by).agg(pl.col("time_s").max(), pl.col("seconds").sum(), pl.col("delta").sum())
+    return added.with_columns(pl.col("time_s").max().over("trial")).sort(by)
+
+
+def rates(records: Dataset, study: Study, monitor: str, *, whole: bool = False) -> pl.DataFrame:
+    """The growth of counters per second. Columns: trial, name, time_s, value."""
+    grown = counters(records, study, monitor, whole=whole)
+    return grown.select("trial", "name", "time_s", value=pl.col("delta") / pl.col("seconds"))
 
 
 def per_second(records: Dataset, study: Study, monitor: str) -> pl.DataFrame:
     """Counters as rates and gauges as they are. Columns: trial, name, time_s, value (per second, or the level)."""
-    import polars as pl
+    grown = rates(records, study, monitor)
+    levels = _rows(records, study, monitor, gauges=True).select(grown.columns)
+    return pl.concat([grown, levels]).sort("trial", "name", "time_s")
 
-    rows = _rows(records, study, monitor)
-    rates = counters(records, study, monitor).select(
-        "trial", "name", "time_s", value=pl.col("delta") / pl.col("seconds")
+
+def parted(found: pl.DataFrame) -> pl.DataFrame:
+    """The fields that several things have: with the two parts of a name, `which` of them and its `field`."""
+    # The last dot: the name of a VLAN's interface has one itself.
+    return found.filter(pl.col("name").str.contains(".", literal=True)).with_columns(
+        which=pl.col("name").str.replace(r"\.[^.]*$", ""), field=pl.col("name").str.extract(r"\.([^.]*)$")
     )
-    if rows.is_empty():
-        return rates
-    levels = rows.filter(_is_gauge(rows)).select("trial", "name", "time_s", "value")
-    return pl.concat([rates, levels]).sort("trial", "name", "time_s")
+
+
+def column(frame: pl.DataFrame, name: str) -> pl.Expr:
+    """A column that may be missing, which has no values then."""
+    return pl.col(name) if name in frame.columns else pl.lit(None, pl.Float64)
+
+
+def long(wide: pl.DataFrame, by: list[str], name: str = "quantity", value: str = "value") -> pl.DataFrame:
+    """A row for each of the columns beside `by`, which give its name and value."""
+    return wide.unpivot(index=by, variable_name=name, value_name=value).sort(
+        *(one for one in by if one != "time_s"), name, "time_s"
+    )
+
+
+def processor_shares(
+    records: Dataset, study: Study, states: Mapping[str, tuple[str, str]], core: str = "", *, whole: bool = False
+) -> pl.DataFrame:
+    """The share of each state in the time of every core, or of one ('all' is the machine).
+
+    `states`: name -> its counter, and the counter of another state that is counted in it, '' for none.
+    Columns: trial, time_s, core ('all', 'cpu0', …), state, percent (null where the counter gave no rate).
+    """
+    by = ["trial", "time_s", "core"]
+    found = parted(counters(records, study, "cpu", prefix=f"{core}." if core else "", whole=whole))
+    found = found.filter(pl.col("field").is_in([counter for counter, _ in states.values()])).rename({"which": "core"})
+    wide = found.pivot("field", index=by, values="delta")
+    ticks = {
+        state: (column(wide, counter) - column(wide, inside).fill_null(0.0)).clip(lower_bound=0.0)
+        for state, (counter, inside) in states.items()
+        if counter in wide.columns
+    }
+    total = pl.col("percent").sum().over(by)
+    shares = long(wide.select(*by, **ticks), by, "state", "percent").filter(total > 0)
+    return shares.with_columns(percent=100 * pl.col("percent") / total)
 
 
 def cpu(records: Dataset, study: Study, core: str = "") -> pl.DataFrame:
-    """Share of each state, of every core or of one ('all' is the machine).
+    """Share of each of CPU_STATES, of every core or of one ('all' is the machine).
 
     Columns: trial, time_s, core ('all', 'cpu0', …), state, percent (of that core's time).
     """
-    import polars as pl
-
-    found = counters(records, study, "cpu", prefix=f"{core}." if core else "").with_columns(
-        core=pl.col("name").str.split(".").list.first(), state=pl.col("name").str.split(".").list.last()
-    )
-    found = found.filter(pl.col("state").is_in(CPU_STATES) & pl.col("name").str.contains(".", literal=True))
-    total = pl.col("delta").sum().over("trial", "time_s", "core")
-    return (
-        found.with_columns(percent=100 * pl.col("delta") / total)
-        .filter(pl.col("percent").is_not_nan())
-        .select("trial", "time_s", "core", "state", "percent")
-        .sort("trial", "core", "state", "time_s")
-    )
-
-
-DISK_QUANTITIES = {
-    "read_bw": "bytes/s",
-    "write_bw": "bytes/s",
-    "read_iops": "requests/s",
-    "write_iops": "requests/s",
-    "util": "%",
-    "queue": "requests",
-    "read_await": "ms",
-    "write_await": "ms",
-    "read_merged": "requests/s",
-    "write_merged": "requests/s",
-    "read_size": "bytes",
-    "write_size": "bytes",
-    "discard_bw": "bytes/s",
-    "discard_iops": "requests/s",
-    "discard_await": "ms",
-    "flush_iops": "requests/s",
-    "flush_await": "ms",
-}
-"""What `disk` derives, and the units. util: share of time with a request in flight; queue: mean number in flight."""
+    return processor_shares(records, study, {state: (state, "") for state in CPU_STATES}, core).drop_nulls()
 
 
 def disk(records: Dataset, study: Study, *, whole: bool = False) -> pl.DataFrame:
@@ -117,58 +140,16 @@ def disk(records: Dataset, study: Study, *, whole: bool = False) -> pl.DataFrame
     Formulas: sysstat's iostat(1) and Documentation/admin-guide/iostats.rst. There is no waiting time where no
     request ended. `whole`: one value a trial.
     """
-    import polars as pl
-
-    found = counters(records, study, "disk", whole=whole)
-    wide = (
-        found.with_columns(
-            device=pl.col("name").str.replace(r"\.[^.]*$", ""), field=pl.col("name").str.extract(r"\.([^.]*)$")
-        ).pivot("field", index=["trial", "device", "time_s", "seconds"], values="delta")
-        if found.height
-        else found
-    )
-    schema = {"trial": pl.String, "device": pl.String, "time_s": pl.Float64, "quantity": pl.String, "value": pl.Float64}
-    if wide.is_empty():
-        return pl.DataFrame(schema=schema)
-    derived = wide.select("trial", "device", "time_s", **_disk_formulas(set(wide.columns)))
-    return (
-        derived.unpivot(index=["trial", "device", "time_s"], variable_name="quantity", value_name="value")
-        .filter(pl.col("value").is_finite())
-        .sort("trial", "device", "quantity", "time_s")
-    )
-
-
-def _disk_formulas(known: set[str]) -> dict[str, Any]:
-    import polars as pl
-
-    def rate(field: str, factor: float = 1.0) -> Any:
-        return factor * pl.col(field) / pl.col("seconds") if field in known else pl.lit(None, pl.Float64)
-
-    def each(field: str, ended: str, factor: float = 1.0) -> Any:
-        if not {ended, field} <= known:
-            return pl.lit(None, pl.Float64)
-        return pl.when(pl.col(ended) > 0).then(factor * pl.col(field) / pl.col(ended))
-
-    return {
-        "read_bw": rate("read_sectors", SECTOR_BYTES),
-        "write_bw": rate("write_sectors", SECTOR_BYTES),
-        "read_iops": rate("reads"),
-        "write_iops": rate("writes"),
-        # io_ms is in milliseconds and rounded to ticks: it may pass 100 % by a little.
-        "util": rate("io_ms", 0.1).clip(upper_bound=100.0),
-        "queue": rate("weighted_io_ms", 0.001),
-        "read_await": each("read_ms", "reads"),
-        "write_await": each("write_ms", "writes"),
-        "read_merged": rate("reads_merged"),
-        "write_merged": rate("writes_merged"),
-        "read_size": each("read_sectors", "reads", SECTOR_BYTES),
-        "write_size": each("write_sectors", "writes", SECTOR_BYTES),
-        "discard_bw": rate("discard_sectors", SECTOR_BYTES),
-        "discard_iops": rate("discards"),
-        "discard_await": each("discard_ms", "discards"),
-        "flush_iops": rate("flushes"),
-        "flush_await": each("flush_ms", "flushes"),
-    }
+    by = ["trial", "device", "time_s"]
+    found = parted(rates(records, study, "disk", whole=whole)).rename({"which": "device"})
+    wide = found.pivot("field", index=by, values="value")
+    derived = {name: factor * column(wide, counter) for name, (_, counter, _, factor) in _DISK.items()}
+    for name, (_, _, divisor, _) in _DISK.items():
+        if divisor:
+            derived[name] = pl.when(column(wide, divisor) > 0).then(derived[name] / column(wide, divisor))
+    # io_ms is in milliseconds and rounded to ticks: it may pass 100 % by a little.
+    derived["util"] = derived["util"].clip(upper_bound=100.0)
+    return long(wide.select(*by, **derived), by).filter(pl.col("value").is_finite())
 
 
 def disk_bytes(records: Dataset, study: Study) -> pl.DataFrame:
@@ -177,36 +158,17 @@ def disk_bytes(records: Dataset, study: Study) -> pl.DataFrame:
     The largest over devices, not their sum: a partition and its disk, or an array and its members, count the same
     bytes. From the first reading to the last, so other programs' requests are in it.
     """
-    import polars as pl
-
-    found = counters(records, study, "disk").with_columns(
-        device=pl.col("name").str.replace(r"\.[^.]*$", ""), field=pl.col("name").str.extract(r"\.([^.]*)$")
-    )
-    moved = found.group_by("trial", "device", "field").agg(pl.col("delta").sum() * SECTOR_BYTES)
-    return (
-        moved.group_by("trial")
-        .agg(
-            read_bytes=pl.col("delta").filter(pl.col("field") == "read_sectors").max(),
-            write_bytes=pl.col("delta").filter(pl.col("field") == "write_sectors").max(),
-        )
-        .sort("trial")
-    )
+    grown = parted(counters(records, study, "disk", whole=True)).group_by("trial", "field").agg(pl.col("delta").max())
+    wide = grown.pivot("field", index="trial", values="delta")
+    moved = {f"{way}_bytes": SECTOR_BYTES * column(wide, f"{way}_sectors") for way in ("read", "write")}
+    return wide.select("trial", **moved).sort("trial")
 
 
 def during_load(frame: pl.DataFrame) -> pl.DataFrame:
     """Only intervals that end after the load began: the first reading is taken before."""
-    import polars as pl
-
     return frame.filter(pl.col("time_s") > 0)
 
 
-def _rows(records: Dataset, study: Study, monitor: str) -> pl.DataFrame:
-    import polars as pl
-
-    return records.samples.filter((pl.col("study") == study.name) & (pl.col("monitor") == monitor))
-
-
-def _is_gauge(rows: pl.DataFrame) -> Any:
-    import polars as pl
-
-    return pl.col("name").is_in([name for name in rows["name"].unique().to_list() if gauge(name)])
+def _rows(records: Dataset, study: Study, monitor: str, *, gauges: bool) -> pl.DataFrame:
+    rows = records.samples.filter((pl.col("study") == study.name) & (pl.col("monitor") == monitor))
+    return rows.filter(pl.col("name").is_in([name for name in rows["name"].unique() if gauge(name) == gauges]))

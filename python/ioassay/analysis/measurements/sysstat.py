@@ -1,31 +1,32 @@
-"""What mpstat and sar would have shown during each trial, from the stored counters (iostat's part: `rates.disk`).
+"""What mpstat and sar would have shown during each trial, from the stored counters; iostat is `monitor_rates.disk`.
 
 The definitions are those of sysstat's manual pages, mpstat(1) and sar(1), which each function names; the numbers come
+import polars as pl
+
 from ioassay's own samples, so no such tool has to run. Frames are long, one value a row; `whole` gives one a trial.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+
+import polars as pl
 
 from ioassay.analysis.measurements import monitor_rates
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
-if TYPE_CHECKING:
-    import polars as pl
-
 MPSTAT_STATES = {
     "usr": ("user", "guest"),
     "nice": ("nice", "guest_nice"),
-    "sys": ("system", None),
-    "iowait": ("iowait", None),
-    "irq": ("irq", None),
-    "soft": ("softirq", None),
-    "steal": ("steal", None),
-    "guest": ("guest", None),
-    "gnice": ("guest_nice", None),
-    "idle": ("idle", None),
+    "sys": ("system", ""),
+    "iowait": ("iowait", ""),
+    "irq": ("irq", ""),
+    "soft": ("softirq", ""),
+    "steal": ("steal", ""),
+    "guest": ("guest", ""),
+    "gnice": ("guest_nice", ""),
+    "idle": ("idle", ""),
 }
 """mpstat's state -> the counter, and the one that is counted in it too and has a state of its own."""
 
@@ -47,30 +48,7 @@ def mpstat(records: Dataset, study: Study, core: str = "", *, whole: bool = Fals
     Columns: trial, time_s, core ('all', 'cpu0', …), state (of MPSTAT_STATES), percent. Unlike in /proc/stat, time of
     guests is not in usr and nice (mpstat(1): %usr, %guest).
     """
-    import polars as pl
-
-    found = monitor_rates.counters(records, study, "cpu", prefix=f"{core}." if core else "", whole=whole)
-    parted = _parted(found).filter(pl.col("field").is_in([counter for counter, _ in MPSTAT_STATES.values()]))
-    schema = {"trial": pl.String, "time_s": pl.Float64, "core": pl.String, "state": pl.String, "percent": pl.Float64}
-    if parted.is_empty():
-        return pl.DataFrame(schema=schema)
-    wide = parted.pivot("field", index=["trial", "time_s", "which"], values="delta").fill_null(0.0)
-    zero = pl.lit(0.0)
-    ticks = {
-        state: (pl.col(counter) - (pl.col(inside) if inside in wide.columns else zero)).clip(lower_bound=0.0)
-        for state, (counter, inside) in MPSTAT_STATES.items()
-        if counter in wide.columns
-    }
-    shares = wide.select("trial", "time_s", core="which", **ticks).unpivot(
-        index=["trial", "time_s", "core"], variable_name="state", value_name="ticks"
-    )
-    total = pl.col("ticks").sum().over("trial", "time_s", "core")
-    return (
-        shares.with_columns(percent=100 * pl.col("ticks") / total)
-        .filter(pl.col("percent").is_not_nan())
-        .select(list(schema))
-        .sort("trial", "core", "state", "time_s")
-    )
+    return monitor_rates.processor_shares(records, study, MPSTAT_STATES, core, whole=whole).fill_null(0.0)
 
 
 def paging(records: Dataset, study: Study, *, whole: bool = False) -> pl.DataFrame:
@@ -80,30 +58,16 @@ def paging(records: Dataset, study: Study, *, whole: bool = False) -> pl.DataFra
     scanned and reclaimed (pages, by the reclaiming thread and by others); reclaim_efficiency in per cent
     (sar(1): %vmeff, pages reclaimed of those scanned), where any were scanned.
     """
-    import polars as pl
-
-    found = monitor_rates.counters(records, study, "memory", whole=whole)
-    schema = {"trial": pl.String, "time_s": pl.Float64, "quantity": pl.String, "value": pl.Float64}
-    if found.is_empty():
-        return pl.DataFrame(schema=schema)
-    wide = found.pivot("name", index=["trial", "time_s", "seconds"], values="delta")
-
-    def of(name: str) -> Any:
-        return pl.col(name) if name in wide.columns else pl.lit(None, pl.Float64)
-
-    scanned = pl.sum_horizontal(of("scanned_kswapd_pages"), of("scanned_direct_pages"))
-    reclaimed = pl.sum_horizontal(of("reclaimed_kswapd_pages"), of("reclaimed_direct_pages"))
-    second = pl.col("seconds")
-    quantities = {name: factor * of(counter) / second for name, (counter, factor) in PAGING.items()}
-    quantities["minor_faults"] = (of("faults") - of("major_faults")) / second
-    quantities |= {"scanned": scanned / second, "reclaimed": reclaimed / second}
+    by = ["trial", "time_s"]
+    wide = monitor_rates.rates(records, study, "memory", whole=whole).pivot("name", index=by, values="value")
+    column = partial(monitor_rates.column, wide)
+    quantities = {name: factor * column(counter) for name, (counter, factor) in PAGING.items()}
+    quantities["minor_faults"] = column("faults") - column("major_faults")
+    for name in ("scanned", "reclaimed"):
+        quantities[name] = pl.sum_horizontal(column(f"{name}_kswapd_pages"), column(f"{name}_direct_pages"))
+    scanned, reclaimed = quantities["scanned"], quantities["reclaimed"]
     quantities["reclaim_efficiency"] = pl.when(scanned > 0).then(100 * reclaimed / scanned)
-    return (
-        wide.select("trial", "time_s", **quantities)
-        .unpivot(index=["trial", "time_s"], variable_name="quantity", value_name="value")
-        .drop_nulls("value")
-        .sort("trial", "quantity", "time_s")
-    )
+    return monitor_rates.long(wide.select(*by, **quantities), by).drop_nulls("value")
 
 
 def network(records: Dataset, study: Study, *, whole: bool = False) -> pl.DataFrame:
@@ -111,13 +75,9 @@ def network(records: Dataset, study: Study, *, whole: bool = False) -> pl.DataFr
 
     Columns: trial, interface, time_s, quantity (`rx_bytes`, `tx_packets`, `rx_errors`, `tx_dropped` …), value.
     """
-    import polars as pl
-
-    found = _parted(monitor_rates.counters(records, study, "net", whole=whole))
-    value = pl.col("delta") / pl.col("seconds")
-    return found.select("trial", "time_s", interface="which", quantity="field", value=value).sort(
-        "trial", "interface", "quantity", "time_s"
-    )
+    found = monitor_rates.parted(monitor_rates.rates(records, study, "net", whole=whole))
+    named = found.rename({"which": "interface", "field": "quantity"}).sort("trial", "interface", "quantity", "time_s")
+    return named.select("trial", "time_s", "interface", "quantity", "value")
 
 
 def system(records: Dataset, study: Study, *, whole: bool = False) -> pl.DataFrame:
@@ -125,18 +85,6 @@ def system(records: Dataset, study: Study, *, whole: bool = False) -> pl.DataFra
 
     Columns: trial, time_s, quantity (of SYSTEM), value.
     """
-    import polars as pl
-
-    found = monitor_rates.counters(records, study, "cpu", whole=whole).filter(pl.col("name").is_in(SYSTEM))
-    value = pl.col("delta") / pl.col("seconds")
-    return found.select("trial", "time_s", quantity="name", value=value).sort("trial", "quantity", "time_s")
-
-
-def _parted(found: pl.DataFrame) -> pl.DataFrame:
-    """With the two parts of a field's name: `which` one of several, and its `field`."""
-    import polars as pl
-
-    # The last dot: the name of a VLAN's interface has one itself.
-    return found.filter(pl.col("name").str.contains(".", literal=True)).with_columns(
-        which=pl.col("name").str.replace(r"\.[^.]*$", ""), field=pl.col("name").str.extract(r"\.([^.]*)$")
-    )
+    found = monitor_rates.rates(records, study, "cpu", whole=whole).filter(pl.col("name").is_in(SYSTEM))
+    named = found.rename({"name": "quantity"}).sort("trial", "quantity", "time_s")
+    return named.select("trial", "time_s", "quantity", "value")

@@ -19,6 +19,8 @@ from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.measurements.cells import Cells, cells
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.optimum import optimum
+from ioassay.analysis.storage import path_costs
+from ioassay.analysis.storage.path_costs import Setting
 from ioassay.factors import CASE
 from ioassay.records.record import Scalar
 from ioassay.stats.best_level import BestLevel, best_level
@@ -28,6 +30,9 @@ from ioassay.stats.power import repetitions_needed
 from ioassay.stats.result import Undefined, mean_of, plain
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
+
+LATENCY = "read.clat.mean"
+"""What is published of access paths, beside requests a second."""
 
 
 class Outcome(StrEnum):
@@ -156,6 +161,28 @@ def choices(records: Dataset, study: Study) -> list[Choice]:
     """One for each response of the study that has a better direction and was measured of two cases or more."""
     found = (choice(records, study, response) for response in optimum.judged(records, study))
     return [one for one in found if one is not None]
+
+
+@dataclass(frozen=True)
+class StudyChoice:
+    """The choice of one study. `latency`: mean completion latency of reads, of the same conditions.
+
+    `setting`: what the cases have in common, where they are paths to a drive.
+    """
+
+    study: str
+    choice: Choice
+    setting: Setting | None = None
+    latency: Cells | None = None
+
+
+def together(records: Dataset) -> list[StudyChoice]:
+    """The first response of each study of a choice that measured two cases."""
+    return [
+        StudyChoice(study.name, each[0], path_costs.setting(records, study), cells(records, study, LATENCY))
+        for study in records.studies
+        if (each := analyse(records, study))
+    ]
 
 
 @memoized

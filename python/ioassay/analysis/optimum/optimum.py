@@ -16,9 +16,8 @@ import numpy as np
 from ioassay import metrics
 from ioassay.analysis.effects import level_contrasts
 from ioassay.analysis.effects.level_contrasts import LevelFamily
-from ioassay.analysis.measurements.cells import Cell, Cells, cells, interval
+from ioassay.analysis.measurements.cells import Cell, Cells, MissingConditions, cells, interval, missing
 from ioassay.analysis.measurements.memo import memoized
-from ioassay.analysis.measurements.missing_trials import MissingConditions, missing
 from ioassay.analysis.optimum.peak_cause import Cause, Explanation, explain
 from ioassay.factors import CASE, changes_operation, counts_concurrency, level_phrase, loads_machine, takes_processors
 from ioassay.stats.best_level import BestLevel, Plateau, best_level, best_place, levels_off, plateau, second_peaks

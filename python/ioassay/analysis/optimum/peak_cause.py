@@ -7,7 +7,8 @@ none does, the cause is NONE. What was not measured can be no cause. Sentences a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter as Tally
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -35,6 +36,7 @@ IN_PROPORTION = 0.7
 """Least share of the growth of the load by which latency rises when requests queue (Little's law)."""
 FEWEST_FAULTS = 100.0
 """Major page faults a second that hold a load up."""
+_LOCK_CALLS = ("futex", "futex_waitv", "flock", "fcntl", "semop", "semtimedop", "mq_timedreceive", "mq_timedsend")
 
 
 class Cause(StrEnum):
@@ -127,47 +129,32 @@ def _plain(reading: Reading) -> dict[str, Any]:
 
 
 def explain(records: Dataset, study: Study, family: LevelFamily, end: int) -> Explanation | None:
-    """The cause for the end of the gain at a level; None where no processors were watched, so nothing is known."""
-    found = readings(records, study, family, end)
-    if Use.BUSY not in found:
-        return None
-    before, after = neighbours(family, end)
-    numbers = family.numbers or ()
-    load = numbers[after] / numbers[end] if numbers and numbers[end] > 0 else 1.0
-    for cause, test in _TESTS.items():
-        if evidence := test(found, end == 0, load):
-            lock = _lock(records, study, family, end) if cause is Cause.LOCK else ""
-            return Explanation(cause, end, before, after, tuple(evidence), found, lock)
-    return Explanation(Cause.NONE, end, before, after, (), found)
+    """The cause for the end of the gain at a level; None where no processors were watched, so nothing is known.
 
-
-def neighbours(family: LevelFamily, end: int) -> tuple[int, int]:
-    """The levels before and after; the end itself where there is none."""
-    return max(end - 1, 0), min(end + 1, len(family.cells) - 1)
-
-
-def readings(records: Dataset, study: Study, family: LevelFamily, end: int) -> dict[Counter, Reading]:
-    """What every counter does about the end of the gain, of those that each trial of the levels has."""
-    known = _values(records, study, family)
-    before, after = neighbours(family, end)
+    The level before, or after, is the end itself where there is none. Only counters that every trial has are read.
+    """
+    before, after = max(end - 1, 0), min(end + 1, len(family.cells) - 1)
     found: dict[Counter, Reading] = {}
-    for counter, groups in known.items():
+    for counter, groups in _values(records, study, family).items():
         compared = [group + FLOORS.get(counter, 0.0) for group in groups]
         scale = Scale.RAW if counter in SHARES else None
         model = fit(compared, [cell.repetition for cell in family.cells], scale=scale)
-        above = None
+        rises = reaches = False
         if not isinstance(model, Undefined):
             above = Contrasts(model, study.analysis.confidence, share=len(_TESTS)).above
-        means = [mean_of(group) for group in groups]
-        found[counter] = Reading(
-            counter,
-            means[before],
-            means[end],
-            means[after],
-            rises=above is not None and bool(above[after, before]),
-            reaches=above is not None and bool(above[end, before]),
-        )
-    return found
+            rises, reaches = bool(above[after, before]), bool(above[end, before])
+        means = {name: mean_of(groups[place]) for name, place in (("before", before), ("end", end), ("after", after))}
+        found[counter] = Reading(counter, **means, rises=rises, reaches=reaches)
+    if Use.BUSY not in found:
+        return None
+    numbers = family.numbers or ()
+    gain = _Gain(found, end == 0, numbers[after] / numbers[end] if numbers and numbers[end] > 0 else 1.0)
+    for cause, test in _TESTS.items():
+        if evidence := test(gain):
+            levels = {str(family.cells[place].point[family.factor]) for place in (before, end, after)}
+            lock = _lock(records, study, family.factor, levels) if cause is Cause.LOCK else ""
+            return Explanation(cause, end, before, after, tuple(evidence), found, lock)
+    return Explanation(Cause.NONE, end, before, after, (), found)
 
 
 def _values(records: Dataset, study: Study, family: LevelFamily) -> dict[Counter, list[Floats]]:
@@ -183,145 +170,108 @@ def _values(records: Dataset, study: Study, family: LevelFamily) -> dict[Counter
         if use in found and all((cell.measured > 0).all() for cell in family.cells):
             groups = zip(found[use], family.cells, strict=True)
             found[counter] = [values / cell.measured for values, cell in groups]
-    if latency := _latency(records, study, family):
-        found[PerOperation.LATENCY] = latency
+    trials, direction = records.trials_of(study), family.part.response.partition(".")[0]
+    names = [name for kind in ("lat", "clat") if (name := f"{direction}.{kind}.mean") in trials.columns]
+    known = dict(trials.select("trial", names[0]).drop_nulls().iter_rows()) if names else {}
+    if all(trial in known for cell in family.cells for trial in cell.trials):
+        found[PerOperation.LATENCY] = [np.array([known[trial] for trial in cell.trials]) for cell in family.cells]
     return found
 
 
-def _latency(records: Dataset, study: Study, family: LevelFamily) -> list[Floats]:
-    """Mean latency of each trial in the direction of the response; empty where the tool measures none."""
-    trials = records.trials_of(study)
-    direction = family.part.response.partition(".")[0]
-    names = [f"{direction}.{kind}.mean" for kind in ("lat", "clat")]
-    name = next((name for name in names if name in trials.columns), None)
-    if name is None:
-        return []
-    known = dict(trials.select("trial", name).iter_rows())
-    groups = [[known.get(trial) for trial in cell.trials] for cell in family.cells]
-    if any(value is None for group in groups for value in group):
-        return []
-    return [np.array(group, dtype=np.float64) for group in groups]
+def _lock(records: Dataset, study: Study, factor: str, levels: Collection[str]) -> str:
+    """The call of a lock that is made most often at the levels about the end, where calls were counted."""
+    calls = records.calls
+    if calls.is_empty() or factor not in calls.columns:
+        return ""
+    counts: Tally[str] = Tally()
+    for level, name, count in calls.filter(study=study.name).select(factor, "name", "count").iter_rows():
+        if str(level) in levels and name in _LOCK_CALLS:
+            counts[name] += count
+    return max(counts, key=lambda name: counts[name], default="")
 
 
 # One test a cause: the readings that it follows from, none where it does not
 
-Found = Mapping[Counter, Reading]
+
+@dataclass(frozen=True)
+class _Gain:
+    """What the tests look at: the readings, whether the gain ends at the first level, and how the load grows then."""
+
+    found: Mapping[Counter, Reading]
+    first: bool
+    load: float
+
+    def rising(self, counter: Counter, least: float = 0.0, factor: float = 1.0) -> list[Reading]:
+        """The reading of a counter that rises to at least this, and by at least this factor."""
+        one = self.found.get(counter)
+        return [one] if one and one.rises and one.after >= least and one.factor >= factor else []
+
+    def used_up(self, counter: Counter) -> list[Reading]:
+        """That of a share at its limit where the gain ends, which was not before, or was so from the first level on."""
+        one = self.found.get(counter)
+        if one is None or one.end < (NEARLY if one.after >= FULL else FULL):
+            return []
+        return [one] if one.changes or (self.first and one.end >= FULL) else []
 
 
-def _used_up(reading: Reading | None, first: bool) -> bool:
-    """A share that is at its limit where the gain ends, and was not before, or was so from the first level on."""
-    if reading is None:
-        return False
-    full = reading.end >= FULL or (reading.end >= NEARLY and reading.after >= FULL)
-    return full and (reading.changes or (first and reading.end >= FULL))
+def _quota(gain: _Gain) -> list[Reading]:
+    throttled = gain.found.get(Use.THROTTLED)
+    if throttled is not None and throttled.end >= STALLED and (throttled.changes or gain.first):
+        return [throttled, *([gain.found[Use.QUOTA]] if Use.QUOTA in gain.found else [])]
+    return gain.used_up(Use.QUOTA)
 
 
-def _rising(found: Found, counter: Counter, least: float, factor: float = 1.0) -> list[Reading]:
-    reading = found.get(counter)
-    if reading is None or not reading.rises or reading.after < least or reading.factor < factor:
-        return []
-    return [reading]
-
-
-def _waiting(found: Found) -> list[Reading]:
-    return _rising(found, Use.WAIT, WAITING)
-
-
-def _quota(found: Found, first: bool, load: float) -> list[Reading]:
-    throttled, quota = found.get(Use.THROTTLED), found.get(Use.QUOTA)
-    if throttled is not None and throttled.end >= STALLED and (throttled.changes or first):
-        return [throttled, *([quota] if quota else [])]
-    return [quota] if quota is not None and _used_up(quota, first) else []
-
-
-def _memory(found: Found, first: bool, load: float) -> list[Reading]:
+def _memory(gain: _Gain) -> list[Reading]:
     evidence = [
-        *_rising(found, Use.MEMORY_PRESSURE, STALLED),
-        *_rising(found, Use.SWAP, FEWEST_FAULTS),
-        *_rising(found, Use.MAJOR_FAULTS, FEWEST_FAULTS),
+        *gain.rising(Use.MEMORY_PRESSURE, STALLED),
+        *gain.rising(Use.SWAP, FEWEST_FAULTS),
+        *gain.rising(Use.MAJOR_FAULTS, FEWEST_FAULTS),
     ]
     if not evidence:  # reclaim of page cache that nobody needs again costs nothing: alone it is no cause
         return []
-    return [*evidence, *_rising(found, Use.LIMIT_HITS, 1.0), *_rising(found, Use.RECLAIM, 1.0)]
+    return [*evidence, *gain.rising(Use.LIMIT_HITS, 1.0), *gain.rising(Use.RECLAIM, 1.0)]
 
 
-def _io_limit(found: Found, first: bool, load: float) -> list[Reading]:
-    reading = found.get(Use.IO_LIMIT)
-    return [reading] if reading is not None and _used_up(reading, first) else []
-
-
-def _processors(found: Found, first: bool, load: float) -> list[Reading]:
-    busy, own, waiting = found[Use.BUSY], found.get(Use.OWN), _waiting(found)
+def _processors(gain: _Gain) -> list[Reading]:
+    busy, own, waiting = gain.found[Use.BUSY], gain.found.get(Use.OWN), gain.rising(Use.WAIT, WAITING)
     # Processors that other programs fill hold up a load only that fills the rest, or that waits for them.
     taken = own is None or own.end >= NEARLY
-    if not taken and _blocking(found, first, load):
+    if not taken and _blocking(gain):
         return []  # a task that waits for a processor does not give it up by itself
     rises = busy.changes or (own is not None and own.reaches)
-    if busy.end >= FULL and (waiting or (taken and (rises or first))):
+    if busy.end >= FULL and (waiting or (taken and (rises or gain.first))):
         return [busy, *waiting]
-    return [busy, *waiting] if _used_up(busy, first) and taken else []
+    return [*gain.used_up(Use.BUSY), *waiting] if taken and gain.used_up(Use.BUSY) else []
 
 
-def _disk(found: Found, first: bool, load: float) -> list[Reading]:
+def _disk(gain: _Gain) -> list[Reading]:
     """A busy device, and requests that queue: more of them take as much longer."""
-    latency = found.get(PerOperation.LATENCY)
-    queues = latency is not None and latency.after >= latency.end * max(IN_PROPORTION * load, 1.0) and latency.rises
-    queue = found.get(Use.DISK_QUEUE)
+    latency, queue = gain.found.get(PerOperation.LATENCY), gain.found.get(Use.DISK_QUEUE)
     if queue is not None and queue.after < GROWTH * max(queue.end, queue.before):
         return []  # they wait before the device: for a limit, or for a lock
     least = FULL if latency is None else NEARLY
-    waiting = [found[use] for use in (Use.DISK_BUSY, Use.IO_PRESSURE) if use in found and found[use].end >= least]
-    if latency is not None:
-        return [*waiting, latency] if waiting and queues else []
-    return [reading for reading in waiting if reading.changes]
+    known = [gain.found[use] for use in (Use.DISK_BUSY, Use.IO_PRESSURE) if use in gain.found]
+    waiting = [reading for reading in known if reading.end >= least]
+    if latency is None:
+        return [reading for reading in waiting if reading.changes]
+    queues = latency.rises and latency.after >= latency.end * max(IN_PROPORTION * gain.load, 1.0)
+    return [*waiting, latency] if waiting and queues else []
 
 
-def _lock(records: Dataset, study: Study, family: LevelFamily, end: int) -> str:
-    """The call of a lock that is made most often at the levels about the end, where calls were counted."""
-    calls = records.calls
-    if calls.is_empty() or family.factor not in calls.columns:
-        return ""
-    levels = [str(family.cells[index].point[family.factor]) for index in (end, *neighbours(family, end))]
-    counts: dict[str, int] = {}
-    for of, level, name, count in calls.select("study", family.factor, "name", "count").iter_rows():
-        if of == study.name and str(level) in levels and name in _LOCK_CALLS:
-            counts[name] = counts.get(name, 0) + count
-    return max(counts, key=lambda name: counts[name], default="")
-
-
-_LOCK_CALLS = ("futex", "futex_waitv", "flock", "fcntl", "semop", "semtimedop", "mq_timedreceive", "mq_timedsend")
-
-
-def _blocking(found: Found, first: bool, load: float) -> list[Reading]:
+def _blocking(gain: _Gain) -> list[Reading]:
     """Tasks give up their processor by themselves more often, so they wait for each other."""
-    return _rising(found, PerOperation.SWITCHES, 0.0, GROWTH)
+    return gain.rising(PerOperation.SWITCHES, factor=GROWTH)
 
 
-def _run_queue(found: Found, first: bool, load: float) -> list[Reading]:
-    return _waiting(found) if found[Use.BUSY].end < FULL else []
-
-
-def _network(found: Found, first: bool, load: float) -> list[Reading]:
-    return _rising(found, Use.DROPS, 0.01)
-
-
-def _stalls(found: Found, first: bool, load: float) -> list[Reading]:
-    return _rising(found, Use.STALLS, 0.0, GROWTH)
-
-
-def _contention(found: Found, first: bool, load: float) -> list[Reading]:
-    return _rising(found, PerOperation.CPU, 0.0, GROWTH)
-
-
-_TESTS: dict[Cause, Callable[[Found, bool, float], list[Reading]]] = {
+_TESTS: dict[Cause, Callable[[_Gain], list[Reading]]] = {
     Cause.QUOTA: _quota,
     Cause.MEMORY: _memory,
-    Cause.IO_LIMIT: _io_limit,
+    Cause.IO_LIMIT: lambda gain: gain.used_up(Use.IO_LIMIT),
     Cause.PROCESSORS: _processors,
     Cause.DISK: _disk,
     Cause.LOCK: _blocking,
-    Cause.RUN_QUEUE: _run_queue,
-    Cause.NETWORK: _network,
-    Cause.STALLS: _stalls,
-    Cause.CONTENTION: _contention,
+    Cause.RUN_QUEUE: lambda gain: gain.rising(Use.WAIT, WAITING) if gain.found[Use.BUSY].end < FULL else [],
+    Cause.NETWORK: lambda gain: gain.rising(Use.DROPS, 0.01),
+    Cause.STALLS: lambda gain: gain.rising(Use.STALLS, factor=GROWTH),
+    Cause.CONTENTION: lambda gain: gain.rising(PerOperation.CPU, factor=GROWTH),
 }

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TypeVar
 
 import polars as pl
 
+from ioassay.analysis import stability
 from ioassay.analysis.effects.level_contrasts import families
 from ioassay.analysis.effects.response_shape import shape
-from ioassay.analysis.stability import stability
-from ioassay.analysis.stability.drift import RunDrift
-from ioassay.analysis.stability.repetition_variance import UNSTABLE_CV, Variation
-from ioassay.analysis.stability.steadiness import Outcome, Steadiness
+from ioassay.analysis.stability import UNSTABLE_CV
 from ioassay.analysis.threats.threat import Code, Context, Threat
 from ioassay.factors import CONCURRENCY
 from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.stats.contrasts import MARGIN
 from ioassay.stats.result import plain
 
-_Answer = TypeVar("_Answer", Variation, RunDrift, Steadiness)
 ENOUGH_REPETITIONS = 5
 SHORT_S = 5.0
 
@@ -56,39 +52,41 @@ def few_repetitions(context: Context) -> Iterator[Threat]:
         )
 
 
-def _stability(context: Context, kind: type[_Answer]) -> list[_Answer]:
-    """What the question of stability answers of this kind."""
-    return [one for one in stability.analyse(context.records, context.study) if isinstance(one, kind)]
-
-
 def unstable(context: Context) -> Iterator[Threat]:
     """Conditions whose repetitions vary by more than 5 %, of all responses together."""
-    if found := [one for one in _stability(context, Variation) if one.unstable]:
-        cvs = [{part.cell.label: part.cv for part in one.conditions if part.cv > UNSTABLE_CV} for one in found]
-        names, conditions = [one.cells.response for one in found], [len(one.cells.cells) for one in found]
-        evidence = {"cv": dict(zip(names, cvs, strict=True)), "conditions": dict(zip(names, conditions, strict=True))}
-        yield context.threat(Code.UNSTABLE, limit=UNSTABLE_CV, **evidence)
+    cvs: dict[str, dict[str, float]] = {}
+    conditions: dict[str, int] = {}
+    for one in stability.analyse(context.records, context.study):
+        if one.variation and one.variation.unstable:
+            parts = one.variation.conditions
+            cvs[one.response] = {part.cell.label: part.cv for part in parts if part.cv > UNSTABLE_CV}
+            conditions[one.response] = len(one.cells.cells)
+    if cvs:
+        yield context.threat(Code.UNSTABLE, limit=UNSTABLE_CV, cv=cvs, conditions=conditions)
 
 
 def drifting(context: Context) -> Iterator[Threat]:
     """Responses that rise or fall over the run, all together."""
-    found = {one.cells.response: one.drift for one in _stability(context, RunDrift) if one.notable}
-    numbers = ("change", "interval", "p")
-    if evidence := {name: {key: plain(getattr(one, key)) for key in numbers} for name, one in found.items()}:
+    evidence = {
+        one.response: {key: plain(getattr(one.drift, key)) for key in ("change", "interval", "p")}
+        for one in stability.analyse(context.records, context.study)
+        if one.drift and one.drift.notable
+    }
+    if evidence:
         yield context.threat(Code.DRIFT, **evidence)
 
 
 def unsteady(context: Context) -> Iterator[Threat]:
     """Conditions without steady state by SNIA's criterion, of all responses together."""
     evidence = {
-        one.cells.response: {
-            "conditions": one.unsteady,
-            "conditions_judged": len(one.by_repetition),
-            "trials": one.trials,
-            "trials_attained": one.trials_attained,
+        one.response: {
+            "conditions": found.unsteady,
+            "conditions_judged": len(found.by_repetition),
+            "trials": found.trials,
+            "trials_attained": found.trials_attained,
         }
-        for one in _stability(context, Steadiness)
-        if one.outcome == Outcome.UNSTEADY
+        for one in stability.analyse(context.records, context.study)
+        if (found := one.steadiness) and not found.attained
     }
     if evidence:
         yield context.threat(Code.UNSTEADY, **evidence)

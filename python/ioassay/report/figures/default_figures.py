@@ -74,7 +74,7 @@ def _over_time(records: Dataset, study: Study) -> list[Figure]:
     from ioassay.analysis.measurements import log_samples
 
     first = records.trials_of(study).filter(status=OK)["trial"].to_list()[:1]
-    if not any(log_samples.keeps_histograms(records, trial) for trial in first):
+    if not any(log_samples.histogram_logs(records, trial) for trial in first):
         return []
     directions = set(records.hist.filter(study=study.name, kind="clat")["direction"].unique().to_list())
     shown = [direction for direction in DIRECTIONS if direction in directions]

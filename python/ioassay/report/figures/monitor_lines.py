@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ioassay.analysis.measurements import monitor_rates
+from ioassay.analysis.measurements import monitor_rates, sysstat
 from ioassay.report.figures.chart import pl
 from ioassay.report.figures.spec import NoData
 from ioassay.store.dataset import Dataset
@@ -96,11 +96,7 @@ def _memory(records: Dataset, study: Study, fields: Sequence[str]) -> _Read:
 
 def _net(records: Dataset, study: Study, fields: Sequence[str]) -> _Read:
     unit = _one_unit("net", fields, {name: "bytes/s" if name.endswith("_bytes") else "packets/s" for name in fields})
-    found = monitor_rates.per_second(records, study, "net").with_columns(
-        # The last dot: the name of a VLAN's interface has one itself.
-        device=pl.col("name").str.replace(r"\.[^.]*$", ""),
-        field=pl.col("name").str.extract(r"\.([^.]*)$"),
-    )
+    found = sysstat.network(records, study).rename({"interface": "device", "quantity": "field"})
     return found, {field: _NAMES.get(field, field) for field in fields}, unit, "Network"
 
 

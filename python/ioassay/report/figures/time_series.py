@@ -86,7 +86,7 @@ def _logged(
     It is the longest of the logs' own intervals and what the figure can show. Columns: group, trial, span, value.
     """
     from ioassay.analysis.measurements.log_samples import samples
-    from ioassay.analysis.stability import steadiness
+    from ioassay.analysis.stability import within_trial
 
     logged = samples(records, study, spec.y)
     known = [row for row in trials.iter_rows(named=True) if row["trial"] in logged]
@@ -102,8 +102,8 @@ def _logged(
         last_s = float(found.time_s[-1])
         intervals = found.time_s.size - 1
         steps_s += [last_s / _MOST_POINTS, float(last_s - found.time_s[0]) / intervals if intervals else 0.0]
-        judged = steadiness.within_trial(found)
-        if isinstance(judged, steadiness.WithinTrial) and judged.since_s is not None:
+        judged = within_trial(found)
+        if judged is not None and judged.since_s is not None:
             since.append(judged.since_s)
     step_s = max(steps_s) or 1.0
     span = (pl.col("time_s") / step_s).floor().clip(0).cast(pl.Int64)

@@ -1,0 +1,415 @@
+"""Is it stable? Variation between repetitions, log samples, drift over the run, and steady state of each response.
+
+The repetition is the unit. The analysis of variance over log samples is naive, and given because it is what is usually
+done, with what it is worth corrected; the same between conditions is in `anova_variants.py`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from ioassay.analysis.measurements.cells import Cell, Cells, cells
+from ioassay.analysis.measurements.log_samples import Samples, of_cell, rounds, samples
+from ioassay.analysis.measurements.memo import memoized
+from ioassay.stats import distributions
+from ioassay.stats.anova import OneWay, one_way
+from ioassay.stats.contrasts import MARGIN
+from ioassay.stats.dependence import Components, Corrected, Dependence, components, corrected, dependence
+from ioassay.stats.factorial import BLOCK, Effect, Factorial, factorial
+from ioassay.stats.result import Floats, Interval, Undefined
+from ioassay.stats.sample import Moments, moments
+from ioassay.stats.steady_state import SteadyState, steady_state
+from ioassay.stats.trend_tests import Correlation, Kendall, Runs, mann_kendall, runs_test, spearman
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
+
+UNSTABLE_CV = 0.05
+"""Above this coefficient of variation a condition counts as unstable: a difference of 5 % is what people act upon."""
+LONG_ENOUGH = 50
+"""Samples a run from which on its own mean, which is taken out, hides little of the dependence."""
+PASS, TRIAL = "pass", "trial"
+RANKABLE = 5
+"""Passes from which even a perfect trend has a rank test below 5 %."""
+NOTABLE = 0.02
+"""A drift below this share of the mean over the whole run is reported, but is no warning."""
+ENOUGH = 0.9
+"""Share of the trials that must end in steady state: single ones miss the criterion by noise."""
+
+
+@dataclass(frozen=True)
+class Stability:
+    """The answers for one response; None for what does not apply."""
+
+    cells: Cells
+    variation: Variation | None
+    drift: Drift | None
+    steadiness: Steadiness | None
+    samples: LogSampleComparison | None
+
+    @property
+    def response(self) -> str:
+        """What was measured."""
+        return self.cells.response
+
+
+@memoized
+def analyse(records: Dataset, study: Study) -> list[Stability]:
+    """Each response of which anything can be said."""
+    confidence, answers = study.analysis.confidence, []
+    for response in records.responses(study):
+        found = cells(records, study, response)
+        if found.cells:
+            logged = samples(records, study, response)
+            varied, compared = variation(found, confidence), log_sample_comparison(found, logged, confidence)
+            answers.append(Stability(found, varied, drift(found, confidence), steadiness(found, logged), compared))
+    return [one for one in answers if one.variation or one.drift or one.steadiness or one.samples]
+
+
+# Variation between repetitions
+
+
+@dataclass(frozen=True)
+class ConditionVariation:
+    """One condition that was repeated."""
+
+    cell: Cell
+    moments: Moments
+
+    @property
+    def cv(self) -> float:
+        """Its coefficient of variation, 0 where it has none."""
+        return self.moments.cv or 0.0
+
+
+@dataclass(frozen=True)
+class Variation:
+    """The repeated conditions of one response. `blocks` compares whole passes over the conditions."""
+
+    conditions: tuple[ConditionVariation, ...]
+    blocks: Effect | Undefined
+    confidence: float
+
+    @property
+    def unstable(self) -> list[str]:
+        """Labels of the conditions that vary by more than UNSTABLE_CV."""
+        return [condition.cell.label for condition in self.conditions if condition.cv > UNSTABLE_CV]
+
+    @property
+    def worst(self) -> ConditionVariation:
+        """The condition that varies most."""
+        return max(self.conditions, key=lambda condition: condition.cv)
+
+    @property
+    def median_cv(self) -> float:
+        """The median of the conditions' coefficients of variation."""
+        return float(np.median([condition.cv for condition in self.conditions]))
+
+    @property
+    def passes_differ(self) -> bool:
+        """Return True if whole passes over the conditions differ significantly."""
+        return isinstance(self.blocks, Effect) and self.blocks.p < 1 - self.confidence
+
+
+def variation(found: Cells, confidence: float) -> Variation | None:
+    """Coefficient of variation of each condition and the block effect; None where nothing was repeated."""
+    described = [ConditionVariation(cell, moments(cell.measured)) for cell in found.cells if cell.measured.size > 1]
+    return Variation(tuple(described), _block_effect(found), confidence) if described else None
+
+
+def _block_effect(found: Cells) -> Effect | Undefined:
+    """Do whole passes over the conditions differ? The block's line of an analysis of ln(value)."""
+    everything = np.concatenate([cell.measured for cell in found.cells])
+    if everything.min() <= 0:
+        return Undefined("values at or below 0 have no logarithm")
+    labels = [cell.label for cell in found.cells for _ in cell.measured]
+    passes = [int(number) for cell in found.cells for number in cell.repetition]
+    done = factorial(np.log(everything), {"condition": labels}, block=passes, interactions=False)
+    if not isinstance(done, Factorial):
+        return done
+    return done.effect(BLOCK) or Undefined("each condition ran in passes of its own")
+
+
+# Log samples
+
+
+@dataclass(frozen=True)
+class Among:
+    """One condition: do its repetitions differ? `naive` as usually done, `corrected` for the samples' dependence.
+
+    `between_share`: share of the samples' variance that lies between repetitions (intraclass correlation), with
+    what dependence alone would give taken out; 0 where nothing is left.
+    """
+
+    cell: Cell
+    naive: OneWay
+    dependence: Dependence | Undefined
+    corrected: Corrected | Undefined
+    components: Components | Undefined
+    between_share: float | None
+
+
+@dataclass(frozen=True)
+class LogSampleComparison:
+    """The repetitions of every condition that has logs of two or more."""
+
+    conditions: tuple[Among, ...]
+    confidence: float
+
+    @property
+    def naive_different(self) -> int:
+        """Conditions whose repetitions seem to differ sample by sample."""
+        return sum(among.naive.p < 1 - self.confidence for among in self.conditions)
+
+    @property
+    def corrected_different(self) -> int:
+        """Conditions whose repetitions differ with the samples' dependence corrected."""
+        tested = [among.corrected for among in self.conditions if isinstance(among.corrected, Corrected)]
+        return sum(corrected.p < 1 - self.confidence for corrected in tested)
+
+    @property
+    def shortest(self) -> int:
+        """Samples of the shortest run."""
+        return min(among.naive.df_within // (among.naive.df_between + 1) + 1 for among in self.conditions)
+
+
+def log_sample_comparison(found: Cells, logged: Mapping[str, Samples], confidence: float) -> LogSampleComparison | None:
+    """All conditions; None where no condition has logs of two repetitions."""
+    judged = [among for cell in found.cells if (among := _among(cell, logged, confidence)) is not None]
+    return LogSampleComparison(tuple(judged), confidence) if judged else None
+
+
+def _among(cell: Cell, logged: Mapping[str, Samples], confidence: float) -> Among | None:
+    runs = of_cell(cell, logged)
+    naive = one_way(runs)
+    if isinstance(naive, Undefined):
+        return None
+    found, parts, share = dependence(runs), components(runs, confidence), None
+    if isinstance(parts, Components) and isinstance(found, Dependence):
+        between = max(naive.ms_between - found.time * naive.ms_within, 0.0) / parts.mean_size
+        share = between / (between + naive.ms_within)
+    fixed = found if isinstance(found, Undefined) else corrected(naive, found)
+    return Among(cell, naive, found, fixed, parts, share)
+
+
+# Drift over the run
+
+
+class DriftOutcome(StrEnum):
+    """What the interval of the change and the rank test show."""
+
+    NO_DRIFT = "no drift"
+    """The change over the whole run is certainly within the margin."""
+    UNDECIDED = "undecided"
+    DRIFT = "drift"
+
+
+class DriftTest(StrEnum):
+    """The tests that decide."""
+
+    T = "t test"
+    SEASONAL_KENDALL = "t and seasonal Kendall tests"
+    MANN_KENDALL = "t and Mann-Kendall tests"
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Change over the run, as shares of the mean (0.03: 3 % more at its end), and tests of there being none.
+
+    `slope_per_trial` is the slope of ln(value) over the order, within conditions; `interval` and `p` belong to it.
+    `unit`: what was counted, PASS or TRIAL (no passes: one condition, or conditions that did not take turns).
+    `kendall`: the Mann-Kendall test of the passes' means, else the seasonal one with conditions as seasons.
+    `spearman` and `runs` look at all trials' deviations, as if these were independent.
+
+    A drift is claimed where the rank test and the interval of the slope agree; of three or four passes the rank test
+    can say nothing, and the interval decides. That there is none is claimed only where the interval is within MARGIN.
+    """
+
+    change: float
+    interval: Interval
+    p: float
+    slope_per_trial: float
+    unit: str
+    units: int
+    trials: int
+    kendall: Kendall | Undefined
+    spearman: Correlation | Undefined
+    runs: Runs | Undefined
+
+    @property
+    def rank_p(self) -> float | None:
+        """The rank test's p; None where there is none, or too few passes for it ever to be small."""
+        if not isinstance(self.kendall, Kendall) or (self.unit == PASS and self.units < RANKABLE):
+            return None
+        return self.kendall.p
+
+    @property
+    def deciding_p(self) -> float:
+        """The larger one, since all deciding tests must agree."""
+        return max(self.p, self.rank_p or 0.0)
+
+    @property
+    def test(self) -> DriftTest:
+        """The deciding tests."""
+        if self.rank_p is None:
+            return DriftTest.T
+        return DriftTest.MANN_KENDALL if self.unit == PASS else DriftTest.SEASONAL_KENDALL
+
+    @property
+    def outcome(self) -> DriftOutcome:
+        """A drift, certainly none that matters, or neither."""
+        if self.deciding_p < 1 - self.interval.confidence:
+            return DriftOutcome.DRIFT
+        within = 1 + self.interval.low >= 1 / (1 + MARGIN) and self.interval.high <= MARGIN
+        return DriftOutcome.NO_DRIFT if within else DriftOutcome.UNDECIDED
+
+    @property
+    def notable(self) -> bool:
+        """Return True for a drift that is large enough for a warning."""
+        return self.outcome == DriftOutcome.DRIFT and abs(self.change) >= NOTABLE
+
+
+def drift(found: Cells, confidence: float) -> Drift | None:
+    """Least squares over order with a level of its own for each condition (analysis of covariance), and rank tests.
+
+    Where the run has passes, over their mean deviations: the trials of one share whatever happened to the machine
+    meanwhile, and the classic analysis of covariance would count each. Deviations from the mean of the own condition
+    say nothing about conditions, so that a drift cannot contradict what is said of these. None where values are not
+    above 0, or fewer than three trials repeat something.
+    """
+    own = [cell for cell in found.cells if cell.measured.size > 1]
+    if not own or min(cell.measured.min() for cell in own) <= 0:
+        return None
+    y = np.concatenate([_centred(np.log(cell.measured)) for cell in own])
+    x = np.concatenate([_centred(cell.order.astype(np.float64)) for cell in own])
+    order = np.concatenate([cell.order for cell in own]).astype(np.float64)
+    deviations, passes = y, _passes(own, y, order)
+    if passes is not None:
+        x, y = passes
+        df, ranked = y.size - 2, [y]
+    else:
+        df = y.size - len(own) - 1
+        ranked = [cell.measured[np.argsort(cell.order, kind="stable")] for cell in own]
+    sxx = float(np.sum(x**2))
+    if df < 1 or sxx == 0:
+        return None
+    slope = float(np.sum(x * y)) / sxx
+    error = float(np.sqrt(np.sum((y - slope * x) ** 2) / df / sxx))
+    half = float(distributions.t_ppf((1 + confidence) / 2, df)) * error
+    change, low, high = (float(np.expm1(float(np.ptp(order)) * one)) for one in (slope, slope - half, slope + half))
+    return Drift(
+        change=change,
+        interval=Interval(low, high, confidence, "t"),
+        p=float(2 * distributions.t_sf(abs(slope) / error, df)) if error > 0 else float(slope == 0),
+        slope_per_trial=slope,
+        unit=TRIAL if passes is None else PASS,
+        units=int(y.size),
+        trials=deviations.size,
+        kendall=mann_kendall(ranked),
+        spearman=spearman(order, deviations),
+        runs=runs_test(deviations[np.argsort(order, kind="stable")]),
+    )
+
+
+def _passes(own: Sequence[Cell], deviations: Floats, order: Floats) -> tuple[Floats, Floats] | None:
+    """Order and deviation of each pass, about their means; None where fewer than three passes follow each other."""
+    if len(own) < 2:
+        return None
+    numbers = np.concatenate([cell.repetition for cell in own])
+    members = [numbers == number for number in np.unique(numbers)]
+    ends = [(order[member].min(), order[member].max()) for member in members]
+    if len(members) < 3 or any(before[1] >= after[0] for before, after in itertools.pairwise(ends)):
+        return None
+    places = np.array([order[member].mean() for member in members])
+    means = np.array([deviations[member].mean() for member in members])
+    return places - places.mean(), means - means.mean()
+
+
+def _centred(values: Floats) -> Floats:
+    shifted = values - values[0]
+    return np.asarray(shifted - shifted.mean())
+
+
+# Steady state
+
+
+@dataclass(frozen=True)
+class WithinTrial:
+    """One trial judged over equal spans of its time. `since_s`: start of its steady part, None if there is none."""
+
+    state: SteadyState
+    since_s: float | None
+    round_s: float
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One condition: over its repetitions, and each of its logged trials (trial id -> result)."""
+
+    cell: Cell
+    repetitions: SteadyState | Undefined
+    trials: Mapping[str, WithinTrial]
+
+
+@dataclass(frozen=True)
+class Steadiness:
+    """All conditions of one response."""
+
+    conditions: tuple[Judged, ...]
+
+    @property
+    def by_repetition(self) -> dict[str, SteadyState]:
+        """Label -> state, of the conditions with repetitions enough."""
+        states = ((condition.cell.label, condition.repetitions) for condition in self.conditions)
+        return {label: state for label, state in states if isinstance(state, SteadyState)}
+
+    @property
+    def unsteady(self) -> list[str]:
+        """Labels of the conditions that are not steady over their repetitions."""
+        return [label for label, state in self.by_repetition.items() if not state.attained]
+
+    @property
+    def within(self) -> list[WithinTrial]:
+        """The trials with logs."""
+        return [trial for condition in self.conditions for trial in condition.trials.values()]
+
+    @property
+    def trials(self) -> int:
+        """Number of trials with logs."""
+        return len(self.within)
+
+    @property
+    def trials_attained(self) -> int:
+        """Number of those that ended in steady state."""
+        return sum(trial.state.attained for trial in self.within)
+
+    @property
+    def attained(self) -> bool:
+        """True unless a condition, or more than a few trials, did not attain steady state."""
+        return not self.unsteady and self.trials_attained >= ENOUGH * self.trials
+
+
+def steadiness(found: Cells, logged: Mapping[str, Samples]) -> Steadiness | None:
+    """SNIA's criterion over repetitions as rounds, and within each logged trial.
+
+    None where there are neither five repetitions nor logs.
+    """
+    judged = []
+    for cell in found.cells:
+        trials = {trial: one for trial in cell.trials if trial in logged and (one := within_trial(logged[trial]))}
+        judged.append(Judged(cell, steady_state(cell.measured[np.argsort(cell.order, kind="stable")]), trials))
+    answer = Steadiness(tuple(judged))
+    return answer if answer.by_repetition or answer.trials else None
+
+
+def within_trial(found: Samples) -> WithinTrial | None:
+    """Judge one trial by its log samples; None of fewer than five rounds."""
+    cut = rounds(found)
+    state = steady_state(cut.values)
+    if isinstance(state, Undefined):
+        return None
+    return WithinTrial(state, None if state.since is None else cut.start_s + state.since * cut.round_s, cut.round_s)

@@ -1,1 +1,0 @@
-"""How stable the numbers are: variation between repetitions, drift, steady state."""
