@@ -12,7 +12,7 @@ from ioassay.analysis.claims import published_results
 from ioassay.analysis.effects import one_factor
 from ioassay.analysis.effects.one_factor import Outcome
 from ioassay.analysis.storage import write_buffer
-from ioassay.analysis.storage.write_buffer import Rank, Reductions, Rivalry
+from ioassay.analysis.storage.write_buffer import Rank, Reductions, majority
 from ioassay.narrative import reductions_text
 from ioassay.narrative.finding import Finding, Table
 from ioassay.study.model import Figure, Study
@@ -179,17 +179,16 @@ def test_no_published_reading_contradicts_the_published_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "rank", "counted"),
+    ("share", "rank"),
     [
-        (0.9, Rank.BETTER, Rivalry(1, 0, 0)),
-        (1.004, Rank.EVEN, Rivalry(0, 1, 0)),
-        (1.1, Rank.WORSE, Rivalry(0, 0, 1)),
+        (0.9, Rank.BETTER),
+        (1.004, Rank.EVEN),
+        (1.1, Rank.WORSE),
     ],
 )
-def test_the_rival_is_better_even_or_worse(lab: Any, share: float, rank: Rank, counted: Rivalry) -> None:
+def test_the_rival_is_better_even_or_worse(lab: Any, share: float, rank: Rank) -> None:
     (one,) = answers(lab, asked(lab), rival(share))
-    rivalry = one.rivalry("idle-cold")
-    assert rivalry == counted and rivalry.rank == rank and one.rivalry("epo") is None
+    assert one.ranks("idle-cold", "epo") == {rank: 1}
 
 
 def test_zero_has_no_sign(lab: Any) -> None:
@@ -203,8 +202,8 @@ def test_a_few_wins_among_many_even_conditions_are_no_victory(lab: Any) -> None:
         return rival(0.9 if point["page"] == 1 else 1.0)(point, repetition)
 
     (one,) = answers(lab, asked(lab, page=[1, 2, 4]), measure)
-    rivalry = one.rivalry("idle-cold")
-    assert rivalry == Rivalry(1, 2, 0) and rivalry.rank == Rank.EVEN
+    ranks = one.ranks("idle-cold", "epo")
+    assert ranks == {Rank.BETTER: 1, Rank.EVEN: 2} and majority(ranks) == Rank.EVEN
 
 
 def test_each_arrival_mode_is_a_finding_of_its_own(lab: Any) -> None:
@@ -231,8 +230,8 @@ def test_a_saturated_run_has_no_mean(lab: Any) -> None:
     assert cells(epo, 1)["epo against lru (%)"] == -25.0
     assert finding.statistics["points"][1]["means"]["none"] is None
     (one,) = answers(lab, asked(lab, rate=[1, 2]), measure)
-    assert one.shares("epo", "none") == [pytest.approx(-0.4)]  # of the one condition that has a mean
-    assert (one.saturated("none"), one.saturated("lru")) == (1, 0)
+    assert vars(one.spreads("epo")["none"])["least"] == pytest.approx(-0.4)  # of the one condition that has a mean
+    assert one.saturated == {"none": 1}
 
 
 def test_a_run_that_saturates_in_one_repetition_has_no_mean_either(lab: Any) -> None:
@@ -293,7 +292,7 @@ def test_repetitions_have_a_trace_each_and_give_an_interval(lab: Any) -> None:
     reduction = place.reduction("epo", "lru")
     assert reduction is not None and reduction.low is not None and reduction.high is not None
     assert reduction.low < -0.25 < reduction.high < -0.2
-    assert place.rank("epo", "lru") == Rank.BETTER and one.rivalry("idle-cold") == Rivalry(0, 0, 0, 1)
+    assert place.rank("epo", "lru") == Rank.BETTER and one.ranks("idle-cold", "epo") == {Rank.UNDECIDED: 1}
     assert (one.exact, one.leaders) == (False, {("epo",): 1})
     assert "The data do not show it in 1." in found(lab, asked(lab), measure, 3)[0].statement
 
@@ -305,9 +304,9 @@ def test_no_order_is_claimed_of_traces_that_disagree(lab: Any) -> None:
         return {METRIC: 300.0 * random.lognormal(0, 0.3)}
 
     (one,) = answers(lab, asked(lab), measure, repetitions=3)
-    assert one.leaders == {("none", "lru", "epo"): 1} and one.undecided("epo") == 3
+    assert one.leaders == {("none", "lru", "epo"): 1} and one.undecided == 3
     assert "The data do not show a difference in 3 comparisons." in reductions_text.findings([one])[0].statement
-    assert one.rivalry("idle-cold") == Rivalry(0, 0, 0, 1)
+    assert one.ranks("idle-cold", "epo") == {Rank.UNDECIDED: 1}
     study = asked(lab)
     (effects,) = one_factor.effects(lab.records(lab.run(study, measure, 3)), study, METRIC)
     assert effects.effects[0].outcome == Outcome.UNDECIDED

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ioassay.analysis.claims import published_results
@@ -11,18 +12,23 @@ from ioassay.analysis.storage.write_buffer import (
     EVEN,
     FEED,
     HIT_RATIO,
+    WRITE_BEHIND,
     Ablation,
     Change,
     HitBound,
+    Leaders,
     Place,
+    Rank,
     Reductions,
+    Spread,
     Sweep,
+    majority,
 )
 from ioassay.factors import CASE, arrival_text, factor_label, level_text
 from ioassay.narrative import phrases
-from ioassay.narrative.finding import Finding, Table
+from ioassay.narrative.finding import Column, Finding, Table
 from ioassay.narrative.say import Say, say
-from ioassay.narrative.values import Factor, Level, Response, Shares
+from ioassay.narrative.values import Factor, Level, Range, Response, Shares
 from ioassay.stats.contrasts import MARGIN
 
 _SATURATED = "saturated"
@@ -43,301 +49,125 @@ def findings(answers: Sequence[Ablation | Reductions | HitBound]) -> list[Findin
     ]
 
 
-def _reductions(one: Reductions) -> Finding:
-    where = {FEED: one.feed} if one.feed else {}
-    said = [*(_swept(one, sweep) for sweep in one.sweeps), _lowest(one), *_variants(one), *_unknown(one)]
-    saturated = any(place.saturated for place in one.places)
-    means = Table.of(
-        one.places,
-        *_places(one.factors),
-        *((policy, lambda place, policy=policy: _mean(place, policy), one.response) for policy in one.policies),
-    )
-    tables = [means]
-    if one.subjects:
-        subject, *_ = one.subjects
-        others = [policy for policy in one.policies if policy != subject]
-        shares = (
-            (f"{subject} against {other} (%)", lambda place, other=other: _cell(place, subject, other))
-            for other in others
-        )
-        tables.append(Table.of(one.places, *_places(one.factors), *shares))
+def _finding(one: Reductions, title: str, said: Iterable[_Said], codes: Mapping[str, bool], **parts: Any) -> Finding:
+    """That of one arrival mode, which its sentences name; `codes` of caveats, and whether they hold."""
+    where, caveats = {FEED: one.feed} if one.feed else {}, [code for code, holds in codes.items() if holds]
     return Finding(
-        study=one.study,
-        question="reductions",
-        response=one.response,
-        title=f"{phrases.name(one.response)} by policy",
-        statements=[Say(code, values, where) for code, values in said],
+        *(one.study, "reductions", one.response, f"{phrases.name(one.response)} {title}"),
+        statements=[Say(f"reductions.{code}", values, where) for code, values in said],
         where=where,
-        statistics={"points": [_numbers(one, place) for place in one.places]},
-        tables=tables,
-        caveats=_caveats(absorbed=one.absorbs, without_mean=saturated),
+        caveats=[str(say(f"reductions.{code}")) for code in caveats],
+        **parts,
     )
 
 
-def _caveats(**which: bool) -> list[str]:
-    return [str(say(f"reductions.{code}")) for code, holds in which.items() if holds]
+def _columns(
+    names: Iterable[str], value: Callable[[str, Any], Any], metric: str = "", title: str = "{}"
+) -> list[Column]:
+    """A column for each name, with the value of a row for it."""
+    return [Column(title.format(name), partial(value, name), metric) for name in names]
 
 
-def _places(factors: Sequence[str]) -> list[tuple[str, Any]]:
-    return [(name, lambda place, name=name: place.where[name]) for name in factors]
+# Who is best
 
 
-def _mean(place: Place, policy: str) -> float | str | None:
-    return _SATURATED if policy in place.saturated else place.mean(policy)
+def _reductions(one: Reductions) -> Finding:
+    said = [*(_swept(one, sweep) for sweep in one.sweeps), _lowest(one), *_variants(one), *_unknown(one)]
+    places = _columns(one.factors, lambda name, place: place.where[name])
+    tables = [Table.of(one.places, *places, *_columns(one.policies, _mean, one.response))]
+    for subject in one.subjects[:1]:
+        others = [policy for policy in one.policies if policy != subject]
+        shares = _columns(others, partial(_cell, subject), "", f"{subject} against {{}} (%)")
+        tables.append(Table.of(one.places, *places, *shares))
+    points = [
+        {
+            "where": dict(place.where),
+            "means": {policy: place.means.get(policy) for policy in one.policies},
+            "saturated": sorted(place.saturated),
+            "lowest": list(place.lowest(one.policies)),
+            "reductions": {
+                subject: {
+                    other: found.share if (found := place.reduction(subject, other)) else None
+                    for other in one.policies
+                    if other != subject
+                }
+                for subject in one.subjects
+            },
+        }
+        for place in one.places
+    ]
+    caveats = {"absorbed": one.absorbs, "without_mean": bool(one.saturated)}
+    return _finding(one, "by policy", said, caveats, statistics={"points": points}, tables=tables)
 
 
 def _swept(one: Reductions, sweep: Sweep) -> _Said:
     """What a factor changes, and from where on nothing."""
-    factor, name, changes = sweep.factor, Response(one.response), [Shares(*vars(one).values()) for one in sweep.changes]
-    first, *_, last = (Level(factor, level) for level in sweep.levels)
-    known = {"factor": Factor(factor), "name": name, "policy": sweep.policy, "margin": MARGIN, "first": first}
-    if sweep.settles == 0:
-        return "reductions.flat", {**known, "last": last, "change": changes[-1]}
-    if sweep.settles is None:
-        return "reductions.moves", {**known, "last": last, "change": changes[-1]}
-    settled = Level(factor, sweep.levels[sweep.settles])
-    return "reductions.settles", {**known, "level": settled, "change": changes[sweep.settles - 1]}
+    first, *levels = (Level(sweep.factor, level) for level in sweep.levels)
+    code = "moves" if sweep.settles is None else "settles" if sweep.settles else "flat"
+    end = sweep.settles - 1 if sweep.settles else -1
+    change, factor = _shares(sweep.changes[end]), Factor(sweep.factor)
+    known = {"name": Response(one.response), "policy": sweep.policy, "factor": factor, "margin": MARGIN}
+    return code, {**known, "first": first, "last": levels[end], "change": change}
 
 
 def _lowest(one: Reductions) -> _Said:
     """The policies that have the lowest mean, by their number of conditions, and by how much the first of them."""
     places, leaders = len(one.places), one.leaders
     if not leaders:
-        return "reductions.none", {}
+        return "none", {}
     if not one.exact and not any(len(policies) == 1 for policies in leaders):
-        return "reductions.unclear", {"places": places}
-    first = next(iter(leaders))
-    parts = [say("reductions.leader", policies=policies, number=number) for policies, number in leaders.items()]
-    return "reductions.lowest", {
+        return "unclear", {"places": places}
+    policy, *others = next(iter(leaders))
+    spreads = {rival: spread for rival, spread in one.spreads(policy).items() if rival in one.ranked}
+    rival = max(spreads, key=lambda other: spreads[other].middle, default="")
+    leads = not others and rival and spreads[rival].middle < 0
+    return "lowest" if one.exact else "certainly_lowest", {
         "name": Response(one.response),
-        "certainly": "" if one.exact else "certainly ",
-        "leaders": parts,
+        "leaders": _counted(leaders),
         "places": places,
-        "by": _lead(one, first[0]) if len(first) == 1 else "",
+        "by": say("reductions.by", policy=policy, share=-spreads[rival].middle, rival=rival) if leads else "",
     }
 
 
-def _lead(one: Reductions, policy: str) -> Say | str:
-    """By how much the leader lowers the mean of the policy that comes next."""
-    spreads = {rival: spread for rival, spread in one.spreads(policy).items() if rival in one.ranked}
-    if not spreads:
-        return ""
-    rival = max(spreads, key=lambda other: spreads[other].middle)
-    if spreads[rival].middle >= 0:
-        return ""
-    return say("reductions.by", policy=policy, share=-spreads[rival].middle, rival=rival)
+def _counted(leaders: Leaders) -> list[Say]:
+    return [say("reductions.leader", policies=policies, number=number) for policies, number in leaders.items()]
 
 
 def _variants(one: Reductions) -> Iterator[_Said]:
     """Whether a variant is better than the policy that it comes from."""
     for subject in one.subjects[1:]:
-        counted, spread = one.rivalry(subject), one.spreads(subject).get(one.subjects[0])
-        if counted is not None and spread is not None:
-            change = Shares(*vars(spread).values())
-            yield f"reductions.{counted.rank}", {"policy": subject, "rival": one.subjects[0], "change": change}
-            if counted.undecided:
-                yield "reductions.unknown", {"places": counted.undecided}
+        rival = one.subjects[0]
+        ranks, spread = one.ranks(subject, rival), one.spreads(subject).get(rival)
+        if ranks and spread:
+            yield majority(ranks), {"policy": subject, "rival": rival, "change": _shares(spread)}
+            if number := ranks[Rank.UNDECIDED]:
+                yield "unknown", {"places": number}
 
 
 def _unknown(one: Reductions) -> Iterator[_Said]:
-    if one.subjects and (number := one.undecided(one.subjects[0])):
-        yield "reductions.comparisons", {"number": number}
-    counts = {policy: one.saturated(policy) for policy in one.policies}
-    if any(counts.values()):
-        said = [say("reductions.saturated_policy", policy=policy, places=n) for policy, n in counts.items() if n]
-        yield "reductions.saturated", {"policies": said}
+    if one.undecided:
+        yield "comparisons", {"number": one.undecided}
+    if counts := one.saturated:
+        said = [say("reductions.saturated_policy", policy=policy, places=places) for policy, places in counts.items()]
+        yield "saturated", {"policies": said}
 
 
-def _cell(place: Place, subject: str, other: str) -> float | str | None:
+def _shares(spread: Spread) -> Shares:
+    return Shares(**vars(spread))
+
+
+def _mean(policy: str, place: Place) -> float | str | None:
+    return _SATURATED if policy in place.saturated else place.means.get(policy)
+
+
+def _cell(subject: str, other: str, place: Place) -> float | str | None:
     """Percent for a table, with the interval where there is one."""
     if {subject, other} & place.saturated:
         return _SATURATED
     found = place.reduction(subject, other)
-    if found is None:
-        return None
-    if found.low is None or found.high is None:
-        return _rounded(found.share)
+    if found is None or found.low is None or found.high is None:
+        return None if found is None else _rounded(found.share)
     return f"{100 * found.share:.1f} ({100 * found.low:.1f} to {100 * found.high:.1f})"
-
-
-def _numbers(one: Reductions, place: Place) -> dict[str, Any]:
-    def share(subject: str, other: str) -> float | None:
-        reduction = place.reduction(subject, other)
-        return None if reduction is None else reduction.share
-
-    return {
-        "where": dict(place.where),
-        "means": {policy: place.mean(policy) for policy in one.policies},
-        "saturated": sorted(place.saturated),
-        "lowest": [policy for policy in one.policies if place.lowest(policy)],
-        "reductions": {
-            subject: {other: share(subject, other) for other in one.policies if other != subject}
-            for subject in one.subjects
-        },
-    }
-
-
-# Published numbers
-
-
-def _published(answers: Sequence[Reductions]) -> list[Finding]:
-    """The published reductions and ours at each arrival mode; none where nothing was published."""
-    known = published_results.of(answers[0].study) if answers else None
-    if known is None or known.policy not in answers[0].policies:
-        return []
-    rows: list[list[Any]] = []
-    for case, against in known.reductions.items():
-        for other in [policy for policy in answers[0].policies if policy in CLASSICS]:
-            ours = [_at(one, case, known.policy, other) for one in answers]
-            if any(value is not None for value in ours):
-                note = known.notes.get(case, "") if other == "bplru-padded" else ""
-                rows.append([case, other, against.get(other), *ours, note])
-    if not rows:
-        return []
-    columns = ["trace", f"{known.policy} against", "published (%)"]
-    columns += _mode_columns(answers)
-    ranges = [
-        (row[0], row[1], row[2], [value for value in row[3:-1] if isinstance(value, int | float)])
-        for row in rows
-        if row[2] is not None
-    ]
-    known_ranges = [one for one in ranges if len(one[3]) > 1]
-    missed = [(case, other) for case, other, number, ours in known_ranges if not min(ours) <= number <= max(ours)]
-    text = [*_contained(len(known_ranges), missed), *_idle(_utilisation(answers, known.reductions))]
-    reasons = dict.fromkeys(known.reasons[other] for _, other in missed)
-    return [
-        Finding(
-            study=answers[0].study,
-            question="reductions",
-            response=answers[0].response,
-            title=f"Reductions of the mean response by {known.policy}, here and published",
-            statements=text or [say("reductions.incomparable")],
-            statistics={"rows": rows, "source": known.source},
-            tables=[Table([*columns, "note"], rows)],
-            caveats=[*known.reading, *reasons, str(say("reductions.source", source=known.source))],
-        )
-    ]
-
-
-def _mode_columns(answers: Sequence[Reductions]) -> list[str]:
-    return [f"{arrival_text(one.feed)} (%)" if one.feed else "here (%)" for one in answers]
-
-
-def _at(one: Reductions, case: str, policy: str, other: str) -> float | str | None:
-    place = next((place for place in one.places if place.where.get(CASE) == case), None)
-    return None if place is None else _cell(place, policy, other)
-
-
-def _utilisation(answers: Sequence[Reductions], cases: Mapping[str, object]) -> list[float]:
-    """That of the elements at the original time stamps, where there are published numbers."""
-    return [
-        place.utilisation["none"]
-        for one in answers
-        for place in one.places
-        if one.feed == "open" and place.where.get(CASE) in cases and "none" in place.utilisation
-    ]
-
-
-def _contained(compared: int, missed: Sequence[tuple[str, str]]) -> Iterator[Say]:
-    """How many published reductions lie between ours of all arrival modes, and which do not.
-
-    `missed`: the trace and the other policy of each that does not.
-    """
-    if compared:
-        yield say("reductions.contained", within=compared - len(missed), of=compared)
-    traces: dict[str, list[str]] = {}
-    for case, other in missed:
-        traces.setdefault(other, []).append(case)
-    yield from (say("reductions.not_reproduced", policy=other, cases=cases) for other, cases in traces.items())
-
-
-def _idle(busy: Sequence[float]) -> Iterator[Say]:
-    """How busy the drive was at the original time stamps, of utilisations."""
-    if busy:
-        shares = " to ".join(dict.fromkeys(f"{100 * share:.2g}" for share in (min(busy), max(busy))))
-        idle = ", so the order of evictions can avoid little waiting" if max(busy) < _IDLE else ""
-        yield say("reductions.idle", shares=shares, idle=idle)
-
-
-def _published_changes(answers: Sequence[Reductions]) -> list[Finding]:
-    """What a factor changes, here and published; none where nothing was published."""
-    by_effect: dict[published_results.Change, list[list[Change]]] = {}
-    for place, one in enumerate(answers):
-        for change in one.changes:
-            by_effect.setdefault(change.published, [[] for _ in answers])[place].append(change)
-    if not by_effect:
-        return []
-    first = next(iter(by_effect))
-    label = factor_label(first.factor)
-    rows = [row for known, by_mode in by_effect.items() for row in _change_rows(answers[0], known, by_mode)]
-    text = [
-        sentence for known, by_mode in by_effect.items() for sentence in _effect(known, [c for m in by_mode for c in m])
-    ]
-    columns = [*_rest(answers[0], first), label, "published (%)", *_mode_columns(answers)]
-    return [
-        Finding(
-            study=answers[0].study,
-            question="reductions",
-            response=first.response,
-            title=f"{phrases.name(first.response)} with {first.policy} by {label}, here and published",
-            statements=text,
-            statistics={"rows": rows, "source": first.source},
-            tables=[Table(columns, rows)],
-            caveats=[*(known.reading for known in by_effect), str(say("reductions.source", source=first.source))],
-        )
-    ]
-
-
-def _rest(one: Reductions, known: published_results.Change) -> list[str]:
-    return [name for name in one.factors if name != known.factor]
-
-
-def _change_rows(one: Reductions, known: published_results.Change, by_mode: Sequence[Sequence[Change]]) -> list[Any]:
-    """A row for each condition: where it is, the levels, the published numbers, and ours at each arrival mode."""
-    levels = phrases.joined(level_text(known.factor, known.start), level_text(known.factor, known.end))
-    published = ", ".join(f"{number:.1f}" for number in known.percent) or "higher"
-    shares = [{tuple(change.where.items()): change.share for change in changes} for changes in by_mode]
-    rows = []
-    for where in dict.fromkeys(key for mode in shares for key in mode):
-        ours = [_change_cell(mode[where]) if where in mode else None for mode in shares]
-        rows.append([*(dict(where)[name] for name in _rest(one, known)), levels, published, *ours])
-    return rows
-
-
-def _effect(known: published_results.Change, changes: Sequence[Change]) -> Iterator[Say]:
-    """The range of ours over all conditions, and which published numbers it contains."""
-    shares = [change.share for change in changes if change.share is not None]
-    if not shares:
-        return
-    about: dict[str, Any] = {
-        "first": Level(known.factor, known.start),
-        "last": Level(known.factor, known.end),
-        "name": Response(known.response),
-        "policy": known.policy,
-        "places": len(shares),
-    }
-    if not known.percent:
-        counts = {"higher": sum(share > EVEN for share in shares), "lower": sum(share < -EVEN for share in shares)}
-        parts = [f"{word} in {count}" for word, count in counts.items() if count] or ["even"]
-        yield say("reductions.counted_change", counts=parts, **about)
-        return
-    yield say("reductions.change", change=Shares(min(shares), 0.0, max(shares)), **about)
-    numbers = [phrases.signed_percent(number / 100) if number else "no change" for number in known.percent]
-    beyond = [max(min(shares) - number / 100, number / 100 - max(shares)) for number in known.percent]
-    missed = [number for number, share in zip(numbers, beyond, strict=True) if share > EVEN]
-    verdict = (
-        f"not reproduced: {phrases.listed(missed)}"
-        if missed
-        else "within this range"
-        if max(beyond) <= 0
-        else "within half a percent of this range"
-    )
-    code = "published" if len(numbers) == 1 else "publisheds"
-    yield say(f"reductions.{code}", numbers=numbers, verdict=verdict)
-
-
-def _change_cell(share: float | None) -> float | str:
-    return _SATURATED if share is None else _rounded(share)
 
 
 def _rounded(share: float) -> float:
@@ -345,99 +175,183 @@ def _rounded(share: float) -> float:
     return round(100 * share, 1) + 0.0  # no minus before a zero
 
 
+# Published numbers
+
+
+def _beside(
+    answers: Sequence[Reductions],
+    title: str,
+    response: str,
+    said: Iterable[Say],
+    table: Table,
+    *caveats: str,
+    source: str,
+) -> Finding:
+    """Ours at each arrival mode and what was published."""
+    return Finding(
+        *(answers[0].study, "reductions", response, f"{title}, here and published", list(said)),
+        statistics={"rows": table.rows, "source": source},
+        tables=[table],
+        caveats=[*caveats, str(say("reductions.source", source=source))],
+    )
+
+
+def _modes(answers: Sequence[Reductions]) -> list[str]:
+    return [f"{arrival_text(one.feed)} (%)" if one.feed else "here (%)" for one in answers]
+
+
+def _published(answers: Sequence[Reductions]) -> Iterator[Finding]:
+    """The published reductions and ours at each arrival mode; none where nothing was published."""
+    known = published_results.of(answers[0].study) if answers else None
+    if known is None or known.policy not in answers[0].policies:
+        return
+    rows: list[list[Any]] = []
+    for case, against in known.reductions.items():
+        here = [next((place for place in one.places if place.where.get(CASE) == case), None) for one in answers]
+        for other in (policy for policy in answers[0].policies if policy in CLASSICS):
+            ours = [_cell(known.policy, other, place) if place else None for place in here]
+            if any(value is not None for value in ours):
+                note = known.notes.get(case, "") if other == "bplru-padded" else ""
+                rows.append([case, other, against.get(other), *ours, note])
+    if not rows:
+        return
+    ranges = [(row, [value for value in row[3:-1] if isinstance(value, int | float)]) for row in rows]
+    compared = [(row, numbers) for row, numbers in ranges if row[2] is not None and len(numbers) > 1]
+    missed: dict[str, list[str]] = {}
+    for (case, other, published, *_), numbers in compared:
+        if not min(numbers) <= published <= max(numbers):
+            missed.setdefault(other, []).append(case)
+    busy = [
+        place.busy
+        for one in answers
+        for place in one.places
+        if one.feed == "open" and place.where.get(CASE) in known.reductions and place.busy is not None
+    ]
+    within = len(compared) - sum(map(len, missed.values()))
+    said = [say("reductions.contained", within=within, of=len(compared))] if compared else []
+    said += [say("reductions.not_reproduced", policy=other, cases=cases) for other, cases in missed.items()]
+    said += [say("reductions.idle" if max(busy) < _IDLE else "reductions.busy", share=max(busy))] if busy else []
+    table = Table(["trace", f"{known.policy} against", "published (%)", *_modes(answers), "note"], rows)
+    title, reasons = f"Reductions of the mean response by {known.policy}", [known.reasons[other] for other in missed]
+    said = said or [say("reductions.incomparable")]
+    caveats = dict.fromkeys([*known.reading, *reasons])
+    yield _beside(answers, title, answers[0].response, said, table, *caveats, source=known.source)
+
+
+def _published_changes(answers: Sequence[Reductions]) -> Iterator[Finding]:
+    """What a factor changes, here and published; none where nothing was published."""
+    effects = list(dict.fromkeys(change.published for one in answers for change in one.changes))
+    if not effects:
+        return
+    first, said, rows = effects[0], list[Say](), list[list[Any]]()
+    rest = [name for name in answers[0].factors if name != first.factor]
+    for known in effects:
+        modes = [[change for change in one.changes if change.published == known] for one in answers]
+        said += _effect(known, [change.share for mode in modes for change in mode if change.share is not None])
+        levels = phrases.joined(level_text(known.factor, known.start), level_text(known.factor, known.end))
+        published = ", ".join(f"{number:.1f}" for number in known.percent) or "higher"
+        shown = [{tuple(change.where.items()): _change_cell(change) for change in mode} for mode in modes]
+        for where in dict.fromkeys(key for mode in shown for key in mode):
+            ours = [mode.get(where) for mode in shown]
+            rows.append([*(dict(where)[name] for name in rest), levels, published, *ours])
+    label = factor_label(first.factor)
+    table = Table([*rest, label, "published (%)", *_modes(answers)], rows)
+    title, caveats = f"{phrases.name(first.response)} with {first.policy} by {label}", [one.reading for one in effects]
+    yield _beside(answers, title, first.response, said, table, *caveats, source=first.source)
+
+
+def _change_cell(change: Change) -> float | str:
+    return _SATURATED if change.share is None else _rounded(change.share)
+
+
+def _effect(known: published_results.Change, shares: Sequence[float]) -> Iterator[Say]:
+    """The range of ours over all conditions, and which published numbers it contains."""
+    if not shares:
+        return
+    start, end = Level(known.factor, known.start), Level(known.factor, known.end)
+    about: dict[str, Any] = {"first": start, "last": end, "name": Response(known.response), "policy": known.policy}
+    about["places"] = len(shares)
+    if not known.percent:
+        counts = {"higher": sum(share > EVEN for share in shares), "lower": sum(share < -EVEN for share in shares)}
+        parts = [say(f"reductions.{word}", number=number) for word, number in counts.items() if number]
+        yield say("reductions.counted_change", counts=parts or ["even"], **about)
+        return
+    yield say("reductions.change", change=Shares(min(shares), 0.0, max(shares)), **about)
+    numbers = [phrases.signed_percent(number / 100) if number else "no change" for number in known.percent]
+    beyond = [max(min(shares) - number / 100, number / 100 - max(shares)) for number in known.percent]
+    missed = [number for number, share in zip(numbers, beyond, strict=True) if share > EVEN]
+    verdict = say(f"reductions.{'missed' if missed else 'within' if max(beyond) <= 0 else 'almost'}", numbers=missed)
+    yield say(f"reductions.published{'s' if len(numbers) > 1 else ''}", numbers=numbers, verdict=verdict)
+
+
 # Write-behind, and hits
 
 
 def _ablation(one: Ablation) -> Finding:
-    where = {FEED: one.feed} if one.feed else {}
-    spreads = {level: _spreads(one, level) for level in one.levels[1:]}
-    said = [part for level in one.levels[1:] for part in _changed(one, level, spreads[level])]
-    said += [_behind_lowest(one, level) for level in reversed(one.levels)]
-    means = (
-        (f"{policy}, {level}", lambda row, policy=policy, level=level: one.mean(row[0], policy, level), one.response)
-        for policy in one.policies
-        for level in one.levels
-    )
-    return Finding(
-        study=one.study,
-        question="reductions",
-        response=one.response,
-        title=f"{phrases.name(one.response)} without and with write-behind",
-        statements=[Say(code, values, where) for code, values in said],
-        where=where,
-        statistics={"changes": spreads},
-        tables=[
-            Table.of(
-                enumerate(one.conditions),
-                *((name, lambda row, name=name: row[1][name]) for name in one.factors),
-                *means,
-            )
-        ],
-        caveats=_caveats(either=True),
-    )
+    answer, levels = one.answer, one.levels[1:]
+    spreads = {level: {policy: one.spread(policy, level) for policy in answer.policies} for level in levels}
+    known = {level: {policy: spread for policy, spread in own.items() if spread} for level, own in spreads.items()}
+    said = [part for level in levels for part in _changed(level, known[level], len(one.rows))]
+    for level in reversed(one.levels):
+        ahead, ties = _alone(one.leaders(level))
+        about = {"level": level, "leaders": ahead, "places": len(one.rows), "ties": ties}
+        said.append(("behind_lowest" if ahead else "behind_none", about))
+    pairs = [(policy, level) for policy in answer.policies for level in one.levels]
+    means = [Column(", ".join(pair), partial(_behind, *pair), answer.response) for pair in pairs]
+    factors = [name for name in answer.factors if name != WRITE_BEHIND]
+    table = Table.of(one.rows, *_columns(factors, lambda name, row: row[0][name]), *means)
+    numbers = {level: {policy: vars(spread) for policy, spread in own.items()} for level, own in known.items()}
+    title = "without and with write-behind"
+    return _finding(answer, title, said, {"either": True}, statistics={"changes": numbers}, tables=[table])
 
 
-def _spreads(one: Ablation, level: str) -> dict[str, dict[str, float]]:
-    return {policy: vars(spread) for policy in one.policies if (spread := one.spread(policy, level))}
+def _behind(policy: str, level: str, row: tuple[object, Mapping[str, Place]]) -> float | None:
+    return row[1][level].means.get(policy) if level in row[1] else None
 
 
-def _changed(one: Ablation, level: str, spreads: Mapping[str, Mapping[str, float]]) -> Iterator[_Said]:
+def _changed(level: str, spreads: Mapping[str, Spread], places: int) -> Iterator[_Said]:
     """Which means a level lowers, the most and the least, and which it raises or leaves even."""
-    known = {policy: spread["middle"] for policy, spread in spreads.items() if policy != "none"}
+    known = {policy: spread.middle for policy, spread in spreads.items() if policy != "none"}
     lowered = sorted((middle, policy) for policy, middle in known.items() if middle < -EVEN)
-    about: dict[str, Any] = {"level": level, "places": len(one.conditions)}
     if lowered:
         (most, most_policy), (least, policy) = lowered[0], lowered[-1]
-        code = "reductions.lowers" if len(lowered) > 1 else "reductions.one_lowers"
-        yield code, {**about, "share": -least, "policy": policy, "most": -most, "most_policy": most_policy}
+        about = {"level": level, "places": places, "share": -least, "policy": policy}
+        more = {"most": -most, "most_policy": most_policy} if len(lowered) > 1 else {}
+        yield "lowers" if more else "one_lowers", {**about, **more}
     raised = [policy for policy, middle in known.items() if middle > EVEN]
     even = [policy for policy, middle in known.items() if abs(middle) <= EVEN]
-    if raised:
-        yield "reductions.raises", {**about, "policies": raised}
-    if even:
-        yield "reductions.behind_even", {**about, "policies": even}
+    yield from (
+        (code, {"level": level, "policies": own}) for code, own in (("raises", raised), ("behind_even", even)) if own
+    )
 
 
-def _behind_lowest(one: Ablation, level: str) -> _Said:
-    leaders = _leaders({policy: one.wins(policy, level) for policy in one.policies}, one.ties(level))
-    code = "reductions.behind_lowest" if leaders["leaders"] else "reductions.behind_none"
-    return code, {"level": level, "places": len(one.conditions), **leaders}
-
-
-def _leaders(counts: Mapping[str, int], ties: int) -> dict[str, Any]:
-    """Who is ahead alone in how many conditions, the most frequent first, and in how many there is a tie."""
-    ranked = sorted((policy for policy in counts if counts[policy]), key=lambda policy: -counts[policy])
-    parts = [say("reductions.leader", policies=[policy], number=counts[policy]) for policy in ranked]
-    tied = say("reductions.behind_tie" if ties == 1 else "reductions.behind_ties", number=ties) if ties else ""
-    return {"leaders": parts, "ties": tied}
+def _alone(leaders: Leaders) -> tuple[list[Say], Say | str]:
+    """Who is ahead alone in how many conditions, and in how many there is a tie."""
+    alone: Leaders = {policies: number for policies, number in leaders.items() if len(policies) == 1}
+    ties = sum(leaders.values()) - sum(alone.values())
+    return _counted(alone), say(f"reductions.behind_tie{'s' if ties > 1 else ''}", number=ties) if ties else ""
 
 
 def _hits(one: HitBound) -> Finding:
     spreads = {policy: spread for policy in one.policies if (spread := one.spread(policy))}
-    optima, places = [place.optimum for place in one.places], len(one.places)
-    ends = " to ".join(dict.fromkeys(f"{100 * share:.1f} %" for share in (min(optima), max(optima))))
-    said = [say("reductions.optimum", shares=ends)]
+    said = [say("reductions.optimum", shares=Range.over(HIT_RATIO, (place.optimum for place in one.places)))]
     if spreads:
-        ranked = sorted(spreads, key=lambda policy: -spreads[policy].middle)
+        ranked, places = sorted(spreads, key=lambda policy: -spreads[policy].middle), len(one.places)
         gains = [say("reductions.gain_of", policy=policy, share=spreads[policy].middle) for policy in ranked]
-        leaders = _leaders({policy: one.wins(policy) for policy in one.policies}, one.ties)
+        ahead, ties = _alone(one.leaders)
         said += [
-            say("reductions.gain", gains=gains, median="" if places == 1 else "a median of "),
-            say("reductions.hits" if leaders["leaders"] else "reductions.hits_none", places=places, **leaders),
+            say("reductions.gain" if places > 1 else "reductions.gain_here", gains=gains),
+            say("reductions.hits" if ahead else "reductions.hits_none", leaders=ahead, places=places, ties=ties),
         ]
     table = Table.of(
         one.places,
-        *_places(one.factors),
+        *_columns(one.places[0].where, lambda name, place: place.where[name]),
         ("offline optimum", lambda place: place.optimum, HIT_RATIO),
-        *((policy, lambda place, policy=policy: place.ratios.get(policy), HIT_RATIO) for policy in one.policies),
+        *_columns(one.policies, lambda policy, place: place.ratios.get(policy), HIT_RATIO),
     )
     return Finding(
-        study=one.study,
-        question="reductions",
-        response=HIT_RATIO,
-        title="Write hits and their bound, the offline optimum",
-        statements=said,
+        *(one.study, "reductions", HIT_RATIO, "Write hits and their bound, the offline optimum", said),
         statistics={"shares": {policy: vars(spread) for policy, spread in spreads.items()}},
         tables=[table],
-        caveats=_caveats(bound=True, reordered=True),
+        caveats=[str(say("reductions.bound")), str(say("reductions.reordered"))],
     )
