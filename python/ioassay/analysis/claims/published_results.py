@@ -30,7 +30,17 @@ class Claims:
 
 def of(study: str) -> Claims | None:
     """What was published of the study called so; None for nothing."""
-    return next((_claims(table) for table in _tables() if study in table["studies"] and "trace" in table), None)
+    if (table := _table("trace", study)) is None:
+        return None
+    cases = {name: trace for trace in table["trace"] for name in trace["of"]}
+    return Claims(
+        source=table["source"],
+        policy=table["policy"],
+        reductions={name: trace["reductions"] for name, trace in cases.items()},
+        notes={name: trace["note"] for name, trace in cases.items() if "note" in trace},
+        reading=tuple(table["reading"]),
+        reasons=table["reasons"],
+    )
 
 
 @dataclass(frozen=True)
@@ -42,27 +52,19 @@ class Change:
 
     source: str
     policy: str
+    study: str
     factor: str
     start: Scalar
     end: Scalar
     response: str
-    percent: tuple[float, ...]
     reading: str
+    percent: tuple[float, ...] = ()
 
 
 def changes_of(study: str) -> list[Change]:
     """The published effects of factors on the study called so."""
     return [
-        Change(
-            table["source"],
-            table["policy"],
-            change["factor"],
-            change["from"],
-            change["to"],
-            change["response"],
-            tuple(change.get("percent", ())),
-            change["reading"],
-        )
+        Change(table["source"], table["policy"], **{**change, "percent": tuple(change.get("percent", ()))})
         for table in _tables()
         for change in table.get("change", ())
         if change["study"] == study
@@ -90,10 +92,9 @@ class Rates:
 
 def rates_of(study: str) -> Rates | None:
     """Published rates of the study called so; None for none."""
-    table = next((table for table in _tables() if study in table["studies"] and "disk" in table), None)
-    if table is None:
+    if (table := _table("disk", study)) is None:
         return None
-    disks = tuple(Disk(disk["name"], disk["claimed"], disk["traced"]) for disk in table["disk"])
+    disks = tuple(Disk(**disk) for disk in table["disk"])
     return Rates(table["source"], tuple(table["tests"]), disks, tuple(table["reading"]))
 
 
@@ -108,7 +109,7 @@ class Loads:
 
 def loads_of(study: str) -> Loads | None:
     """Published loads of the study called so; None for none."""
-    table = next((table for table in _tables() if study in table["studies"] and "loads" in table), None)
+    table = _table("loads", study)
     return None if table is None else Loads(table["source"], table["loads"], tuple(table["reading"]))
 
 
@@ -137,22 +138,17 @@ class Paths:
 
 def paths_of(studies: Sequence[str]) -> Paths | None:
     """What was published of any of the studies; None for nothing."""
-    table = next((table for table in _tables() if "path" in table and set(studies) & set(table["studies"])), None)
-    if table is None:
-        return None
-    return Paths(table["source"], tuple(Path(**path) for path in table["path"]), tuple(table["reading"]))
-
-
-def _claims(table: Mapping[str, Any]) -> Claims:
-    cases = {name: trace for trace in table["trace"] for name in trace["of"]}
-    return Claims(
-        source=table["source"],
-        policy=table["policy"],
-        reductions={name: trace["reductions"] for name, trace in cases.items()},
-        notes={name: trace["note"] for name, trace in cases.items() if "note" in trace},
-        reading=tuple(table["reading"]),
-        reasons=table["reasons"],
+    table = _table("path", *studies)
+    return (
+        None
+        if table is None
+        else Paths(table["source"], tuple(Path(**path) for path in table["path"]), tuple(table["reading"]))
     )
+
+
+def _table(kind: str, *studies: str) -> dict[str, Any] | None:
+    """The first table that has what was published of this kind, of any of the studies."""
+    return next((table for table in _tables() if kind in table and set(studies) & set(table["studies"])), None)
 
 
 @functools.cache
