@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ioassay.analysis.effects import factor_effects, factorial_anova
-from ioassay.analysis.effects.anova_variants import AnovaVariants
+from ioassay.analysis.effects.factor_effects import AnovaVariants
 from ioassay.analysis.effects.factorial_anova import JointEffects
 from ioassay.analysis.effects.factorial_anova import Outcome as Joint
 from ioassay.analysis.effects.level_contrasts import extremes, level_families
@@ -125,7 +125,7 @@ def test_a_factor_is_tested_in_every_place(lab: Any) -> None:
     found = answers(lab, study, lambda p, _: {"read.bw": (2 if p["rw"] == "rw" else 1) * 1e8 * rng.lognormal(0, 0.01)})
     pattern = found[0]
     assert isinstance(pattern, FactorEffects) and pattern.factor == "rw"
-    assert len(pattern.different) == len(pattern.effects) == 6
+    assert [one.outcome for one in pattern.effects] == [Outcome.DIFFERENCE] * 6
 
 
 def test_three_analyses_stand_side_by_side_and_only_repetitions_count(lab: Any) -> None:

@@ -1,7 +1,7 @@
 """Is it stable? Variation between repetitions, log samples, drift over the run, and steady state of each response.
 
 The repetition is the unit. The analysis of variance over log samples is naive, and given because it is what is usually
-done, with what it is worth corrected; the same between conditions is in `anova_variants.py`.
+done, with what it is worth corrected; the same between conditions is in `factor_effects.py`.
 """
 
 from __future__ import annotations

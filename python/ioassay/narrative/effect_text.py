@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ioassay.analysis.effects.anova_variants import AnovaVariants
-from ioassay.analysis.effects.factor_effects import Answer
+from ioassay.analysis.effects.factor_effects import AnovaVariants, Answer
 from ioassay.analysis.effects.factorial_anova import FactorPair, JointEffects
 from ioassay.analysis.effects.factorial_anova import Outcome as Joint
 from ioassay.analysis.effects.level_contrasts import lower_is_better
@@ -24,7 +24,6 @@ from ioassay.narrative.values import Factor, Level, Quantity, Range, Ratio, Resp
 from ioassay.stats.anova import OneWay, Welch
 from ioassay.stats.contrasts import MARGIN, Contrasts
 from ioassay.stats.factorial import BLOCK, Factorial
-from ioassay.stats.least_squares import LackOfFit
 from ioassay.stats.result import Undefined, mean_of, plain
 
 MOST_PLACES = 4
@@ -36,21 +35,20 @@ _STEPS = {
     "rate": (1e6, "per MB/s"),
 }
 """The unit of a slope by the kind of the levels: sizes by the KiB, since nobody chooses them by the byte."""
+_WAYS = {ShapeKind.UP: ("rises", "tends_to_rise"), ShapeKind.DOWN: ("falls", "tends_to_fall")}
+"""What a response does, certainly or by its slope alone."""
 
 
 def findings(answers: Sequence[Answer]) -> list[Finding]:
     """One for each response and factor, for all factors of a response together, and for analyses side by side."""
-    return [_finding(answer) for answer in answers]
-
-
-def _finding(answer: Answer) -> Finding:
-    match answer:
-        case FactorEffects():
-            return _places(answer)
-        case JointEffects():
-            return _joint(answer)
-        case AnovaVariants():
-            return _variants(answer)
+    return [
+        _places(one)
+        if isinstance(one, FactorEffects)
+        else _joint(one)
+        if isinstance(one, JointEffects)
+        else _variants(one)
+        for one in answers
+    ]
 
 
 def _about(cells: Cells, title: str, **parts: Any) -> Finding:
@@ -94,17 +92,16 @@ def statement(effect: Effect) -> list[Say]:
 
 def direction(effect: Effect) -> Say:
     """What the response does, as a fragment: `rises with block size`; of words that levels differ, or do not."""
-    curve, factor = effect.shape, Factor(effect.factor)
-    if curve is None and effect.outcome == Outcome.EQUIVALENT:
-        return say("effect.level", factor=factor, margin=MARGIN)
+    curve = effect.shape
     if curve is None:
-        return say("effect.differs", factor=factor)
-    if effect.outcome == Outcome.NO_DIRECTION:
-        return say("effect.undirected", factor=factor)
-    if curve.tendency is not None:
-        return say(f"effect.tends_to_{'rise' if curve.kind == ShapeKind.UP else 'fall'}", factor=factor)
-    code = {ShapeKind.UP: "rises", ShapeKind.DOWN: "falls", ShapeKind.UNCLEAR: "undirected"}
-    return say(f"effect.{code.get(curve.kind, curve.kind.value)}", factor=factor, margin=MARGIN)
+        code = "level" if effect.outcome == Outcome.EQUIVALENT else "differs"
+    elif effect.outcome == Outcome.NO_DIRECTION or curve.kind == ShapeKind.UNCLEAR:
+        code = "undirected"
+    elif curve.kind in _WAYS:
+        code = _WAYS[curve.kind][curve.tendency is not None]
+    else:
+        code = curve.kind.value
+    return say(f"effect.{code}", factor=Factor(effect.factor), margin=MARGIN)
 
 
 def _over(effect: Effect, curve: Shape) -> tuple[str, dict[str, object]]:
@@ -207,11 +204,14 @@ def _places(answer: FactorEffects) -> Finding:
 def _table(answer: FactorEffects) -> Table:
     """A row for each place: what was tested, best and worst, and the line over the factor."""
     factor, where = answer.factor, list(answer.effects[0].cells.where())
-    lines = [effect.line for effect in answer.effects if effect.line is not None and not effect.line.turns]
+
+    def line(one: Effect) -> Regression | None:
+        return None if one.line is None or one.line.turns else one.line
+
     fitted = [
-        ("slope", lambda one: slope(one.line) if one.line in lines else None),
-        ("R²", lambda one: one.line.preferred.line.r2 if one.line in lines else None),
-        ("lack of fit p", lambda one: _lack(one.line) if one.line in lines else None),
+        ("slope", lambda one: slope(found) if (found := line(one)) else None),
+        ("R²", lambda one: found.preferred.line.r2 if (found := line(one)) else None),
+        ("lack of fit p", lambda one: getattr(found.preferred.lack, "p", None) if (found := line(one)) else None),
     ]
     return Table.of(
         answer.effects,
@@ -223,7 +223,7 @@ def _table(answer: FactorEffects) -> Table:
         ("worst", lambda one: one.extremes.worst.point[factor]),
         ("ratio", lambda one: one.extremes.ratio),
         *bounds(lambda one: one.extremes.pair and one.extremes.pair.interval),
-        *(fitted if lines else ()),
+        *(fitted if any(map(line, answer.effects)) else ()),
     )
 
 
@@ -243,15 +243,9 @@ def slope(regression: Regression) -> str:
     return f"{shown[0]} {per} ({phrases.level(interval.confidence)} interval {phrases.joined(shown[1], shown[2])})"
 
 
-def _lack(regression: Regression) -> float | None:
-    lack = regression.preferred.lack
-    return lack.p if isinstance(lack, LackOfFit) else None
-
-
 def _numbers(effect: Effect) -> dict[str, Any]:
     extremes, family = effect.extremes, effect.family
     levels = [cell.point[effect.factor] for cell in family.cells]
-    count = 0 if isinstance(family.contrasts, Undefined) else len(levels)
     line = effect.line
     return {
         "where": effect.cells.where(),
@@ -259,12 +253,7 @@ def _numbers(effect: Effect) -> dict[str, Any]:
         "levels": levels,
         "outcome": effect.outcome.value,
         "shape": effect.shape.kind if effect.shape else None,
-        "pairs": [
-            _pair(family.contrasts, levels, second, first)
-            for first in range(count)
-            for second in range(first + 1, count)
-            if isinstance(family.contrasts, Contrasts)
-        ],
+        "pairs": _pairs(family.contrasts, levels),
         "p": effect.p,
         "best": extremes.best.point[effect.factor],
         "worst": extremes.worst.point[effect.factor],
@@ -276,17 +265,19 @@ def _numbers(effect: Effect) -> dict[str, Any]:
     }
 
 
-def _pair(contrasts: Contrasts, levels: Sequence[Any], high: int, low: int) -> dict[str, Any]:
-    pair = contrasts.pair(high, low)
-    return {
-        "level": levels[high],
-        "against": levels[low],
-        "scale": contrasts.means.scale,
-        "estimate": pair.estimate,
-        "interval": plain(pair.interval),
-        "p": pair.p,
-        "within_margin": contrasts.equal(high, low),
-    }
+def _pairs(contrasts: Contrasts | Undefined, levels: Sequence[Any]) -> list[dict[str, Any]]:
+    if isinstance(contrasts, Undefined):
+        return []
+    return [
+        {
+            "level": levels[high],
+            "against": levels[low],
+            "scale": contrasts.means.scale,
+            **plain(contrasts.pair(high, low)),
+            "within_margin": contrasts.equal(high, low),
+        }
+        for low, high in itertools.combinations(range(len(levels)), 2)
+    ]
 
 
 # All factors together

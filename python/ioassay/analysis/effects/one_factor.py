@@ -14,7 +14,7 @@ from ioassay.analysis.effects.level_contrasts import Extremes, LevelFamily
 from ioassay.analysis.effects.regression import Regression
 from ioassay.analysis.effects.response_shape import Shape, ShapeKind
 from ioassay.analysis.measurements.cells import Cells, cells
-from ioassay.stats.anova import OneWay, Welch, one_way, welch
+from ioassay.stats.anova import one_way
 from ioassay.stats.contrasts import Contrasts
 from ioassay.stats.power import repetitions_needed
 from ioassay.stats.result import Undefined
@@ -43,13 +43,13 @@ class Effect:
     """One factor where all others are fixed.
 
     `p` is that of the pair of levels that differs most clearly, adjusted for all pairs and all places of the factor.
-    `needed`: the repetitions that would show a difference of the margin. `shape` is None where fewer than three levels
-    are numbers, or where it has none; `line` is the regression over three levels or more.
+    `needed`: the repetitions that would show a difference of the margin. `explained`: the share of the variation
+    between trials that the factor explains (omega²), None where no analysis of variance is possible. `shape` is None
+    where fewer than three levels are numbers, or where it has none; `line` is the regression over three levels or more.
     """
 
     family: LevelFamily
-    classic: OneWay | Undefined
-    welch: Welch | Undefined
+    explained: float | None
     extremes: Extremes
     shape: Shape | None
     p: float | None
@@ -84,11 +84,6 @@ class Effect:
             return Outcome.DIFFERENCE if clear else Outcome.NO_DIRECTION
         return Outcome.TREND if self.shape is not None and clear else Outcome.UNDECIDED
 
-    @property
-    def explained(self) -> float | None:
-        """Share of the variation between trials that the factor explains (omega²)."""
-        return None if isinstance(self.classic, Undefined) else max(self.classic.omega2, 0.0)
-
 
 @dataclass(frozen=True)
 class FactorEffects:
@@ -97,11 +92,6 @@ class FactorEffects:
     cells: Cells
     factor: str
     effects: tuple[Effect, ...]
-
-    @property
-    def different(self) -> list[Effect]:
-        """Those with a difference, whatever its direction."""
-        return [one for one in self.effects if one.outcome in (Outcome.DIFFERENCE, Outcome.NO_DIRECTION)]
 
 
 def effects(records: Dataset, study: Study, response: str) -> list[FactorEffects]:
@@ -115,20 +105,14 @@ def effects(records: Dataset, study: Study, response: str) -> list[FactorEffects
 
 def effect(family: LevelFamily, confidence: float) -> Effect:
     """Measure one factor at two levels or more."""
-    contrasts = family.contrasts
+    classic, contrasts = one_way(family.part.groups), family.contrasts
+    known = contrasts if isinstance(contrasts, Contrasts) else None
     return Effect(
         family=family,
-        classic=one_way(family.part.groups),
-        welch=welch(family.part.groups),
+        explained=None if isinstance(classic, Undefined) else max(classic.omega2, 0.0),
         extremes=level_contrasts.extremes(family),
         shape=response_shape.shape(family) if family.numbers and len(family.numbers) > 2 else None,
-        p=contrasts.p(*contrasts.largest) if isinstance(contrasts, Contrasts) else None,
-        needed=_needed(contrasts),
+        p=known.p(*known.largest) if known else None,
+        needed=repetitions_needed(known) if known and not known.means.exact else None,
         line=regression.fit(family, confidence),
     )
-
-
-def _needed(contrasts: Contrasts | Undefined) -> int | None:
-    if isinstance(contrasts, Undefined) or contrasts.means.exact:
-        return None
-    return repetitions_needed(contrasts)
