@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 
 from ioassay.analysis.claims import claim_verdicts
-from ioassay.analysis.claims.claim_verdicts import judged_claims
 from ioassay.analysis.storage.drive_agreement import analyse
 from ioassay.narrative import drive_text
 from ioassay.narrative.pipeline import analyse_study
@@ -202,7 +201,8 @@ def test_a_condition_that_the_drive_contradicts_is_named(lab: Any) -> None:
     assert {one.verdict.numbers["drive_difference_percent"] for one in answer.differing} == {-75.0}
     same, _ = run(lab, {"nbd": SIZE, "other": SIZE})
     golden.check("drive", drive_text.findings([*analyse(same, study), answer]))
-    assert {one.verdict.category for one in judged_claims(records, study)} == {"CONFIRMED", "CONTRADICTED"}
+    [claims] = claim_verdicts.analyse(records, study)
+    assert {one.verdict.category for one in claims.judged} == {"CONFIRMED", "CONTRADICTED"}
     [verdict] = [one for one in analyse_study(records, study) if one.question == "verdict"]
     assert verdict.statistics["contradicted"] == 3
     [claims] = claim_verdicts.analyse(records, study)

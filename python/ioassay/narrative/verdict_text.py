@@ -141,11 +141,11 @@ def _sides(verdict: Verdict) -> tuple[str | None, str | None, float | None]:
         rates = claim.bytes / claimed_s, numbers["seen_bytes"] / seconds
         return format_rate(rates[0]), format_rate(rates[1]), (rates[1] / rates[0] - 1) * 100
     for name, shown in (("bytes", format_size), ("operations", format_count)):
-        claimed, seen = numbers.get(f"claimed_{name}"), numbers.get(f"seen_{name}")
-        if verdict.reason == BY_DEVICE:  # its calls were not seen, its requests were
-            seen = numbers.get("device_bytes") if name == "bytes" else numbers.get("device_requests")
-        if verdict.reason == BY_DRIVE:
-            seen = numbers.get(f"drive_{name}")
+        sources = {
+            BY_DEVICE: {"bytes": "device_bytes", "operations": "device_requests"}[name],
+            BY_DRIVE: f"drive_{name}",
+        }
+        claimed, seen = numbers.get(f"claimed_{name}"), numbers.get(sources.get(verdict.reason, f"seen_{name}"))
         if claimed is not None:
             difference = (seen / claimed - 1) * 100 if seen is not None and claimed else None
             return shown(claimed), shown(seen) if seen is not None else None, difference

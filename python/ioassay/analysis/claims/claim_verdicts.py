@@ -7,8 +7,9 @@ because `ioassay witness` uses them as well.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from ioassay.analysis.machine_conditions import contended
 from ioassay.analysis.measurements.cells import label
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.formats import conventions
+from ioassay.records.observation import Observation
 from ioassay.records.record import OK, Claim
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -25,19 +27,10 @@ from ioassay.units import format_size
 from ioassay.verify import drive_counters
 from ioassay.verify.judge import judge, overall
 from ioassay.verify.observer_effect import Twins
-from ioassay.verify.verdict import (
-    BY_DRIVE,
-    CATEGORIES,
-    CONTRADICTED,
-    NOT_IO,
-    TRUE_CLAIMS,
-    Verdict,
-)
+from ioassay.verify.verdict import BY_DRIVE, CATEGORIES, CONTRADICTED, NOT_IO, TRUE_CLAIMS, Verdict
 
 if TYPE_CHECKING:
     import polars as pl
-
-from ioassay.records.observation import Observation
 
 
 @dataclass(frozen=True)
@@ -137,11 +130,19 @@ def counted(judged: Sequence[Judged]) -> dict[str, int]:
 @memoized
 def analyse(records: Dataset, study: Study) -> list[ClaimVerdicts]:
     """One answer for a study that measured; none when it never ran or computes its trials."""
-    frames = _frames(records, study)
-    if not records.is_measured(study) or not any(frame.height for frame in frames):
+    import polars as pl
+
+    trials, watched = records.trials_of(study), pl.DataFrame()
+    if records.traced is not None:
+        watched = records.traced.filter(pl.col("study") == study.name).sort("order")
+    if not records.is_measured(study) or not (trials.height or watched.height):
         return []
-    witnessed = _witnessed(records, frames)
-    judged, unclaimed = _judged(records, study, witnessed, _twins(frames, records, study))
+    rows = itertools.chain(trials.iter_rows(named=True), watched.iter_rows(named=True))
+    witnessed = [row for row in rows if row["trial"] in records.observations]
+    twins, design = _twins(records, study, trials, watched), study.design
+    judged = [one for row in witnessed for one in _judged(records, study, row, twins.get(design.key(row)))]
+    silent = [row["trial"] for row in witnessed if not records.claims.get(row["trial"])]
+    unclaimed = records.observations[silent[-1]] if silent else None
     return [ClaimVerdicts(study.name, study.driver, len(witnessed), judged, unclaimed)]
 
 
@@ -153,63 +154,20 @@ def together(records: Dataset) -> list[Unclaimed]:
     return [Unclaimed([one.study for one in found], tools, witnessed)] if found else []
 
 
-def judged_claims(records: Dataset, study: Study) -> list[Judged]:
-    """Every claim of the study's witnessed trials, judged by the kernel's counts and the drive's own."""
-    frames = _frames(records, study)
-    return _judged(records, study, _witnessed(records, frames), _twins(frames, records, study))[0]
-
-
-def _witnessed(records: Dataset, frames: Sequence[pl.DataFrame]) -> list[dict[str, Any]]:
-    return [row for row in _rows(frames) if row["trial"] in records.observations]
-
-
-def _frames(records: Dataset, study: Study) -> list[pl.DataFrame]:
-    """The trials that count, and their watched twins where there are any."""
-    import polars as pl
-
-    frames = [records.trials_of(study)]
-    if records.traced is not None:
-        frames.append(records.traced.filter(pl.col("study") == study.name).sort("order"))
-    return frames
-
-
-def _rows(frames: Sequence[pl.DataFrame]) -> Iterator[dict[str, Any]]:
-    for frame in frames:
-        yield from frame.iter_rows(named=True)
-
-
-def _point(row: Mapping[str, Any], factors: Sequence[str]) -> dict[str, Any]:
-    return {name: row[name] for name in factors if row.get(name) is not None}
-
-
-def _judged(
-    records: Dataset,
-    study: Study,
-    witnessed: Sequence[Mapping[str, Any]],
-    twins: Mapping[tuple[str, ...], Twins],
-) -> tuple[list[Judged], Observation | None]:
-    """All claims, judged; and one observation without a claim, where there is one. Each file is read once."""
-    design, factors = study.design, list(study.levels)
-    found, unclaimed = [], None
-    for row in witnessed:
-        observation = records.observations[row["trial"]]
-        claims = records.claims.get(row["trial"], ())
-        if not claims:
-            unclaimed = observation
-        condition = label(_point(row, factors))
-        verdicts = judge(
-            claims,
-            observation,
-            twins=twins.get(design.key(row)),
-            exit_ok=row["status"] == OK,
-            contended=contended(records.environments.get(row["trial"])),
-        )
-        verdicts = drive_counters.set_against(verdicts, drive_counters.counts(row))
-        found += [
-            Judged(row["trial"], condition, _name(claim), verdict)
-            for claim, verdict in zip(claims, verdicts, strict=True)
-        ]
-    return found, unclaimed
+def _judged(records: Dataset, study: Study, row: Mapping[str, Any], twins: Twins | None) -> list[Judged]:
+    """All claims of a trial, by the kernel's counts and the drive's own."""
+    trial, point = row["trial"], {name: row[name] for name in study.levels if row.get(name) is not None}
+    claims = records.claims.get(trial, ())
+    verdicts = judge(
+        claims,
+        records.observations[trial],
+        twins=twins,
+        exit_ok=row["status"] == OK,
+        contended=contended(records.environments.get(trial)),
+    )
+    verdicts = drive_counters.set_against(verdicts, drive_counters.counts(row))
+    judged = zip(claims, verdicts, strict=True)
+    return [Judged(trial, label(point), _name(claim), verdict) for claim, verdict in judged]
 
 
 def _name(claim: Claim) -> str:
@@ -221,16 +179,13 @@ def _name(claim: Claim) -> str:
     return name
 
 
-def _twins(frames: Sequence[pl.DataFrame], records: Dataset, study: Study) -> dict[tuple[str, ...], Twins]:
+def _twins(records: Dataset, study: Study, trials: pl.DataFrame, watched: pl.DataFrame) -> dict[tuple[str, ...], Twins]:
     """By condition, the study's first response with the witness and without it."""
-    if len(frames) < 2 or not frames[1].height:
+    metric = next((name for name in records.responses(study) if name in watched.columns), None)
+    if metric is None or not watched.height:
         return {}
-    metric = next((name for name in records.responses(study) if name in frames[1].columns), None)
-    if metric is None:
-        return {}
-    design = study.design
-    sides: list[dict[tuple[str, ...], list[float]]] = [{}, {}]
-    for side, frame in zip(sides, frames, strict=True):
+    design, sides = study.design, [dict[tuple[str, ...], list[float]](), {}]
+    for side, frame in zip(sides, (trials, watched), strict=True):
         for row in frame.iter_rows(named=True):
             if row[metric] is not None:
                 side.setdefault(design.key(row), []).append(row[metric])

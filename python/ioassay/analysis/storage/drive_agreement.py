@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ioassay.analysis.claims.claim_verdicts import Judged, judged_claims
+from ioassay.analysis.claims import claim_verdicts
+from ioassay.analysis.claims.claim_verdicts import Judged
 from ioassay.stats.sample import median_of
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -79,7 +80,7 @@ class DriveAgreement:
 
 def analyse(records: Dataset, study: Study) -> list[DriveAgreement]:
     """One answer where trials loaded a drive that counts; none elsewhere."""
-    judged = judged_claims(records, study) if records.is_measured(study) else []
+    judged = [one for answer in claim_verdicts.analyse(records, study) for one in answer.judged]
     compared = [one for one in judged if "drive_bytes" in one.verdict.numbers]
     if not compared:
         return []
