@@ -294,7 +294,7 @@ def _execution(store: RunStore, request: Request, bench: Bench, warnings: Sequen
 
 def _odd(goal: Goal, axes: Sequence[Axis]) -> list[Warning_]:
     """What is odd about a goal over these axes."""
-    from ioassay.analysis.threats.run_condition_threats import different_work
+    from ioassay.analysis.threats.threat_checks import different_work
     from ioassay.narrative import threats_text
     from ioassay.records.record import Warning_
 

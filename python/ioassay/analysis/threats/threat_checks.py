@@ -1,42 +1,303 @@
 """Threats to the validity of the results: all that the records themselves show, each with its evidence.
 
-The checks are in three files: of the numbers (`data_threats.py`), of the machine (`machine_threats.py`) and of what
-trials ran under (`run_condition_threats.py`). What a driver or the host check reported when they ran are warnings of
-the records, and repeated here only where they decide what may be compared.
+Threats in the numbers, from the machine and from what trials ran under, in the order of the report. What other programs
+did meanwhile is judged by `analysis.machine_conditions`. What a driver or the host check reported when they ran are
+warnings of the records, and repeated here only where they decide what may be compared.
 """
 
 from __future__ import annotations
 
-from ioassay.analysis.threats import data_threats, machine_threats, run_condition_threats
-from ioassay.analysis.threats.threat import Context, Threat
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import polars as pl
+
+from ioassay.analysis import stability
+from ioassay.analysis.effects.level_contrasts import families
+from ioassay.analysis.effects.response_shape import shape
+from ioassay.analysis.measurements import monitor_rates
+from ioassay.analysis.stability import UNSTABLE_CV
+from ioassay.analysis.threats.threat import Code, Context, Threat
+from ioassay.factors import CONCURRENCY, changes_operation
+from ioassay.records.record import FAILED, OK, SKIPPED
+from ioassay.stats.contrasts import MARGIN
+from ioassay.stats.result import plain
 from ioassay.store.dataset import Dataset
+from ioassay.store.schema import Host
 from ioassay.study.model import Study
 
+ENOUGH_REPETITIONS = 5
+SHORT_S = 5.0
+REACHED = 0.9
+"""Share of the claimed bytes that must have reached the device; journals and other programs only add to it."""
+SMALL_BYTES = 1 << 20
+"""Volumes below this are not judged: metadata alone is as large."""
+_MOST_LATE = {"p50": (0.3, 20_000), "p99": (1.0, 100_000)}
+"""How late answers may be at a percentile: this share of the mean latency, or this many ns. On an idle machine the
+median is 4 to 17 µs where clients sleep (benches/README.md, device.py)."""
+BUSY_PERCENT = 95.0
+PRECISE_CLOCKS = ("tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page", "xen")
+GAP_S = 300.0
+
+
+def failed(context: Context) -> Iterator[Threat]:
+    """Trials that failed or were skipped, with their commonest reasons."""
+    for status, code in ((FAILED, Code.FAILED), (SKIPPED, Code.SKIPPED)):
+        rows = context.trials.filter(pl.col("status") == status)
+        if not rows.is_empty():
+            reasons = Counter(reason or "" for reason in rows["reason"].to_list()).most_common()
+            yield context.threat(code, trials=rows["trial"].to_list(), of=context.trials.height, reasons=dict(reasons))
+
+
+def incomplete(context: Context) -> Iterator[Threat]:
+    """Fewer records than planned trials, where the number is not adaptive."""
+    name = context.study.name
+    planned, recorded = context.records.planned.get(name, 0), context.trials.height
+    for apart in (context.records.traced, context.records.counting):  # planned as well, and not among those that count
+        recorded += apart["study"].to_list().count(name) if apart is not None else 0
+    if not context.study.until and recorded < planned:
+        yield context.threat(Code.INCOMPLETE, planned=planned, recorded=recorded, run=str(context.records.root))
+
+
+def few_repetitions(context: Context) -> Iterator[Threat]:
+    """Fewer than five repetitions somewhere."""
+    counts = {cell.label: cell.values.size for found in context.responses.values() for cell in found.cells}
+    fewest = min(counts.values(), default=ENOUGH_REPETITIONS)
+    if fewest < ENOUGH_REPETITIONS:
+        conditions = sum(number == fewest for number in counts.values())
+        severity = "warning" if fewest < 3 else "info"
+        yield context.threat(
+            Code.FEW_REPETITIONS, severity, fewest=fewest, conditions=conditions, enough=ENOUGH_REPETITIONS
+        )
+
+
+def in_memory(context: Context) -> Iterator[Threat]:
+    """A target on a file system in memory, by the words of its own warning; `everywhere`: in all studies of the run."""
+    if trials := context.warned(Code.IN_MEMORY):
+        warnings = context.records.warnings.filter(pl.col("code") == Code.IN_MEMORY)
+        text = warnings.filter(pl.col("trial").is_in(trials))["text"][0]
+        everywhere = warnings["trial"].n_unique() == context.records.trials.height
+        yield context.partial(Code.IN_MEMORY, trials, everywhere=everywhere, text=text)
+
+
+def buffered(context: Context) -> Iterator[Threat]:
+    """Conditions that go through the page cache."""
+    driver, points = context.records.driver(context.study), context.conditions(context.points)
+    remedies = {name: driver.page_cache_remedy(context.study.params_at(point)) for name, point in points.items()}
+    if conditions := [name for name, remedy in remedies.items() if remedy]:
+        memory_bytes = context.records.machine(context.study).get("memory", {}).get("total_bytes")
+        numbers = {"conditions": conditions, "of": len(points), "memory_bytes": memory_bytes}
+        yield context.threat(Code.BUFFERED, **numbers, remedy=remedies[conditions[0]])
+
+
+def cached(context: Context) -> Iterator[Threat]:
+    """Fewer bytes at the device than the load claims: a cache served the rest."""
+    moved = monitor_rates.disk_bytes(context.records, context.study)
+    if moved.is_empty() or context.good.is_empty():
+        return
+    for direction in ("read", "write"):
+        claim = f"{direction}.bytes"
+        if claim not in context.good.columns:
+            continue
+        rows = context.good.select("trial", claim).join(moved, on="trial").filter(pl.col(claim) > SMALL_BYTES)
+        rows = rows.with_columns(share=pl.col(f"{direction}_bytes").fill_null(0.0) / pl.col(claim))
+        if shares := dict(rows.filter(pl.col("share") < REACHED).select("trial", "share").iter_rows()):
+            numbers = {"share_of_claim": shares, "least": min(shares.values()), "limit": REACHED, "of": rows.height}
+            conditions = list(context.conditions(shares))
+            yield context.threat(Code(f"cached-{direction}s"), **numbers, conditions=conditions)
+
+
+def unstable(context: Context) -> Iterator[Threat]:
+    """Conditions whose repetitions vary by more than 5 %, of all responses together."""
+    cvs: dict[str, dict[str, float]] = {}
+    conditions: dict[str, int] = {}
+    for one in stability.analyse(context.records, context.study):
+        if one.variation and one.variation.unstable:
+            parts = one.variation.conditions
+            cvs[one.response] = {part.cell.label: part.cv for part in parts if part.cv > UNSTABLE_CV}
+            conditions[one.response] = len(one.cells.cells)
+    if cvs:
+        yield context.threat(Code.UNSTABLE, limit=UNSTABLE_CV, cv=cvs, conditions=conditions)
+
+
+def drifting(context: Context) -> Iterator[Threat]:
+    """Responses that rise or fall over the run, all together."""
+    evidence = {
+        one.response: {key: plain(getattr(one.drift, key)) for key in ("change", "interval", "p")}
+        for one in stability.analyse(context.records, context.study)
+        if one.drift and one.drift.notable
+    }
+    if evidence:
+        yield context.threat(Code.DRIFT, **evidence)
+
+
+def unsteady(context: Context) -> Iterator[Threat]:
+    """Conditions without steady state by SNIA's criterion, of all responses together."""
+    evidence = {
+        one.response: {
+            "conditions": found.unsteady,
+            "conditions_judged": len(found.by_repetition),
+            "trials": found.trials,
+            "trials_attained": found.trials_attained,
+        }
+        for one in stability.analyse(context.records, context.study)
+        if (found := one.steadiness) and not found.attained
+    }
+    if evidence:
+        yield context.threat(Code.UNSTEADY, **evidence)
+
+
+def short(context: Context) -> Iterator[Threat]:
+    """Trials too short to leave caches and clocks behind."""
+    key, typical_s = context.records.driver(context.study).length_key, context.good["duration_s"].median()
+    if key and isinstance(typical_s, float) and typical_s < SHORT_S:
+        numbers = {"median_s": typical_s, "enough_s": SHORT_S}
+        yield context.threat(Code.SHORT, "info", **numbers, key=key, target=context.study.has_target)
+
+
+def saturated(context: Context) -> Iterator[Threat]:
+    """Curves over queue depth or number of jobs that flatten."""
+    for response in context.responses:
+        groups = families(context.records, context.study, response)
+        for factor in (name for name in CONCURRENCY if name in groups):
+            for family in groups[factor]:
+                curve = shape(family)
+                if curve and curve.plateau:
+                    evidence = {"factor": factor, "from": curve.plateau.point[factor], "margin": MARGIN}
+                    yield context.threat(Code.SATURATION, "info", response, where=family.part.where(), **evidence)
+
+
+def narrowed(context: Context) -> Iterator[Threat]:
+    """Real-time policies that left a processor to ioassay, compared with others that had all."""
+    concerned = context.warned("affinity-narrowed")
+    fewer, others = map(context.conditions, (concerned, [one for one in context.points if one not in concerned]))
+    if fewer and others:
+        yield context.threat(Code.FEWER_PROCESSORS, "info", conditions=list(fewer), others=list(others))
+
+
+def other_work(context: Context) -> Iterator[Threat]:
+    """Bogo operations of different stressors, or methods of one: each is a piece of work of its own (stress-ng(1))."""
+    cases, params = context.study.case, context.study.params
+    named = {key: [case.get(key, params.get(key)) for case in cases] for case in cases for key in case}
+    if differ := different_work(context.responses, {**named, **context.study.factors}):
+        yield context.threat(Code.DIFFERENT_WORK, "info", factors=differ)
+
+
+def different_work(responses: Iterable[str], varied: Mapping[str, Iterable[object]]) -> list[str]:
+    """Which of the factors that vary change what an operation is, where operations are counted at all."""
+    if not any(response.startswith("bogo_ops") for response in responses):
+        return []
+    return [name for name, levels in varied.items() if changes_operation(name) and len({*levels} - {None}) > 1]
+
+
+def debug_build(context: Context) -> Iterator[Threat]:
+    """Tools that were built to check themselves, or without optimisation, by their own words."""
+    if trials := context.warned(Code.DEBUG_BUILD):
+        yield context.partial(Code.DEBUG_BUILD, trials, tool=context.study.driver)
+
+
+def uncalibrated(context: Context) -> Iterator[Threat]:
+    """A virtual drive whose transports' own time was measured on a busy machine, or not at all."""
+    if trials := context.warned(Code.CALIBRATION, "floor-unknown"):
+        yield context.partial(Code.CALIBRATION, trials)
+
+
+def late(context: Context) -> Iterator[Threat]:
+    """A virtual drive that answered later than its model says: most often it waited for a processor."""
+    names = [f"drive.late.{percentile}" for percentile in _MOST_LATE]
+    kinds = [kind for kind in ("read", "write") if f"drive.{kind}.lat.mean" in context.good.columns]
+    if not kinds or not {*names} <= {*context.good.columns}:
+        return
+    ios = {kind: pl.col(f"drive.{kind}.ios").fill_null(0) for kind in kinds}
+    total_ns = pl.sum_horizontal(pl.col(f"drive.{kind}.lat.mean").fill_null(0) * ios[kind] for kind in kinds)
+    mean_ns = total_ns / pl.sum_horizontal(ios.values())
+    limits = [pl.max_horizontal(mean_ns * share, pl.lit(least_ns)) for share, least_ns in _MOST_LATE.values()]
+    is_late = pl.any_horizontal(pl.col(name) > limit for name, limit in zip(names, limits, strict=True))
+    rows = context.good.with_columns(mean_ns=mean_ns).filter(is_late)
+    if not rows.is_empty():
+        worst = rows.sort(names[-1]).row(-1, named=True)
+        times = {f"late_{percentile}_ns": worst[f"drive.late.{percentile}"] for percentile in _MOST_LATE}
+        yield context.partial(Code.LATE_ANSWERS, rows["trial"], mean_ns=worst["mean_ns"], **times)
+
+
+def faulty(context: Context) -> Iterator[Threat]:
+    """A virtual drive that had faults, which struck."""
+    name = "drive.faults"
+    if name in context.good.columns and not (rows := context.good.filter(pl.col(name) > 0)).is_empty():
+        yield context.partial(Code.FAULTS, rows["trial"], "info", fired=int(rows[name].sum()))
+
+
+def busy_device(context: Context) -> Iterator[Threat]:
+    """A device that was never idle."""
+    found = monitor_rates.during_load(monitor_rates.disk(context.records, context.study))
+    util = found.filter(pl.col("quantity") == "util").group_by("trial", "device").agg(pl.col("value").mean())
+    full = util.filter(pl.col("value") >= BUSY_PERCENT)
+    if not full.is_empty():
+        trials, devices = full["trial"].unique(), sorted(full["device"].unique())
+        numbers = {"limit_percent": BUSY_PERCENT, "trials": len(trials), "devices": devices}
+        yield context.threat(Code.DEVICE_BUSY, "info", **numbers, conditions=list(context.conditions(trials)))
+
+
+def machines(context: Context) -> Iterator[Threat]:
+    """What the facts of the machines that measured show, each once; `hosts` has those of whom not all have it."""
+    known = context.records.machines(context.study)
+    for code, severity, evidence in FACTS:
+        found: dict[str, tuple[dict[str, Any], list[str]]] = {}
+        for host, facts in known.items():
+            if own := evidence(facts, context.study):
+                found.setdefault(repr(own), (own, []))[1].append(host)
+        for own, hosts in found.values():
+            yield context.threat(code, severity, **own, **({"hosts": hosts} if len(hosts) < len(known) else {}))
+
+
+def _virtual(host: Host, study: Study) -> dict[str, Any]:
+    """A virtual machine or a container; qemu names its emulated processors after its code generator, TCG."""
+    found = host.get("virtualisation", {})
+    if (found.get("vm") or found.get("container") or "none") == "none":
+        return {}
+    return {**found, "emulated": "TCG" in str(host.get("cpu", {}).get("model", "")), "target": study.has_target}
+
+
+def _governor(host: Host, study: Study) -> dict[str, Any]:
+    """Processors that save power while measuring."""
+    found: object = host.get("cpu", {}).get("governors") or ()
+    names = sorted(found) if isinstance(found, Mapping | list | tuple) else [str(found)]
+    return {"governors": names} if study.run.governor == "keep" and names and names != ["performance"] else {}
+
+
+def _clock(host: Host, study: Study) -> dict[str, Any]:
+    """A clock too coarse or too slow for latencies."""
+    source = host.get("clock", {}).get("source")
+    return {} if source is None or source in PRECISE_CLOCKS else {"source": source}
+
+
+FACTS = ((Code.VIRTUAL, "info", _virtual), (Code.GOVERNOR, "info", _governor), (Code.CLOCK, "warning", _clock))
+
+
+def interrupted(context: Context) -> Iterator[Threat]:
+    """A long pause between trials: a resumed run, perhaps on a machine that changed meanwhile."""
+    ended = (pl.col("started_unix_s") + pl.col("duration_s")).shift(1)
+    rows = context.trials.sort("started_unix_s").select("trial", idle_s=pl.col("started_unix_s") - ended)
+    if pauses := dict(rows.filter(pl.col("idle_s") > GAP_S).iter_rows()):
+        numbers = {"pauses": len(pauses), "longest_s": max(pauses.values()), "limit_s": GAP_S}
+        yield context.threat(Code.INTERRUPTED, "info", **numbers, before_trials=list(pauses))
+
+
+def stopped_early(context: Context) -> Iterator[Threat]:
+    """Adaptive repetition makes intervals a little too narrow."""
+    if until := context.study.until:
+        counts = context.trials.filter(pl.col("status") == OK).height
+        most = context.records.planned.get(context.study.name, 0)
+        yield context.threat(Code.SEQUENTIAL_STOPPING, "info", metric=until.metric, trials=counts, planned_at_most=most)
+
+
 CHECKS = (
-    data_threats.failed,
-    data_threats.incomplete,
-    data_threats.few_repetitions,
-    run_condition_threats.in_memory,
-    machine_threats.buffered,
-    machine_threats.cached,
-    data_threats.unstable,
-    data_threats.drifting,
-    data_threats.unsteady,
-    data_threats.short,
-    data_threats.saturated,
-    run_condition_threats.narrowed,
-    run_condition_threats.other_work,
-    run_condition_threats.debug_build,
-    run_condition_threats.uncalibrated,
-    run_condition_threats.late,
-    run_condition_threats.faulty,
-    machine_threats.busy_device,
-    machine_threats.machines,
-    machine_threats.interrupted,
-    data_threats.stopped_early,
+    *(failed, incomplete, few_repetitions, in_memory, buffered, cached, unstable, drifting, unsteady, short, saturated),
+    *(narrowed, other_work, debug_build, uncalibrated, late, faulty, busy_device, machines, interrupted, stopped_early),
 )
 """In the order of the report."""
-OF_COMPUTED = (data_threats.failed, data_threats.incomplete, data_threats.stopped_early)
+OF_COMPUTED = (failed, incomplete, stopped_early)
 """Where nothing was measured. Warnings of a simulation itself are among the warnings of its records."""
 
 
