@@ -79,7 +79,7 @@ def test_hits_are_shares_of_what_is_possible(lab: Any) -> None:
     a, b = one.places
     assert (a.share("lru"), a.share("idle-cold")) == pytest.approx((0.5, 0.75))
     # 0.2 % of the possible gain is no win.
-    assert (a.most, b.most) == (("idle-cold",), ("lru", "idle-cold"))
+    assert (a.most_hits, b.most_hits) == (("idle-cold",), ("lru", "idle-cold"))
     spread = one.spread("idle-cold")
     assert spread is not None and (spread.least, spread.most) == pytest.approx((0.0, 0.75))
     (finding,) = reductions_text.findings([one])

@@ -14,7 +14,6 @@ from ioassay.analysis.storage.write_buffer import (
     HIT_RATIO,
     WRITE_BEHIND,
     Ablation,
-    Change,
     HitBound,
     Leaders,
     Place,
@@ -170,9 +169,9 @@ def _cell(subject: str, other: str, place: Place) -> float | str | None:
     return f"{100 * found.share:.1f} ({100 * found.low:.1f} to {100 * found.high:.1f})"
 
 
-def _rounded(share: float) -> float:
-    """Percent for a table."""
-    return round(100 * share, 1) + 0.0  # no minus before a zero
+def _rounded(share: float | None) -> float | str:
+    """Percent for a table; only saturated runs have none."""
+    return _SATURATED if share is None else round(100 * share, 1) + 0.0  # no minus before a zero
 
 
 # Published numbers
@@ -250,7 +249,7 @@ def _published_changes(answers: Sequence[Reductions]) -> Iterator[Finding]:
         said += _effect(known, [change.share for mode in modes for change in mode if change.share is not None])
         levels = phrases.joined(level_text(known.factor, known.start), level_text(known.factor, known.end))
         published = ", ".join(f"{number:.1f}" for number in known.percent) or "higher"
-        shown = [{tuple(change.where.items()): _change_cell(change) for change in mode} for mode in modes]
+        shown = [{tuple(change.where.items()): _rounded(change.share) for change in mode} for mode in modes]
         for where in dict.fromkeys(key for mode in shown for key in mode):
             ours = [mode.get(where) for mode in shown]
             rows.append([*(dict(where)[name] for name in rest), levels, published, *ours])
@@ -258,10 +257,6 @@ def _published_changes(answers: Sequence[Reductions]) -> Iterator[Finding]:
     table = Table([*rest, label, "published (%)", *_modes(answers)], rows)
     title, caveats = f"{phrases.name(first.response)} with {first.policy} by {label}", [one.reading for one in effects]
     yield _beside(answers, title, first.response, said, table, *caveats, source=first.source)
-
-
-def _change_cell(change: Change) -> float | str:
-    return _SATURATED if change.share is None else _rounded(change.share)
 
 
 def _effect(known: published_results.Change, shares: Sequence[float]) -> Iterator[Say]:
@@ -334,7 +329,12 @@ def _alone(leaders: Leaders) -> tuple[list[Say], Say | str]:
 
 def _hits(one: HitBound) -> Finding:
     spreads = {policy: spread for policy in one.policies if (spread := one.spread(policy))}
-    said = [say("reductions.optimum", shares=Range.over(HIT_RATIO, (place.optimum for place in one.places)))]
+    said = [
+        say(
+            "reductions.optimum",
+            shares=Range.over(HIT_RATIO, (place.optimum for place in one.places if place.optimum is not None)),
+        )
+    ]
     if spreads:
         ranked, places = sorted(spreads, key=lambda policy: -spreads[policy].middle), len(one.places)
         gains = [say("reductions.gain_of", policy=policy, share=spreads[policy].middle) for policy in ranked]
@@ -347,7 +347,7 @@ def _hits(one: HitBound) -> Finding:
         one.places,
         *_columns(one.places[0].where, lambda name, place: place.where[name]),
         ("offline optimum", lambda place: place.optimum, HIT_RATIO),
-        *_columns(one.policies, lambda policy, place: place.ratios.get(policy), HIT_RATIO),
+        *_columns(one.policies, lambda policy, place: place.hits.get(policy), HIT_RATIO),
     )
     return Finding(
         *(one.study, "reductions", HIT_RATIO, "Write hits and their bound, the offline optimum", said),

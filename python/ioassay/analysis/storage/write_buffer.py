@@ -68,15 +68,17 @@ class Place:
     """All but the policy: each policy's mean over repetitions, and the policies that saturated in one of them.
 
     `contrasts` compare the policies in `order`; None where only one has a mean. `busy` is the drive's utilisation
-    without a buffer.
+    without a buffer. `hits`: hit ratios of the policies that have one, and that of the offline `optimum` where known.
     """
 
     where: Mapping[str, Scalar]
     means: Mapping[str, float]
     saturated: frozenset[str]
     busy: float | None
-    order: Sequence[str] = ()
-    contrasts: Contrasts | None = None
+    order: Sequence[str]
+    contrasts: Contrasts | None
+    hits: Mapping[str, float]
+    optimum: float | None
 
     def reduction(self, policy: str, other: str) -> Reduction | None:
         """By how much `policy` lowers the mean of `other`; None where one of them has none."""
@@ -103,6 +105,16 @@ class Place:
         """The policies than which no other has a certainly lower mean; of exact means, one lower by more than EVEN."""
         known = [policy for policy in among if policy in self.means]
         return tuple(one for one in known if Rank.WORSE not in [self.rank(one, two) for two in known if two != one])
+
+    def share(self, policy: str) -> float | None:
+        """The share of the possible gain: hits over those of the optimum, for no buffer has no hits."""
+        return self.hits[policy] / self.optimum if policy in self.hits and self.optimum else None
+
+    @property
+    def most_hits(self) -> tuple[str, ...]:
+        """The policies that have the most hits, to within EVEN of the possible gain."""
+        shares = {policy: self.share(policy) or 0.0 for policy in self.hits}
+        return tuple(policy for policy, share in shares.items() if share >= max(shares.values()) - EVEN)
 
 
 def leaders(ahead: Iterable[tuple[str, ...]]) -> Leaders:
@@ -249,31 +261,12 @@ class Ablation:
 
 
 @dataclass(frozen=True)
-class Hits:
-    """All factors but the policy: hit ratios by policy, and that of the offline optimum."""
-
-    where: Mapping[str, Scalar]
-    ratios: Mapping[str, float]
-    optimum: float
-
-    def share(self, policy: str) -> float | None:
-        """The share of the possible gain: hits over those of the optimum, for no buffer has no hits."""
-        return self.ratios[policy] / self.optimum if policy in self.ratios and self.optimum else None
-
-    @property
-    def most(self) -> tuple[str, ...]:
-        """The policies that have the most hits, to within EVEN of the possible gain."""
-        shares = {policy: self.share(policy) or 0.0 for policy in self.ratios}
-        return tuple(policy for policy, share in shares.items() if share >= max(shares.values()) - EVEN)
-
-
-@dataclass(frozen=True)
 class HitBound:
     """One study's policies, without the policy that has no buffer."""
 
     study: str
     policies: Sequence[str]
-    places: Sequence[Hits]
+    places: Sequence[Place]
 
     def spread(self, policy: str) -> Spread | None:
         """The share of the possible gain over all places; None where nothing can be gained."""
@@ -282,7 +275,7 @@ class HitBound:
     @property
     def leaders(self) -> Leaders:
         """Which policies have the most hits."""
-        return leaders(place.most for place in self.places)
+        return leaders(place.most_hits for place in self.places)
 
 
 def _sweep(one: Reductions, factor: str, policy: str) -> Sweep | None:
@@ -312,7 +305,10 @@ def analyse(records: Dataset, study: Study) -> list[Ablation | Reductions | HitB
     compared = reductions(records, study)
     behind = [level_key(WRITE_BEHIND, level) for level in study.levels.get(WRITE_BEHIND, ())]
     ablations = [Ablation(one, behind, one.along(WRITE_BEHIND)) for one in compared if len(behind) > 1]
-    return [*ablations, *compared, *_hit_bounds(records, study)]
+    buffers = [str(level) for level in study.levels[POLICY] if str(level) != "none"]
+    bounded = [place for place in _places(records, study, _response(records, study)) if place.hits]
+    bounds = [HitBound(study.name, buffers, bounded)] if len(buffers) > 1 and bounded else []
+    return [*ablations, *compared, *bounds]
 
 
 def reductions(records: Dataset, study: Study) -> list[Reductions]:
@@ -359,50 +355,39 @@ def _change(before: Place, after: Place, policy: str) -> float | None:
     return None if mean is None or not base else mean / base - 1
 
 
-def _hit_bounds(records: Dataset, study: Study) -> list[HitBound]:
-    """One for a study whose runs know the offline optimum."""
-    policies = [str(level) for level in study.levels[POLICY] if str(level) != "none"]
-    places = []
-    for where, rows in _groups(records, study):
-        bounded = [row for row in rows if row.get(OPTIMUM) is not None and str(row[POLICY]) in policies]
-        if bounded:
-            optimum = statistics.fmean(row[OPTIMUM] for row in bounded)
-            places.append(Hits(where, _means(bounded, HIT_RATIO), optimum))
-    return [HitBound(study.name, policies, places)] if len(policies) > 1 and places else []
-
-
-def _groups(records: Dataset, study: Study) -> list[tuple[dict[str, Scalar], list[dict[str, Any]]]]:
-    """The trials that went well for every combination of the other factors, in the study's order."""
-    design = Design({name: levels for name, levels in study.levels.items() if name != POLICY})
-    rows: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    for row in records.trials_of(study).iter_rows(named=True):
-        if row["status"] == OK:
-            rows.setdefault(design.key(row), []).append(row)
-    return [(design.point(part[0]), part) for part in sorted(rows.values(), key=lambda part: design.place(part[0]))]
-
-
-def _means(rows: Sequence[Mapping[str, Any]], metric: str) -> dict[str, float]:
+def _means(rows: Sequence[Mapping[str, Any]], metric: str | None) -> dict[str, float]:
     """By policy, over repetitions."""
     values: dict[str, list[float]] = {}
     for row in rows:
-        if row.get(metric) is not None:
+        if metric and row.get(metric) is not None:
             values.setdefault(str(row[POLICY]), []).append(row[metric])
     return {policy: statistics.fmean(found) for policy, found in values.items()}
 
 
-def _places(records: Dataset, study: Study, response: str) -> Iterator[Place]:
-    """Every combination of the other factors that has a value."""
-    families = level_contrasts.families(records, study, response).get(POLICY, [])
-    for where, rows in _groups(records, study):
+def _places(records: Dataset, study: Study, response: str | None) -> Iterator[Place]:
+    """Every combination of the other factors that has a value, in the study's order."""
+    design = Design({name: levels for name, levels in study.levels.items() if name != POLICY})
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in records.trials_of(study).iter_rows(named=True):
+        if row["status"] == OK:
+            groups.setdefault(design.key(row), []).append(row)
+    families = level_contrasts.families(records, study, response).get(POLICY, []) if response else []
+    compared = {design.key(family.cells[0].point): family for family in families}
+    for key, rows in sorted(groups.items(), key=lambda group: design.place(group[1][0])):
         saturated = frozenset(str(row[POLICY]) for row in rows if row.get(SATURATED_METRIC))
-        means = {policy: mean for policy, mean in _means(rows, response).items() if policy not in saturated}
-        place = Place(where, means, saturated, _means(rows, UTILISATION).get("none"))
-        for family in families:
-            if where == {name: level for name, level in family.cells[0].point.items() if name != POLICY}:
-                known = family.contrasts
-                usable = known if isinstance(known, Contrasts) and known.means.scale == Scale.LOG else None
-                place = replace(place, order=[str(cell.point[POLICY]) for cell in family.cells], contrasts=usable)
-        yield place
+        family = compared.get(key)
+        contrasts = family.contrasts if family and isinstance(family.contrasts, Contrasts) else None
+        bounded = [row for row in rows if row.get(OPTIMUM) is not None and str(row[POLICY]) != "none"]
+        yield Place(
+            where=design.point(rows[0]),
+            means={policy: mean for policy, mean in _means(rows, response).items() if policy not in saturated},
+            saturated=saturated,
+            busy=_means(rows, UTILISATION).get("none"),
+            order=[str(cell.point[POLICY]) for cell in family.cells] if family else (),
+            contrasts=contrasts if contrasts and contrasts.means.scale == Scale.LOG else None,
+            hits=_means(bounded, HIT_RATIO),
+            optimum=statistics.fmean(row[OPTIMUM] for row in bounded) if bounded else None,
+        )
 
 
 def _is_simulated(records: Dataset, study: Study) -> bool:
