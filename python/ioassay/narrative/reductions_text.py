@@ -315,9 +315,9 @@ def _changed(level: str, spreads: Mapping[str, Spread], places: int) -> Iterator
         yield "lowers" if more else "one_lowers", {**about, **more}
     raised = [policy for policy, middle in known.items() if middle > EVEN]
     even = [policy for policy, middle in known.items() if abs(middle) <= EVEN]
-    yield from (
-        (code, {"level": level, "policies": own}) for code, own in (("raises", raised), ("behind_even", even)) if own
-    )
+    for code, policies in (("raises", raised), ("behind_even", even)):
+        if policies:
+            yield code, {"level": level, "policies": policies}
 
 
 def _alone(leaders: Leaders) -> tuple[list[Say], Say | str]:
@@ -329,12 +329,8 @@ def _alone(leaders: Leaders) -> tuple[list[Say], Say | str]:
 
 def _hits(one: HitBound) -> Finding:
     spreads = {policy: spread for policy in one.policies if (spread := one.spread(policy))}
-    said = [
-        say(
-            "reductions.optimum",
-            shares=Range.over(HIT_RATIO, (place.optimum for place in one.places if place.optimum is not None)),
-        )
-    ]
+    optima = [place.optimum for place in one.places if place.optimum is not None]
+    said = [say("reductions.optimum", shares=Range.over(HIT_RATIO, optima))]
     if spreads:
         ranked, places = sorted(spreads, key=lambda policy: -spreads[policy].middle), len(one.places)
         gains = [say("reductions.gain_of", policy=policy, share=spreads[policy].middle) for policy in ranked]
