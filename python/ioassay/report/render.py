@@ -6,6 +6,7 @@ cannot differ.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
@@ -23,12 +24,29 @@ _WORTH_STARTING = 16
 
 
 def svg(spec: VegaLite) -> str:
-    """The chart in the light scheme. What only moves under a pointer is left out: it would cost clipping masks."""
+    """The chart in the light scheme."""
     import vl_convert
 
-    still = {key: part for key, part in spec.items() if key != "params"}
-    text: str = vl_convert.vegalite_to_svg(still, config=theme.config(), allowed_base_urls=[])
+    text: str = vl_convert.vegalite_to_svg(_still(spec), config=theme.config(), allowed_base_urls=[])
     return text
+
+
+def _still(spec: VegaLite) -> VegaLite:
+    """Without what only moves under a pointer.
+
+    Lines that are clipped for it end on the edge of their axis, along which they have a fraction of a pixel left: to
+    clip them by masks takes longer than the rest of the picture.
+    """
+    if "params" not in spec:
+        return spec
+    layers = [_unclipped(one) if one["mark"].get("clip") else one for one in spec["layer"]]
+    return {**{key: part for key, part in spec.items() if key != "params"}, "layer": layers}
+
+
+def _unclipped(layer: VegaLite) -> VegaLite:
+    x = layer["encoding"]["x"]
+    ending = {**x, "scale": {**x["scale"], "clamp": True}}
+    return {**layer, "mark": {**layer["mark"], "clip": False}, "encoding": {**layer["encoding"], "x": ending}}
 
 
 def png(drawn: str) -> bytes:
@@ -41,32 +59,49 @@ def png(drawn: str) -> bytes:
 
 def write(spec: VegaLite, folder: Path, name: str) -> tuple[Path, Path]:
     """Write `<name>.png` and `<name>.svg`; their paths."""
-    drawn = svg(spec)
-    png_path, svg_path = folder / f"{name}.png", folder / f"{name}.svg"
-    svg_path.write_text(drawn, encoding="utf-8")
-    png_path.write_bytes(png(drawn))
-    return png_path, svg_path
+    vector = folder / f"{name}.svg"
+    write_svg(spec, vector)
+    return write_png(vector), vector
 
 
-def write_all(charts: Sequence[tuple[str, VegaLite]], folder: Path) -> list[tuple[Path, Path]]:
-    """`write` each chart under its name."""
-    return [write(spec, folder, name) for name, spec in charts]
+def write_svg(spec: VegaLite, path: Path) -> None:
+    """The first half of `write`."""
+    path.write_text(svg(spec), encoding="utf-8")
+
+
+def write_png(vector: Path) -> Path:
+    """The second half: the picture beside an SVG; it needs no interpreter."""
+    path = vector.with_suffix(".png")
+    path.write_bytes(png(vector.read_text(encoding="utf-8")))
+    return path
 
 
 def submit(
     charts: Sequence[tuple[str, VegaLite]], folder: Path, executors: Sequence[Executor]
 ) -> Callable[[], list[tuple[Path, Path]]]:
-    """`write_all` by the first executor, and by the others where there is enough to draw; what is returned waits."""
-    sharing = executors[: 1 + len(charts) // _WORTH_STARTING]
-    parts = [
-        executor.submit(write_all, charts[place :: len(sharing)], folder) for place, executor in enumerate(sharing)
-    ]
+    """`write` each chart under its name by the first executor, and by the others where there is enough to draw.
+
+    What is returned waits, and meanwhile writes the PNGs that no executor has begun.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if not executors:
+        return lambda: [write(spec, folder, name) for name, spec in charts]
+    sharing = itertools.cycle(executors[: 1 + len(charts) // _WORTH_STARTING])
+    turns = [(executor, folder / f"{name}.svg", spec) for executor, (name, spec) in zip(sharing, charts, strict=False)]
+    drawn = [executor.submit(write_svg, spec, path) for executor, path, spec in turns]
+    pictures = [(path, executor.submit(write_png, path)) for executor, path, _ in turns]
 
     def wait() -> list[tuple[Path, Path]]:
-        written = {path.stem: (path, vector) for part in parts for path, vector in part.result()}
-        return [written[name] for name, _ in charts]
+        for one in drawn:
+            one.result()
+        for path, picture in reversed(pictures):
+            if picture.cancel():
+                write_png(path)
+            else:
+                picture.result()
+        return [(path.with_suffix(".png"), path) for path, _ in pictures]
 
-    return wait if parts else lambda: write_all(charts, folder)
+    return wait
 
 
 def warm_up() -> None:
