@@ -218,7 +218,8 @@ def _load() -> None:
             importlib.import_module(module.name)
     for name in ("polars", "narwhals._interchange", "numpy.ma", "numpy.polynomial", "numpy.random", "tomli_w"):
         importlib.import_module(name)
-    figures.load()
+    for kind in figures.REGISTRY:
+        figures.REGISTRY.load(kind)
     for name in page.environment().list_templates(extensions=["j2"]):
         page.environment().get_template(name)
     for secret in secrets.of_host():

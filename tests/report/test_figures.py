@@ -82,7 +82,7 @@ def test_every_kind_is_drawn_and_rendered(suite: Dataset, kind: str, tmp_path: P
     assert drawn.problem == ""
     assert drawn.title
     assert drawn.description.startswith(drawn.title)
-    png, svg = render.write(drawn.spec, tmp_path, drawn.name)
+    ((png, svg),) = render.submit([drawn], tmp_path)()
     assert png.read_bytes().startswith(b"\x89PNG")
     assert svg.read_text().startswith("<svg")
     assert "NaN" not in svg.read_text()
@@ -205,10 +205,10 @@ def test_many_figures_are_shared_out_and_a_few_are_not(
 
     monkeypatch.setattr(render, "svg", lambda spec: spec["drawn"])
     monkeypatch.setattr(render, "png", str.encode)
-    charts = [(f"figure.{place}", {"drawn": str(place)}) for place in range(number)]
+    charts = [figures.Drawn("", f"figure.{at}", "bar", "", "", {"drawn": str(at)}) for at in range(number)]
     executors = [Counting(), Counting(), Counting()]
     written = render.submit(charts, tmp_path, executors)()
-    assert written == [render_paths(tmp_path, name) for name, _ in charts]
+    assert written == [render_paths(tmp_path, one.name) for one in charts]
     assert [path.read_text() for pair in written for path in pair] == [str(at) for at in range(number) for _ in "ab"]
     assert [one.vectors for one in executors] == drawing
 

@@ -60,6 +60,7 @@ def publish(store: RunStore, processes: Sequence[Executor] = ()) -> Publication:
             return publish(store, processes)
     from ioassay import report
     from ioassay.narrative.pipeline import analyse_all
+    from ioassay.report import render
     from ioassay.store import frames
 
     again = f"ioassay report {shlex.quote(str(store.root))}"
@@ -67,7 +68,7 @@ def publish(store: RunStore, processes: Sequence[Executor] = ()) -> Publication:
     try:
         records = frames.load(store)
         drawn = report.declare(records)
-        files = report.draw(drawn, out, processes)
+        files = render.submit(drawn, out / report.FIGURES, processes)
         findings, title = analyse_all(records), store.suite().title
         paths = report.build(records, findings, out, title=title, drawn=drawn, files=files)
     except (KeyboardInterrupt, Interrupted):

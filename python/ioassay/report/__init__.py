@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ioassay.narrative.finding import Finding
     from ioassay.report.figures import Drawn
+    from ioassay.report.render import Waiting
     from ioassay.store.dataset import Dataset
     from ioassay.store.schema import Search
     from ioassay.study.model import Figure, Study
@@ -55,20 +55,20 @@ def build(
     title: str,
     description: str = "",
     drawn: Sequence[Drawn] | None = None,
-    files: Callable[[], Sequence[tuple[Path, Path]]] | None = None,
+    files: Waiting | None = None,
 ) -> ReportPaths:
     """Write `out`/index.html, findings.json and figures/<name>.{png,svg}; what is there already is replaced.
 
-    `drawn` is what `declare` returned, and `files` what `draw` did; they are called without. Command lines and raw
-    outputs are looked up and linked below `records.root`. Pages are published: names of this machine, of its drives and
-    people are replaced, and home folders are `~`. OSError when `out` cannot be written; StudyError when a `[[figures]]`
-    table is wrong.
+    `drawn` is what `declare` returned, and `files` what `render.submit` did; they are called without. Command lines and
+    raw outputs are looked up and linked below `records.root`. Pages are published: names of this machine, of its drives
+    and people are replaced, and home folders are `~`. OSError when `out` cannot be written; StudyError when a
+    `[[figures]]` table is wrong.
     """
     from ioassay.host import privacy
-    from ioassay.report import page
+    from ioassay.report import page, render
 
     drawn = declare(records) if drawn is None else drawn
-    files = draw(drawn, out) if files is None else files
+    files = files or render.submit(drawn, out / FIGURES)
     view = _view(records, findings, drawn, out, title, description)
     hidden = privacy.Redaction(privacy.of_host(), mild=True)
     _replace(out / PAGE, page.render(view, page.bundle(), hidden.text))
@@ -84,15 +84,6 @@ def declare(records: Dataset) -> list[Drawn]:
     from ioassay.report import figures
 
     return [figures.draw(records, study, figure) for study, figure in figures_of(records)]
-
-
-def draw(
-    drawn: Sequence[Drawn], out: Path, executors: Sequence[Executor] = ()
-) -> Callable[[], Sequence[tuple[Path, Path]]]:
-    """Have `executors` write the figures' files below `out`: what is returned waits for them (`render.submit`)."""
-    from ioassay.report import render
-
-    return render.submit([(one.name, one.spec) for one in drawn], out / FIGURES, executors)
 
 
 def figures_of(records: Dataset) -> Iterator[tuple[Study | None, Figure]]:

@@ -12,10 +12,10 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ioassay import atomic_file, report
+from ioassay import atomic_file
 from ioassay.analysis.run_comparison import Comparison
 from ioassay.narrative import comparison_text, conditions_text, phrases
-from ioassay.report import PAGE, figures, host_facts, page, raw_files
+from ioassay.report import FIGURES, PAGE, figures, host_facts, page, raw_files, render
 from ioassay.report.figures import Drawn, ratio_forest, run_overlay
 from ioassay.report.figures.spec import NoData
 from ioassay.store.dataset import Dataset
@@ -96,12 +96,12 @@ def build(
 ) -> ComparisonPaths:
     """Write `out`/index.html, comparison.json and figures/<name>.{png,svg} into a folder that exists.
 
-    `drawn` is what `declare` returned; `executors` write the figures' files meanwhile (`report.draw`). As on
+    `drawn` is what `declare` returned; `executors` write the figures' files meanwhile (`render.submit`). As on
     every page, names of this machine, of its drives and people are replaced. OSError when `out` cannot be written.
     """
     from ioassay.host import privacy
 
-    wait = report.draw(drawn, out, executors)
+    wait = render.submit(drawn, out / FIGURES, executors)
     hidden = privacy.Redaction(privacy.of_host(), mild=True)
     view = _view(a, b, comparison, drawn, out)
     _write(out / PAGE, page.render(view, page.bundle(), hidden.text, "comparison.html.j2"))

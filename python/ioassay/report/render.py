@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ioassay.report import theme
 
 if TYPE_CHECKING:
+    from ioassay.report.figures import Drawn
     from ioassay.report.figures.spec import VegaLite
 
+Waiting = Callable[[], Sequence[tuple[Path, Path]]]
+"""Waits for figures: the paths of the PNG and the SVG of each."""
 PNG_SCALE = 2.0
 """Twice the nominal resolution: sharp in print and on dense screens."""
 _WORTH_STARTING = 16
@@ -32,21 +35,16 @@ def svg(spec: VegaLite) -> str:
 
 
 def _still(spec: VegaLite) -> VegaLite:
-    """Without what only moves under a pointer.
-
-    Lines that are clipped for it end on the edge of their axis, along which they have a fraction of a pixel left: to
-    clip them by masks takes longer than the rest of the picture.
-    """
+    """Without what only moves under a pointer. What is clipped for it ends on the edge of its axis: masks cost most."""
     if "params" not in spec:
         return spec
-    layers = [_unclipped(one) if one["mark"].get("clip") else one for one in spec["layer"]]
+    layers = [_unclipped(**one) if one["mark"].get("clip") else one for one in spec["layer"]]
     return {**{key: part for key, part in spec.items() if key != "params"}, "layer": layers}
 
 
-def _unclipped(layer: VegaLite) -> VegaLite:
-    x = layer["encoding"]["x"]
-    ending = {**x, "scale": {**x["scale"], "clamp": True}}
-    return {**layer, "mark": {**layer["mark"], "clip": False}, "encoding": {**layer["encoding"], "x": ending}}
+def _unclipped(mark: VegaLite, encoding: VegaLite, **others: Any) -> VegaLite:
+    ending = {**encoding["x"], "scale": {**encoding["x"]["scale"], "clamp": True}}
+    return {**others, "mark": {**mark, "clip": False}, "encoding": {**encoding, "x": ending}}
 
 
 def png(drawn: str) -> bytes:
@@ -57,49 +55,35 @@ def png(drawn: str) -> bytes:
     return pixels
 
 
-def write(spec: VegaLite, folder: Path, name: str) -> tuple[Path, Path]:
-    """Write `<name>.png` and `<name>.svg`; their paths."""
-    vector = folder / f"{name}.svg"
-    write_svg(spec, vector)
-    return write_png(vector), vector
-
-
-def write_svg(spec: VegaLite, path: Path) -> None:
-    """The first half of `write`."""
-    path.write_text(svg(spec), encoding="utf-8")
+def write_svg(spec: VegaLite, vector: Path) -> Path:
+    """Write the chart as SVG; the path."""
+    vector.write_text(svg(spec), encoding="utf-8")
+    return vector
 
 
 def write_png(vector: Path) -> Path:
-    """The second half: the picture beside an SVG; it needs no interpreter."""
+    """Write the picture of an SVG beside it, which needs no interpreter; the path."""
     path = vector.with_suffix(".png")
     path.write_bytes(png(vector.read_text(encoding="utf-8")))
     return path
 
 
-def submit(
-    charts: Sequence[tuple[str, VegaLite]], folder: Path, executors: Sequence[Executor]
-) -> Callable[[], list[tuple[Path, Path]]]:
-    """`write` each chart under its name by the first executor, and by the others where there is enough to draw.
+def submit(drawn: Sequence[Drawn], folder: Path, executors: Sequence[Executor] = ()) -> Waiting:
+    """Write `<name>.svg` and `<name>.png` of each figure by the first executor, by others as well where there are many.
 
-    What is returned waits, and meanwhile writes the PNGs that no executor has begun.
+    What is returned waits for the paths of both, and meanwhile writes the PNGs that no executor has begun.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    if not executors:
-        return lambda: [write(spec, folder, name) for name, spec in charts]
-    sharing = itertools.cycle(executors[: 1 + len(charts) // _WORTH_STARTING])
-    turns = [(executor, folder / f"{name}.svg", spec) for executor, (name, spec) in zip(sharing, charts, strict=False)]
-    drawn = [executor.submit(write_svg, spec, path) for executor, path, spec in turns]
-    pictures = [(path, executor.submit(write_png, path)) for executor, path, _ in turns]
+    sharing = itertools.cycle(executors[: 1 + len(drawn) // _WORTH_STARTING] or [ThreadPoolExecutor(1)])
+    turns = [(executor, folder / f"{one.name}.svg", one.spec) for executor, one in zip(sharing, drawn, strict=False)]
+    vectors = [executor.submit(write_svg, spec, path) for executor, path, spec in turns]
+    pictures = [executor.submit(write_png, path) for executor, path, _ in turns]
 
     def wait() -> list[tuple[Path, Path]]:
-        for one in drawn:
-            one.result()
-        for path, picture in reversed(pictures):
-            if picture.cancel():
-                write_png(path)
-            else:
-                picture.result()
-        return [(path.with_suffix(".png"), path) for path, _ in pictures]
+        written = [vector.result() for vector in vectors]
+        last_first = zip(reversed(pictures), reversed(written), strict=True)
+        shown = [write_png(path) if picture.cancel() else picture.result() for picture, path in last_first]
+        return list(zip(reversed(shown), written, strict=True))
 
     return wait
 

@@ -63,12 +63,6 @@ class Drawn:
     problem: str = ""
 
 
-def load() -> None:
-    """Import what drawing needs, for a process that waits for its first figure."""
-    for kind in REGISTRY:
-        REGISTRY.load(kind)
-
-
 def check(study: Study) -> None:
     """Read every figure of a study; StudyError names the figure, the key and the value."""
     for figure in study.figures:
@@ -152,7 +146,8 @@ def _placeholder(spec: FigureSpec, reason: str) -> Any:
         "text", style="whisper", align="center", lineHeight=18, dy=-9 * len(lines) + 9
     )
     frame = chart.base([{}]).mark("rect", style="frame")
-    return chart.panel([frame, text.encode(text="text:N")], spec.width, min(spec.height, 160)).properties(
-        title={"text": title, "subtitle": f"figure '{spec.name}' of kind {spec.kind}"},
-        description=f"{title}: nothing to draw: {reason}",
-    )
+    return {
+        **chart.panel([frame, text.encode(text="text:N")], spec.width, min(spec.height, 160)),
+        "title": {"text": title, "subtitle": f"figure '{spec.name}' of kind {spec.kind}"},
+        "description": f"{title}: nothing to draw: {reason}",
+    }

@@ -62,7 +62,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     values = [value for own in rates for value in own if value > 0]
     log = not spec.stacked and (spec.log if spec.log is not None else max(values) > _WIDE * min(values))
     if spec.stacked:
-        drawn = _stacks(levels, order, unit, factor).properties(width=spec.width, height=spec.height)
+        drawn = _stacks(levels, order, unit, factor) | {"width": spec.width, "height": spec.height}
     else:
         drawn = _panels(levels, order, None if log else unit, spec, factor)
     trials = labelled.group_by("level").agg(pl.col("trial").n_unique())["trial"].to_list()
@@ -171,7 +171,7 @@ def _panels(levels: _Levels, order: Sequence[str], unit: scales.Unit | None, spe
         if factor:
             total = f"{_number(sum(row['x'] for row in rows))} in all"
             head = {"text": level_phrase(factor, label), "subtitle": total, "fontSize": 13, "offset": 6}
-            panel = panel.properties(title=head)
+            panel["title"] = head
         panels.append(panel)
     return concat(*panels, columns=columns, spacing=_GAP_PX)
 

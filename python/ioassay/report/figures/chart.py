@@ -100,7 +100,7 @@ def percent(title: str | None, **axis: Any) -> Any:
 def panel(layers: Sequence[Any], width: int, height: int, title: str = "") -> Any:
     """Layers over each other, one of several panels of a figure, with its own title."""
     head = {"title": {"text": title, "fontSize": 13, "offset": 6}} if title else {}
-    return layer(*layers).properties(width=width, height=height, **head)
+    return layer(*layers, width=width, height=height, **head)
 
 
 def rows(panels: Sequence[Any], columns: int, spacing: int = 14) -> list[Any]:
@@ -118,7 +118,7 @@ def layered(
     layers: Sequence[Any], spec: FigureSpec, study: Study, title: str, notes: Sequence[str], **more: Any
 ) -> Any:
     """A figure of one panel, in the size that was asked for; `more` as of `figure`."""
-    whole = layer(*layers).properties(width=spec.width, height=spec.height)
+    whole = layer(*layers, width=spec.width, height=spec.height)
     return figure(whole, spec, study, title, notes, **more)
 
 
@@ -139,7 +139,7 @@ def figure(
     whole = spec if width is None else spec.model_copy(update={"width": width})
     noted = _noted(whole, title, notes) + (f" {details}." if details else "")
     said = _description(whole, study, title, points) if points and study else noted
-    return chart.properties(title=head(whole, study, title, notes), description=said)
+    return {**chart, "title": head(whole, study, title, notes), "description": said}
 
 
 def heat(field: str, title: str, scale: str, domain: Sequence[float], **legend: Any) -> Any:

@@ -62,7 +62,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     point = base.mark("point", filled=True, size=85, opacity=1)
     point = point.encode(x=x, tooltip=chart.tips(tooltip), **color, **shape)
     words = base.mark("text", style="value", align="left", dx=8).encode(x={"value": "width"}, text="text:N")
-    whole = layer(*limits, mean, rule, point, words).properties(width=spec.width, height=_ROW_PX * len(rows))
+    whole = layer(*limits, mean, rule, point, words, width=spec.width, height=_ROW_PX * len(rows))
     title = f"{selection.metric_label(found.response)} of each host"
     standing = ", {standing}" if conclusive else ""
     details = "; ".join(f"{{host}}: {{text}} ({{interval}}){standing}".format(**row) for row in rows)

@@ -154,18 +154,16 @@ def _charts(panels: Mapping[str, Counts], grid: _Grid, spec: Spec) -> list[Any]:
         ],
     }
     # Thousands of cells: what follows from a place is computed by the chart.
-    ends = [
-        {"calculate": f"datum.x + {grid.window_s:.6g}", "as": "end"},
-        {"calculate": f"datum.y * {grid.ratio:.9g}", "as": "top"},
-    ]
+    ends = {"end": f"datum.x + {grid.window_s:.6g}", "top": f"datum.y * {grid.ratio:.9g}"}
+    computed = [{"calculate": expression, "as": name} for name, expression in ends.items()]
     charts = []
     for title, counts in panels.items():
         rows = [
             {"x": round(window * grid.window_s, 4), "y": grid.edge(step), "requests": count}
             for (window, step), count in sorted(counts.items())
         ]
-        cells = chart.base(rows).mark("rect", style="band", clip=True).properties(transform=ends).encode(**channels)
-        charts.append(chart.panel([cells], spec.width, spec.height, title))
+        cells = chart.base(rows).mark("rect", style="band", clip=True).encode(**channels)
+        charts.append(chart.panel([{**cells, "transform": computed}], spec.width, spec.height, title))
     return charts
 
 

@@ -86,7 +86,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         words = words.mark("text", style="note", align="left", dx=8)
         layers.append(words.encode(x={"value": "width"}, y=y, text="text:N"))
     told = (f"{names} of " if marked else "") + found.told(texts)
-    whole = layer(*layers).properties(width=spec.width, height=spec.height * len(last))
+    whole = layer(*layers, width=spec.width, height=spec.height * len(last))
     return chart.figure(whole, spec, study, f"{found.name}, histogram", notes, details=told)
 
 

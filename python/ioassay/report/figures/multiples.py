@@ -57,13 +57,13 @@ def draw(records: Dataset, _: Study | None, spec: Spec) -> Any:
             layers, text = _empty(str(reason), spec), str(reason)
             head = _head(title, ["nothing to show"], spec)
         told.append(f"{title}: {text}")
-        shown.append(layer(*layers).properties(width=spec.width, height=spec.height, title=head))
+        shown.append(layer(*layers, width=spec.width, height=spec.height, title=head))
     if len(missing) == len(chosen):
         raise NoData("; ".join(dict.fromkeys(missing)))
     whole = concat(*shown, columns=spec.columns, spacing=_GAP_PX)
     legend = ["means over trials, of all cores (%)", "grey: idle"]
     if spec.show == "response":
-        whole = whole.independent("color", "shape")
+        whole["resolve"] = {"scale": {"color": "independent", "shape": "independent"}}
         marked = any(selection.is_conclusive(records, study) for study in chosen)
         legend = [
             # That of the first: studies of one suite seldom ask for different ones.

@@ -124,7 +124,8 @@ def draw(comparison: Comparison) -> Any:
     ]
     subtitle = chart.broken(" · ".join(filter(None, notes)), left_px + _WIDTH_PX + _CHANGE_PX)
     height = max(_ROW_PX, _LINE_PX * max(len(row["lines"]) for row in rows) + 4) * len(rows)
-    return layer(*layers).properties(
+    return layer(
+        *layers,
         width=_WIDTH_PX,
         height=height,
         title={"text": "B divided by A, worst first", "frame": "bounds", "subtitle": subtitle},

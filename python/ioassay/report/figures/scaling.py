@@ -89,7 +89,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     notes = [deviation, view.counted, *said, view.axis.note, view.metric_axis.note]
     whole = chart.layered(layers, spec, study, title, notes, points=view.points)
     # A legend that all lines shared would show them in the colour of one.
-    return whole.independent("strokeDash")
+    return {**whole, "resolve": {"scale": {"strokeDash": "independent"}}}
 
 
 def measured(records: Dataset, study: Study, spec: Spec) -> Peak:

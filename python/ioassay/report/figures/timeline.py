@@ -71,7 +71,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         "" if several else spans[0]["label"],
     ]
     details = "; ".join(f"{one.label} ({', '.join(one.lines)})" for one in found.values())
-    whole = vconcat(*panels, spacing=6).independent("color")
+    whole = vconcat(*panels, spacing=6, resolve={"scale": {"color": "independent"}})
     return chart.figure(whole, spec, study, "What the machine did meanwhile", notes, details=details)
 
 

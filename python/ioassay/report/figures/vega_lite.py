@@ -18,7 +18,7 @@ _ZOOMED = "view_zoomed"
 
 
 class VegaView(dict[str, Any]):
-    """A view, whose methods return another one and leave this one as it is."""
+    """A single view; its methods return another one and leave this one as it is."""
 
     def mark(self, kind: str, **look: Any) -> VegaView:
         """With this mark."""
@@ -28,24 +28,15 @@ class VegaView(dict[str, Any]):
         """With channels in addition: as `channel` makes them, or a field with its type alone."""
         fields = {name: channel(one) if isinstance(one, str) else one for name, one in channels.items()}
         for name in fields.keys() & {"x2", "y2"}:
-            fields[name] = {key: part for key, part in fields[name].items() if key != "type"}  # is that of x or y
+            fields[name].pop("type", None)  # it is that of x or y
         return VegaView(self, encoding={**self.get("encoding", {}), **fields})
-
-    def properties(self, **more: Any) -> VegaView:
-        """With other parts of the declaration: its width, say."""
-        return VegaView(self, **more)
-
-    def independent(self, *channels: str) -> VegaView:
-        """With scales of these channels that its views do not share."""
-        return VegaView(self, resolve={"scale": dict.fromkeys(channels, "independent")})
 
     def zoomable(self) -> VegaView:
         """Shift and wheel zooms, shift and drag moves, so that the page still scrolls; one view of a figure can."""
         moves = "[pointerdown[event.shiftKey], window:pointerup] > window:pointermove!"
         select = {"type": "interval", "zoom": "wheel![event.shiftKey]", "translate": moves}
-        return VegaView(
-            self, name=_ZOOMED, params=[{"name": "zoomed", "select": select, "bind": "scales", "views": [_ZOOMED]}]
-        )
+        zoom = {"name": "zoomed", "select": select, "bind": "scales", "views": [_ZOOMED]}
+        return VegaView(self, name=_ZOOMED, params=[zoom])
 
 
 def channel(shorthand: str, **look: Any) -> VegaLite:
@@ -54,15 +45,13 @@ def channel(shorthand: str, **look: Any) -> VegaLite:
     return {"field": field, "type": _TYPES[kind], **look}
 
 
-def _composed(kind: str, *views: Mapping[str, Any], **more: Any) -> VegaView:
-    """Views as one. It has the data that all of them draw, and the parameters, which have to stand at the top."""
+def _composed(kind: str, *views: Mapping[str, Any], **more: Any) -> VegaLite:
+    """Views as one, which has the data that all of them draw, and their parameters: these have to stand at the top."""
     data = views[0].get("data")
     shared = {"data"} if data is not None and all(view.get("data") is data for view in views) else set[str]()
     params = [param for view in views for param in view.get("params", ())]
     parts = [{key: part for key, part in view.items() if key not in {"params", *shared}} for view in views]
-    return VegaView(
-        {kind: parts, **more, **({"data": data} if shared else {}), **({"params": params} if params else {})}
-    )
+    return {kind: parts, **more, **({"data": data} if shared else {}), **({"params": params} if params else {})}
 
 
 layer, concat, hconcat, vconcat = (partial(_composed, kind) for kind in ("layer", "concat", "hconcat", "vconcat"))
