@@ -181,8 +181,7 @@ def _axis(values: Sequence[float], unit: scales.Unit | None, width: int) -> Any:
     low, high = min(values), max(values)
     if unit:
         scale = {"domain": [0, unit.scale(high) * (1 + _NUMBER_PX / width)], "nice": False}
-        few = max(width // 70, 2)
-        return channel("x:Q", title=unit.titled("Calls a second"), scale=scale, axis={"tickCount": few})
+        return channel("x:Q", title=unit.titled("Calls a second"), scale=scale, axis={"tickCount": max(width // 70, 2)})
     floor = 10.0 ** math.floor(math.log10(low) - 0.01)
     top = high * (high / floor) ** (_NUMBER_PX / width)
     ticks = [10.0**power for power in range(round(math.log10(floor)), math.ceil(math.log10(top)) + 1)]

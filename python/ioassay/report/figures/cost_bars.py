@@ -50,16 +50,10 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         told.append({"level": axis.position(level), "mean_text": ", ".join(texts)})
     pooled = selection.pooled([cost.point for cost in costs], spec.x)
     notes = ["means over trials", selection.repetitions_text([cost.trials for cost in costs]), pooled]
-    bars = (
-        chart.base(rows)
-        .mark("bar", style="band", width={"band": 0.72})
-        .encode(
-            x=axis.encoding(spec.width),
-            y=channel("y:Q", title=unit.titled("Mean latency")),
-            y2="y2:Q",
-            color=channel("part:N", title=None, sort=list(NAMES.values()), legend={"symbolType": "square"}),
-            tooltip=chart.tips({"x:N": factor_label(spec.x), "part:N": "", "mean_text:N": "mean"}),
-        )
-    )
+    y = channel("y:Q", title=unit.titled("Mean latency"))
+    color = channel("part:N", title=None, sort=list(NAMES.values()), legend={"symbolType": "square"})
+    tooltip = chart.tips({"x:N": factor_label(spec.x), "part:N": "", "mean_text:N": "mean"})
+    bars = chart.base(rows).mark("bar", style="band", width={"band": 0.72})
+    bars = bars.encode(x=axis.encoding(spec.width), y=y, y2="y2:Q", color=color, tooltip=tooltip)
     title = f"Mean latency of a request by part, by {factor_label(spec.x)}"
     return chart.layered([bars], spec, study, title, notes, points=told)

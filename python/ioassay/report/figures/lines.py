@@ -152,14 +152,10 @@ class _Look:
 
     def crosses(self, rows: chart.Rows) -> list[Any]:
         """Crosses of one panel, those of one group at one height."""
-        tooltip = chart.tips({"level:N": "", "group:N": "", "mean_text:N": ""})
-        return [
-            chart.base([row])
-            .mark("point", style="mark", shape=_CROSS, size=60, strokeWidth=2)
-            .encode(y={"value": 5 + _ROW_PX * self.crossing.index(row["group"])}, tooltip=tooltip)
-            .encode(**self._places())
-            for row in rows
-        ]
+        channels = {"tooltip": chart.tips({"level:N": "", "group:N": "", "mean_text:N": ""}), **self._places()}
+        marks = [chart.base([row]).mark("point", style="mark", shape=_CROSS, size=60, strokeWidth=2) for row in rows]
+        places = [{"value": 5 + _ROW_PX * self.crossing.index(row["group"])} for row in rows]
+        return [mark.encode(y=y, **channels) for mark, y in zip(marks, places, strict=True)]
 
     def _places(self) -> VegaLite:
         aside = {} if self.axis.numbers is not None else {"xOffset": self.marks.offset()}
