@@ -82,7 +82,7 @@ def test_every_kind_is_drawn_and_rendered(suite: Dataset, kind: str, tmp_path: P
     assert drawn.problem == ""
     assert drawn.title
     assert drawn.description.startswith(drawn.title)
-    png, svg = render.write(drawn.spec, tmp_path, drawn.name)
+    ((png, svg),) = render.submit([drawn], tmp_path)()
     assert png.read_bytes().startswith(b"\x89PNG")
     assert svg.read_text().startswith("<svg")
     assert "NaN" not in svg.read_text()
@@ -191,22 +191,26 @@ def test_hostile_levels_stay_text(tmp_path: Path) -> None:
     assert "<script>" not in render.svg(drawn.spec)
 
 
-@pytest.mark.parametrize(("number", "drawing"), [(3, [3]), (40, [14, 13, 13]), (0, [0])])
+@pytest.mark.parametrize(("number", "drawing"), [(3, [3, 0, 0]), (40, [14, 13, 13]), (0, [0, 0, 0])])
 def test_many_figures_are_shared_out_and_a_few_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, drawing: list[int]
 ) -> None:
-    shares: list[int] = []
-
     class Counting(worker_pool.Here):
-        def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-            shares.append(len(args[0]))
-            return super().submit(fn, *args, **kwargs)
+        vectors = 0
 
-    monkeypatch.setattr(render, "write", lambda spec, folder, name: render_paths(folder, name))
-    charts = [(f"figure.{place}", {}) for place in range(number)]
-    written = render.submit(charts, tmp_path, [Counting(), Counting(), Counting()])()
-    assert written == [render_paths(tmp_path, name) for name, _ in charts]
-    assert shares == drawing
+        def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+            self.vectors += fn is render.write_svg
+            # A picture is begun by who waits.
+            return super().submit(fn, *args, **kwargs) if fn is render.write_svg else Future()
+
+    monkeypatch.setattr(render, "svg", lambda spec: spec["drawn"])
+    monkeypatch.setattr(render, "png", str.encode)
+    charts = [figures.Drawn("", f"figure.{at}", "bar", "", "", {"drawn": str(at)}) for at in range(number)]
+    executors = [Counting(), Counting(), Counting()]
+    written = render.submit(charts, tmp_path, executors)()
+    assert written == [render_paths(tmp_path, one.name) for one in charts]
+    assert [path.read_text() for pair in written for path in pair] == [str(at) for at in range(number) for _ in "ab"]
+    assert [one.vectors for one in executors] == drawing
 
 
 def render_paths(folder: Path, name: str) -> tuple[Path, Path]:

@@ -169,12 +169,12 @@ def test_all_saturated_is_a_figure_of_crosses(tmp_path: Path) -> None:
     drawn = draw(simulated(lambda _: {"sim.saturated": 1.0}))
     assert drawn.problem == ""
     assert len(crosses(drawn)) == 9
-    assert render.write(drawn.spec, tmp_path, "a")[0].read_bytes().startswith(b"\x89PNG")
+    assert render.png(render.svg(drawn.spec)).startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("keys", [{}, {"panel": "planes"}, {"x": "policy", "color": "buffer"}])
 def test_it_is_rendered(tmp_path: Path, keys: dict[str, Any]) -> None:
-    png, svg = render.write(draw(simulated(saturating, planes=[1, 2]), **keys).spec, tmp_path, "a")
+    ((png, svg),) = render.submit([draw(simulated(saturating, planes=[1, 2]), **keys)], tmp_path)()
     assert png.read_bytes().startswith(b"\x89PNG")
     assert "NaN" not in svg.read_text()
     assert "undefined" not in svg.read_text()
