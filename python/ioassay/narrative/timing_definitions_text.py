@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ioassay.analysis.claims import published_results
-from ioassay.analysis.effects.one_factor import Outcome
 from ioassay.analysis.measurements.passes import SESSION, SPAN, SUM, WATCHED
 from ioassay.analysis.storage.timing_definitions import (
     PATH,
@@ -21,13 +20,10 @@ from ioassay.analysis.storage.timing_definitions import (
 )
 from ioassay.factors import level_phrase
 from ioassay.hints import document
-from ioassay.narrative import phrases
-from ioassay.narrative.finding import Column, Finding, Table, bounds
+from ioassay.narrative import average_change_text, phrases
+from ioassay.narrative.finding import Column, Finding, Table
 from ioassay.narrative.say import Say, say
-from ioassay.narrative.values import Ratio
 from ioassay.records.record import Scalar
-from ioassay.stats.contrasts import MARGIN
-from ioassay.stats.result import plain
 from ioassay.stats.sample import median_of
 from ioassay.units import format_size
 
@@ -248,59 +244,28 @@ def _place(point: Mapping[str, Scalar], direct: bool | None) -> str:
 
 
 def _folders(one: TimingDefinitions) -> Finding:
+    """All others against the first."""
     first, *others = (level_phrase(PATH, folder) for folder in one.folders)
-    table = Table.of(
-        one.changes,
-        ("mode", lambda row: _place(row.point, row.direct)),
-        ("test", lambda row: row.test),
-        ("folder", lambda row: row.folder),
-        (f"speed against {first}", lambda row: row.change.ratio.ratio),
-        *bounds(lambda row: row.change.ratio.interval),
-        ("faster", lambda row: _winner(row, first)),
-    )
+    changes = [(f"{row.test} ({_place(row.point, row.direct)})", row.change) for row in one.changes]
+    compared = {row.change.levels[1] for row in one.changes}
+    missing = [level_phrase(PATH, other) for other in one.folders[1:] if other not in compared]
     confidence = {row.change.ratio.interval.confidence for row in one.changes}
+
+    def numbers(row: FolderChange) -> dict[str, Any]:
+        place = {"where": dict(row.point), "test": row.test, "folder": row.change.levels[1]}
+        return {**place, **average_change_text.numbers(row.change)}
+
     return Finding(
         study=one.study,
         question="accountings",
         response="pass.bw",
         title=f"Folders compared: {phrases.listed([first, *others])}",
-        statements=[said for other in one.folders[1:] for said in _faster(one, other)],
-        statistics={"factors": [_change(row) for row in one.changes]},
-        tables=[table],
+        statements=[
+            *average_change_text.statements(changes),
+            *(say("timing.incomparable", first=first, other=other) for other in missing),
+        ],
+        statistics={"factors": [numbers(row) for row in one.changes]},
+        tables=[average_change_text.table(changes, "test")] if changes else [],
         caveats=[str(say("timing.folders", confidence=level)) for level in confidence],
         concludes=True,
     )
-
-
-def _change(one: FolderChange) -> dict[str, Any]:
-    facts = {"where": dict(one.point), "test": one.test, "folder": one.folder}
-    return {**facts, "ratio": plain(one.change.ratio), "outcome": one.change.outcome.value}
-
-
-def _winner(one: FolderChange, first: str) -> str:
-    if one.change.outcome == Outcome.DIFFERENCE:
-        return level_phrase(PATH, one.folder) if one.change.ratio.ratio > 1 else first
-    return f"within {phrases.percent(MARGIN)}" if one.change.outcome == Outcome.EQUIVALENT else "not known"
-
-
-def _faster(one: TimingDefinitions, other: str) -> Iterator[Say]:
-    """At how many tests another folder is faster, by which factor, and what is not known."""
-    names = {"first": level_phrase(PATH, one.folders[0]), "other": level_phrase(PATH, other), "margin": MARGIN}
-    own = sorted((row for row in one.changes if row.folder == other), key=lambda row: row.change.ratio.ratio)
-    if not own:
-        yield say("timing.incomparable", **names)
-        return
-    different, alike, undecided = (
-        [row.change for row in own if row.change.outcome == outcome]
-        for outcome in (Outcome.DIFFERENCE, Outcome.EQUIVALENT, Outcome.UNDECIDED)
-    )
-    if different:
-        faster = sum(change.ratio.ratio > 1 for change in different)
-        yield say("timing.faster", tests=len(own), faster=faster, slower=len(different) - faster, **names)
-    if alike:
-        yield say("timing.alike", n=len(alike), **names)
-    if undecided:
-        yield say("timing.undecided", n=len(undecided), needed=max(row.needed or 0 for row in undecided), **names)
-    ratios = [(row.change.ratio, {"test": row.test, "at": _place(row.point, row.direct)}) for row in (own[0], own[-1])]
-    least, most = (say("timing.ratio", ratio=Ratio(one.ratio, one.interval), **at) for one, at in ratios)
-    yield say("timing.factors" if len(own) > 1 else "timing.factor", least=least, most=most)

@@ -145,7 +145,6 @@ def _strays(one: Pass) -> bool:
 class FolderChange:
     """How many times faster than the first folder another one is, at one test in one mode."""
 
-    folder: str
     point: Mapping[str, Scalar]
     direct: bool | None
     test: str
@@ -158,7 +157,7 @@ class TimingDefinitions:
 
     study: str
     cells: Sequence[Cell]
-    folders: Sequence[str]
+    folders: Sequence[Scalar]
     changes: Sequence[FolderChange]
 
     @property
@@ -229,7 +228,7 @@ def cells(records: Dataset, study: Study) -> list[Cell]:
     ]
 
 
-def _folders(records: Dataset, study: Study) -> tuple[Sequence[str], Sequence[FolderChange]]:
+def _folders(records: Dataset, study: Study) -> tuple[Sequence[Scalar], Sequence[FolderChange]]:
     """The folders that have passes, and what of them can be compared with the first: test by test, mode by mode."""
     made = passes.expanded(records, study)
     if made is None or PATH not in study.levels:
@@ -256,5 +255,5 @@ def _folders(records: Dataset, study: Study) -> tuple[Sequence[str], Sequence[Fo
         if isinstance(change, AverageChange):
             point = {name: level for name, level in part[0].point.items() if name in study.levels and name != PATH}
             test = str(part[0].point["test"])
-            changes.append(FolderChange(str(other), point, direct[part[0].trials[0]], test, change))
-    return [str(first), *map(str, others)], changes
+            changes.append(FolderChange(point, direct[part[0].trials[0]], test, change))
+    return found.factors[PATH], changes
