@@ -105,9 +105,8 @@ def _reached(one: Database) -> Finding:
     columns = [*map(count, BYTES), share("drive over users", DRIVE), share("flash over users", FLASH)]
     kept = [column for column in columns if any(column.value(part) is not None for part in one.parts)]
     caveats = ("apart", "later", "log") if one.by_load else ("process", "log")
-    by_load: dict[str, dict[str, Mapping[str, float]]] = {}
-    for part in one.by_load:
-        by_load.setdefault(part.where, {})[part.load] = part.counts
+    places = dict.fromkeys(part.where for part in one.by_load)
+    by_load = {where: {part.load: part.counts for part in one.by_load if part.where == where} for where in places}
     shares = {"drive": [*one.over_user(DRIVE).values()], "flash": [*one.over_user(FLASH).values()]}
     ends = {f"{name}_over_user": {"min": min(own), "max": max(own)} for name, own in shares.items() if own}
     return _finding(

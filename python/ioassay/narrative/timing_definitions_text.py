@@ -49,10 +49,12 @@ def _findings(one: TimingDefinitions) -> Iterator[Finding]:
 def _compared(one: TimingDefinitions) -> Finding:
     passes, strays = [each for cell in one.cells for each in cell.passes], sum(cell.outliers() for cell in one.cells)
     known = None if one.sized else published_results.rates_of(one.study)
-    record = format_size(one.cells[0].size[1])
     caveats = [
         (say("timing.sizes"), one.sized),
-        (say("timing.repetitions", n=max(len(cell.passes) for cell in one.cells), record=record), not one.sized),
+        (
+            say("timing.repetitions", n=max(len(cell.passes) for cell in one.cells), record=one.cells[0].size[1]),
+            not one.sized,
+        ),
         (say("timing.strays", n=strays, passes=len(passes)), strays),
         (say("timing.published", source=known.source if known else ""), known),
         (say("timing.twins"), one.twins),
@@ -92,11 +94,8 @@ def _agreement(one: TimingDefinitions) -> Iterator[Say]:
     else:
         yield say("timing.agree", largest=max(abs(cell.difference() or 0.0) for cell in one.cells), **counts)
     if one.unexplained:
-        code = "timing.cell_of" if one.sized else "timing.cell"
-        cells = [
-            say(code, test=cell.test, size=format_size(cell.size[0]), record=format_size(cell.size[1]), at=_where(cell))
-            for cell in one.unexplained
-        ]
+        sizes = [(cell, {"size": cell.size[0], "record": cell.size[1]}) for cell in one.unexplained]
+        cells = [say("timing.cell", test=cell.test, at=_where(cell), **size) for cell, size in sizes]
         yield say("timing.unexplained_at", cells=cells)
 
 
@@ -105,7 +104,7 @@ def _nearest(one: TimingDefinitions) -> Iterator[Say]:
     shares = {name: one.differences(way) for name, way in (("spans", SPAN), ("sums", SUM), ("sessions", SESSION))}
     if all(shares.values()):
         code = "timing.nearest" if one.span_is_nearest else "timing.not_nearest"
-        yield say(code, size=format_size(one.sizes[-1]), **{name: _range(own) for name, own in shares.items()})
+        yield say(code, size=one.sizes[-1], **{name: _range(own) for name, own in shares.items()})
 
 
 def _range(shares: Sequence[float]) -> str:
@@ -139,11 +138,8 @@ def _sizes(one: TimingDefinitions) -> Table:
     def number(status: Status) -> Column:
         return Column(_status(status), lambda row: sum(cell.status == status for cell in row[1]))
 
-    def share(title: str, way: str, pick: Callable[[list[float]], float | None] = median_of) -> Column:
-        return Column(title, lambda row: phrases.in_percent(pick(_known(cell.difference(way) for cell in row[1]))))
-
-    def gap_us(title: str, pick: Callable[[list[float]], float | None]) -> Column:
-        return Column(title, lambda row: pick([1e6 * gap_s for gap_s in _known(cell.gap_s for cell in row[1])]))
+    def share(title: str, way: str) -> Column:
+        return Column(title, lambda row: phrases.in_percent(_middle(cell.difference(way) for cell in row[1])))
 
     return Table.of(
         [(size, [cell for cell in one.cells if cell.size[0] == size]) for size in one.sizes],
@@ -151,20 +147,14 @@ def _sizes(one: TimingDefinitions) -> Table:
         ("claims", lambda row: len(row[1])),
         *(number(status) for status in Status if one.counts[status]),
         share("first to last call: median (%)", SPAN),
-        share("largest (%)", SPAN, _largest),
-        gap_us("median (µs)", median_of),
-        gap_us("largest (µs)", _largest),
+        ("median (µs)", lambda row: _middle(cell.gap_s and 1e6 * cell.gap_s for cell in row[1])),
         share("sum of call times: median (%)", SUM),
         share("open to close: median (%)", SESSION),
     )
 
 
-def _known(values: Iterable[float | None]) -> list[float]:
-    return [abs(value) for value in values if value is not None]
-
-
-def _largest(values: list[float]) -> float | None:
-    return max(values, default=None)
+def _middle(values: Iterable[float | None]) -> float | None:
+    return median_of([value and abs(value) for value in values])
 
 
 def _tests(one: TimingDefinitions, known: published_results.Rates | None) -> Table:

@@ -216,15 +216,16 @@ def analyse(records: Dataset, study: Study) -> list[TimingDefinitions]:
 def cells(records: Dataset, study: Study) -> list[Cell]:
     """The watched passes by point, test and size: points in the study's order, tests in that of the tool."""
     design = study.design
-    grouped: list[dict[tuple[tuple[str, ...], tuple[int, int], str], list[Pass]]] = []
-    for found in (passes.counted(records, study), passes.witnessed_passes(records, study)):
-        grouped.append({})
+    groups: dict[tuple[tuple[str, ...], tuple[int, int], str], tuple[list[Pass], list[Pass]]] = {}
+    for place, found in enumerate((passes.counted(records, study), passes.witnessed_passes(records, study))):
         for one in found:
-            grouped[-1].setdefault((design.key(one.point), one.size, one.test), []).append(one)
-    counted, watched = grouped
+            groups.setdefault((design.key(one.point), one.size, one.test), ([], []))[place].append(one)
+    watched = {key: both for key, both in groups.items() if both[1]}
     return [
-        Cell(part[0].point, key[2], key[1], part, _rate(counted.get(key, ()), WATCHED))
-        for key, part in sorted(watched.items(), key=lambda item: design.place(item[1][0].point))
+        Cell(seen[0].point, test, size, seen, _rate(counted, WATCHED))
+        for (_, size, test), (counted, seen) in sorted(
+            watched.items(), key=lambda one: design.place(one[1][1][0].point)
+        )
     ]
 
 
