@@ -137,8 +137,7 @@ def test_a_factor_of_one_level_is_no_condition(lab: Any) -> None:
 
 
 def test_without_repetitions_there_are_no_changes(lab: Any) -> None:
-    study = asked(lab)
-    assert answer(lab, study, repetitions=1).changes == []
+    assert answer(lab, asked(lab), repetitions=1).changes == []
 
 
 def test_without_a_drive_that_counts_nothing_is_said_of_it(lab: Any) -> None:
