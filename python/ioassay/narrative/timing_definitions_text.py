@@ -23,6 +23,7 @@ from ioassay.hints import document
 from ioassay.narrative import average_change_text, phrases
 from ioassay.narrative.finding import Column, Finding, Table
 from ioassay.narrative.say import Say, say
+from ioassay.narrative.values import Shares
 from ioassay.records.record import Scalar
 from ioassay.stats.sample import median_of
 from ioassay.units import format_size
@@ -101,15 +102,12 @@ def _agreement(one: TimingDefinitions) -> Iterator[Say]:
 
 def _nearest(one: TimingDefinitions) -> Iterator[Say]:
     """Which definition lies nearest to the claims, and how far off the others are."""
-    shares = {name: one.differences(way) for name, way in (("spans", SPAN), ("sums", SUM), ("sessions", SESSION))}
-    if all(shares.values()):
+    names = {"spans": SPAN, "sums": SUM, "sessions": SESSION}
+    shares = {name: own for name, way in names.items() if (own := one.differences(way))}
+    if len(shares) == len(names):
         code = "timing.nearest" if one.span_is_nearest else "timing.not_nearest"
-        yield say(code, size=one.sizes[-1], **{name: _range(own) for name, own in shares.items()})
-
-
-def _range(shares: Sequence[float]) -> str:
-    low, high = (phrases.points(share, sign=True) for share in (min(shares), max(shares)))
-    return f"{low} %" if low == high else f"{low} to {high} %"
+        known = {name: Shares(min(own), median_of(own) or 0.0, max(own)) for name, own in shares.items()}
+        yield say(code, size=one.sizes[-1], **known)
 
 
 def _moved(one: TimingDefinitions) -> Iterator[Say]:
