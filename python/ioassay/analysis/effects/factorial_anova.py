@@ -13,7 +13,7 @@ from enum import Enum
 import numpy as np
 
 from ioassay.analysis.measurements.cells import Cells
-from ioassay.factors import level_key
+from ioassay.factors import Design
 from ioassay.records.record import Scalar
 from ioassay.stats.condition_means import ConditionMeans, average, fit
 from ioassay.stats.contrasts import Pair
@@ -105,8 +105,7 @@ def joint_effects(found: Cells, confidence: float, *, exact: bool = False) -> Jo
 
 
 def _pairs(found: Cells, names: list[str], model: ConditionMeans, confidence: float) -> list[FactorPair]:
-    crossed = list(itertools.combinations(names, 2))
-    made = []
+    crossed, made = list(itertools.combinations(names, 2)), []
     for factors in crossed:
         means, grid = _averaged(found, factors, model)
         known = interaction(means, grid, confidence, share=len(crossed)) if grid else None
@@ -124,12 +123,10 @@ def _averaged(
 ) -> tuple[ConditionMeans, dict[tuple[int, int], int]]:
     """Means over the places of all other factors, by levels of the two: where each of these places has them."""
     others = [name for name in found.factors if name not in factors]
-    keys = {name: [level_key(name, level) for level in found.factors[name]] for name in found.factors}
-    places: dict[tuple[str, ...], dict[tuple[int, int], int]] = {}
+    design, places = Design(found.factors), dict[tuple[int, ...], dict[tuple[int, int], int]]()
     for index, cell in enumerate(found.cells):
-        at = {name: level_key(name, cell.point[name]) for name in found.factors}
-        corner = (keys[factors[0]].index(at[factors[0]]), keys[factors[1]].index(at[factors[1]]))
-        places.setdefault(tuple(at[name] for name in others), {})[corner] = index
+        first, second = (design.rank(name, cell.point[name]) for name in factors)
+        places.setdefault(tuple(design.rank(name, cell.point[name]) for name in others), {})[first, second] = index
     shared = sorted(set.intersection(*(set(place) for place in places.values())))
     if not shared:
         return model, {}
