@@ -204,30 +204,30 @@ def _published(answers: Sequence[Reductions]) -> Iterator[Finding]:
     known = published_results.of(answers[0].study) if answers else None
     if known is None or known.policy not in answers[0].policies:
         return
-    rows: list[list[Any]] = []
+    compared, rows, missed = 0, list[list[Any]](), dict[str, list[str]]()
     for case, against in known.reductions.items():
         here = [next((place for place in one.places if place.where.get(CASE) == case), None) for one in answers]
         for other in (policy for policy in answers[0].policies if policy in CLASSICS):
             ours = [_cell(known.policy, other, place) if place else None for place in here]
-            if any(value is not None for value in ours):
-                note = known.notes.get(case, "") if other == "bplru-padded" else ""
-                rows.append([case, other, against.get(other), *ours, note])
+            if all(value is None for value in ours):
+                continue
+            note = known.notes.get(case, "") if other == "bplru-padded" else ""
+            rows.append([case, other, against.get(other), *ours, note])
+            numbers = [value for value in ours if isinstance(value, float)]
+            if other in against and len(numbers) > 1:
+                compared += 1
+                if not min(numbers) <= against[other] <= max(numbers):
+                    missed.setdefault(other, []).append(case)
     if not rows:
         return
-    ranges = [(row, [value for value in row[3:-1] if isinstance(value, int | float)]) for row in rows]
-    compared = [(row, numbers) for row, numbers in ranges if row[2] is not None and len(numbers) > 1]
-    missed: dict[str, list[str]] = {}
-    for (case, other, published, *_), numbers in compared:
-        if not min(numbers) <= published <= max(numbers):
-            missed.setdefault(other, []).append(case)
     busy = [
         place.busy
         for one in answers
         for place in one.places
         if one.feed == "open" and place.where.get(CASE) in known.reductions and place.busy is not None
     ]
-    within = len(compared) - sum(map(len, missed.values()))
-    said = [say("reductions.contained", within=within, of=len(compared))] if compared else []
+    within = compared - sum(map(len, missed.values()))
+    said = [say("reductions.contained", within=within, of=compared)] if compared else []
     said += [say("reductions.not_reproduced", policy=other, cases=cases) for other, cases in missed.items()]
     said += [say("reductions.idle" if max(busy) < _IDLE else "reductions.busy", share=max(busy))] if busy else []
     table = Table(["trace", f"{known.policy} against", "published (%)", *_modes(answers), "note"], rows)
