@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ioassay.analysis.effects.factor_effects import AnovaVariants, Answer
@@ -41,14 +41,12 @@ _WAYS = {ShapeKind.UP: ("rises", "tends_to_rise"), ShapeKind.DOWN: ("falls", "te
 
 def findings(answers: Sequence[Answer]) -> list[Finding]:
     """One for each response and factor, for all factors of a response together, and for analyses side by side."""
-    return [
-        _places(one)
-        if isinstance(one, FactorEffects)
-        else _joint(one)
-        if isinstance(one, JointEffects)
-        else _variants(one)
-        for one in answers
-    ]
+    words: dict[type, Callable[[Any], Finding]] = {
+        FactorEffects: _places,
+        JointEffects: _joint,
+        AnovaVariants: _variants,
+    }
+    return [words[type(answer)](answer) for answer in answers]
 
 
 def _about(cells: Cells, title: str, **parts: Any) -> Finding:
