@@ -168,14 +168,14 @@ _UNNAMED = (Outcome.EQUAL, Outcome.EQUIVALENT, Outcome.UNDECIDED)
 
 def _sure(one: Peak) -> Say | str:
     """How sure the best level is; of words that may be best how often it is."""
-    if isinstance(one.levels, Undefined) or one.exact or isinstance(one.family.contrasts, Undefined):
+    if isinstance(one.levels, Undefined) or one.exact or isinstance(one.contrasts, Undefined):
         return ""
     if one.numbers is None and len(one.candidates) > 1:
         return say("peak.probably", probability=one.levels.probability[one.best])
     if one.cells[one.best].values.size < 2:
         return say("peak.once")
     code = "peak.sure" if len(one.candidates) == 1 else "peak.sure_range"
-    return say(code, levels=candidates(one), confidence=one.family.contrasts.confidence)
+    return say(code, levels=candidates(one), confidence=one.contrasts.confidence)
 
 
 def _needed(one: Peak) -> list[Say]:
@@ -366,7 +366,7 @@ def place(one: Peak, number: float) -> str:
 
 def _levels(one: Peak) -> Table:
     """A row a level: its mean, and the ratio to the best level with what follows from it."""
-    response, contrasts = one.part.response, one.family.contrasts
+    response, contrasts = one.part.response, one.contrasts
     raw = response if isinstance(contrasts, Contrasts) and contrasts.means.scale == Scale.RAW else ""
     pairs: dict[int, Pair] = {}
     if isinstance(contrasts, Contrasts) and isinstance(one.levels, BestLevel):
