@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from ioassay.analysis import conclusion
-from ioassay.analysis.conclusion import Conclusion, FactorChange, Mean, MixChange
+from ioassay.analysis.conclusion import Conclusion, Mean, MixChange
 from ioassay.analysis.effects import block_size_mix
 from ioassay.analysis.effects.average_change import AverageChange
 from ioassay.analysis.effects.level_contrasts import level_families
-from ioassay.analysis.effects.one_factor import Outcome
+from ioassay.analysis.effects.one_factor import Effect, Outcome
 from ioassay.analysis.effects.response_shape import ShapeKind
 from ioassay.analysis.measurements.cells import cells
 from ioassay.analysis.optimum import optimum
@@ -35,8 +35,8 @@ def concluded(lab: Any, study: Any, measure: Any, repetitions: int = 8) -> Concl
     return answer
 
 
-def changes(answer: Conclusion) -> list[FactorChange]:
-    return [part for part in answer.parts if isinstance(part, FactorChange)]
+def changes(answer: Conclusion) -> list[Effect]:
+    return [part for part in answer.parts if isinstance(part, Effect)]
 
 
 def predicted() -> float:
@@ -57,12 +57,12 @@ def test_growth_that_saturates(lab: Any) -> None:
     study = lab.study(factors={"numjobs": [1, 2, 4, 6, 8]})
     answer = concluded(lab, study, lambda p, _: {"read.bw": 1e8 * min(p["numjobs"], 4) * rng.lognormal(0, 0.01)})
     (change,) = changes(answer)
-    curve = change.effect.shape
-    assert curve is not None and curve.kind == ShapeKind.UP and not change.quiet
+    curve = change.shape
+    assert curve is not None and curve.kind == ShapeKind.UP and change.outcome != Outcome.UNDECIDED
     assert curve.plateau is not None and curve.plateau.point == {"numjobs": 4}
     assert curve.change.estimate == pytest.approx(4, rel=0.03)
     assert curve.change.interval.low < 4 < curve.change.interval.high
-    assert change.effect.line is not None and change.effect.line.factor == "numjobs"
+    assert change.line is not None and change.line.factor == "numjobs"
 
 
 def test_the_shape_levels_off_where_the_plateau_of_the_peak_begins(lab: Any) -> None:
@@ -73,7 +73,7 @@ def test_the_shape_levels_off_where_the_plateau_of_the_peak_begins(lab: Any) -> 
         lab.run(study, lambda p, _: {"read.bw": 1e8 * means[p["numjobs"]] * rng.lognormal(0, 0.01)}, 6)
     )
     (change,) = changes(conclusion.analyse(records, study)[0])
-    (peak,), curve = optimum.measured(records, study, "read.bw")["numjobs"], change.effect.shape
+    (peak,), curve = optimum.measured(records, study, "read.bw")["numjobs"], change.shape
     assert peak.plateau is not None and curve is not None
     assert curve.plateau is peak.cells[peak.plateau.first]
 
@@ -89,7 +89,7 @@ def test_sequential_falls_and_random_rises_with_the_share_of_writes(lab: Any) ->
 
     answer = concluded(lab, study, measure)
     assert isinstance(answer.parts[0], AverageChange) and answer.parts[0].ratio.ratio < 0.5
-    kinds = {part.effect.cells.where()["rw"]: part.effect.shape.kind for part in changes(answer) if part.effect.shape}
+    kinds = {part.cells.where()["rw"]: part.shape.kind for part in changes(answer) if part.shape}
     assert kinds == {"rw": ShapeKind.DOWN, "randrw": ShapeKind.UP}
 
 
@@ -133,14 +133,14 @@ def test_cases_that_are_no_mix_have_best_and_worst(lab: Any) -> None:
     rng = np.random.default_rng(4)
     answer = concluded(lab, study, lambda p, _: {"read.bw": (1 if p["case"] == "depth 1" else 9) * rng.normal(100, 1)})
     (change,) = changes(answer)
-    assert change.effect.extremes.best.label == "depth 32" and change.effect.line is None
+    assert change.extremes.best.label == "depth 32" and change.line is None
 
 
 def test_what_shows_no_difference_is_quiet(lab: Any) -> None:
     rng = np.random.default_rng(5)
     study = lab.study(factors={"numjobs": [1, 2, 4]}, responses=["read.bw", "write.bw"])
     answer = concluded(lab, study, lambda *_: {"read.bw": rng.normal(100, 20), "write.bw": rng.normal(100, 20)})
-    assert [part.quiet for part in changes(answer)] == [True, True]
+    assert [part.outcome == Outcome.UNDECIDED for part in changes(answer)] == [True, True]
 
 
 def test_the_only_condition_is_a_mean_with_its_interval(lab: Any) -> None:
@@ -152,8 +152,8 @@ def test_the_only_condition_is_a_mean_with_its_interval(lab: Any) -> None:
 def test_one_repetition_has_means_without_a_shape(lab: Any) -> None:
     study = lab.study(factors={"numjobs": [1, 2, 4]})
     (change,) = changes(concluded(lab, study, lambda p, _: {"read.bw": p["numjobs"] * 1e8}, 1))
-    assert change.effect.outcome == Outcome.NOT_TESTED and not change.quiet
-    assert change.effect.shape is None
+    assert change.outcome == Outcome.NOT_TESTED and change.outcome != Outcome.UNDECIDED
+    assert change.shape is None
 
 
 def test_a_summary_is_short(lab: Any) -> None:
@@ -203,5 +203,5 @@ def test_a_level_that_is_missing_everywhere_is_named_by_its_factor(lab: Any) -> 
 def test_values_at_zero_conclude_nothing(lab: Any) -> None:
     study = lab.study(factors={"numjobs": [1, 2, 4]})
     answer = concluded(lab, study, lambda p, r: {"read.bw": float(r % 2 and p["numjobs"] > 2) - 1.0}, 4)
-    assert changes(answer)[0].effect.shape is None
-    assert conclude_text.findings([answer]) == [] or changes(answer)[0].quiet
+    assert changes(answer)[0].shape is None
+    assert conclude_text.findings([answer]) == [] or changes(answer)[0].outcome == Outcome.UNDECIDED

@@ -65,10 +65,10 @@ def average_change(
         {id(cell): place for place, cell in enumerate(found.cells)},
         [level_key(factor, one) for one in levels],
     )
-    places = [
+    parts = [
         {level_key(factor, cell.point[factor]): index[id(cell)] for cell in part.cells} for part in found.slices(factor)
     ]
-    both = [place for place in places if all(key in place for key in keys)]
+    both = [part for part in parts if all(key in part for key in keys)]
     if not both:
         return Undefined("no pair of conditions has values")
     means = average(model, [[place[key] for place in both] for key in keys])

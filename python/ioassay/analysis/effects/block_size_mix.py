@@ -28,13 +28,13 @@ class Mix:
     """One mixed case where all other factors are fixed.
 
     `fixed` are the cases with one size. `against`: fixed case -> mixed mean divided by its mean, and what that shows in
-    `outcomes`; `predicted`: the same against the prediction from the parts (bandwidths only; Undefined where a part was
-    not measured alone).
+    `outcomes`, both empty where nothing is tested; `predicted`: the same against the prediction from the parts
+    (bandwidths only; Undefined where a part was not measured alone).
     """
 
     cell: Cell
     fixed: tuple[Cell, ...]
-    against: Mapping[str, Ratio | Undefined]
+    against: Mapping[str, Ratio]
     outcomes: Mapping[str, Outcome]
     predicted: Ratio | Undefined
 
@@ -50,17 +50,15 @@ def mixes(families: Sequence[LevelFamily], study: Study) -> list[Mix]:
 
 
 def _mix(family: LevelFamily, index: int, fixed: Sequence[int], sizes: Sequence[Mapping[float, float]]) -> Mix:
-    contrasts, names = family.contrasts, {other: str(family.cells[other].point[CASE]) for other in fixed}
+    contrasts, names = family.contrasts, {str(family.cells[other].point[CASE]): other for other in fixed}
     cells = family.cells[index], tuple(family.cells[other] for other in fixed)
-    if isinstance(contrasts, Contrasts) and contrasts.means.scale != Scale.LOG:
-        contrasts = Undefined("a mean is not above 0, so there is no ratio")
-    if isinstance(contrasts, Undefined):
-        return Mix(*cells, dict.fromkeys(names.values(), contrasts), {}, contrasts)
+    if isinstance(contrasts, Undefined) or contrasts.means.scale != Scale.LOG:
+        return Mix(*cells, {}, {}, Undefined("the means have no ratio that could be tested"))
     alone = {next(iter(sizes[other])): other for other in fixed}
     return Mix(
         *cells,
-        against={name: contrasts.ratio(index, other) for other, name in names.items()},
-        outcomes={name: _outcome(contrasts, index, other) for other, name in names.items()},
+        against={name: contrasts.ratio(index, other) for name, other in names.items()},
+        outcomes={name: _outcome(contrasts, index, other) for name, other in names.items()},
         predicted=_predicted(family.part.response, contrasts, index, sizes[index], alone),
     )
 
@@ -74,11 +72,10 @@ def _outcome(contrasts: Contrasts, one: int, other: int) -> Outcome:
 def _sizes(study: Study, cell: Cell) -> dict[float, float]:
     """Block size in bytes -> share of the requests; empty where it cannot be read (separate sizes by direction)."""
     settings = study.params_at(cell.point)
-    split = settings.get("bssplit")
-    if split is None:
-        size = level_number("bs", settings.get("bs"))
-        return {} if size is None else {size: 1.0}
-    return parse_split(str(split))
+    if (split := settings.get("bssplit")) is not None:
+        return parse_split(str(split))
+    size = level_number("bs", settings.get("bs"))
+    return {} if size is None else {size: 1.0}
 
 
 def parse_split(split: str) -> dict[float, float]:
