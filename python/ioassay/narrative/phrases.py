@@ -9,7 +9,6 @@ from ioassay.factors import factor, factor_label, level_phrase
 from ioassay.stats.power import MOST
 from ioassay.stats.result import Interval, Undefined
 
-NAIVE_LABEL = "naive: counts every log sample as an independent observation"
 NAIVE_REASON = (
     "Log samples of one run resemble their neighbours, so they are far fewer independent observations than they seem. "
     "An analysis of variance over them finds differences where there are none. The repetition is the unit."
@@ -122,13 +121,6 @@ def signed_bounds(low: float, high: float, confidence: float) -> str:
     return f"{level(confidence)} interval {points(low, sign=True)} to {points(high, sign=True)} %"
 
 
-def ratio(number: float, bounds: Interval | None) -> str:
-    """`1.24 (95 % interval 1.2 to 1.29)`."""
-    if bounds is None:
-        return plain_number(number)
-    return f"{plain_number(number)} ({bounds_of(bounds)})"
-
-
 def bounds_of(found: Interval) -> str:
     """`95 % interval 1.2 to 1.29` of a number without a unit."""
     if found.vague:
@@ -209,11 +201,7 @@ def levels(where: Mapping[str, object]) -> str:
 
 def circumstances(where: Mapping[str, object]) -> str:
     """Several levels as what holds meanwhile: `with random access (randrw), 8 jobs`, `without cache fence`."""
-    return beside_text(levels(where))
-
-
-def beside_text(text: str) -> str:
-    """The same of `levels` already said."""
+    text = levels(where)
     return text if text.startswith(("with ", "without ", "at ", "in ")) else f"with {text}"
 
 
