@@ -60,7 +60,7 @@ def time_stages(records: Dataset, out: Path) -> None:
 
     timed("import the analyses", began_s, lambda: None)
     findings = timed("analyse", None, lambda: analyse_all(records))
-    drawn = timed("declare the figures", None, lambda: list(report._drawn(records)))
+    drawn = timed("declare the figures", None, lambda: report.declare(records))
     svgs = timed("render SVG", None, lambda: [render.svg(one.spec) for one in drawn])
     timed("render PNG from SVG", None, lambda: [render.png(svg) for svg in svgs])
     timed("assemble the JavaScript", None, page.bundle)

@@ -22,9 +22,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from importlib.util import find_spec
 
-from ioassay.tuning import search
+from ioassay import stats
 
-search.load_numpy()
+stats.load_numpy()
 import numpy as np  # noqa: E402
 from tune_surfaces import Key, Surface, axis, surfaces  # noqa: E402
 

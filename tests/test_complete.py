@@ -379,8 +379,7 @@ def test_broken_promises_fail_of_analyses(found: list[Any], tmp_path: Path) -> N
 
 
 def test_broken_promises_fail_of_figures(tmp_path: Path) -> None:
-    chart = SimpleNamespace(to_dict=lambda: {"title": {"text": "t"}, "description": ""})
-
+    chart = {"data": {"values": []}, "mark": "point", "title": {"text": "t"}, "description": ""}
     figure = SimpleNamespace(Spec=FigureSpec, draw=lambda records, study, spec: chart)
     tests = broken(testing.FigureContract, figure=figure, kind="mute", **MEASURED)
     with FAILS:

@@ -13,7 +13,6 @@ import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,8 +75,11 @@ def _folder(entry: Entry, version: bytes) -> Path:
         _CACHE.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="making-", dir=_CACHE) as work:
             made = _made(entry, Path(work))
-            with suppress(FileExistsError):  # another build was quicker
+            try:
                 made.rename(folder)
+            except OSError:
+                if not folder.is_dir():  # no other build was quicker
+                    raise
         for older in set(_CACHE.glob(f"{entry.name}-{'?' * 16}")) - {folder}:
             shutil.rmtree(older, ignore_errors=True)
     return folder

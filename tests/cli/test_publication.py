@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ioassay import report
 from ioassay.api import publication
 from ioassay.errors import RunError
 from ioassay.report import render
@@ -17,10 +16,11 @@ from ioassay.runner import worker_pool
 from ioassay.store.run_folder import RunStore
 from ioassay.study import catalog
 
-STUDY = {"title": "Null", "driver": "null", "watch": {"monitors": []}}
+FIGURE = {"kind": "bar", "name": "x", "y": "value"}
+STUDY = {"title": "Null", "driver": "null", "watch": {"monitors": []}, "figures": [FIGURE]}
 
 
-class Failing(Executor):
+class Failing(worker_pool.Here):
     """Raises `error` for one function, and calls every other one at once."""
 
     def __init__(self, function: Callable[..., Any], error: Exception) -> None:
@@ -28,15 +28,8 @@ class Failing(Executor):
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
-        if fn is self._function:
-            future.set_exception(self._error)
-        else:
-            future.set_result(fn(*args, **kwargs))
-        return future
-
-
-def failing(function: Callable[..., Any], error: Exception) -> publication.FigureProcesses:
-    return publication.FigureProcesses(Failing(function, error), Failing(function, error))
+        future.set_exception(self._error)
+        return future if fn is self._function else super().submit(fn, *args, **kwargs)
 
 
 @pytest.fixture
@@ -44,25 +37,25 @@ def store(tmp_path: Path) -> RunStore:
     return RunStore.create(tmp_path / "run", catalog.from_table(STUDY, tmp_path / "null.toml"), {})
 
 
-@pytest.mark.parametrize("function", [report.declare, render.write_all])
+@pytest.mark.parametrize("function", [render.write_svg, render.write_png])
 def test_a_lost_drawing_process_is_an_error_that_names_the_command(
     store: RunStore, function: Callable[..., Any]
 ) -> None:
     lost = worker_pool.WorkerLost("its worker process was ended by SIGKILL", 0.0, 1.0)
     with pytest.raises(RunError, match=r"the figures cannot be drawn: .* SIGKILL; .* ioassay report .*run"):
-        publication.publish(store, processes=failing(function, lost))
+        publication.publish(store, processes=[Failing(function, lost)])
 
 
 def test_figures_that_cannot_be_written_are_an_error_that_names_folder_and_command(store: RunStore) -> None:
     full = OSError(28, "No space left on device")
     with pytest.raises(RunError, match=r"report: No space left on device; .* Fix that, then run: ioassay report"):
-        publication.publish(store, processes=failing(render.write_all, full))
+        publication.publish(store, processes=[Failing(render.write_svg, full)])
 
 
-@pytest.mark.parametrize("role", ["declaring", "drawing"])
-def test_a_drawing_process_that_is_killed_says_nothing_of_workers(store: RunStore, role: str) -> None:
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_drawing_process_that_is_killed_says_nothing_of_workers(store: RunStore, place: int) -> None:
     with publication.figure_processes() as processes:
-        killed = getattr(processes, role).submit(eval, "__import__('os').kill(__import__('os').getpid(), 9)")
+        killed = processes[place].submit(eval, "__import__('os').kill(__import__('os').getpid(), 9)")
         with pytest.raises(worker_pool.WorkerLost, match="SIGKILL") as lost:
             killed.result()
         assert "--workers" not in str(lost.value)

@@ -33,7 +33,7 @@ from ioassay.cluster.dask_executor import DaskExecutor
 from ioassay.drivers import driver
 from ioassay.errors import RunError
 from ioassay.records.record import FAILED
-from ioassay.roles import Trial
+from ioassay.roles import Parsed, Trial
 from ioassay.runner import delivery, input_files, program_identity, worker
 from ioassay.runner.worker_pool import NoWorker, WorkerLost
 from ioassay.store.run_folder import RunStore
@@ -467,7 +467,7 @@ def test_another_program_computes_nothing() -> None:
 def test_a_trial_that_leaves_too_much_fails_and_says_what_computes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def much(name: str, trial: Trial, raw: Path) -> worker.Computed:
         (raw / "large").write_bytes(b"x" * 5000)
-        return worker.Computed(worker.Parsed("ok"), 0.0, 1.0)
+        return worker.Computed(Parsed("ok"), 0.0, 1.0)
 
     monkeypatch.setattr(worker, "compute", much)
     monkeypatch.setattr(delivery, "MOST_RETURNED_BYTES", 4096)
@@ -479,7 +479,7 @@ def test_a_trial_that_leaves_too_much_fails_and_says_what_computes_it(monkeypatc
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "../record.json", "a/../../b"])
 def test_no_file_that_returns_leaves_the_raw_folder(tmp_path: Path, name: str) -> None:
-    computed = worker.Computed(worker.Parsed("ok"), 0.0, 1.0)
+    computed = worker.Computed(Parsed("ok"), 0.0, 1.0)
     with pytest.raises(delivery.UnfitWorker, match="wanted a path in the trial's raw folder"):
         delivery.unpack(delivery.Delivered(computed, {name: b""}), tmp_path)
     delivery.unpack(delivery.Delivered(computed, {"a/b": b"1"}), tmp_path)

@@ -12,7 +12,6 @@ sys.path.insert(0, str(Path(__file__).parent.parent))  # importmode=importlib le
 
 from ioassay.records.record import Scalar
 from ioassay.report.figures import FIGURES, cost_bars
-from ioassay.report.figures.chart import with_rows
 from ioassay.report.figures.spec import NoData
 from ioassay.study.model import Study
 from lab import Lab
@@ -52,7 +51,7 @@ def bars(lab: Any, measure: Any = measured, **where: Scalar) -> dict[tuple[str, 
     of = study(lab)
     spec = cost_bars.Spec(kind="path_costs", name="costs", where=where)
     chart = cost_bars.draw(lab.records(lab.run(of, measure, 2)), of, spec)
-    rows = with_rows(chart.to_dict())["data"]["values"]
+    rows = chart["data"]["values"]
     return {(row["x"], row["part"]): (row["y"], row["y2"]) for row in rows}
 
 

@@ -13,7 +13,6 @@ from compared_runs import comparison, row
 
 from ioassay.analysis.run_comparison import Verdict
 from ioassay.report.figures import ratio_forest
-from ioassay.report.figures.chart import with_rows
 from ioassay.report.figures.spec import NoData
 
 EVERY = (
@@ -27,7 +26,7 @@ EVERY = (
 
 
 def declared(*rows: Any) -> Any:
-    return with_rows(ratio_forest.draw(comparison(*rows)).to_dict(validate=False))
+    return ratio_forest.draw(comparison(*rows))
 
 
 def marks(spec: Any, kind: str) -> list[Any]:
@@ -140,5 +139,5 @@ def test_made_up_runs_have_one_row_a_result(tmp_path: Any) -> None:
 
     a, b = compared_runs.runs(tmp_path)
     found = run_comparison.compare(a, b)
-    names = {one["condition"] for one in shown(with_rows(ratio_forest.draw(found).to_dict(validate=False)))}
+    names = {one["condition"] for one in shown(ratio_forest.draw(found))}
     assert all(name.startswith("block-size: ") for name in sorted(names)[:1])

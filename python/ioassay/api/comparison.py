@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
+from concurrent.futures import Executor
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from ioassay.analysis import run_comparison
-    from ioassay.api.publication import FigureProcesses
     from ioassay.report.comparison_page import ComparisonPaths
 
 MARGIN, CONFIDENCE = 0.05, 0.95
@@ -86,23 +87,23 @@ class Comparison:
         """
         return self.publish(folder).page
 
-    def publish(self, folder: str | Path | None = None, processes: FigureProcesses | None = None) -> ComparisonPaths:
+    def publish(self, folder: str | Path | None = None, processes: Sequence[Executor] = ()) -> ComparisonPaths:
         """As `report`: the paths of all that was written. `processes` are those of `publication.figure_processes`."""
         from ioassay.api import publication
         from ioassay.report import comparison_page
         from ioassay.runner import worker_pool
         from ioassay.store.run_folder import new_folder
 
-        if processes is None:
+        if not processes:
             with publication.figure_processes() as processes:
                 return self.publish(folder, processes)
         out = Path(folder) if folder is not None else new_folder(Path("runs"), "compare")
         sides = self.a.records, self.b.records
-        declared = processes.declaring.submit(comparison_page.declare, *sides, self.result)
         try:
             _make(out)
             try:
-                return comparison_page.build(*sides, self.result, declared.result(), out, processes.for_files)
+                drawn = comparison_page.declare(*sides, self.result)
+                return comparison_page.build(*sides, self.result, drawn, out, processes)
             except BaseException:
                 shutil.rmtree(out, ignore_errors=True)  # it was empty a moment ago
                 raise

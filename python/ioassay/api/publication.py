@@ -1,7 +1,6 @@
 """What a run gives to its readers: the page with findings and figures, or all of it in one archive to share.
 
-Figures are declared in one process and drawn in another, while this one analyses: what both need to start takes half a
-second each.
+Figures are drawn in another process while this one analyses: its interpreter takes a third of a second to start.
 """
 
 from __future__ import annotations
@@ -36,35 +35,13 @@ class Publication:
     paths: ReportPaths
 
 
-@dataclass(frozen=True)
-class FigureProcesses:
-    """Where figures are declared, and where they are drawn."""
-
-    declaring: Executor
-    drawing: Executor
-
-    @property
-    def for_files(self) -> tuple[Executor, ...]:
-        """Those that may write files once all is declared, the one that is ready for it first."""
-        return self.drawing, self.declaring
-
-
 @contextmanager
-def figure_processes() -> Iterator[FigureProcesses]:
-    """The processes for `publish`. Start them early: they load their libraries while the records are read."""
-    with (
-        worker_pool.Workers(1, f"report-{os.getpid()}", relief="") as declaring,
-        worker_pool.Workers(1, f"report-{os.getpid()}", relief="") as drawing,
-    ):
-        declaring.submit(_load_declaring)
+def figure_processes() -> Iterator[Sequence[Executor]]:
+    """The processes for `publish`: one that loads what draws while the records are read, and one if there is much."""
+    tag = f"report-{os.getpid()}"
+    with worker_pool.Workers(1, tag, relief="") as drawing, worker_pool.Workers(1, tag, relief="") as second:
         drawing.submit(_load_drawing)
-        yield FigureProcesses(declaring, drawing)
-
-
-def _load_declaring() -> None:
-    from ioassay.report import figures
-
-    figures.load()
+        yield drawing, second
 
 
 def _load_drawing() -> None:
@@ -73,26 +50,27 @@ def _load_drawing() -> None:
     render.warm_up()
 
 
-def publish(store: RunStore, processes: FigureProcesses | None = None) -> Publication:
+def publish(store: RunStore, processes: Sequence[Executor] = ()) -> Publication:
     """Read the records, analyse them, write the page and the figures into the run's folder `report`.
 
     RunError where the folder cannot be written or no figure can be drawn, InputError for records that are damaged.
     """
-    if processes is None:
+    if not processes:
         with figure_processes() as processes:
             return publish(store, processes)
     from ioassay import report
     from ioassay.narrative.pipeline import analyse_all
+    from ioassay.report import render
     from ioassay.store import frames
 
     again = f"ioassay report {shlex.quote(str(store.root))}"
     out = store.root / "report"
     try:
         records = frames.load(store)
-        declared = processes.declaring.submit(report.declare, records)
+        drawn = report.declare(records)
+        files = render.submit(drawn, out / report.FIGURES, processes)
         findings, title = analyse_all(records), store.suite().title
-        drawn = declared.result()
-        paths = report.build(records, findings, out, title=title, drawn=drawn, executors=processes.for_files)
+        paths = report.build(records, findings, out, title=title, drawn=drawn, files=files)
     except (KeyboardInterrupt, Interrupted):
         raise Interrupted(f"interrupted; all records are kept. Make their report with: {again}") from None
     except (worker_pool.WorkerLost, worker_pool.NoWorker) as error:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ioassay.api.computing import Computing
     from ioassay.api.progress import Progress
-    from ioassay.api.publication import Bundle, FigureProcesses, Publication
+    from ioassay.api.publication import Bundle, Publication
     from ioassay.api.tabular_export import TableFiles
     from ioassay.narrative.conditions_text import Trust
     from ioassay.narrative.finding import Finding
@@ -215,7 +215,7 @@ class Run:
         """Write the page and its figures anew; the page's path. RunError where they cannot be written."""
         return self.publish().page
 
-    def publish(self, processes: FigureProcesses | None = None) -> ReportPaths:
+    def publish(self, processes: Sequence[Executor] = ()) -> ReportPaths:
         """As `report`: the paths of all that was written. `processes` are those of `publication.figure_processes`."""
         from ioassay.api import publication
 

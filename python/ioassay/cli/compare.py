@@ -46,10 +46,12 @@ def compare(
 
     Example: ioassay compare runs/20260101-120000-quick runs/20260102-120000-quick --margin 3%
     """
+    from ioassay import stats
     from ioassay.api import publication
 
     console.use_json(json)
     with publication.figure_processes() as processes:
+        stats.load_numpy()
         from ioassay.api import comparison, run_results
 
         before, after = run_results.open(a), run_results.open(b)

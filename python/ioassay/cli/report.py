@@ -18,10 +18,12 @@ def report(
 
     Example: ioassay report runs/20260101-120000-quick
     """
+    from ioassay import stats
     from ioassay.api import publication
 
     console.use_json(json)
     with publication.figure_processes() as processes:
+        stats.load_numpy()
         from ioassay.api import run_results
 
         ended = run_results.open(run)

@@ -25,12 +25,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from ioassay import debug_log
 from ioassay.errors import StartError, ToolError
 from ioassay.process import landlock, process_table, signals
-from ioassay.roles import Outcome
+
+if TYPE_CHECKING:
+    from ioassay.roles import Outcome
 
 TRIAL_VARIABLE = "IOASSAY_TRIAL"
 GRACE_S = 5.0
@@ -144,6 +146,8 @@ def _run(
     *,
     spare_daemons: bool,
 ) -> Outcome:
+    from ioassay.roles import Outcome
+
     own, told = frozenset(process_table.foster_children()), False
     child = _Held.start(program)
     tag = program.env.get(TRIAL_VARIABLE, "")

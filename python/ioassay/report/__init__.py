@@ -9,7 +9,6 @@ import json
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ioassay.narrative.finding import Finding
     from ioassay.report.figures import Drawn
+    from ioassay.report.render import Waiting
     from ioassay.store.dataset import Dataset
     from ioassay.store.schema import Search
     from ioassay.study.model import Figure, Study
@@ -55,44 +55,35 @@ def build(
     title: str,
     description: str = "",
     drawn: Sequence[Drawn] | None = None,
-    executors: Sequence[Executor] = (),
+    files: Waiting | None = None,
 ) -> ReportPaths:
     """Write `out`/index.html, findings.json and figures/<name>.{png,svg}; what is there already is replaced.
 
-    `drawn` is what `declare` returned, which is called without it; `executors` write the figures' files meanwhile
-    (`render.submit`). Command lines and raw outputs are looked up and linked below `records.root`. Pages are published:
-    names of this machine, of its drives and people are replaced, and home folders are `~`. OSError when `out` cannot be
-    written; StudyError when a `[[figures]]` table is wrong.
+    `drawn` is what `declare` returned, and `files` what `render.submit` did; they are called without. Command lines and
+    raw outputs are looked up and linked below `records.root`. Pages are published: names of this machine, of its drives
+    and people are replaced, and home folders are `~`. OSError when `out` cannot be written; StudyError when a
+    `[[figures]]` table is wrong.
     """
     from ioassay.host import privacy
     from ioassay.report import page, render
 
     drawn = declare(records) if drawn is None else drawn
-    (out / FIGURES).mkdir(parents=True, exist_ok=True)
-    charts = [(one.name, one.spec) for one in drawn]
-    wait = render.submit(charts, out / FIGURES, executors)
+    files = files or render.submit(drawn, out / FIGURES)
     view = _view(records, findings, drawn, out, title, description)
     hidden = privacy.Redaction(privacy.of_host(), mild=True)
     _replace(out / PAGE, page.render(view, page.bundle(), hidden.text))
     # A line for each finding: `indent` would take an encoder that is ten times slower.
     stated = "[\n" + ",\n".join(json.dumps(_plain(finding.as_dict())) for finding in findings) + "\n]\n"
     _replace(out / FINDINGS, hidden.text(stated))
-    figures = (FigurePaths(one.study, one.name, *paths, one.problem) for one, paths in zip(drawn, wait(), strict=True))
+    figures = (FigurePaths(one.study, one.name, *paths, one.problem) for one, paths in zip(drawn, files(), strict=True))
     return ReportPaths(out / PAGE, out / FINDINGS, tuple(figures))
 
 
 def declare(records: Dataset) -> list[Drawn]:
-    """Every figure's declaration, those of all studies first; StudyError when a `[[figures]]` table is wrong.
-
-    No finding is needed, so another process can do this while the findings are made: all can be pickled.
-    """
-    return list(_drawn(records))
-
-
-def _drawn(records: Dataset) -> Iterator[Drawn]:
+    """Every figure's declaration, those of all studies first; StudyError when a `[[figures]]` table is wrong."""
     from ioassay.report import figures
 
-    return (figures.draw(records, study, figure) for study, figure in figures_of(records))
+    return [figures.draw(records, study, figure) for study, figure in figures_of(records)]
 
 
 def figures_of(records: Dataset) -> Iterator[tuple[Study | None, Figure]]:

@@ -11,14 +11,12 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ioassay import atomic_file
 from ioassay.analysis.run_comparison import Comparison
 from ioassay.narrative import comparison_text, conditions_text, phrases
-from ioassay.report import FIGURES, PAGE, host_facts, page, raw_files, render
+from ioassay.report import FIGURES, PAGE, figures, host_facts, page, raw_files, render
 from ioassay.report.figures import Drawn, ratio_forest, run_overlay
-from ioassay.report.figures.chart import with_rows
 from ioassay.report.figures.spec import NoData
 from ioassay.store.dataset import Dataset
 
@@ -43,16 +41,12 @@ class ComparisonPaths:
 
 def declare(a: Dataset, b: Dataset, comparison: Comparison) -> list[Drawn]:
     """The picture of the ratios, where there are any, and the overlays of the responses with the worst rows."""
-    from altair.utils import schemapi
-
-    # Tests hold the declarations against the schema of Vega-Lite.
-    with schemapi.debug_mode(False):
-        return [*_ratios(comparison), *_overlays(a, b, comparison)]
+    return [*_ratios(comparison), *_overlays(a, b, comparison)]
 
 
 def _ratios(comparison: Comparison) -> Iterator[Drawn]:
     try:
-        yield _drawn("", _RATIOS, "forest", ratio_forest.draw(comparison))
+        yield figures.drawn("", _RATIOS, "forest", ratio_forest.draw(comparison))
     except NoData:
         return  # the table gives the reason of each row
 
@@ -82,28 +76,14 @@ def _overlay(pair: run_overlay.Pair, study: str, response: str, labels: Sequence
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", study)[:60]
     try:
         if not run_overlay.has_curve(pair, response):
-            return _drawn(study, f"{name}-latencies", "distributions", run_overlay.distributions(pair, labels))
+            return figures.drawn(study, f"{name}-latencies", "distributions", run_overlay.distributions(pair, labels))
     except NoData:
         pass
     try:
         shown = f"{name}-{re.sub(r'[^A-Za-z0-9_-]+', '-', response)[:60]}"
-        return _drawn(study, shown, "curves", run_overlay.curves(pair, response, labels))
+        return figures.drawn(study, shown, "curves", run_overlay.curves(pair, response, labels))
     except NoData:
         return None
-
-
-def _drawn(study: str, name: str, kind: str, chart: Any) -> Drawn:
-    declared = with_rows(chart.to_dict(validate=False))
-    declared.pop("config", None)  # the theme's, not altair's, decides how charts look
-    title = declared["title"]["text"]
-    return Drawn(
-        study=study,
-        name=name,
-        kind=kind,
-        title=title if isinstance(title, str) else " ".join(title),
-        description=declared["description"],
-        spec=declared,
-    )
 
 
 def build(
@@ -121,9 +101,7 @@ def build(
     """
     from ioassay.host import privacy
 
-    (out / FIGURES).mkdir(parents=True, exist_ok=True)
-    charts = [(one.name, one.spec) for one in drawn]
-    wait = render.submit(charts, out / FIGURES, executors)
+    wait = render.submit(drawn, out / FIGURES, executors)
     hidden = privacy.Redaction(privacy.of_host(), mild=True)
     view = _view(a, b, comparison, drawn, out)
     _write(out / PAGE, page.render(view, page.bundle(), hidden.text, "comparison.html.j2"))

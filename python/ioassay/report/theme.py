@@ -164,7 +164,7 @@ def _styles(color: dict[str, str]) -> VegaLite:
         "note": {"color": color["soft"], "fontSize": TEXT_PX},
         "whisper": {"color": color["soft"], "fontSize": TEXT_PX},
         "band": {"opacity": 1},
-        "frame": {"color": color["grid"], "opacity": 0.5},
-        "window": {"color": color["shade"], "opacity": 0.14},
+        "frame": {"color": color["grid"], "fillOpacity": 0.5},
+        "window": {"color": color["shade"], "fillOpacity": 0.14},
         "reference": {"color": color["line"], "opacity": 1},
     }

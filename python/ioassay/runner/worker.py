@@ -2,7 +2,7 @@
 
 Everything that goes in and out can be pickled, so that any `concurrent.futures.Executor` can take `compute`.
 A worker writes nothing but into the trial's raw folder: records are the business of the process that asked.
-It imports little, so that it is there at once; a driver imports what it needs when it needs it.
+It imports little, so that it is there at once; a call imports what it needs.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ioassay import GC_THRESHOLD, plugins
-from ioassay.drivers import driver
 from ioassay.errors import ToolError
 from ioassay.process import piped_child
-from ioassay.records.record import FAILED
-from ioassay.roles import Parsed, Trial
+
+if TYPE_CHECKING:
+    from ioassay.roles import Parsed, Trial
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,10 @@ class Computed:
 
 def compute(driver_name: str, trial: Trial, raw: Path) -> Computed:
     """Compute one trial. What the driver cannot do is a failed trial; OSError where `raw` cannot be written."""
+    from ioassay.drivers import driver
+    from ioassay.records.record import FAILED
+    from ioassay.roles import Parsed
+
     started_unix_s, started_s = time.time(), time.monotonic()
     try:
         parsed = driver(driver_name).parse(trial, None, raw)

@@ -77,11 +77,14 @@ class FigureContract(RecordsContract):
     keys: ClassVar[Mapping[str, Any]] = {}
 
     def drawn(self, data: Dataset) -> dict[str, Any]:
-        """The declaration of the figure."""
+        """The declaration of the figure, valid by the schema of Vega-Lite."""
+        import altair
+
         stated = Figure.model_validate({"kind": self.kind, "name": "figure", **self.keys})
         spec = read_spec(self.figure.Spec, stated, "study")
-        declared: dict[str, Any] = self.figure.draw(data, data.studies[0], spec).to_dict()
-        return declared
+        drawn = figures.drawn("study", "figure", self.kind, self.figure.draw(data, data.studies[0], spec))
+        altair.Chart.from_dict(drawn.spec)
+        return drawn.spec
 
     def test_it_keeps_the_contract_of_its_list(self) -> None:
         assert figures.REGISTRY.contract.breach(self.figure) == ""

@@ -15,14 +15,12 @@ again with what the records say. Several asks may be out at once.
 from __future__ import annotations
 
 import math
-import os
-import sys
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from ioassay import debug_log
+from ioassay import debug_log, stats
 from ioassay.errors import RunError, UsageError
 from ioassay.records.record import Scalar
 from ioassay.tuning import acquisition
@@ -47,23 +45,6 @@ _DISTINCT, _NOISY = 0.7, 0.15
 much: one good point among many level ones is found by looking at more of them."""
 _SURE = (0.5, 0.9)
 """How likely a point is feasible that is named before others: at the border, half of the winners would be beyond it."""
-_THREADS = "OPENBLAS_NUM_THREADS"
-
-
-def load_numpy() -> None:
-    """Import numpy so that it computes in the calling thread only, unless the environment says how many it has.
-
-    The matrices of a search are small. On a busy machine the threads of numpy's OpenBLAS wait for each other a hundred
-    times as long as they compute, and keep the processors busy that are being measured. OpenBLAS reads the number once,
-    when it is loaded; children must not inherit it. Does nothing where numpy is loaded already.
-    """
-    if "numpy" in sys.modules or _THREADS in os.environ:
-        return
-    os.environ[_THREADS] = "1"
-    try:
-        import numpy  # noqa: F401
-    finally:
-        del os.environ[_THREADS]
 
 
 @dataclass(frozen=True)
@@ -102,7 +83,7 @@ class Search:
         first: Point | None = None,
     ) -> None:
         """`budget`: trials of the whole search, repeats included. `first`: the default, asked first."""
-        load_numpy()
+        stats.load_numpy()
         self._grid = Grid(axes)
         self._seed, self._budget = seed, budget
         self._told = History(1.0 if maximize else -1.0, constraints)

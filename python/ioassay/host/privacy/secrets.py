@@ -47,7 +47,7 @@ _FIRST_UID, _LAST_UID = 1000, 60000
 """Of people (login.defs(5))."""
 _DMI = ("product_serial", "product_uuid", "board_serial", "chassis_serial", "product_asset_tag", "chassis_asset_tag")
 _BLOCK = ("serial", "device/serial", "wwid", "device/wwid", "dm/uuid")
-_WORD_PARTS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
+_WORD_PARTS = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789")
 _EVERYWHERE = re.compile(
     r"(?i)[\d.]*|/dev/[a-z]+\d*|/[\w.-]+|--?[a-z][a-z-]*|[a-z0-9._-]+\.(?:target|service)|(?:part)?(?:uuid|label)|vmlinuz\S*"
 )
@@ -211,21 +211,21 @@ PUBLIC = frozenset(
 @cache
 def is_our_word(word: str) -> bool:
     """Whether ioassay itself uses a word: in results and on the page it can then mean something else."""
-    text = _our_text()
-    place = text.find(word)
+    text, sought = _our_text(), word.encode("utf-8", "surrogateescape")
+    place = text.find(sought)
     while place >= 0:
-        end = place + len(word)
-        if text[max(place - 1, 0) : place] not in _WORD_PARTS and text[end : end + 1] not in _WORD_PARTS:
+        end = place + len(sought)
+        if _WORD_PARTS.isdisjoint(text[max(place - 1, 0) : place] + text[end : end + 1]):
             return True
-        place = text.find(word, place + 1)
+        place = text.find(sought, place + 1)
     return False
 
 
 @cache
-def _our_text() -> str:
+def _our_text() -> bytes:
     kinds = (".py", ".j2", ".css", ".js", ".toml")
     found = ((folder, name) for folder, _, names in os.walk(_PACKAGE) for name in names if name.endswith(kinds))
-    return b"\n".join(Path(*parts).read_bytes() for parts in found).decode("utf-8").lower()
+    return b"\n".join(Path(*parts).read_bytes() for parts in found).lower()
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -1,7 +1,7 @@
 """One file a kind of figure; each turns records into one chart declaration. Starts nothing and writes nothing.
 
 `FIGURES` is the literal list: kind -> module with a model `Spec` (the kind's keys in a study's `[[figures]]`) and
-`draw(records, study, spec)`, which returns an Altair chart or raises `NoData` with the reason.
+`draw(records, study, spec)`, which returns a Vega-Lite declaration or raises `NoData` with the reason.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from ioassay import plugins
 from ioassay.errors import StudyError
 from ioassay.registry import Contract, Registry
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite, read_spec
+from ioassay.report.figures.vega_lite import SCHEMA
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Figure, Study, Suite
 
@@ -62,14 +63,6 @@ class Drawn:
     problem: str = ""
 
 
-def load() -> None:
-    """Import what drawing needs, for a process that waits for its first figure."""
-    import altair  # noqa: F401
-
-    for kind in REGISTRY:
-        REGISTRY.load(kind)
-
-
 def check(study: Study) -> None:
     """Read every figure of a study; StudyError names the figure, the key and the value."""
     for figure in study.figures:
@@ -97,29 +90,29 @@ def read(figure: Figure, source: str) -> FigureSpec:
 
 def draw(records: Dataset, study: Study | None, figure: Figure) -> Drawn:
     """One figure, of no study where it shows several; a placeholder with the reason where its data is missing."""
-    from altair.utils import schemapi
-
-    from ioassay.report.figures.chart import with_rows
-
     source = study.name if study else ""
     spec = read(figure, source)
     problem = ""
-    # Tests hold the declarations against the schema of Vega-Lite; here that would take half of the time.
-    with schemapi.debug_mode(False):
-        try:
-            chart = REGISTRY.load(spec.kind).draw(*_subject(records, study, spec), spec)
-        except NoData as missing:
-            problem = str(missing)
-            chart = _placeholder(spec, problem)
-        except Exception as error:
-            if not (problem := plugins.fault(error)):
-                raise
-            chart = _placeholder(spec, problem)
-        declared: VegaLite = with_rows(chart.to_dict(validate=False))
+    try:
+        chart = REGISTRY.load(spec.kind).draw(*_subject(records, study, spec), spec)
+    except NoData as missing:
+        problem = str(missing)
+        chart = _placeholder(spec, problem)
+    except Exception as error:
+        if not (problem := plugins.fault(error)):
+            raise
+        chart = _placeholder(spec, problem)
+    return drawn(source, spec.name, spec.kind, chart, problem)
+
+
+def drawn(study: str, name: str, kind: str, chart: Any, problem: str = "") -> Drawn:
+    """The figure of a chart: ours are dictionaries, a plugin's may be Altair's."""
+    given = chart if isinstance(chart, dict) else chart.to_dict(validate=False)
+    declared: VegaLite = {"$schema": SCHEMA, **given}
     declared.pop("config", None)  # the theme's, not altair's, decides how charts look
-    found = declared["title"]["text"]
-    title, told = found if isinstance(found, str) else " ".join(found), str(declared.get("description", ""))
-    return Drawn(source, spec.name, spec.kind, title, told, declared, problem)
+    title = declared["title"]["text"]
+    shown = title if isinstance(title, str) else " ".join(title)
+    return Drawn(study, name, kind, shown, str(declared.get("description", "")), declared, problem)
 
 
 def _subject(records: Dataset, study: Study | None, spec: FigureSpec) -> tuple[Dataset, Study | None]:
@@ -149,11 +142,12 @@ def _placeholder(spec: FigureSpec, reason: str) -> Any:
     from ioassay.report.figures import chart
 
     lines, title = ["Nothing to draw:", *chart.broken(reason, spec.width - 120, 7.0)], spec.title or spec.name
-    text = chart.base([{"text": lines}]).mark_text(
-        style="whisper", align="center", lineHeight=18, dy=-9 * len(lines) + 9
+    text = chart.base([{"text": lines}]).mark(
+        "text", style="whisper", align="center", lineHeight=18, dy=-9 * len(lines) + 9
     )
-    frame = chart.base([{}]).mark_rect(style="frame")
-    return chart.panel([frame, text.encode(text="text:N")], spec.width, min(spec.height, 160)).properties(
-        title={"text": title, "subtitle": f"figure '{spec.name}' of kind {spec.kind}"},
-        description=f"{title}: nothing to draw: {reason}",
-    )
+    frame = chart.base([{}]).mark("rect", style="frame")
+    return {
+        **chart.panel([frame, text.encode(text="text:N")], spec.width, min(spec.height, 160)),
+        "title": {"text": title, "subtitle": f"figure '{spec.name}' of kind {spec.kind}"},
+        "description": f"{title}: nothing to draw: {reason}",
+    }

@@ -16,8 +16,8 @@ from ioassay.factors import axis_title, level_axis_numbers, level_label
 from ioassay.metrics import metric
 from ioassay.records.record import Scalar
 from ioassay.report.figures import scales, selection
-from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import VegaLite
+from ioassay.report.figures.vega_lite import channel
 from ioassay.units import format_ns
 
 MANY_FOLD = 16
@@ -69,12 +69,10 @@ class LevelAxis:
 
     def _numbers(self, numbers: Sequence[float]) -> Any:
         labels = {number: level_label(self.factor, level) for number, level in zip(numbers, self.levels, strict=True)}
-        axis = alt.Axis(
-            values=list(labels), labelExpr=scales.labels_at(labels), labelOverlap="greedy", labelSeparation=6
-        )
+        axis = {"labelExpr": scales.labels_at(labels), "labelOverlap": "greedy", "labelSeparation": 6}
         kind = {"type": "log", "base": 2} if self.log else {"zero": False}
-        scale = alt.Scale(**kind, nice=False, padding=18)
-        return alt.X("x:Q", title=axis_title(self.factor), axis=axis, scale=scale)
+        scale = {**kind, "nice": False, "padding": 18}
+        return channel("x:Q", title=axis_title(self.factor), axis={"values": list(labels), **axis}, scale=scale)
 
     def _categories(self, width_px: int) -> Any:
         labels = [level_label(self.factor, level) for level in self.levels]
@@ -86,8 +84,8 @@ class LevelAxis:
             two_lines = width_px / len(labels) >= _TWO_LINES_PX
             lines = {label: _wrapped(label, _SLANTED) if two_lines else [label] for label in labels}
             look = {"labelAngle": -35 if two_lines else -60, "labelLimit": 200}
-        axis = alt.Axis(labelExpr=f"({json.dumps(lines)})[datum.value]", **look)
-        return alt.X("x:N", title=axis_title(self.factor), sort=labels, axis=axis)
+        axis = {"labelExpr": f"({json.dumps(lines)})[datum.value]", **look}
+        return channel("x:N", title=axis_title(self.factor), sort=labels, axis=axis)
 
 
 def _wrapped(label: str, room: int) -> list[str]:
@@ -179,21 +177,21 @@ class MetricAxis:
         is never negative keeps its axis at zero, even where a regression line or a deviation reaches below.
         """
         title = self.unit.titled(selection.metric_label(self.name))
-        channel = alt.X("x:Q") if across else alt.Y("y:Q")
+        field = "x:Q" if across else "y:Q"
         if self.log:
             domain = [self.floor, self.ceiling]
             places = scales.log_ticks(*domain)
             decades = [place for place in places if math.log10(place).is_integer()]
             kept = decades if len(places) > ticks + 2 and len(decades) > 1 else places
-            channel = channel.title(f"{title}, logarithmic").axis(values=kept, format="~g")
-            return channel.scale(type="log", domain=domain, nice=False)
+            scale = {"type": "log", "domain": domain, "nice": False}
+            return channel(field, title=f"{title}, logarithmic", axis={"values": kept, "format": "~g"}, scale=scale)
         if not zero:
-            scale = alt.Scale(zero=False, nice=ticks, padding=8)
+            scale = {"zero": False, "nice": ticks, "padding": 8}
         elif any(self.values):
-            scale = alt.Scale(zero=True, nice=ticks, domainMin=0 if min(self.values) >= 0 else alt.Undefined)
+            scale = {"zero": True, "nice": ticks, **({"domainMin": 0} if min(self.values) >= 0 else {})}
         else:
-            scale = alt.Scale(domain=[0, 1])
-        return channel.title(title).scale(scale).axis(tickCount=ticks)
+            scale = {"domain": [0, 1]}
+        return channel(field, title=title, scale=scale, axis={"tickCount": ticks})
 
 
 def metric_axis(
@@ -216,7 +214,6 @@ def latency_axis(field: str, title: str, low_ns: float, high_ns: float) -> Any:
     if high_ns < 2 * low_ns:
         low_ns, high_ns = low_ns / 1.5, high_ns * 1.5
     ticks = {tick: format_ns(tick) for tick in scales.log_ticks(low_ns, high_ns)}
-    axis = alt.Axis(values=list(ticks), labelExpr=scales.labels_at(ticks), labelOverlap="greedy", grid=True)
-    scale = alt.Scale(type="log", domain=[low_ns, high_ns], nice=False)
-    channel = alt.X if field == "x" else alt.Y
+    axis = {"values": list(ticks), "labelExpr": scales.labels_at(ticks), "labelOverlap": "greedy", "grid": True}
+    scale = {"type": "log", "domain": [low_ns, high_ns], "nice": False}
     return channel(f"{field}:Q", title=f"{title} (logarithmic)", axis=axis, scale=scale)

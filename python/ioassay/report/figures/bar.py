@@ -10,7 +10,6 @@ from typing import Any
 
 from ioassay.factors import factor_label
 from ioassay.report.figures import chart, metric_view, selection
-from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import ErrorBar, FigureSpec
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -35,21 +34,21 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """The layered chart."""
     view, pooled = metric_view.over_categories(records, study, spec, spec.error)
     y, places, log = view.y, view.places(), view.metric_axis.log
-    width = alt.RelativeBandSize(0.9 if spec.color else 0.62)
-    bars = chart.base(view.points).mark_bar(style="bar", width=width)
+    width = {"band": 0.9 if spec.color else 0.62}
+    bars = chart.base(view.points).mark("bar", style="bar", width=width)
     means = chart.points(view.points).encode(**view.pointed) if log else bars.encode(**view.color)
     means = means.encode(y=y, tooltip=view.tooltip, **places)
     drawn = chart.error_bars(view.points, y, **places)
     single = view.single() if spec.repetitions else []
     if single:
         aside_px = chart.offset_px(spec.width, view.conditions, 0.15)
-        dots = chart.base(single).mark_point(style="dot", filled=True, size=20, xOffset=aside_px)
+        dots = chart.base(single).mark("point", style="dot", filled=True, size=20, xOffset=aside_px)
         drawn.append(dots.encode(y=y, tooltip=chart.tips({"value:N": metric_view.REPETITION}), **places))
     layers = [*drawn, means] if log else [means, *drawn]
     room_px = chart.offset_px(spec.width, view.conditions, 0.5) - _GAP_PX
     if all(len(row["mean_text"]) * _CHARACTER_PX <= room_px for row in view.points):
         # Over the left half of the bars.
-        text = chart.base(view.points).mark_text(style="value", align="right", dx=-_GAP_PX, dy=-7)
+        text = chart.base(view.points).mark("text", style="value", align="right", dx=-_GAP_PX, dy=-7)
         layers.append(text.encode(y=y, text="mean_text:N", **places))
     title = f"{selection.metric_label(spec.y)} by {factor_label(view.axis.factor)}"
     dots_text = "○ one repetition" if single else ""

@@ -7,7 +7,7 @@ from typing import Any
 from ioassay.factors import factor_label
 from ioassay.metrics import format_metric
 from ioassay.report.figures import chart, condition_rows, metric_view, selection
-from ioassay.report.figures.chart import Rows, alt
+from ioassay.report.figures.chart import Rows
 from ioassay.report.figures.metric_view import View
 from ioassay.report.figures.spec import FigureSpec, VegaLite
 from ioassay.store.dataset import Dataset
@@ -38,16 +38,16 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     for row in dots:
         low, high = ends.get((row["x"], row.get("group")), (row["y"], row["y"]))
         (inside if low <= row["y"] <= high else outliers).append(row)
-    width = alt.RelativeBandSize(0.9 if spec.color else 0.5)
+    width = {"band": 0.9 if spec.color else 0.5}
     layers = []
     if boxes:
         base = chart.base(boxes).encode(**places)
-        whisker = base.mark_rule(style="deviation", strokeWidth=1.2)
-        box = base.mark_bar(style="bar", width=width, fillOpacity=0.45, stroke=None)
+        whisker = base.mark("rule", style="deviation", strokeWidth=1.2)
+        box = base.mark("bar", style="bar", width=width, fillOpacity=0.45, stroke=None)
         told = chart.tips({"level:N": "", "quartiles:N": "half of the repetitions"})
         layers.append(whisker.encode(y=chart.on(y, "low"), y2="high:Q"))
         layers.append(box.encode(y=y, y2="upper:Q", tooltip=told, **view.color))
-    tick = chart.base(view.points).mark_tick(style="deviation", orient="horizontal", width=width, thickness=2)
+    tick = chart.base(view.points).mark("tick", style="deviation", orient="horizontal", width=width, thickness=2)
     told = chart.point_tooltip(None, "none")
     layers.append(tick.encode(y=chart.on(y, "median"), tooltip=told, **places))
     aside_px = chart.offset_px(spec.width, view.conditions, 0.2 if spec.color else 0.32)
@@ -56,7 +56,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         own = view.pointed if not boxes and style == "dot" else {}
         look: VegaLite = {"style": "mark", "size": 34} if own else {"style": style, "size": 18}
         if rows:
-            mark = chart.base(rows).mark_point(filled=True, xOffset=aside_px, **look)
+            mark = chart.base(rows).mark("point", filled=True, xOffset=aside_px, **look)
             layers.append(mark.encode(y=y, tooltip=chart.tips({"value:N": metric_view.REPETITION}), **places, **own))
     notes = [
         "box: quartiles and median, whiskers: 1.5 interquartile ranges" if boxes else "line: median",

@@ -14,8 +14,9 @@ from pydantic import Field
 
 from ioassay.factors import axis_title, factor_label, level_label, level_phrase, same_level
 from ioassay.report.figures import chart, scales, selection
-from ioassay.report.figures.chart import alt, pl
+from ioassay.report.figures.chart import pl
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
+from ioassay.report.figures.vega_lite import channel, concat
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -61,7 +62,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     values = [value for own in rates for value in own if value > 0]
     log = not spec.stacked and (spec.log if spec.log is not None else max(values) > _WIDE * min(values))
     if spec.stacked:
-        drawn = _stacks(levels, order, unit, factor).properties(width=spec.width, height=spec.height)
+        drawn = _stacks(levels, order, unit, factor) | {"width": spec.width, "height": spec.height}
     else:
         drawn = _panels(levels, order, None if log else unit, spec, factor)
     trials = labelled.group_by("level").agg(pl.col("trial").n_unique())["trial"].to_list()
@@ -158,50 +159,50 @@ def _panels(levels: _Levels, order: Sequence[str], unit: scales.Unit | None, spe
     x = _axis([row["x"] for rows in levels.values() for row in rows if row["x"] > 0], unit, width)
     panels = []
     for place, (label, rows) in enumerate(levels.items()):
-        first = alt.Axis(labels=place % columns == 0, grid=unit is None)
-        y = alt.Y("name:N", title=None, sort=order, scale=alt.Scale(domain=order), axis=first)
+        first = {"labels": place % columns == 0, "grid": unit is None}
+        y = channel("name:N", title=None, sort=order, scale={"domain": order}, axis=first)
         # No mark beyond a logarithmic axis.
         own = _in_unit(rows, unit) if unit else [row for row in rows if row["x"] > 0]
         base = chart.base(own).encode(x=x, y=y, tooltip=chart.tips(_TOOLTIP))
-        bars = base.mark_bar(style="bar", height=alt.RelativeBandSize(0.72))
-        marks = bars if unit else base.mark_point(style="mean", filled=True, size=60)
-        text = base.mark_text(style="value", align="left", dx=4 if unit else 8).encode(text="text:N")
+        bars = base.mark("bar", style="bar", height={"band": 0.72})
+        marks = bars if unit else base.mark("point", style="mean", filled=True, size=60)
+        text = base.mark("text", style="value", align="left", dx=4 if unit else 8).encode(text="text:N")
         panel = chart.panel([marks, text], width, _BAR_PX * len(order))
         if factor:
             total = f"{_number(sum(row['x'] for row in rows))} in all"
             head = {"text": level_phrase(factor, label), "subtitle": total, "fontSize": 13, "offset": 6}
-            panel = panel.properties(title=head)
+            panel["title"] = head
         panels.append(panel)
-    return alt.concat(*panels, columns=columns, spacing=_GAP_PX)
+    return concat(*panels, columns=columns, spacing=_GAP_PX)
 
 
 def _axis(values: Sequence[float], unit: scales.Unit | None, width: int) -> Any:
     """The x channel of all panels, with room for a number behind the longest bar."""
     low, high = min(values), max(values)
     if unit:
-        scale = alt.Scale(domain=[0, unit.scale(high) * (1 + _NUMBER_PX / width)], nice=False)
-        axis = alt.Axis(tickCount=max(width // 70, 2))
-        return alt.X("x:Q", title=unit.titled("Calls a second"), scale=scale, axis=axis)
+        scale = {"domain": [0, unit.scale(high) * (1 + _NUMBER_PX / width)], "nice": False}
+        return channel("x:Q", title=unit.titled("Calls a second"), scale=scale, axis={"tickCount": max(width // 70, 2)})
     floor = 10.0 ** math.floor(math.log10(low) - 0.01)
     top = high * (high / floor) ** (_NUMBER_PX / width)
     ticks = [10.0**power for power in range(round(math.log10(floor)), math.ceil(math.log10(top)) + 1)]
     kept = ticks[:: math.ceil(len(ticks) / max(width // 45, 2))]
-    axis = alt.Axis(values=kept, labelExpr=scales.labels_at({tick: _number(tick) for tick in kept}), labelFlush=False)
-    return alt.X("x:Q", title="Calls a second", scale=alt.Scale(type="log", domain=[floor, top], nice=False), axis=axis)
+    axis = {"values": kept, "labelExpr": scales.labels_at({tick: _number(tick) for tick in kept}), "labelFlush": False}
+    scale = {"type": "log", "domain": [floor, top], "nice": False}
+    return channel("x:Q", title="Calls a second", scale=scale, axis=axis)
 
 
 def _stacks(levels: _Levels, order: Sequence[str], unit: scales.Unit, factor: str | None) -> Any:
     """One bar a level from zero, divided by name."""
     rows = [{**row, "rank": order.index(row["name"])} for own in levels.values() for row in _in_unit(own, unit)]
-    legend = alt.Legend(columns=chart.legend_columns(order), labelLimit=560)
+    legend = {"columns": chart.legend_columns(order), "labelLimit": 560}
     labels = [label or "all" for label in levels]
     title = axis_title(factor) if factor else None
-    bars = chart.base(rows).mark_bar(style="band", width=alt.RelativeBandSize(0.72))
+    bars = chart.base(rows).mark("bar", style="band", width={"band": 0.72})
     return bars.encode(
-        x=alt.X("level:N", title=title, sort=labels, axis=alt.Axis(labelAngle=0)),
-        y=alt.Y("x:Q", title=unit.titled("Calls a second"), stack="zero", axis=alt.Axis(tickCount=6)),
-        color=alt.Color("name:N", title=None, sort=order, scale=alt.Scale(domain=order), legend=legend),
-        order=alt.Order("rank:Q"),
+        x=channel("level:N", title=title, sort=labels, axis={"labelAngle": 0}),
+        y=channel("x:Q", title=unit.titled("Calls a second"), stack="zero", axis={"tickCount": 6}),
+        color=channel("name:N", title=None, sort=order, scale={"domain": order}, legend=legend),
+        order=channel("rank:Q"),
         tooltip=chart.tips(_TOOLTIP),
     )
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from ioassay.report.figures import axes, chart, latency_levels, scales
-from ioassay.report.figures.chart import alt
 from ioassay.report.figures.latency_levels import LatencySpec, Percentage
 from ioassay.report.figures.spec import VegaLite
+from ioassay.report.figures.vega_lite import channel
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -67,15 +67,15 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     slowest = max(one.quantile(SHOWN) for one in found.merged.values())
     x = axes.latency_axis("x", found.name, low, last * 1.05 if nines else min(max(slowest * 1.1, 1.0), last))
     y = _nines_axis(min(row["slower"] for row in lines)) if nines else _percent_axis(wanted)
-    line = chart.base(lines).mark_line(style="curve", strokeWidth=1.8, clip=True)
-    layers = [line.encode(x=x, y=y, **found.color).add_params(chart.zoom())]
+    line = chart.base(lines).mark("line", style="curve", strokeWidth=1.8, clip=True)
+    layers = [line.encode(x=x, y=y, **found.color).zoomable()]
     if marks:
         tooltip = chart.tips({**found.tips, "text:N": "latency", "y:Q": "% at most"})
         base = chart.base(marks).encode(x=x, y=y)
-        points = base.mark_point(style="mark", filled=False, size=44, strokeWidth=1.6)
+        points = base.mark("point", style="mark", filled=False, size=44, strokeWidth=1.6)
         layers.append(points.encode(tooltip=tooltip, **found.color))
         if len(found.merged) == 1:
-            layers.append(base.mark_text(style="value", align="left", dx=9, dy=6).encode(text="text:N"))
+            layers.append(base.mark("text", style="value", align="left", dx=9, dy=6).encode(text="text:N"))
     title = f"{found.name}, cumulative distribution"
     return chart.layered(layers, spec, study, title, notes, details=found.told(texts))
 
@@ -89,9 +89,9 @@ def _row(time_ns: float, share: float) -> VegaLite:
 def _nines_axis(least: float) -> Any:
     """The logarithmic channel of the slower requests, upside down; its labels are the share of the others."""
     labels = {round(100 - share, 9): f"{share:g}" for share in _TICKS}
-    axis = alt.Axis(values=list(labels), labelExpr=scales.labels_at(labels))
-    scale = alt.Scale(type="log", domain=[100, least * 0.8], nice=False)
-    return alt.Y("slower:Q", title="Share of requests (%)", axis=axis, scale=scale)
+    axis = {"values": list(labels), "labelExpr": scales.labels_at(labels)}
+    scale = {"type": "log", "domain": [100, least * 0.8], "nice": False}
+    return channel("slower:Q", title="Share of requests (%)", axis=axis, scale=scale)
 
 
 def _percent_axis(marked: Sequence[float]) -> Any:

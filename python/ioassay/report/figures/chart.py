@@ -1,7 +1,7 @@
 """What charts of several kinds are built from: layers over rows, their marks and channels, panels, and words over them.
 
-Colours come from the theme's styles, or from a colour factor. Altair and Polars are imported when a figure is drawn: a
-study is checked without them.
+Colours come from the theme's styles, or from a colour factor. Polars is imported when a figure is drawn: a study is
+checked without it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 from ioassay.factors import factor_label, level_label, level_number
 from ioassay.report.figures import selection
 from ioassay.report.figures.spec import ErrorBar, FigureSpec, VegaLite
+from ioassay.report.figures.vega_lite import VegaView, channel, hconcat, layer, vconcat
 from ioassay.study.model import Study
 
-__all__ = ["alt", "pl"]
-"""Names of others that modules of figures import from here."""
+__all__ = ["pl"]
+"""Of others, which modules of figures import from here."""
 
 
 class _Library(ModuleType):
@@ -30,12 +31,11 @@ class _Library(ModuleType):
 
 
 if TYPE_CHECKING:
-    import altair as alt
     import polars as pl
 
     from ioassay.report.figures.condition_rows import Condition
 else:
-    alt, pl = _Library("altair"), _Library("polars")
+    pl = _Library("polars")
 
 DASH = "M-2,0L2,0"
 """A legend symbol for lines, wide enough to show dashes."""
@@ -52,21 +52,6 @@ _ASIDE_ROOM_PX = 30.0
 _CHARACTER_PX = 6.3
 """Mean width of a character of the subtitle's font, for breaking lines."""
 Rows = Sequence[VegaLite]
-
-
-class Carried(str):
-    """Rows on their way through altair, which copies data again and again, but takes text as it is."""
-
-    rows: list[VegaLite]
-
-
-def with_rows(declared: Any) -> Any:
-    """A declaration with the rows that its layers carried."""
-    if isinstance(declared, dict):
-        return {key: with_rows(part) for key, part in declared.items()}
-    if isinstance(declared, list):
-        return [with_rows(part) for part in declared]
-    return declared.rows if isinstance(declared, Carried) else declared
 
 
 def shared_rows(declared: VegaLite) -> VegaLite:
@@ -89,53 +74,51 @@ def shared_rows(declared: VegaLite) -> VegaLite:
     return {**named(declared), "datasets": datasets}
 
 
-def base(drawn: Rows) -> Any:
-    """A layer over these rows, to be given a mark and its channels; `with_rows` puts them into the declaration."""
-    carried = Carried(f"{len(drawn)} rows")
-    carried.rows = list(drawn)
-    return alt.Chart(alt.Data(values=carried))
+def base(drawn: Rows) -> VegaView:
+    """A layer over these rows, to be given a mark and its channels."""
+    return VegaView(data={"values": list(drawn)})
 
 
 def tips(shown: Mapping[str, str]) -> list[Any]:
     """What hovering tells: field with its type -> title ('': its name)."""
-    return [alt.Tooltip(field, title=title or alt.Undefined) for field, title in shown.items()]
+    return [channel(field, **({"title": title} if title else {})) for field, title in shown.items()]
 
 
 def seconds(title: str | None = "Time (s)", end_s: float | None = None, labels: bool = True) -> Any:
     """The x channel of time, up to the end where it is known."""
     domain = {} if end_s is None else {"domain": [0, end_s]}
     hidden = {} if labels else {"labels": False, "ticks": False}
-    return alt.X("x:Q", title=title, scale=alt.Scale(nice=False, **domain), axis=alt.Axis(tickCount=8, **hidden))
+    return channel("x:Q", title=title, scale={"nice": False, **domain}, axis={"tickCount": 8, **hidden})
 
 
 def percent(title: str | None, **axis: Any) -> Any:
-    """The y channel of shares that fill up to 100 %; `axis` as altair has it."""
-    look = {"axis": alt.Axis(**axis)} if axis else {}
-    return alt.Y("y:Q", title=title, scale=alt.Scale(domain=[0, 100], nice=False), **look)
+    """The y channel of shares that fill up to 100 %; `axis` as Vega-Lite has it."""
+    look = {"axis": axis} if axis else {}
+    return channel("y:Q", title=title, scale={"domain": [0, 100], "nice": False}, **look)
 
 
 def panel(layers: Sequence[Any], width: int, height: int, title: str = "") -> Any:
     """Layers over each other, one of several panels of a figure, with its own title."""
     head = {"title": {"text": title, "fontSize": 13, "offset": 6}} if title else {}
-    return alt.layer(*layers).properties(width=width, height=height, **head)
+    return layer(*layers, width=width, height=height, **head)
 
 
 def rows(panels: Sequence[Any], columns: int, spacing: int = 14) -> list[Any]:
     """Panels beside each other, `columns` in a row."""
     parts = [panels[start : start + columns] for start in range(0, len(panels), columns)]
-    return [alt.hconcat(*part, spacing=spacing) for part in parts]
+    return [hconcat(*part, spacing=spacing) for part in parts]
 
 
 def grid(panels: Sequence[Any], columns: int, spacing: int = 14) -> Any:
     """The same rows below each other."""
-    return alt.vconcat(*rows(panels, columns, spacing), spacing=max(spacing, 16))
+    return vconcat(*rows(panels, columns, spacing), spacing=max(spacing, 16))
 
 
 def layered(
     layers: Sequence[Any], spec: FigureSpec, study: Study, title: str, notes: Sequence[str], **more: Any
 ) -> Any:
     """A figure of one panel, in the size that was asked for; `more` as of `figure`."""
-    whole = alt.layer(*layers).properties(width=spec.width, height=spec.height)
+    whole = layer(*layers, width=spec.width, height=spec.height)
     return figure(whole, spec, study, title, notes, **more)
 
 
@@ -156,23 +139,21 @@ def figure(
     whole = spec if width is None else spec.model_copy(update={"width": width})
     noted = _noted(whole, title, notes) + (f" {details}." if details else "")
     said = _description(whole, study, title, points) if points and study else noted
-    return chart.properties(title=head(whole, study, title, notes), description=said)
+    return {**chart, "title": head(whole, study, title, notes), "description": said}
 
 
 def heat(field: str, title: str, scale: str, domain: Sequence[float], **legend: Any) -> Any:
     """The colour channel of cells over a quantitative field, in the theme's palette, with a gradient as its legend."""
-    gradient = alt.Legend(gradientLength=220, gradientThickness=12, **legend)
-    return alt.Color(f"{field}:Q", title=title, scale=alt.Scale(type=scale, domain=domain, nice=False), legend=gradient)
+    gradient = {"gradientLength": 220, "gradientThickness": 12, **legend}
+    return channel(f"{field}:Q", title=title, scale={"type": scale, "domain": domain, "nice": False}, legend=gradient)
 
 
 # Marks
 
 
-def on(channel: Any, field: str) -> Any:
+def on(over: VegaLite, field: str) -> VegaLite:
     """The same channel (axis, scale, title) over another quantitative field."""
-    other = channel.copy()
-    other.shorthand = f"{field}:Q"
-    return other
+    return {**over, "field": field, "type": "quantitative"}
 
 
 def legend_columns(labels: Sequence[str], width_px: int = 600) -> int:
@@ -192,7 +173,7 @@ def side_by_side(rows: Rows) -> tuple[Rows, VegaLite]:
     step_px = min(_ASIDE_PX, _ASIDE_ROOM_PX / len(groups))
     middle = (len(groups) - 1) / 2
     offsets = {group: round((place - middle) * step_px, 2) for place, group in enumerate(groups)}
-    return [{**row, "aside": offsets[row.get("group")]} for row in rows], {"xOffset": alt.ExprRef("datum.aside")}
+    return [{**row, "aside": offsets[row.get("group")]} for row in rows], {"xOffset": {"expr": "datum.aside"}}
 
 
 def error_bars(rows: Rows, y: Any, cap_px: float = 9, aside: VegaLite | None = None, **places: Any) -> list[Any]:
@@ -204,20 +185,20 @@ def error_bars(rows: Rows, y: Any, cap_px: float = 9, aside: VegaLite | None = N
     bars = [row for row in rows if "low" in row]
     if not bars:
         return []
-    rule = base(bars).mark_rule(strokeWidth=1.4, **style)
+    rule = base(bars).mark("rule", strokeWidth=1.4, **style)
     drawn = [rule.encode(y=on(y, "low"), y2="high:Q", **places)]
     for end in ("low", "high"):
         ends = [row for row in bars if end not in row.get("cut", ())]
         if not ends:
             continue  # an empty layer has no extent, which Vega warns of
-        cap = base(ends).mark_tick(orient="horizontal", size=cap_px, thickness=1.4, **style)
+        cap = base(ends).mark("tick", orient="horizontal", size=cap_px, thickness=1.4, **style)
         drawn.append(cap.encode(y=on(y, end), **places))
     return drawn
 
 
 def points(rows: Rows) -> Any:
     """Means where lengths would say nothing: points, in the place of bars."""
-    return base(rows).mark_point(style="mean", filled=True, size=70)
+    return base(rows).mark("point", style="mean", filled=True, size=70)
 
 
 def point_tooltip(color: str | None, error: ErrorBar, centre: str = "mean") -> list[Any]:
@@ -234,16 +215,6 @@ def offset_px(width_px: int, conditions: Sequence[Condition], share: float) -> f
     levels = len({condition.level for condition in conditions})
     groups = len({condition.group for condition in conditions})
     return round(width_px / max(levels * groups, 1) * share, 1)
-
-
-def zoom() -> Any:
-    """Shift and wheel zooms, shift and drag moves, so that the page still scrolls."""
-    return alt.selection_interval(
-        bind="scales",
-        name="zoomed",
-        zoom="wheel![event.shiftKey]",
-        translate="[pointerdown[event.shiftKey], window:pointerup] > window:pointermove!",
-    )
 
 
 # What stands over and behind a chart: title, subtitle with n and conditions, description for screen readers

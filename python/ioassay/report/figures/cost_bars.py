@@ -6,8 +6,8 @@ from typing import Any
 
 from ioassay.factors import CASE, factor_label
 from ioassay.report.figures import axes, chart, scales, selection
-from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
+from ioassay.report.figures.vega_lite import channel
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 from ioassay.units import format_ns
@@ -50,16 +50,10 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         told.append({"level": axis.position(level), "mean_text": ", ".join(texts)})
     pooled = selection.pooled([cost.point for cost in costs], spec.x)
     notes = ["means over trials", selection.repetitions_text([cost.trials for cost in costs]), pooled]
-    bars = (
-        chart.base(rows)
-        .mark_bar(style="band", width=alt.RelativeBandSize(0.72))
-        .encode(
-            x=axis.encoding(spec.width),
-            y=alt.Y("y:Q", title=unit.titled("Mean latency")),
-            y2="y2:Q",
-            color=alt.Color("part:N", title=None, sort=list(NAMES.values()), legend=alt.Legend(symbolType="square")),
-            tooltip=chart.tips({"x:N": factor_label(spec.x), "part:N": "", "mean_text:N": "mean"}),
-        )
-    )
+    y = channel("y:Q", title=unit.titled("Mean latency"))
+    color = channel("part:N", title=None, sort=list(NAMES.values()), legend={"symbolType": "square"})
+    tooltip = chart.tips({"x:N": factor_label(spec.x), "part:N": "", "mean_text:N": "mean"})
+    bars = chart.base(rows).mark("bar", style="band", width={"band": 0.72})
+    bars = bars.encode(x=axis.encoding(spec.width), y=y, y2="y2:Q", color=color, tooltip=tooltip)
     title = f"Mean latency of a request by part, by {factor_label(spec.x)}"
     return chart.layered([bars], spec, study, title, notes, points=told)

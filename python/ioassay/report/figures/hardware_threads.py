@@ -24,10 +24,10 @@ def threads(host: Host, factor: str, numbers: Sequence[float] | None) -> int | N
 def rule(number: int, x: Any, label: bool = True) -> list[Any]:
     """A vertical line at `number`, with its name at the lower end where there is room for one (`label`)."""
     base = chart.base([{"x": number, "text": f"{number} hardware thread{'' if number == 1 else 's'}"}]).encode(x=x)
-    line = base.mark_rule(style="reference", strokeWidth=1.2, strokeDash=[1, 3])
+    line = base.mark("rule", style="reference", strokeWidth=1.2, strokeDash=[1, 3])
     drawn = [line.encode(tooltip=chart.tips({"text:N": "the machine has"}))]
     if label:
         # Upright from the axis on: a curve that has grown up to there is far above.
-        name = base.mark_text(style="note", angle=270, align="left", baseline="bottom", dx=6, dy=-3)
-        drawn.append(name.encode(y=chart.alt.value("height"), text="text:N"))
+        name = base.mark("text", style="note", angle=270, align="left", baseline="bottom", dx=6, dy=-3)
+        drawn.append(name.encode(y={"value": "height"}, text="text:N"))
     return drawn

@@ -16,8 +16,9 @@ from pydantic import Field
 from ioassay.factors import axis_title, factor_label, is_size, level_axis_numbers, level_label, same_level
 from ioassay.records.record import FAILED, OK, Scalar
 from ioassay.report.figures import axes, chart, condition_rows, scales, selection
-from ioassay.report.figures.chart import alt, pl
+from ioassay.report.figures.chart import pl
 from ioassay.report.figures.spec import FigureSpec, VegaLite
+from ioassay.report.figures.vega_lite import channel
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -55,13 +56,13 @@ class _Bands:
     def __init__(self, name: str, factor: str, levels: Sequence[Scalar], length_px: int) -> None:
         self.name, self.factor, self.levels = name, factor, levels
         numbers = level_axis_numbers(factor, levels) if is_size(factor) else None
-        kind, title = (alt.X if name == "x" else alt.Y), axis_title(factor)
+        title, bare = axis_title(factor), {"grid": False, "domain": False}
         if numbers is None or min(numbers) <= 0:
             self.edges: list[float] = []
             labels = [level_label(factor, level) for level in levels]
             long = max(map(len, labels)) * _CHARACTER_PX > length_px / len(labels)
-            axis = alt.Axis(grid=False, domain=False, ticks=False, labelAngle=-40 if name == "x" and long else 0)
-            self.middle: VegaLite = {name: kind(f"{name}:N", title=title, sort=labels, axis=axis)}
+            axis: VegaLite = {**bare, "ticks": False, "labelAngle": -40 if name == "x" and long else 0}
+            self.middle: VegaLite = {name: channel(f"{name}:N", title=title, sort=labels, axis=axis)}
             self.ends = self.middle
             return
         ranked = sorted(zip(numbers, levels, strict=True), key=lambda pair: pair[0])
@@ -71,11 +72,10 @@ class _Bands:
         self.edges = [numbers[0] ** 2 / outer[0], *inner, numbers[-1] ** 2 / outer[1]]
         shown = {number: level_label(factor, level) for level, number in zip(self.levels, numbers, strict=True)}
         slanted = {"labelAngle": -40} if name == "x" and length_px / len(numbers) < _LABEL_PX else {}
-        look = {"grid": False, "domain": False, "labelOverlap": False, **slanted}
-        axis = alt.Axis(values=list(shown), labelExpr=scales.labels_at(shown), **look)
-        scale = alt.Scale(type="log", base=2, domain=[self.edges[0], self.edges[-1]], nice=False)
-        self.ends = {name: kind(f"{name}:Q", title=title, axis=axis, scale=scale), f"{name}2": f"{name}2:Q"}
-        self.middle = {name: kind(f"{name}_middle:Q", title=title, axis=axis, scale=scale)}
+        axis = {**bare, "values": list(shown), "labelExpr": scales.labels_at(shown), "labelOverlap": False, **slanted}
+        scale = {"type": "log", "base": 2, "domain": [self.edges[0], self.edges[-1]], "nice": False}
+        self.ends = {name: channel(f"{name}:Q", title=title, axis=axis, scale=scale), f"{name}2": f"{name}2:Q"}
+        self.middle = {name: channel(f"{name}_middle:Q", title=title, axis=axis, scale=scale)}
 
     def place(self, level: Scalar) -> VegaLite:
         """The fields of a level: `<name>` and `<name>2` its edges, `<name>_middle`, `<name>_share` of the axis."""
@@ -211,15 +211,15 @@ def _layers(parts: _Cells, bands: tuple[_Bands, _Bands], spec: Spec, color: Any,
     whole = chart.tips({**place, **value, "median_text:N": "median", "n:Q": "repetitions"})
     drawn = []
     if empty:
-        edge = chart.base(empty).mark_rect(style="empty", filled=False, strokeDash=[3, 3])
+        edge = chart.base(empty).mark("rect", style="empty", filled=False, strokeDash=[3, 3])
         drawn.append(edge.encode(**ends, tooltip=chart.tips(place)))
     if cells:
-        drawn.append(chart.base(cells).mark_rect(style="cell").encode(**ends, color=color, tooltip=whole))
+        drawn.append(chart.base(cells).mark("rect", style="cell").encode(**ends, color=color, tooltip=whole))
     if failed:
         base = chart.base(failed)
-        cross = base.mark_point(style="failed", shape=_CROSS, size=220, strokeWidth=2)
+        cross = base.mark("point", style="failed", shape=_CROSS, size=220, strokeWidth=2)
         cross = cross.encode(**middle, tooltip=chart.tips({**place, **value}))
-        drawn += [base.mark_rect(style="empty", filled=False).encode(**ends), cross]
+        drawn += [base.mark("rect", style="empty", filled=False).encode(**ends), cross]
     fitting = [
         cell
         for cell in cells
@@ -228,6 +228,6 @@ def _layers(parts: _Cells, bands: tuple[_Bands, _Bands], spec: Spec, color: Any,
     ]
     for style, dark in (("on-dark", True), ("on-bright", False)) if spec.numbers else ():
         if own := [cell for cell in fitting if cell["dark"] is dark]:
-            text = chart.base(own).mark_text(style=style, align="center", baseline="middle")
+            text = chart.base(own).mark("text", style=style, align="center", baseline="middle")
             drawn.append(text.encode(**middle, text="text:N"))
     return drawn

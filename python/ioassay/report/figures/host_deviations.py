@@ -14,8 +14,8 @@ from ioassay.analysis.hosts.host_comparison import ResponseComparison
 from ioassay.metrics import format_metric
 from ioassay.narrative import hosts_text, phrases
 from ioassay.report.figures import chart, selection
-from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
+from ioassay.report.figures.vega_lite import channel, layer
 from ioassay.stats.condition_means import Scale
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -38,30 +38,31 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     conclusive = selection.is_conclusive(records, study)
     rows = _rows(found)
     share, better = found.scale == Scale.LOG, "lower" if found.lower else "higher"
-    x = alt.X(
+    x = channel(
         "deviation:Q",
         title=f"deviation from {'the other host' if len(rows) == 2 else 'the mean'} ({better} is better)",
-        axis=alt.Axis(format="+.2~%" if share else "~s", grid=True),
+        axis={"format": "+.2~%" if share else "~s", "grid": True},
     )
     names = [row["host"] for row in rows]
-    y = alt.Y("host:N", sort=names, title="host", scale=alt.Scale(paddingInner=0, paddingOuter=0))
-    mean = chart.base([{"deviation": 0}]).mark_rule(style="reference", strokeWidth=1.5).encode(x="deviation:Q")
+    y = channel("host:N", sort=names, title="host", scale={"paddingInner": 0, "paddingOuter": 0})
+    mean = chart.base([{"deviation": 0}]).mark("rule", style="reference", strokeWidth=1.5).encode(x="deviation:Q")
     base = chart.base(rows).encode(y=y)
     tooltip = {"host:N": "host", "text:N": "deviation", "interval:N": "interval"}
     limits, color, shape = [], {}, {}
     if conclusive:
         present = {row["standing"] for row in rows}
-        legend = alt.Legend(title=None, values=[one for one in _SHAPES if one in present], orient="bottom")
-        shapes = alt.Scale(domain=list(_COLOURS), range=[_SHAPES.get(name, "circle") for name in _COLOURS])
-        colours = alt.Scale(domain=list(_COLOURS))
-        color["color"] = alt.Color("standing:N", title=None, scale=colours, legend=legend)
-        shape["shape"] = alt.Shape("standing:N", title=None, scale=shapes, legend=legend)
+        legend = {"title": None, "values": [one for one in _SHAPES if one in present], "orient": "bottom"}
+        shapes = {"domain": list(_COLOURS), "range": [_SHAPES.get(name, "circle") for name in _COLOURS]}
+        colours = {"domain": list(_COLOURS)}
+        color["color"] = channel("standing:N", title=None, scale=colours, legend=legend)
+        shape["shape"] = channel("standing:N", title=None, scale=shapes, legend=legend)
         tooltip["standing:N"] = "standing"
-        limits = [base.mark_rect(style="window").encode(x="from:Q", x2="to:Q")]
-    rule = base.mark_rule(strokeWidth=2, opacity=0.85).encode(x=chart.on(x, "low"), x2="high:Q", **color)
-    point = base.mark_point(filled=True, size=85, opacity=1).encode(x=x, tooltip=chart.tips(tooltip), **color, **shape)
-    words = base.mark_text(style="value", align="left", dx=8).encode(x=alt.value("width"), text="text:N")
-    whole = alt.layer(*limits, mean, rule, point, words).properties(width=spec.width, height=_ROW_PX * len(rows))
+        limits = [base.mark("rect", style="window").encode(x="from:Q", x2="to:Q")]
+    rule = base.mark("rule", strokeWidth=2, opacity=0.85).encode(x=chart.on(x, "low"), x2="high:Q", **color)
+    point = base.mark("point", filled=True, size=85, opacity=1)
+    point = point.encode(x=x, tooltip=chart.tips(tooltip), **color, **shape)
+    words = base.mark("text", style="value", align="left", dx=8).encode(x={"value": "width"}, text="text:N")
+    whole = layer(*limits, mean, rule, point, words, width=spec.width, height=_ROW_PX * len(rows))
     title = f"{selection.metric_label(found.response)} of each host"
     standing = ", {standing}" if conclusive else ""
     details = "; ".join(f"{{host}}: {{text}} ({{interval}}){standing}".format(**row) for row in rows)

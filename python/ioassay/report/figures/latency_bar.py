@@ -14,8 +14,9 @@ from pydantic import Field
 from ioassay.factors import factor_label
 from ioassay.records.record import Scalar
 from ioassay.report.figures import axes, chart, condition_rows, selection
-from ioassay.report.figures.chart import Rows, alt
+from ioassay.report.figures.chart import Rows
 from ioassay.report.figures.spec import Direction, ErrorBar, FigureSpec, Latency, NoData, VegaLite
+from ioassay.report.figures.vega_lite import channel, vconcat
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -63,7 +64,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     title = f"{' and '.join(drawn).capitalize()} latency by {factor_label(factor)}"
     error = condition_rows.error_text(spec.error, study.analysis.confidence)
     notes = [error, selection.repetitions_text([row["n"] for row in rows]), *missing, *dict.fromkeys(noted)]
-    return chart.figure(alt.vconcat(*panels, spacing=18), spec, study, title, notes, rows)
+    return chart.figure(vconcat(*panels, spacing=18), spec, study, title, notes, rows)
 
 
 def _rows(
@@ -88,17 +89,17 @@ def _rows(
 
 def _panel(spec: Spec, direction: str, metric: axes.MetricAxis, axis: axes.LevelAxis, rows: Rows) -> Any:
     names = [NAMES[kind] for kind in spec.latencies]
-    x = axis.encoding(spec.width).scale(paddingInner=0.14, paddingOuter=0.07)
-    places = {"x": x, "xOffset": alt.XOffset("group:N", sort=names)}
+    x = axis.encoding(spec.width) | {"scale": {"paddingInner": 0.14, "paddingOuter": 0.07}}
+    places = {"x": x, "xOffset": channel("group:N", sort=names)}
     title = metric.unit.titled(f"{direction.capitalize()} latency")
-    y = metric.encoding(ticks=5).title(f"{title}, logarithmic" if metric.log else title)
-    bars = chart.base(rows).mark_bar(style="bar", width=alt.RelativeBandSize(0.9))
+    y = metric.encoding(ticks=5) | {"title": f"{title}, logarithmic" if metric.log else title}
+    bars = chart.base(rows).mark("bar", style="bar", width={"band": 0.9})
     means = chart.points(rows) if metric.log else bars
     told = chart.point_tooltip("latency", spec.error)
-    means = means.encode(y=y, color=alt.Color("group:N", title=None, sort=names), tooltip=told, **places)
+    means = means.encode(y=y, color=channel("group:N", title=None, sort=names), tooltip=told, **places)
     intervals = chart.error_bars(rows, y, cap_px=7, **places)
     layers = [*intervals, means] if metric.log else [means, *intervals]
     if spec.width / max(len(axis.levels), 1) * 0.8 / len(names) >= _LABEL_PX:
-        values = chart.base(rows).mark_text(style="value", dy=-7)
+        values = chart.base(rows).mark("text", style="value", dy=-7)
         layers.append(values.encode(y=chart.on(y, "top"), text="mean_text:N", **places))
     return chart.panel(layers, spec.width, spec.height)

@@ -18,8 +18,8 @@ from ioassay.analysis.measurements import log_samples
 from ioassay.errors import InputError
 from ioassay.factors import level_label
 from ioassay.report.figures import axes, chart, latency_levels, scales, selection
-from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import Direction, FigureSpec, NoData
+from ioassay.report.figures.vega_lite import channel, concat
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 from ioassay.units import format_count, format_ns
@@ -116,7 +116,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         f"{kept} trials together" if kept > len(panels) else "one trial" if kept == 1 else "one trial in each panel",
         selection.pooled(points, factor),
     ]
-    drawn = alt.concat(*_charts(panels, grid, spec), columns=spec.columns, spacing=16)
+    drawn = concat(*_charts(panels, grid, spec), columns=spec.columns, spacing=16)
     title = f"{latency_levels.latency_name(spec.direction, 'clat')} over time"
     details = "; ".join(f"{name}: {_told(own, grid)}" if name else _told(own, grid) for name, own in panels.items())
     return chart.figure(
@@ -148,21 +148,22 @@ def _charts(panels: Mapping[str, Counts], grid: _Grid, spec: Spec) -> list[Any]:
         "y2": "top:Q",
         "color": chart.heat("requests", "Requests", "log", [1, max(most, 2)], values=ticks, format="~s"),
         "tooltip": [
-            alt.Tooltip("x:Q", title="from (s)"),
-            alt.Tooltip("y:Q", title="latency from (ns)", format="~s"),
-            alt.Tooltip("requests:Q", format=","),
+            channel("x:Q", title="from (s)"),
+            channel("y:Q", title="latency from (ns)", format="~s"),
+            channel("requests:Q", format=","),
         ],
     }
     # Thousands of cells: what follows from a place is computed by the chart.
     ends = {"end": f"datum.x + {grid.window_s:.6g}", "top": f"datum.y * {grid.ratio:.9g}"}
+    computed = [{"calculate": expression, "as": name} for name, expression in ends.items()]
     charts = []
     for title, counts in panels.items():
         rows = [
             {"x": round(window * grid.window_s, 4), "y": grid.edge(step), "requests": count}
             for (window, step), count in sorted(counts.items())
         ]
-        cells = chart.base(rows).mark_rect(style="band", clip=True).transform_calculate(**ends).encode(**channels)
-        charts.append(chart.panel([cells], spec.width, spec.height, title))
+        cells = chart.base(rows).mark("rect", style="band", clip=True).encode(**channels)
+        charts.append(chart.panel([{**cells, "transform": computed}], spec.width, spec.height, title))
     return charts
 
 

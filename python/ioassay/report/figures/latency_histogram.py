@@ -15,9 +15,9 @@ from pydantic import Field
 from ioassay.factors import CASE, axis_title
 from ioassay.metrics import percentile_name
 from ioassay.report.figures import axes, chart, latency_levels, metric_view
-from ioassay.report.figures.chart import alt
 from ioassay.report.figures.latency_levels import LatencyLevels, LatencySpec, Percentage
 from ioassay.report.figures.spec import VegaLite
+from ioassay.report.figures.vega_lite import channel, layer
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -71,37 +71,37 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         found.pooled,
     ]
     x, y = axes.latency_axis("x", found.name, low, high), _rows_axis(found, bases)
-    area = chart.base(steps).mark_area(
-        style="mark", interpolate="step-after", fillOpacity=0.45, line={"strokeWidth": 1.1}, clip=True
+    area = chart.base(steps).mark(
+        "area", style="mark", interpolate="step-after", fillOpacity=0.45, line={"strokeWidth": 1.1}, clip=True
     )
     # The axis has the names.
-    color = {"color": found.color["color"].legend(None)} if found.color else {}
+    color = {"color": {**found.color["color"], "legend": None}} if found.color else {}
     layers = [area.encode(x=x, y=y, y2="base:Q", **color)]
     if ticks:
         dash = metric_view.dashes("percentile", [percentile_name(percent) for percent in marked])
         tooltip = chart.tips({**found.tips, "percentile:N": "", "text:N": "latency"})
-        rule = chart.base(ticks).mark_rule(style="deviation", strokeWidth=1.3)
+        rule = chart.base(ticks).mark("rule", style="deviation", strokeWidth=1.3)
         layers.append(rule.encode(x=x, y=y, y2="base:Q", strokeDash=dash, tooltip=tooltip))
-        text = chart.base([{"y": bases[level] + 0.5, "text": told} for level, told in texts.items()])
-        text = text.mark_text(style="note", align="left", dx=8)
-        layers.append(text.encode(x=alt.value("width"), y=y, text="text:N"))
+        words = chart.base([{"y": bases[level] + 0.5, "text": told} for level, told in texts.items()])
+        words = words.mark("text", style="note", align="left", dx=8)
+        layers.append(words.encode(x={"value": "width"}, y=y, text="text:N"))
     told = (f"{names} of " if marked else "") + found.told(texts)
-    whole = alt.layer(*layers).properties(width=spec.width, height=spec.height * len(last))
+    whole = layer(*layers, width=spec.width, height=spec.height * len(last))
     return chart.figure(whole, spec, study, f"{found.name}, histogram", notes, details=told)
 
 
 def _rows_axis(found: LatencyLevels, bases: Mapping[Any, int]) -> Any:
     """The levels' names in the middle of their rows."""
     labels = {f"{base + 0.5:g}": next(iter(found.group(level).values()), "") for level, base in bases.items()}
-    axis = alt.Axis(
-        values=[base + 0.5 for base in bases.values()],
-        labelExpr=f"({json.dumps(labels)})[datum.value] || ''",
-        labelLimit=220,
-        grid=False,
-    )
-    scale = alt.Scale(domain=[0, len(bases)], nice=False)
+    axis = {
+        "values": [base + 0.5 for base in bases.values()],
+        "labelExpr": f"({json.dumps(labels)})[datum.value] || ''",
+        "labelLimit": 220,
+        "grid": False,
+    }
+    scale = {"domain": [0, len(bases)], "nice": False}
     title = axis_title(found.factor) if found.factor not in (None, CASE) else None
-    return alt.Y("y:Q", title=title, axis=axis, scale=scale)
+    return channel("y:Q", title=title, axis=axis, scale=scale)
 
 
 def _steps(histogram: Histogram, low: float, high: float, group: Mapping[str, str]) -> Sequence[VegaLite]:

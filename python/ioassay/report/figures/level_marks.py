@@ -12,8 +12,8 @@ from typing import Any
 from ioassay.factors import axis_title, factor_label, level_axis_numbers, level_key, level_label
 from ioassay.records.record import Scalar
 from ioassay.report.figures import chart
-from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import VegaLite
+from ioassay.report.figures.vega_lite import channel
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -40,8 +40,8 @@ class LevelMarks:
 
     def color(self, **symbol: Any) -> VegaLite:
         """The colour channel, to be passed on as keywords; `symbol` is the look of the legend's."""
-        scale = alt.Scale(domain=list(self.every))
-        return {"color": alt.Color(self._field, scale=scale, **self._named(**symbol))}
+        scale = {"domain": list(self.every)}
+        return {"color": channel(self._field, scale=scale, **self._named(**symbol))}
 
     def lines(self) -> VegaLite:
         """The colour channel of lines without points, which a legend shows as lines."""
@@ -53,11 +53,11 @@ class LevelMarks:
 
     def shape(self) -> Any:
         """The shape channel."""
-        return alt.Shape(self._field, scale=alt.Scale(**self._looks(_SHAPES)), **self._named())
+        return channel(self._field, scale={**self._looks(_SHAPES)}, **self._named())
 
     def size(self, looks: Sequence[float]) -> Any:
         """The channel of a mark's area."""
-        return alt.Size(self._field, scale=alt.Scale(**self._looks(looks)), **self._named())
+        return channel(self._field, scale={**self._looks(looks)}, **self._named())
 
     def dash(self, looks: Sequence[Sequence[int]]) -> Any:
         """The channel of a line's dashes, which would make the outlines of the legend's marks dashed.
@@ -65,11 +65,11 @@ class LevelMarks:
         Vega-Lite merges the legends of one domain, the hidden ones too. So this one has its domain in another order.
         """
         turned = {name: ends[::-1] for name, ends in self._looks(looks).items()}
-        return alt.StrokeDash(self._field, scale=alt.Scale(**turned), legend=None)
+        return channel(self._field, scale={**turned}, legend=None)
 
     def offset(self) -> Any:
         """The channel that puts the levels side by side."""
-        return alt.XOffset("group:N", sort=list(self.shown))
+        return channel("group:N", sort=list(self.shown))
 
     def _looks(self, looks: Sequence[Any]) -> dict[str, list[Any]]:
         """A scale that gives each level one of `looks`, again from the first where there are more levels."""
@@ -82,7 +82,7 @@ class LevelMarks:
     def _named(self, **symbol: Any) -> VegaLite:
         look = self.legend or {"columns": chart.legend_columns(self.shown), "labelLimit": 560}
         title = (axis_title if self.legend is None else factor_label)(self.factor)
-        return {"title": title, "legend": alt.Legend(values=list(self.shown), **look, **symbol)}
+        return {"title": title, "legend": {"values": list(self.shown), **look, **symbol}}
 
 
 def of(records: Dataset, study: Study, factor: str, levels: Iterable[Scalar | None]) -> LevelMarks:

@@ -144,22 +144,18 @@ class _Look:
         step = (_SMALLEST / _LARGEST) ** (1 / max(every - 1, 1))
         size = marks.size([round(_LARGEST * step**place, 1) for place in range(every)])
         base = chart.base(rows).encode(y=y, tooltip=tooltip, **self._places())
-        hollow = base.mark_point(style="mark", filled=False, strokeWidth=1.5).encode(shape=marks.shape(), size=size)
+        hollow = base.mark("point", style="mark", filled=False, strokeWidth=1.5).encode(shape=marks.shape(), size=size)
         if self.axis.numbers is None:
             return [hollow]
-        line = base.mark_line(style="mark", strokeWidth=1.5, opacity=0.8)
+        line = base.mark("line", style="mark", strokeWidth=1.5, opacity=0.8)
         return [line.encode(strokeDash=marks.dash(_DASHES)), hollow]
 
     def crosses(self, rows: chart.Rows) -> list[Any]:
         """Crosses of one panel, those of one group at one height."""
-        tooltip = chart.tips({"level:N": "", "group:N": "", "mean_text:N": ""})
-        return [
-            chart.base([row])
-            .mark_point(style="mark", shape=_CROSS, size=60, strokeWidth=2)
-            .encode(y=chart.alt.value(5 + _ROW_PX * self.crossing.index(row["group"])), tooltip=tooltip)
-            .encode(**self._places())
-            for row in rows
-        ]
+        channels = {"tooltip": chart.tips({"level:N": "", "group:N": "", "mean_text:N": ""}), **self._places()}
+        marks = [chart.base([row]).mark("point", style="mark", shape=_CROSS, size=60, strokeWidth=2) for row in rows]
+        places = [{"value": 5 + _ROW_PX * self.crossing.index(row["group"])} for row in rows]
+        return [mark.encode(y=y, **channels) for mark, y in zip(marks, places, strict=True)]
 
     def _places(self) -> VegaLite:
         aside = {} if self.axis.numbers is not None else {"xOffset": self.marks.offset()}

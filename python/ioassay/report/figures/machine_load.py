@@ -6,9 +6,10 @@ from typing import Any, Literal
 
 from ioassay.factors import factor_label, is_size
 from ioassay.report.figures import axes, chart, scales, selection, stack, timeline
-from ioassay.report.figures.chart import alt, pl
+from ioassay.report.figures.chart import pl
 from ioassay.report.figures.monitor_lines import MonitorLines, monitor_lines
 from ioassay.report.figures.spec import FigureSpec, NoData
+from ioassay.report.figures.vega_lite import channel
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -52,17 +53,12 @@ def _over_levels(trials: pl.DataFrame, found: MonitorLines, study: Study, spec: 
         {"line": line, "x": axis.position(level), "y": unit.scale(value)}
         for level, line, value in means.select("level", "line", "value").iter_rows()
     ]
-    scale, lines = alt.Scale(zero=True, nice=6), list(found.lines)
-    curves = (
-        chart.base(rows)
-        .mark_line(style="curve", point=True)
-        .encode(
-            x=axis.encoding(spec.width),
-            y=alt.Y("y:Q", title=unit.titled(found.label), scale=scale, axis=alt.Axis(tickCount=6)),
-            color=alt.Color("line:N", title=None, sort=lines, scale=alt.Scale(domain=lines)),
-            tooltip=chart.tips({"line:N": "", "x:N": "level", "y:Q": unit.name or "value"}),
-        )
-    )
+    lines = list(found.lines)
+    y = channel("y:Q", title=unit.titled(found.label), scale={"zero": True, "nice": 6}, axis={"tickCount": 6})
+    color = channel("line:N", title=None, sort=lines, scale={"domain": lines})
+    tooltip = chart.tips({"line:N": "", "x:N": "level", "y:Q": unit.name or "value"})
+    curves = chart.base(rows).mark("line", style="curve", point=True)
+    curves = curves.encode(x=axis.encoding(spec.width), y=y, color=color, tooltip=tooltip)
     pooled = selection.pooled(selection.points_of(study, trials), spec.x)
     notes = [found.note, f"mean of {trials.height} trials", pooled]
     return chart.layered([curves], spec, study, f"{found.label} against {factor_label(spec.x)}", notes)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ioassay.report.figures import axes, chart, condition_rows, level_marks, selection
-from ioassay.report.figures.chart import Rows, alt
+from ioassay.report.figures.chart import Rows
 from ioassay.report.figures.condition_rows import Ask, Condition
 from ioassay.report.figures.spec import ErrorBar, VegaLite
+from ioassay.report.figures.vega_lite import channel
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -73,9 +74,9 @@ class View:
     def symbols(self, rows: Rows, role: str, shapes: Mapping[str, str]) -> Any:
         """A layer over rows with one symbol of `shapes`, which the legend names where no colours have theirs."""
         if self.marks:
-            return chart.base(rows).encode(x=self.x, y=self.y, shape=alt.value(shapes[role]))
-        scale = alt.Scale(domain=list(shapes), range=list(shapes.values()))
-        shape = alt.Shape("role:N", scale=scale, title=None)
+            return chart.base(rows).encode(x=self.x, y=self.y, shape={"value": shapes[role]})
+        scale = {"domain": list(shapes), "range": list(shapes.values())}
+        shape = channel("role:N", scale=scale, title=None)
         return chart.base([{**row, "role": role} for row in rows]).encode(x=self.x, y=self.y, shape=shape)
 
     def repetitions(self, single: Rows, shapes: Mapping[str, str]) -> list[Any]:
@@ -83,7 +84,7 @@ class View:
         if not single:
             return []
         rows, aside = chart.side_by_side(single)
-        marks = self.symbols(rows, REPETITION, shapes).mark_point(style="repetition", filled=True, size=60, **aside)
+        marks = self.symbols(rows, REPETITION, shapes).mark("point", style="repetition", filled=True, size=60, **aside)
         return [marks.encode(tooltip=chart.tips({"level:N": "", "value:N": REPETITION}), **self.color)]
 
     def means(self, shapes: Mapping[str, str], size: float = 44, cap_px: float = 9, **line: Any) -> list[Any]:
@@ -93,11 +94,11 @@ class View:
         """
         rows, aside = chart.side_by_side(self.points)
         base = chart.base(rows).encode(x=self.x, y=self.y)
-        joined = [base.mark_line(aria=False, **line, **aside).encode(**self.color)] if line else []
+        joined = [base.mark("line", aria=False, **line, **aside).encode(**self.color)] if line else []
         named = bool(shapes) and not self.marks
         points = self.symbols(rows, self.mean_name, shapes) if named else base.encode(**self.pointed)
         bars = chart.error_bars(rows, self.y, cap_px, aside, x=self.x, **self.color)
-        mean = points.mark_point(style="mean", filled=True, size=size, **aside).encode(tooltip=self.tooltip)
+        mean = points.mark("point", style="mean", filled=True, size=size, **aside).encode(tooltip=self.tooltip)
         return [*joined, *bars, mean]
 
     def along(self, at: Callable[[float], float], places: Sequence[float]) -> list[VegaLite]:
@@ -110,18 +111,18 @@ class View:
         """A line with a legend entry of its own."""
         if not rows:
             return []
-        marks = chart.base([{**row, "role": name} for row in rows]).mark_line(style=style, strokeWidth=1.8)
+        marks = chart.base([{**row, "role": name} for row in rows]).mark("line", style=style, strokeWidth=1.8)
         return [marks.encode(x=self.x, y=self.y, strokeDash=dashes("role", [name], [dash]), **self.color)]
 
     def band(self, low: float, high: float) -> Any:
         """Levels that are as good as the best."""
-        return chart.base([{"x": low, "end": high}]).mark_rect(style="window").encode(x=self.x, x2="end:Q")
+        return chart.base([{"x": low, "end": high}]).mark("rect", style="window").encode(x=self.x, x2="end:Q")
 
 
 def dashes(field: str, names: Sequence[str], looks: Sequence[Sequence[int]] = DASHES) -> Any:
     """The channel of a line's dashes over a field, with a legend of its own."""
-    scale = alt.Scale(domain=list(names), range=list(looks[: len(names)]))
-    return alt.StrokeDash(f"{field}:N", scale=scale, sort=list(names), title=None, legend=alt.Legend(**DASHED))
+    scale = {"domain": list(names), "range": list(looks[: len(names)])}
+    return channel(f"{field}:N", scale=scale, sort=list(names), title=None, legend=DASHED)
 
 
 def of(

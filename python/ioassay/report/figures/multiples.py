@@ -12,8 +12,8 @@ from pydantic import Field
 
 from ioassay.factors import level_phrase
 from ioassay.report.figures import axes, chart, condition_rows, panels, selection, stack
-from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
+from ioassay.report.figures.vega_lite import concat, layer
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -57,13 +57,13 @@ def draw(records: Dataset, _: Study | None, spec: Spec) -> Any:
             layers, text = _empty(str(reason), spec), str(reason)
             head = _head(title, ["nothing to show"], spec)
         told.append(f"{title}: {text}")
-        shown.append(alt.layer(*layers).properties(width=spec.width, height=spec.height, title=head))
+        shown.append(layer(*layers, width=spec.width, height=spec.height, title=head))
     if len(missing) == len(chosen):
         raise NoData("; ".join(dict.fromkeys(missing)))
-    whole = alt.concat(*shown, columns=spec.columns, spacing=_GAP_PX)
+    whole = concat(*shown, columns=spec.columns, spacing=_GAP_PX)
     legend = ["means over trials, of all cores (%)", "grey: idle"]
     if spec.show == "response":
-        whole = whole.resolve_scale(color="independent", shape="independent")
+        whole["resolve"] = {"scale": {"color": "independent", "shape": "independent"}}
         marked = any(selection.is_conclusive(records, study) for study in chosen)
         legend = [
             # That of the first: studies of one suite seldom ask for different ones.
@@ -94,12 +94,12 @@ def _empty(reason: str, spec: Spec) -> list[Any]:
     """The reason in the frame of a panel."""
     lines = chart.broken(reason, spec.width - _AXIS_PX - 8, _CHARACTER_PX)
     kept = lines if len(lines) <= _LINES else [*lines[: _LINES - 1], f"{lines[_LINES - 1]} …"]
-    text = chart.base([{"text": kept, "reason": reason}]).mark_text(
-        style="note", align="left", baseline="top", lineHeight=_LINE_PX
+    text = chart.base([{"text": kept, "reason": reason}]).mark(
+        "text", style="note", align="left", baseline="top", lineHeight=_LINE_PX
     )
     told = chart.tips({"reason:N": "why"})
-    frame = chart.base([{}]).mark_rect(style="frame")
-    return [frame, text.encode(x=alt.value(8), y=alt.value(10), text="text:N", tooltip=told)]
+    frame = chart.base([{}]).mark("rect", style="frame")
+    return [frame, text.encode(x={"value": 8}, y={"value": 10}, text="text:N", tooltip=told)]
 
 
 def _panel(records: Dataset, study: Study, spec: Spec) -> tuple[list[Any], list[str]]:

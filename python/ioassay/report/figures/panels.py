@@ -51,7 +51,7 @@ def draw(
     axis = axes.level_axis(x, levels, axes.geometric(x, levels))
     view = metric_view.of(records, study, found, ask, axis, width)
     marks = replace(view.marks, legend=_SMALL_LEGEND) if view.marks else None
-    view = replace(view, marks=marks, y=view.metric_axis.encoding(ticks=_TICKS).title(None))
+    view = replace(view, marks=marks, y=view.metric_axis.encoding(ticks=_TICKS) | {"title": None})
     pooled = selection.pooled([cell.point for cell in cells], x, color)
     conclusive = selection.is_conclusive(records, study)
     # Of several conditions taken together, none is best.
@@ -139,5 +139,5 @@ def _best(view: View, peaks: Sequence[Peak]) -> list[Any]:
     ringed = [row for row in rows if (row["x"], row.get("group")) in best]
     if not ringed:
         return []
-    ring = chart.base(ringed).mark_point(style="best", filled=False, size=110, **aside)
+    ring = chart.base(ringed).mark("point", style="best", filled=False, size=110, **aside)
     return [ring.encode(x=view.x, y=view.y, **view.color)]

@@ -14,8 +14,8 @@ from typing import Any
 from ioassay.analysis.run_comparison import Comparison, Row, Verdict
 from ioassay.narrative import comparison_text, phrases
 from ioassay.report.figures import chart, scales
-from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import NoData, VegaLite
+from ioassay.report.figures.vega_lite import channel, layer
 from ioassay.stats.ratio_of_means import Ratio
 
 MOST_ROWS = 30
@@ -99,13 +99,13 @@ def draw(comparison: Comparison) -> Any:
     metric_px = _width_px([row["metric"] for row in rows])
     left_px = condition_px + metric_px + 2 * _GAP_PX
     margin, right_px = comparison.margin, _WIDTH_PX + _CHANGE_PX + _GAP_PX
-    y = alt.Y("place:N", axis=None, scale=alt.Scale(paddingInner=0, paddingOuter=0))
+    y = channel("place:N", axis=None, scale={"paddingInner": 0, "paddingOuter": 0})
     # A stripe behind every second row, the band of the margin, and the line at 1.
-    stripes = chart.base([{"place": row["place"]} for row in rows[::2]]).mark_rect(style="frame")
-    band = chart.base([{"low": 1 / (1 + margin), "high": 1 + margin}]).mark_rect(style="window")
-    line = chart.base([{"ratio": 1}]).mark_rule(style="reference", strokeWidth=1.5)
+    stripes = chart.base([{"place": row["place"]} for row in rows[::2]]).mark("rect", style="frame")
+    band = chart.base([{"low": 1 / (1 + margin), "high": 1 + margin}]).mark("rect", style="window")
+    line = chart.base([{"ratio": 1}]).mark("rule", style="reference", strokeWidth=1.5)
     layers = [
-        stripes.encode(x=alt.value(-left_px), x2=alt.value(right_px), y=y),
+        stripes.encode(x={"value": -left_px}, x2={"value": right_px}, y=y),
         band.encode(x="low:Q", x2="high:Q"),
         line.encode(x="ratio:Q"),
         *_marks(rows, domain, y),
@@ -124,7 +124,8 @@ def draw(comparison: Comparison) -> Any:
     ]
     subtitle = chart.broken(" · ".join(filter(None, notes)), left_px + _WIDTH_PX + _CHANGE_PX)
     height = max(_ROW_PX, _LINE_PX * max(len(row["lines"]) for row in rows) + 4) * len(rows)
-    return alt.layer(*layers).properties(
+    return layer(
+        *layers,
         width=_WIDTH_PX,
         height=height,
         title={"text": "B divided by A, worst first", "frame": "bounds", "subtitle": subtitle},
@@ -186,27 +187,27 @@ def _digits(number: float) -> float:
 
 def _marks(rows: Sequence[VegaLite], domain: tuple[float, float], y: Any) -> list[Any]:
     """Intervals, with an arrow where one goes on beyond the axis, and ratios."""
-    x = alt.X(
+    x = channel(
         "low:Q",
         title="B / A, logarithmic",
-        scale=alt.Scale(type="log", domain=[_digits(end) for end in domain], nice=False),
-        axis=alt.Axis(values=_ticks(*domain), format="~g", grid=True, labelOverlap="greedy", labelSeparation=5),
+        scale={"type": "log", "domain": [_digits(end) for end in domain], "nice": False},
+        axis={"values": _ticks(*domain), "format": "~g", "grid": True, "labelOverlap": "greedy", "labelSeparation": 5},
     )
     present = {row["verdict"] for row in rows}
-    legend = alt.Legend(values=[verdict.value for verdict in Verdict if verdict.value in present])
-    color = alt.Color("verdict:N", title=None, scale=alt.Scale(domain=list(_SHAPES)), legend=legend)
+    legend = {"values": [verdict.value for verdict in Verdict if verdict.value in present]}
+    color = channel("verdict:N", title=None, scale={"domain": list(_SHAPES)}, legend=legend)
     shown = {"condition": "", "metric": "", "change": "B / A", "verdict": "", "repetitions": ""}
     # Over the domain of the colours, so that one legend shows both.
-    shapes = alt.Scale(domain=list(_SHAPES), range=list(_SHAPES.values()))
+    shapes = {"domain": list(_SHAPES), "range": list(_SHAPES.values())}
     base = chart.base(rows).encode(color=color, y=y)
-    layers = [base.mark_rule(strokeWidth=2, opacity=0.85).encode(x=x, x2="high:Q")]
+    layers = [base.mark("rule", strokeWidth=2, opacity=0.85).encode(x=x, x2="high:Q")]
     for side, end, shape in ((0, "low", "triangle-left"), (1, "high", "triangle-right")):
         if beyond := [row for row in rows if row["cut"][side]]:
-            arrow = chart.base(beyond).mark_point(filled=True, shape=shape, size=40, opacity=1)
+            arrow = chart.base(beyond).mark("point", filled=True, shape=shape, size=40, opacity=1)
             layers.append(arrow.encode(x=f"{end}:Q", color=color, y=y))
-    point = base.mark_point(filled=True, size=85, opacity=1).encode(
+    point = base.mark("point", filled=True, size=85, opacity=1).encode(
         x="ratio:Q",
-        shape=alt.Shape("verdict:N", title=None, scale=shapes, legend=legend),
+        shape=channel("verdict:N", title=None, scale=shapes, legend=legend),
         tooltip=chart.tips({f"{name}:N": title or name for name, title in shown.items()}),
     )
     return [*layers, point]
@@ -218,10 +219,10 @@ def _column(
     """The words of one column, of rows that have as many lines."""
     told = "condition" if field == "lines" else field
     base = chart.base([{key: row[key] for key in dict.fromkeys(("place", field, told))} for row in rows])
-    text = base.mark_text(
-        style=style, align="left", limit=width_px, lineHeight=_LINE_PX, dy=-_LINE_PX * (lines - 1) / 2
+    text = base.mark(
+        "text", style=style, align="left", limit=width_px, lineHeight=_LINE_PX, dy=-_LINE_PX * (lines - 1) / 2
     )
-    return text.encode(text=f"{field}:N", x=alt.value(left_px), y=y, tooltip=chart.tips({f"{told}:N": ""}))
+    return text.encode(text=f"{field}:N", x={"value": left_px}, y=y, tooltip=chart.tips({f"{told}:N": ""}))
 
 
 def _ticks(low: float, high: float) -> list[float]:

@@ -7,8 +7,8 @@ from typing import Any
 from ioassay.factors import level_label
 from ioassay.metrics import format_metric
 from ioassay.report.figures import axes, chart, condition_rows, level_marks, scales, selection
-from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import FigureSpec, VegaLite
+from ioassay.report.figures.vega_lite import channel
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -29,8 +29,8 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     if spec.relative:
         unit, note = scales.Unit(1.0, "%"), "each as a share of the mean of its own condition"
         # Linear: shares of one mean lie close together.
-        scale = alt.Scale(zero=False, nice=6, padding=8)
-        y = alt.Y("y:Q", title=f"{label} (% of its condition's mean)", scale=scale, axis=alt.Axis(tickCount=6))
+        scale = {"zero": False, "nice": 6, "padding": 8}
+        y = channel("y:Q", title=f"{label} (% of its condition's mean)", scale=scale, axis={"tickCount": 6})
     else:
         axis = axes.metric_axis(spec.y, [float(value) for cell in cells for value in cell.measured], spec.log_y)
         unit, note, y = axis.unit, axis.note, axis.encoding(zero=False)
@@ -45,20 +45,20 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
             row = {"x": int(order), "y": unit.scale(float(value) * share), "condition": cell.label, **group}
             rows.append({**row, "value": format_metric(spec.y, float(value)), "repetition": int(repetition) + 1})
     rows.sort(key=lambda row: row["x"])
-    scale = alt.Scale(zero=False, nice=False, padding=12)
-    x = alt.X("x:Q", title="Run order", scale=scale, axis=alt.Axis(tickMinStep=1))
+    scale = {"zero": False, "nice": False, "padding": 12}
+    x = channel("x:Q", title="Run order", scale=scale, axis={"tickMinStep": 1})
     color = {}
     if spec.color is not None:
         color = level_marks.of(records, study, spec.color, [cell.point[spec.color] for cell in cells]).points()
     tooltip = chart.tips({"condition:N": "", "value:N": "", "repetition:N": ""})
-    dots = chart.base(rows).mark_point(style="mark", filled=True, size=30, fillOpacity=0.75)
+    dots = chart.base(rows).mark("point", style="mark", filled=True, size=30, fillOpacity=0.75)
     drawn = [dots.encode(x=x, y=y, tooltip=tooltip, **color)]
     notes = [f"{len(rows)} trials", note]
     if spec.relative:
-        drawn.insert(0, chart.base([{"y": 100}]).mark_rule(style="reference", strokeWidth=1).encode(y=y))
+        drawn.insert(0, chart.base([{"y": 100}]).mark("rule", style="reference", strokeWidth=1).encode(y=y))
         at = [row["x"] for row in rows]
         if line := condition_rows.fit_line(at, [row["y"] for row in rows], study.analysis.confidence):
             fit = chart.base([{"x": end, "y": unit.scale(line.at(end))} for end in (at[0], at[-1])])
-            drawn.append(fit.mark_line(style="fit", strokeWidth=1.8, strokeDash=[6, 4]).encode(x=x, y=y))
+            drawn.append(fit.mark("line", style="fit", strokeWidth=1.8, strokeDash=[6, 4]).encode(x=x, y=y))
             notes.append(f"line: {line.slope * (at[-1] - at[0]):+.2g} % from first to last")
     return chart.layered(drawn, spec, study, f"{label} over run order", notes)

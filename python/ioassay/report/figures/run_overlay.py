@@ -17,8 +17,8 @@ from ioassay.metrics import DIRECTIONS
 from ioassay.narrative import comparison_text, phrases
 from ioassay.records.record import OK
 from ioassay.report.figures import axes, chart, condition_rows, panels, scales
-from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
+from ioassay.report.figures.vega_lite import channel, concat
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 from ioassay.units import format_ns
@@ -153,8 +153,8 @@ def _panel(drawn: Sequence[Any], name: str) -> Any:
     """A panel under its name, which is a mark: titles stand at different heights where axis labels do."""
     lines = chart.broken(name, _PANEL_PX, 7.2)
     look = {"align": "left", "fontSize": 13, "fontWeight": "bold", "lineHeight": _LINE_PX}
-    text = chart.base([{"text": lines}]).mark_text(style="value", **look)
-    head = text.encode(text="text:N", x=alt.value(0), y=alt.value(-12 - _LINE_PX * (len(lines) - 1)))
+    text = chart.base([{"text": lines}]).mark("text", style="value", **look)
+    head = text.encode(text="text:N", x={"value": 0}, y={"value": -12 - _LINE_PX * (len(lines) - 1)})
     return chart.panel([*drawn, *([head] if name else [])], _PANEL_PX, _HEIGHT_PX)
 
 
@@ -163,7 +163,7 @@ def _arranged(charts: Sequence[Any], title: str, notes: Sequence[str], pair: Pai
     columns = math.ceil(len(charts) / math.ceil(len(charts) / _COLUMNS))
     width = max(columns * (_PANEL_PX + 55), _LEAST_HEAD_PX)
     omitted = f"the {len(charts)} of {every} panels with the worst rows" if every > len(charts) else ""
-    whole = alt.concat(*charts, columns=columns, spacing=18)
+    whole = concat(*charts, columns=columns, spacing=18)
     spec = FigureSpec(kind="overlay", name="overlay", width=width)
     details = f"Both runs of {pair.study_b.title or pair.study_b.name}"
     return chart.figure(whole, spec, None, title, [*notes, omitted], details=details)
@@ -172,13 +172,13 @@ def _arranged(charts: Sequence[Any], title: str, notes: Sequence[str], pair: Pai
 def _channels(symbol: str | None = None) -> VegaLite:
     """Colour, dash and shape of a run, with one legend; `symbol` is that of the legend where there are only lines."""
     look = {"symbolType": symbol, "symbolSize": 120, "labelOffset": 9} if symbol else {"symbolStrokeWidth": 0}
-    legend = alt.Legend(values=["A", "B"], labelExpr="datum.label == 'A' ? 'A, the baseline' : 'B'", **look)
+    legend = {"values": ["A", "B"], "labelExpr": "datum.label == 'A' ? 'A, the baseline' : 'B'", **look}
     dashes, shapes = [_DASHES.get(run, [1, 0]) for run in _RUNS], [_SHAPES.get(run, "circle") for run in _RUNS]
     domain, named = list(_RUNS), {"title": None, "legend": legend}
     return {
-        "color": alt.Color("run:N", scale=alt.Scale(domain=domain), **named),
-        "strokeDash": alt.StrokeDash("run:N", scale=alt.Scale(domain=domain, range=dashes), **named),
-        "shape": alt.Shape("run:N", scale=alt.Scale(domain=domain, range=shapes), **named),
+        "color": channel("run:N", scale={"domain": domain}, **named),
+        "strokeDash": channel("run:N", scale={"domain": domain, "range": dashes}, **named),
+        "shape": channel("run:N", scale={"domain": domain, "range": shapes}, **named),
     }
 
 
@@ -195,7 +195,7 @@ def _curves(study: Study, found: Mapping[str, Sequence[Cell]], factor: str, metr
         ]
         rows += [{**row, "run": run} for row in condition_rows.point_rows(conditions, axis, ask, metric_axis.unit)]
     metric_axis, rows = metric_axis.holding(rows)
-    x, y, channels = axis.encoding(_PANEL_PX), metric_axis.encoding().title(None), _channels()
+    x, y, channels = axis.encoding(_PANEL_PX), metric_axis.encoding() | {"title": None}, _channels()
     color, tooltip = {"color": channels["color"]}, chart.tips({f"{name}:N": title for name, title in _TOOLTIP.items()})
     drawn = []
     for run, aside_px in (("A", -2), ("B", 2)):
@@ -203,8 +203,8 @@ def _curves(study: Study, found: Mapping[str, Sequence[Cell]], factor: str, metr
         base = chart.base(own).encode(x=x, y=y, **color)
         drawn += chart.error_bars(own, y, 5, place, x=x, **color)
         if axis.numbers is not None:
-            drawn.append(base.mark_line(strokeWidth=1.6, strokeDash=_DASHES.get(run, [1, 0]), **place))
-        mark = base.mark_point(filled=True, size=38, opacity=1, **place)
+            drawn.append(base.mark("line", strokeWidth=1.6, strokeDash=_DASHES.get(run, [1, 0]), **place))
+        mark = base.mark("point", filled=True, size=38, opacity=1, **place)
         drawn.append(mark.encode(shape=channels["shape"], tooltip=tooltip))
     return drawn
 
@@ -213,14 +213,14 @@ def _distributions(found: Mapping[str, Histogram]) -> Any:
     """Both distributions; the axis ends where the run with fewer requests has a last nine."""
     most = min(_MOST_NINES, *(math.log10(max(one.count, 10)) for one in found.values()))
     rows = [row for run, one in found.items() for row in _distribution_rows(run, one, most)]
-    x = axes.latency_axis("x", "", min(row["x"] for row in rows), max(row["x"] for row in rows)).title(None)
+    x = axes.latency_axis("x", "", min(row["x"] for row in rows), max(row["x"] for row in rows)) | {"title": None}
     nines = {place: text for place, text in _NINES.items() if place <= most}
-    axis = alt.Axis(values=list(nines), labelExpr=scales.labels_at(nines))
-    y = alt.Y("y:Q", title="% of requests", scale=alt.Scale(domain=[0, most], nice=False), axis=axis)
+    axis = {"values": list(nines), "labelExpr": scales.labels_at(nines)}
+    y = channel("y:Q", title="% of requests", scale={"domain": [0, most], "nice": False}, axis=axis)
     channels = _channels(chart.DASH)
     del channels["shape"]
     tooltip = chart.tips({"run:N": "", "share:N": "% at most", "time:N": "latency"})
-    return chart.base(rows).mark_line(strokeWidth=1.8).encode(x=x, y=y, tooltip=tooltip, **channels)
+    return chart.base(rows).mark("line", strokeWidth=1.8).encode(x=x, y=y, tooltip=tooltip, **channels)
 
 
 def _distribution_rows(run: str, found: Histogram, most: float) -> list[VegaLite]:

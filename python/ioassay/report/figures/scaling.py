@@ -13,7 +13,6 @@ from ioassay import units
 from ioassay.factors import factor_label, level_number, same_level
 from ioassay.records.record import Scalar
 from ioassay.report.figures import axes, chart, condition_rows, hardware_threads, metric_view, selection
-from ioassay.report.figures.chart import alt
 from ioassay.report.figures.metric_view import REPETITION, View
 from ioassay.report.figures.spec import ErrorBar, FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
@@ -80,7 +79,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     joined: VegaLite = {} if law else {"style": "joined", "strokeWidth": 1.3}
     layers += [*view.repetitions(single, shapes), *view.means(shapes, **joined)]
     if marked:
-        ring = view.symbols([view.points[found.best]], BEST, shapes).mark_point(style="best", filled=True, size=230)
+        ring = view.symbols([view.points[found.best]], BEST, shapes).mark("point", style="best", filled=True, size=230)
         layers.append(ring.encode(tooltip=view.tooltip))
     title = f"{selection.metric_label(spec.y)} over {factor_label(spec.x)}: scaling"
     said = [selection.UNFIT]
@@ -90,7 +89,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     notes = [deviation, view.counted, *said, view.axis.note, view.metric_axis.note]
     whole = chart.layered(layers, spec, study, title, notes, points=view.points)
     # A legend that all lines shared would show them in the colour of one.
-    return whole.resolve_scale(strokeDash="independent")
+    return {**whole, "resolve": {"scale": {"strokeDash": "independent"}}}
 
 
 def measured(records: Dataset, study: Study, spec: Spec) -> Peak:
@@ -136,11 +135,11 @@ def _peak(view: View, law: Law, numbers: Sequence[float], height: int) -> list[A
     row = {"x": float(f"{law.peak:.7g}"), "y": view.metric_axis.unit.scale(law.at(law.peak)), "peak": f"{law.peak:.3g}"}
     row |= {"from": max(law.peak_interval.low, numbers[0]), "to": min(law.peak_interval.high, numbers[-1])}
     base = chart.base([row]).encode(x=view.x, y=view.y)
-    across = base.mark_rule(style="fit", strokeWidth=5, opacity=0.45)
-    down = base.mark_rule(style="fit", strokeWidth=1.2)
+    across = base.mark("rule", style="fit", strokeWidth=5, opacity=0.45)
+    down = base.mark("rule", style="fit", strokeWidth=1.2)
     return [
         across.encode(x=chart.on(view.x, "from"), x2="to:Q"),
-        down.encode(y2=alt.value(height), tooltip=chart.tips({"peak:N": "peak of the law"})),
+        down.encode(y2={"value": height}, tooltip=chart.tips({"peak:N": "peak of the law"})),
     ]
 
 

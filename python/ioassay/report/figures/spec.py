@@ -1,6 +1,6 @@
 """What a figure's table in a study may say: the keys common to all kinds, checked with messages that name them.
 
-Each kind adds its own keys in its own module. Light on purpose, so that a study can be checked without altair.
+Each kind adds its own keys in its own module. Light on purpose: a study is checked without what draws.
 """
 
 from __future__ import annotations

@@ -13,8 +13,9 @@ from pydantic import Field
 from ioassay.analysis.measurements import sysstat
 from ioassay.factors import factor_label
 from ioassay.report.figures import axes, chart, selection
-from ioassay.report.figures.chart import alt, pl
+from ioassay.report.figures.chart import pl
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
+from ioassay.report.figures.vega_lite import channel
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -60,15 +61,15 @@ def bars(
     The legend has `every` state, for charts that share it, or those that are usual or occur.
     """
     occur = [line for line in _SELDOM if every or any(shares.get(line, 0.0) >= _SEEN for shares in means.values())]
-    legend = alt.Legend(values=[line for line in BANDS if line not in _SELDOM or line in occur], symbolType="square")
+    legend = {"values": [line for line in BANDS if line not in _SELDOM or line in occur], "symbolType": "square"}
     # A state has one colour in every figure, whatever others there are.
-    color = alt.Color("line:N", title=None, scale=alt.Scale(domain=list(BANDS)), legend=legend)
+    color = channel("line:N", title=None, scale={"domain": list(BANDS)}, legend=legend)
     rows = [row for level in axis.levels for row in _rows(axis.position(level), means[level])]
     tooltip = chart.tips({"x:N": "level", "line:N": "state", "share:N": ""})
     channels = {"x": x, "y": y, "y2": "y2:Q", "tooltip": tooltip}
-    width = alt.RelativeBandSize(0.72)
-    busy = chart.base([row for row in rows if row["line"] != "idle"]).mark_bar(style="band", width=width)
-    rest = chart.base([row for row in rows if row["line"] == "idle"]).mark_bar(style="frame", width=width)
+    width = {"band": 0.72}
+    busy = chart.base([row for row in rows if row["line"] != "idle"]).mark("bar", style="band", width=width)
+    rest = chart.base([row for row in rows if row["line"] == "idle"]).mark("bar", style="frame", width=width)
     return [rest.encode(**channels), busy.encode(color=color, **channels)]
 
 

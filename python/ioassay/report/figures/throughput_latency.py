@@ -27,8 +27,8 @@ from ioassay.factors import (
 from ioassay.metrics import DIRECTIONS, PERCENTILES, format_metric, percentile_name
 from ioassay.records.record import Scalar
 from ioassay.report.figures import axes, chart, condition_rows, latency_levels, level_marks, metric_view, selection
-from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import Direction, FigureSpec, Latency, NoData, VegaLite
+from ioassay.report.figures.vega_lite import channel
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 from ioassay.units import format_count, format_ns
@@ -112,8 +112,8 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     x, y = x_axis.encoding(across=True), axes.latency_axis("y", latency_name, low, high)
     names = [percentile_name(percent) for percent in sorted(set(spec.percentiles))]
     if spec.color is None:
-        legend, scale = alt.Legend(symbolType="circle"), alt.Scale(domain=names)
-        line = color = dot = {"color": alt.Color("percentile:N", sort=names, title=None, legend=legend, scale=scale)}
+        legend, scale = {"symbolType": "circle"}, {"domain": names}
+        line = color = dot = {"color": channel("percentile:N", sort=names, title=None, legend=legend, scale=scale)}
     else:
         marks = level_marks.of(records, study, spec.color, [point.group for point in points])
         color, dot = marks.color(), marks.points()
@@ -124,12 +124,12 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         texts = ", ".join([own[0]["throughput"], *(f"{row['percentile']} {row['latency']}" for row in own)])
         told.append({**own[0], "mean_text": texts})
         rows += own
-    curve = chart.base(rows).mark_line(style="curve", strokeWidth=1.6).encode(x=x, y=y, **line)
+    curve = chart.base(rows).mark("line", style="curve", strokeWidth=1.6).encode(x=x, y=y, **line)
     conclusive = selection.is_conclusive(records, study)
-    layers = [*(_limit(look, x) if conclusive else []), curve.encode(order=alt.Order("load:Q"))]
+    layers = [*(_limit(look, x) if conclusive else []), curve.encode(order=channel("load:Q"))]
     intervals = [(field, own) for field in ("y", "x") if (own := [row for row in rows if f"{field}_low" in row])]
     for field, own in intervals:
-        rule = chart.base(own).mark_rule(strokeWidth=1.2, strokeOpacity=0.3)
+        rule = chart.base(own).mark("rule", strokeWidth=1.2, strokeOpacity=0.3)
         ends = {field: chart.on(x if field == "x" else y, f"{field}_low"), f"{field}2": f"{field}_high:Q"}
         layers.append(rule.encode(**{"x": x, "y": y, **ends}, **color))
     shown = {"level:N": factor_label(load), "percentile:N": "percentile", "latency:N": "latency"}
@@ -139,9 +139,9 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         # Filled; hollow where the load was more than was achieved.
         if own := [row for row in rows if row["saturated"] is saturated]:
             tooltip = chart.tips({field: title for field, title in shown.items() if field[:-2] in own[0]})
-            mark = chart.base(own).mark_point(style="mark", filled=not saturated, size=46, strokeWidth=1.6)
+            mark = chart.base(own).mark("point", style="mark", filled=not saturated, size=46, strokeWidth=1.6)
             layers.append(mark.encode(x=x, y=y, tooltip=tooltip, **dot))
-    text = chart.base(_labels(look, rows)).mark_text(style="value", align="right", baseline="bottom", dx=-5, dy=-4)
+    text = chart.base(_labels(look, rows)).mark("text", style="value", align="right", baseline="bottom", dx=-5, dy=-4)
     layers.append(text.encode(x=x, y=y, text="text:N"))
     few, hollow = latency_levels.few_slower(), ""
     if saturated_points := [point for point in points if point.saturated]:
@@ -197,10 +197,10 @@ def _limit(look: _Look, x: Any) -> list[Any]:
     most = max(point.throughput.mean for point in look.points)
     row = {"x": look.x_axis.unit.scale(most), "text": f"at most {format_metric(look.throughput, most)}"}
     base = chart.base([row]).encode(x=x)
-    text = base.mark_text(style="note", align="right", dx=-5)
+    text = base.mark("text", style="note", align="right", dx=-5)
     return [
-        base.mark_rule(style="reference", strokeDash=[2, 4]),
-        text.encode(y=alt.value(look.spec.height - 8), text="text:N"),
+        base.mark("rule", style="reference", strokeDash=[2, 4]),
+        text.encode(y={"value": look.spec.height - 8}, text="text:N"),
     ]
 
 

@@ -53,12 +53,12 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
 
     group = [] if spec.color is None else ["group"]
     text = means.with_columns(text=pl.Series([format_metric(spec.y, value) for value in means["value"]]))
-    mean = chart.base(rows(text, "text", *group)).mark_line(style="curve", strokeWidth=2)
+    mean = chart.base(rows(text, "text", *group)).mark("line", style="curve", strokeWidth=2)
     tooltip = chart.tips({"x:Q": "time (s)", "text:N": "mean"})
-    drawn = [mean.encode(tooltip=tooltip, **channels).add_params(chart.zoom())]
+    drawn = [mean.encode(tooltip=tooltip, **channels).zoomable()]
     faint = spec.trials and 1 < shown.height <= _MOST_LINES
     if faint:
-        each = chart.base(rows(frame, "trial", *group)).mark_line(style="repetition", strokeWidth=0.8)
+        each = chart.base(rows(frame, "trial", *group)).mark("line", style="repetition", strokeWidth=0.8)
         drawn.insert(0, each.encode(detail="trial:N", **channels))
     steady = "no trial ended in steady state"
     if since:
@@ -66,7 +66,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         told = f"{len(since)} of {shown.height} ended in steady state"
         steady = f"{told}, half of them since {half_s:.2g} s or earlier"
         if spec.color is None:
-            window = chart.base([{"x": half_s, "x2": end_s}]).mark_rect(style="window")
+            window = chart.base([{"x": half_s, "x2": end_s}]).mark("rect", style="window")
             drawn.insert(0, window.encode(x=channels["x"], x2="x2:Q"))
     notes = [
         f"mean of {shown.height} trials" if shown.height > 1 else "one trial",

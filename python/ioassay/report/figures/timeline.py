@@ -15,9 +15,10 @@ from pydantic import Field
 
 from ioassay.factors import factor_label, level_label
 from ioassay.report.figures import chart, scales, selection
-from ioassay.report.figures.chart import alt, pl
+from ioassay.report.figures.chart import pl
 from ioassay.report.figures.monitor_lines import BANDS, MonitorLines, monitor_lines
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
+from ioassay.report.figures.vega_lite import channel, vconcat
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -70,7 +71,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         "" if several else spans[0]["label"],
     ]
     details = "; ".join(f"{one.label} ({', '.join(one.lines)})" for one in found.values())
-    whole = alt.vconcat(*panels, spacing=6).resolve_scale(color="independent")
+    whole = vconcat(*panels, spacing=6, resolve={"scale": {"color": "independent"}})
     return chart.figure(whole, spec, study, "What the machine did meanwhile", notes, details=details)
 
 
@@ -149,22 +150,22 @@ def _panel(
         y = chart.percent("CPU (%)", tickCount=ticks)
     else:
         # Upwards also where nothing was to be seen.
-        scale = alt.Scale(zero=True, nice=ticks) if any(row["y"] for row in rows) else alt.Scale(domain=[0, 1])
-        y = alt.Y("y:Q", title=unit.titled(found.label), scale=scale, axis=alt.Axis(tickCount=ticks))
+        scale = {"zero": True, "nice": ticks} if any(row["y"] for row in rows) else {"domain": [0, 1]}
+        y = channel("y:Q", title=unit.titled(found.label), scale=scale, axis={"tickCount": ticks})
     labels, height_px = _labels(spans, spec, x) if labelled and len(spans) <= _MOST_LABELS else ([], 0)
     domain = list(BANDS if stacked else found.lines)
-    legend = alt.Legend(offset=2 + height_px, symbolType="square" if stacked else "stroke")
-    color = alt.Color("line:N", title=None, sort=domain, scale=alt.Scale(domain=domain), legend=legend)
+    legend = {"offset": 2 + height_px, "symbolType": "square" if stacked else "stroke"}
+    color = channel("line:N", title=None, sort=domain, scale={"domain": domain}, legend=legend)
     tooltip = chart.tips({"line:N": "", "x:Q": "time (s)", "value:Q": unit.name})
     base = chart.base(rows).encode(x=x, y=y, color=color, detail="trial:N", tooltip=tooltip)
     if stacked:
-        marks = base.mark_area(style="band", interpolate="step-before").encode(y2="y2:Q")
+        marks = base.mark("area", style="band", interpolate="step-before").encode(y2="y2:Q")
     else:
-        marks = base.mark_line(style="curve", strokeWidth=1.5, interpolate="step-before")
-    drawn = [*_boundaries(spans, x), marks.add_params(chart.zoom()) if zoom else marks, *labels]
+        marks = base.mark("line", style="curve", strokeWidth=1.5, interpolate="step-before")
+    drawn = [*_boundaries(spans, x), marks.zoomable() if zoom else marks, *labels]
     if not any(row["value"] for row in rows):
-        still = chart.base([{"text": "nothing the whole time"}]).mark_text(style="note", align="right", dy=-7)
-        drawn.append(still.encode(x=alt.value("width"), y=alt.value("height"), text="text:N"))
+        still = chart.base([{"text": "nothing the whole time"}]).mark("text", style="note", align="right", dy=-7)
+        drawn.append(still.encode(x={"value": "width"}, y={"value": "height"}, text="text:N"))
     return chart.panel(drawn, spec.width, spec.height)
 
 
@@ -203,10 +204,10 @@ def _rows(means: pl.DataFrame, lines: Sequence[str], unit: scales.Unit, stacked:
 def _boundaries(spans: chart.Rows, x: Any) -> list[Any]:
     """A line where one trial ends and the next begins, or at the end of the only one; every second trial shaded."""
     ends = [(one["x2"] + other["x"]) / 2 for one, other in itertools.pairwise(spans)] or [spans[0]["x2"]]
-    rule = chart.base([{"x": end} for end in ends]).mark_rule(style="reference", strokeDash=[3, 3]).encode(x=x)
+    rule = chart.base([{"x": end} for end in ends]).mark("rule", style="reference", strokeDash=[3, 3]).encode(x=x)
     if len(spans) < 2:
         return [rule]
-    frame = chart.base(spans[1::2]).mark_rect(style="frame")
+    frame = chart.base(spans[1::2]).mark("rect", style="frame")
     return [frame.encode(x=x, x2="x2:Q", tooltip=chart.tips({"label:N": "trial"})), rule]
 
 
@@ -218,5 +219,5 @@ def _labels(spans: chart.Rows, spec: FigureSpec, x: Any) -> tuple[list[Any], int
     rows = [{"x": (span["x"] + span["x2"]) / 2, "label": span["label"]} for span in spans]
     level: VegaLite = {"align": "center", "baseline": "bottom"}
     style = {"angle": 270, "align": "left", "baseline": "middle"} if upright else level
-    text = chart.base(rows).mark_text(style="note", limit=_LABEL_MOST_PX, **style)
-    return [text.encode(x=x, y=alt.value(-4), text="label:N")], height
+    text = chart.base(rows).mark("text", style="note", limit=_LABEL_MOST_PX, **style)
+    return [text.encode(x=x, y={"value": -4}, text="label:N")], height

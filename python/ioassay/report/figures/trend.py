@@ -56,7 +56,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     line: VegaLite = {"style": "mean", "strokeWidth": 1.6} if joined else {}
     drawn = [*view.repetitions(single, shapes), *view.curve(FIT, fitted, "fit", [6, 4]), *view.means(shapes, **line)]
     if spec.color is None:
-        median = view.symbols(view.points, MEDIAN, shapes).mark_point(style="median", filled=True, size=95)
+        median = view.symbols(view.points, MEDIAN, shapes).mark("point", style="median", filled=True, size=95)
         drawn.append(median.encode(y=chart.on(view.y, "median"), tooltip=view.tooltip))
     notes = [
         # Where the legend has the colours, and where error bars are not what they usually are.

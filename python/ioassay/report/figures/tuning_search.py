@@ -15,8 +15,8 @@ from ioassay.factors import level_phrase, same_level
 from ioassay.metrics import format_metric
 from ioassay.records.record import OK, Scalar
 from ioassay.report.figures import axes, chart, scales, selection
-from ioassay.report.figures.chart import alt
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
+from ioassay.report.figures.vega_lite import channel, hconcat, vconcat
 from ioassay.store import schema
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -51,11 +51,11 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     if records.tuning is None:
         raise NoData(f"the study '{study.name}' is no search; `ioassay tune` makes one")
     look = _Look(records, study, records.tuning, spec)
-    rows = [alt.hconcat(*look.over_trials(), spacing=14)]
+    rows = [hconcat(*look.over_trials(), spacing=14)]
     if spec.axes:
         rows += chart.rows(look.over_axes(), look.columns)
     title = f"{selection.metric_label(look.found.metric)} over the trials of the search"
-    return chart.figure(alt.vconcat(*rows, spacing=16), spec, study, title, look.notes())
+    return chart.figure(vconcat(*rows, spacing=16), spec, study, title, look.notes())
 
 
 class _Look:
@@ -132,29 +132,29 @@ class _Look:
 
     def over_trials(self) -> list[Any]:
         """Value over trial, the best so far, and the default's level; beside it the confirmation."""
-        scale = alt.Scale(domain=[0.5, len(self.trials) + len(self.lost) + 0.5], nice=False)
-        x = alt.X("x:Q", title="Trial of the search", scale=scale, axis=alt.Axis(tickMinStep=1, format="d"))
+        scale = {"domain": [0.5, len(self.trials) + len(self.lost) + 0.5], "nice": False}
+        x = channel("x:Q", title="Trial of the search", scale=scale, axis={"tickMinStep": 1, "format": "d"})
         drawn = []
         if default := [one.value for one in self.trials if one.kind == "default"]:
             base = chart.base([{"y": self.unit.scale(fmean(default)), "text": "default"}]).encode(y=self.y)
-            text = base.mark_text(style="note", align="right", baseline="bottom", dx=-3, dy=-2)
-            rule = base.mark_rule(style="reference", strokeDash=[4, 3])
-            drawn += [rule, text.encode(x=alt.value("width"), text="text:N")]
+            text = base.mark("text", style="note", align="right", baseline="bottom", dx=-3, dy=-2)
+            rule = base.mark("rule", style="reference", strokeDash=[4, 3])
+            drawn += [rule, text.encode(x={"value": "width"}, text="text:N")]
         if self.conclusive:
             best = chart.base(self._best_so_far())
-            line = best.mark_line(style="deviation", interpolate="step-after", strokeWidth=1.6)
+            line = best.mark("line", style="deviation", interpolate="step-after", strokeWidth=1.6)
             drawn.append(line.encode(x=x, y=self.y))
         drawn += self._points(self.rows, x, self.y)
         if self.lost:
             failed = chart.base([{"x": number} for number in self.lost])
-            mark = failed.mark_point(style="failed", shape="cross", angle=45, size=40, strokeWidth=1.5)
-            drawn.append(mark.encode(x=x, y=alt.value(self.spec.height - 6)))
+            mark = failed.mark("point", style="failed", shape="cross", angle=45, size=40, strokeWidth=1.5)
+            drawn.append(mark.encode(x=x, y={"value": self.spec.height - 6}))
         if not self.confirmed:
             return [chart.panel(drawn, self.spec.width, self.spec.height)]
         names = [row["x"] for row in self.confirmed]
-        x = alt.X("x:N", title="Confirmation", sort=names, axis=alt.Axis(labelAngle=0))
+        x = channel("x:N", title="Confirmation", sort=names, axis={"labelAngle": 0})
         y, tooltip = self._bare_y(labels=False), chart.tips({"x:N": "point", "value:N": "mean", "n:Q": ""})
-        mean = chart.base(self.confirmed).mark_point(style="mean", filled=True, size=60)
+        mean = chart.base(self.confirmed).mark("point", style="mean", filled=True, size=60)
         confirmation = [*chart.error_bars(self.confirmed, y, x=x), mean.encode(x=x, y=y, tooltip=tooltip)]
         return [
             chart.panel(drawn, self.spec.width - _CONFIRM_PX - 14, self.spec.height),
@@ -174,27 +174,25 @@ class _Look:
             drawn = self._points(rows, x, y)
             if self.winner is not None:
                 level = chart.base([{"x": _position(axis, self.winner.point[name])}])
-                drawn.insert(0, level.mark_rule(style="fit", strokeDash=[4, 3]).encode(x=x))
+                drawn.insert(0, level.mark("rule", style="fit", strokeDash=[4, 3]).encode(x=x))
             panels.append(chart.panel(drawn, width, _SMALL_PX))
         return panels
 
     def _bare_y(self, **axis: Any) -> Any:
         """The value axis of a panel beside another."""
-        y = self.y.copy().title(None)
-        y.axis = alt.Axis(ticks=False, **axis)
-        return y
+        return {**self.y, "title": None, "axis": {"ticks": False, **axis}}
 
     def _points(self, rows: Sequence[VegaLite], x: Any, y: Any) -> list[Any]:
         """Filled where every constraint is kept, else hollow; a kind looks the same in every search."""
         present, kinds = {one.kind for one in self.trials}, list(KINDS)
-        named: VegaLite = {"title": None, "legend": alt.Legend(values=[kind for kind in KINDS if kind in present])}
-        color = alt.Color("kind:N", scale=alt.Scale(domain=kinds), **named)
-        shape = alt.Shape("kind:N", scale=alt.Scale(domain=kinds, range=list(KINDS.values())), **named)
+        named: VegaLite = {"title": None, "legend": {"values": [kind for kind in KINDS if kind in present]}}
+        color = channel("kind:N", scale={"domain": kinds}, **named)
+        shape = channel("kind:N", scale={"domain": kinds, "range": list(KINDS.values())}, **named)
         tooltip = chart.tips({"point:N": "", "value:N": "", "kind:N": "trial", "constraints:N": ""})
         drawn = []
         for keeps in (True, False):
             if part := [row for row in rows if row["keeps"] is keeps]:
-                mark = chart.base(part).mark_point(style="mark", filled=keeps, size=48, strokeWidth=1.4)
+                mark = chart.base(part).mark("point", style="mark", filled=keeps, size=48, strokeWidth=1.4)
                 drawn.append(mark.encode(x=x, y=y, tooltip=tooltip, color=color, shape=shape))
         return drawn
 
@@ -232,4 +230,5 @@ def _value_axis(name: str, unit: scales.Unit, values: Sequence[float]) -> Any:
     low, high = min(values), max(values)
     margin = 0.06 * (high - low or abs(high) or 1.0)
     floor = max(low - margin, 0.0) if low >= 0 else low - margin
-    return shared.scale(domain=[unit.scale(floor), unit.scale(high + margin)], nice=False, zero=False)
+    domain = [unit.scale(floor), unit.scale(high + margin)]
+    return {**shared, "scale": {"domain": domain, "nice": False, "zero": False}}
