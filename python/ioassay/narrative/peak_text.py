@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ioassay import metrics, units
+from ioassay import units
 from ioassay.analysis.optimum.optimum import Optimum, Outcome, Peak
 from ioassay.analysis.optimum.study_focus import Sweep
 from ioassay.factors import factor_label, is_nanoseconds, level_phrase, level_reading, level_text
@@ -30,11 +30,6 @@ _LONG = 200
 """Characters of a note above which it is not repeated in every row."""
 _UNNAMED = (Outcome.EQUAL, Outcome.EQUIVALENT, Outcome.UNDECIDED)
 """Outcomes under which no level is named the best."""
-FACTS = (
-    *("factor", "best", "best_can_be_told", "confidence", "best_interval", "mean", "interval", "not_worse"),
-    *("plateau", "plateau_reason", "plateau_at_processors", "processors", "law", "cause"),
-)
-"""Of the numbers of a peak, those of a sweep."""
 
 
 def findings(answers: Sequence[Optimum | Sweep]) -> list[Finding]:
@@ -57,10 +52,10 @@ def _of_factor(answer: Optimum) -> Iterator[Finding]:
                 where=one.part.where(),
                 statistics={**one.statistics(), **absent},
                 tables=[_levels(one), *_fits(one), *cause_text.tables(one)],
-                caveats=[*omissions.left_out(one.part), *map(str, _caveats(one, answer.ask.confidence))],
+                caveats=[*omissions.left_out(one.part), *map(str, _caveats(one))],
             )
         return
-    few = any(one.fewest < FEW for one in peaks) and not answer.ask.exact
+    few = any(one.fewest < FEW and not one.exact for one in peaks)
     table = Table.of(
         peaks,
         *((factor_label(name), lambda one, name=name: one.part.where()[name]) for name in peaks[0].part.where()),
@@ -397,13 +392,11 @@ def _title(one: Sweep) -> str:
 
 
 def _numbers(one: Sweep) -> dict[str, Any]:
-    title = one.study.title or one.study.name
-    common = {"study": one.study.name, "title": title, "not_measured": _note(one)}
-    if one.peak is None:
-        return {**common, "factor": next(iter(one.study.levels), ""), "where": {}, "best": None}
-    numbers = one.peak.statistics()
-    place = {"response": one.peak.part.response, "where": one.peak.part.where()}
-    return {**common, **place, **{name: numbers[name] for name in FACTS}}
+    study, peak = one.study, one.peak
+    common = {"study": study.name, "title": study.title or study.name, "not_measured": _note(one)}
+    if peak is None:
+        return {**common, "factor": next(iter(study.levels), ""), "where": {}, "best": None}
+    return {**common, "response": peak.part.response, "where": peak.part.where(), **peak.statistics()}
 
 
 def _note(one: Sweep) -> str:
@@ -418,9 +411,10 @@ def _best(one: Sweep) -> str:
     if peak is None:
         return note
     best = level_at(peak, peak.best)
-    if peak.indistinct:
+    if peak.outcome == Outcome.EQUAL:
+        best = "all the same"
+    elif peak.indistinct:
         best = f"not identified (highest {'value' if peak.part.merged else 'mean'}: {best})"
-    best = "all the same" if peak.outcome == Outcome.EQUAL else best
     return f"{best} ({note})" if note else best
 
 
@@ -445,9 +439,7 @@ def _law(one: Peak) -> str:
 # Caveats
 
 
-def _caveats(one: Peak, confidence: float) -> Iterator[Say]:
-    if metrics.metric(one.part.response).better == "none":
-        yield say("peak.no_better", name=Response(one.part.response))
+def _caveats(one: Peak) -> Iterator[Say]:
     if not one.exact and one.fewest < FEW:
         yield say("peak.few", few=FEW)
     if one.usl is None or one.amdahl is None or len(one.numbers or ()) < FEWEST_LEVELS or one.indistinct:
@@ -455,7 +447,7 @@ def _caveats(one: Peak, confidence: float) -> Iterator[Say]:
     law, nearest = one.law, preferred(one.usl, one.amdahl)
     if law is not None and law.lack_p is None:
         yield say("peak.law_untested")
-    elif law is not None and law.lack_p is not None and law.lack_p < 1 - confidence:
+    elif law is not None and law.lack_p is not None and law.lack_p < 1 - law.alpha_interval.confidence:
         yield say("peak.law_rough", worst=law.worst)
     elif law is None and isinstance(one.amdahl, Undefined):
         yield say("peak.no_law", reason=one.amdahl.reason)

@@ -199,12 +199,6 @@ def levels(where: Mapping[str, object]) -> str:
     return ", ".join(level_phrase(key, shown) for key, shown in where.items())
 
 
-def circumstances(where: Mapping[str, object]) -> str:
-    """Several levels as what holds meanwhile: `with random access (randrw), 8 jobs`, `without cache fence`."""
-    text = levels(where)
-    return text if text.startswith(("with ", "without ", "at ", "in ")) else f"with {text}"
-
-
 def placed(where: Mapping[str, object], sentence: str) -> str:
     """A sentence with its restriction in front: `With random access (randrw), read bandwidth falls.`"""
     if not where:

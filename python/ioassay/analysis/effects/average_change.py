@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ioassay.analysis.effects.one_factor import Outcome
+from ioassay.analysis.effects.one_factor import Outcome, pair_outcome
 from ioassay.analysis.measurements.cells import Cells
 from ioassay.factors import level_key
 from ioassay.records.record import Scalar
@@ -36,9 +36,7 @@ class AverageChange:
     @property
     def outcome(self) -> Outcome:
         """Equivalence, a difference, or neither."""
-        if self.contrasts.equivalent:
-            return Outcome.EQUIVALENT
-        return Outcome.DIFFERENCE if self.contrasts.different else Outcome.UNDECIDED
+        return pair_outcome(self.contrasts, 1, 0)
 
     @property
     def needed(self) -> int | None:

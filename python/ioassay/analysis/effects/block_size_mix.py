@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ioassay.analysis.effects.level_contrasts import LevelFamily
-from ioassay.analysis.effects.one_factor import Outcome
+from ioassay.analysis.effects.one_factor import Outcome, pair_outcome
 from ioassay.analysis.measurements.cells import Cell
 from ioassay.factors import CASE, level_number
 from ioassay.stats import distributions
@@ -58,15 +58,9 @@ def _mix(family: LevelFamily, index: int, fixed: Sequence[int], sizes: Sequence[
     return Mix(
         *cells,
         against={name: contrasts.ratio(index, other) for name, other in names.items()},
-        outcomes={name: _outcome(contrasts, index, other) for name, other in names.items()},
+        outcomes={name: pair_outcome(contrasts, index, other) for name, other in names.items()},
         predicted=_predicted(family.part.response, contrasts, index, sizes[index], alone),
     )
-
-
-def _outcome(contrasts: Contrasts, one: int, other: int) -> Outcome:
-    if contrasts.equal(one, other):
-        return Outcome.EQUIVALENT
-    return Outcome.DIFFERENCE if contrasts.above[one, other] or contrasts.above[other, one] else Outcome.UNDECIDED
 
 
 def _sizes(study: Study, cell: Cell) -> dict[float, float]:

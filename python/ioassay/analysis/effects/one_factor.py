@@ -128,6 +128,13 @@ def effect(family: LevelFamily, confidence: float) -> Effect:
     )
 
 
+def pair_outcome(contrasts: Contrasts, one: int, other: int) -> Outcome:
+    """What two levels show: equivalence, a difference, or neither."""
+    if contrasts.equal(one, other):
+        return Outcome.EQUIVALENT
+    return Outcome.DIFFERENCE if contrasts.above[one, other] or contrasts.above[other, one] else Outcome.UNDECIDED
+
+
 def _needed(contrasts: Contrasts | Undefined) -> int | None:
     if isinstance(contrasts, Undefined) or contrasts.means.exact:
         return None

@@ -256,7 +256,6 @@ class Optimum:
     cells: Cells
     peaks: Sequence[Peak]
     missing: Sequence[MissingConditions]
-    ask: Ask
 
     @property
     def separate(self) -> bool:
@@ -266,9 +265,9 @@ class Optimum:
 
 def analyse(records: Dataset, study: Study) -> list[Optimum]:
     """An answer for each response and each factor with two levels or more."""
-    ask, absent = ask_of(records, study), missing(records, study)
+    absent = missing(records, study)
     return [
-        Optimum(cells(records, study, response), peaks, absent, ask)
+        Optimum(cells(records, study, response), peaks, absent)
         for response in judged(records, study)
         for peaks in measured(records, study, response).values()
     ]
@@ -287,9 +286,11 @@ def measured(records: Dataset, study: Study, response: str) -> dict[str, list[Pe
     """
     how, counts = ask_of(records, study), metrics.metric(response).counts_operations
     every = level_contrasts.families(records, study, response)
-    groups = {factor: group for factor, group in every.items() if not (counts and changes_operation(factor))}
-    found = {factor: [measure(family, how) for family in group] for factor, group in groups.items()}
-    return {factor: [_explained(records, study, one, how) for one in peaks] for factor, peaks in found.items()}
+    return {
+        factor: [_explained(records, study, measure(family, how), how) for family in group]
+        for factor, group in every.items()
+        if not (counts and changes_operation(factor))
+    }
 
 
 def _explained(records: Dataset, study: Study, found: Peak, how: Ask) -> Peak:
