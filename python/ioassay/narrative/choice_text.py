@@ -40,7 +40,10 @@ def _finding(one: Choice) -> Finding:
         statements=sentences(one),
         statistics=one.statistics(),
         tables=[_by_place(one), _on_average(one), *([_on_average(one.alike, alike=True)] if one.alike else [])],
-        caveats=[*omissions.left_out(one.cells), *_caveats(one)],
+        caveats=[
+            *omissions.left_out(one.cells),
+            *([str(say("choice.few", few=_FEW))] if one.repetitions < _FEW else []),
+        ],
     )
 
 
@@ -143,12 +146,6 @@ def _on_average(one: Choice, alike: bool = False) -> Table:
     return Table.of(standing.options[1:], against, *_duel(lambda option: standing.duels[option]))
 
 
-def _caveats(one: Choice) -> list[str]:
-    places = len(one.places)
-    tests = say("choice.tests_in_places", places=places) if places > 1 else say("choice.tests")
-    return [str(text) for text in (tests, *([say("choice.few", few=_FEW)] if one.repetitions < _FEW else []))]
-
-
 # All studies of a run
 
 
@@ -167,7 +164,9 @@ def _overview(answers: Sequence[StudyChoice]) -> Finding:
         ("May be best", lambda row: _near(row[1]) or _NOTHING),
         ("Of those on one target", lambda row: _on_target(*row)),
     )
-    said = {one.study: averaged(one.choice)[0] for one in answers}
+    said = [averaged(one.choice)[0] for one in answers]
+    if len(answers) > 1:
+        said = [say("choice.of_study", study=one.study, said=text) for one, text in zip(answers, said, strict=True)]
     numbers = [{"study": one.study, "response": one.choice.response, **one.choice.statistics()} for one in answers]
     return Finding(
         study="",
@@ -175,11 +174,7 @@ def _overview(answers: Sequence[StudyChoice]) -> Finding:
         response="",
         title="Which case, when, and is the difference real?",
         statements=[
-            *(
-                [say("choice.of_study", study=of, said=text) for of, text in said.items()]
-                if len(said) > 1
-                else said.values()
-            ),
+            *said,
             _counted([standing for _, standing in rows]),
             *([say("choice.source", source=known.source, reading=" ".join(known.reading))] if known else []),
         ],
@@ -223,10 +218,7 @@ def _published(known: published_results.Paths, answers: Sequence[StudyChoice]) -
         rows += [(path, one, cell.point) for one, cell in found] or [(path, None, {CASE: path.case, **path.where})]
     return Table.of(
         rows,
-        (
-            "Published, on another machine",
-            lambda row: ", ".join(filter(None, [row[0].case, phrases.levels(_others(row[2]))])),
-        ),
+        ("Published, on another machine", lambda row: f"{row[0].case}, {phrases.levels(_others(row[2]))}".rstrip(", ")),
         ("IOPS there", lambda row: row[0].words or _shown("total.iops", row[0].iops)),
         ("IOPS here", lambda row: _here(row[1] and row[1].choice.cells, row[2])),
         ("Mean completion latency there", lambda row: _shown(LATENCY, row[0].clat_mean_ns)),

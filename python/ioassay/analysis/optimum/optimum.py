@@ -274,8 +274,13 @@ def analyse(records: Dataset, study: Study) -> list[Optimum]:
 
 
 def judged(records: Dataset, study: Study) -> list[str]:
-    """The responses that have a best, in the study's order."""
-    return list(filter(_has_better, records.responses(study)))
+    """The responses that have a best, in the study's order: of context switches neither many nor few are.
+
+    A name that nobody registered is a measure of good.
+    """
+    return [
+        name for name in records.responses(study) if not metrics.known(name) or metrics.metric(name).better != "none"
+    ]
 
 
 @memoized
@@ -313,11 +318,6 @@ def swept(study: Study, peaks: Mapping[str, Sequence[Peak]]) -> list[str]:
     numeric = [factor for factor, found in peaks.items() if found[0].numbers and listed[factor] > 2]
     most = [factor for factor in listed if listed[factor] == max(listed.values())]
     return numeric or [factor for factor in most if factor != CASE] or most
-
-
-def _has_better(response: str) -> bool:
-    """Of context switches neither many nor few are best; a name that nobody registered is a measure of good."""
-    return not metrics.known(response) or metrics.metric(response).better != "none"
 
 
 def ask_of(records: Dataset, study: Study) -> Ask:
