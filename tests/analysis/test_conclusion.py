@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ioassay.analysis import conclusion
-from ioassay.analysis.conclusion import Conclusion, Mean, MixChange
+from ioassay.analysis.conclusion import Conclusion, Mean
 from ioassay.analysis.effects import block_size_mix
 from ioassay.analysis.effects.average_change import AverageChange
 from ioassay.analysis.effects.level_contrasts import level_families
@@ -96,8 +96,8 @@ def test_sequential_falls_and_random_rises_with_the_share_of_writes(lab: Any) ->
 def test_a_mix_is_compared_with_each_size_and_with_its_parts(lab: Any) -> None:
     study, measure = mixed_sizes(lab, cost=0.22)
     (part,) = concluded(lab, study, measure).parts
-    assert isinstance(part, MixChange) and isinstance(part.mix.predicted, Ratio)
-    predicted_ratio, largest = part.mix.predicted, part.mix.against["64k"]
+    assert isinstance(part, block_size_mix.Mix) and isinstance(part.predicted, Ratio)
+    predicted_ratio, largest = part.predicted, part.against["64k"]
     assert predicted_ratio.ratio == pytest.approx(0.78, abs=0.02)
     assert predicted_ratio.interval.low < 0.78 < predicted_ratio.interval.high
     assert isinstance(largest, Ratio) and largest.ratio == pytest.approx(0.78 * predicted() / 400e6, rel=0.02)
@@ -108,7 +108,7 @@ def test_the_prediction_of_a_mix_covers_as_often_as_it_says(lab: Any) -> None:
     study, measure = mixed_sizes(lab, cost=0.1)
     for seed in range(80):
         found = cells(lab.records(lab.run(study, measure, 6, seed=seed)), study, "read.bw")
-        (one,) = block_size_mix.mixes(level_families(found, CASE, 0.95), study)
+        (one,) = block_size_mix.mixes(found, level_families(found, CASE, 0.95), study)
         assert isinstance(one.predicted, Ratio)
         hits += one.predicted.interval.low <= 0.9 <= one.predicted.interval.high
     assert hits >= 70
@@ -117,7 +117,8 @@ def test_the_prediction_of_a_mix_covers_as_often_as_it_says(lab: Any) -> None:
 def test_a_mix_without_its_parts_has_no_prediction(lab: Any) -> None:
     study = lab.study(case=CASES[:3])
     records = lab.records(lab.run(study, lambda p, r: {"read.bw": 100.0 + r}, 4))
-    (one,) = block_size_mix.mixes(level_families(cells(records, study, "read.bw"), CASE, 0.95), study)
+    found = cells(records, study, "read.bw")
+    (one,) = block_size_mix.mixes(found, level_families(found, CASE, 0.95), study)
     assert isinstance(one.predicted, Undefined)
     assert set(one.against) == {"4k", "16k"}
 

@@ -33,14 +33,6 @@ class Mean:
     interval: Interval | Undefined
 
 
-@dataclass(frozen=True)
-class MixChange:
-    """A mix of block sizes against its parts."""
-
-    cells: Cells
-    mix: Mix
-
-
 def ratio_outcome(ratio: Ratio) -> Outcome:
     """What a single ratio shows: that it is not 1, that it is within the margin of 1, or neither."""
     if equivalence(ratio, MARGIN, 1 - ratio.interval.confidence).equivalent:
@@ -48,7 +40,7 @@ def ratio_outcome(ratio: Ratio) -> Outcome:
     return Outcome.UNDECIDED if ratio.interval.low <= 1 <= ratio.interval.high else Outcome.DIFFERENCE
 
 
-Part = Mean | Effect | AverageChange | MixChange
+Part = Mean | Effect | AverageChange | Mix
 
 
 @dataclass(frozen=True)
@@ -89,5 +81,5 @@ def _parts(records: Dataset, study: Study, measured: Cells, focus: Focus | None)
             if isinstance(change, AverageChange):
                 yield change
         elif study.analysis.lead != "choice":  # which case is best is the choice's; what a case does would hide it
-            mixes = block_size_mix.mixes([effect.family for effect in effects], study) if factor == CASE else []
-            yield from [MixChange(measured, mix) for mix in mixes] or own
+            families = [effect.family for effect in effects]
+            yield from (block_size_mix.mixes(measured, families, study) if factor == CASE else []) or own

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from ioassay.analysis.conclusion import Conclusion, Mean, MixChange, Part, ratio_outcome
+from ioassay.analysis.conclusion import Conclusion, Mean, Part, ratio_outcome
 from ioassay.analysis.effects.average_change import AverageChange
 from ioassay.analysis.effects.block_size_mix import Mix
 from ioassay.analysis.effects.one_factor import Effect, Outcome
-from ioassay.analysis.measurements.cells import Cells
 from ioassay.analysis.optimum.optimum import SEPARATE_SLICES
 from ioassay.analysis.optimum.study_focus import Focus
 from ioassay.factors import CASE
@@ -62,8 +61,8 @@ def _finding(conclusion: Conclusion) -> Finding:
 def _statements(parts: Sequence[Part]) -> Iterator[Say]:
     """Mixes, then over words and numbers by response and factor, pairs of levels and means; what is undecided last."""
     for part in parts:
-        if isinstance(part, MixChange):
-            yield from _mix(part.cells, part.mix)
+        if isinstance(part, Mix):
+            yield from _mix(part)
     effects: dict[tuple[str, str], list[Effect]] = {}
     undecided = [part for part in parts if isinstance(part, Effect) and part.outcome == Outcome.UNDECIDED]
     for part in parts:
@@ -121,19 +120,20 @@ def _ratios(part: Part) -> Iterator[dict[str, Any]]:
         first, second = part.levels
         known: dict[str, Any] = {"response": part.cells.response, "factor": part.factor, "where": {}}
         yield {**known, "level": second, "against": first, "ratio": part.ratio}
-    elif isinstance(part, MixChange):
-        where = {name: level for name, level in part.mix.cell.point.items() if name != CASE}
-        known = {"response": part.cells.response, "factor": CASE, "where": where, "level": part.mix.cell.point[CASE]}
-        yield from ({**known, "against": case, "ratio": ratio} for case, ratio in part.mix.against.items())
-        if isinstance(part.mix.predicted, MeasuredRatio):
-            yield {**known, "against": "prediction from its parts", "ratio": part.mix.predicted}
+    elif isinstance(part, Mix):
+        where = {name: level for name, level in part.cell.point.items() if name != CASE}
+        known = {"response": part.cells.response, "factor": CASE, "where": where, "level": part.cell.point[CASE]}
+        yield from ({**known, "against": case, "ratio": ratio} for case, ratio in part.against.items())
+        if isinstance(part.predicted, MeasuredRatio):
+            yield {**known, "against": "prediction from its parts", "ratio": part.predicted}
 
 
 # Mixes of block sizes
 
 
-def _mix(measured: Cells, mix: Mix) -> Iterator[Say]:
+def _mix(mix: Mix) -> Iterator[Say]:
     """What mixing itself costs, what the mix costs against each size, and the means."""
+    measured = mix.cells
     where = {name: level for name, level in mix.cell.point.items() if name != CASE and len(measured.factors[name]) > 1}
     known: dict[str, Any] = {"name": Response(measured.response), "mix": str(mix.cell.point[CASE]), "margin": MARGIN}
     if isinstance(ratio := mix.predicted, MeasuredRatio):

@@ -59,10 +59,8 @@ def average_change(
         return model
     if model.scale != Scale.LOG:
         return Undefined("a mean is not above 0, so there is no ratio")
-    index, keys = (
-        {id(cell): place for place, cell in enumerate(found.cells)},
-        [level_key(factor, one) for one in levels],
-    )
+    keys = [level_key(factor, one) for one in levels]
+    index = {id(cell): place for place, cell in enumerate(found.cells)}
     parts = [
         {level_key(factor, cell.point[factor]): index[id(cell)] for cell in part.cells} for part in found.slices(factor)
     ]

@@ -13,7 +13,7 @@ import numpy as np
 
 from ioassay.analysis.effects.level_contrasts import LevelFamily
 from ioassay.analysis.effects.one_factor import Outcome, pair_outcome
-from ioassay.analysis.measurements.cells import Cell
+from ioassay.analysis.measurements.cells import Cell, Cells
 from ioassay.factors import CASE, level_number
 from ioassay.stats import distributions
 from ioassay.stats.condition_means import Scale
@@ -25,13 +25,14 @@ from ioassay.study.model import Study
 
 @dataclass(frozen=True)
 class Mix:
-    """One mixed case where all other factors are fixed.
+    """One mixed case where all other factors are fixed, of all the `cells` of a response.
 
     `fixed` are the cases with one size. `against`: fixed case -> mixed mean divided by its mean, and what that shows in
     `outcomes`, both empty where nothing is tested; `predicted`: the same against the prediction from the parts
     (bandwidths only; Undefined where a part was not measured alone).
     """
 
+    cells: Cells
     cell: Cell
     fixed: tuple[Cell, ...]
     against: Mapping[str, Ratio]
@@ -39,19 +40,22 @@ class Mix:
     predicted: Ratio | Undefined
 
 
-def mixes(families: Sequence[LevelFamily], study: Study) -> list[Mix]:
+def mixes(found: Cells, families: Sequence[LevelFamily], study: Study) -> list[Mix]:
     """Every case with a `bssplit`, beside the cases with a fixed block size; `families` are those of the cases."""
     measured = []
     for family in families:
         sizes = [_sizes(study, cell) for cell in family.cells]
         fixed = [index for index, own in enumerate(sizes) if len(own) == 1]
-        measured += [_mix(family, index, fixed, sizes) for index, own in enumerate(sizes) if len(own) > 1 and fixed]
+        mixed = [index for index, own in enumerate(sizes) if len(own) > 1 and fixed]
+        measured += [_mix(found, family, index, fixed, sizes) for index in mixed]
     return measured
 
 
-def _mix(family: LevelFamily, index: int, fixed: Sequence[int], sizes: Sequence[Mapping[float, float]]) -> Mix:
+def _mix(
+    found: Cells, family: LevelFamily, index: int, fixed: Sequence[int], sizes: Sequence[Mapping[float, float]]
+) -> Mix:
     contrasts, names = family.contrasts, {str(family.cells[other].point[CASE]): other for other in fixed}
-    cells = family.cells[index], tuple(family.cells[other] for other in fixed)
+    cells = found, family.cells[index], tuple(family.cells[other] for other in fixed)
     if isinstance(contrasts, Undefined) or contrasts.means.scale != Scale.LOG:
         return Mix(*cells, {}, {}, Undefined("the means have no ratio that could be tested"))
     alone = {next(iter(sizes[other])): other for other in fixed}
