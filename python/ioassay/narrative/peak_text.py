@@ -194,12 +194,10 @@ def _around(one: Peak) -> Iterator[Say]:
 
 
 def _bend(one: Peak) -> Iterator[Say]:
-    if isinstance(one.knee, Knee):
-        worse = one.candidates[-1] < len(one.cells) - 1
-        loses = worse and (one.knee.after < 0) != one.lower
-        yield say(
-            "peak.knee", place=_near(one, one.knee.x, one.knee.interval), then="declines" if loses else "gains less"
-        )
+    if isinstance(found := one.knee, Knee):
+        loses = one.candidates[-1] < len(one.cells) - 1 and (found.after < 0) != one.lower
+        then = "declines" if loses else "gains less"
+        yield say("peak.knee", place=_near(one, found.x, found.interval), then=then)
 
 
 def _near(one: Peak, number: float, bounds: Interval) -> Say | str:
@@ -218,7 +216,7 @@ def scaling(one: Peak) -> Iterator[Say]:
 
 def _laws(one: Peak) -> Iterator[Say]:
     """The law that all levels follow, or those up to the plateau where all together follow none."""
-    law = one.law or (one.growth if one.plateau else None)
+    law = one.law or one.growth
     if law is None:
         return
     alpha, bounds = Share(law.alpha, law.alpha_interval), law.peak_interval if law.kind == USL else None
@@ -240,11 +238,11 @@ def _laws(one: Peak) -> Iterator[Say]:
 def counted(response: str, peaks: Sequence[Peak]) -> list[Say]:
     """How often each level is best over many places."""
     tally = Counter(f"{_level(one, one.best):at}" for one in peaks)
-    known = {**_known(peaks[0]), "word": "lowest (best)" if peaks[0].lower else "highest"}
     levels = [f"{level} in {number}" for level, number in tally.most_common()]
+    word = "lowest (best)" if peaks[0].lower else "highest"
     unclear = sum(len(one.candidates) > 1 for one in peaks)
-    more = [say("peak.shared_unclear", unclear=unclear)] if unclear else []
-    return [Say("peak.shared", {**known, "levels": levels, "places": len(peaks)}), *more]
+    said = [say("peak.shared", name=Response(response), word=word, levels=levels, places=len(peaks))]
+    return [*said, say("peak.shared_unclear", unclear=unclear)] if unclear else said
 
 
 def gains(response: str, factor: str, peaks: Sequence[Peak]) -> Iterator[Say]:
@@ -428,7 +426,7 @@ def _plateau(one: Peak) -> str:
 
 
 def _law(one: Peak) -> str:
-    law = one.law or (one.growth if one.plateau else None)
+    law = one.law or one.growth
     if law is None:
         return "" if one.scaling is None or one.indistinct else "none fits"
     upto = f"up to {level_at(one, one.plateau.first)}: " if one.plateau and not one.law else ""
