@@ -137,14 +137,22 @@ def of(
     return View(ask, found, axis, metric_axis, points, axis.encoding(width), metric_axis.encoding(zero=zero), marks)
 
 
-def over_categories(
-    records: Dataset, study: Study, spec: Any, error: ErrorBar = "none", zero: bool = True
+def over_levels(
+    records: Dataset, study: Study, spec: Any, factor: str, error: ErrorBar, log_x: bool | None, zero: bool = True
 ) -> tuple[View, str]:
-    """The view over categories of a spec that has `x`, `y`, `color` and `log_y`, and what is pooled in a mark."""
-    factor = selection.main_factor(study, spec.x, spec.where)
+    """The view of a spec that has `y`, `color` and `log_y`, and what is pooled in a mark; `log_x` None: categories."""
     cells = selection.measured(records, study, spec.where, spec.y, factor, spec.color)
     found = condition_rows.of(cells, study, spec.y, factor, spec.color)
     ask = Ask(spec.y, spec.color, error, study.analysis.confidence)
-    axis = axes.category_axis(factor, condition_rows.levels_of(found))
+    levels = condition_rows.levels_of(found)
+    axis = axes.category_axis(factor, levels) if log_x is None else axes.level_axis(factor, levels, log_x)
     view = of(records, study, found, ask, axis, spec.width, spec.log_y, zero)
     return view, selection.pooled([cell.point for cell in cells], factor, spec.color)
+
+
+def over_categories(
+    records: Dataset, study: Study, spec: Any, error: ErrorBar = "none", zero: bool = True
+) -> tuple[View, str]:
+    """The same over categories, by default of the first factor that is free."""
+    factor = selection.main_factor(study, spec.x, spec.where)
+    return over_levels(records, study, spec, factor, error, None, zero)

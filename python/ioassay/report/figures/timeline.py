@@ -224,10 +224,9 @@ def _boundaries(spans: chart.Rows, x: Any) -> list[Any]:
     """A line where one trial ends and the next begins, or at the end of the only one; every second trial shaded."""
     ends = [(one["x2"] + other["x"]) / 2 for one, other in itertools.pairwise(spans)] or [spans[0]["x2"]]
     rule = chart.base([{"x": end} for end in ends]).mark("rule", style="reference", strokeDash=[3, 3]).encode(x=x)
-    if len(spans) < 2:
-        return [rule]
     frame = chart.base(spans[1::2]).mark("rect", style="frame")
-    return [frame.encode(x=x, x2="x2:Q", tooltip=chart.tips({"label:N": "trial"})), rule]
+    shaded = frame.encode(x=x, x2="x2:Q", tooltip=chart.tips({"label:N": "trial"}))
+    return [shaded, rule] if len(spans) > 1 else [rule]
 
 
 def _labels(spans: chart.Rows, spec: FigureSpec, x: Any) -> tuple[list[Any], int]:
