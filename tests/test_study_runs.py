@@ -102,7 +102,7 @@ def test_all_paths_are_compared_and_their_claims_set_against_the_drive(tmp_path:
     few = ["--factor", "rw=randrw", "--factor", "numjobs=1", "--factor", "iodepth=8"]
     words = ["run", "access-paths", "--scale", "quick", *tiny, *few]
     code, found = ioassay(tmp_path, *words, IOASSAY_SPDK_FIO=str(tmp_path))
-    assert code == 0, [finding["statement"] for finding in of(found, "verdict")]
+    assert code == 0, {key: value for key, value in found.items() if key not in ("findings", "headline")}
     assert found["trials"]["failed"] == 0
     skips = json.dumps(found["skips"])
     assert "IOASSAY_SPDK_FIO" in skips and "EOPNOTSUPP" in skips
@@ -174,9 +174,10 @@ def test_every_cell_of_the_quick_study_is_filled_and_judged(folders: Path, ioass
         assert whole["within_1_percent"] + sum(whole["explained"].values()) + whole["unexplained"] == whole["cells"]
     if THOROUGH:  # else others' work may hold up a pass between clock and call, where no recorded fact tells of it
         assert code == unexplained == 0, (told, wholes)
-    table, _ = next(one["tables"] for one in of(found, "accountings") if one["tables"][0]["columns"][0] == "where")
-    assert len(table["columns"]) == 9 and len({row[0] for row in table["rows"]}) == 4
-    assert all(cell is not None for row in table["rows"] for cell in row)
+    table, *_ = next(one["tables"] for one in of(found, "accountings") if one["tables"][0]["columns"][0] == "where")
+    rows = [row for row in table["rows"] if not row[0].endswith("(published)")]
+    assert len(table["columns"]) == 9 and len({row[0] for row in rows}) == 4
+    assert all(cell is not None for row in rows for cell in row)
     assert all(figure["problem"] == "" for figure in found["figures"])
     moved = next(row for row in table["rows"] if row[1].startswith("moved"))
     assert dict(zip(table["columns"], moved, strict=True))["read"] == 15364

@@ -54,7 +54,8 @@ def premises(findings: Sequence[Finding]) -> list[str]:
 
 def _in_turn(group: Sequence[Finding]) -> list[str]:
     """The first statement of each finding, then what else they say; nothing of those that are withheld."""
-    said = [[*map(str, one.statements)] for one in group if not one.withheld] or [[*map(str, group[0].statements)]]
+    known = [one for one in group if one.statements and not one.withheld] or group[:1]
+    said = [[*map(str, one.statements)] for one in known]
     return [*(first for first, *_ in said), *(sentence for _, *others in said for sentence in others)]
 
 
