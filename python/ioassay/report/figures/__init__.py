@@ -29,7 +29,7 @@ FIGURES: dict[str, str] = {
     "latency_histogram": "ioassay.report.figures.latency_histogram",
     "lines": "ioassay.report.figures.lines",
     "monitors": "ioassay.report.figures.machine_load",
-    "multiples": "ioassay.report.figures.multiples",
+    "multiples": "ioassay.report.figures.panels",
     "path_costs": "ioassay.report.figures.cost_bars",
     "order": "ioassay.report.figures.run_order",
     "scaling": "ioassay.report.figures.scaling",
