@@ -137,8 +137,7 @@ def test_a_factor_of_one_level_is_no_condition(lab: Any) -> None:
 
 
 def test_without_repetitions_there_are_no_changes(lab: Any) -> None:
-    study = asked(lab)
-    assert answer(lab, study, repetitions=1).changes == []
+    assert answer(lab, asked(lab), repetitions=1).changes == []
 
 
 def test_without_a_drive_that_counts_nothing_is_said_of_it(lab: Any) -> None:
@@ -158,14 +157,6 @@ def test_keys_that_are_drawn_again_explain_the_share_that_is_found(lab: Any, sha
 def test_trials_without_loads_have_no_such_finding(lab: Any) -> None:
     study = asked(lab)
     assert database.analyse(lab.records(lab.run(study, lambda *_: {"read.bw": 1e8}, 3)), study) == []
-
-
-def test_each_load_is_a_trial_for_figures(lab: Any) -> None:
-    study = asked(lab)
-    made = loads.expanded(lab.records(lab.run(study, measured, 3)), study)
-    assert made is not None
-    assert made.studies[0].factors["load"] == ["fillseq", "fillrandom", "readrandom"]
-    assert made.trials.height == 2 * 3 * 3
 
 
 def apart(point: Mapping[str, Any], repetition: int) -> dict[str, float]:
@@ -206,4 +197,5 @@ def test_the_layers_of_each_load_are_trials_for_figures(lab: Any) -> None:
     assert one["layer.bytes"].to_list() == [50e6, 150e6, 100e6, 200e6]
     expanded = loads.expanded(records, study)
     assert expanded is not None and expanded.trials["load.drive.read.bytes"].unique().to_list() == [5e6]
+    assert expanded.studies[0].factors["load"] == ["fillseq", "fillrandom", "readrandom"]
     assert loads.layers(lab.records(lab.run(study, measured, 2)), study) is None

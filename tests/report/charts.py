@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 from altair.vegalite import load_schema
+
+from ioassay.report import render
+from ioassay.report.figures import Drawn
 
 
 def layers(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -45,3 +49,11 @@ def check(spec: Mapping[str, Any]) -> None:
     """That a declaration is valid by the schema of Vega-Lite: at once, where altair does it anew for each part."""
     validator = jsonschema.Draft7Validator(load_schema())
     assert not [error.message for error in validator.iter_errors(json.loads(json.dumps(spec)))]
+
+
+def check_files(drawn: Drawn, folder: Path) -> None:
+    """That its PNG and its SVG can be written, and that no number in them is none."""
+    ((png, svg),) = render.submit([drawn], folder)()
+    text = svg.read_text()
+    assert png.read_bytes().startswith(b"\x89PNG") and text.startswith("<svg")
+    assert "NaN" not in text and "undefined" not in text

@@ -10,9 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import altair
 import pytest
 import synthetic
-from charts import check, layers, mark, rows
+from charts import check, check_files, layers, mark, rows
 
 from ioassay.errors import StudyError
 from ioassay.report import figures, render, theme
@@ -79,14 +80,8 @@ def test_there_is_an_example_of_every_kind() -> None:
 def test_every_kind_is_drawn_and_rendered(suite: Dataset, kind: str, tmp_path: Path) -> None:
     records = records_for(kind, suite)
     drawn = synthetic.draw(records, records.studies[3], example(kind))
-    assert drawn.problem == ""
-    assert drawn.title
-    assert drawn.description.startswith(drawn.title)
-    ((png, svg),) = render.submit([drawn], tmp_path)()
-    assert png.read_bytes().startswith(b"\x89PNG")
-    assert svg.read_text().startswith("<svg")
-    assert "NaN" not in svg.read_text()
-    assert "undefined" not in svg.read_text()
+    assert drawn.problem == "" and drawn.title and drawn.description.startswith(drawn.title)
+    check_files(drawn, tmp_path)
 
 
 @pytest.mark.parametrize("kind", figures.FIGURES)
@@ -191,6 +186,11 @@ def test_hostile_levels_stay_text(tmp_path: Path) -> None:
     assert "<script>" not in render.svg(drawn.spec)
 
 
+def test_a_still_picture_of_a_plugin_s_chart_is_clipped_as_it_says() -> None:
+    chart = altair.Chart(altair.Data(values=[{"x": 1}])).mark_point(clip=True).encode(x="x:Q").interactive()
+    assert all("<clipPath" in render.svg(one.to_dict()) for one in (chart, altair.layer(chart)))
+
+
 @pytest.mark.parametrize(("number", "drawing"), [(3, [3, 0, 0]), (40, [14, 13, 13]), (0, [0, 0, 0])])
 def test_many_figures_are_shared_out_and_a_few_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, drawing: list[int]
@@ -207,11 +207,7 @@ def test_many_figures_are_shared_out_and_a_few_are_not(
     monkeypatch.setattr(render, "png", str.encode)
     charts = [figures.Drawn("", f"figure.{at}", "bar", "", "", {"drawn": str(at)}) for at in range(number)]
     executors = [Counting(), Counting(), Counting()]
-    written = render.submit(charts, tmp_path, executors)()
-    assert written == [render_paths(tmp_path, one.name) for one in charts]
-    assert [path.read_text() for pair in written for path in pair] == [str(at) for at in range(number) for _ in "ab"]
+    written = [path for pair in render.submit(charts, tmp_path, executors)() for path in pair]
+    named = [tmp_path / f"{one.name}.{kind}" for one in charts for kind in ("png", "svg")]
+    assert {path: path.read_text() for path in written} == {path: path.stem.split(".")[1] for path in named}
     assert [one.vectors for one in executors] == drawing
-
-
-def render_paths(folder: Path, name: str) -> tuple[Path, Path]:
-    return folder / f"{name}.png", folder / f"{name}.svg"

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ioassay.analysis.claims import published_results
-from ioassay.analysis.effects.average_change import AverageChange
-from ioassay.analysis.effects.one_factor import Outcome as Difference
 from ioassay.analysis.storage.database import (
     AMPLIFICATION,
     BYTES,
@@ -19,12 +17,10 @@ from ioassay.analysis.storage.database import (
     FoundKeys,
     Outcome,
 )
-from ioassay.factors import factor_label, level_phrase, level_text
-from ioassay.narrative import phrases
-from ioassay.narrative.finding import Column, Finding, Table, bounds
+from ioassay.narrative import average_change_text, phrases
+from ioassay.narrative.finding import Column, Finding, Table
 from ioassay.narrative.say import Say, say
-from ioassay.narrative.values import Quantity, Range, Ratio
-from ioassay.stats.contrasts import MARGIN
+from ioassay.narrative.values import Quantity, Range
 from ioassay.stats.result import Interval, plain
 
 _LAYERS = {layer: f"database.layer_{layer.lower()}" for layer in ("RocksDB", "drive", "flash")}
@@ -83,50 +79,15 @@ def _rate(one: Database, load: str) -> Quantity | Range:
 
 
 def _changed(one: Database) -> Finding:
-    table = Table.of(
-        one.changes,
-        ("factor", lambda row: factor_label(row[1].factor)),
-        ("levels", lambda row: " over ".join(level_text(row[1].factor, level) for level in row[1].levels[::-1])),
-        ("load", lambda row: row[0]),
-        ("ratio of the rates", lambda row: row[1].ratio.ratio),
-        *bounds(lambda row: row[1].ratio.interval),
-        ("p, adjusted", lambda row: row[1].ratio.p),
-    )
-    factors = dict.fromkeys(change.factor for _, change in one.changes)
     return _finding(
         one,
         "What changes them",
-        [said for factor in factors for said in _change({k: c for k, c in one.changes if c.factor == factor})],
-        statistics={"changes": [_numbers(load, change) for load, change in one.changes]},
-        tables=[table],
+        [*average_change_text.statements(one.changes)],
+        statistics={"changes": [{**average_change_text.numbers(own), "load": load} for load, own in one.changes]},
+        tables=[average_change_text.table(one.changes, "load")],
         caveats=[str(say("database.together"))],
         concludes=True,
     )
-
-
-def _numbers(load: str, one: AverageChange) -> dict[str, Any]:
-    facts = {"factor": one.factor, "levels": [*one.levels], "load": load, "ratio": plain(one.ratio), "p": one.ratio.p}
-    return {**facts, "outcome": one.outcome.value, "repetitions_needed": one.needed}
-
-
-def _change(own: Mapping[str, AverageChange]) -> Iterator[Say]:
-    """What one factor does to all loads."""
-    some = next(iter(own.values()))
-    first, second = (level_phrase(some.factor, level) for level in some.levels)
-    facts = {"first": first, "second": second, "margin": MARGIN}
-    different, alike, undecided = (
-        {load: one for load, one in own.items() if one.outcome == outcome}
-        for outcome in (Difference.DIFFERENCE, Difference.EQUIVALENT, Difference.UNDECIDED)
-    )
-    if different:
-        ratios = [(load, Ratio(one.ratio.ratio, one.ratio.interval)) for load, one in different.items()]
-        shown = [say("database.ratio", load=load, ratio=ratio) for load, ratio in ratios]
-        yield say("database.changed", ratios=shown, **facts)
-    if alike:
-        yield say("database.alike", loads=list(alike), **facts)
-    if undecided:
-        needed = max(one.needed or 0 for one in undecided.values())
-        yield say("database.undecided", loads=list(undecided), needed=needed, **facts)
 
 
 # What of it reached the drive
@@ -144,9 +105,8 @@ def _reached(one: Database) -> Finding:
     columns = [*map(count, BYTES), share("drive over users", DRIVE), share("flash over users", FLASH)]
     kept = [column for column in columns if any(column.value(part) is not None for part in one.parts)]
     caveats = ("apart", "later", "log") if one.by_load else ("process", "log")
-    by_load: dict[str, dict[str, Mapping[str, float]]] = {}
-    for part in one.by_load:
-        by_load.setdefault(part.where, {})[part.load] = part.counts
+    places = dict.fromkeys(part.where for part in one.by_load)
+    by_load = {where: {part.load: part.counts for part in one.by_load if part.where == where} for where in places}
     shares = {"drive": [*one.over_user(DRIVE).values()], "flash": [*one.over_user(FLASH).values()]}
     ends = {f"{name}_over_user": {"min": min(own), "max": max(own)} for name, own in shares.items() if own}
     return _finding(

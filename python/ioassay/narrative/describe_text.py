@@ -187,7 +187,9 @@ def half_width(metric: str, value: Value) -> str:
 def profile_caption(repetitions: Sequence[int], *, sparse: bool) -> str:
     """What the numbers of a table of workloads are; `sparse`: some percentile is marked with an asterisk."""
     ends = sorted({min(repetitions), max(repetitions)})
-    count = "–".join(str(end) for end in ends)
-    means = f"IOPS and bandwidth: means of {count} repetitions, with their 95 % interval. " if ends[-1] > 1 else ""
-    beyond = f" * fewer than {FEW_BEYOND} requests lie beyond." if sparse else ""
-    return f"{means}Latencies: percentiles of all requests; lines in the charts at p50, p99 and p99.9.{beyond}"
+    said = [
+        (say("describe.profile_means", n="–".join(map(str, ends))), ends[-1] > 1),
+        (say("describe.profile_percentiles"), True),
+        (say("describe.profile_sparse", few=FEW_BEYOND), sparse),
+    ]
+    return " ".join(str(one) for one, holds in said if holds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ioassay.analysis.storage.load_saturation import MARGIN, LoadLevel, Saturation
+from ioassay.analysis.storage.load_saturation import MARGIN, Saturation
 from ioassay.narrative.finding import Finding, Table, bounds
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Quantity
@@ -17,12 +17,12 @@ def findings(answers: Sequence[Saturation]) -> list[Finding]:
 
 
 def _finding(one: Saturation) -> Finding:
-    saturates = None if one.saturates is None else one.levels[one.saturates]
-    waits = None if one.waits is None else one.levels[one.waits]
-    said = [Say(*_calm(one), where=one.where)]
-    if waits is not None:
-        p99 = Quantity(one.percentile, waits.latency)
-        said.append(say("load.waits", load=Quantity(one.rate, waits.offered), p99=p99))
+    said = [_calm(one)]
+    if one.waits is not None:
+        level = one.levels[one.waits]
+        p99 = Quantity(one.percentile, level.latency)
+        said.append(say("load.waits", load=Quantity(one.rate, level.offered), p99=p99))
+    fewer = () if one.saturates is None else (Quantity(one.rate, one.levels[one.saturates].offered),)
     lowest = 0.0 if one.lowest is None else one.levels[one.lowest].latency
     table = Table.of(
         one.levels,
@@ -42,29 +42,22 @@ def _finding(one: Saturation) -> Finding:
         where=one.where,
         statistics={**plain(one), "saturates": one.saturates},
         tables=[table],
-        caveats=[] if saturates is None else [str(say("load.fewer", load=Quantity(one.rate, saturates.offered)))],
+        caveats=[str(say("load.fewer", load=load)) for load in fewer],
     )
 
 
-def _calm(one: Saturation) -> tuple[str, dict[str, object]]:
+def _calm(one: Saturation) -> Say:
     """Up to which load requests do not wait, as far as that was judged."""
     most = one.levels[one.most]
-    limit = say(
-        "load.no_limit" if one.saturates is None else "load.limit",
-        most=Quantity(one.rate, most.served, most.served_interval),
-    )
+    served = Quantity(one.rate, most.served, most.served_interval)
+    limit = say("load.no_limit" if one.saturates is None else "load.limit", most=served)
     if one.lowest is None or one.calm_mean is None:
-        return "load.saturated", {"limit": limit}
-
-    def values(level: LoadLevel, lowest: LoadLevel) -> dict[str, object]:
-        shown = Quantity(one.percentile, lowest.latency)
-        return {"load": Quantity(one.rate, level.offered), "times": 1 + MARGIN, "lowest": shown, "limit": limit}
-
-    place, lowest = one.calm_mean, one.levels[one.lowest]
+        return Say("load.saturated", {"limit": limit}, one.where)
+    code, place = "load.scatters" if one.tested else "load.unrepeated", one.calm_mean
     if one.calm is not None and one.calm > one.lowest:  # a level against itself proves nothing
-        return "load.calm", values(one.levels[one.calm], lowest)
-    if place == one.lowest == 0 and one.levels[1].saturated:
-        return "load.saturates", values(one.levels[0], lowest)
-    if place == one.lowest:
-        return "load.lowest" if place else "load.always", values(one.levels[place], lowest)
-    return "load.scatters" if one.tested else "load.unrepeated", values(one.levels[place], lowest)
+        code, place = "load.calm", one.calm
+    elif place == one.lowest:
+        code = "load.lowest" if place else "load.saturates" if one.levels[1].saturated else "load.always"
+    load, lowest = Quantity(one.rate, one.levels[place].offered), one.levels[one.lowest].latency
+    known = {"load": load, "times": 1 + MARGIN, "lowest": Quantity(one.percentile, lowest), "limit": limit}
+    return Say(code, known, one.where)

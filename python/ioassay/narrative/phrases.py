@@ -9,7 +9,6 @@ from ioassay.factors import factor, factor_label, level_phrase
 from ioassay.stats.power import MOST
 from ioassay.stats.result import Interval, Undefined
 
-NAIVE_LABEL = "naive: counts every log sample as an independent observation"
 NAIVE_REASON = (
     "Log samples of one run resemble their neighbours, so they are far fewer independent observations than they seem. "
     "An analysis of variance over them finds differences where there are none. The repetition is the unit."

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ioassay.analysis.claims import published_results
-from ioassay.analysis.effects.one_factor import Outcome
 from ioassay.analysis.measurements.passes import SESSION, SPAN, SUM, WATCHED
 from ioassay.analysis.storage.timing_definitions import (
     PATH,
@@ -21,13 +20,11 @@ from ioassay.analysis.storage.timing_definitions import (
 )
 from ioassay.factors import level_phrase
 from ioassay.hints import document
-from ioassay.narrative import phrases
-from ioassay.narrative.finding import Column, Finding, Table, bounds
+from ioassay.narrative import average_change_text, phrases
+from ioassay.narrative.finding import Column, Finding, Table
 from ioassay.narrative.say import Say, say
-from ioassay.narrative.values import Ratio
+from ioassay.narrative.values import Shares
 from ioassay.records.record import Scalar
-from ioassay.stats.contrasts import MARGIN
-from ioassay.stats.result import plain
 from ioassay.stats.sample import median_of
 from ioassay.units import format_size
 
@@ -53,10 +50,12 @@ def _findings(one: TimingDefinitions) -> Iterator[Finding]:
 def _compared(one: TimingDefinitions) -> Finding:
     passes, strays = [each for cell in one.cells for each in cell.passes], sum(cell.outliers() for cell in one.cells)
     known = None if one.sized else published_results.rates_of(one.study)
-    record = format_size(one.cells[0].size[1])
     caveats = [
         (say("timing.sizes"), one.sized),
-        (say("timing.repetitions", n=max(len(cell.passes) for cell in one.cells), record=record), not one.sized),
+        (
+            say("timing.repetitions", n=max(len(cell.passes) for cell in one.cells), record=one.cells[0].size[1]),
+            not one.sized,
+        ),
         (say("timing.strays", n=strays, passes=len(passes)), strays),
         (say("timing.published", source=known.source if known else ""), known),
         (say("timing.twins"), one.twins),
@@ -96,25 +95,19 @@ def _agreement(one: TimingDefinitions) -> Iterator[Say]:
     else:
         yield say("timing.agree", largest=max(abs(cell.difference() or 0.0) for cell in one.cells), **counts)
     if one.unexplained:
-        code = "timing.cell_of" if one.sized else "timing.cell"
-        cells = [
-            say(code, test=cell.test, size=format_size(cell.size[0]), record=format_size(cell.size[1]), at=_where(cell))
-            for cell in one.unexplained
-        ]
+        sizes = [(cell, {"size": cell.size[0], "record": cell.size[1]}) for cell in one.unexplained]
+        cells = [say("timing.cell", test=cell.test, at=_where(cell), **size) for cell, size in sizes]
         yield say("timing.unexplained_at", cells=cells)
 
 
 def _nearest(one: TimingDefinitions) -> Iterator[Say]:
     """Which definition lies nearest to the claims, and how far off the others are."""
-    shares = {name: one.differences(way) for name, way in (("spans", SPAN), ("sums", SUM), ("sessions", SESSION))}
-    if all(shares.values()):
+    names = {"spans": SPAN, "sums": SUM, "sessions": SESSION}
+    shares = {name: own for name, way in names.items() if (own := one.differences(way))}
+    if len(shares) == len(names):
         code = "timing.nearest" if one.span_is_nearest else "timing.not_nearest"
-        yield say(code, size=format_size(one.sizes[-1]), **{name: _range(own) for name, own in shares.items()})
-
-
-def _range(shares: Sequence[float]) -> str:
-    low, high = (phrases.points(share, sign=True) for share in (min(shares), max(shares)))
-    return f"{low} %" if low == high else f"{low} to {high} %"
+        known = {name: Shares(min(own), median_of(own) or 0.0, max(own)) for name, own in shares.items()}
+        yield say(code, size=one.sizes[-1], **known)
 
 
 def _moved(one: TimingDefinitions) -> Iterator[Say]:
@@ -143,11 +136,8 @@ def _sizes(one: TimingDefinitions) -> Table:
     def number(status: Status) -> Column:
         return Column(_status(status), lambda row: sum(cell.status == status for cell in row[1]))
 
-    def share(title: str, way: str, pick: Callable[[list[float]], float | None] = median_of) -> Column:
-        return Column(title, lambda row: phrases.in_percent(pick(_known(cell.difference(way) for cell in row[1]))))
-
-    def gap_us(title: str, pick: Callable[[list[float]], float | None]) -> Column:
-        return Column(title, lambda row: pick([1e6 * gap_s for gap_s in _known(cell.gap_s for cell in row[1])]))
+    def share(title: str, way: str) -> Column:
+        return Column(title, lambda row: phrases.in_percent(_middle(cell.difference(way) for cell in row[1])))
 
     return Table.of(
         [(size, [cell for cell in one.cells if cell.size[0] == size]) for size in one.sizes],
@@ -155,20 +145,14 @@ def _sizes(one: TimingDefinitions) -> Table:
         ("claims", lambda row: len(row[1])),
         *(number(status) for status in Status if one.counts[status]),
         share("first to last call: median (%)", SPAN),
-        share("largest (%)", SPAN, _largest),
-        gap_us("median (µs)", median_of),
-        gap_us("largest (µs)", _largest),
+        ("median (µs)", lambda row: _middle(cell.gap_s and 1e6 * cell.gap_s for cell in row[1])),
         share("sum of call times: median (%)", SUM),
         share("open to close: median (%)", SESSION),
     )
 
 
-def _known(values: Iterable[float | None]) -> list[float]:
-    return [abs(value) for value in values if value is not None]
-
-
-def _largest(values: list[float]) -> float | None:
-    return max(values, default=None)
+def _middle(values: Iterable[float | None]) -> float | None:
+    return median_of([value and abs(value) for value in values])
 
 
 def _tests(one: TimingDefinitions, known: published_results.Rates | None) -> Table:
@@ -248,59 +232,28 @@ def _place(point: Mapping[str, Scalar], direct: bool | None) -> str:
 
 
 def _folders(one: TimingDefinitions) -> Finding:
+    """All others against the first."""
     first, *others = (level_phrase(PATH, folder) for folder in one.folders)
-    table = Table.of(
-        one.changes,
-        ("mode", lambda row: _place(row.point, row.direct)),
-        ("test", lambda row: row.test),
-        ("folder", lambda row: row.folder),
-        (f"speed against {first}", lambda row: row.change.ratio.ratio),
-        *bounds(lambda row: row.change.ratio.interval),
-        ("faster", lambda row: _winner(row, first)),
-    )
+    changes = [(f"{row.test} ({_place(row.point, row.direct)})", row.change) for row in one.changes]
+    compared = {row.change.levels[1] for row in one.changes}
+    missing = [level_phrase(PATH, other) for other in one.folders[1:] if other not in compared]
     confidence = {row.change.ratio.interval.confidence for row in one.changes}
+
+    def numbers(row: FolderChange) -> dict[str, Any]:
+        place = {"where": dict(row.point), "test": row.test, "folder": row.change.levels[1]}
+        return {**place, **average_change_text.numbers(row.change)}
+
     return Finding(
         study=one.study,
         question="accountings",
         response="pass.bw",
         title=f"Folders compared: {phrases.listed([first, *others])}",
-        statements=[said for other in one.folders[1:] for said in _faster(one, other)],
-        statistics={"factors": [_change(row) for row in one.changes]},
-        tables=[table],
+        statements=[
+            *average_change_text.statements(changes),
+            *(say("timing.incomparable", first=first, other=other) for other in missing),
+        ],
+        statistics={"factors": [numbers(row) for row in one.changes]},
+        tables=[average_change_text.table(changes, "test")] if changes else [],
         caveats=[str(say("timing.folders", confidence=level)) for level in confidence],
         concludes=True,
     )
-
-
-def _change(one: FolderChange) -> dict[str, Any]:
-    facts = {"where": dict(one.point), "test": one.test, "folder": one.folder}
-    return {**facts, "ratio": plain(one.change.ratio), "outcome": one.change.outcome.value}
-
-
-def _winner(one: FolderChange, first: str) -> str:
-    if one.change.outcome == Outcome.DIFFERENCE:
-        return level_phrase(PATH, one.folder) if one.change.ratio.ratio > 1 else first
-    return f"within {phrases.percent(MARGIN)}" if one.change.outcome == Outcome.EQUIVALENT else "not known"
-
-
-def _faster(one: TimingDefinitions, other: str) -> Iterator[Say]:
-    """At how many tests another folder is faster, by which factor, and what is not known."""
-    names = {"first": level_phrase(PATH, one.folders[0]), "other": level_phrase(PATH, other), "margin": MARGIN}
-    own = sorted((row for row in one.changes if row.folder == other), key=lambda row: row.change.ratio.ratio)
-    if not own:
-        yield say("timing.incomparable", **names)
-        return
-    different, alike, undecided = (
-        [row.change for row in own if row.change.outcome == outcome]
-        for outcome in (Outcome.DIFFERENCE, Outcome.EQUIVALENT, Outcome.UNDECIDED)
-    )
-    if different:
-        faster = sum(change.ratio.ratio > 1 for change in different)
-        yield say("timing.faster", tests=len(own), faster=faster, slower=len(different) - faster, **names)
-    if alike:
-        yield say("timing.alike", n=len(alike), **names)
-    if undecided:
-        yield say("timing.undecided", n=len(undecided), needed=max(row.needed or 0 for row in undecided), **names)
-    ratios = [(row.change.ratio, {"test": row.test, "at": _place(row.point, row.direct)}) for row in (own[0], own[-1])]
-    least, most = (say("timing.ratio", ratio=Ratio(one.ratio, one.interval), **at) for one, at in ratios)
-    yield say("timing.factors" if len(own) > 1 else "timing.factor", least=least, most=most)

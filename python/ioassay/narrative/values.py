@@ -164,13 +164,19 @@ class Deviation:
 
 @dataclass(frozen=True)
 class Shares:
-    """Changes over several conditions: `{x}` is `-66.4 % to 0.0 %`, `{x:median}` their median with these extremes."""
+    """Changes over several conditions: `{x}` is `-66.4 % to 0.0 %`, `{x:median}` their median with these extremes.
+
+    `{x:points}` is `-66 to 0 %`, with two digits.
+    """
 
     least: float
     middle: float
     most: float
 
     def __format__(self, form: str) -> str:
+        if form == "points":
+            low, high = (f"{phrases.points(share, sign=True)} %" for share in (self.least, self.most))
+            return low if low == high else phrases.joined(low, high)
         ends = " to ".join(dict.fromkeys(phrases.signed_percent(share) for share in (self.least, self.most)))
         if form != "median":
             return ends

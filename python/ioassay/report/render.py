@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Waiting = Callable[[], Sequence[tuple[Path, Path]]]
 """Waits for figures: the paths of the PNG and the SVG of each."""
+ZOOMED = "view_zoomed"
+"""The name of the view that moves under a pointer."""
 PNG_SCALE = 2.0
 """Twice the nominal resolution: sharp in print and on dense screens."""
 _WORTH_STARTING = 16
@@ -36,10 +38,10 @@ def svg(spec: VegaLite) -> str:
 
 def _still(spec: VegaLite) -> VegaLite:
     """Without what only moves under a pointer. What is clipped for it ends on the edge of its axis: masks cost most."""
-    if "params" not in spec:
-        return spec
-    layers = [_unclipped(**one) if one["mark"].get("clip") else one for one in spec["layer"]]
-    return {**{key: part for key, part in spec.items() if key != "params"}, "layer": layers}
+    still = {key: part for key, part in spec.items() if key != "params"}
+    if "params" in spec and "layer" in spec:
+        still["layer"] = [_unclipped(**one) if one.get("name") == ZOOMED else one for one in spec["layer"]]
+    return still
 
 
 def _unclipped(mark: VegaLite, encoding: VegaLite, **others: Any) -> VegaLite:

@@ -78,35 +78,31 @@ def analyse(records: Dataset, study: Study) -> list[Saturation]:
     direction = next((one for one in DIRECTIONS if cells(records, study, f"{one}.iops").cells), None)
     if factor is None or direction is None or not records.is_measured(study):
         return []
-    rate, percentile = f"{direction}.iops", f"{direction}.lat.{PERCENTILE}"
-    served = {cell.trials: cell for cell in cells(records, study, rate).cells}
-    found = cells(records, study, percentile)
-    places = []
+    served = {cell.trials: cell for cell in cells(records, study, f"{direction}.iops").cells}
+    found, places = cells(records, study, f"{direction}.lat.{PERCENTILE}"), []
     for family in level_families(found, factor, study.analysis.confidence) if factor in found.varying() else ():
         pairs = [(cell, served[cell.trials]) for cell in family.cells if cell.trials in served]
         if len(pairs) == len(family.cells) > 2:
-            levels = tuple(_level(study, factor, rate, percentile, *pair) for pair in pairs)
-            places.append(_place(study, rate, percentile, family.part.where(), levels, family.contrasts))
+            levels = tuple(_level(study, factor, direction, *pair) for pair in pairs)
+            places.append(_place(study, direction, family.part.where(), levels, family.contrasts))
     return places
 
 
-def _level(study: Study, factor: str, rate: str, percentile: str, latency: Cell, served: Cell) -> LoadLevel:
+def _level(study: Study, factor: str, direction: str, latency: Cell, served: Cell) -> LoadLevel:
     jobs = latency.point.get("numjobs", study.params.get("numjobs", 1))
-    offered = (level_number(factor, latency.point[factor]) or 0.0) * (level_number("numjobs", jobs) or 1.0)
     confidence = study.analysis.confidence
     return LoadLevel(
-        offered,
-        mean_of(served.values),
-        interval(rate, served, confidence),
-        mean_of(latency.values),
-        interval(percentile, latency, confidence),
+        offered=(level_number(factor, latency.point[factor]) or 0.0) * (level_number("numjobs", jobs) or 1.0),
+        served=mean_of(served.values),
+        served_interval=interval(f"{direction}.iops", served, confidence),
+        latency=mean_of(latency.values),
+        latency_interval=interval(f"{direction}.lat.{PERCENTILE}", latency, confidence),
     )
 
 
 def _place(
     study: Study,
-    rate: str,
-    percentile: str,
+    direction: str,
     where: Mapping[str, Scalar],
     levels: tuple[LoadLevel, ...],
     contrasts: Contrasts | Undefined,
@@ -119,16 +115,15 @@ def _place(
     if known and lowest is not None:
         near, beyond = known.near[lowest], known.differences[:, lowest] - known.reach[:, lowest] > known.bound
     free = [place in whole and latencies[place] <= (1 + MARGIN) * latencies[lowest] for place in range(len(levels))]
-    calm = [bool(sure) and own for sure, own in zip(near, free, strict=True)]
     return Saturation(
         study=study.name,
-        rate=rate,
-        percentile=percentile,
+        rate=f"{direction}.iops",
+        percentile=f"{direction}.lat.{PERCENTILE}",
         where=where,
         levels=levels,
         tested=known is not None,
         lowest=lowest,
-        calm=_last(calm, free),
+        calm=_last([bool(sure) and own for sure, own in zip(near, free, strict=True)], free),
         calm_mean=_last(free, free),
         waits=next((place for place in range(lowest or 0, len(levels)) if beyond[place:].all()), None),
         most=best_place(as_floats([level.served for level in levels]), lower=False),

@@ -145,7 +145,6 @@ def _strays(one: Pass) -> bool:
 class FolderChange:
     """How many times faster than the first folder another one is, at one test in one mode."""
 
-    folder: str
     point: Mapping[str, Scalar]
     direct: bool | None
     test: str
@@ -158,7 +157,7 @@ class TimingDefinitions:
 
     study: str
     cells: Sequence[Cell]
-    folders: Sequence[str]
+    folders: Sequence[Scalar]
     changes: Sequence[FolderChange]
 
     @property
@@ -217,19 +216,20 @@ def analyse(records: Dataset, study: Study) -> list[TimingDefinitions]:
 def cells(records: Dataset, study: Study) -> list[Cell]:
     """The watched passes by point, test and size: points in the study's order, tests in that of the tool."""
     design = study.design
-    grouped: list[dict[tuple[tuple[str, ...], tuple[int, int], str], list[Pass]]] = []
-    for found in (passes.counted(records, study), passes.witnessed_passes(records, study)):
-        grouped.append({})
+    groups: dict[tuple[tuple[str, ...], tuple[int, int], str], tuple[list[Pass], list[Pass]]] = {}
+    for place, found in enumerate((passes.counted(records, study), passes.witnessed_passes(records, study))):
         for one in found:
-            grouped[-1].setdefault((design.key(one.point), one.size, one.test), []).append(one)
-    counted, watched = grouped
+            groups.setdefault((design.key(one.point), one.size, one.test), ([], []))[place].append(one)
+    watched = {key: both for key, both in groups.items() if both[1]}
     return [
-        Cell(part[0].point, key[2], key[1], part, _rate(counted.get(key, ()), WATCHED))
-        for key, part in sorted(watched.items(), key=lambda item: design.place(item[1][0].point))
+        Cell(seen[0].point, test, size, seen, _rate(counted, WATCHED))
+        for (_, size, test), (counted, seen) in sorted(
+            watched.items(), key=lambda one: design.place(one[1][1][0].point)
+        )
     ]
 
 
-def _folders(records: Dataset, study: Study) -> tuple[Sequence[str], Sequence[FolderChange]]:
+def _folders(records: Dataset, study: Study) -> tuple[Sequence[Scalar], Sequence[FolderChange]]:
     """The folders that have passes, and what of them can be compared with the first: test by test, mode by mode."""
     made = passes.expanded(records, study)
     if made is None or PATH not in study.levels:
@@ -256,5 +256,5 @@ def _folders(records: Dataset, study: Study) -> tuple[Sequence[str], Sequence[Fo
         if isinstance(change, AverageChange):
             point = {name: level for name, level in part[0].point.items() if name in study.levels and name != PATH}
             test = str(part[0].point["test"])
-            changes.append(FolderChange(str(other), point, direct[part[0].trials[0]], test, change))
-    return [str(first), *map(str, others)], changes
+            changes.append(FolderChange(point, direct[part[0].trials[0]], test, change))
+    return found.factors[PATH], changes

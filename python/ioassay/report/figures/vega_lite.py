@@ -11,10 +11,10 @@ from functools import partial
 from typing import Any
 
 from ioassay.report.figures.spec import VegaLite
+from ioassay.report.render import ZOOMED
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _TYPES = {"Q": "quantitative", "N": "nominal", "O": "ordinal"}
-_ZOOMED = "view_zoomed"
 
 
 class VegaView(dict[str, Any]):
@@ -35,8 +35,8 @@ class VegaView(dict[str, Any]):
         """Shift and wheel zooms, shift and drag moves, so that the page still scrolls; one view of a figure can."""
         moves = "[pointerdown[event.shiftKey], window:pointerup] > window:pointermove!"
         select = {"type": "interval", "zoom": "wheel![event.shiftKey]", "translate": moves}
-        zoom = {"name": "zoomed", "select": select, "bind": "scales", "views": [_ZOOMED]}
-        return VegaView(self, name=_ZOOMED, params=[zoom])
+        zoom = {"name": "zoomed", "select": select, "bind": "scales", "views": [ZOOMED]}
+        return VegaView(self, name=ZOOMED, params=[zoom])
 
 
 def channel(shorthand: str, **look: Any) -> VegaLite:
