@@ -100,15 +100,12 @@ def data(value: Any) -> Any:
 
 def policy(*scripts: str) -> str:
     """The Content Security Policy: our scripts, inline styles, pictures beside the page, and no connection at all."""
-    allowed = " ".join(f"'sha256-{_hash(script)}'" for script in scripts)
+    hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    allowed = " ".join(f"'sha256-{one}'" for one in hashes)
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src 'self' data:; "
         "connect-src 'none'; base-uri 'none'; form-action 'none'"
     )
-
-
-def _hash(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 @functools.cache
@@ -120,29 +117,26 @@ def bundle() -> str:
     """
     import vl_convert
 
-    name = f"vega-{vl_convert.get_vega_version()}-{vl_convert.get_vega_embed_version()}.js"
-    with suppress(OSError, UnicodeDecodeError, RuntimeError):
-        kept = _cache_folder() / name
+    if (folder := _own_folder()) is None:
+        return _assembled()
+    kept = folder / f"vega-{vl_convert.get_vega_version()}-{vl_convert.get_vega_embed_version()}.js"
+    with suppress(OSError, UnicodeDecodeError):
         if _is_ours(kept.stat()):
             return kept.read_text(encoding="utf-8")
     text = _assembled()
-    with suppress(OSError, RuntimeError):  # without a home it is assembled each time
-        kept = _cache_folder() / name
-        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(OSError):
         atomic_file.write(kept, text)
     return text
 
 
-def _cache_folder() -> Path:
-    """XDG Base Directory Specification; a relative path there is to be ignored."""
-    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (named if named.is_absolute() else Path("~/.cache").expanduser()) / "ioassay"
-
-
 def _own_folder() -> Path | None:
-    """The folder of what is kept between runs, made where it is missing; None where others could write into it."""
+    """The folder of what is kept between runs (XDG Base Directory Specification), made where it is missing.
+
+    None without a home, and where others could write into it. A relative path in the environment is to be ignored.
+    """
     with suppress(OSError, RuntimeError):
-        folder = _cache_folder()
+        named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+        folder = (named if named.is_absolute() else Path("~/.cache").expanduser()) / "ioassay"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder if _is_ours(folder.stat()) else None
     return None

@@ -132,7 +132,8 @@ def _row(records: Dataset, factors: Sequence[str], row: Mapping[str, Any], out: 
 def _count(records: Dataset, study: str, rows: Sequence[Row]) -> Count:
     own = [row.status for row in rows if row.study == study]
     planned = max(records.planned.get(study, 0), len(own))
-    return Count(study, planned, *map(own.count, (OK, FAILED, SKIPPED)), planned - len(own))
+    ok, failed, skipped = (own.count(status) for status in (OK, FAILED, SKIPPED))
+    return Count(study, planned, ok, failed, skipped, planned - len(own))
 
 
 def evidence(root: Path, trial: str, out: Path) -> Evidence:

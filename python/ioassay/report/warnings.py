@@ -158,17 +158,9 @@ def _missing_figures(drawn: Sequence[Drawn]) -> list[Alert]:
     for one in drawn:
         if one.problem:
             missing.setdefault((one.study, one.problem), []).append(one.name)
-    return [
-        Alert("figure-missing", f"{_figures(names)} nothing to show: {problem}", "", _where(study))
-        for (study, problem), names in missing.items()
-    ]
-
-
-def _figures(names: Sequence[str]) -> str:
-    if len(names) == 1:
-        return f"Figure '{names[0]}' has"
-    return f"{len(names)} figures ({', '.join(names)}) have"
-
-
-def _where(study: str) -> str:
-    return f"study {study}" if study else "all studies"
+    found = []
+    for (study, problem), names in missing.items():
+        which = f"{len(names)} figures ({', '.join(names)}) have" if names[1:] else f"Figure '{names[0]}' has"
+        scope = f"study {study}" if study else "all studies"
+        found.append(Alert("figure-missing", f"{which} nothing to show: {problem}", "", scope))
+    return found
