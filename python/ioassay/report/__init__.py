@@ -152,7 +152,7 @@ def _view(
         "machine": host_facts.machines(records),
         "setup": host_facts.setup(records),
         "fleet": host_facts.fleet(records),
-        "study_toml": _text(files[_STUDY]),
+        "study_toml": files[_STUDY].read_text(encoding="utf-8", errors="replace") if files[_STUDY].is_file() else "",
         "seeds": {study.name: study.seed for study in records.studies},
         "files": {name: trial_list.link(path, out) for name, path in files.items() if path.is_file()},
         "again": rerun_command(records),
@@ -181,10 +181,6 @@ def _search_arguments(tuning: Search) -> Iterator[str]:
         yield from ("--budget", f"{tuning['budget_s']:g}s")
     if not tuning["pruning"]:
         yield "--no-pruning"
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
 
 def _replace(path: Path, text: str) -> None:

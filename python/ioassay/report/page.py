@@ -60,6 +60,13 @@ def render(
     script = "".join((TEMPLATE / name).read_text(encoding="utf-8") for name in _SCRIPTS)
     parts: dict[str, str] = {}
     names = {name: f"{name}-{secrets.token_hex(16)}" for name in ("bundle", "script", "style")}  # no tool prints these
+
+    def packed(caller: Callable[[], str]) -> Any:
+        """A name in the place of what a template packs (`{% call packed() %}`)."""
+        name = f"part-{secrets.token_hex(16)}"
+        parts[name] = caller()
+        return Markup(name)
+
     text = (
         environment()
         .get_template(template)
@@ -72,22 +79,13 @@ def render(
             policy=policy(bundle, script),
             themes=data({"light": theme.config(), "dark": theme.config(dark=True)}),
             data=lambda declared: data(shared_rows(declared)),
-            packed=functools.partial(_keep, parts),
+            packed=packed,
         )
     )
     style = theme.css_variables() + (TEMPLATE / "style.css").read_text(encoding="utf-8")
     code = {names["bundle"]: bundle, names["script"]: script, names["style"]: style}
     code |= {name: packed_page.packed(shown(content)) for name, content in parts.items()}
     return "".join(code.get(part) or shown(part) for part in re.split(f"({_NAME})", text))
-
-
-def _keep(parts: dict[str, str], caller: Callable[[], str]) -> Any:
-    """A name in the place of what a template packs (`{% call packed() %}`), which `parts` keeps."""
-    from markupsafe import Markup
-
-    name = f"part-{secrets.token_hex(16)}"
-    parts[name] = caller()
-    return Markup(name)
 
 
 def data(value: Any) -> Any:

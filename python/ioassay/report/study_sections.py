@@ -76,6 +76,12 @@ def _study(study: Study, findings: Sequence[Finding], rows: Sequence[ConditionMe
     answered = answers.answers([study], own)
     said = answered[0].sentences if answered else describe_text.means_in_brief(measured, _FEW_CONDITIONS)
     summary = said[:MOST_SENTENCES]
+    by_question: dict[str, list[Finding]] = {}
+    for finding in own:
+        if finding.question != CAVEATS:
+            by_question.setdefault(finding.question, []).append(finding)
+    names = {question: HEADINGS.get(question, question.replace("_", " ").capitalize()) for question in by_question}
+    groups = [group(names[question], found, summary) for question, found in by_question.items()]
     return StudyStory(
         name=name,
         anchor="study-" + re.sub(r"[^A-Za-z0-9_-]+", "-", name),
@@ -84,7 +90,7 @@ def _study(study: Study, findings: Sequence[Finding], rows: Sequence[ConditionMe
         summary=summary,
         doubts=[group(one.title, [one]) for one in own if one.question == CAVEATS and one.severity != "warning"],
         means=means(measured, exact=exact),
-        groups=_groups([finding for finding in own if finding.question != CAVEATS], summary),
+        groups=[one for one in groups if one.statements or one.tables or one.caveats],
     )
 
 
@@ -121,15 +127,6 @@ def _joined(title: str, owners: Sequence[tuple[Finding, Shown]]) -> tuple[str, S
     if len(set(names)) > 1:
         return label, Shown([Cell("of", False), *columns], rows)
     return ", ".join(filter(None, [label, names[0][1]])), Shown(columns, [row[1:] for row in rows])
-
-
-def _groups(findings: Sequence[Finding], known: Sequence[str]) -> list[Group]:
-    by_question: dict[str, list[Finding]] = {}
-    for finding in findings:
-        by_question.setdefault(finding.question, []).append(finding)
-    names = {question: HEADINGS.get(question, question.replace("_", " ").capitalize()) for question in by_question}
-    groups = [group(names[question], own, known) for question, own in by_question.items()]
-    return [one for one in groups if one.statements or one.tables or one.caveats]
 
 
 def means(rows: Sequence[ConditionMean], *, exact: bool = False) -> Shown | None:

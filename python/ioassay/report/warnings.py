@@ -65,25 +65,23 @@ def in_brief(findings: Sequence[Finding], recorded_ones: Iterable[tuple[str, str
 
 
 def _threats(findings: Sequence[Finding]) -> list[Alert]:
+    """One suspicion for all studies that it concerns alike."""
     threats: dict[tuple[object, str], list[Finding]] = {}
     for one in filter(is_alert, findings):
         threats.setdefault((one.statistics["code"], one.title), []).append(one)
-    return list(map(_threat, threats.values()))
+    found = []
+    for first, *others in threats.values():
+        remedy = " ".join(text.removeprefix("Next step: ") for text in first.caveats)
+        shown = _few([f"{one.study}: {one.statement}" for one in others])
+        scope = _studies(one.study for one in (first, *others))
+        found.append(Alert(str(first.statistics["code"]), first.title, remedy, scope, shown, detail=first.statement))
+    return found
 
 
 def is_alert(finding: Finding) -> bool:
     """Whether it is a threat that warns: the page says it once, here."""
     lost = str(finding.statistics.get("code", "")).startswith("trials-")  # which the page counts for all studies
     return finding.question == "caveats" and finding.severity == "warning" and not lost
-
-
-def _threat(alike: Sequence[Finding]) -> Alert:
-    """One suspicion of all studies that it concerns."""
-    first, *others = alike
-    remedy = " ".join(text.removeprefix("Next step: ") for text in first.caveats)
-    shown = _few([f"{one.study}: {one.statement}" for one in others])
-    scope = _studies(one.study for one in alike)
-    return Alert(str(first.statistics["code"]), first.title, remedy, scope, shown, detail=first.statement)
 
 
 def _rank(code: str) -> int:

@@ -122,25 +122,24 @@ def _rates(labelled: pl.DataFrame, labels: Sequence[str], number: int) -> tuple[
 
     A trial that made no such call counts as none.
     """
-    trials = labelled.group_by("level").agg(trials=pl.col("trial").n_unique())
-    sums = labelled.group_by("level", "name").agg(pl.col("per_second", "count", "errors").sum()).join(trials, "level")
-    rates = sums.with_columns(
-        rate=pl.col("per_second") / pl.col("trials"), failed=pl.col("errors") / pl.col("count").clip(1)
-    )
-    totals = rates.group_by("name").agg(pl.col("rate").sum()).sort(["rate", "name"], descending=[True, False])
-    ranked = totals["name"].to_list()
+    trials = dict(labelled.group_by("level").agg(pl.col("trial").n_unique()).iter_rows())
+    sums = labelled.group_by("level", "name").agg(pl.col("per_second", "count", "errors").sum())
+    rates: dict[str, dict[str, tuple[float, float]]] = {label: {} for label in labels}
+    total: dict[str, float] = {}
+    for level, name, a_second, count, errors in sums.iter_rows():
+        rates[level][name] = a_second / trials[level], errors / max(count, 1)
+        total[name] = total.get(name, 0.0) + a_second / trials[level]
+    ranked = sorted(total, key=lambda name: (-total[name], name))
     # One that is left over says more by its name.
-    names = ranked if len(ranked) == number + 1 else ranked[:number]
-    named = pl.col("name").is_in(names)
-    kept = rates.filter(named).select("level", "name", "rate", "failed")
-    others = rates.filter(~named).group_by("level").agg(pl.col("rate").sum())
-    rows = [*kept.to_dicts(), *({**row, "name": OTHER, "failed": None} for row in others.to_dicts())]
-    order = [*names, OTHER] if others.height else names
+    order = ranked if len(ranked) <= number + 1 else [*ranked[:number], OTHER]
     levels: dict[str, list[VegaLite]] = {label: [] for label in labels}
-    for row in sorted(rows, key=lambda row: order.index(row["name"])):
-        failed = "–" if row["failed"] is None else f"{100 * row['failed']:.2g} %"
-        texts = {"text": _number(row["rate"]), "level": row["level"] or "all", "failed": failed}
-        levels[row["level"]].append({"name": row["name"], "x": float(f"{row['rate']:.7g}"), **texts})
+    for label, own in rates.items():
+        known = [(name, own[name][0], f"{100 * own[name][1]:.2g} %") for name in order if name in own]
+        if others := [rate for name, (rate, _) in own.items() if name not in order]:
+            known.append((OTHER, sum(others), "–"))
+        for name, rate, failed in known:
+            texts = {"text": _number(rate), "level": label or "all", "failed": failed}
+            levels[label].append({"name": name, "x": float(f"{rate:.7g}"), **texts})
     return order, levels
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from ioassay import metrics
-from ioassay.factors import level_axis_numbers, level_label, level_phrase, level_text
+from ioassay.factors import level_axis_numbers, level_phrase, level_text
 from ioassay.records.record import Scalar
 from ioassay.report.figures import axes, chart, condition_rows, hardware_threads, metric_view, scaling, selection, stack
 from ioassay.report.figures.metric_view import View
@@ -35,14 +35,8 @@ _LINE_PX = 15
 _CHARACTER_PX = 7.2
 """Of the text in a panel without a chart."""
 _TICKS = 4
-_SMALL_LEGEND: VegaLite = {
-    "titlePadding": 5,
-    "symbolSize": 36,
-    "symbolStrokeWidth": 1,
-    "offset": 2,
-    "columnPadding": 8,
-    "labelOffset": 2,
-}
+_SMALL_LEGEND: VegaLite = {"symbolSize": 36, "symbolStrokeWidth": 1, "offset": 2}
+_SMALL_LEGEND |= {"titlePadding": 5, "columnPadding": 8, "labelOffset": 2}
 
 
 class Spec(FigureSpec):
@@ -98,14 +92,9 @@ def draw(records: Dataset, _: Study | None, spec: Spec) -> Any:
 
 def _head(title: str, notes: Sequence[str], spec: Spec) -> VegaLite:
     """A panel's title and what stands below it, in lines that fit over it."""
-    return {
-        "text": chart.broken(title, spec.width, 7.4),
-        "subtitle": [line for note in notes if note for line in chart.broken(note, spec.width)],
-        "fontSize": 13,
-        "subtitleLineHeight": _LINE_PX,
-        "subtitlePadding": 3,
-        "offset": 6,
-    }
+    look = {"fontSize": 13, "subtitleLineHeight": _LINE_PX, "subtitlePadding": 3, "offset": 6}
+    lines = [line for note in notes if note for line in chart.broken(note, spec.width)]
+    return {"text": chart.broken(title, spec.width, 7.4), "subtitle": lines, **look}
 
 
 def _empty(reason: str, spec: Spec) -> list[Any]:
@@ -233,12 +222,10 @@ def _plateau(view: View, peaks: Sequence[Peak]) -> list[Any]:
 
 def _best(view: View, peaks: Sequence[Peak]) -> list[Any]:
     """A ring around the best mean of each line."""
-    color, best = view.ask.color, set[tuple[Any, Any]]()
-    for one in peaks:
-        if not one.indistinct:
-            point = one.cells[one.best].point
-            group = None if color is None else level_label(color, point[color])
-            best.add((view.axis.position(point[view.axis.factor]), group))
+    points = [one.cells[one.best].point for one in peaks if not one.indistinct]
+    x, color = view.axis.factor, view.ask.color
+    places = [condition_rows.place(one[x], one[color] if color else None, view.axis, color) for one in points]
+    best = [(place["x"], place.get("group")) for place in places]
     rows, aside = chart.side_by_side(view.points)
     ringed = [row for row in rows if (row["x"], row.get("group")) in best]
     if not ringed:
