@@ -239,8 +239,8 @@ def report(case: Case, peaks: Sequence[Peak], verbose: bool) -> bool:
         named = peak.explanation.cause if peak.explanation else None
         good = named in case.causes or (named is None and Cause.NONE in case.causes)
         print(f"{'right' if good else 'WRONG':6s}{case.name:16s} wanted {wanted:24s} named {named or peak.outcome}")
-        text = cause_text.sentences(peak) or peak_text.in_brief(peak)
-        print(f"      {' '.join(text)}", flush=True)
+        text = cause_text.statements(peak) or peak_text.in_brief(peak)
+        print(f"      {' '.join(map(str, text))}", flush=True)
         for table in cause_text.tables(peak) if verbose or not good else []:
             for row in table.rows:
                 print(f"        {row[0]:42s} {row[1]:>12s} {row[2]:>12s} {row[3]:>12s}  {row[4]}")

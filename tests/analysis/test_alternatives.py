@@ -42,7 +42,7 @@ def the(lab: Any, made: Any, response: str = "total.iops", **how: Any) -> altern
 
 def test_the_best_has_its_ratio_and_interval_everywhere(lab: Any) -> None:
     one = the(lab, study(lab))
-    assert one.average.best == "nbd" and one.average.outcome == Outcome.BEST and one.pairs == 6
+    assert one.average.best == "nbd" and one.average.outcome == Outcome.BEST and one.statistics()["pairs"] == 6
     assert [standing.best for standing in one.places] == ["nbd"] * 4 and all(
         place.outcome == Outcome.BEST for place in one.places
     )

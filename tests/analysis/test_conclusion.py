@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from ioassay.analysis import conclusion
-from ioassay.analysis.conclusion import Conclusion, FactorChange, Mean, MixChange
+from ioassay.analysis.conclusion import Conclusion, Mean
 from ioassay.analysis.effects import block_size_mix
 from ioassay.analysis.effects.average_change import AverageChange
 from ioassay.analysis.effects.level_contrasts import level_families
-from ioassay.analysis.effects.one_factor import Outcome
+from ioassay.analysis.effects.one_factor import Effect, Outcome
 from ioassay.analysis.effects.response_shape import ShapeKind
 from ioassay.analysis.measurements.cells import cells
 from ioassay.analysis.optimum import optimum
@@ -35,8 +35,8 @@ def concluded(lab: Any, study: Any, measure: Any, repetitions: int = 8) -> Concl
     return answer
 
 
-def changes(answer: Conclusion) -> list[FactorChange]:
-    return [part for part in answer.parts if isinstance(part, FactorChange)]
+def changes(answer: Conclusion) -> list[Effect]:
+    return [part for part in answer.parts if isinstance(part, Effect)]
 
 
 def predicted() -> float:
@@ -57,12 +57,12 @@ def test_growth_that_saturates(lab: Any) -> None:
     study = lab.study(factors={"numjobs": [1, 2, 4, 6, 8]})
     answer = concluded(lab, study, lambda p, _: {"read.bw": 1e8 * min(p["numjobs"], 4) * rng.lognormal(0, 0.01)})
     (change,) = changes(answer)
-    curve = change.effect.shape
-    assert curve is not None and curve.kind == ShapeKind.UP and not change.quiet
+    curve = change.shape
+    assert curve is not None and curve.kind == ShapeKind.UP and change.outcome != Outcome.UNDECIDED
     assert curve.plateau is not None and curve.plateau.point == {"numjobs": 4}
     assert curve.change.estimate == pytest.approx(4, rel=0.03)
     assert curve.change.interval.low < 4 < curve.change.interval.high
-    assert change.effect.line is not None and change.effect.line.factor == "numjobs"
+    assert change.line is not None and change.line.factor == "numjobs"
 
 
 def test_the_shape_levels_off_where_the_plateau_of_the_peak_begins(lab: Any) -> None:
@@ -73,7 +73,7 @@ def test_the_shape_levels_off_where_the_plateau_of_the_peak_begins(lab: Any) -> 
         lab.run(study, lambda p, _: {"read.bw": 1e8 * means[p["numjobs"]] * rng.lognormal(0, 0.01)}, 6)
     )
     (change,) = changes(conclusion.analyse(records, study)[0])
-    (peak,), curve = optimum.measured(records, study, "read.bw")["numjobs"], change.effect.shape
+    (peak,), curve = optimum.measured(records, study, "read.bw")["numjobs"], change.shape
     assert peak.plateau is not None and curve is not None
     assert curve.plateau is peak.cells[peak.plateau.first]
 
@@ -89,15 +89,15 @@ def test_sequential_falls_and_random_rises_with_the_share_of_writes(lab: Any) ->
 
     answer = concluded(lab, study, measure)
     assert isinstance(answer.parts[0], AverageChange) and answer.parts[0].ratio.ratio < 0.5
-    kinds = {part.effect.cells.where()["rw"]: part.effect.shape.kind for part in changes(answer) if part.effect.shape}
+    kinds = {part.cells.where()["rw"]: part.shape.kind for part in changes(answer) if part.shape}
     assert kinds == {"rw": ShapeKind.DOWN, "randrw": ShapeKind.UP}
 
 
 def test_a_mix_is_compared_with_each_size_and_with_its_parts(lab: Any) -> None:
     study, measure = mixed_sizes(lab, cost=0.22)
     (part,) = concluded(lab, study, measure).parts
-    assert isinstance(part, MixChange) and isinstance(part.mix.predicted, Ratio)
-    predicted_ratio, largest = part.mix.predicted, part.mix.against["64k"]
+    assert isinstance(part, block_size_mix.Mix) and isinstance(part.predicted, Ratio)
+    predicted_ratio, largest = part.predicted, part.against["64k"]
     assert predicted_ratio.ratio == pytest.approx(0.78, abs=0.02)
     assert predicted_ratio.interval.low < 0.78 < predicted_ratio.interval.high
     assert isinstance(largest, Ratio) and largest.ratio == pytest.approx(0.78 * predicted() / 400e6, rel=0.02)
@@ -108,7 +108,7 @@ def test_the_prediction_of_a_mix_covers_as_often_as_it_says(lab: Any) -> None:
     study, measure = mixed_sizes(lab, cost=0.1)
     for seed in range(80):
         found = cells(lab.records(lab.run(study, measure, 6, seed=seed)), study, "read.bw")
-        (one,) = block_size_mix.mixes(level_families(found, CASE, 0.95), study)
+        (one,) = block_size_mix.mixes(found, level_families(found, CASE, 0.95), study)
         assert isinstance(one.predicted, Ratio)
         hits += one.predicted.interval.low <= 0.9 <= one.predicted.interval.high
     assert hits >= 70
@@ -117,7 +117,8 @@ def test_the_prediction_of_a_mix_covers_as_often_as_it_says(lab: Any) -> None:
 def test_a_mix_without_its_parts_has_no_prediction(lab: Any) -> None:
     study = lab.study(case=CASES[:3])
     records = lab.records(lab.run(study, lambda p, r: {"read.bw": 100.0 + r}, 4))
-    (one,) = block_size_mix.mixes(level_families(cells(records, study, "read.bw"), CASE, 0.95), study)
+    found = cells(records, study, "read.bw")
+    (one,) = block_size_mix.mixes(found, level_families(found, CASE, 0.95), study)
     assert isinstance(one.predicted, Undefined)
     assert set(one.against) == {"4k", "16k"}
 
@@ -133,14 +134,14 @@ def test_cases_that_are_no_mix_have_best_and_worst(lab: Any) -> None:
     rng = np.random.default_rng(4)
     answer = concluded(lab, study, lambda p, _: {"read.bw": (1 if p["case"] == "depth 1" else 9) * rng.normal(100, 1)})
     (change,) = changes(answer)
-    assert change.effect.extremes.best.label == "depth 32" and change.effect.line is None
+    assert change.extremes.best.label == "depth 32" and change.line is None
 
 
 def test_what_shows_no_difference_is_quiet(lab: Any) -> None:
     rng = np.random.default_rng(5)
     study = lab.study(factors={"numjobs": [1, 2, 4]}, responses=["read.bw", "write.bw"])
     answer = concluded(lab, study, lambda *_: {"read.bw": rng.normal(100, 20), "write.bw": rng.normal(100, 20)})
-    assert [part.quiet for part in changes(answer)] == [True, True]
+    assert [part.outcome == Outcome.UNDECIDED for part in changes(answer)] == [True, True]
 
 
 def test_the_only_condition_is_a_mean_with_its_interval(lab: Any) -> None:
@@ -152,8 +153,8 @@ def test_the_only_condition_is_a_mean_with_its_interval(lab: Any) -> None:
 def test_one_repetition_has_means_without_a_shape(lab: Any) -> None:
     study = lab.study(factors={"numjobs": [1, 2, 4]})
     (change,) = changes(concluded(lab, study, lambda p, _: {"read.bw": p["numjobs"] * 1e8}, 1))
-    assert change.effect.outcome == Outcome.NOT_TESTED and not change.quiet
-    assert change.effect.shape is None
+    assert change.outcome == Outcome.NOT_TESTED and change.outcome != Outcome.UNDECIDED
+    assert change.shape is None
 
 
 def test_a_summary_is_short(lab: Any) -> None:
@@ -203,5 +204,5 @@ def test_a_level_that_is_missing_everywhere_is_named_by_its_factor(lab: Any) -> 
 def test_values_at_zero_conclude_nothing(lab: Any) -> None:
     study = lab.study(factors={"numjobs": [1, 2, 4]})
     answer = concluded(lab, study, lambda p, r: {"read.bw": float(r % 2 and p["numjobs"] > 2) - 1.0}, 4)
-    assert changes(answer)[0].effect.shape is None
-    assert conclude_text.findings([answer]) == [] or changes(answer)[0].quiet
+    assert changes(answer)[0].shape is None
+    assert conclude_text.findings([answer]) == [] or changes(answer)[0].outcome == Outcome.UNDECIDED

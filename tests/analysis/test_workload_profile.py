@@ -11,7 +11,7 @@ from ioassay.analysis.storage import workload_profile
 from ioassay.analysis.storage.workload_profile import LATENCIES, MOST_WORKLOADS, RATE, VOLUME, Value
 from ioassay.cli import quick
 from ioassay.narrative import describe_text
-from ioassay.report import first_screen, profile_table
+from ioassay.report import first_screen
 
 REQUESTS = 4000
 
@@ -57,7 +57,7 @@ def test_every_case_has_a_row_in_the_order_of_the_study(lab: Any) -> None:
 
 def test_reads_and_writes_of_one_workload_are_two_rows(lab: Any) -> None:
     study, records, _ = measured(lab, ("read", "write"), case=cases(1))
-    table = profile_table.table(workload_profile.profiles(records, study))
+    table = first_screen.profile_table(workload_profile.profiles(records, study))
     assert table is not None
     assert [row.workload for row in table.rows] == ["depth 1, reads", "depth 1, writes"]
 
@@ -81,30 +81,30 @@ def test_no_histogram_is_no_chart_but_still_a_row(lab: Any) -> None:
     study = lab.study(responses=["read.iops"], case=cases(1))
     metrics = {"read.iops": 10.0, "read.lat.p50": 1e5}
     records = lab.records(lab.run(study, lambda *_: metrics, repetitions=2))
-    table = profile_table.table(workload_profile.profiles(records, study))
+    table = first_screen.profile_table(workload_profile.profiles(records, study))
     assert table is not None and table.columns == ["IOPS", "p50"]
     assert table.decades == () and table.rows[0].outline == ""
 
 
 def test_the_small_charts_share_one_axis_and_hold_every_request(lab: Any) -> None:
     study, records, requests = measured(lab, case=cases(2))
-    table = profile_table.table(workload_profile.profiles(records, study))
+    table = first_screen.profile_table(workload_profile.profiles(records, study))
     assert table is not None
     assert [mark.label for mark in table.decades] == ["100 µs"]
     for row in table.rows:
         places = [mark.x for mark in row.marks]
-        assert places == sorted(places) and 0 < places[0] < places[-1] <= profile_table.WIDTH
+        assert places == sorted(places) and 0 < places[0] < places[-1] <= first_screen.WIDTH
         every = requests[row.workload, "read"]
         at_decade = table.decades[0].x
         assert (places[0] < at_decade) == (np.median(every) < 1e5)
         assert row.spoken.startswith(f"Latencies of {row.workload}: p50 ")
         heights = [float(part.partition("H")[0]) for part in row.outline.split("V")[1:-1]]
-        assert min(heights) == pytest.approx(4.0) and max(heights) <= profile_table.HEIGHT
+        assert min(heights) == pytest.approx(4.0) and max(heights) <= first_screen.HEIGHT
 
 
 def test_percentiles_behind_few_requests_are_marked(lab: Any) -> None:
     study, records, _ = measured(lab, case=cases(1), repetitions=2)  # 8 of 8,000 requests lie beyond 99.9 %
-    table = profile_table.table(workload_profile.profiles(records, study))
+    table = first_screen.profile_table(workload_profile.profiles(records, study))
     assert table is not None
     assert [cell.text.endswith("*") for cell in table.rows[0].values] == [False, False, False, False, True]
     assert "* fewer than 10 requests lie beyond" in table.caption

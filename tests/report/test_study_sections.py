@@ -12,7 +12,7 @@ import pytest
 
 from ioassay.analysis.effects.descriptive import ConditionMean
 from ioassay.narrative.finding import Finding, Table
-from ioassay.report import host_facts, raw_files, study_sections, tables, trial_list, warnings
+from ioassay.report import host_facts, study_sections, tables, trial_list, warnings
 from ioassay.store.dataset import Dataset
 
 from ..corpora import cases
@@ -108,7 +108,7 @@ def test_evidence_is_read_from_the_record_of_a_run_that_was_moved(tmp_path: Path
     folder.mkdir(parents=True)
     argv = ["fio", "--output=/old place/trials/t1/raw/fio.json", "--aux-path=/old place/trials/t1/raw", "/data/t1/raw"]
     (folder / "record.json").write_text(json.dumps({"command": argv, "raw": ["a b.json"]}))
-    found = raw_files.read(tmp_path, "t1", tmp_path / "report")
+    found = trial_list.evidence(tmp_path, "t1", tmp_path / "report")
     assert found.command.startswith("fio '--output=/old place/trials/t1/raw/fio.json'")
     assert found.template == "fio --output=RAW/fio.json --aux-path=RAW /data/t1/raw"
     assert found.files == {"a b.json": "../trials/t1/raw/a%20b.json"}
@@ -119,13 +119,13 @@ def test_a_record_that_cannot_be_read_is_no_error_here(tmp_path: Path, content: 
     folder = tmp_path / "trials" / "t1"
     folder.mkdir(parents=True)
     (folder / "record.json").write_text(content)
-    found = raw_files.read(tmp_path, "t1", tmp_path)
+    found = trial_list.evidence(tmp_path, "t1", tmp_path)
     assert found.command == ""
     assert found.problem or content.startswith('{"')
 
 
 def test_a_trial_without_a_folder_has_no_evidence(tmp_path: Path) -> None:
-    assert raw_files.read(tmp_path, "t1", tmp_path) == raw_files.Evidence()
+    assert trial_list.evidence(tmp_path, "t1", tmp_path) == trial_list.Evidence()
 
 
 def test_a_study_that_asks_for_no_conclusion_is_summed_up_by_its_rates(suite: Dataset) -> None:

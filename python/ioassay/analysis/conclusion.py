@@ -33,27 +33,6 @@ class Mean:
     interval: Interval | Undefined
 
 
-@dataclass(frozen=True)
-class FactorChange:
-    """One factor where all others are fixed; `covered`: the focus of the study answers for it."""
-
-    effect: Effect
-    covered: bool
-
-    @property
-    def quiet(self) -> bool:
-        """Return True if the data decide nothing over this factor."""
-        return self.effect.outcome == Outcome.UNDECIDED
-
-
-@dataclass(frozen=True)
-class MixChange:
-    """A mix of block sizes against its parts."""
-
-    cells: Cells
-    mix: Mix
-
-
 def ratio_outcome(ratio: Ratio) -> Outcome:
     """What a single ratio shows: that it is not 1, that it is within the margin of 1, or neither."""
     if equivalence(ratio, MARGIN, 1 - ratio.interval.confidence).equivalent:
@@ -61,12 +40,12 @@ def ratio_outcome(ratio: Ratio) -> Outcome:
     return Outcome.UNDECIDED if ratio.interval.low <= 1 <= ratio.interval.high else Outcome.DIFFERENCE
 
 
-Part = Mean | FactorChange | AverageChange | MixChange
+Part = Mean | Effect | AverageChange | Mix
 
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What one study comes to. `parts` in the order of its responses and factors;"""
+    """What one study comes to. `parts` in the order of its responses and factors, without what the focus answers."""
 
     study: Study
     focus: Focus | None
@@ -77,16 +56,11 @@ class Conclusion:
 def analyse(records: Dataset, study: Study) -> list[Conclusion]:
     """One conclusion; none where no trial was planned, or nothing says anything."""
     focus, absent = study_focus.focus(records, study), missing(records, study)
-    measured = [cells(records, study, response) for response in _responses(records, study, focus)]
-    parts = [part for response in measured if response.cells for part in _parts(records, study, response, focus)]
-    if not (parts or absent or focus):
-        return []
-    return [Conclusion(study, focus, tuple(parts), tuple(absent))]
-
-
-def _responses(records: Dataset, study: Study, focus: Focus | None) -> list[str]:
-    """All; of a choice the first alone, since the choice itself is about all."""
-    return [focus.response] if focus is not None and focus.choices else records.responses(study)
+    # Of a choice its first response alone, since the choice itself is about all.
+    responses = [focus.response] if focus is not None and focus.choices else records.responses(study)
+    measured = [found for response in responses if (found := cells(records, study, response)).cells]
+    parts = tuple(part for response in measured for part in _parts(records, study, response, focus))
+    return [Conclusion(study, focus, parts, tuple(absent))] if parts or absent or focus else []
 
 
 def _parts(records: Dataset, study: Study, measured: Cells, focus: Focus | None) -> Iterator[Part]:
@@ -97,10 +71,9 @@ def _parts(records: Dataset, study: Study, measured: Cells, focus: Focus | None)
         return
     for group in one_factor.effects(records, study, response):
         factor, effects = group.factor, group.effects
-        covered = focus is not None and focus.covers(response, factor)
+        own = () if focus is not None and focus.covers(response, factor) else effects
         if effects[0].ordered:
-            for effect in effects:
-                yield FactorChange(effect, covered)
+            yield from own
         elif len(measured.factors[factor]) == 2 and len(effects) > 1:
             first, second = measured.factors[factor]
             exact = not records.is_measured(study)
@@ -108,6 +81,5 @@ def _parts(records: Dataset, study: Study, measured: Cells, focus: Focus | None)
             if isinstance(change, AverageChange):
                 yield change
         elif study.analysis.lead != "choice":  # which case is best is the choice's; what a case does would hide it
-            mixes = block_size_mix.mixes([effect.family for effect in effects], study) if factor == CASE else []
-            yield from (MixChange(measured, mix) for mix in mixes)
-            yield from (FactorChange(effect, covered) for effect in effects if not mixes)
+            families = [effect.family for effect in effects]
+            yield from (block_size_mix.mixes(measured, families, study) if factor == CASE else []) or own

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from ioassay import units
 from ioassay.analysis.measurements.resource_use import SHARES, Use
@@ -29,22 +29,18 @@ def statements(one: Peak) -> list[Say]:
     level = Level(one.factor, one.level(found.end))
     if found.cause is Cause.NONE:
         return [say("cause.none", level=level)]
-    clause, lock = found.cause.name.lower(), f" ({found.lock})" if found.lock else ""
-    valued = "{value}" in templates("cause")[clause]
-    cause = say(f"cause.{clause}", value=_value(found.evidence[0]) if valued else "", lock=lock)
-    if one.most_growth is None:
-        head = say("cause.ends", level=level, cause=cause)
-    else:
-        head = say("cause.grows_little", growth=max(one.most_growth, 0.0), level=level, cause=cause)
+    # What stands in brackets behind some causes: the first counter.
+    clause, catalogue = found.cause.name.lower(), templates("cause")
+    valued, value = "{value}" in catalogue[clause], ""
+    if valued and (code := f"at_{(first := found.evidence[0]).counter.name.lower()}") in catalogue:
+        value = str(say(f"cause.{code}", value=shown(first.counter, first.end)))
+    cause = say(f"cause.{clause}", value=value, lock=f" ({found.lock})" if found.lock else "")
+    growth = one.most_growth
+    code, known = ("ends", {}) if growth is None else ("grows_little", {"growth": max(growth, 0.0)})
     counters = [change(reading) for reading in found.evidence[valued:] if reading.changes][:MOST]
     others = found.cause is Cause.PROCESSORS and found.others >= DISTURBING
-    return [head, *counters, *([say("cause.others", share=found.others)] if others else [])]
-
-
-def _value(first: Reading) -> Say | str:
-    """What stands in brackets behind a cause."""
-    code = f"at_{first.counter.name.lower()}"
-    return say(f"cause.{code}", value=shown(first.counter, first.end)) if code in templates("cause") else ""
+    said = [say(f"cause.{code}", level=level, cause=cause, **known), *counters]
+    return [*said, say("cause.others", share=found.others)] if others else said
 
 
 def change(reading: Reading) -> Say:
@@ -60,15 +56,10 @@ def shown(counter: Counter, number: float) -> str:
     """A counter's value for people."""
     if counter in SHARES:
         return f"{phrases.points(number)} %"
-    formats: dict[Counter, Callable[[float], str]] = {
-        PerOperation.LATENCY: units.format_ns,
-        PerOperation.CPU: units.format_duration,
-        PerOperation.SWITCHES: phrases.plain_number,
-        Use.STALLS: phrases.plain_number,
-        Use.DISK_QUEUE: phrases.plain_number,
-        Use.CPU: phrases.plain_number,
-    }
-    return formats[counter](number) if counter in formats else f"{phrases.plain_number(number)}/s"
+    if counter in (PerOperation.LATENCY, PerOperation.CPU):
+        return (units.format_ns if counter is PerOperation.LATENCY else units.format_duration)(number)
+    pure = counter in (PerOperation.SWITCHES, Use.STALLS, Use.DISK_QUEUE, Use.CPU)
+    return f"{phrases.plain_number(number)}{'' if pure else '/s'}"
 
 
 def in_brief(one: Peak) -> str:
@@ -77,19 +68,18 @@ def in_brief(one: Peak) -> str:
     return f"{_short(found.cause)} {Level(one.factor, one.level(found.end)):at}" if found else ""
 
 
-def _short(cause: Cause) -> Say:
-    return say(f"cause.{cause.name.lower()}_short")
+def _short(cause: Cause) -> str:
+    return str(say(f"cause.{cause.name.lower()}_short"))
 
 
 def of_sweeps(peaks: Sequence[Peak]) -> Iterator[Say]:
     """The most frequent causes of all sweeps in one sentence; none where no sweep has one."""
-    tally = Tally(one.explanation.cause for one in peaks if one.explanation is not None)
-    unexplained, named = tally.pop(Cause.NONE, 0), tally.most_common(MOST)
-    rest = tally.total() - sum(number for _, number in named)
-    causes = [*((_short(cause), number) for cause, number in named), ("other causes", rest)]
-    causes = [(cause, number) for cause, number in [*causes, (_short(Cause.NONE), unexplained)] if number]
+    tally = Tally(_short(one.explanation.cause) for one in peaks if one.explanation is not None)
+    unexplained, named = tally.pop(_short(Cause.NONE), 0), dict(tally.most_common(MOST))
+    named |= {"other causes": tally.total() - sum(named.values()), _short(Cause.NONE): unexplained}
+    causes = [(cause, number) for cause, number in named.items() if number]
     if causes:
-        codes = ("cause.in_sweeps", *["cause.in_more"] * len(causes))
+        codes = ["cause.in_sweeps", *["cause.in_more"] * len(causes)]
         parts = [say(code, cause=cause, number=number) for code, (cause, number) in zip(codes, causes, strict=False)]
         yield say("cause.of_sweeps", causes=parts)
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ioassay import metrics
 from ioassay.analysis.claims import published_results
 from ioassay.analysis.measurements.cells import Cells
 from ioassay.analysis.optimum.alternatives import LATENCY, Choice, Outcome, Standing, StudyChoice
 from ioassay.factors import CASE, factor_label, level_key
 from ioassay.narrative import omissions, phrases
 from ioassay.narrative.costs_text import setting_sentence
-from ioassay.narrative.finding import Finding, Table
+from ioassay.narrative.finding import Finding, Table, bounds
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Ratio, Response
 from ioassay.records.record import Scalar
@@ -22,7 +22,6 @@ from ioassay.stats.result import mean_of
 _FEW = 5
 """Below this number of repetitions a condition's own scatter is unknown; longer lists of responses are counted."""
 _NOTHING = "–"
-_IOPS = "total.iops"
 
 
 def findings(answers: Sequence[Choice | StudyChoice]) -> list[Finding]:
@@ -41,7 +40,10 @@ def _finding(one: Choice) -> Finding:
         statements=sentences(one),
         statistics=one.statistics(),
         tables=[_by_place(one), _on_average(one), *([_on_average(one.alike, alike=True)] if one.alike else [])],
-        caveats=[*omissions.left_out(one.cells), *_caveats(one)],
+        caveats=[
+            *omissions.left_out(one.cells),
+            *([str(say("choice.few", few=_FEW))] if one.repetitions < _FEW else []),
+        ],
     )
 
 
@@ -57,32 +59,26 @@ def averaged(one: Choice, *, alike: bool = False) -> list[Say]:
     """Which option is ahead on average over all places, and by how much."""
     standing, places, name = one.average, len(one.places), Response(one.response)
     closest = standing.beaten[0] if standing.beaten else standing.options[-1]
-    duel = standing.duels[closest]
-    ratio = Ratio(duel.estimate, duel.interval) if isinstance(duel, Pair) else Ratio(duel)
+    duel, shared = standing.duels[closest], standing.outcome == Outcome.SHARED
     kind = "among" if alike else "on_average" if places > 1 else "here"
     known: dict[str, Any] = {
         "subject": say(f"choice.{kind}", name=name, places=places, cases=standing.options),
         "name": name,
         "best": standing.best,
         "closest": closest,
-        "ratio": ratio,
+        "ratio": Ratio(duel.estimate, duel.interval) if isinstance(duel, Pair) else Ratio(duel),
         "margin": MARGIN,
         "near": standing.near,
         "cases": standing.options,
         "over": say("choice.over", places=places) if places > 1 else "",
     }
-    word = "lowest" if one.lower else "highest"
-    match standing.outcome:
-        case Outcome.BEST:
-            return [say(f"choice.{word}", **known)]
-        case Outcome.SHARED:
-            worse = [say("choice.worse", cases=standing.beaten)] if len(standing.beaten) > 1 else []
-            return [say(f"choice.{word}_shared", **known), *worse]
-        case Outcome.UNDECIDED:
-            needed = standing.needed
-            more = [] if needed is None else [say("choice.needed", margin=MARGIN, needed=needed)]
-            return [say("choice.undecided", **known), *more]
-    return [say(f"choice.{standing.outcome}", **known)]
+    code = f"{'lowest' if one.lower else 'highest'}{'_shared' if shared else ''}"
+    said = [say(f"choice.{code if shared or standing.outcome == Outcome.BEST else standing.outcome}", **known)]
+    if shared and len(standing.beaten) > 1:
+        said.append(say("choice.worse", cases=standing.beaten))
+    if standing.outcome == Outcome.UNDECIDED and standing.needed is not None:
+        said.append(say("choice.needed", margin=MARGIN, needed=standing.needed))
+    return said
 
 
 def _conditions(one: Choice) -> list[Say]:
@@ -94,13 +90,11 @@ def _conditions(one: Choice) -> list[Say]:
     for standing in one.places:
         if standing.outcome == Outcome.BEST:
             winners.setdefault(standing.best, []).append(phrases.levels(standing.where))
-    if not winners:
-        return [say("choice.none", of=of)]
     said = [
         say("choice.ahead", best=best, number=len(places), of=of, places=places) for best, places in winners.items()
     ]
     rest = of - sum(map(len, winners.values()))
-    return [*said, *([say("choice.others", number=rest)] if rest else [])]
+    return [*said, *([say("choice.others", number=rest)] if rest else [])] if said else [say("choice.none", of=of)]
 
 
 def in_brief(others: Sequence[Choice]) -> list[Say]:
@@ -109,9 +103,9 @@ def in_brief(others: Sequence[Choice]) -> list[Say]:
     for one in others:
         standing = one.average
         if len(standing.near) < 2 and standing.beaten:
+            has, word = "may have" if standing.near else "has", "lowest" if one.lower else "highest"
             best = " or ".join(map(str, [standing.best, *standing.near]))
-            code = f"also_{'may_' if standing.near else ''}{'lowest' if one.lower else 'highest'}"
-            said.append(say(f"choice.{code}", best=best, name=Response(one.response)))
+            said.append(say("choice.also", best=best, has=has, word=word, name=Response(one.response)))
         else:
             unclear.append(phrases.inside(one.response))
     few = phrases.listed(unclear, 9) if len(unclear) <= _FEW else f"the other {len(unclear)} responses"
@@ -127,19 +121,19 @@ def _by_place(one: Choice) -> Table:
         ("value", lambda row: row.means.get(row.best), one.response),
         ("next", lambda row: row.options[1]),
         *_duel(lambda row: row.duels[row.options[1]]),
-        ("may be best", lambda row: phrases.listed(list(map(str, row.near)), 9) if row.near else ""),
+        ("may be best", _near),
     )
 
 
-def _duel(duel: Any) -> list[tuple[str, Any]]:
+def _near(standing: Standing) -> str:
+    return phrases.listed(list(map(str, standing.near)), 9) if standing.near else ""
+
+
+def _duel(duel: Callable[[Any], Pair | float]) -> list[Any]:
     """The columns of the best against another."""
-
-    def part(name: str) -> Any:
-        return lambda row: getattr(getattr(duel(row), "interval", None), name, None)
-
     return [
-        ("ratio", lambda row: duel(row).estimate if isinstance(duel(row), Pair) else duel(row)),
-        *(("low", part("low")), ("high", part("high"))),
+        ("ratio", lambda row: getattr(duel(row), "estimate", duel(row))),
+        *bounds(lambda row: getattr(duel(row), "interval", None)),
         ("p", lambda row: getattr(duel(row), "p", None)),
     ]
 
@@ -150,14 +144,6 @@ def _on_average(one: Choice, alike: bool = False) -> Table:
     first = f"best on average: {standing.best}{', same target' if alike else ''}"
     against = (first, lambda option: f"against {option}")
     return Table.of(standing.options[1:], against, *_duel(lambda option: standing.duels[option]))
-
-
-def _caveats(one: Choice) -> list[str]:
-    tests = "Intervals and p values hold for all pairs at once."
-    if len(one.places) > 1:
-        tests += f" In single conditions, they hold for all {len(one.places)} of them as well (Bonferroni)."
-    few = f"With fewer than {_FEW} repetitions, the scatter of a condition is taken mostly from that of all conditions."
-    return [tests, *([few] if one.repetitions < _FEW else [])]
 
 
 # All studies of a run
@@ -175,9 +161,12 @@ def _overview(answers: Sequence[StudyChoice]) -> Finding:
         ("Value", lambda row: phrases.value(row[0].response, row[1].means[row[1].best])),
         ("Times the next", lambda row: _ahead(row[1])),
         ("Certain", lambda row: "yes" if row[1].outcome == Outcome.BEST else "no"),
-        ("May be best", lambda row: phrases.listed(list(map(str, row[1].near)), 9) if row[1].near else _NOTHING),
+        ("May be best", lambda row: _near(row[1]) or _NOTHING),
         ("Of those on one target", lambda row: _on_target(*row)),
     )
+    said = [averaged(one.choice)[0] for one in answers]
+    if len(answers) > 1:
+        said = [say("choice.of_study", study=one.study, said=text) for one, text in zip(answers, said, strict=True)]
     numbers = [{"study": one.study, "response": one.choice.response, **one.choice.statistics()} for one in answers]
     return Finding(
         study="",
@@ -185,7 +174,7 @@ def _overview(answers: Sequence[StudyChoice]) -> Finding:
         response="",
         title="Which case, when, and is the difference real?",
         statements=[
-            *(_of_study(one, len(answers) > 1) for one in answers),
+            *said,
             _counted([standing for _, standing in rows]),
             *([say("choice.source", source=known.source, reading=" ".join(known.reading))] if known else []),
         ],
@@ -195,18 +184,12 @@ def _overview(answers: Sequence[StudyChoice]) -> Finding:
     )
 
 
-def _of_study(one: StudyChoice, named: bool) -> Say:
-    said = averaged(one.choice)[0]
-    return say("choice.of_study", study=one.study, said=said) if named else said
-
-
 def _counted(places: Sequence[Standing]) -> Say:
-    best = [place.best for place in places if place.outcome == Outcome.BEST]
+    best = Counter(str(place.best) for place in places if place.outcome == Outcome.BEST)
     if not best:
         return say("choice.none_of_all", of=len(places))
-    winners = sorted(((best.count(case), str(case)) for case in dict.fromkeys(best)), key=lambda item: -item[0])
-    cases = [say("choice.in_number", case=case, number=number) for number, case in winners]
-    return say("choice.ahead_of_all", number=len(best), of=len(places), cases=cases)
+    cases = [say("choice.in_number", case=case, number=number) for case, number in best.most_common()]
+    return say("choice.ahead_of_all", number=best.total(), of=len(places), cases=cases)
 
 
 def _ahead(standing: Standing) -> str:
@@ -230,42 +213,38 @@ def _published(known: published_results.Paths, answers: Sequence[StudyChoice]) -
     were not measured here."""
     rows: list[tuple[published_results.Path, StudyChoice | None, Mapping[str, Scalar]]] = []
     for path in known.paths:
-        compared = answers if path.where else answers[:1]
-        found = [(path, one, point) for one in compared for point in _points(path, one)]
-        rows += found or [(path, None, path.where)]
+        here = [(one, cell) for one in answers for cell in one.choice.cells.cells if _is_of(path, cell.point)]
+        found = here if path.where else here[:1]
+        rows += [(path, one, cell.point) for one, cell in found] or [(path, None, {CASE: path.case, **path.where})]
     return Table.of(
         rows,
-        (
-            "Published, on another machine",
-            lambda row: f"{row[0].case}, {phrases.levels(row[2])}" if row[2] else row[0].case,
-        ),
-        ("IOPS there", lambda row: row[0].words or _shown(_IOPS, row[0].iops)),
-        ("IOPS here", lambda row: _here(row[1] and row[1].choice.cells, row[0], row[2])),
+        ("Published, on another machine", lambda row: f"{row[0].case}, {phrases.levels(_others(row[2]))}".rstrip(", ")),
+        ("IOPS there", lambda row: row[0].words or _shown("total.iops", row[0].iops)),
+        ("IOPS here", lambda row: _here(row[1] and row[1].choice.cells, row[2])),
         ("Mean completion latency there", lambda row: _shown(LATENCY, row[0].clat_mean_ns)),
-        ("Mean completion latency here", lambda row: _here(row[1] and row[1].latency, row[0], row[2])),
+        ("Mean completion latency here", lambda row: _here(row[1] and row[1].latency, row[2])),
         observed=True,
     )
 
 
+def _others(point: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    return {name: level for name, level in point.items() if name != CASE}
+
+
+def _is_of(path: published_results.Path, point: Mapping[str, Scalar]) -> bool:
+    """Whether a condition was published: the case at these levels, and of the same factors."""
+    others, where = _others(point), path.where
+    same = others.keys() == where.keys() and all(
+        level_key(name, others[name]) == level_key(name, where[name]) for name in where
+    )
+    return point[CASE] == path.case and (same or not where)
+
+
 def _shown(metric: str, value: float | None) -> str:
-    if value is None:
-        return _NOTHING
-    return phrases.value(metric, value) if metric == _IOPS else metrics.format_metric(metric, value)
+    return _NOTHING if value is None else phrases.value(metric, value)
 
 
-def _points(path: published_results.Path, one: StudyChoice) -> list[Mapping[str, Scalar]]:
-    """The conditions of a study that were published: those of the case at these levels, and of the same factors."""
-    found: list[Mapping[str, Scalar]] = []
-    for cell in one.choice.cells.cells:
-        others = {name: level for name, level in cell.point.items() if name != CASE}
-        matches = all(level_key(name, others.get(name, "")) == level_key(name, path.where[name]) for name in path.where)
-        if cell.point[CASE] == path.case and matches and (not path.where or len(others) == len(path.where)):
-            found.append(others)
-    return found if path.where else found[:1]
-
-
-def _here(found: Cells | None, path: published_results.Path, point: Mapping[str, Scalar]) -> str:
+def _here(found: Cells | None, point: Mapping[str, Scalar]) -> str:
     """The mean of our condition, where it has one."""
-    cells = found.cells if found else ()
-    means = [mean_of(cell.values) for cell in cells if dict(cell.point) == {CASE: path.case, **point}]
+    means = [mean_of(cell.values) for cell in found.cells if cell.point == point] if found else []
     return phrases.value(found.response, means[0]) if found and means else _NOTHING

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from ioassay.analysis.conclusion import Conclusion, FactorChange, Mean, MixChange, Part, ratio_outcome
+from ioassay.analysis.conclusion import Conclusion, Mean, Part, ratio_outcome
 from ioassay.analysis.effects.average_change import AverageChange
 from ioassay.analysis.effects.block_size_mix import Mix
 from ioassay.analysis.effects.one_factor import Effect, Outcome
-from ioassay.analysis.measurements.cells import Cells
 from ioassay.analysis.optimum.optimum import SEPARATE_SLICES
 from ioassay.analysis.optimum.study_focus import Focus
 from ioassay.factors import CASE
@@ -62,12 +61,13 @@ def _finding(conclusion: Conclusion) -> Finding:
 def _statements(parts: Sequence[Part]) -> Iterator[Say]:
     """Mixes, then over words and numbers by response and factor, pairs of levels and means; what is undecided last."""
     for part in parts:
-        if isinstance(part, MixChange):
-            yield from _mix(part.cells, part.mix)
+        if isinstance(part, Mix):
+            yield from _mix(part)
     effects: dict[tuple[str, str], list[Effect]] = {}
+    undecided = [part for part in parts if isinstance(part, Effect) and part.outcome == Outcome.UNDECIDED]
     for part in parts:
-        if isinstance(part, FactorChange) and not (part.covered or part.quiet):
-            effects.setdefault((part.effect.cells.response, part.effect.factor), []).append(part.effect)
+        if isinstance(part, Effect) and part.outcome != Outcome.UNDECIDED:
+            effects.setdefault((part.cells.response, part.factor), []).append(part)
     for own in sorted(effects.values(), key=lambda own: not own[0].ordered):
         yield from effect_text.statements(own)
     yield from _averages([part for part in parts if isinstance(part, AverageChange)])
@@ -75,9 +75,8 @@ def _statements(parts: Sequence[Part]) -> Iterator[Say]:
         if isinstance(part, Mean):
             quantity = Quantity(part.response, part.mean, part.interval)
             yield say("conclude.mean", quantity=quantity, repetitions=part.cell.values.size)
-    quiet = [part.effect for part in parts if isinstance(part, FactorChange) and part.quiet and not part.covered]
-    if quiet:
-        yield effect_text.undecided(quiet)
+    if undecided:
+        yield effect_text.undecided(undecided)
 
 
 def _averages(changes: Sequence[AverageChange]) -> Iterator[Say]:
@@ -107,15 +106,8 @@ def _average(one: AverageChange) -> Say:
     if ratio.ratio <= 0.5:
         times = Ratio(1 / ratio.ratio, ratio.interval.inverse())
         return say("conclude.average_times", name=name, times=times, high=first, low=second)
-    return say(
-        "conclude.average_share",
-        name=name,
-        share=abs(ratio.ratio - 1),
-        way="higher" if ratio.ratio > 1 else "lower",
-        first=first,
-        second=second,
-        ratio=_ratio(ratio),
-    )
+    way, known = "higher" if ratio.ratio > 1 else "lower", {"share": abs(ratio.ratio - 1), "ratio": _ratio(ratio)}
+    return say("conclude.average_share", name=name, way=way, first=first, second=second, **known)
 
 
 def _ratio(found: MeasuredRatio) -> Ratio:
@@ -128,28 +120,32 @@ def _ratios(part: Part) -> Iterator[dict[str, Any]]:
         first, second = part.levels
         known: dict[str, Any] = {"response": part.cells.response, "factor": part.factor, "where": {}}
         yield {**known, "level": second, "against": first, "ratio": part.ratio}
-    elif isinstance(part, MixChange):
-        where = {name: level for name, level in part.mix.cell.point.items() if name != CASE}
-        known = {"response": part.cells.response, "factor": CASE, "where": where, "level": part.mix.cell.point[CASE]}
-        for against, ratio in {**part.mix.against, "prediction from its parts": part.mix.predicted}.items():
-            if isinstance(ratio, MeasuredRatio):
-                yield {**known, "against": against, "ratio": ratio}
+    elif isinstance(part, Mix):
+        where = {name: level for name, level in part.cell.point.items() if name != CASE}
+        known = {"response": part.cells.response, "factor": CASE, "where": where, "level": part.cell.point[CASE]}
+        yield from ({**known, "against": case, "ratio": ratio} for case, ratio in part.against.items())
+        if isinstance(part.predicted, MeasuredRatio):
+            yield {**known, "against": "prediction from its parts", "ratio": part.predicted}
 
 
 # Mixes of block sizes
 
 
-def _mix(measured: Cells, mix: Mix) -> Iterator[Say]:
+def _mix(mix: Mix) -> Iterator[Say]:
     """What mixing itself costs, what the mix costs against each size, and the means."""
+    measured = mix.cells
     where = {name: level for name, level in mix.cell.point.items() if name != CASE and len(measured.factors[name]) > 1}
     known: dict[str, Any] = {"name": Response(measured.response), "mix": str(mix.cell.point[CASE]), "margin": MARGIN}
-    ratios = {case: ratio for case, ratio in mix.against.items() if isinstance(ratio, MeasuredRatio)}
-    if isinstance(mix.predicted, MeasuredRatio):
-        yield Say(*_predicted(known, mix.predicted), where)
-    if ratios:
-        costs = [_cost(ratio, case) for case, ratio in ratios.items() if mix.outcomes[case] == Outcome.DIFFERENCE]
+    if isinstance(ratio := mix.predicted, MeasuredRatio):
+        way = "below" if ratio.ratio < 1 else "above"
+        codes = {Outcome.DIFFERENCE: f"mix_{way}_prediction", Outcome.EQUIVALENT: "mix_predicted"}
+        code = codes.get(ratio_outcome(ratio), "mix_undecided")
+        values = {"change": Change(ratio.ratio, ratio.interval), "ratio": _ratio(ratio)}
+        yield Say(f"conclude.{code}", {**known, **values}, where)
+    if mix.against:
+        costs = [_cost(ratio, case) for case, ratio in mix.against.items() if mix.outcomes[case] == Outcome.DIFFERENCE]
         for outcome, code in ((Outcome.EQUIVALENT, "mix_like"), (Outcome.UNDECIDED, "mix_unproved")):
-            cases = [case for case in ratios if mix.outcomes[case] == outcome]
+            cases = [case for case, shown in mix.outcomes.items() if shown == outcome]
             costs += [say(f"conclude.{code}", cases=cases, margin=MARGIN)] if cases else []
         yield Say("conclude.mix_costs", {**known, "costs": costs}, where)
     means = [
@@ -157,25 +153,13 @@ def _mix(measured: Cells, mix: Mix) -> Iterator[Say]:
         for cell in (mix.cell, *mix.fixed)
     ]
     yield Say("conclude.mix_means", {**known, "means": means}, where)
-    if not ratios:
+    if not mix.against:
         yield Say("conclude.mix_few", known, where)
 
 
-def _predicted(known: dict[str, Any], ratio: MeasuredRatio) -> tuple[str, dict[str, Any]]:
-    """Measured against predicted from the parts."""
-    outcome = ratio_outcome(ratio)
-    if outcome == Outcome.DIFFERENCE:
-        way = "below" if ratio.ratio < 1 else "above"
-        return f"conclude.mix_{way}_prediction", {**known, "change": Change(ratio.ratio, ratio.interval)}
-    code = "mix_predicted" if outcome == Outcome.EQUIVALENT else "mix_undecided"
-    return f"conclude.{code}", {**known, "ratio": _ratio(ratio)}
-
-
 def _cost(ratio: MeasuredRatio, case: str) -> Say:
-    if ratio.ratio >= 2:
-        return say("conclude.mix_times", ratio=_ratio(ratio), case=case)
-    way = "above" if ratio.ratio > 1 else "below"
-    return say(f"conclude.mix_{way}", change=Change(ratio.ratio, ratio.interval), case=case)
+    code = "times" if ratio.ratio >= 2 else "above" if ratio.ratio > 1 else "below"
+    return say(f"conclude.mix_{code}", ratio=_ratio(ratio), change=Change(ratio.ratio, ratio.interval), case=case)
 
 
 # What the study is about
@@ -189,9 +173,6 @@ def opening(focus: Focus) -> list[Say]:
         return [*choice_text.sentences(first), *choice_text.in_brief(others), *chain.from_iterable(plateaus)]
     said: list[Say] = []
     for peaks in focus.peaks.values():
-        if len(peaks) <= SEPARATE_SLICES:
-            said += [text for one in peaks for text in (*peak_text.in_brief(one), *peak_text.scaling(one))]
-        else:
-            many = len(peaks) > peak_text.MOST_PLACES
-            said += peak_text.counted(focus.response, peaks) if many else peak_text.by_place(peaks)
+        separate = [text for one in peaks for text in (*peak_text.in_brief(one), *peak_text.scaling(one))]
+        said += separate if len(peaks) <= SEPARATE_SLICES else peak_text.counted(focus.response, peaks)
     return said

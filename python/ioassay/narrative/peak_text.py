@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ioassay import metrics, units
-from ioassay.analysis.effects.level_contrasts import lower_is_better
+from ioassay import units
 from ioassay.analysis.optimum.optimum import Optimum, Outcome, Peak
 from ioassay.analysis.optimum.study_focus import Sweep
 from ioassay.factors import factor_label, is_nanoseconds, level_phrase, level_reading, level_text
@@ -24,68 +23,56 @@ from ioassay.stats.scalability import FEWEST_LEVELS, USL, Law, preferred
 
 FEW = 5
 """Below this number of repetitions an interval is wide because of them."""
-MOST_PLACES = 8
-"""Up to this number of places each has its own sentence."""
 _FEW_SWEEPS = 6
 """Up to this number of sweeps of a suite each is named with its best level."""
 _NONE = "–"
 _LONG = 200
 """Characters of a note above which it is not repeated in every row."""
-FACTS = (
-    *("factor", "best", "best_can_be_told", "confidence", "best_interval", "mean", "interval", "not_worse"),
-    *("plateau", "plateau_reason", "plateau_at_processors", "processors", "law", "cause"),
-)
-"""Of the numbers of a peak, those of a sweep."""
+_UNNAMED = (Outcome.EQUAL, Outcome.EQUIVALENT, Outcome.UNDECIDED)
+"""Outcomes under which no level is named the best."""
 
 
 def findings(answers: Sequence[Optimum | Sweep]) -> list[Finding]:
     """A finding for each place, or one for all where there are many; one for all sweeps of a suite."""
     sweeps = [one for one in answers if isinstance(one, Sweep)]
-    found = [_suite(sweeps)] if sweeps else []
-    for one in answers:
-        if isinstance(one, Optimum):
-            found += [_single(one, peak) for peak in one.peaks] if one.separate else [_shared(one)]
-    return found
+    each = [found for one in answers if isinstance(one, Optimum) for found in _of_factor(one)]
+    return [*([_suite(sweeps)] if sweeps else []), *each]
 
 
-def _single(answer: Optimum, one: Peak) -> Finding:
-    return Finding(
-        study=one.part.study,
-        question="peak",
-        response=one.part.response,
-        title=f"{phrases.name(one.part.response)}: the best {factor_label(one.factor)}",
-        statements=statements(one),
-        where=one.part.where(),
-        statistics={**one.statistics(), "not_measured": [part.as_dict() for part in answer.missing]},
-        tables=[_levels(one), *_fits(one), *cause_text.tables(one)],
-        caveats=[*omissions.left_out(one.part), *map(str, _caveats(one, answer.ask.confidence))],
-    )
-
-
-def _shared(answer: Optimum) -> Finding:
-    peaks, response = answer.peaks, answer.cells.response
-    factor = peaks[0].factor
-    few = any(one.fewest < FEW for one in peaks) and not answer.ask.exact
+def _of_factor(answer: Optimum) -> Iterator[Finding]:
+    peaks, response, factor = answer.peaks, answer.cells.response, answer.peaks[0].factor
+    title = f"{phrases.name(response)}: the best {factor_label(factor)}"
+    common: dict[str, Any] = {"study": answer.cells.study, "question": "peak", "response": response, "title": title}
+    absent = {"not_measured": [part.as_dict() for part in answer.missing]}
+    if answer.separate:
+        for one in peaks:
+            yield Finding(
+                **common,
+                statements=statements(one),
+                where=one.part.where(),
+                statistics={**one.statistics(), **absent},
+                tables=[_levels(one), *_fits(one), *cause_text.tables(one)],
+                caveats=[*omissions.left_out(one.part), *map(str, _caveats(one))],
+            )
+        return
+    few = any(one.fewest < FEW and not one.exact for one in peaks)
     table = Table.of(
         peaks,
         *((factor_label(name), lambda one, name=name: one.part.where()[name]) for name in peaks[0].part.where()),
-        (f"best {factor_label(factor)}", lambda one: level_text(factor, one.level(one.best))),
+        (f"best {factor_label(factor)}", lambda one: _short(one, one.best)),
         ("may be best", lambda one: candidates(one) if isinstance(one.levels, BestLevel) else ""),
         ("mean", lambda one: one.mean, response),
         *bounds(lambda one: one.interval, response),
         ("plateau", lambda one: span(one, one.plateau.first, one.plateau.last) if one.plateau else ""),
         ("knee", lambda one: one.knee.x if isinstance(one.knee, Knee) else None),
     )
-    return Finding(
-        study=answer.cells.study,
-        question="peak",
-        response=response,
-        title=f"{phrases.name(response)}: the best {factor_label(factor)}",
+    yield Finding(
+        **common,
         statements=counted(response, peaks),
         statistics={
             "factor": factor,
             "slices": [{"where": one.part.where(), **one.statistics()} for one in peaks],
-            "not_measured": [part.as_dict() for part in answer.missing],
+            **absent,
         },
         tables=[table],
         caveats=[*omissions.left_out(answer.cells), *([str(say("peak.few", few=FEW))] if few else [])],
@@ -93,6 +80,19 @@ def _shared(answer: Optimum) -> Finding:
 
 
 def _suite(sweeps: Sequence[Sweep]) -> Finding:
+    def of_peak(show: Callable[[Peak], str]) -> Callable[[Sweep], str]:
+        return lambda one: (one.peak and show(one.peak)) or _NONE
+
+    table = Table.of(
+        sweeps,
+        ("Sweep", _title),
+        ("Best", _best),
+        ("It may be", of_peak(lambda one: "" if one.indistinct else candidates(one))),
+        ("Value", of_peak(lambda one: f"{Quantity(one.part.response, one.mean, one.interval):ends}")),
+        ("Plateau", of_peak(_plateau)),
+        ("Scaling law", of_peak(_law)),
+        ("Why it ends", of_peak(cause_text.in_brief)),
+    )
     return Finding(
         study="",
         question="peaks",
@@ -100,18 +100,7 @@ def _suite(sweeps: Sequence[Sweep]) -> Finding:
         title="Best values and plateaus",
         statements=list(_of_suite(sweeps)),
         statistics={"sweeps": [_numbers(one) for one in sweeps]},
-        tables=[
-            Table.of(
-                sweeps,
-                ("Sweep", _title),
-                ("Best", _best),
-                ("It may be", lambda one: _NONE if one.peak is None or one.peak.indistinct else candidates(one.peak)),
-                ("Value", lambda one: _value(one.peak) if one.peak else _NONE),
-                ("Plateau", lambda one: _plateau(one.peak) if one.peak else _NONE),
-                ("Scaling law", lambda one: _law(one.peak) if one.peak else _NONE),
-                ("Why it ends", lambda one: (one.peak and cause_text.in_brief(one.peak)) or _NONE),
-            )
-        ],
+        tables=[table],
     )
 
 
@@ -128,10 +117,13 @@ def statements(one: Peak) -> list[Say]:
 def in_brief(one: Peak) -> list[Say]:
     """The best level with its confidence and its value, and the plateau, or why there is none."""
     outcome, where, known = one.outcome, one.part.where(), _known(one)
-    shown, cause = f"peak.{outcome.replace(' ', '_')}", cause_text.statements(one)
+    shown = f"peak.{outcome.replace(' ', '_')}"
+    if outcome == Outcome.EQUAL:
+        return [Say(shown, known, where)]
+    cause = cause_text.statements(one)
+    if outcome == Outcome.EQUIVALENT:
+        return [Say(shown, known, where), *cause]
     second = [say("peak.second", levels=[f"{_level(one, index):at}" for index in one.second])] if one.second else []
-    if outcome in (Outcome.EQUAL, Outcome.EQUIVALENT):
-        return [Say(shown, known, where), *(cause if outcome == Outcome.EQUIVALENT else [])]
     if outcome == Outcome.UNDECIDED:
         return [Say(shown, known, where), *cause, *second, *_needed(one)]
     plateau = _categories(one) if outcome == Outcome.CATEGORIES else [Say(shown, known)]
@@ -141,41 +133,34 @@ def in_brief(one: Peak) -> list[Say]:
 
 def _known(one: Peak) -> dict[str, Any]:
     """What sentences about a peak may need."""
-    response = one.part.response
+    response, decided = one.part.response, one.outcome not in _UNNAMED
     first, last = (one.plateau.first, one.plateau.last) if one.plateau else (0, len(one.cells) - 1)
-    every = "both levels" if len(one.cells) == 2 else f"all {len(one.cells)} levels"
-    quantity, decided = Quantity(response, one.mean, one.interval), one.outcome not in _UNNAMED
-    word = "lowest" if lower_is_better(response) else "highest"
     return {
         "name": Response(response),
         "factor": Factor(one.factor),
-        "word": f"{word} (best)" if decided and word == "lowest" else word,
+        "word": ("lowest (best)" if decided else "lowest") if one.lower else "highest",
         "centre": "value" if one.part.merged else "mean",
         "best": _level(one, one.best),
-        "mean": quantity,
+        "mean": Quantity(response, one.mean, one.interval),
         "sure": _sure(one) if decided else "",
         "margin": MARGIN,
-        "every": every,
+        "every": "both levels" if len(one.cells) == 2 else f"all {len(one.cells)} levels",
         "first": _level(one, first),
         "last": _level(one, last),
         "span": span(one, first, last),
     }
 
 
-_UNNAMED = (Outcome.EQUAL, Outcome.EQUIVALENT, Outcome.UNDECIDED)
-"""Outcomes under which no level is named the best."""
-
-
 def _sure(one: Peak) -> Say | str:
     """How sure the best level is; of words that may be best how often it is."""
-    if isinstance(one.levels, Undefined) or one.exact or isinstance(one.family.contrasts, Undefined):
+    if isinstance(one.levels, Undefined) or one.exact or isinstance(one.contrasts, Undefined):
         return ""
     if one.numbers is None and len(one.candidates) > 1:
         return say("peak.probably", probability=one.levels.probability[one.best])
     if one.cells[one.best].values.size < 2:
         return say("peak.once")
     code = "peak.sure" if len(one.candidates) == 1 else "peak.sure_range"
-    return say(code, levels=candidates(one), confidence=one.family.contrasts.confidence)
+    return say(code, levels=candidates(one), confidence=one.contrasts.confidence)
 
 
 def _needed(one: Peak) -> list[Say]:
@@ -187,19 +172,13 @@ def _needed(one: Peak) -> list[Say]:
 
 def _categories(one: Peak) -> list[Say]:
     """Which other words are as good, which are worse, and which may be either."""
-    assert isinstance(one.levels, BestLevel)
-    others = [index for index in range(len(one.cells)) if index != one.best]
-    worse = [index for index in others if index not in one.candidates]
-    if worse == others:
-        return [say("peak.other_worse" if len(worse) == 1 else "peak.isolated")]
-    good = [index for index in others if index in one.levels.as_good]
-    either = [index for index in others if index in one.candidates and index not in good]
-    groups = {"good": good, "either": either, "worse": worse}
-    return [
-        say(f"peak.{code}", margin=MARGIN, levels=[level_at(one, index) for index in group])
-        for code, group in groups.items()
-        if group
-    ]
+    groups: dict[str, list[str]] = {"as good": [], "undecided": [], "worse": []}
+    for index in range(len(one.cells)):
+        groups.setdefault(_standing(one, index), []).append(level_at(one, index))
+    if (worse := len(groups["worse"])) == len(one.cells) - 1:
+        return [say("peak.other_worse" if worse == 1 else "peak.isolated")]
+    codes = {"as good": "good", "undecided": "either", "worse": "worse"}
+    return [say(f"peak.{code}", margin=MARGIN, levels=groups[name]) for name, code in codes.items() if groups[name]]
 
 
 def _around(one: Peak) -> Iterator[Say]:
@@ -215,18 +194,16 @@ def _around(one: Peak) -> Iterator[Say]:
 
 
 def _bend(one: Peak) -> Iterator[Say]:
-    if isinstance(one.knee, Knee):
-        worse = one.candidates[-1] < len(one.cells) - 1
-        loses = worse and (one.knee.after < 0) != lower_is_better(one.part.response)
-        within = _within(one.knee.interval, place(one, one.knee.interval.low), place(one, one.knee.interval.high))
+    if isinstance(found := one.knee, Knee):
+        loses = one.candidates[-1] < len(one.cells) - 1 and (found.after < 0) != one.lower
         then = "declines" if loses else "gains less"
-        yield say("peak.knee", place=place_text(one, one.knee.x), within=within, then=then)
+        yield say("peak.knee", place=_near(one, found.x, found.interval), then=then)
 
 
-def _within(found: Interval, low: str, high: str) -> Say | str:
-    if found.low >= found.high:
-        return ""
-    return say("peak.within", confidence=found.confidence, ends=phrases.joined(low, high))
+def _near(one: Peak, number: float, bounds: Interval) -> Say | str:
+    """A place between levels with its interval."""
+    text, ends = place_text(one, number), phrases.joined(place(one, bounds.low), place(one, bounds.high))
+    return say("peak.near", place=text, confidence=bounds.confidence, ends=ends) if bounds.low < bounds.high else text
 
 
 def scaling(one: Peak) -> Iterator[Say]:
@@ -239,19 +216,19 @@ def scaling(one: Peak) -> Iterator[Say]:
 
 def _laws(one: Peak) -> Iterator[Say]:
     """The law that all levels follow, or those up to the plateau where all together follow none."""
-    law = one.law or (one.growth if one.plateau else None)
+    law = one.law or one.growth
     if law is None:
         return
-    upto = "" if one.law else level_at(one, one.plateau.first if one.plateau else 0)
-    peaks = law.kind == USL and law.peak is not None and law.peak_interval is not None
-    alpha = Share(law.alpha, law.alpha_interval)
-    yield say(f"peak.{'usl' if peaks else 'amdahl'}{'_upto' if upto else ''}", alpha=alpha, upto=upto)
-    if law.peak is not None and law.peak_interval is not None and peaks:
-        found = law.peak_interval
-        within = _within(found, phrases.plain_number(found.low), phrases.plain_number(found.high))
+    alpha, bounds = Share(law.alpha, law.alpha_interval), law.peak_interval if law.kind == USL else None
+    name = "Amdahl's law" if bounds is None or law.peak is None else "the universal scalability law"
+    if one.law is None and one.plateau is not None:
+        yield say("peak.law_upto", upto=level_at(one, one.plateau.first), law=name, alpha=alpha)
+    else:
+        yield say("peak.law", law=name, alpha=alpha)
+    if law.peak is not None and bounds is not None:
         side = "beyond" if law.peak > (one.numbers or (0.0,))[-1] else "within"
-        yield say("peak.usl_peak", place=place_text(one, law.peak), within=within, side=side)
-    elif law.limit and not upto:
+        yield say("peak.usl_peak", place=_near(one, law.peak, bounds), side=side)
+    elif law.limit and one.law:
         yield say("peak.limit", limit=Quantity(one.part.response, law.limit))
 
 
@@ -261,20 +238,11 @@ def _laws(one: Peak) -> Iterator[Say]:
 def counted(response: str, peaks: Sequence[Peak]) -> list[Say]:
     """How often each level is best over many places."""
     tally = Counter(f"{_level(one, one.best):at}" for one in peaks)
-    known = {**_known(peaks[0]), "word": "lowest (best)" if lower_is_better(response) else "highest"}
     levels = [f"{level} in {number}" for level, number in tally.most_common()]
+    word = "lowest (best)" if peaks[0].lower else "highest"
     unclear = sum(len(one.candidates) > 1 for one in peaks)
-    more = [say("peak.shared_unclear", unclear=unclear)] if unclear else []
-    return [Say("peak.shared", {**known, "levels": levels, "places": len(peaks)}), *more]
-
-
-def by_place(peaks: Sequence[Peak]) -> Iterator[Say]:
-    """A sentence for each place: its best level, and which others are as good."""
-    for one in peaks:
-        near = [level_at(one, index) for index in one.candidates if index != one.best]
-        code = "here_once" if isinstance(one.levels, Undefined) else "here_near" if near else "here"
-        code = "here_undecided" if one.indistinct else code
-        yield Say(f"peak.{code}", {**_known(one), "near": near}, one.part.where())
+    said = [say("peak.shared", name=Response(response), word=word, levels=levels, places=len(peaks))]
+    return [*said, say("peak.shared_unclear", unclear=unclear)] if unclear else said
 
 
 def gains(response: str, factor: str, peaks: Sequence[Peak]) -> Iterator[Say]:
@@ -292,26 +260,23 @@ def gains(response: str, factor: str, peaks: Sequence[Peak]) -> Iterator[Say]:
 
 
 def _of_suite(sweeps: Sequence[Sweep]) -> Iterator[Say]:
-    peaks = [one.peak for one in sweeps if one.peak is not None]
-    known = [one for one in sweeps if one.peak and isinstance(one.peak.levels, BestLevel) and not one.peak.indistinct]
-    flat = [one for one in peaks if one.plateau is not None]
-    own = [one for one in flat if one.plateau and one.at_processors(one.plateau.first)]
+    known = [(one.study.name, one.peak) for one in sweeps if one.peak is not None]
+    named = [(study, one) for study, one in known if isinstance(one.levels, BestLevel) and not one.indistinct]
+    plateaus = [(one, one.plateau.first) for _, one in known if one.plateau is not None]
+    own = [one for one, first in plateaus if one.at_processors(first)]
+    if 0 < len(named) <= _FEW_SWEEPS:
+        places = [", ".join([study, *filter(None, [phrases.levels(one.part.where())])]) for study, one in named]
+        best = [_level(one, one.best) for _, one in named]
+        levels = [say("peak.suite_level", level=level, sweep=where) for level, where in zip(best, places, strict=True)]
+        yield say("peak.suite_best", levels=levels)
     studies = len({one.study.name for one in sweeps})
-    if 0 < len(known) <= _FEW_SWEEPS:
-        yield say("peak.suite_best", levels=[_best_of(one.peak, one.study.name) for one in known if one.peak])
-    yield say("peak.suite", studies=studies, sweeps=len(sweeps), best=len(known), flat=len(flat))
-    yield from cause_text.of_sweeps(peaks)
+    yield say("peak.suite", studies=studies, sweeps=len(sweeps), best=len(named), flat=len(plateaus))
+    yield from cause_text.of_sweeps([one for _, one in known])
     if own:
         begin = "begins" if len(own) == 1 else "begin"
         yield say("peak.suite_processors", number=len(own), begin=begin, processors=own[0].processors)
-    if empty := len(sweeps) - len(peaks):
+    if empty := len(sweeps) - len(known):
         yield say("peak.suite_unmeasured", number=empty)
-
-
-def _best_of(one: Peak, study: str) -> Say:
-    """A sweep's best level in a list of several studies'."""
-    where = phrases.levels(one.part.where())
-    return say("peak.suite_level", level=_level(one, one.best), sweep=f"{study}, {where}" if where else study)
 
 
 # Names of levels
@@ -354,11 +319,13 @@ def place_text(one: Peak, number: float) -> str:
 def place(one: Peak, number: float) -> str:
     """A place between levels: sizes as sizes, times as times, other numbers with three digits."""
     kind = level_reading(one.factor, [cell.point[one.factor] for cell in one.cells])
-    shown = {"size": lambda: units.format_size(round(number)), "duration": lambda: units.format_duration(number)}
-    shown |= {"percent": lambda: f"{phrases.plain_number(number)} %", "rate": lambda: units.format_rate(number)}
-    if is_nanoseconds(one.factor):
-        return units.format_ns(number)
-    return shown.get(kind or "", lambda: phrases.plain_number(number))()
+    forms: dict[str | None, Callable[[float], str]] = {
+        "size": lambda size: units.format_size(round(size)),
+        "duration": units.format_duration,
+        "percent": lambda share: f"{phrases.plain_number(share)} %",
+        "rate": units.format_rate,
+    }
+    return units.format_ns(number) if is_nanoseconds(one.factor) else forms.get(kind, phrases.plain_number)(number)
 
 
 # Tables
@@ -366,7 +333,7 @@ def place(one: Peak, number: float) -> str:
 
 def _levels(one: Peak) -> Table:
     """A row a level: its mean, and the ratio to the best level with what follows from it."""
-    response, contrasts = one.part.response, one.family.contrasts
+    response, contrasts = one.part.response, one.contrasts
     raw = response if isinstance(contrasts, Contrasts) and contrasts.means.scale == Scale.RAW else ""
     pairs: dict[int, Pair] = {}
     if isinstance(contrasts, Contrasts) and isinstance(one.levels, BestLevel):
@@ -423,13 +390,11 @@ def _title(one: Sweep) -> str:
 
 
 def _numbers(one: Sweep) -> dict[str, Any]:
-    title = one.study.title or one.study.name
-    common = {"study": one.study.name, "title": title, "not_measured": _note(one)}
-    if one.peak is None:
-        return {**common, "factor": next(iter(one.study.levels), ""), "where": {}, "best": None}
-    numbers = one.peak.statistics()
-    place = {"response": one.peak.part.response, "where": one.peak.part.where()}
-    return {**common, **place, **{name: numbers[name] for name in FACTS}}
+    study, peak = one.study, one.peak
+    common = {"study": study.name, "title": study.title or study.name, "not_measured": _note(one)}
+    if peak is None:
+        return {**common, "factor": next(iter(study.levels), ""), "where": {}, "best": None}
+    return {**common, "response": peak.part.response, "where": peak.part.where(), **peak.statistics()}
 
 
 def _note(one: Sweep) -> str:
@@ -444,20 +409,16 @@ def _best(one: Sweep) -> str:
     if peak is None:
         return note
     best = level_at(peak, peak.best)
-    if peak.indistinct:
+    if peak.outcome == Outcome.EQUAL:
+        best = "all the same"
+    elif peak.indistinct:
         best = f"not identified (highest {'value' if peak.part.merged else 'mean'}: {best})"
-    best = "all the same" if peak.outcome == Outcome.EQUAL else best
     return f"{best} ({note})" if note else best
-
-
-def _value(one: Peak) -> str:
-    """`930 MB/s (910 to 950 MB/s)`."""
-    return f"{Quantity(one.part.response, one.mean, one.interval):ends}"
 
 
 def _plateau(one: Peak) -> str:
     if one.plateau is None:
-        return (one.numbers and one.no_plateau) or _NONE
+        return (one.numbers and one.no_plateau) or ""
     first, last = one.plateau.first, one.plateau.last
     if last < len(one.cells) - 1:
         return span(one, first, last)
@@ -465,9 +426,9 @@ def _plateau(one: Peak) -> str:
 
 
 def _law(one: Peak) -> str:
-    law = one.law or (one.growth if one.plateau else None)
+    law = one.law or one.growth
     if law is None:
-        return _NONE if one.scaling is None or one.indistinct else "none fits"
+        return "" if one.scaling is None or one.indistinct else "none fits"
     upto = f"up to {level_at(one, one.plateau.first)}: " if one.plateau and not one.law else ""
     name = "universal scalability" if law.kind == USL else "Amdahl"
     return f"{upto}{name}, {units.format_percent(law.alpha)} % cannot run in parallel"
@@ -476,21 +437,18 @@ def _law(one: Peak) -> str:
 # Caveats
 
 
-def _caveats(one: Peak, confidence: float) -> Iterator[Say]:
-    if metrics.metric(one.part.response).better == "none":
-        yield say("peak.no_better", name=Response(one.part.response))
+def _caveats(one: Peak) -> Iterator[Say]:
     if not one.exact and one.fewest < FEW:
         yield say("peak.few", few=FEW)
     if one.usl is None or one.amdahl is None or len(one.numbers or ()) < FEWEST_LEVELS or one.indistinct:
         return
-    if (law := one.law) is not None:
-        if law.lack_p is None:
-            yield say("peak.law_untested")
-        elif law.lack_p < 1 - confidence:
-            yield say("peak.law_rough", worst=law.worst)
-    elif isinstance(one.amdahl, Undefined):
+    law, nearest = one.law, preferred(one.usl, one.amdahl)
+    if law is not None and law.lack_p is None:
+        yield say("peak.law_untested")
+    elif law is not None and law.lack_p is not None and law.lack_p < 1 - law.alpha_interval.confidence:
+        yield say("peak.law_rough", worst=law.worst)
+    elif law is None and isinstance(one.amdahl, Undefined):
         yield say("peak.no_law", reason=one.amdahl.reason)
-    elif nearest := preferred(one.usl, one.amdahl):
-        it = "Over all levels, it" if one.growth else "It"
+    elif law is None and nearest:
         code = "peak.law_faster" if nearest.alpha_interval.high < 0 else "peak.law_missed"
-        yield say(code, it=it, worst=nearest.worst)
+        yield say(code, it="Over all levels, it" if one.growth else "It", worst=nearest.worst)

@@ -121,13 +121,6 @@ def signed_bounds(low: float, high: float, confidence: float) -> str:
     return f"{level(confidence)} interval {points(low, sign=True)} to {points(high, sign=True)} %"
 
 
-def ratio(number: float, bounds: Interval | None) -> str:
-    """`1.24 (95 % interval 1.2 to 1.29)`."""
-    if bounds is None:
-        return plain_number(number)
-    return f"{plain_number(number)} ({bounds_of(bounds)})"
-
-
 def bounds_of(found: Interval) -> str:
     """`95 % interval 1.2 to 1.29` of a number without a unit."""
     if found.vague:
@@ -204,16 +197,6 @@ def both(factor_name: str, first: object, second: object) -> str:
 def levels(where: Mapping[str, object]) -> str:
     """Several levels inside a sentence: `random access (randrw), 8 jobs`."""
     return ", ".join(level_phrase(key, shown) for key, shown in where.items())
-
-
-def circumstances(where: Mapping[str, object]) -> str:
-    """Several levels as what holds meanwhile: `with random access (randrw), 8 jobs`, `without cache fence`."""
-    return beside_text(levels(where))
-
-
-def beside_text(text: str) -> str:
-    """The same of `levels` already said."""
-    return text if text.startswith(("with ", "without ", "at ", "in ")) else f"with {text}"
 
 
 def placed(where: Mapping[str, object], sentence: str) -> str:

@@ -216,7 +216,9 @@ class Place:
     def __format__(self, form: str) -> str:
         if form == "at" and len(self.levels) == 1:
             return phrases.at(*next(iter(self.levels.items())))
-        return phrases.circumstances(self.levels) if form else phrases.levels(self.levels)
+        shown = phrases.levels(self.levels)
+        own = not form or shown.startswith(("with ", "without ", "at ", "in "))
+        return shown if own else f"with {shown}"
 
 
 _TYPED = Response | Quantity | Range | Ratio | Change | Trend | Share | Deviation | Shares | Level | Factor | Place

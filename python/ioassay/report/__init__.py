@@ -116,7 +116,7 @@ def _view(
     from ioassay.analysis import OVERALL
     from ioassay.analysis.effects.descriptive import headline
     from ioassay.narrative import answers, conditions_text
-    from ioassay.report import first_screen, host_facts, raw_files, study_sections, trial_list, warnings
+    from ioassay.report import first_screen, host_facts, study_sections, trial_list, warnings
 
     rows = headline(records, list(records.studies))
     together = [finding for finding in findings if finding.question in OVERALL]
@@ -152,11 +152,11 @@ def _view(
         "machine": host_facts.machines(records),
         "setup": host_facts.setup(records),
         "fleet": host_facts.fleet(records),
-        "study_toml": _text(files[_STUDY]),
+        "study_toml": files[_STUDY].read_text(encoding="utf-8", errors="replace") if files[_STUDY].is_file() else "",
         "seeds": {study.name: study.seed for study in records.studies},
-        "files": {name: raw_files.link(path, out) for name, path in files.items() if path.is_file()},
+        "files": {name: trial_list.link(path, out) for name, path in files.items() if path.is_file()},
         "again": rerun_command(records),
-        "root": raw_files.run_folder(records.root),
+        "root": trial_list.run_folder(records.root),
     }
 
 
@@ -181,10 +181,6 @@ def _search_arguments(tuning: Search) -> Iterator[str]:
         yield from ("--budget", f"{tuning['budget_s']:g}s")
     if not tuning["pruning"]:
         yield "--no-pruning"
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
 
 def _replace(path: Path, text: str) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from ioassay import atomic_file
 from ioassay.analysis.run_comparison import Comparison
 from ioassay.narrative import comparison_text, conditions_text, phrases
-from ioassay.report import FIGURES, PAGE, figures, host_facts, page, raw_files, render
+from ioassay.report import FIGURES, PAGE, figures, host_facts, page, render, trial_list
 from ioassay.report.figures import Drawn, ratio_forest, run_overlay
 from ioassay.report.figures.spec import NoData
 from ioassay.store.dataset import Dataset
@@ -142,7 +142,7 @@ def _view(a: Dataset, b: Dataset, comparison: Comparison, drawn: Sequence[Drawn]
         "omitted": len(rows) - len(lines),
         "most_unmatched": _MOST_UNMATCHED,
         "confidence": phrases.level(comparison.confidence),
-        "again": f"ioassay compare {raw_files.run_folder(a.root)} {raw_files.run_folder(b.root)} "
+        "again": f"ioassay compare {trial_list.run_folder(a.root)} {trial_list.run_folder(b.root)} "
         f"--margin {100 * comparison.margin:g}% --confidence {comparison.confidence:g}",
         "data_file": DATA,
     }
@@ -162,8 +162,8 @@ def _side(letter: str, records: Dataset, out: Path) -> dict[str, object]:
     )
     return {
         "letter": letter,
-        "folder": raw_files.run_folder(records.root),
-        "link": raw_files.link(own_page, out) if is_near else "",
+        "folder": trial_list.run_folder(records.root),
+        "link": trial_list.link(own_page, out) if is_near else "",
         "title": ", ".join(dict.fromkeys(study.title or study.name for study in records.studies)),
         "about": " · ".join(filter(None, about)),
         "machine": host_facts.machines(records),

@@ -10,7 +10,9 @@ from typing import Any
 from ioassay import units
 from ioassay.factors import CONDITIONS, level_phrase
 from ioassay.narrative import phrases
-from ioassay.report.tables import NOTHING, Cell, Shown
+from ioassay.narrative.finding import Table
+from ioassay.report import tables
+from ioassay.report.tables import NOTHING, Shown
 from ioassay.store.dataset import Dataset, section
 from ioassay.store.schema import Host
 from ioassay.study.model import Study
@@ -21,7 +23,7 @@ _FEW_HOSTS = 4
 _END_OF_CALENDAR_S = 253402300800
 """The year 10000: gmtime(3) and its kin go no further everywhere."""
 _MADE_DRIVES = {"virtual": "a virtual drive", "nvmevirt": "a drive of NVMeVirt"}
-_TITLES = {"cpu": "Processor", "ioassay": "ioassay", "other": "More"}
+_TITLES = {"cpu": "Processor", "ioassay": "ioassay"}
 
 
 @dataclass(frozen=True)
@@ -51,11 +53,8 @@ def fleet(records: Dataset) -> Fleet | None:
     differ = [name for name in names if len({own.get(name, NOTHING) for own in known.values()}) > 1]
     first = next(iter(known.values()))
     alike = [(name, first[name]) for name in names if name not in differ]
-    head = [Cell("Host", False), *(Cell(name, False) for name in differ)]
-    rows = [
-        [Cell(host, False), *(Cell(own.get(name, NOTHING), False) for name in differ)] for host, own in known.items()
-    ]
-    return Fleet(list(hosts), alike, Shown(head, rows) if differ else None)
+    rows = [[host, *(own.get(name, NOTHING) for name in differ)] for host, own in known.items()]
+    return Fleet(list(hosts), alike, tables.shown(Table(["Host", *differ], rows)) if differ else None)
 
 
 def _brief(host: Host) -> Iterator[tuple[str, str]]:
@@ -81,15 +80,14 @@ def _brief(host: Host) -> Iterator[tuple[str, str]]:
 
 def sections(host: Host) -> list[Section]:
     """Sections in their own order; single facts that belong to none come last. Those of several hosts are `fleet`."""
-    found = [
-        Section(_title(name), list(_rows(value)))
-        for name, value in host.items()
-        if isinstance(value, Mapping | list) and value and name != "hosts"
-    ]
-    single = [
-        (_words(name), shown(name, value)) for name, value in host.items() if not isinstance(value, Mapping | list)
-    ]
-    return [*found, Section(_title("other"), single)] if single else found
+    found, single = list[Section](), list[tuple[str, str]]()
+    for name, value in host.items():
+        words = _words(name)
+        if not isinstance(value, Mapping | list):
+            single.append((words, shown(name, value)))
+        elif value and name != "hosts":
+            found.append(Section(_TITLES.get(words, words[:1].upper() + words[1:]), list(_rows(value))))
+    return [*found, Section("More", single)] if single else found
 
 
 def machines(records: Dataset) -> str:
@@ -171,10 +169,9 @@ def shown(name: str, value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(shown(name, part) for part in value) or "none"
     if isinstance(value, int | float):
-        words = name.replace("_", " ")
-        if words.endswith(" bytes"):
+        if _words(name).endswith(" bytes"):
             return f"{units.format_size(value)} ({value:.0f} bytes)"
-        if words.endswith("unix s"):
+        if _words(name).endswith("unix s"):
             return utc(value)
     return str(value)
 
@@ -184,11 +181,6 @@ def utc(unix_s: float) -> str:
     if not 0 <= unix_s < _END_OF_CALENDAR_S:
         return f"{unix_s:.6g} s after the beginning of 1970"
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(unix_s))
-
-
-def _title(name: str) -> str:
-    words = _words(name)
-    return _TITLES.get(words, words[:1].upper() + words[1:])
 
 
 def _words(name: str) -> str:

@@ -6,14 +6,12 @@ import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ioassay.errors import UsageError
 from ioassay.report import render
+from ioassay.report.figures.spec import VegaLite
+from ioassay.report.figures.vega_lite import VegaView, channel
 from ioassay.units import format_size
-
-if TYPE_CHECKING:
-    from ioassay.report.figures.spec import VegaLite
 
 ENDINGS = (".svg", ".png", ".html")
 WIDTH, HEIGHT = 640, 340
@@ -69,23 +67,17 @@ def write(path: Path, spec: VegaLite, ending: str) -> None:
 def chart(trace: str, of: str, curve: Curve) -> VegaLite:
     """The declaration: the ratios as a line, in the band of their errors, with the exact ones where there are any."""
     rows = _rows(curve)
-    x = {"field": "bytes", "type": "quantitative", "scale": {"type": "log", "base": 2, "nice": False}}
     axis = {"labelExpr": _SIZE_LABEL, "tickCount": 8, "labelOverlap": True}
-    x |= {"axis": axis, "title": "size of an LRU buffer"}
-    y = {"type": "quantitative", "scale": {"domain": [0, 1]}, "title": "miss ratio"}
-    color = {
-        "field": "curve",
-        "type": "nominal",
-        "title": None,
-        "scale": {"domain": list(dict.fromkeys(row["curve"] for row in rows))},
-        "legend": {"symbolType": "stroke", "symbolOpacity": 1} if curve.exact_miss_ratio else None,
-    }
-    line = {"mark": {"type": "line", "strokeWidth": 1.8}, "encoding": {"x": x, "y": {**y, "field": "ratio"}}}
-    layers: list[VegaLite] = [line]
+    scale = {"type": "log", "base": 2, "nice": False}
+    x = channel("bytes:Q", scale=scale, axis=axis, title="size of an LRU buffer")
+    y = channel("ratio:Q", scale={"domain": [0, 1]}, title="miss ratio")
+    legend = {"symbolType": "stroke", "symbolOpacity": 1} if curve.exact_miss_ratio else None
+    names = list(dict.fromkeys(row["curve"] for row in rows))
+    color = channel("curve:N", title=None, scale={"domain": names}, legend=legend)
+    layers = [VegaView().mark("line", strokeWidth=1.8).encode(x=x, y=y)]
     if any("low" in row for row in rows):
-        band = {"type": "area", "opacity": 0.22, "aria": False}
-        ends = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}}
-        layers.insert(0, {"mark": band, "encoding": ends, "transform": [{"filter": "isValid(datum.low)"}]})
+        band = VegaView(transform=[{"filter": "isValid(datum.low)"}]).mark("area", opacity=0.22, aria=False)
+        layers.insert(0, band.encode(x=x, y={**y, "field": "low"}, y2="high:Q"))
     text = f"Miss ratio of {'reads and writes' if of == 'both' else of} in LRU buffers"
     pages = f"{round(curve.pages):,} pages of {format_size(curve.page_bytes)}"
     subtitle = [f"{trace}: {curve.references:,} references to {pages}"]

@@ -60,6 +60,13 @@ def render(
     script = "".join((TEMPLATE / name).read_text(encoding="utf-8") for name in _SCRIPTS)
     parts: dict[str, str] = {}
     names = {name: f"{name}-{secrets.token_hex(16)}" for name in ("bundle", "script", "style")}  # no tool prints these
+
+    def packed(caller: Callable[[], str]) -> Any:
+        """A name in the place of what a template packs (`{% call packed() %}`)."""
+        name = f"part-{secrets.token_hex(16)}"
+        parts[name] = caller()
+        return Markup(name)
+
     text = (
         environment()
         .get_template(template)
@@ -72,22 +79,13 @@ def render(
             policy=policy(bundle, script),
             themes=data({"light": theme.config(), "dark": theme.config(dark=True)}),
             data=lambda declared: data(shared_rows(declared)),
-            packed=functools.partial(_keep, parts),
+            packed=packed,
         )
     )
     style = theme.css_variables() + (TEMPLATE / "style.css").read_text(encoding="utf-8")
     code = {names["bundle"]: bundle, names["script"]: script, names["style"]: style}
     code |= {name: packed_page.packed(shown(content)) for name, content in parts.items()}
     return "".join(code.get(part) or shown(part) for part in re.split(f"({_NAME})", text))
-
-
-def _keep(parts: dict[str, str], caller: Callable[[], str]) -> Any:
-    """A name in the place of what a template packs (`{% call packed() %}`), which `parts` keeps."""
-    from markupsafe import Markup
-
-    name = f"part-{secrets.token_hex(16)}"
-    parts[name] = caller()
-    return Markup(name)
 
 
 def data(value: Any) -> Any:
@@ -100,15 +98,12 @@ def data(value: Any) -> Any:
 
 def policy(*scripts: str) -> str:
     """The Content Security Policy: our scripts, inline styles, pictures beside the page, and no connection at all."""
-    allowed = " ".join(f"'sha256-{_hash(script)}'" for script in scripts)
+    hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    allowed = " ".join(f"'sha256-{one}'" for one in hashes)
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src 'self' data:; "
         "connect-src 'none'; base-uri 'none'; form-action 'none'"
     )
-
-
-def _hash(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 @functools.cache
@@ -120,29 +115,26 @@ def bundle() -> str:
     """
     import vl_convert
 
-    name = f"vega-{vl_convert.get_vega_version()}-{vl_convert.get_vega_embed_version()}.js"
-    with suppress(OSError, UnicodeDecodeError, RuntimeError):
-        kept = _cache_folder() / name
+    if (folder := _own_folder()) is None:
+        return _assembled()
+    kept = folder / f"vega-{vl_convert.get_vega_version()}-{vl_convert.get_vega_embed_version()}.js"
+    with suppress(OSError, UnicodeDecodeError):
         if _is_ours(kept.stat()):
             return kept.read_text(encoding="utf-8")
     text = _assembled()
-    with suppress(OSError, RuntimeError):  # without a home it is assembled each time
-        kept = _cache_folder() / name
-        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(OSError):
         atomic_file.write(kept, text)
     return text
 
 
-def _cache_folder() -> Path:
-    """XDG Base Directory Specification; a relative path there is to be ignored."""
-    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (named if named.is_absolute() else Path("~/.cache").expanduser()) / "ioassay"
-
-
 def _own_folder() -> Path | None:
-    """The folder of what is kept between runs, made where it is missing; None where others could write into it."""
+    """The folder of what is kept between runs (XDG Base Directory Specification), made where it is missing.
+
+    None without a home, and where others could write into it. A relative path in the environment is to be ignored.
+    """
     with suppress(OSError, RuntimeError):
-        folder = _cache_folder()
+        named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+        folder = (named if named.is_absolute() else Path("~/.cache").expanduser()) / "ioassay"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder if _is_ours(folder.stat()) else None
     return None

@@ -13,7 +13,7 @@ from ioassay.analysis.effects.descriptive import ConditionMean
 from ioassay.metrics import format_metric, metric
 from ioassay.narrative import HEADINGS, answers, describe_text, phrases
 from ioassay.narrative.answers import Answer
-from ioassay.narrative.finding import Finding
+from ioassay.narrative.finding import Finding, Table
 from ioassay.report import tables
 from ioassay.report.tables import Cell, Shown
 from ioassay.store.dataset import Dataset
@@ -73,27 +73,25 @@ def _study(study: Study, findings: Sequence[Finding], rows: Sequence[ConditionMe
     name = study.name
     own = [finding for finding in findings if finding.study == name]
     measured = [row for row in rows if row.study == name]
-    summary = _summary(study, own, measured)[:MOST_SENTENCES]
+    answered = answers.answers([study], own)
+    said = answered[0].sentences if answered else describe_text.means_in_brief(measured, _FEW_CONDITIONS)
+    summary = said[:MOST_SENTENCES]
+    by_question: dict[str, list[Finding]] = {}
+    for finding in own:
+        if finding.question != CAVEATS:
+            by_question.setdefault(finding.question, []).append(finding)
+    names = {question: HEADINGS.get(question, question.replace("_", " ").capitalize()) for question in by_question}
+    groups = [group(names[question], found, summary) for question, found in by_question.items()]
     return StudyStory(
         name=name,
-        anchor=anchor(name),
+        anchor="study-" + re.sub(r"[^A-Za-z0-9_-]+", "-", name),
         title=study.title or study.name,
         description=study.description,
         summary=summary,
         doubts=[group(one.title, [one]) for one in own if one.question == CAVEATS and one.severity != "warning"],
         means=means(measured, exact=exact),
-        groups=_groups([finding for finding in own if finding.question != CAVEATS], summary),
+        groups=[one for one in groups if one.statements or one.tables or one.caveats],
     )
-
-
-def _summary(study: Study, own: Sequence[Finding], measured: Sequence[ConditionMean]) -> Sequence[str]:
-    answered = answers.answers([study], own)
-    return answered[0].sentences if answered else describe_text.means_in_brief(measured, _FEW_CONDITIONS)
-
-
-def anchor(name: str) -> str:
-    """A name as the target of a link."""
-    return "study-" + re.sub(r"[^A-Za-z0-9_-]+", "-", name)
 
 
 def group(title: str, findings: Sequence[Finding], known: Sequence[str] = ()) -> Group:
@@ -131,15 +129,6 @@ def _joined(title: str, owners: Sequence[tuple[Finding, Shown]]) -> tuple[str, S
     return ", ".join(filter(None, [label, names[0][1]])), Shown(columns, [row[1:] for row in rows])
 
 
-def _groups(findings: Sequence[Finding], known: Sequence[str]) -> list[Group]:
-    by_question: dict[str, list[Finding]] = {}
-    for finding in findings:
-        by_question.setdefault(finding.question, []).append(finding)
-    names = {question: HEADINGS.get(question, question.replace("_", " ").capitalize()) for question in by_question}
-    groups = [group(names[question], own, known) for question, own in by_question.items()]
-    return [one for one in groups if one.statements or one.tables or one.caveats]
-
-
 def means(rows: Sequence[ConditionMean], *, exact: bool = False) -> Shown | None:
     """Conditions below each other, metrics side by side: means with their intervals; None for no rows.
 
@@ -165,13 +154,14 @@ def means(rows: Sequence[ConditionMean], *, exact: bool = False) -> Shown | None
 
 def _long(rows: Sequence[ConditionMean], exact: bool) -> Shown:
     """One mean below the other: for many metrics, or such that occur in few conditions."""
-    names = ("Condition", "Metric", "n", "Value", "Median of the repetitions")
-    body = []
-    for row in rows:
-        texts = [Cell(row.workload, False), Cell(phrases.name(row.metric), False)]
-        numbers = [tables.cell(row.repetitions), _mean(row, exact), tables.mean(row.metric, row.median, None)]
-        body.append([*texts, *numbers])
-    return Shown([Cell(name, place > 1) for place, name in enumerate(names)], body)
+    columns = [
+        ("Condition", lambda row: row.workload),
+        ("Metric", lambda row: phrases.name(row.metric)),
+        ("n", lambda row: row.repetitions),
+        ("Value", lambda row: _mean(row, exact)),
+        ("Median of the repetitions", lambda row: tables.mean(row.metric, row.median, None)),
+    ]
+    return tables.shown(Table.of(rows, *columns))
 
 
 def _mean(row: ConditionMean | None, exact: bool) -> Cell:
@@ -200,11 +190,8 @@ def headline(records: Dataset, rows: Sequence[ConditionMean]) -> Shown | None:
         own = [row for row in rows if row.study == study.name]
         for name in list(dict.fromkeys(row.metric for row in own))[:_HEADLINE_METRICS]:
             found = sorted((row for row in own if row.metric == name), key=lambda row: row.mean)
-            ends = [_end(found[0]), _end(found[-1])]
-            title = Cell(study.title or study.name, False)
-            body.append([title, Cell(phrases.name(name), False), tables.cell(len(found)), *ends])
-    heads = ("Study", "Metric", "Conditions", "Lowest", "Highest")
-    return Shown([Cell(head, place > 1) for place, head in enumerate(heads)], body) if body else None
+            body.append([study.title or study.name, phrases.name(name), len(found), _end(found[0]), _end(found[-1])])
+    return tables.shown(Table(("Study", "Metric", "Conditions", "Lowest", "Highest"), body)) if body else None
 
 
 def _end(row: ConditionMean) -> Cell:

@@ -43,20 +43,17 @@ def shown(table: Table) -> Shown:
     numeric = [_is_numeric([row[place] for row in rows if place < len(row)]) for place in range(len(table.columns))]
     named = zip(table.columns, numeric, metrics, strict=False)
     head = [Cell(str(column), number, unit=metric(name).unit if name else "") for column, number, name in named]
-    # Words among numbers stay words, which may be broken into lines.
-    body = [
-        [replace(one, number=right and _fits(one)) for one, right in zip(row, numeric, strict=False)] for row in rows
-    ]
-    return Shown(head, body)
+
+    def fitted(one: Cell, right: bool) -> Cell:
+        # Words among numbers stay words, which may be broken into lines.
+        return replace(one, number=right and (one.number or one.text == NOTHING))
+
+    return Shown(head, [list(map(fitted, row, numeric)) for row in rows])
 
 
 def mean(name: str, value: float, interval: tuple[float, float] | None, note: str = "") -> Cell:
     """A metric's value with its interval."""
     return Cell(format_metric(name, value), True, note, value, interval)
-
-
-def _fits(cell: Cell) -> bool:
-    return cell.number or cell.text == NOTHING
 
 
 def _is_numeric(cells: Sequence[Cell]) -> bool:
@@ -65,7 +62,9 @@ def _is_numeric(cells: Sequence[Cell]) -> bool:
 
 
 def cell(value: Any, name: str = "") -> Cell:
-    """A value, of the metric `name`; None and numbers that do not exist are a dash."""
+    """A value, of the metric `name`; None and numbers that do not exist are a dash, and a cell stays as it is."""
+    if isinstance(value, Cell):
+        return value
     if value is None or (isinstance(value, float) and value != value):
         return Cell(NOTHING, False)
     if isinstance(value, bool):

@@ -1,22 +1,44 @@
-"""The page's account of every trial: how it ended, what was run, where its raw output is."""
+"""The page's account of every trial: how it ended, what was run, where its raw output is.
+
+Command lines and raw files are read from `trials/<id>/record.json`, because the frames of a Dataset hold numbers only.
+A record that cannot be read here is shown as such; loading the records has decided whether that is an error.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from ioassay import units
 from ioassay.narrative import phrases
 from ioassay.records.record import FAILED, OK, SKIPPED
-from ioassay.report import raw_files
 from ioassay.report.host_facts import utc
-from ioassay.report.raw_files import Evidence
 from ioassay.store.dataset import Dataset
 
 if TYPE_CHECKING:
     import polars as pl
+
+RAW_NAME = "RAW"
+"""Stands for a trial's raw folder in command lines that are alike but for it."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One trial's command line ('' for none) and its raw files (name -> link from the page)."""
+
+    command: str = ""
+    template: str = ""
+    """The command with `RAW` for the trial's raw folder: equal for trials that differ only in their files."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,12 +88,8 @@ class Trials:
         trials = phrases.count(len(self.rows), "trial")
         if not self.lost:
             return f"{trials}, all ok" if self.rows else "no trial recorded"
-        ends = [f"{self.total(status)} {status}" for status in (OK, FAILED, SKIPPED) if self.total(status)]
-        return f"{trials}: {', '.join(ends)}"
-
-    def total(self, status: str) -> int:
-        """Number of trials that ended so."""
-        return sum(row.status == status for row in self.rows)
+        ends = Counter(row.status for row in self.rows)
+        return f"{trials}: {', '.join(f'{ends[status]} {status}' for status in (OK, FAILED, SKIPPED) if ends[status])}"
 
 
 def recorded(records: Dataset) -> pl.DataFrame:
@@ -86,14 +104,9 @@ def recorded(records: Dataset) -> pl.DataFrame:
 def trials(records: Dataset, out: Path) -> Trials:
     """Every recorded trial; links are relative to `out`."""
     factors = {study.name: list(study.levels) for study in records.studies}
-    rows = [
-        _row(records, factors.get(row["study"], []), row, out)
-        for row in recorded(records).sort("order").iter_rows(named=True)
-    ]
-    commands: dict[str, int] = {}
-    for row in rows:
-        if row.evidence.template:
-            commands[row.evidence.template] = commands.get(row.evidence.template, 0) + 1
+    every = recorded(records).sort("order").iter_rows(named=True)
+    rows = [_row(records, factors.get(row["study"], []), row, out) for row in every]
+    commands = Counter(row.evidence.template for row in rows if row.evidence.template)
     return Trials(rows, [_count(records, name, rows) for name in factors], commands)
 
 
@@ -101,27 +114,61 @@ def _row(records: Dataset, factors: Sequence[str], row: Mapping[str, Any], out: 
     from ioassay.analysis.measurements.cells import label
 
     point = {name: row[name] for name in factors if row.get(name) is not None}
+    purpose = f", {row['search']}" if row.get("search") else ""
     return Row(
         study=row["study"],
         trial=row["trial"],
-        point=label(point) + row["apart"] + _purpose(row),
+        point=label(point) + row["apart"] + purpose,
         repetition=row["repetition"] + 1,
         order=row["order"],
         status=row["status"],
         reason=row["reason"] or "",
         started=utc(row["started_unix_s"]) if row["started_unix_s"] else "",
         duration=units.format_duration(row["duration_s"] or 0.0),
-        evidence=raw_files.read(records.root, row["trial"], out),
+        evidence=evidence(records.root, row["trial"], out),
     )
-
-
-def _purpose(row: Mapping[str, Any]) -> str:
-    """What a trial of a search was for."""
-    return f", {row['search']}" if row.get("search") else ""
 
 
 def _count(records: Dataset, study: str, rows: Sequence[Row]) -> Count:
     own = [row.status for row in rows if row.study == study]
     planned = max(records.planned.get(study, 0), len(own))
     ok, failed, skipped = (own.count(status) for status in (OK, FAILED, SKIPPED))
-    return Count(study, planned, ok, failed, skipped, absent=planned - len(own))
+    return Count(study, planned, ok, failed, skipped, planned - len(own))
+
+
+def evidence(root: Path, trial: str, out: Path) -> Evidence:
+    """The evidence of one trial; links are relative to `out`, where the page will be."""
+    folder = root / "trials" / trial
+    try:
+        record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return Evidence()
+    except (OSError, ValueError) as error:
+        return Evidence(problem=f"record.json cannot be read: {error}")
+    if not isinstance(record, dict):
+        return Evidence(problem="record.json holds no object")
+    argv, names = ([str(one) for one in _listed(record.get(key))] for key in ("command", "raw"))
+    # Whatever leads to the trial's raw folder: the run's folder may have been moved since.
+    raw = re.compile(rf"[^=]*/trials/{re.escape(trial)}/raw(?=/|$)")
+    files = {name: link(folder / "raw" / name, out) for name in names}
+    return Evidence(_line(argv), _line([raw.sub(RAW_NAME, word) for word in argv]), files)
+
+
+def _line(argv: Sequence[str]) -> str:
+    """As a shell takes it; `&&` stands between the steps of a trial (`roles.Command.of_steps`)."""
+    return shlex.join(argv).replace(" '&&' ", " && ")
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else ()
+
+
+def link(path: Path, out: Path) -> str:
+    """A relative link from a page in `out` to `path`, fit for an attribute."""
+    return quote(os.path.relpath(path, out))
+
+
+def run_folder(root: Path) -> str:
+    """The run's folder as a word of a shell: as it was given, but of an absolute path, which tells where people keep
+    things, the name alone."""
+    return shlex.quote(root.resolve().name if root.is_absolute() else str(root))

@@ -14,8 +14,7 @@ from ioassay.narrative import phrases
 from ioassay.narrative.finding import Finding
 from ioassay.records.record import FAILED, SKIPPED
 from ioassay.report.figures import Drawn
-from ioassay.report.raw_files import run_folder
-from ioassay.report.trial_list import recorded
+from ioassay.report.trial_list import recorded, run_folder
 from ioassay.store.dataset import Dataset
 
 _SURROUNDINGS = ("no-governor",)
@@ -66,25 +65,23 @@ def in_brief(findings: Sequence[Finding], recorded_ones: Iterable[tuple[str, str
 
 
 def _threats(findings: Sequence[Finding]) -> list[Alert]:
+    """One suspicion for all studies that it concerns alike."""
     threats: dict[tuple[object, str], list[Finding]] = {}
     for one in filter(is_alert, findings):
         threats.setdefault((one.statistics["code"], one.title), []).append(one)
-    return list(map(_threat, threats.values()))
+    found = []
+    for first, *others in threats.values():
+        remedy = " ".join(text.removeprefix("Next step: ") for text in first.caveats)
+        shown = _few([f"{one.study}: {one.statement}" for one in others])
+        scope = _studies(one.study for one in (first, *others))
+        found.append(Alert(str(first.statistics["code"]), first.title, remedy, scope, shown, detail=first.statement))
+    return found
 
 
 def is_alert(finding: Finding) -> bool:
     """Whether it is a threat that warns: the page says it once, here."""
     lost = str(finding.statistics.get("code", "")).startswith("trials-")  # which the page counts for all studies
     return finding.question == "caveats" and finding.severity == "warning" and not lost
-
-
-def _threat(alike: Sequence[Finding]) -> Alert:
-    """One suspicion of all studies that it concerns."""
-    first, *others = alike
-    remedy = " ".join(text.removeprefix("Next step: ") for text in first.caveats)
-    shown = _few([f"{one.study}: {one.statement}" for one in others])
-    scope = _studies(one.study for one in alike)
-    return Alert(str(first.statistics["code"]), first.title, remedy, scope, shown, detail=first.statement)
 
 
 def _rank(code: str) -> int:
@@ -159,17 +156,9 @@ def _missing_figures(drawn: Sequence[Drawn]) -> list[Alert]:
     for one in drawn:
         if one.problem:
             missing.setdefault((one.study, one.problem), []).append(one.name)
-    return [
-        Alert("figure-missing", f"{_figures(names)} nothing to show: {problem}", "", _where(study))
-        for (study, problem), names in missing.items()
-    ]
-
-
-def _figures(names: Sequence[str]) -> str:
-    if len(names) == 1:
-        return f"Figure '{names[0]}' has"
-    return f"{len(names)} figures ({', '.join(names)}) have"
-
-
-def _where(study: str) -> str:
-    return f"study {study}" if study else "all studies"
+    found = []
+    for (study, problem), names in missing.items():
+        which = f"{len(names)} figures ({', '.join(names)}) have" if names[1:] else f"Figure '{names[0]}' has"
+        scope = f"study {study}" if study else "all studies"
+        found.append(Alert("figure-missing", f"{which} nothing to show: {problem}", "", scope))
+    return found

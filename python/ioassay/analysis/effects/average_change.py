@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ioassay.analysis.effects.one_factor import Outcome
+from ioassay.analysis.effects.one_factor import Outcome, pair_outcome
 from ioassay.analysis.measurements.cells import Cells
 from ioassay.factors import level_key
 from ioassay.records.record import Scalar
@@ -36,9 +36,7 @@ class AverageChange:
     @property
     def outcome(self) -> Outcome:
         """Equivalence, a difference, or neither."""
-        if self.contrasts.equivalent:
-            return Outcome.EQUIVALENT
-        return Outcome.DIFFERENCE if self.contrasts.different else Outcome.UNDECIDED
+        return pair_outcome(self.contrasts, 1, 0)
 
     @property
     def needed(self) -> int | None:
@@ -61,14 +59,12 @@ def average_change(
         return model
     if model.scale != Scale.LOG:
         return Undefined("a mean is not above 0, so there is no ratio")
-    index, keys = (
-        {id(cell): place for place, cell in enumerate(found.cells)},
-        [level_key(factor, one) for one in levels],
-    )
-    places = [
+    keys = [level_key(factor, one) for one in levels]
+    index = {id(cell): place for place, cell in enumerate(found.cells)}
+    parts = [
         {level_key(factor, cell.point[factor]): index[id(cell)] for cell in part.cells} for part in found.slices(factor)
     ]
-    both = [place for place in places if all(key in place for key in keys)]
+    both = [part for part in parts if all(key in part for key in keys)]
     if not both:
         return Undefined("no pair of conditions has values")
     means = average(model, [[place[key] for place in both] for key in keys])

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ioassay.analysis.effects.level_contrasts import LevelFamily
-from ioassay.analysis.effects.one_factor import Outcome
-from ioassay.analysis.measurements.cells import Cell
+from ioassay.analysis.effects.one_factor import Outcome, pair_outcome
+from ioassay.analysis.measurements.cells import Cell, Cells
 from ioassay.factors import CASE, level_number
 from ioassay.stats import distributions
 from ioassay.stats.condition_means import Scale
@@ -25,60 +25,55 @@ from ioassay.study.model import Study
 
 @dataclass(frozen=True)
 class Mix:
-    """One mixed case where all other factors are fixed.
+    """One mixed case where all other factors are fixed, of all the `cells` of a response.
 
     `fixed` are the cases with one size. `against`: fixed case -> mixed mean divided by its mean, and what that shows in
-    `outcomes`; `predicted`: the same against the prediction from the parts (bandwidths only; Undefined where a part was
-    not measured alone).
+    `outcomes`, both empty where nothing is tested; `predicted`: the same against the prediction from the parts
+    (bandwidths only; Undefined where a part was not measured alone).
     """
 
+    cells: Cells
     cell: Cell
     fixed: tuple[Cell, ...]
-    against: Mapping[str, Ratio | Undefined]
+    against: Mapping[str, Ratio]
     outcomes: Mapping[str, Outcome]
     predicted: Ratio | Undefined
 
 
-def mixes(families: Sequence[LevelFamily], study: Study) -> list[Mix]:
+def mixes(found: Cells, families: Sequence[LevelFamily], study: Study) -> list[Mix]:
     """Every case with a `bssplit`, beside the cases with a fixed block size; `families` are those of the cases."""
     measured = []
     for family in families:
         sizes = [_sizes(study, cell) for cell in family.cells]
         fixed = [index for index, own in enumerate(sizes) if len(own) == 1]
-        measured += [_mix(family, index, fixed, sizes) for index, own in enumerate(sizes) if len(own) > 1 and fixed]
+        mixed = [index for index, own in enumerate(sizes) if len(own) > 1 and fixed]
+        measured += [_mix(found, family, index, fixed, sizes) for index in mixed]
     return measured
 
 
-def _mix(family: LevelFamily, index: int, fixed: Sequence[int], sizes: Sequence[Mapping[float, float]]) -> Mix:
-    contrasts, names = family.contrasts, {other: str(family.cells[other].point[CASE]) for other in fixed}
-    cells = family.cells[index], tuple(family.cells[other] for other in fixed)
-    if isinstance(contrasts, Contrasts) and contrasts.means.scale != Scale.LOG:
-        contrasts = Undefined("a mean is not above 0, so there is no ratio")
-    if isinstance(contrasts, Undefined):
-        return Mix(*cells, dict.fromkeys(names.values(), contrasts), {}, contrasts)
+def _mix(
+    found: Cells, family: LevelFamily, index: int, fixed: Sequence[int], sizes: Sequence[Mapping[float, float]]
+) -> Mix:
+    contrasts, names = family.contrasts, {str(family.cells[other].point[CASE]): other for other in fixed}
+    cells = found, family.cells[index], tuple(family.cells[other] for other in fixed)
+    if isinstance(contrasts, Undefined) or contrasts.means.scale != Scale.LOG:
+        return Mix(*cells, {}, {}, Undefined("the means have no ratio that could be tested"))
     alone = {next(iter(sizes[other])): other for other in fixed}
     return Mix(
         *cells,
-        against={name: contrasts.ratio(index, other) for other, name in names.items()},
-        outcomes={name: _outcome(contrasts, index, other) for other, name in names.items()},
+        against={name: contrasts.ratio(index, other) for name, other in names.items()},
+        outcomes={name: pair_outcome(contrasts, index, other) for name, other in names.items()},
         predicted=_predicted(family.part.response, contrasts, index, sizes[index], alone),
     )
-
-
-def _outcome(contrasts: Contrasts, one: int, other: int) -> Outcome:
-    if contrasts.equal(one, other):
-        return Outcome.EQUIVALENT
-    return Outcome.DIFFERENCE if contrasts.above[one, other] or contrasts.above[other, one] else Outcome.UNDECIDED
 
 
 def _sizes(study: Study, cell: Cell) -> dict[float, float]:
     """Block size in bytes -> share of the requests; empty where it cannot be read (separate sizes by direction)."""
     settings = study.params_at(cell.point)
-    split = settings.get("bssplit")
-    if split is None:
-        size = level_number("bs", settings.get("bs"))
-        return {} if size is None else {size: 1.0}
-    return parse_split(str(split))
+    if (split := settings.get("bssplit")) is not None:
+        return parse_split(str(split))
+    size = level_number("bs", settings.get("bs"))
+    return {} if size is None else {size: 1.0}
 
 
 def parse_split(split: str) -> dict[float, float]:

@@ -116,3 +116,10 @@ def effect(family: LevelFamily, confidence: float) -> Effect:
         needed=repetitions_needed(known) if known and not known.means.exact else None,
         line=regression.fit(family, confidence),
     )
+
+
+def pair_outcome(contrasts: Contrasts, one: int, other: int) -> Outcome:
+    """What two levels show: equivalence, a difference, or neither."""
+    if contrasts.equal(one, other):
+        return Outcome.EQUIVALENT
+    return Outcome.DIFFERENCE if contrasts.above[one, other] or contrasts.above[other, one] else Outcome.UNDECIDED

@@ -8,6 +8,7 @@ load it, and are also compared among themselves.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -23,7 +24,7 @@ from ioassay.analysis.storage import path_costs
 from ioassay.analysis.storage.path_costs import Setting
 from ioassay.factors import CASE
 from ioassay.records.record import Scalar
-from ioassay.stats.best_level import BestLevel, best_level
+from ioassay.stats.best_level import best_level
 from ioassay.stats.condition_means import ConditionMeans, average, fit
 from ioassay.stats.contrasts import Contrasts, Pair
 from ioassay.stats.power import repetitions_needed
@@ -102,15 +103,15 @@ class Standing:
             "as_good": list(self.as_good),
             "worse": self.beaten,
             "means": {str(option): mean for option, mean in self.means.items()},
-            "best_against": {str(option): _numbers(duel) for option, duel in self.duels.items()},
+            "best_against": {str(option): self._against(option) for option in self.options[1:]},
             "repetitions_needed": self.needed,
         }
 
-
-def _numbers(duel: Pair | float) -> dict[str, Any]:
-    if isinstance(duel, Pair):
-        return {"ratio": duel.estimate, "interval": plain(duel.interval), "p": duel.p}
-    return {"ratio": duel, "interval": None, "p": None}
+    def _against(self, option: Scalar) -> dict[str, Any]:
+        duel = self.duels[option]
+        if isinstance(duel, Pair):
+            return {"ratio": duel.estimate, "interval": plain(duel.interval), "p": duel.p}
+        return {"ratio": duel, "interval": None, "p": None}
 
 
 @dataclass(frozen=True)
@@ -134,18 +135,12 @@ class Choice:
         """True if small values are best."""
         return lower_is_better(self.response)
 
-    @property
-    def pairs(self) -> int:
-        """How many pairs of options are compared."""
-        count = len(self.average.options)
-        return count * (count - 1) // 2
-
     def statistics(self) -> dict[str, Any]:
         """The numbers under stable names."""
         return {
             "better": "lower" if self.lower else "higher",
             "repetitions": self.repetitions,
-            "pairs": self.pairs,
+            "pairs": math.comb(len(self.average.options), 2),
             "average": self.average.statistics(),
             "places": [standing.statistics() for standing in self.places],
             "same_target": self.alike.statistics() if self.alike else None,
@@ -153,14 +148,9 @@ class Choice:
 
 
 def analyse(records: Dataset, study: Study) -> list[Choice]:
-    """An answer for each response that has a best; none for studies of something else."""
-    return choices(records, study) if study.analysis.lead == "choice" else []
-
-
-def choices(records: Dataset, study: Study) -> list[Choice]:
-    """One for each response of the study that has a better direction and was measured of two cases or more."""
-    found = (choice(records, study, response) for response in optimum.judged(records, study))
-    return [one for one in found if one is not None]
+    """One for each response that has a best and was measured of two cases or more; none for studies of other things."""
+    responses = optimum.judged(records, study) if study.analysis.lead == "choice" else []
+    return [found for response in responses if (found := choice(records, study, response)) is not None]
 
 
 @dataclass(frozen=True)
@@ -211,37 +201,33 @@ def _largest_alike(study: Study, options: Sequence[Scalar]) -> tuple[Scalar, ...
 
 
 def _among(found: Cells, options: Sequence[Scalar], confidence: float, exact: bool) -> Choice | None:
+    """Of some options; the average is of those that were measured in all places."""
     wanted = replace(found, cells=tuple(cell for cell in found.cells if cell.point[CASE] in options))
     places = [part for part in wanted.slices(CASE) if len(part.cells) > 1]
     compared = [cell for part in places for cell in part.cells]
-    if len(options) < 2 or not compared or min(mean_of(cell.values) for cell in compared) <= 0:
+    means = [mean_of(cell.values) for cell in compared]
+    if len(options) < 2 or not compared or min(means) <= 0:
         return None
-    model = fit([cell.values for cell in compared], [cell.repetition for cell in compared], exact=exact)
-    index = {id(cell): place for place, cell in enumerate(compared)}
-    lower = lower_is_better(found.response)
+    index = {id(cell): number for number, cell in enumerate(compared)}
     rows = [{cell.point[CASE]: index[id(cell)] for cell in part.cells} for part in places]
-    standings = []
-    for part, row in zip(places, rows, strict=True):
-        present = [option for option in options if option in row]
-        means = {option: mean_of(compared[row[option]].values) for option in present}
-        own = model if isinstance(model, Undefined) else model.part([row[option] for option in present])
-        standings.append(_standing(part.where(), present, means, own, lower, confidence, len(places)))
     everywhere = [option for option in options if all(option in row for row in rows)]
     if len(everywhere) < 2:
         return None
+    model = fit([cell.values for cell in compared], [cell.repetition for cell in compared], exact=exact)
+    standings, lower = [], lower_is_better(found.response)
+    for part, row in zip(places, rows, strict=True):
+        own = model if isinstance(model, Undefined) else model.part(list(row.values()))
+        known = {option: means[number] for option, number in row.items()}
+        standings.append(_standing(part.where(), known, own, lower, confidence, len(places)))
     table = [[row[option] for row in rows] for option in everywhere]
     whole = model if isinstance(model, Undefined) else average(model, table)
-    centres = {
-        option: float(np.exp(np.mean([np.log(mean_of(compared[place].values)) for place in places_of])))
-        for option, places_of in zip(everywhere, table, strict=True)
-    }
-    overall = replace(_standing({}, everywhere, centres, whole, lower, confidence, 1), means={})
-    return Choice(found, overall, tuple(standings), min(cell.values.size for cell in compared))
+    centres = [float(np.exp(np.mean([np.log(means[number]) for number in numbers]))) for numbers in table]
+    overall = _standing({}, dict(zip(everywhere, centres, strict=True)), whole, lower, confidence, 1)
+    return Choice(found, replace(overall, means={}), tuple(standings), min(cell.values.size for cell in compared))
 
 
 def _standing(
     where: Mapping[str, Scalar],
-    options: Sequence[Scalar],
     means: Mapping[Scalar, float],
     model: ConditionMeans | Undefined,
     lower: bool,
@@ -249,30 +235,21 @@ def _standing(
     share: int,
 ) -> Standing:
     """Ranked by mean; of equals the first as the study lists them."""
-    sign = 1 if lower else -1
-    ranked = sorted(options, key=lambda option: sign * means[option])
-    best = ranked[0]
+    options = list(means)
+    ranked = tuple(sorted(options, key=lambda option: means[option] if lower else -means[option]))
+    best, *others = ranked
     if isinstance(model, Undefined):
-        ratios: dict[Scalar, Pair | float] = {
-            option: max(means[best] / means[option], means[option] / means[best]) for option in ranked[1:]
-        }
-        return Standing(where, tuple(ranked), means, ratios, tuple(ranked), (), None)
+        ratios = {option: max(means[best] / means[option], means[option] / means[best]) for option in others}
+        return Standing(where, ranked, means, ratios, ranked, (), None)
     contrasts = Contrasts(model, confidence, share=share)
-    found: BestLevel = best_level(contrasts, lower=lower)
-    place = {option: number for number, option in enumerate(options)}
-    duels = {option: contrasts.pair(*_high_low(place[best], place[option], lower)) for option in ranked[1:]}
-    needed = None if model.exact else repetitions_needed(contrasts)
-    candidates, as_good = ({options[number] for number in known} for known in (found.candidates, found.as_good))
+    found = best_level(contrasts, lower=lower)
+    pairs = {option: (options.index(best), options.index(option)) for option in others}
     return Standing(
         where,
-        tuple(ranked),
+        ranked,
         means,
-        duels,
-        tuple(option for option in ranked if option in candidates),
-        tuple(option for option in ranked if option in as_good),
-        needed,
+        {option: contrasts.pair(*(pair[::-1] if lower else pair)) for option, pair in pairs.items()},
+        candidates=tuple(option for option in ranked if options.index(option) in found.candidates),
+        as_good=tuple(option for option in ranked if options.index(option) in found.as_good),
+        needed=None if model.exact else repetitions_needed(contrasts),
     )
-
-
-def _high_low(best: int, other: int, lower: bool) -> tuple[int, int]:
-    return (other, best) if lower else (best, other)

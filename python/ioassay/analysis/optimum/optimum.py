@@ -16,7 +16,7 @@ import numpy as np
 from ioassay import metrics
 from ioassay.analysis.effects import level_contrasts
 from ioassay.analysis.effects.level_contrasts import LevelFamily
-from ioassay.analysis.measurements.cells import Cell, Cells, MissingConditions, cells, interval, missing
+from ioassay.analysis.measurements.cells import Cells, MissingConditions, cells, interval, missing
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.optimum.peak_cause import Cause, Explanation, explain
 from ioassay.factors import CASE, changes_operation, counts_concurrency, level_phrase, loads_machine, takes_processors
@@ -65,6 +65,10 @@ class Outcome(StrEnum):
     """The best level is better than all others, and the range could not go on beyond it."""
 
 
+_WITHOUT_END = (Outcome.EQUAL, Outcome.UNREPEATED, Outcome.UNDECIDED, Outcome.STILL_IMPROVES, Outcome.BEST_AT_LAST)
+"""Outcomes that show no end of the gain."""
+
+
 class NoPlateau(StrEnum):
     """Why a factor has no plateau."""
 
@@ -99,9 +103,9 @@ class Scaling:
     """Of the efficiency."""
 
 
-@dataclass(frozen=True)
-class Peak:
-    """One factor where all others are fixed; indices count `cells`, which ascend where the levels are `numbers`.
+@dataclass(frozen=True, kw_only=True)
+class Peak(LevelFamily):
+    """A family of levels and its best; indices count `cells`.
 
     `levels` says which level is best, may be, is as good. `plateau` are the levels around the best that are as good;
     else `no_plateau` is the reason. `second` are peaks apart from the best. `needed`: repetitions that would show a
@@ -110,43 +114,22 @@ class Peak:
     `explanation`: what was used up where the gain ends, of rates over a concurrency or a load.
     """
 
-    family: LevelFamily
     exact: bool
     best: int
     mean: float
     interval: Interval | Undefined
     levels: BestLevel | Undefined
-    plateau: Plateau | None
-    no_plateau: NoPlateau | None
-    second: tuple[int, ...]
     needed: int | Undefined | None
-    knee: Knee | Undefined | None
-    scaling: tuple[Scaling, ...] | None
-    usl: Law | Undefined | None
-    amdahl: Law | Undefined | None
+    plateau: Plateau | None = None
+    no_plateau: NoPlateau | None = NoPlateau.WORDS
+    second: tuple[int, ...] = ()
+    knee: Knee | Undefined | None = None
+    scaling: tuple[Scaling, ...] | None = None
+    usl: Law | Undefined | None = None
+    amdahl: Law | Undefined | None = None
     growth: Law | None = None
     processors: int | None = None
     explanation: Explanation | None = None
-
-    @property
-    def factor(self) -> str:
-        """What varies."""
-        return self.family.factor
-
-    @property
-    def part(self) -> Cells:
-        """The conditions, in the study's order."""
-        return self.family.part
-
-    @property
-    def cells(self) -> tuple[Cell, ...]:
-        """The conditions in order of their levels."""
-        return self.family.cells
-
-    @property
-    def numbers(self) -> tuple[float, ...] | None:
-        """The levels as numbers."""
-        return self.family.numbers
 
     @property
     def law(self) -> Law | None:
@@ -196,19 +179,14 @@ class Peak:
             return Outcome.UNDECIDED
         if self.numbers is None:
             return Outcome.CATEGORIES
-        if self.no_plateau == NoPlateau.ALONE:
-            return self._single()
-        return Outcome.STILL_IMPROVES if self.no_plateau == NoPlateau.IMPROVES else Outcome.NARROWED
-
-    def _single(self) -> Outcome:
-        """Of one best level whether it is at an end of a range that could go on."""
-        number, last = (self.numbers or ())[self.best], len(self.cells) - 1
-        share = "%" in level_phrase(self.factor, self.level(self.best))
-        if self.best not in (0, last) or (number == 100 and share):
+        if self.no_plateau != NoPlateau.ALONE:
+            return Outcome.STILL_IMPROVES if self.no_plateau == NoPlateau.IMPROVES else Outcome.NARROWED
+        number, within = self.numbers[self.best], self.best not in (0, len(self.cells) - 1)
+        if within or (number == 100 and "%" in level_phrase(self.factor, self.level(self.best))):
             return Outcome.ISOLATED  # there is nothing above all
-        if self.best == 0:
-            return Outcome.BEST_AT_FIRST if number > 1 else Outcome.ISOLATED  # nor below one worker
-        return Outcome.BEST_AT_LAST
+        if self.best > 0:
+            return Outcome.BEST_AT_LAST
+        return Outcome.BEST_AT_FIRST if number > 1 else Outcome.ISOLATED  # nor below one worker
 
     @property
     def most_growth(self) -> float | None:
@@ -216,10 +194,10 @@ class Peak:
 
         None where it may grow by more than LITTLE, or where the load does not even double.
         """
-        numbers, contrasts = self.numbers or (), self.family.contrasts
+        numbers, contrasts = self.numbers or (), self.contrasts
         if self.outcome != Outcome.UNDECIDED or not numbers or isinstance(contrasts, Undefined):
             return None
-        if self.family.lower or not positive(self) or numbers[-1] < 2 * numbers[0]:
+        if self.lower or not positive(self) or numbers[-1] < 2 * numbers[0]:
             return None
         most = max(contrasts.pair(index, 0).interval.high for index in range(1, len(numbers))) - 1
         return most if most < LITTLE else None
@@ -227,16 +205,7 @@ class Peak:
     @property
     def end_of_gain(self) -> int | None:
         """The first level beyond which there is no certain gain; None where there may be one beyond the last."""
-        known = {
-            Outcome.SATURATES,
-            Outcome.INNER_PLATEAU,
-            Outcome.DECLINES,
-            Outcome.EQUIVALENT,
-            Outcome.BEST_AT_FIRST,
-            Outcome.ISOLATED,
-            Outcome.NARROWED,
-        }
-        if self.numbers is None or self.outcome not in known:
+        if self.numbers is None or self.outcome in _WITHOUT_END:
             return None if self.most_growth is None else 0
         end = 0 if self.outcome == Outcome.EQUIVALENT else self.candidates[0]
         first = self.plateau.first if self.plateau and self.outcome != Outcome.EQUIVALENT else end
@@ -253,48 +222,31 @@ class Peak:
     def statistics(self) -> dict[str, Any]:
         """The numbers under stable names."""
         found = self.levels if isinstance(self.levels, BestLevel) else None
-        levels = [self.level(index) for index in range(len(self.cells))]
-        flat = self.plateau
-        bounds = found and {
-            "low": levels[found.candidates[0]],
-            "high": levels[found.candidates[-1]],
-            "confidence": None if self.exact else self._confidence,
-        }
+        levels, flat = [self.level(index) for index in range(len(self.cells))], self.plateau
+        confidence = self.contrasts.confidence if isinstance(self.contrasts, Contrasts) and not self.exact else None
+        bounds = found and {"low": levels[found.candidates[0]], "high": levels[found.candidates[-1]]}
+        own = ("factor", "outcome", "mean", "interval", "processors", "knee", "scaling", "usl", "amdahl", "growth")
         return {
-            "factor": self.factor,
-            "outcome": self.outcome,
+            **{name: plain(getattr(self, name)) for name in own},
             "best": self.level(self.best),
             "best_can_be_told": found is not None and not self.indistinct,
-            "confidence": found.probability[self.best] if found else None,
-            "mean": self.mean,
-            "interval": plain(self.interval),
+            "confidence": found and found.probability[self.best],
             "levels": levels,
             "means": [mean_of(cell.values) for cell in self.cells],
             "repetitions": [int(cell.values.size) for cell in self.cells],
-            "probability_of_being_best": list(found.probability) if found else None,
-            "best_interval": bounds if self.numbers else None,
+            "probability_of_being_best": found and list(found.probability),
+            "best_interval": {**bounds, "confidence": confidence} if bounds and self.numbers else None,
             "not_worse": found and [levels[index] for index in found.candidates],
             "as_good": found and [levels[index] for index in found.as_good],
             "plateau": flat and [levels[flat.first], levels[flat.last]],
             "plateau_earliest": flat and levels[flat.earliest],
             "plateau_reason": self.no_plateau or "",
-            "plateau_at_processors": None if flat is None else self.at_processors(flat.first),
+            "plateau_at_processors": flat and self.at_processors(flat.first),
             "second_peaks": [levels[index] for index in self.second],
-            "processors": self.processors,
             "repetitions_needed": plain(self.needed),
-            "knee": plain(self.knee),
-            "scaling": plain(self.scaling),
-            "usl": plain(self.usl),
-            "amdahl": plain(self.amdahl),
-            "law": self.law.kind if self.law else None,
-            "growth": plain(self.growth),
+            "law": self.law and self.law.kind,
             "cause": self.explanation and self.explanation.statistics(levels),
         }
-
-    @property
-    def _confidence(self) -> float | None:
-        contrasts = self.family.contrasts
-        return contrasts.confidence if isinstance(contrasts, Contrasts) else None
 
 
 @dataclass(frozen=True)
@@ -304,7 +256,6 @@ class Optimum:
     cells: Cells
     peaks: Sequence[Peak]
     missing: Sequence[MissingConditions]
-    ask: Ask
 
     @property
     def separate(self) -> bool:
@@ -314,17 +265,22 @@ class Optimum:
 
 def analyse(records: Dataset, study: Study) -> list[Optimum]:
     """An answer for each response and each factor with two levels or more."""
-    ask, absent = ask_of(records, study), missing(records, study)
+    absent = missing(records, study)
     return [
-        Optimum(cells(records, study, response), peaks, absent, ask)
+        Optimum(cells(records, study, response), peaks, absent)
         for response in judged(records, study)
         for peaks in measured(records, study, response).values()
     ]
 
 
 def judged(records: Dataset, study: Study) -> list[str]:
-    """The responses that have a best, in the study's order."""
-    return list(filter(_has_better, records.responses(study)))
+    """The responses that have a best, in the study's order: of context switches neither many nor few are.
+
+    A name that nobody registered is a measure of good.
+    """
+    return [
+        name for name in records.responses(study) if not metrics.known(name) or metrics.metric(name).better != "none"
+    ]
 
 
 @memoized
@@ -335,9 +291,11 @@ def measured(records: Dataset, study: Study, response: str) -> dict[str, list[Pe
     """
     how, counts = ask_of(records, study), metrics.metric(response).counts_operations
     every = level_contrasts.families(records, study, response)
-    groups = {factor: group for factor, group in every.items() if not (counts and changes_operation(factor))}
-    found = {factor: [measure(family, how) for family in group] for factor, group in groups.items()}
-    return {factor: [_explained(records, study, one, how) for one in peaks] for factor, peaks in found.items()}
+    return {
+        factor: [_explained(records, study, measure(family, how), how) for family in group]
+        for factor, group in every.items()
+        if not (counts and changes_operation(factor))
+    }
 
 
 def _explained(records: Dataset, study: Study, found: Peak, how: Ask) -> Peak:
@@ -346,7 +304,7 @@ def _explained(records: Dataset, study: Study, found: Peak, how: Ask) -> Peak:
     loads = counts_workers(found, how) or (loads_machine(found.factor) and metrics.metric(found.part.response).kind)
     if end is None or found.exact or not loads:
         return found
-    explanation = explain(records, study, found.family, end)
+    explanation = explain(records, study, found, end)
     known = explanation is not None and (found.most_growth is None or explanation.cause is not Cause.NONE)
     return replace(found, explanation=explanation if known else None)
 
@@ -360,11 +318,6 @@ def swept(study: Study, peaks: Mapping[str, Sequence[Peak]]) -> list[str]:
     numeric = [factor for factor, found in peaks.items() if found[0].numbers and listed[factor] > 2]
     most = [factor for factor in listed if listed[factor] == max(listed.values())]
     return numeric or [factor for factor in most if factor != CASE] or most
-
-
-def _has_better(response: str) -> bool:
-    """Of context switches neither many nor few are best; a name that nobody registered is a measure of good."""
-    return not metrics.known(response) or metrics.metric(response).better != "none"
 
 
 def ask_of(records: Dataset, study: Study) -> Ask:
@@ -391,43 +344,35 @@ def measure(family: LevelFamily, how: Ask) -> Peak:
         best = found.index
     exact = how.exact and (isinstance(contrasts, Undefined) or contrasts.means.exact)
     peak = Peak(
-        family=family,
+        **vars(family),
         exact=exact,
         best=best,
         mean=mean_of(groups[best]),
         interval=interval(family.part.response, family.cells[best], how.confidence),
         levels=found,
-        plateau=None,
-        no_plateau=NoPlateau.WORDS,
-        second=(),
         needed=None if exact else contrasts if isinstance(contrasts, Undefined) else repetitions_needed(contrasts),
-        knee=None,
-        scaling=None,
-        usl=None,
-        amdahl=None,
     )
     return _over_numbers(peak, groups, how) if family.numbers else peak
 
 
 def _over_numbers(found: Peak, groups: Sequence[Floats], how: Ask) -> Peak:
-    contrasts, lower = found.family.contrasts, found.family.lower
-    x = np.repeat(np.array(found.numbers), [group.size for group in groups])
-    y = np.concatenate(groups)
-    flat = _plateau(found)
+    contrasts, lower = found.contrasts, found.lower
+    x, y = np.repeat(np.array(found.numbers), [group.size for group in groups]), np.concatenate(groups)
+    flat, unclear = _plateau(found), Undefined("the levels are not distinguishable") if found.indistinct else None
     found = replace(
         found,
         plateau=None if isinstance(flat, NoPlateau) else flat,
         no_plateau=flat if isinstance(flat, NoPlateau) else None,
         second=() if isinstance(contrasts, Undefined) else second_peaks(contrasts, lower=lower),
-        knee=_indistinct(found) or _straight(found) or knee(x, y, how.confidence, lower=lower),
+        knee=unclear or _straight(found) or knee(x, y, how.confidence, lower=lower),
     )
     if not counts_workers(found, how):
         return found
     found = replace(
         found,
         scaling=_scaling(found, groups),
-        usl=_indistinct(found) or usl(x, y, how.confidence),
-        amdahl=_indistinct(found) or amdahl(x, y, how.confidence),
+        usl=unclear or usl(x, y, how.confidence),
+        amdahl=unclear or amdahl(x, y, how.confidence),
         processors=how.processors if takes_processors(found.factor) else None,
     )
     return replace(found, growth=_growth(found, x, y, how.confidence))
@@ -435,10 +380,10 @@ def _over_numbers(found: Peak, groups: Sequence[Floats], how: Ask) -> Peak:
 
 def _plateau(found: Peak) -> Plateau | NoPlateau:
     """The levels around the best that are as good, or why there are none."""
-    contrasts = found.family.contrasts
+    contrasts = found.contrasts
     if isinstance(contrasts, Undefined):
         return NoPlateau.SINGLE
-    flat = plateau(contrasts, lower=found.family.lower)
+    flat = plateau(contrasts, lower=found.lower)
     if flat is None or flat.first == flat.last:
         return NoPlateau.ALONE if len(found.candidates) == 1 else NoPlateau.UNDECIDED
     reaches = flat.last == len(found.cells) - 1
@@ -479,17 +424,12 @@ def _missed(found: Law) -> bool:
     return found.worst > LARGEST_MISS and (found.lack_p is None or found.lack_p < risk)
 
 
-def _indistinct(found: Peak) -> Undefined | None:
-    """No curve is fitted to levels that are not distinguishable: it would follow chance."""
-    return Undefined("the levels are not distinguishable") if found.indistinct else None
-
-
 def _straight(found: Peak) -> Undefined | None:
     """No knee is located unless the contrasts show that the response gains, and that it gains less later.
 
     The fit of two lines supposes equal scatter, and finds a knee where single levels scatter.
     """
-    contrasts, numbers, lower = found.family.contrasts, found.numbers or (), found.family.lower
+    contrasts, numbers, lower = found.contrasts, found.numbers or (), found.lower
     if isinstance(contrasts, Undefined):
         return None
     better = contrasts.above.T if lower else contrasts.above
@@ -502,10 +442,9 @@ def _straight(found: Peak) -> Undefined | None:
 
 
 def _scaling(found: Peak, groups: Sequence[Floats]) -> tuple[Scaling, ...]:
-    numbers, contrasts, scalings = found.numbers or (), found.family.contrasts, []
+    numbers, contrasts, scalings = found.numbers or (), found.contrasts, []
     for index, (number, group) in enumerate(zip(numbers, groups, strict=True)):
         speedup, share = mean_of(group) / mean_of(groups[0]), numbers[0] / number
-        known = index > 0 and isinstance(contrasts, Contrasts)
-        bounds = contrasts.pair(index, 0).interval.scaled(share) if known and isinstance(contrasts, Contrasts) else None
-        scalings.append(Scaling(speedup, speedup * share, bounds))
+        known = contrasts.pair(index, 0).interval if index and isinstance(contrasts, Contrasts) else None
+        scalings.append(Scaling(speedup, speedup * share, known and known.scaled(share)))
     return tuple(scalings)

@@ -37,7 +37,7 @@ class Focus:
 def focus(records: Dataset, study: Study) -> Focus | None:
     """None where the study is about neither, or nothing with a best was measured at two levels."""
     if study.analysis.lead == "choice":
-        choices = alternatives.choices(records, study)
+        choices = alternatives.analyse(records, study)
         if not choices:
             return None
         found = optimum.measured(records, study, choices[0].response)
@@ -46,10 +46,8 @@ def focus(records: Dataset, study: Study) -> Focus | None:
     if study.analysis.lead != "peak":
         return None
     known = [(response, optimum.measured(records, study, response)) for response in optimum.judged(records, study)]
-    if not any(found for _, found in known):
-        return None
-    response, found = max(known, key=lambda pair: len(pair[1]))  # the first of those that compare most factors
-    return Focus(response, {factor: found[factor] for factor in optimum.swept(study, found)})
+    response, found = max(known, key=lambda pair: len(pair[1]), default=("", {}))  # the first with most factors
+    return Focus(response, {factor: found[factor] for factor in optimum.swept(study, found)}) if found else None
 
 
 @dataclass(frozen=True)
@@ -111,8 +109,8 @@ def choose(
 
 def _is_place_of(one: Peak, settings: Mapping[str, object]) -> bool:
     """Whether a place is that of the later study, as far as its settings say anything of the factors."""
-    said = ((name, level, settings.get(name)) for name, level in one.part.where().items())
-    return all(setting is None or _lists([setting], name, level) for name, level, setting in said)
+    place = one.part.where().items()
+    return all(settings.get(name) is None or _lists([settings[name]], name, level) for name, level in place)
 
 
 def _lists(levels: Sequence[object], factor: str, level: Scalar) -> bool:
@@ -121,10 +119,6 @@ def _lists(levels: Sequence[object], factor: str, level: Scalar) -> bool:
 
 def _as_good(one: Peak) -> list[Scalar]:
     """The levels that may be taken, in their order: where none is certainly better, all that may be best."""
-    if isinstance(one.levels, Undefined):
-        indices: Sequence[int] = (one.best,)
-    elif one.outcome == Outcome.UNDECIDED:
-        indices = one.candidates
-    else:
-        indices = sorted({*one.levels.as_good, one.best})
+    known = () if isinstance(one.levels, Undefined) else one.levels.as_good
+    indices = one.candidates if one.outcome == Outcome.UNDECIDED else sorted({*known, one.best})
     return [one.cells[index].point[one.factor] for index in indices]

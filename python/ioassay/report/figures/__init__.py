@@ -29,7 +29,7 @@ FIGURES: dict[str, str] = {
     "latency_histogram": "ioassay.report.figures.latency_histogram",
     "lines": "ioassay.report.figures.lines",
     "monitors": "ioassay.report.figures.machine_load",
-    "multiples": "ioassay.report.figures.multiples",
+    "multiples": "ioassay.report.figures.panels",
     "path_costs": "ioassay.report.figures.cost_bars",
     "order": "ioassay.report.figures.run_order",
     "scaling": "ioassay.report.figures.scaling",
@@ -122,18 +122,15 @@ def _subject(records: Dataset, study: Study | None, spec: FigureSpec) -> tuple[D
     from ioassay.analysis.measurements import loads, passes
     from ioassay.report.figures import selection
 
-    expand, reason = {
-        "loads": (loads.expanded, f"no trial of the study '{study.name}' measured a load of a database"),
-        "layers": (
-            loads.layers,
-            f"in no trial of the study '{study.name}' was counted what each load of a database wrote",
-        ),
-        "passes": (passes.expanded, f"no trial of the study '{study.name}' timed passes of its own"),
+    expand, lacking = {
+        "loads": (loads.expanded, "measured a load of a database"),
+        "layers": (loads.layers, "counted what each load of a database wrote"),
+        "passes": (passes.expanded, "timed passes of its own"),
     }[spec.of]
     if (made := expand(records, study)) is None:
         if spec.of == "passes":
             selection.select(records, study, {})  # says why where nothing went well
-        raise NoData(reason)
+        raise NoData(f"no trial of the study '{study.name}' {lacking}")
     return made, made.studies[0]
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ioassay.factors import axis_title, factor_label, level_label, level_phrase, same_level
+from ioassay.factors import axis_title, factor_label, level_label, level_phrase
 from ioassay.report.figures import chart, scales, selection
 from ioassay.report.figures.chart import pl
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
@@ -83,11 +83,8 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
 def _counted(records: Dataset, study: Study, spec: Spec) -> pl.DataFrame:
     """The study's rows that `where` keeps; NoData with the reason where there are none."""
     selection.select(records, study, spec.where)  # says why where nothing went well
-    found = records.calls.filter(pl.col("study") == study.name)
-    for factor, level in spec.where.items():
-        if factor in found.columns:
-            same = [same_level(factor, level, other) for other in found[factor].to_list()]
-            found = found.filter(pl.Series(same, dtype=pl.Boolean))
+    known = {factor: level for factor, level in spec.where.items() if factor in records.calls.columns}
+    found = selection.matching(records.calls.filter(pl.col("study") == study.name), known)
     if not found.is_empty():
         return found
     if (counting := records.counting) is not None:
@@ -113,11 +110,11 @@ def _labelled(study: Study, found: pl.DataFrame, factor: str | None) -> tuple[pl
     if factor is None:
         return found.with_columns(level=pl.lit("")), [""]
     known = found.drop_nulls(factor)
-    labels = [level_label(factor, level) for level in known[factor].to_list()]
-    order = dict.fromkeys(
-        level_label(factor, level) for level in study.design.in_order(factor, known[factor].to_list())
+    levels = known[factor].to_list()
+    labels, order = (
+        [level_label(factor, one) for one in own] for own in (levels, study.design.in_order(factor, levels))
     )
-    return known.with_columns(pl.Series("level", labels, dtype=pl.String)), list(order)
+    return known.with_columns(pl.Series("level", labels, dtype=pl.String)), list(dict.fromkeys(order))
 
 
 def _rates(labelled: pl.DataFrame, labels: Sequence[str], number: int) -> tuple[list[str], _Levels]:
@@ -125,30 +122,25 @@ def _rates(labelled: pl.DataFrame, labels: Sequence[str], number: int) -> tuple[
 
     A trial that made no such call counts as none.
     """
-    trials = labelled.group_by("level").agg(trials=pl.col("trial").n_unique())
-    sums = labelled.group_by("level", "name").agg(pl.col("per_second", "count", "errors").sum()).join(trials, "level")
-    rates = sums.with_columns(
-        rate=pl.col("per_second") / pl.col("trials"), failed=pl.col("errors") / pl.col("count").clip(1)
-    )
-    totals = rates.group_by("name").agg(pl.col("rate").sum()).sort(["rate", "name"], descending=[True, False])
-    ranked = totals["name"].to_list()
+    trials = dict(labelled.group_by("level").agg(pl.col("trial").n_unique()).iter_rows())
+    sums = labelled.group_by("level", "name").agg(pl.col("per_second", "count", "errors").sum())
+    rates: dict[str, dict[str, tuple[float, float]]] = {label: {} for label in labels}
+    total: dict[str, float] = {}
+    for level, name, a_second, count, errors in sums.iter_rows():
+        rates[level][name] = a_second / trials[level], errors / max(count, 1)
+        total[name] = total.get(name, 0.0) + a_second / trials[level]
+    ranked = sorted(total, key=lambda name: (-total[name], name))
     # One that is left over says more by its name.
-    names = ranked if len(ranked) == number + 1 else ranked[:number]
-    named = pl.col("name").is_in(names)
-    kept = rates.filter(named).select("level", "name", "rate", "failed")
-    others = rates.filter(~named).group_by("level").agg(pl.col("rate").sum())
-    rows = [*kept.to_dicts(), *({**row, "name": OTHER, "failed": None} for row in others.to_dicts())]
-    order = [*names, OTHER] if others.height else names
+    order = ranked if len(ranked) <= number + 1 else [*ranked[:number], OTHER]
     levels: dict[str, list[VegaLite]] = {label: [] for label in labels}
-    for row in sorted(rows, key=lambda row: order.index(row["name"])):
-        failed = "–" if row["failed"] is None else f"{100 * row['failed']:.2g} %"
-        texts = {"text": _number(row["rate"]), "level": row["level"] or "all", "failed": failed}
-        levels[row["level"]].append({"name": row["name"], "x": float(f"{row['rate']:.7g}"), **texts})
+    for label, own in rates.items():
+        known = [(name, own[name][0], f"{100 * own[name][1]:.2g} %") for name in order if name in own]
+        if others := [rate for name, (rate, _) in own.items() if name not in order]:
+            known.append((OTHER, sum(others), "–"))
+        for name, rate, failed in known:
+            texts = {"text": _number(rate), "level": label or "all", "failed": failed}
+            levels[label].append({"name": name, "x": float(f"{rate:.7g}"), **texts})
     return order, levels
-
-
-def _in_unit(rows: Sequence[VegaLite], unit: scales.Unit) -> list[VegaLite]:
-    return [{**row, "x": unit.scale(row["x"])} for row in rows]
 
 
 def _panels(levels: _Levels, order: Sequence[str], unit: scales.Unit | None, spec: Spec, factor: str | None) -> Any:
@@ -162,7 +154,7 @@ def _panels(levels: _Levels, order: Sequence[str], unit: scales.Unit | None, spe
         first = {"labels": place % columns == 0, "grid": unit is None}
         y = channel("name:N", title=None, sort=order, scale={"domain": order}, axis=first)
         # No mark beyond a logarithmic axis.
-        own = _in_unit(rows, unit) if unit else [row for row in rows if row["x"] > 0]
+        own = [{**row, "x": unit.scale(row["x"])} if unit else row for row in rows if unit or row["x"] > 0]
         base = chart.base(own).encode(x=x, y=y, tooltip=chart.tips(_TOOLTIP))
         bars = base.mark("bar", style="bar", height={"band": 0.72})
         marks = bars if unit else base.mark("point", style="mean", filled=True, size=60)
@@ -193,7 +185,9 @@ def _axis(values: Sequence[float], unit: scales.Unit | None, width: int) -> Any:
 
 def _stacks(levels: _Levels, order: Sequence[str], unit: scales.Unit, factor: str | None) -> Any:
     """One bar a level from zero, divided by name."""
-    rows = [{**row, "rank": order.index(row["name"])} for own in levels.values() for row in _in_unit(own, unit)]
+    rows = [
+        {**row, "x": unit.scale(row["x"]), "rank": order.index(row["name"])} for own in levels.values() for row in own
+    ]
     legend = {"columns": chart.legend_columns(order), "labelLimit": 560}
     labels = [label or "all" for label in levels]
     title = axis_title(factor) if factor else None

@@ -97,6 +97,17 @@ def percent(title: str | None, **axis: Any) -> Any:
     return channel("y:Q", title=title, scale={"domain": [0, 100], "nice": False}, **look)
 
 
+def upwards(title: str, ticks: int = 6, seen: bool = True) -> Any:
+    """The y channel of amounts from zero on; `seen` is whether any is above it."""
+    scale = {"zero": True, "nice": ticks} if seen else {"domain": [0, 1]}
+    return channel("y:Q", title=title, scale=scale, axis={"tickCount": ticks})
+
+
+def lines_color(lines: Sequence[str], **look: Any) -> Any:
+    """The colour channel of lines, each named by the field `line`."""
+    return channel("line:N", title=None, sort=list(lines), scale={"domain": list(lines)}, **look)
+
+
 def panel(layers: Sequence[Any], width: int, height: int, title: str = "") -> Any:
     """Layers over each other, one of several panels of a figure, with its own title."""
     head = {"title": {"text": title, "fontSize": 13, "offset": 6}} if title else {}
@@ -137,9 +148,12 @@ def figure(
     `width` is that of all panels together, where the spec's is that of one.
     """
     whole = spec if width is None else spec.model_copy(update={"width": width})
-    noted = _noted(whole, title, notes) + (f" {details}." if details else "")
-    said = _description(whole, study, title, points) if points and study else noted
-    return {**chart, "title": head(whole, study, title, notes), "description": said}
+    named, said = titled(whole, title), [*filter(None, notes), *([details] if details else [])]
+    if points and study:
+        groups = (f" ({point['group']})" if "group" in point else "" for point in points)
+        means = (f"{point['level']}{group}: {point['mean_text']}" for point, group in zip(points, groups, strict=True))
+        said = [*filter(None, [selection.conditions(study, whole)]), "; ".join(means)]
+    return {**chart, "title": head(whole, study, title, notes), "description": f"{'. '.join([named, *said])}."}
 
 
 def heat(field: str, title: str, scale: str, domain: Sequence[float], **legend: Any) -> Any:
@@ -241,21 +255,7 @@ def titled(spec: FigureSpec, title: str) -> str:
     return f"{title} ({', '.join(levels)})"
 
 
-def _noted(spec: FigureSpec, title: str, notes: Sequence[str]) -> str:
-    """The description of a chart whose notes say what it shows."""
-    return f"{titled(spec, title)}. {'. '.join(filter(None, notes))}."
-
-
 def broken(text: str, width_px: int, character_px: float = _CHARACTER_PX) -> list[str]:
     """Lines that fit over a plot of the given width."""
     unbroken = text.replace(" = ", "\u00a0=\u00a0")
     return textwrap.wrap(unbroken, max(int((width_px + 40) / character_px), 20)) or [""]
-
-
-def _description(spec: FigureSpec, study: Study, title: str, points: Sequence[VegaLite]) -> str:
-    """What a reader who cannot see the chart needs: the title, the conditions, and each condition's mean."""
-    told = []
-    for point in points:
-        group = f" ({point['group']})" if "group" in point else ""
-        told.append(f"{point['level']}{group}: {point['mean_text']}")
-    return ". ".join(filter(None, (titled(spec, title), selection.conditions(study, spec), "; ".join(told)))) + "."

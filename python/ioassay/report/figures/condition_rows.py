@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -67,12 +68,8 @@ def of(cells: Sequence[Cell], study: Study, metric: str, x: str, color: str | No
         found.setdefault((cell.point[color] if color else None, cell.point[x]), []).append(cell)
     groups = [None] if color is None else study.design.in_order(color, [group for group, _ in found])
     levels = study.design.in_order(x, [level for _, level in found])
-    return [
-        Condition(level, group, pooled(found[group, level], metric))
-        for group in groups
-        for level in levels
-        if (group, level) in found
-    ]
+    known = [place for place in itertools.product(groups, levels) if place in found]
+    return [Condition(level, group, pooled(found[group, level], metric)) for group, level in known]
 
 
 def as_good() -> str:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ioassay.factors import axis_title, factor_label, is_size, level_axis_numbers, level_label, same_level
+from ioassay.factors import axis_title, factor_label, is_size, level_axis_numbers, level_label
 from ioassay.records.record import FAILED, OK, Scalar
 from ioassay.report.figures import axes, chart, condition_rows, scales, selection
 from ioassay.report.figures.chart import pl
@@ -143,9 +143,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
 
 def _failed(records: Dataset, study: Study, spec: Spec) -> list[dict[str, Scalar]]:
     """Points of which no trial went well, in the order of the study."""
-    trials = records.trials_of(study)
-    for factor, level in spec.where.items():
-        trials = trials.filter([same_level(factor, level, other) for other in trials[factor].to_list()])
+    trials = selection.matching(records.trials_of(study), spec.where)
     good = selection.points_of(study, trials.filter(pl.col("status") == OK))
     bad = selection.points_of(study, trials.filter(pl.col("status") == FAILED))
     failed = [point for point in bad if point not in good and {spec.x, spec.y} <= point.keys()]

@@ -53,11 +53,11 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         if not found:
             missing.append(f"no {direction} latency was recorded")
             continue
-        y, axis, own = _rows(study, spec, factor, direction, found)
-        panels.append(_panel(spec, direction, y, axis, own))
+        shown, own, note = _panel(study, spec, factor, direction, found)
+        panels.append(shown)
         drawn.append(direction)
         rows += own
-        noted += [selection.pooled(points, factor), y.note]
+        noted += [selection.pooled(points, factor), note]
     if not panels:
         trials = selection.select(records, study, spec.where)
         raise NoData(f"none of the {trials.height} trials that went well has a mean latency")
@@ -67,27 +67,24 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     return chart.figure(vconcat(*panels, spacing=18), spec, study, title, notes, rows)
 
 
-def _rows(
+def _panel(
     study: Study, spec: Spec, factor: str, direction: str, found: Mapping[str, list[condition_rows.Condition]]
-) -> tuple[axes.MetricAxis, axes.LevelAxis, Rows]:
-    """Both axes of one direction and a row for each bar."""
+) -> tuple[Any, Rows, str]:
+    """The panel of one direction, a row for each of its bars, and what the reader has to know of its axis."""
     everything = [condition for members in found.values() for condition in members]
     axis = axes.category_axis(factor, study.design.in_order(factor, condition_rows.levels_of(everything)))
     values = {name: condition_rows.measured_values(members) for name, members in found.items()}
     # Submission is a small part of total latency in any study: that alone is no reason for a logarithmic axis.
     decades = any(axes.metric_axis(name, own).log for name, own in values.items())
     log_y = decades if spec.log_y is None else spec.log_y
-    y = axes.metric_axis(f"{direction}.lat.mean", [value for own in values.values() for value in own], log_y)
-    rows = []
+    metric = axes.metric_axis(f"{direction}.lat.mean", [value for own in values.values() for value in own], log_y)
+    rows = list[VegaLite]()
     for name, members in found.items():
         ask = condition_rows.Ask(name, error=spec.error, confidence=study.analysis.confidence)
         group = NAMES[name.split(".")[1]]
-        rows += [{**row, "group": group} for row in condition_rows.point_rows(members, axis, ask, y.unit)]
-    y, rows = y.holding(rows)
-    return y, axis, [{**row, "top": row.get("high", row["y"])} for row in rows]
-
-
-def _panel(spec: Spec, direction: str, metric: axes.MetricAxis, axis: axes.LevelAxis, rows: Rows) -> Any:
+        rows += [{**row, "group": group} for row in condition_rows.point_rows(members, axis, ask, metric.unit)]
+    metric, rows = metric.holding(rows)
+    rows = [{**row, "top": row.get("high", row["y"])} for row in rows]
     names = [NAMES[kind] for kind in spec.latencies]
     x = axis.encoding(spec.width) | {"scale": {"paddingInner": 0.14, "paddingOuter": 0.07}}
     places = {"x": x, "xOffset": channel("group:N", sort=names)}
@@ -102,4 +99,4 @@ def _panel(spec: Spec, direction: str, metric: axes.MetricAxis, axis: axes.Level
     if spec.width / max(len(axis.levels), 1) * 0.8 / len(names) >= _LABEL_PX:
         values = chart.base(rows).mark("text", style="value", dy=-7)
         layers.append(values.encode(y=chart.on(y, "top"), text="mean_text:N", **places))
-    return chart.panel(layers, spec.width, spec.height)
+    return chart.panel(layers, spec.width, spec.height), rows, metric.note

@@ -98,16 +98,16 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     if factor:
         selection.require_factor(study, factor)
     logs = _logs(records, trials["trial"].to_list(), spec)
-    members: dict[str, list[Sequence[LatencyWindow]]] = {"": list(logs.values())}
-    if factor:
-        levels = dict(trials.select("trial", factor).iter_rows())
-        shown = study.design.in_order(factor, [levels[trial] for trial in logs])
-        if len(shown) > _MOST_PANELS:
-            raise NoData(f"{len(shown)} levels of {factor} have histograms; choose up to {_MOST_PANELS} with `where`")
-        members = {
-            level_label(factor, level): [windows for trial, windows in logs.items() if levels[trial] == level]
-            for level in shown
-        }
+    levels = dict(trials.select("trial", factor).iter_rows()) if factor else dict.fromkeys(logs)
+    shown = study.design.in_order(factor, [levels[trial] for trial in logs]) if factor else [None]
+    if len(shown) > _MOST_PANELS:
+        raise NoData(f"{len(shown)} levels of {factor} have histograms; choose up to {_MOST_PANELS} with `where`")
+    members = {
+        level_label(factor, level) if factor and level is not None else "": [
+            own for trial, own in logs.items() if levels[trial] == level
+        ]
+        for level in shown
+    }
     grid = _Grid.over(list(logs.values()))
     panels = {title: grid.counts(own) for title, own in members.items()}
     kept = sum(map(len, members.values()))

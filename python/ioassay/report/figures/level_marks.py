@@ -5,7 +5,7 @@ Both follow from the level's place among all levels of the run's studies, never 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from ioassay.study.model import Study
 
 # A diamond is the mark of a median.
 _TRIANGLES = ("triangle-up", "triangle-down", "cross", "triangle-right", "triangle-left")
-_SHAPES = ("circle", "square", *_TRIANGLES, "diamond", "wedge")
+SHAPES = ("circle", "square", *_TRIANGLES, "diamond", "wedge")
 _COLOURS = 9
 """Distinct ones of the theme."""
 _ORDERED = 4
@@ -40,24 +40,15 @@ class LevelMarks:
 
     def color(self, **symbol: Any) -> VegaLite:
         """The colour channel, to be passed on as keywords; `symbol` is the look of the legend's."""
-        scale = {"domain": list(self.every)}
-        return {"color": channel(self._field, scale=scale, **self._named(**symbol))}
-
-    def lines(self) -> VegaLite:
-        """The colour channel of lines without points, which a legend shows as lines."""
-        return self.color(symbolType=chart.DASH, symbolStrokeWidth=2, labelOffset=8)
+        return {"color": channel(self._field, scale={"domain": list(self.every)}, **self._named(**symbol))}
 
     def points(self) -> VegaLite:
         """The channels of points: colour and shape, which share one legend."""
-        return self.color() if self.ordered else {**self.color(), "shape": self.shape()}
+        return self.color() if self.ordered else {**self.color(), "shape": self.channel(SHAPES)}
 
-    def shape(self) -> Any:
-        """The shape channel."""
-        return channel(self._field, scale={**self._looks(_SHAPES)}, **self._named())
-
-    def size(self, looks: Sequence[float]) -> Any:
-        """The channel of a mark's area."""
-        return channel(self._field, scale={**self._looks(looks)}, **self._named())
+    def channel(self, looks: Sequence[Any]) -> Any:
+        """A channel that gives each level one of `looks`: a shape, or an area."""
+        return channel(self._field, scale=self._looks(looks), **self._named())
 
     def dash(self, looks: Sequence[Sequence[int]]) -> Any:
         """The channel of a line's dashes, which would make the outlines of the legend's marks dashed.
@@ -65,7 +56,7 @@ class LevelMarks:
         Vega-Lite merges the legends of one domain, the hidden ones too. So this one has its domain in another order.
         """
         turned = {name: ends[::-1] for name, ends in self._looks(looks).items()}
-        return channel(self._field, scale={**turned}, legend=None)
+        return channel(self._field, scale=turned, legend=None)
 
     def offset(self) -> Any:
         """The channel that puts the levels side by side."""
@@ -88,10 +79,8 @@ class LevelMarks:
 def of(records: Dataset, study: Study, factor: str, levels: Iterable[Scalar | None]) -> LevelMarks:
     """The marks of a figure of `study` that shows these levels of the factor."""
     shown = [level_label(factor, level) for level in study.design.in_order(factor, levels)]
-    known = _of_run(records, study, factor)
-    own = study.levels.get(factor, ())
-    if len(known) > _COLOURS >= len(own):
-        known = own
+    known, own = _of_run(records, study, factor), study.levels.get(factor, ())
+    known = own if len(known) > _COLOURS >= len(own) else known
     numbers = level_axis_numbers(factor, known) if known else None
     if numbers is not None:
         known = [level for _, level in sorted(zip(numbers, known, strict=True), key=lambda pair: pair[0])]
@@ -102,17 +91,13 @@ def of(records: Dataset, study: Study, factor: str, levels: Iterable[Scalar | No
 
 def _of_run(records: Dataset, study: Study, factor: str) -> Sequence[Scalar]:
     """The levels of all studies of the run that share some with this one, directly or through others, in its words."""
-
-    def by_key(one: Study) -> Mapping[str, Scalar]:
-        return {level_key(factor, level): level for level in one.levels.get(factor, ())}
-
-    own = by_key(study)
-    listed = [own if one.name == study.name else by_key(one) for one in records.studies]
+    studies = [*(study if one.name == study.name else one for one in records.studies), study]
+    listed = [{level_key(factor, level): level for level in one.levels.get(factor, ())} for one in studies]
+    own = listed[-1]
     reached = set(own)
     while joined := [levels for levels in listed if levels.keys() & reached and not levels.keys() <= reached]:
         reached.update(*joined)
     known: dict[str, Scalar] = {}
-    for levels in [*listed, own]:
-        for key in (key for key in levels if key in reached):
-            known.setdefault(key, own.get(key, levels[key]))
+    for levels in listed:
+        known |= {key: own.get(key, level) for key, level in levels.items() if key in reached and key not in known}
     return list(known.values())

@@ -8,7 +8,6 @@ their dashes. Where levels of x are words, marks stand side by side, without lin
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -18,6 +17,7 @@ from ioassay.records.record import Scalar
 from ioassay.report.figures import axes, chart, condition_rows, level_marks, scales, selection
 from ioassay.report.figures.chart import pl
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
+from ioassay.report.figures.vega_lite import VegaView
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -63,27 +63,32 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         cells = []
     points = [*(cell.point for cell in cells), *crossed]
     levels = {name: study.design.in_order(name, [point[name] for point in points]) for name in split}
-    found: dict[str, list[condition_rows.Condition]] = {}
-    for name in [level_label(spec.panel, level) for level in levels[spec.panel]] if spec.panel else [""]:
-        own = [cell for cell in cells if spec.panel_of(cell.point) == name]
-        found[name] = condition_rows.of(own, study, spec.y, spec.x, spec.color)
+    titles = [level_label(spec.panel, level) for level in levels[spec.panel]] if spec.panel else [""]
+    own = {name: [cell for cell in cells if spec.panel_of(cell.point) == name] for name in titles}
+    found = {name: condition_rows.of(part, study, spec.y, spec.x, spec.color) for name, part in own.items()}
     conditions = [one for part in found.values() for one in part]
     axis = axes.level_axis(spec.x, levels[spec.x], spec.log_x)
     unit = scales.unit_for(spec.y, condition_rows.measured_values(conditions))
-    crosses: dict[str, list[VegaLite]] = {name: [] for name in found}
+    ask = condition_rows.Ask(spec.y, spec.color)
+    rows = {name: condition_rows.point_rows(part, axis, ask, unit) for name, part in found.items()}
+    crosses: dict[str, list[VegaLite]] = {name: [] for name in titles}
     for point in crossed:
         place = condition_rows.place(point[spec.x], point[spec.color], axis, spec.color)
         crosses[spec.panel_of(point)].append({**place, "mean_text": "saturated"})
     marks = level_marks.of(records, study, spec.color, levels[spec.color])
     crossing = {row["group"] for part in crosses.values() for row in part}
-    look = _Look(spec, axis, unit, marks, [group for group in marks.shown if group in crossing])
-    ask = condition_rows.Ask(spec.y, spec.color)
-    rows = {name: condition_rows.point_rows(part, axis, ask, unit) for name, part in found.items()}
+    heights = {group: 5 + _ROW_PX * at for at, group in enumerate(one for one in marks.shown if one in crossing)}
+    aside = {} if axis.numbers is not None else {"xOffset": marks.offset()}
+    places = {"x": axis.encoding(spec.width), **marks.color(), **aside}
     tooltip = chart.point_tooltip(spec.color, "none", condition_rows.centre(conditions))
-    panels = [
-        chart.panel(look.points(rows[name], tooltip) + look.crosses(crosses[name]), spec.width, spec.height, name)
-        for name in found
-    ]
+    panels = []
+    for name in titles:
+        layers = []
+        if values := [row["y"] * unit.divisor for row in rows[name]]:
+            y = axes.metric_axis(spec.y, values, spec.log_y, unit).encoding(zero=False)
+            base = chart.base(rows[name]).encode(y=y, tooltip=tooltip, **places)
+            layers = _points(base, marks, axis.numbers is not None)
+        panels.append(chart.panel(layers + _crosses(crosses[name], heights, places), spec.width, spec.height, name))
     counts = [row["n"] for part in rows.values() for row in part]
     notes = [
         selection.repetitions_text(counts) if max(counts, default=1) > 1 else "each point one simulation or trial",
@@ -92,16 +97,15 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         _absent(study, spec, levels),
         selection.pooled(points, *split),
     ]
-    told = [(name, row) for part in (rows, crosses) for name, own in part.items() for row in own]
-    return chart.figure(
-        chart.grid(panels, spec.columns),
-        spec,
-        study,
-        f"{selection.metric_label(spec.y)} against {factor_label(spec.x)}",
-        notes,
-        [{**row, "group": f"{name}, {row['group']}" if name else row["group"]} for name, row in told],
-        spec.columns * (spec.width + 50),
-    )
+    told = [
+        {**row, "group": f"{name}, {row['group']}" if name else row["group"]}
+        for part in (rows, crosses)
+        for name in titles
+        for row in part[name]
+    ]
+    title = f"{selection.metric_label(spec.y)} against {factor_label(spec.x)}"
+    whole, width = chart.grid(panels, spec.columns), spec.columns * (spec.width + 50)
+    return chart.figure(whole, spec, study, title, notes, told, width)
 
 
 def _saturated(study: Study, trials: pl.DataFrame, spec: Spec) -> list[dict[str, Scalar]]:
@@ -123,40 +127,20 @@ def _absent(study: Study, spec: Spec, levels: Mapping[str, Sequence[Scalar]]) ->
     return f"not here: {', '.join(absent)}" if absent else ""
 
 
-@dataclass(frozen=True)
-class _Look:
-    """What all panels share; `crossing` are the groups that have crosses, from above."""
+def _points(base: VegaView, marks: level_marks.LevelMarks, joined: bool) -> list[Any]:
+    """The marks of one panel over its rows, with one legend for colour, shape and size, since they say the same."""
+    every = len(marks.every)
+    step = (_SMALLEST / _LARGEST) ** (1 / max(every - 1, 1))
+    size = marks.channel([round(_LARGEST * step**place, 1) for place in range(every)])
+    hollow = base.mark("point", style="mark", filled=False, strokeWidth=1.5)
+    hollow = hollow.encode(shape=marks.channel(level_marks.SHAPES), size=size)
+    line = base.mark("line", style="mark", strokeWidth=1.5, opacity=0.8).encode(strokeDash=marks.dash(_DASHES))
+    return [line, hollow] if joined else [hollow]
 
-    spec: Spec
-    axis: axes.LevelAxis
-    unit: scales.Unit
-    marks: level_marks.LevelMarks
-    crossing: Sequence[str]
 
-    def points(self, rows: chart.Rows, tooltip: Sequence[Any]) -> list[Any]:
-        """The marks of one panel, joined where levels are numbers; its metric axis does not begin at zero."""
-        if not rows:
-            return []
-        values = [row["y"] * self.unit.divisor for row in rows]
-        y = axes.metric_axis(self.spec.y, values, self.spec.log_y, self.unit).encoding(zero=False)
-        marks, every = self.marks, len(self.marks.every)
-        # One legend for colour, shape and size, since they say the same.
-        step = (_SMALLEST / _LARGEST) ** (1 / max(every - 1, 1))
-        size = marks.size([round(_LARGEST * step**place, 1) for place in range(every)])
-        base = chart.base(rows).encode(y=y, tooltip=tooltip, **self._places())
-        hollow = base.mark("point", style="mark", filled=False, strokeWidth=1.5).encode(shape=marks.shape(), size=size)
-        if self.axis.numbers is None:
-            return [hollow]
-        line = base.mark("line", style="mark", strokeWidth=1.5, opacity=0.8)
-        return [line.encode(strokeDash=marks.dash(_DASHES)), hollow]
-
-    def crosses(self, rows: chart.Rows) -> list[Any]:
-        """Crosses of one panel, those of one group at one height."""
-        channels = {"tooltip": chart.tips({"level:N": "", "group:N": "", "mean_text:N": ""}), **self._places()}
-        marks = [chart.base([row]).mark("point", style="mark", shape=_CROSS, size=60, strokeWidth=2) for row in rows]
-        places = [{"value": 5 + _ROW_PX * self.crossing.index(row["group"])} for row in rows]
-        return [mark.encode(y=y, **channels) for mark, y in zip(marks, places, strict=True)]
-
-    def _places(self) -> VegaLite:
-        aside = {} if self.axis.numbers is not None else {"xOffset": self.marks.offset()}
-        return {"x": self.axis.encoding(self.spec.width), **self.marks.color(), **aside}
+def _crosses(rows: chart.Rows, heights: Mapping[str, int], places: VegaLite) -> list[Any]:
+    """Crosses of one panel, those of one group at one height."""
+    tooltip = chart.tips({"level:N": "", "group:N": "", "mean_text:N": ""})
+    marks = [chart.base([row]).mark("point", style="mark", shape=_CROSS, size=60, strokeWidth=2) for row in rows]
+    found = zip(rows, marks, strict=True)
+    return [mark.encode(y={"value": heights[row["group"]]}, tooltip=tooltip, **places) for row, mark in found]

@@ -34,14 +34,10 @@ class View:
     marks: level_marks.LevelMarks | None
 
     @property
-    def centre(self) -> str:
-        """What the mark of a condition stands for."""
-        return condition_rows.centre(self.conditions)
-
-    @property
     def mean_name(self) -> str:
-        """The same with its error bar."""
-        return condition_rows.error_text(self.ask.error, self.ask.confidence, self.centre)
+        """What the mark of a condition stands for, with its error bar."""
+        centre = condition_rows.centre(self.conditions)
+        return condition_rows.error_text(self.ask.error, self.ask.confidence, centre)
 
     @property
     def counted(self) -> str:
@@ -61,7 +57,7 @@ class View:
     @property
     def tooltip(self) -> list[Any]:
         """What hovering over a mean tells."""
-        return chart.point_tooltip(self.ask.color, self.ask.error, self.centre)
+        return chart.point_tooltip(self.ask.color, self.ask.error, condition_rows.centre(self.conditions))
 
     def places(self) -> VegaLite:
         """The channels of x where the levels of the colour factor stand side by side."""
@@ -73,11 +69,10 @@ class View:
 
     def symbols(self, rows: Rows, role: str, shapes: Mapping[str, str]) -> Any:
         """A layer over rows with one symbol of `shapes`, which the legend names where no colours have theirs."""
-        if self.marks:
-            return chart.base(rows).encode(x=self.x, y=self.y, shape={"value": shapes[role]})
+        named = [] if self.marks else [{**row, "role": role} for row in rows]
         scale = {"domain": list(shapes), "range": list(shapes.values())}
-        shape = channel("role:N", scale=scale, title=None)
-        return chart.base([{**row, "role": role} for row in rows]).encode(x=self.x, y=self.y, shape=shape)
+        shape = {"value": shapes[role]} if self.marks else channel("role:N", scale=scale, title=None)
+        return chart.base(named or rows).encode(x=self.x, y=self.y, shape=shape)
 
     def repetitions(self, single: Rows, shapes: Mapping[str, str]) -> list[Any]:
         """The repetitions, those of several groups aside of each other."""
@@ -95,7 +90,7 @@ class View:
         rows, aside = chart.side_by_side(self.points)
         base = chart.base(rows).encode(x=self.x, y=self.y)
         joined = [base.mark("line", aria=False, **line, **aside).encode(**self.color)] if line else []
-        named = bool(shapes) and not self.marks
+        named = shapes and not self.marks
         points = self.symbols(rows, self.mean_name, shapes) if named else base.encode(**self.pointed)
         bars = chart.error_bars(rows, self.y, cap_px, aside, x=self.x, **self.color)
         mean = points.mark("point", style="mean", filled=True, size=size, **aside).encode(tooltip=self.tooltip)
@@ -104,8 +99,8 @@ class View:
     def along(self, at: Callable[[float], float], places: Sequence[float]) -> list[VegaLite]:
         """Points of a curve as far as it is within the axis of the metric."""
         axis = self.metric_axis
-        rows = [{"x": x, "y": axis.unit.scale(at(x))} for x in places]
-        return [row for row in rows if axis.floor <= row["y"] <= axis.ceiling]
+        heights = ((x, axis.unit.scale(at(x))) for x in places)
+        return [{"x": x, "y": y} for x, y in heights if axis.floor <= y <= axis.ceiling]
 
     def curve(self, name: str, rows: Rows, style: str, dash: Sequence[int]) -> list[Any]:
         """A line with a legend entry of its own."""
@@ -142,14 +137,22 @@ def of(
     return View(ask, found, axis, metric_axis, points, axis.encoding(width), metric_axis.encoding(zero=zero), marks)
 
 
-def over_categories(
-    records: Dataset, study: Study, spec: Any, error: ErrorBar = "none", zero: bool = True
+def over_levels(
+    records: Dataset, study: Study, spec: Any, factor: str, error: ErrorBar, log_x: bool | None, zero: bool = True
 ) -> tuple[View, str]:
-    """The view over categories of a spec that has `x`, `y`, `color` and `log_y`, and what is pooled in a mark."""
-    factor = selection.main_factor(study, spec.x, spec.where)
+    """The view of a spec that has `y`, `color` and `log_y`, and what is pooled in a mark; `log_x` None: categories."""
     cells = selection.measured(records, study, spec.where, spec.y, factor, spec.color)
     found = condition_rows.of(cells, study, spec.y, factor, spec.color)
     ask = Ask(spec.y, spec.color, error, study.analysis.confidence)
-    axis = axes.category_axis(factor, condition_rows.levels_of(found))
+    levels = condition_rows.levels_of(found)
+    axis = axes.category_axis(factor, levels) if log_x is None else axes.level_axis(factor, levels, log_x)
     view = of(records, study, found, ask, axis, spec.width, spec.log_y, zero)
     return view, selection.pooled([cell.point for cell in cells], factor, spec.color)
+
+
+def over_categories(
+    records: Dataset, study: Study, spec: Any, error: ErrorBar = "none", zero: bool = True
+) -> tuple[View, str]:
+    """The same over categories, by default of the first factor that is free."""
+    factor = selection.main_factor(study, spec.x, spec.where)
+    return over_levels(records, study, spec, factor, error, None, zero)

@@ -93,8 +93,10 @@ def bars(comparison: Comparison, most: int) -> Bars:
 def draw(comparison: Comparison) -> Any:
     """The worst rows; NoData where no row has a ratio."""
     rows, domain, known = _rows(comparison)
-    told = "; ".join(f"{row['told']}: {row['change']}, {row['verdict']}" for row in rows)
-    rows = [{name: value for name, value in row.items() if name != "told"} for row in rows]
+    told = "; ".join(
+        f"{group[0].study}, {group[0].label}, {row['metric']}: {row['change']}, {row['verdict']}"
+        for group, row in zip(known, rows, strict=False)
+    )
     condition_px = _width_px([line for row in rows for line in row["lines"]])
     metric_px = _width_px([row["metric"] for row in rows])
     left_px = condition_px + metric_px + 2 * _GAP_PX
@@ -119,7 +121,7 @@ def draw(comparison: Comparison) -> Any:
     notes = [
         f"{phrases.level(comparison.confidence)} intervals that hold for all rows at once",
         f"shaded: the same to within {phrases.percent(margin)}",
-        f"{len(rows)} of {known} rows" if len(rows) < known else "",
+        f"{len(rows)} of {len(known)} rows" if len(rows) < len(known) else "",
         "IOPS and bandwidth of one block size share a row" if len(comparison.rows) > len(comparison.results) else "",
     ]
     subtitle = chart.broken(" · ".join(filter(None, notes)), left_px + _WIDTH_PX + _CHANGE_PX)
@@ -133,15 +135,15 @@ def draw(comparison: Comparison) -> Any:
     )
 
 
-def _rows(comparison: Comparison) -> tuple[list[VegaLite], tuple[float, float], int]:
-    """The rows of the picture, the ends of its axis, and how many rows there are with a ratio; NoData without one."""
+def _rows(comparison: Comparison) -> tuple[list[VegaLite], tuple[float, float], Sequence[Sequence[Row]]]:
+    """The rows of the picture, the ends of its axis, and all results with a ratio; NoData without one."""
     known = [group for group in comparison.results if isinstance(group[0].ratio, Ratio)]
     if not known:
         raise NoData("no condition has a ratio: each needs two repetitions or more in both runs, and means above 0")
     domain = _domain(known[:MOST_ROWS], comparison.margin)
     several = len({row.study for row in comparison.rows}) > 1
     rows = [_row(group, f"{place:04}", domain, several) for place, group in enumerate(known[:MOST_ROWS])]
-    return rows, domain, len(known)
+    return rows, domain, known
 
 
 def _width_px(texts: Sequence[str]) -> int:
@@ -164,12 +166,11 @@ def _row(group: Sequence[Row], place: str, domain: tuple[float, float], several:
     if not isinstance(row.ratio, Ratio) or bounds is None:
         raise AssertionError("a row of the picture has a ratio")
     condition = f"{row.study}: {row.label}" if several else row.label
-    metric = comparison_text.responses(group)
     return {
         "place": place,
         "condition": condition,
         "lines": textwrap.wrap(condition, _LINE_CHARACTERS, max_lines=_MOST_LINES, placeholder=" …") or [""],
-        "metric": metric,
+        "metric": comparison_text.responses(group),
         "verdict": row.verdict.value,
         "ratio": _digits(row.ratio.ratio),
         "low": _digits(max(bounds.low, domain[0])),
@@ -177,7 +178,6 @@ def _row(group: Sequence[Row], place: str, domain: tuple[float, float], several:
         "cut": [bounds.low < domain[0], bounds.high > domain[1]],
         "change": comparison_text.change(row),
         "repetitions": f"{row.n_a} and {row.n_b}",
-        "told": f"{row.study}, {row.label}, {metric}",
     }
 
 

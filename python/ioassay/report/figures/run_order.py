@@ -36,10 +36,10 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         unit, note, y = axis.unit, axis.note, axis.encoding(zero=False)
     rows: list[VegaLite] = []
     for cell in cells:
-        mean = float(cell.measured.mean())
-        if spec.relative and mean == 0:
+        mean = float(cell.measured.mean()) if spec.relative else 100.0
+        if mean == 0:
             continue
-        share = 100 / mean if spec.relative else 1.0
+        share = 100 / mean
         group = {} if spec.color is None else {"group": level_label(spec.color, cell.point[spec.color])}
         for order, repetition, value in zip(cell.order, cell.repetition, cell.measured, strict=True):
             row = {"x": int(order), "y": unit.scale(float(value) * share), "condition": cell.label, **group}
@@ -47,9 +47,8 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     rows.sort(key=lambda row: row["x"])
     scale = {"zero": False, "nice": False, "padding": 12}
     x = channel("x:Q", title="Run order", scale=scale, axis={"tickMinStep": 1})
-    color = {}
-    if spec.color is not None:
-        color = level_marks.of(records, study, spec.color, [cell.point[spec.color] for cell in cells]).points()
+    groups = [cell.point[spec.color] for cell in cells] if spec.color else []
+    color = level_marks.of(records, study, spec.color, groups).points() if spec.color else {}
     tooltip = chart.tips({"condition:N": "", "value:N": "", "repetition:N": ""})
     dots = chart.base(rows).mark("point", style="mark", filled=True, size=30, fillOpacity=0.75)
     drawn = [dots.encode(x=x, y=y, tooltip=tooltip, **color)]

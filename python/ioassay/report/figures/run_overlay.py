@@ -36,7 +36,6 @@ _RUNS = ("B", "1", "2", "3", "4", "5", "6", "A")
 """The runs at the places of their colours in the theme's categories: blue, and grey for the baseline."""
 _DASHES, _SHAPES = {"A": [5, 3]}, {"A": "square"}
 _POINTS = 60
-_MOST_NINES = 4.0
 _NINES = {0.0: "0", 0.30103: "50", 1.0: "90", 2.0: "99", 3.0: "99.9", 4.0: "99.99"}
 """Number of nines -> the percentage: one is 90 %, three are 99.9 %."""
 _TOOLTIP = {"run": "run", "level": "level", "mean_text": "mean", "error_text": "interval", "n": "repetitions"}
@@ -93,52 +92,43 @@ def curves(pair: Pair, response: str, labels: Sequence[str]) -> Any:
     Means of levels that are words are not joined. NoData where there is one condition only.
     """
     found = pair.cells(response)
-    factor, _ = panels.swept(pair.study_b, [cell.point for cell in found["B"].values()])
-    parts = _parts(pair, found["B"], factor)
-    chosen = _chosen({name: [found["B"][key].label for key in keys] for name, keys in parts.items()}, labels)
+    points = {key: cell.point for key, cell in found["B"].items()}
+    factor, _ = panels.swept(pair.study_b, [*points.values()])
+    # A panel for each combination of the levels of all other factors that vary, in words.
+    seen = {name: {level_key(name, point[name]) for point in points.values()} for name in pair.study_b.levels}
+    varied = [name for name, levels in seen.items() if name != factor and len(levels) > 1]
+    parts: dict[str, list[Key]] = {}
+    for key, point in points.items():
+        parts.setdefault(label({name: point[name] for name in varied}) if varied else "", []).append(key)
+    chosen = _chosen({name: [label(points[key]) for key in keys] for name, keys in parts.items()}, labels)
     members = {name: {run: [of[key] for key in parts[name]] for run, of in found.items()} for name in chosen}
+    # What repetitions measured, and the value of all together: a percentile of merged histograms is another.
     spans = {
-        name: [value for run in of.values() for cell in run for value in _values(cell)] for name, of in members.items()
+        name: [float(value) for run in of.values() for one in run for value in (*one.measured, one.values.mean())]
+        for name, of in members.items()
     }
     unit = scales.unit_for(response, [value for span in spans.values() for value in span])
     is_log = min(map(min, spans.values())) > 0 and any(max(span) > _SPAN_OF_LOG * min(span) for span in spans.values())
-    charts = [
-        _panel(_curves(pair.study_b, of, factor, axes.metric_axis(response, spans[name], is_log, unit)), name)
+    layers = {
+        name: _curves(pair.study_b, of, factor, axes.metric_axis(response, spans[name], is_log, unit))
         for name, of in members.items()
-    ]
-    brief = unit.titled(phrases.capital(comparison_text.brief(response)))
+    }
+    title = f"{unit.titled(phrases.capital(comparison_text.brief(response)))} over {axis_title(factor).lower()}"
     confidence = f"{100 * pair.study_b.analysis.confidence:g} %"
     notes = [f"values with their {confidence} intervals", "logarithmic axes" if is_log else ""]
-    return _arranged(charts, f"{brief} over {axis_title(factor).lower()}", notes, pair, len(parts))
-
-
-def _values(cell: Cell) -> list[float]:
-    """What its repetitions measured, and the value of all together: a percentile of merged histograms is another."""
-    return [float(value) for value in (*cell.measured, cell.values.mean())]
+    return _arranged(layers, title, notes, pair, len(parts))
 
 
 def distributions(pair: Pair, labels: Sequence[str]) -> Any:
     """Latencies of each condition on an axis of nines, all repetitions of a run merged; NoData without histograms."""
-    known = pair.distributions()
-    if not known:
+    if not (known := pair.distributions()):
         raise NoData(f"the study '{pair.study_b.name}' has kept no latency histograms in both runs")
     conditions = [condition for condition, _ in known]
     named = {f"{place[0]}, {place[1]}" if conditions.count(place[0]) > 1 else place[0]: place for place in known}
     chosen = _chosen({name: [condition] for name, (condition, _) in named.items()}, labels)
-    charts = [_panel([_distributions(known[named[name]])], name) for name in chosen]
+    layers = {name: [_distributions(known[named[name]])] for name in chosen}
     notes = ["total latency of all requests, logarithmic", "left and higher is better"]
-    return _arranged(charts, "Share of requests that took at most this long", notes, pair, len(named))
-
-
-def _parts(pair: Pair, found: Mapping[Key, Cell], factor: str) -> dict[str, list[Key]]:
-    """The conditions by the levels of all other factors that vary, in words."""
-    seen = {name: {level_key(name, cell.point[name]) for cell in found.values()} for name in pair.study_b.levels}
-    varied = [name for name, levels in seen.items() if name != factor and len(levels) > 1]
-    parts: dict[str, list[Key]] = {}
-    for key, cell in found.items():
-        name = label({name: cell.point[name] for name in varied}) if varied else ""
-        parts.setdefault(name, []).append(key)
-    return parts
+    return _arranged(layers, "Share of requests that took at most this long", notes, pair, len(named))
 
 
 def _chosen(conditions: Mapping[str, Sequence[str]], labels: Sequence[str]) -> list[str]:
@@ -149,23 +139,23 @@ def _chosen(conditions: Mapping[str, Sequence[str]], labels: Sequence[str]) -> l
     return [name for name in conditions if name in kept]
 
 
-def _panel(drawn: Sequence[Any], name: str) -> Any:
-    """A panel under its name, which is a mark: titles stand at different heights where axis labels do."""
-    lines = chart.broken(name, _PANEL_PX, 7.2)
+def _arranged(layers: Mapping[str, Sequence[Any]], title: str, notes: Sequence[str], pair: Pair, every: int) -> Any:
+    """The panels, of `every` that there are, in rows as even as they can be: four are two and two.
+
+    The name of a panel is a mark: titles stand at different heights where axis labels do.
+    """
     look = {"align": "left", "fontSize": 13, "fontWeight": "bold", "lineHeight": _LINE_PX}
-    text = chart.base([{"text": lines}]).mark("text", style="value", **look)
-    head = text.encode(text="text:N", x={"value": 0}, y={"value": -12 - _LINE_PX * (len(lines) - 1)})
-    return chart.panel([*drawn, *([head] if name else [])], _PANEL_PX, _HEIGHT_PX)
-
-
-def _arranged(charts: Sequence[Any], title: str, notes: Sequence[str], pair: Pair, every: int) -> Any:
-    """The panels, of `every` that there are, in rows as even as they can be: four are two and two."""
+    charts = []
+    for name, drawn in layers.items():
+        lines = chart.broken(name, _PANEL_PX, 7.2)
+        text = chart.base([{"text": lines}]).mark("text", style="value", **look)
+        head = text.encode(text="text:N", x={"value": 0}, y={"value": -12 - _LINE_PX * (len(lines) - 1)})
+        charts.append(chart.panel([*drawn, *([head] if name else [])], _PANEL_PX, _HEIGHT_PX))
     columns = math.ceil(len(charts) / math.ceil(len(charts) / _COLUMNS))
-    width = max(columns * (_PANEL_PX + 55), _LEAST_HEAD_PX)
     omitted = f"the {len(charts)} of {every} panels with the worst rows" if every > len(charts) else ""
-    whole = concat(*charts, columns=columns, spacing=18)
-    spec = FigureSpec(kind="overlay", name="overlay", width=width)
+    spec = FigureSpec(kind="overlay", name="overlay", width=max(columns * (_PANEL_PX + 55), _LEAST_HEAD_PX))
     details = f"Both runs of {pair.study_b.title or pair.study_b.name}"
+    whole = concat(*charts, columns=columns, spacing=18)
     return chart.figure(whole, spec, None, title, [*notes, omitted], details=details)
 
 
@@ -174,11 +164,10 @@ def _channels(symbol: str | None = None) -> VegaLite:
     look = {"symbolType": symbol, "symbolSize": 120, "labelOffset": 9} if symbol else {"symbolStrokeWidth": 0}
     legend = {"values": ["A", "B"], "labelExpr": "datum.label == 'A' ? 'A, the baseline' : 'B'", **look}
     dashes, shapes = [_DASHES.get(run, [1, 0]) for run in _RUNS], [_SHAPES.get(run, "circle") for run in _RUNS]
-    domain, named = list(_RUNS), {"title": None, "legend": legend}
+    ranges: dict[str, VegaLite] = {"color": {}, "strokeDash": {"range": dashes}, "shape": {"range": shapes}}
     return {
-        "color": channel("run:N", scale={"domain": domain}, **named),
-        "strokeDash": channel("run:N", scale={"domain": domain, "range": dashes}, **named),
-        "shape": channel("run:N", scale={"domain": domain, "range": shapes}, **named),
+        name: channel("run:N", scale={"domain": list(_RUNS), **looks}, title=None, legend=legend)
+        for name, looks in ranges.items()
     }
 
 
@@ -190,9 +179,8 @@ def _curves(study: Study, found: Mapping[str, Sequence[Cell]], factor: str, metr
     ask = condition_rows.Ask(metric_axis.name, None, "ci", study.analysis.confidence)
     rows: list[VegaLite] = []
     for run, of in found.items():
-        conditions = [
-            condition_rows.Condition(spelled[level_key(factor, cell.point[factor])], None, cell) for cell in of
-        ]
+        placed = [(spelled[level_key(factor, cell.point[factor])], cell) for cell in of]
+        conditions = [condition_rows.Condition(level, None, cell) for level, cell in placed]
         rows += [{**row, "run": run} for row in condition_rows.point_rows(conditions, axis, ask, metric_axis.unit)]
     metric_axis, rows = metric_axis.holding(rows)
     x, y, channels = axis.encoding(_PANEL_PX), metric_axis.encoding() | {"title": None}, _channels()
@@ -211,23 +199,19 @@ def _curves(study: Study, found: Mapping[str, Sequence[Cell]], factor: str, metr
 
 def _distributions(found: Mapping[str, Histogram]) -> Any:
     """Both distributions; the axis ends where the run with fewer requests has a last nine."""
-    most = min(_MOST_NINES, *(math.log10(max(one.count, 10)) for one in found.values()))
-    rows = [row for run, one in found.items() for row in _distribution_rows(run, one, most)]
+    most = min(max(_NINES), *(math.log10(max(one.count, 10)) for one in found.values()))
+    places = [most * step / (_POINTS - 1) for step in range(_POINTS)]
+    shares = [1 - 10**-place for place in places]
+    rows: list[VegaLite] = [
+        {"run": run, "x": float(f"{max(at, 1.0):.5g}"), "y": round(place, 4)}
+        | {"share": f"{100 * share:.5g}", "time": format_ns(at)}
+        for run, one in found.items()
+        for place, share, at in zip(places, shares, one.quantiles(shares), strict=True)
+    ]
     x = axes.latency_axis("x", "", min(row["x"] for row in rows), max(row["x"] for row in rows)) | {"title": None}
     nines = {place: text for place, text in _NINES.items() if place <= most}
     axis = {"values": list(nines), "labelExpr": scales.labels_at(nines)}
     y = channel("y:Q", title="% of requests", scale={"domain": [0, most], "nice": False}, axis=axis)
-    channels = _channels(chart.DASH)
-    del channels["shape"]
+    looks = {name: one for name, one in _channels(chart.DASH).items() if name != "shape"}
     tooltip = chart.tips({"run:N": "", "share:N": "% at most", "time:N": "latency"})
-    return chart.base(rows).mark("line", strokeWidth=1.8).encode(x=x, y=y, tooltip=tooltip, **channels)
-
-
-def _distribution_rows(run: str, found: Histogram, most: float) -> list[VegaLite]:
-    places = [most * step / (_POINTS - 1) for step in range(_POINTS)]
-    shares = [1 - 10**-place for place in places]
-    return [
-        {"run": run, "x": float(f"{max(at, 1.0):.5g}"), "y": round(place, 4)}
-        | {"share": f"{100 * share:.5g}", "time": format_ns(at)}
-        for place, share, at in zip(places, shares, found.quantiles(shares), strict=True)
-    ]
+    return chart.base(rows).mark("line", strokeWidth=1.8).encode(x=x, y=y, tooltip=tooltip, **looks)

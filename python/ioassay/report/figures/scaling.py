@@ -49,8 +49,16 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """The layered chart; of an unfit machine without best level, plateau and law."""
     from ioassay.stats.result import mean_of
 
-    found = measured(records, study, spec)
-    view = _view(records, study, spec, found)
+    found = _measured(records, study, spec)
+    # The levels in ascending order, as the analysis has them.
+    shown = condition_rows.of(found.cells, study, spec.y, spec.x)
+    shown.sort(key=lambda one: level_number(spec.x, one.level) or 0.0)
+    ask = condition_rows.Ask(spec.y, None, spec.error, study.analysis.confidence)
+    levels = condition_rows.levels_of(shown)
+    # Perfect scaling is a straight line where both axes are linear or both logarithmic.
+    log_y = axes.metric_axis(spec.y, condition_rows.measured_values(shown), spec.log_y).log
+    axis = axes.level_axis(spec.x, levels, spec.log_x or (log_y and axes.geometric(spec.x, levels)))
+    view = metric_view.of(records, study, shown, ask, axis, spec.width, spec.log_y)
     conclusive = selection.is_conclusive(records, study)
     numbers, marked = found.numbers or (), conclusive and not found.indistinct
     ends = found.plateau
@@ -82,9 +90,9 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         ring = view.symbols([view.points[found.best]], BEST, shapes).mark("point", style="best", filled=True, size=230)
         layers.append(ring.encode(tooltip=view.tooltip))
     title = f"{selection.metric_label(spec.y)} over {factor_label(spec.x)}: scaling"
-    said = [selection.UNFIT]
-    if conclusive:
-        said = _notes(found, law, growth, banded, spec.law) if marked else ["the levels are not distinguishable"]
+    said = ["the levels are not distinguishable"] if conclusive else [selection.UNFIT]
+    if marked:
+        said = _notes(found, law, growth, banded, spec.law)
     deviation = view.mean_name if spec.error == "sd" else ""
     notes = [deviation, view.counted, *said, view.axis.note, view.metric_axis.note]
     whole = chart.layered(layers, spec, study, title, notes, points=view.points)
@@ -92,7 +100,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     return {**whole, "resolve": {"scale": {"strokeDash": "independent"}}}
 
 
-def measured(records: Dataset, study: Study, spec: Spec) -> Peak:
+def _measured(records: Dataset, study: Study, spec: Spec) -> Peak:
     """The peak's analysis of what the figure shows; NoData where that is not one row of numbers."""
     from ioassay.analysis.effects.level_contrasts import families
     from ioassay.analysis.optimum import optimum
@@ -116,44 +124,34 @@ def is_of(point: Mapping[str, Scalar], where: Mapping[str, Scalar], x: str) -> b
     return all(same_level(name, level, point[name]) for name, level in where.items() if name != x)
 
 
-def _view(records: Dataset, study: Study, spec: Spec, found: Peak) -> View:
-    """The levels in ascending order, as the analysis has them."""
-    shown = condition_rows.of(found.cells, study, spec.y, spec.x)
-    shown.sort(key=lambda one: level_number(spec.x, one.level) or 0.0)
-    ask = condition_rows.Ask(spec.y, None, spec.error, study.analysis.confidence)
-    levels = condition_rows.levels_of(shown)
-    log_y = axes.metric_axis(spec.y, condition_rows.measured_values(shown), spec.log_y).log
-    # Perfect scaling is a straight line where both axes are linear or both logarithmic.
-    axis = axes.level_axis(spec.x, levels, spec.log_x or (log_y and axes.geometric(spec.x, levels)))
-    return metric_view.of(records, study, shown, ask, axis, spec.width, spec.log_y)
-
-
 def _peak(view: View, law: Law, numbers: Sequence[float], height: int) -> list[Any]:
     """The law's peak with its interval, where it lies within what was measured."""
     if law.peak is None or law.peak_interval is None or not numbers[0] <= law.peak <= numbers[-1]:
         return []
     row = {"x": float(f"{law.peak:.7g}"), "y": view.metric_axis.unit.scale(law.at(law.peak)), "peak": f"{law.peak:.3g}"}
     row |= {"from": max(law.peak_interval.low, numbers[0]), "to": min(law.peak_interval.high, numbers[-1])}
-    base = chart.base([row]).encode(x=view.x, y=view.y)
-    across = base.mark("rule", style="fit", strokeWidth=5, opacity=0.45)
-    down = base.mark("rule", style="fit", strokeWidth=1.2)
-    return [
-        across.encode(x=chart.on(view.x, "from"), x2="to:Q"),
-        down.encode(y2={"value": height}, tooltip=chart.tips({"peak:N": "peak of the law"})),
-    ]
+    base, tooltip = chart.base([row]).encode(x=view.x, y=view.y), chart.tips({"peak:N": "peak of the law"})
+    across = base.mark("rule", style="fit", strokeWidth=5, opacity=0.45).encode(x=chart.on(view.x, "from"), x2="to:Q")
+    return [across, base.mark("rule", style="fit", strokeWidth=1.2).encode(y2={"value": height}, tooltip=tooltip)]
 
 
 def _notes(found: Peak, law: Law | None, growth: Law | None, banded: bool, laws: bool) -> list[str]:
     """The band, the law and what it predicts, or where the curve bends, in words."""
+    from ioassay.narrative import peak_text
+    from ioassay.stats.saturation import Knee
+
     said = [f"shaded: {condition_rows.as_good()}"] if banded else []
     if found.plateau is None and found.no_plateau:
         said.append(f"no plateau: {found.no_plateau}")
     if law is not None:
         return [*said, _law_note(law)]
-    said += _bend_note(found)
+    if isinstance(found.knee, Knee):
+        bounds = found.knee.interval
+        low, high = (peak_text.place(found, end) for end in (bounds.low, bounds.high))
+        said.append(f"bends near {peak_text.place_text(found, found.knee.x)} ({low} to {high})")
     if growth is not None:
         return [*said, f"up to the plateau: {_law_note(growth)}"]
-    return [*said, *(["no law of scaling fits"] if laws else [])]
+    return [*said, "no law of scaling fits"] if laws else said
 
 
 def _law_note(law: Law) -> str:
@@ -161,14 +159,3 @@ def _law_note(law: Law) -> str:
     if law.peak is not None and law.peak_interval is not None:
         told += f", peak at {law.peak:.3g} ({law.peak_interval.low:.3g} to {law.peak_interval.high:.3g})"
     return f"{told}, R² = {law.r2:.3f}"
-
-
-def _bend_note(found: Peak) -> list[str]:
-    from ioassay.narrative import peak_text
-    from ioassay.stats.saturation import Knee
-
-    if not isinstance(found.knee, Knee):
-        return []
-    at, bounds = found.knee.x, found.knee.interval
-    low, high = (peak_text.place(found, end) for end in (bounds.low, bounds.high))
-    return [f"bends near {peak_text.place_text(found, at)} ({low} to {high})"]

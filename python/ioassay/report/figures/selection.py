@@ -24,11 +24,9 @@ def select(records: Dataset, study: Study, where: Mapping[str, Scalar]) -> pl.Da
     """The study's trials that went well and match `where`, in the order they ran; NoData when there are none."""
     import polars as pl
 
-    trials = records.trials_of(study)
-    for factor, level in where.items():
+    for factor in where:
         require_factor(study, factor)
-        found = trials[factor].to_list() if factor in trials.columns else [None] * trials.height
-        trials = trials.filter(pl.Series([same_level(factor, level, other) for other in found], dtype=pl.Boolean))
+    trials = matching(records.trials_of(study), where)
     shown = f" with {describe_where(where)}" if where else ""
     if trials.is_empty():
         raise NoData(f"no trial of the study '{study.name}'{shown} was recorded")
@@ -38,6 +36,16 @@ def select(records: Dataset, study: Study, where: Mapping[str, Scalar]) -> pl.Da
         number = "the only trial" if trials.height == 1 else f"none of the {trials.height} trials"
         raise NoData(f"{number}{shown} went well: {reason}")
     return good
+
+
+def matching(rows: pl.DataFrame, where: Mapping[str, Scalar]) -> pl.DataFrame:
+    """The rows whose factors have these levels."""
+    import polars as pl
+
+    for factor, level in where.items():
+        found = rows[factor].to_list() if factor in rows.columns else [None] * rows.height
+        rows = rows.filter(pl.Series([same_level(factor, level, other) for other in found], dtype=pl.Boolean))
+    return rows
 
 
 UNFIT = "no conclusion: the machine was not quiet enough"

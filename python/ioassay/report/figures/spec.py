@@ -53,17 +53,11 @@ def read_spec(model: type[Spec], figure: Figure, source: str) -> Spec:
     try:
         return model.model_validate(figure.model_dump())
     except ValidationError as error:
-        raise _study_error(error, model, figure, source) from None
-
-
-def _study_error(error: ValidationError, model: type[FigureSpec], figure: Figure, source: str) -> StudyError:
-    first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        known = ", ".join(name for name in model.model_fields if name not in ("kind", "name"))
-        message = f"unknown key of a figure of kind '{figure.kind}'; known: {known}"
-    elif first["type"] == "missing":
-        message = f"is missing; a figure of kind '{figure.kind}' needs it"
-    else:
-        message = error_text(first)
-    return StudyError(message, source=source, key=f"figures.{figure.name}.{key}")
+        first = error.errors()[0]
+    key = ".".join(map(str, first["loc"]))
+    known = ", ".join(name for name in model.model_fields if name not in ("kind", "name"))
+    message = {
+        "extra_forbidden": f"unknown key of a figure of kind '{figure.kind}'; known: {known}",
+        "missing": f"is missing; a figure of kind '{figure.kind}' needs it",
+    }.get(first["type"]) or error_text(first)
+    raise StudyError(message, source=source, key=f"figures.{figure.name}.{key}")

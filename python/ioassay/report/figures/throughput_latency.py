@@ -7,7 +7,7 @@ throughput. A percentile ends where too few requests lie beyond it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -43,9 +43,7 @@ _CHARACTER_PX, _LINE_PX = 7.3, 15
 
 def _known(percent: float) -> float:
     if percent not in PERCENTILES:
-        raise ValueError(
-            f"{percent:g} is not recorded; wanted some of {', '.join(f'{known:g}' for known in PERCENTILES)}"
-        )
+        raise ValueError(f"{percent:g} is not recorded; wanted some of {', '.join(f'{one:g}' for one in PERCENTILES)}")
     return percent
 
 
@@ -79,19 +77,6 @@ class _Point:
         return self.offered is not None and self.throughput.mean < SERVED * self.offered
 
 
-@dataclass(frozen=True)
-class _Look:
-    """What the layers share."""
-
-    spec: Spec
-    load: str
-    throughput: str
-    points: Sequence[_Point]
-    x_axis: axes.MetricAxis
-    low: float
-    high: float
-
-
 def load_factor(study: Study, where: Iterable[str] = ()) -> str | None:
     """The factor of the study that is its load; None without one of at least three levels."""
     levels = {name: levels for name, levels in study.levels.items() if name not in set(where)}
@@ -108,7 +93,6 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     centres = [max(found.mean, 1.0) for point in points for found in point.latencies.values()]
     low, high = min(centres) / _MARGIN, max(centres) * _MARGIN
     x_axis = axes.metric_axis(throughput, [point.throughput.mean for point in points], spec.log_x)
-    look = _Look(spec, load, throughput, points, x_axis, low, high)
     x, y = x_axis.encoding(across=True), axes.latency_axis("y", latency_name, low, high)
     names = [percentile_name(percent) for percent in sorted(set(spec.percentiles))]
     if spec.color is None:
@@ -120,41 +104,50 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         line = {**color, "strokeDash": metric_view.dashes("percentile", names)}
     rows, told = list[VegaLite](), list[VegaLite]()
     for point in points:
-        own = _rows(look, point)
+        own = _rows(point, spec, load, throughput, x_axis, (low, high))
         texts = ", ".join([own[0]["throughput"], *(f"{row['percentile']} {row['latency']}" for row in own)])
         told.append({**own[0], "mean_text": texts})
         rows += own
-    curve = chart.base(rows).mark("line", style="curve", strokeWidth=1.6).encode(x=x, y=y, **line)
     conclusive = selection.is_conclusive(records, study)
-    layers = [*(_limit(look, x) if conclusive else []), curve.encode(order=channel("load:Q"))]
+    saturated = [point for point in points if point.saturated]
+    layers = []
+    if conclusive and saturated and spec.color is None:
+        # The most that was achieved, where more was offered.
+        most = max(x_axis.values)
+        row = {"x": x_axis.unit.scale(most), "text": f"at most {format_metric(throughput, most)}"}
+        limit = chart.base([row]).encode(x=x)
+        text = limit.mark("text", style="note", align="right", dx=-5)
+        layers.append(limit.mark("rule", style="reference", strokeDash=[2, 4]))
+        layers.append(text.encode(y={"value": spec.height - 8}, text="text:N"))
+    curve = chart.base(rows).mark("line", style="curve", strokeWidth=1.6)
+    layers.append(curve.encode(x=x, y=y, order=channel("load:Q"), **line))
     intervals = [(field, own) for field in ("y", "x") if (own := [row for row in rows if f"{field}_low" in row])]
     for field, own in intervals:
-        rule = chart.base(own).mark("rule", strokeWidth=1.2, strokeOpacity=0.3)
+        rule = chart.base(own).mark("rule", strokeWidth=1.2, strokeOpacity=0.3).encode(x=x, y=y, **color)
         ends = {field: chart.on(x if field == "x" else y, f"{field}_low"), f"{field}2": f"{field}_high:Q"}
-        layers.append(rule.encode(**{"x": x, "y": y, **ends}, **color))
+        layers.append(rule.encode(**ends))
     shown = {"level:N": factor_label(load), "percentile:N": "percentile", "latency:N": "latency"}
     shown |= {"throughput:N": "throughput", "offered:N": "offered"}
     shown |= {"group:N": factor_label(spec.color)} if spec.color else {}
-    for saturated in (False, True):
-        # Filled; hollow where the load was more than was achieved.
-        if own := [row for row in rows if row["saturated"] is saturated]:
+    for filled in (True, False):
+        # Hollow where the load was more than was achieved.
+        if own := [row for row in rows if row["saturated"] is not filled]:
             tooltip = chart.tips({field: title for field, title in shown.items() if field[:-2] in own[0]})
-            mark = chart.base(own).mark("point", style="mark", filled=not saturated, size=46, strokeWidth=1.6)
+            mark = chart.base(own).mark("point", style="mark", filled=filled, size=46, strokeWidth=1.6)
             layers.append(mark.encode(x=x, y=y, tooltip=tooltip, **dot))
-    text = chart.base(_labels(look, rows)).mark("text", style="value", align="right", baseline="bottom", dx=-5, dy=-4)
+    labels = chart.base(_labels(rows, spec, load, x_axis, (low, high)))
+    text = labels.mark("text", style="value", align="right", baseline="bottom", dx=-5, dy=-4)
     layers.append(text.encode(x=x, y=y, text="text:N"))
-    few, hollow = latency_levels.few_slower(), ""
-    if saturated_points := [point for point in points if point.saturated]:
-        hollow = f"hollow: less than {100 * SERVED:.0f} % of the offered rate"
-        hollow += f", first of {format_metric(throughput, saturated_points[0].offered or 0)}" if conclusive else ""
+    hollow = f"hollow: less than {100 * SERVED:.0f} % of the offered rate" if saturated else ""
+    if saturated and conclusive:
+        hollow += f", first of {format_metric(throughput, saturated[0].offered or 0)}"
+    counted = "requests a second that each job was offered" if offers(load) == "iops" else factor_label(load)
     notes = [
-        "numbers: requests a second that each job was offered"
-        if offers(load) == "iops"
-        else f"numbers: {factor_label(load)}",
+        f"numbers: {counted}",
         hollow,
         f"bars: {100 * study.analysis.confidence:g} % intervals" if intervals else "",
         selection.repetitions_text([point.throughput.n for point in points]),
-        f"no {' and '.join(short)} with fewer than {few} requests beyond" if short else "",
+        f"no {' and '.join(short)} with fewer than {latency_levels.few_slower()} requests beyond" if short else "",
         pooled,
         x_axis.note,
         "" if conclusive else selection.UNFIT,
@@ -163,67 +156,54 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     return chart.layered(layers, spec, study, title, notes, points=told)
 
 
-def _rows(look: _Look, point: _Point) -> list[VegaLite]:
-    """One row a percentile."""
-    rate, unit, color = point.throughput, look.x_axis.unit, look.spec.color
-    row: VegaLite = {"level": level_label(look.load, point.level), "load": point.number, "n": rate.n}
-    row |= {"x": unit.scale(rate.mean), "throughput": format_metric(look.throughput, rate.mean)}
+def _rows(
+    point: _Point, spec: Spec, load: str, throughput: str, x_axis: axes.MetricAxis, ends: tuple[float, float]
+) -> list[VegaLite]:
+    """One row a percentile. Intervals end within the plot: those of few repetitions would fill it."""
+    rate, unit = point.throughput, x_axis.unit
+    row: VegaLite = {"level": level_label(load, point.level), "load": point.number, "n": rate.n}
+    row |= {"x": unit.scale(rate.mean), "throughput": format_metric(throughput, rate.mean)}
     row |= {"saturated": point.saturated}
-    if point.group is not None and color is not None:
-        row["group"] = level_label(color, point.group)
+    if point.group is not None and spec.color is not None:
+        row["group"] = level_label(spec.color, point.group)
     if point.offered is not None:
-        row["offered"] = format_metric(look.throughput, point.offered)
-    # Intervals as far as they lie within the plot: those of few repetitions would fill it.
+        row["offered"] = format_metric(throughput, point.offered)
     across: VegaLite = {}
     if rate.low is not None and rate.high is not None:
-        most = max(look.x_axis.values) * _LIMIT
-        across = {"x_low": max(unit.scale(rate.low), look.x_axis.floor), "x_high": unit.scale(min(rate.high, most))}
+        most = max(x_axis.values) * _LIMIT
+        across = {"x_low": max(unit.scale(rate.low), x_axis.floor), "x_high": unit.scale(min(rate.high, most))}
     rows: list[VegaLite] = []
     for percent, found in point.latencies.items():
-        up: VegaLite = {}
+        numbers = {"y": max(found.mean, 1.0), **across}
         if found.low is not None and found.high is not None:
-            up = {"y_low": max(found.low, look.low), "y_high": min(found.high, look.high)}
-        ends = {name: float(f"{end:.7g}") for name, end in (up | across).items()}
+            numbers |= {"y_low": max(found.low, ends[0]), "y_high": min(found.high, ends[1])}
         named = {"percentile": percentile_name(percent), "latency": format_ns(found.mean)}
-        rows.append({**row, "y": float(f"{max(found.mean, 1.0):.7g}"), **ends, **named})
+        rows.append({**row, **named, **{name: float(f"{number:.7g}") for name, number in numbers.items()}})
         across = {}  # the throughput is the same for every percentile
     return rows
 
 
-def _limit(look: _Look, x: Any) -> list[Any]:
-    """The most that was achieved, where more was offered."""
-    if look.spec.color is not None or not any(point.saturated for point in look.points):
-        return []
-    most = max(point.throughput.mean for point in look.points)
-    row = {"x": look.x_axis.unit.scale(most), "text": f"at most {format_metric(look.throughput, most)}"}
-    base = chart.base([row]).encode(x=x)
-    text = base.mark("text", style="note", align="right", dx=-5)
-    return [
-        base.mark("rule", style="reference", strokeDash=[2, 4]),
-        text.encode(y={"value": look.spec.height - 8}, text="text:N"),
-    ]
-
-
-def _labels(look: _Look, rows: Sequence[VegaLite]) -> list[VegaLite]:
+def _labels(
+    rows: chart.Rows, spec: Spec, load: str, x_axis: axes.MetricAxis, ends: tuple[float, float]
+) -> list[VegaLite]:
     """The load over the points of the highest percentile, where there is room."""
     top = {(row["level"], row.get("group")): row for row in rows}  # percentiles ascend
-    left, right = look.x_axis.floor, max(row["x"] for row in rows)
+    left, right = x_axis.floor, max(row["x"] for row in rows)
     kept: list[tuple[float, float, float]] = []
     shown = []
     # The ends of the load first: what lies between them can be guessed.
     ordered = sorted(top.values(), key=lambda row: row["load"])
     for row in [*ordered[:1], *ordered[:0:-1]]:
-        text = format_count(row["load"]) if offers(look.load) == "iops" else str(row["level"])
+        text = format_count(row["load"]) if offers(load) == "iops" else str(row["level"])
         across = row["x"] / right if right else 0.0
-        if look.x_axis.log:
+        if x_axis.log:
             across = math.log(row["x"] / left) / math.log(max(right / left, 1.0001))
-        x = across * look.spec.width
-        y = math.log(row["y"] / look.low) / math.log(look.high / look.low) * look.spec.height
+        x = across * spec.width
+        y = math.log(row["y"] / ends[0]) / math.log(ends[1] / ends[0]) * spec.height
         half = len(text) * _CHARACTER_PX / 2 + 3
         if all(abs(x - other) > half + room or abs(y - height) > _LINE_PX for other, height, room in kept):
             kept.append((x, y, half))
-            # To the left, where a rising curve leaves room; to the right at the axis.
-            shown.append({"x": row["x"], "y": row["y"], "text": text, "first": x < 2 * half})
+            shown.append({"x": row["x"], "y": row["y"], "text": text})
     return shown
 
 
@@ -242,10 +222,9 @@ def _load(study: Study, spec: Spec) -> str:
 def _direction(records: Dataset, study: Study) -> str:
     """The first direction with requests."""
     trials = records.trials_of(study)
-    for direction in DIRECTIONS:
-        name = f"{direction}.iops"
+    for name in [f"{direction}.iops" for direction in DIRECTIONS]:
         if name in trials.columns and (trials[name].fill_null(0) > 0).any():
-            return direction
+            return name.removesuffix(".iops")
     raise NoData(f"no trial of the study '{study.name}' has a throughput in IOPS")
 
 
@@ -275,18 +254,14 @@ def _measured(
         if key(one) in latencies:
             rate = condition_rows.summarise(throughput, one.cell, "ci", confidence)
             number = level_number(load, one.level) or 0.0
-            offered = _offered(study, spec, one, load) if offers(load) == throughput.rpartition(".")[2] else None
+            # The rate that all jobs together were offered; unknown where jobs differ among trials.
+            jobs = study.params.get("numjobs", 1)
+            if "numjobs" in study.levels:
+                jobs = one.group if spec.color == "numjobs" else spec.where.get("numjobs")
+            factor = level_number("numjobs", jobs) if offers(load) == throughput.rpartition(".")[2] else None
+            offered = None if factor is None else factor * number
             points.append(_Point(one.level, number, one.group, rate, latencies[key(one)], offered))
     if not points:
         raise NoData(f"fewer than {latency_levels.few_slower()} requests lie beyond {next(iter(short))}")
     points.sort(key=lambda point: point.number)
     return points, selection.pooled([cell.point for cell in cells], load, spec.color), list(short)
-
-
-def _offered(study: Study, spec: Spec, one: condition_rows.Condition, load: str) -> float | None:
-    """The rate that all jobs together were offered; None where jobs differ among trials."""
-    jobs = study.params.get("numjobs", 1)
-    if "numjobs" in study.levels:
-        jobs = one.group if spec.color == "numjobs" else spec.where.get("numjobs")
-    number, rate = level_number("numjobs", jobs), level_number(load, one.level)
-    return None if number is None or rate is None else number * rate

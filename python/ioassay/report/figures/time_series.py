@@ -40,7 +40,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     channels = {"x": chart.seconds(end_s=end_s), "y": y}
     if spec.color is not None:
         marks = level_marks.of(records, study, spec.color, shown[spec.color].to_list())
-        channels |= marks.lines()
+        channels |= marks.color(symbolType=chart.DASH, symbolStrokeWidth=2, labelOffset=8)
         frame = frame.with_columns(pl.col("group").cast(pl.Enum(marks.shown), strict=False))
     # A mean where all trials of a group have a value.
     members = frame.drop_nulls("group").group_by("group").agg(members=pl.col("trial").n_unique())

@@ -1,24 +1,25 @@
 """What the machine did over one trial or over all of them: processor, disk, network and memory, one panel each.
 
 Trials stand one after the other as if nothing had been between them, with their boundaries marked, so a run that was
-resumed days later is as long as its loads. A value is drawn over the interval that it is the mean of.
+resumed days later is as long as its loads. A value is drawn over the interval that it is the mean of. Rates come from
+`analysis.measurements.monitor_rates`.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from ioassay.analysis.measurements import monitor_rates, sysstat
 from ioassay.factors import factor_label, level_label
 from ioassay.report.figures import chart, scales, selection
 from ioassay.report.figures.chart import pl
-from ioassay.report.figures.monitor_lines import BANDS, MonitorLines, monitor_lines
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
-from ioassay.report.figures.vega_lite import channel, vconcat
+from ioassay.report.figures.vega_lite import vconcat
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -33,6 +34,38 @@ _LABEL_MOST_PX = 150
 _MOST_LABELS = 60
 _HIGH_PX = 200
 """A panel from this height on has twice as many ticks."""
+
+_STATES = {
+    "user": "user",
+    "nice": "user",
+    "system": "kernel",
+    "iowait": "waiting for I/O",
+    "irq": "interrupts",
+    "softirq": "interrupts",
+    "steal": "stolen by the hypervisor",
+}
+"""CPU state -> band of the chart; idle is what is left to 100 %."""
+_BANDS = list(dict.fromkeys(_STATES.values()))
+_NAMES = {
+    "read_bw": "read",
+    "write_bw": "written",
+    "read_iops": "reads",
+    "write_iops": "writes",
+    "read_await": "time of a read",
+    "write_await": "time of a write",
+    "rx_bytes": "received",
+    "tx_bytes": "sent",
+}
+_DEFAULTS = {
+    "disk": ("read_bw", "write_bw"),
+    "memory": ("free_bytes", "cached_bytes", "dirty_bytes"),
+    "net": ("rx_bytes", "tx_bytes"),
+    "pressure": ("some_total", "full_total"),
+}
+_DEVICES = {"disk": "device", "net": "interface"}
+_UNITS = {"net": ("packets/s", "bytes/s"), "memory": ("per second", "bytes")}
+"""Of fields that count, and of those that count bytes."""
+_LABELS = {"bytes/s": "Disk bandwidth", "requests/s": "Disk requests", "ms": "Disk waiting time"}
 
 
 class Spec(FigureSpec):
@@ -51,18 +84,23 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     if wanted := trials.filter(pl.col("repetition") == pl.lit(spec.repetition))["trial"].to_list():
         # Rates of other repetitions need not be derived.
         records = replace(records, samples=records.samples.filter(records.samples["trial"].is_in(wanted)))
-    found, absent = _found(records, study, spec.panels)
+    found: dict[str, MonitorLines] = {}
+    absent: list[str] = []
+    for panel in dict.fromkeys(spec.panels):
+        try:
+            found[panel] = monitor_lines(records, study, panel)
+        except NoData:
+            absent.append(panel)
+    if not found:
+        listed = ", ".join(f'"{panel}"' for panel in spec.panels)
+        raise NoData(f"no monitor watched the study '{study.name}'; it needs watch.monitors = [{listed}]")
     repetition = 0 if spec.trials == "one" and spec.repetition is None else spec.repetition
     rows = _watched(trials, found.values(), repetition)
     if spec.order == "levels":
         rows.sort(key=study.design.place)
-    varied = [name for name in study.levels if name not in spec.where]
-    spans = _spans(rows[:1] if spec.trials == "one" else rows, found.values(), varied)
-    several, names = len(spans) > 1, list(found)
-    panels = [
-        _panel(name, one, spans, spec, labelled=several and name == names[0], last=name == names[-1])
-        for name, one in found.items()
-    ]
+    spans, varied = _spans(rows[:1] if spec.trials == "one" else rows, found.values(), study, spec)
+    several, (first, *_, last) = len(spans) > 1, (*found, *found)
+    panels = [_panel(name, one, spans, spec, several and name == first, name == last) for name, one in found.items()]
     by = f", by {', '.join(map(factor_label, varied))}" if varied else ""
     notes = [
         f"{len(spans)} trials, one after the other{by}" if several else f"repetition {rows[0]['repetition'] + 1}",
@@ -75,29 +113,14 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     return chart.figure(whole, spec, study, "What the machine did meanwhile", notes, details=details)
 
 
-def single(
+def draw_trial(
     trials: pl.DataFrame, monitor: str, found: MonitorLines, study: Study, spec: FigureSpec, repetition: int
-) -> tuple[Any, list[str]]:
-    """The panel of one monitor during the first trial of a repetition, and notes of what it shows."""
-    rows = _watched(trials, [found], repetition)[:1]
-    spans = _spans(rows, [found], [name for name in study.levels if name not in spec.where])
+) -> Any:
+    """What one monitor saw during the first trial of a repetition."""
+    spans, _ = _spans(_watched(trials, [found], repetition)[:1], [found], study, spec)
+    notes = [found.note, f"repetition {repetition + 1}", spans[0]["label"]]
     drawn = _panel(monitor, found, spans, spec, zoom=True)
-    return drawn, [found.note, f"repetition {repetition + 1}", spans[0]["label"]]
-
-
-def _found(records: Dataset, study: Study, panels: Sequence[Panel]) -> tuple[dict[str, MonitorLines], list[str]]:
-    """What each panel shows, and the panels that nothing was recorded for; NoData when that is all of them."""
-    found: dict[str, MonitorLines] = {}
-    absent: list[str] = []
-    for panel in dict.fromkeys(panels):
-        try:
-            found[panel] = monitor_lines(records, study, panel, ())
-        except NoData:
-            absent.append(panel)
-    if not found:
-        listed = ", ".join(f'"{panel}"' for panel in panels)
-        raise NoData(f"no monitor watched the study '{study.name}'; it needs watch.monitors = [{listed}]")
-    return found, absent
+    return chart.figure(drawn, spec, study, f"{found.label} over time", notes)
 
 
 def _watched(trials: pl.DataFrame, found: Iterable[MonitorLines], repetition: int | None) -> list[dict[str, Any]]:
@@ -112,8 +135,11 @@ def _watched(trials: pl.DataFrame, found: Iterable[MonitorLines], repetition: in
     return rows
 
 
-def _spans(rows: Sequence[Mapping[str, Any]], found: Iterable[MonitorLines], varied: Sequence[str]) -> chart.Rows:
-    """A row a trial, from `x` to `x2` on the time line: as long as it was, or as the last reading that was taken."""
+def _spans(
+    rows: Sequence[Mapping[str, Any]], found: Iterable[MonitorLines], study: Study, spec: FigureSpec
+) -> tuple[chart.Rows, list[str]]:
+    """A row a trial, from `x` to `x2`: as long as it was, or as the last reading that was taken; factors that vary."""
+    varied = [name for name in study.levels if name not in spec.where]
     readings = pl.concat([one.frame.select("trial", "time_s") for one in found])
     last_s = dict(readings.group_by("trial").agg(pl.col("time_s").max()).iter_rows())
     lengths = [max(float(row["duration_s"] or 0.0), last_s[row["trial"]]) for row in rows]
@@ -125,7 +151,7 @@ def _spans(rows: Sequence[Mapping[str, Any]], found: Iterable[MonitorLines], var
         short = ", ".join(level_label(name, level) for name, level in point.items())
         label = short if len(rows) > 1 else selection.describe_where(point)
         spans.append({"trial": row["trial"], "x": begin_s, "x2": begin_s + length, "label": label})
-    return spans
+    return spans, varied
 
 
 def _panel(
@@ -146,22 +172,18 @@ def _panel(
     unit = scales.best_unit(found.unit, means["value"].to_list())
     rows = _rows(means, found.lines, unit, stacked)
     x = chart.seconds("Time under load (s)" if last else None, spans[-1]["x2"], labels=last)
+    labels, height_px = _labels(spans, spec, x) if labelled and len(spans) <= _MOST_LABELS else ([], 0)
+    legend = {"offset": 2 + height_px, "symbolType": "square" if stacked else "stroke"}
+    tooltip = chart.tips({"line:N": "", "x:Q": "time (s)", "value:Q": unit.name})
+    base = chart.base(rows).encode(x=x, detail="trial:N", tooltip=tooltip)
     if stacked:
-        y = chart.percent("CPU (%)", tickCount=ticks)
+        y, color = chart.percent("CPU (%)", tickCount=ticks), chart.lines_color(_BANDS, legend=legend)
+        marks = base.mark("area", style="band", interpolate="step-before").encode(y=y, y2="y2:Q", color=color)
     else:
         # Upwards also where nothing was to be seen.
-        scale = {"zero": True, "nice": ticks} if any(row["y"] for row in rows) else {"domain": [0, 1]}
-        y = channel("y:Q", title=unit.titled(found.label), scale=scale, axis={"tickCount": ticks})
-    labels, height_px = _labels(spans, spec, x) if labelled and len(spans) <= _MOST_LABELS else ([], 0)
-    domain = list(BANDS if stacked else found.lines)
-    legend = {"offset": 2 + height_px, "symbolType": "square" if stacked else "stroke"}
-    color = channel("line:N", title=None, sort=domain, scale={"domain": domain}, legend=legend)
-    tooltip = chart.tips({"line:N": "", "x:Q": "time (s)", "value:Q": unit.name})
-    base = chart.base(rows).encode(x=x, y=y, color=color, detail="trial:N", tooltip=tooltip)
-    if stacked:
-        marks = base.mark("area", style="band", interpolate="step-before").encode(y2="y2:Q")
-    else:
-        marks = base.mark("line", style="curve", strokeWidth=1.5, interpolate="step-before")
+        y = chart.upwards(unit.titled(found.label), ticks, any(row["y"] for row in rows))
+        color = chart.lines_color(found.lines, legend=legend)
+        marks = base.mark("line", style="curve", strokeWidth=1.5, interpolate="step-before").encode(y=y, color=color)
     drawn = [*_boundaries(spans, x), marks.zoomable() if zoom else marks, *labels]
     if not any(row["value"] for row in rows):
         still = chart.base([{"text": "nothing the whole time"}]).mark("text", style="note", align="right", dy=-7)
@@ -184,20 +206,17 @@ def _intervals(found: MonitorLines, spans: chart.Rows) -> pl.DataFrame:
 def _rows(means: pl.DataFrame, lines: Sequence[str], unit: scales.Unit, stacked: bool) -> list[VegaLite]:
     """The ends of the intervals, and the beginning of the first of each trial; `y` to `y2` where they are stacked."""
     first = means.group_by("trial", "line", maintain_order=True).first().with_columns(time_s=pl.col("begin_s"))
-    both = pl.concat([first.select(means.columns), means]).sort("time_s", maintain_order=True)
-    places: dict[tuple[str, float], dict[str, float]] = {}
-    for trial, time_s, line, value in both.select("trial", "time_s", "line", "value").iter_rows():
-        places.setdefault((trial, time_s), {})[line] = value
+    both = pl.concat([first.select(means.columns), means]).with_columns(pl.col("line").cast(pl.Enum(lines)))
+    both = both.unique(["trial", "time_s", "line"]).sort("time_s", "line")
     # Their numbers keep lines of different trials apart as well as their ids would, in a smaller page.
-    numbers = {trial: number for number, trial in enumerate(dict.fromkeys(trial for trial, _ in places))}
+    numbers = {trial: number for number, trial in enumerate(both["trial"].unique(maintain_order=True))}
     rows: list[VegaLite] = []
-    for (trial, time_s), values in places.items():
-        x, low = float(f"{time_s:.6g}"), 0.0
-        for line in (line for line in lines if line in values):
-            value = unit.scale(values[line])
-            row = {"trial": numbers[trial], "line": line, "x": x, "value": float(f"{value:.4g}")}
-            rows.append({**row, "y": round(low, 4), "y2": round(low + value, 4)} if stacked else {**row, "y": value})
-            low += value
+    tops: dict[tuple[str, float], float] = {}
+    for trial, time_s, line, value in both.select("trial", "time_s", "line", "value").iter_rows():
+        scaled, low = unit.scale(value), tops.get((trial, time_s), 0.0)
+        tops[trial, time_s] = low + scaled
+        row = {"trial": numbers[trial], "line": line, "x": float(f"{time_s:.6g}"), "value": float(f"{scaled:.4g}")}
+        rows.append({**row, **({"y": round(low, 4), "y2": round(low + scaled, 4)} if stacked else {"y": scaled})})
     return rows
 
 
@@ -205,10 +224,9 @@ def _boundaries(spans: chart.Rows, x: Any) -> list[Any]:
     """A line where one trial ends and the next begins, or at the end of the only one; every second trial shaded."""
     ends = [(one["x2"] + other["x"]) / 2 for one, other in itertools.pairwise(spans)] or [spans[0]["x2"]]
     rule = chart.base([{"x": end} for end in ends]).mark("rule", style="reference", strokeDash=[3, 3]).encode(x=x)
-    if len(spans) < 2:
-        return [rule]
     frame = chart.base(spans[1::2]).mark("rect", style="frame")
-    return [frame.encode(x=x, x2="x2:Q", tooltip=chart.tips({"label:N": "trial"})), rule]
+    shaded = frame.encode(x=x, x2="x2:Q", tooltip=chart.tips({"label:N": "trial"}))
+    return [shaded, rule] if len(spans) > 1 else [rule]
 
 
 def _labels(spans: chart.Rows, spec: FigureSpec, x: Any) -> tuple[list[Any], int]:
@@ -221,3 +239,74 @@ def _labels(spans: chart.Rows, spec: FigureSpec, x: Any) -> tuple[list[Any], int
     style = {"angle": 270, "align": "left", "baseline": "middle"} if upright else level
     text = chart.base(rows).mark("text", style="note", limit=_LABEL_MOST_PX, **style)
     return [text.encode(x=x, y={"value": -4}, text="label:N")], height
+
+
+# What a monitor saw, as named lines over time in one unit
+
+
+@dataclass(frozen=True)
+class MonitorLines:
+    """Long frame of one monitor: trial, time_s, line, value (all in `unit`). `lines` in order; `label` for the axis."""
+
+    frame: pl.DataFrame
+    lines: Sequence[str]
+    unit: str
+    label: str
+    note: str
+
+
+def monitor_lines(records: Dataset, study: Study, monitor: str, fields: Sequence[str] = ()) -> MonitorLines:
+    """What `monitor` saw during the load of every trial; NoData when it was not asked to watch."""
+    found, names, unit, label = _rates(records, study, monitor, fields or _DEFAULTS.get(monitor, ()))
+    note = ""
+    if monitor in _DEVICES:
+        # The one that moved most, so that a disk and its partitions are not counted twice.
+        moved = found.filter(pl.col("field").is_in(_DEFAULTS[monitor])).group_by("device").agg(pl.col("value").sum())
+        device = next(iter(moved.sort("value", "device", descending=[True, False])["device"].to_list()), "")
+        found, note = found.filter(pl.col("device") == device), f"{_DEVICES[monitor]} {device}"
+    named = found.filter(pl.col("field").is_in(list(names))).with_columns(line=pl.col("field").replace(names))
+    lines = named.group_by("trial", "time_s", "line").agg(pl.col("value").sum()).sort("trial", "time_s")
+    frame = monitor_rates.during_load(lines)
+    if frame.is_empty():
+        nothing = f"the monitor '{monitor}' recorded nothing of that for the study '{study.name}'"
+        raise NoData(f'{nothing}; it needs watch.monitors = ["{monitor}"]')
+    present = set(frame["line"].unique().to_list())
+    return MonitorLines(frame, [line for line in dict.fromkeys(names.values()) if line in present], unit, label, note)
+
+
+def _rates(
+    records: Dataset, study: Study, monitor: str, fields: Sequence[str]
+) -> tuple[pl.DataFrame, Mapping[str, str], str, str]:
+    """Rates by `field`, of several by `device`; the fields to show and what their lines are called; unit; label."""
+    if monitor == "cpu":
+        found = monitor_rates.cpu(records, study).filter(pl.col("core") == "all")
+        return found.rename({"state": "field", "percent": "value"}), _STATES, "%", "CPU time of all cores"
+    if monitor == "pressure":
+        # The counters are µs of waiting, so µs a second is a share of the time.
+        found = monitor_rates.per_second(records, study, "pressure").with_columns(pl.col("value") / 1e4, field="name")
+        scopes = {field: scope for field, scope in (("some_total", "some"), ("full_total", "all")) if field in fields}
+        resources = ("cpu", "memory", "io", "irq")
+        waits = {f"{one}.{field}": f"{one}, {scope} tasks" for one in resources for field, scope in scopes.items()}
+        return found, waits, "%", "Time spent waiting"
+    unit = _shared_unit(monitor, fields)
+    if monitor == "memory":
+        found = monitor_rates.per_second(records, study, "memory").rename({"name": "field"})
+        return found, {field: field.removesuffix("_bytes").replace("_", " ") for field in fields}, unit, "Memory"
+    names = {field: _NAMES.get(field, field) for field in fields}
+    if monitor == "net":
+        found = sysstat.network(records, study).rename({"interface": "device", "quantity": "field"})
+        return found, names, unit, "Network"
+    return monitor_rates.disk(records, study).rename({"quantity": "field"}), names, unit, _LABELS.get(unit, "Disk")
+
+
+def _shared_unit(monitor: str, fields: Sequence[str]) -> str:
+    """The unit of all fields; NoData where they have several: one axis has one unit."""
+    units: Mapping[str, str] = monitor_rates.DISK_QUANTITIES
+    if monitor != "disk":
+        units = {field: _UNITS[monitor][field.endswith("_bytes")] for field in fields}
+    if unknown := [field for field in fields if field not in units]:
+        raise NoData(f"the monitor '{monitor}' has no field '{unknown[0]}'; known: {', '.join(units)}")
+    shared = sorted({units[field] for field in fields})
+    if len(shared) != 1:
+        raise NoData(f"the fields {', '.join(fields)} have the units {', '.join(shared)}; wanted one unit a figure")
+    return shared[0]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ioassay.factors import factor_label, is_percent, is_size, level_label, step_label
 from ioassay.metrics import metric
 from ioassay.records.record import Scalar
-from ioassay.report.figures import axes, chart, condition_rows, metric_view, selection
+from ioassay.report.figures import chart, condition_rows, metric_view, selection
 from ioassay.report.figures.metric_view import REPETITION, View
 from ioassay.report.figures.spec import ErrorBar, FigureSpec, VegaLite
 from ioassay.store.dataset import Dataset
@@ -39,11 +39,7 @@ class Spec(FigureSpec):
 
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """The layered chart."""
-    cells = selection.measured(records, study, spec.where, spec.y, spec.x, spec.color)
-    found = condition_rows.of(cells, study, spec.y, spec.x, spec.color)
-    ask = condition_rows.Ask(spec.y, spec.color, spec.error, study.analysis.confidence)
-    axis = axes.level_axis(spec.x, condition_rows.levels_of(found), spec.log_x)
-    view = metric_view.of(records, study, found, ask, axis, spec.width, spec.log_y)
+    view, pooled = metric_view.over_levels(records, study, spec, spec.x, spec.error, spec.log_x)
     # As asked for; otherwise of one line only, and not where a straight line would be a curve.
     wanted = spec.color is None and not view.metric_axis.log if spec.regression is None else spec.regression
     fits = _fits(view) if wanted and selection.is_conclusive(records, study) else {}
@@ -52,9 +48,8 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     shapes = {view.mean_name: "circle", MEDIAN: chart.DIAMOND}
     shapes |= {REPETITION: chart.BAR} if single else {}
     # A line between words would suggest an order; between colours it shows the interaction.
-    joined = view.axis.numbers is not None or spec.color is not None
-    line: VegaLite = {"style": "mean", "strokeWidth": 1.6} if joined else {}
-    drawn = [*view.repetitions(single, shapes), *view.curve(FIT, fitted, "fit", [6, 4]), *view.means(shapes, **line)]
+    joined: VegaLite = {"style": "mean", "strokeWidth": 1.6} if view.axis.numbers is not None or spec.color else {}
+    drawn = [*view.repetitions(single, shapes), *view.curve(FIT, fitted, "fit", [6, 4]), *view.means(shapes, **joined)]
     if spec.color is None:
         median = view.symbols(view.points, MEDIAN, shapes).mark("point", style="median", filled=True, size=95)
         drawn.append(median.encode(y=chart.on(view.y, "median"), tooltip=view.tooltip))
@@ -66,7 +61,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         _slope_text(view, fits),
         view.axis.note,
         view.metric_axis.note,
-        selection.pooled([cell.point for cell in cells], spec.x, spec.color),
+        pooled,
     ]
     title = f"{selection.metric_label(spec.y)} against {factor_label(spec.x)}"
     return chart.layered(drawn, spec, study, title, notes, points=view.points)

@@ -69,18 +69,18 @@ class _Look:
         self.found = found = tuning.measure(records, study, asked)
         self.trials: list[_Trial] = []
         self.lost: list[int] = []
-        number = 0
-        for one, row in zip(found.history, records.trials_of(study).iter_rows(named=True), strict=True):
-            if one["search"] not in KINDS or not all(
-                same_level(name, level, one["point"][name]) for name, level in spec.where.items()
-            ):
-                continue
-            number += 1
+        asked_for = (
+            (one, row)
+            for one, row in zip(found.history, records.trials_of(study).iter_rows(named=True), strict=True)
+            if one["search"] in KINDS
+            and all(same_level(name, level, one["point"][name]) for name, level in spec.where.items())
+        )
+        for number, (one, row) in enumerate(asked_for, start=1):
             if one["status"] != OK or one["value"] is None:
                 self.lost.append(number)
-                continue
-            bound = [row.get(constraint["metric"]) for constraint in self.constraints]
-            self.trials.append(_Trial(number, str(one["search"]), one["point"], float(one["value"]), bound))
+            else:
+                bound = [row.get(constraint["metric"]) for constraint in self.constraints]
+                self.trials.append(_Trial(number, str(one["search"]), one["point"], float(one["value"]), bound))
         if not self.trials:
             raise NoData(f"no trial of the search has the metric '{found.metric}'")
         self.conclusive = selection.is_conclusive(records, study)
@@ -90,25 +90,22 @@ class _Look:
         if not found.stayed:
             sides["winner" if self.winner else "candidate"] = found.winner
         fresh = {name: side for name, side in sides.items() if side is not None and side.fresh}
-        means = {
-            name: [side.mean, *([side.interval.low, side.interval.high] if side.interval else [])]
-            for name, side in fresh.items()
-        }
+        ends = {name: [side.interval.low, side.interval.high] if side.interval else [] for name, side in fresh.items()}
+        means = {name: [side.mean, *ends[name]] for name, side in fresh.items()}
         values = [one.value for one in self.trials] + [value for own in means.values() for value in own]
         self.unit = scales.unit_for(found.metric, values)
         self.y = _value_axis(found.metric, self.unit, values)
-        self.rows = [self._row(one) for one in self.trials]
+        self.rows: list[VegaLite] = [
+            {"x": one.number, "y": self.unit.scale(one.value), "kind": one.kind, "keeps": self._keeps([one])}
+            | {"value": format_metric(found.metric, one.value), "point": _phrase(one.point)}
+            | {"constraints": "kept" if self._keeps([one]) else "broken"}
+            for one in self.trials
+        ]
         self.confirmed: list[VegaLite] = [
             {"x": name, "n": side.n, "value": format_metric(found.metric, side.mean)}
             | dict(zip(("y", "low", "high"), map(self.unit.scale, means[name]), strict=False))
             for name, side in fresh.items()
         ]
-
-    def _row(self, one: _Trial) -> VegaLite:
-        keeps = self._keeps([one])
-        row = {"x": one.number, "y": self.unit.scale(one.value), "kind": one.kind, "keeps": keeps}
-        texts = {"value": format_metric(self.found.metric, one.value), "constraints": "kept" if keeps else "broken"}
-        return {**row, **texts, "point": _phrase(one.point)}
 
     def _keeps(self, trials: Sequence[_Trial]) -> bool:
         """Whether the means of these trials of one point keep every constraint; what was not measured does not."""
@@ -165,10 +162,11 @@ class _Look:
         """The value over each axis; a line marks the winner's level."""
         width = int((self.spec.width - 14 * (self.columns - 1)) / self.columns) - 8 * (self.columns > 1)
         panels = []
-        for place, (name, listed, log) in enumerate((axis["name"], axis["levels"], axis["log"]) for axis in self.axes):
+        for place, searched in enumerate(self.axes):
+            name, levels = searched["name"], searched["levels"]
             tried = [one.point[name] for one in self.trials]
-            shown = [level for level in listed if any(same_level(name, level, other) for other in tried)]
-            axis = axes.level_axis(name, shown, log)
+            shown = [level for level in levels if any(same_level(name, level, other) for other in tried)]
+            axis = axes.level_axis(name, shown, searched["log"])
             x, y = axis.encoding(width), self._bare_y(labels=place % self.columns == 0, tickCount=3)
             rows = [{**row, "x": _position(axis, level)} for row, level in zip(self.rows, tried, strict=True)]
             drawn = self._points(rows, x, y)
