@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import opened
+from opened_pages import opened
 from tests.patience import until
 
 from ioassay import report

@@ -13,7 +13,7 @@ import compared_runs
 import polars as pl
 import pytest
 from compared_runs import comparison, row
-from pages import opened
+from opened_pages import opened
 
 from ioassay.analysis import run_comparison
 from ioassay.analysis.run_comparison import DRIVES, Comparison, Difference, Unmatched, Verdict
