@@ -83,8 +83,9 @@ def test_hits_are_shares_of_what_is_possible(lab: Any) -> None:
     spread = one.spread("idle-cold")
     assert spread is not None and (spread.least, spread.most) == pytest.approx((0.0, 0.75))
     (finding,) = reductions_text.findings([one])
-    assert "hits on 40 to 50 % of the written pages" in finding.statement
-    assert "policies reach a median of 37 % (idle-cold) and 25 % (lru)." in finding.statement
+    said = " ".join(map(str, finding.details))
+    assert "hits on 40 to 50 % of the written pages" in said
+    assert "policies reach a median of 37 % (idle-cold) and 25 % (lru)." in said
     assert list(finding.tables[0].columns) == ["case", "offline optimum", "lru", "idle-cold"]
 
 

@@ -346,7 +346,8 @@ def _hits(one: HitBound) -> Finding:
         *_columns(one.policies, lambda policy, place: place.hits.get(policy), HIT_RATIO),
     )
     return Finding(
-        *(one.study, "reductions", HIT_RATIO, "Write hits and their bound, the offline optimum", said),
+        *(one.study, "reductions", HIT_RATIO, "Write hits and their bound, the offline optimum", ()),
+        details=said,
         statistics={"shares": {policy: vars(spread) for policy, spread in spreads.items()}},
         tables=[table],
         caveats=[str(say("reductions.bound")), str(say("reductions.reordered"))],
