@@ -52,7 +52,10 @@ def _finding(one: Reductions, title: str, said: Iterable[_Said], codes: Mapping[
     """That of one arrival mode, which its sentences name; `codes` of caveats, and whether they hold."""
     where, caveats = {FEED: one.feed} if one.feed else {}, [code for code, holds in codes.items() if holds]
     return Finding(
-        *(one.study, "reductions", one.response, f"{phrases.name(one.response)} {title}"),
+        study=one.study,
+        question="reductions",
+        response=one.response,
+        title=f"{phrases.name(one.response)} {title}",
         statements=[Say(f"reductions.{code}", values, where) for code, values in said],
         where=where,
         caveats=[str(say(f"reductions.{code}")) for code in caveats],
@@ -188,7 +191,11 @@ def _beside(
 ) -> Finding:
     """Ours at each arrival mode and what was published."""
     return Finding(
-        *(answers[0].study, "reductions", response, f"{title}, here and published", list(said)),
+        study=answers[0].study,
+        question="reductions",
+        response=response,
+        title=f"{title}, here and published",
+        statements=list(said),
         statistics={"rows": table.rows, "source": source},
         tables=[table],
         caveats=[*caveats, str(say("reductions.source", source=source))],
@@ -346,7 +353,11 @@ def _hits(one: HitBound) -> Finding:
         *_columns(one.policies, lambda policy, place: place.hits.get(policy), HIT_RATIO),
     )
     return Finding(
-        *(one.study, "reductions", HIT_RATIO, "Write hits and their bound, the offline optimum", ()),
+        study=one.study,
+        question="reductions",
+        response=HIT_RATIO,
+        title="Write hits and their bound, the offline optimum",
+        statements=(),
         details=said,
         statistics={"shares": {policy: vars(spread) for policy, spread in spreads.items()}},
         tables=[table],
