@@ -66,12 +66,12 @@ class FolderTarget:
         """A new folder for one trial; an interrupted attempt's own one is removed first."""
         own = self._path / f"{_PREFIX}{trial.id}"
         self._remove(own)
-        try:
-            own.mkdir(mode=0o700)
-        except OSError as error:
-            raise RunError(f"{own}: cannot be made: {error.strerror}; fix that and resume the run") from None
-        try:
-            with supervisor.if_killed(lambda: self._clear(own)):
+        with supervisor.if_killed(lambda: self._clear(own)):  # before it is there, so that no kill leaves it behind
+            try:
+                own.mkdir(mode=0o700)
+            except OSError as error:
+                raise RunError(f"{own}: cannot be made: {error.strerror}; fix that and resume the run") from None
+            try:
                 yield Load(
                     kind=self.kind,
                     path=own,
@@ -79,8 +79,8 @@ class FolderTarget:
                     read_only=False,
                     new_file=lambda name, size_bytes: fill.new_file(own / name, size_bytes),
                 )
-        finally:
-            self._remove(own)
+            finally:
+                self._remove(own)
 
     def close(self) -> None:
         """Each trial has given back what it took."""
