@@ -266,7 +266,7 @@ def _of_suite(sweeps: Sequence[Sweep]) -> Iterator[Say]:
     own = [one for one, first in plateaus if one.at_processors(first)]
     if 0 < len(named) <= _FEW_SWEEPS:
         places = [", ".join([study, *filter(None, [phrases.levels(one.part.where())])]) for study, one in named]
-        best = [_level(one, one.best) for _, one in named]
+        best = [_may_be_best(one) for _, one in named]
         levels = [say("peak.suite_level", level=level, sweep=where) for level, where in zip(best, places, strict=True)]
         yield say("peak.suite_best", levels=levels)
     studies = len({one.study.name for one in sweeps})
@@ -308,6 +308,11 @@ def candidates(one: Peak) -> str:
     if one.numbers and places[-1] - places[0] == len(places) - 1 and len(places) > 1:
         return f"{_short(one, places[0])} to {_short(one, places[-1])}"
     return phrases.listed([_short(one, place) for place in places], 9)
+
+
+def _may_be_best(one: Peak) -> str:
+    """The same with what they count: `3 to 6 workers`."""
+    return level_at(one, one.best) if len(one.candidates) == 1 else level_phrase(one.factor, candidates(one))
 
 
 def place_text(one: Peak, number: float) -> str:

@@ -132,7 +132,7 @@ def fit(
         zeros = np.zeros(means.size)
         return ConditionMeans(scale, means, estimates, zeros, zeros, math.inf, _MOST_DF, sizes, False)
     if sizes.max() < 2:
-        return Undefined("each level has one repetition only, so nothing says how far chance goes")
+        return Undefined("each level has one repetition only, so the variation is unknown")
     units = means if scale == Scale.LOG else np.ones(means.size)
     relative = [array / unit for array, unit in zip(arrays, units, strict=True)]
     without_passes = _blocked_scatter(relative, passes, strata or [0] * sizes.size)
