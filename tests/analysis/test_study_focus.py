@@ -69,7 +69,8 @@ def test_every_sweep_has_its_row_with_best_value_plateau_and_law(lab: Any) -> No
     assert "Not measured: fifo (priority 99)" in rows["policies (method int16)"][1]
     assert rows["ports"][1] == "Nothing was measured: all 6 trials failed (the tool crashed)."
     assert found.statement == (
-        "Best, or perhaps as good: 4 to 8 workers (cpu), other (policies, method int16) and other (policies, method int64). "
+        "Best, or perhaps as good: 4 to 8 workers (cpu), other (policies, method int16) and other (policies, "
+        "method int64). "
         "3 studies with 4 sweeps: the data identify a best value in 3 and a plateau in 1. "
         "1 of the plateaus begins at the number of this machine's processors (4). 1 sweep could not be measured."
     )
