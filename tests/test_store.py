@@ -9,6 +9,8 @@ import operator
 import os
 import re
 import shlex
+import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ import pytest
 
 from ioassay import atomic_file
 from ioassay.errors import InputError, RunError, StudyError, UsageError
+from ioassay.process import supervisor
 from ioassay.records.observation import (
     Calls,
     File,
@@ -36,6 +39,7 @@ from ioassay.study import plan
 from ioassay.study.model import Suite, make_study
 
 from .corpora import cases
+from .patience import PATIENCE_S, until
 
 
 def suite(**changes: object) -> Suite:
@@ -218,6 +222,23 @@ def test_a_path_that_is_not_utf_8_is_told_so(tmp_path: Path) -> None:
 def test_a_run_is_held_by_one_process(run: RunStore) -> None:
     with run.locked(), pytest.raises(RunError, match="another ioassay"), run.locked():
         pass
+
+
+def test_who_goes_on_waits_for_what_clears_up_after_a_killed_runner(run: RunStore) -> None:
+    """Else the late end of all that carries the run's tag would hit the processes of the next runner."""
+    cleared, held = run.root / "cleared", run.root / "held"
+    if not (runner := os.fork()):
+        try:
+            with run.locked() as lock, supervisor.guarded("nothing", lambda: time.sleep(0.5) or cleared.touch(), lock):
+                held.touch()
+                time.sleep(PATIENCE_S)
+        finally:
+            os._exit(1)
+    until(held.exists)
+    os.kill(runner, signal.SIGKILL)
+    os.waitpid(runner, 0)
+    with run.locked():
+        assert cleared.exists()
 
 
 def test_new_folders_never_collide(tmp_path: Path) -> None:

@@ -459,11 +459,12 @@ def _end_child(pid: int) -> bool:
 
 
 @contextmanager
-def guarded(trial_tag: str, undo: Callable[[], None] = lambda: None) -> Iterator[None]:
+def guarded(trial_tag: str, undo: Callable[[], None] = lambda: None, *kept: int) -> Iterator[None]:
     """While this lasts, another process waits for the end of this one and then ends what carries the tag.
 
     Without it a SIGKILL of the runner would leave fio's jobs writing to a device that nobody claims any more.
-    Where this one was killed, it calls `undo` once they have ended.
+    Where this one was killed, it calls `undo` once they have ended. Descriptors `kept`, such as a lock, stay open in it
+    until it is done: else it would end what the next runner starts under the same tag.
     """
 
     def then(killed: bool) -> None:
@@ -471,7 +472,7 @@ def guarded(trial_tag: str, undo: Callable[[], None] = lambda: None) -> Iterator
         if killed:
             undo()
 
-    with _waited_for(then):
+    with _waited_for(then, *kept):
         yield
 
 
@@ -483,25 +484,26 @@ def if_killed(undo: Callable[[], None], *, terminal: int | None = None) -> Itera
     `undo` runs beside the end of the trial's processes (`guarded`), so that what these use is free only soon.
     With `terminal`, it is about that descriptor of our terminal, which only processes of our session may change.
     """
-    with _waited_for(lambda killed: undo() if killed else None, terminal):
+    kept = () if terminal is None else (terminal,)
+    with _waited_for(lambda killed: undo() if killed else None, *kept, in_session=terminal is not None):
         yield
 
 
 @contextmanager
-def _waited_for(then: Callable[[bool], object], terminal: int | None = None) -> Iterator[None]:
+def _waited_for(then: Callable[[bool], object], *kept: int, in_session: bool = False) -> Iterator[None]:
     """Another process waits for the end of this, and calls `then` with whether this process was killed meanwhile."""
     waiting, open_end = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            if terminal is None:
-                os.setsid()
-            else:
+            if in_session:
                 os.setpgid(0, 0)
+            else:
+                os.setsid()
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGTTOU):
                 signal.signal(number, signal.SIG_IGN)
             os.chdir("/")
-            close_all_but(waiting, *([] if terminal is None else [terminal]))
+            close_all_but(waiting, *kept)
             then(not os.read(waiting, 1))  # nothing to read: the last copy of the other end is closed
         finally:
             os._exit(0)

@@ -225,9 +225,9 @@ def execute(
         raise RunError(f"{lacking[0]}: is measured on other hosts, and none of them was opened")
     guards: dict[str, Guard] = {}
     with ExitStack() as stack:
-        stack.enter_context(store.locked())
+        lock = stack.enter_context(store.locked())
         supervisor.end_orphans(one.tag(store))
-        stack.enter_context(supervisor.guarded(one.tag(store), _abandon(benches)))
+        stack.enter_context(supervisor.guarded(one.tag(store), _abandon(benches), lock))
         of_groups = _remove_groups()
         for bench in benches:
             stack.callback(bench.close)

@@ -16,13 +16,15 @@ from __future__ import annotations
 import dataclasses
 import fcntl
 import json
+import os
+import select
 import shlex
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import Any, cast
+from typing import IO, Any, cast
 
 from ioassay import atomic_file, validation
 from ioassay.errors import InputError, RunError, StudyError, UsageError
@@ -45,6 +47,10 @@ FOLDER = "working_directory"
 WITNESS = "witness.json"
 TUNE = "tune.json"
 FOUND = "found.json"
+_CLEARING_S = 30.0
+"""How long to wait for the process that clears up after a killed runner: two graces of ending, and a busy machine."""
+_ENDING_S = 0.5
+"""What a process that was killed may take to end."""
 
 
 class RunStore:
@@ -323,18 +329,48 @@ class RunStore:
         return (self.folder(trial_id) / WITNESS).exists()
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the run for one process; RunError when another one has it."""
+    def locked(self) -> Iterator[int]:
+        """Hold the run for one process; RunError when another one has it. What who clears up after it is to keep open.
+
+        The process that clears up after a killed one holds it until it is done: that is waited for.
+        """
         try:
-            lock_file = (self.root / "run.lock").open("w")
+            lock_file = (self.root / "run.lock").open("a+")
         except OSError as error:
             raise self.stopped(self.root, error) from error
         with lock_file as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise RunError(f"{self.root}: another ioassay is running this run; wait for it or end it") from None
-            yield
+            give_up_s = time.monotonic() + _CLEARING_S
+            while not _locks(lock):
+                if _lives(lock) or time.monotonic() > give_up_s:
+                    raise RunError(f"{self.root}: another ioassay is running this run; wait for it or end it")
+                time.sleep(0.02)
+            lock.truncate(0)
+            lock.write(f"{os.getpid()}\n")
+            lock.flush()
+            yield lock.fileno()
+
+
+def _locks(file: IO[str]) -> bool:
+    """Whether nobody else has the lock: it is ours then."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _lives(file: IO[str]) -> bool:
+    """Whether the process that took the lock is there: before it has said its number, it is."""
+    file.seek(0)
+    said = file.read().strip()
+    try:
+        holder = os.pidfd_open(int(said))
+    except (ValueError, OSError):
+        return not said
+    try:
+        return not select.select([holder], [], [], _ENDING_S)[0]  # readable once it has ended, reaped or not
+    finally:
+        os.close(holder)
 
 
 def _is_elsewhere(error: OSError, folder: Path) -> bool:
