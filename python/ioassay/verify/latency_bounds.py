@@ -29,7 +29,7 @@ def judge_latency(group: Group, seen: Evidence) -> tuple[list[Fault], list[State
         parts = [statement for statement in impossible if statement.warns]
         faults += [Fault(CONTRADICTED, "IMPOSSIBLE-LATENCY", (each,)) for each in impossible if not each.warns]
         notes += parts[:1]
-    if len(group.claims) != 1 or "mean" not in group.claims[0].latency_ns:
+    if len(group.claims) != 1 or "mean" not in group.claims[0].latency_ns or group.claims[0].latency_operations:
         return faults, notes, {}
     return _mean(group, seen, faults, notes)
 
@@ -43,7 +43,7 @@ def _impossible(claim: Claim) -> list[Statement]:
     return [
         state(
             Code.IMPOSSIBLE_LATENCY,
-            warns=name.startswith(("clat.", "slat.")),
+            warns=name.startswith(("clat.", "slat.", "sync.")),
             latency_ns=value_ns,
             name=name,
             interval_s=seconds,
