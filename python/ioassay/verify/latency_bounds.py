@@ -46,8 +46,8 @@ class _Seen:
     """Calls in the same histogram that are surely not the claim's."""
     unknown: int
     """Further calls in it that are not the claim's."""
-    exact: Calls | None
-    """The claim's calls alone, where they are known."""
+    whole: Calls | None
+    """The claim's calls and those that it leaves out, where no others are among them."""
     unseen: int = 0
     """Calls whose end was not seen: they may have taken any time."""
 
@@ -156,7 +156,7 @@ def _compared(
         own = classes.get(prefix, calls)
         if own is None or (bounds := _bounds(statistic, own)) is None:
             continue
-        low_ns, high_ns = _allowed(bounds, statistic, claim, is_part=prefix in _PARTS and _has_parts(claim))
+        low_ns, high_ns = _allowed(bounds, name, claim, is_part=prefix in _PARTS and _has_parts(claim))
         if value_ns < low_ns:
             below.append(state(Code.LATENCY_BELOW, name=name, claimed_ns=value_ns, seen_ns=bounds[0]))
         elif value_ns > high_ns:
@@ -176,12 +176,13 @@ def _compared(
 
 def _of_calls(claim: Claim, group: Group, seen: Evidence, observation: Observation) -> _Seen | None:
     """The calls of the claim; None where single ones were not timed, or are no operations of it."""
-    if not seen.timed or not seen.calls.completed or not claim.operations:
+    number = claim.latency_operations or claim.operations
+    if not seen.timed or not seen.calls.completed or not number:
         return None
-    alone = len(group.claims) == 1 and claim.operations == seen.operations
-    exact = seen.calls if seen.source == FILES and alone else None
-    others = _others(group, observation) if seen.source == FILES else []
-    return _seen(claim.operations, kinds(claim.kind), [calls_of(one, claim.kind) for one in others], observation, exact)
+    of_files = seen.source == FILES
+    whole = seen.calls if of_files and len(group.claims) == 1 and claim.operations == seen.operations else None
+    others = _others(group, observation) if of_files else []
+    return _seen(number, kinds(claim.kind), [calls_of(one, claim.kind) for one in others], observation, whole)
 
 
 def _of_syncs(claim: Claim, group: Group, observation: Observation) -> _Seen | None:
@@ -195,7 +196,7 @@ def _others(group: Group, observation: Observation) -> list[Session]:
 
 
 def _seen(
-    number: int, wanted: Sequence[str], others: Sequence[Calls], observation: Observation, exact: Calls | None
+    number: int, wanted: Sequence[str], others: Sequence[Calls], observation: Observation, whole: Calls | None
 ) -> _Seen | None:
     counts: Counter[int] = Counter()
     unseen = 0
@@ -206,21 +207,23 @@ def _seen(
     total = sum(counts.values())
     others = [one for one in others if one.completed]
     unknown = total - number - sum(one.calls for one in others)
-    if total < number * tolerances.of("coverage") or (unknown < 0 and exact is None):
-        return _Seen(number, (), (), (), 0, exact) if exact else None
+    if total < number * tolerances.of("coverage") or (unknown < 0 and whole is None):
+        return _Seen(number, (), (), (), 0, whole) if whole else None
     values = sorted(counts)
     up_to = [*accumulate(counts[value] for value in values)]
-    return _Seen(number, values, up_to, others, max(unknown, 0), exact, unseen)
+    return _Seen(number, values, up_to, others, max(unknown, 0), whole, unseen)
 
 
 def _bounds(statistic: str, calls: _Seen) -> tuple[float, float] | None:
     """Between which latencies, in ns, a statistic of the claim's calls lies; None where that is not known."""
-    exact = calls.exact
-    if statistic == "mean":
-        return (exact.sum_ns / exact.completed,) * 2 if exact else None
-    if exact and statistic in _ENDS:
-        return (exact.min_ns,) * 2 if statistic == "min" else (exact.max_ns,) * 2
-    share = _share(statistic)
+    whole, share = calls.whole, _share(statistic)
+    apart = max(whole.completed - calls.number, 0) if whole else 0
+    if statistic == "mean" and whole:
+        least, most = (whole.sum_ns - apart * one for one in (whole.max_ns, whole.min_ns))
+        number = whole.completed - apart
+        return max(least / number, whole.min_ns), min(most / number, whole.max_ns)
+    if whole and not apart and share in _ENDS.values():
+        return (whole.max_ns if share else whole.min_ns,) * 2
     return calls.bounds(share) if calls.values_ns and share is not None else None
 
 
@@ -243,11 +246,11 @@ def _has_parts(claim: Claim) -> bool:
     return claim.latency_ns.get("slat.mean", 0.0) > 0
 
 
-def _allowed(bounds: tuple[float, float], statistic: str, claim: Claim, *, is_part: bool) -> tuple[float, float]:
+def _allowed(bounds: tuple[float, float], name: str, claim: Claim, *, is_part: bool) -> tuple[float, float]:
     """What may be printed for a latency between these."""
     low_ns, high_ns = bounds
-    rounding_ns = 1000.0 if _ROUNDING_DOUBT in claim.doubts else 0.0
-    share = tolerances.of("latency_below_share" if statistic in ("mean", "min", "max") else "latency_bucket_share")
+    rounding_ns = claim.latency_step_ns.get(name, 1000.0 if _ROUNDING_DOUBT in claim.doubts else 0.0)
+    share = tolerances.of("latency_below_share" if low_ns == high_ns else "latency_bucket_share")
     low_ns -= share * low_ns + tolerances.of("latency_below_ns") + rounding_ns
     high_ns += tolerances.of("latency_share") * high_ns + tolerances.of("latency_ns") + rounding_ns
     return (0.0 if is_part else low_ns), high_ns

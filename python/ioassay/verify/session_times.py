@@ -158,19 +158,22 @@ def _life(claim: Claim, observation: Observation) -> list[Fault]:
 
 
 def _itself(claim: Claim) -> list[Fault]:
-    """Bytes, seconds and rate of one claim belong together."""
-    if claim.bytes is None or not claim.seconds or not claim.rate_bytes_per_s or claim.kind == "keys":
+    """Bytes or operations, seconds and rate of one claim belong together."""
+    if not claim.seconds or claim.kind == "keys":
         return []
-    implied_s = claim.bytes / claim.rate_bytes_per_s
-    if abs(implied_s - claim.seconds) <= allowed_s(claim, claim.seconds) + 0.01 * claim.seconds:
-        return []
-    why = state(
-        Code.SELF_CONTRADICTION,
-        claimed_s=claim.seconds,
-        implied_bytes_per_s=claim.bytes / claim.seconds,
-        claimed_bytes_per_s=claim.rate_bytes_per_s,
+    amounts = (
+        (claim.bytes, claim.rate_bytes_per_s, claim.rate_unit_bytes, Code.SELF_CONTRADICTION),
+        (claim.operations, claim.operations_per_s, claim.operations_per_s_step, Code.SELF_CONTRADICTION_IN_OPERATIONS),
     )
-    return [Fault(CONTRADICTED, "AT-ODDS-WITH-ITSELF", (why,))]
+    for amount, per_s, step, code in amounts:
+        if amount is None or not per_s:
+            continue
+        implied_s = amount / per_s
+        rounded_s = implied_s * step / per_s
+        if abs(implied_s - claim.seconds) > allowed_s(claim, claim.seconds) + rounded_s + 0.01 * claim.seconds:
+            why = state(code, claimed_s=claim.seconds, implied_per_s=amount / claim.seconds, claimed_per_s=per_s)
+            return [Fault(CONTRADICTED, "AT-ODDS-WITH-ITSELF", (why,))]
+    return []
 
 
 def _numbers(claimed_s: float, seen_s: float, allowed: float) -> dict[str, float]:

@@ -95,6 +95,7 @@ class Code(StrEnum):
     LONGER_THAN_COMMAND = auto()
     OPERATION_LONGER_THAN_COMMAND = auto()
     SELF_CONTRADICTION = auto()
+    SELF_CONTRADICTION_IN_OPERATIONS = auto()
     CLOCK_LATE = auto()
     LAST_RECORD_LATE = auto()
     OTHER_INTERVAL = auto()
