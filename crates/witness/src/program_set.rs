@@ -11,8 +11,8 @@ use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};
 use crate::entries::Entries;
 use crate::error::{Unavailable, in_one_line};
 use crate::layer::{
-    ADOPT, ADOPT_CALLER, BLOCK, Layer, PAGE_CACHE, Program, SYNTHETIC, SYSCALLS, TREE, TREE_END,
-    URING,
+    ADOPT, ADOPT_CALLER, BLOCK, EXPLAIN, Layer, PAGE_CACHE, Program, SYNTHETIC, SYSCALLS, TREE,
+    TREE_END, URING,
 };
 use crate::object::OBJECT;
 use crate::options::Options;
@@ -31,6 +31,14 @@ const SYSCALL_MAPS: &[&str] = &[
     "odd_calls",
 ];
 const BLOCK_MAPS: &[&str] = &["inflight", "bios", "block_classes", "block_latencies"];
+const EXPLAIN_MAPS: &[&str] = &[
+    "accounts",
+    "moments",
+    "posted",
+    "traced_requests",
+    "reaped_rings",
+    "explained",
+];
 const PAGE_BYTES: u32 = 4096;
 
 pub(crate) struct ProgramSet {
@@ -161,12 +169,13 @@ fn tree(options: &Options) -> &'static [Program] {
     }
 }
 
-fn wanted(options: &Options) -> [(&'static Layer, bool); 5] {
+fn wanted(options: &Options) -> [(&'static Layer, bool); 6] {
     [
         (&BLOCK, options.block),
         (&URING, options.block || options.syscalls),
         (&SYSCALLS, options.syscalls),
         (&PAGE_CACHE, options.syscalls),
+        (&EXPLAIN, options.explain && options.syscalls),
         (&SYNTHETIC, options.synthetic && options.record.is_some()),
     ]
 }
@@ -196,6 +205,9 @@ fn open(options: &Options) -> Result<Ebpf, Unavailable> {
     }
     if !options.block {
         shrink(&mut loader, BLOCK_MAPS, 1);
+    }
+    if !options.explain {
+        shrink(&mut loader, EXPLAIN_MAPS, 1);
     }
     if options.listing.is_none() {
         shrink(&mut loader, &["listing_ring"], PAGE_BYTES);
