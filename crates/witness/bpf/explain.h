@@ -1,28 +1,19 @@
 /* Where the time of calls on files goes: each is cut into parts that sum to it.
  *
  * A call that waits for its data is the difference of its task's account between its entry and its exit. A request of
- * libaio or io_uring is a row of moments (submitted, first block request queued, issued, completed, posted, reaped) with
+ * libaio or io_uring is a row of moments (submitted, first block request made, issued, completed, posted, reaped) with
  * the account of who submitted it. When a completion was taken from the ring of an io_uring is seen at the next call: it
  * was after the call before, and after the last of those taken was posted.
  */
 #pragma once
+#include "block.h"
 #include "syscalls.h"
 #include "uring.h"
-#include "waits.h"
 
-#define MAX_TRACED 65536
-#define MAX_RING_PLACES 4096
+#define MAX_RINGS 16
+#define MAX_PLACES 2048 /* of a ring; what is posted to another round of it was reaped */
 #define URING_ENTER 426 /* on all architectures */
-#define IO_WORKER 0x10  /* PF_IO_WORKER, include/linux/sched.h */
 
-struct io_wq_work;
-struct io_worker {
-    struct io_wq_work *cur_work;
-} CORE;
-struct task_struct___worker {
-    u32 flags;
-    void *worker_private;
-} CORE;
 /* The head of `cq` is written by the program that reaps. */
 struct io_uring {
     u32 head, tail;
@@ -34,12 +25,6 @@ struct io_ring_ctx___rings {
     struct io_rings *rings;
     u32 cached_cq_tail;
 } CORE;
-struct io_wq_work {
-    u32 flags;
-} CORE;
-struct io_kiocb___work {
-    struct io_wq_work work;
-} CORE;
 struct aio_result {
     u64 obj;
 } CORE;
@@ -47,177 +32,30 @@ struct aio_kiocb {
     struct aio_result ki_res;
 } CORE;
 
-struct moments {
-    u64 submitted_ns, queued_ns, issued_ns, done_ns, posted_ns;
-    u64 waited_ns;        /* of the account, at `done_ns` or else at `posted_ns` */
-    u64 begun[PARTS];     /* what the account had when it was submitted */
-    u64 parts[PARTS];     /* until `queued_ns`, or else until `posted_ns` */
-    u32 account, operation;
-};
-
-/* Of a completion, in the ring of an io_uring. */
-struct place {
-    u64 ring, index;
-};
-
-struct posted_by {
-    u64 next; /* the first place of the ring that was not seen reaped */
-    u32 account, padding;
+struct ring_seen {
+    u32 number; /* its place and 1 */
+    u32 next;   /* the first completion that was not seen reaped */
 };
 
 struct {
-    MAP_FIELD_NUMBER(type, MAP_HASH);
-    MAP_FIELD_NUMBER(max_entries, MAX_TRACED);
-    MAP_FIELD_TYPE(key, u64);
-    MAP_FIELD_TYPE(value, struct moments);
-} moments SEC(".maps");
-
-struct {
-    MAP_FIELD_NUMBER(type, MAP_HASH);
-    MAP_FIELD_NUMBER(max_entries, MAX_TRACED);
-    MAP_FIELD_TYPE(key, struct place);
+    MAP_FIELD_NUMBER(type, MAP_ARRAY);
+    MAP_FIELD_NUMBER(max_entries, MAX_RINGS * MAX_PLACES);
+    MAP_FIELD_TYPE(key, u32);
     MAP_FIELD_TYPE(value, struct moments);
 } posted SEC(".maps");
 
 struct {
     MAP_FIELD_NUMBER(type, MAP_HASH);
-    MAP_FIELD_NUMBER(max_entries, MAX_TRACED);
+    MAP_FIELD_NUMBER(max_entries, MAX_RINGS);
     MAP_FIELD_TYPE(key, u64);
-    MAP_FIELD_TYPE(value, struct traced);
-} traced_requests SEC(".maps");
+    MAP_FIELD_TYPE(value, struct ring_seen);
+} rings_seen SEC(".maps");
 
-struct {
-    MAP_FIELD_NUMBER(type, MAP_HASH);
-    MAP_FIELD_NUMBER(max_entries, 1024);
-    MAP_FIELD_TYPE(key, u64);
-    MAP_FIELD_TYPE(value, struct posted_by);
-} reaped_rings SEC(".maps");
-
-/* Block requests */
-
-/* The request of io_uring that one of its workers is at. */
-INLINE u64 worked_on(void) {
-    struct task_struct___worker *task = (struct task_struct___worker *)current_task();
-    if (!(FIELD(task, flags) & IO_WORKER))
-        return 0;
-    struct io_worker *worker = FIELD(task, worker_private);
-    u64 work = worker ? (u64)FIELD(worker, cur_work) : 0;
-    struct io_kiocb___work *none = 0;
-    return work ? work - __builtin_preserve_field_info(none->work, 0) : 0;
-}
-
-INLINE u64 batch_key(struct account *account, u64 index) {
-    struct batch batch = {account->batch, 0};
-    return iocb_address(&batch, index) ^ (pid_and_tgid() >> 32) << 42;
-}
-
-/* The first block request of a request of libaio or io_uring: what was before is submission. */
-INLINE void moments_queued(struct moments *row, u64 now) {
-    struct account *account = account_at(row->account);
-    if (!account || row->queued_ns)
-        return;
-    u64 rest_ns = span(row->submitted_ns, now);
-    for (u32 which = 0; which < PARTS; which++) {
-        u64 took_ns = account->total[which] - row->begun[which];
-        if (took_ns > rest_ns)
-            took_ns = rest_ns;
-        row->parts[which] = took_ns;
-        rest_ns -= took_ns;
-    }
-    row->parts[SUBMISSION] += rest_ns;
-    row->queued_ns = now;
-}
-
-SEC("tp_btf/block_bio_queue")
-int explain_queue(void *ctx __attribute__((unused))) {
-    struct account *account = account_of(followed());
-    if (!account)
-        return 0;
-    u64 now = now_ns();
-    account->queued_ns = now;
-    account->queueing = 1;
-    if (account->operation && !account->contended_ns) {
-        charge(account, SUBMISSION, account->running_ns + span(account->changed_ns, now));
-        account->running_ns = 0;
-        account->changed_ns = account->resumed_ns = now;
-    }
-    return 0;
-}
-
-SEC("tp_btf/block_io_start")
-int explain_start(u64 *ctx) {
-    u64 address = ctx[0];
-    struct task *task = followed();
-    struct account *account = account_of(task);
-    struct traced fresh = {.queued_ns = now_ns()};
-    if (account) {
-        if (account->queueing)
-            fresh.queued_ns = account->queued_ns;
-        account->queueing = 0;
-        account->requests++;
-        fresh.account = task->account;
-        u64 worked = worked_on();
-        fresh.key = worked ? worked : account->current;
-        if (!fresh.key && account->batch_next < account->batch_number)
-            fresh.key = batch_key(account, account->batch_next++);
-        struct moments *row = fresh.key ? map_lookup(&moments, &fresh.key) : 0;
-        if (row)
-            moments_queued(row, fresh.queued_ns);
-    } else
-        fresh.is_journal = is_journal_thread();
-    struct traced *old = map_lookup(&traced_requests, &address);
-    if (old)
-        *old = fresh;
-    else
-        map_update(&traced_requests, &address, &fresh, UPDATE_ANY);
-    return 0;
-}
-
-SEC("tp_btf/block_rq_issue")
-int explain_issue(u64 *ctx) {
-    u64 address = ctx[0];
-    struct traced *request = map_lookup(&traced_requests, &address);
-    if (request && !request->issued_ns)
-        request->issued_ns = now_ns();
-    return 0;
-}
-
-INLINE u64 waited_until(struct account *account, u64 now) {
-    return account->total[PROCESSOR] + (account->state == WAITING ? span(account->changed_ns, now) : 0);
-}
-
-SEC("tp_btf/block_rq_complete")
-int explain_complete(u64 *ctx) {
-    u64 address = ctx[0];
-    struct request *rq = (struct request *)ctx[0];
-    struct traced *request = map_lookup(&traced_requests, &address);
-    u32 zero = 0;
-    struct traced *here = map_lookup(&completing, &zero);
-    if (!request || !here || (!(u32)ctx[1] && (u32)ctx[2] < rq->__data_len))
-        return 0;
-    u64 now = now_ns();
-    request->done_ns = now;
-    *here = *request;
-    struct account *account = account_at(request->account);
-    if (!account)
-        return 0;
-    account->done_queued_ns = request->queued_ns;
-    account->done_issued_ns = request->issued_ns;
-    account->done_ns = now;
-    struct moments *row = request->key ? map_lookup(&moments, &request->key) : 0;
-    if (row && row->queued_ns) {
-        row->issued_ns = request->issued_ns;
-        row->done_ns = now;
-        struct account *owner = account_at(row->account);
-        row->waited_ns = owner ? waited_until(owner, now) : 0;
-    }
-    return 0;
-}
-
+/* Whoever is woken from here on is not woken by the request. */
 SEC("tp_btf/block_io_done")
 int explain_done(void *ctx __attribute__((unused))) {
     u32 zero = 0;
-    struct traced *here = map_lookup(&completing, &zero);
+    struct completed *here = map_lookup(&completing, &zero);
     if (here)
         here->done_ns = 0;
     return 0;
@@ -225,10 +63,8 @@ int explain_done(void *ctx __attribute__((unused))) {
 
 /* Requests of libaio and io_uring */
 
-INLINE void moments_begin(u64 key, struct account *account, u32 slot, u32 operation, u64 submitted_ns) {
-    struct moments fresh = {.submitted_ns = submitted_ns, .account = slot, .operation = operation};
-    for (u32 which = 0; which < PARTS; which++)
-        fresh.begun[which] = account->total[which];
+INLINE void moments_begin(u64 key, u32 account, u32 operation, u64 submitted_ns) {
+    struct moments fresh = {.submitted_ns = submitted_ns, .account = account, .operation = operation};
     struct moments *old = map_lookup(&moments, &key);
     if (old)
         *old = fresh;
@@ -244,10 +80,10 @@ __attribute__((noinline)) u32 moments_end(struct moments *row, u64 reaped_ns, u6
     for (u32 which = 0; which < PARTS; which++)
         parts.ns[which] = row->parts[which];
     u64 known_ns = row->posted_ns ? row->posted_ns : reaped_ns;
-    if (row->queued_ns) {
-        u64 issued_ns = later(row->issued_ns, row->queued_ns);
+    if (row->started_ns) {
+        u64 issued_ns = later(row->issued_ns, row->started_ns);
         known_ns = row->done_ns ? row->done_ns : known_ns; /* where the completion was not seen it is the device's */
-        parts.ns[QUEUE] += issued_ns - row->queued_ns;
+        parts.ns[QUEUE] += issued_ns - row->started_ns;
         parts.ns[DEVICE] += span(issued_ns, known_ns);
     }
     u64 rest_ns = span(known_ns, reaped_ns);
@@ -262,29 +98,15 @@ __attribute__((noinline)) u32 moments_end(struct moments *row, u64 reaped_ns, u6
     return parts_add(row->operation, &parts);
 }
 
-/* All of it is over, and no block request was seen. */
-INLINE void moments_without_request(struct moments *row, u64 now) {
-    struct account *account = account_at(row->account);
-    if (!account || row->queued_ns)
-        return;
-    moments_queued(row, now);
-    row->parts[FILE_SYSTEM] += row->parts[SUBMISSION];
-    row->parts[SUBMISSION] = 0;
-    row->waited_ns = waited_until(account, now);
-    row->queued_ns = 0;
-}
-
 static long explain_submit_one(u32 index, u32 *slot) {
     struct account *account = account_at(*slot);
-    if (!account)
-        return 1;
-    struct batch batch = {account->batch, 0};
-    u64 address = iocb_address(&batch, index);
+    u64 address = 0;
     struct iocb iocb = {};
-    if (read_user(&iocb, sizeof(iocb), (void *)address))
+    if (!account || read_user(&address, sizeof(address), (void *)(account->batch + index * 8ULL)) ||
+        read_user(&iocb, 24, (void *)address))
         return 1;
     u32 operation = aio_operation + short_kind(aio_kind(iocb.opcode));
-    moments_begin(address ^ (pid_and_tgid() >> 32) << 42, account, *slot, operation, account->entered_ns);
+    moments_begin(iocb_key(address), *slot, operation, account->entered_ns);
     return 0;
 }
 
@@ -298,15 +120,15 @@ static long explain_reap_one(u32 index, struct reaping *reaping) {
     struct account *account = account_at(reaping->slot);
     if (!account || read_user(&event, sizeof(event), (void *)(reaping->array + index * sizeof(event))))
         return 1;
-    u64 key = event.iocb ^ (pid_and_tgid() >> 32) << 42;
+    u64 key = iocb_key(event.iocb);
     struct moments *row = map_lookup(&moments, &key);
     if (!row || !row->submitted_ns)
         return 0;
-    struct moments copy = *row;
-    row->submitted_ns = 0;
-    reaping->total_ns = reaping->at_ns - copy.submitted_ns;
-    reaping->class = moments_end(&copy, reaping->at_ns, account->total[PROCESSOR]);
-    reaping->waited_ns = copy.parts[PROCESSOR];
+    if (!row->started_ns)
+        moments_until(row, FILE_SYSTEM, reaping->at_ns);
+    reaping->total_ns = reaping->at_ns - row->submitted_ns;
+    reaping->class = moments_end(row, reaping->at_ns, account->total[PROCESSOR]);
+    reaping->waited_ns = row->parts[PROCESSOR];
     reaping->number++;
     return 0;
 }
@@ -334,11 +156,10 @@ __attribute__((noinline)) int explain_reap(u32 slot, u64 array, u64 number, u64 
 SEC("tp_btf/iomap_dio_rw_begin")
 int explain_direct(u64 *ctx) {
     struct account *account = account_of(followed());
-    if (!account || !account->batch_number)
-        return 0;
+    if (!account || account->batch_number < 2)
+        return 0; /* one alone is known */
     struct aio_kiocb *request = (struct aio_kiocb *)ctx[0];
-    u64 iocb = FIELD(request, ki_res.obj);
-    account->current = iocb ^ (pid_and_tgid() >> 32) << 42;
+    account->current = iocb_key(FIELD(request, ki_res.obj));
     return 0;
 }
 
@@ -349,88 +170,88 @@ int explain_ring_submit(u64 *ctx) {
     if (!account)
         return 0;
     struct io_kiocb *req = (struct io_kiocb *)ctx[0];
-    u64 ring = (u64)req->ctx;
-    account->ring = ring;
+    account->ring = (u64)req->ctx;
     account->current = ctx[0];
     u32 kind = uring_kind(req->opcode);
-    u64 submitted_ns = account->left_ns ? now_ns() : account->entered_ns;
-    if (!submitted_ns)
-        submitted_ns = now_ns();
-    if (kind < 3)
-        moments_begin(ctx[0], account, task->account, uring_operation + kind, submitted_ns);
+    if (kind < 3) /* a thread that polls for requests is in no call */
+        moments_begin(ctx[0], task->account, uring_operation + kind,
+                      account->entered_ns ? account->entered_ns : now_ns());
     return 0;
 }
 
-INLINE struct place place_of(u64 ring, u32 index) {
-    struct place place = {ring, index % MAX_RING_PLACES};
-    return place;
+/* Where the completion `index` of a ring is kept; it is told by the ring's number and not by its address. */
+INLINE struct moments *posted_at(u32 number, u32 index) {
+    u32 place = (number - 1) * MAX_PLACES + index % MAX_PLACES;
+    return map_lookup(&posted, &place);
+}
+
+INLINE struct ring_seen *ring_made(u64 address) {
+    struct ring_seen *seen = map_lookup(&rings_seen, &address);
+    if (seen)
+        return seen;
+    struct ring_seen fresh = {.number = count(NEXT_RING) + 1};
+    map_update(&rings_seen, &address, &fresh, UPDATE_NEW);
+    return map_lookup(&rings_seen, &address);
 }
 
 SEC("tp_btf/io_uring_complete")
 int explain_ring_complete(u64 *ctx) {
-    u64 address = ctx[1], now = now_ns();
+    u64 address = ctx[1];
     struct io_uring_cqe *cqe = (struct io_uring_cqe *)ctx[2];
     struct moments *row = map_lookup(&moments, &address);
     if (!row || !row->submitted_ns || cqe->flags & CQE_MORE)
         return 0;
-    moments_without_request(row, now);
+    u64 now = now_ns();
+    struct account *account = account_at(row->account);
+    if (!row->started_ns && account) {
+        moments_until(row, FILE_SYSTEM, now);
+        row->waited_ns = waited_until(account, now);
+    }
     row->posted_ns = now;
-    struct io_ring_ctx___rings *ring = (struct io_ring_ctx___rings *)ctx[0];
-    struct place key = place_of(ctx[0], FIELD(ring, cached_cq_tail) - 1);
-    if (map_update(&posted, &key, row, UPDATE_ANY))
+    struct io_ring_ctx *ring = (struct io_ring_ctx *)ctx[0];
+    struct ring_seen *seen = ring_made(ctx[0]);
+    u32 tail = FIELD((struct io_ring_ctx___rings *)ring, cached_cq_tail);
+    struct moments *copy = seen ? posted_at(seen->number, tail - 1) : 0;
+    if (copy)
+        *copy = *row;
+    else
         count(UNEXPLAINED);
     row->submitted_ns = 0;
     return 0;
 }
 
 struct popping {
-    u64 ring, returned_ns, waited_ns;
-    u32 first, padding;
+    u64 returned_ns, waited_ns;
+    u32 number, first;
 };
 
 static long explain_latest(u32 index, struct popping *popping) {
-    struct place key = place_of(popping->ring, popping->first + index);
-    struct moments *row = map_lookup(&posted, &key);
+    struct moments *row = posted_at(popping->number, popping->first + index);
     if (row && row->submitted_ns)
         popping->returned_ns = later(popping->returned_ns, row->posted_ns);
     return 0;
 }
 
 static long explain_pop(u32 index, struct popping *popping) {
-    struct place key = place_of(popping->ring, popping->first + index);
-    struct moments *row = map_lookup(&posted, &key);
-    if (!row || !row->submitted_ns)
-        return 0;
-    struct moments copy = *row;
-    row->submitted_ns = 0;
-    moments_end(&copy, popping->returned_ns, popping->waited_ns);
+    struct moments *row = posted_at(popping->number, popping->first + index);
+    if (row)
+        moments_end(row, popping->returned_ns, popping->waited_ns);
     return 0;
 }
 
-/* What the program took from the ring since the last look: after its last call, and after the last was posted. */
+/* What the program took from the ring since the last look. */
 __attribute__((noinline)) int explain_reaped(u32 slot) {
     struct account *account = account_at(slot);
-    if (!account || !account->ring)
-        return 0;
-    u64 address = account->ring;
-    struct io_ring_ctx___rings *ring = (struct io_ring_ctx___rings *)address;
-    struct io_rings *rings = FIELD(ring, rings);
+    u64 address = account ? account->ring : 0;
+    struct ring_seen *seen = address ? map_lookup(&rings_seen, &address) : 0;
+    struct io_rings *rings = seen ? FIELD((struct io_ring_ctx___rings *)address, rings) : 0;
     if (!rings)
         return 0;
-    u32 head = FIELD(rings, cq.head);
-    struct posted_by *seen = map_lookup(&reaped_rings, &address);
-    if (!seen) {
-        struct posted_by fresh = {.next = 0};
-        map_update(&reaped_rings, &address, &fresh, UPDATE_ANY);
-        seen = map_lookup(&reaped_rings, &address);
-        if (!seen)
-            return 0;
-    }
-    u32 number = head - (u32)seen->next;
-    if (!number || number > MAX_RING_PLACES)
-        number = 0;
-    struct popping popping = {address, account->returned_ns, account->total[PROCESSOR], (u32)seen->next, 0};
+    u32 head = FIELD(rings, cq.head), number = head - seen->next;
+    struct popping popping = {account->returned_ns, account->total[PROCESSOR], seen->number, seen->next};
     seen->next = head;
+    if (!number || number > MAX_PLACES)
+        return 0;
     loop(number, explain_latest, &popping, 0);
     loop(number, explain_pop, &popping, 0);
     return 0;
@@ -450,9 +271,7 @@ INLINE void call_begins(struct account *account, struct entry entry, u64 now) {
     account->state = RUNNING;
     account->changed_ns = account->resumed_ns = now;
     account->running_ns = account->done_ns = account->contended_ns = 0;
-    account->requests = account->completions = account->is_served = 0;
-    for (u32 which = 0; which < PARTS; which++)
-        account->begun[which] = account->total[which];
+    account->completions = account->is_served = 0;
 }
 
 SEC("tp_btf/sys_enter")
@@ -467,9 +286,13 @@ int explain_enter(u64 *ctx) {
         waits || entry.shape == IO_SUBMIT ? account_made(task) : account_at(task->account);
     if (!account)
         return 0;
-    account->left_ns = account->last_number = account->queueing = 0;
-    account->current = account->batch_number = 0;
+    account->left_ns = account->last_number = 0;
+    int submits = entry.shape == IO_SUBMIT || ctx[1] == URING_ENTER;
+    if (!waits && !submits)
+        return 0;
     account->entered_ns = ctx[1] == URING_ENTER ? now_ns() : task->entered_ns;
+    for (u32 which = 0; which < PARTS; which++)
+        account->begun[which] = account->total[which];
     if (waits)
         call_begins(account, entry, task->entered_ns);
     else if (entry.shape == IO_SUBMIT) {
@@ -477,7 +300,7 @@ int explain_enter(u64 *ctx) {
         account->batch_number = ARG1(regs);
         account->batch_next = 0;
         explain_submit(task->account, ARG1(regs));
-    } else if (ctx[1] == URING_ENTER)
+    } else
         explain_reaped(task->account);
     return 0;
 }
@@ -487,7 +310,7 @@ INLINE void call_ends(struct account *account, u64 now) {
     account->running_ns += span(account->changed_ns, now);
     account->changed_ns = now;
     if (account->done_ns > account->resumed_ns) /* it completed before the task was blocked, or while it polled */
-        charge_request(account, account->done_queued_ns, account->done_issued_ns, now);
+        charge_request(account, account->done_started_ns, account->done_issued_ns, now);
     u64 waited_ns = 0;
     for (u32 which = 0; which < PARTS; which++) {
         parts.ns[which] = account->total[which] - account->begun[which];
@@ -516,6 +339,6 @@ int explain_exit(u64 *ctx) {
         explain_reap(task->account, ARG3(regs), result, now);
     account->operation = 0;
     account->left_ns = account->returned_ns = now;
-    account->current = account->batch_number = 0;
+    account->current = account->batch_number = account->entered_ns = 0;
     return 0;
 }

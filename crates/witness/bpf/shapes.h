@@ -54,6 +54,7 @@ enum {
     NEXT_GRANULE_WORD,
     NEXT_ACCOUNT,
     NEXT_EXPLAINED,
+    NEXT_RING,
     UNEXPLAINED, /* tasks and requests that found no room among those that are explained */
     HEALTH
 };
@@ -102,6 +103,8 @@ struct inflight {
     u32 bytes, cmd_flags;
     u32 class, dev;
     u64 busy;
+    u64 key;                 /* of the request of libaio or io_uring that it is for */
+    u32 account, is_journal; /* of the layer that explains */
 };
 
 /* A request as it is written to the recording; 40 bytes. */

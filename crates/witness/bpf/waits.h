@@ -20,10 +20,9 @@ struct account {
     u64 woken_ns;           /* a wake-up that came while it ran */
     u64 resumed_ns;         /* when it got its processor, or entered the call */
     u64 entered_ns, returned_ns, left_ns;
-    u64 queued_ns;          /* its last bio */
-    u64 done_queued_ns, done_issued_ns, done_ns; /* its last request to complete */
+    u64 done_started_ns, done_issued_ns, done_ns; /* its last request to complete */
     /* The call that it is in. */
-    u64 begun[PARTS];       /* `total` at the entry */
+    u64 begun[PARTS];       /* `total` at its entry */
     u64 running_ns;         /* on a processor, and not yet a part */
     /* The one that ended last: what happens on its way out of the kernel is put right. */
     u64 last_number, last_waited_ns, last_total_ns;
@@ -31,15 +30,13 @@ struct account {
     u64 batch, batch_number, batch_next;
     u64 ring;
     u32 state, operation;   /* index and 1 */
-    u32 last_class, queueing;
-    u32 requests, completions;
+    u32 last_class, completions;
     u32 is_served, padding;
 };
 
-/* A block request. */
-struct traced {
-    u64 queued_ns, issued_ns, done_ns;
-    u64 key; /* of the request of libaio or io_uring that it is for */
+/* A request that was completed. */
+struct completed {
+    u64 started_ns, issued_ns, done_ns;
     u32 account, is_journal;
 };
 
@@ -63,7 +60,7 @@ struct {
     MAP_FIELD_NUMBER(type, MAP_PERCPU_ARRAY);
     MAP_FIELD_NUMBER(max_entries, 1);
     MAP_FIELD_TYPE(key, u32);
-    MAP_FIELD_TYPE(value, struct traced);
+    MAP_FIELD_TYPE(value, struct completed);
 } completing SEC(".maps");
 
 INLINE struct account *account_at(u32 slot) {
@@ -108,14 +105,14 @@ INLINE u64 take_running(struct account *account, u64 from_ns, u64 to_ns) {
 }
 
 /* Blocked since `changed_ns` until a request was completed at `now`. */
-INLINE void charge_request(struct account *account, u64 queued_ns, u64 issued_ns, u64 now) {
+INLINE void charge_request(struct account *account, u64 started_ns, u64 issued_ns, u64 now) {
     u64 from_ns = account->changed_ns;
     if (!issued_ns)
-        issued_ns = queued_ns;
+        issued_ns = started_ns;
     charge(account, DEVICE, take_running(account, issued_ns, from_ns));
-    charge(account, QUEUE, take_running(account, queued_ns, issued_ns < from_ns ? issued_ns : from_ns));
+    charge(account, QUEUE, take_running(account, started_ns, issued_ns < from_ns ? issued_ns : from_ns));
     u64 in_device_ns = span(later(from_ns, issued_ns), now);
-    u64 in_queue_ns = span(later(from_ns, queued_ns), now) - in_device_ns;
+    u64 in_queue_ns = span(later(from_ns, started_ns), now) - in_device_ns;
     charge(account, DEVICE, in_device_ns);
     charge(account, QUEUE, in_queue_ns);
     charge(account, FILE_SYSTEM, span(from_ns, now) - in_device_ns - in_queue_ns);
@@ -131,26 +128,23 @@ INLINE int is_journal_thread(void) {
 /* What a task was blocked for, as who wakes it knows. A static function: verified where it is called. */
 static __attribute__((noinline)) int charge_blocked(struct account *account, u32 slot, u64 now) {
     u32 zero = 0;
-    struct traced *request = map_lookup(&completing, &zero);
+    struct completed *request = map_lookup(&completing, &zero);
     int completes = request && request->done_ns && now - request->done_ns < RECENT_NS;
     if (account->contended_ns)
         return 0; /* is charged as a whole at its end */
     if (completes && request->account == slot)
-        charge_request(account, request->queued_ns, request->issued_ns, now);
-    else if (account->queueing)
-        charge(account, QUEUE, span(account->changed_ns, now));
+        charge_request(account, request->started_ns, request->issued_ns, now);
     else if (completes ? request->is_journal : is_journal_thread())
         charge(account, JOURNAL, span(account->changed_ns, now));
     else if (completes)
-        charge_request(account, request->queued_ns, request->issued_ns, now);
+        charge_request(account, request->started_ns, request->issued_ns, now);
     else if (account->is_served)
         charge(account, DEVICE, span(account->changed_ns, now));
     else if (account->done_ns >= account->changed_ns && account->done_ns) {
         charge(account, COMPLETION, span(account->done_ns, now));
-        charge_request(account, account->done_queued_ns, account->done_issued_ns, account->done_ns);
+        charge_request(account, account->done_started_ns, account->done_issued_ns, account->done_ns);
     } else
         charge(account, FILE_SYSTEM, span(account->changed_ns, now));
-    account->queueing = 0;
     account->is_served = 0;
     return 0;
 }

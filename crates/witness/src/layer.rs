@@ -131,17 +131,13 @@ pub(crate) static PAGE_CACHE: Layer = Layer {
     older: None,
 };
 
-/// Beside the system calls and `io_uring`. What ends something comes first, as everywhere.
+/// With the system calls, `io_uring` and [`BLOCK`] in its newest form. What ends something comes first, as everywhere.
 pub(crate) static EXPLAIN: Layer = Layer {
     names: &["explain"],
     programs: &[
         program("explain_exit", "sys_exit"),
         program("explain_ring_complete", "io_uring_complete"),
         program("explain_done", "block_io_done"),
-        program("explain_complete", "block_rq_complete"),
-        program("explain_issue", "block_rq_issue"),
-        program("explain_start", "block_io_start"),
-        program("explain_queue", "block_bio_queue"),
         program("explain_waking", "sched_waking"),
         program("explain_switch", "sched_switch"),
         extra("explain_possession", "contention_end"),

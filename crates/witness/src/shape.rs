@@ -22,7 +22,7 @@ pub(crate) const BLOCK_CLASS_WORDS: usize = CALLS_WORDS + 1;
 pub(crate) const SESSION_CALLS: usize = 9;
 pub(crate) const SESSION_WORDS: usize = SESSION_CALLS + 4 * CALLS_WORDS;
 pub(crate) const FILE_WORDS: usize = 4 + PATH_BYTES / 8;
-pub(crate) const INFLIGHT_WORDS: usize = 6;
+pub(crate) const INFLIGHT_WORDS: usize = 8;
 pub(crate) const TASK_WORDS: usize = 7;
 pub(crate) const COARSE_BUCKETS: usize = 656;
 pub(crate) const PART_WORDS: usize = 2 + COARSE_BUCKETS;
@@ -63,6 +63,7 @@ pub(crate) enum Health {
     NextGranuleWord,
     NextAccount,
     NextExplained,
+    NextRing,
     Unexplained,
 }
 

@@ -187,9 +187,9 @@ class Watch(_Strict):
     """What is sampled during each trial, such as `cpu`, `disk` or `memory`."""
     interval: DurationS = 0.25
     """Time between two samples, such as `250ms`; a bare number is seconds."""
-    witness: Literal["off", "counters", "block", "syscalls", "record"] = "block"
+    witness: Literal["off", "counters", "block", "syscalls", "explain", "record"] = "block"
     """How the kernel observes each trial. `block` has no measurable cost; `syscalls` costs about half a microsecond a
-    call."""
+    call, `explain` at most a microsecond an operation."""
     twins: bool = False
     """Run each trial twice in random order: once with the witness and once without it. The one without it is
     analysed; the verdict is that of its twin."""
