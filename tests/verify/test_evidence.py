@@ -12,17 +12,7 @@ from typing import Any
 from pytest import approx
 
 from ioassay.narrative import latency_text
-from ioassay.records.observation import (
-    Calls,
-    Explained,
-    File,
-    Histogram,
-    Observation,
-    Operation,
-    Part,
-    Requests,
-    Session,
-)
+from ioassay.records.observation import Calls, File, Observation, Operation, Requests, Session, from_dict
 from ioassay.records.record import Claim
 from ioassay.verify import explanations, operation_counts
 from ioassay.verify.claim_groups import Group
@@ -330,12 +320,9 @@ def test_notes(seen: Any, claim: Any, group: Any, pool: Any, device: Any, watche
 
 
 @table("evidence", "parts_of_a_latency")
-def test_parts_of_a_latency(ways: Any, claimed: Any, wanted: Any, parts: Any, text: str) -> None:
-    explained = [
-        Explained(entry, kind, [Part(*part[:3], Histogram(*part[3:])) for part in among]) for entry, kind, among in ways
-    ]
-    claims = [Claim("fio", kind, latency_ns={"mean": mean_ns}) for kind, mean_ns in claimed.items()]
-    (found,) = latency_parts(claims, observation(explained=explained))
+def test_parts_of_a_latency(explained: Any, claimed: Any, wanted: Any, parts: Any, text: str) -> None:
+    seen = from_dict({"backend": "bpf", "asked": "explain", "layers": LAYERS, "explained": explained})
+    (found,) = latency_parts([Claim("fio", kind, latency_ns={"mean": mean}) for kind, mean in claimed.items()], seen)
     assert (found.kind, found.engine, found.mean_ns, found.seen_ns) == wanted
     assert [tuple(asdict(part).values()) for part in found.parts] == [approx(part) for part in parts]
     assert str(latency_text.sentence(found)) == text
