@@ -48,7 +48,7 @@ Level = Annotated[
     syntax.Option(
         metavar="LEVEL",
         values=completion_values.words("counters", "block", "syscalls", "explain"),
-        help="counters (free), block (free), syscalls (half a µs per call), or explain (a µs).",
+        help="counters (free), block (free), syscalls (half a µs per call), or explain (some µs per operation).",
     ),
 ]
 
