@@ -77,14 +77,20 @@ def _read(text: str, argv: Sequence[str]) -> list[Claim]:
 def claims(results: Results, facts: JobFacts | None = None) -> list[Claim]:
     """The claims in the results of one run; directions without I/O claim nothing. InputError when it has no jobs.
 
-    `facts` are what the format says of the jobs' options where it does not repeat them.
+    Jobs of different engines are claimed apart, since their calls are seen in different ways. `facts` are what the
+    format says of the jobs' options where it does not repeat them.
     """
     if not results.jobs:
         raise InputError(f"{_SOURCE} has no jobs: nothing was run")
-    facts = facts or job_facts(results.jobs)
     # `mixed` only where unified_rw_reporting left nothing else.
     sections = KINDS if any(kind in job.directions for job in results.jobs for kind in KINDS) else ("mixed",)
-    return [claim for section in sections if (claim := _claim(section, results, facts)) is not None]
+    engines = dict.fromkeys(job.options.get("ioengine", "") for job in results.jobs)
+    parts = [
+        replace(results, jobs=[job for job in results.jobs if job.options.get("ioengine", "") == engine])
+        for engine in engines
+    ]
+    made = [_claim(section, part, facts or job_facts(part.jobs)) for section in sections for part in parts]
+    return [claim for claim in made if claim is not None]
 
 
 def _claim(section: str, results: Results, facts: JobFacts) -> Claim | None:
@@ -120,6 +126,7 @@ def _claim(section: str, results: Results, facts: JobFacts) -> Claim | None:
         clock_step_s=_CLOCK_STEP_S,
         latency_ns=_latencies(jobs, section),
         syncs=_syncs(results.jobs) if has_syncs else None,
+        writes_per_sync=facts.writes_per_sync if kind in ("write", "mixed") else None,
         errors=sum(job.errors for job in results.jobs),
         engine=facts.engine,
         direct=facts.direct,

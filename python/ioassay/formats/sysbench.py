@@ -215,6 +215,7 @@ def _claim(kind: str, number: float, printed: str, run: FileTest, counts: _Count
         rate_unit_bytes=step if operations is not None else max(step, counts.error * (block_bytes or 1)),
         latency_ns=run.latency_ns if alone and not between and not run.engine else {},
         syncs=round(counts.syncs) if writes and counts.exact and run.engine != "mmap" else None,
+        writes_per_sync=1 if writes and run.syncs_each else None,
         engine=run.engine,
         direct=run.direct,
         paths=tuple(f"test_file.{place}" for place in range(run.files)) if run.files <= _MOST_FILES else (),

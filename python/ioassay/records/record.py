@@ -106,6 +106,8 @@ class Claim:
     latency_ns: Mapping[str, float] = field(default_factory=dict)
     """Of one operation: 'mean', 'p50', 'p99', …; 'clat.mean' where submission and completion are told apart."""
     syncs: int | None = None
+    writes_per_sync: int | None = None
+    """It synchronises after at most so many writes of each process; None: that is not said."""
     errors: int | None = None
     engine: str = ""
     """How it says it did it: 'psync', 'io_uring', 'null'."""
