@@ -95,7 +95,7 @@ def judge_counts(group: Group, want: Expected, seen: Evidence, device: Device, o
     """Nothing when the counts are as claimed; else the one fault."""
     if want.operations is None and want.bytes is None:
         return []
-    engine = group.claims[0].engine
+    engine = MAPPED if any(claim.engine == MAPPED for claim in group.claims) else group.claims[0].engine
     if engine == "null":
         null = state(Code.NULL_ENGINE, claimed=want.amount)
         return [Fault(UNSUBSTANTIATED, "NULL-ENGINE", (null, state(Code.NOTHING_SUPPORTS)))]
