@@ -116,7 +116,7 @@ class Claim:
     """Step of that where it is printed with few digits."""
     syncs: int | None = None
     writes_per_sync: int | None = None
-    """It synchronises after at most so many writes of each process; None: that is not said."""
+    """The most writes of each process between two synchronisations; None: that is not said."""
     errors: int | None = None
     engine: str = ""
     """How it says it did it: 'psync', 'io_uring', 'null'."""

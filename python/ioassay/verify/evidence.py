@@ -161,7 +161,7 @@ def _by_operation(kind: str, observation: Observation) -> Evidence:
 
 
 def _by_name(engine: str, observation: Observation) -> Evidence:
-    """At least so many: that a program makes such calls on its own account is known of those that look at files."""
+    """A lower bound: that a program makes such calls on its own account is known of those that look at files."""
     if not observation.calls:
         return Evidence(NOTHING)
     names = BY_NAME[engine]
