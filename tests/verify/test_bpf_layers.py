@@ -58,6 +58,18 @@ def test_direct_reads_are_seen_exactly(watch: Any, look: Any, data: Path, option
     assert session.opened_ns < session.first.first_ns <= session.second_ns <= session.ended_ns
 
 
+@table("bpf_layers", "synchronisations_count_by_what_they_had_to_do")
+def test_synchronisations_count_by_what_they_had_to_do(
+    watch: Any, data: Path, program: str, counts: Any, other_path: str | None
+) -> None:
+    made = "import os; fd, other = (os.open('data', os.O_RDWR) for _ in 'ab'); s = os.fdatasync\n"
+    made += f"def w(fd, flags=0): os.pwritev(fd, [b'x' * 4096], 0, flags)\n{program}"
+    seen = watch("syscalls", sys.executable, "-SIc", made)
+    (file,) = [each for each in seen.files if each.path == "data"]
+    found = [(each.sync.calls, each.dirty_syncs, each.synced_writes) for each in seen.sessions if each.file == file.id]
+    assert found == [*counts] and file.other_path == (other_path or "") and seen.syncs_followed
+
+
 @table("bpf_layers", "each_way_is_seen_on_the_file_and_on_the_device")
 def test_each_way_is_seen_on_the_file_and_on_the_device(
     watch: Any, look: Any, data: Path, options: str, file: Any, device: Any, cached_mib: int | None

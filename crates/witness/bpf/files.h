@@ -27,6 +27,37 @@ INLINE struct file_key key_of(struct inode *inode) {
     return key;
 }
 
+struct path_words {
+    u64 word[PATH_BYTES / 8];
+};
+
+struct {
+    MAP_FIELD_NUMBER(type, MAP_PERCPU_ARRAY);
+    MAP_FIELD_NUMBER(max_entries, 1);
+    MAP_FIELD_TYPE(key, u32);
+    MAP_FIELD_TYPE(value, struct path_words);
+} read_path SEC(".maps");
+
+/* A global function, verified once: a known file is opened by this path, which may be another one. */
+__attribute__((noinline)) int file_opened_by(u32 id, u64 path) {
+    u32 first = 0;
+    struct file_seen *seen = map_lookup(&files, &id);
+    struct path_words *read = map_lookup(&read_path, &first);
+    if (!seen || !read)
+        return 0;
+    struct path_words *known = (struct path_words *)seen->path, *other = (struct path_words *)seen->other_path;
+    u64 differs = 0;
+    for (u32 i = 0; i < PATH_BYTES / 8; i++)
+        read->word[i] = 0;
+    if (read_user_text(read, sizeof(*read), (const void *)path) <= 0)
+        return 0;
+    for (u32 i = 0; i < PATH_BYTES / 8; i++)
+        differs |= read->word[i] ^ known->word[i];
+    for (u32 i = 0; differs && i < PATH_BYTES / 8; i++)
+        other->word[i] = read->word[i];
+    return 0;
+}
+
 #define S_IFMT 0170000 /* include/uapi/linux/stat.h */
 #define S_IFREG 0100000
 #define S_IFBLK 0060000
@@ -62,5 +93,7 @@ INLINE u32 file_id(struct inode *inode, const void *path) {
     }
     if (seen && path && !seen->path[0])
         read_user_text(seen->path, PATH_BYTES, path);
+    else if (path)
+        file_opened_by(id, (u64)path);
     return id;
 }

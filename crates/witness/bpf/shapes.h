@@ -73,6 +73,8 @@ struct session {
     u64 nth;
     u32 read_pattern, write_pattern; /* place and 1; 0 before the first call, NONE where there are no offsets */
     struct calls read, write, sync, first;
+    /* Entry of the last synchronisation; those before which something was written; writes that were one themselves. */
+    u64 synced_ns, dirty_syncs, synced_writes;
 };
 
 /* Where calls of one direction went. The lowest offset is kept as a complement, as in `calls`. */
@@ -91,6 +93,7 @@ struct file_seen {
     u32 mode, rdev;
     u64 page_cache_bytes;
     char path[PATH_BYTES];
+    char other_path[PATH_BYTES]; /* the last one that is another, as through a symbolic link */
 };
 
 struct block_class {

@@ -172,6 +172,8 @@ fn session(words: &[u64; SESSION_WORDS], loaded: &ProgramSet) -> Session {
         write_pattern: pattern_at(loaded, write_pattern),
         sync: calls(2),
         first: calls(3),
+        dirty_syncs: words[shape::SESSION_SYNCS + 1],
+        synced_writes: words[shape::SESSION_SYNCS + 2],
         second_ns: words[5],
         ended_ns,
     }
@@ -227,7 +229,8 @@ fn file(id: u32, words: &[u64; FILE_WORDS], has_cache: bool) -> File {
         id,
         dev: dev_name(if kind == "block" { rdev } else { dev }),
         inode: words[0],
-        path: shape::path(&words[4..]),
+        path: shape::path(&words[4..4 + shape::PATH_WORDS]),
+        other_path: shape::path(&words[4 + shape::PATH_WORDS..]),
         kind,
         page_cache_bytes: has_cache.then_some(words[3]),
     }

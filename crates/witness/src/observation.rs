@@ -140,6 +140,9 @@ pub struct File {
     pub inode: u64,
     /// As it was opened; empty when it was open before.
     pub path: String,
+    /// The last other one by which it was opened, as through a symbolic link.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub other_path: String,
     /// `regular`, `block`, `directory`, `char`, `pipe`, `socket` or `other`.
     pub kind: &'static str,
     /// Added to the page cache by the process tree; none where that was not watched.
@@ -175,6 +178,12 @@ pub struct Session {
     /// The very first read or write alone.
     #[serde(skip_serializing_if = "Calls::is_empty")]
     pub first: Calls,
+    /// Synchronisations before which something had been written since the last one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub dirty_syncs: u64,
+    /// Writes that asked to be synchronised, each by its own flags.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub synced_writes: u64,
     /// Entry of the second read or write.
     pub second_ns: u64,
     /// Exit of the last call on it before its close.
@@ -230,6 +239,8 @@ pub struct Seen {
     pub sessions: Vec<Session>,
     /// Whether a change of an open file's flags began a session of its own.
     pub flags_followed: bool,
+    /// Whether it was seen what synchronisations and writes of a session made durable.
+    pub syncs_followed: bool,
     /// By device, owner and kind.
     pub block: Vec<Requests>,
     /// What went wrong in watching.
@@ -286,6 +297,8 @@ mod tests {
                 write_pattern: None,
                 sync: Calls::default(),
                 first: Calls::default(),
+                dirty_syncs: 0,
+                synced_writes: 0,
                 second_ns: 0,
                 ended_ns: 0,
             }],
@@ -306,6 +319,7 @@ mod tests {
             "operations",
             "processes",
             "sessions",
+            "syncs_followed",
             "threads",
             "why",
         ];

@@ -164,6 +164,7 @@ impl Witness {
             files,
             sessions,
             flags_followed: self.loaded.layers.contains(&"syscalls"),
+            syncs_followed: self.loaded.layers.contains(&"syscalls"),
             block: gather::block(&self.loaded),
             health,
             cost: BTreeMap::new(),

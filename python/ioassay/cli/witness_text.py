@@ -278,7 +278,9 @@ def _device_row(each: Requests) -> list[str]:
 
 def _watch(seen: Observation) -> list[str]:
     """What watched, how much of it, and why it was not more."""
-    faults = [f"{name.replace('_', ' ')} {number}" for name, number in seen.health.items() if number]
+    from ioassay.narrative.say import say
+
+    faults = [str(say(f"explanation.health_{name}", number=number)) for name, number in seen.health.items() if number]
     health = f"; {', '.join(faults)}" if faults else "; nothing was lost" if seen.health else ""
     tasks = f", {_tasks(seen)} followed" if seen.processes else ""
     watched = f"Watched by {seen.backend} ({', '.join(seen.layers)}){tasks}{health}"

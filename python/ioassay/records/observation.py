@@ -79,6 +79,7 @@ class Calls:
 _PARTS = ("read", "write", "sync", "first")
 """The classes of a Session."""
 _PATTERNS = ("read_pattern", "write_pattern")
+_SPARSE = (*_PARTS, *_PATTERNS, "dirty_syncs", "synced_writes")
 _SUMS = ("calls", "completed", "errors", "short", "requested_bytes", "bytes", "sum_ns")
 
 
@@ -180,6 +181,8 @@ class File:
     """'ext4', 'tmpfs', …; '' where it is not known."""
     page_cache_bytes: int | None = None
     """Read into the page cache or written there for the first time; None when not observed."""
+    other_path: str = ""
+    """The last other one by which it was opened, as through a symbolic link; '' where there was none."""
 
 
 @dataclass(frozen=True)
@@ -197,6 +200,10 @@ class Session:
     read: Calls = Calls()
     write: Calls = Calls()
     sync: Calls = Calls()
+    dirty_syncs: int = 0
+    """Synchronisations that succeeded after a write to it, or of their task, since the last one."""
+    synced_writes: int = 0
+    """Writes that asked to be synchronised by flags of their own (RWF_SYNC, RWF_DSYNC)."""
     first: Calls = Calls()
     """The very first read or write alone: a benchmark may prime with it outside of its interval."""
     second_ns: int = 0
@@ -206,6 +213,11 @@ class Session:
     read_pattern: Pattern | None = None
     """None where offsets were not watched, and of pipes and sockets."""
     write_pattern: Pattern | None = None
+
+    @property
+    def synchronous_writes(self) -> int:
+        """Those that are synchronised themselves: by flags of the open file, or by their own."""
+        return self.write.calls - self.write.errors if {"sync", "dsync"} & set(self.flags) else self.synced_writes
 
 
 @dataclass(frozen=True)
@@ -267,6 +279,8 @@ class Observation:
     flags_followed: bool = False
     """Whether a change of an open file's flags (fcntl) began a session of its own. Older observations have those that
     it was opened with, or that it had at its first call."""
+    syncs_followed: bool = False
+    """Whether `Session.dirty_syncs` and `Session.synced_writes` were counted: not in older ones, nor by strace."""
     block: Sequence[Requests] = ()
     health: Mapping[str, int] = field(default_factory=dict)
     """What went wrong in watching, each 0 when nothing did: `lost` (events that found no room), `missed` (block
@@ -296,8 +310,8 @@ class Observation:
         for session in table["sessions"]:
             for part in (*_PARTS, *_PATTERNS):
                 session[part] = _without_zeros(session[part] or {})
-                if not session[part]:
-                    del session[part]
+            for part in [name for name, value in session.items() if not value and name in _SPARSE]:
+                del session[part]
         for item in (*table["operations"], *table["block"]):
             item["calls"] = _without_zeros(item["calls"])
         return table

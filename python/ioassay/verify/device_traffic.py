@@ -95,7 +95,7 @@ def is_synced(group: Group) -> bool | None:
     claim = group.claims[0]
     claimed = any("fsync" in one.includes or "end-fsync" in one.unreported or one.syncs for one in group.claims)
     writing = [session for session in group.sessions if session.write.calls]
-    if writing and all({"sync", "dsync"} & set(session.flags) for session in writing):
+    if writing and all(one.synchronous_writes >= one.write.calls - one.write.errors for one in writing):
         return True
     if not group.told_apart or not writing:
         return True if claimed else None if not group.told_apart else False

@@ -13,6 +13,7 @@ from ioassay.records.observation import Observation, Session
 from ioassay.verify import properties, tolerances
 from ioassay.verify.claim_groups import Group, calls_of
 from ioassay.verify.device_traffic import BY_WORKERS, ELSEWHERE, IN_MEMORY, Pool
+from ioassay.verify.evidence import BY_NAME
 from ioassay.verify.operation_counts import unsure
 from ioassay.verify.statement import Code, state
 from ioassay.verify.verdict import CONFIRMED, CONTRADICTED, INCOMPLETE, NOT_JUDGED, UNSUBSTANTIATED, Property
@@ -27,7 +28,7 @@ def judge_files(group: Group) -> Property | None:
         return None
     if group.overflowed:
         return _overflowed(properties.FILES)
-    if not group.told_apart:
+    if not group.told_apart or group.claims[0].engine in BY_NAME:
         return Property(properties.FILES, NOT_JUDGED)
     if group.named or not group.missing:
         return Property(properties.FILES, CONFIRMED)

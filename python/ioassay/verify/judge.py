@@ -276,7 +276,7 @@ def _properties(
     empty = [] if counted or itself else _empty(group, want, seen, parts[properties.INTERVAL][2])
     hold = not counted and not lost and not empty
     judged = [
-        *_of_counts(counted, want, seen),
+        *_of_counts(group, counted, want, seen),
         judge_files(group),
         judge_direct(group, pool, observation),
         judge_engine(group, want, seen, observation),
@@ -295,8 +295,11 @@ def _in_order(listed: Sequence[Property]) -> list[Property]:
     return sorted(listed, key=lambda each: properties.PROPERTIES.index(each.name))
 
 
-def _of_counts(counted: Sequence[Fault], want: Expected, seen: Evidence) -> list[Property]:
-    """Fewer bytes are no fault of the operations, nor the other way round; all else that is wrong is of both."""
+def _of_counts(group: Group, counted: Sequence[Fault], want: Expected, seen: Evidence) -> list[Property]:
+    """Fewer bytes are no fault of the operations, nor the other way round; all else that is wrong is of both.
+
+    What is claimed and has no counterpart among the calls, as the operations of vsync, is not judged.
+    """
     limit = _limit(want, seen)
     by = "" if limit == _UNOBSERVED else limit
     plain = {
@@ -309,10 +312,12 @@ def _of_counts(counted: Sequence[Fault], want: Expected, seen: Evidence) -> list
     }
     beyond = {name: claimed - there for name, (claimed, there, _) in sides.items() if claimed is not None}
     for fault in counted:
-        sign = {"FEWER-SEEN": 1, "MORE-SEEN": -1}.get(fault.reason, 0)
+        sign = {"FEWER-SEEN": 1, "CALLS-FAILED": 1, "MORE-SEEN": -1}.get(fault.reason, 0)
         apart = [name for name, difference in beyond.items() if sign * difference > sides[name][2]]
         plain |= {name: _of_fault(name, fault) for name in apart or beyond}
-    return [plain[name] for name in beyond]
+    for name in sides.keys() - beyond.keys():
+        plain[name] = Property(name, NOT_JUDGED)
+    return [plain[name] for name in sides if any(getattr(claim, name) is not None for claim in group.claims)]
 
 
 def _of_part(name: str, group: Group, part: _Part, *, hold: bool) -> Property | None:
