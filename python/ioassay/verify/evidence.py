@@ -17,9 +17,11 @@ from ioassay.verify.statement import Amount, Code, Statement, state
 FILES, CALLS, PROCESS, NOTHING = "files", "calls", "process", "nothing"
 
 AIO, URING, SPLICE = "libaio", "io_uring", "splice"
+RINGS = ("aio", "uring")
+"""Operations whose work may be done outside of the calls that submit them."""
 _LAYER_OF = {AIO: "aio", URING: "uring"}
+_STACKED = ("dm-", "md", "bcache")
 _VIRTUAL = ("loop", "zram", "nbd", "ram", "ublk")
-_STACKED = ("loop", "dm-", "md", "zram", "nbd", "bcache")
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Device:
     virtual: Sequence[str] = ()
     """Names of those that did own requests and are no drives: a file or memory answers for them."""
     stacked: bool = False
-    """A loop device, device-mapper or the like is below."""
+    """Threads of device-mapper or the like may do what the process tree asks for."""
     process_bytes: int | None = None
     """The process's own account: read from devices, or dirtied (proc(5))."""
 

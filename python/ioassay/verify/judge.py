@@ -24,7 +24,7 @@ from ioassay.verify import (
     tolerances,
 )
 from ioassay.verify.claim_groups import KEYS, TRIM, Group, groups
-from ioassay.verify.device_traffic import ELSEWHERE, Pool, is_direct, judge_device, pool_of
+from ioassay.verify.device_traffic import Pool, is_direct, judge_device, pool_of
 from ioassay.verify.engines import judge_engine
 from ioassay.verify.evidence import Evidence, calls_seen, device_seen
 from ioassay.verify.file_access import judge_direct, judge_files
@@ -284,7 +284,7 @@ def _properties(
         judge_sync(group, pool, observation, exit_ok=exit_ok),
         *(_of_part(name, group, part, hold=hold) for name, part in parts.items()),
         *(_of_fault(properties.INTERVAL, fault) for fault in empty),
-        _of_device(pool, observation, hold=hold),
+        _of_device(pool, group, hold=hold),
     ]
     listed = {each.name: each for each in judged if each is not None}
     for fault in lost:
@@ -331,13 +331,13 @@ def _of_part(name: str, group: Group, part: _Part, *, hold: bool) -> Property | 
     return Property(name, CONFIRMED if known else NOT_JUDGED) if stated else None
 
 
-def _of_device(pool: Pool, observation: Observation, *, hold: bool) -> Property | None:
+def _of_device(pool: Pool, group: Group, *, hold: bool) -> Property | None:
     """What devices did for calls that are the claim's. None where there is no device to do it."""
     if not pool.bytes or not pool.storage or pool.kind == TRIM:
         return None
-    for fault in judge_device(pool, observation) if hold else ():
+    for fault in judge_device(pool, access_pattern.jumps(group)) if hold else ():
         return _of_fault(properties.DEVICE, fault)
-    known = hold and pool.device.known and not pool.filesystems & ELSEWHERE
+    known = hold and pool.is_known and not pool.is_elsewhere
     return Property(properties.DEVICE, CONFIRMED if known else NOT_JUDGED)
 
 
@@ -487,16 +487,16 @@ def _explained(
     if group.one_pass and difference is not None and pool.bytes:
         rate = seen.bytes / times["seen_seconds"]
         known.append(state(Code.RATE_OF_CALLS, bytes_per_s=rate, difference_percent=abs(difference)))
-    elif pool.device.known and pool.storage and pool.bytes and not by_device:
+    elif pool.device.known and pool.storage and pool.bytes and not by_device and not pool.is_elsewhere:
         known.append(_moved_by_device(pool))
     return known
 
 
 def _moved_by_device(pool: Pool) -> Statement:
     """What reached the device, or what the process's own account says, where requests were not watched."""
-    own = pool.device.own_bytes
+    own = pool.reached_bytes
     if not pool.watched and pool.kind == "write":
         return state(Code.PAGES_DIRTIED, own_bytes=own)
     if pool.kind == "write" and own < pool.bytes:
-        return state(Code.DEVICE_WROTE, own_bytes=own, others_bytes=pool.device.any_bytes - own)
+        return state(Code.DEVICE_WROTE, own_bytes=own, others_bytes=max(pool.device.any_bytes - own, 0))
     return state(Code.DEVICE_MOVED, own_bytes=own)

@@ -52,6 +52,11 @@ TABLE: dict[str, Tolerance] = {
     "cached_share": Tolerance(
         0.5, "share of the claim", "fewer of the bytes at the device: the rate is mostly that of memory; chosen"
     ),
+    "prefetched_share": Tolerance(
+        0.1,
+        "share of the claim",
+        "that the command itself had read ahead of its first call: with more, the rate is partly that of memory; chosen",
+    ),
     "amplified": Tolerance(
         0.1,
         "share of the claim",
