@@ -91,7 +91,7 @@ class Pool:
         """Whether all that devices did for the calls was seen: others' threads are not, where no account has it."""
         device, by_calls = self.device, self.kind == "read" or self.direct
         unseen = device.stacked and device.process_bytes is None and by_calls and device.own_bytes < self.bytes
-        return device.known and not unseen
+        return device.known and not unseen and not self.is_elsewhere
 
     @property
     def in_memory(self) -> list[str]:

@@ -96,6 +96,6 @@ def _buffered(sessions: Sequence[Session], kind: str, runs: int) -> list[Session
 def _device_may_have(pool: Pool, volume: int) -> bool:
     """Whether a device did it, or none of this machine had to."""
     device = pool.device
-    if not pool.is_known or pool.in_memory or pool.is_elsewhere:
+    if not pool.is_known or pool.in_memory:
         return True
     return max(device.own_bytes, device.process_bytes or 0) >= volume * tolerances.of("cached_share")

@@ -336,8 +336,7 @@ def _of_device(pool: Pool, group: Group, *, hold: bool) -> Property | None:
         return None
     for fault in judge_device(pool, access_pattern.jumps(group)) if hold else ():
         return _of_fault(properties.DEVICE, fault)
-    known = hold and pool.is_known and not pool.is_elsewhere
-    return Property(properties.DEVICE, CONFIRMED if known else NOT_JUDGED)
+    return Property(properties.DEVICE, CONFIRMED if hold and pool.is_known else NOT_JUDGED)
 
 
 def _of_fault(name: str, fault: Fault) -> Property:
@@ -452,12 +451,12 @@ def _counted(want: Expected, seen: Evidence, pool: Pool) -> dict[str, Any]:
         "others_bytes": seen.others_bytes,
         "seen_errors": seen.calls.errors,
         "seen_syncs": seen.syncs,
-        "device_bytes": device.own_bytes if device.known else None,
+        "device_bytes": device.own_bytes if pool.is_known else None,
         "device_requests": device.own_requests,
         "device_merges": device.merges,
         "device_upper_bound_bytes": device.any_bytes,
     }
-    if device.known and pool.bytes:
+    if pool.is_known and pool.bytes:
         found["device_share"] = pool.reached_bytes / pool.bytes
     for name in ("operations", "bytes"):
         claimed = found[f"claimed_{name}"]
@@ -486,7 +485,7 @@ def _explained(
     if group.one_pass and difference is not None and pool.bytes:
         rate = seen.bytes / times["seen_seconds"]
         known.append(state(Code.RATE_OF_CALLS, bytes_per_s=rate, difference_percent=abs(difference)))
-    elif pool.device.known and pool.storage and pool.bytes and not by_device and not pool.is_elsewhere:
+    elif pool.is_known and pool.storage and pool.bytes and not by_device:
         known.append(_moved_by_device(pool))
     return known
 

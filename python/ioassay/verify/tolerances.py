@@ -55,7 +55,7 @@ TABLE: dict[str, Tolerance] = {
     "prefetched_share": Tolerance(
         0.1,
         "share of the claim",
-        "that the command itself had read ahead of its first call: with more, the rate is partly that of memory; chosen",
+        "that the command had read into the cache before its first call: with more, memory served a part; chosen",
     ),
     "amplified": Tolerance(
         0.1,
