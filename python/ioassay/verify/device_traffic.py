@@ -335,13 +335,13 @@ def _read_elsewhere(files: Mapping[int, File], observation: Observation, device:
     written = {session.file for session in observation.sessions if session.write.calls}
     without = IN_MEMORY | (COMPRESSED - {"btrfs"}) | {""}
     others = {
-        file.id: file
+        file.id: 0 if file.id in written else file.page_cache_bytes or 0
         for file in observation.files
-        if file.id not in files and (not devices or file.dev in devices) and file.filesystem not in without
+        if file.id not in files and (not devices or file.dev in devices)
+        if file.filesystem not in without and not file.filesystem.startswith(ELSEWHERE)
     }
-    cached = sum(file.page_cache_bytes or 0 for file in others.values() if file.id not in written)
     direct = [session for session in observation.sessions if session.file in others and "direct" in session.flags]
-    return cached + sum(session.read.bytes for session in direct)
+    return sum(others.values()) + sum(session.read.bytes for session in direct)
 
 
 def _cancelled(files: Mapping[int, File], observation: Observation) -> int:
