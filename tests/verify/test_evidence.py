@@ -199,7 +199,6 @@ def test_claims_of_a_group_are_summed_where_all_state_them(claims: Sequence[dict
 
 
 SIZE = 10_000_000
-WATCHED = Observation("bpf", "syscalls", ("syscalls", "block"))
 
 
 def a_pool(device: Device, **fields: Any) -> Pool:
@@ -207,18 +206,20 @@ def a_pool(device: Device, **fields: Any) -> Pool:
         "kind": "read", "bytes": SIZE, "operations": 100, "device": device, "claims": 1, "syncs": 0,
         "page_cache_bytes": None, "direct": None, "synced": None, "storage": True, "watched": True,
     }  # fmt: skip
-    return Pool(**{**base, **fields, "filesystems": frozenset(fields.get("filesystems", ("ext4",)))})
+    return Pool(**{**base, **fields, "filesystems": frozenset(fields.get("filesystems", ("ext4",))),
+        "devices": frozenset(fields.get("devices", ()))})  # fmt: skip
 
 
 def pool_over(own: int = SIZE, *, everything: int = 0, account: int | None = None, **fields: Any) -> Pool:
-    of = {name: fields.pop(name) for name in ("known", "stacked") if name in fields}
-    device = Device(**{"known": True, **of}, own_bytes=own, any_bytes=max(own, everything), process_bytes=account)
+    of = {"known": True, "own_requests": fields.pop("requests", None), "process_bytes": account}
+    of |= {name: fields.pop(name) for name in ("known", "stacked") if name in fields}
+    device = Device(**of, own_bytes=own, any_bytes=max(own, everything))
     return a_pool(device, **fields)
 
 
 @table("device_traffic", "direct_and_unusual_storage", "reads_through_the_cache", "writes_through_the_cache")
-def test_devices(fields: dict[str, Any], wanted: object, says: str | None) -> None:
-    found = judge_device(pool_over(**fields), WATCHED)
+def test_devices(fields: dict[str, Any], jumps: int | None, wanted: object, says: str | None) -> None:
+    found = judge_device(pool_over(**fields), jumps or 0)
     assert [(each.category, each.reason) for each in found] == ([wanted] if wanted else [])
     assert says is None or says in {statement.code for statement in found[0].statements}
 

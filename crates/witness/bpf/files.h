@@ -80,11 +80,16 @@ INLINE u32 file_id(struct inode *inode, const void *path) {
     u32 *known = map_lookup(&file_ids, &key);
     u32 id = known ? *known : count(NEXT_FILE);
     struct file_seen *seen = map_lookup(&files, &id);
+    if (!known && seen && map_update(&file_ids, &key, &id, UPDATE_NEW)) {
+        known = map_lookup(&file_ids, &key); /* another CPU was first, and one file must not be two */
+        id = known ? *known : NONE;
+        seen = map_lookup(&files, &id);
+    }
+    if (!seen) {
+        count(UNTRACKED_FILES);
+        return NONE;
+    }
     if (!known) {
-        if (!seen || map_update(&file_ids, &key, &id, UPDATE_ANY)) {
-            count(UNTRACKED_FILES);
-            return NONE;
-        }
         seen->inode = key.inode;
         seen->dev = key.dev;
         seen->generation = key.generation;

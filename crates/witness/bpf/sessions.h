@@ -109,6 +109,9 @@ INLINE u32 session_begins(u32 slot, u32 kind, u64 at_ns) {
     u64 nth = __sync_fetch_and_add(&session->nth, 1);
     if (nth == 1)
         session->second_ns = at_ns;
+    struct file_seen *seen = nth ? 0 : map_lookup(&files, &session->file_id);
+    if (seen)
+        session->cached_bytes = seen->page_cache_bytes;
     return nth == 0;
 }
 

@@ -70,7 +70,7 @@ struct session {
     u64 file, inode;
     u32 file_id, flags;
     u64 opened_ns, closed_ns, second_ns, ended_ns;
-    u64 nth;
+    u64 nth, cached_bytes; /* what had been added to its file's page cache when its first read or write began */
     u32 read_pattern, write_pattern; /* place and 1; 0 before the first call, NONE where there are no offsets */
     struct calls read, write, sync, first;
     /* Entry of the last synchronisation; those before which something was written; writes that were one themselves. */

@@ -153,7 +153,7 @@ pub(crate) fn sessions(loaded: &ProgramSet) -> Vec<Session> {
 }
 
 fn session(words: &[u64; SESSION_WORDS], loaded: &ProgramSet) -> Session {
-    let (read_pattern, write_pattern) = shape::halves(words[8]);
+    let (read_pattern, write_pattern) = shape::halves(words[9]);
     let (file, flags) = shape::halves(words[2]);
     let calls = |nth: usize| -> Calls {
         let from = shape::SESSION_CALLS + nth * shape::CALLS_WORDS;
@@ -176,6 +176,7 @@ fn session(words: &[u64; SESSION_WORDS], loaded: &ProgramSet) -> Session {
         synced_writes: words[shape::SESSION_SYNCS + 2],
         second_ns: words[5],
         ended_ns,
+        cached_bytes: words[8],
     }
 }
 

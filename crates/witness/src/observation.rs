@@ -188,6 +188,8 @@ pub struct Session {
     pub second_ns: u64,
     /// Exit of the last call on it before its close.
     pub ended_ns: u64,
+    /// What of its file's `page_cache_bytes` was added before its first read or write.
+    pub cached_bytes: u64,
 }
 
 /// Requests of one kind to one block device.
@@ -301,6 +303,7 @@ mod tests {
                 synced_writes: 0,
                 second_ns: 0,
                 ended_ns: 0,
+                cached_bytes: 0,
             }],
             ..Seen::default()
         };
@@ -326,6 +329,7 @@ mod tests {
         assert_eq!(keys(&json), whole);
         let session = &json["sessions"][0];
         let parts = [
+            "cached_bytes",
             "closed_ns",
             "ended_ns",
             "file",

@@ -183,6 +183,8 @@ class File:
     """Read into the page cache or written there for the first time; None when not observed."""
     other_path: str = ""
     """The last other one by which it was opened, as through a symbolic link; '' where there was none."""
+    device: str = ""
+    """The kernel's name of the block device that it is or lies on; '' where none is known."""
 
 
 @dataclass(frozen=True)
@@ -210,6 +212,8 @@ class Session:
     """Entry of the second read or write."""
     ended_ns: int = 0
     """Exit of the last call on it before its close, whichever it was."""
+    cached_bytes: int | None = None
+    """What of its file's `page_cache_bytes` was added before its first read or write; None when not observed."""
     read_pattern: Pattern | None = None
     """None where offsets were not watched, and of pipes and sockets."""
     write_pattern: Pattern | None = None

@@ -17,6 +17,8 @@ from ioassay.verify.statement import Amount, Code, Statement, state
 FILES, CALLS, PROCESS, NOTHING = "files", "calls", "process", "nothing"
 
 AIO, URING, SPLICE, VSYNC = "libaio", "io_uring", "splice", "vsync"
+RINGS = ("aio", "uring")
+"""Operations whose work may be done outside of the calls that submit them."""
 _LAYER_OF = {AIO: "aio", URING: "uring"}
 _LOOKS = frozenset({"stat", "lstat", "newfstatat", "statx"})
 BY_NAME: Mapping[str, frozenset[str]] = {
@@ -31,8 +33,8 @@ BY_NAME: Mapping[str, frozenset[str]] = {
 }
 """Engine of fio that moves no data -> the system calls of which each operation makes one. Those that create files open
 them, as many other calls do: these are counted by what was opened so."""
+_STACKED = ("dm-", "md", "bcache")
 _VIRTUAL = ("loop", "zram", "nbd", "ram", "ublk")
-_STACKED = ("loop", "dm-", "md", "zram", "nbd", "bcache")
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class Device:
     virtual: Sequence[str] = ()
     """Names of those that did own requests and are no drives: a file or memory answers for them."""
     stacked: bool = False
-    """A loop device, device-mapper or the like is below."""
+    """Threads of device-mapper or the like may do what the process tree asks for."""
     process_bytes: int | None = None
     """The process's own account: read from devices, or dirtied (proc(5))."""
 

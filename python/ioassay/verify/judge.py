@@ -24,7 +24,7 @@ from ioassay.verify import (
     tolerances,
 )
 from ioassay.verify.claim_groups import KEYS, TRIM, Group, groups
-from ioassay.verify.device_traffic import ELSEWHERE, Pool, is_direct, judge_device, pool_of
+from ioassay.verify.device_traffic import Pool, is_direct, judge_device, pool_of
 from ioassay.verify.engines import judge_engine
 from ioassay.verify.evidence import Evidence, calls_seen, device_seen
 from ioassay.verify.file_access import judge_direct, judge_files
@@ -283,7 +283,7 @@ def _properties(
         judge_sync(group, pool, observation, exit_ok=exit_ok),
         *(_of_part(name, group, part, hold=hold) for name, part in parts.items()),
         *(_of_fault(properties.INTERVAL, fault) for fault in empty),
-        _of_device(pool, observation, hold=hold),
+        _of_device(pool, group, hold=hold),
     ]
     listed = {each.name: each for each in judged if each is not None}
     for fault in lost:
@@ -335,14 +335,13 @@ def _of_part(name: str, group: Group, part: _Part, *, hold: bool) -> Property | 
     return Property(name, CONFIRMED if known else NOT_JUDGED) if stated else None
 
 
-def _of_device(pool: Pool, observation: Observation, *, hold: bool) -> Property | None:
+def _of_device(pool: Pool, group: Group, *, hold: bool) -> Property | None:
     """What devices did for calls that are the claim's. None where there is no device to do it."""
     if not pool.bytes or not pool.storage or pool.kind == TRIM:
         return None
-    for fault in judge_device(pool, observation) if hold else ():
+    for fault in judge_device(pool, access_pattern.jumps(group)) if hold else ():
         return _of_fault(properties.DEVICE, fault)
-    known = hold and pool.device.known and not pool.filesystems & ELSEWHERE
-    return Property(properties.DEVICE, CONFIRMED if known else NOT_JUDGED)
+    return Property(properties.DEVICE, CONFIRMED if hold and pool.is_known else NOT_JUDGED)
 
 
 def _of_fault(name: str, fault: Fault) -> Property:
@@ -457,12 +456,12 @@ def _counted(want: Expected, seen: Evidence, pool: Pool) -> dict[str, Any]:
         "others_bytes": seen.others_bytes,
         "seen_errors": seen.calls.errors,
         "seen_syncs": seen.syncs,
-        "device_bytes": device.own_bytes if device.known else None,
+        "device_bytes": device.own_bytes if pool.is_known else None,
         "device_requests": device.own_requests,
         "device_merges": device.merges,
         "device_upper_bound_bytes": device.any_bytes,
     }
-    if device.known and pool.bytes:
+    if pool.is_known and pool.bytes:
         found["device_share"] = pool.reached_bytes / pool.bytes
     for name in ("operations", "bytes"):
         claimed = found[f"claimed_{name}"]
@@ -491,16 +490,16 @@ def _explained(
     if group.one_pass and difference is not None and pool.bytes:
         rate = seen.bytes / times["seen_seconds"]
         known.append(state(Code.RATE_OF_CALLS, bytes_per_s=rate, difference_percent=abs(difference)))
-    elif pool.device.known and pool.storage and pool.bytes and not by_device:
+    elif pool.is_known and pool.storage and pool.bytes and not by_device:
         known.append(_moved_by_device(pool))
     return known
 
 
 def _moved_by_device(pool: Pool) -> Statement:
     """What reached the device, or what the process's own account says, where requests were not watched."""
-    own = pool.device.own_bytes
+    own = pool.reached_bytes
     if not pool.watched and pool.kind == "write":
         return state(Code.PAGES_DIRTIED, own_bytes=own)
     if pool.kind == "write" and own < pool.bytes:
-        return state(Code.DEVICE_WROTE, own_bytes=own, others_bytes=pool.device.any_bytes - own)
+        return state(Code.DEVICE_WROTE, own_bytes=own, others_bytes=max(pool.device.any_bytes - own, 0))
     return state(Code.DEVICE_MOVED, own_bytes=own)
