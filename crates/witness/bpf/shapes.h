@@ -15,6 +15,7 @@
 #define MAX_INFLIGHT 65536
 #define MAX_BIOS 65536
 #define PATH_BYTES 256
+#define WORDS_BYTES 2048
 #define CLASSES (MAX_DEVICES * 2 * KINDS)
 #define NONE 0xffffffffU
 
@@ -52,6 +53,7 @@ enum {
     UNLISTED,    /* calls that found no room in the listing */
     NEXT_PATTERN,
     NEXT_GRANULE_WORD,
+    UNNAMED,     /* programs that were begun or ended and found no room in `programs` */
     HEALTH
 };
 
@@ -107,3 +109,13 @@ struct event {
     u32 q2d_ns, bytes, cmd_flags, dev;
 };
 #define EVENT_OWN (1U << 31)
+
+/* A process that begins a program, or ends: then nothing but its number and the time is told. */
+struct program_event {
+    u64 at_ns;
+    u32 process, words_bytes;
+    u64 out_inode, error_inode;
+    u32 out_dev, error_dev;
+    char words[WORDS_BYTES]; /* the arguments, each ended by a zero */
+};
+#define PROGRAM_EVENT_BYTES 40

@@ -2,6 +2,7 @@
 #include "adopt.h"
 #include "bios.h"
 #include "page_cache.h"
+#include "programs.h"
 #include "synthetic.h"
 #include "syscalls.h"
 #include "uring.h"
