@@ -67,7 +67,7 @@ EVIDENCE: Mapping[str, Mapping[str, Basis]] = {
 }
 """Property -> level (or the backend strace) -> what it is judged by there. It is not judged at the others."""
 
-_LOST = ("EVENTS-LOST",)
+_LOST = ("EVENTS-LOST", "PRINTER-UNKNOWN")
 _UNSURE = ("CALLS-UNFINISHED", "SIDES-UNKNOWN", "SPARSE")
 _COUNTS: Mapping[str, Sequence[str]] = {
     CONTRADICTED: ("FEWER-SEEN", "MORE-SEEN"),
