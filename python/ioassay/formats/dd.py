@@ -3,7 +3,7 @@
 The summary goes to standard error. It counts blocks and bytes of both sides in one interval, from before the first
 read to after both files are closed, so conv=fsync and conv=fdatasync are inside (coreutils dd.c, main and finish_up).
 The read that finds the end of the file is no block.
-Sides that are no files (/dev/zero, pipes) claim nothing. Without its arguments nobody knows what the sides were.
+Sides that are no files (/dev/zero, pipes) claim nothing. Without its arguments the sides are not known.
 
 SIGUSR1 makes dd print summaries while it runs. In a script these look like those of several runs: a summary that the
 next one may include is marked 'interim', and the verdict decides.
