@@ -195,15 +195,15 @@ def _read_of_runs(
     if faults and not any(claims):
         raise faults[0]
     listed = [claim for some in claims for claim in some]
-    return listed if printers.alone(programs, own) else [_doubted(claim, "among-others") for claim in listed]
+    return listed if printers.alone(programs, own) else [_marked(claim, "among-others") for claim in listed]
 
 
 def _with(claims: Sequence[Claim], *, sure: bool) -> list[Claim]:
-    return [claim if sure else _doubted(claim, printers.UNKNOWN) for claim in claims]
+    return [claim if sure else _marked(claim, printers.UNKNOWN) for claim in claims]
 
 
-def _doubted(claim: Claim, doubt: str) -> Claim:
-    return claim if doubt in claim.doubts else replace(claim, doubts=(*claim.doubts, doubt))
+def _marked(claim: Claim, flag: str) -> Claim:
+    return claim if flag in claim.doubts else replace(claim, doubts=(*claim.doubts, flag))
 
 
 def _read(name: str, argv: Sequence[str], stdout: str, stderr: str, files: Mapping[str, str]) -> list[Claim]:
@@ -218,7 +218,7 @@ def _read(name: str, argv: Sequence[str], stdout: str, stderr: str, files: Mappi
     if found.looks_like(other) and not found.looks_like(text):
         text = other  # 2>&1, or a wrapper that prints elsewhere
     claims = found.read(text, argv)
-    return claims if _alone(found, argv) else [_doubted(one, "among-others") for one in claims]
+    return claims if _alone(found, argv) else [_marked(one, "among-others") for one in claims]
 
 
 def _alone(found: Parser, argv: Sequence[str]) -> bool:
