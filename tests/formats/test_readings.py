@@ -15,6 +15,7 @@ from ioassay.formats import claim_pattern
 from ioassay.formats.fio_job_options import job_facts
 from ioassay.formats.fio_logs import grouped
 from ioassay.formats.fio_results import Job
+from ioassay.records.observation import Program
 from ioassay.records.record import Claim
 from ioassay.store import frames, importer
 
@@ -52,7 +53,8 @@ def answer(case: Mapping[str, Any], folder: Path) -> Any:
     command = case.get("command", "./bench.sh")
     files = {name: text(made) for name, made in case.get("files", {}).items()}
     argv = command.split() if isinstance(command, str) else command
-    return formats.read(argv, text(case.get("output", "")), text(case.get("errors", "")), files)
+    programs = [Program(process, **ran) for process, ran in enumerate(case.get("ran", ()))]
+    return formats.read(argv, text(case.get("output", "")), text(case.get("errors", "")), files, programs)
 
 
 def differences(found: Any, wanted: Any, place: str = "") -> Iterator[str]:

@@ -114,6 +114,10 @@ struct files_struct {
     struct fdtable *fdt;
 } CORE;
 
+struct mm_struct {
+    unsigned long arg_start, arg_end;
+} CORE;
+
 struct thread_info {
     unsigned long flags;
     u32 status;
@@ -143,6 +147,7 @@ struct task_struct {
     s32 pid, tgid;
     struct task_struct *real_parent, *group_leader;
     struct files_struct *files;
+    struct mm_struct *mm;
     struct css_set *cgroups;
 } CORE;
 

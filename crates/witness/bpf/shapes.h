@@ -15,6 +15,7 @@
 #define MAX_INFLIGHT 65536
 #define MAX_BIOS 65536
 #define PATH_BYTES 256
+#define WORDS_BYTES 2048
 #define CLASSES (MAX_DEVICES * 2 * KINDS)
 #define NONE 0xffffffffU
 
@@ -56,6 +57,7 @@ enum {
     NEXT_EXPLAINED,
     NEXT_RING,
     UNEXPLAINED, /* tasks and requests that found no room among those that are explained */
+    UNNAMED,     /* programs that were begun or ended and found no room in `programs` */
     HEALTH
 };
 
@@ -129,3 +131,12 @@ struct part {
     u64 number, sum_ns;
     u64 buckets[COARSE_BUCKETS];
 };
+/* A process that begins a program, or ends: then nothing but its number and the time is told. */
+struct program_event {
+    u64 at_ns;
+    u32 process, words_bytes;
+    u64 out_inode, error_inode;
+    u32 out_dev, error_dev;
+    char words[WORDS_BYTES]; /* the arguments, each ended by a zero */
+};
+#define PROGRAM_EVENT_BYTES 40

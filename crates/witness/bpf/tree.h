@@ -24,6 +24,12 @@ struct {
     MAP_FIELD_TYPE(value, struct task);
 } tasks SEC(".maps");
 
+/* What programs.h tells of, and the ends of processes. */
+struct {
+    MAP_FIELD_NUMBER(type, MAP_RINGBUF);
+    MAP_FIELD_NUMBER(max_entries, 2097152);
+} programs SEC(".maps");
+
 INLINE struct task *followed(void) {
     return task_storage_get(&tasks, current_task(), 0, 0);
 }
@@ -51,9 +57,14 @@ int tree_newtask(u64 *ctx) {
 
 SEC("tp_btf/sched_process_exit")
 int tree_exit(void *ctx __attribute__((unused))) {
+    struct task_struct *task = current_task();
     u32 place = ALIVE;
     u64 *alive = followed() ? map_lookup(&health, &place) : 0;
-    if (alive)
-        __sync_fetch_and_add(alive, -1ULL);
+    if (!alive)
+        return 0;
+    __sync_fetch_and_add(alive, -1ULL);
+    u64 end[PROGRAM_EVENT_BYTES / 8] = {now_ns(), task->tgid};
+    if (task->pid == task->tgid && ring_output(&programs, end, sizeof(end), RING_NO_WAKEUP))
+        count(UNNAMED);
     return 0;
 }

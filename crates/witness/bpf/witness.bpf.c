@@ -3,6 +3,7 @@
 #include "bios.h"
 #include "explain.h"
 #include "page_cache.h"
+#include "programs.h"
 #include "synthetic.h"
 #include "syscalls.h"
 #include "uring.h"

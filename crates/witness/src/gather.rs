@@ -250,7 +250,7 @@ fn kind_of_mode(mode: u32) -> &'static str {
 }
 
 /// `major:minor` of the kernel's number (`include/linux/kdev_t.h`).
-fn dev_name(dev: u32) -> String {
+pub(crate) fn dev_name(dev: u32) -> String {
     format!("{}:{}", dev >> 20, dev & 0xf_ffff)
 }
 

@@ -48,8 +48,11 @@ pub(crate) const ADOPT: Program = program("tree_adopt", "task_newtask");
 /// And threads that no descriptor can name (before Linux 6.9).
 pub(crate) const ADOPT_CALLER: Program = program("tree_adopt_caller", "sys_enter");
 
-/// Beside it: how many tasks of the tree are alive.
+/// Beside it: how many tasks of the tree are alive, and when processes end.
 pub(crate) const TREE_END: Program = extra("tree_exit", "sched_process_exit");
+
+/// And which programs ran in which processes.
+pub(crate) const PROGRAMS: Program = extra("program_begins", "sched_process_exec");
 
 pub(crate) static BLOCK: Layer = Layer {
     names: &["block"],

@@ -79,6 +79,7 @@ pub mod observation;
 mod options;
 mod pattern;
 mod program_set;
+mod programs;
 pub mod record;
 mod shape;
 mod spare;

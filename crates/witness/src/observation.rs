@@ -192,6 +192,23 @@ pub struct Session {
     pub cached_bytes: u64,
 }
 
+/// A program that a process of the tree ran. (`Process` may run several, one after the other.)
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Program {
+    /// Number of the process.
+    pub process: u32,
+    /// Its arguments, cut at 2048 bytes.
+    pub words: Vec<String>,
+    /// Whether these are all.
+    pub is_whole: bool,
+    /// When its process began to run it.
+    pub began_ns: u64,
+    /// When the process ended or began another one; 0 when neither was seen.
+    pub ended_ns: u64,
+    /// What its standard output and its standard error were: `major:minor` and inode; empty for none.
+    pub outputs: [String; 2],
+}
+
 /// Requests of one kind to one block device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Requests {
@@ -243,6 +260,9 @@ pub struct Seen {
     pub flags_followed: bool,
     /// Whether it was seen what synchronisations and writes of a session made durable.
     pub syncs_followed: bool,
+    /// In the order in which they began.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<Program>,
     /// By device, owner and kind.
     pub block: Vec<Requests>,
     /// What went wrong in watching.

@@ -11,8 +11,8 @@ use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};
 use crate::entries::Entries;
 use crate::error::{Unavailable, in_one_line};
 use crate::layer::{
-    ADOPT, ADOPT_CALLER, BLOCK, EXPLAIN, Layer, PAGE_CACHE, Program, SYNTHETIC, SYSCALLS, TREE,
-    TREE_END, URING,
+    ADOPT, ADOPT_CALLER, BLOCK, EXPLAIN, Layer, PAGE_CACHE, PROGRAMS, Program, SYNTHETIC, SYSCALLS,
+    TREE, TREE_END, URING,
 };
 use crate::object::OBJECT;
 use crate::options::Options;
@@ -55,6 +55,9 @@ impl ProgramSet {
         };
         // Without it the most that were alive at once are not known, which is no reason to watch nothing.
         let _ = loaded.load_program(&TREE_END, &btf);
+        if !options.running {
+            let _ = loaded.load_program(&PROGRAMS, &btf); // nor is what ran a reason
+        }
         for program in tree(options) {
             loaded
                 .load_program(program, &btf)
@@ -278,7 +281,7 @@ mod tests {
         loaded.load_layer(&ABSENT, &btf, false);
         loaded.load_layer(&OTHER_SIGNATURE, &btf, false);
         assert!(loaded.layers.is_empty());
-        assert_eq!(loaded.names, [TREE_END.name, TREE.name]);
+        assert_eq!(loaded.names, [TREE_END.name, PROGRAMS.name, TREE.name]);
         assert!(loaded.why[0].starts_with("absent cannot be watched on this kernel: there_is_no"));
         assert!(
             loaded.why[1].starts_with("other cannot be watched on this kernel: block_io_start")
@@ -304,7 +307,10 @@ mod tests {
         };
         loaded.load_layer(&layer, &btf, false);
         assert_eq!(loaded.layers, ["absent"]);
-        assert_eq!(loaded.names, [TREE_END.name, TREE.name, "uring_submit"]);
+        assert_eq!(
+            loaded.names,
+            [TREE_END.name, PROGRAMS.name, TREE.name, "uring_submit"]
+        );
         assert!(loaded.why.is_empty());
     }
 

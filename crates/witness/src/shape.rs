@@ -13,6 +13,9 @@ pub(crate) const MAX_SESSIONS: u32 = 32768;
 pub(crate) const MAX_FILES: u32 = 32768;
 pub(crate) const KINDS: usize = 6;
 pub(crate) const PATH_BYTES: usize = 256;
+pub(crate) const WORDS_BYTES: usize = 2048;
+/// Of a `struct program_event` without its words.
+pub(crate) const PROGRAM_EVENT_BYTES: usize = 40;
 pub(crate) const NONE: u32 = u32::MAX;
 pub(crate) const EVENT_OWN: u32 = 1 << 31;
 
@@ -67,6 +70,7 @@ pub(crate) enum Health {
     NextExplained,
     NextRing,
     Unexplained,
+    Unnamed,
 }
 
 pub(crate) const KIND_NAMES: [&str; KINDS] = ["read", "write", "sync", "discard", "flush", "other"];

@@ -15,6 +15,7 @@ use crate::listing::{self, Listed, Paths};
 use crate::observation::{File, Seen};
 use crate::options::Options;
 use crate::program_set::ProgramSet;
+use crate::programs;
 use crate::record::{Event, Recorder};
 use crate::shape::{Health, TASK_WORDS};
 use crate::spare;
@@ -163,6 +164,7 @@ impl Witness {
             explained: gather::explained(&self.loaded),
             files,
             sessions,
+            programs: programs::taken_from(&mut self.loaded),
             flags_followed: self.loaded.layers.contains(&"syscalls"),
             syncs_followed: self.loaded.layers.contains(&"syscalls"),
             block: gather::block(&self.loaded),

@@ -441,8 +441,9 @@ def _claims(
     try:
         if stated.pattern is not None:
             return [_as_opened(claim, seen) for claim in claim_pattern.read(stated.pattern, f"{stdout}\n{stderr}")]
-        files = {name: _text(Path(name)) for name in formats.outputs(command) if Path(name).is_file()}
-        return formats.read(command, stdout, stderr, files)
+        programs = seen.programs if seen is not None else ()
+        files = {name: _text(Path(name)) for name in formats.outputs(command, programs) if Path(name).is_file()}
+        return formats.read(command, stdout, stderr, files, programs)
     except InputError as error:
         note(f"warning: no claim could be read: {error}")
         return []

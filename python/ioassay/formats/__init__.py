@@ -8,14 +8,15 @@ results to, and the caller brings their texts. Claims that a user states are rea
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Protocol, cast
 
 from ioassay import plugins
 from ioassay.errors import InputError
-from ioassay.formats import command_line
+from ioassay.formats import command_line, printers
+from ioassay.records.observation import Program
 from ioassay.records.record import Claim
 from ioassay.registry import Contract, Registry
 
@@ -26,6 +27,7 @@ PARSERS: dict[str, str] = {
     "dd": "ioassay.formats.dd",
     "db_bench": "ioassay.formats.db_bench_output",
     "sysbench": "ioassay.formats.sysbench",
+    "stress_ng": "ioassay.formats.stress_ng",
     "ioping": "ioassay.formats.ioping",
     "bonnie": "ioassay.formats.bonnie",
     "hdparm": "ioassay.formats.hdparm",
@@ -98,28 +100,110 @@ def _glance(text: str) -> str:
     return text if len(text) <= _HEAD_CHARS + _TAIL_CHARS else f"{text[:_HEAD_CHARS]}\n{text[-_TAIL_CHARS:]}"
 
 
-def outputs(argv: Sequence[str]) -> list[str]:
+def outputs(argv: Sequence[str], programs: Sequence[Program] = ()) -> list[str]:
     """The files, as named, that the tool writes its results to: bring their texts as `files` to `read`."""
-    name = recognise(argv)
-    found = getattr(parser(name), "outputs", None) if name else None
-    return list(found(argv)) if found else []
+    commands = [one.words for one in programs if recognise(one.words)] or [argv]
+    found: dict[str, None] = {}
+    for words in commands:
+        named = getattr(parser(name), "outputs", None) if (name := recognise(words)) else None
+        found |= dict.fromkeys(named(words) if named else ())
+    return list(found)
 
 
-def read(argv: Sequence[str], stdout: str, stderr: str = "", files: Mapping[str, str] | None = None) -> list[Claim]:
+def read(
+    argv: Sequence[str],
+    stdout: str,
+    stderr: str = "",
+    files: Mapping[str, str] | None = None,
+    programs: Sequence[Program] = (),
+) -> list[Claim]:
     """The claims of the tool that `argv` starts or that the output looks like; none where no tool is recognised.
 
-    `files` are the texts of what `outputs` named, by name. InputError when the output is of the tool but cannot be
-    understood; a tool that was told to say nothing (dd's status=none) claims nothing.
+    `files` are the texts of what `outputs` named, by name; `programs` what was run, where that was watched. InputError
+    when the output is of the tool but cannot be understood; a tool that was told to say nothing (dd's status=none)
+    claims nothing.
     """
-    name = recognise(argv, stdout, stderr)
-    if name is None:
+    ran = [recognise(one.words) for one in programs]
+    names = [name for name in dict.fromkeys([*ran, recognise(argv, stdout, stderr)]) if name]
+    claims: list[Claim] = []
+    faults: list[InputError] = []
+    for name in names:
+        try:
+            claims += _claims_of(name, argv, stdout, stderr, files or {}, programs)
+        except InputError as error:
+            faults.append(error)
+    if faults and not claims:
+        raise faults[0]
+    return claims
+
+
+def _claims_of(
+    name: str,
+    argv: Sequence[str],
+    stdout: str,
+    stderr: str,
+    files: Mapping[str, str],
+    programs: Sequence[Program],
+) -> list[Claim]:
+    found = parser(name)
+    own = printers.calls(programs, found.matches)
+    printing = [one for one in own if getattr(found, "prints", lambda words: True)(one.words)]
+    if own and not printing:
         return []
     try:
-        return _read(name, argv, stdout, stderr, files or {})
+        if own and hasattr(found, "split"):
+            return _read_of_runs(name, argv, stdout, stderr, files, programs, printing)
+        return _read(name, argv, stdout, stderr, files)
     except Exception as error:
         if isinstance(error, InputError) or not (fault := plugins.fault(error)):
             raise
         raise InputError(f"the claims of {name} cannot be read: {fault}") from error
+
+
+def _read_of_runs(
+    name: str,
+    argv: Sequence[str],
+    stdout: str,
+    stderr: str,
+    files: Mapping[str, str],
+    programs: Sequence[Program],
+    own: Sequence[Program],
+) -> list[Claim]:
+    """The claims of each run of the tool, by what that run printed and its own arguments."""
+    found = parser(name)
+    split: Callable[[str], list[str]] = getattr(found, "split")  # noqa: B009 (a parser need not have it)
+    written = printers.of_files(own, files, getattr(found, "outputs", lambda words: ()))
+    repeated = [part.strip() for text in written.values() for part in split(text)]
+    shown: dict[str, list[str]] = {}
+    for output, text in zip(programs[0].outputs, (stdout, stderr), strict=True):
+        parts = [part for part in split(text) if not any(each in part for each in repeated)]
+        shown[output] = [*shown.get(output, ()), *parts]
+    rest = [one for place, one in enumerate(own) if place not in written]
+    everything = [part for parts in shown.values() for part in parts]
+    pairs = printers.pair(shown, rest, int(found.STREAM == "stderr")) if rest else []
+    if rest and not pairs and (everything or not written):  # the parser says what is missing
+        pairs = [printers.Part("\n".join(everything), own[0].words if len(own) == 1 else argv, sure=False)]
+    elif not rest:  # copies of the files that are none
+        pairs = [printers.Part(text, own[-1].words, sure=False) for text in everything]
+    of_files = [printers.Part((split(text) or [text])[-1], own[place].words) for place, text in written.items()]
+    claims, faults = [], []
+    for one in [*of_files, *(pairs or ())]:
+        try:
+            claims.append(_with(found.read(one.text, one.words), sure=one.sure))
+        except InputError as error:
+            faults.append(error)
+    if faults and not any(claims):
+        raise faults[0]
+    listed = [claim for some in claims for claim in some]
+    return listed if printers.alone(programs, own) else [_marked(claim, "among-others") for claim in listed]
+
+
+def _with(claims: Sequence[Claim], *, sure: bool) -> list[Claim]:
+    return [claim if sure else _marked(claim, printers.UNKNOWN) for claim in claims]
+
+
+def _marked(claim: Claim, flag: str) -> Claim:
+    return claim if flag in claim.doubts else replace(claim, doubts=(*claim.doubts, flag))
 
 
 def _read(name: str, argv: Sequence[str], stdout: str, stderr: str, files: Mapping[str, str]) -> list[Claim]:
@@ -134,7 +218,7 @@ def _read(name: str, argv: Sequence[str], stdout: str, stderr: str, files: Mappi
     if found.looks_like(other) and not found.looks_like(text):
         text = other  # 2>&1, or a wrapper that prints elsewhere
     claims = found.read(text, argv)
-    return claims if _alone(found, argv) else [replace(one, doubts=(*one.doubts, "among-others")) for one in claims]
+    return claims if _alone(found, argv) else [_marked(one, "among-others") for one in claims]
 
 
 def _alone(found: Parser, argv: Sequence[str]) -> bool:

@@ -28,6 +28,10 @@ _WRAPPERS: dict[str, tuple[frozenset[str], int]] = {
     "doas": (frozenset({"-u"}), 0),
     "time": (frozenset({"-f", "--format", "-o", "--output"}), 0),
     "unshare": (frozenset(), 0),
+    "prlimit": (frozenset(), 0),
+    "setpriv": (frozenset({"--reuid", "--regid", "--groups", "--inh-caps", "--bounding-set", "--ambient-caps"}), 0),
+    "perf": (frozenset({"-e", "--event", "-o", "--output", "-r", "--repeat", "-F", "-c", "-x", "-C"}), 1),
+    "faketime": (frozenset(), 1),
     "busybox": (frozenset(), 0),
     "nohup": (frozenset(), 0),
     "setsid": (frozenset(), 0),
@@ -55,6 +59,12 @@ def plain(argv: Sequence[str], depth: int = 0) -> list[list[str]]:
     if name in _SHELLS and (script := _script(argv)) is not None:
         return [command for part in _simple(script) for command in plain(part, depth + 1)] or [argv]
     return [argv]
+
+
+def starts_one(argv: Sequence[str]) -> bool:
+    """Whether it is a wrapper, or a shell that is told one command: it does nothing else."""
+    name = program(argv)
+    return name in _WRAPPERS or (name in _SHELLS and _script(list(argv)) is not None and len(plain(argv)) == 1)
 
 
 def scripted(argv: Sequence[str]) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 
 from ioassay.errors import InputError
 from ioassay.formats import Conventions, command_line
-from ioassay.formats.number_parsing import lines_with, real, step_of, whole_number
+from ioassay.formats.number_parsing import lines_with, parts_from, real, step_of, whole_number
 from ioassay.metrics import percentile_name
 from ioassay.records.record import Claim
 
@@ -48,6 +48,8 @@ _PERCENTILE = re.compile(r"P([\d.]{1,8}): ([\d.]{1,25})")
 _PATH = re.compile(r"DB path: \[(.{1,4000}?)\]")
 _CLOCK_STEP_S = 1e-6
 _TICKER = re.compile(r"^(rocksdb\.[\w.-]{1,80}) COUNT : (\d{1,19})$", re.M)
+_HEAD = re.compile(r"^(RocksDB|LevelDB): +version", re.M)
+_KEYS_LINE = re.compile(r"^Keys: +\d+ bytes", re.M)
 _READ = ("rocksdb.last.level.read.bytes", "rocksdb.non.last.level.read.bytes")
 """Of table files, by users and by compactions (monitoring/statistics.cc; 7.0 and newer)."""
 _WRITTEN = ("rocksdb.wal.bytes", "rocksdb.flush.write.bytes", "rocksdb.compact.write.bytes")
@@ -103,7 +105,13 @@ def matches(program: str) -> bool:
 
 def looks_like(text: str) -> bool:
     """Whether it has a line of a benchmark, or RocksDB's and LevelDB's head of it."""
-    return " micros/op" in text or re.search(r"^(RocksDB|LevelDB): +version", text, re.M) is not None
+    return " micros/op" in text or _HEAD.search(text) is not None
+
+
+def split(text: str) -> list[str]:
+    """A part for each process that printed results."""
+    parts = parts_from(text, [match.start() for match in _KEYS_LINE.finditer(text)]) or [text]
+    return [part for part in parts if " micros/op" in part]
 
 
 def parse(text: str) -> Output:

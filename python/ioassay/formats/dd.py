@@ -3,7 +3,7 @@
 The summary goes to standard error. It counts blocks and bytes of both sides in one interval, from before the first
 read to after both files are closed, so conv=fsync and conv=fdatasync are inside (coreutils dd.c, main and finish_up).
 The read that finds the end of the file is no block.
-Sides that are no files (/dev/zero, pipes) claim nothing. Without its arguments nobody knows what the sides were.
+Sides that are no files (/dev/zero, pipes) claim nothing. Without its arguments the sides are not known.
 
 SIGUSR1 makes dd print summaries while it runs. In a script these look like those of several runs: a summary that the
 next one may include is marked 'interim', and the verdict decides.
@@ -18,7 +18,7 @@ from itertools import pairwise
 
 from ioassay.errors import InputError
 from ioassay.formats import command_line
-from ioassay.formats.number_parsing import decimal, lines_with, next_lines, real, step_of, whole_number
+from ioassay.formats.number_parsing import decimal, lines_with, next_lines, parts_from, real, step_of, whole_number
 from ioassay.records.record import Claim
 
 NAME = "dd"
@@ -54,6 +54,16 @@ def matches(program: str) -> bool:
 def looks_like(text: str) -> bool:
     """Whether it has a summary: blocks in and out, and the line of bytes, or English words."""
     return any(block.total_bytes is not None or "records in" in text for block in _blocks(text))
+
+
+def prints(words: Sequence[str]) -> bool:
+    """Whether a dd with these arguments prints a summary."""
+    return "status=none" not in words and not {"--help", "--version"} & set(words)
+
+
+def split(text: str) -> list[str]:
+    """A part for each summary."""
+    return parts_from(text, [start for start, _ in _places(text)])
 
 
 def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
@@ -122,7 +132,11 @@ class _Block:
 
 
 def _blocks(text: str) -> Iterator[_Block]:
-    """Two lines of blocks in a row, and the summary in the two lines after them, where there is one."""
+    return (block for _, block in _places(text))
+
+
+def _places(text: str) -> Iterator[tuple[int, _Block]]:
+    """Two lines of blocks in a row, and the summary in the two lines after them, where there is one; with its start."""
     last = -1
     for end, line in lines_with(text, _PAIR):
         first = _RECORDS.fullmatch(line.strip())
@@ -134,7 +148,7 @@ def _blocks(text: str) -> Iterator[_Block]:
             continue
         last = text.find(following[0], end) + len(following[0])
         sides = [(whole_number(match[1], "records"), whole_number(match[2], "records")) for match in (first, second)]
-        yield _summary(sides[0], sides[1], following[1:])
+        yield end - len(line), _summary(sides[0], sides[1], following[1:])
 
 
 def _summary(read: tuple[int, int], written: tuple[int, int], lines: Sequence[str]) -> _Block:

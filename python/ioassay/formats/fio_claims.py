@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from ioassay.errors import InputError
-from ioassay.formats import Conventions, command_line, fio_clients, fio_json, fio_terse, fio_text
+from ioassay.formats import Conventions, command_line, fio_clients, fio_command, fio_json, fio_terse, fio_text
 from ioassay.formats.fio_job_options import JobFacts, by_files, job_facts
 from ioassay.formats.fio_results import Job, Results, elapsed_s, in_direction, merged, merged_latency
 from ioassay.metrics import percentile_name
@@ -28,6 +28,7 @@ KINDS = ("read", "write", "trim")
 _CLOCK_STEP_S = 1e-3
 """Run times are printed in whole milliseconds."""
 _PREFIXES = {"": "lat", "clat.": "clat", "slat.": "slat"}
+_WITHOUT_JOBS = re.compile(r"--?(version|help|enghelp|cmdhelp|parse-only|showcmd|server|crctest|cpuclock)")
 _SOURCE = "fio's output"
 
 
@@ -39,6 +40,21 @@ def matches(program: str) -> bool:
 def looks_like(text: str) -> bool:
     """Whether it has results of fio in any format."""
     return any(format.looks_like(text) for format in (fio_json, fio_terse, fio_text))
+
+
+def prints(words: Sequence[str]) -> bool:
+    """Whether a fio with these arguments runs jobs."""
+    return not any(
+        re.match(r"--?(version|help|enghelp|cmdhelp|parse-only|showcmd|server|crctest|cpuclock)", word)
+        for word in words
+    )
+
+
+def split(text: str) -> list[str]:
+    """A part for each report: of one run with --status-interval there are several."""
+    formats: tuple[Any, ...] = (fio_json, fio_terse, fio_text)
+    known = next((format for format in formats if format.looks_like(text)), None)
+    return list(known.split(text)) if known else []
 
 
 def outputs(argv: Sequence[str]) -> list[str]:
@@ -64,16 +80,41 @@ def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
 
 
 def _read(text: str, argv: Sequence[str]) -> list[Claim]:
-    if documents := fio_json.parse_each(text, _SOURCE):
-        runs = sum(matches(command_line.program(one)) for one in command_line.plain(argv))
-        chosen = documents if runs == len(documents) else documents[-1:]
-        return [claim for results in chosen for claim in claims(results)]
+    runs = [one for one in command_line.plain(argv) if matches(command_line.program(one))]
+    parts = split(text) or [text]
+    chosen = parts if len(runs) == len(parts) else parts[-1:]
+    words = runs if len(runs) == len(chosen) else [()] * len(chosen)
+    return [claim for pair in zip(chosen, words, strict=True) for claim in _of_report(*pair)]
+
+
+def _of_report(text: str, words: Sequence[str]) -> list[Claim]:
     if not fio_json.looks_like(text):
         if fio_terse.looks_like(text):
-            return claims(fio_terse.parse(text, _SOURCE))
+            return claims(_with_options(fio_terse.parse(_last_terse(text, words), _SOURCE), words))
         if fio_text.looks_like(text):
-            return claims(*fio_text.parse(text, _SOURCE))
+            results, facts = fio_text.parse(text, _SOURCE)
+            known = _with_options(results, words)
+            return claims(known, None if known is not results else facts)
     return claims(fio_json.parse(text, _SOURCE))  # which says what is wrong
+
+
+def _with_options(results: Results, words: Sequence[str]) -> Results:
+    """With the options of the command line, where it names every job of the results."""
+    options = fio_command.jobs_of(words)
+    if not results.jobs or not all(job.name in options for job in results.jobs):
+        return results
+    return replace(results, jobs=[replace(job, options=options[job.name]) for job in results.jobs])
+
+
+def _last_terse(text: str, words: Sequence[str]) -> str:
+    """The lines of the last report of a run that printed several: one for each process or group."""
+    if fio_command.option(words, "status-interval") is None:
+        return text
+    alone = fio_command.option(words, "group_reporting") is not None
+    number = "1" if alone else fio_command.option(words, "numjobs") or "1"
+    lines = [line for line in text.splitlines() if fio_terse.looks_like(line)]
+    kinds = len({line.split(";")[2] for line in lines})
+    return "\n".join(lines[-kinds * int(number) :]) if number.isdecimal() else text
 
 
 def claims(results: Results, facts: JobFacts | None = None) -> list[Claim]:

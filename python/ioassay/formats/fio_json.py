@@ -31,7 +31,7 @@ from ioassay.formats.fio_results import (
     SteadyState,
     by_client,
 )
-from ioassay.formats.number_parsing import text_around, whole_number
+from ioassay.formats.number_parsing import parts_from, text_around, whole_number
 from ioassay.validation import Amount, Count, Whole
 
 _UNKNOWN = "this is not as fio writes it"
@@ -151,6 +151,12 @@ def parse_each(text: str, source: str) -> list[Results]:
         return [_results(text[start:end], source, messages) for start, end in places]
     except KeyError as error:
         raise InputError(f"{source}: a latency has no {error}; wanted JSON as fio writes it") from None
+
+
+def split(text: str) -> list[str]:
+    """A part for each document, with what is after the one before; one where no document is whole."""
+    ends = [end for _, end in _objects(text)]
+    return parts_from(text, [0, *ends[:-1]])
 
 
 def _one_filename(text: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ioassay.errors import InputError
 from ioassay.formats.fio_clients import TOTAL
 from ioassay.formats.fio_results import CpuUse, Direction, Job, Latency, Results
-from ioassay.formats.number_parsing import real, text_around, whole_number
+from ioassay.formats.number_parsing import parts_from, real, text_around, whole_number
 
 _HEAD = 5
 _DIRECTION = 41
@@ -51,11 +51,22 @@ def parse(text: str, source: str) -> Results:
     return Results(version, jobs, messages=text_around(text, [line.span() for line in lines]))
 
 
+def split(text: str) -> list[str]:
+    """A part for each report, whose jobs come in the same order: one for all lines where one stands twice in a row."""
+    lines = list(_RESULT.finditer(text))
+    names = [line[0].split(";")[2:4] for line in lines]
+    starts = [line.start() for line, name in zip(lines, names, strict=True) if name == names[0]]
+    several = len(lines) > len(starts) or len(starts) == 1
+    return parts_from(text, starts if several else starts[:1])
+
+
 def _job(fields: Sequence[str]) -> Job:
     version = int(fields[0])
     if version not in _LAYOUTS:
         raise InputError(f"terse version {version}; wanted 3, 4 or 5: run fio with --terse-version=5")
     width, names = _LAYOUTS[version]
+    if fields[_HEAD + width : _HEAD + width + 1] and fields[_HEAD + width].endswith("%"):
+        names = ("mixed",)  # unified_rw_reporting: the processor's shares follow at once
     least = _HEAD + width * len(names) + _TAIL
     if len(fields) < least:
         raise InputError(f"it is cut off: {len(fields)} fields of terse version {version}; wanted {least} at least")

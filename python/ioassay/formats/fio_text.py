@@ -14,7 +14,7 @@ from ioassay.errors import InputError
 from ioassay.formats.fio_clients import TOTAL
 from ioassay.formats.fio_job_options import JobFacts
 from ioassay.formats.fio_results import KINDS, Direction, Job, Latency, Results
-from ioassay.formats.number_parsing import lines_with, real, step_of, whole_number
+from ioassay.formats.number_parsing import lines_with, parts_from, real, step_of, whole_number
 
 _DIRECTIONS = ("read", "write", "trim")
 _FACTORS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
@@ -36,6 +36,9 @@ _LATENCY = re.compile(
 )
 _PERCENTILES = re.compile(r"^ +(lat|clat|slat|sync) percentiles \((nsec|usec|msec|sec)\):")
 _PERCENTILE = re.compile(r"(\d{1,3}\.\d{1,20})th=\[ *(\d{1,19})\]")
+_FRAME = re.compile(r"^Run status group|: \(groupid=|: \(g=\d+\): rw=", re.M)
+_SERVER = re.compile(r"^hostname=", re.M)
+_SETTINGS_LINE = re.compile(r": \(g=\d+\): rw=")
 _MEANING = re.compile(r"=|percentiles \(")
 
 
@@ -64,6 +67,26 @@ class _Block:
 def looks_like(text: str) -> bool:
     """Whether it has the report's line of a direction."""
     return ": (groupid=" in text and " BW=" in text
+
+
+def split(text: str) -> list[str]:
+    """A part for each report, which ends with the sums of its groups; the settings before the first one for each.
+
+    Those of servers (`--client`) are one together.
+    """
+    if _SERVER.search(text):
+        return [text]
+    starts, in_sums, settings = [0], False, []
+    for end, line in lines_with(text, _FRAME):
+        if line.startswith("Run status group"):
+            in_sums = True
+        elif in_sums:
+            starts.append(end - len(line))
+            in_sums = False
+        if _SETTINGS.match(line) and len(starts) == 1:
+            settings.append(line)
+    parts = parts_from(text, starts)
+    return [part if _SETTINGS_LINE.search(part) else "\n".join([*settings, part]) for part in parts]
 
 
 def parse(text: str, source: str) -> tuple[Results, JobFacts]:

@@ -18,7 +18,7 @@ from typing import Any
 
 from ioassay.errors import InputError
 from ioassay.formats import command_line
-from ioassay.formats.number_parsing import lines_with, next_lines, real, whole_number
+from ioassay.formats.number_parsing import lines_with, next_lines, parts_from, real, whole_number
 from ioassay.formats.printed_quantity import (
     NUMBER,
     Quantity,
@@ -86,6 +86,14 @@ def matches(program: str) -> bool:
 def looks_like(text: str) -> bool:
     """Whether it has ioping's statistics, as text or JSON."""
     return " ioping statistics ---" in text or ('"load": {' in text and '"stat": {' in text and '"mdev"' in text)
+
+
+def split(text: str) -> list[str]:
+    """A part for each run's statistics; one where they are no text."""
+    starts = [match.start() for match in _TITLE.finditer(text)]
+    if not starts:
+        return [text] if looks_like(text) or _RAW.search(text) else []
+    return parts_from(text, [0, *(text.find("\n", text.rfind("min/avg/max", 0, start)) for start in starts[1:])])
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NoReturn
 
 from ioassay.errors import InputError
@@ -105,6 +106,11 @@ def next_lines(text: str, start: int, count: int) -> list[str]:
             found.append(line)
         start = end
     return found
+
+
+def parts_from(text: str, starts: Sequence[int]) -> list[str]:
+    """A part from each start to the next; the first one has what is before it as well."""
+    return [text[start:end] for start, end in pairwise([0, *starts[1:], len(text)])] if starts else []
 
 
 def text_around(text: str, places: Sequence[tuple[int, int]]) -> str:

@@ -16,13 +16,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ioassay.errors import InputError
-from ioassay.formats.number_parsing import real, step_of, whole_number
+from ioassay.formats.number_parsing import parts_from, real, step_of, whole_number
 from ioassay.formats.printed_quantity import NUMBER, last_line, size
 from ioassay.records.record import Claim
 
 NAME = "sysbench"
 STREAM = "stdout"
 
+_BANNER = re.compile(r"^sysbench \d", re.M)
 _SECTION = "File operations:"
 _OPTIONS = "Running the test with following options"
 _LONGEST_PART = 20_000
@@ -50,6 +51,11 @@ def matches(program: str) -> bool:
 def looks_like(text: str) -> bool:
     """Whether it has the results of a fileio test, or of making its files."""
     return (_SECTION in text and "fsyncs/s:" in text) or ("Creating files for the test" in text)
+
+
+def split(text: str) -> list[str]:
+    """A part for each run."""
+    return parts_from(text, [match.start() for match in _BANNER.finditer(text)])
 
 
 def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:

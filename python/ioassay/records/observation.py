@@ -225,6 +225,22 @@ class Session:
 
 
 @dataclass(frozen=True)
+class Program:
+    """One program that a process of the tree ran; a process may run several, one after the other."""
+
+    process: int
+    words: Sequence[str]
+    """Its arguments, the program's own name first."""
+    is_whole: bool = True
+    """These are all; else they were cut after 2048 bytes."""
+    began_ns: int = 0
+    ended_ns: int = 0
+    """When its process ended or began another program; 0 when neither was seen."""
+    outputs: Sequence[str] = ("", "")
+    """What its standard output and its standard error were: 'major:minor:inode', '' for none."""
+
+
+@dataclass(frozen=True)
 class Requests:
     """Requests of one kind to one block device."""
 
@@ -285,6 +301,8 @@ class Observation:
     it was opened with, or that it had at its first call."""
     syncs_followed: bool = False
     """Whether `Session.dirty_syncs` and `Session.synced_writes` were counted: not in older ones, nor by strace."""
+    programs: Sequence[Program] = ()
+    """In the order in which they began; none where they were not watched. Records do not keep them."""
     block: Sequence[Requests] = ()
     health: Mapping[str, int] = field(default_factory=dict)
     """What went wrong in watching, each 0 when nothing did: `lost` (events that found no room), `missed` (block
@@ -311,6 +329,7 @@ class Observation:
         """The same without what is 0 in a class of calls: most of the many files that a program opens are hardly
         used. `from_dict` reads this back as well."""
         table = self.as_dict()
+        del table["programs"]  # arguments say more of a user than any claim needs
         for session in table["sessions"]:
             for part in (*_PARTS, *_PATTERNS):
                 session[part] = _without_zeros(session[part] or {})
@@ -343,6 +362,7 @@ def _observation(table: Mapping[str, Any]) -> Observation:
     fields["explained"] = [_explained(item) for item in table.get("explained", ())]
     fields["files"] = [File(**_known(File, item)) for item in table.get("files", ())]
     fields["sessions"] = [_session(item) for item in table.get("sessions", ())]
+    fields["programs"] = [Program(**_known(Program, item)) for item in table.get("programs", ())]
     fields["block"] = [_requests(item) for item in table.get("block", ())]
     return Observation(**fields)
 

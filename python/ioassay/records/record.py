@@ -148,8 +148,9 @@ class Claim:
     """What its own output gives against its numbers: 'clock-clamp', 'poor-timer', 'whole-microseconds', 'sparse' (zeros
     counted, not written), 'sides-unknown' (dd without its arguments), 'no-operations' (bytes of nothing),
     'several-clocks' (processes that each began when they could, of whose times the longest is claimed),
-    'interim' (a summary that the next claim may include), 'among-others' (a script started it, or it starts others:
-    these may use the same files), 'log-not-synced' (a part of what a database wrote)."""
+    'printer-unknown' (which process printed it is not certain), 'interim' (a summary that the next claim may include),
+    'among-others' (a script started it, or it starts others: these may use the same files), 'log-not-synced' (a part of
+    what a database wrote)."""
 
 
 @dataclass(frozen=True)

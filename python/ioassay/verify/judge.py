@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ioassay.formats import printers
 from ioassay.formats.fio_clients import is_of_this_host
 from ioassay.records.observation import Calls, Observation
 from ioassay.records.record import Claim
@@ -35,12 +36,14 @@ from ioassay.verify.synchronisations import judge_sync
 from ioassay.verify.verdict import (
     BY_DEVICE,
     CONFIRMED,
+    CONTRADICTED,
     INCOMPLETE,
     LOAD_OF_SERVERS,
     NOT_IO,
     NOT_JUDGED,
     PERTURBED,
     TRUE_CLAIMS,
+    UNSUBSTANTIATED,
     UNSUPPORTED,
     Property,
     Verdict,
@@ -51,6 +54,7 @@ from ioassay.verify.verdict import (
 _ITSELF = frozenset({"AT-ODDS-WITH-ITSELF", "LONGER-THAN-IT-RAN", "IMPOSSIBLE-LATENCY"})
 """What is wrong with a claim whatever was seen."""
 _TRUE = TRUE_CLAIMS | {NOT_JUDGED}
+_WRONG = frozenset({CONTRADICTED, UNSUBSTANTIATED})
 _UNOBSERVED = "TIMING-NOT-OBSERVED"
 _UNTIMED = frozenset(
     {
@@ -288,6 +292,9 @@ def _properties(
     listed = {each.name: each for each in judged if each is not None}
     for fault in lost:
         listed = {name: each if each.reason in _ITSELF else _of_fault(name, fault) for name, each in listed.items()}
+    if any(printers.UNKNOWN in claim.doubts for claim in group.claims):
+        unknown = Fault(INCOMPLETE, "PRINTER-UNKNOWN", (state(Code.PRINTER_UNKNOWN),))
+        listed = {name: _of_fault(name, unknown) if each.category in _WRONG else each for name, each in listed.items()}
     return _in_order(list(listed.values()))
 
 

@@ -78,6 +78,7 @@ class Code(StrEnum):
     RESULTS_UNSEEN = auto()
     OTHER_PROGRAMS = auto()
     FILES_UNKNOWN = auto()
+    PRINTER_UNKNOWN = auto()
     ZEROS_SKIPPED = auto()
     # Calls that were not watched
     CALLS_UNWATCHED = auto()

@@ -1,0 +1,95 @@
+"""Which run of a tool printed which part of an output.
+
+A claim belongs to the process that printed it: its arguments and no words of a script say what it did. An output is
+split by the tool's parser (`split`), one part a summary; parts and processes are paired in the order in which they end.
+Where that is not certain, claims say so (`UNKNOWN`), and are never contradicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ioassay.formats import command_line
+from ioassay.records.observation import Program
+
+UNKNOWN = "printer-unknown"
+_CLOSE_NS = 50_000_000
+"""Processes that run side by side and end so soon after one another may have printed in either order."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the output, and the arguments of the process that printed it."""
+
+    text: str
+    words: Sequence[str]
+    sure: bool = True
+
+
+def calls(programs: Sequence[Program], matches: Callable[[str], bool]) -> list[Program]:
+    """The runs of a tool in the order in which they ended."""
+    found = [program for program in programs if matches(_name(program.words))]
+    return sorted(found, key=lambda program: program.ended_ns or float("inf"))
+
+
+def pair(parts: Mapping[str, Sequence[str]], found: Sequence[Program], stream: int) -> list[Part] | None:
+    """Each part with its process: `parts` are those of each output, by its identity. None where that is open.
+
+    Of one process the last part has all before it. Of several only those are sure that printed to the output itself:
+    what went through a pipe or a file may have come in any order.
+    """
+    everything = [text for texts in parts.values() for text in texts]
+    if len(found) == 1:
+        return [Part(everything[-1], found[0].words)] if everything else []
+    direct = {output: [one for one in found if one.outputs[stream] == output] for output in parts}
+    if all(len(texts) == len(direct[output]) for output, texts in parts.items()):
+        return [part for output, texts in parts.items() for part in _in_order(texts, direct[output])]
+    rest = [one for one in found if one.outputs[stream] not in parts]
+    for output, texts in parts.items():  # the others print to one of them by way of a pipe or a file
+        if len(texts) == len(rest) and all(len(parts[each]) == len(direct[each]) for each in parts if each != output):
+            own = [part for each in parts if each != output for part in _in_order(parts[each], direct[each])]
+            return [*own, *_in_order(texts, rest, sure=False)] if not direct[output] else None
+    return list(_in_order(everything, found, sure=False)) if len(everything) == len(found) else None
+
+
+def _in_order(texts: Sequence[str], found: Sequence[Program], *, sure: bool = True) -> Iterator[Part]:
+    close = {id(one) for pair in pairwise(found) if _may_swap(*pair) for one in pair}
+    for text, one in zip(texts, found, strict=True):
+        yield Part(text, one.words, sure and id(one) not in close)
+
+
+def alone(programs: Sequence[Program], found: Sequence[Program]) -> bool:
+    """Whether nothing ran beside one run of the tool but what starts it: a wrapper, a shell for one command."""
+    return len(found) == 1 and all(
+        program is found[0] or _begins_another(program, programs) or command_line.starts_one(program.words)
+        for program in programs
+    )
+
+
+def _begins_another(program: Program, programs: Sequence[Program]) -> bool:
+    """It is what its process was before it began the next program."""
+    return any(one.process == program.process and one.began_ns == program.ended_ns for one in programs)
+
+
+def _may_swap(one: Program, other: Program) -> bool:
+    return one.words != other.words and other.began_ns < one.ended_ns and other.ended_ns - one.ended_ns < _CLOSE_NS
+
+
+def _name(words: Sequence[str]) -> str:
+    name = command_line.program(words)
+    return command_line.program(words[1:]) if name == "busybox" else name
+
+
+def of_files(
+    found: Sequence[Program], files: Mapping[str, str], outputs: Callable[[Sequence[str]], Sequence[str]]
+) -> dict[int, str]:
+    """The results that one run alone wrote to files of its own: its place among `found` -> their text."""
+    named = [list(outputs(program.words)) for program in found]
+    every = [name for names in named for name in names]
+    return {
+        place: "\n".join(files[name] for name in names)
+        for place, names in enumerate(named)
+        if names and all(name in files and every.count(name) == 1 for name in names)
+    }
