@@ -85,6 +85,16 @@ def test_each_way_is_seen_on_the_file_and_on_the_device(
         assert next(file.page_cache_bytes for file in seen.files if file.path.endswith("/data")) == cached_mib * MIB
 
 
+@table("bpf_layers", "parts_of_latencies_sum_to_what_fio_measured")
+def test_parts_of_latencies_sum_to_what_fio_measured(witnessed: Any, data: Path, options: str, device: Any) -> None:
+    cold(data)
+    found = witnessed(data.parent, fio(data, *options.split()), level="explain")["latency_parts"][0]
+    assert OPS - 32 <= found["operations"] <= OPS + 256, found  # the last of io_uring; those of the loader
+    assert 0.95 * found["mean_ns"] <= found["seen_ns"] <= found["mean_ns"], found
+    (mean_ns,) = [part["mean_ns"] for part in found["parts"] if part["name"] == "device"] or [0]
+    assert device[0] * found["mean_ns"] <= mean_ns <= device[1] * found["mean_ns"], found
+
+
 def test_level_block_sees_io_uring_and_no_system_call(watch: Any, look: Any, data: Path) -> None:
     seen = watch("block", *fio(data, "--direct=1", "--ioengine=io_uring", "--iodepth=16", "--rw=randread"))
     assert [(part.entry, part.kind) for part in seen.operations] == [("uring", "read")]

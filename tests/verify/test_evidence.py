@@ -6,15 +6,19 @@ The rows say where each answer begins, to the operation and the byte.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
-from ioassay.records.observation import Calls, File, Observation, Operation, Requests, Session
+from pytest import approx
+
+from ioassay.narrative import latency_text
+from ioassay.records.observation import Calls, File, Observation, Operation, Requests, Session, from_dict
 from ioassay.records.record import Claim
 from ioassay.verify import explanations, operation_counts
 from ioassay.verify.claim_groups import Group
 from ioassay.verify.device_traffic import Pool, is_direct, is_synced, judge_device, pool_of
 from ioassay.verify.evidence import FILES, Device, Evidence, calls_seen, classes, device_seen, unwatched, without_first
+from ioassay.verify.latency_parts import latency_parts
 from ioassay.verify.operation_counts import Expected, expected
 
 from .conftest import table
@@ -313,3 +317,12 @@ def test_notes(seen: Any, claim: Any, group: Any, pool: Any, device: Any, watche
         Group([0], claims, **of), Expected(COUNT, SIZE), Evidence(**made), over, observation(**whole)
     )
     assert len(found) == number
+
+
+@table("evidence", "parts_of_a_latency")
+def test_parts_of_a_latency(explained: Any, claimed: Any, wanted: Any, parts: Any, text: str) -> None:
+    seen = from_dict({"backend": "bpf", "asked": "explain", "layers": LAYERS, "explained": explained})
+    (found,) = latency_parts([Claim("fio", kind, latency_ns={"mean": mean}) for kind, mean in claimed.items()], seen)
+    assert (found.kind, found.engine, found.mean_ns, found.seen_ns) == wanted
+    assert [tuple(asdict(part).values()) for part in found.parts] == [approx(part) for part in parts]
+    assert str(latency_text.sentence(found)) == text

@@ -52,6 +52,10 @@ enum {
     UNLISTED,    /* calls that found no room in the listing */
     NEXT_PATTERN,
     NEXT_GRANULE_WORD,
+    NEXT_ACCOUNT,
+    NEXT_EXPLAINED,
+    NEXT_RING,
+    UNEXPLAINED, /* tasks and requests that found no room among those that are explained */
     HEALTH
 };
 
@@ -102,6 +106,8 @@ struct inflight {
     u32 bytes, cmd_flags;
     u32 class, dev;
     u64 busy;
+    u64 key;                 /* of the request of libaio or io_uring that it is for */
+    u32 account, is_journal; /* of the layer that explains */
 };
 
 /* A request as it is written to the recording; 40 bytes. */
@@ -110,3 +116,16 @@ struct event {
     u32 q2d_ns, bytes, cmd_flags, dev;
 };
 #define EVENT_OWN (1U << 31)
+
+/* What the time of an operation is made of. */
+enum { PROCESSOR, SUBMISSION, FILE_SYSTEM, LOCK, JOURNAL, QUEUE, DEVICE, COMPLETION, PARTS };
+
+#define MAX_EXPLAINED 24
+#define COARSE_SUB_BITS 4
+#define COARSE_BUCKETS 656
+
+/* One of them, or the whole, of all operations of a class: those in which it took any time. */
+struct part {
+    u64 number, sum_ns;
+    u64 buckets[COARSE_BUCKETS];
+};

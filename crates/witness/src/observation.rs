@@ -105,6 +105,30 @@ pub struct Operation {
     pub latency: Histogram,
 }
 
+/// One part of the time of operations.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Part {
+    /// One of `records/observation.py`'s `PARTS`, or `whole`.
+    pub name: &'static str,
+    /// Operations in which it took any time.
+    pub number: u64,
+    /// All of its time.
+    pub sum_ns: u64,
+    /// Of these operations.
+    pub latency: Histogram,
+}
+
+/// Where the time of all operations of a kind on files went.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Explained {
+    /// As in `Operation`.
+    pub entry: String,
+    /// As in `Operation`.
+    pub kind: &'static str,
+    /// Those that took any time, and `whole`, the sum of them.
+    pub parts: Vec<Part>,
+}
+
 /// A file that the process tree used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct File {
@@ -206,6 +230,9 @@ pub struct Seen {
     pub call_errors: BTreeMap<String, u64>,
     /// By way into the kernel.
     pub operations: Vec<Operation>,
+    /// Parts of the times of operations; none where they were not watched.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub explained: Vec<Explained>,
     /// The files that the sessions speak of.
     pub files: Vec<File>,
     /// In the order in which they were opened or first used.

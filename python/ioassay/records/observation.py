@@ -17,12 +17,22 @@ SCHEMA = 1
 COMPAT = "compat"
 """What calls by the numbers of 32-bit programs are called in `Observation.calls`, all together."""
 
-OFF, COUNTERS, BLOCK, SYSCALLS, RECORD = "off", "counters", "block", "syscalls", "record"
-LEVELS = (OFF, COUNTERS, BLOCK, SYSCALLS, RECORD)
-"""What a study or a user asks for. `record` is `block` with every request of the block layer written down."""
+OFF, COUNTERS, BLOCK, SYSCALLS, EXPLAIN, RECORD = "off", "counters", "block", "syscalls", "explain", "record"
+LEVELS = (OFF, COUNTERS, BLOCK, SYSCALLS, EXPLAIN, RECORD)
+"""What a study or a user asks for. `record` is `block` with every request of the block layer written down, `explain` is
+`syscalls` with the parts of each operation's time."""
 
 BPF, STRACE = "bpf", "strace"
 BACKENDS = (BPF, COUNTERS, STRACE)
+
+PROCESSOR, SUBMISSION, FILE_SYSTEM, LOCK = "processor", "submission", "file-system", "lock"
+JOURNAL, QUEUE, DEVICE, COMPLETION = "journal", "queue", "device", "completion"
+PARTS = (PROCESSOR, SUBMISSION, FILE_SYSTEM, LOCK, JOURNAL, QUEUE, DEVICE, COMPLETION)
+"""What the time of an operation is made of: waiting for a processor; work until a block request is made; other work and
+waits of the filesystem; locks that another task holds; the commit of a journal; the queue of the block layer; the
+device, or the server of a filesystem; from the device's completion to the return of the call, or to the reaping."""
+WHOLE = "whole"
+"""The sum of these."""
 
 READ, WRITE, SYNC, DISCARD, FLUSH, OTHER = "read", "write", "sync", "discard", "flush", "other"
 
@@ -131,6 +141,31 @@ class Operation:
 
 
 @dataclass(frozen=True)
+class Part:
+    """One part of the time of operations, or all of it."""
+
+    name: str
+    """Of PARTS, or WHOLE."""
+    number: int
+    """Operations in which it took any time."""
+    sum_ns: int
+    latency: Histogram = Histogram()
+    """Of these operations; at most 6.3 % off."""
+
+
+@dataclass(frozen=True)
+class Explained:
+    """Where the time of all operations of one kind by one way into the kernel went, on files and block devices."""
+
+    entry: str
+    """As in Operation."""
+    kind: str
+    parts: Sequence[Part]
+    """Those that took any time, and WHOLE: from the entry into the kernel to the return of the program or, of 'aio' and
+    'uring', to the reaping."""
+
+
+@dataclass(frozen=True)
 class File:
     """One file (device and inode) that the process tree used."""
 
@@ -211,7 +246,8 @@ class Observation:
     asked: str
     """The level asked for, one of LEVELS."""
     layers: Sequence[str]
-    """What was really watched: of 'counters', 'block', 'bios', 'uring', 'aio', 'syscalls', 'record', 'page-cache'.
+    """What was really watched: of 'counters', 'block', 'bios', 'uring', 'aio', 'syscalls', 'explain', 'record',
+    'page-cache'.
     'bios' beside 'block': who issued a request was told by its first bio, and it was counted when it was dispatched, as
     kernels before 6.5 want it."""
     why: str = ""
@@ -236,6 +272,8 @@ class Observation:
     call_errors: Mapping[str, int] = field(default_factory=dict)
     """Of these, those that returned an error: name -> how often."""
     operations: Sequence[Operation] = ()
+    explained: Sequence[Explained] = ()
+    """Empty where it was not asked for."""
     files: Sequence[File] = ()
     sessions: Sequence[Session] = ()
     flags_followed: bool = False
@@ -298,6 +336,7 @@ def require_schema(table: Mapping[str, Any]) -> None:
 def _observation(table: Mapping[str, Any]) -> Observation:
     fields = _known(Observation, table)
     fields["operations"] = [_operation(item) for item in table.get("operations", ())]
+    fields["explained"] = [_explained(item) for item in table.get("explained", ())]
     fields["files"] = [File(**_known(File, item)) for item in table.get("files", ())]
     fields["sessions"] = [_session(item) for item in table.get("sessions", ())]
     fields["block"] = [_requests(item) for item in table.get("block", ())]
@@ -307,6 +346,11 @@ def _observation(table: Mapping[str, Any]) -> Observation:
 def _operation(item: Mapping[str, Any]) -> Operation:
     fields = _known(Operation, item)
     return Operation(**{**fields, "calls": _calls(item["calls"]), "latency": _histogram(item.get("latency"))})
+
+
+def _explained(item: Mapping[str, Any]) -> Explained:
+    parts = [Part(**{**_known(Part, each), "latency": _histogram(each.get("latency"))}) for each in item["parts"]]
+    return Explained(**{**_known(Explained, item), "parts": parts})
 
 
 def _requests(item: Mapping[str, Any]) -> Requests:
