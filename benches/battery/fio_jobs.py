@@ -142,7 +142,13 @@ FAULTS = (
     ),
 )
 
-OUTPUTS: Sequence[Sequence[str]] = (["--output-format=json"], ["--output-format=json+"], [], ["--output-format=terse"], ["--minimal"])
+OUTPUTS: Sequence[Sequence[str]] = (
+    ["--output-format=json"],
+    ["--output-format=json+"],
+    [],
+    ["--output-format=terse"],
+    ["--minimal"],
+)
 OUTPUT_WEIGHTS = (6, 2, 4, 1, 1)
 
 
