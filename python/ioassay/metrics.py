@@ -18,7 +18,7 @@ Bounds = tuple[float, float]
 DIRECTIONS = ("read", "write", "trim")
 LATENCY_KINDS = ("slat", "clat", "lat")
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
-"""Of every distribution, in percent: what drivers compute, claims keep, analyses estimate and the report shows."""
+"""Of every distribution, in percent: what drivers compute, analyses estimate and the report shows."""
 _DIRECTION_LABEL = {"read": "Read", "write": "Write", "trim": "Trim", "total": "Total"}
 _LATENCY_LABEL = {"slat": "submission latency", "clat": "completion latency", "lat": "total latency"}
 _STATISTIC_LABEL = {"mean": "mean", "stddev": "standard deviation", "min": "minimum", "max": "maximum", "p50": "median"}

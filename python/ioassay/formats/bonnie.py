@@ -148,6 +148,8 @@ def _claims(test: str, run: _Results, folder: str, direct: bool) -> Iterator[Cla
             bytes=volume,
             rate_bytes_per_s=rate.value if rate else None,
             rate_unit_bytes=rate.step if rate else 1.0,
+            operations_per_s=rate.value / step_bytes if rate and step_bytes and test == "seeks" else None,
+            operations_per_s_step=rate.step / step_bytes if rate and step_bytes and test == "seeks" else 0.0,
             latency_ns={"max": longest} if longest else {},
             direct=None if direct and test == "seeks" else direct,  # -D is for the bulk tests
             paths=(folder,) if folder not in ("", ".") else (),

@@ -12,12 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from ioassay.errors import InputError
 from ioassay.formats import Conventions, command_line, fio_clients, fio_json, fio_terse, fio_text
 from ioassay.formats.fio_job_options import JobFacts, job_facts
-from ioassay.formats.fio_results import Job, Results, elapsed_s, in_direction, merged_latency
-from ioassay.metrics import PERCENTILES, percentile_name
+from ioassay.formats.fio_results import Job, Results, elapsed_s, in_direction, merged, merged_latency
+from ioassay.metrics import percentile_name
 from ioassay.records.record import Claim
 
 NAME = "fio"
@@ -26,6 +27,7 @@ CONVENTIONS = Conventions(layout_apart=True)  # filesetup.c: layouts are written
 KINDS = ("read", "write", "trim")
 _CLOCK_STEP_S = 1e-3
 """Run times are printed in whole milliseconds."""
+_PREFIXES = {"": "lat", "clat.": "clat", "slat.": "slat"}
 _SOURCE = "fio's output"
 
 
@@ -98,7 +100,8 @@ def _claim(section: str, results: Results, facts: JobFacts) -> Claim | None:
     alone = parts[0] if len(parts) == 1 else None
     counted = all(part.ios_stated for part in parts)
     exact = all(part.bytes_stated for part in parts)
-    rate = alone.rate_bytes_per_s if alone else None
+    rate = _rate([(part.rate_bytes_per_s, part.runtime_s) for part in parts], seconds)
+    per_s = _rate([(part.operations_per_s, part.runtime_s) for part in parts], seconds)
     wrote = any(part.bytes for part in in_direction(results.jobs, "write"))
     has_syncs = kind == ("write" if wrote else "read")
     servers = fio_clients.servers(results)
@@ -116,9 +119,11 @@ def _claim(section: str, results: Results, facts: JobFacts) -> Claim | None:
         bytes=volume if exact else None,
         seconds=seconds,
         rate_bytes_per_s=volume / seconds if rate is None and exact and seconds else rate,
-        rate_unit_bytes=max(part.rate_step_bytes_per_s for part in parts) if rate is not None or not counted else 1.0,
+        rate_unit_bytes=sum(part.rate_step_bytes_per_s for part in parts) if rate is not None or not counted else 1.0,
         clock_step_s=_CLOCK_STEP_S,
-        latency_ns=_latencies(jobs, section),
+        **_latencies(results.jobs, jobs, section, syncs=has_syncs),
+        operations_per_s=per_s,
+        operations_per_s_step=sum(part.operations_per_s_step for part in parts),
         syncs=_syncs(results.jobs) if has_syncs else None,
         errors=sum(job.errors for job in results.jobs),
         engine=facts.engine,
@@ -144,12 +149,32 @@ def _syncs(jobs: Sequence[Job]) -> int | None:
     return sum(known) if known else None
 
 
-def _latencies(jobs: Sequence[Job], direction: str) -> dict[str, float]:
-    """`lat` under its statistics' own names, `clat` and `slat` with theirs in front; in ns."""
-    statistics: dict[str, float] = {}
-    for kind, prefix in (("lat", ""), ("clat", "clat."), ("slat", "slat.")):
-        if latency := merged_latency(jobs, direction, kind):
-            own = {percentile_name(percent): value_ns for percent, value_ns in latency.percentiles_ns.items()}
-            shown = {name: own[name] for name in map(percentile_name, PERCENTILES) if name in own}
-            statistics |= {f"{prefix}{name}": value_ns for name, value_ns in {"mean": latency.mean_ns, **shown}.items()}
-    return statistics
+def _rate(printed: Sequence[tuple[float | None, float]], seconds: float) -> float | None:
+    """The printed rates of jobs and the time of each, as one rate; None where one printed none."""
+    if len(printed) == 1:
+        return printed[0][0]
+    known = [rate * own_s for rate, own_s in printed if rate is not None]
+    return sum(known) / seconds if seconds and len(known) == len(printed) else None
+
+
+def _latencies(all_jobs: Sequence[Job], jobs: Sequence[Job], direction: str, *, syncs: bool) -> dict[str, Any]:
+    """`lat` under its statistics' own names, `clat`, `slat` and the synchronisations' with theirs in front; in ns."""
+    latencies = {prefix: merged_latency(jobs, direction, kind) for prefix, kind in _PREFIXES.items()}
+    latencies["sync."] = merged([job.sync_latency for job in all_jobs if syncs and job.sync_latency])
+    statistics_ns: dict[str, float] = {}
+    steps_ns: dict[str, float] = {}
+    for prefix, latency in latencies.items():
+        if latency is None:
+            continue
+        shares = {percentile_name(percent): value_ns for percent, value_ns in latency.percentiles_ns.items()}
+        coarse = {"min": latency.min_ns, "max": latency.max_ns, **shares}
+        fine = {"mean": latency.mean_ns, "stddev": latency.stddev_ns}
+        statistics_ns |= {f"{prefix}{name}": value_ns for name, value_ns in (fine | coarse).items() if value_ns}
+        steps_ns |= {f"{prefix}{name}": latency.step_ns for name, value_ns in coarse.items() if value_ns}
+    timed = max((one.count for prefix, one in latencies.items() if one and prefix != "sync."), default=0)
+    made = sum(part.ios for part in in_direction(jobs, direction))
+    return {
+        "latency_ns": statistics_ns,
+        "latency_step_ns": {name: step for name, step in steps_ns.items() if step},
+        "latency_operations": timed if 0 < timed < made else None,
+    }

@@ -70,8 +70,8 @@ class _DirectionTable(TypedDict, total=False):
     lat: _LatencyTable | None
 
 
-class _SyncTable(TypedDict, total=False):
-    total_ios: Count
+class _SyncTable(_DirectionTable, total=False):
+    """Of a direction's keys it has `total_ios` and `lat_ns`."""
 
 
 class _SteadyTable(TypedDict, total=False):
@@ -287,6 +287,7 @@ def _job(job: _JobTable, shared: Mapping[str, str]) -> Job:
         ),
         errors=job.get("total_err", int(bool(error))),
         syncs=sync.get("total_ios", 0) if sync else None,
+        sync_latency=_latency(sync, "lat", sync.get("total_ios", 0)) if sync else None,
         steady=SteadyState(steady.get("ss", "?"), bool(steady.get("attained", 1))) if steady is not None else None,
     )
 
@@ -304,6 +305,7 @@ def _direction(table: _DirectionTable) -> Direction:
         latencies={kind: latency for kind in KINDS if (latency := _latency(table, kind, ios)) is not None},
         ios_stated=stated,
         rate_bytes_per_s=table.get("bw_bytes"),
+        operations_per_s=table.get("iops"),
     )
 
 

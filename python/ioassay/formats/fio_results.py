@@ -29,6 +29,8 @@ class Latency:
     """JSON+ only: latency in ns -> requests."""
     percentiles_ns: Mapping[float, float] = field(default_factory=dict)
     """fio's own, by percentage."""
+    step_ns: float = 0.0
+    """Of printed numbers with few digits."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,10 @@ class Direction:
     """As printed."""
     rate_step_bytes_per_s: float = 1.0
     """The last digit of that."""
+    operations_per_s: float | None = None
+    """As printed."""
+    operations_per_s_step: float = 0.0
+    """The last digit of that, where there are few."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,7 @@ class Job:
     errors: int = 0
     """Their number with continue_on_error; else fio stops at the first."""
     syncs: int | None = None
+    sync_latency: Latency | None = None
     steady: SteadyState | None = None
     client: str = ""
     """The server that ran it, `HOST:PORT` or the path of a socket, of `fio --client`; '' where fio ran it itself."""
@@ -163,8 +170,12 @@ def _elapsed_s(jobs: Sequence[Job], directions: Sequence[str]) -> float:
 
 
 def merged_latency(jobs: Sequence[Job], direction: str, kind: str) -> Latency | None:
-    """A latency of all jobs as of one; None where none has it. fio's own percentiles survive only of one job."""
-    latencies = [each.latencies[kind] for each in in_direction(jobs, direction) if kind in each.latencies]
+    """A latency of all jobs as of one; None where none has it."""
+    return merged([each.latencies[kind] for each in in_direction(jobs, direction) if kind in each.latencies])
+
+
+def merged(latencies: Sequence[Latency]) -> Latency | None:
+    """Latencies as one; None of none. fio's own percentiles survive only of one job."""
     if len(latencies) < 2:
         return latencies[0] if latencies else None
     count = sum(latency.count for latency in latencies)
@@ -185,4 +196,5 @@ def merged_latency(jobs: Sequence[Job], direction: str, kind: str) -> Latency | 
         min_ns=min(latency.min_ns for latency in latencies),
         max_ns=max(latency.max_ns for latency in latencies),
         bins=bins,
+        step_ns=max(latency.step_ns for latency in latencies),
     )

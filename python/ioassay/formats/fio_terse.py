@@ -24,6 +24,8 @@ _TAIL = 5 + 7 + 10 + 12
 _LAYOUTS = {3: (_DIRECTION, ("read", "write")), 4: (_DIRECTION, ("read", "write", "trim"))}
 _LAYOUTS[5] = (_DIRECTION_V5, ("read", "write", "trim"))
 _KIB = 1024
+_STEP_NS = 1e3
+"""All but means and deviations are whole microseconds."""
 _RESULT = re.compile(r"(?:^|(?<=[\r\n]))[0-9]{1,9};fio-[^\r\n]*")
 
 
@@ -94,12 +96,14 @@ def _direction(name: str, fields: Sequence[str]) -> Direction:
         ios_stated=False,
         rate_bytes_per_s=float(rate_kib_s * _KIB),
         rate_step_bytes_per_s=float(_KIB),
+        operations_per_s=float(iops),
+        operations_per_s_step=1.0,
     )
 
 
 def _latency(what: str, four: Sequence[str], ios: int, percentiles_ns: Mapping[float, float]) -> Latency | None:
     low, high, mean, deviation = (real(field, what) * 1e3 for field in four)
-    return Latency(ios, mean, deviation, low, high, {}, percentiles_ns) if high and ios else None
+    return Latency(ios, mean, deviation, low, high, {}, percentiles_ns, _STEP_NS) if high and ios else None
 
 
 def _percentiles(fields: Sequence[str]) -> Iterator[tuple[float, float]]:

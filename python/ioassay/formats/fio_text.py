@@ -7,13 +7,13 @@ requests were of one size. Layout: fio's HOWTO, "Interpreting the output"; `show
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ioassay.errors import InputError
 from ioassay.formats.fio_clients import TOTAL
 from ioassay.formats.fio_job_options import JobFacts
-from ioassay.formats.fio_results import Direction, Job, Latency, Results
+from ioassay.formats.fio_results import KINDS, Direction, Job, Latency, Results
 from ioassay.formats.number_parsing import lines_with, real, step_of, whole_number
 
 _DIRECTIONS = ("read", "write", "trim")
@@ -31,9 +31,21 @@ _RATE = re.compile(
 _ISSUED = re.compile(r"^ +issued rwts: total=(\d+),(\d+),(\d+),(\d+)")
 _STATISTIC = r" *([\d.]+)([kMG]?)"
 _LATENCY = re.compile(
-    r"^ +(lat|clat|slat) \((nsec|usec|msec|sec)\): "
+    r"^ +(lat|clat|slat|sync) \((nsec|usec|msec|sec)\): "
     rf"min={_STATISTIC}, max={_STATISTIC}, avg={_STATISTIC}, stdev={_STATISTIC}"
 )
+_PERCENTILES = re.compile(r"^ +(lat|clat|slat|sync) percentiles \((nsec|usec|msec|sec)\):")
+_PERCENTILE = re.compile(r"(\d{1,3}\.\d{1,20})th=\[ *(\d{1,19})\]")
+_MEANING = re.compile(r"=|percentiles \(")
+
+
+@dataclass
+class _Statistics:
+    """A line of a latency and the percentiles of it below."""
+
+    line: re.Match[str]
+    percentiles_unit: str = ""
+    percentiles: list[tuple[str, str]] = field(default_factory=list)
 
 
 @dataclass
@@ -42,8 +54,10 @@ class _Block:
 
     head: re.Match[str]
     rates: list[re.Match[str]] = field(default_factory=list)
-    latencies: list[list[re.Match[str]]] = field(default_factory=list)
-    """Of each rate, the lines below it."""
+    latencies: list[dict[str, _Statistics]] = field(default_factory=list)
+    """Of each rate, what is below it by its kind."""
+    below: _Statistics | None = None
+    """What the lines to come are percentiles of."""
     issued: re.Match[str] | None = None
 
 
@@ -57,7 +71,7 @@ def parse(text: str, source: str) -> tuple[Results, JobFacts]:
     blocks: list[_Block] = []
     engines: list[str] = []
     sizes: dict[str, set[int]] = {}
-    for _, line in lines_with(text, "="):
+    for _, line in lines_with(text, _MEANING):
         if match := _JOB.match(line):
             blocks.append(_Block(match))
         elif match := _SETTINGS.match(line):
@@ -80,11 +94,17 @@ def parse(text: str, source: str) -> tuple[Results, JobFacts]:
 def _add(block: _Block, line: str) -> None:
     if match := _RATE.match(line):
         block.rates.append(match)
-        block.latencies.append([])
+        block.latencies.append({})
     elif match := _ISSUED.match(line):
         block.issued = match
     elif block.rates and (match := _LATENCY.match(line)):
-        block.latencies[-1].append(match)
+        block.latencies[-1].setdefault(match[1], _Statistics(match))
+    elif block.rates and (match := _PERCENTILES.match(line)):
+        block.below = block.latencies[-1].get(match[1])
+        if block.below:
+            block.below.percentiles_unit = match[2]
+    elif block.below and line.lstrip().startswith("|"):
+        block.below.percentiles += _PERCENTILE.findall(line)
 
 
 def _job(block: _Block, record_bytes: Mapping[str, int]) -> Job:
@@ -95,6 +115,7 @@ def _job(block: _Block, record_bytes: Mapping[str, int]) -> Job:
         for rate, latencies in zip(block.rates, block.latencies, strict=True)
     }
     error = whole_number(block.head[4], "err")
+    sync = next((found["sync"] for found in block.latencies if "sync" in found), None)
     return Job(
         name=block.head[1],
         group=whole_number(block.head[2], "groupid"),
@@ -103,27 +124,29 @@ def _job(block: _Block, record_bytes: Mapping[str, int]) -> Job:
         runtime_s=max((direction.runtime_s for direction in directions.values()), default=0.0),
         errors=int(bool(error)),
         syncs=counts[3] if counts else None,
+        sync_latency=_latency(sync, counts[3]) if sync and counts else None,
     )
 
 
 def _direction(
-    rate: re.Match[str], latencies: Sequence[re.Match[str]], issued: int | None, record_bytes: Mapping[str, int]
+    rate: re.Match[str], latencies: Mapping[str, _Statistics], issued: int | None, record_bytes: Mapping[str, int]
 ) -> Direction:
     runtime_s = real(rate["time"], "run time") * _UNITS_NS[rate["time_unit"]] / 1e9
     iops = real(rate["iops"], "IOPS") * _FACTORS[rate["thousands"]]
     ios = whole_number(round(iops * runtime_s), "IOPS times run time") if issued is None else issued
     record = record_bytes.get(rate["direction"]) if issued is not None else None
     volume = ios * record if record else round(real(rate["volume"], "volume") * _bytes_in(rate["volume_unit"]))
-    kinds = dict.fromkeys(match[1] for match in latencies if ios)
     return Direction(
         ios=ios,
         bytes=whole_number(volume, "volume"),
         runtime_s=runtime_s,
-        latencies={kind: _latency(next(m for m in latencies if m[1] == kind), ios) for kind in kinds},
+        latencies={kind: _latency(found, ios) for kind, found in latencies.items() if ios and kind in KINDS},
         ios_stated=issued is not None,
         bytes_stated=bool(record),
         rate_bytes_per_s=real(rate["rate"], "BW") * _bytes_in(rate["rate_unit"]),
         rate_step_bytes_per_s=step_of(rate["rate"]) * _bytes_in(rate["rate_unit"]),
+        operations_per_s=iops,
+        operations_per_s_step=step_of(rate["iops"]) * _FACTORS[rate["thousands"]],
     )
 
 
@@ -132,10 +155,13 @@ def _bytes_in(unit: str) -> float:
     return float((1024 if unit.endswith("i") else 1000) ** " KMGTP".index(unit.removesuffix("i").upper() or " "))
 
 
-def _latency(match: re.Match[str], count: int) -> Latency:
-    kind, unit, *statistics = match.groups()
+def _latency(printed: _Statistics, count: int) -> Latency:
+    kind, unit, *statistics = printed.line.groups()
+    pairs = list(zip(statistics[::2], statistics[1::2], strict=True))
     low, high, mean, deviation = (
-        real(number, f"{kind} statistic") * _FACTORS[prefix] * _UNITS_NS[unit]
-        for number, prefix in zip(statistics[::2], statistics[1::2], strict=True)
+        real(number, f"{kind} statistic") * _FACTORS[prefix] * _UNITS_NS[unit] for number, prefix in pairs
     )
-    return Latency(count, mean, deviation, low, high)
+    steps = [step_of(number) * _FACTORS[prefix] * _UNITS_NS[unit] for number, prefix in pairs[:2]]
+    own_ns = _UNITS_NS.get(printed.percentiles_unit, 1.0)
+    shares = {real(share, kind): real(value, f"{kind} percentile") * own_ns for share, value in printed.percentiles}
+    return Latency(count, mean, deviation, low, high, {}, shares, max(*steps, own_ns))

@@ -2,9 +2,9 @@
 
 ioping prints two sums. The requests that were *completed* leave out the first (the warm-up) and those outside -t and
 -T, and their time is that of the requests alone; those that were *generated* are all, with the pauses between them.
-Calls are all, so the second is claimed. The mean latency is that of the first sum: it is claimed where both are of the
-same requests, else only the least and the most. A number without decimals is exact (ioping.c: print_suffix has decimals
-only where the value is not whole). In a folder ioping makes a file of its own and writes it before its clock starts.
+Calls are all, so the second is claimed; latencies are those of the first, whose number is claimed where it is lower.
+A number without decimals is exact (ioping.c: print_suffix has decimals only where the value is not whole). In a folder
+ioping makes a file of its own and writes it before its clock starts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,7 +40,7 @@ _COMPLETED = re.compile(
     rf"{_COUNT} requests completed in {NUMBER} \w{{1,4}}, {NUMBER} \w{{1,3}}(?: (read|written))?,.*"
 )
 _GENERATED = re.compile(
-    rf"generated {_COUNT} requests in ({NUMBER}) (\w{{1,4}}), ({NUMBER}) (\w{{1,3}}), .{{1,40}} iops, "
+    rf"generated {_COUNT} requests in ({NUMBER}) (\w{{1,4}}), ({NUMBER}) (\w{{1,3}}), {_COUNT} iops, "
     rf"({NUMBER}) (\w{{1,3}})/s"
 )
 _ENDS = re.compile(rf"min/avg/max/mdev = {' / '.join([rf'({NUMBER}) ([a-z]+)'] * 4)}")
@@ -72,6 +72,8 @@ _LONG = {
     "print-interval": "P",
 }
 """Long options that matter, or have a value."""
+_STATED = ("min", "avg", "max", "mdev")
+_STATISTICS = ("min", "mean", "max", "stddev")
 _DEFAULT_BYTES = 4096
 _OWN_FILES = "layout"
 
@@ -157,11 +159,12 @@ def _of_statistics(
     exact = volume.rounded if volume.whole else None
     if operations is not None and each_bytes and abs(operations * each_bytes - volume.value) <= volume.step:
         exact = whole_number(operations * each_bytes, "ioping's bytes")
-    per_s = rate(generated[7], generated[8], "ioping's rate")
+    iops = count(generated[7], generated[8] or "", "ioping's iops")
+    per_s = rate(generated[9], generated[10], "ioping's rate")
     latencies: dict[str, Quantity] = {}
     if ends:
-        pairs = [duration(ends[place], ends[place + 1], "ioping's latency") for place in (1, 3, 5)]
-        latencies = dict(zip(("min", "mean", "max"), pairs, strict=True))
+        pairs = [duration(ends[place], ends[place + 1], "ioping's latency") for place in (1, 3, 5, 7)]
+        latencies = dict(zip(_STATISTICS, pairs, strict=True))
     seconds = duration(generated[3], generated[4], "ioping's time")
     return _claim(
         command,
@@ -173,21 +176,19 @@ def _of_statistics(
         clock_step_s=seconds.step,
         rate_bytes_per_s=per_s.value,
         rate_unit_bytes=per_s.step if operations is not None else max(per_s.step, volume.step),
-        latency_ns=latencies_ns(_unless_left_out(latencies, all_of=made.whole and ended == made)),
+        latency_ns=latencies_ns(latencies),
+        latency_step_ns={name: value.step * 1e9 for name, value in latencies.items()},
+        latency_operations=None if made.whole and ended == made else ended.rounded,
+        operations_per_s=iops.value,
+        operations_per_s_step=iops.step,
         record_bytes=each_bytes,
     )
-
-
-def _unless_left_out(latencies: Mapping[str, Quantity], *, all_of: bool) -> dict[str, Quantity]:
-    return {name: value for name, value in latencies.items() if all_of or name != "mean"}
 
 
 def _of_raw(line: str, command: _Command) -> Claim:
     """Times in ns; the bytes are those of the requests, whose size the numbers do not say."""
     numbers = {name: whole_number(word, name) for name, word in zip(_RAW_NAMES, line.split(), strict=True)}
-    latencies = {"min": numbers["min"], "max": numbers["max"]}
-    if numbers["count"] == numbers["all"]:
-        latencies["mean"] = numbers["avg"]
+    latencies = dict(zip(_STATISTICS, (numbers[name] for name in _STATED), strict=True))
     return _claim(
         command,
         kind=command.kind,
@@ -195,6 +196,7 @@ def _of_raw(line: str, command: _Command) -> Claim:
         bytes=whole_number(numbers["all"] * (command.size_bytes or 0), "ioping's bytes") or None,
         seconds=numbers["elapsed"] / 1e9,
         latency_ns={name: float(value) for name, value in latencies.items() if value},
+        latency_operations=_fewer(numbers["count"], numbers["all"]),
         record_bytes=command.size_bytes,
     )
 
@@ -214,7 +216,6 @@ def _of_json(text: str, command: _Command) -> Claim:
     made = {str(request.get("operation")) for request in requests}
     target = last.get("target")
     operations = whole_number(load.get("count"), "ioping's count")
-    latencies = ["min", "max", *(["avg"] if stat.get("count") == operations else [])]
     return _claim(
         command,
         kind=made.pop() if len(made) == 1 and made <= {"read", "write"} else command.kind if not made else "mixed",
@@ -224,11 +225,17 @@ def _of_json(text: str, command: _Command) -> Claim:
         seconds=real(load.get("time"), "ioping's time") / 1e9,
         rate_bytes_per_s=real(load.get("bps"), "ioping's bps"),
         latency_ns={
-            {"avg": "mean"}.get(name, name): value_ns
-            for name in latencies
-            if (value_ns := real(stat.get(name), f"ioping's {name}")) > 0
+            name: value_ns
+            for name, stated in zip(_STATISTICS, _STATED, strict=True)
+            if (value_ns := real(stat.get(stated), f"ioping's {stated}")) > 0
         },
+        latency_operations=_fewer(whole_number(stat.get("count"), "ioping's count"), operations),
+        operations_per_s=real(load.get("iops"), "ioping's iops"),
     )
+
+
+def _fewer(timed: int, made: int) -> int | None:
+    return timed if timed != made else None
 
 
 def _path(target: object) -> str:

@@ -37,6 +37,7 @@ _MOST_FILES = 4096
 _HALF_STEP = 0.005
 """Of rates, which have two decimals."""
 _LARGEST_ERROR = 0.25
+LATENCY_STEP_NS = 1e4
 _FEWEST_EVENTS = 10
 """With fewer the mean latency is less exact than half a microsecond."""
 
@@ -134,10 +135,14 @@ def _value(body: str, name: str) -> str:
 
 
 def event_times_ns(body: str, events: int) -> dict[str, float]:
-    """Those of events; the mean from their sum, which has more digits than the printed mean."""
-    statistics_ns = {}
+    """Those of events; the mean from their sum, which has more digits than the printed mean, where the two agree."""
+    printed = {name: re.search(rf"^\s*{name}: +({NUMBER})$", body, re.M) for name in ("min", "avg", "max")}
+    statistics_ns = {name: real(match[1], f"sysbench's {name}") * 1e6 for name, match in printed.items() if match}
+    mean_ns = statistics_ns.pop("avg", None)
     if events >= _FEWEST_EVENTS and (total_ms := re.search(rf"^\s*sum: +({NUMBER})$", body, re.M)):
-        statistics_ns["mean"] = real(total_ms[1], "sysbench's sum of latencies") * 1e6 / events
+        summed_ns = real(total_ms[1], "sysbench's sum of latencies") * 1e6 / events
+        apart = mean_ns is not None and abs(summed_ns - mean_ns) > LATENCY_STEP_NS
+        statistics_ns["mean"] = mean_ns if mean_ns is not None and apart else summed_ns
     if percentile := _PERCENTILE.search(body):
         statistics_ns[f"p{int(percentile[1])}"] = real(percentile[2], "sysbench's percentile") * 1e6
     return {name: value_ns for name, value_ns in statistics_ns.items() if value_ns > 0}
@@ -214,6 +219,9 @@ def _claim(kind: str, number: float, printed: str, run: FileTest, counts: _Count
         rate_bytes_per_s=real(printed, "sysbench's rate") * _MIB,
         rate_unit_bytes=step if operations is not None else max(step, counts.error * (block_bytes or 1)),
         latency_ns=run.latency_ns if alone and not between and not run.engine else {},
+        latency_step_ns=dict.fromkeys(run.latency_ns.keys() - {"mean"}, LATENCY_STEP_NS),
+        operations_per_s=run.rates[0 if kind == "read" else 1],
+        operations_per_s_step=2 * _HALF_STEP,
         syncs=round(counts.syncs) if writes and counts.exact and run.engine != "mmap" else None,
         engine=run.engine,
         direct=run.direct,

@@ -121,9 +121,6 @@ def _of_files(part: str, options: dict[str, str]) -> Entry:
 def _event_times(part: str) -> dict[str, float]:
     """Of one event, in ns: the percentile that was asked for (95 by default), and the extremes."""
     times = sysbench.event_times_ns(part, _events(part))
-    for name in ("min", "max"):
-        if value := real(_stated(part, name), f"sysbench's {name} latency") * 1e6:
-            times[name] = value
     return {f"event.time.{name}": value for name, value in times.items()}
 
 

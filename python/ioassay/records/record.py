@@ -104,7 +104,16 @@ class Claim:
     clock_step_s: float = 0.0
     """Step of the tool's clock, where it is known."""
     latency_ns: Mapping[str, float] = field(default_factory=dict)
-    """Of one operation: 'mean', 'p50', 'p99', …; 'clat.mean' where submission and completion are told apart."""
+    """Of one operation: 'mean', 'stddev', 'min', 'max', 'p50', 'p99', …; 'clat.mean', 'slat.max' where submission and
+    completion are told apart; 'sync.mean', 'sync.p99' of its synchronisations."""
+    latency_step_ns: Mapping[str, float] = field(default_factory=dict)
+    """Steps of those that are printed with few digits."""
+    latency_operations: int | None = None
+    """Operations behind these where they are fewer than all: ioping leaves its first out."""
+    operations_per_s: float | None = None
+    """As printed, operations a second."""
+    operations_per_s_step: float = 0.0
+    """Step of that where it is printed with few digits."""
     syncs: int | None = None
     errors: int | None = None
     engine: str = ""

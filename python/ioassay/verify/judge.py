@@ -57,7 +57,6 @@ _UNTIMED = frozenset(
         Code.INTERVAL_WITH_MORE,
         Code.INTERVAL_TOO_SHORT,
         Code.LATENCY_PARTIAL,
-        Code.LATENCY_LEFT_OUT,
         Code.LATENCY_UNTIMED,
     }
 )
@@ -241,8 +240,8 @@ def _judge(
     if unsupported := _unsupported(group, want, observation):
         return _verdict(unsupported, group.claims[0], unsupported.statements, {}, [])
     parts: dict[str, _Part] = {
-        properties.INTERVAL: session_times.judge_times(group, seen, observation, contended=contended),
-        properties.LATENCY: latency_bounds.judge_latency(group, seen),
+        properties.INTERVAL: session_times.judge_times(group, want, seen, observation, contended=contended),
+        properties.LATENCY: latency_bounds.judge_latency(group, seen, observation, contended=contended),
         properties.PATTERN: access_pattern.judge_pattern(group),
     }
     listed = _properties(group, want, seen, pool, observation, parts, exit_ok=exit_ok)

@@ -1,37 +1,94 @@
-"""Latencies: a tool's mean lies above the kernel's by its own cost for each call; none is longer than its interval.
+"""Latencies: every printed one lies between bounds that follow from the kernel's histogram of the calls.
 
-Compared is the whole latency of an operation, never the completion part alone (`clat`): fio takes the time of issue
-after io_submit returned, and with SQPOLL its completion latencies are no times at all.
+A tool reads its clock before the call and after it: a latency of its is longer than the kernel's, never shorter. What
+it adds is its own cost for each call, and what it waited for a processor. `clat` and `slat` of engines that submit and
+complete apart are parts of an operation's latency: fio takes the time of issue after io_submit returned, and with
+SQPOLL its completion latencies are no times at all. They are bounded above alone, and their sum is the whole.
 """
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from ioassay.records.observation import SYNC, Calls, Observation, Session
 from ioassay.records.record import Claim
 from ioassay.verify import tolerances
-from ioassay.verify.claim_groups import Group
-from ioassay.verify.evidence import URING, Evidence
-from ioassay.verify.operation_counts import Fault, leaves_out
+from ioassay.verify.claim_groups import Group, calls_of
+from ioassay.verify.evidence import FILES, URING, Evidence, kinds
+from ioassay.verify.operation_counts import Fault
 from ioassay.verify.session_times import claimed_seconds
 from ioassay.verify.statement import Code, Statement, state
-from ioassay.verify.verdict import CONTRADICTED
+from ioassay.verify.verdict import CONTRADICTED, HELD_UP, INCOMPLETE
 
 _ROUNDING_DOUBT = "whole-microseconds"
-# A request that began before the interval may end in it.
 _LONGEST_SHARE = 1.1
+"""Of the interval: a request that began before it may end in it."""
+_PARTS = ("clat.", "slat.")
+_SYNCS = "sync."
+_PREFIXES = (*_PARTS, _SYNCS, "lat.")
+_ENDS = {"min": 0.0, "max": 1.0}
 
 
-def judge_latency(group: Group, seen: Evidence) -> tuple[list[Fault], list[Statement], dict[str, float]]:
-    """Faults, notes and numbers."""
+@dataclass(frozen=True)
+class _Seen:
+    """The kernel's latencies of a class of calls, of which `number` are the claim's."""
+
+    number: int
+    values_ns: Sequence[int]
+    up_to: Sequence[int]
+    """Calls of at most the value at the same place."""
+    others: Sequence[Calls]
+    """Calls in the same histogram that are surely not the claim's."""
+    unknown: int
+    """Further calls in it that are not the claim's."""
+    whole: Calls | None
+    """The claim's calls and those that it leaves out, where no others are among them."""
+    unseen: int = 0
+    """Calls whose end was not seen: they may have taken any time."""
+
+    def bounds(self, share: float) -> tuple[float, float]:
+        """Between which latencies, in ns, that of this share of the calls lies (0 the shortest, 1 the longest).
+
+        The definitions of a percentile are at most one call apart (Hyndman and Fan, 1996).
+        """
+        rank, apart = math.ceil(share * self.number), int(0 < share < 1)
+        first, last = (min(max(one, 1), self.number) for one in (rank - apart, rank + apart))
+        low = next((value for value, held in self._held(surely=True) if held >= first), 0)
+        high = next((value for value, held in self._held(surely=False) if held >= last), math.inf)
+        return low, high
+
+    def _held(self, *, surely: bool) -> Iterable[tuple[int, int]]:
+        """Each value, with the most or the fewest calls of the claim that took at most so long."""
+        width = 1 + tolerances.of("latency_bucket_share")
+        ends = sorted((one.max_ns if surely else one.min_ns, one.calls) for one in self.others)
+        places, sums = [end for end, _ in ends], [0, *accumulate(calls for _, calls in ends)]
+        for value, held in zip(self.values_ns, self.up_to, strict=True):
+            apart = sums[bisect_right(places, value / width if surely else value * width)]
+            yield value, held - apart + (self.unseen if surely else -self.unknown)
+
+
+def judge_latency(
+    group: Group, seen: Evidence, observation: Observation, *, contended: bool = False
+) -> tuple[list[Fault], list[Statement], dict[str, float]]:
+    """Faults, notes and numbers; those that were compared and found right are `latency_match_…` among the numbers."""
     faults: list[Fault] = []
     notes: list[Statement] = []
+    numbers: dict[str, float] = {}
     for claim in group.claims:
         impossible = _impossible(claim)
         parts = [statement for statement in impossible if statement.warns]
         faults += [Fault(CONTRADICTED, "IMPOSSIBLE-LATENCY", (each,)) for each in impossible if not each.warns]
+        faults += _disorder(claim)
         notes += parts[:1]
-    if len(group.claims) != 1 or "mean" not in group.claims[0].latency_ns:
-        return faults, notes, {}
-    return _mean(group, seen, faults, notes)
+        if claim.latency_ns and claim.kind != "keys":
+            found, untold = _compared(claim, group, seen, observation, numbers, contended=contended)
+            faults, notes = [*faults, *found], [*notes, *untold]
+    return faults, notes, numbers
 
 
 def _impossible(claim: Claim) -> list[Statement]:
@@ -43,37 +100,157 @@ def _impossible(claim: Claim) -> list[Statement]:
     return [
         state(
             Code.IMPOSSIBLE_LATENCY,
-            warns=name.startswith(("clat.", "slat.")),
+            warns=name.startswith(_PARTS),
             latency_ns=value_ns,
             name=name,
             interval_s=seconds,
         )
         for name, value_ns in claim.latency_ns.items()
-        if value_ns > longest_ns
+        if value_ns > longest_ns and not name.startswith(_SYNCS)
     ]
 
 
-def _mean(
-    group: Group, seen: Evidence, faults: list[Fault], notes: list[Statement]
-) -> tuple[list[Fault], list[Statement], dict[str, float]]:
-    claim = group.claims[0]
-    claimed_ns, ended = claim.latency_ns["mean"], seen.calls.completed
-    if not seen.timed or not ended:
-        return faults, [*notes, state(Code.LATENCY_UNTIMED)], {}
-    coverage = ended / seen.calls.calls if seen.calls.calls else 0.0
-    seen_ns = seen.calls.sum_ns / ended
-    numbers = {"claimed_latency_ns": claimed_ns, "seen_latency_ns": seen_ns, "latency_coverage": coverage}
+def _disorder(claim: Claim) -> list[Fault]:
+    """Percentiles ascend, from the shortest to the longest; submission and completion make up the whole."""
+    ordered: dict[str, list[tuple[float, str]]] = {}
+    for name in claim.latency_ns:
+        prefix, statistic = _split(name)
+        if (share := _share(statistic)) is not None:
+            ordered.setdefault(prefix, []).append((share, name))
+    slack = 1 + tolerances.of("latency_bucket_share")
+    for names in ordered.values():
+        for (_, low), (_, high) in pairwise(sorted(names)):
+            low_ns, high_ns = claim.latency_ns[low], claim.latency_ns[high]
+            if low_ns > high_ns * slack + 1000:
+                why = state(Code.LATENCY_DISORDER, low=low, high=high, low_ns=low_ns, high_ns=high_ns)
+                return [Fault(CONTRADICTED, "IMPOSSIBLE-LATENCY", (why,))]
+    sum_ns = sum(claim.latency_ns.get(f"{part}mean", 0.0) for part in _PARTS)
+    whole_ns = claim.latency_ns.get("mean", 0.0)
+    if _has_parts(claim) and whole_ns and abs(sum_ns - whole_ns) > (slack - 1) * whole_ns + 1000:
+        return [Fault(INCOMPLETE, "OTHER-LATENCY", (state(Code.LATENCY_PARTS, sum_ns=sum_ns, whole_ns=whole_ns),))]
+    return []
+
+
+def _compared(
+    claim: Claim,
+    group: Group,
+    seen: Evidence,
+    observation: Observation,
+    numbers: dict[str, float],
+    *,
+    contended: bool,
+) -> tuple[list[Fault], list[Statement]]:
+    """Each latency of one claim against its bounds."""
+    calls = _of_calls(claim, group, seen, observation)
+    if calls is None:
+        return [], [state(Code.LATENCY_UNTIMED)]
+    coverage = seen.calls.completed / seen.calls.calls if seen.calls.calls else 0.0
+    numbers["latency_coverage"] = coverage
     if coverage < tolerances.of("coverage"):
-        return faults, [*notes, state(Code.LATENCY_PARTIAL, coverage=coverage)], numbers
-    rounding_ns = 1000.0 if _ROUNDING_DOUBT in claim.doubts else 0.0
-    below_ns = tolerances.of("latency_below_share") * seen_ns + tolerances.of("latency_below_ns") + rounding_ns
-    if leaves_out(group):
-        return faults, [*notes, state(Code.LATENCY_LEFT_OUT)], numbers
-    if claimed_ns < seen_ns - below_ns:
-        below = state(Code.LATENCY_BELOW, claimed_ns=claimed_ns, seen_ns=seen_ns)
-        return [*faults, Fault(CONTRADICTED, "OTHER-LATENCY", (below,))], notes, numbers
-    above_ns = tolerances.of("latency_share") * seen_ns + tolerances.of("latency_ns") + rounding_ns
-    if claimed_ns > seen_ns + above_ns:
+        return [], [state(Code.LATENCY_PARTIAL, coverage=coverage)]
+    classes = {"": calls, _SYNCS: _of_syncs(claim, group, observation)}
+    below: list[Statement] = []
+    above: list[Statement] = []
+    for name, value_ns in claim.latency_ns.items():
+        prefix, statistic = _split(name)
+        own = classes.get(prefix, calls)
+        if own is None or (bounds := _bounds(statistic, own)) is None:
+            continue
+        low_ns, high_ns = _allowed(bounds, name, claim, is_part=prefix in _PARTS and _has_parts(claim))
+        if value_ns < low_ns:
+            below.append(state(Code.LATENCY_BELOW, name=name, claimed_ns=value_ns, seen_ns=bounds[0]))
+        elif value_ns > high_ns:
+            above.append(state(Code.LATENCY_ABOVE, name=name, claimed_ns=value_ns, seen_ns=bounds[1]))
+        else:
+            numbers[f"latency_match_{name}"] = value_ns / bounds[0] if bounds[0] else 1.0
+        if name == "mean":
+            numbers |= {"claimed_latency_ns": value_ns, "seen_latency_ns": bounds[0]}
+    faults = [Fault(CONTRADICTED, "OTHER-LATENCY", tuple(below[:1]))] if below else []
+    if above and (contended or claim.engine == URING):
         cause = Code.RING_COMPLETES_EARLY if claim.engine == URING else Code.WORK_BEFORE_CLOCK
-        notes = [*notes, state(Code.LATENCY_ABOVE, claimed_ns=claimed_ns, seen_ns=seen_ns), state(cause)]
-    return faults, notes, numbers
+        return faults, [above[0], state(cause)]
+    if above:
+        faults.append(Fault(INCOMPLETE, HELD_UP, (above[0], state(Code.WORK_BEFORE_CLOCK))))
+    return faults, []
+
+
+def _of_calls(claim: Claim, group: Group, seen: Evidence, observation: Observation) -> _Seen | None:
+    """The calls of the claim; None where single ones were not timed, or are no operations of it."""
+    number = claim.latency_operations or claim.operations
+    if not seen.timed or not seen.calls.completed or not number:
+        return None
+    of_files = seen.source == FILES
+    whole = seen.calls if of_files and len(group.claims) == 1 and claim.operations == seen.operations else None
+    others = _others(group, observation) if of_files else []
+    return _seen(number, kinds(claim.kind), [calls_of(one, claim.kind) for one in others], observation, whole)
+
+
+def _of_syncs(claim: Claim, group: Group, observation: Observation) -> _Seen | None:
+    others = [one.sync for one in _others(group, observation)]
+    return _seen(claim.syncs, (SYNC,), others, observation, None) if claim.syncs else None
+
+
+def _others(group: Group, observation: Observation) -> list[Session]:
+    kept = {id(session) for session in group.sessions}
+    return [session for session in observation.sessions if id(session) not in kept]
+
+
+def _seen(
+    number: int, wanted: Sequence[str], others: Sequence[Calls], observation: Observation, whole: Calls | None
+) -> _Seen | None:
+    counts: Counter[int] = Counter()
+    unseen = 0
+    for part in observation.operations:
+        if part.kind in wanted:
+            counts.update(dict(zip(part.latency.values_ns, part.latency.counts, strict=True)))
+            unseen += part.calls.calls - part.calls.completed
+    total = sum(counts.values())
+    others = [one for one in others if one.completed]
+    unknown = total - number - sum(one.calls for one in others)
+    if total < number * tolerances.of("coverage") or (unknown < 0 and whole is None):
+        return _Seen(number, (), (), (), 0, whole) if whole else None
+    values = sorted(counts)
+    up_to = [*accumulate(counts[value] for value in values)]
+    return _Seen(number, values, up_to, others, max(unknown, 0), whole, unseen)
+
+
+def _bounds(statistic: str, calls: _Seen) -> tuple[float, float] | None:
+    """Between which latencies, in ns, a statistic of the claim's calls lies; None where that is not known."""
+    whole, share = calls.whole, _share(statistic)
+    apart = max(whole.completed - calls.number, 0) if whole else 0
+    if statistic == "mean" and whole:
+        least, most = (whole.sum_ns - apart * one for one in (whole.max_ns, whole.min_ns))
+        number = whole.completed - apart
+        return max(least / number, whole.min_ns), min(most / number, whole.max_ns)
+    if whole and not apart and share in _ENDS.values():
+        return (whole.max_ns if share else whole.min_ns,) * 2
+    return calls.bounds(share) if calls.values_ns and share is not None else None
+
+
+def _split(name: str) -> tuple[str, str]:
+    """'clat.p99.9' as 'clat.' and 'p99.9'."""
+    prefix = next((one for one in _PREFIXES if name.startswith(one)), "")
+    return prefix, name.removeprefix(prefix)
+
+
+def _share(statistic: str) -> float | None:
+    """The share of the calls that are no longer than a percentile, the least or the longest; None of anything else."""
+    if statistic in _ENDS:
+        return _ENDS[statistic]
+    number = statistic.removeprefix("p")
+    return float(number) / 100 if statistic.startswith("p") and number.replace(".", "", 1).isdecimal() else None
+
+
+def _has_parts(claim: Claim) -> bool:
+    """Whether submission and completion are told apart: `clat` is the whole otherwise."""
+    return claim.latency_ns.get("slat.mean", 0.0) > 0
+
+
+def _allowed(bounds: tuple[float, float], name: str, claim: Claim, *, is_part: bool) -> tuple[float, float]:
+    """What may be printed for a latency between these."""
+    low_ns, high_ns = bounds
+    rounding_ns = claim.latency_step_ns.get(name, 1000.0 if _ROUNDING_DOUBT in claim.doubts else 0.0)
+    share = tolerances.of("latency_below_share" if low_ns == high_ns else "latency_bucket_share")
+    low_ns -= share * low_ns + tolerances.of("latency_below_ns") + rounding_ns
+    high_ns += tolerances.of("latency_share") * high_ns + tolerances.of("latency_ns") + rounding_ns
+    return (0.0 if is_part else low_ns), high_ns

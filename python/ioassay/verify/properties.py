@@ -34,6 +34,10 @@ class Basis(StrEnum):
     OPEN_FILES = auto()
     WAYS_OF_CALLS = auto()
     TIMES_OF_CALLS = auto()
+    TIMES_OF_REQUESTS = auto()
+    """Of direct I/O, where the device did nothing else; else by `LIFE`."""
+    LIFE = auto()
+    """When the command began and ended."""
     OFFSETS = auto()
     TOTALS = auto()
     RING = auto()
@@ -60,7 +64,12 @@ EVIDENCE: Mapping[str, Mapping[str, Basis]] = {
     DIRECT: {SYSCALLS: Basis.OPEN_FILES, STRACE: Basis.OPEN_FILES},
     ENGINE: {SYSCALLS: Basis.WAYS_OF_CALLS, BLOCK: Basis.RING, STRACE: Basis.WAYS_OF_CALLS},
     SYNC: {SYSCALLS: Basis.CALLS_OF_FILES, STRACE: Basis.CALLS_OF_FILES},
-    INTERVAL: {SYSCALLS: Basis.TIMES_OF_CALLS, BLOCK: Basis.RING},
+    INTERVAL: {
+        SYSCALLS: Basis.TIMES_OF_CALLS,
+        BLOCK: Basis.TIMES_OF_REQUESTS,
+        COUNTERS: Basis.LIFE,
+        STRACE: Basis.LIFE,
+    },
     LATENCY: {SYSCALLS: Basis.TIMES_OF_CALLS, BLOCK: Basis.RING},
     PATTERN: {SYSCALLS: Basis.OFFSETS},
     DEVICE: {SYSCALLS: Basis.REQUESTS, BLOCK: Basis.REQUESTS, COUNTERS: Basis.ACCOUNT},
@@ -91,10 +100,13 @@ OUTCOMES: Mapping[str, Mapping[str, Sequence[str]]] = {
     INTERVAL: {
         CONTRADICTED: ("OTHER-TIME", "CLOCK-CLAMP", "AT-ODDS-WITH-ITSELF", "LONGER-THAN-IT-RAN"),
         PERTURBED: ("PROBE-EFFECT",),
-        INCOMPLETE: ("HELD-UP", *_LOST),
+        INCOMPLETE: ("HELD-UP", "RATE-NOT-JUDGED", *_LOST),
         UNSUPPORTED: ("NOTHING-TO-JUDGE",),
     },
-    LATENCY: {CONTRADICTED: ("OTHER-LATENCY", "IMPOSSIBLE-LATENCY"), INCOMPLETE: _LOST},
+    LATENCY: {
+        CONTRADICTED: ("OTHER-LATENCY", "IMPOSSIBLE-LATENCY"),
+        INCOMPLETE: ("HELD-UP", "OTHER-LATENCY", *_LOST),
+    },
     PATTERN: {
         CONTRADICTED: ("OTHER-PATTERN", "OTHER-WORKING-SET"),
         UNSUBSTANTIATED: ("NOTHING-SEEN",),

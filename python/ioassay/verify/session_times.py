@@ -7,21 +7,23 @@ takes in what the tool does not time (an fsync: up to 63 %); tools that time a l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from itertools import accumulate
 
 from ioassay.formats import conventions
-from ioassay.records.observation import Calls, Observation, Session
+from ioassay.records.observation import STRACE, Calls, Observation, Session
 from ioassay.records.record import Claim
 from ioassay.verify import tolerances
 from ioassay.verify.claim_groups import Group, calls_of
-from ioassay.verify.evidence import AIO, URING, Evidence, without_first
-from ioassay.verify.operation_counts import Fault
+from ioassay.verify.evidence import AIO, URING, Evidence, kinds, without_first
+from ioassay.verify.operation_counts import Expected, Fault, surplus
 from ioassay.verify.statement import Code, Statement, state
 from ioassay.verify.verdict import CONTRADICTED, HELD_UP, INCOMPLETE
 
 _NS = 1e-9
+_AROUND = frozenset({"ramp", "layout", "stonewalled", "pre-read"})
+"""What a tool does before or after the interval that it claims, by its own words."""
 
 
 @dataclass(frozen=True)
@@ -93,21 +95,23 @@ def record_work_s(claim: Claim) -> float:
 
 
 def judge_times(
-    group: Group, seen: Evidence, observation: Observation, *, contended: bool = False
+    group: Group, want: Expected, seen: Evidence, observation: Observation, *, contended: bool = False
 ) -> tuple[list[Fault], list[Statement], dict[str, float]]:
-    """Faults, notes and numbers of the interval; of a group of several claims only what each says of itself."""
+    """Faults, notes and numbers of the interval: by the calls' times, else by the requests', else by the command's."""
     faults = [fault for claim in group.claims for fault in impossible(claim, observation)]
-    claim = group.claims[0]
-    seconds = claimed_seconds(claim)
-    if seconds is None or len(group.claims) > 1 or not seen.timed or not seen.calls.completed or claim.bytes == 0:
-        timed = any(claimed_seconds(one) for one in group.claims)
-        return faults, _untimed(group, seen, observation) if timed else [], {}
-    if "sides-unknown" in claim.doubts:
+    timed = [claim for claim in group.claims if claimed_seconds(claim)]
+    if not timed or want.bytes == 0:
+        return faults, [state(Code.NOTHING_TIMED)] if timed else [], {}
+    if "sides-unknown" in timed[0].doubts:
         return faults, [state(Code.TIMES_OF_UNKNOWN_SIDES)], {}
-    accounted = of_group(group)
+    if not seen.timed or not seen.calls.completed:
+        found, notes, numbers = _without_calls(timed, group, want, observation, contended=contended)
+        return [*faults, *found], notes, numbers
+    claim = max(timed, key=lambda one: claimed_seconds(one) or 0.0)
+    seconds, accounted = claimed_seconds(claim) or 0.0, of_group(group)
     if accounted is not None and conventions(claim.source).passes:
         return _strict(faults, claim, seconds, accounted, seen, contended=contended)
-    return _loose(faults, claim, seconds, group, seen, contended=contended)
+    return _loose(faults, claim, seconds, group, want, seen, contended=contended)
 
 
 def impossible(claim: Claim, observation: Observation) -> list[Fault]:
@@ -115,14 +119,30 @@ def impossible(claim: Claim, observation: Observation) -> list[Fault]:
     return [*_life(claim, observation), *_itself(claim)]
 
 
-def _untimed(group: Group, seen: Evidence, observation: Observation) -> list[Statement]:
-    if observation.backend == "strace":
-        return [state(Code.STRACE_TIMES)]
-    if len(group.claims) > 1:
-        return [state(Code.TIMES_SHARED)]
-    if not seen.calls.bytes and group.claims[0].bytes == 0:
-        return [state(Code.NOTHING_TIMED)]
-    return [] if seen.timed else [state(Code.TIMES_UNWATCHED)]
+def _without_calls(
+    timed: Sequence[Claim], group: Group, want: Expected, observation: Observation, *, contended: bool
+) -> tuple[list[Fault], list[Statement], dict[str, float]]:
+    """No calls were timed: direct requests that are all the claim's lie in its interval, which lies in the command's
+    life."""
+    claim = max(timed, key=lambda one: claimed_seconds(one) or 0.0)
+    seconds = claimed_seconds(claim) or 0.0
+    own = [part.calls for part in observation.block if part.own and part.kind in kinds(claim.kind)]
+    if all(one.direct for one in group.claims) and want.bytes and sum(part.bytes for part in own) == want.bytes:
+        span_s = _span_of([part for part in own if part.completed])
+        numbers = _numbers(seconds, span_s, allowed_s(claim, seconds))
+        if span_s <= seconds + numbers["allowed_seconds"]:
+            return [], [], numbers
+        longer = state(Code.REQUESTS_LONGER, claimed_s=seconds, seen_s=span_s)
+        if contended or _jobs_apart(claim, seconds, span_s, numbers["allowed_seconds"]):
+            return [Fault(INCOMPLETE, HELD_UP, (longer, state(Code.DELAYED_OR_WRONG)))], [], numbers
+        return [Fault(CONTRADICTED, "OTHER-TIME", (longer, _rate(span_s, seconds)))], [], numbers
+    life_s = (observation.ended_ns - observation.held_ns) * _NS if observation.held_ns else 0.0
+    if life_s <= 0:
+        return [], [state(Code.STRACE_TIMES if observation.backend == STRACE else Code.TIMES_UNWATCHED)], {}
+    if seconds >= life_s * (1 - tolerances.of("life_share")):
+        return [], [state(Code.RATE_BY_LIFE, command_s=life_s, ratio=life_s / seconds)], _numbers(seconds, life_s, 0.0)
+    why = state(Code.RATE_NOT_JUDGED, claimed_s=seconds, command_s=life_s)
+    return [Fault(INCOMPLETE, "RATE-NOT-JUDGED", (why, state(Code.TIMES_UNWATCHED)))], [], {}
 
 
 def _life(claim: Claim, observation: Observation) -> list[Fault]:
@@ -138,19 +158,22 @@ def _life(claim: Claim, observation: Observation) -> list[Fault]:
 
 
 def _itself(claim: Claim) -> list[Fault]:
-    """Bytes, seconds and rate of one claim belong together."""
-    if claim.bytes is None or not claim.seconds or not claim.rate_bytes_per_s or claim.kind == "keys":
+    """Bytes or operations, seconds and rate of one claim belong together."""
+    if not claim.seconds or claim.kind == "keys":
         return []
-    implied_s = claim.bytes / claim.rate_bytes_per_s
-    if abs(implied_s - claim.seconds) <= allowed_s(claim, claim.seconds) + 0.01 * claim.seconds:
-        return []
-    why = state(
-        Code.SELF_CONTRADICTION,
-        claimed_s=claim.seconds,
-        implied_bytes_per_s=claim.bytes / claim.seconds,
-        claimed_bytes_per_s=claim.rate_bytes_per_s,
+    amounts = (
+        (claim.bytes, claim.rate_bytes_per_s, claim.rate_unit_bytes, Code.SELF_CONTRADICTION),
+        (claim.operations, claim.operations_per_s, claim.operations_per_s_step, Code.SELF_CONTRADICTION_IN_OPERATIONS),
     )
-    return [Fault(CONTRADICTED, "AT-ODDS-WITH-ITSELF", (why,))]
+    for amount, per_s, step, code in amounts:
+        if amount is None or not per_s:
+            continue
+        implied_s = amount / per_s
+        rounded_s = implied_s * step / per_s
+        if abs(implied_s - claim.seconds) > allowed_s(claim, claim.seconds) + rounded_s + 0.01 * claim.seconds:
+            why = state(code, claimed_s=claim.seconds, implied_per_s=amount / claim.seconds, claimed_per_s=per_s)
+            return [Fault(CONTRADICTED, "AT-ODDS-WITH-ITSELF", (why,))]
+    return []
 
 
 def _numbers(claimed_s: float, seen_s: float, allowed: float) -> dict[str, float]:
@@ -209,38 +232,68 @@ def _held_back_s(claim: Claim, seen: Evidence) -> float:
 
 
 def _loose(
-    faults: list[Fault], claim: Claim, seconds: float, group: Group, seen: Evidence, *, contended: bool
+    faults: list[Fault],
+    claim: Claim,
+    seconds: float,
+    group: Group,
+    want: Expected,
+    seen: Evidence,
+    *,
+    contended: bool,
 ) -> tuple[list[Fault], list[Statement], dict[str, float]]:
     """The tool's clock runs around its calls: no session may last longer, and it may be longer for good reasons.
 
-    Nor may all sessions together, unless several processes have a clock each.
+    Nor may all sessions together, unless several processes have a clock each. What a tool leaves out of its interval
+    it leaves out of its counts as well: where these are complete, so is the interval.
     """
     notes: list[Statement] = []
-    skipped = {"ramp", "layout", "stonewalled", "pre-read"} & set(claim.unreported)
-    spans = _spans(group.sessions, claim.kind) if group.told_apart else [_span(seen)]
+    skipped: Set[str] = _AROUND & {name for one in group.claims for name in one.unreported}
+    skipped = skipped if surplus(want, seen) != (0, 0) else frozenset()
+    sessions = _after_the_rest(group, want) if skipped else group.sessions
+    spans = _spans(sessions, claim.kind) if group.told_apart else [_span(seen)]
     longest_s = max(spans, default=0.0)
-    numbers = _numbers(seconds, longest_s, allowed_s(claim, seconds) + _in_flight_s(claim, seconds, seen))
-    if skipped:
+    allowed = allowed_s(claim, seconds) + _in_flight_s(claim, seconds, seen)
+    numbers = _numbers(seconds, longest_s, allowed)
+    if skipped and longest_s > seconds + allowed:
         notes.append(state(Code.INTERVAL_WITH_MORE, parts=tuple(sorted(skipped))))
-    elif seconds < longest_s / 2 and longest_s <= seconds + numbers["allowed_seconds"]:
-        notes.append(state(Code.INTERVAL_TOO_SHORT, claimed_s=seconds, allowed_s=numbers["allowed_seconds"]))
-    elif _jobs_apart(claim, seconds, longest_s, numbers["allowed_seconds"]):
+    elif seconds < longest_s / 2 and longest_s <= seconds + allowed:
+        notes.append(state(Code.INTERVAL_TOO_SHORT, claimed_s=seconds, allowed_s=allowed))
+    elif _are_shared(sessions, claim.kind) and _jobs_apart(claim, seconds, longest_s, allowed):
         notes += [state(Code.JOBS_APART, warns=True, claimed_s=seconds, seen_s=longest_s), _rate(longest_s, seconds)]
-    elif longest_s > seconds + numbers["allowed_seconds"] and group.told_apart | (seen.source == "calls"):
+    elif longest_s > seconds + allowed and group.told_apart | (seen.source == "calls"):
         longer = state(Code.CALLS_LONGER, claimed_s=seconds, seen_s=longest_s)
         if contended and ("several-clocks" in claim.doubts or claim.engine in (AIO, URING)):
             faults = [*faults, Fault(INCOMPLETE, HELD_UP, (longer, state(Code.DELAYED_OR_WRONG)))]
         else:
             faults = [*faults, Fault(CONTRADICTED, "OTHER-TIME", (longer, _rate(longest_s, seconds)))]
-    elif (
-        group.told_apart
-        and _span_of(large := _large(group.sessions, claim.kind)) > seconds + numbers["allowed_seconds"]
-    ):
-        paused, stopped = _pauses(claim, seconds, numbers["allowed_seconds"], large, contended=contended)
+    elif len(group.claims) > 1 or skipped:
+        pass  # what passed between the sessions is between the intervals, or before them
+    elif group.told_apart and _span_of(large := _large(group.sessions, claim.kind)) > seconds + allowed:
+        paused, stopped = _pauses(claim, seconds, allowed, large, contended=contended)
         faults, notes = [*faults, *paused], [*notes, *stopped]
-    elif seconds > _span(seen) + numbers["allowed_seconds"] + 0.05 * seconds:
+    elif seconds > _span(seen) + allowed + 0.05 * seconds:
         notes.append(state(Code.CLOCK_WIDER, claimed_s=seconds, seen_s=_span(seen)))
     return faults, notes, numbers
+
+
+def _after_the_rest(group: Group, want: Expected) -> list[Session]:
+    """The last sessions that hold what was claimed: what a tool leaves out (a layout, a pre-read) comes before."""
+    kind = group.claims[0].kind
+    kept = [session for session in group.sessions if calls_of(session, kind).calls]
+    while len(kept) > 1:
+        rest = [calls_of(session, kind) for session in kept[1:]]
+        if sum(part.calls for part in rest) < (want.operations or 0) or sum(one.bytes for one in rest) < (
+            want.bytes or 0
+        ):
+            break
+        kept = kept[1:]
+    return kept
+
+
+def _are_shared(sessions: Sequence[Session], kind: str) -> bool:
+    """Whether several tasks may have used one session, so that its span is that of several clocks."""
+    patterns = [session.write_pattern if kind == "write" else session.read_pattern for session in sessions]
+    return not patterns or any(pattern is None or pattern.switches for pattern in patterns)
 
 
 def _pauses(

@@ -102,8 +102,19 @@ TABLE: dict[str, Tolerance] = {
         "were seen of fio with 4 jobs on 4 processors with five times as much to do. At most the claimed interval, "
         "since jobs that did not overlap did not run together; told with a warning",
     ),
+    "life_share": Tolerance(
+        0.2,
+        "share of the command's life",
+        "that a claimed interval may leave where no call was timed: its rate is then at most 25 % too high; chosen",
+    ),
     "latency_share": Tolerance(
         0.1, "share of the mean", "the tool's mean over the kernel's, one call at a time and libaio: 0.2 to 9 %"
+    ),
+    "latency_bucket_share": Tolerance(
+        0.05,
+        "share of the latency",
+        "half a bucket of the kernel-side histogram (3.2 %) and of a tool's own (fio's: 1.6 %), where single calls of "
+        "a percentile are not known",
     ),
     "latency_ns": Tolerance(3000, "nanoseconds", "the tool's own cost for each call: 1.9 to 2.6 µs"),
     "latency_below_share": Tolerance(
