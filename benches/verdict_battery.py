@@ -60,8 +60,8 @@ class Case:
     """Of tables: the engine, the tool and its number, or the mode."""
     argv: Sequence[str]
     refused: Sequence[str]
-    wrappers: Mapping[str, str] = field(default_factory=dict)
-    """Programs to be made in the folder, by name."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """Programs and other texts to be made in the folder, by name."""
     prepare: str = ""
     options: Sequence[str] = ()
     """Of the witness."""
@@ -105,12 +105,13 @@ class Result:
 def honest_jobs(seed: int, number: int, at: Place) -> Iterator[Case]:
     for index in range(number):
         rng = random.Random(f"{seed} {at.storage} {index}")
-        engine, argv, faults = fio_jobs.command(rng, at.file, at.raw)
-        nothing = "null" in engine
-        accused = ("CONTRADICTED",) if nothing else ("CONTRADICTED", "UNSUBSTANTIATED")
+        drawn = fio_jobs.draw(rng, at.file, at.raw)
+        engine = drawn.engines[0] if len(drawn.engines) == 1 else "several"
+        accused = ("CONTRADICTED",) if "null" in drawn.engines else ("CONTRADICTED", "UNSUBSTANTIATED")
+        lines = f"{drawn.files}" if drawn.files else ""
         yield Case(
-            "honest", engine if "+" not in engine else "several", argv, accused, note=f"seed {seed}, job {index}",
-            faults=faults,
+            "honest", engine, drawn.argv, accused, drawn.files, faults=drawn.faults,
+            note=f"seed {seed}, job {index} {lines}".strip(),
         )  # fmt: skip
 
 
@@ -184,7 +185,7 @@ def run(case: Case, at: Place, master: Path, env: Mapping[str, str]) -> Result:
                 (folder / name).symlink_to(at.device)
             else:
                 cold_copy(master, folder / name)
-        for name, text in case.wrappers.items():
+        for name, text in case.texts.items():
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(text)
             (folder / name).chmod(0o755)

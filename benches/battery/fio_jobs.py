@@ -132,7 +132,7 @@ class Fault:
 FAULTS = (
     Fault(
         "of a batch of iovecs io_bytes has one only: strace shows 4 writev(2) of 262144 bytes, fio prints 262144",
-        lambda job: job["ioengine"] == "vsync" and ("iodepth" in job or "verify" in job),
+        lambda job: job["ioengine"] == "vsync" and "iodepth" in job,
         ("MORE-SEEN", "FEWER-SEEN", "AT-ODDS-WITH-ITSELF", "OTHER-TIME"),
     ),
     Fault(
@@ -152,31 +152,51 @@ OUTPUTS: Sequence[Sequence[str]] = (
 OUTPUT_WEIGHTS = (6, 2, 4, 1, 1)
 
 
-def section(rng: random.Random, file: str, kind: str | None, folderless: bool) -> dict[str, str]:
-    """The options of one job; `folderless`: the target is a device, where no files are made."""
-    job = {"rw": kind or rng.choice(KINDS)}
-    job["ioengine"] = rng.choices([*ENGINES], [*ENGINES.values()])[0]
-    if folderless or rng.random() < 0.4:
+@dataclass(frozen=True)
+class Command:
+    engines: Sequence[str]
+    argv: Sequence[str]
+    files: Mapping[str, str]
+    """A job file, if it has one."""
+    faults: Sequence[str]
+    """Reasons of verdicts that fio's own faults deserve."""
+
+
+def draw(rng: random.Random, file: str, is_device: bool) -> Command:
+    """One to three jobs on `file`, or on files that fio makes; a device has no others."""
+    jobs = [section(rng, file, is_device) for _ in range(rng.choices((1, 2, 3), (8, 2, 1))[0])]
+    general = [*rng.choices(OUTPUTS, OUTPUT_WEIGHTS)[0]]
+    if any(timed(job) for job in jobs) and rng.random() < 0.15:
+        general.append("--status-interval=1")
+    if rng.random() < 0.15:
+        general.append("--output=out.txt")
+    apart = rng.random() < 0.7
+    sections = {
+        name: [*(["stonewall"] if apart and name != "a" else []), *map("=".join, job.items())]
+        for name, job in zip("abc", jobs, strict=False)
+    }
+    in_file = rng.random() < 0.15
+    if in_file:
+        words = ["jobs.fio"]
+    else:
+        words = [
+            word for name, lines in sections.items() for word in (f"--name={name}", *(f"--{line}" for line in lines))
+        ]
+    text = "".join("\n".join([f"[{name}]", *lines, ""]) for name, lines in sections.items())
+    return Command(
+        list(dict.fromkeys(job["ioengine"] for job in jobs)),
+        ["fio", *general, *words],
+        {"jobs.fio": text} if in_file else {},
+        [reason for fault in FAULTS if any(map(fault.of, jobs)) for reason in fault.reasons],
+    )
+
+
+def section(rng: random.Random, file: str, is_device: bool) -> dict[str, str]:
+    """The options of one job."""
+    job = {"rw": rng.choice(KINDS), "ioengine": rng.choices([*ENGINES], [*ENGINES.values()])[0]}
+    if is_device or rng.random() < 0.4:
         job["filename"] = file
     for row in ROWS:
         if rng.random() < row.chance and row.of(job) and row.option not in job:
             job[row.option] = rng.choice(row.values)
     return job
-
-
-def command(rng: random.Random, file: str, folderless: bool) -> tuple[str, list[str], list[str]]:
-    """The engines (as one word), fio's arguments, and the reasons of verdicts that fio's own faults deserve."""
-    number = rng.choices((1, 2, 3), (8, 2, 1))[0]
-    jobs = [section(rng, file, None, folderless) for _ in range(number)]
-    argv = ["fio", *rng.choices(OUTPUTS, OUTPUT_WEIGHTS)[0]]
-    if any(timed(job) for job in jobs) and rng.random() < 0.15:
-        argv.append("--status-interval=1")
-    if rng.random() < 0.15:
-        argv.append("--output=out.txt")
-    apart = rng.random() < 0.7
-    for index, job in enumerate(jobs):
-        argv.append(f"--name={'abc'[index]}")
-        argv += ["--stonewall"] if index and apart else []
-        argv += [f"--{option}={value}" for option, value in job.items()]
-    faults = [reason for fault in FAULTS if any(map(fault.of, jobs)) for reason in fault.reasons]
-    return "+".join(dict.fromkeys(job["ioengine"] for job in jobs)), argv, faults
