@@ -239,9 +239,13 @@ def witness(case: Case, storage: str, folder: Path, env: Mapping[str, str]) -> R
 
 
 def is_changed(said: str, part: str) -> bool:
-    """Whether the number that was printed is another one, and not within a tenth by rounding."""
-    numbers = [float(each) for each in said.split()]
-    return len(numbers) == 2 and (part == "honest" or (numbers[0] > 0 and not 0.9 <= numbers[1] / numbers[0] <= 1.1))
+    """Whether another number was printed: not within a tenth by rounding, nor next to it in its last digit."""
+    match said.split():
+        case [old, new]:
+            step = 10.0 ** -len(old.partition(".")[2])
+            ratio = float(new) / (float(old) or 1)
+            return part == "honest" or (not 0.9 <= ratio <= 1.1 and abs(float(new) - float(old)) > 1.5 * step)
+    return False
 
 
 # --- what was found ---

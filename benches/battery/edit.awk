@@ -8,11 +8,11 @@ BEGIN { steps = split(path, step, " > "); at = 1 }
         if (at == steps) {
             if (!match(behind, /^ *[0-9]+(\.[0-9]+)?/)) break
             old = substr(behind, RSTART, RLENGTH); behind = substr(behind, RSTART + RLENGTH)
-            blanks = old; sub(/[0-9].*/, "", blanks)
+            blanks = old; sub(/[0-9].*/, "", blanks); sub(/^ */, "", old)
             decimals = index(old, ".") ? length(old) - index(old, ".") : 0
             new = sprintf("%." decimals "f", old * factor)
             before = before blanks new
-            print old + 0, new + 0 > ENVIRON["EDITED"]
+            print old, new > ENVIRON["EDITED"]
         }
         at++; head = head before; rest = behind
     }
