@@ -51,7 +51,8 @@ def _verdict(judgement: Judgement) -> list[str]:
     from ioassay.narrative import explanation_text
 
     reason = f" ({judgement.reason})" if judgement.reason else ""
-    return console.wrapped(f"{judgement.verdict}{reason}: {explanation_text.meaning(judgement.verdict)}")
+    told = explanation_text.headline(judgement.verdicts, judgement.verdict, judgement.seen.asked)
+    return console.wrapped(f"{judgement.verdict}{reason}: {' '.join(map(str, told))}")
 
 
 def _table(judged: Sequence[Verdict], room: int) -> list[str]:

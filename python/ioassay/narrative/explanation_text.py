@@ -7,13 +7,43 @@ from dataclasses import asdict
 from typing import Any
 
 from ioassay.narrative.say import Say, say, templates
+from ioassay.verify import properties
 from ioassay.verify.statement import Amount, Statement
-from ioassay.verify.verdict import NOT_JUDGED, Verdict, rank
+from ioassay.verify.verdict import CONFIRMED, NOT_JUDGED, TRUE_CLAIMS, Verdict, compared, rank
 
 
 def meaning(category: str) -> str:
     """What a verdict of this category means."""
     return templates("explanation")[category]
+
+
+def headline(verdicts: Sequence[Verdict], category: str, level: str = "") -> list[Say]:
+    """What was compared of claims that are true, what was not judged, and what a verdict of this category means."""
+    told = [say(f"explanation.{category}")]
+    if category not in TRUE_CLAIMS:
+        return told
+    seen = compared(verdicts)
+    names = [*(say(f"explanation.match_{name}") for name in seen.matched if name != properties.LATENCY)]
+    names += _latencies(seen.latencies) if properties.LATENCY in seen.matched else []
+    missing = [say(f"explanation.match_{name}") for name in seen.unjudged]
+    first = [say("explanation.matched", names=names)] if names else []
+    first += [say("explanation.unmatched_at" if level else "explanation.unmatched", names=missing, level=level)] * bool(
+        missing
+    )
+    return [*first, *(told if category != CONFIRMED or not names else ())]
+
+
+def _latencies(names: Sequence[str]) -> list[Say]:
+    """'the mean, p50 to p99.9 and the longest latency', by the names of those that match."""
+    whole = {
+        name.removeprefix("clat.").removeprefix("lat.") for name in names if not name.startswith(("slat.", "sync."))
+    }
+    percentiles = sorted((name for name in whole if name[1:2].isdigit()), key=lambda name: float(name[1:]))
+    found = [say("explanation.match_mean")] if "mean" in whole else []
+    if percentiles:
+        code = "explanation.match_percentiles" if len(percentiles) > 1 else "explanation.match_percentile"
+        found.append(say(code, first=percentiles[0], last=percentiles[-1]))
+    return [*found, *([say("explanation.match_max")] if "max" in whole else [])]
 
 
 def sentence(statement: Statement) -> Say:

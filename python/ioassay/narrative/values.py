@@ -232,6 +232,7 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "list": lambda values: phrases.listed([str(value) for value in values]),
     "all": lambda values: phrases.listed([str(value) for value in values], 9),
     "nor": lambda values: ", nor whether ".join(map(str, values)),
+    "capital all": lambda values: phrases.capital(phrases.listed([str(value) for value in values], 9)),
     "capital list": lambda values: phrases.capital(phrases.listed([str(value) for value in values])),
     "share": lambda share: phrases.percent(share) if share >= 0.001 else "less than 0.1 %",
     "hosts": phrases.hosts,

@@ -288,7 +288,7 @@ class _Watched:
 
     def _watching(self, devices: Sequence[str], raw: Path) -> witness.Watching:
         if not self.trial.calls:
-            return witness.watching(OFF if self.trial.twin else self.bench.study.watch.witness, devices, raw)
+            return witness.watching(OFF if self.trial.twin else self.bench.study.witness_level, devices, raw)
         try:
             return witness.counting(devices, raw)
         except ToolError as error:

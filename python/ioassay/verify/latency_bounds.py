@@ -13,7 +13,9 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 from ioassay.records.observation import SYNC, Calls, Observation, Session
 from ioassay.records.record import Claim
@@ -34,6 +36,14 @@ _PREFIXES = (*_PARTS, _SYNCS, "lat.")
 _ENDS = {"min": 0.0, "max": 1.0}
 
 
+class _Bounds(NamedTuple):
+    """Between which latencies, in ns, a statistic lies, and how far below a tool may print it."""
+
+    low_ns: float
+    high_ns: float
+    share: float
+
+
 @dataclass(frozen=True)
 class _Seen:
     """The kernel's latencies of a class of calls, of which `number` are the claim's."""
@@ -51,7 +61,7 @@ class _Seen:
     unseen: int = 0
     """Calls whose end was not seen: they may have taken any time."""
 
-    def bounds(self, share: float) -> tuple[float, float]:
+    def bounds(self, share: float) -> _Bounds:
         """Between which latencies, in ns, that of this share of the calls lies (0 the shortest, 1 the longest).
 
         The definitions of a percentile are at most one call apart (Hyndman and Fan, 1996).
@@ -60,7 +70,7 @@ class _Seen:
         first, last = (min(max(one, 1), self.number) for one in (rank - apart, rank + apart))
         low = next((value for value, held in self._held(surely=True) if held >= first), 0)
         high = next((value for value, held in self._held(surely=False) if held >= last), math.inf)
-        return low, high
+        return _Bounds(low, high, tolerances.of("latency_bucket_share"))
 
     def _held(self, *, surely: bool) -> Iterable[tuple[int, int]]:
         """Each value, with the most or the fewest calls of the claim that took at most so long."""
@@ -115,7 +125,7 @@ def _disorder(claim: Claim) -> list[Fault]:
     ordered: dict[str, list[tuple[float, str]]] = {}
     for name in claim.latency_ns:
         prefix, statistic = _split(name)
-        if (share := _share(statistic)) is not None:
+        if (share := _share(statistic)) is not None and not (prefix in _PARTS and _has_parts(claim)):
             ordered.setdefault(prefix, []).append((share, name))
     slack = 1 + tolerances.of("latency_bucket_share")
     for names in ordered.values():
@@ -126,7 +136,7 @@ def _disorder(claim: Claim) -> list[Fault]:
                 return [Fault(CONTRADICTED, "IMPOSSIBLE-LATENCY", (why,))]
     sum_ns = sum(claim.latency_ns.get(f"{part}mean", 0.0) for part in _PARTS)
     whole_ns = claim.latency_ns.get("mean", 0.0)
-    if _has_parts(claim) and whole_ns and abs(sum_ns - whole_ns) > (slack - 1) * whole_ns + 1000:
+    if _has_parts(claim) and sum_ns < whole_ns * (2 - slack) - 1000:
         return [Fault(INCOMPLETE, "OTHER-LATENCY", (state(Code.LATENCY_PARTS, sum_ns=sum_ns, whole_ns=whole_ns),))]
     return []
 
@@ -156,7 +166,7 @@ def _compared(
         own = classes.get(prefix, calls)
         if own is None or (bounds := _bounds(statistic, own)) is None:
             continue
-        low_ns, high_ns = _allowed(bounds, name, claim, is_part=prefix in _PARTS and _has_parts(claim))
+        low_ns, high_ns = _allowed(bounds, name, claim, is_part=prefix in (*_PARTS, _SYNCS) and _has_parts(claim))
         if value_ns < low_ns:
             below.append(state(Code.LATENCY_BELOW, name=name, claimed_ns=value_ns, seen_ns=bounds[0]))
         elif value_ns > high_ns:
@@ -180,14 +190,19 @@ def _of_calls(claim: Claim, group: Group, seen: Evidence, observation: Observati
     if not seen.timed or not seen.calls.completed or not number:
         return None
     of_files = seen.source == FILES
-    whole = seen.calls if of_files and len(group.claims) == 1 and claim.operations == seen.operations else None
+    alone = len(group.claims) == 1 and (of_files or claim.operations == seen.operations)
+    whole = seen.calls if alone and number <= seen.calls.calls else None
     others = _others(group, observation) if of_files else []
     return _seen(number, kinds(claim.kind), [calls_of(one, claim.kind) for one in others], observation, whole)
 
 
 def _of_syncs(claim: Claim, group: Group, observation: Observation) -> _Seen | None:
+    if not claim.syncs:
+        return None
     others = [one.sync for one in _others(group, observation)]
-    return _seen(claim.syncs, (SYNC,), others, observation, None) if claim.syncs else None
+    whole = reduce(Calls.plus, (session.sync for session in group.sessions), Calls())
+    alone = len(group.claims) == 1 and claim.syncs == whole.completed
+    return _seen(claim.syncs, (SYNC,), others, observation, whole if alone else None)
 
 
 def _others(group: Group, observation: Observation) -> list[Session]:
@@ -214,16 +229,17 @@ def _seen(
     return _Seen(number, values, up_to, others, max(unknown, 0), whole, unseen)
 
 
-def _bounds(statistic: str, calls: _Seen) -> tuple[float, float] | None:
-    """Between which latencies, in ns, a statistic of the claim's calls lies; None where that is not known."""
+def _bounds(statistic: str, calls: _Seen) -> _Bounds | None:
+    """Those of a statistic of the claim's calls; None where they are not known."""
     whole, share = calls.whole, _share(statistic)
-    apart = max(whole.completed - calls.number, 0) if whole else 0
+    apart, exact = max(whole.completed - calls.number, 0) if whole else 0, tolerances.of("latency_below_share")
     if statistic == "mean" and whole:
         least, most = (whole.sum_ns - apart * one for one in (whole.max_ns, whole.min_ns))
         number = whole.completed - apart
-        return max(least / number, whole.min_ns), min(most / number, whole.max_ns)
+        return _Bounds(max(least / number, whole.min_ns), min(most / number, whole.max_ns), exact)
     if whole and not apart and share in _ENDS.values():
-        return (whole.max_ns if share else whole.min_ns,) * 2
+        end_ns = whole.max_ns if share else whole.min_ns
+        return _Bounds(end_ns, end_ns, exact)
     return calls.bounds(share) if calls.values_ns and share is not None else None
 
 
@@ -246,11 +262,9 @@ def _has_parts(claim: Claim) -> bool:
     return claim.latency_ns.get("slat.mean", 0.0) > 0
 
 
-def _allowed(bounds: tuple[float, float], name: str, claim: Claim, *, is_part: bool) -> tuple[float, float]:
+def _allowed(bounds: _Bounds, name: str, claim: Claim, *, is_part: bool) -> tuple[float, float]:
     """What may be printed for a latency between these."""
-    low_ns, high_ns = bounds
     rounding_ns = claim.latency_step_ns.get(name, 1000.0 if _ROUNDING_DOUBT in claim.doubts else 0.0)
-    share = tolerances.of("latency_below_share" if low_ns == high_ns else "latency_bucket_share")
-    low_ns -= share * low_ns + tolerances.of("latency_below_ns") + rounding_ns
-    high_ns += tolerances.of("latency_share") * high_ns + tolerances.of("latency_ns") + rounding_ns
-    return (0.0 if is_part else low_ns), high_ns
+    below_ns = bounds.share * bounds.low_ns + tolerances.of("latency_below_ns") + rounding_ns
+    above_ns = tolerances.of("latency_share") * bounds.high_ns + tolerances.of("latency_ns") + rounding_ns
+    return (0.0 if is_part else bounds.low_ns - below_ns), bounds.high_ns + above_ns

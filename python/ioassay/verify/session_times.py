@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from ioassay.formats import conventions
-from ioassay.records.observation import STRACE, Calls, Observation, Session
+from ioassay.records.observation import STRACE, SYSCALLS, Calls, Observation, Session
 from ioassay.records.record import Claim
 from ioassay.verify import tolerances
 from ioassay.verify.claim_groups import Group, calls_of
@@ -137,12 +137,14 @@ def _without_calls(
             return [Fault(INCOMPLETE, HELD_UP, (longer, state(Code.DELAYED_OR_WRONG)))], [], numbers
         return [Fault(CONTRADICTED, "OTHER-TIME", (longer, _rate(span_s, seconds)))], [], numbers
     life_s = (observation.ended_ns - observation.held_ns) * _NS if observation.held_ns else 0.0
+    why = Code.STRACE_TIMES if observation.backend == STRACE else Code.TIMES_UNWATCHED
+    untimed = [] if SYSCALLS in observation.layers and observation.backend != STRACE else [state(why)]
     if life_s <= 0:
-        return [], [state(Code.STRACE_TIMES if observation.backend == STRACE else Code.TIMES_UNWATCHED)], {}
+        return [], untimed, {}
     if seconds >= life_s * (1 - tolerances.of("life_share")):
         return [], [state(Code.RATE_BY_LIFE, command_s=life_s, ratio=life_s / seconds)], _numbers(seconds, life_s, 0.0)
-    why = state(Code.RATE_NOT_JUDGED, claimed_s=seconds, command_s=life_s)
-    return [Fault(INCOMPLETE, "RATE-NOT-JUDGED", (why, state(Code.TIMES_UNWATCHED)))], [], {}
+    unknown = state(Code.RATE_NOT_JUDGED, claimed_s=seconds, command_s=life_s)
+    return [Fault(INCOMPLETE, "RATE-NOT-JUDGED", (unknown, *untimed))], [], {}
 
 
 def _life(claim: Claim, observation: Observation) -> list[Fault]:

@@ -93,6 +93,36 @@ class Verdict:
     nothing could be judged at all."""
 
 
+@dataclass(frozen=True)
+class Compared:
+    """What verdicts rest on, for one sentence: names of properties, and of latencies from 'mean' to 'max'."""
+
+    matched: Sequence[str]
+    """Judged true of every claim that states it."""
+    latencies: Sequence[str]
+    """Printed latencies that lie where the kernel's do, in every claim."""
+    unjudged: Sequence[str]
+    """Stated by a claim and not judged."""
+
+
+_HEADED = ("operations", "bytes", "interval", "latency")
+_MATCH = "latency_match_"
+
+
+def compared(verdicts: Sequence[Verdict]) -> Compared:
+    """What was compared of these."""
+    found: dict[str, list[Property]] = {}
+    for verdict in verdicts:
+        for each in verdict.properties:
+            found.setdefault(each.name, []).append(each)
+    of_each = [[name.removeprefix(_MATCH) for name in one.numbers if name.startswith(_MATCH)] for one in verdicts]
+    return Compared(
+        [name for name in _HEADED if name in found and all(one.category in TRUE_CLAIMS for one in found[name])],
+        [name for name in (of_each[0] if of_each else ()) if all(name in names for names in of_each)],
+        [name for name in _HEADED if any(one.category == NOT_JUDGED for one in found.get(name, ()))],
+    )
+
+
 def severity_of(category: str) -> str:
     """'warning' where a reader has to know before using the number."""
     return "info" if category in _QUIET else "warning"
