@@ -136,6 +136,11 @@ FAULTS = (
         ("MORE-SEEN", "FEWER-SEEN", "AT-ODDS-WITH-ITSELF", "OTHER-TIME"),
     ),
     Fault(
+        "with verify_backlog, run= of the reads is a fraction of the time between the first and the last (strace)",
+        lambda job: "verify_backlog" in job,
+        ("OTHER-TIME", "IMPOSSIBLE-LATENCY"),
+    ),
+    Fault(
         "a synchronisation queued again counts again: 112 are printed, io_uring_submit_req has opcode FSYNC 28 times",
         lambda job: job["ioengine"] == "io_uring" and "iodepth_batch_submit" in job and "fsync" in job and mixed(job),
         ("FEWER-SEEN",),
