@@ -16,7 +16,7 @@ from typing import Any
 
 from ioassay.errors import InputError
 from ioassay.formats import Conventions, command_line, fio_clients, fio_json, fio_terse, fio_text
-from ioassay.formats.fio_job_options import JobFacts, job_facts
+from ioassay.formats.fio_job_options import JobFacts, by_files, job_facts
 from ioassay.formats.fio_results import Job, Results, elapsed_s, in_direction, merged, merged_latency
 from ioassay.metrics import percentile_name
 from ioassay.records.record import Claim
@@ -83,10 +83,14 @@ def claims(results: Results, facts: JobFacts | None = None) -> list[Claim]:
     """
     if not results.jobs:
         raise InputError(f"{_SOURCE} has no jobs: nothing was run")
-    facts = facts or job_facts(results.jobs)
-    # `mixed` only where unified_rw_reporting left nothing else.
-    sections = KINDS if any(kind in job.directions for job in results.jobs for kind in KINDS) else ("mixed",)
-    return [claim for section in sections if (claim := _claim(section, results, facts)) is not None]
+    parts = [results] if facts else [replace(results, jobs=jobs) for jobs in by_files(results.jobs)]
+    made = [_claim(section, part, facts or job_facts(part.jobs)) for part in parts for section in _sections(part)]
+    return [claim for claim in made if claim is not None]
+
+
+def _sections(results: Results) -> Sequence[str]:
+    """`mixed` only where unified_rw_reporting left nothing else."""
+    return KINDS if any(kind in job.directions for job in results.jobs for kind in KINDS) else ("mixed",)
 
 
 def _claim(section: str, results: Results, facts: JobFacts) -> Claim | None:

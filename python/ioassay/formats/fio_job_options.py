@@ -67,10 +67,11 @@ def job_facts(jobs: Sequence[Job]) -> JobFacts:
     if not any(tables):
         return JobFacts()
     kinds = {kind for table in tables for kind in _kinds(table)}
+    known = [_paths(job) for job in jobs]
     return JobFacts(
         engine=_one(tables, lambda table: table.get("ioengine", "")) or "",
         direct=_one(tables, _direct),
-        paths=list(dict.fromkeys(path for job in jobs for path in _paths(job))),
+        paths=list(dict.fromkeys(path for paths in known for path in paths)) if all(known) else (),
         file_bytes=_one(tables, _file_bytes),
         record_bytes=_record_bytes(tables),
         paths_stated=all(map(_states_paths, tables)),
@@ -85,6 +86,15 @@ def job_facts(jobs: Sequence[Job]) -> JobFacts:
         working_set_bytes=_working_set_bytes(jobs),
         runs_others=any(table.keys() & {"exec_prerun", "exec_postrun"} for table in tables),
     )
+
+
+def by_files(jobs: Sequence[Job]) -> list[Sequence[Job]]:
+    """Jobs of the same files together, since nothing tells their calls apart; of all where some are not known."""
+    found: dict[tuple[str, ...], list[Job]] = {}
+    for job in jobs:
+        engine = job.options.get("ioengine", "")
+        found.setdefault(tuple(_paths(job)) or (engine,) * (engine in _WITHOUT_FILES), []).append(job)
+    return list(found.values()) if () not in found else [jobs]
 
 
 def _one(tables: Sequence[Mapping[str, str]], what: Callable[[Mapping[str, str]], T | None]) -> T | None:
@@ -161,11 +171,14 @@ def _paths(job: Job) -> list[str]:
     folder = table.get("directory", "")
     if table.get("filename"):
         names = [name.replace("\\:", ":") for name in re.split(r"(?<!\\):", table["filename"]) if name]
-    elif table.get("ioengine") in _WITHOUT_FILES or "filename_format" in table or _number(table, "nrfiles") > 1:
+    elif table.get("ioengine") in _WITHOUT_FILES or table.keys() & {"filename_format", "opendir"}:
         return []
     else:
-        number = min(max(1, int(_number(table, "numjobs"))), _MOST_PATHS)
-        names = [f"{job.name}.{place}.0" for place in range(number)]
+        jobs, files = (max(1, int(_number(table, name))) for name in ("numjobs", "nrfiles"))
+        places = [(job_number, file) for job_number in range(jobs) for file in range(min(files, _MOST_PATHS + 1))]
+        if files > 1 and len(places) > _MOST_PATHS:
+            return []
+        names = [f"{job.name}.{job_number}.{file}" for job_number, file in places[:_MOST_PATHS]]
     return [f"{folder.rstrip('/')}/{name}" if folder and not name.startswith("/") else name for name in names]
 
 

@@ -30,7 +30,7 @@ def headline(verdicts: Sequence[Verdict], category: str, level: str = "") -> lis
     first += [say("explanation.unmatched_at" if level else "explanation.unmatched", names=missing, level=level)] * bool(
         missing
     )
-    return [*first, *(told if category != CONFIRMED or not names else ())]
+    return [*(told if category != CONFIRMED or not names else ()), *first]
 
 
 def _latencies(names: Sequence[str]) -> list[Say]:

@@ -351,7 +351,7 @@ class RunStore:
 
 
 def _locks(file: IO[str]) -> bool:
-    """Whether nobody else has the lock: it is ours then."""
+    """Whether no other process has the lock: it is ours then."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

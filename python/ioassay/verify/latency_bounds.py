@@ -21,7 +21,7 @@ from ioassay.records.observation import SYNC, Calls, Observation, Session
 from ioassay.records.record import Claim
 from ioassay.verify import tolerances
 from ioassay.verify.claim_groups import Group, calls_of
-from ioassay.verify.evidence import FILES, URING, Evidence, kinds
+from ioassay.verify.evidence import AIO, FILES, URING, Evidence, kinds
 from ioassay.verify.operation_counts import Fault
 from ioassay.verify.session_times import claimed_seconds
 from ioassay.verify.statement import Code, Statement, state
@@ -136,7 +136,7 @@ def _disorder(claim: Claim) -> list[Fault]:
                 return [Fault(CONTRADICTED, "IMPOSSIBLE-LATENCY", (why,))]
     sum_ns = sum(claim.latency_ns.get(f"{part}mean", 0.0) for part in _PARTS)
     whole_ns = claim.latency_ns.get("mean", 0.0)
-    if _has_parts(claim) and sum_ns < whole_ns * (2 - slack) - 1000:
+    if claim.latency_ns.get("slat.mean") and sum_ns < whole_ns * (2 - slack) - 1000:
         return [Fault(INCOMPLETE, "OTHER-LATENCY", (state(Code.LATENCY_PARTS, sum_ns=sum_ns, whole_ns=whole_ns),))]
     return []
 
@@ -211,12 +211,12 @@ def _others(group: Group, observation: Observation) -> list[Session]:
 
 
 def _seen(
-    number: int, wanted: Sequence[str], others: Sequence[Calls], observation: Observation, whole: Calls | None
+    number: int, classes: Sequence[str], others: Sequence[Calls], observation: Observation, whole: Calls | None
 ) -> _Seen | None:
     counts: Counter[int] = Counter()
     unseen = 0
     for part in observation.operations:
-        if part.kind in wanted:
+        if part.kind in classes:
             counts.update(dict(zip(part.latency.values_ns, part.latency.counts, strict=True)))
             unseen += part.calls.calls - part.calls.completed
     total = sum(counts.values())
@@ -259,7 +259,7 @@ def _share(statistic: str) -> float | None:
 
 def _has_parts(claim: Claim) -> bool:
     """Whether submission and completion are told apart: `clat` is the whole otherwise."""
-    return claim.latency_ns.get("slat.mean", 0.0) > 0
+    return claim.engine in (AIO, URING) or claim.latency_ns.get("slat.mean", 0.0) > 0
 
 
 def _allowed(bounds: _Bounds, name: str, claim: Claim, *, is_part: bool) -> tuple[float, float]:
