@@ -14,7 +14,7 @@ from ioassay.records.observation import Calls, File, Observation, Operation, Req
 from ioassay.records.record import Claim
 from ioassay.verify.judge import judge, overall
 from ioassay.verify.observer_effect import Twins
-from ioassay.verify.properties import EVIDENCE, OUTCOMES, PROPERTIES, Basis
+from ioassay.verify.properties import PROPERTIES, table
 from ioassay.verify.verdict import (
     CATEGORIES,
     CONFIRMED,
@@ -287,7 +287,7 @@ def test_the_verdict_is_the_worst_of_its_properties(run: Run, lie: str, loss: st
     assert verdict.category == order[worst], (verdict.category, categories(verdict))
     assert [each.name for each in verdict.properties] == [name for name in PROPERTIES if name in categories(verdict)]
     for each in judged:
-        assert each.category == CONFIRMED or each.reason in OUTCOMES[each.name][each.category], each
+        assert each.category == CONFIRMED or each.reason in table()[each.name].outcomes[each.category], each
 
 
 @given(st.lists(RUNS, min_size=2, max_size=3), st.data())
@@ -326,6 +326,6 @@ def test_what_is_judged_at_a_level_is_what_the_table_of_evidence_says(level: str
     run = Run(kind, True, engine, 2000, 65536, 1, 0.0, True, True, 0, 0, "ext4")
     found = categories(only(claimed(run), SEEN_AT[level](observed(run))))
     for name, category in found.items():
-        basis = EVIDENCE[name].get(level)
-        unseen = basis in (None, Basis.LIFE) or (basis == Basis.RING and engine != "io_uring")
+        basis = table()[name].shown_by.get(level)
+        unseen = basis in (None, "begin and end of the command") or (basis == "io_uring alone" and engine != "io_uring")
         assert category in ({NOT_JUDGED, INCOMPLETE} if unseen else TRUE_CLAIMS), (name, level, category)

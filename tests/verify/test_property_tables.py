@@ -1,39 +1,57 @@
-"""The tables of docs/verdicts.md are those of the code."""
+"""The tables of docs/verdicts.md are those of the code; IOASSAY_UPDATE_GOLDEN=1 writes them."""
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from ioassay.records.observation import BLOCK, COUNTERS, LEVELS, STRACE, SYSCALLS
-from ioassay.verify.properties import EVIDENCE, OUTCOMES, PROPERTIES
+from ioassay.units import format_ns, format_size
+from ioassay.verify import properties, tolerances
 from ioassay.verify.verdict import CATEGORIES, CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED
 
-DENIALS = (CONTRADICTED, UNSUBSTANTIATED, INCOMPLETE)
+DOCUMENT = Path(__file__).parents[2] / "docs" / "verdicts.md"
+DENIALS, WATCHED = (CONTRADICTED, UNSUBSTANTIATED, INCOMPLETE), (SYSCALLS, BLOCK, COUNTERS, STRACE)
+ROWS = properties.table().items()
+FORMS = {"bytes": format_size, "seconds": lambda value: format_ns(value * 1e9), "nanoseconds": format_ns}
 
 
-def shown(*head: str) -> dict[str, list[str]]:
-    """Property -> the other cells of its row, in the table with this head."""
-    text = (Path(__file__).parents[2] / "docs" / "verdicts.md").read_text()
-    lines = text.split(f"| {' | '.join(head)} |", 1)[1].split("\n\n")[0].splitlines()[2:]
-    return {name: cells for name, *cells in (line.strip("| ").split(" | ") for line in lines)}
+def held(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """That the document has this table."""
+    lines = (f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
+    text, table = DOCUMENT.read_text(), "\n".join(lines)
+    begin = re.escape(f"| {' | '.join(head)} |\n")
+    if os.environ.get("IOASSAY_UPDATE_GOLDEN"):
+        DOCUMENT.write_text(re.sub(rf"{begin}(\|.*\n)*", lambda _: f"{table}\n", text))
+    assert f"{table}\n\n" in DOCUMENT.read_text()
 
 
-def test_a_word_stands_for_each_basis_at_the_levels_that_show_a_property() -> None:
-    levels = (SYSCALLS, BLOCK, COUNTERS, STRACE)
-    table = shown("property", "stated by", *levels)
-    assert tuple(table) == tuple(EVIDENCE) == PROPERTIES
-    pairs = {pair for name in table for pair in zip(table[name][1:], map(EVIDENCE[name].get, levels), strict=True)}
-    assert len({word for word, _ in pairs}) == len({basis for _, basis in pairs}) == len(pairs)
-    assert {level for own in EVIDENCE.values() for level in own} <= {*LEVELS, STRACE}
+def shown(one: tolerances.Tolerance) -> str:
+    measure, _, of = one.unit.partition(" ")
+    if measure == "share":
+        return f"{one.value * 100:g} % {of}"
+    return " ".join([FORMS[measure](one.value), of]).strip() if measure in FORMS else f"{one.value:g} {one.unit}"
+
+
+def test_the_document_shows_what_each_property_is_judged_by() -> None:
+    assert tuple(properties.table()) == properties.PROPERTIES
+    held(["property", "stated by", *WATCHED], [
+        [name, row.stated_by, *(row.shown_by.get(level, "-") for level in WATCHED)] for name, row in ROWS
+    ])  # fmt: skip
+    assert {level for _, row in ROWS for level in row.shown_by} <= {*LEVELS, STRACE}
 
 
 def test_the_document_has_the_reasons_for_each_verdict() -> None:
-    reasons = {name: {verdict: ", ".join(own) for verdict, own in OUTCOMES[name].items()} for name in PROPERTIES}
-    assert shown("property", *DENIALS, "between CONFIRMED and INCOMPLETE, or PERTURBED") == {
-        name: [
-            *(own.get(verdict, "-") for verdict in DENIALS),
-            "; ".join(f"{verdict}: {text}" for verdict, text in own.items() if verdict not in DENIALS) or "-",
-        ]
-        for name, own in reasons.items()
-    }
-    assert {category for own in OUTCOMES.values() for category in own} <= set(CATEGORIES[1:])
+    rows = []
+    for name, row in ROWS:
+        told = {verdict: ", ".join(own) for verdict, own in row.outcomes.items()}
+        others = "; ".join(f"{verdict}: {text}" for verdict, text in told.items() if verdict not in DENIALS)
+        rows.append([name, *(told.get(verdict, "-") for verdict in DENIALS), others or "-"])
+    held(["property", *DENIALS, "between CONFIRMED and INCOMPLETE, or PERTURBED"], rows)
+    assert {category for _, row in ROWS for category in row.outcomes} <= set(CATEGORIES[1:])
+
+
+def test_the_document_has_each_tolerance_and_why() -> None:
+    held(["name", "value", "why"], [[f"`{name}`", shown(one), one.why] for name, one in tolerances.table().items()])
