@@ -31,7 +31,7 @@ class Work:
         self.write = write
         self.operations = BLOCKS
         self.options = {"direct": "1"}
-        self.syncs = 0
+        self.syncs: list[float] = []
         self.jobs = 1
 
 
@@ -111,13 +111,23 @@ def one_of_two() -> Work:
 
 
 def with_syncs(first: int, between: bool, last: int, blocks: int = 400) -> Work:
-    handle, begin = os.open("data", os.O_RDWR), now()
+    """Writes, and synchronisations before, between and behind them; `blocks` of these are claimed."""
+    handle, taken, begin = os.open("data", os.O_RDWR), [], now()
+
+    def sync() -> None:
+        start = now()
+        os.fsync(handle)
+        taken.append(now() - start)
+
     for _ in range(first):
-        os.fsync(handle)
-    work = call(handle, offsets("random")[:blocks], write=True, before=(lambda: os.fsync(handle)) if between else bool)
+        sync()
+    places = offsets("random")[:blocks]
+    work = call(handle, places[:1], write=True)
+    rest = call(handle, places[1:], write=True, before=sync if between else bool)
     for _ in range(last):
-        os.fsync(handle)
-    work.seconds, work.syncs = now() - begin, blocks
+        sync()
+    work.seconds, work.operations, work.syncs = now() - begin, blocks, taken
+    work.latencies += rest.latencies
     work.options = {"direct": "0", "fsync": "1"}
     return work
 
@@ -283,11 +293,7 @@ def say(work: Work, says: Says, options: dict[str, str]) -> None:
         kind: side,
     }
     if work.syncs:
-        mean = work.seconds / work.syncs * 0.9 * says.get("sync", 1)
-        job["sync"] = {
-            "total_ios": work.syncs,
-            "lat_ns": {"min": 1, "max": int(mean * 2e9), "mean": mean * 1e9, "N": work.syncs},
-        }
+        job["sync"] = {"total_ios": len(work.syncs), "lat_ns": latency(work.syncs, says.get("sync", 1), says)}
     if "layout" in says:
         print("j: Laying out IO file (1 file / 16MiB)")
     print(str({"fio version": "fio-3.33", "jobs": [job] * work.jobs}).replace("'", '"'))
