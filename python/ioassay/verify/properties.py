@@ -1,6 +1,6 @@
 """The properties that a claim may state, what shows them at each level, and what each can come to: properties.toml.
 
-The table is the contract of the judge: its tests hold it to that, and docs/verdicts.md shows it. Nothing is judged here.
+The table is the contract of the judge: its tests hold it to that, and docs/verdicts.md shows it.
 """
 
 from __future__ import annotations

@@ -137,6 +137,9 @@ def _without_calls(
             return [Fault(INCOMPLETE, HELD_UP, (longer, state(Code.DELAYED_OR_WRONG)))], [], numbers
         return [Fault(CONTRADICTED, "OTHER-TIME", (longer, _rate(span_s, seconds)))], [], numbers
     life_s = (observation.ended_ns - observation.held_ns) * _NS if observation.held_ns else 0.0
+    if group.named and all(session.opened_ns and session.closed_ns for session in group.sessions):
+        opened = [(session.closed_ns, session.opened_ns) for session in group.sessions]
+        life_s = min(life_s, (max(opened)[0] - min(begin for _, begin in opened)) * _NS) if opened else life_s
     why = Code.STRACE_TIMES if observation.backend == STRACE else Code.TIMES_UNWATCHED
     untimed = [] if SYSCALLS in observation.layers and observation.backend != STRACE else [state(why)]
     if life_s <= 0:
@@ -252,8 +255,8 @@ def _loose(
     skipped: Set[str] = _AROUND & {name for one in group.claims for name in one.unreported}
     skipped = skipped if surplus(want, seen) != (0, 0) else frozenset()
     sessions = _after_the_rest(group, want) if skipped else group.sessions
-    spans = _spans(sessions, claim.kind) if group.told_apart else [_span(seen)]
-    longest_s = max(spans, default=0.0)
+    longest_s = max((_span_of([part]) for part in _large(sessions, claim.kind)), default=0.0)
+    longest_s = longest_s if group.told_apart else _span(seen)
     allowed = allowed_s(claim, seconds) + _in_flight_s(claim, seconds, seen)
     numbers = _numbers(seconds, longest_s, allowed)
     if skipped and longest_s > seconds + allowed:
@@ -345,8 +348,3 @@ def _large(sessions: Iterable[Session], kind: str) -> list[Calls]:
     sums = [*accumulate(part.bytes for part in parts)]
     least = min(tolerances.of("others_bytes"), tolerances.of("resolution") * max(sums, default=0))
     return [part for part, total in zip(parts, sums, strict=True) if total >= least]
-
-
-def _spans(sessions: Iterable[Session], kind: str) -> list[float]:
-    parts = [calls_of(session, kind) for session in sessions]
-    return [max(part.last_ns - part.first_ns, 0) * _NS for part in parts if part.completed]

@@ -119,6 +119,7 @@ class Code(StrEnum):
     LATENCY_ABOVE = auto()
     LATENCY_DISORDER = auto()
     LATENCY_PARTS = auto()
+    LATENCY_SPREAD = auto()
     RING_COMPLETES_EARLY = auto()
     WORK_BEFORE_CLOCK = auto()
     # Where the calls went
