@@ -260,9 +260,11 @@ MODES: dict[str, tuple[Callable[[], Work], Says, dict[str, str]]] = {
 
 def latency(values: list[float], factor: float, says: Says, percentiles: bool = False) -> dict[str, object]:
     ordered = sorted(value * 1e9 * factor * says.get("latency", 1) for value in values) or [0.0]
+    mean = sum(ordered) / len(ordered)
     shown: dict[str, object] = {
         "min": int(ordered[0]), "max": int(ordered[-1] * says.get("max", 1)),
-        "mean": sum(ordered) / len(ordered), "stddev": 10.0, "N": len(ordered),
+        "mean": mean, "N": len(ordered),
+        "stddev": (sum((value - mean) ** 2 for value in ordered) / len(ordered)) ** 0.5,
     }  # fmt: skip
     if percentiles:
         by = says.get("percentiles", 1)
