@@ -31,7 +31,7 @@ from pathlib import Path
 
 from monitor_cost import median_interval
 
-from ioassay.records.observation import BLOCK, OFF, READ, RECORD, SYSCALLS, Observation
+from ioassay.records.observation import BLOCK, EXPLAIN, OFF, READ, RECORD, SYSCALLS, Observation
 from ioassay.verify.witness import watch
 
 CACHED_BYTES, DIRECT_BYTES, MIB = 64 << 20, 256 << 20, 1 << 20
@@ -65,7 +65,7 @@ PEERS: dict[str, Callable[[Sequence[str]], Sequence[str]]] = {
     "bpftrace count, sum": lambda argv: bpftrace(COUNT, argv),
     "bpftrace enter, exit, hist": lambda argv: bpftrace(HISTOGRAM, argv),
 }
-LEVELS = {f"level {level}": level for level in (BLOCK, SYSCALLS, RECORD)}
+LEVELS = {f"level {level}": level for level in (BLOCK, SYSCALLS, EXPLAIN, RECORD)}
 UNTRACED = "untraced"
 
 

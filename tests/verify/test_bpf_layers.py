@@ -58,6 +58,18 @@ def test_direct_reads_are_seen_exactly(watch: Any, look: Any, data: Path, option
     assert session.opened_ns < session.first.first_ns <= session.second_ns <= session.ended_ns
 
 
+@table("bpf_layers", "synchronisations_count_by_what_they_had_to_do")
+def test_synchronisations_count_by_what_they_had_to_do(
+    watch: Any, data: Path, program: str, counts: Any, other_path: str | None
+) -> None:
+    made = "import os; fd, other = (os.open('data', os.O_RDWR) for _ in 'ab'); s = os.fdatasync\n"
+    made += f"def w(fd, flags=0): os.pwritev(fd, [b'x' * 4096], 0, flags)\n{program}"
+    seen = watch("syscalls", sys.executable, "-SIc", made)
+    (file,) = [each for each in seen.files if each.path == "data"]
+    found = [(each.sync.calls, each.dirty_syncs, each.synced_writes) for each in seen.sessions if each.file == file.id]
+    assert found == [*counts] and file.other_path == (other_path or "") and seen.syncs_followed
+
+
 @table("bpf_layers", "each_way_is_seen_on_the_file_and_on_the_device")
 def test_each_way_is_seen_on_the_file_and_on_the_device(
     watch: Any, look: Any, data: Path, options: str, file: Any, device: Any, cached_mib: int | None
@@ -71,6 +83,16 @@ def test_each_way_is_seen_on_the_file_and_on_the_device(
         assert (look.read_for(seen, "data") if kind == "read" else look.own(seen, kind).bytes) / MIB <= most, kind
     if cached_mib is not None:
         assert next(file.page_cache_bytes for file in seen.files if file.path.endswith("/data")) == cached_mib * MIB
+
+
+@table("bpf_layers", "parts_of_latencies_sum_to_what_fio_measured")
+def test_parts_of_latencies_sum_to_what_fio_measured(witnessed: Any, data: Path, options: str, device: Any) -> None:
+    cold(data)
+    found = witnessed(data.parent, fio(data, *options.split()), level="explain")["latency_parts"][0]
+    assert OPS - 32 <= found["operations"] <= OPS + 256, found  # the last of io_uring; those of the loader
+    assert 0.95 * found["mean_ns"] <= found["seen_ns"] <= found["mean_ns"], found
+    (mean_ns,) = [part["mean_ns"] for part in found["parts"] if part["name"] == "device"] or [0]
+    assert device[0] * found["mean_ns"] <= mean_ns <= device[1] * found["mean_ns"], found
 
 
 def test_level_block_sees_io_uring_and_no_system_call(watch: Any, look: Any, data: Path) -> None:

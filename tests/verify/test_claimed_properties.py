@@ -78,11 +78,11 @@ def test_engines(name: str, entry: str | None, ways: Any, fields: Any, wanted: s
 # Synchronisations
 
 
-def synced(*ends: int, file: int = 0, errors: int = 0, flags: Sequence[str] = ("write",)) -> Session:
+def synced(*ends: int, file: int = 0, errors: int = 0, flags: Sequence[str] = ("write",), **of: int) -> Session:
     """A session that wrote until 200 and was synchronised at these times."""
     count = len(ends)
     sync = Calls(count, count, errors, first_ns=min(ends), last_ns=max(ends)) if ends else Calls()
-    return Session(file, 1, 999, flags, write=WRITTEN, sync=sync)
+    return Session(file, 1, 999, flags, write=WRITTEN, sync=sync, **of)  # type: ignore[arg-type]
 
 
 WRITTEN = Calls(10, 10, bytes=SIZE, first_ns=100, last_ns=200)
@@ -99,6 +99,7 @@ def said_of_synchronisations(
     exit_ok: bool = True,
     health: dict[str, int] | None = None,
     writes: str = "pwrite64",
+    followed: bool = False,
     **claim: Any,
 ) -> Said:
     of_group = {"told_apart": True, "named": True} | {name: claim.pop(name) for name in OF_GROUPS if name in claim}
@@ -106,7 +107,7 @@ def said_of_synchronisations(
     number = sum(one.sync.calls for one in sessions)
     operations = [Operation(entry, "sync", Calls(number, number)) for entry in entries] if number else []
     operations.append(Operation(writes, "write", WRITTEN))
-    seen = Observation("bpf", "syscalls", layers, operations=operations, health=health or {})
+    seen = Observation("bpf", "syscalls", layers, operations=operations, health=health or {}, syncs_followed=followed)
     found = judge_sync(group, pool("write", own=own, watched="block" in layers), seen, exit_ok=exit_ok)
     return found and (found.category, found.reason)
 
@@ -120,6 +121,7 @@ def said_of_synchronisations(
     "synchronous_writes_are_flags_of_the_open_file",
     "without_files_all_of_the_process_tree_count",
     "where_calls_were_not_watched_the_device_must_have_most_of_it",
+    "synchronisations_come_among_the_writes_as_claimed",
 )
 def test_synchronisations(sessions: Sequence[dict[str, Any]], claim: dict[str, Any], wanted: Said) -> None:
     made = [synced(*each.get("ends", ()), **{k: v for k, v in each.items() if k != "ends"}) for each in sessions]

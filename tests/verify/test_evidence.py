@@ -6,15 +6,19 @@ The rows say where each answer begins, to the operation and the byte.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
-from ioassay.records.observation import Calls, File, Observation, Operation, Requests, Session
+from pytest import approx
+
+from ioassay.narrative import latency_text
+from ioassay.records.observation import Calls, File, Observation, Operation, Requests, Session, from_dict
 from ioassay.records.record import Claim
 from ioassay.verify import explanations, operation_counts
 from ioassay.verify.claim_groups import Group
 from ioassay.verify.device_traffic import Pool, is_direct, is_synced, judge_device, pool_of
 from ioassay.verify.evidence import FILES, Device, Evidence, calls_seen, classes, device_seen, unwatched, without_first
+from ioassay.verify.latency_parts import latency_parts
 from ioassay.verify.operation_counts import Expected, expected
 
 from .conftest import table
@@ -195,7 +199,6 @@ def test_claims_of_a_group_are_summed_where_all_state_them(claims: Sequence[dict
 
 
 SIZE = 10_000_000
-WATCHED = Observation("bpf", "syscalls", ("syscalls", "block"))
 
 
 def a_pool(device: Device, **fields: Any) -> Pool:
@@ -203,18 +206,20 @@ def a_pool(device: Device, **fields: Any) -> Pool:
         "kind": "read", "bytes": SIZE, "operations": 100, "device": device, "claims": 1, "syncs": 0,
         "page_cache_bytes": None, "direct": None, "synced": None, "storage": True, "watched": True,
     }  # fmt: skip
-    return Pool(**{**base, **fields, "filesystems": frozenset(fields.get("filesystems", ("ext4",)))})
+    return Pool(**{**base, **fields, "filesystems": frozenset(fields.get("filesystems", ("ext4",))),
+        "devices": frozenset(fields.get("devices", ()))})  # fmt: skip
 
 
 def pool_over(own: int = SIZE, *, everything: int = 0, account: int | None = None, **fields: Any) -> Pool:
-    of = {name: fields.pop(name) for name in ("known", "stacked") if name in fields}
-    device = Device(**{"known": True, **of}, own_bytes=own, any_bytes=max(own, everything), process_bytes=account)
+    of = {"known": True, "own_requests": fields.pop("requests", None), "process_bytes": account}
+    of |= {name: fields.pop(name) for name in ("known", "stacked") if name in fields}
+    device = Device(**of, own_bytes=own, any_bytes=max(own, everything))
     return a_pool(device, **fields)
 
 
 @table("device_traffic", "direct_and_unusual_storage", "reads_through_the_cache", "writes_through_the_cache")
-def test_devices(fields: dict[str, Any], wanted: object, says: str | None) -> None:
-    found = judge_device(pool_over(**fields), WATCHED)
+def test_devices(fields: dict[str, Any], jumps: int | None, wanted: object, says: str | None) -> None:
+    found = judge_device(pool_over(**fields), jumps or 0)
     assert [(each.category, each.reason) for each in found] == ([wanted] if wanted else [])
     assert says is None or says in {statement.code for statement in found[0].statements}
 
@@ -313,3 +318,12 @@ def test_notes(seen: Any, claim: Any, group: Any, pool: Any, device: Any, watche
         Group([0], claims, **of), Expected(COUNT, SIZE), Evidence(**made), over, observation(**whole)
     )
     assert len(found) == number
+
+
+@table("evidence", "parts_of_a_latency")
+def test_parts_of_a_latency(explained: Any, claimed: Any, wanted: Any, parts: Any, text: str) -> None:
+    seen = from_dict({"backend": "bpf", "asked": "explain", "layers": LAYERS, "explained": explained})
+    (found,) = latency_parts([Claim("fio", kind, latency_ns={"mean": mean}) for kind, mean in claimed.items()], seen)
+    assert (found.kind, found.engine, found.mean_ns, found.seen_ns) == wanted
+    assert [tuple(asdict(part).values()) for part in found.parts] == [approx(part) for part in parts]
+    assert str(latency_text.sentence(found)) == text

@@ -29,7 +29,7 @@ def observation(
 ) -> Observation:
     """Files with one session each, in which each of `sides` moved 1000 operations of 4096 bytes."""
     flags = [["read", "write", *(["direct"] if wanted else [])] for wanted in direct or [False] * len(paths)]
-    done = calls(1000, 4_096_000, 3)
+    done = calls(1003, 4_096_000, 3)
     sessions = [
         Session(at, SECOND, 4 * SECOND, flags[at], **dict.fromkeys(sides, done), sync=Calls(2, 2))
         for at in range(len(paths))

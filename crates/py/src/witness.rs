@@ -83,15 +83,21 @@ fn listing_of(path: PathBuf) -> Listing {
     }
 }
 
+const KNOWN: [&str; 6] = [
+    "block",
+    "syscalls",
+    "explain",
+    "record",
+    "synthetic",
+    "oldest",
+];
+
 /// The level is one of `observation.LEVELS` that needs programs; `layers` are what is watched besides.
 fn options_of(level: &str, record: Option<PathBuf>, layers: &[String]) -> PyResult<Options> {
     let mut names = layers.iter().map(String::as_str).chain([level]);
-    if let Some(unknown) = names
-        .clone()
-        .find(|name| !["block", "syscalls", "record", "synthetic", "oldest"].contains(name))
-    {
+    if let Some(unknown) = names.clone().find(|name| !KNOWN.contains(name)) {
         return Err(PyValueError::new_err(format!(
-            "'{unknown}' is nothing to watch; wanted block, syscalls or record"
+            "'{unknown}' is nothing to watch; wanted block, syscalls, explain or record"
         )));
     }
     if record.is_none() && names.clone().any(|name| name == "record") {
@@ -101,7 +107,10 @@ fn options_of(level: &str, record: Option<PathBuf>, layers: &[String]) -> PyResu
     }
     Ok(Options {
         block: true,
-        syscalls: names.clone().any(|name| name == "syscalls"),
+        syscalls: names
+            .clone()
+            .any(|name| ["syscalls", "explain"].contains(&name)),
+        explain: names.clone().any(|name| name == "explain"),
         synthetic: names.clone().any(|name| name == "synthetic"),
         oldest: names.any(|name| name == "oldest"),
         record,

@@ -19,7 +19,7 @@ struct aio_key {
 
 struct submitted {
     u64 at_ns, requested_bytes;
-    u32 slot, kind, is_first, padding;
+    u32 slot, kind, is_first, is_synced;
 };
 
 struct {
@@ -70,6 +70,7 @@ static long aio_submit_one(u32 index, struct batch *batch) {
     if (!task || read_user(&iocb, sizeof(iocb), (void *)key.iocb))
         return 1;
     struct submitted request = {.at_ns = batch->at_ns, .kind = aio_kind(iocb.opcode), .slot = NONE};
+    request.is_synced = is_synced(request.kind, iocb.flags);
     if (moves_data(request.kind))
         request.requested_bytes = iocb.opcode >= 7 ? vectors_bytes(iocb.buffer, iocb.bytes) : iocb.bytes;
     request.slot = session_of(task, file_of(iocb.fd));
@@ -132,7 +133,9 @@ static long aio_reap_one(u32 index, struct batch *batch) {
         return 0; /* submitted before the trace, or where the table had no room: that was counted then */
     struct submitted request = *found;
     found->at_ns = 0;
-    struct ended call = {request.at_ns, batch->at_ns, request.requested_bytes, event.result, request.kind};
+    struct ended call = {
+        request.at_ns, batch->at_ns, request.requested_bytes, event.result, request.kind, request.is_synced,
+    };
     operation_ended(aio_operation + short_kind(request.kind), &call);
     session_ended(request.slot, request.is_first, &call);
     pattern_completed(request.slot, &call);

@@ -8,6 +8,7 @@
  * completed shows that its completion was skipped.
  */
 #pragma once
+#include "moments.h"
 #include "record.h"
 
 /* include/linux/blk_types.h: the low 8 bits are the operation */
@@ -148,6 +149,8 @@ INLINE struct inflight entry_of(struct request *rq, u64 start_ns, u64 dispatched
 SEC("tp_btf/block_io_start")
 int block_start(u64 *ctx) {
     struct inflight entry = entry_of((struct request *)ctx[0], now_ns(), 0);
+    if (explaining)
+        request_started(&entry);
     start(ctx[0], &entry, followed() ? 1 : 0);
     return 0;
 }
@@ -203,6 +206,8 @@ INLINE void complete(struct inflight *entry, u32 error) {
     struct block_class *class = map_lookup(&block_classes, &index);
     if (class)
         add_ended(&class->calls, &call);
+    if (explaining)
+        request_completed(entry, call.left_ns);
     u64 took_ns = call.left_ns - call.entered_ns;
     struct buckets *buckets = map_lookup(&block_latencies, &index);
     u32 bucket = bucket_of(took_ns);

@@ -38,8 +38,15 @@ INLINE void raise_shared(u64 *word, u64 value) {
 struct ended {
     u64 entered_ns, left_ns, requested_bytes;
     s64 result;
-    u32 kind;
+    u32 kind, is_synced;
 };
+
+/* Whether the flags of one call or request ask for what O_DSYNC or O_SYNC ask of all (include/uapi/linux/fs.h). */
+#define RWF_DSYNC 2
+#define RWF_SYNC 4
+INLINE u32 is_synced(u32 kind, u64 flags) {
+    return kind == WRITE && flags & (RWF_DSYNC | RWF_SYNC);
+}
 
 INLINE int moves_data(u32 kind) {
     return kind == READ || kind == WRITE;

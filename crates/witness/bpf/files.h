@@ -27,6 +27,37 @@ INLINE struct file_key key_of(struct inode *inode) {
     return key;
 }
 
+struct path_words {
+    u64 word[PATH_BYTES / 8];
+};
+
+struct {
+    MAP_FIELD_NUMBER(type, MAP_PERCPU_ARRAY);
+    MAP_FIELD_NUMBER(max_entries, 1);
+    MAP_FIELD_TYPE(key, u32);
+    MAP_FIELD_TYPE(value, struct path_words);
+} read_path SEC(".maps");
+
+/* A global function, verified once: a known file is opened by this path, which may be another one. */
+__attribute__((noinline)) int file_opened_by(u32 id, u64 path) {
+    u32 first = 0;
+    struct file_seen *seen = map_lookup(&files, &id);
+    struct path_words *read = map_lookup(&read_path, &first);
+    if (!seen || !read)
+        return 0;
+    struct path_words *known = (struct path_words *)seen->path, *other = (struct path_words *)seen->other_path;
+    u64 differs = 0;
+    for (u32 i = 0; i < PATH_BYTES / 8; i++)
+        read->word[i] = 0;
+    if (read_user_text(read, sizeof(*read), (const void *)path) <= 0)
+        return 0;
+    for (u32 i = 0; i < PATH_BYTES / 8; i++)
+        differs |= read->word[i] ^ known->word[i];
+    for (u32 i = 0; differs && i < PATH_BYTES / 8; i++)
+        other->word[i] = read->word[i];
+    return 0;
+}
+
 #define S_IFMT 0170000 /* include/uapi/linux/stat.h */
 #define S_IFREG 0100000
 #define S_IFBLK 0060000
@@ -49,11 +80,16 @@ INLINE u32 file_id(struct inode *inode, const void *path) {
     u32 *known = map_lookup(&file_ids, &key);
     u32 id = known ? *known : count(NEXT_FILE);
     struct file_seen *seen = map_lookup(&files, &id);
+    if (!known && seen && map_update(&file_ids, &key, &id, UPDATE_NEW)) {
+        known = map_lookup(&file_ids, &key); /* another CPU was first, and one file must not be two */
+        id = known ? *known : NONE;
+        seen = map_lookup(&files, &id);
+    }
+    if (!seen) {
+        count(UNTRACKED_FILES);
+        return NONE;
+    }
     if (!known) {
-        if (!seen || map_update(&file_ids, &key, &id, UPDATE_ANY)) {
-            count(UNTRACKED_FILES);
-            return NONE;
-        }
         seen->inode = key.inode;
         seen->dev = key.dev;
         seen->generation = key.generation;
@@ -62,5 +98,7 @@ INLINE u32 file_id(struct inode *inode, const void *path) {
     }
     if (seen && path && !seen->path[0])
         read_user_text(seen->path, PATH_BYTES, path);
+    else if (path)
+        file_opened_by(id, (u64)path);
     return id;
 }

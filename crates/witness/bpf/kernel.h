@@ -222,6 +222,7 @@ struct io_rw {
     struct kiocb kiocb;
     u64 addr;
     u32 len;
+    s32 flags;
 } CORE;
 
 struct io_uring_cqe {
@@ -231,13 +232,14 @@ struct io_uring_cqe {
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
-    unsigned long di, si, dx, r10, r8, orig_ax;
+    unsigned long di, si, dx, r10, r8, r9, orig_ax;
 } CORE;
 #define ARG0(regs) ((regs)->di)
 #define ARG1(regs) ((regs)->si)
 #define ARG2(regs) ((regs)->dx)
 #define ARG3(regs) ((regs)->r10)
 #define ARG4(regs) ((regs)->r8)
+#define ARG5(regs) ((regs)->r9)
 #define CALL_NUMBER(regs) ((regs)->orig_ax)
 /* arch/x86/include/asm/thread_info.h: TS_COMPAT, a call by the numbers of 32-bit programs */
 #define IS_COMPAT(task) ((task)->thread_info.status & 2)
@@ -252,6 +254,7 @@ struct pt_regs {
 #define ARG2(regs) ((regs)->regs[2])
 #define ARG3(regs) ((regs)->regs[3])
 #define ARG4(regs) ((regs)->regs[4])
+#define ARG5(regs) ((regs)->regs[5])
 #define CALL_NUMBER(regs) ((regs)->syscallno)
 /* arch/arm64/include/asm/thread_info.h: TIF_32BIT */
 #define IS_COMPAT(task) ((task)->thread_info.flags & (1UL << 22))

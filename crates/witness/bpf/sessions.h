@@ -109,6 +109,9 @@ INLINE u32 session_begins(u32 slot, u32 kind, u64 at_ns) {
     u64 nth = __sync_fetch_and_add(&session->nth, 1);
     if (nth == 1)
         session->second_ns = at_ns;
+    struct file_seen *seen = nth ? 0 : map_lookup(&files, &session->file_id);
+    if (seen)
+        session->cached_bytes = seen->page_cache_bytes;
     return nth == 0;
 }
 
@@ -146,10 +149,26 @@ __attribute__((noinline)) int session_issued(u32 slot, u32 kind, u32 is_first, u
     return 0;
 }
 
+/* A synchronisation succeeded. Something was written before it by its session, and is under way or was after the last
+ * one had begun; or by its task, where tasks that share an open file synchronise one after the other. */
+INLINE void session_synced(struct session *session, u32 slot, const struct ended *call) {
+    struct task *task = followed();
+    int by_task = task && task->written == slot + 1;
+    if (by_task || session->write.calls > session->write.completed || session->write.last_ns > session->synced_ns)
+        __sync_fetch_and_add(&session->dirty_syncs, 1);
+    if (by_task)
+        task->written = 0;
+    raise_shared(&session->synced_ns, call->entered_ns);
+}
+
 __attribute__((noinline)) int session_ended(u32 slot, u32 is_first, const struct ended *call) {
     struct session *session = session_at(slot);
     if (!session || !call)
         return 0;
+    if (call->kind == SYNC && call->result >= 0)
+        session_synced(session, slot, call);
+    if (call->is_synced && call->result > 0)
+        __sync_fetch_and_add(&session->synced_writes, 1);
     struct calls *calls = calls_of(session, call->kind);
     if (calls)
         add_ended_shared(calls, call);

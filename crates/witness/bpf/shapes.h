@@ -52,6 +52,10 @@ enum {
     UNLISTED,    /* calls that found no room in the listing */
     NEXT_PATTERN,
     NEXT_GRANULE_WORD,
+    NEXT_ACCOUNT,
+    NEXT_EXPLAINED,
+    NEXT_RING,
+    UNEXPLAINED, /* tasks and requests that found no room among those that are explained */
     HEALTH
 };
 
@@ -66,9 +70,11 @@ struct session {
     u64 file, inode;
     u32 file_id, flags;
     u64 opened_ns, closed_ns, second_ns, ended_ns;
-    u64 nth;
+    u64 nth, cached_bytes; /* what had been added to its file's page cache when its first read or write began */
     u32 read_pattern, write_pattern; /* place and 1; 0 before the first call, NONE where there are no offsets */
     struct calls read, write, sync, first;
+    /* Entry of the last synchronisation; those before which something was written; writes that were one themselves. */
+    u64 synced_ns, dirty_syncs, synced_writes;
 };
 
 /* Where calls of one direction went. The lowest offset is kept as a complement, as in `calls`. */
@@ -87,6 +93,7 @@ struct file_seen {
     u32 mode, rdev;
     u64 page_cache_bytes;
     char path[PATH_BYTES];
+    char other_path[PATH_BYTES]; /* the last one that is another, as through a symbolic link */
 };
 
 struct block_class {
@@ -99,6 +106,8 @@ struct inflight {
     u32 bytes, cmd_flags;
     u32 class, dev;
     u64 busy;
+    u64 key;                 /* of the request of libaio or io_uring that it is for */
+    u32 account, is_journal; /* of the layer that explains */
 };
 
 /* A request as it is written to the recording; 40 bytes. */
@@ -107,3 +116,16 @@ struct event {
     u32 q2d_ns, bytes, cmd_flags, dev;
 };
 #define EVENT_OWN (1U << 31)
+
+/* What the time of an operation is made of. */
+enum { PROCESSOR, SUBMISSION, FILE_SYSTEM, LOCK, JOURNAL, QUEUE, DEVICE, COMPLETION, PARTS };
+
+#define MAX_EXPLAINED 24
+#define COARSE_SUB_BITS 4
+#define COARSE_BUCKETS 656
+
+/* One of them, or the whole, of all operations of a class: those in which it took any time. */
+struct part {
+    u64 number, sum_ns;
+    u64 buckets[COARSE_BUCKETS];
+};

@@ -102,12 +102,13 @@ int syscall_enter(u64 *ctx) {
     if (number >= SYSCALLS)
         return 0;
     struct entry entry = entry_by_number(number);
-    if (entry.shape == IGNORED || (entry.shape == CONTROL && ARG1((struct pt_regs *)ctx[0]) != F_SETFL))
+    struct pt_regs *regs = (struct pt_regs *)ctx[0];
+    if (entry.shape == IGNORED || (entry.shape == CONTROL && ARG1(regs) != F_SETFL))
         return 0;
     task->entered_ns = now_ns();
     task->shape = entry.shape;
     task->operation = number;
-    begin(task, (struct pt_regs *)ctx[0], entry.shape, entry.kind);
+    begin(task, regs, entry.shape, entry.kind);
     return 0;
 }
 
@@ -183,9 +184,14 @@ INLINE void end(struct task *task, struct pt_regs *regs, struct entry entry, str
         touch_copied(task->slot, shape == COPY_OUT_IN ? ARG2(regs) : ARG1(regs), call);
         call->kind = WRITE;
         operation_done(entry.operation + 1, call);
+        task->written = task->other_slot + 1;
         end_on(task->other_slot, task->other_is_first, call);
         touch_copied(task->other_slot, shape == COPY_OUT_IN ? 0 : ARG3(regs), call);
     } else {
+        if (call->kind == WRITE)
+            task->written = task->slot + 1;
+        if (entry.offset == OFFSET_OR_POSITION)
+            call->is_synced = is_synced(call->kind, ARG5(regs));
         end_on(task->slot, task->is_first, call);
         touch(task->slot, regs, entry.offset, call);
     }
@@ -233,7 +239,7 @@ int syscall_exit(u64 *ctx) {
         return 0;
     if (task->shape != entry.shape)
         return ended_from_before(regs, entry, result);
-    struct ended call = {task->entered_ns, now_ns(), task->requested_bytes, result, entry.kind};
+    struct ended call = {task->entered_ns, now_ns(), task->requested_bytes, result, entry.kind, 0};
     if (is_restarted(call.result) && entry.shape != IO_SUBMIT) {
         session_begins_again(task->slot, task->is_first);
         return 0;

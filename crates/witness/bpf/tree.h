@@ -13,7 +13,8 @@ struct task {
     u32 slot, other_slot; /* the sessions of the call, NONE where there is none */
     u32 is_first, other_is_first;
     u64 last_file; /* what the last call used, and its session: the usual call needs no look-up */
-    u32 last_slot, padding;
+    u32 last_slot, written; /* and the session that it wrote to since its last synchronisation, and 1 */
+    u64 account; /* of the layer that explains, 0 for none */
 };
 
 struct {

@@ -17,7 +17,9 @@ volatile const u32 uring_operation = 0;
 
 struct uring_request {
     u64 at_ns, requested_bytes;
-    u32 slot, kind, is_first, has_session;
+    u32 slot, kind;
+    u16 is_first, has_session;
+    u32 is_synced;
 };
 
 struct {
@@ -50,8 +52,7 @@ INLINE void uring_session(struct task *task, struct uring_request *request, stru
     request->slot = session_of(task, file);
     request->is_first = session_begins(request->slot, request->kind, request->at_ns);
     session_issued(request->slot, request->kind, request->is_first, request->at_ns, request->requested_bytes);
-    struct io_rw *rw = (struct io_rw *)req;
-    pattern_submitted(request->slot, request->kind, FIELD(rw, kiocb.ki_pos), request->requested_bytes);
+    pattern_submitted(request->slot, request->kind, FIELD((struct io_rw *)req, kiocb.ki_pos), request->requested_bytes);
 }
 
 /* The file that a request will use, 0 where this kernel tells it only later. */
@@ -76,8 +77,10 @@ int uring_submit(u64 *ctx) {
     u64 key = ctx[0];
     u32 opcode = req->opcode;
     struct uring_request request = {.at_ns = now_ns(), .kind = uring_kind(opcode), .slot = NONE};
-    if (moves_data(request.kind))
+    if (moves_data(request.kind)) {
         request.requested_bytes = uring_bytes(req, opcode);
+        request.is_synced = is_synced(request.kind, FIELD((struct io_rw *)req, flags));
+    }
     operation_issued(uring_operation + request.kind, request.at_ns, request.requested_bytes);
     u64 file = with_sessions && request.kind < 3 ? uring_file(req) : 0;
     if (file)
@@ -103,7 +106,7 @@ INLINE int uring_completed(u64 key, s32 result, u32 flags) {
         return 0;
     struct uring_request request = *found;
     found->at_ns = 0;
-    struct ended call = {request.at_ns, now_ns(), request.requested_bytes, result, request.kind};
+    struct ended call = {request.at_ns, now_ns(), request.requested_bytes, result, request.kind, request.is_synced};
     operation_ended(uring_operation + request.kind, &call);
     if (with_sessions && request.kind < 3 && !request.has_session) {
         /* A registered file on a kernel that keeps them otherwise; the request has got it now. */

@@ -1,6 +1,7 @@
 /* All programs, as one object: they share their maps. The loader loads those of the layers that are asked for. */
 #include "adopt.h"
 #include "bios.h"
+#include "explain.h"
 #include "page_cache.h"
 #include "synthetic.h"
 #include "syscalls.h"

@@ -1,5 +1,5 @@
-//! Watches a command and prints what was seen as JSON: `watch LEVEL COMMAND…`, LEVEL being `block`, `syscalls` or
-//! `record=FILE`, with `oldest-` before it by the programs for older kernels. Meant for trying the programs on another kernel, where nothing but this file and a shell is at hand.
+//! Watches a command and prints what was seen as JSON: `watch LEVEL COMMAND…`, LEVEL being `block`, `syscalls`,
+//! `explain` or `record=FILE`, with `oldest-` before it by the programs for older kernels. Meant for trying the programs on another kernel, where nothing but this file and a shell is at hand.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -18,7 +18,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let record = level.strip_prefix("record=").map(PathBuf::from);
     let options = Options {
-        syscalls: level == "syscalls",
+        syscalls: level == "syscalls" || level == "explain",
+        explain: level == "explain",
         record,
         oldest,
         ..Options::default()

@@ -7,15 +7,15 @@ use std::fs;
 use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray};
 
 use crate::entries::Entries;
-use crate::histogram::{BUCKETS, filled};
+use crate::histogram::{BUCKETS, COARSE_SUB_BITS, filled, filled_by};
 use crate::names;
-use crate::observation::{Calls, File, Operation, Pattern, Requests, Session};
+use crate::observation::{Calls, Explained, File, Operation, Part, Pattern, Requests, Session};
 use crate::pattern::{self, PATTERN_WORDS};
 use crate::program_set::ProgramSet;
 use crate::record::Event;
 use crate::shape::{
     self, BLOCK_CLASS_WORDS, CALLED_BEYOND, CALLED_COMPAT, CALLED_WORDS, FILE_WORDS, Health,
-    KIND_NAMES, KINDS, NONE, OPERATION_WORDS, SESSION_WORDS,
+    KIND_NAMES, KINDS, NONE, OPERATION_WORDS, PART_WORDS, PARTS, SESSION_WORDS,
 };
 
 /// A map by its name. All of them are in the object, and are what `bpf/` says they are.
@@ -56,6 +56,41 @@ pub(crate) fn operations(loaded: &ProgramSet) -> Vec<Operation> {
     made.collect()
 }
 
+/// Where the time of operations went.
+pub(crate) fn explained(loaded: &ProgramSet) -> Vec<Explained> {
+    if !loaded.layers.contains(&"explain") {
+        return Vec::new();
+    }
+    let places = map!(loaded, Array<u32>, "explained_places");
+    let counts = map!(loaded, PerCpuArray<[u64; PART_WORDS]>, "explained");
+    let classes = Entries::new().classes;
+    let mut found = Vec::new();
+    for (&(entry, kind), index) in classes.iter().zip(0..) {
+        let Some(place) = places.get(&index, 0).ok().and_then(|at| at.checked_sub(1)) else {
+            continue;
+        };
+        let indices = place.saturating_mul(PARTS.len() as u32)..;
+        let parts = PARTS.iter().zip(indices).map(|(&name, index)| {
+            let words = sums(&counts, index);
+            Part {
+                name,
+                number: words[0],
+                sum_ns: words[1],
+                latency: filled_by(COARSE_SUB_BITS, &words[2..]),
+            }
+        });
+        let parts: Vec<Part> = parts.filter(|part| part.number > 0).collect();
+        if !parts.is_empty() {
+            found.push(Explained {
+                entry: entry.to_owned(),
+                kind,
+                parts,
+            });
+        }
+    }
+    found
+}
+
 /// System calls by name, and those of them that failed.
 pub(crate) fn calls(loaded: &ProgramSet) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
     let (mut calls, mut errors) = (BTreeMap::new(), BTreeMap::new());
@@ -87,10 +122,10 @@ fn name_at(place: u32) -> String {
 
 /// A map's words, added up over the processors.
 fn sums<const N: usize>(map: &PerCpuArray<impl Borrow<MapData>, [u64; N]>, index: u32) -> [u64; N] {
-    let mut whole = [0; N];
+    let mut whole = [0_u64; N];
     for part in map.get(&index, 0).iter().flat_map(|parts| parts.iter()) {
         for (sum, word) in whole.iter_mut().zip(part) {
-            *sum += word;
+            *sum = sum.wrapping_add(*word);
         }
     }
     whole
@@ -118,7 +153,7 @@ pub(crate) fn sessions(loaded: &ProgramSet) -> Vec<Session> {
 }
 
 fn session(words: &[u64; SESSION_WORDS], loaded: &ProgramSet) -> Session {
-    let (read_pattern, write_pattern) = shape::halves(words[8]);
+    let (read_pattern, write_pattern) = shape::halves(words[9]);
     let (file, flags) = shape::halves(words[2]);
     let calls = |nth: usize| -> Calls {
         let from = shape::SESSION_CALLS + nth * shape::CALLS_WORDS;
@@ -137,8 +172,11 @@ fn session(words: &[u64; SESSION_WORDS], loaded: &ProgramSet) -> Session {
         write_pattern: pattern_at(loaded, write_pattern),
         sync: calls(2),
         first: calls(3),
+        dirty_syncs: words[shape::SESSION_SYNCS + 1],
+        synced_writes: words[shape::SESSION_SYNCS + 2],
         second_ns: words[5],
         ended_ns,
+        cached_bytes: words[8],
     }
 }
 
@@ -192,7 +230,8 @@ fn file(id: u32, words: &[u64; FILE_WORDS], has_cache: bool) -> File {
         id,
         dev: dev_name(if kind == "block" { rdev } else { dev }),
         inode: words[0],
-        path: shape::path(&words[4..]),
+        path: shape::path(&words[4..4 + shape::PATH_WORDS]),
+        other_path: shape::path(&words[4 + shape::PATH_WORDS..]),
         kind,
         page_cache_bytes: has_cache.then_some(words[3]),
     }

@@ -8,17 +8,20 @@ use crate::observation::Histogram;
 const SUB_BITS: u32 = 5;
 pub(crate) const BUCKETS: usize = 1280;
 
-/// Smallest and largest value of the bucket at `index`; the last one holds all that is larger, too.
-fn bounds_of(index: usize) -> (u64, u64) {
-    bucket_bounds(SUB_BITS, index)
-}
+/// Of the parts of a time (`bpf/explain.h`).
+pub(crate) const COARSE_SUB_BITS: u32 = 4;
 
 /// The filled buckets of an array of counts.
 pub(crate) fn filled(counts: &[u64]) -> Histogram {
+    filled_by(SUB_BITS, counts)
+}
+
+/// The same of buckets of another width. The last one holds all that is larger, too.
+pub(crate) fn filled_by(sub_bits: u32, counts: &[u64]) -> Histogram {
     let filled = counts.iter().enumerate().filter(|&(_, &count)| count > 0);
     let (values_ns, counts) = filled
         .map(|(index, &count)| {
-            let (low, high) = bounds_of(index);
+            let (low, high) = bucket_bounds(sub_bits, index);
             (low + (high - low) / 2, count)
         })
         .unzip();
@@ -29,6 +32,10 @@ pub(crate) fn filled(counts: &[u64]) -> Histogram {
 mod tests {
     use super::*;
     use ioassay_stats::Histogram as Exact;
+
+    fn bounds_of(index: usize) -> (u64, u64) {
+        bucket_bounds(SUB_BITS, index)
+    }
 
     const SUB_COUNT: u64 = 1 << SUB_BITS;
 

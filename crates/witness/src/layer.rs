@@ -130,3 +130,23 @@ pub(crate) static PAGE_CACHE: Layer = Layer {
     programs: &[program("page_cache_add", "mm_filemap_add_to_page_cache")],
     older: None,
 };
+
+/// With the system calls, `io_uring` and [`BLOCK`] in its newest form. What ends something comes first, as everywhere.
+pub(crate) static EXPLAIN: Layer = Layer {
+    names: &["explain"],
+    programs: &[
+        program("explain_exit", "sys_exit"),
+        program("explain_ring_complete", "io_uring_complete"),
+        program("explain_done", "block_io_done"),
+        program("explain_waking", "sched_waking"),
+        program("explain_switch", "sched_switch"),
+        extra("explain_possession", "contention_end"),
+        extra("explain_contention", "contention_begin"),
+        extra("explain_commit", "jbd2_start_commit"),
+        extra("explain_served", "fuse_request_send"),
+        extra("explain_direct", "iomap_dio_rw_begin"),
+        program("explain_ring_submit", "io_uring_submit_req"),
+        program("explain_enter", "sys_enter"),
+    ],
+    older: None,
+};

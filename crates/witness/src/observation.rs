@@ -105,6 +105,30 @@ pub struct Operation {
     pub latency: Histogram,
 }
 
+/// One part of the time of operations.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Part {
+    /// One of `records/observation.py`'s `PARTS`, or `whole`.
+    pub name: &'static str,
+    /// Operations in which it took any time.
+    pub number: u64,
+    /// All of its time.
+    pub sum_ns: u64,
+    /// Of these operations.
+    pub latency: Histogram,
+}
+
+/// Where the time of all operations of a kind on files went.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Explained {
+    /// As in `Operation`.
+    pub entry: String,
+    /// As in `Operation`.
+    pub kind: &'static str,
+    /// Those that took any time, and `whole`, the sum of them.
+    pub parts: Vec<Part>,
+}
+
 /// A file that the process tree used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct File {
@@ -116,6 +140,9 @@ pub struct File {
     pub inode: u64,
     /// As it was opened; empty when it was open before.
     pub path: String,
+    /// The last other one by which it was opened, as through a symbolic link.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub other_path: String,
     /// `regular`, `block`, `directory`, `char`, `pipe`, `socket` or `other`.
     pub kind: &'static str,
     /// Added to the page cache by the process tree; none where that was not watched.
@@ -151,10 +178,18 @@ pub struct Session {
     /// The very first read or write alone.
     #[serde(skip_serializing_if = "Calls::is_empty")]
     pub first: Calls,
+    /// Synchronisations before which something had been written since the last one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub dirty_syncs: u64,
+    /// Writes that asked to be synchronised, each by its own flags.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub synced_writes: u64,
     /// Entry of the second read or write.
     pub second_ns: u64,
     /// Exit of the last call on it before its close.
     pub ended_ns: u64,
+    /// What of its file's `page_cache_bytes` was added before its first read or write.
+    pub cached_bytes: u64,
 }
 
 /// Requests of one kind to one block device.
@@ -197,12 +232,17 @@ pub struct Seen {
     pub call_errors: BTreeMap<String, u64>,
     /// By way into the kernel.
     pub operations: Vec<Operation>,
+    /// Parts of the times of operations; none where they were not watched.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub explained: Vec<Explained>,
     /// The files that the sessions speak of.
     pub files: Vec<File>,
     /// In the order in which they were opened or first used.
     pub sessions: Vec<Session>,
     /// Whether a change of an open file's flags began a session of its own.
     pub flags_followed: bool,
+    /// Whether it was seen what synchronisations and writes of a session made durable.
+    pub syncs_followed: bool,
     /// By device, owner and kind.
     pub block: Vec<Requests>,
     /// What went wrong in watching.
@@ -259,8 +299,11 @@ mod tests {
                 write_pattern: None,
                 sync: Calls::default(),
                 first: Calls::default(),
+                dirty_syncs: 0,
+                synced_writes: 0,
                 second_ns: 0,
                 ended_ns: 0,
+                cached_bytes: 0,
             }],
             ..Seen::default()
         };
@@ -279,12 +322,14 @@ mod tests {
             "operations",
             "processes",
             "sessions",
+            "syncs_followed",
             "threads",
             "why",
         ];
         assert_eq!(keys(&json), whole);
         let session = &json["sessions"][0];
         let parts = [
+            "cached_bytes",
             "closed_ns",
             "ended_ns",
             "file",

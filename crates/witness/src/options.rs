@@ -12,6 +12,8 @@ pub struct Options {
     pub block: bool,
     /// System calls and libaio, sessions, files, page cache. Costs about half a microsecond a call.
     pub syscalls: bool,
+    /// The parts of each call's time; wants `syscalls`.
+    pub explain: bool,
     /// Where to write every request of the block layer (see [`record`](crate::record)); wants `block`.
     pub record: Option<PathBuf>,
     /// Record an event for each `pread64` besides, to measure what the recorder can take.
@@ -31,6 +33,7 @@ impl Default for Options {
         Self {
             block: true,
             syscalls: false,
+            explain: false,
             record: None,
             synthetic: false,
             oldest: false,

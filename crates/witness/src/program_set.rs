@@ -11,8 +11,8 @@ use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};
 use crate::entries::Entries;
 use crate::error::{Unavailable, in_one_line};
 use crate::layer::{
-    ADOPT, ADOPT_CALLER, BLOCK, Layer, PAGE_CACHE, Program, SYNTHETIC, SYSCALLS, TREE, TREE_END,
-    URING,
+    ADOPT, ADOPT_CALLER, BLOCK, EXPLAIN, Layer, PAGE_CACHE, Program, SYNTHETIC, SYSCALLS, TREE,
+    TREE_END, URING,
 };
 use crate::object::OBJECT;
 use crate::options::Options;
@@ -31,6 +31,7 @@ const SYSCALL_MAPS: &[&str] = &[
     "odd_calls",
 ];
 const BLOCK_MAPS: &[&str] = &["inflight", "bios", "block_classes", "block_latencies"];
+const EXPLAIN_MAPS: &[&str] = &["accounts", "moments", "posted", "rings_seen", "explained"];
 const PAGE_BYTES: u32 = 4096;
 
 pub(crate) struct ProgramSet {
@@ -60,7 +61,10 @@ impl ProgramSet {
                 .map_err(|what| Unavailable::Unsupported { what, errno: None })?;
         }
         for (layer, is_wanted) in wanted(options) {
-            if is_wanted {
+            if is_wanted && layer.names == EXPLAIN.names && !loaded.can_explain() {
+                let why = "explain cannot be watched on this kernel: it wants the other layers, and block_io_start";
+                loaded.why.push(why.to_owned());
+            } else if is_wanted {
                 loaded.load_layer(layer, &btf, options.oldest);
             }
         }
@@ -68,6 +72,12 @@ impl ProgramSet {
             loaded.layers.push("record");
         }
         Ok(loaded)
+    }
+
+    /// Whether the programs are there that keep what the layer adds to.
+    fn can_explain(&self) -> bool {
+        let has = |name| self.layers.contains(&name);
+        has("block") && !has("bios") && has("uring") && has("syscalls")
     }
 
     /// Loads a layer or what serves for it on older kernels (with `oldest`, the oldest that can be); says why neither.
@@ -161,12 +171,13 @@ fn tree(options: &Options) -> &'static [Program] {
     }
 }
 
-fn wanted(options: &Options) -> [(&'static Layer, bool); 5] {
+fn wanted(options: &Options) -> [(&'static Layer, bool); 6] {
     [
         (&BLOCK, options.block),
         (&URING, options.block || options.syscalls),
         (&SYSCALLS, options.syscalls),
         (&PAGE_CACHE, options.syscalls),
+        (&EXPLAIN, options.explain && options.syscalls),
         (&SYNTHETIC, options.synthetic && options.record.is_some()),
     ]
 }
@@ -176,6 +187,7 @@ fn open(options: &Options) -> Result<Ebpf, Unavailable> {
     let recording = u32::from(options.record.is_some());
     let listing = u32::from(options.listing.is_some());
     let with_sessions = u32::from(options.syscalls);
+    let explaining = u32::from(options.explain);
     let page_bytes = u64::from(PAGE_BYTES);
     let synthetic_call = libc::SYS_pread64 as u32;
     let mut loader = EbpfLoader::new();
@@ -190,12 +202,16 @@ fn open(options: &Options) -> Result<Ebpf, Unavailable> {
         .set_global("recording", &recording, true)
         .set_global("synthetic_call", &synthetic_call, true)
         .set_global("listing", &listing, true)
+        .set_global("explaining", &explaining, true)
         .set_global("watched_cgroup", &options.cgroup, true);
     if !options.syscalls {
         shrink(&mut loader, SYSCALL_MAPS, 1);
     }
     if !options.block {
         shrink(&mut loader, BLOCK_MAPS, 1);
+    }
+    if !options.explain {
+        shrink(&mut loader, EXPLAIN_MAPS, 1);
     }
     if options.listing.is_none() {
         shrink(&mut loader, &["listing_ring"], PAGE_BYTES);

@@ -19,11 +19,27 @@ pub(crate) const EVENT_OWN: u32 = 1 << 31;
 pub(crate) const CALLS_WORDS: usize = 11;
 pub(crate) const OPERATION_WORDS: usize = CALLS_WORDS + BUCKETS;
 pub(crate) const BLOCK_CLASS_WORDS: usize = CALLS_WORDS + 1;
-pub(crate) const SESSION_CALLS: usize = 9;
-pub(crate) const SESSION_WORDS: usize = SESSION_CALLS + 4 * CALLS_WORDS;
-pub(crate) const FILE_WORDS: usize = 4 + PATH_BYTES / 8;
-pub(crate) const INFLIGHT_WORDS: usize = 6;
-pub(crate) const TASK_WORDS: usize = 7;
+pub(crate) const SESSION_CALLS: usize = 10;
+pub(crate) const SESSION_SYNCS: usize = SESSION_CALLS + 4 * CALLS_WORDS;
+pub(crate) const SESSION_WORDS: usize = SESSION_SYNCS + 3;
+pub(crate) const PATH_WORDS: usize = PATH_BYTES / 8;
+pub(crate) const FILE_WORDS: usize = 4 + 2 * PATH_WORDS;
+pub(crate) const INFLIGHT_WORDS: usize = 8;
+pub(crate) const TASK_WORDS: usize = 8;
+pub(crate) const COARSE_BUCKETS: usize = 656;
+pub(crate) const PART_WORDS: usize = 2 + COARSE_BUCKETS;
+/// `enum` of parts in `bpf/shapes.h`; behind them the whole.
+pub(crate) const PARTS: [&str; 9] = [
+    "processor",
+    "submission",
+    "file-system",
+    "lock",
+    "journal",
+    "queue",
+    "device",
+    "completion",
+    "whole",
+];
 
 /// Index into the array `health`.
 #[derive(Clone, Copy)]
@@ -47,6 +63,10 @@ pub(crate) enum Health {
     Unlisted,
     NextPattern,
     NextGranuleWord,
+    NextAccount,
+    NextExplained,
+    NextRing,
+    Unexplained,
 }
 
 pub(crate) const KIND_NAMES: [&str; KINDS] = ["read", "write", "sync", "discard", "flush", "other"];
@@ -122,12 +142,27 @@ mod tests {
             ("MAX_SESSIONS", MAX_SESSIONS as usize),
             ("MAX_FILES", MAX_FILES as usize),
             ("PATH_BYTES", PATH_BYTES),
+            ("COARSE_BUCKETS", COARSE_BUCKETS),
+            (
+                "COARSE_SUB_BITS",
+                crate::histogram::COARSE_SUB_BITS as usize,
+            ),
         ] {
             assert!(
                 shapes.contains(&format!("#define {name} {value}\n")),
                 "{name}"
             );
         }
+    }
+
+    #[test]
+    fn parts_are_in_the_order_of_the_programs() {
+        let shapes = include_str!("../bpf/shapes.h");
+        let names = PARTS[..PARTS.len() - 1].iter();
+        let names: Vec<String> = names
+            .map(|name| name.to_uppercase().replace('-', "_"))
+            .collect();
+        assert!(shapes.contains(&format!("enum {{ {}, PARTS }};", names.join(", "))));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //!
 //! They are used again only where nothing of the past can be counted again. No task may be alive that was followed, every
 //! map is emptied before, and a program that still ran when it was detached has ended. Otherwise, and for recordings,
-//! listings and running processes, programs are loaded anew. A child of this process shares the maps, so it takes none.
+//! listings, explanations and running processes, programs are loaded anew. A child of this process shares the maps, so it takes none.
 
 use std::process;
 use std::sync::Mutex;
@@ -43,7 +43,7 @@ pub(crate) fn is_there() -> bool {
 
 /// Leaves detached programs for the next witness.
 pub(crate) fn keep(options: Options, loaded: ProgramSet) {
-    if options.record.is_some() || options.listing.is_some() || options.running {
+    if options.record.is_some() || options.listing.is_some() || options.explain || options.running {
         return;
     }
     if let Ok(mut spare) = SPARE.lock() {
@@ -148,8 +148,19 @@ mod tests {
 
     use super::*;
 
-    /// What holds no counts: constants, task storage, rings that are small and unused.
-    const KEPT: [&str; 4] = [".rodata", "tasks", "ring", "listing_ring"];
+    /// What holds no counts: constants, task storage, rings that are small and unused, room to read a path into.
+    const KEPT: [&str; 5] = [".rodata", "tasks", "ring", "listing_ring", "read_path"];
+    /// Of the layer that explains, which is loaded anew each time.
+    const NEVER_KEPT: [&str; 8] = [
+        "accounts",
+        "moments",
+        "posted",
+        "rings_seen",
+        "journal_threads",
+        "completing",
+        "explained_places",
+        "explained",
+    ];
 
     #[test]
     fn every_map_that_holds_counts_is_emptied() {
@@ -162,7 +173,9 @@ mod tests {
         let forgotten: Vec<_> = names
             .iter()
             .filter(|name| {
-                !KEPT.contains(name) && !source.contains(&format!("(loaded, \"{name}\""))
+                !KEPT.contains(name)
+                    && !NEVER_KEPT.contains(name)
+                    && !source.contains(&format!("(loaded, \"{name}\""))
             })
             .collect();
         assert!(forgotten.is_empty(), "{forgotten:?}");

@@ -160,9 +160,11 @@ impl Witness {
             calls,
             call_errors,
             operations: gather::operations(&self.loaded),
+            explained: gather::explained(&self.loaded),
             files,
             sessions,
             flags_followed: self.loaded.layers.contains(&"syscalls"),
+            syncs_followed: self.loaded.layers.contains(&"syscalls"),
             block: gather::block(&self.loaded),
             health,
             cost: BTreeMap::new(),
@@ -227,6 +229,9 @@ impl Witness {
         ]);
         if self.options.listing.is_some() {
             health.insert("unlisted", of(Health::Unlisted));
+        }
+        if self.options.explain {
+            health.insert("unexplained", of(Health::Unexplained));
         }
         if self.options.running {
             health.insert("in_flight_at_start", of(Health::Before));

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from ioassay.formats.user_pattern import UserPattern
     from ioassay.records.observation import Observation
     from ioassay.records.record import Claim
+    from ioassay.verify.latency_parts import LatencyParts
     from ioassay.verify.verdict import Verdict
     from ioassay.verify.witness import Attachment, Observed
     from ioassay.verify.witness.call_listing import CallListing
 
-LEVELS = ("counters", "block", "syscalls")
+LEVELS = ("counters", "block", "syscalls", "explain")
 BACKENDS = ("auto", "bpf", "counters", "strace")
 Note = Callable[[str], object]
 """Called with a line for people."""
@@ -157,6 +158,12 @@ class Judgement:
         environments = [run.watched.environment for run in self.runs if run.watched.environment is not None]
         return machine_conditions.summary("", environments) if environments else None
 
+    def latency_parts(self) -> list[LatencyParts]:
+        """Where the time of the last run's operations went; empty but at level explain."""
+        from ioassay.verify import latency_parts
+
+        return latency_parts.latency_parts(self.claims, self.seen)
+
     def as_dict(self) -> dict[str, Any]:
         """What `ioassay witness --json` prints of it; of several runs, what was seen is that of the last one."""
         from ioassay.narrative import conditions_text, explanation_text
@@ -178,6 +185,7 @@ class Judgement:
             "bytes": {name: calls.bytes for name, calls in moved.items()},
             "operations": [_operation(asdict(each)) for each in seen.operations],
             "block": [_operation(asdict(each)) for each in seen.block],
+            "latency_parts": [asdict(each) for each in self.latency_parts()],
             "processes": seen.processes,
             "threads": seen.threads,
             "most_alive": seen.most_alive,
@@ -231,11 +239,11 @@ def witness(
         witness(["dd", "if=data", "of=/dev/null", "bs=1M"]).verdict
 
     Its output is kept (`stdout`, `stderr`) and its claims are read from it, by the parser of the tool or by the pattern
-    `claim_regex`, unless `claims` states them (`"bytes=1MiB,kind=read"`). `level` is counters, block or syscalls,
-    `backend` auto, bpf, counters or strace. `twins` is the number of further runs with the witness and without it.
-    What runs already is watched by `pids`, `cgroup` or `container`: for a time of `seconds`, or while `command`, its
-    client, runs. With `calls` the calls on files are listed
-    (`listing`), some of each file, or all of them to the file that it names: level syscalls by bpf, which takes root.
+    `claim_regex`, unless `claims` states them (`"bytes=1MiB,kind=read"`). `level` is counters, block, syscalls, or
+    explain (syscalls with the parts of each latency), `backend` auto, bpf, counters or strace. `twins` is the number of
+    further runs with the witness and without it. What runs already is watched by `pids`, `cgroup` or `container`: for a
+    time of `seconds`, or while `command`, its client, runs. With `calls` the calls on files are listed (`listing`),
+    some of each file, or all of them to the file that it names: level syscalls by bpf, which takes root.
     UsageError for arguments that do not go together, ToolError where the command cannot be started or a
     backend cannot run, Interrupted at Ctrl-C among twins. Like a measuring trial it waits for those of other threads.
     """

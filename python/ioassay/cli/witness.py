@@ -47,8 +47,8 @@ Level = Annotated[
     str,
     syntax.Option(
         metavar="LEVEL",
-        values=completion_values.words("counters", "block", "syscalls"),
-        help="counters (free), block (free), or syscalls (half a µs per call).",
+        values=completion_values.words("counters", "block", "syscalls", "explain"),
+        help="counters (free), block (free), syscalls (half a µs per call), or explain (some µs per operation).",
     ),
 ]
 
@@ -87,6 +87,9 @@ def witness(
     for_: Annotated[
         str | None, syntax.Option("--for", metavar="TIME", help="How long to watch them; until Ctrl-C by default.")
     ] = None,
+    explain: Annotated[
+        bool, syntax.Option("--explain", help="Show where the time of reads and writes went: --level explain.")
+    ] = False,
     calls: Annotated[
         str | None,
         syntax.Option(metavar="FILE", bare="", help="List calls on files, some of each file or all of them to FILE."),
@@ -112,6 +115,7 @@ def witness(
     from ioassay.verify.witness import call_listing
 
     console.use_json(json)
+    level = "explain" if explain else level
     stated, command = witness_judgement.Stated.of(claim or (), claim_regex), command or []
     witness_judgement.check(level, backend)
     if output is not None and not output.absolute().parent.is_dir():

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _MOST_ROWS = 5
 """Claims in the table; the worst where there are more."""
+_MOST_LATENCIES = 2
 _LEAST_REASONS = 1
 """Lines below the table."""
 _COMPARED = ("claim", "verdict", "operations", "seen", "bytes", "seen", "device")
@@ -38,7 +39,7 @@ def say(judgement: Judgement, result: Mapping[str, Any], above: int) -> None:
     `above` lines stand above it.
     """
     judged = judgement.verdicts
-    head = ["", *_premises(judgement), *(_verdict(judgement) if judged else _unclaimed(result))]
+    head = ["", *_premises(judgement), *(_verdict(judgement) if judged else _unclaimed(result)), *_latencies(judgement)]
     tail = [*_watch(judgement.seen), *console.wrapped(_MORE)]
     room = closing.MOST_LINES - above - len(head) - len(tail) - 1  # the line on the exit status
     table = _table(judged, room - _LEAST_REASONS) if judged else []
@@ -53,6 +54,14 @@ def _verdict(judgement: Judgement) -> list[str]:
     reason = f" ({judgement.reason})" if judgement.reason else ""
     told = explanation_text.headline(judgement.verdicts, judgement.verdict, judgement.seen.asked)
     return console.wrapped(f"{judgement.verdict}{reason}: {' '.join(map(str, told))}")
+
+
+def _latencies(judgement: Judgement) -> list[str]:
+    """Where the time went, of the kinds of operations that took most of it."""
+    from ioassay.narrative import latency_text
+
+    sentences = [str(latency_text.sentence(one)) for one in judgement.latency_parts()[:_MOST_LATENCIES]]
+    return [line for text in sentences for line in console.wrapped(text)]
 
 
 def _table(judged: Sequence[Verdict], room: int) -> list[str]:
@@ -138,6 +147,7 @@ def say_all(judgement: Judgement, result: Mapping[str, Any]) -> None:
         _say_notes(shared)
     if (more := len(judged) - _MOST_CLAIMS) > 0:
         console.line(f"and {console.count(more, 'more claim')}: --json has them all\n")
+    _say_parts(judgement)
     _say_seen(run.seen, result)
     _say_calls(run.seen)
     for line in _watch(run.seen):
@@ -211,6 +221,21 @@ def _name(claim: Claim) -> str:
     return f"{claim.kind} of {claim.test}"
 
 
+def _say_parts(judgement: Judgement) -> None:
+    """Where the time went, a table for each kind of operations."""
+    from ioassay.narrative import latency_text
+
+    for one in judgement.latency_parts():
+        console.paragraph(str(latency_text.sentence(one)))
+        rows = [
+            [latency_text.part_name(part.name, one.engine), f"{part.share:.1%}", format_ns(part.mean_ns)]
+            + ["-" if value_ns is None else format_ns(value_ns) for value_ns in (part.p50_ns, part.p99_ns)]
+            for part in one.parts
+        ]
+        console.table(["part", "share", "mean", "p50", "p99"], rows)
+        console.line()
+
+
 def _say_seen(seen: Observation, result: Mapping[str, Any]) -> None:
     rows = [
         [name, f"{result['ops'][name]:,}", format_size(result["bytes"][name])]
@@ -253,7 +278,9 @@ def _device_row(each: Requests) -> list[str]:
 
 def _watch(seen: Observation) -> list[str]:
     """What watched, how much of it, and why it was not more."""
-    faults = [f"{name.replace('_', ' ')} {number}" for name, number in seen.health.items() if number]
+    from ioassay.narrative.say import say
+
+    faults = [str(say(f"explanation.health_{name}", number=number)) for name, number in seen.health.items() if number]
     health = f"; {', '.join(faults)}" if faults else "; nothing was lost" if seen.health else ""
     tasks = f", {_tasks(seen)} followed" if seen.processes else ""
     watched = f"Watched by {seen.backend} ({', '.join(seen.layers)}){tasks}{health}"

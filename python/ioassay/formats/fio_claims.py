@@ -79,7 +79,8 @@ def _read(text: str, argv: Sequence[str]) -> list[Claim]:
 def claims(results: Results, facts: JobFacts | None = None) -> list[Claim]:
     """The claims in the results of one run; directions without I/O claim nothing. InputError when it has no jobs.
 
-    `facts` are what the format says of the jobs' options where it does not repeat them.
+    Jobs of different engines are claimed apart, since their calls are seen in different ways. `facts` are what the
+    format says of the jobs' options where it does not repeat them.
     """
     if not results.jobs:
         raise InputError(f"{_SOURCE} has no jobs: nothing was run")
@@ -129,6 +130,7 @@ def _claim(section: str, results: Results, facts: JobFacts) -> Claim | None:
         operations_per_s=per_s,
         operations_per_s_step=sum(part.operations_per_s_step for part in parts),
         syncs=_syncs(results.jobs) if has_syncs else None,
+        writes_per_sync=facts.writes_per_sync if kind in ("write", "mixed") else None,
         errors=sum(job.errors for job in results.jobs),
         engine=facts.engine,
         direct=facts.direct,

@@ -6,7 +6,7 @@ Only what the results repeat of the job file and the command line is read, with 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -20,6 +20,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)([kmgtpe]?)(i?b?)", re.I)
 _DEFAULT_BLOCK_BYTES = 4096
 _MOST_PATHS = 1000
 _OPENS_FILES = {"sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio", "mmap", "splice"}
+_WAITS = {"sync", "psync", "pvsync", "pvsync2"}
 _ELSEWHERE = {
     *("zonemode", "zonesize", "zonerange", "zoneskip", "read_iolog", "rw_sequencer", "percentage_random", "perc_rand"),
     *("experimental_verify", "trim_percentage", "trim_backlog"),
@@ -48,11 +49,12 @@ class JobFacts:
     paths_stated: bool = False
     """They are the files of `filename`, which the engine opens by these names."""
     fsyncs: bool = False
+    writes_per_sync: int | None = None
     synchronous: bool = False
     """Every write is synchronous (`sync`)."""
     unreported: Sequence[str] = ()
     only_kind: str = ""
-    """Where all jobs only read, only write or only trim."""
+    """Where all jobs only read, only write or only trim; one that verifies reads as well."""
     patterns: Mapping[str, str] = field(default_factory=dict)
     """By direction, where all requests follow one."""
     working_set_bytes: int | None = None
@@ -66,7 +68,7 @@ def job_facts(jobs: Sequence[Job]) -> JobFacts:
     tables = [job.options for job in jobs]
     if not any(tables):
         return JobFacts()
-    kinds = {kind for table in tables for kind in _kinds(table)}
+    kinds = {kind for table in tables for kind in (*_kinds(table), *(["read"] if _verifies(table) else []))}
     known = [_paths(job) for job in jobs]
     return JobFacts(
         engine=_one(tables, lambda table: table.get("ioengine", "")) or "",
@@ -77,6 +79,7 @@ def job_facts(jobs: Sequence[Job]) -> JobFacts:
         paths_stated=all(map(_states_paths, tables)),
         synchronous=all(table.get("sync", "0") in ("1", "sync", "dsync") for table in tables),
         fsyncs=any(map(_synchronises, jobs)),
+        writes_per_sync=_one(tables, _writes_per_sync),
         unreported=_unreported(tables),
         only_kind=kinds.pop() if len(kinds) == 1 else "",
         patterns={
@@ -89,12 +92,16 @@ def job_facts(jobs: Sequence[Job]) -> JobFacts:
 
 
 def by_files(jobs: Sequence[Job]) -> list[Sequence[Job]]:
-    """Jobs of the same files together, since nothing tells their calls apart; of all where some are not known."""
-    found: dict[tuple[str, ...], list[Job]] = {}
-    for job in jobs:
-        engine = job.options.get("ioengine", "")
-        found.setdefault(tuple(_paths(job)) or (engine,) * (engine in _WITHOUT_FILES), []).append(job)
-    return list(found.values()) if () not in found else [jobs]
+    """Jobs of one engine and the same files together, since nothing tells their calls apart.
+
+    Where files of some are not known, those of all may be the same. Calls of engines are seen in different ways.
+    """
+    files, found = [tuple(_paths(job)) for job in jobs], defaultdict[tuple[object, str], list[Job]](list)
+    engines = [job.options.get("ioengine", "") for job in jobs]
+    known = all(names or engine in _WITHOUT_FILES for names, engine in zip(files, engines, strict=True))
+    for job, names, engine in zip(jobs, files, engines, strict=True):
+        found[names if known else (), engine].append(job)
+    return list(found.values())
 
 
 def _one(tables: Sequence[Mapping[str, str]], what: Callable[[Mapping[str, str]], T | None]) -> T | None:
@@ -116,6 +123,18 @@ def _synchronises(job: Job) -> bool:
     table, writes = job.options, job.directions.get("write")
     each = (writes.ios if writes else 0) / max(_number(table, "numjobs"), 1)
     return bool(_number(table, "end_fsync")) or any(0 < _number(table, name) < each for name in ("fsync", "fdatasync"))
+
+
+def _writes_per_sync(table: Mapping[str, str]) -> int | None:
+    """At most; None without one. Of several files the next one is synchronised (get_next_file in fio's io_u.c).
+
+    Engines that keep writes in flight synchronise in an order of their own among as many of them.
+    """
+    if _number(table, "nrfiles") > 1 or ":" in table.get("filename", "") or "opendir" in table:
+        return None
+    depth = 1 if table.get("ioengine", "psync") in _WAITS else max(int(_number(table, "iodepth")), 1)
+    numbers = [int(_number(table, name)) for name in ("fsync", "fdatasync")]
+    return depth * min(filter(None, numbers), default=0) or None
 
 
 def _direct(table: Mapping[str, str]) -> bool:
@@ -243,5 +262,8 @@ def _unreported(tables: Sequence[Mapping[str, str]]) -> list[str]:
     found = [
         reason for reason, names in reasons.items() if any(_number(table, name) for table in tables for name in names)
     ]
-    verifies = any(table.get("verify", "0") not in ("0", "none", "null") for table in tables)
-    return [*found, *(["pauses"] if verifies else [])]
+    return [*found, *(["pauses"] if any(map(_verifies, tables)) else [])]
+
+
+def _verifies(table: Mapping[str, str]) -> bool:
+    return table.get("verify", "0") not in ("0", "none", "null")

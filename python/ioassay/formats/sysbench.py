@@ -223,6 +223,7 @@ def _claim(kind: str, number: float, printed: str, run: FileTest, counts: _Count
         operations_per_s=run.rates[0 if kind == "read" else 1],
         operations_per_s_step=2 * _HALF_STEP,
         syncs=round(counts.syncs) if writes and counts.exact and run.engine != "mmap" else None,
+        writes_per_sync=1 if writes and run.syncs_each else None,
         engine=run.engine,
         direct=run.direct,
         paths=tuple(f"test_file.{place}" for place in range(run.files)) if run.files <= _MOST_FILES else (),

@@ -17,12 +17,22 @@ SCHEMA = 1
 COMPAT = "compat"
 """What calls by the numbers of 32-bit programs are called in `Observation.calls`, all together."""
 
-OFF, COUNTERS, BLOCK, SYSCALLS, RECORD = "off", "counters", "block", "syscalls", "record"
-LEVELS = (OFF, COUNTERS, BLOCK, SYSCALLS, RECORD)
-"""What a study or a user asks for. `record` is `block` with every request of the block layer written down."""
+OFF, COUNTERS, BLOCK, SYSCALLS, EXPLAIN, RECORD = "off", "counters", "block", "syscalls", "explain", "record"
+LEVELS = (OFF, COUNTERS, BLOCK, SYSCALLS, EXPLAIN, RECORD)
+"""What a study or a user asks for. `record` is `block` with every request of the block layer written down, `explain` is
+`syscalls` with the parts of each operation's time."""
 
 BPF, STRACE = "bpf", "strace"
 BACKENDS = (BPF, COUNTERS, STRACE)
+
+PROCESSOR, SUBMISSION, FILE_SYSTEM, LOCK = "processor", "submission", "file-system", "lock"
+JOURNAL, QUEUE, DEVICE, COMPLETION = "journal", "queue", "device", "completion"
+PARTS = (PROCESSOR, SUBMISSION, FILE_SYSTEM, LOCK, JOURNAL, QUEUE, DEVICE, COMPLETION)
+"""What the time of an operation is made of: waiting for a processor; work until a block request is made; other work and
+waits of the filesystem; locks that another task holds; the commit of a journal; the queue of the block layer; the
+device, or the server of a filesystem; from the device's completion to the return of the call, or to the reaping."""
+WHOLE = "whole"
+"""The sum of these."""
 
 READ, WRITE, SYNC, DISCARD, FLUSH, OTHER = "read", "write", "sync", "discard", "flush", "other"
 
@@ -69,6 +79,7 @@ class Calls:
 _PARTS = ("read", "write", "sync", "first")
 """The classes of a Session."""
 _PATTERNS = ("read_pattern", "write_pattern")
+_SPARSE = (*_PARTS, *_PATTERNS, "dirty_syncs", "synced_writes")
 _SUMS = ("calls", "completed", "errors", "short", "requested_bytes", "bytes", "sum_ns")
 
 
@@ -130,6 +141,31 @@ class Operation:
 
 
 @dataclass(frozen=True)
+class Part:
+    """One part of the time of operations, or all of it."""
+
+    name: str
+    """Of PARTS, or WHOLE."""
+    number: int
+    """Operations in which it took any time."""
+    sum_ns: int
+    latency: Histogram = Histogram()
+    """Of these operations; at most 6.3 % off."""
+
+
+@dataclass(frozen=True)
+class Explained:
+    """Where the time of all operations of one kind by one way into the kernel went, on files and block devices."""
+
+    entry: str
+    """As in Operation."""
+    kind: str
+    parts: Sequence[Part]
+    """Those that took any time, and WHOLE: from the entry into the kernel to the return of the program or, of 'aio' and
+    'uring', to the reaping."""
+
+
+@dataclass(frozen=True)
 class File:
     """One file (device and inode) that the process tree used."""
 
@@ -145,6 +181,10 @@ class File:
     """'ext4', 'tmpfs', …; '' where it is not known."""
     page_cache_bytes: int | None = None
     """Read into the page cache or written there for the first time; None when not observed."""
+    other_path: str = ""
+    """The last other one by which it was opened, as through a symbolic link; '' where there was none."""
+    device: str = ""
+    """The kernel's name of the block device that it is or lies on; '' where none is known."""
 
 
 @dataclass(frozen=True)
@@ -162,15 +202,26 @@ class Session:
     read: Calls = Calls()
     write: Calls = Calls()
     sync: Calls = Calls()
+    dirty_syncs: int = 0
+    """Synchronisations that succeeded after a write to it, or of their task, since the last one."""
+    synced_writes: int = 0
+    """Writes that asked to be synchronised by flags of their own (RWF_SYNC, RWF_DSYNC)."""
     first: Calls = Calls()
     """The very first read or write alone: a benchmark may prime with it outside of its interval."""
     second_ns: int = 0
     """Entry of the second read or write."""
     ended_ns: int = 0
     """Exit of the last call on it before its close, whichever it was."""
+    cached_bytes: int | None = None
+    """What of its file's `page_cache_bytes` was added before its first read or write; None when not observed."""
     read_pattern: Pattern | None = None
     """None where offsets were not watched, and of pipes and sockets."""
     write_pattern: Pattern | None = None
+
+    @property
+    def synchronous_writes(self) -> int:
+        """Those that are synchronised themselves: by flags of the open file, or by their own."""
+        return self.write.calls - self.write.errors if {"sync", "dsync"} & set(self.flags) else self.synced_writes
 
 
 @dataclass(frozen=True)
@@ -199,7 +250,8 @@ class Observation:
     asked: str
     """The level asked for, one of LEVELS."""
     layers: Sequence[str]
-    """What was really watched: of 'counters', 'block', 'bios', 'uring', 'aio', 'syscalls', 'record', 'page-cache'.
+    """What was really watched: of 'counters', 'block', 'bios', 'uring', 'aio', 'syscalls', 'explain', 'record',
+    'page-cache'.
     'bios' beside 'block': who issued a request was told by its first bio, and it was counted when it was dispatched, as
     kernels before 6.5 want it."""
     why: str = ""
@@ -224,11 +276,15 @@ class Observation:
     call_errors: Mapping[str, int] = field(default_factory=dict)
     """Of these, those that returned an error: name -> how often."""
     operations: Sequence[Operation] = ()
+    explained: Sequence[Explained] = ()
+    """Empty where it was not asked for."""
     files: Sequence[File] = ()
     sessions: Sequence[Session] = ()
     flags_followed: bool = False
     """Whether a change of an open file's flags (fcntl) began a session of its own. Older observations have those that
     it was opened with, or that it had at its first call."""
+    syncs_followed: bool = False
+    """Whether `Session.dirty_syncs` and `Session.synced_writes` were counted: not in older ones, nor by strace."""
     block: Sequence[Requests] = ()
     health: Mapping[str, int] = field(default_factory=dict)
     """What went wrong in watching, each 0 when nothing did: `lost` (events that found no room), `missed` (block
@@ -258,8 +314,8 @@ class Observation:
         for session in table["sessions"]:
             for part in (*_PARTS, *_PATTERNS):
                 session[part] = _without_zeros(session[part] or {})
-                if not session[part]:
-                    del session[part]
+            for part in [name for name, value in session.items() if not value and name in _SPARSE]:
+                del session[part]
         for item in (*table["operations"], *table["block"]):
             item["calls"] = _without_zeros(item["calls"])
         return table
@@ -284,6 +340,7 @@ def require_schema(table: Mapping[str, Any]) -> None:
 def _observation(table: Mapping[str, Any]) -> Observation:
     fields = _known(Observation, table)
     fields["operations"] = [_operation(item) for item in table.get("operations", ())]
+    fields["explained"] = [_explained(item) for item in table.get("explained", ())]
     fields["files"] = [File(**_known(File, item)) for item in table.get("files", ())]
     fields["sessions"] = [_session(item) for item in table.get("sessions", ())]
     fields["block"] = [_requests(item) for item in table.get("block", ())]
@@ -293,6 +350,11 @@ def _observation(table: Mapping[str, Any]) -> Observation:
 def _operation(item: Mapping[str, Any]) -> Operation:
     fields = _known(Operation, item)
     return Operation(**{**fields, "calls": _calls(item["calls"]), "latency": _histogram(item.get("latency"))})
+
+
+def _explained(item: Mapping[str, Any]) -> Explained:
+    parts = [Part(**{**_known(Part, each), "latency": _histogram(each.get("latency"))}) for each in item["parts"]]
+    return Explained(**{**_known(Explained, item), "parts": parts})
 
 
 def _requests(item: Mapping[str, Any]) -> Requests:

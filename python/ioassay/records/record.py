@@ -115,6 +115,8 @@ class Claim:
     operations_per_s_step: float = 0.0
     """Step of that where it is printed with few digits."""
     syncs: int | None = None
+    writes_per_sync: int | None = None
+    """The most writes of each process between two synchronisations; None: that is not said."""
     errors: int | None = None
     engine: str = ""
     """How it says it did it: 'psync', 'io_uring', 'null'."""

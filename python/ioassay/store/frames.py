@@ -10,7 +10,7 @@ import polars as pl
 
 from ioassay.drivers import REGISTRY, driver
 from ioassay.errors import InputError
-from ioassay.records.observation import SYSCALLS, Observation
+from ioassay.records.observation import EXPLAIN, SYSCALLS, Observation
 from ioassay.records.record import OK, Record, Scalar
 from ioassay.roles import DriverFacts
 from ioassay.store.dataset import Dataset
@@ -51,7 +51,8 @@ def load(store: RunStore) -> Dataset:
     counting = [record for record in records if record.trial.get("calls")]
     counted, traced = _twins(plain, {study.name for study in suite.studies if study.watch.twins})
     # Where every trial was watched at this level and none besides, all of them tell their calls.
-    whole = {study.name for study in suite.studies if study.watch.witness == SYSCALLS and not study.watch.calls}
+    by_name = (SYSCALLS, EXPLAIN)
+    whole = {study.name for study in suite.studies if study.watch.witness in by_name and not study.watch.calls}
     seen = _Observations(store, records)
     return Dataset(
         root=store.root,

@@ -187,10 +187,10 @@ class Watch(_Strict):
     """What is sampled during each trial, such as `cpu`, `disk` or `memory`."""
     interval: DurationS = 0.25
     """Time between two samples, such as `250ms`; a bare number is seconds."""
-    witness: Literal["auto", "off", "counters", "block", "syscalls", "record"] = "auto"
+    witness: Literal["auto", "off", "counters", "block", "syscalls", "explain", "record"] = "auto"
     """How the kernel observes each trial. `block` has no measurable cost; `syscalls` costs a fifth of a microsecond a
-    call and times each. `auto` is `syscalls` where all I/O is direct, so that no call is shorter than 10 microseconds,
-    and else `block`."""
+    call and times each; `explain` costs more and says where the time of each operation went. `auto` is `syscalls` where
+    all I/O is direct, so that no call is shorter than 10 microseconds, and else `block`."""
     twins: bool = False
     """Run each trial twice in random order: once with the witness and once without it. The one without it is
     analysed; the verdict is that of its twin."""

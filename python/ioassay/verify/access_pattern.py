@@ -163,6 +163,13 @@ def is_claimed(group: Group) -> bool:
     return any(claim.pattern or claim.working_set_bytes is not None for claim in group.claims)
 
 
+def jumps(group: Group) -> int:
+    """Reads that are claimed to be random and did not begin where the one before ended; 0 where that is not known."""
+    claimed = {claim.pattern for claim in group.claims} == {RANDOM} and group.claims[0].kind == READ
+    parts = [session.read_pattern for session in group.sessions] if claimed and group.told_apart else []
+    return sum(part.calls - part.sequential for part in parts if part is not None)
+
+
 def judge_pattern(group: Group) -> tuple[list[Fault], list[Statement], dict[str, float]]:
     """Faults, notes and numbers; nothing where nothing is claimed."""
     pattern, working_set = _agreed(group.claims)

@@ -97,7 +97,8 @@ class _Index:
         self.files = {file.id: file for file in observation.files}
         self._by_last: dict[str, list[File]] = {}
         for file in observation.files:
-            self._by_last.setdefault(posixpath.basename(file.path), []).append(file)
+            for path in _names(file):
+                self._by_last.setdefault(posixpath.basename(path), []).append(file)
         self._unnamed = [
             file for file in observation.files if file.kind in _STORAGE and not 0 < len(file.path) < _LONGEST_PATH
         ]
@@ -131,9 +132,10 @@ class _Index:
         missing = []
         for path in paths:
             last = posixpath.basename(posixpath.normpath(path))
-            here = [file for file in self._by_last.get(last, ()) if _is(path, file.path)]
+            here = [file for file in self._by_last.get(last, ()) if any(_is(path, name) for name in _names(file))]
             here = [file for file in here if file.kind != "directory"]  # synchronised, and its files are meant
-            here = here or [file for file in self.files.values() if _lies_in(path, file.path)] or self._cut(path)
+            inside = [file for file in self.files.values() if any(_lies_in(path, name) for name in _names(file))]
+            here = here or inside or self._cut(path)
             found.update({file.id: file for file in here})
             if not here:
                 missing.append(path)
@@ -168,6 +170,11 @@ def is_of_system(path: str) -> bool:
     """Whether programs open a file of this path on their own account, as far as a path can tell."""
     looks = path.startswith((*_OWN_FOLDERS, *_NEVER)) or path.endswith(_OWN_ENDINGS)
     return looks or any(part in path for part in _OWN_PARTS)
+
+
+def _names(file: File) -> list[str]:
+    """The paths by which it was opened."""
+    return [file.path, *([file.other_path] if file.other_path else [])]
 
 
 def _began(session: Session) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from ioassay.records.observation import SYSCALLS, Observation
 from ioassay.verify import properties, tolerances
 from ioassay.verify.claim_groups import MAPPED, Group
-from ioassay.verify.evidence import AIO, SPLICE, URING, Evidence, kinds
+from ioassay.verify.evidence import AIO, SPLICE, URING, VSYNC, Evidence, kinds
 from ioassay.verify.operation_counts import Expected, leaves_out, unsure
 from ioassay.verify.statement import Code, state
 from ioassay.verify.verdict import CONFIRMED, CONTRADICTED, INCOMPLETE, NOT_JUDGED, Property
@@ -24,7 +24,7 @@ WAYS: Mapping[str, frozenset[str]] = {
     "sync": _PLAIN | {"sendfile", "copy_file_range", "splice"},
     "stdio": _PLAIN,
     "psync": _POSITIONED,
-    "vsync": _VECTORS,
+    VSYNC: _VECTORS,
     "pvsync": _POSITIONED_VECTORS,
     "pvsync2": _POSITIONED_VECTORS,
     "posixaio": _PLAIN,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ioassay.records.observation import Observation
 from ioassay.verify import tolerances
 from ioassay.verify.claim_groups import Group, calls_of
-from ioassay.verify.device_traffic import ELSEWHERE, Pool, is_direct
+from ioassay.verify.device_traffic import Pool, is_direct
 from ioassay.verify.evidence import URING, Evidence
 from ioassay.verify.operation_counts import Expected, left_out, surplus
 from ioassay.verify.statement import Amount, Code, Statement, state
@@ -60,14 +60,12 @@ def _device(pool: Pool) -> list[Statement]:
         return found
     if pool.claims > 1:
         found.append(state(Code.DEVICE_SHARED, claims=pool.claims))
-    if pool.filesystems & ELSEWHERE:
+    if pool.is_elsewhere:
         found.append(state(Code.OTHER_MACHINE))
     found += _requests(pool)
     own = device.own_bytes
     if pool.kind == "write" and pool.watched and pool.synced and own < pool.bytes * (1 - tolerances.of("device_share")):
         found.append(state(Code.KERNEL_WRITE_BACK, own_bytes=own))
-    if device.stacked and own < pool.bytes <= device.any_bytes:
-        found.append(state(Code.STACKED_DEVICE))
     if device.virtual:
         found.append(state(Code.VIRTUAL_DEVICE, devices=tuple(device.virtual)))
     if device.discards and pool.kind == "write":

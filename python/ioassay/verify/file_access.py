@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from ioassay.records.observation import Observation, Session
 from ioassay.verify import properties, tolerances
 from ioassay.verify.claim_groups import Group, calls_of
-from ioassay.verify.device_traffic import BY_WORKERS, ELSEWHERE, IN_MEMORY, Pool
+from ioassay.verify.device_traffic import Pool
+from ioassay.verify.evidence import BY_NAME
 from ioassay.verify.operation_counts import unsure
 from ioassay.verify.statement import Code, state
 from ioassay.verify.verdict import CONFIRMED, CONTRADICTED, INCOMPLETE, NOT_JUDGED, UNSUBSTANTIATED, Property
@@ -27,7 +28,7 @@ def judge_files(group: Group) -> Property | None:
         return None
     if group.overflowed:
         return _overflowed(properties.FILES)
-    if not group.told_apart:
+    if not group.told_apart or group.claims[0].engine in BY_NAME:
         return Property(properties.FILES, NOT_JUDGED)
     if group.named or not group.missing:
         return Property(properties.FILES, CONFIRMED)
@@ -96,6 +97,6 @@ def _buffered(sessions: Sequence[Session], kind: str, runs: int) -> list[Session
 def _device_may_have(pool: Pool, volume: int) -> bool:
     """Whether a device did it, or none of this machine had to."""
     device = pool.device
-    if not device.known or pool.filesystems & (IN_MEMORY | ELSEWHERE | BY_WORKERS) or device.stacked:
+    if not pool.is_known or pool.in_memory:
         return True
     return max(device.own_bytes, device.process_bytes or 0) >= volume * tolerances.of("cached_share")

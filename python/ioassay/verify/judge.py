@@ -24,7 +24,7 @@ from ioassay.verify import (
     tolerances,
 )
 from ioassay.verify.claim_groups import KEYS, TRIM, Group, groups
-from ioassay.verify.device_traffic import ELSEWHERE, Pool, is_direct, judge_device, pool_of
+from ioassay.verify.device_traffic import Pool, is_direct, judge_device, pool_of
 from ioassay.verify.engines import judge_engine
 from ioassay.verify.evidence import Evidence, calls_seen, device_seen
 from ioassay.verify.file_access import judge_direct, judge_files
@@ -276,14 +276,14 @@ def _properties(
     empty = [] if counted or itself else _empty(group, want, seen, parts[properties.INTERVAL][2])
     hold = not counted and not lost and not empty
     judged = [
-        *_of_counts(counted, want, seen),
+        *_of_counts(group, counted, want, seen),
         judge_files(group),
         judge_direct(group, pool, observation),
         judge_engine(group, want, seen, observation),
         judge_sync(group, pool, observation, exit_ok=exit_ok),
         *(_of_part(name, group, part, hold=hold) for name, part in parts.items()),
         *(_of_fault(properties.INTERVAL, fault) for fault in empty),
-        _of_device(pool, observation, hold=hold),
+        _of_device(pool, group, hold=hold),
     ]
     listed = {each.name: each for each in judged if each is not None}
     for fault in lost:
@@ -295,8 +295,11 @@ def _in_order(listed: Sequence[Property]) -> list[Property]:
     return sorted(listed, key=lambda each: properties.PROPERTIES.index(each.name))
 
 
-def _of_counts(counted: Sequence[Fault], want: Expected, seen: Evidence) -> list[Property]:
-    """Fewer bytes are no fault of the operations, nor the other way round; all else that is wrong is of both."""
+def _of_counts(group: Group, counted: Sequence[Fault], want: Expected, seen: Evidence) -> list[Property]:
+    """Fewer bytes are no fault of the operations, nor the other way round; all else that is wrong is of both.
+
+    What is claimed and has no counterpart among the calls, as the operations of vsync, is not judged.
+    """
     limit = _limit(want, seen)
     by = "" if limit == _UNOBSERVED else limit
     plain = {
@@ -309,10 +312,12 @@ def _of_counts(counted: Sequence[Fault], want: Expected, seen: Evidence) -> list
     }
     beyond = {name: claimed - there for name, (claimed, there, _) in sides.items() if claimed is not None}
     for fault in counted:
-        sign = {"FEWER-SEEN": 1, "MORE-SEEN": -1}.get(fault.reason, 0)
+        sign = {"FEWER-SEEN": 1, "CALLS-FAILED": 1, "MORE-SEEN": -1}.get(fault.reason, 0)
         apart = [name for name, difference in beyond.items() if sign * difference > sides[name][2]]
         plain |= {name: _of_fault(name, fault) for name in apart or beyond}
-    return [plain[name] for name in beyond]
+    for name in sides.keys() - beyond.keys():
+        plain[name] = Property(name, NOT_JUDGED)
+    return [plain[name] for name in sides if any(getattr(claim, name) is not None for claim in group.claims)]
 
 
 def _of_part(name: str, group: Group, part: _Part, *, hold: bool) -> Property | None:
@@ -330,14 +335,13 @@ def _of_part(name: str, group: Group, part: _Part, *, hold: bool) -> Property | 
     return Property(name, CONFIRMED if known else NOT_JUDGED) if stated else None
 
 
-def _of_device(pool: Pool, observation: Observation, *, hold: bool) -> Property | None:
+def _of_device(pool: Pool, group: Group, *, hold: bool) -> Property | None:
     """What devices did for calls that are the claim's. None where there is no device to do it."""
     if not pool.bytes or not pool.storage or pool.kind == TRIM:
         return None
-    for fault in judge_device(pool, observation) if hold else ():
+    for fault in judge_device(pool, access_pattern.jumps(group)) if hold else ():
         return _of_fault(properties.DEVICE, fault)
-    known = hold and pool.device.known and not pool.filesystems & ELSEWHERE
-    return Property(properties.DEVICE, CONFIRMED if known else NOT_JUDGED)
+    return Property(properties.DEVICE, CONFIRMED if hold and pool.is_known else NOT_JUDGED)
 
 
 def _of_fault(name: str, fault: Fault) -> Property:
@@ -452,12 +456,12 @@ def _counted(want: Expected, seen: Evidence, pool: Pool) -> dict[str, Any]:
         "others_bytes": seen.others_bytes,
         "seen_errors": seen.calls.errors,
         "seen_syncs": seen.syncs,
-        "device_bytes": device.own_bytes if device.known else None,
+        "device_bytes": device.own_bytes if pool.is_known else None,
         "device_requests": device.own_requests,
         "device_merges": device.merges,
         "device_upper_bound_bytes": device.any_bytes,
     }
-    if device.known and pool.bytes:
+    if pool.is_known and pool.bytes:
         found["device_share"] = pool.reached_bytes / pool.bytes
     for name in ("operations", "bytes"):
         claimed = found[f"claimed_{name}"]
@@ -486,16 +490,16 @@ def _explained(
     if group.one_pass and difference is not None and pool.bytes:
         rate = seen.bytes / times["seen_seconds"]
         known.append(state(Code.RATE_OF_CALLS, bytes_per_s=rate, difference_percent=abs(difference)))
-    elif pool.device.known and pool.storage and pool.bytes and not by_device:
+    elif pool.is_known and pool.storage and pool.bytes and not by_device:
         known.append(_moved_by_device(pool))
     return known
 
 
 def _moved_by_device(pool: Pool) -> Statement:
     """What reached the device, or what the process's own account says, where requests were not watched."""
-    own = pool.device.own_bytes
+    own = pool.reached_bytes
     if not pool.watched and pool.kind == "write":
         return state(Code.PAGES_DIRTIED, own_bytes=own)
     if pool.kind == "write" and own < pool.bytes:
-        return state(Code.DEVICE_WROTE, own_bytes=own, others_bytes=pool.device.any_bytes - own)
+        return state(Code.DEVICE_WROTE, own_bytes=own, others_bytes=max(pool.device.any_bytes - own, 0))
     return state(Code.DEVICE_MOVED, own_bytes=own)

@@ -16,7 +16,7 @@ from ioassay.records.observation import STRACE, SYSCALLS, Calls, Observation, Se
 from ioassay.records.record import Claim
 from ioassay.verify import tolerances
 from ioassay.verify.claim_groups import Group, calls_of
-from ioassay.verify.evidence import AIO, URING, Evidence, kinds, without_first
+from ioassay.verify.evidence import AIO, BY_NAME, URING, Evidence, kinds, without_first
 from ioassay.verify.operation_counts import Expected, Fault, surplus
 from ioassay.verify.statement import Code, Statement, state
 from ioassay.verify.verdict import CONTRADICTED, HELD_UP, INCOMPLETE
@@ -100,7 +100,7 @@ def judge_times(
     """Faults, notes and numbers of the interval: by the calls' times, else by the requests', else by the command's."""
     faults = [fault for claim in group.claims for fault in impossible(claim, observation)]
     timed = [claim for claim in group.claims if claimed_seconds(claim)]
-    if not timed or want.bytes == 0:
+    if not timed or want.bytes == 0 or group.claims[0].engine in BY_NAME:
         return faults, [state(Code.NOTHING_TIMED)] if timed else [], {}
     if "sides-unknown" in timed[0].doubts:
         return faults, [state(Code.TIMES_OF_UNKNOWN_SIDES)], {}

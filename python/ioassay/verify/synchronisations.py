@@ -1,7 +1,8 @@
-"""Synchronisation: did the kernel see those that are claimed, on the claim's files, and after the last write?
+"""Synchronisation: did the kernel see those that are claimed, on the claim's files, in their order among the writes?
 
 A tool's word is no evidence: a library may answer fsync without a call. Counted are calls that succeeded, by file where
-files are known. Where calls were not watched, the device must have most of the writes.
+files are known, and writes that are synchronised themselves. Where calls were not watched, the device must have most of
+the writes.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ioassay.formats import conventions
-from ioassay.records.observation import SYNC, SYSCALLS, Observation, Session
+from ioassay.records.observation import SYNC, SYSCALLS, WRITE, Observation, Session
 from ioassay.records.record import Claim
 from ioassay.verify import properties, tolerances
 from ioassay.verify.claim_groups import MIXED, Group
@@ -23,7 +24,7 @@ _NOT_DURABLE = frozenset({"sync_file_range"})
 """It starts or awaits write-back, and neither writes metadata nor flushes the drive's cache (sync_file_range(2))."""
 _OF_EVERYTHING = frozenset({"sync", "syncfs"})
 _WITH_FLAGS = frozenset({"pwritev2", "aio", "uring"})
-"""Ways to write that can ask for RWF_SYNC or RWF_DSYNC in each call."""
+"""Ways to write that can ask for RWF_SYNC or RWF_DSYNC in each call; newer observations have those that did."""
 
 
 def judge_sync(group: Group, pool: Pool, observation: Observation, *, exit_ok: bool) -> Property | None:
@@ -36,16 +37,20 @@ def judge_sync(group: Group, pool: Pool, observation: Observation, *, exit_ok: b
         return _by_device(pool)
     if not group.told_apart:
         lacking = _in_total(claimed, ends, observation)
+        lacking += _flags_unknown(observation) if lacking else []
     else:
         written = [session for session in group.sessions if session.write.calls > session.write.errors]
         if not written and not any(claim.syncs for claim in group.claims):
             return None
         lacking = [] if group.one_pass else _fewer(claimed, group.sessions)
+        lacking += _flags_unknown(observation) if lacking and not observation.syncs_followed else []
         everything = any(part.entry in _OF_EVERYTHING and part.calls.completed for part in observation.operations)
         if ends and not everything:
             lacking += _without_end(group, written, observation)
         if each:
             lacking += _without_flags(written, observation)
+        if observation.syncs_followed and not everything:
+            lacking += _out_of_order(group, written)
     return _judged(lacking, group, observation, exit_ok=exit_ok)
 
 
@@ -99,7 +104,7 @@ def _in_total(claimed: int, ends: bool, observation: Observation) -> list[Statem
 
 
 def _succeeded(session: Session) -> int:
-    return session.sync.calls - session.sync.errors
+    return session.sync.calls - session.sync.errors + session.synchronous_writes
 
 
 def _fewer(claimed: int, sessions: Sequence[Session]) -> list[Statement]:
@@ -115,7 +120,7 @@ def _without_end(group: Group, written: Sequence[Session], observation: Observat
     files = dict.fromkeys(session.file for session in written)
     last_ns = {number: max(one.write.last_ns for one in written if one.file == number) for number in files}
     ranges = _of_ranges_alone(observation)
-    synced = [one for one in group.sessions if _succeeded(one) > 0 and one.file in files and not ranges]
+    synced = [one for one in group.sessions if one.sync.calls > one.sync.errors and one.file in files and not ranges]
     in_time = {one.file for one in synced if one.sync.last_ns >= last_ns[one.file] or not one.sync.last_ns}
     if len(in_time) == len(files) or (in_time and not (group.named or group.one_pass)):
         return []
@@ -126,8 +131,30 @@ def _without_end(group: Group, written: Sequence[Session], observation: Observat
 
 def _without_flags(written: Sequence[Session], observation: Observation) -> list[Statement]:
     """Sessions that wrote without O_SYNC and O_DSYNC, and without a synchronisation for each write."""
-    plain = [one for one in written if not {"sync", "dsync"} & set(one.flags) and _succeeded(one) < one.write.calls]
-    if not plain:
+    if all(_succeeded(one) >= one.write.calls - one.write.errors for one in written):
         return []
-    entries = {part.entry for part in observation.operations if part.calls.calls and part.kind == "write"}
-    return [state(Code.WRITES_WITH_FLAGS if entries & _WITH_FLAGS else Code.OPENED_WITHOUT_SYNC)]
+    unknown = [] if observation.syncs_followed else _flags_unknown(observation)
+    return unknown or [state(Code.OPENED_WITHOUT_SYNC)]
+
+
+def _flags_unknown(observation: Observation) -> list[Statement]:
+    """Where writes may have asked for it one by one."""
+    entries = {part.entry for part in observation.operations if part.calls.calls and part.kind == WRITE}
+    return [state(Code.WRITES_WITH_FLAGS)] if entries & _WITH_FLAGS else []
+
+
+def _out_of_order(group: Group, written: Sequence[Session]) -> list[Statement]:
+    """Fewer synchronisations that had something to do than the writes make at the distance that is claimed.
+
+    Each session may end before its last one. Others may write to the files as well: no more than claimed counts.
+    """
+    distances = [claim.writes_per_sync or 0 for claim in group.claims]
+    if not all(distances):
+        return []
+    made = sum(one.write.calls - one.write.errors for one in written)
+    writes = min(made, sum(claim.operations or made for claim in group.claims))
+    dirty = sum(one.dirty_syncs + one.synchronous_writes for one in group.sessions)
+    if dirty >= writes // max(distances) - len(written):
+        return []
+    seen = sum(one.sync.calls - one.sync.errors for one in group.sessions)
+    return [state(Code.SYNCED_UNCHANGED, distance=max(distances), writes=writes, synced=seen, dirty=dirty)]

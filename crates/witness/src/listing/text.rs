@@ -313,6 +313,7 @@ mod tests {
             dev: "8:1".to_owned(),
             inode: u64::from(id) + 10,
             path: path.to_owned(),
+            other_path: String::new(),
             kind: "regular",
             page_cache_bytes: None,
         };

@@ -26,7 +26,7 @@ from ioassay.errors import ToolError, UsageError
 from ioassay.host import cgroup
 from ioassay.host.block_devices import ROOT
 from ioassay.process import open_files, process_table
-from ioassay.records.observation import BLOCK, BPF, COUNTERS, SYSCALLS, File, Observation, from_dict
+from ioassay.records.observation import BLOCK, BPF, COUNTERS, EXPLAIN, SYSCALLS, File, Observation, from_dict
 from ioassay.roles import Outcome
 from ioassay.verify.witness import call_listing
 from ioassay.verify.witness.call_listing import CallListing
@@ -267,8 +267,8 @@ def _opened(pid: int) -> int:
 
 
 def _check(level: str, backend: str) -> None:
-    if level not in (BLOCK, SYSCALLS):
-        raise UsageError(f"--level {level}: running processes are watched at level {BLOCK} or {SYSCALLS}")
+    if level not in (wanted := (BLOCK, SYSCALLS, EXPLAIN)):
+        raise UsageError(f"--level {level}: running processes are watched at level {', '.join(wanted)}")
     if backend not in (AUTO, BPF):
         raise UsageError(f"--backend {backend}: running processes are watched by {BPF} alone; strace would stop them")
     if why := bpf_unusable():

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.errors import UsageError
-from ioassay.records.observation import BPF, SYSCALLS
+from ioassay.records.observation import BPF, EXPLAIN, SYSCALLS
 from ioassay.verify.witness.capability import AUTO
 
 SAMPLE = ""
@@ -53,7 +53,7 @@ def destination(calls: str | None, level: str, backend: str, twins: int) -> str 
     """
     if calls is None:
         return None
-    if level != SYSCALLS:
+    if level not in (SYSCALLS, EXPLAIN):
         raise UsageError(f"--calls and --level {level}: calls are seen at level {SYSCALLS}")
     if backend not in (AUTO, BPF):
         raise UsageError(f"--calls and --backend {backend}: calls are listed by {BPF}; strace has a listing of its own")

@@ -15,13 +15,14 @@ from ioassay import _core, debug_log
 from ioassay.errors import ToolError, UsageError
 from ioassay.hints import document, nearest
 from ioassay.host import process_capabilities
-from ioassay.records.observation import BACKENDS, BLOCK, BPF, COUNTERS, LEVELS, RECORD, STRACE, SYSCALLS
+from ioassay.records.observation import BACKENDS, BLOCK, BPF, COUNTERS, EXPLAIN, LEVELS, RECORD, STRACE, SYSCALLS
 from ioassay.verify.witness import strace
 
 AUTO = "auto"
 BPF_LAYERS = {
     BLOCK: (BLOCK, "uring"),
     SYSCALLS: (BLOCK, "uring", SYSCALLS, "aio"),
+    EXPLAIN: (BLOCK, "uring", SYSCALLS, "aio", EXPLAIN),
     RECORD: (BLOCK, "uring", RECORD),
 }
 STRACE_LAYERS = (SYSCALLS, "aio")
@@ -106,5 +107,6 @@ def bpf_unusable() -> str:
 def _strace(asked: str) -> Choice:
     if reason := strace.available():
         raise ToolError(f"backend strace cannot run: {reason}")
-    missing = f"strace cannot see the block layer, which level {asked} asks for" if asked in (BLOCK, RECORD) else ""
+    unseen = asked in (BLOCK, EXPLAIN, RECORD)
+    missing = f"strace cannot see the block layer, which level {asked} asks for" if unseen else ""
     return Choice(STRACE, STRACE_LAYERS, missing)

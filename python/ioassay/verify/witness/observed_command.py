@@ -29,6 +29,7 @@ REQUESTS = "requests.bin"
 CALLS = "calls.strace"
 SUMMARY = "summary.strace"
 _MOUNTS = Path("/proc/self/mountinfo")
+_BLOCK_DEVICES = Path("/sys/dev/block")
 
 
 class Watching(Protocol):
@@ -243,10 +244,16 @@ class _Witness:
 
 
 def with_filesystems(files: Sequence[File]) -> list[File]:
-    """The files, each with the type of its filesystem where it is still mounted."""
-    kinds: dict[str, str] = {}
+    """The files, each with the type of its filesystem where it is still mounted, and its device."""
+    mounts: dict[str, list[str]] = {}
     with suppress(OSError):
         for line in _MOUNTS.read_text(errors="replace").splitlines():
             before, _, after = line.partition(" - ")
-            kinds.setdefault(before.split()[2], after.split()[0])
-    return [replace(file, filesystem=kinds.get(file.dev, file.filesystem)) for file in files]
+            mounts.setdefault(before.split()[2], after.split()[:2])
+    found = []
+    for file in files:
+        kind, source = mounts.get(file.dev, (file.filesystem, ""))
+        block = (_BLOCK_DEVICES / file.dev).resolve()  # btrfs has a number that is no device's, and names one
+        device = block.name if block.name != file.dev else Path(source).name if source.startswith("/dev/") else ""
+        found.append(replace(file, filesystem=kind, device=device))
+    return found

@@ -1,0 +1,129 @@
+"""Where the time of a claim's operations went, from the parts that the programs of level EXPLAIN counted.
+
+What the tool measured beyond the kernel's account (its own work, its clock) is a part of its own, so that the parts sum
+to the claimed mean. Nothing is judged here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ioassay.records.observation import PARTS, READ, SYNC, WHOLE, WRITE, Explained, Observation, Part
+from ioassay.records.record import Claim
+from ioassay.verify.claim_groups import MIXED
+from ioassay.verify.evidence import AIO, URING
+
+TOOL = "tool"
+"""The part that the kernel does not see."""
+_ENTRIES = {"aio": AIO, "uring": URING}
+_FEWEST_SHARE = 0.01
+"""Of all the time of a kind: ways that take less, such as the loader's reads, are left out."""
+
+
+@dataclass(frozen=True)
+class LatencyPart:
+    """One part of the time of each operation."""
+
+    name: str
+    """Of PARTS, or TOOL."""
+    mean_ns: float
+    share: float
+    """Of the mean of the operations."""
+    p50_ns: float | None = None
+    p99_ns: float | None = None
+    """Over all operations, those with nothing of it included; None where single ones are not known."""
+
+
+@dataclass(frozen=True)
+class LatencyParts:
+    """The mean latency of one kind of operations as a sum."""
+
+    kind: str
+    """'read', 'write', 'mixed' or 'sync'."""
+    engine: str
+    """'libaio', 'io_uring', or '' for calls that wait."""
+    operations: int
+    mean_ns: float
+    """The claimed one, or where no claim is about these operations alone the kernel's."""
+    seen_ns: float
+    """The kernel's: to the return of the call, or to the reaping."""
+    depth: float
+    """How many of them were under way, in the mean of the time from the first to the last."""
+    parts: Sequence[LatencyPart]
+    """The largest first; those that took any time."""
+
+
+def latency_parts(claims: Sequence[Claim], seen: Observation) -> list[LatencyParts]:
+    """The parts of each kind of operations that a claim is about, then those of what made them durable."""
+    kinds = dict.fromkeys(claim.kind for claim in claims if claim.kind in (READ, WRITE, MIXED))
+    found = [parts for kind in (*kinds, SYNC) for parts in _of_kind(kind, claims, seen)]
+    return sorted(found, key=lambda parts: parts.kind == SYNC)
+
+
+def _of_kind(kind: str, claims: Sequence[Claim], seen: Observation) -> list[LatencyParts]:
+    kinds = (READ, WRITE) if kind == MIXED else (kind,)
+    ways = [each for each in seen.explained if each.kind in kinds]
+    least_ns = _FEWEST_SHARE * max((_part(WHOLE, [way]).sum_ns for way in ways), default=0)
+    by_engine: dict[str, list[Explained]] = {}
+    for way in ways:
+        if _part(WHOLE, [way]).sum_ns > least_ns:
+            by_engine.setdefault(_ENTRIES.get(way.entry, ""), []).append(way)
+    own = [claim for claim in claims if claim.kind == kind]
+    claimed_ns = own[0].latency_ns.get("mean") if len(own) == len(by_engine) == 1 else None
+    found = [_sum(kind, engine, among, claimed_ns, seen) for engine, among in by_engine.items()]
+    return sorted(found, key=lambda parts: -parts.operations * parts.seen_ns)
+
+
+def _sum(
+    kind: str, engine: str, among: Sequence[Explained], claimed_ns: float | None, seen: Observation
+) -> LatencyParts:
+    whole = _part(WHOLE, among)
+    seen_ns = whole.sum_ns / whole.number
+    mean_ns = max(claimed_ns or 0.0, seen_ns)
+    parts = [
+        LatencyPart(
+            part.name,
+            part.sum_ns / whole.number,
+            part.sum_ns / whole.number / mean_ns,
+            _quantile(part, whole.number, 0.5),
+            _quantile(part, whole.number, 0.99),
+        )
+        for part in (_part(name, among) for name in PARTS)
+        if part.sum_ns
+    ]
+    if mean_ns > seen_ns:
+        parts.append(LatencyPart(TOOL, mean_ns - seen_ns, 1 - seen_ns / mean_ns))
+    parts.sort(key=lambda part: -part.mean_ns)
+    depth = whole.sum_ns / (_span_ns({(one.entry, one.kind) for one in among}, seen) or whole.sum_ns)
+    return LatencyParts(kind, engine, whole.number, mean_ns, seen_ns, depth, parts)
+
+
+def _span_ns(ways: set[tuple[str, str]], seen: Observation) -> int:
+    calls = [each.calls for each in seen.operations if (each.entry, each.kind) in ways and each.calls.completed]
+    return max((one.last_ns for one in calls), default=0) - min((one.first_ns for one in calls), default=0)
+
+
+def _part(name: str, among: Iterable[Explained]) -> Part:
+    """One part of several ways as one."""
+    same = [part for each in among for part in each.parts if part.name == name]
+    if len(same) == 1:
+        return same[0]
+    counts: Counter[int] = Counter()
+    for part in same:
+        counts.update(dict(zip(part.latency.values_ns, part.latency.counts, strict=True)))
+    histogram = (
+        type(same[0].latency)(*zip(*sorted(counts.items()), strict=True)) if counts else Part(name, 0, 0).latency
+    )
+    return Part(name, sum(part.number for part in same), sum(part.sum_ns for part in same), histogram)
+
+
+def _quantile(part: Part, operations: int, quantile: float) -> float:
+    """Of all operations; those in which the part took no time are the smallest."""
+    left = quantile * operations - max(operations - part.number, 0)
+    for value_ns, count in zip(part.latency.values_ns, part.latency.counts, strict=True):
+        left -= count
+        if left <= 0:
+            return float(value_ns) if left + count > 0 else 0.0
+    return float(part.latency.values_ns[-1]) if part.latency.values_ns else 0.0
