@@ -16,6 +16,7 @@ use crate::histogram::BUCKETS;
 use crate::options::Options;
 use crate::pattern::PATTERN_WORDS;
 use crate::program_set::ProgramSet;
+use crate::programs;
 use crate::shape::{
     BLOCK_CLASS_WORDS, CALLED_WORDS, FILE_WORDS, Health, INFLIGHT_WORDS, KINDS, OPERATION_WORDS,
     SESSION_WORDS,
@@ -101,6 +102,7 @@ fn empty(loaded: &mut ProgramSet) -> Result<bool, MapError> {
     remove::<u64, [u64; 2]>(loaded, "bios")?;
     remove::<u64, [u64; 4]>(loaded, "uring_requests")?;
     remove::<[u64; 2], [u64; 4]>(loaded, "aio_requests")?;
+    programs::taken_from(loaded); // what began since the last look is no program of the next command
     Ok(true)
 }
 
@@ -148,8 +150,15 @@ mod tests {
 
     use super::*;
 
-    /// What holds no counts: constants, task storage, rings that are small and unused, room to read a path into.
-    const KEPT: [&str; 5] = [".rodata", "tasks", "ring", "listing_ring", "read_path"];
+    /// What holds no counts: constants, task storage, rings that are small and unused or read out, room to read a path into.
+    const KEPT: [&str; 6] = [
+        ".rodata",
+        "tasks",
+        "ring",
+        "listing_ring",
+        "programs",
+        "read_path",
+    ];
     /// Of the layer that explains, which is loaded anew each time.
     const NEVER_KEPT: [&str; 8] = [
         "accounts",
