@@ -72,7 +72,7 @@ class Bench:
 
     def throttled(self) -> tuple[str, float, float]:
         group = control_group()
-        self.ends.callback(lambda: group.is_dir() and group.rmdir())
+        self.ends.callback(lambda: group.rmdir() if group.is_dir() else None)
         script = f'echo $$ > {group}/cgroup.procs; exec "$@"'
         return self.observed(["sh", "-c", script, "fio", *self.reads()])
 
@@ -110,7 +110,7 @@ class Bench:
                 file.truncate(600 << 20)
             subprocess.run(["mkfs.ext4", "-q", "-F", image], check=True)
             subprocess.run(["mount", "-o", "loop", image, mounted], check=True)
-            self.ends.callback(subprocess.run, ["umount", mounted], check=True)
+            self.ends.callback(lambda: subprocess.run(["umount", mounted], check=True))
         return mounted
 
     def reaper(self) -> tuple[str, float, float]:

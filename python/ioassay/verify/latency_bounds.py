@@ -136,8 +136,10 @@ def _disorder(claim: Claim) -> list[Fault]:
             if low_ns > high_ns * slack + 1000:
                 why = state(Code.LATENCY_DISORDER, low=low, high=high, low_ns=low_ns, high_ns=high_ns)
                 return [Fault(CONTRADICTED, "IMPOSSIBLE-LATENCY", (why,))]
-        values = [claim.latency_ns.get(f"{_split(names[0][1])[0]}{name}") for name in ("mean", "stddev", "max")]
+        own = [f"{_split(names[0][1])[0]}{name}" for name in ("mean", "stddev", "max")]
+        values = [claim.latency_ns.get(name) for name in own]
         mean_ns, spread_ns, most_ns = (value or 0.0 for value in values)
+        spread_ns += claim.latency_step_ns.get(own[1], 0.0)
         if all(values) and most_ns - mean_ns > spread_ns * math.sqrt(claim.operations or math.inf) * slack + 1000:
             why = state(Code.LATENCY_SPREAD, mean_ns=mean_ns, spread_ns=spread_ns, most_ns=most_ns)
             return [Fault(CONTRADICTED, "IMPOSSIBLE-LATENCY", (why,))]
@@ -169,7 +171,7 @@ def _compared(
     classes = {"": calls, _SYNCS: _of_syncs(claim, group, observation)}
     below: list[Statement] = []
     above: list[Statement] = []
-    delayed = int(observation.counters.get("involuntary_switches", 0))
+    delayed = observation.counters.get("involuntary_switches", math.inf)
     for name, value_ns in claim.latency_ns.items():
         prefix, statistic = _split(name)
         own = classes.get(prefix, calls)
@@ -254,12 +256,13 @@ def _bounds(statistic: str, calls: _Seen) -> _Bounds | None:
     return calls.bounds(share) if calls.values_ns and share is not None else None
 
 
-def _most_ns(statistic: str, calls: _Seen, delayed: int, *, contended: bool) -> float:
-    """What a tool may print that was delayed so often between a call and its clock; of a mean, on a busy machine."""
+def _most_ns(statistic: str, calls: _Seen, delayed: float, *, contended: bool) -> float:
+    """What a tool may print that lost its processor so often, and was interrupted now and then."""
     share = _share(statistic)
-    if share is None or not calls.values_ns:
-        return math.inf if contended else 0.0
-    high_ns = calls.bounds(share, delayed).high_ns
+    delayed += tolerances.of("interrupted_share") * calls.number
+    if share is None or not calls.values_ns or delayed >= calls.number:
+        return math.inf if contended or share is not None else 0.0
+    high_ns = calls.bounds(share, math.ceil(delayed)).high_ns
     return high_ns * (1 + tolerances.of("latency_share")) + tolerances.of("latency_ns")
 
 
