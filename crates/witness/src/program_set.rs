@@ -4,6 +4,7 @@
 //! Programs are loaded before any is attached, so that a layer which this kernel lacks is left out as a whole. Within
 //! a layer those that end something are attached before those that begin it: nothing begins unseen and ends seen.
 
+use aya::maps::{MapData, RingBuf};
 use aya::programs::tp_btf::BtfTracePointLinkId;
 use aya::programs::{BtfTracePoint, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};
@@ -36,6 +37,8 @@ const PAGE_BYTES: u32 = 4096;
 
 pub(crate) struct ProgramSet {
     pub(crate) ebpf: Ebpf,
+    /// What began; kept, since who reads a ring anew begins at its first byte.
+    pub(crate) began: RingBuf<MapData>,
     pub(crate) layers: Vec<&'static str>,
     pub(crate) why: Vec<String>,
     names: Vec<&'static str>,
@@ -46,8 +49,11 @@ impl ProgramSet {
     /// Loads the tree's program, and what there is of the layers asked for.
     pub(crate) fn load(options: &Options) -> Result<Self, Unavailable> {
         let btf = Btf::from_sys_fs()?;
+        let mut ebpf = open(options)?;
+        let began = ebpf.take_map("programs").expect("a map of the object");
         let mut loaded = Self {
-            ebpf: open(options)?,
+            began: RingBuf::try_from(began).expect("a ring"),
+            ebpf,
             layers: Vec::new(),
             why: Vec::new(),
             names: Vec::new(),

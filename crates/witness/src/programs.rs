@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 
-use aya::maps::{MapData, RingBuf};
-
 use crate::gather::{self, dev_name};
 use crate::observation::Program;
 use crate::program_set::ProgramSet;
@@ -12,13 +10,8 @@ use crate::shape::{Health, PROGRAM_EVENT_BYTES, WORDS_BYTES, halves};
 /// What ran; nothing where it is not known of all.
 pub(crate) fn taken_from(loaded: &mut ProgramSet) -> Vec<Program> {
     let complete = gather::health(loaded, Health::Unnamed) == 0;
-    let map = loaded
-        .ebpf
-        .map_mut("programs")
-        .expect("a map of the object");
-    let mut ring: RingBuf<&mut MapData> = RingBuf::try_from(map).expect("a ring");
     let mut found = Programs::default();
-    while let Some(item) = ring.next() {
+    while let Some(item) = loaded.began.next() {
         found.add(&item);
     }
     if complete { found.all } else { Vec::new() }
