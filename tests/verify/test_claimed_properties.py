@@ -151,7 +151,8 @@ def timed(calls: int = 990, completed: int = 990) -> Evidence:
 
 
 SPREADED = Observation(
-    "bpf", "syscalls", (), operations=[Operation("pread64", "read", Calls(1000, 1000), SPREAD),
+    "bpf", "syscalls", (), counters={"involuntary_switches": 0},
+    operations=[Operation("pread64", "read", Calls(1000, 1000), SPREAD),
     Operation("fsync", "sync", Calls(4, 4), Histogram((80_000,), (4,)))],
     sessions=[Session(1, 1, 9, read=Calls(10, 10, min_ns=900_000, max_ns=900_000))],
 )  # fmt: skip

@@ -37,7 +37,7 @@ const PAGE_BYTES: u32 = 4096;
 
 pub(crate) struct ProgramSet {
     pub(crate) ebpf: Ebpf,
-    /// What began; kept, since who reads a ring anew begins at its first byte.
+    /// What began; kept, since a new reader of a ring begins at its first byte.
     pub(crate) began: RingBuf<MapData>,
     pub(crate) layers: Vec<&'static str>,
     pub(crate) why: Vec<String>,
