@@ -347,7 +347,10 @@ class RunStore:
             lock.truncate(0)
             lock.write(f"{os.getpid()}\n")
             lock.flush()
-            yield lock.fileno()
+            try:
+                yield lock.fileno()
+            finally:
+                lock.truncate(0)  # who is killed leaves its number
 
 
 def _locks(file: IO[str]) -> bool:
