@@ -70,7 +70,7 @@ def test_a_study_sweeps_what_it_says_and_some_of_it_at_the_quick_scale(case: dic
         assert set(levels) <= set(study.factors[factor]), factor
         assert len(levels) >= min(4, len(study.factors[factor])), f"{factor}: too few levels for a knee"
     assert study.max_repetitions >= 3 and short.max_repetitions >= 3
-    assert study.watch.calls is True and study.watch.witness == "block"
+    assert study.watch.calls is True and study.witness_level == "block"
     assert 2 <= len(plan.points_called(short)) <= 5
     assert short.watch.monitors == study.watch.monitors
 
