@@ -359,10 +359,10 @@ def require_schema(table: Mapping[str, Any]) -> None:
 def _observation(table: Mapping[str, Any]) -> Observation:
     fields = _known(Observation, table)
     fields["operations"] = [_operation(item) for item in table.get("operations", ())]
-    fields["explained"] = [_explained(item) for item in table.get("explained", ())]
+    fields["explained"] = [_explained(item) for item in table.get("explained", ())] or ()
     fields["files"] = [File(**_known(File, item)) for item in table.get("files", ())]
     fields["sessions"] = [_session(item) for item in table.get("sessions", ())]
-    fields["programs"] = [Program(**_known(Program, item)) for item in table.get("programs", ())]
+    fields["programs"] = [Program(**_known(Program, item)) for item in table.get("programs", ())] or ()
     fields["block"] = [_requests(item) for item in table.get("block", ())]
     return Observation(**fields)
 

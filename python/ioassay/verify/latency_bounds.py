@@ -33,6 +33,8 @@ _LONGEST_SHARE = 1.1
 _PARTS = ("clat.", "slat.")
 _SYNCS = "sync."
 _PREFIXES = (*_PARTS, _SYNCS, "lat.")
+_REAPED_LATER = (URING, "posixaio")
+"""Engines whose requests end in the kernel, or in another thread, some time before the tool collects them."""
 _ENDS = {"min": 0.0, "max": 1.0}
 
 
@@ -189,7 +191,7 @@ def _compared(
         if name == "mean":
             numbers |= {"claimed_latency_ns": value_ns, "seen_latency_ns": bounds[0]}
     faults = [Fault(CONTRADICTED, "OTHER-LATENCY", tuple(below[:1]))] if below else []
-    if above and (claim.engine == URING or (contended and claim.engine == AIO)):
+    if above and (claim.engine in _REAPED_LATER or (contended and claim.engine == AIO)):
         cause = Code.RING_COMPLETES_EARLY if claim.engine == URING else Code.WORK_BEFORE_CLOCK
         return faults, [above[0], state(cause)]
     if above:
