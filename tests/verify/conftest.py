@@ -18,6 +18,10 @@ import ioassay as ia
 from ioassay import _core
 from ioassay.process import supervisor
 from ioassay.records.observation import BPF, Calls, Observation, from_dict
+from ioassay.verify.case import Case, Pool, expected
+from ioassay.verify.claim_groups import Group
+from ioassay.verify.evidence import NOTHING, Device, Evidence
+from ioassay.verify.verdict import NOT_JUDGED, Finding
 
 from ..corpora import CORPUS
 from ..patience import PATIENCE_S, until
@@ -52,6 +56,26 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
         return str(made)
 
     return build
+
+
+def pool(kind: str = "read", device: Device | None = None, **fields: Any) -> Pool:
+    """What devices did for ten calls."""
+    of = {"syncs": None, "page_cache_bytes": None, "direct": False, "synced": None, "filesystems": frozenset(),
+          "bytes": 1_000_000, "operations": 10, "claims": 1, "storage": True, "watched": True}  # fmt: skip
+    return Pool(kind=kind, device=device or Device(False), **{**of, **fields})
+
+
+def case(group: Group, **fields: Any) -> Case:
+    """A case of this group, for which nothing was seen but what is given."""
+    nothing = {"seen": Evidence(NOTHING), "pool": pool(), "observation": Observation(BPF, "syscalls", ())}
+    return Case(group, **{"expected": expected(group), **nothing, **fields})
+
+
+def said(found: Finding | None) -> tuple[str, str] | None:
+    """Category and reason of the worst."""
+    if found is None or found.faults:
+        return found and found.faults[0][:2]
+    return ("CONFIRMED" if found.judged else NOT_JUDGED, "")
 
 
 def table(name: str, *of: str) -> Any:

@@ -17,18 +17,17 @@ from scipy import stats
 from ioassay.records.observation import Calls, File, Histogram, Observation, Operation, Session
 from ioassay.records.record import Claim
 from ioassay.verify import session_times
+from ioassay.verify.case import Expected
 from ioassay.verify.claim_groups import Group, groups
-from ioassay.verify.device_traffic import Pool
 from ioassay.verify.engines import judge_engine
 from ioassay.verify.evidence import FILES, Device, Evidence
 from ioassay.verify.file_access import judge_direct, judge_files
 from ioassay.verify.latency_bounds import judge_latency
 from ioassay.verify.observer_effect import Effect, Twins, effect
-from ioassay.verify.operation_counts import Expected, expected
-from ioassay.verify.session_times import accountings, claimed_seconds
+from ioassay.verify.session_times import accountings, claimed_seconds, judge_times
 from ioassay.verify.synchronisations import judge_sync
 
-from .conftest import _sum, table
+from .conftest import _sum, case, pool, said, table
 
 SIZE = 1_000_000
 LAYERS = ("block", "uring", "aio", "syscalls")
@@ -36,13 +35,8 @@ Said = tuple[str, str] | None
 """Category and reason."""
 
 
-def pool(kind: str, *, own: int = SIZE, known: bool = True, watched: bool = True, **fields: Any) -> Pool:
-    of: dict[str, Any] = {
-        "syncs": None, "page_cache_bytes": None, "filesystems": frozenset(), "direct": False, "synced": None,
-    }  # fmt: skip
-    device = Device(known, own_bytes=own, any_bytes=own)
-    return Pool(kind=kind, bytes=SIZE, operations=10, device=device, claims=1, storage=True, watched=watched,
-                **{**of, **fields})  # fmt: skip
+def device(own: int = SIZE, *, known: bool = True) -> Device:
+    return Device(known, own_bytes=own, any_bytes=own)
 
 
 # The way into the kernel
@@ -71,8 +65,9 @@ def test_engines(name: str, entry: str | None, ways: Any, fields: Any, wanted: s
     operations = [Operation(way, of["kind"], Calls(9, 9, bytes=volume)) for way, volume in moved]
     watched = Observation("bpf", "syscalls", of["layers"], operations=operations)
     evidence = Evidence(of["source"], 9, of["seen"], 0, of["others"])
-    found = judge_engine(Group([0], claims, of["source"] == FILES), Expected(9, SIZE), evidence, watched)
-    assert (found and found.category) == wanted
+    group = Group([0], claims, of["source"] == FILES)
+    found = said(judge_engine(case(group, expected=Expected(9, SIZE), seen=evidence, observation=watched)))
+    assert (found and found[0]) == wanted
 
 
 # Synchronisations
@@ -108,8 +103,8 @@ def said_of_synchronisations(
     operations = [Operation(entry, "sync", Calls(number, number)) for entry in entries] if number else []
     operations.append(Operation(writes, "write", WRITTEN))
     seen = Observation("bpf", "syscalls", layers, operations=operations, health=health or {}, syncs_followed=followed)
-    found = judge_sync(group, pool("write", own=own, watched="block" in layers), seen, exit_ok=exit_ok)
-    return found and (found.category, found.reason)
+    over = pool("write", device(own), watched="block" in layers)
+    return said(judge_sync(case(group, pool=over, observation=seen, exit_ok=exit_ok)))
 
 
 @table(
@@ -195,7 +190,7 @@ def said_of_files(
     sessions = [opened(number, volume) for number in range(len(paths))]
     seen = Observation("bpf", "syscalls", **{"layers": ("syscalls",), **fields}, files=files, sessions=sessions)
     listed = groups([Claim(source, "read", bytes=SIZE, **claim) for claim in claims], seen)
-    return [found and (found.category, found.reason) for found in map(judge_files, listed)]
+    return [said(judge_files(case(group))) for group in listed]
 
 
 @table("file_access", "files_that_are_named", "what_leaves_the_names_open_blames_nobody")
@@ -220,15 +215,15 @@ def said_of_direct(
     health: Mapping[str, int] | None = None,
     told_apart: bool = True,
     followed: bool = False,
-    **device: Any,
+    own: int = SIZE,
+    known: bool = True,
 ) -> Said:
     file = File(0, "8:1", 5, "/a", "regular", filesystem, added)
     group = Group(range(len(claims)), claims, told_apart, sessions, [file])
-    of = pool("read", syncs=0, page_cache_bytes=added, filesystems=frozenset({filesystem}), **device)
+    of = pool(device=device(own, known=known), page_cache_bytes=added, filesystems=frozenset({filesystem}))
     seen = Observation("bpf", "syscalls", ("syscalls",), calls={"read": 9} if calls is None else calls,
                        health=health or {}, flags_followed=followed)  # fmt: skip
-    found = judge_direct(group, of, seen)
-    return found and (found.category, found.reason)
+    return said(judge_direct(case(group, pool=of, observation=seen)))
 
 
 @table("file_access", "direct_io_is_that_of_the_sessions")
@@ -290,8 +285,9 @@ def test_times(seconds: float, fields: Any, wanted: str) -> None:
     made = claim(seconds, of["tool"], **{"operations": of["number"], **claimed})
     group = Group([0], [made], of["told_apart"], [session], one_pass=True)
     seen = Evidence(of["source"], of["number"], SIZE, calls=done, timed=True)
-    faults, notes, _ = session_times.judge_times(group, expected(group), seen, WATCHED, contended=of["contended"])
-    assert (faults[0].reason if faults else "note" * bool(notes)) == wanted
+    found = judge_times(case(group, seen=seen, observation=WATCHED, contended=of["contended"]))
+    assert found is not None
+    assert (found.faults[0].reason if found.faults else "note" * bool(found.notes)) == wanted
 
 
 def loose(*begins_s: float, moved: Sequence[int] = (), contended: bool = False, **fields: Any) -> tuple[str, str]:
@@ -302,9 +298,9 @@ def loose(*begins_s: float, moved: Sequence[int] = (), contended: bool = False, 
     sessions = [Session(0, part.first_ns, part.last_ns, read=part) for part in parts]
     group = Group([0], [claim(3.0, "fio", **fields)], True, sessions)
     seen = Evidence(FILES, total.calls, total.bytes, calls=total, timed=True)
-    faults, notes, _ = session_times.judge_times(group, expected(group), seen, WATCHED, contended=contended)
-    warned = any(note.warns for note in notes)
-    return (faults[0].category, faults[0].reason) if faults else ("", "warning" * warned)
+    found = judge_times(case(group, seen=seen, observation=WATCHED, contended=contended))
+    assert found is not None
+    return found.faults[0][:2] if found.faults else ("", "warning" * any(note.warns for note in found.notes))
 
 
 @table("session_times", "pauses_between_sessions_are_in_the_interval")
@@ -338,8 +334,8 @@ def test_which_groups_are_timed() -> None:
     def judged(group: Group, seen: Evidence, backend: str = "bpf") -> tuple[int, bool]:
         """How many notes there are, and whether there are numbers."""
         watched = Observation(backend, "syscalls", (), held_ns=SECOND, ended_ns=101 * SECOND)
-        _, notes, numbers = session_times.judge_times(group, expected(group), seen, watched)
-        return len(notes), bool(numbers)
+        found = judge_times(case(group, seen=seen, observation=watched))
+        return (len(found.notes), bool(found.numbers)) if found else (0, False)
 
     done = calls(1.0)
     timed = Evidence(FILES, COUNT, SIZE, calls=done, timed=True)

@@ -14,14 +14,15 @@ from pytest import approx
 from ioassay.narrative import latency_text
 from ioassay.records.observation import Calls, File, Observation, Operation, Requests, Session, from_dict
 from ioassay.records.record import Claim
-from ioassay.verify import explanations, operation_counts
+from ioassay.verify import explanations
+from ioassay.verify.case import Expected, Pool, expected, is_direct, is_synced, pool_of
 from ioassay.verify.claim_groups import Group
-from ioassay.verify.device_traffic import Pool, is_direct, is_synced, judge_device, pool_of
+from ioassay.verify.device_traffic import judge_device
 from ioassay.verify.evidence import FILES, Device, Evidence, calls_seen, classes, device_seen, unwatched, without_first
 from ioassay.verify.latency_parts import latency_parts
-from ioassay.verify.operation_counts import Expected, expected
+from ioassay.verify.operation_counts import judge_counts
 
-from .conftest import table
+from .conftest import case, pool, table
 
 LAYERS = ("counters", "block", "uring", "aio", "syscalls")
 LOADERS, PRINTED = 256 * 1024, 64 * 1024
@@ -145,11 +146,6 @@ def test_classes_of_calls_are_of_the_files_that_the_claims_name() -> None:
 # Counts of calls
 
 
-def faults(want: Expected, seen: Evidence, device: Device, of: Group, watched: Observation) -> list[tuple[str, str]]:
-    """Category and reason of each fault."""
-    return [(each.category, each.reason) for each in operation_counts.judge_counts(of, want, seen, device, watched)]
-
-
 @table(
     "operation_counts",
     "calls_of_known_files_are_compared_exactly",
@@ -170,15 +166,16 @@ def test_counts(
 ) -> None:  # fmt: skip
     source, operations, volume, *others = (*(seen or (FILES,)), 0, 0)[: max(len(seen or ()), 3)]
     counted = Calls(operations, operations, **(calls or {}), bytes=volume)
-    said = {**(claim or {})}
-    of_group = {name: said.pop(name) for name in ("missing", "one_pass") if name in said}
-    of = Group([0], [Claim("fio", "read", **said)], True, named=True, **of_group)
-    watched = observation(layers or LAYERS, health=health or {}, counters=counters or {})
-    found = faults(
-        Expected(*(want or (1000, 4_096_000))), Evidence(source, operations, volume, *others, calls=counted),
-        Device(own is not None, own_bytes=own or 0, **(device or {})), of, watched,
-    )  # fmt: skip
-    assert found == [*wanted]
+    stated = {**(claim or {})}
+    of_group = {name: stated.pop(name) for name in ("missing", "one_pass") if name in stated}
+    of = case(
+        Group([0], [Claim("fio", "read", **stated)], True, named=True, **of_group),
+        expected=Expected(*(want or (1000, 4_096_000))),
+        seen=Evidence(source, operations, volume, *others, calls=counted),
+        pool=pool(device=Device(own is not None, own_bytes=own or 0, **(device or {}))),
+        observation=observation(layers or LAYERS, health=health or {}, counters=counters or {}),
+    )
+    assert [fault[:2] for fault in judge_counts(of)] == [*wanted]
 
 
 def test_priming_and_silent_passes_are_expected_beside_the_claim() -> None:
@@ -202,12 +199,9 @@ SIZE = 10_000_000
 
 
 def a_pool(device: Device, **fields: Any) -> Pool:
-    base: dict[str, Any] = {
-        "kind": "read", "bytes": SIZE, "operations": 100, "device": device, "claims": 1, "syncs": 0,
-        "page_cache_bytes": None, "direct": None, "synced": None, "storage": True, "watched": True,
-    }  # fmt: skip
-    return Pool(**{**base, **fields, "filesystems": frozenset(fields.get("filesystems", ("ext4",))),
-        "devices": frozenset(fields.get("devices", ()))})  # fmt: skip
+    sets = {"filesystems": fields.pop("filesystems", ("ext4",)), "devices": fields.pop("devices", ())}
+    base = {"bytes": SIZE, "operations": 100, "syncs": 0, "direct": None, **fields}
+    return pool(device=device, **base, **{name: frozenset(value) for name, value in sets.items()})
 
 
 def pool_over(own: int = SIZE, *, everything: int = 0, account: int | None = None, **fields: Any) -> Pool:
@@ -219,9 +213,12 @@ def pool_over(own: int = SIZE, *, everything: int = 0, account: int | None = Non
 
 @table("device_traffic", "direct_and_unusual_storage", "reads_through_the_cache", "writes_through_the_cache")
 def test_devices(fields: dict[str, Any], jumps: int | None, wanted: object, says: str | None) -> None:
-    found = judge_device(pool_over(**fields), jumps or 0)
-    assert [(each.category, each.reason) for each in found] == ([wanted] if wanted else [])
-    assert says is None or says in {statement.code for statement in found[0].statements}
+    of = case(group(), pool=pool_over(**fields))
+    vars(of)["jumps"] = jumps or 0  # a property that is computed once
+    found = judge_device(of)
+    faults = found.faults if found else ()
+    assert [fault[:2] for fault in faults] == ([wanted] if wanted else [])
+    assert says is None or says in {statement.code for statement in faults[0].statements}
 
 
 @table("device_traffic", "what_the_device_surely_did")
@@ -314,10 +311,8 @@ def test_notes(seen: Any, claim: Any, group: Any, pool: Any, device: Any, watche
     whole = {"layers": ("block", "syscalls"), **(watched or {})}
     if "own_requests" in whole:
         whole["block"] = [Requests("8:0", "sda", True, "read", Calls(*whole.pop("own_requests")))]
-    found = explanations.notes(
-        Group([0], claims, **of), Expected(COUNT, SIZE), Evidence(**made), over, observation(**whole)
-    )
-    assert len(found) == number
+    held = {"expected": Expected(COUNT, SIZE), "seen": Evidence(**made), "observation": observation(**whole)}
+    assert len(explanations.notes(case(Group([0], claims, **of), pool=over, **held))) == number
 
 
 @table("evidence", "parts_of_a_latency")

@@ -20,10 +20,10 @@ from itertools import pairwise
 from ioassay.records.observation import READ, WRITE, Calls, Pattern
 from ioassay.records.record import BACKWARD, RANDOM, SEQUENTIAL, STRIDED, Claim
 from ioassay.verify import tolerances
+from ioassay.verify.case import Case
 from ioassay.verify.claim_groups import MIXED, TRIM, Group
-from ioassay.verify.operation_counts import Fault
 from ioassay.verify.statement import Code, Statement, state
-from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED
+from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED, Fault, Finding
 
 _DEVIATIONS = 6
 """A random tool is further off than so many standard deviations once in 10^9 runs."""
@@ -158,32 +158,22 @@ def _span(parts: Sequence[_Part]) -> int:
     return max(part.pattern.highest_bytes for part in parts) - lowest
 
 
-def is_claimed(group: Group) -> bool:
-    """Whether the claims say where their operations go."""
-    return any(claim.pattern or claim.working_set_bytes is not None for claim in group.claims)
-
-
-def jumps(group: Group) -> int:
-    """Reads that are claimed to be random and did not begin where the one before ended; 0 where that is not known."""
-    claimed = {claim.pattern for claim in group.claims} == {RANDOM} and group.claims[0].kind == READ
-    parts = [session.read_pattern for session in group.sessions] if claimed and group.told_apart else []
-    return sum(part.calls - part.sequential for part in parts if part is not None)
-
-
-def judge_pattern(group: Group) -> tuple[list[Fault], list[Statement], dict[str, float]]:
-    """Faults, notes and numbers; nothing where nothing is claimed."""
-    pattern, working_set = _agreed(group.claims)
+def judge_pattern(case: Case) -> Finding | None:
+    """None where no order and no working set is claimed."""
+    if not case.is_pattern_claimed:
+        return None
+    pattern, working_set = _agreed(case.claims)
     if not pattern and working_set is None:
-        return [], [], {}
-    stated = any(claim.source == "user" for claim in group.claims)
-    parts = _parts(group)
-    if unknown := _unknown(group, parts):
-        return ([unknown] if stated else []), [], {}
-    access = _access(group, parts)
+        return Finding(judged=False)
+    stated = any(claim.source == "user" for claim in case.claims)
+    parts = _parts(case.group)
+    if unknown := _unknown(case.group, parts):
+        return Finding([unknown] if stated else [], judged=False)
+    access = _access(case.group, parts)
     faults = [*_judge_order(pattern, access), *_judge_extent(pattern, working_set, access)]
     contradictions = [fault for fault in faults if fault.category == CONTRADICTED]
     faults = contradictions or (faults if stated else [])
-    return faults[:1], [_seen(access)] if stated and not faults else [], access.numbers
+    return Finding(faults[:1], [_seen(access)] if stated and not faults else [], access.numbers)
 
 
 def _agreed(claims: Sequence[Claim]) -> tuple[str, int | None]:

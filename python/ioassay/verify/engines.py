@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ioassay.records.observation import SYSCALLS, Observation
-from ioassay.verify import properties, tolerances
-from ioassay.verify.claim_groups import MAPPED, Group
-from ioassay.verify.evidence import AIO, SPLICE, URING, VSYNC, Evidence, kinds
-from ioassay.verify.operation_counts import Expected, leaves_out, unsure
+from ioassay.records.observation import SYSCALLS
+from ioassay.verify import tolerances
+from ioassay.verify.case import Case
+from ioassay.verify.claim_groups import MAPPED
+from ioassay.verify.evidence import AIO, SPLICE, URING, VSYNC, kinds
 from ioassay.verify.statement import Code, state
-from ioassay.verify.verdict import CONFIRMED, CONTRADICTED, INCOMPLETE, NOT_JUDGED, Property
+from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, Fault, Finding
 
 _POSITIONED = frozenset({"pread64", "pwrite64"})
 _VECTORS = frozenset({"readv", "writev"})
@@ -37,39 +37,29 @@ WAYS: Mapping[str, frozenset[str]] = {
 _LAYERS = {"aio": "aio", "uring": "uring"}
 
 
-def judge_engine(group: Group, want: Expected, seen: Evidence, observation: Observation) -> Property | None:
+def judge_engine(case: Case) -> Finding | None:
     """None where no engine is named. One that is not in WAYS is not judged."""
-    engines = {claim.engine for claim in group.claims}
+    seen, layers = case.seen, set(case.observation.layers)
+    engines = {claim.engine for claim in case.claims}
     if engines == {""}:
         return None
     ways = frozenset[str]().union(*(WAYS.get(name, frozenset()) for name in engines))
-    least = min(seen.bytes, want.bytes or seen.bytes) - seen.others_bytes
-    if (
-        not engines <= WAYS.keys()
-        or least <= 0
-        or not _watched(ways, observation)
-        or _mapped(engines, want, group, seen)
-    ):
-        return Property(properties.ENGINE, NOT_JUDGED)
-    own = [part for part in observation.operations if part.kind in kinds(group.claims[0].kind)]
+    least = min(seen.bytes, case.expected.bytes or seen.bytes) - seen.others_bytes
+    watched = {_LAYERS.get(entry, SYSCALLS) for entry in ways or {""}} <= layers
+    if not engines <= WAYS.keys() or least <= 0 or not watched or (MAPPED in engines and _may_be_mapped(case)):
+        return Finding(judged=False)
+    own = [part for part in case.observation.operations if part.kind in kinds(case.claim.kind)]
     moved, any_way = (sum(part.calls.bytes for part in own if part.entry in ways or every) for every in (False, True))
     if moved >= least * (1 - tolerances.of("engine_share")):
-        return Property(properties.ENGINE, CONFIRMED)
+        return Finding()
     if any_way < least:  # operations were not all counted
-        return Property(properties.ENGINE, NOT_JUDGED)
+        return Finding(judged=False)
     other = state(Code.OTHER_ENGINE, engines=tuple(sorted(engines)), moved_bytes=moved, calls_bytes=seen.bytes)
-    if cause := unsure(group, observation):
-        return Property(properties.ENGINE, INCOMPLETE, cause[0], (other, cause[1]))
-    return Property(properties.ENGINE, CONTRADICTED, "OTHER-ENGINE", (other,))
+    if case.unsure:
+        return Finding([Fault(INCOMPLETE, case.unsure[0], (other, case.unsure[1]))])
+    return Finding([Fault(CONTRADICTED, "OTHER-ENGINE", (other,))])
 
 
-def _watched(ways: frozenset[str], observation: Observation) -> bool:
-    """Whether each of these ways would have been seen."""
-    return {_LAYERS.get(entry, SYSCALLS) for entry in ways or {""}} <= set(observation.layers)
-
-
-def _mapped(engines: set[str], want: Expected, group: Group, seen: Evidence) -> bool:
+def _may_be_mapped(case: Case) -> bool:
     """Whether mapped files may have moved it: calls are then those that lay out or check a file."""
-    if MAPPED not in engines:
-        return False
-    return group.claims[0].kind != "read" or leaves_out(group) or seen.bytes < (want.bytes or 0) / 2
+    return case.claim.kind != "read" or case.leaves_out or case.seen.bytes < (case.expected.bytes or 0) / 2

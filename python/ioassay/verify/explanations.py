@@ -6,27 +6,26 @@ pre-flushes, the journal, what the tool's ring does, discards; at last what coul
 
 from __future__ import annotations
 
-from ioassay.records.observation import Observation
 from ioassay.verify import tolerances
-from ioassay.verify.claim_groups import Group, calls_of
-from ioassay.verify.device_traffic import Pool, is_direct
-from ioassay.verify.evidence import URING, Evidence
-from ioassay.verify.operation_counts import Expected, left_out, surplus
+from ioassay.verify.case import LEFT_OUT, Case, Pool, is_direct
+from ioassay.verify.claim_groups import calls_of
+from ioassay.verify.evidence import URING
 from ioassay.verify.statement import Amount, Code, Statement, state
 
 
-def notes(group: Group, want: Expected, seen: Evidence, pool: Pool, observation: Observation) -> list[Statement]:
+def notes(case: Case) -> list[Statement]:
     """All that apply."""
-    more = left_out(group.claims) if surplus(want, seen) != (0, 0) else []
-    found = [*want.notes, *_traffic(group, want, seen), *_passes(group), *more]
-    return [*found, *_opened(group), *_device(pool), *_limits(group, seen, observation)]
+    names = dict.fromkeys(name for claim in case.claims for name in claim.unreported if name in LEFT_OUT)
+    left_out = [state(LEFT_OUT[name]) for name in names] if case.surplus != (0, 0) else []
+    found = [*case.expected.notes, *_traffic(case), *_passes(case), *left_out]
+    return [*found, *_opened(case), *_device(case.pool), *_limits(case)]
 
 
-def _traffic(group: Group, want: Expected, seen: Evidence) -> list[Statement]:
-    operations, volume = surplus(want, seen)
+def _traffic(case: Case) -> list[Statement]:
+    (operations, volume), group, seen = case.surplus, case.group, case.seen
     found = []
     if seen.source != "files" and (operations or volume) and volume <= seen.others_bytes:
-        extra = Amount(operations if want.operations is not None else None, volume)
+        extra = Amount(operations if case.expected.operations is not None else None, volume)
         found.append(state(Code.OTHER_TRAFFIC, extra=extra))
     if seen.source == "files" and operations and not volume and operations <= seen.calls.short:
         found.append(state(Code.END_OF_FILE, calls=operations))
@@ -39,18 +38,17 @@ def _traffic(group: Group, want: Expected, seen: Evidence) -> list[Statement]:
     return found
 
 
-def _passes(group: Group) -> list[Statement]:
-    if not group.one_pass:
+def _passes(case: Case) -> list[Statement]:
+    if not case.group.one_pass:
         return []
-    claim = group.claims[0]
-    primed = [state(Code.PRIMING_READ)] if claim.primed else []
-    return [*primed, *([state(Code.SILENT_PASSES, passes=claim.silent_passes + 1)] if claim.silent_passes else ())]
+    primed, passes = case.claim.primed, case.claim.silent_passes
+    silent = [state(Code.SILENT_PASSES, passes=passes + 1)] if passes else []
+    return [*([state(Code.PRIMING_READ)] if primed else []), *silent]
 
 
-def _opened(group: Group) -> list[Statement]:
-    claim = group.claims[0]
-    opened = [session for session in group.sessions if calls_of(session, claim.kind).calls]
-    return [state(Code.DIRECT_UNCLAIMED)] if opened and claim.direct is False and is_direct(group) else []
+def _opened(case: Case) -> list[Statement]:
+    opened = [session for session in case.group.sessions if calls_of(session, case.claim.kind).calls]
+    return [state(Code.DIRECT_UNCLAIMED)] if opened and case.claim.direct is False and is_direct(case.group) else []
 
 
 def _device(pool: Pool) -> list[Statement]:
@@ -75,48 +73,42 @@ def _device(pool: Pool) -> list[Statement]:
 
 def _requests(pool: Pool) -> list[Statement]:
     """Fewer or more requests than calls."""
-    device, requests, found = pool.device, pool.device.own_requests, []
-    if requests and pool.operations and device.own_bytes and requests < pool.operations * 0.999:
-        code = None
-        whole = device.own_bytes >= pool.bytes * (1 - tolerances.of("device_share"))  # merges change no bytes
-        if pool.direct and not whole:
-            pass
-        elif device.merges:
-            code = Code.REQUESTS_MERGED
-        elif pool.direct:
-            code = Code.CALLS_MERGED
-        elif pool.kind == "read" and pool.reached_bytes >= pool.bytes / 2:
-            code = Code.READ_AHEAD
-        elif pool.kind == "write" and pool.synced:
-            code = Code.WRITE_BACK_GATHERED
-        if code:
-            found.append(state(code, merges=device.merges, requests=requests, own_bytes=device.own_bytes))
+    device, requests, found = pool.device, pool.device.own_requests or 0, []
+    if requests and device.own_bytes and requests < pool.operations * 0.999 and (code := _gathered(pool)):
+        found.append(state(code, merges=device.merges, requests=requests, own_bytes=device.own_bytes))
     if pool.kind == "write" and pool.watched and pool.syncs and device.own_bytes:
         extra = device.own_bytes - pool.bytes
         if 0 < extra <= pool.bytes * tolerances.of("amplified"):
             found.append(state(Code.JOURNAL_BYTES, extra_bytes=extra))
-        if (requests or 0) > pool.operations:
-            found.append(
-                state(
-                    Code.FLUSHES,
-                    requests=requests,
-                    flushes=device.flushes,
-                    writes=pool.operations,
-                    syncs=pool.syncs,
-                )
-            )
+        if requests > pool.operations:
+            flushed = {"flushes": device.flushes, "writes": pool.operations, "syncs": pool.syncs}
+            found.append(Statement(Code.FLUSHES, (("requests", requests), *flushed.items())))
     return found
 
 
-def _limits(group: Group, seen: Evidence, observation: Observation) -> list[Statement]:
-    found = [state(Code.RING_CALLS)] if group.claims[0].engine == URING else []
-    if group.one_pass is False and len(group.claims) > 1:
-        found.append(state(Code.SUMMED, claims=len(group.claims)))
-    if missed := observation.health.get("missed", 0):
-        issued = sum(part.calls.calls for part in observation.block)
+def _gathered(pool: Pool) -> Code | None:
+    """Why there were fewer requests than calls."""
+    if pool.direct and pool.device.own_bytes < pool.bytes * (1 - tolerances.of("device_share")):
+        return None  # merges change no bytes
+    if pool.device.merges:
+        return Code.REQUESTS_MERGED
+    if pool.direct:
+        return Code.CALLS_MERGED
+    if pool.kind == "read" and pool.reached_bytes >= pool.bytes / 2:
+        return Code.READ_AHEAD
+    return Code.WRITE_BACK_GATHERED if pool.kind == "write" and pool.synced else None
+
+
+def _limits(case: Case) -> list[Statement]:
+    watched = case.observation
+    found = [state(Code.RING_CALLS)] if case.claim.engine == URING else []
+    if not case.group.one_pass and len(case.claims) > 1:
+        found.append(state(Code.SUMMED, claims=len(case.claims)))
+    if missed := watched.health.get("missed", 0):
+        issued = sum(part.calls.calls for part in watched.block)
         found.append(state(Code.COMPLETIONS_MISSED, missed=missed, issued=issued))
-    if not {"block", "record"} & set(observation.layers):
+    if not {"block", "record"} & set(watched.layers):
         found.append(state(Code.REQUESTS_UNWATCHED))
-    if observation.why:
-        found.append(state(Code.LESS_WATCHED, why=observation.why))
+    if watched.why:
+        found.append(state(Code.LESS_WATCHED, why=watched.why))
     return found

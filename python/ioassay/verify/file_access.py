@@ -9,72 +9,75 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from ioassay.records.observation import Observation, Session
-from ioassay.verify import properties, tolerances
-from ioassay.verify.claim_groups import Group, calls_of
-from ioassay.verify.device_traffic import Pool
+from ioassay.records.observation import Session
+from ioassay.verify import tolerances
+from ioassay.verify.case import Case, Pool
+from ioassay.verify.claim_groups import calls_of
 from ioassay.verify.evidence import BY_NAME
-from ioassay.verify.operation_counts import unsure
 from ioassay.verify.statement import Code, state
-from ioassay.verify.verdict import CONFIRMED, CONTRADICTED, INCOMPLETE, NOT_JUDGED, UNSUBSTANTIATED, Property
+from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED, Fault, Finding
+
+_OVERFLOWED = Finding([Fault(INCOMPLETE, "EVENTS-LOST", (state(Code.TOO_MANY_FILES),))])
+"""Not without a judgement: else opening files until the tables are full would hide how it was done."""
 
 
-def judge_files(group: Group) -> Property | None:
+def judge_files(case: Case) -> Finding | None:
     """None where no file is named.
 
     The words of a tool's own arguments are its files; a name that a parser derives from others may be wrong.
     """
-    if not any(claim.paths for claim in group.claims):
+    group = case.group
+    if not any(claim.paths for claim in case.claims):
         return None
     if group.overflowed:
-        return _overflowed(properties.FILES)
-    if not group.told_apart or group.claims[0].engine in BY_NAME:
-        return Property(properties.FILES, NOT_JUDGED)
-    if group.named or not group.missing:
-        return Property(properties.FILES, CONFIRMED)
+        return _OVERFLOWED
+    if not group.told_apart or case.claim.engine in BY_NAME:
+        return Finding(judged=False)
+    return Finding([] if group.named or not group.missing else [_not_opened(case)])
+
+
+def _not_opened(case: Case) -> Fault:
+    group = case.group
     missing = state(Code.FILES_NOT_OPENED, files=tuple(group.missing[:3]))
-    kind = group.claims[0].kind
-    moved = sum(calls_of(session, kind).bytes for session in group.others or group.sessions)
+    moved = sum(calls_of(session, case.claim.kind).bytes for session in group.others or group.sessions)
     elsewhere = state(Code.OTHER_FILES, moved_bytes=moved)
     if group.files:  # judged by these, since the names may be wrong
-        return Property(properties.FILES, INCOMPLETE, "OTHER-FILES", (missing, elsewhere))
-    if not moved or moved < sum(claim.bytes or 0 for claim in group.claims) / 2:
-        return Property(properties.FILES, UNSUBSTANTIATED, "NOTHING-SEEN", (missing,))
-    return Property(properties.FILES, CONTRADICTED, "OTHER-FILES", (missing, elsewhere))
+        return Fault(INCOMPLETE, "OTHER-FILES", (missing, elsewhere))
+    if not moved or moved < sum(claim.bytes or 0 for claim in case.claims) / 2:
+        return Fault(UNSUBSTANTIATED, "NOTHING-SEEN", (missing,))
+    return Fault(CONTRADICTED, "OTHER-FILES", (missing, elsewhere))
 
 
-def judge_direct(group: Group, pool: Pool, observation: Observation) -> Property | None:
+def judge_direct(case: Case) -> Finding | None:
     """None where direct I/O is not claimed. A file may be opened both ways: enough must have gone past the cache."""
-    claims = [claim for claim in group.claims if claim.direct]
+    claims = [claim for claim in case.claims if claim.direct]
     if not claims:
         return None
-    if group.overflowed:
-        return _overflowed(properties.DIRECT)
+    if case.group.overflowed:
+        return _OVERFLOWED
     kind = claims[0].kind
-    used = [session for session in group.sessions if calls_of(session, kind).bytes]
-    if not group.told_apart or not used:
-        return Property(properties.DIRECT, NOT_JUDGED)
+    used = [session for session in case.group.sessions if calls_of(session, kind).bytes]
+    if not case.group.told_apart or not used:
+        return Finding(judged=False)
     through = _buffered(used, kind, len(claims))
     buffered = sum(calls_of(session, kind).bytes for session in through)
     direct = sum(calls_of(session, kind).bytes for session in used) - buffered
     volumes = [claim.bytes for claim in claims if claim.bytes is not None]
-    if not buffered or (len(volumes) == len(claims) and direct >= sum(volumes)):
-        return Property(properties.DIRECT, CONFIRMED)
-    opened = state(Code.NOT_DIRECT, calls_bytes=buffered)
-    if cause := unsure(group, observation):
-        return Property(properties.DIRECT, INCOMPLETE, cause[0], (opened, cause[1]))
-    if not observation.flags_followed and (not observation.calls or observation.calls.get("fcntl")):
+    enough = not buffered or (len(volumes) == len(claims) and direct >= sum(volumes))
+    return Finding([] if enough else [_not_direct(case, through, buffered)])
+
+
+def _not_direct(case: Case, through: Sequence[Session], buffered: int) -> Fault:
+    """Of sessions that moved so many bytes through the page cache."""
+    seen, opened = case.observation, state(Code.NOT_DIRECT, calls_bytes=buffered)
+    if case.unsure:
+        return Fault(INCOMPLETE, case.unsure[0], (opened, case.unsure[1]))
+    if not seen.flags_followed and (not seen.calls or seen.calls.get("fcntl")):
         numbers = {session.file for session in through}
-        added = sum(file.page_cache_bytes or 0 for file in group.files if file.id in numbers)
-        if added < buffered * tolerances.of("cached_share") and _device_may_have(pool, buffered):
-            later = state(Code.FLAGS_MAY_CHANGE)
-            return Property(properties.DIRECT, INCOMPLETE, "NOT-DIRECT", (opened, later))
-    return Property(properties.DIRECT, CONTRADICTED, "NOT-DIRECT", (opened,))
-
-
-def _overflowed(name: str) -> Property:
-    """Not NOT_JUDGED: else opening files until the tables are full would hide how it was done."""
-    return Property(name, INCOMPLETE, "EVENTS-LOST", (state(Code.TOO_MANY_FILES),))
+        added = sum(file.page_cache_bytes or 0 for file in case.group.files if file.id in numbers)
+        if added < buffered * tolerances.of("cached_share") and _device_may_have(case.pool, buffered):
+            return Fault(INCOMPLETE, "NOT-DIRECT", (opened, state(Code.FLAGS_MAY_CHANGE)))
+    return Fault(CONTRADICTED, "NOT-DIRECT", (opened,))
 
 
 def _buffered(sessions: Sequence[Session], kind: str, runs: int) -> list[Session]:

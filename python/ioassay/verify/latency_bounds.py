@@ -22,10 +22,9 @@ from ioassay.records.record import Claim
 from ioassay.verify import tolerances
 from ioassay.verify.claim_groups import Group, calls_of
 from ioassay.verify.evidence import AIO, FILES, URING, Evidence, kinds
-from ioassay.verify.operation_counts import Fault
 from ioassay.verify.session_times import claimed_seconds
 from ioassay.verify.statement import Code, Statement, state
-from ioassay.verify.verdict import CONTRADICTED, HELD_UP, INCOMPLETE
+from ioassay.verify.verdict import CONTRADICTED, HELD_UP, INCOMPLETE, Fault
 
 _ROUNDING_DOUBT = "whole-microseconds"
 _LONGEST_SHARE = 1.1

@@ -8,18 +8,18 @@ takes in what the tool does not time (an fsync: up to 63 %); tools that time a l
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from ioassay.formats import conventions
 from ioassay.records.observation import STRACE, SYSCALLS, Calls, Observation, Session
 from ioassay.records.record import Claim
 from ioassay.verify import tolerances
+from ioassay.verify.case import Case
 from ioassay.verify.claim_groups import Group, calls_of
 from ioassay.verify.evidence import AIO, BY_NAME, URING, Evidence, kinds, without_first
-from ioassay.verify.operation_counts import Expected, Fault, surplus
 from ioassay.verify.statement import Code, Statement, state
-from ioassay.verify.verdict import CONTRADICTED, HELD_UP, INCOMPLETE
+from ioassay.verify.verdict import CONTRADICTED, HELD_UP, INCOMPLETE, Fault, Finding
 
 _NS = 1e-9
 _AROUND = frozenset({"ramp", "layout", "stonewalled", "pre-read"})
@@ -94,24 +94,27 @@ def record_work_s(claim: Claim) -> float:
     return (claim.record_bytes or 0) / 4096 * tolerances.of("page_work_s") if conventions(claim.source).passes else 0.0
 
 
-def judge_times(
-    group: Group, want: Expected, seen: Evidence, observation: Observation, *, contended: bool = False
-) -> tuple[list[Fault], list[Statement], dict[str, float]]:
-    """Faults, notes and numbers of the interval: by the calls' times, else by the requests', else by the command's."""
-    faults = [fault for claim in group.claims for fault in impossible(claim, observation)]
-    timed = [claim for claim in group.claims if claimed_seconds(claim)]
-    if not timed or want.bytes == 0 or group.claims[0].engine in BY_NAME:
-        return faults, [state(Code.NOTHING_TIMED)] if timed else [], {}
-    if "sides-unknown" in timed[0].doubts:
-        return faults, [state(Code.TIMES_OF_UNKNOWN_SIDES)], {}
-    if not seen.timed or not seen.calls.completed:
-        found, notes, numbers = _without_calls(timed, group, want, observation, contended=contended)
-        return [*faults, *found], notes, numbers
+def judge_times(case: Case) -> Finding | None:
+    """The claimed interval: by the calls' times, else by the requests', else by the command's life.
+
+    None where no time and no rate is claimed.
+    """
+    faults = [fault for claim in case.claims for fault in impossible(claim, case.observation)]
+    timed = [claim for claim in case.claims if claimed_seconds(claim)]
+    if not timed:
+        return Finding(faults) if faults else None
     claim = max(timed, key=lambda one: claimed_seconds(one) or 0.0)
-    seconds, accounted = claimed_seconds(claim) or 0.0, of_group(group)
-    if accounted is not None and conventions(claim.source).passes:
-        return _strict(faults, claim, seconds, accounted, seen, contended=contended)
-    return _loose(faults, claim, seconds, group, want, seen, contended=contended)
+    if case.expected.bytes == 0 or case.claim.engine in BY_NAME:
+        found = Finding(notes=[state(Code.NOTHING_TIMED)], judged=False)
+    elif "sides-unknown" in timed[0].doubts:
+        found = Finding(notes=[state(Code.TIMES_OF_UNKNOWN_SIDES)], judged=False)
+    elif not case.seen.timed or not case.seen.calls.completed:
+        found = _without_calls(case, claim)
+    elif (accounted := of_group(case.group)) is not None and conventions(claim.source).passes:
+        found = _strict(case, claim, accounted)
+    else:
+        found = _loose(case, claim)
+    return replace(found, faults=[*faults, *found.faults])
 
 
 def impossible(claim: Claim, observation: Observation) -> list[Fault]:
@@ -119,35 +122,37 @@ def impossible(claim: Claim, observation: Observation) -> list[Fault]:
     return [*_life(claim, observation), *_itself(claim)]
 
 
-def _without_calls(
-    timed: Sequence[Claim], group: Group, want: Expected, observation: Observation, *, contended: bool
-) -> tuple[list[Fault], list[Statement], dict[str, float]]:
+def _without_calls(case: Case, claim: Claim) -> Finding:
     """No calls were timed: direct requests that are all the claim's lie in its interval, which lies in the command's
     life."""
-    claim = max(timed, key=lambda one: claimed_seconds(one) or 0.0)
-    seconds = claimed_seconds(claim) or 0.0
+    seconds, observation = claimed_seconds(claim) or 0.0, case.observation
     own = [part.calls for part in observation.block if part.own and part.kind in kinds(claim.kind)]
-    if all(one.direct for one in group.claims) and want.bytes and sum(part.bytes for part in own) == want.bytes:
-        span_s = _span_of([part for part in own if part.completed])
-        numbers = _numbers(seconds, span_s, allowed_s(claim, seconds))
-        if span_s <= seconds + numbers["allowed_seconds"]:
-            return [], [], numbers
+    volume = case.expected.bytes
+    if all(one.direct for one in case.claims) and volume and sum(part.bytes for part in own) == volume:
+        span_s, allowed = _span([part for part in own if part.completed]), allowed_s(claim, seconds)
         longer = state(Code.REQUESTS_LONGER, claimed_s=seconds, seen_s=span_s)
-        if contended or _jobs_apart(claim, seconds, span_s, numbers["allowed_seconds"]):
-            return [Fault(INCOMPLETE, HELD_UP, (longer, state(Code.DELAYED_OR_WRONG)))], [], numbers
-        return [Fault(CONTRADICTED, "OTHER-TIME", (longer, _rate(span_s, seconds)))], [], numbers
-    life_s = (observation.ended_ns - observation.held_ns) * _NS if observation.held_ns else 0.0
-    if group.named and all(session.opened_ns and session.closed_ns for session in group.sessions):
-        opened = [(session.closed_ns, session.opened_ns) for session in group.sessions]
-        life_s = min(life_s, (max(opened)[0] - min(begin for _, begin in opened)) * _NS) if opened else life_s
+        excused = case.contended or _jobs_apart(claim, seconds, span_s, allowed)
+        fault = _other_time(longer, _rate(span_s, seconds), excused=excused)
+        return Finding([fault] if span_s > seconds + allowed else [], numbers=_numbers(seconds, span_s, allowed))
+    life_s = _life_s(case)
     why = Code.STRACE_TIMES if observation.backend == STRACE else Code.TIMES_UNWATCHED
     untimed = [] if SYSCALLS in observation.layers and observation.backend != STRACE else [state(why)]
     if life_s <= 0:
-        return [], untimed, {}
+        return Finding(notes=untimed, judged=False)
     if seconds >= life_s * (1 - tolerances.of("life_share")):
-        return [], [state(Code.RATE_BY_LIFE, command_s=life_s, ratio=life_s / seconds)], _numbers(seconds, life_s, 0.0)
+        by_life = state(Code.RATE_BY_LIFE, command_s=life_s, ratio=life_s / seconds)
+        return Finding(notes=[by_life], numbers=_numbers(seconds, life_s, 0.0))
     unknown = state(Code.RATE_NOT_JUDGED, claimed_s=seconds, command_s=life_s)
-    return [Fault(INCOMPLETE, "RATE-NOT-JUDGED", (unknown, *untimed))], [], {}
+    return Finding([Fault(INCOMPLETE, "RATE-NOT-JUDGED", (unknown, *untimed))])
+
+
+def _life_s(case: Case) -> float:
+    """How long the command ran, or its files were open where all of those are known; 0 where that is not known."""
+    observation, opened = case.observation, case.group.sessions
+    life_s = (observation.ended_ns - observation.held_ns) * _NS if observation.held_ns else 0.0
+    if not case.group.named or not opened or not all(one.opened_ns and one.closed_ns for one in opened):
+        return life_s
+    return min(life_s, (max(one.closed_ns for one in opened) - min(one.opened_ns for one in opened)) * _NS)
 
 
 def _life(claim: Claim, observation: Observation) -> list[Fault]:
@@ -194,30 +199,33 @@ def _late_s(seen_s: float) -> float:
     return max(tolerances.of("late_clock_s"), min(tolerances.of("held_up_s"), share_s))
 
 
-def _strict(
-    faults: list[Fault], claim: Claim, seconds: float, accounted: Accountings, seen: Evidence, *, contended: bool
-) -> tuple[list[Fault], list[Statement], dict[str, float]]:
+def _other_time(other: Statement, *more: Statement, excused: bool) -> Fault:
+    """Another interval than the kernel's; `excused` where waiting for a processor may explain it."""
+    if excused:
+        return Fault(INCOMPLETE, HELD_UP, (other, state(Code.DELAYED_OR_WRONG)))
+    return Fault(CONTRADICTED, "OTHER-TIME", (other, *more))
+
+
+def _strict(case: Case, claim: Claim, accounted: Accountings) -> Finding:
     """The tool's clock is known to run from the first to the last call."""
-    seen_s = accounted.first_to_last_s
+    seconds, seen_s = claimed_seconds(claim) or 0.0, accounted.first_to_last_s
     numbers = _numbers(seconds, seen_s, allowed_s(claim, seconds))
-    numbers.update({f"{name}_bytes_per_s": rate for name, rate in accounted.rates().items()})
-    if abs(seconds - seen_s) <= numbers["allowed_seconds"]:
-        return faults, [], numbers
-    if 0 < seconds - seen_s <= _late_s(seen_s) and "clock-clamp" not in claim.doubts:
-        return faults, [state(Code.CLOCK_LATE, late_s=seconds - seen_s)], numbers
-    if 0 < seen_s - seconds <= _held_back_s(claim, seen) + numbers["allowed_seconds"]:
-        return faults, [state(Code.LAST_RECORD_LATE)], numbers
+    numbers |= {f"{name}_bytes_per_s": rate for name, rate in accounted.rates().items()}
+    clamped, late_s, allowed = "clock-clamp" in claim.doubts, seconds - seen_s, numbers["allowed_seconds"]
+    if abs(late_s) <= allowed:
+        return Finding(numbers=numbers)
+    if 0 < late_s <= _late_s(seen_s) and not clamped:
+        return Finding(notes=[state(Code.CLOCK_LATE, late_s=late_s)], numbers=numbers)
+    if 0 < -late_s <= _held_back_s(claim, case.seen) + allowed:
+        return Finding(notes=[state(Code.LAST_RECORD_LATE)], numbers=numbers)
     rates = [accounted.bytes / s if s else None for s in (seconds, seen_s)]
     other = state(
         Code.OTHER_INTERVAL, claimed_s=seconds, claimed_bytes_per_s=rates[0], seen_s=seen_s, seen_bytes_per_s=rates[1]
     )
-    if "clock-clamp" in claim.doubts:
+    fault = _other_time(other, excused=_perhaps_held_up(seconds, seen_s) or (case.contended and late_s > 0))
+    if clamped:
         fault = Fault(CONTRADICTED, "CLOCK-CLAMP", (other, state(Code.CLOCK_CLAMPED)))
-    elif _perhaps_held_up(seconds, seen_s) or (contended and seconds > seen_s):
-        fault = Fault(INCOMPLETE, HELD_UP, (other, state(Code.DELAYED_OR_WRONG)))
-    else:
-        fault = Fault(CONTRADICTED, "OTHER-TIME", (other,))
-    return [*faults, fault], [], numbers
+    return Finding([fault], numbers=numbers)
 
 
 def _perhaps_held_up(seconds: float, seen_s: float) -> bool:
@@ -232,64 +240,55 @@ def _held_back_s(claim: Claim, seen: Evidence) -> float:
     """What stdio's last buffer may take that is written when the file is synchronised or closed, after the clock."""
     if claim.engine != "stdio" or claim.kind != "write" or claim.includes:
         return 0.0
-    span_s = _span(seen)
+    span_s = _span([seen.calls])
     return span_s if seen.calls.calls <= 2 else 2 * span_s / seen.calls.calls + seen.calls.max_ns * _NS
 
 
-def _loose(
-    faults: list[Fault],
-    claim: Claim,
-    seconds: float,
-    group: Group,
-    want: Expected,
-    seen: Evidence,
-    *,
-    contended: bool,
-) -> tuple[list[Fault], list[Statement], dict[str, float]]:
+def _loose(case: Case, claim: Claim) -> Finding:
     """The tool's clock runs around its calls: no session may last longer, and it may be longer for good reasons.
 
     Nor may all sessions together, unless several processes have a clock each. What a tool leaves out of its interval
     it leaves out of its counts as well: where these are complete, so is the interval.
     """
-    notes: list[Statement] = []
-    skipped: Set[str] = _AROUND & {name for one in group.claims for name in one.unreported}
-    skipped = skipped if surplus(want, seen) != (0, 0) else frozenset()
-    sessions = _after_the_rest(group, want) if skipped else group.sessions
-    longest_s = max((_span_of([part]) for part in _large(sessions, claim.kind)), default=0.0)
-    longest_s = longest_s if group.told_apart else _span(seen)
+    group, seen, kind, seconds = case.group, case.seen, claim.kind, claimed_seconds(claim) or 0.0
+    skipped: Set[str] = _AROUND & {name for one in case.claims for name in one.unreported}
+    skipped = skipped if case.surplus != (0, 0) else frozenset()
+    sessions = _after_the_rest(case) if skipped else group.sessions
+    longest_s, all_s = max((_span([part]) for part in _large(sessions, kind)), default=0.0), _span([seen.calls])
+    longest_s = longest_s if group.told_apart else all_s
     allowed = allowed_s(claim, seconds) + _in_flight_s(claim, seconds, seen)
-    numbers = _numbers(seconds, longest_s, allowed)
-    if skipped and longest_s > seconds + allowed:
-        notes.append(state(Code.INTERVAL_WITH_MORE, parts=tuple(sorted(skipped))))
-    elif seconds < longest_s / 2 and longest_s <= seconds + allowed:
-        notes.append(state(Code.INTERVAL_TOO_SHORT, claimed_s=seconds, allowed_s=allowed))
-    elif _are_shared(sessions, claim.kind) and _jobs_apart(claim, seconds, longest_s, allowed):
-        notes += [state(Code.JOBS_APART, warns=True, claimed_s=seconds, seen_s=longest_s), _rate(longest_s, seconds)]
-    elif longest_s > seconds + allowed and group.told_apart | (seen.source == "calls"):
+    is_longer, rate = longest_s > seconds + allowed, _rate(longest_s, seconds)
+    large = _large(group.sessions, kind) if group.told_apart else []
+    faults: list[Fault] = []
+    notes: list[Statement] = []
+    if skipped and is_longer:
+        notes = [state(Code.INTERVAL_WITH_MORE, parts=tuple(sorted(skipped)))]
+    elif seconds < longest_s / 2 and not is_longer:
+        notes = [state(Code.INTERVAL_TOO_SHORT, claimed_s=seconds, allowed_s=allowed)]
+    elif _are_shared(sessions, kind) and _jobs_apart(claim, seconds, longest_s, allowed):
+        notes = [state(Code.JOBS_APART, warns=True, claimed_s=seconds, seen_s=longest_s), rate]
+    elif is_longer and (group.told_apart or seen.source == "calls"):
+        several = "several-clocks" in claim.doubts or claim.engine in (AIO, URING)
         longer = state(Code.CALLS_LONGER, claimed_s=seconds, seen_s=longest_s)
-        if contended and ("several-clocks" in claim.doubts or claim.engine in (AIO, URING)):
-            faults = [*faults, Fault(INCOMPLETE, HELD_UP, (longer, state(Code.DELAYED_OR_WRONG)))]
-        else:
-            faults = [*faults, Fault(CONTRADICTED, "OTHER-TIME", (longer, _rate(longest_s, seconds)))]
+        faults = [_other_time(longer, rate, excused=case.contended and several)]
     elif len(group.claims) > 1 or skipped:
         pass  # what passed between the sessions is between the intervals, or before them
-    elif group.told_apart and _span_of(large := _large(group.sessions, claim.kind)) > seconds + allowed:
-        paused, stopped = _pauses(claim, seconds, allowed, large, contended=contended)
-        faults, notes = [*faults, *paused], [*notes, *stopped]
-    elif seconds > _span(seen) + allowed + 0.05 * seconds:
-        notes.append(state(Code.CLOCK_WIDER, claimed_s=seconds, seen_s=_span(seen)))
-    return faults, notes, numbers
+    elif _span(large) > seconds + allowed:
+        faults, notes = _pauses(case, claim, allowed, large)
+    elif seconds > all_s + allowed + 0.05 * seconds:
+        notes = [state(Code.CLOCK_WIDER, claimed_s=seconds, seen_s=all_s)]
+    untimed = {Code.INTERVAL_WITH_MORE, Code.INTERVAL_TOO_SHORT} & {note.code for note in notes}
+    return Finding(faults, notes, _numbers(seconds, longest_s, allowed), judged=not untimed)
 
 
-def _after_the_rest(group: Group, want: Expected) -> list[Session]:
+def _after_the_rest(case: Case) -> list[Session]:
     """The last sessions that hold what was claimed: what a tool leaves out (a layout, a pre-read) comes before."""
-    kind = group.claims[0].kind
-    kept = [session for session in group.sessions if calls_of(session, kind).calls]
+    kind, claimed = case.claim.kind, case.expected
+    kept = [session for session in case.group.sessions if calls_of(session, kind).calls]
     while len(kept) > 1:
         rest = [calls_of(session, kind) for session in kept[1:]]
-        if sum(part.calls for part in rest) < (want.operations or 0) or sum(one.bytes for one in rest) < (
-            want.bytes or 0
-        ):
+        operations, volume = sum(part.calls for part in rest), sum(part.bytes for part in rest)
+        if operations < (claimed.operations or 0) or volume < (claimed.bytes or 0):
             break
         kept = kept[1:]
     return kept
@@ -301,19 +300,15 @@ def _are_shared(sessions: Sequence[Session], kind: str) -> bool:
     return not patterns or any(pattern is None or pattern.switches for pattern in patterns)
 
 
-def _pauses(
-    claim: Claim, seconds: float, allowed: float, sessions: Sequence[Calls], *, contended: bool
-) -> tuple[list[Fault], list[Statement]]:
+def _pauses(case: Case, claim: Claim, allowed: float, sessions: Sequence[Calls]) -> tuple[list[Fault], list[Statement]]:
     """Its file was opened several times, and what passed in between is not in the claimed interval."""
-    seen_s = _span_of(sessions)
+    seconds, seen_s = claimed_seconds(claim) or 0.0, _span(sessions)
     if {"several-clocks", "among-others"} & set(claim.doubts):
         return [], []
     if "pauses" in claim.unreported or seen_s <= seconds + allowed + (len(sessions) - 1) * tolerances.of("reopened_s"):
         return [], [state(Code.CLOCK_STOPPED, warns=True, claimed_s=seconds, seen_s=seen_s)]
     left_out = state(Code.PAUSES_LEFT_OUT, claimed_s=seconds, sessions=len(sessions), seen_s=seen_s)
-    if contended:
-        return [Fault(INCOMPLETE, HELD_UP, (left_out, state(Code.DELAYED_OR_WRONG)))], []
-    return [Fault(CONTRADICTED, "OTHER-TIME", (left_out, _rate(seen_s, seconds)))], []
+    return [_other_time(left_out, _rate(seen_s, seconds), excused=case.contended)], []
 
 
 def _jobs_apart(claim: Claim, seconds: float, seen_s: float, allowed: float) -> bool:
@@ -333,11 +328,8 @@ def _rate(seen_s: float, claimed_s: float) -> Statement:
     return state(Code.RATE_TOO_HIGH, ratio=seen_s / claimed_s) if claimed_s else state(Code.NO_RATE)
 
 
-def _span(seen: Evidence) -> float:
-    return _span_of([seen.calls])
-
-
-def _span_of(parts: Sequence[Calls]) -> float:
+def _span(parts: Sequence[Calls]) -> float:
+    """Seconds from the first call of all to the last."""
     return max(max(part.last_ns for part in parts) - min(part.first_ns for part in parts), 0) * _NS if parts else 0.0
 
 

@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from ioassay.formats import conventions
 from ioassay.records.observation import SYNC, SYSCALLS, WRITE, Observation, Session
 from ioassay.records.record import Claim
-from ioassay.verify import properties, tolerances
+from ioassay.verify import tolerances
+from ioassay.verify.case import Case, Pool
 from ioassay.verify.claim_groups import MIXED, Group
-from ioassay.verify.device_traffic import Pool
 from ioassay.verify.evidence import unwatched
-from ioassay.verify.operation_counts import unsure
 from ioassay.verify.statement import Code, Statement, state
-from ioassay.verify.verdict import CONFIRMED, CONTRADICTED, INCOMPLETE, NOT_JUDGED, Property
+from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, Fault, Finding
 
 _NOT_DURABLE = frozenset({"sync_file_range"})
 """It starts or awaits write-back, and neither writes metadata nor flushes the drive's cache (sync_file_range(2))."""
@@ -27,47 +26,47 @@ _WITH_FLAGS = frozenset({"pwritev2", "aio", "uring"})
 """Ways to write that can ask for RWF_SYNC or RWF_DSYNC in each call; newer observations have those that did."""
 
 
-def judge_sync(group: Group, pool: Pool, observation: Observation, *, exit_ok: bool) -> Property | None:
+def judge_sync(case: Case) -> Finding | None:
     """None where no synchronisation is claimed, or nothing was written that could be synchronised."""
-    claimed = sum(claim.syncs or _any(claim) for claim in group.claims)
-    ends, each = any(map(_ends, group.claims)), any(map(_each, group.claims))
+    group, observation = case.group, case.observation
+    # Where some synchronisation of writes is claimed and no number, it is one.
+    claimed = sum(claim.syncs or (_writes(claim) and "fsync" in claim.includes) for claim in case.claims)
+    ends, each = any(map(_ends, case.claims)), any(map(_each, case.claims))
     if not claimed and not ends and not each:
         return None
-    if SYSCALLS not in observation.layers or unwatched(group.claims[0].engine, observation.layers):
-        return _by_device(pool)
+    if SYSCALLS not in observation.layers or unwatched(case.claim.engine, observation.layers):
+        return _by_device(case.pool)
     if not group.told_apart:
         lacking = _in_total(claimed, ends, observation)
-        lacking += _flags_unknown(observation) if lacking else []
-    else:
-        written = [session for session in group.sessions if session.write.calls > session.write.errors]
-        if not written and not any(claim.syncs for claim in group.claims):
-            return None
-        lacking = [] if group.one_pass else _fewer(claimed, group.sessions)
-        lacking += _flags_unknown(observation) if lacking and not observation.syncs_followed else []
-        everything = any(part.entry in _OF_EVERYTHING and part.calls.completed for part in observation.operations)
-        if ends and not everything:
-            lacking += _without_end(group, written, observation)
-        if each:
-            lacking += _without_flags(written, observation)
-        if observation.syncs_followed and not everything:
-            lacking += _out_of_order(group, written)
-    return _judged(lacking, group, observation, exit_ok=exit_ok)
+        return _judged(lacking + (_flags_unknown(observation) if lacking else []), case)
+    written = [session for session in group.sessions if session.write.calls > session.write.errors]
+    if not written and not any(claim.syncs for claim in case.claims):
+        return None
+    lacking = [] if group.one_pass else _fewer(claimed, group.sessions)
+    lacking += _flags_unknown(observation) if lacking and not observation.syncs_followed else []
+    everything = any(part.entry in _OF_EVERYTHING and part.calls.completed for part in observation.operations)
+    if ends and not everything:
+        lacking += _without_end(group, written, observation)
+    if each:
+        lacking += _without_flags(written, observation)
+    if observation.syncs_followed and not everything:
+        lacking += _out_of_order(group, written)
+    return _judged(lacking, case)
 
 
-def _any(claim: Claim) -> int:
-    """1 where some synchronisation of writes is claimed, and no number."""
-    return int(claim.kind in ("write", MIXED) and "fsync" in claim.includes)
+def _writes(claim: Claim) -> bool:
+    return claim.kind in ("write", MIXED)
 
 
 def _ends(claim: Claim) -> bool:
     """Whether a synchronisation is claimed after the last write: by a clock that stops after it, or an option."""
     ends = "fsync" in claim.includes and ("close" in claim.includes or conventions(claim.source).passes)
-    return claim.kind in ("write", MIXED) and (ends or "end-fsync" in claim.unreported)
+    return _writes(claim) and (ends or "end-fsync" in claim.unreported)
 
 
 def _each(claim: Claim) -> bool:
     """Whether every write is claimed to be synchronous."""
-    return claim.kind in ("write", MIXED) and "osync" in claim.includes
+    return _writes(claim) and "osync" in claim.includes
 
 
 def _of_ranges_alone(observation: Observation) -> bool:
@@ -76,22 +75,22 @@ def _of_ranges_alone(observation: Observation) -> bool:
     return bool(entries) and entries <= _NOT_DURABLE
 
 
-def _judged(lacking: Sequence[Statement], group: Group, observation: Observation, *, exit_ok: bool) -> Property:
+def _judged(lacking: Sequence[Statement], case: Case) -> Finding:
     if not lacking:
-        return Property(properties.SYNC, CONFIRMED)
+        return Finding()
     reason = "FEWER-SEEN" if lacking[0].code == Code.SYNCS_FEWER else "NOT-SYNCED"
-    if cause := unsure(group, observation):
-        return Property(properties.SYNC, INCOMPLETE, cause[0], (*lacking, cause[1]))
-    failed = not exit_ok or any(claim.errors for claim in group.claims)  # then the last steps are left out
+    if case.unsure:
+        return Finding([Fault(INCOMPLETE, case.unsure[0], (*lacking, case.unsure[1]))])
+    failed = not case.exit_ok or any(claim.errors for claim in case.claims)  # then the last steps are left out
     partly = any(statement.code in (Code.SYNCED_IN_PART, Code.WRITES_WITH_FLAGS) for statement in lacking)
-    return Property(properties.SYNC, INCOMPLETE if failed or partly else CONTRADICTED, reason, tuple(lacking))
+    return Finding([Fault(INCOMPLETE if failed or partly else CONTRADICTED, reason, tuple(lacking))])
 
 
-def _by_device(pool: Pool) -> Property:
+def _by_device(pool: Pool) -> Finding:
     """Calls were not watched: it stays open, and is doubtful where the device lacks much of what was written."""
     if pool.watched and pool.device.any_bytes >= pool.bytes * tolerances.of("cached_share"):
-        return Property(properties.SYNC, NOT_JUDGED)
-    return Property(properties.SYNC, INCOMPLETE, "CALLS-NOT-OBSERVED", (state(Code.SYNCS_UNWATCHED),))
+        return Finding(judged=False)
+    return Finding([Fault(INCOMPLETE, "CALLS-NOT-OBSERVED", (state(Code.SYNCS_UNWATCHED),))])
 
 
 def _in_total(claimed: int, ends: bool, observation: Observation) -> list[Statement]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ioassay.records.record import Claim
 from ioassay.verify.statement import Statement
@@ -19,17 +19,8 @@ PERTURBED = "PERTURBED"
 UNSUBSTANTIATED = "UNSUBSTANTIATED"
 CONTRADICTED = "CONTRADICTED"
 
-CATEGORIES = (
-    CONFIRMED,
-    CACHED,
-    DEFERRED,
-    AMPLIFIED,
-    UNSUPPORTED,
-    INCOMPLETE,
-    PERTURBED,
-    UNSUBSTANTIATED,
-    CONTRADICTED,
-)
+CATEGORIES = (CONFIRMED, CACHED, DEFERRED, AMPLIFIED, UNSUPPORTED, INCOMPLETE, PERTURBED, UNSUBSTANTIATED,
+              CONTRADICTED)  # fmt: skip
 """From the best to the worst, which is the order of `judge.overall`."""
 
 BY_DEVICE = "BY-DEVICE"
@@ -55,6 +46,28 @@ NOT_JUDGED = "NOT-JUDGED"
 
 _RANK = {category: place for place, category in enumerate(CATEGORIES)}
 _QUIET = frozenset({CONFIRMED, CACHED, DEFERRED, UNSUPPORTED})
+
+
+class Fault(NamedTuple):
+    """Why a claim is not simply confirmed."""
+
+    category: str
+    """Of CATEGORIES."""
+    reason: str
+    statements: Sequence[Statement] = ()
+    """What it rests on."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the check of one property came to. A check returns none of a property that no claim states."""
+
+    faults: Sequence[Fault] = ()
+    notes: Sequence[Statement] = ()
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    """For the verdict; units in the names."""
+    judged: bool = True
+    """Without a fault: whether there was evidence at this level."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +141,7 @@ def severity_of(category: str) -> str:
     return "info" if category in _QUIET else "warning"
 
 
-def rank(verdict: Verdict | Property) -> int:
+def rank(verdict: Verdict | Property | Fault) -> int:
     """0 for the best; higher is worse. What was not judged counts as nothing, below the best."""
     return _RANK.get(verdict.category, -1)
 

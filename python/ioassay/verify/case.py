@@ -1,0 +1,421 @@
+"""Cases: the claims that are judged together, what they expect, what was seen of it, and what devices did.
+
+Several claims of one kind share what the device did, since a request does not say for which call it was made. Every
+check takes a case alone. Nothing is judged here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ioassay.formats import conventions
+from ioassay.records.observation import READ, File, Observation, Session
+from ioassay.records.record import RANDOM, Claim
+from ioassay.verify import tolerances
+from ioassay.verify.claim_groups import Group, calls_of, groups
+from ioassay.verify.evidence import BY_NAME, RINGS, SPLICE, VSYNC, Device, Evidence, calls_seen, device_seen
+from ioassay.verify.statement import Amount, Code, Statement, state
+
+IN_MEMORY = frozenset({"tmpfs", "ramfs", "hugetlbfs", "devtmpfs"})
+_MEMORY_DEVICES = ("zram", "ram")
+ELSEWHERE = ("nfs", "cifs", "smb3", "9p", "virtiofs", "ceph", "glusterfs", "fuse", "zfs")
+"""How types of filesystems begin whose devices are another machine's, or are used by others than the calls' tasks."""
+COMPRESSED = frozenset({"btrfs", "bcachefs", "zfs", "f2fs", "erofs", "squashfs", "ntfs3", "ubifs", "jffs2"})
+"""They may store fewer bytes than they give."""
+_ABOVE_OTHERS = frozenset({"overlay", "ecryptfs"})
+"""Their pages belong to inodes of the filesystem below."""
+LEFT_OUT = {
+    "ramp": Code.LEFT_OUT_RAMP,
+    "layout": Code.LEFT_OUT_LAYOUT,
+    "other-tests": Code.LEFT_OUT_OTHER_TESTS,
+    "own-files": Code.LEFT_OUT_OWN_FILES,
+    "pre-read": Code.LEFT_OUT_PRE_READ,
+}
+"""Extra traffic that a tool says it leaves out of its numbers."""
+_NOT_AS_CALLS = frozenset({"stdio", SPLICE, VSYNC})
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What must have been done for the claims of a group to be true; None for what is not claimed."""
+
+    operations: int | None
+    bytes: int | None
+    rounded_bytes: float = 0.0
+    """Printed in steps of so much."""
+    notes: Sequence[Statement] = ()
+
+    @property
+    def amount(self) -> Amount:
+        """What was claimed."""
+        return Amount(self.operations, self.bytes)
+
+
+def expected(group: Group) -> Expected:
+    """The sum of the claims, and what is known to come beside them.
+
+    The C library makes calls of its own size for stdio's records, a pipe divides what is spliced, and vsync has one
+    call for what lies side by side, so that these are not counted. Nor are the bytes of files that are only created.
+    """
+    operations = _total([None if claim.engine in _NOT_AS_CALLS else claim.operations for claim in group.claims])
+    # Without bytes the rate alone is judged.
+    volume = _total([None if claim.engine in BY_NAME else claim.bytes for claim in group.claims])
+    rounded = sum(claim.rate_unit_bytes for claim in group.claims if claim.operations is None)
+    notes = []
+    if not group.one_pass:
+        extra = [
+            (int(claim.primed) + claim.silent_passes * (claim.operations or 0), _beside(claim))
+            for claim in group.claims
+        ]
+        if any(bytes_beside for _, bytes_beside in extra):
+            operations = None if operations is None else operations + sum(one for one, _ in extra)
+            volume = None if volume is None else volume + sum(one for _, one in extra)
+            notes.append(state(Code.SILENT_PASSES_COUNTED))
+    return Expected(operations, volume, rounded if rounded > len(group.claims) else 0.0, notes)
+
+
+def _total(parts: Sequence[int | None]) -> int | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) if known and len(known) == len(parts) else None
+
+
+def _beside(claim: Claim) -> int:
+    return int(claim.primed) * (claim.record_bytes or 0) + claim.silent_passes * (claim.bytes or 0)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """All claims of one kind: what calls moved, and what devices did for it."""
+
+    kind: str
+    bytes: int
+    operations: int
+    device: Device
+    claims: int
+    syncs: int | None
+    """None when not watched."""
+    page_cache_bytes: int | None
+    direct: bool | None
+    """How its files were opened, or what all claims say; None when unknown or mixed."""
+    synced: bool | None
+    """Whether the device must have the writes by the end of what is claimed; None when unknown."""
+    filesystems: frozenset[str]
+    storage: bool
+    """Regular files or block devices; False for pipes and /dev/zero."""
+    watched: bool
+    """Requests of the block layer were watched."""
+    reads_claimed: bool = False
+    log: bool = False
+    """A log among it is not synchronised."""
+    elsewhere_bytes: int = 0
+    """Read for other files, into the page cache or past it: the device may have done as much for them."""
+    prefetched_bytes: int = 0
+    """Read into the page cache for its files by the process tree before it first called for them."""
+    direct_bytes: int = 0
+    """Of `bytes`, those of files that were opened past the page cache."""
+    cancelled_bytes: int = 0
+    """At least so much was deleted or truncated before it was written back."""
+    devices: frozenset[str] = frozenset()
+    """Kernel's names of the block devices of the filesystems, where they are known."""
+
+    @property
+    def record_bytes(self) -> float:
+        """Mean size of a call."""
+        return self.bytes / self.operations if self.operations else 0.0
+
+    @property
+    def reached_bytes(self) -> int:
+        """What the device surely did for these calls, while they were made."""
+        own = self.device.own_bytes
+        if self.kind == "read" or self.direct:
+            own = max(own, self.device.process_bytes or 0)  # of devices without a request queue (dm, brd)
+        if self.kind == "read" and self.page_cache_bytes is not None:
+            own = min(own, self.page_cache_bytes + (self.bytes if self.direct else self.direct_bytes))
+        return own
+
+    @property
+    def share(self) -> float:
+        """Of the bytes of the calls, what the device surely did."""
+        return self.reached_bytes / self.bytes
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all that devices did for the calls was seen: others' threads are not, where no account has it."""
+        device, by_calls = self.device, self.kind == "read" or self.direct
+        unseen = device.stacked and device.process_bytes is None and by_calls and device.own_bytes < self.bytes
+        return device.known and not unseen and not self.is_elsewhere
+
+    @property
+    def in_memory(self) -> list[str]:
+        """Filesystems and devices that are memory."""
+        return sorted(self.filesystems & IN_MEMORY) or sorted(
+            name for name in self.devices if name.rstrip("0123456789") in _MEMORY_DEVICES
+        )
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """What served the calls cannot be seen."""
+        return any(name.startswith(ELSEWHERE) for name in self.filesystems)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Claims that are judged together, with all that they are held against."""
+
+    group: Group
+    expected: Expected
+    seen: Evidence
+    pool: Pool
+    observation: Observation
+    contended: bool = False
+    """Other programs used the processors: the tool may have waited for one at any moment."""
+    exit_ok: bool = True
+    """The command ended as it should."""
+
+    @property
+    def claims(self) -> Sequence[Claim]:
+        return self.group.claims
+
+    @property
+    def claim(self) -> Claim:
+        """The first: of its kind are all."""
+        return self.group.claims[0]
+
+    @property
+    def is_amount_claimed(self) -> bool:
+        return self.expected.operations is not None or self.expected.bytes is not None
+
+    @property
+    def is_by_device(self) -> bool:
+        """Whether only the device can show it, since fewer calls were seen than would."""
+        return self.seen.source == "nothing" or self.seen.bytes < (self.expected.bytes or 0)
+
+    @property
+    def is_pattern_claimed(self) -> bool:
+        """Whether the claims say where their operations go."""
+        return any(claim.pattern or claim.working_set_bytes is not None for claim in self.claims)
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether a tool says that it did more than it reports."""
+        return _leaves_out(self.group)
+
+    @cached_property
+    def surplus(self) -> tuple[int, int]:
+        """Operations and bytes that were seen beyond what was claimed."""
+        pairs = ((self.seen.operations, self.expected.operations), (self.seen.bytes, self.expected.bytes))
+        operations, volume = (max(there - claimed, 0) if claimed is not None else 0 for there, claimed in pairs)
+        return operations, volume
+
+    @cached_property
+    def jumps(self) -> int:
+        """Reads that are claimed to be random and did not begin where the one before ended; 0 where not known."""
+        known = self.group.told_apart and self.claim.kind == READ and {each.pattern for each in self.claims} == {RANDOM}
+        parts = [session.read_pattern for session in self.group.sessions] if known else []
+        return sum(part.calls - part.sequential for part in parts if part is not None)
+
+    @cached_property
+    def unsure(self) -> tuple[str, Statement] | None:
+        """Why fewer may have been seen than were made: a reason, and what it rests on."""
+        doubts, health = self.claim.doubts, self.observation.health
+        in_flight, unmatched = health.get("in_flight", 0), health.get("unmatched", 0)
+        unmatched += health.get("in_flight_at_start", 0)
+        if outlived := health.get("outlived", 0):
+            return "CALLS-UNFINISHED", state(Code.PROCESSES_OUTLIVED, processes=outlived)
+        if in_flight or unmatched:
+            return "CALLS-UNFINISHED", state(Code.RESULTS_UNSEEN, in_flight=in_flight, unmatched=unmatched)
+        if self.group.one_pass and "among-others" in doubts:
+            return "SIDES-UNKNOWN", state(Code.OTHER_PROGRAMS)
+        if "sides-unknown" in doubts:
+            return "SIDES-UNKNOWN", state(Code.FILES_UNKNOWN)
+        return ("SPARSE", state(Code.ZEROS_SKIPPED)) if "sparse" in doubts else None
+
+
+def cases(claims: Sequence[Claim], observation: Observation, *, contended: bool, exit_ok: bool) -> list[Case]:
+    """Every claim in exactly one case, in the order of their first claims."""
+    found = groups(claims, observation)
+    pools = _pools(found, observation)
+    return [
+        Case(group, expected(group), calls_seen(group, observation), pools[_pool_key(group)], observation,
+             contended, exit_ok)
+        for group in found
+    ]  # fmt: skip
+
+
+def _leaves_out(group: Group) -> bool:
+    return any(name in LEFT_OUT for claim in group.claims for name in claim.unreported)
+
+
+def _pool_key(group: Group) -> tuple[str, bool | None]:
+    return group.claims[0].kind, is_direct(group)
+
+
+def _pools(grouped: Sequence[Group], observation: Observation) -> dict[tuple[str, bool | None], Pool]:
+    """By kind of claim, and direct or not: what the device did is shared. What direct I/O took, the others lack."""
+    members: dict[tuple[str, bool | None], list[Group]] = {}
+    for group in grouped:
+        members.setdefault(_pool_key(group), []).append(group)
+    kinds = {kind for kind, _ in members}
+    found: dict[tuple[str, bool | None], Pool] = {}
+    for key in sorted(members, key=lambda key: key[1] is not True):
+        files = {file.id: file for group in members[key] for file in group.files}
+        together = Group((), members[key][0].claims, members[key][0].told_apart, files=list(files.values()))
+        moved = [_moved(group, calls_seen(group, observation)) for group in members[key]]
+        device = device_seen(together, observation)
+        laid_out = sum(session.write.bytes for group in members[key] for session in group.layout)
+        most = sum(volume for _, volume in moved)
+        if laid_out:
+            device = replace(device, own_bytes=max(device.own_bytes - laid_out, min(device.own_bytes, most)))
+        if key[1] is True and any(kind == key[0] and direct is not True for kind, direct in members):
+            device = replace(device, own_bytes=min(device.own_bytes, most))  # whose the rest was cannot be told
+        if key[1] is not True and (beside := found.get((key[0], True))):
+            device = replace(device, own_bytes=max(device.own_bytes - beside.bytes, 0))
+            if device.process_bytes is not None:
+                device = replace(device, process_bytes=max(device.process_bytes - beside.bytes, 0))
+        pool = pool_of(members[key], moved, device, observation, key[1])
+        found[key] = replace(pool, reads_claimed=bool(kinds & {"read", "mixed"}))
+    return found
+
+
+def _moved(group: Group, seen: Evidence) -> tuple[int, int]:
+    """Operations and bytes that devices should have done: what is claimed where others are among what was seen.
+
+    What a tool does and leaves out of its numbers (a ramp) is done by devices as well.
+    """
+    claimed = expected(group)
+    if _leaves_out(group) and seen.bytes > (claimed.bytes or 0):
+        return seen.operations, seen.bytes
+    operations = claimed.operations if seen.source != "files" and claimed.operations else seen.operations
+    volume = claimed.bytes if seen.source != "files" and claimed.bytes else seen.bytes
+    return operations, volume or claimed.bytes or 0
+
+
+def is_direct(group: Group) -> bool | None:
+    """From the flags of its sessions that moved something; else as claimed."""
+    kind = group.claims[0].kind
+    opened = {"direct" in session.flags for session in group.sessions if calls_of(session, kind).calls}
+    if len(opened) == 1:
+        return opened.pop()
+    said = {claim.direct for claim in group.claims}
+    return said.pop() if not opened and len(said) == 1 else None
+
+
+def is_synced(group: Group) -> bool | None:
+    """Whether a synchronisation lies inside the claimed interval."""
+    claim = group.claims[0]
+    claimed = any("fsync" in one.includes or "end-fsync" in one.unreported or one.syncs for one in group.claims)
+    writing = [session for session in group.sessions if session.write.calls]
+    if writing and all(one.synchronous_writes >= one.write.calls - one.write.errors for one in writing):
+        return True
+    if not group.told_apart or not writing:
+        return True if claimed else None if not group.told_apart else False
+    if conventions(claim.source).passes:
+        return any(_syncs_inside(session, claim) for session in writing)
+    return any(session.sync.calls > session.sync.errors for session in group.sessions)
+
+
+def _syncs_inside(session: Session, claim: Claim) -> bool:
+    """Between the writes; after them only where the claimed interval includes it."""
+    if session.sync.calls <= session.sync.errors:
+        return False
+    if "fsync" in claim.includes:
+        return session.sync.last_ns >= session.write.last_ns
+    return session.write.first_ns < session.sync.first_ns < session.write.last_ns
+
+
+def pool_of(
+    groups: Sequence[Group],
+    moved: Sequence[tuple[int, int]],
+    device: Device,
+    observation: Observation,
+    direct: bool | None,
+) -> Pool:
+    """All groups of one kind that are `direct` or not; None where that is not known.
+
+    `moved` are the operations and bytes of each that count where files are not known.
+    """
+    kind = groups[0].claims[0].kind
+    files = {file.id: file for group in groups for file in group.files}
+    laid_out = {id(session) for group in groups for session in group.layout}
+    sessions = [s for s in observation.sessions if s.file in files and id(s) not in laid_out]
+    sessions = sessions if groups[0].told_apart else []
+    if direct is not None:
+        sessions = [s for s in sessions if ("direct" in s.flags) == direct]
+    operations, volume = (sum(pair[at] for pair in moved) for at in (0, 1))
+    if sessions:
+        total = [calls_of(session, kind) for session in sessions]
+        operations, volume = sum(part.calls for part in total), sum(part.bytes for part in total)
+        volume = volume or sum(pair[1] for pair in moved)
+    synced = {is_synced(group) for group in groups}
+    told_apart = groups[0].told_apart
+    added = _added(files, observation, device)
+    prefetched = sum(_before(file, observation) for file in files.values()) if added else 0
+    by_operations = sum(part.calls.calls for part in observation.operations if part.kind == "sync")
+    watched_syncs = groups[0].told_apart or any(part.kind == "sync" for part in observation.operations)
+    return Pool(
+        kind=kind,
+        bytes=volume,
+        operations=operations,
+        device=device,
+        claims=sum(len(group.claims) for group in groups),
+        syncs=(sum(s.sync.calls for s in sessions) or by_operations) if watched_syncs else None,
+        page_cache_bytes=None if added is None else sum(added) - prefetched,
+        prefetched_bytes=prefetched,
+        direct=direct,
+        synced=synced.pop() if len(synced) == 1 else None if None in synced else False,
+        filesystems=frozenset(file.filesystem for file in files.values() if file.filesystem and told_apart),
+        devices=frozenset(file.device for file in files.values() if file.device and told_apart),
+        storage=not files or not told_apart or any(f.kind in ("regular", "block") for f in files.values()),
+        watched="block" in observation.layers or "record" in observation.layers,
+        log=any("log-not-synced" in claim.doubts for group in groups for claim in group.claims),
+        elsewhere_bytes=_read_elsewhere(files, observation, device) if told_apart else 0,
+        direct_bytes=sum(calls_of(session, kind).bytes for session in sessions if "direct" in session.flags),
+        cancelled_bytes=_cancelled(files, observation) if told_apart else 0,
+    )
+
+
+def _added(files: Mapping[int, File], observation: Observation, device: Device) -> list[int] | None:
+    """What was read into the page cache for each file; None where that is not known."""
+    sessions = [session for session in observation.sessions if session.file in files]
+    if not files or any(session.write.calls for session in sessions):
+        return None  # pages came in by writes as well
+    by_ring = any(part.entry in RINGS and part.kind == READ for part in observation.operations)
+    older = any(session.cached_bytes is None for session in sessions)  # without pages of other inodes than the file's
+    added = []
+    for file in files.values():
+        own_inode = file.kind == "regular" and file.filesystem not in _ABOVE_OTHERS
+        if file.page_cache_bytes is None or (by_ring and not own_inode):
+            return None
+        if older and not file.page_cache_bytes and device.own_bytes > tolerances.of("loader_device_bytes"):
+            return None
+        added.append(file.page_cache_bytes)
+    return added
+
+
+def _before(file: File, observation: Observation) -> int:
+    """Of what was read into the page cache for the file, what came before its first read."""
+    reading = [session for session in observation.sessions if session.file == file.id and session.read.calls]
+    return min((session.cached_bytes or 0 for session in reading), default=0)
+
+
+def _read_elsewhere(files: Mapping[int, File], observation: Observation, device: Device) -> int:
+    """What its device must have done for other files, or any device where all that the process read is known."""
+    devices = {file.dev for file in files.values()} if device.process_bytes is None else set()
+    written = {session.file for session in observation.sessions if session.write.calls}
+    without = IN_MEMORY | (COMPRESSED - {"btrfs"}) | {""}
+    others = {
+        file.id: 0 if file.id in written else file.page_cache_bytes or 0
+        for file in observation.files
+        if file.id not in files and (not devices or file.dev in devices)
+        if file.filesystem not in without and not file.filesystem.startswith(ELSEWHERE)
+    }
+    direct = [session for session in observation.sessions if session.file in others and "direct" in session.flags]
+    return sum(others.values()) + sum(session.read.bytes for session in direct)
+
+
+def _cancelled(files: Mapping[int, File], observation: Observation) -> int:
+    """All that was deleted or truncated before its write-back, but for what was written to other files."""
+    others = sum(session.write.bytes for session in observation.sessions if session.file not in files)
+    return max(int(observation.counters.get("cancelled_write_bytes", 0)) - others, 0)
