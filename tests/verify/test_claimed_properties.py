@@ -26,6 +26,7 @@ from ioassay.verify.latency_bounds import judge_latency
 from ioassay.verify.observer_effect import Effect, Twins, effect
 from ioassay.verify.session_times import accountings, claimed_seconds, judge_times
 from ioassay.verify.synchronisations import judge_sync
+from ioassay.verify.verdict import Finding
 
 from .conftest import _sum, case, pool, said, table
 
@@ -136,8 +137,9 @@ def of_latency(latency: dict[str, float], seen: Evidence | None = None, claims: 
     busy = bool(claim.pop("contended", False))
     made = Claim("fio", **{"kind": "read", "seconds": 1.0, "latency_ns": latency, "operations": 990, **claim})
     session = Session(0, 1, 9, sync=Calls(4, 4, sum_ns=4 * 80_000, min_ns=80_000, max_ns=80_000))
-    found = judge_latency(Group([0], [made] * claims, True, [session]), seen or timed(), SPREADED, contended=busy)
-    return found[0][0].reason if found[0] else "", len(found[1])
+    group = Group([0], [made] * claims, True, [session])
+    found = judge_latency(case(group, seen=seen or timed(), observation=SPREADED, contended=busy)) or Finding()
+    return found.faults[0].reason if found.faults else "", len(found.notes)
 
 
 def timed(calls: int = 990, completed: int = 990) -> Evidence:
@@ -170,7 +172,8 @@ def test_which_latencies_are_judged() -> None:
     assert of_latency(half, timed(990, 0)) == of_latency(half, Evidence(FILES, 990, 0, calls=timed().calls)) == ("", 1)
     assert of_latency(half, claims=2) == ("", False)
     made = Claim("fio", "read", operations=990, latency_ns={"mean": 97_500.0})
-    numbers = judge_latency(Group([0], [made], True), timed(), SPREADED)[2]
+    found = judge_latency(case(Group([0], [made], True), seen=timed(), observation=SPREADED))
+    numbers = found.numbers if found else {}
     known = {"claimed_latency_ns": 97_500.0, "seen_latency_ns": MEAN_NS, "latency_coverage": 1.0}
     assert numbers == {**known, "latency_match_mean": 0.975}
 

@@ -15,13 +15,14 @@ from ioassay.formats import printers
 from ioassay.formats.fio_clients import is_of_this_host
 from ioassay.records.observation import Calls, Observation
 from ioassay.records.record import Claim
-from ioassay.verify import explanations, latency_bounds, properties, session_times, tolerances
+from ioassay.verify import explanations, properties, session_times, tolerances
 from ioassay.verify.access_pattern import judge_pattern
 from ioassay.verify.case import Case, Pool, cases
 from ioassay.verify.claim_groups import KEYS, TRIM
 from ioassay.verify.device_traffic import judge_device
 from ioassay.verify.engines import judge_engine
 from ioassay.verify.file_access import judge_direct, judge_files
+from ioassay.verify.latency_bounds import judge_latency
 from ioassay.verify.observer_effect import Effect, Twins, effect
 from ioassay.verify.operation_counts import judge_counts
 from ioassay.verify.session_times import judge_times
@@ -46,17 +47,6 @@ from ioassay.verify.verdict import (
     rank,
     severity_of,
 )
-
-
-def judge_latency(case: Case) -> Finding | None:
-    found, notes, numbers = latency_bounds.judge_latency(
-        case.group, case.seen, case.observation, contended=case.contended
-    )
-    untimed = {Code.LATENCY_PARTIAL, Code.LATENCY_UNTIMED} & {n.code for n in notes}
-    if not any(c.latency_ns for c in case.claims):
-        return None
-    return Finding(found, notes, numbers, judged=bool(numbers) and not untimed)
-
 
 CHECKS: Mapping[str, Callable[[Case], Finding | None]] = {
     properties.FILES: judge_files,

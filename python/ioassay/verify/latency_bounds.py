@@ -20,11 +20,12 @@ from typing import NamedTuple
 from ioassay.records.observation import SYNC, Calls, Observation, Session
 from ioassay.records.record import Claim
 from ioassay.verify import tolerances
-from ioassay.verify.claim_groups import Group, calls_of
-from ioassay.verify.evidence import AIO, FILES, URING, Evidence, kinds
+from ioassay.verify.case import Case
+from ioassay.verify.claim_groups import calls_of
+from ioassay.verify.evidence import AIO, FILES, URING, kinds
 from ioassay.verify.session_times import claimed_seconds
 from ioassay.verify.statement import Code, Statement, state
-from ioassay.verify.verdict import CONTRADICTED, HELD_UP, INCOMPLETE, Fault
+from ioassay.verify.verdict import CONTRADICTED, HELD_UP, INCOMPLETE, Fault, Finding
 
 _ROUNDING_DOUBT = "whole-microseconds"
 _LONGEST_SHARE = 1.1
@@ -85,23 +86,24 @@ class _Seen:
             yield value, held - apart + (self.unseen if surely else -self.unknown)
 
 
-def judge_latency(
-    group: Group, seen: Evidence, observation: Observation, *, contended: bool = False
-) -> tuple[list[Fault], list[Statement], dict[str, float]]:
-    """Faults, notes and numbers; those that were compared and found right are `latency_match_…` among the numbers."""
+def judge_latency(case: Case) -> Finding | None:
+    """None where no latency is claimed; those that were compared and found right are numbers `latency_match_…`."""
+    if not any(claim.latency_ns for claim in case.claims):
+        return None
     faults: list[Fault] = []
     notes: list[Statement] = []
     numbers: dict[str, float] = {}
-    for claim in group.claims:
+    for claim in case.claims:
         impossible = _impossible(claim)
         parts = [statement for statement in impossible if statement.warns]
         faults += [Fault(CONTRADICTED, "IMPOSSIBLE-LATENCY", (each,)) for each in impossible if not each.warns]
         faults += _disorder(claim)
         notes += parts[:1]
         if claim.latency_ns and claim.kind != "keys":
-            found, untold = _compared(claim, group, seen, observation, numbers, contended=contended)
+            found, untold = _compared(claim, case, numbers)
             faults, notes = [*faults, *found], [*notes, *untold]
-    return faults, notes, numbers
+    untimed = {Code.LATENCY_PARTIAL, Code.LATENCY_UNTIMED} & {note.code for note in notes}
+    return Finding(faults, notes, numbers, judged=bool(numbers) and not untimed)
 
 
 def _impossible(claim: Claim) -> list[Statement]:
@@ -152,27 +154,20 @@ def _disorder(claim: Claim) -> list[Fault]:
     return []
 
 
-def _compared(
-    claim: Claim,
-    group: Group,
-    seen: Evidence,
-    observation: Observation,
-    numbers: dict[str, float],
-    *,
-    contended: bool,
-) -> tuple[list[Fault], list[Statement]]:
+def _compared(claim: Claim, case: Case, numbers: dict[str, float]) -> tuple[list[Fault], list[Statement]]:
     """Each latency of one claim against its bounds."""
-    calls = _of_calls(claim, group, seen, observation)
+    seen, contended = case.seen, case.contended
+    calls = _of_calls(claim, case)
     if calls is None:
         return [], [state(Code.LATENCY_UNTIMED)]
     coverage = seen.calls.completed / seen.calls.calls if seen.calls.calls else 0.0
     numbers["latency_coverage"] = coverage
     if coverage < tolerances.of("coverage"):
         return [], [state(Code.LATENCY_PARTIAL, coverage=coverage)]
-    classes = {"": calls, _SYNCS: _of_syncs(claim, group, observation)}
+    classes = {"": calls, _SYNCS: _of_syncs(claim, case)}
     below: list[Statement] = []
     above: list[Statement] = []
-    delayed = observation.counters.get("involuntary_switches", math.inf)
+    delayed = case.observation.counters.get("involuntary_switches", math.inf)
     for name, value_ns in claim.latency_ns.items():
         prefix, statistic = _split(name)
         own = classes.get(prefix, calls)
@@ -198,30 +193,30 @@ def _compared(
     return faults, []
 
 
-def _of_calls(claim: Claim, group: Group, seen: Evidence, observation: Observation) -> _Seen | None:
+def _of_calls(claim: Claim, case: Case) -> _Seen | None:
     """The calls of the claim; None where single ones were not timed, or are no operations of it."""
-    number = claim.latency_operations or claim.operations
+    group, seen, number = case.group, case.seen, claim.latency_operations or claim.operations
     if not seen.timed or not seen.calls.completed or not number:
         return None
     of_files = seen.source == FILES
     alone = len(group.claims) == 1 and (of_files or claim.operations == seen.operations)
     whole = seen.calls if alone and number <= seen.calls.calls else None
-    others = _others(group, observation) if of_files else []
-    return _seen(number, kinds(claim.kind), [calls_of(one, claim.kind) for one in others], observation, whole)
+    others = _others(case) if of_files else []
+    return _seen(number, kinds(claim.kind), [calls_of(one, claim.kind) for one in others], case.observation, whole)
 
 
-def _of_syncs(claim: Claim, group: Group, observation: Observation) -> _Seen | None:
+def _of_syncs(claim: Claim, case: Case) -> _Seen | None:
     if not claim.syncs:
         return None
-    others = [one.sync for one in _others(group, observation)]
-    whole = reduce(Calls.plus, (session.sync for session in group.sessions), Calls())
-    alone = len(group.claims) == 1 and claim.syncs <= whole.completed
-    return _seen(claim.syncs, (SYNC,), others, observation, whole if alone else None)
+    others = [one.sync for one in _others(case)]
+    whole = reduce(Calls.plus, (session.sync for session in case.group.sessions), Calls())
+    alone = len(case.claims) == 1 and claim.syncs <= whole.completed
+    return _seen(claim.syncs, (SYNC,), others, case.observation, whole if alone else None)
 
 
-def _others(group: Group, observation: Observation) -> list[Session]:
-    kept = {id(session) for session in group.sessions}
-    return [session for session in observation.sessions if id(session) not in kept]
+def _others(case: Case) -> list[Session]:
+    kept = {id(session) for session in case.group.sessions}
+    return [session for session in case.observation.sessions if id(session) not in kept]
 
 
 def _seen(
