@@ -31,7 +31,7 @@ from ioassay.runner import confinement, preflight, run
 from ioassay.runner.confinement import CODE, CONFINEMENT, SINKS, Net
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
-from ioassay.verify.witness import strace, strace_summary
+from ioassay.verify.witness import strace
 
 from .cli import command_server
 from .cli.conftest import ask
@@ -506,7 +506,7 @@ def placed(value: Any, names: dict[str, str]) -> Any:
 
 @pytest.mark.strace
 @pytest.mark.landlock
-@pytest.mark.parametrize("wrap", [strace.wrap, strace_summary.wrap])
+@pytest.mark.parametrize("wrap", [strace.wrap, strace.wrap_summary])
 def test_a_tool_under_strace_is_confined_and_strace_writes_its_own_output(
     tmp_path: Path, wrap: Callable[[Sequence[str], Path], list[str]]
 ) -> None:

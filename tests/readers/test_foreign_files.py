@@ -27,7 +27,7 @@ from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.roles import Outcome, Trial
 from ioassay.store import importer
 from ioassay.study import catalog, plan
-from ioassay.verify.witness import strace, strace_summary
+from ioassay.verify.witness import strace
 
 from ..corpora import cases, rows
 from .mutation import COPIES, withstands
@@ -131,7 +131,7 @@ READERS: dict[str, Callable[[Path, Mapping[str, Any]], Read]] = {
     "study": of_file(load_study),
     "table of a study": table_of_a_study,
     "strace": of_file(lambda path: sound_observation(strace.read(path))),
-    "strace summary": of_file(lambda path: sound_observation(strace_summary.read(path))),
+    "strace summary": of_file(lambda path: sound_observation(strace.read_summary(path))),
     "claims": claims,
     "pattern": claims_by_a_pattern,
     "unknown program": lambda path, case: lambda copy: formats.read(["./mine"], text(copy), text(copy[::2])),

@@ -19,7 +19,7 @@ from ioassay.errors import ToolError
 from ioassay.process import supervisor
 from ioassay.records.observation import COMPAT, STRACE, Observation, from_dict
 from ioassay.verify import witness
-from ioassay.verify.witness import strace_summary
+from ioassay.verify.witness import strace
 
 from ..patience import PATIENCE_S
 
@@ -155,7 +155,7 @@ System call usage summary for 32 bit mode:
 def test_a_summary_is_read_with_its_errors_and_32_bit_calls_together(tmp_path: Path) -> None:
     path = tmp_path / "summary"
     path.write_text(SUMMARY)
-    seen = strace_summary.read(path)
+    seen = strace.read_summary(path)
     assert seen.calls == {"getpid": 1300, "openat": 80, "clone": 5, "clone3": 3, COMPAT: 50}
     assert seen.call_errors == {"openat": 40, "clone3": 1, COMPAT: 2}
     assert seen.processes == 8
@@ -165,10 +165,10 @@ def test_a_summary_is_read_with_its_errors_and_32_bit_calls_together(tmp_path: P
 def test_a_summary_that_is_none_counts_nothing_and_is_said(tmp_path: Path, text: str) -> None:
     path = tmp_path / "summary"
     path.write_text(text, encoding="latin-1")
-    seen = strace_summary.read(path)
+    seen = strace.read_summary(path)
     assert (dict(seen.calls), seen.processes) == ({}, 0)
     assert "strace wrote no summary" in seen.why
-    assert "no summary" in strace_summary.read(tmp_path / "absent").why
+    assert "no summary" in strace.read_summary(tmp_path / "absent").why
 
 
 def test_an_observation_keeps_its_calls_and_an_old_one_has_none() -> None:

@@ -6,18 +6,17 @@ import json
 import random
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from ioassay.records.observation import READ, WRITE, Calls, Observation, Session
-from ioassay.verify.witness import strace, strace_summary
-from ioassay.verify.witness.call_counts import Tally
-from ioassay.verify.witness.strace_line import Call, Gone, Lines, Target, quoted, target, unescaped
+from ioassay.verify.witness import strace
+from ioassay.verify.witness.strace_files import Tally
+from ioassay.verify.witness.strace_line import Call, Gone, Lines, Target, target, unescaped
 
 from ..corpora import cases, has
 from .conftest import table
@@ -106,7 +105,6 @@ def test_what_a_descriptor_is_open_to(text: str, found: Any) -> None:
 
 
 def test_escapes() -> None:
-    assert quoted('AT_FDCWD</a>, "x) = 3", O_RDONLY') == "x) = 3"
     assert unescaped(r"a\303\244\t\\\x41") == "aä\t\\A"
     assert target("AT_FDCWD</tmp>") is None
 
@@ -221,12 +219,12 @@ def test_without_strace_the_reason_is_said(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.strace
-@pytest.mark.parametrize("form", [strace, strace_summary])
+@pytest.mark.parametrize("wrap", [strace.wrap, strace.wrap_summary])
 def test_what_strace_writes_is_found_wherever_the_command_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: ModuleType
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrap: Callable[..., list[str]]
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
-    command = form.wrap(["true"], Path("calls"))
+    command = wrap(["true"], Path("calls"))
     subprocess.run(command, cwd=tmp_path / "elsewhere", check=True, capture_output=True, timeout=240)
     assert (tmp_path / "calls").stat().st_size > 0

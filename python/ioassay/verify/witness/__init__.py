@@ -1,7 +1,7 @@
 """The witness: an independent observer of a command, in the kernel where that is possible.
 
 `observed_command` observes one command, from before its first instruction to its end, and returns an
-`observation.Observation`. `call_counts` counts its system calls by name, with strace where BPF cannot run.
+`observation.Observation`, or counts its system calls by name, with strace where BPF cannot run.
 `single_command` runs a command under the witness, `attachment` watches processes that run already. Nothing is judged
 here; see `ioassay.analysis.claims.claim_verdicts`.
 """

@@ -18,8 +18,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from ioassay import _core
 from ioassay.errors import ToolError, UsageError
@@ -29,10 +28,9 @@ from ioassay.process import open_files, process_table
 from ioassay.records.observation import BLOCK, BPF, COUNTERS, EXPLAIN, SYSCALLS, File, Observation, from_dict
 from ioassay.roles import Outcome
 from ioassay.verify.witness import call_listing
-from ioassay.verify.witness.call_listing import CallListing
 from ioassay.verify.witness.capability import AUTO, bpf_unusable
 from ioassay.verify.witness.counters import below, disk_counters, growth
-from ioassay.verify.witness.observed_command import with_filesystems
+from ioassay.verify.witness.observed_command import Watching
 
 PAUSE_S = 0.25
 _MOST_PASSES = 1000
@@ -110,7 +108,7 @@ def threads(pid: int) -> list[int]:
         return []
 
 
-class Attachment:
+class Attachment(Watching):
     """Running processes under the witness. Beside a client command it is that command's `Watching`."""
 
     def __init__(
@@ -123,7 +121,6 @@ class Attachment:
     ) -> None:
         _check(level, backend)
         self._listing = listing
-        self.listed: CallListing | None = None
         self.running, self._level = running, level
         self._devices = list(devices)
         self._programs: _core.Witness | None = None
@@ -133,18 +130,12 @@ class Attachment:
         self._ends = ExitStack()
         self._pidfds: list[int] = []
         self._why: list[str] = []
-        self._held_ns = self._ended_ns = 0
         self.names: dict[int, str] = {}
         """What the watched processes are called, by their ids."""
         self.has_ended = False
         self._name(running.tasks()[0])
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._programs = None
         self._ends.close()
 
@@ -213,22 +204,13 @@ class Attachment:
         self.has_ended = len(over) == len(self._pidfds) and (group is None or not any(cgroup.members_of(group)))
         return self.has_ended
 
-    # As the Watching of a client
-
-    def command(self, argv: Sequence[str]) -> Sequence[str]:
-        return argv
-
     def held(self, pid: int) -> None:
         self.attach()
 
-    def ended(self, pid: int) -> None:
-        self._ended_ns = time.monotonic_ns()
-
     def observation(self, outcome: Outcome | None = None) -> Observation:
-        """What was seen, once."""
         assert self._programs is not None
         programs, self._programs = self._programs, None
-        ended_ns = self._ended_ns or time.monotonic_ns()
+        self._ended_ns = self._ended_ns or time.monotonic_ns()
         seen: dict[str, Any] = json.loads(programs.finish(self._files.paths))
         self.listed = call_listing.taken_from(seen, self._listing)
         disks = disk_counters(self._devices)
@@ -238,8 +220,7 @@ class Attachment:
         why = "; ".join(filter(None, (seen.pop("why"), *self._why, *self._unreadable())))
         known = {**seen, "backend": BPF, "asked": self._level, "layers": [*seen["layers"], COUNTERS]}
         found = from_dict({**known, "disks": counted, "health": health, "why": why})
-        files = with_filesystems(self._with_paths(found.files))
-        return replace(found, files=files, held_ns=self._held_ns, ended_ns=ended_ns)
+        return self._finished(found, self._with_paths(found.files))
 
     def _with_paths(self, files: Sequence[File]) -> list[File]:
         """The files, those without a whole path (open before, or opened from a folder) under those that /proc has."""

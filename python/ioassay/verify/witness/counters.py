@@ -17,7 +17,6 @@ from resource import struct_rusage
 from typing import Any
 
 from ioassay.host import block_devices
-from ioassay.records.observation import COUNTERS, Observation
 
 IO_FIELDS = ("rchar", "wchar", "syscr", "syscw", "read_bytes", "write_bytes", "cancelled_write_bytes")
 """Of /proc/pid/io, as `Observation.counters` has them."""
@@ -92,14 +91,6 @@ class Counters:
         process = growth(*self._io) if all(self._io) else {}
         disks = {name: growth(was, self._disks[1][name]) for name, was in self._disks[0].items() if self._still(name)}
         return {"counters": {**process, **usage(rusage)}, "disks": disks, "why": "; ".join(why)}
-
-    def observation(
-        self, asked: str, why: str = "", rusage: struct_rusage | None = None, adopted: Collection[int] = ()
-    ) -> Observation:
-        """All that can be known without privileges. `why` says what kept better backends away."""
-        found = self.result(rusage, adopted)
-        reasons = "; ".join(filter(None, (why, found.pop("why"))))
-        return Observation(backend=COUNTERS, asked=asked, layers=(COUNTERS,), why=reasons, **found)
 
     def _process(self, pid: int) -> Mapping[str, int]:
         path = self._root / "proc" / str(pid) / "io"

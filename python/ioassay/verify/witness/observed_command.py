@@ -9,18 +9,18 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from ioassay import _core
 from ioassay.process import open_files
 from ioassay.records.observation import BPF, COUNTERS, OFF, RECORD, STRACE, SYSCALLS, File, Observation, from_dict
 from ioassay.roles import Outcome
-from ioassay.verify.witness import call_listing, strace, strace_summary
+from ioassay.verify.witness import call_listing, strace
 from ioassay.verify.witness.call_listing import CallListing
 from ioassay.verify.witness.capability import AUTO, BPF_LAYERS, Choice, best, counter
 from ioassay.verify.witness.counters import Counters
@@ -32,30 +32,39 @@ _MOUNTS = Path("/proc/self/mountinfo")
 _BLOCK_DEVICES = Path("/sys/dev/block")
 
 
-class Watching(Protocol):
-    """What watches one command; a context manager, at whose end nothing is attached any more."""
+class Watching:
+    """What watches one command; a context manager, at whose end nothing is attached any more. This one sees nothing."""
 
-    def __enter__(self) -> Self: ...
+    listed: CallListing | None = None
+    """The listing of calls, after the observation; None without one."""
+    _held_ns = _ended_ns = 0
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
 
     def command(self, argv: Sequence[str]) -> Sequence[str]:
         """What is to be started to have `argv` watched."""
+        return argv
 
     def held(self, pid: int) -> None:
         """The command waits before its first instruction."""
+        self._held_ns = time.monotonic_ns()
 
     def ended(self, pid: int) -> None:
         """It has ended and is not reaped yet."""
+        self._ended_ns = time.monotonic_ns()
 
     def observation(self, outcome: Outcome) -> Observation | None:
         """What was seen, once; None when nothing was to be watched."""
+        return None
 
-    @property
-    def listed(self) -> CallListing | None:
-        """The listing of calls, after the observation; None without one."""
+    def _finished(self, found: Observation, files: Sequence[File] | None = None) -> Observation:
+        """With what is known here: the time, and where its files lie (`files`: with better paths)."""
+        files = with_filesystems(found.files if files is None else files)
+        return replace(found, files=files, held_ns=self._held_ns, ended_ns=self._ended_ns)
 
 
 def watching(
@@ -75,10 +84,10 @@ def watching(
     that was asked for by name cannot run.
     """
     if level == OFF:
-        return _Nothing()
-    choice = best(level, backend)
+        return Watching()
+    choice, calls = best(level, backend), folder / CALLS
     if choice.backend == STRACE:
-        return _Strace(choice, level, folder / CALLS)
+        return _Strace(partial(strace.wrap, output=calls), partial(strace.read, calls, level, choice.why))
     return _Witness(choice, level, devices, folder / REQUESTS if level == RECORD else None, layers, listing)
 
 
@@ -87,85 +96,26 @@ def counting(devices: Sequence[str], folder: Path) -> Watching:
     SUMMARY in `folder`. ToolError when neither can."""
     who, why = counter()
     if who == STRACE:
-        return _Summary(folder / SUMMARY, why)
+        summary = folder / SUMMARY
+        return _Strace(partial(strace.wrap_summary, output=summary), partial(strace.read_summary, summary, why))
     return _Witness(Choice(BPF, (*BPF_LAYERS[SYSCALLS], COUNTERS)), SYSCALLS, devices, None, ())
 
 
-class _Nothing:
-    """The null watching."""
+class _Strace(Watching):
+    """strace starts the command and writes down its calls, or their summary."""
 
-    listed: CallListing | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        pass
+    def __init__(self, wrap: Callable[[Sequence[str]], Sequence[str]], read: Callable[[], Observation]) -> None:
+        self._wrap, self._read = wrap, read
 
     def command(self, argv: Sequence[str]) -> Sequence[str]:
-        return argv
-
-    def held(self, pid: int) -> None:
-        pass
-
-    def ended(self, pid: int) -> None:
-        pass
-
-    def observation(self, outcome: Outcome) -> Observation | None:
-        return None
-
-
-class _Started(_Nothing):
-    """strace starts the command; when it was held and when it had ended is known here."""
-
-    _held_ns = _ended_ns = 0
-
-    def held(self, pid: int) -> None:
-        self._held_ns = time.monotonic_ns()
-
-    def ended(self, pid: int) -> None:
-        self._ended_ns = time.monotonic_ns()
-
-
-class _Strace(_Started):
-    """strace starts the command and writes down its calls."""
-
-    def __init__(self, choice: Choice, asked: str, output: Path) -> None:
-        self._choice = choice
-        self._asked = asked
-        self._output = output
-
-    def command(self, argv: Sequence[str]) -> Sequence[str]:
-        strace.check_program(argv[0])
-        return strace.wrap(argv, self._output)
+        return self._wrap(argv)
 
     def observation(self, outcome: Outcome) -> Observation:
-        found = strace.read(self._output, self._asked, self._choice.why)
-        files = with_filesystems(found.files)
-        return replace(found, files=files, held_ns=self._held_ns, ended_ns=self._ended_ns)
+        return self._finished(self._read())
 
 
-class _Summary(_Started):
-    """strace starts the command and counts its calls."""
-
-    def __init__(self, output: Path, why: str) -> None:
-        self._output = output
-        self._why = why
-
-    def command(self, argv: Sequence[str]) -> Sequence[str]:
-        return strace_summary.wrap(argv, self._output)
-
-    def observation(self, outcome: Outcome) -> Observation:
-        found = strace_summary.read(self._output, self._why)
-        return replace(found, held_ns=self._held_ns, ended_ns=self._ended_ns)
-
-
-class _Witness:
+class _Witness(Watching):
     """BPF programs, where they can run, and the counters."""
-
-    listed: CallListing | None = None
 
     def __init__(
         self,
@@ -176,34 +126,21 @@ class _Witness:
         layers: Sequence[str],
         listing: str | None = None,
     ) -> None:
-        self._choice = choice
-        self._asked = asked
-        self._record = record
-        self._layers = layers
-        self._listing = listing
+        self._choice, self._asked, self._record, self._layers, self._listing = choice, asked, record, layers, listing
         self._inherited: Mapping[open_files.Identity, str] = {}
         self._counters = Counters(devices)
         self._programs: _core.Witness | None = None
         self._why = choice.why
-        self._held_ns = self._ended_ns = 0
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._programs = None
         self._counters.close()
-
-    def command(self, argv: Sequence[str]) -> Sequence[str]:
-        return argv
 
     def held(self, pid: int) -> None:
         if self._choice.backend == BPF:
             self._attach(pid)
         self._counters.begin(pid)
-        self._held_ns = time.monotonic_ns()
+        super().held(pid)
 
     def _attach(self, pid: int) -> None:
         try:
@@ -217,22 +154,16 @@ class _Witness:
             self._why = f"the BPF programs could not be attached: {error}; only counters were read"
 
     def ended(self, pid: int) -> None:
-        self._ended_ns = time.monotonic_ns()
+        super().ended(pid)
         self._counters.end(pid)
 
     def observation(self, outcome: Outcome) -> Observation:
         seen = self._seen()
         counted = self._counters.result(outcome.usage, outcome.leftovers)
         why = "; ".join(filter(None, (self._why, seen.get("why"), counted.pop("why", ""))))
-        known = {
-            "kernel": os.uname().release,
-            **seen,
-            **counted,
-            "layers": [*seen.get("layers", ()), COUNTERS],
-            "why": why,
-        }
-        found = from_dict({**known, "backend": BPF if seen else COUNTERS, "asked": self._asked})
-        return replace(found, files=with_filesystems(found.files), held_ns=self._held_ns, ended_ns=self._ended_ns)
+        known = {"kernel": os.uname().release, **seen, **counted, "layers": [*seen.get("layers", ()), COUNTERS]}
+        backend = BPF if seen else COUNTERS
+        return self._finished(from_dict({**known, "why": why, "backend": backend, "asked": self._asked}))
 
     def _seen(self) -> Mapping[str, Any]:
         if self._programs is None:

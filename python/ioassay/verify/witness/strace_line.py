@@ -21,7 +21,6 @@ _TOOK = re.compile(r" <(\d{1,11})\.(\d{1,9})>$")
 _GONE = re.compile(r"\+\+\+ (exited|killed|superseded) ")
 _NEVER_BEGUN = re.compile(r"(?:<\.\.\. )?\?{3,4}(?:\(| resumed>)(?: <unfinished \.\.\.>|\)\s+= \?)")
 """Of a task that was killed at the entry of a call, before strace could read which: the kernel never began it."""
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _ENCLOSED = re.compile(r'<(?:[^<>]|<[^<>]*>)*>|"(?:[^"\\]|\\.)*"')
 _UNFINISHED = " <unfinished ...>"
 _CLOSES = "close"
@@ -158,12 +157,6 @@ def after_target(text: str) -> str:
     """What comes behind the descriptor that `text` begins with."""
     found = _DESCRIPTOR.match(text)
     return text[found.end() :] if found else text
-
-
-def quoted(text: str) -> str:
-    """The first quoted text in it, '' where there is none."""
-    found = _QUOTED.search(text)
-    return unescaped(found[0][1:-1]) if found else ""
 
 
 def unescaped(text: str) -> str:

@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from ioassay.records.observation import OTHER, READ, SYNC, WRITE, Operation, Session
-from ioassay.verify.witness.call_counts import Tally
-from ioassay.verify.witness.strace_files import MOST, Contexts, Files, Issued, Opened, blocks, events, flags_of
+from ioassay.verify.witness.strace_files import MOST, Contexts, Files, Issued, Opened, Tally, blocks, events, flags_of
 from ioassay.verify.witness.strace_line import Call, Gone, Target, after_target, target
 
 
