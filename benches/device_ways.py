@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from battery.storage import NO_LOOP, Storage, made
+
 from ioassay import units
 
 PAGE_BYTES = 4096
@@ -31,6 +33,7 @@ FIO = ("fio", "--name=load", f"--bs={PAGE_BYTES}", "--norandommap", "--time_base
        "--lat_percentiles=1", f"--ramp_time={WARM_S * 1000:.0f}ms", "--output-format=json")  # fmt: skip
 AUTOGROUP = Path("/proc/self/autogroup")
 NUMBERS = itertools.count()
+DIRECT_LOOP = Storage(('losetup --find --show --direct-io=on "$FILE"',), (NO_LOOP,))
 
 
 @dataclass(frozen=True)
@@ -204,12 +207,8 @@ def tmpfs_file(size: str) -> Iterator[Path]:
 
 @contextmanager
 def loop(name: str, file: Path, peer: str = "", *, needs_kernel_threads: bool = False) -> Iterator[Way]:
-    argv = ["losetup", "--find", "--show", "--direct-io=on", str(file)]
-    device = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
-    try:
+    with made(DIRECT_LOOP, FILE=str(file)) as device:
         yield Way(name, device, peer, needs_kernel_threads)
-    finally:
-        subprocess.run(["losetup", "--detach", device], check=True)
 
 
 def free_ports(count: int) -> list[int]:

@@ -29,7 +29,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from pathlib import Path
+
+from battery.storage import place
 
 import ioassay as ia
 
@@ -96,22 +99,16 @@ class Bench:
             return self.observed(self.fio("--size=64m", "--rw=randwrite", "--ioengine=psync", file=file), "write")
 
     def journal(self) -> tuple[str, float, float]:
-        mounted = self.ext4()
+        mounted = self.ext4
         creations = "i=$((i + 1)); for j in 1 2 3 4 5 6 7 8; do echo $i > $((i % 200)).$j; done; sync -f ."
         with running(("sh", "-c", f"cd {mounted}; i=0; while :; do {creations}; done")):
             options = "--size=16m --rw=write --ioengine=sync --fsync=1 --file_append=1 --fallocate=none --unlink=1"
             return self.observed(self.fio(*options.split(), file=mounted / "appended"), "sync")
 
+    @cached_property
     def ext4(self) -> Path:
-        mounted, image = self.folder / "mounted", self.folder / "image"
-        if not mounted.is_dir():
-            mounted.mkdir()
-            with image.open("wb") as file:
-                file.truncate(600 << 20)
-            subprocess.run(["mkfs.ext4", "-q", "-F", image], check=True)
-            subprocess.run(["mount", "-o", "loop", image, mounted], check=True)
-            self.ends.callback(lambda: subprocess.run(["umount", mounted], check=True))
-        return mounted
+        """A file system of its own."""
+        return self.ends.enter_context(place("ext4", self.folder)).folder
 
     def reaper(self) -> tuple[str, float, float]:
         program = self.folder / "late_reaper"

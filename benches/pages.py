@@ -1,10 +1,11 @@
-"""How long a report takes to be made and to open, and how large its page is, for runs of 30, 400 and 5 000 trials.
+"""How long a report takes to be made and to open, and how large and high its page is: 30, 400 and 5 000 trials.
 
     .venv/bin/python benches/pages.py [--turns N] [--run RUN ...]
 
 The runs are computed (null driver, latencies of 200 requests a trial), or are those that RUN names. A page is open when
 the charts of its first screen are drawn, in headless Chromium at 1280 by 900; the ratio is to an empty page that the
-same browser opened in the same turn. Times are medians.
+same browser opened in the same turn. Times are medians. The heights are those of the whole page in a window of a desk
+and of a telephone, once every chart of it has been scrolled to.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
+WIDTHS_PX = (1280, 400)
+SHOWN = "html[data-state=shown], html[data-state=drawn]"
 LEVELS = {30: (5, 1), 400: (8, 5), 5000: (50, 10)}
 """Trials -> levels of two factors; ten repetitions of each but the first, which has six."""
 STUDY = """
@@ -76,6 +79,20 @@ def open_s(browser: Any, page: Path, selector: str) -> float:
     return took_s
 
 
+def height_px(browser: Any, page: Path, width_px: int) -> int:
+    """Of the whole page at that width; charts get their place when they come into sight."""
+    tab = browser.new_page(viewport={"width": width_px, "height": 900})
+    tab.goto(page.as_uri())
+    tab.wait_for_selector(SHOWN, state="attached", timeout=60_000)
+    seen_px = 0
+    while seen_px < (height := tab.evaluate("document.documentElement.scrollHeight")):
+        tab.evaluate(f"scrollTo(0, {seen_px})")
+        tab.wait_for_timeout(50)
+        seen_px += 900
+    tab.close()
+    return int(height)
+
+
 def main() -> None:
     """Make the runs, take turns, print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -86,7 +103,8 @@ def main() -> None:
         from playwright.sync_api import sync_playwright
     except ImportError:
         sys.exit("needs playwright: ./check installs it")
-    print(f"{'run':24} {'report s':>9} {'page MB':>8} {'open s':>7} {'empty s':>8} {'ratio':>6}")
+    heights = " ".join(f"{f'px at {width_px}':>10}" for width_px in WIDTHS_PX)
+    print(f"{'run':24} {'report s':>9} {'page MB':>8} {'open s':>7} {'empty s':>8} {'ratio':>6} {heights}")
     with tempfile.TemporaryDirectory(prefix="ioassay-bench-") as name, sync_playwright() as driver:
         folder = Path(name)
         empty = folder / "empty.html"
@@ -98,12 +116,13 @@ def main() -> None:
             for _ in range(wanted.turns):
                 made_s.append(report_s(run))
                 empty_s.append(open_s(browser, empty, "title"))
-                opened_s.append(open_s(browser, page, "html[data-state=shown], html[data-state=drawn]"))
+                opened_s.append(open_s(browser, page, SHOWN))
             opened, nothing = statistics.median(opened_s), statistics.median(empty_s)
             size_mb = page.stat().st_size / 1e6
+            heights = " ".join(f"{height_px(browser, page, width_px):10,}" for width_px in WIDTHS_PX)
             print(
                 f"{run.name:24} {statistics.median(made_s):9.2f} {size_mb:8.2f} {opened:7.2f} {nothing:8.2f} "
-                f"{opened / nothing:6.1f}"
+                f"{opened / nothing:6.1f} {heights}"
             )
         browser.close()
     print(f"medians of {wanted.turns} turns at a load of {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")

@@ -16,6 +16,7 @@ import pytest
 import tomli_w
 
 from ioassay import factors, units
+from ioassay.analysis.measurements import cells
 from ioassay.api.progress import Progress
 from ioassay.api.study import Study as StudyOfApi
 from ioassay.drivers.fio import fio_options
@@ -57,6 +58,7 @@ def test_a_level_and_an_axis_are_called_as_people_read_them(case: dict[str, Any]
         "title": lambda: factors.axis_title(case["factor"]),
         "label": lambda: factors.level_label(case["factor"], case["level"]),
         "meaning": lambda: factors.level_meaning(case["factor"], case["level"]),
+        "condition": lambda: sorted({say({case["factor"]: case["level"]}) for say in (cells.label, plan.describe)}),
     }
     (kind,) = said.keys() & case.keys()
     assert said[kind]() == case[kind]

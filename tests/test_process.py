@@ -301,6 +301,20 @@ def test_what_a_killed_process_would_leave_is_undone_and_else_left_to_it(tmp_pat
     assert (tmp_path / "undone").exists() == killed
 
 
+MADE_AND_KILLED = "make = pathlib.Path.mkdir\npathlib.Path.mkdir = lambda path, **how: (make(path, **how), kill())\n"
+
+
+@pytest.mark.parametrize("ahead, last", [("", ""), ("", "kill()"), ("", "raise OSError"), (MADE_AND_KILLED, "")])
+def test_a_temporary_folder_goes_however_and_whenever_its_process_ends(tmp_path: Path, ahead: str, last: str) -> None:
+    (within := tmp_path / "within").mkdir()
+    use = f"with process.temporary_folder('its-', root / 'within') as made:\n    (made / 'a').mkdir()\n    {last}\n"
+    kill = "def kill():\n    next(root.glob('within/its-*')) and (root / 'seen').touch()\n    os.kill(os.getpid(), 9)\n"
+    with runner(tmp_path, f"{kill}{ahead}{use}") as process:
+        process.communicate()
+    assert (tmp_path / "seen").exists() == ("kill" in ahead + last)
+    until(lambda: not [*within.iterdir()])
+
+
 def test_a_thread_may_end_between_the_list_of_threads_and_its_list_of_children(monkeypatch: pytest.MonkeyPatch) -> None:
     over = threading.Event()
     thread = threading.Thread(target=over.wait)

@@ -70,21 +70,27 @@ class Place:
 def place(name: str, above: Path) -> Iterator[Place]:
     """A folder on the storage; raises CalledProcessError with the shell's words where it cannot be made."""
     storage = STORAGE[name]
-    with tempfile.TemporaryDirectory(prefix=f"battery-{name}-", dir=above) as made:
-        scratch, mount = Path(made), Path(made) / "mount"
+    with tempfile.TemporaryDirectory(prefix=f"battery-{name}-", dir=above) as folder:
+        scratch, mount = Path(folder), Path(folder) / "mount"
         mount.mkdir()
-        names = {**os.environ, "T": made, "M": str(mount), "DEVICE": ""}
-        done = 0
-        try:
-            for line in storage.make:
-                said = shell(line, names).strip()
-                names["DEVICE"] = names["DEVICE"] or said
-                done += 1
-            yield Place(name, scratch if storage.raw else mount, names["DEVICE"], storage.raw)
-        finally:
-            ends = storage.end if done == len(storage.make) else storage.end[1:] if names["DEVICE"] else ()
-            for line in ends:
-                shell(line, names)
+        with made(storage, T=folder, M=str(mount)) as device:
+            yield Place(name, scratch if storage.raw else mount, device, storage.raw)
+
+
+@contextmanager
+def made(storage: Storage, **words: str) -> Iterator[str]:
+    """The device that a storage's commands made of `words`, '' for none. What was made is ended, also of a half."""
+    names, done = {**os.environ, "DEVICE": "", **words}, 0
+    try:
+        for line in storage.make:
+            said = shell(line, names).strip()
+            names["DEVICE"] = names["DEVICE"] or said
+            done += 1
+        yield names["DEVICE"]
+    finally:
+        ends = storage.end if done == len(storage.make) else storage.end[1:] if names["DEVICE"] else ()
+        for line in ends:
+            shell(line, names)
 
 
 def shell(line: str, names: dict[str, str]) -> str:

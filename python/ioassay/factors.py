@@ -386,9 +386,7 @@ def _number_text(number: float) -> str:
 
 
 def _text_key(entry: Factor, level: Scalar) -> str:
-    if isinstance(level, bool):
-        return str(level).lower()
-    return level if isinstance(level, str) else _number_text(level)
+    return level_word(level) if isinstance(level, bool | str) else _number_text(level)
 
 
 def _option_key(entry: Factor, level: Scalar) -> str:
@@ -665,6 +663,11 @@ def is_percent(name: str) -> bool:
 def is_nanoseconds(name: str) -> bool:
     """Whether the factor's plain numbers are times in nanoseconds."""
     return factor(name).unit == "ns"
+
+
+def level_word(level: object) -> str:
+    """A level as a study writes it: `true`, `4k`, `50`."""
+    return str(level).lower() if isinstance(level, bool) else str(level)
 
 
 def level_phrase(name: str, level: object) -> str:

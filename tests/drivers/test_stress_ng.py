@@ -191,8 +191,8 @@ def test_damaged_results_never_raise(version: str, tmp_path: Path, seed: int) ->
 
 def test_two_metrics_that_are_described_alike_are_both_kept() -> None:
     yaml = "metrics:\n    - stressor: cpu\n      a-rate: 1.0\n      a-rate: 2.0\n"
-    found = stress_ng_yaml.parse(yaml, "cpu")
-    assert found is not None and found.metrics == {"extra.a_rate": 1.0, "extra.a_rate_2": 2.0}
+    (found,) = stress_ng_yaml.read(yaml)
+    assert found.metrics == {"extra.a_rate": 1.0, "extra.a_rate_2": 2.0}
 
 
 def test_only_forgotten_objects_of_the_trial_are_removed_from_shared_memory(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ioassay.api.witness_judgement import Watch, temporary_folder, watch_quietly, words
+from ioassay.api.witness_judgement import Watch, watch_quietly, words
 from ioassay.errors import RunError, ToolError, UsageError
+from ioassay.process import supervisor
 from ioassay.records.observation import RECORD
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def run(
     traces.check_output(output, to, force=force)
     to_standard_output = str(output) == STANDARD_OUTPUT
     beside = None if to_standard_output else output.absolute().parent  # a recording may need more room than /tmp has
-    with temporary_folder(".ioassay-record-", beside) as folder:
+    with supervisor.temporary_folder(".ioassay-record-", beside) as folder:
         watched = _watched(command, folder, watch)
         recording = {"path": str(folder / "requests.bin"), "own": not everybody}
         described = {"recording": {**recording, "device": number} if number else recording}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioassay.errors import Interrupted, RunError
+from ioassay.process import supervisor
 from ioassay.runner import worker_pool
 
 if TYPE_CHECKING:
@@ -108,8 +108,7 @@ def export(store: RunStore, output: Path | None, *, redact: bool, report: bool) 
 
     archive = output or Path(f"{store.root.resolve().name}{'-redacted' if redact else ''}.tar.gz")
     bundle.require_free(archive, store.root)
-    with tempfile.TemporaryDirectory(prefix="ioassay-export-") as name:
-        folder = Path(name)
+    with supervisor.temporary_folder("ioassay-export-") as folder:
         redaction = bundle.redaction_of(store, privacy.of_host()) if redact else None
         manifest = bundle.copy(store, folder / "files", redaction, report=report)
         inside = (folder / "files").rename(folder / manifest.run)

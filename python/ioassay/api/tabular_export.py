@@ -6,7 +6,6 @@ With `redact` both are made of a redacted copy of the run, as its archive is, an
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioassay.errors import RunError, UsageError
+from ioassay.process import supervisor
 
 if TYPE_CHECKING:
     from ioassay.host.privacy import Redaction
@@ -51,8 +51,8 @@ def tables(store: RunStore, output: Path | None, format: str, *, redact: bool) -
     with _copy(store, redact) as (source, redaction):
         records = frames.load(source)
         try:
-            with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.absolute().parent) as name:
-                folder = Path(name) / "tables"
+            with supervisor.temporary_folder(f".{target.name}.", target.absolute().parent) as made:
+                folder = made / "tables"
                 rows = table_files.write(records, source.root.resolve().name, folder, format)
                 if redaction is not None:
                     bundle.require_clean(folder, redaction)
@@ -82,9 +82,9 @@ def markdown(store: RunStore, *, redact: bool) -> str:
         text = markdown_summary.summary(run.title, premises, answered, headline(records, records.studies))
         text = privacy.Redaction(privacy.of_host(), mild=True).text(text)  # as the page is
         if redaction is not None:
-            with tempfile.TemporaryDirectory(prefix="ioassay-export-") as name:
-                (Path(name) / "summary.txt").write_text(text, encoding="utf-8")
-                bundle.require_clean(Path(name), redaction)
+            with supervisor.temporary_folder("ioassay-export-") as folder:
+                (folder / "summary.txt").write_text(text, encoding="utf-8")
+                bundle.require_clean(folder, redaction)
     return text
 
 
@@ -99,6 +99,6 @@ def _copy(store: RunStore, redact: bool) -> Iterator[tuple[RunStore, Redaction |
     from ioassay.store.run_folder import RunStore
 
     redaction = bundle.redaction_of(store, privacy.of_host())
-    with tempfile.TemporaryDirectory(prefix="ioassay-export-") as name:
-        manifest = bundle.copy(store, Path(name) / "files", redaction)
-        yield RunStore((Path(name) / "files").rename(Path(name) / manifest.run)), redaction
+    with supervisor.temporary_folder("ioassay-export-") as folder:
+        manifest = bundle.copy(store, folder / "files", redaction)
+        yield RunStore((folder / "files").rename(folder / manifest.run)), redaction

@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 import os
 import random
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -375,26 +372,15 @@ def _run(
     server: Attachment | None = None,
     listing: str | None = None,
 ) -> WitnessRun:
+    from ioassay.process import supervisor
     from ioassay.runner import conditions
 
     conditions.remove_leftovers()
-    with temporary_folder("ioassay-witness-") as folder:
+    with supervisor.temporary_folder("ioassay-witness-") as folder:
         reads = not stated.claims
         watched = watch(command, level, folder, backend=backend, reads_output=reads, server=server, listing=listing)
         printed = {name: _text(folder / name) for name in ("stdout", "stderr") if (folder / name).is_file()}
         return WitnessRun(watched, _claims(command, printed, stated, watched.seen, note), **printed)
-
-
-@contextmanager
-def temporary_folder(prefix: str, within: Path | None = None) -> Iterator[Path]:
-    """A folder that goes with this, also where this process is killed."""
-    from ioassay.process import supervisor
-
-    with (
-        tempfile.TemporaryDirectory(prefix=prefix, dir=within) as name,
-        supervisor.if_killed(lambda: shutil.rmtree(name, ignore_errors=True)),
-    ):
-        yield Path(name)
 
 
 def _claims_on_server(claims: Sequence[Claim], seen: Observation) -> list[Claim]:

@@ -67,6 +67,7 @@ def _noise(text: str | None) -> float | Path | None:
 
 def _say(result: dict[str, Any], planned: Plan, order: list[dict[str, Any]]) -> None:
     from ioassay import units
+    from ioassay.factors import level_word
 
     console.warnings(planned.warnings)
     session.say_devices(planned.devices())
@@ -90,7 +91,9 @@ def _say(result: dict[str, Any], planned: Plan, order: list[dict[str, Any]]) -> 
     if "power" in result:
         _say_power(result["power"])
     for trial in order:
-        point = " ".join(f"{key}={value}" for key, value in trial.items() if key not in ("order", "id", "study"))
+        point = " ".join(
+            f"{key}={level_word(value)}" for key, value in trial.items() if key not in ("order", "id", "study")
+        )
         console.line(f"{trial['order']:6d}  {trial['id'] or 'known later':16s}  {trial['study']}  {point}")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ioassay.cli import closing
-from ioassay.factors import CASE
+from ioassay.factors import CASE, level_word
 
 if TYPE_CHECKING:
     from ioassay.api.parameter_search import Search
@@ -51,12 +51,8 @@ def _use(request: Request, found: Mapping[str, Any]) -> str:
     """
     point = found["best"]["point"]
     named = [axis.name for axis in request.axes if axis.name != CASE]
-    words = [f"--factor {shlex.quote(f'{name}={_word(point[name])}')}" for name in named]
+    words = [f"--factor {shlex.quote(f'{name}={level_word(point[name])}')}" for name in named]
     return " ".join(["ioassay run", request.source, *words])
-
-
-def _word(level: object) -> str:
-    return str(level).lower() if isinstance(level, bool) else str(level)
 
 
 def say(search: Search) -> None:
@@ -64,7 +60,7 @@ def say(search: Search) -> None:
     request, found = search.request, search.numbers
     use = []
     if search.confirmed and not search.finding.withheld:
-        use.append(" ".join(f"{axis.name}={_word(found['best']['point'][axis.name])}" for axis in request.axes))
+        use.append(" ".join(f"{axis.name}={level_word(found['best']['point'][axis.name])}" for axis in request.axes))
         others = " (which runs the other cases too)" if any(axis.name == CASE for axis in request.axes) else ""
         use.append(f"to use it: {_use(request, found)}{others}")
     closing.say(search, use)

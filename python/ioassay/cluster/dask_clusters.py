@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -21,6 +20,7 @@ from ioassay import debug_log, units
 from ioassay.cluster.batch_jobs import SubmittedJobs
 from ioassay.cluster.executor_name import BatchJobs, HostCluster, Scheduler
 from ioassay.errors import RunError, UsageError
+from ioassay.process import supervisor
 from ioassay.runner import worker_pool
 
 if TYPE_CHECKING:
@@ -134,14 +134,14 @@ def _prepared(parent: Path | None = None) -> Iterator[Path]:
     """Dask set up for a cluster of ours, and the folder of its temporary files."""
     with (
         silenced(),
-        tempfile.TemporaryDirectory(prefix=".ioassay-cluster-", dir=parent, ignore_cleanup_errors=True) as folder,
+        supervisor.temporary_folder(".ioassay-cluster-", parent) as folder,
     ):
         import dask
 
         before = dict(os.environ)
         try:
-            with dask.config.set({**_CONFIGURATION, "temporary-directory": folder}):
-                yield Path(folder).absolute()
+            with dask.config.set({**_CONFIGURATION, "temporary-directory": str(folder)}):
+                yield folder
         finally:  # to start a worker with its environment, Dask sets that of this process
             for name in os.environ.keys() - before.keys():
                 del os.environ[name]

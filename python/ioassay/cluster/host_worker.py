@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
 import socket
-import tempfile
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +42,12 @@ def serve(scheduler: Scheduler, name: str, folder: Path, *, allow_exec: bool, sa
     address = dask_clusters.require_consent(scheduler)
     host_calls.set_up(folder, allow_exec=allow_exec)
     os.chdir(folder)  # paths of job files start where their tool does
-    with dask_clusters.silenced(), tempfile.TemporaryDirectory(prefix="ioassay-worker-") as scratch:
+    with dask_clusters.silenced(), supervisor.temporary_folder("ioassay-worker-") as scratch:
         import dask
 
-        killed = supervisor.if_killed(partial(shutil.rmtree, scratch, ignore_errors=True))
-        with killed, dask.config.set({**_CONFIGURATION, "temporary-directory": scratch}):
+        with dask.config.set({**_CONFIGURATION, "temporary-directory": str(scratch)}):
             try:
-                asyncio.run(_serve(address, scheduler, name, scratch, said))
+                asyncio.run(_serve(address, scheduler, name, str(scratch), said))
             finally:
                 host_calls.close_all("its worker was stopped")
 

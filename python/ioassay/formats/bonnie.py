@@ -4,8 +4,9 @@ The line has the size and rates in KiB/s; `+++++` is a test that was too short f
 did not run. The size of the chunks is in the table or the arguments only: Bonnie++ 2.00a leaves its field empty. A
 rewrite reads and writes every chunk, and so is two claims. A seek reads one chunk; a tenth of them writes it back,
 whose number is not printed, just as the volume of the tests by character and of the files that are created is not: the
-claims leave those out (`other-tests`). Latencies are maxima. The rates of creating, looking at and deleting files
-are no I/O of data and not claimed, and of several copies (-c) the volume is not known.
+claims leave those out (`other-tests`). No claim names files: Bonnie++ changes into the folder of -d, and the names in
+it are its own. Latencies are maxima. The rates of creating, looking at and deleting files are no I/O of data and not
+claimed, and of several copies (-c) the volume is not known.
 """
 
 from __future__ import annotations
@@ -74,8 +75,7 @@ def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
     runs = list(_lines(text, chunk_bytes)) or list(_tables(text, chunk_bytes))
     if not runs:
         raise InputError(f"Bonnie++ printed no results; its output ends with {last_line(text)}")
-    folder = options.get("d", "")
-    return [claim for run in runs for test in _WORK for claim in _claims(test, run, folder, "D" in options)]
+    return [claim for run in runs for test in _WORK for claim in _claims(test, run, "D" in options)]
 
 
 def _chunk(text: str, options: Mapping[str, str]) -> int | None:
@@ -124,7 +124,7 @@ def _below(line: str, rates: Mapping[str, str]) -> dict[str, str]:
     return dict(zip(ran, words, strict=True)) if len(words) == len(ran) else {}
 
 
-def _claims(test: str, run: _Results, folder: str, direct: bool) -> Iterator[Claim]:
+def _claims(test: str, run: _Results, direct: bool) -> Iterator[Claim]:
     printed = run.rates[test]
     if not printed:
         return
@@ -152,7 +152,6 @@ def _claims(test: str, run: _Results, folder: str, direct: bool) -> Iterator[Cla
             operations_per_s_step=rate.step / step_bytes if rate and step_bytes and test == "seeks" else 0.0,
             latency_ns={"max": longest} if longest else {},
             direct=None if direct and test == "seeks" else direct,  # -D is for the bulk tests
-            paths=(folder,) if folder not in ("", ".") else (),
             file_bytes=run.size_bytes,
             record_bytes=run.chunk_bytes,
             unreported=("other-tests",) if kind == "write" or run.reads_more else (),

@@ -35,6 +35,10 @@ from ioassay.formats.number_parsing import parts_from, text_around, whole_number
 from ioassay.validation import Amount, Count, Whole
 
 _UNKNOWN = "this is not as fio writes it"
+_VERSION = re.compile(r"^fio-(\d{1,2})\.(\d{1,3})\S{0,40}$", re.M)
+"""The line of every report that people read."""
+_FIRST_REPORT = (2, 17)
+"""Reports of older versions have other lines (stat.c, show_ddir_status); their JSON is read."""
 _SEVERAL_FILENAMES = re.compile(r'"filename"[^{}]*"filename"')
 _BEGINNING = re.compile(r'\{\s*"fio version"\s*:')
 """Not only at the beginning of a line: of many messages fio loses some in the middle of one."""
@@ -139,8 +143,10 @@ def parse(text: str, source: str) -> Results:
     if fault := _fault(text):
         raise InputError(f"{source}: {fault}")
     beginning = text.strip().splitlines()[0][:100]
-    remedy = "fio refused, was ended, or wrote another format; run it with --output-format=json"
-    raise InputError(f"{source}: has no JSON; it begins with '{beginning}': {remedy}")
+    why = "fio refused, was ended, or wrote another format"
+    if (version := _VERSION.search(text)) and (int(version[1]), int(version[2])) < _FIRST_REPORT:
+        why = f"{version[0]} wrote it, and reports are read from fio {'.'.join(map(str, _FIRST_REPORT))} on"
+    raise InputError(f"{source}: has no JSON; it begins with '{beginning}': {why}; run it with --output-format=json")
 
 
 def parse_each(text: str, source: str) -> list[Results]:

@@ -60,9 +60,11 @@ def decimal(text: str, what: str) -> float:
 
 
 def step_of(text: str) -> float:
-    """The value of the last digit of a printed number: 0.1 for `2.2`, 1 for `133`."""
+    """The value of the last digit of a printed number: 0.1 for `2.2`, 1 for `133`, 10 for `1.74e+03`."""
     last = max(text.rfind(","), text.rfind("."))
-    return 1.0 if last < 0 else 10.0 ** -len(re.sub(r"\D.*", "", text[last + 1 :]))
+    power = re.search(r"\de([+-]?\d{1,3})$", text)
+    digits = 0 if last < 0 else len(re.sub(r"\D.*", "", text[last + 1 :]))
+    return 10.0 ** ((int(power[1]) if power else 0) - digits)
 
 
 def lines_with(text: str, needle: str | re.Pattern[str], start: int = 0) -> Iterator[tuple[int, str]]:

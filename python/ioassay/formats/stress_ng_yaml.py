@@ -48,13 +48,9 @@ class Measured:
         return self.metrics.get(name, 0.0)
 
 
-def parse(text: str, stressor: str) -> Measured | None:
-    """The results of `stressor`; None where it has none. InputError for a number that is none."""
-    entries = _entries(text)
-    for name, pairs in entries.items():
-        if name.replace("_", "-") == stressor:
-            return Measured(stressor, _metrics(pairs))
-    return None
+def read(text: str) -> list[Measured]:
+    """The results of each stressor. InputError for a number that is none."""
+    return [Measured(name.replace("_", "-"), _metrics(pairs)) for name, pairs in _entries(text).items()]
 
 
 def _entries(text: str) -> dict[str, list[tuple[str, str]]]:

@@ -6,7 +6,7 @@ A child dies with its runner: it asks the kernel for SIGKILL when the thread tha
 leave its group (fio's jobs do: each is a session) and outlive it: this process adopts them as their subreaper, and
 `guarded` ends them when this process is killed itself. They are known by `IOASSAY_TRIAL` in their environment.
 A `watchdog` ends a trial whose runner cannot, because real-time processes leave it no time. What a killed runner would
-leave that is no process is put back by `if_killed`.
+leave that is no process is put back by `if_killed`, and a `temporary_folder` goes with it.
 A child that is talked to while it runs is a `partner`. Nothing here goes through a shell or signals what others began.
 """
 
@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -487,6 +488,28 @@ def if_killed(undo: Callable[[], None], *, terminal: int | None = None) -> Itera
     kept = () if terminal is None else (terminal,)
     with _waited_for(lambda killed: undo() if killed else None, *kept, in_session=terminal is not None):
         yield
+
+
+@contextmanager
+def temporary_folder(
+    prefix: str, within: Path | None = None, clear: Callable[[Path], None] | None = None
+) -> Iterator[Path]:
+    """A new folder of ours alone, which `clear` takes away in the end, also where this process is killed.
+
+    That is promised before the folder is there, so that no kill leaves it behind. OSError: it cannot be made.
+    """
+    import shutil
+    import tempfile
+
+    above = Path(tempfile.gettempdir()) if within is None else within
+    made = above.absolute() / f"{prefix}{os.urandom(4).hex()}"
+    undo = partial(clear, made) if clear else partial(shutil.rmtree, made, ignore_errors=True)
+    with if_killed(undo):
+        made.mkdir(mode=0o700)
+        try:
+            yield made
+        finally:
+            undo()
 
 
 @contextmanager

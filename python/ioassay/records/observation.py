@@ -203,7 +203,7 @@ class Session:
     write: Calls = Calls()
     sync: Calls = Calls()
     dirty_syncs: int = 0
-    """Synchronisations that succeeded after a write to it, or of their task, since the last one."""
+    """Dirty synchronisations: they succeeded after a write to it, or of their task, since the last one."""
     synced_writes: int = 0
     """Writes that asked to be synchronised by flags of their own (RWF_SYNC, RWF_DSYNC)."""
     first: Calls = Calls()

@@ -167,12 +167,14 @@ def rerun_command(records: Dataset) -> str:
 
 def _search_arguments(tuning: Search) -> Iterator[str]:
     """The study has every level of the axes, so that the listed ones are the space."""
+    from ioassay.factors import level_word
+
     yield from ("ioassay", "tune", _STUDY, "--maximize" if tuning["maximize"] else "--minimize", str(tuning["metric"]))
     for constraint in tuning["constraints"]:
         yield from ("--subject-to", constraint["text"])
     yield "--listed"
     for name, level in tuning["default"].items():
-        yield from ("--default", f"{name}={str(level).lower() if isinstance(level, bool) else level}")
+        yield from ("--default", f"{name}={level_word(level)}")
     for option in ("trials", "confirm", "seed", "margin"):
         yield from (f"--{option}", str(tuning[option]))
     if tuning["batch"] > 1:

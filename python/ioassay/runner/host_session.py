@@ -10,13 +10,11 @@ from __future__ import annotations
 import queue
 import re
 import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -162,9 +160,8 @@ class Session(Gate):
     # What follows runs in the session's own thread.
 
     def _run(self, wait_quiet_s: float) -> None:
-        scratch = Path(tempfile.mkdtemp(prefix="ioassay-host-"))
         try:
-            with supervisor.if_killed(partial(shutil.rmtree, scratch, ignore_errors=True)):
+            with supervisor.temporary_folder("ioassay-host-") as scratch:
                 self._store = RunStore.create(scratch / "run", self._suite, {})
                 run.execute(
                     self._store, self._benches, self, workers=1, source=self, wait_quiet_s=wait_quiet_s, gate=self
@@ -174,8 +171,6 @@ class Session(Gate):
             why = str(error)
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
         debug_log.info("host", f"session {self.opening.token} ended: {why}")
         self._set(State(ended=why))
         waiting = [] if self._current is None else [self._current]

@@ -10,6 +10,7 @@ import polars as pl
 
 from ioassay.drivers import REGISTRY, driver
 from ioassay.errors import InputError
+from ioassay.factors import level_word
 from ioassay.records.observation import EXPLAIN, SYSCALLS, Observation
 from ioassay.records.record import OK, Record, Scalar
 from ioassay.roles import DriverFacts
@@ -180,11 +181,7 @@ def _levels(name: str, levels: Sequence[Scalar | None]) -> pl.Series:
         return pl.Series(name, levels, pl.Int64())
     if all(isinstance(level, int | float) and not isinstance(level, bool) for level in present):
         return pl.Series(name, levels, pl.Float64())
-    return pl.Series(name, [None if level is None else _text(level) for level in levels], pl.String())
-
-
-def _text(level: Scalar) -> str:
-    return str(level).lower() if isinstance(level, bool) else str(level)
+    return pl.Series(name, [None if level is None else level_word(level) for level in levels], pl.String())
 
 
 def _parquet(store: RunStore, records: Sequence[Record], name: str) -> pl.DataFrame:

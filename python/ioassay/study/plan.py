@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ioassay.factors import CASE, HOST, same_level
+from ioassay.factors import CASE, HOST, level_word, same_level
 from ioassay.records.record import Scalar
 from ioassay.roles import Trial
 from ioassay.study.model import Run, Study, Suite
@@ -188,4 +188,4 @@ def _digest(content: Any) -> str:
 
 def describe(point: Point) -> str:
     """A point in words for people: `bs=4KiB rw=randread`."""
-    return " ".join(f"{name}={level}" for name, level in point.items()) or "(one point)"
+    return " ".join(f"{name}={level_word(level)}" for name, level in point.items()) or "(one point)"

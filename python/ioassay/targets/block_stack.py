@@ -11,7 +11,6 @@ import errno
 import fcntl
 import os
 import struct
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -40,12 +39,8 @@ _MNT_DETACH, _UMOUNT_NOFOLLOW = 2, 8  # umount2(2)
 @contextmanager
 def folder(prefix: str) -> Iterator[Path]:
     """A new folder that is cleared in the end, also where this process is killed. ToolError: something stays in it."""
-    made = Path(tempfile.mkdtemp(prefix=prefix))
-    with supervisor.if_killed(lambda: _clear(made, _CLEARED_S)):
-        try:
-            yield made
-        finally:
-            _clear(made, _CLEARED_S)
+    with supervisor.temporary_folder(prefix, clear=_clear) as made:
+        yield made
     if made.exists():
         raise ToolError(f"{made}: cannot be removed: something in it is still in use; unmount it and remove it")
 
@@ -104,9 +99,9 @@ def _attached(file: Path, block_bytes: int) -> tuple[int, Path]:
         os.close(handle)
 
 
-def _clear(made: Path, patience_s: float) -> None:
+def _clear(made: Path) -> None:
     """Unmount what is mounted in the folder, and remove it; only what lies in itself, whatever stays mounted."""
-    give_up_s = time.monotonic() + patience_s
+    give_up_s = time.monotonic() + _CLEARED_S
     while made.exists():
         with suppress(OSError):
             for entry in made.iterdir():

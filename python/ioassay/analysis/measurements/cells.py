@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ioassay import metrics
 from ioassay.analysis.measurements import merged_histograms
 from ioassay.analysis.measurements.memo import memoized
-from ioassay.factors import CASE, Design, level_key
+from ioassay.factors import CASE, Design, level_key, level_word
 from ioassay.records.record import FAILED, OK, SKIPPED, Scalar
 from ioassay.stats.result import Floats, Interval, Undefined
 from ioassay.stats.sample import mean_interval
@@ -222,7 +222,7 @@ def _present(factors: Mapping[str, tuple[Scalar, ...]], kept: Sequence[Cell]) ->
 
 def label(point: Mapping[str, Scalar]) -> str:
     """A condition in words: `rw=randrw rwmixwrite=25`; a case by its name; 'all trials' for the only point."""
-    words = [str(level) if name == CASE else f"{name}={level}" for name, level in point.items()]
+    words = [str(level) if name == CASE else f"{name}={level_word(level)}" for name, level in point.items()]
     return " ".join(words) or "all trials"
 
 

@@ -176,7 +176,8 @@ class StressNg(Driver):
 
 def _read(wanted: Settings, outcome: Outcome, raw: Path) -> Parsed:
     log = "\n".join((_text(outcome.stderr), _text(outcome.stdout)))
-    measured = stress_ng_yaml.parse(_text(raw / RESULTS), wanted.stressor)
+    results = stress_ng_yaml.read(_text(raw / RESULTS))
+    measured = next((one for one in results if one.stressor == wanted.stressor), None)
     status, reason = stressor_outcome.judge(wanted, measured, outcome, log)
     behind = [*_left_behind(raw), *stressor_outcome.remove_shared_memory(outcome.started_unix_s)]
     if status != OK or measured is None:
