@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 from ioassay.errors import InputError
-from ioassay.formats import command_line, stress_ng_yaml
+from ioassay.formats import stress_ng_yaml
 from ioassay.formats.number_parsing import lines_with, real, step_of, whole_number
 from ioassay.formats.printed_quantity import last_line
 from ioassay.records.record import Claim
@@ -33,7 +32,8 @@ _MIB = float(2**20)
 _YAML_STEP = 1e-6
 _METRICS = re.compile(r"-[a-zA-Z]*M|--metrics.*")
 _QUIET = re.compile(r"-[a-zA-Z]*q|--quiet")
-_YAML = re.compile(r"-Y(.*)|--yaml(?:=(.*))?")
+_YAML = re.compile(r"\0(?:-Y\0?|--yaml[=\0])([^\0]+)")
+"""In words that a zero byte separates."""
 
 
 def matches(program: str) -> bool:
@@ -48,24 +48,13 @@ def looks_like(text: str) -> bool:
 
 def prints(words: Sequence[str]) -> bool:
     """Whether a stress-ng with these arguments says its metrics, on standard error or in a file."""
-    return _has(words, _METRICS)
+    return any(map(_METRICS.fullmatch, words))
 
 
 def outputs(argv: Sequence[str]) -> list[str]:
     """The YAML of a quiet stress-ng."""
-    for one in command_line.plain(argv):
-        if matches(command_line.program(one)) and _has(one, _QUIET):
-            found = [
-                (match[1] or match[2], after)
-                for word, after in pairwise([*one, ""])
-                if (match := _YAML.fullmatch(word))
-            ]
-            return [joined or after for joined, after in found[-1:]]
-    return []
-
-
-def _has(words: Sequence[str], option: re.Pattern[str]) -> bool:
-    return any(map(option.fullmatch, words))
+    named: list[str] = _YAML.findall("\0".join(argv))
+    return named[-1:] if any(map(_QUIET.fullmatch, argv)) else []
 
 
 def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
