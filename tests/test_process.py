@@ -290,29 +290,26 @@ def test_a_program_that_is_missing_or_cannot_be_prepared_is_a_tool_error(tmp_pat
         supervisor.run(["true"], stdout=tmp_path / "no" / "out", stderr=tmp_path / "err", timeout_s=5)
 
 
-@pytest.mark.parametrize("killed", [False, True])
-def test_what_a_killed_process_would_leave_is_undone_and_else_left_to_it(tmp_path: Path, killed: bool) -> None:
-    last = "os.kill(os.getpid(), 9)" if killed else "pass"
-    with runner(tmp_path, f"with process.if_killed((root / 'undone').touch):\n    {last}\n") as process:
-        process.communicate()
-    assert process.returncode == (-signal.SIGKILL if killed else 0)
-    if killed:
-        until((tmp_path / "undone").exists)
-    assert (tmp_path / "undone").exists() == killed
-
-
+KILL = "def kill():\n    next(root.glob('within/its-*')) and (root / 'seen').touch()\n    os.kill(os.getpid(), 9)\n"
+USE = (
+    "with process.if_killed((root / 'undone').touch), process.temporary_folder('its-', root / 'within') as made:\n"
+    "    (made / 'a').mkdir()\n    "
+)
 MADE_AND_KILLED = "make = pathlib.Path.mkdir\npathlib.Path.mkdir = lambda path, **how: (make(path, **how), kill())\n"
 
 
-@pytest.mark.parametrize("ahead, last", [("", ""), ("", "kill()"), ("", "raise OSError"), (MADE_AND_KILLED, "")])
-def test_a_temporary_folder_goes_however_and_whenever_its_process_ends(tmp_path: Path, ahead: str, last: str) -> None:
+@pytest.mark.parametrize(
+    "ahead, last", [("", "pass"), ("", "kill()"), ("", "raise OSError"), (MADE_AND_KILLED, "pass")]
+)
+def test_what_a_killed_process_would_leave_is_undone_and_its_temporary_folder_goes(
+    tmp_path: Path, ahead: str, last: str
+) -> None:
     (within := tmp_path / "within").mkdir()
-    use = f"with process.temporary_folder('its-', root / 'within') as made:\n    (made / 'a').mkdir()\n    {last}\n"
-    kill = "def kill():\n    next(root.glob('within/its-*')) and (root / 'seen').touch()\n    os.kill(os.getpid(), 9)\n"
-    with runner(tmp_path, f"{kill}{ahead}{use}") as process:
+    with runner(tmp_path, f"{KILL}{ahead}{USE}{last}\n") as process:
         process.communicate()
-    assert (tmp_path / "seen").exists() == ("kill" in ahead + last)
-    until(lambda: not [*within.iterdir()])
+    killed = process.returncode == -signal.SIGKILL
+    assert killed == (tmp_path / "seen").exists() == ("kill" in ahead + last)
+    until(lambda: not [*within.iterdir()] and (tmp_path / "undone").exists() == killed)
 
 
 def test_a_thread_may_end_between_the_list_of_threads_and_its_list_of_children(monkeypatch: pytest.MonkeyPatch) -> None:
