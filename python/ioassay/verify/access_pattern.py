@@ -16,13 +16,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 from ioassay.records.observation import READ, WRITE, Calls, Pattern
-from ioassay.records.record import BACKWARD, RANDOM, SEQUENTIAL, STRIDED, Claim
+from ioassay.records.record import BACKWARD, RANDOM, SEQUENTIAL, STRIDED
 from ioassay.verify import tolerances
 from ioassay.verify.case import Case
 from ioassay.verify.claim_groups import MIXED, TRIM, Group
-from ioassay.verify.statement import Code, Statement, state
+from ioassay.verify.statement import Code, state
 from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED, Fault, Finding
 
 _DEVIATIONS = 6
@@ -162,7 +163,8 @@ def judge_pattern(case: Case) -> Finding | None:
     """None where no order and no working set is claimed."""
     if not case.is_pattern_claimed:
         return None
-    pattern, working_set = _agreed(case.claims)
+    patterns, sets = {claim.pattern for claim in case.claims}, {claim.working_set_bytes for claim in case.claims}
+    pattern, working_set = patterns.pop() if len(patterns) == 1 else "", sets.pop() if len(sets) == 1 else None
     if not pattern and working_set is None:
         return Finding(judged=False)
     stated = any(claim.source == "user" for claim in case.claims)
@@ -173,25 +175,17 @@ def judge_pattern(case: Case) -> Finding | None:
     faults = [*_judge_order(pattern, access), *_judge_extent(pattern, working_set, access)]
     contradictions = [fault for fault in faults if fault.category == CONTRADICTED]
     faults = contradictions or (faults if stated else [])
-    return Finding(faults[:1], [_seen(access)] if stated and not faults else [], access.numbers)
-
-
-def _agreed(claims: Sequence[Claim]) -> tuple[str, int | None]:
-    """What all claims of a group say; '' and None where they differ."""
-    patterns, sets = {claim.pattern for claim in claims}, {claim.working_set_bytes for claim in claims}
-    return patterns.pop() if len(patterns) == 1 else "", sets.pop() if len(sets) == 1 else None
+    sequential = access.numbers["sequential_share"]
+    seen = state(Code.ACCESS_SEEN, calls=access.calls, unique_bytes=access.most_touched, sequential=sequential)
+    return Finding(faults[:1], [seen] if stated and not faults else [], access.numbers)
 
 
 def _parts(group: Group) -> list[_Part | None]:
     """The sessions that moved something, None for one without offsets; of files that are not named, large ones."""
     kind = group.claims[0].kind
-    found: list[tuple[int, Calls, Pattern | None]] = []
-    for session in group.sessions:
-        if kind in (READ, MIXED):
-            found.append((session.file, session.read, session.read_pattern))
-        if kind in (WRITE, MIXED):
-            found.append((session.file, session.write, session.write_pattern))
-    found = [part for part in found if part[1].bytes]
+    reads = [(one.file, one.read, one.read_pattern) for one in group.sessions if kind in (READ, MIXED)]
+    writes = [(one.file, one.write, one.write_pattern) for one in group.sessions if kind in (WRITE, MIXED)]
+    found = [part for part in (*reads, *writes) if part[1].bytes]
     if not group.named and not group.one_pass:
         volumes: Counter[int] = Counter()
         for file, calls, _ in found:
@@ -231,43 +225,32 @@ def _access(group: Group, parts: Sequence[_Part | None]) -> _Access:
     )
 
 
-def _seen(access: _Access) -> Statement:
-    sequential = access.numbers["sequential_share"]
-    return state(Code.ACCESS_SEEN, calls=access.calls, unique_bytes=access.most_touched, sequential=sequential)
-
-
-def _order(code: Code, pattern: str, access: _Access) -> tuple[Statement]:
-    numbers = access.numbers
-    shares = {"sequential": numbers["sequential_share"], "stride": numbers["stride_share"]}
-    return (Statement(code, tuple({"pattern": pattern, "calls": access.calls, **shares}.items())),)
-
-
 def _judge_order(pattern: str, access: _Access) -> list[Fault]:
     if not pattern:
         return []
     if access.followers < tolerances.of("pattern_calls"):
         return [_incomplete(Code.TOO_FEW_CALLS)]
-    other = Fault(CONTRADICTED, "OTHER-PATTERN", _order(Code.ACCESS_OTHER, pattern, access))
-    unclear = Fault(INCOMPLETE, "PATTERN-UNKNOWN", _order(Code.ACCESS_UNCLEAR, pattern, access))
+    shares = {"sequential": access.numbers["sequential_share"], "stride": access.numbers["stride_share"]}
+    seen: dict[str, Any] = {"pattern": pattern, "calls": access.calls, **shares}
+    other = Fault(CONTRADICTED, "OTHER-PATTERN", (state(Code.ACCESS_OTHER, **seen),))
+    unclear = Fault(INCOMPLETE, "PATTERN-UNKNOWN", (state(Code.ACCESS_UNCLEAR, **seen),))
     if pattern == RANDOM and (regular := _judge_random(access, other, unclear)):
         return regular  # random calls of several tasks are none the more regular
     switches = sum(part.pattern.switches for part in access.parts)
     if switches > tolerances.of("pattern_unsure") * access.calls or (access.both_ways and pattern != RANDOM):
         return [_incomplete(Code.ORDER_UNKNOWN)]
-    if pattern == RANDOM:
-        return []
+    return _judge_regular(pattern, access, other, unclear) if pattern != RANDOM else []
+
+
+def _judge_regular(pattern: str, access: _Access, other: Fault, unclear: Fault) -> list[Fault]:
     share = access.followers * tolerances.of("pattern_share")
     if pattern == SEQUENTIAL:
         jumps = access.followers - access.in_order
-        if jumps <= share:
-            return []
-        return [other if jumps > access.followers / 2 else unclear]
+        return [] if jumps <= share else [other if jumps > access.followers / 2 else unclear]
     if pattern in (BACKWARD, STRIDED) and access.sequential > access.followers - share:
         return [other]
     forward = any(part.pattern.stride_bytes > 0 for part in access.parts)
-    if access.strided < access.followers - share or (pattern == BACKWARD and forward):
-        return [unclear]
-    return []
+    return [unclear] if access.strided < access.followers - share or (pattern == BACKWARD and forward) else []
 
 
 def _judge_random(access: _Access, other: Fault, unclear: Fault) -> list[Fault]:

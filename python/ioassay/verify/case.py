@@ -59,30 +59,24 @@ def expected(group: Group) -> Expected:
     The C library makes calls of its own size for stdio's records, a pipe divides what is spliced, and vsync has one
     call for what lies side by side, so that these are not counted. Nor are the bytes of files that are only created.
     """
-    operations = _total([None if claim.engine in _NOT_AS_CALLS else claim.operations for claim in group.claims])
+    claims, notes = group.claims, []
+    operations = _total([None if claim.engine in _NOT_AS_CALLS else claim.operations for claim in claims])
     # Without bytes the rate alone is judged.
-    volume = _total([None if claim.engine in BY_NAME else claim.bytes for claim in group.claims])
-    rounded = sum(claim.rate_unit_bytes for claim in group.claims if claim.operations is None)
-    notes = []
-    if not group.one_pass:
-        extra = [
-            (int(claim.primed) + claim.silent_passes * (claim.operations or 0), _beside(claim))
-            for claim in group.claims
-        ]
-        if any(bytes_beside for _, bytes_beside in extra):
-            operations = None if operations is None else operations + sum(one for one, _ in extra)
-            volume = None if volume is None else volume + sum(one for _, one in extra)
-            notes.append(state(Code.SILENT_PASSES_COUNTED))
-    return Expected(operations, volume, rounded if rounded > len(group.claims) else 0.0, notes)
+    volume = _total([None if claim.engine in BY_NAME else claim.bytes for claim in claims])
+    rounded = sum(claim.rate_unit_bytes for claim in claims if claim.operations is None)
+    passes = [(claim, int(claim.primed), claim.silent_passes) for claim in claims]
+    beside = sum(primed * (claim.record_bytes or 0) + silent * (claim.bytes or 0) for claim, primed, silent in passes)
+    if beside and not group.one_pass:
+        also = sum(primed + silent * (claim.operations or 0) for claim, primed, silent in passes)
+        operations = None if operations is None else operations + also
+        volume = None if volume is None else volume + beside
+        notes.append(state(Code.SILENT_PASSES_COUNTED))
+    return Expected(operations, volume, rounded if rounded > len(claims) else 0.0, notes)
 
 
 def _total(parts: Sequence[int | None]) -> int | None:
     known = [part for part in parts if part is not None]
     return sum(known) if known and len(known) == len(parts) else None
-
-
-def _beside(claim: Claim) -> int:
-    return int(claim.primed) * (claim.record_bytes or 0) + claim.silent_passes * (claim.bytes or 0)
 
 
 @dataclass(frozen=True)
@@ -257,25 +251,24 @@ def _pools(grouped: Sequence[Group], observation: Observation) -> dict[tuple[str
     members: dict[tuple[str, bool | None], list[Group]] = {}
     for group in grouped:
         members.setdefault(_pool_key(group), []).append(group)
-    kinds = {kind for kind, _ in members}
+    reads_claimed = any(kind in ("read", "mixed") for kind, _ in members)
     found: dict[tuple[str, bool | None], Pool] = {}
-    for key in sorted(members, key=lambda key: key[1] is not True):
-        files = {file.id: file for group in members[key] for file in group.files}
-        together = Group((), members[key][0].claims, members[key][0].told_apart, files=list(files.values()))
-        moved = [_moved(group, calls_seen(group, observation)) for group in members[key]]
-        device = device_seen(together, observation)
-        laid_out = sum(session.write.bytes for group in members[key] for session in group.layout)
-        most = sum(volume for _, volume in moved)
-        if laid_out:
-            device = replace(device, own_bytes=max(device.own_bytes - laid_out, min(device.own_bytes, most)))
-        if key[1] is True and any(kind == key[0] and direct is not True for kind, direct in members):
-            device = replace(device, own_bytes=min(device.own_bytes, most))  # whose the rest was cannot be told
-        if key[1] is not True and (beside := found.get((key[0], True))):
-            device = replace(device, own_bytes=max(device.own_bytes - beside.bytes, 0))
+    for kind, direct in sorted(members, key=lambda key: key[1] is not True):
+        here = members[kind, direct]
+        files = {file.id: file for group in here for file in group.files}
+        device = device_seen(replace(here[0], files=list(files.values())), observation)
+        moved = [_moved(group, calls_seen(group, observation)) for group in here]
+        own_bytes, most = device.own_bytes, sum(volume for _, volume in moved)
+        if laid_out := sum(session.write.bytes for group in here for session in group.layout):
+            own_bytes = max(own_bytes - laid_out, min(own_bytes, most))
+        if direct is True and len([one for one, _ in members if one == kind]) > 1:
+            own_bytes = min(own_bytes, most)  # whose the rest was cannot be told
+        if direct is not True and (beside := found.get((kind, True))):
+            own_bytes = max(own_bytes - beside.bytes, 0)
             if device.process_bytes is not None:
                 device = replace(device, process_bytes=max(device.process_bytes - beside.bytes, 0))
-        pool = pool_of(members[key], moved, device, observation, key[1])
-        found[key] = replace(pool, reads_claimed=bool(kinds & {"read", "mixed"}))
+        pool = pool_of(here, moved, replace(device, own_bytes=own_bytes), observation, direct)
+        found[kind, direct] = replace(pool, reads_claimed=reads_claimed)
     return found
 
 
@@ -336,38 +329,35 @@ def pool_of(
 
     `moved` are the operations and bytes of each that count where files are not known.
     """
-    kind = groups[0].claims[0].kind
+    kind, told_apart = groups[0].claims[0].kind, groups[0].told_apart
     files = {file.id: file for group in groups for file in group.files}
+    known = list(files.values()) if told_apart else []
     laid_out = {id(session) for group in groups for session in group.layout}
-    sessions = [s for s in observation.sessions if s.file in files and id(s) not in laid_out]
-    sessions = sessions if groups[0].told_apart else []
+    sessions = [s for s in observation.sessions if told_apart and s.file in files and id(s) not in laid_out]
     if direct is not None:
         sessions = [s for s in sessions if ("direct" in s.flags) == direct]
     operations, volume = (sum(pair[at] for pair in moved) for at in (0, 1))
     if sessions:
         total = [calls_of(session, kind) for session in sessions]
-        operations, volume = sum(part.calls for part in total), sum(part.bytes for part in total)
-        volume = volume or sum(pair[1] for pair in moved)
+        operations, volume = sum(part.calls for part in total), sum(part.bytes for part in total) or volume
     synced = {is_synced(group) for group in groups}
-    told_apart = groups[0].told_apart
-    added = _added(files, observation, device)
-    prefetched = sum(_before(file, observation) for file in files.values()) if added else 0
-    by_operations = sum(part.calls.calls for part in observation.operations if part.kind == "sync")
-    watched_syncs = groups[0].told_apart or any(part.kind == "sync" for part in observation.operations)
+    added, prefetched = _added(files, observation, device)
+    sync_calls = [part.calls.calls for part in observation.operations if part.kind == "sync"]
+    syncs = sum(session.sync.calls for session in sessions) or sum(sync_calls)
     return Pool(
         kind=kind,
         bytes=volume,
         operations=operations,
         device=device,
         claims=sum(len(group.claims) for group in groups),
-        syncs=(sum(s.sync.calls for s in sessions) or by_operations) if watched_syncs else None,
-        page_cache_bytes=None if added is None else sum(added) - prefetched,
+        syncs=syncs if told_apart or sync_calls else None,
+        page_cache_bytes=added,
         prefetched_bytes=prefetched,
         direct=direct,
         synced=synced.pop() if len(synced) == 1 else None if None in synced else False,
-        filesystems=frozenset(file.filesystem for file in files.values() if file.filesystem and told_apart),
-        devices=frozenset(file.device for file in files.values() if file.device and told_apart),
-        storage=not files or not told_apart or any(f.kind in ("regular", "block") for f in files.values()),
+        filesystems=frozenset(file.filesystem for file in known if file.filesystem),
+        devices=frozenset(file.device for file in known if file.device),
+        storage=not known or any(file.kind in ("regular", "block") for file in known),
         watched="block" in observation.layers or "record" in observation.layers,
         log=any("log-not-synced" in claim.doubts for group in groups for claim in group.claims),
         elsewhere_bytes=_read_elsewhere(files, observation, device) if told_apart else 0,
@@ -376,28 +366,24 @@ def pool_of(
     )
 
 
-def _added(files: Mapping[int, File], observation: Observation, device: Device) -> list[int] | None:
-    """What was read into the page cache for each file; None where that is not known."""
+def _added(files: Mapping[int, File], observation: Observation, device: Device) -> tuple[int | None, int]:
+    """What was read into the page cache for the files from their first read on, and before it; None if not known."""
     sessions = [session for session in observation.sessions if session.file in files]
     if not files or any(session.write.calls for session in sessions):
-        return None  # pages came in by writes as well
+        return None, 0  # pages came in by writes as well
     by_ring = any(part.entry in RINGS and part.kind == READ for part in observation.operations)
     older = any(session.cached_bytes is None for session in sessions)  # without pages of other inodes than the file's
-    added = []
+    added = before = 0
     for file in files.values():
         own_inode = file.kind == "regular" and file.filesystem not in _ABOVE_OTHERS
         if file.page_cache_bytes is None or (by_ring and not own_inode):
-            return None
+            return None, 0
         if older and not file.page_cache_bytes and device.own_bytes > tolerances.of("loader_device_bytes"):
-            return None
-        added.append(file.page_cache_bytes)
-    return added
-
-
-def _before(file: File, observation: Observation) -> int:
-    """Of what was read into the page cache for the file, what came before its first read."""
-    reading = [session for session in observation.sessions if session.file == file.id and session.read.calls]
-    return min((session.cached_bytes or 0 for session in reading), default=0)
+            return None, 0
+        added += file.page_cache_bytes
+        reading = [session.cached_bytes or 0 for session in sessions if session.file == file.id and session.read.calls]
+        before += min(reading, default=0)
+    return added - before, before
 
 
 def _read_elsewhere(files: Mapping[int, File], observation: Observation, device: Device) -> int:

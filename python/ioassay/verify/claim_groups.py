@@ -63,28 +63,18 @@ def calls_of(session: Session, kind: str) -> Calls:
 
 def groups(claims: Sequence[Claim], observation: Observation) -> list[Group]:
     """Every claim in exactly one group, in the order of their first claims."""
-    told_apart = SYSCALLS in observation.layers and not _untracked(observation)
-    if not told_apart:
+    overflowed = any(observation.health.get(f"untracked_{name}") for name in ("files", "sessions"))
+    if SYSCALLS not in observation.layers or overflowed:
         kinds: dict[str, list[int]] = {}
         for place, claim in enumerate(claims):
             kinds.setdefault(claim.kind, []).append(place)
-        files = list(observation.files)
-        overflowed = _untracked(observation)
-        return [
-            Group(places, [claims[p] for p in places], False, files=files, overflowed=overflowed)
-            for places in kinds.values()
-        ]
+        files, listed = list(observation.files), kinds.values()
+        return [Group(at, [claims[p] for p in at], False, files=files, overflowed=overflowed) for at in listed]
     index = _Index(observation, claims)
-    in_passes = [
-        place for place, claim in enumerate(claims) if conventions(claim.source).passes and len(claim.paths) < 2
-    ]
+    in_passes = [at for at, claim in enumerate(claims) if conventions(claim.source).passes and len(claim.paths) < 2]
     rest = sorted(set(range(len(claims))) - set(in_passes))
     found = [*_passes(in_passes, claims, index), *_sums(rest, claims, index)]
     return sorted(found, key=lambda group: group.places[0])
-
-
-def _untracked(observation: Observation) -> bool:
-    return bool(observation.health.get("untracked_files") or observation.health.get("untracked_sessions"))
 
 
 class _Index:
@@ -137,8 +127,7 @@ class _Index:
             inside = [file for file in self.files.values() if any(_lies_in(path, name) for name in _names(file))]
             here = here or inside or self._cut(path)
             found.update({file.id: file for file in here})
-            if not here:
-                missing.append(path)
+            missing += [] if here else [path]
         return list(found.values()), missing
 
     def _cut(self, path: str) -> list[File]:
@@ -148,22 +137,25 @@ class _Index:
 
     def relevant(self, kind: str) -> list[File]:
         """Files that are no program's own; those that were open before only where there are no others."""
-        used = [file for file in self.files.values() if self._uses(file, kind) and not self._own(file)]
+        used = []
+        for file in self.files.values():
+            sessions = self.sessions.get(file.id, ())
+            own = is_of_system(file.path) and not any(session.write.calls for session in sessions)
+            if file.kind not in _STORAGE or file.path.startswith(_NEVER) or own:
+                continue
+            if any(calls_of(session, kind).calls for session in sessions):
+                used.append(file)
         return [file for file in used if file.path] or used
-
-    def _uses(self, file: File, kind: str) -> bool:
-        return any(calls_of(session, kind).calls for session in self.sessions.get(file.id, ()))
-
-    def _own(self, file: File) -> bool:
-        path = file.path
-        if file.kind not in _STORAGE or path.startswith(_NEVER):
-            return True
-        return is_of_system(path) and not any(session.write.calls for session in self.sessions.get(file.id, ()))
 
     def in_time(self, files: Iterable[File]) -> list[Session]:
         """All sessions of the files, earliest first."""
         found = [session for file in files for session in self.sessions.get(file.id, ())]
-        return sorted(found, key=_began)
+        return sorted(
+            found,
+            key=lambda one: (
+                one.opened_ns or min((part.first_ns for part in (one.read, one.write) if part.calls), default=0)
+            ),
+        )
 
 
 def is_of_system(path: str) -> bool:
@@ -175,11 +167,6 @@ def is_of_system(path: str) -> bool:
 def _names(file: File) -> list[str]:
     """The paths by which it was opened."""
     return [file.path, *([file.other_path] if file.other_path else [])]
-
-
-def _began(session: Session) -> int:
-    firsts = [part.first_ns for part in (session.read, session.write) if part.calls]
-    return session.opened_ns or min(firsts, default=0)
 
 
 def _is(named: str, opened: str) -> bool:

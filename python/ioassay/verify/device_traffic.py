@@ -65,28 +65,21 @@ def _read(pool: Pool, jumps: int) -> list[Fault]:
         prefetched = state(Code.PREFETCHED, prefetched_bytes=pool.prefetched_bytes)
         return [Fault(CACHED, "PAGE-CACHE", (read, prefetched))]
     if share < tolerances.of("cached_share"):
-        if _made_of_nothing(pool):
+        added = pool.page_cache_bytes or 0  # pages came into the cache without the device: holes
+        if added >= pool.bytes / 2 and pool.device.own_bytes <= tolerances.of("device_bytes"):
             return [Fault(CACHED, "NO-DEVICE-IO", (read, state(Code.PAGES_WITHOUT_DEVICE)))]
         return [Fault(CACHED, "PAGE-CACHE", (read, state(Code.PAGE_CACHE)))]
     requests = pool.device.own_requests or 0
     if 0 < requests < jumps * tolerances.of("cached_share") and pool.device.own_bytes >= pool.reached_bytes / 2:
         few = state(Code.FEW_REQUESTS, calls=jumps, requests=requests, device_bytes=pool.device.own_bytes)
         return [Fault(CACHED, "PAGE-CACHE", (few, state(Code.PAGE_CACHE)))]
-    extra = tolerances.of("device_bytes")
-    if pool.page_cache_bytes is None:
-        extra = tolerances.of("loader_device_bytes")
+    extra = tolerances.of("loader_device_bytes" if pool.page_cache_bytes is None else "device_bytes")
     if pool.reached_bytes <= pool.bytes * (1 + tolerances.of("amplified")) + extra:
         return []
     more = state(Code.READ_MORE, calls_bytes=pool.bytes, device_bytes=pool.reached_bytes)
-    if pool.record_bytes < _PAGE_BYTES:
-        return [Fault(AMPLIFIED, "PAGE-SIZE", (more, state(Code.WHOLE_PAGES)))]
-    return [Fault(AMPLIFIED, "READ-AHEAD", (more, state(Code.READ_AHEAD_EXTRA)))]
-
-
-def _made_of_nothing(pool: Pool) -> bool:
-    """Pages came into the cache without the device: holes."""
-    added = pool.page_cache_bytes
-    return added is not None and added >= pool.bytes / 2 and pool.device.own_bytes <= tolerances.of("device_bytes")
+    small = pool.record_bytes < _PAGE_BYTES
+    why = state(Code.WHOLE_PAGES if small else Code.READ_AHEAD_EXTRA)
+    return [Fault(AMPLIFIED, "PAGE-SIZE" if small else "READ-AHEAD", (more, why))]
 
 
 def _written(pool: Pool) -> list[Fault]:

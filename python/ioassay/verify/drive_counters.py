@@ -14,6 +14,7 @@ from typing import Any
 
 from ioassay.records.record import Claim
 from ioassay.verify import properties, tolerances
+from ioassay.verify.claim_groups import MIXED, TRIM
 from ioassay.verify.statement import Code, Statement, state
 from ioassay.verify.verdict import (
     AMPLIFIED,
@@ -33,19 +34,10 @@ from ioassay.verify.verdict import (
 
 PAST_THE_KERNEL = frozenset({"nbd", "spdk_nvme", "spdk_bdev"})
 """fio's engines that speak to a drive by themselves: for the kernel they are sockets, or nothing at all."""
-KINDS: Mapping[str, Sequence[str]] = {
-    "read": ("read",),
-    "write": ("write",),
-    "trim": ("trim",),
-    "mixed": ("read", "write"),
-}
-"""Kind of claim -> what the drive counts of it."""
 _UNSEEN = {
     UNSUBSTANTIATED: {"NO-DEVICE-IO", "NOTHING-SEEN", "PAST-THE-KERNEL"},
     CACHED: {"NO-DEVICE-IO"},
-    INCOMPLETE: {
-        *("CALLS-NOT-OBSERVED", "DEVICE-NOT-OBSERVED", "BELOW-RESOLUTION", "EVENTS-LOST", "MAPPED", "MORE-SEEN"),
-    },
+    INCOMPLETE: {"CALLS-NOT-OBSERVED", "DEVICE-NOT-OBSERVED", "BELOW-RESOLUTION", "EVENTS-LOST", "MAPPED", "MORE-SEEN"},
     CONTRADICTED: {"FEWER-SEEN"},
 }
 """Verdicts whose only reason is that the kernel did not see enough."""
@@ -64,23 +56,17 @@ class Count:
 def counts(metrics: Mapping[str, Any]) -> dict[str, Count]:
     """By kind of claim, from a trial's metrics `drive.*`; empty where the storage does not count for itself."""
     found = {}
-    for kind, directions in KINDS.items():
-        numbers = [
-            (metrics.get(f"drive.{one}.ios"), metrics.get(f"drive.{one}.bytes"), metrics.get(f"drive.{one}.lat.mean"))
-            for one in directions
+    for kind, directions in {**{one: (one,) for one in ("read", "write", TRIM)}, MIXED: ("read", "write")}.items():
+        rows: list[list[Any]] = [
+            [metrics.get(f"drive.{one}.{name}") for name in ("ios", "bytes", "lat.mean")] for one in directions
         ]
-        known = [(int(ios), int(size), mean) for ios, size, mean in numbers if ios is not None and size is not None]
-        if len(known) == len(numbers):
-            found[kind] = _together(known)
+        if any(None in row[:2] for row in rows):
+            continue
+        timed = [(int(ios), mean) for ios, _, mean in rows if mean is not None]
+        weight = sum(ios for ios, _ in timed)
+        mean = sum(ios * mean for ios, mean in timed) / weight if weight else None
+        found[kind] = Count(sum(int(row[0]) for row in rows), sum(int(row[1]) for row in rows), mean)
     return found
-
-
-def _together(parts: Sequence[tuple[int, int, float | None]]) -> Count:
-    operations = sum(ios for ios, _, _ in parts)
-    timed = [(ios, mean) for ios, _, mean in parts if mean is not None]
-    weight = sum(ios for ios, _ in timed)
-    mean = sum(ios * mean for ios, mean in timed) / weight if weight else None
-    return Count(operations, sum(size for _, size, _ in parts), mean)
 
 
 def set_against(verdicts: Sequence[Verdict], counted: Mapping[str, Count]) -> list[Verdict]:
@@ -98,22 +84,31 @@ def _set_against(verdict: Verdict, counted: Mapping[str, Count], volumes: Mappin
     if claim is None or claim.kind not in counted:
         return verdict
     count, claimed = counted[claim.kind], volumes[claim.kind]
-    numbers = {
-        **verdict.numbers,
-        "drive_operations": count.operations,
-        "drive_bytes": count.bytes,
-        "drive_latency_mean_ns": count.latency_ns,
-    }
+    numbers = {"operations": count.operations, "bytes": count.bytes, "latency_mean_ns": count.latency_ns}
+    found = replace(verdict, numbers={**verdict.numbers, **{f"drive_{name}": one for name, one in numbers.items()}})
     if not claimed:
-        return replace(verdict, numbers=numbers)
-    numbers["drive_difference_percent"] = (count.bytes / claimed - 1) * 100
-    found = replace(verdict, numbers=numbers)
+        return found
+    difference = {"drive_difference_percent": (count.bytes / claimed - 1) * 100}
+    return _compared(replace(found, numbers={**found.numbers, **difference}), claim, claimed, count)
+
+
+def _compared(verdict: Verdict, claim: Claim, claimed: int, count: Count) -> Verdict:
+    """Less than was claimed is behind a cache that says nothing; past it the claim is wrong."""
+    counted = state(Code.DRIVE_COUNTED, requests=count.operations, counted_bytes=count.bytes)
+    other = state(Code.DRIVE_COUNTED_OTHER, **dict(counted.values), claimed_bytes=claimed)
     slack = tolerances.of("device_bytes") + tolerances.of("device_share") * claimed
+    is_true, past = verdict.category in TRUE_CLAIMS, PurePath(claim.engine).name in PAST_THE_KERNEL
     if count.bytes < claimed - slack:
-        return _fewer(found, claim, claimed, count)
-    if count.bytes > claimed * (1 + tolerances.of("amplified")) + slack and not claim.unreported:
-        return _more(found, claimed, count)
-    return _agreed(found, claimed, count)
+        if count.bytes and (past or (claim.direct and is_true)):
+            return _judged(verdict, CONTRADICTED, "DRIVE-FEWER", other)
+    elif count.bytes > claimed * (1 + tolerances.of("amplified")) + slack and not claim.unreported:
+        if is_true or _is_unseen(verdict):
+            return _judged(verdict, AMPLIFIED, "DRIVE-MORE", other)
+    elif _is_unseen(verdict):
+        return _judged(verdict, CONFIRMED, BY_DRIVE, state(Code.PATH_UNSEEN, claimed_bytes=claimed), counted)
+    else:
+        other = counted
+    return replace(verdict, notes=(*verdict.notes, other))
 
 
 def _is_unseen(verdict: Verdict) -> bool:
@@ -121,29 +116,6 @@ def _is_unseen(verdict: Verdict) -> bool:
     if verdict.category == CONTRADICTED and verdict.numbers.get("evidence") == "files":
         return False
     return verdict.reason in _UNSEEN.get(verdict.category, ())
-
-
-def _agreed(verdict: Verdict, claimed: int, count: Count) -> Verdict:
-    counted = state(Code.DRIVE_COUNTED, requests=count.operations, counted_bytes=count.bytes)
-    if not _is_unseen(verdict):
-        return replace(verdict, notes=(*verdict.notes, counted))
-    return _judged(verdict, CONFIRMED, BY_DRIVE, state(Code.PATH_UNSEEN, claimed_bytes=claimed), counted)
-
-
-def _fewer(verdict: Verdict, claim: Claim, claimed: int, count: Count) -> Verdict:
-    """Less than was claimed: behind a cache that says nothing, past it the claim is wrong."""
-    other = state(Code.DRIVE_COUNTED_OTHER, requests=count.operations, counted_bytes=count.bytes, claimed_bytes=claimed)
-    past = PurePath(claim.engine).name in PAST_THE_KERNEL
-    if count.bytes and (past or (claim.direct and verdict.category in TRUE_CLAIMS)):
-        return _judged(verdict, CONTRADICTED, "DRIVE-FEWER", other)
-    return replace(verdict, notes=(*verdict.notes, other))
-
-
-def _more(verdict: Verdict, claimed: int, count: Count) -> Verdict:
-    other = state(Code.DRIVE_COUNTED_OTHER, requests=count.operations, counted_bytes=count.bytes, claimed_bytes=claimed)
-    if verdict.category in TRUE_CLAIMS or _is_unseen(verdict):
-        return _judged(verdict, AMPLIFIED, "DRIVE-MORE", other)
-    return replace(verdict, notes=(*verdict.notes, other))
 
 
 def _judged(verdict: Verdict, category: str, reason: str, *why: Statement) -> Verdict:
@@ -162,24 +134,20 @@ def _judged(verdict: Verdict, category: str, reason: str, *why: Statement) -> Ve
         severity=severity_of(category),
         properties=tuple(judged[name] for name in properties.PROPERTIES if name in judged),
     )
-    worst = max(found.properties, key=rank, default=None)
-    if worst is None or rank(worst) <= rank(found):
+    worst = max(found.properties, key=rank, default=found)
+    if not isinstance(worst, Property) or rank(worst) <= rank(found):
         return found
+    category = worst.category
     return replace(
-        found,
-        category=worst.category,
-        reason=worst.reason,
-        explanation=worst.statements,
-        severity=severity_of(worst.category),
+        found, category=category, reason=worst.reason, explanation=worst.statements, severity=severity_of(category)
     )
 
 
 def _counted_instead(each: Property, why: Sequence[Statement]) -> Property:
     """Bytes that reached the drive were moved, and are durable; how they were moved stays open."""
-    if each.reason not in _UNSEEN.get(each.category, ()) or (each.name, each.category) == (
-        properties.SYNC,
-        CONTRADICTED,
-    ):
+    if each.reason not in _UNSEEN.get(each.category, ()):
+        return each
+    if (each.name, each.category) == (properties.SYNC, CONTRADICTED):
         return each
     if each.name in (properties.FILES, properties.DIRECT, properties.ENGINE, properties.PATTERN):
         return Property(each.name, NOT_JUDGED)

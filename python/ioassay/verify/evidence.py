@@ -6,9 +6,10 @@ Deliberately not here: whether it is enough (`counts`, `device`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import reduce
 
-from ioassay.records.observation import DISCARD, READ, SYNC, SYSCALLS, WRITE, Calls, Observation, Requests
+from ioassay.records.observation import DISCARD, READ, SYNC, SYSCALLS, WRITE, Calls, Observation, Requests, Session
 from ioassay.records.record import Claim
 from ioassay.verify import tolerances
 from ioassay.verify.claim_groups import KEYS, MAPPED, MIXED, TRIM, Group, calls_of, groups
@@ -108,58 +109,44 @@ def calls_seen(group: Group, observation: Observation) -> Evidence:
 
 def others_bytes(kind: str) -> int:
     """What of the bytes of a kind may be others' where files cannot be told apart."""
-    names = {"read": ["others_bytes"], "write": ["others_written_bytes"]}.get(
-        kind, ["others_bytes", "others_written_bytes"]
-    )
-    return int(sum(map(tolerances.of, names)))
+    both = ("others_bytes", "others_written_bytes")
+    return int(sum(map(tolerances.of, {"read": both[:1], "write": both[1:]}.get(kind, both))))
 
 
 def _by_file(group: Group, kind: str, observation: Observation) -> Evidence:
-    total, syncs = Calls(), 0
-    for session in group.sessions:
-        part = calls_of(session, kind)
-        if group.one_pass and group.claims[0].primed and part.calls > session.first.calls:
-            part = without_first(part, session.first, session.second_ns)
-        total, syncs = total.plus(part), syncs + session.sync.calls
-    slack = not group.named and not group.one_pass
-    return Evidence(
-        FILES,
-        total.calls - total.errors,
-        total.bytes,
-        int(tolerances.of("others_operations")) if slack else 0,
-        others_bytes(kind) if slack else 0,
-        total,
-        timed=observation.backend == "bpf",
-        syncs=syncs,
-    )
+    primed = group.one_pass and group.claims[0].primed
+    total = sum_of(timed_calls(session, kind, primed=primed) for session in group.sessions)
+    syncs = sum(session.sync.calls for session in group.sessions)
+    return _counted(FILES, total, syncs, kind, observation, among_others=not group.named and not group.one_pass)
+
+
+def timed_calls(session: Session, kind: str, *, primed: bool) -> Calls:
+    """What was done through it of the claim's kind, without the priming call that the tool does not time."""
+    calls = calls_of(session, kind)
+    if primed and calls.calls > session.first.calls:
+        return without_first(calls, session.first, session.second_ns)
+    return calls
 
 
 def without_first(calls: Calls, first: Calls, second_ns: int) -> Calls:
     """The calls after a priming one."""
     names = ("calls", "completed", "errors", "short", "requested_bytes", "bytes", "sum_ns")
     less = {name: max(getattr(calls, name) - getattr(first, name), 0) for name in names}
-    return Calls(
-        **less,
-        first_ns=second_ns or calls.first_ns,
-        last_ns=calls.last_ns,
-        min_ns=calls.min_ns,
-        max_ns=calls.max_ns,
-    )
+    return replace(calls, **less, first_ns=second_ns or calls.first_ns)
 
 
 def _by_operation(kind: str, observation: Observation) -> Evidence:
-    total = _sum(part.calls for part in observation.operations if part.kind in kinds(kind))
+    total = sum_of(part.calls for part in observation.operations if part.kind in kinds(kind))
     syncs = sum(part.calls.calls for part in observation.operations if part.kind == "sync")
-    return Evidence(
-        CALLS,
-        total.calls - total.errors,
-        total.bytes,
-        int(tolerances.of("others_operations")),
-        others_bytes(kind),
-        total,
-        timed=observation.backend == "bpf",
-        syncs=syncs,
-    )
+    return _counted(CALLS, total, syncs, kind, observation, among_others=True)
+
+
+def _counted(
+    source: str, total: Calls, syncs: int, kind: str, observation: Observation, *, among_others: bool
+) -> Evidence:
+    others = (int(tolerances.of("others_operations")), others_bytes(kind)) if among_others else (0, 0)
+    timed = observation.backend == "bpf"
+    return Evidence(source, total.calls - total.errors, total.bytes, *others, total, timed=timed, syncs=syncs)
 
 
 def _by_name(engine: str, observation: Observation) -> Evidence:
@@ -176,7 +163,7 @@ def _by_name(engine: str, observation: Observation) -> Evidence:
 
 def _by_process(kind: str, observation: Observation) -> Evidence:
     """Totals of the process; io_uring's operations are not in them and are seen one by one where it was watched."""
-    rings = _sum(part.calls for part in observation.operations if part.kind in kinds(kind))
+    rings = sum_of(part.calls for part in observation.operations if part.kind in kinds(kind))
     sides = [{"read": ("syscr", "rchar"), "write": ("syscw", "wchar")}[one] for one in kinds(kind)]
     counters = observation.counters
     known = all(name in counters for side in sides for name in side)
@@ -187,20 +174,13 @@ def _by_process(kind: str, observation: Observation) -> Evidence:
     if rings.calls and volume <= others:
         timed = observation.backend == "bpf"
         return Evidence(CALLS, rings.calls, rings.bytes, calls=rings, timed=timed)
-    return Evidence(
-        PROCESS,
-        operations + rings.calls,
-        volume + rings.bytes,
-        int(tolerances.of("others_operations")),
-        others,
-    )
+    among = int(tolerances.of("others_operations"))
+    return Evidence(PROCESS, operations + rings.calls, volume + rings.bytes, among, others)
 
 
-def _sum(parts: Iterable[Calls]) -> Calls:
-    total = Calls()
-    for part in parts:
-        total = total.plus(part)
-    return total
+def sum_of(parts: Iterable[Calls]) -> Calls:
+    """All classes as one."""
+    return reduce(Calls.plus, parts, Calls())
 
 
 def unwatched(engine: str, layers: Sequence[str]) -> Statement | None:
@@ -218,12 +198,12 @@ def unwatched(engine: str, layers: Sequence[str]) -> Statement | None:
 def device_seen(group: Group, observation: Observation) -> Device:
     """What devices did of the group's kind; of the files' own devices where requests went there."""
     kind = group.claims[0].kind
-    wanted = set(kinds(kind))
+    claimed = set(kinds(kind))
     own = [part for part in observation.block if part.own]
     theirs = {file.dev for file in group.files}
     here = [part for part in own if part.dev in theirs] or own
-    done = [part for part in here if part.kind in wanted]
-    others = [part for part in observation.block if not part.own and part.kind in wanted]
+    done = [part for part in here if part.kind in claimed]
+    others = [part for part in observation.block if not part.own and part.kind in claimed]
     process = _process_bytes(kind, observation)
     watched = "block" in observation.layers or "record" in observation.layers
     own_bytes = _bytes(done) if watched else process or 0
@@ -231,7 +211,7 @@ def device_seen(group: Group, observation: Observation) -> Device:
         known=watched or process is not None,
         own_bytes=own_bytes,
         own_requests=sum(part.calls.calls for part in done) if watched else None,
-        any_bytes=max(own_bytes + _bytes(others), _whole_disks(wanted, observation)),
+        any_bytes=max(own_bytes + _bytes(others), _whole_disks(claimed, observation)),
         merges=sum(part.merges for part in done),
         read_bytes=_bytes([part for part in here if part.kind == READ]),
         written_requests=sum(part.calls.calls for part in here if part.kind == WRITE),
@@ -254,9 +234,9 @@ def _process_bytes(kind: str, observation: Observation) -> int | None:
     return int(sum(observation.counters[name] for name in names))
 
 
-def _whole_disks(wanted: set[str], observation: Observation) -> int:
+def _whole_disks(claimed: set[str], observation: Observation) -> int:
     """The busiest whole device: stacked ones see the same bytes several times."""
-    names = [f"{one}_bytes" for one in (READ, WRITE) if one in wanted]
+    names = [f"{one}_bytes" for one in (READ, WRITE) if one in claimed]
     return max((sum(disk.get(name, 0) for name in names) for disk in observation.disks.values()), default=0)
 
 
@@ -272,19 +252,8 @@ def classes(claims: Sequence[Claim], observation: Observation) -> dict[str, Call
     of_files = [claim for claim in claims if claim.kind != KEYS]
     found = groups(of_files or _ANY, observation)
     if not all(group.told_apart for group in found):
-        return {kind: _of_all(kind, observation) for kind in (READ, WRITE, SYNC)}
+        made = observation.operations
+        return {kind: sum_of(part.calls for part in made if part.kind == kind) for kind in (READ, WRITE, SYNC)}
     files = {file.id for group in found for file in group.files}
-    total = dict.fromkeys((READ, WRITE, SYNC), Calls())
-    for session in observation.sessions:
-        if session.file in files:
-            for kind in total:
-                total[kind] = total[kind].plus(getattr(session, kind))
-    return total
-
-
-def _of_all(kind: str, observation: Observation) -> Calls:
-    total = Calls()
-    for operation in observation.operations:
-        if operation.kind == kind:
-            total = total.plus(operation.calls)
-    return total
+    sessions = [session for session in observation.sessions if session.file in files]
+    return {kind: sum_of(getattr(session, kind) for session in sessions) for kind in (READ, WRITE, SYNC)}

@@ -18,7 +18,10 @@ def notes(case: Case) -> list[Statement]:
     names = dict.fromkeys(name for claim in case.claims for name in claim.unreported if name in LEFT_OUT)
     left_out = [state(LEFT_OUT[name]) for name in names] if case.surplus != (0, 0) else []
     found = [*case.expected.notes, *_traffic(case), *_passes(case), *left_out]
-    return [*found, *_opened(case), *_device(case.pool), *_limits(case)]
+    opened = any(calls_of(session, case.claim.kind).calls for session in case.group.sessions)
+    unclaimed = opened and case.claim.direct is False and is_direct(case.group)
+    found += [state(Code.DIRECT_UNCLAIMED)] if unclaimed else []
+    return [*found, *_device(case.pool), *_limits(case)]
 
 
 def _traffic(case: Case) -> list[Statement]:
@@ -44,11 +47,6 @@ def _passes(case: Case) -> list[Statement]:
     primed, passes = case.claim.primed, case.claim.silent_passes
     silent = [state(Code.SILENT_PASSES, passes=passes + 1)] if passes else []
     return [*([state(Code.PRIMING_READ)] if primed else []), *silent]
-
-
-def _opened(case: Case) -> list[Statement]:
-    opened = [session for session in case.group.sessions if calls_of(session, case.claim.kind).calls]
-    return [state(Code.DIRECT_UNCLAIMED)] if opened and case.claim.direct is False and is_direct(case.group) else []
 
 
 def _device(pool: Pool) -> list[Statement]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ioassay.records.observation import Session
 from ioassay.verify import tolerances
-from ioassay.verify.case import Case, Pool
+from ioassay.verify.case import Case
 from ioassay.verify.claim_groups import calls_of
 from ioassay.verify.evidence import BY_NAME
 from ioassay.verify.statement import Code, state
@@ -75,7 +75,10 @@ def _not_direct(case: Case, through: Sequence[Session], buffered: int) -> Fault:
     if not seen.flags_followed and (not seen.calls or seen.calls.get("fcntl")):
         numbers = {session.file for session in through}
         added = sum(file.page_cache_bytes or 0 for file in case.group.files if file.id in numbers)
-        if added < buffered * tolerances.of("cached_share") and _device_may_have(case.pool, buffered):
+        pool, share = case.pool, tolerances.of("cached_share")
+        did = max(pool.device.own_bytes, pool.device.process_bytes or 0)
+        may_have = not pool.is_known or pool.in_memory or did >= buffered * share  # or no device had to
+        if added < buffered * share and may_have:
             return Fault(INCOMPLETE, "NOT-DIRECT", (opened, state(Code.FLAGS_MAY_CHANGE)))
     return Fault(CONTRADICTED, "NOT-DIRECT", (opened,))
 
@@ -95,11 +98,3 @@ def _buffered(sessions: Sequence[Session], kind: str, runs: int) -> list[Session
     moved = [(session, calls_of(session, kind)) for session in through]
     rest = [session for session, calls in moved if calls.calls > 1 or calls.bytes >= records[session.file]]
     return rest if len(through) - len(rest) <= runs else through
-
-
-def _device_may_have(pool: Pool, volume: int) -> bool:
-    """Whether a device did it, or none of this machine had to."""
-    device = pool.device
-    if not pool.is_known or pool.in_memory:
-        return True
-    return max(device.own_bytes, device.process_bytes or 0) >= volume * tolerances.of("cached_share")

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ioassay.records.observation import PARTS, READ, SYNC, WHOLE, WRITE, Explained, Observation, Part
+from ioassay.records.observation import PARTS, READ, SYNC, WHOLE, WRITE, Explained, Histogram, Observation, Part
 from ioassay.records.record import Claim
 from ioassay.verify.claim_groups import MIXED
 from ioassay.verify.evidence import AIO, URING
@@ -96,13 +96,11 @@ def _sum(
     if mean_ns > seen_ns:
         parts.append(LatencyPart(TOOL, mean_ns - seen_ns, 1 - seen_ns / mean_ns))
     parts.sort(key=lambda part: -part.mean_ns)
-    depth = whole.sum_ns / (_span_ns({(one.entry, one.kind) for one in among}, seen) or whole.sum_ns)
-    return LatencyParts(kind, engine, whole.number, mean_ns, seen_ns, depth, parts)
-
-
-def _span_ns(ways: set[tuple[str, str]], seen: Observation) -> int:
+    ways = {(one.entry, one.kind) for one in among}
     calls = [each.calls for each in seen.operations if (each.entry, each.kind) in ways and each.calls.completed]
-    return max((one.last_ns for one in calls), default=0) - min((one.first_ns for one in calls), default=0)
+    span_ns = max((one.last_ns for one in calls), default=0) - min((one.first_ns for one in calls), default=0)
+    depth = whole.sum_ns / (span_ns or whole.sum_ns)
+    return LatencyParts(kind, engine, whole.number, mean_ns, seen_ns, depth, parts)
 
 
 def _part(name: str, among: Iterable[Explained]) -> Part:
@@ -113,9 +111,7 @@ def _part(name: str, among: Iterable[Explained]) -> Part:
     counts: Counter[int] = Counter()
     for part in same:
         counts.update(dict(zip(part.latency.values_ns, part.latency.counts, strict=True)))
-    histogram = (
-        type(same[0].latency)(*zip(*sorted(counts.items()), strict=True)) if counts else Part(name, 0, 0).latency
-    )
+    histogram = Histogram(*zip(*sorted(counts.items()), strict=True)) if counts else Histogram()
     return Part(name, sum(part.number for part in same), sum(part.sum_ns for part in same), histogram)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from ioassay.stats import distributions
 from ioassay.verify import tolerances
@@ -58,25 +59,16 @@ def effect(twins: Twins) -> Effect | None:
     runs = min(map(len, sides))
     if not runs:
         return None
-    log_ratio = _median(sides[0]) - _median(sides[1])
-    ratio = math.exp(log_ratio)
+    log_ratio = median(sides[0]) - median(sides[1])
     if runs < 3:
-        return Effect(twins.metric, ratio, None, None, runs)
-
-    half = float(distributions.t_ppf(0.975, sum(map(len, sides)) - 2)) * math.sqrt(
-        sum(_variance(side) for side in sides)
-    )
-    return Effect(twins.metric, ratio, math.exp(log_ratio - half), math.exp(log_ratio + half), runs)
-
-
-def _median(values: Sequence[float]) -> float:
-    middle = len(values) // 2
-    return values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2
+        return Effect(twins.metric, math.exp(log_ratio), None, None, runs)
+    half = float(distributions.t_ppf(0.975, sum(map(len, sides)) - 2)) * math.sqrt(sum(map(_variance, sides)))
+    ratio, low, high = (math.exp(log_ratio + by) for by in (0.0, -half, half))
+    return Effect(twins.metric, ratio, low, high, runs)
 
 
 def _variance(values: Sequence[float]) -> float:
     """Of the median of sorted values, from the distance of two order statistics about it."""
-
     n = len(values)
     place = max(1, round((n + 1) / 2 - math.sqrt(n)))
     outside = 2 * sum(math.comb(n, i) for i in range(place)) / 2**n

@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 from ioassay.units import format_size
 from ioassay.verify import tolerances
-from ioassay.verify.case import Case, Expected
+from ioassay.verify.case import Case
 from ioassay.verify.claim_groups import MAPPED
 from ioassay.verify.drive_counters import PAST_THE_KERNEL
 from ioassay.verify.evidence import BY_NAME, FILES, NOTHING, VSYNC, Evidence, unwatched
@@ -108,15 +108,11 @@ def _may_be_hidden(case: Case, own_bytes: int) -> bool:
         return False
     if not {"aio", "uring"} <= set(case.observation.layers):
         return True
-    return case.observation.counters.get("major_faults", 0) * _FAULT_BYTES >= _lacking_bytes(case.expected, case.seen)
-
-
-def _lacking_bytes(claimed: Expected, seen: Evidence) -> float:
-    """What was claimed and not seen, of operations without bytes by the mean of those that were seen."""
-    if claimed.bytes is not None or not claimed.operations:
-        return (claimed.bytes or 0) - seen.bytes
-    mean = seen.bytes / seen.operations if seen.operations else 0.0
-    return (claimed.operations - seen.operations) * mean
+    claimed, seen = case.expected, case.seen
+    lacking: float = (claimed.bytes or 0) - seen.bytes
+    if claimed.bytes is None and claimed.operations:  # by the mean of those that were seen
+        lacking = (claimed.operations - seen.operations) * (seen.bytes / max(seen.operations, 1))
+    return case.observation.counters.get("major_faults", 0) * _FAULT_BYTES >= lacking
 
 
 def _covers(own_bytes: int, case: Case) -> bool:

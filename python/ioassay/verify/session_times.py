@@ -17,7 +17,7 @@ from ioassay.records.record import Claim
 from ioassay.verify import tolerances
 from ioassay.verify.case import Case
 from ioassay.verify.claim_groups import Group, calls_of
-from ioassay.verify.evidence import AIO, BY_NAME, URING, Evidence, kinds, without_first
+from ioassay.verify.evidence import AIO, BY_NAME, URING, Evidence, kinds, timed_calls
 from ioassay.verify.statement import Code, Statement, state
 from ioassay.verify.verdict import CONTRADICTED, HELD_UP, INCOMPLETE, Fault, Finding
 
@@ -37,19 +37,13 @@ class Accountings:
 
     def rates(self) -> dict[str, float]:
         """Bytes a second by each that is known and not 0."""
-        ways = {
-            "sum_of_calls": self.sum_of_calls_s,
-            "open_to_close": self.open_to_close_s,
-            "first_to_last": self.first_to_last_s,
-        }
-        return {name: self.bytes / seconds for name, seconds in ways.items() if seconds}
+        ways = ("sum_of_calls", "open_to_close", "first_to_last")
+        return {name: self.bytes / seconds for name in ways if (seconds := getattr(self, f"{name}_s"))}
 
 
 def accountings(session: Session, kind: str, *, primed: bool = False, includes: Sequence[str] = ()) -> Accountings:
     """The three of one session; `first_to_last_s` ends with the fsync or close that the claim includes."""
-    calls = calls_of(session, kind)
-    if primed and calls.calls > session.first.calls:
-        calls = without_first(calls, session.first, session.second_ns)
+    calls = timed_calls(session, kind, primed=primed)
     ended_ns = calls.last_ns
     if "fsync" in includes and session.sync.last_ns > ended_ns:
         # One more may follow after the tool's clock, on a clean file: the one that had to write took longest.
@@ -193,12 +187,6 @@ def _numbers(claimed_s: float, seen_s: float, allowed: float) -> dict[str, float
     return found
 
 
-def _late_s(seen_s: float) -> float:
-    """How much later than the last call a tool that is held up may read its clock."""
-    share_s = tolerances.of("held_up_share") * seen_s
-    return max(tolerances.of("late_clock_s"), min(tolerances.of("held_up_s"), share_s))
-
-
 def _other_time(other: Statement, *more: Statement, excused: bool) -> Fault:
     """Another interval than the kernel's; `excused` where waiting for a processor may explain it."""
     if excused:
@@ -214,7 +202,9 @@ def _strict(case: Case, claim: Claim, accounted: Accountings) -> Finding:
     clamped, late_s, allowed = "clock-clamp" in claim.doubts, seconds - seen_s, numbers["allowed_seconds"]
     if abs(late_s) <= allowed:
         return Finding(numbers=numbers)
-    if 0 < late_s <= _late_s(seen_s) and not clamped:
+    share_s = tolerances.of("held_up_share") * seen_s  # by which a tool that is held up may read its clock later
+    most_s = max(tolerances.of("late_clock_s"), min(tolerances.of("held_up_s"), share_s))
+    if 0 < late_s <= most_s and not clamped:
         return Finding(notes=[state(Code.CLOCK_LATE, late_s=late_s)], numbers=numbers)
     if 0 < -late_s <= _held_back_s(claim, case.seen) + allowed:
         return Finding(notes=[state(Code.LAST_RECORD_LATE)], numbers=numbers)
@@ -256,7 +246,9 @@ def _loose(case: Case, claim: Claim) -> Finding:
     sessions = _after_the_rest(case) if skipped else group.sessions
     longest_s, all_s = max((_span([part]) for part in _large(sessions, kind)), default=0.0), _span([seen.calls])
     longest_s = longest_s if group.told_apart else all_s
-    allowed = allowed_s(claim, seconds) + _in_flight_s(claim, seconds, seen)
+    allowed = allowed_s(claim, seconds)
+    if claim.engine in (AIO, URING):  # the last requests, which were in flight when the clock stopped, end later
+        allowed += min(seen.calls.max_ns * _NS, tolerances.of("in_flight_share") * seconds)
     is_longer, rate = longest_s > seconds + allowed, _rate(longest_s, seconds)
     large = _large(group.sessions, kind) if group.told_apart else []
     faults: list[Fault] = []
@@ -315,13 +307,6 @@ def _jobs_apart(claim: Claim, seconds: float, seen_s: float, allowed: float) -> 
     """Whether several processes, each with its clock, explain that their calls took longer than the longest of them."""
     most_s = seconds + min(tolerances.of("several_clocks_s"), seconds)
     return "several-clocks" in claim.doubts and seconds + allowed < seen_s <= most_s
-
-
-def _in_flight_s(claim: Claim, seconds: float, seen: Evidence) -> float:
-    """How much later than the tool's clock its last requests may end, which were in flight when it stopped."""
-    if claim.engine not in (AIO, URING):
-        return 0.0
-    return min(seen.calls.max_ns * _NS, tolerances.of("in_flight_share") * seconds)
 
 
 def _rate(seen_s: float, claimed_s: float) -> Statement:

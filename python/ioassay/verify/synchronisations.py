@@ -42,7 +42,9 @@ def judge_sync(case: Case) -> Finding | None:
     written = [session for session in group.sessions if session.write.calls > session.write.errors]
     if not written and not any(claim.syncs for claim in case.claims):
         return None
-    lacking = [] if group.one_pass else _fewer(claimed, group.sessions)
+    seen = sum(map(_succeeded, group.sessions))
+    fewer = seen < claimed and not group.one_pass
+    lacking = [state(Code.SYNCS_FEWER, claimed=claimed, seen=seen)] if fewer else []
     lacking += _flags_unknown(observation) if lacking and not observation.syncs_followed else []
     everything = any(part.entry in _OF_EVERYTHING and part.calls.completed for part in observation.operations)
     if ends and not everything:
@@ -104,11 +106,6 @@ def _in_total(claimed: int, ends: bool, observation: Observation) -> list[Statem
 
 def _succeeded(session: Session) -> int:
     return session.sync.calls - session.sync.errors + session.synchronous_writes
-
-
-def _fewer(claimed: int, sessions: Sequence[Session]) -> list[Statement]:
-    seen = sum(map(_succeeded, sessions))
-    return [state(Code.SYNCS_FEWER, claimed=claimed, seen=seen)] if seen < claimed else []
 
 
 def _without_end(group: Group, written: Sequence[Session], observation: Observation) -> list[Statement]:

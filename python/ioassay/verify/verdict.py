@@ -25,25 +25,18 @@ CATEGORIES = (CONFIRMED, CACHED, DEFERRED, AMPLIFIED, UNSUPPORTED, INCOMPLETE, P
 
 BY_DEVICE = "BY-DEVICE"
 """The reason of a verdict that rests on requests to devices, since the calls were not seen."""
-
 BY_DRIVE = "BY-DRIVE"
 """The reason of a verdict that rests on what the drive itself counted, since the kernel does not see this path."""
-
 NOT_IO = "NOT-IO"
 """The reason of a verdict on a claim that is about something else, such as keys of a database."""
-
 LOAD_OF_SERVERS = "LOAD-OF-SERVERS"
 """The reason of a verdict on what servers did for a command that only controls them."""
-
 HELD_UP = "HELD-UP"
 """The reason of a verdict on a claim that is slower than the truth, by as little as losing the processor costs."""
-
 TRUE_CLAIMS = frozenset({CONFIRMED, CACHED, DEFERRED, AMPLIFIED})
 """What says that the claim is true."""
-
 NOT_JUDGED = "NOT-JUDGED"
 """Of a property whose evidence was not gathered at this level; a verdict does not rest on it."""
-
 _RANK = {category: place for place, category in enumerate(CATEGORIES)}
 _QUIET = frozenset({CONFIRMED, CACHED, DEFERRED, UNSUPPORTED})
 
@@ -125,9 +118,8 @@ _MATCH = "latency_match_"
 def compared(verdicts: Sequence[Verdict]) -> Compared:
     """What was compared of these."""
     found: dict[str, list[Property]] = {}
-    for verdict in verdicts:
-        for each in verdict.properties:
-            found.setdefault(each.name, []).append(each)
+    for each in (each for verdict in verdicts for each in verdict.properties):
+        found.setdefault(each.name, []).append(each)
     of_each = [[name.removeprefix(_MATCH) for name in one.numbers if name.startswith(_MATCH)] for one in verdicts]
     return Compared(
         [name for name in _HEADED if name in found and all(one.category in TRUE_CLAIMS for one in found[name])],

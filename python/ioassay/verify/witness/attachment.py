@@ -122,13 +122,10 @@ class Attachment(Watching):
         _check(level, backend)
         self._listing = listing
         self.running, self._level = running, level
-        self._devices = list(devices)
+        self._devices, self._disks = list(devices), dict[str, dict[str, int]]()
         self._programs: _core.Witness | None = None
-        self._known: set[int] = set()
-        self._files = open_files.OpenFiles()
-        self._disks: Mapping[str, Mapping[str, int]] = {}
-        self._ends = ExitStack()
-        self._pidfds: list[int] = []
+        self._known, self._files = set[int](), open_files.OpenFiles()
+        self._ends, self._pidfds = ExitStack(), list[int]()
         self._why: list[str] = []
         self.names: dict[int, str] = {}
         """What the watched processes are called, by their ids."""
@@ -142,7 +139,10 @@ class Attachment(Watching):
     def attach(self) -> None:
         """Follow all of them; ToolError when one has ended meanwhile, or when the programs cannot be attached."""
         for pid in self.running.pids:
-            self._pidfds.append(_opened(pid))
+            try:
+                self._pidfds.append(os.pidfd_open(pid))  # readable when it has ended
+            except ProcessLookupError:
+                raise ToolError(f"--pid {pid}: it ended before it was watched") from None
             self._ends.callback(os.close, self._pidfds[-1])
         group = self.running.group
         try:
@@ -192,10 +192,9 @@ class Attachment(Watching):
         assert self._programs is not None and self.running.group is not None
         members = set(cgroup.members_of(self.running.group)) - self._known
         if members:
+            others = {task for pid in members for task in threads(pid)} - members
             with suppress(OSError):  # counted as lost by nobody: the next look tries again
-                self._programs.adopt(
-                    sorted(members), sorted({task for pid in members for task in threads(pid)} - members)
-                )
+                self._programs.adopt(sorted(members), sorted(others))
                 self._known |= members
 
     def _look_for_end(self) -> bool:
@@ -224,7 +223,8 @@ class Attachment(Watching):
 
     def _with_paths(self, files: Sequence[File]) -> list[File]:
         """The files, those without a whole path (open before, or opened from a folder) under those that /proc has."""
-        nameless = [file for file in files if _is_nameless(file)]
+        storage = ("regular", "block", "directory")
+        nameless = [file for file in files if not file.path.startswith("/") and file.kind in storage]
         paths = self._files.paths
         if any((file.dev, file.inode) not in paths for file in nameless):
             paths = open_files.read(sorted(self._known)).paths | paths
@@ -239,14 +239,6 @@ class Attachment(Watching):
         return [f"the open files of process {pid} may not be looked at ({why}), so they have no paths: run as root"]
 
 
-def _opened(pid: int) -> int:
-    """A descriptor of the process, readable when it has ended."""
-    try:
-        return os.pidfd_open(pid)
-    except ProcessLookupError:
-        raise ToolError(f"--pid {pid}: it ended before it was watched") from None
-
-
 def _check(level: str, backend: str) -> None:
     if level not in (wanted := (BLOCK, SYSCALLS, EXPLAIN)):
         raise UsageError(f"--level {level}: running processes are watched at level {', '.join(wanted)}")
@@ -254,7 +246,3 @@ def _check(level: str, backend: str) -> None:
         raise UsageError(f"--backend {backend}: running processes are watched by {BPF} alone; strace would stop them")
     if why := bpf_unusable():
         raise ToolError(f"running processes cannot be watched: {why}")
-
-
-def _is_nameless(file: File) -> bool:
-    return not file.path.startswith("/") and file.kind in ("regular", "block", "directory")

@@ -61,12 +61,14 @@ def _best(asked: str, wanted: str) -> Choice:
     if wanted not in (known := (AUTO, *BACKENDS)):
         raise UsageError(f"there is no backend '{wanted}'; wanted {', '.join(known)}{nearest(wanted, known)}")
     if wanted == STRACE:
-        return _strace(asked)
-    if wanted == COUNTERS:
+        if reason := strace.available():
+            raise ToolError(f"backend strace cannot run: {reason}")
+        unseen = asked in (BLOCK, EXPLAIN, RECORD)
+        missing = f"strace cannot see the block layer, which level {asked} asks for" if unseen else ""
+        return Choice(STRACE, STRACE_LAYERS, missing)
+    if COUNTERS in (wanted, asked):
         why = f"backend counters was asked for: nothing of level {asked} was watched" if asked != COUNTERS else ""
         return Choice(COUNTERS, (COUNTERS,), why)
-    if asked == COUNTERS:
-        return Choice(COUNTERS, (COUNTERS,))
     reason = bpf_unusable()
     if not reason:
         return Choice(BPF, (*BPF_LAYERS[asked], COUNTERS))
@@ -102,11 +104,3 @@ def bpf_unusable() -> str:
         return f"{reason} ({_GRANT})"
     what, _, _ = reason.partition(": ")  # what follows is the remedy of a user
     return f"{what}: {process_capabilities.of_container(*names)} ({_GRANT})"
-
-
-def _strace(asked: str) -> Choice:
-    if reason := strace.available():
-        raise ToolError(f"backend strace cannot run: {reason}")
-    unseen = asked in (BLOCK, EXPLAIN, RECORD)
-    missing = f"strace cannot see the block layer, which level {asked} asks for" if unseen else ""
-    return Choice(STRACE, STRACE_LAYERS, missing)

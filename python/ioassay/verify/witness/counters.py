@@ -31,7 +31,6 @@ _RUSAGE_FIELDS = {
     "ru_nvcsw": "voluntary_switches",
     "ru_nivcsw": "involuntary_switches",
 }
-_SECTOR_FIELDS = {"read_bytes", "write_bytes"}
 _DISK_COLUMNS = {
     "reads": 3,
     "read_merges": 4,
@@ -142,7 +141,7 @@ def disk_counters(devices: Collection[str], root: Path = block_devices.ROOT) -> 
 def _disk(columns: Sequence[str]) -> dict[str, int]:
     """In bytes; of a kernel that does not count discards or flushes, none."""
     found = {name: int(columns[at]) if at < len(columns) else 0 for name, at in _DISK_COLUMNS.items()}
-    return {name: n * block_devices.SECTOR_BYTES if name in _SECTOR_FIELDS else n for name, n in found.items()}
+    return found | {name: found[name] * block_devices.SECTOR_BYTES for name in ("read_bytes", "write_bytes")}
 
 
 def below(devices: Sequence[str], root: Path = block_devices.ROOT) -> list[str]:
@@ -165,14 +164,8 @@ def _under(
     yield block_devices.disk_of(here)
     yield from block_devices.slaves(here)
     for loop in loops:
-        if loop.device.number == here.number and (number := _backing(loop)) is not None:
-            under = block_devices.device(number, root)
-            if under is not None:
-                yield under
-
-
-def _backing(loop: block_devices.Loop) -> block_devices.Number | None:
-    """The device that a loop device's bytes lie on; of a file, that of its file system (none where it has none)."""
-    if loop.file is None:
-        return loop.block
-    return block_devices.Number(os.major(loop.file.device), os.minor(loop.file.device))
+        number, of = loop.block, loop.file
+        if of is not None:  # the device of its file system, where that has one
+            number = block_devices.Number(os.major(of.device), os.minor(of.device))
+        if loop.device.number == here.number and number is not None and (under := block_devices.device(number, root)):
+            yield under

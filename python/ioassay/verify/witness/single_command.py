@@ -143,15 +143,8 @@ def attend(running: Attachment, seconds: float, on_attached: Callable[[], object
         with suppress(KeyboardInterrupt):
             on_attached()
             running.wait(seconds)
-        outcome = Outcome(
-            exit_code=0,
-            signal=None,
-            timed_out=False,
-            started_unix_s=started_unix_s,
-            duration_s=time.monotonic() - started_s,
-            stdout=Path(os.devnull),
-            stderr=Path(os.devnull),
-        )
+        took_s, nowhere = time.monotonic() - started_s, Path(os.devnull)
+        outcome = Outcome(0, None, False, started_unix_s, took_s, stdout=nowhere, stderr=nowhere)
         seen = running.observation()
         return Observed(outcome, seen, meter.end(interference.CpuTime()), listed=running.listed)
 
@@ -179,8 +172,7 @@ def paths_in(argv: Sequence[str]) -> list[Path]:
     A word, or what stands after its '=', that is a path which is there, or would be made in a folder that is there.
     """
     words = [part for word in argv[1:] for part in {word, word.partition("=")[2]} if part and not part.startswith("-")]
-    found = dict.fromkeys(Path(word) for word in words if _may_be_path(word))
-    return list(found)
+    return list(dict.fromkeys(Path(word) for word in words if _may_be_path(word)))
 
 
 def _may_be_path(word: str) -> bool:

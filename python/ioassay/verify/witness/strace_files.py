@@ -11,6 +11,7 @@ import re
 import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ioassay.records.observation import OTHER, READ, SYNC, WRITE, Calls, File, Session
@@ -66,7 +67,10 @@ class Files:
     def _enter(self, target: Target) -> int:
         dev, inode, kind = target.dev, 0, target.kind
         if kind == "regular" and target.path.startswith("/"):
-            dev, inode, kind = self._identity(target.path)
+            with suppress(OSError, ValueError):
+                found = self._look(target.path)
+                kind = "directory" if stat.S_ISDIR(found.st_mode) else "regular"
+                dev, inode = f"{os.major(found.st_dev)}:{os.minor(found.st_dev)}", found.st_ino
         known = self._same.get((dev, inode)) if inode else None
         if known is not None:
             return known
@@ -74,14 +78,6 @@ class Files:
         self._files.append(File(id=number, dev=dev, inode=inode, path=target.path, kind=kind))
         self._same[dev, inode] = number
         return number
-
-    def _identity(self, path: str) -> tuple[str, int, str]:
-        try:
-            found = self._look(path)
-        except (OSError, ValueError):
-            return "", 0, "regular"
-        kind = "directory" if stat.S_ISDIR(found.st_mode) else "regular"
-        return f"{os.major(found.st_dev)}:{os.minor(found.st_dev)}", found.st_ino, kind
 
 
 class Tally:
@@ -146,11 +142,9 @@ class Opened:
 
     def tallies_of(self, kind: str, entry_ns: int) -> tuple[Tally, ...]:
         """Where a call of this kind is to be counted."""
-        if kind == SYNC:
-            return (self.tallies[kind],)
-        if not self.first.calls:
+        if kind != SYNC and not self.first.calls:
             return self.tallies[kind], self.first
-        self.second_ns = self.second_ns or entry_ns
+        self.second_ns = self.second_ns or (entry_ns if kind != SYNC else 0)
         return (self.tallies[kind],)
 
     def set_flags(self, flags: Iterable[str], at_ns: int) -> None:

@@ -123,8 +123,8 @@ _TRANSFERS: dict[str, tuple[str, Requested]] = {
     "pwritev2": (WRITE, _VECTOR.findall),
 }
 _COPIES = {"sendfile": _LAST, "sendfile64": _LAST, "copy_file_range": _LAST_BUT_ONE}
-_SYNCS_OF_A_FILE = {"fsync", "fdatasync", "sync_file_range", "sync_file_range2", "syncfs"}
 _SYNCS_OF_MORE = {"sync", "msync"}
+_SYNCS = {"fsync", "fdatasync", "sync_file_range", "sync_file_range2", "syncfs"} | _SYNCS_OF_MORE
 _OPENS = {"open", "openat", "openat2", "creat"}
 _DUPLICATES = {"dup", "dup2", "dup3"}
 _CLONES = {"clone", "clone3", "fork", "vfork"}
@@ -222,10 +222,8 @@ class Tree:
         if name in _TRANSFERS:
             kind, requested = _TRANSFERS[name]
             self._transfer(task, call, kind, target(call.arguments), _total(requested(call.arguments)))
-        elif name in _SYNCS_OF_A_FILE:
-            self._transfer(task, call, SYNC, target(call.arguments), 0)
-        elif name in _SYNCS_OF_MORE:
-            self._transfer(task, call, SYNC, None, 0)
+        elif name in _SYNCS:
+            self._transfer(task, call, SYNC, None if name in _SYNCS_OF_MORE else target(call.arguments), 0)
         elif name in _COPIES:
             self._copy(task, call, _total(_COPIES[name](call.arguments)))
         elif name == "io_submit":
@@ -269,12 +267,10 @@ class Tree:
     def _copy(self, task: Task, call: Call, requested_bytes: int) -> None:
         """From one descriptor to another: a read of the one and a write of the other."""
         one, rest = target(call.arguments), after_target(call.arguments)
+        source, sink = target(rest.removeprefix(", ")), one
         if call.name == "copy_file_range":
             offset = _OFFSET.match(rest)
-            other = target(rest[offset.end() :]) if offset else None
-            source, sink = one, other
-        else:
-            source, sink = target(rest.removeprefix(", ")), one
+            source, sink = one, target(rest[offset.end() :]) if offset else None
         self._transfer(task, call, READ, source, requested_bytes)
         self._transfer(task, call, WRITE, sink, requested_bytes)
 
