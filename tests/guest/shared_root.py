@@ -43,6 +43,7 @@ mount -t bpf bpf /all/sys/fs/bpf
 mount -t tracefs tracing /all/sys/kernel/tracing
 mount -t devtmpfs dev /all/dev
 mkdir -p /all/dev/shm /all/dev/pts
+mount -t devpts pts /all/dev/pts
 mount -t tmpfs shm /all/dev/shm
 mount -t tmpfs run /all/run
 case {shlex.quote(str(folder))} in # elsewhere than there, what the guest writes is in memory as well

@@ -88,7 +88,10 @@ def test_each_way_is_seen_on_the_file_and_on_the_device(
 @table("bpf_layers", "parts_of_latencies_sum_to_what_fio_measured")
 def test_parts_of_latencies_sum_to_what_fio_measured(witnessed: Any, data: Path, options: str, device: Any) -> None:
     cold(data)
-    found = witnessed(data.parent, fio(data, *options.split()), level="explain")["latency_parts"][0]
+    result = witnessed(data.parent, fio(data, *options.split()), level="explain")
+    if "block_io_start" in result["why"]:
+        pytest.skip(result["why"])
+    found = result["latency_parts"][0]
     assert OPS - 32 <= found["operations"] <= OPS + 256, found  # the last of io_uring; those of the loader
     assert 0.95 * found["mean_ns"] <= found["seen_ns"] <= found["mean_ns"], found
     (mean_ns,) = [part["mean_ns"] for part in found["parts"] if part["name"] == "device"] or [0]

@@ -194,12 +194,10 @@ INLINE struct ring_seen *ring_made(u64 address) {
     return map_lookup(&rings_seen, &address);
 }
 
-SEC("tp_btf/io_uring_complete")
-int explain_ring_complete(u64 *ctx) {
+INLINE int ring_completed(u64 *ctx, u32 flags) {
     u64 address = ctx[1];
-    struct io_uring_cqe *cqe = (struct io_uring_cqe *)ctx[2];
     struct moments *row = map_lookup(&moments, &address);
-    if (!row || !row->submitted_ns || cqe->flags & CQE_MORE)
+    if (!row || !row->submitted_ns || flags & CQE_MORE)
         return 0;
     u64 now = now_ns();
     struct account *account = account_at(row->account);
@@ -218,6 +216,17 @@ int explain_ring_complete(u64 *ctx) {
         count(UNEXPLAINED);
     row->submitted_ns = 0;
     return 0;
+}
+
+/* As uring_complete and uring_complete_old: each kernel takes one of them. */
+SEC("tp_btf/io_uring_complete")
+int explain_ring_complete(u64 *ctx) {
+    return ring_completed(ctx, ((struct io_uring_cqe *)ctx[2])->flags);
+}
+
+SEC("tp_btf/io_uring_complete")
+int explain_ring_complete_old(u64 *ctx) {
+    return ring_completed(ctx, ctx[4]);
 }
 
 struct popping {

@@ -128,7 +128,7 @@ int uring_complete(u64 *ctx) {
     return uring_completed(ctx[1], cqe->res, cqe->flags);
 }
 
-/* Before Linux 6.10 the tracepoint had the numbers themselves. The verifier takes one of the two and refuses the
+/* Up to Linux 6.12 at least, the tracepoint has the numbers themselves. The verifier takes one of the two and refuses the
  * other. */
 SEC("tp_btf/io_uring_complete")
 int uring_complete_old(u64 *ctx) {

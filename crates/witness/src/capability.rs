@@ -8,6 +8,9 @@ use crate::options::Options;
 use crate::program_set::ProgramSet;
 use crate::spare;
 
+/// Where the kernel describes its types.
+pub(crate) const BTF: &str = "/sys/kernel/btf/vmlinux";
+
 /// What is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capability {
@@ -42,7 +45,7 @@ pub(crate) fn check() -> Result<(), Unavailable> {
             why: crate::object::NOT_BUILT.to_owned(),
         });
     }
-    if fs::metadata("/sys/kernel/btf/vmlinux").is_err() {
+    if fs::metadata(BTF).is_err() {
         return Err(Unavailable::NoBtf);
     }
     let lockdown = fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();

@@ -1,9 +1,11 @@
 //! Why nothing can be watched: the errors of the kernel, in words and with a remedy.
 
-use std::io;
+use std::{fs, io};
 
 use aya::programs::ProgramError;
 use aya::{BtfError, EbpfError};
+
+use crate::capability::{BTF, kernel};
 
 /// Why nothing can be watched; each says the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +33,12 @@ pub enum Unavailable {
          boot with lockdown=integrity or less"
     )]
     Lockdown,
+    /// The kernel has no maps that belong to tasks, by which the process tree is followed.
+    #[error("Linux {kernel} is too old for the BPF programs: boot 6.1 or newer, as Debian 12 has")]
+    TooOld {
+        /// Its release.
+        kernel: String,
+    },
     /// The kernel refused, or lacks what is needed.
     #[error("this kernel cannot ({what}): a Linux of version 5.17 or newer is wanted")]
     Unsupported {
@@ -67,8 +75,12 @@ impl From<BtfError> for Unavailable {
     }
 }
 
-/// What the kernel refused: EPERM is a matter of permission (a container's seccomp filter, mostly).
+/// What the kernel refused: EPERM is a matter of permission (a container's seccomp filter, mostly), but before Linux 5.11
+/// also of `RLIMIT_MEMLOCK`, which maps counted against.
 fn refused(error: &(dyn std::error::Error + 'static)) -> Unavailable {
+    if fs::read(BTF).is_ok_and(|types| !has_task_storage(&types)) {
+        return Unavailable::TooOld { kernel: kernel() };
+    }
     let errno = errno_of(error);
     if errno == Some(libc::EPERM) {
         return Unavailable::NoPermission {
@@ -79,6 +91,12 @@ fn refused(error: &(dyn std::error::Error + 'static)) -> Unavailable {
         what: in_one_line(error),
         errno,
     }
+}
+
+/// Whether the kernel that describes its types so has the kind of map (since Linux 5.11).
+fn has_task_storage(types: &[u8]) -> bool {
+    const NAME: &[u8] = b"\0BPF_MAP_TYPE_TASK_STORAGE\0";
+    types.windows(NAME.len()).any(|found| found == NAME)
 }
 
 /// The error number at the root of an error.
@@ -106,4 +124,20 @@ pub(crate) fn in_one_line(error: &(dyn std::error::Error + 'static)) -> String {
     }
     let said = said.split(" Verifier output").next().unwrap_or_default();
     said.lines().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_is_too_old_where_its_types_lack_the_map() {
+        assert!(has_task_storage(
+            b"\0int\0BPF_MAP_TYPE_TASK_STORAGE\0long\0"
+        ));
+        assert!(!has_task_storage(b"\0BPF_MAP_TYPE_INODE_STORAGE\0")); // Linux 5.10
+        if crate::capability().is_ok() {
+            assert!(has_task_storage(&fs::read(BTF).unwrap()));
+        }
+    }
 }

@@ -92,7 +92,7 @@ pub(crate) static URING: Layer = Layer {
     older: Some(&URING_OLD),
 };
 
-/// Before Linux 6.10.
+/// Up to Linux 6.12 at least.
 static URING_OLD: Layer = Layer {
     names: &["uring"],
     programs: &[
@@ -139,7 +139,8 @@ pub(crate) static EXPLAIN: Layer = Layer {
     names: &["explain"],
     programs: &[
         program("explain_exit", "sys_exit"),
-        program("explain_ring_complete", "io_uring_complete"),
+        extra("explain_ring_complete", "io_uring_complete"),
+        extra("explain_ring_complete_old", "io_uring_complete"),
         program("explain_done", "block_io_done"),
         program("explain_waking", "sched_waking"),
         program("explain_switch", "sched_switch"),

@@ -55,11 +55,11 @@
 //!
 //! # Older kernels
 //!
-//! Linux 6.0 and later have all layers. Before, the tracepoints of `io_uring` do not name the request's type, and before
-//! 5.17 there is no `bpf_loop` for the system calls. Each layer has its programs for older kernels;
-//! [`Options::oldest`] takes them where the newer would do, which is how they are tested. On Debian 12's 6.1 (`NVMe`,
-//! virtio, loop, device-mapper and RAID 0 in a virtual machine) the counts and bytes of `psync`, `libaio`, `io_uring` and
-//! buffered I/O were those of the devices' own statistics, and their offsets those of the programs.
+//! Linux 6.5 and later have all layers, 6.0 all but `explain`. Before, the tracepoints of `io_uring` do not name the
+//! request's type, and before 5.17 there is no `bpf_loop` for the system calls. Each layer has its programs for older
+//! kernels; [`Options::oldest`] takes them where the newer would do, which is how they are tested. On Debian 12's 6.1
+//! (`NVMe`, virtio, loop, device-mapper and RAID 0 in a virtual machine) the counts and bytes of `psync`, `libaio`,
+//! `io_uring` and buffered I/O were those of the devices' own statistics, and their offsets those of the programs.
 //!
 //! Before 6.5 the kernel does not tell when a block request starts, and who dispatches it may be anyone. There its owner
 //! is who submitted the first of its bios, and the layer `bios` beside `block` says so. Requests are then counted when
