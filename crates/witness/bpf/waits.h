@@ -10,6 +10,7 @@
 #define RECENT_NS 50000  /* a bracket that was left open is over by then */
 #define LEAVING_NS 10000 /* a switch this soon after a call is on the way out of the kernel */
 #define RACE_NS 5000     /* a wake-up may come before the switch that it ends is seen */
+#define AWAKE_NS 200000  /* a processor wakes within it; one that does not is throttled, or its host's machine is busy */
 
 enum state { RUNNING, WAITING, BLOCKED };
 
@@ -32,7 +33,8 @@ struct account {
     u32 last_class, completions;
     u32 is_served, ring_number;
     u32 current;            /* row of the request of libaio or io_uring that is submitted or worked on */
-    u32 is_worker, is_idle, padding; /* a thread of io_uring */
+    u32 is_worker, is_idle; /* a thread of io_uring */
+    u32 is_woken;
 };
 
 /* A request that was completed. */
@@ -229,6 +231,7 @@ int explain_waking(u64 *ctx) {
         else
             charge_blocked(account, task->account, now);
         account->state = WAITING;
+        account->is_woken = 1;
         account->changed_ns = now;
     } else if (account->state == RUNNING)
         account->woken_ns = now;
@@ -240,15 +243,25 @@ INLINE void switched_out(struct account *account, u32 is_blocked, u64 now) {
         account->running_ns += span(account->changed_ns, now);
     account->state = is_blocked && now - account->woken_ns > RACE_NS ? BLOCKED : WAITING;
     account->changed_ns = now;
+    account->is_woken = 0;
     account->is_idle = account->is_worker && !worked_on();
 }
 
-INLINE void switched_in(struct account *account, u64 now) {
+/* Who is woken on a processor that had nothing to do waits until that has woken as well: for no other task. */
+INLINE u32 waits_for(struct account *account, struct task_struct *before, u64 waited_ns) {
+    if (account->state != WAITING)
+        return FILE_SYSTEM;
+    if (!account->is_woken || before->pid || waited_ns > AWAKE_NS)
+        return PROCESSOR;
+    return account->is_idle ? SUBMISSION : account->completions ? COMPLETION : FILE_SYSTEM;
+}
+
+INLINE void switched_in(struct account *account, struct task_struct *before, u64 now) {
     if (account->state == RUNNING)
         return;
     u64 waited_ns = span(account->changed_ns, now);
     if (!account->contended_ns)
-        charge(account, account->state == WAITING ? PROCESSOR : FILE_SYSTEM, waited_ns);
+        charge(account, waits_for(account, before, waited_ns), waited_ns);
     if (account->left_ns && account->state == WAITING && span(account->left_ns, account->changed_ns) < LEAVING_NS) {
         if (account->last_number) {
             part_raise(account->last_class, PROCESSOR, account->last_number, account->last_waited_ns, waited_ns);
@@ -270,7 +283,7 @@ int explain_switch(u64 *ctx) {
     if (before)
         switched_out(before, !ctx[0] && (u32)ctx[3], now_ns());
     if (after)
-        switched_in(after, now_ns());
+        switched_in(after, (struct task_struct *)ctx[1], now_ns());
     return 0;
 }
 
