@@ -67,8 +67,6 @@ def _explained(one: LatencyShares) -> Finding:
         observed=True,
     )
     said = [say("costs.explained", condition=each.label, parts=sentence(each.kinds[0])) for each in one.conditions]
-    if one.dear:
-        said.append(say("costs.dear", conditions=one.dear))
     return Finding(
         study=one.study,
         question="costs",
@@ -76,7 +74,8 @@ def _explained(one: LatencyShares) -> Finding:
         title="Where the time of each operation went",
         statements=said,
         statistics={"conditions": plain(one.conditions)},
-        tables=[table] if rows else [],
+        tables=[table],
+        caveats=[str(say("costs.dear", conditions=one.dear))] if one.dear else [],
     )
 
 

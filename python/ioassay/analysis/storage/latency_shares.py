@@ -43,12 +43,12 @@ class LatencyShares:
 
 
 def analyse(records: Dataset, study: Study, cells: Sequence[Cell]) -> list[LatencyShares]:
-    """One answer where anything is said of the level."""
+    """One answer where any condition was explained."""
     found = shares_of(records, cells)
     explained = {one.label for one in found}
     chosen = study.watch.witness != EXPLAIN and any(cell.values.size > 1 for cell in cells)
     dear = [cell.label for cell in cells if cell.label not in explained] if chosen else []
-    return [LatencyShares(study.name, found, dear)] if found or dear else []
+    return [LatencyShares(study.name, found, dear)] if found else []
 
 
 def shares_of(records: Dataset, cells: Iterable[Cell]) -> list[Explained]:

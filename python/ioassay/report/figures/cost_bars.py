@@ -15,7 +15,7 @@ from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.report.figures.vega_lite import channel
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
-from ioassay.units import format_ns
+from ioassay.units import format_ns, format_percent
 from ioassay.verify.latency_parts import ENGINES, TOOL, LatencyPart
 
 NAMES = {
@@ -92,7 +92,5 @@ def _explained(records: Dataset, study: Study, cells: Sequence[Cell]) -> list[_B
 
 def _more(part: LatencyPart) -> str:
     """Its share, and its percentiles where these are known."""
-    known = [("p50", part.p50_ns), ("p99", part.p99_ns)]
-    return (
-        f" ({', '.join([f'{part.share:.0%}', *(f'{name} {format_ns(ns)}' for name, ns in known if ns is not None)])})"
-    )
+    known = [f"{name} {format_ns(ns)}" for name, ns in (("p50", part.p50_ns), ("p99", part.p99_ns)) if ns is not None]
+    return f" ({', '.join([f'{format_percent(part.share)} %', *known])})"
