@@ -6,7 +6,7 @@
  */
 #pragma once
 #include "listing.h"
-#include "operations.h"
+#include "moments.h"
 #include "vectors.h"
 
 #define MAX_AIO 65536
@@ -19,7 +19,9 @@ struct aio_key {
 
 struct submitted {
     u64 at_ns, requested_bytes;
-    u32 slot, kind, is_first, is_synced;
+    u32 slot, kind;
+    u16 is_first, is_synced;
+    u32 row; /* of the layer that explains */
 };
 
 struct {
@@ -42,6 +44,7 @@ struct iocb {
 
 struct batch {
     u64 array, at_ns;
+    u32 account, padding; /* of who reaps */
 };
 
 INLINE u32 short_kind(u32 kind) {
@@ -83,6 +86,12 @@ static long aio_submit_one(u32 index, struct batch *batch) {
     /* An entry stays when its request is over (at_ns 0): a program uses its iocbs again, and writing over an entry
      * takes a third of a microsecond less than inserting and deleting it. */
     struct submitted *old = map_lookup(&aio_requests, &key);
+    if (old)
+        request.row = old->row;
+    struct account *account = explaining ? account_made(task) : 0;
+    if (account)
+        request.row = moments_begin(account, task->account, request.row, aio_operation + short_kind(request.kind),
+                                    batch->at_ns);
     if (old)
         *old = request;
     else if (map_update(&aio_requests, &key, &request, UPDATE_ANY))
@@ -133,6 +142,8 @@ static long aio_reap_one(u32 index, struct batch *batch) {
         return 0; /* submitted before the trace, or where the table had no room: that was counted then */
     struct submitted request = *found;
     found->at_ns = 0;
+    if (explaining)
+        moments_reaped(moments_at(request.row), batch->account, batch->at_ns);
     struct ended call = {
         request.at_ns, batch->at_ns, request.requested_bytes, event.result, request.kind, request.is_synced,
     };
@@ -144,20 +155,20 @@ static long aio_reap_one(u32 index, struct batch *batch) {
 
 /* Global functions: verified on their own. */
 __attribute__((noinline)) int aio_submit(u64 array, u64 number, u64 at_ns) {
-    struct batch batch = {array, at_ns};
+    struct batch batch = {array, at_ns, 0, 0};
     loop(number < MAX_BATCH ? number : MAX_BATCH, aio_submit_one, &batch, 0);
     return 0;
 }
 
 __attribute__((noinline)) int aio_withdraw(u64 array, u64 from, u64 number) {
-    struct batch batch = {array + from * 8, 0};
+    struct batch batch = {array + from * 8, 0, 0, 0};
     if (from < number && number <= MAX_BATCH)
         loop(number - from, aio_withdraw_one, &batch, 0);
     return 0;
 }
 
-__attribute__((noinline)) int aio_reap(u64 array, u64 number, u64 at_ns) {
-    struct batch batch = {array, at_ns};
+__attribute__((noinline)) int aio_reap(u32 account, u64 array, u64 number, u64 at_ns) {
+    struct batch batch = {array, at_ns, account, 0};
     loop(number < MAX_BATCH ? number : MAX_BATCH, aio_reap_one, &batch, 0);
     return 0;
 }

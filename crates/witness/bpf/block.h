@@ -8,8 +8,8 @@
  * completed shows that its completion was skipped.
  */
 #pragma once
-#include "moments.h"
 #include "record.h"
+#include "requests.h"
 
 /* include/linux/blk_types.h: the low 8 bits are the operation */
 #define OP_OF(flags) ((flags) & 0xff)

@@ -1,71 +1,52 @@
-/* Requests of libaio and io_uring as rows of moments, and what block requests add to these and to accounts. */
+/* Requests of libaio and io_uring as rows of moments: submitted, first block request made, issued, completed, posted, reaped.
+ * A row belongs to the place of the request (its iocb, the kernel's struct of it), which is used again.
+ */
 #pragma once
 #include "waits.h"
 
 #define MAX_MOMENTS 16384
-#define IO_WORKER 0x10 /* PF_IO_WORKER, include/linux/sched.h */
 
-/* Whether the layer is loaded: the programs of block requests then keep its accounts as well. */
+/* Whether the layer is loaded: the programs of requests then keep its rows as well. */
 volatile const u32 explaining = 0;
 
-struct io_wq_work;
-struct io_worker {
-    struct io_wq_work *cur_work;
-} CORE;
-struct task_struct___worker {
-    u32 flags;
-    void *worker_private;
-} CORE;
-struct io_wq_work {
-    u32 flags;
-} CORE;
-struct io_kiocb___work {
-    struct io_wq_work work;
-} CORE;
 struct moments {
     u64 submitted_ns, started_ns, issued_ns, done_ns, posted_ns;
     u64 waited_ns;    /* of the account, at `done_ns` or else at `posted_ns` */
     u64 parts[PARTS]; /* until `started_ns`, or else until `posted_ns` */
     u32 account, operation;
+    u64 ring; /* of io_uring, its number */
 };
 
 struct {
-    MAP_FIELD_NUMBER(type, MAP_HASH);
+    MAP_FIELD_NUMBER(type, MAP_ARRAY);
     MAP_FIELD_NUMBER(max_entries, MAX_MOMENTS);
-    MAP_FIELD_TYPE(key, u64);
+    MAP_FIELD_TYPE(key, u32);
     MAP_FIELD_TYPE(value, struct moments);
 } moments SEC(".maps");
 
-/* The request of io_uring that one of its workers is at. */
-INLINE u64 worked_on(void) {
-    struct task_struct___worker *task = (struct task_struct___worker *)current_task();
-    if (!(FIELD(task, flags) & IO_WORKER))
+INLINE struct moments *moments_at(u32 row) {
+    return row ? map_lookup(&moments, &row) : 0;
+}
+
+/* The row of a request that the running task submits, in place of what it last was about; 0 where there is no room. */
+INLINE u32 moments_begin(struct account *account, u32 slot, u32 row, u32 operation, u64 submitted_ns) {
+    if (!row)
+        row = count(NEXT_MOMENTS) + 1;
+    struct moments *fresh = moments_at(row);
+    if (!fresh) {
+        count(UNEXPLAINED);
         return 0;
-    struct io_worker *worker = FIELD(task, worker_private);
-    u64 work = worker ? (u64)FIELD(worker, cur_work) : 0;
-    struct io_kiocb___work *none = 0;
-    return work ? work - __builtin_preserve_field_info(none->work, 0) : 0;
+    }
+    *fresh = (struct moments){.submitted_ns = submitted_ns, .account = slot, .operation = operation};
+    account->current = row;
+    return row;
 }
 
-/* An iocb of a process: its address, which has 47 bits. */
-INLINE u64 iocb_key(u64 address) {
-    return address ^ (pid_and_tgid() >> 32) << 42;
-}
-
-INLINE u64 batch_key(struct account *account, u64 index) {
-    u64 address = 0;
-    read_user(&address, sizeof(address), (void *)(account->batch + index * 8));
-    return iocb_key(address);
-}
-
-/* What kept the submitter from it in the call in which it was submitted; the rest is `rest`. */
-INLINE void moments_until(struct moments *row, u32 rest, u64 now) {
-    struct account *account = account_at(row->account);
+/* Until `now`: what kept `account` from it in its call or work, if that is the one, and the rest as `rest`. */
+INLINE void moments_until(struct moments *row, struct account *account, u32 is_within, u32 rest, u64 now) {
     u64 rest_ns = span(row->submitted_ns, now);
-    if (!account)
-        return;
     for (u32 which = 0; which < PARTS; which++) {
-        u64 took_ns = row->submitted_ns == account->entered_ns ? account->total[which] - account->begun[which] : 0;
+        u64 took_ns = is_within ? account->total[which] - account->begun[which] : 0;
         if (took_ns > rest_ns)
             took_ns = rest_ns;
         row->parts[which] = took_ns;
@@ -78,57 +59,45 @@ INLINE u64 waited_until(struct account *account, u64 now) {
     return account->total[PROCESSOR] + (account->state == WAITING ? span(account->changed_ns, now) : 0);
 }
 
-/* A block request is made. */
-INLINE void request_started(struct inflight *entry) {
-    struct task *task = followed();
-    struct account *account = account_of(task);
-    if (!account) {
-        entry->is_journal = is_journal_thread();
-        return;
+/* A global function: counts a request that was reaped at `reaped_ns`. Class, NONE where it has none. */
+__attribute__((noinline)) u32 moments_end(struct moments *row, u64 reaped_ns, u64 waited_ns) {
+    if (!row || !row->submitted_ns)
+        return NONE;
+    struct parts parts = {};
+    for (u32 which = 0; which < PARTS; which++)
+        parts.ns[which] = row->parts[which];
+    u64 known_ns = row->posted_ns ? row->posted_ns : reaped_ns;
+    if (row->started_ns) {
+        u64 issued_ns = later(row->issued_ns, row->started_ns);
+        known_ns = row->done_ns ? row->done_ns : known_ns; /* where the completion was not seen it is the device's */
+        parts.ns[QUEUE] += issued_ns - row->started_ns;
+        parts.ns[DEVICE] += span(issued_ns, known_ns);
     }
-    u64 now = entry->start_ns;
-    entry->account = task->account;
-    if (account->operation) {
-        if (!account->contended_ns) {
-            charge(account, SUBMISSION, account->running_ns + span(account->changed_ns, now));
-            account->running_ns = 0;
-            account->changed_ns = account->resumed_ns = now;
-        }
-        return;
-    }
-    entry->key = account->current;
-    if (!entry->key && account->batch_next < account->batch_number)
-        entry->key = batch_key(account, account->batch_next++);
-    if (!entry->key)
-        entry->key = worked_on();
-    struct moments *row = entry->key ? map_lookup(&moments, &entry->key) : 0;
-    if (row && !row->started_ns) {
-        moments_until(row, SUBMISSION, now);
-        row->started_ns = now;
-    }
+    u64 rest_ns = span(known_ns, reaped_ns);
+    u64 processor_ns = row->waited_ns ? span(row->waited_ns, waited_ns) : 0;
+    if (processor_ns > rest_ns)
+        processor_ns = rest_ns;
+    parts.ns[PROCESSOR] += processor_ns;
+    parts.ns[COMPLETION] += rest_ns - processor_ns;
+    row->submitted_ns = 0;
+    row->parts[PROCESSOR] = parts.ns[PROCESSOR];
+    return parts_add(row->operation, &parts);
 }
 
-INLINE void request_completed(struct inflight *entry, u64 now) {
-    u32 zero = 0;
-    struct completed *here = map_lookup(&completing, &zero);
-    if (here) {
-        here->started_ns = entry->start_ns;
-        here->issued_ns = entry->dispatched_ns;
-        here->account = entry->account;
-        here->is_journal = entry->is_journal;
-        here->done_ns = now;
-    }
-    struct account *account = account_at(entry->account);
-    if (!account)
+/* A completion of libaio is given to its program. */
+INLINE void moments_reaped(struct moments *row, u32 slot, u64 now) {
+    struct account *owner = row && row->submitted_ns ? account_at(row->account) : 0;
+    if (!owner)
         return;
-    account->done_started_ns = entry->start_ns;
-    account->done_issued_ns = entry->dispatched_ns;
-    account->done_ns = now;
-    struct moments *row = entry->key ? map_lookup(&moments, &entry->key) : 0;
-    if (row && row->started_ns) {
-        row->issued_ns = entry->dispatched_ns;
-        row->done_ns = now;
-        struct account *owner = account_at(row->account);
-        row->waited_ns = owner ? waited_until(owner, now) : 0;
-    }
+    if (!row->started_ns)
+        moments_until(row, owner, row->submitted_ns == owner->entered_ns, FILE_SYSTEM, now);
+    struct account *reaper = account_at(slot);
+    u64 total_ns = now - row->submitted_ns;
+    u32 class = moments_end(row, now, slot == row->account ? owner->total[PROCESSOR] : 0);
+    if (!reaper || class >= MAX_EXPLAINED)
+        return;
+    reaper->last_class = class;
+    reaper->last_number++;
+    reaper->last_waited_ns = row->parts[PROCESSOR];
+    reaper->last_total_ns = total_ns;
 }

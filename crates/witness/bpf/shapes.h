@@ -55,6 +55,7 @@ enum {
     NEXT_GRANULE_WORD,
     NEXT_ACCOUNT,
     NEXT_EXPLAINED,
+    NEXT_MOMENTS,
     NEXT_RING,
     UNEXPLAINED, /* tasks and requests that found no room among those that are explained */
     UNNAMED,     /* programs that were begun or ended and found no room in `programs` */
@@ -108,7 +109,7 @@ struct inflight {
     u32 bytes, cmd_flags;
     u32 class, dev;
     u64 busy;
-    u64 key;                 /* of the request of libaio or io_uring that it is for */
+    u64 row;                 /* of the request of libaio or io_uring that it is for */
     u32 account, is_journal; /* of the layer that explains */
 };
 

@@ -87,28 +87,32 @@ INLINE void begin(struct task *task, struct pt_regs *regs, u32 shape, u32 kind) 
     }
 }
 
-SEC("tp_btf/sys_enter")
-int syscall_enter(u64 *ctx) {
-    struct task *task = followed();
-    if (!task)
-        return 0;
-    u64 number = ctx[1];
+/* What the call is; nothing that is watched where its number is none of the table. */
+INLINE struct entry call_entered(struct task *task, struct pt_regs *regs, u64 number) {
+    struct entry entry = {};
     if (IS_COMPAT(current_task())) {
         call_counted(CALLED_COMPAT, 0);
         count(LOST); /* a 32-bit program: its numbers mean something else */
-        return 0;
+        return entry;
     }
     call_made(number);
     if (number >= SYSCALLS)
-        return 0;
-    struct entry entry = entry_by_number(number);
-    struct pt_regs *regs = (struct pt_regs *)ctx[0];
+        return entry;
+    entry = entry_by_number(number);
     if (entry.shape == IGNORED || (entry.shape == CONTROL && ARG1(regs) != F_SETFL))
-        return 0;
+        return entry;
     task->entered_ns = now_ns();
     task->shape = entry.shape;
     task->operation = number;
     begin(task, regs, entry.shape, entry.kind);
+    return entry;
+}
+
+SEC("tp_btf/sys_enter")
+int syscall_enter(u64 *ctx) {
+    struct task *task = followed();
+    if (task)
+        call_entered(task, (struct pt_regs *)ctx[0], ctx[1]);
     return 0;
 }
 
@@ -178,7 +182,7 @@ INLINE void end(struct task *task, struct pt_regs *regs, struct entry entry, str
     else if (shape == IO_SUBMIT)
         aio_withdraw(ARG2(regs), call->result < 0 ? 0 : call->result, ARG1(regs));
     else if (shape == IO_GETEVENTS && call->result > 0)
-        aio_reap(ARG3(regs), call->result, call->left_ns);
+        aio_reap(task->account, ARG3(regs), call->result, call->left_ns);
     else if (shape == COPY_OUT_IN || shape == COPY_IN_OUT) {
         end_on(task->slot, task->is_first, call);
         touch_copied(task->slot, shape == COPY_OUT_IN ? ARG2(regs) : ARG1(regs), call);
@@ -211,43 +215,58 @@ INLINE void list(struct task *task, struct pt_regs *regs, u64 number, u32 shape,
 
 /* A call that began before its task was followed: in no count, but what it reaps may have begun since. Reads of pipes
  * and sockets that waited for a word of somebody are not worth a mention. */
-INLINE int ended_from_before(struct pt_regs *regs, struct entry entry, s64 result) {
+INLINE void ended_from_before(struct pt_regs *regs, struct entry entry, s64 result) {
     if (entry.shape == IO_GETEVENTS && result > 0)
-        aio_reap(ARG3(regs), result, now_ns());
+        aio_reap(0, ARG3(regs), result, now_ns());
     else if (entry.kind <= SYNC && !is_restarted(result) && is_on_disk(file_of(ARG0(regs))))
         count(BEFORE);
-    return 0;
 }
 
-SEC("tp_btf/sys_exit")
-int syscall_exit(u64 *ctx) {
-    struct pt_regs *regs = (struct pt_regs *)ctx[0];
-    u64 number = CALL_NUMBER(regs);
+INLINE struct entry entry_left(struct pt_regs *regs) {
     struct entry entry = {};
+    u64 number = CALL_NUMBER(regs);
     if (number < SYSCALLS)
         entry = entry_by_number(number);
+    return entry;
+}
+
+INLINE int has_failed(s64 result) {
+    return result < 0 && result >= -MAX_ERRNO && !is_restarted(result);
+}
+
+/* When the call ended, if it is one that is watched. */
+INLINE u64 call_left(struct task *task, u64 *ctx) {
+    struct pt_regs *regs = (struct pt_regs *)ctx[0];
+    struct entry entry = entry_left(regs);
+    u64 number = CALL_NUMBER(regs);
     s64 result = ctx[1];
-    int failed = result < 0 && result >= -MAX_ERRNO && !is_restarted(result);
-    if (entry.shape == IGNORED && !failed)
-        return 0; /* the usual call of everybody ends here, without a look at its task */
-    struct task *task = followed();
-    if (!task)
-        return 0;
-    if (failed)
+    if (has_failed(result))
         call_failed(number);
     if (entry.shape == IGNORED)
         return 0;
-    if (task->shape != entry.shape)
-        return ended_from_before(regs, entry, result);
+    if (task->shape != entry.shape) {
+        ended_from_before(regs, entry, result);
+        return 0;
+    }
     struct ended call = {task->entered_ns, now_ns(), task->requested_bytes, result, entry.kind, 0};
     if (is_restarted(call.result) && entry.shape != IO_SUBMIT) {
         session_begins_again(task->slot, task->is_first);
-        return 0;
+        return call.left_ns;
     }
     task->shape = IGNORED;
     end(task, regs, entry, &call);
     if (listing)
         list(task, regs, number, entry.shape, &call);
+    return call.left_ns;
+}
+
+SEC("tp_btf/sys_exit")
+int syscall_exit(u64 *ctx) {
+    if (entry_left((struct pt_regs *)ctx[0]).shape == IGNORED && !has_failed(ctx[1]))
+        return 0; /* the usual call of everybody ends here, without a look at its task */
+    struct task *task = followed();
+    if (task)
+        call_left(task, ctx);
     return 0;
 }
 

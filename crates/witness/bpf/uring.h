@@ -3,7 +3,7 @@
  */
 #pragma once
 #include "listing.h"
-#include "operations.h"
+#include "rings.h"
 #include "vectors.h"
 
 /* Whether sessions are kept: only where opens and closes are seen as well. */
@@ -18,8 +18,9 @@ volatile const u32 uring_operation = 0;
 struct uring_request {
     u64 at_ns, requested_bytes;
     u32 slot, kind;
-    u16 is_first, has_session;
-    u32 is_synced;
+    u16 is_first;
+    u8 has_session, is_synced;
+    u32 row; /* of the layer that explains */
 };
 
 struct {
@@ -92,13 +93,17 @@ int uring_submit(u64 *ctx) {
     /* As with aio, an entry stays when its request is over: the kernel uses the structs again. */
     struct uring_request *old = map_lookup(&uring_requests, &key);
     if (old)
+        request.row = old->row;
+    if (explaining && request.kind < 3)
+        request.row = ring_submitted(task, req, request.row, uring_operation + request.kind, request.at_ns);
+    if (old)
         *old = request;
     else if (map_update(&uring_requests, &key, &request, UPDATE_ANY))
         count(LOST);
     return 0;
 }
 
-INLINE int uring_completed(u64 key, s32 result, u32 flags) {
+INLINE int uring_completed(u64 ring, u64 key, s32 result, u32 flags) {
     struct uring_request *found = map_lookup(&uring_requests, &key);
     if (!found || !found->at_ns)
         return 0;
@@ -107,6 +112,8 @@ INLINE int uring_completed(u64 key, s32 result, u32 flags) {
     struct uring_request request = *found;
     found->at_ns = 0;
     struct ended call = {request.at_ns, now_ns(), request.requested_bytes, result, request.kind, request.is_synced};
+    if (explaining)
+        ring_completed(moments_at(request.row), ring, key, call.left_ns);
     operation_ended(uring_operation + request.kind, &call);
     if (with_sessions && request.kind < 3 && !request.has_session) {
         /* A registered file on a kernel that keeps them otherwise; the request has got it now. */
@@ -125,12 +132,12 @@ INLINE int uring_completed(u64 key, s32 result, u32 flags) {
 SEC("tp_btf/io_uring_complete")
 int uring_complete(u64 *ctx) {
     struct io_uring_cqe *cqe = (struct io_uring_cqe *)ctx[2];
-    return uring_completed(ctx[1], cqe->res, cqe->flags);
+    return uring_completed(ctx[0], ctx[1], cqe->res, cqe->flags);
 }
 
 /* Up to Linux 6.12 at least, the tracepoint has the numbers themselves. The verifier takes one of the two and refuses the
  * other. */
 SEC("tp_btf/io_uring_complete")
 int uring_complete_old(u64 *ctx) {
-    return uring_completed(ctx[1], ctx[3], ctx[4]);
+    return uring_completed(ctx[0], ctx[1], ctx[3], ctx[4]);
 }

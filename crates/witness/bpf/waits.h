@@ -10,6 +10,7 @@
 #define RECENT_NS 50000  /* a bracket that was left open is over by then */
 #define LEAVING_NS 10000 /* a switch this soon after a call is on the way out of the kernel */
 #define RACE_NS 5000     /* a wake-up may come before the switch that it ends is seen */
+#define AWAKE_NS 200000  /* a processor wakes within it; one that does not is throttled, or its host's machine is busy */
 
 enum state { RUNNING, WAITING, BLOCKED };
 
@@ -26,12 +27,14 @@ struct account {
     u64 running_ns;         /* on a processor, and not yet a part */
     /* The one that ended last: what happens on its way out of the kernel is put right. */
     u64 last_number, last_waited_ns, last_total_ns;
-    u64 current;            /* request of libaio or io_uring that is being submitted */
     u64 batch, batch_number, batch_next;
     u64 ring;
-    u32 state, operation;   /* index and 1 */
+    u32 state, operation;   /* index and 1; of a worker not 0 */
     u32 last_class, completions;
-    u32 is_served, padding;
+    u32 is_served, ring_number;
+    u32 current;            /* row of the request of libaio or io_uring that is submitted or worked on */
+    u32 is_worker, is_idle; /* a thread of io_uring */
+    u32 is_woken;
 };
 
 /* A request that was completed. */
@@ -120,6 +123,25 @@ INLINE void charge_request(struct account *account, u64 started_ns, u64 issued_n
     account->done_ns = 0;
 }
 
+/* What a call or a work was made of until `now`. */
+INLINE void parts_until(struct account *account, struct parts *parts, u64 now) {
+    account->running_ns += span(account->changed_ns, now);
+    account->changed_ns = now;
+    if (account->done_ns > account->resumed_ns) /* it completed before the task was blocked, or while it polled */
+        charge_request(account, account->done_started_ns, account->done_issued_ns, now);
+    for (u32 which = 0; which < PARTS; which++)
+        parts->ns[which] = account->total[which] - account->begun[which];
+    parts->ns[account->completions ? COMPLETION : FILE_SYSTEM] += account->running_ns;
+}
+
+INLINE void account_begins(struct account *account, u64 now) {
+    for (u32 which = 0; which < PARTS; which++)
+        account->begun[which] = account->total[which];
+    account->changed_ns = account->resumed_ns = now;
+    account->running_ns = account->done_ns = account->contended_ns = 0;
+    account->completions = account->is_served = 0;
+}
+
 INLINE int is_journal_thread(void) {
     u32 task = pid_and_tgid();
     return map_lookup(&journal_threads, &task) != 0;
@@ -149,6 +171,53 @@ static __attribute__((noinline)) int charge_blocked(struct account *account, u32
     return 0;
 }
 
+/* Threads of io_uring */
+
+#define IO_WORKER 0x10 /* PF_IO_WORKER, include/linux/sched.h */
+
+struct io_wq_work {
+    u32 flags;
+} CORE;
+struct io_worker {
+    struct io_wq_work *cur_work;
+} CORE;
+struct task_struct___worker {
+    u32 flags;
+    void *worker_private;
+} CORE;
+struct io_kiocb___work {
+    struct io_wq_work work;
+} CORE;
+
+/* The request that the running worker is at; 0 where it is idle, and of a thread that polls for requests. */
+INLINE u64 worked_on(void) {
+    struct io_worker *worker = FIELD((struct task_struct___worker *)current_task(), worker_private);
+    u64 work = worker ? (u64)FIELD(worker, cur_work) : 0;
+    struct io_kiocb___work *none = 0;
+    return work ? work - __builtin_preserve_field_info(none->work, 0) : 0;
+}
+
+INLINE void work_begins(struct account *account, u64 now) {
+    account_begins(account, now);
+    account->entered_ns = now;
+    account->operation = 1;
+    account->current = 0;
+}
+
+SEC("tp_btf/task_newtask")
+int explain_worker(u64 *ctx) {
+    if (!(((struct task_struct___worker *)ctx[0])->flags & IO_WORKER))
+        return 0;
+    struct task *task = task_storage_get(&tasks, (struct task_struct *)ctx[0], 0, 0);
+    struct account *account = task ? account_made(task) : 0;
+    if (!account)
+        return 0;
+    account->is_worker = 1;
+    account->state = WAITING;
+    work_begins(account, now_ns());
+    return 0;
+}
+
 SEC("tp_btf/sched_waking")
 int explain_waking(u64 *ctx) {
     struct task *task = task_storage_get(&tasks, (struct task_struct *)ctx[0], 0, 0);
@@ -157,8 +226,12 @@ int explain_waking(u64 *ctx) {
         return 0;
     u64 now = now_ns();
     if (account->state == BLOCKED) {
-        charge_blocked(account, task->account, now);
+        if (account->is_idle)
+            work_begins(account, now);
+        else
+            charge_blocked(account, task->account, now);
         account->state = WAITING;
+        account->is_woken = 1;
         account->changed_ns = now;
     } else if (account->state == RUNNING)
         account->woken_ns = now;
@@ -170,14 +243,25 @@ INLINE void switched_out(struct account *account, u32 is_blocked, u64 now) {
         account->running_ns += span(account->changed_ns, now);
     account->state = is_blocked && now - account->woken_ns > RACE_NS ? BLOCKED : WAITING;
     account->changed_ns = now;
+    account->is_woken = 0;
+    account->is_idle = account->is_worker && !worked_on();
 }
 
-INLINE void switched_in(struct account *account, u64 now) {
+/* Who is woken on a processor that had nothing to do waits until that has woken as well: for no other task. */
+INLINE u32 waits_for(struct account *account, struct task_struct *before, u64 waited_ns) {
+    if (account->state != WAITING)
+        return FILE_SYSTEM;
+    if (!account->is_woken || before->pid || waited_ns > AWAKE_NS)
+        return PROCESSOR;
+    return account->is_idle ? SUBMISSION : account->completions ? COMPLETION : FILE_SYSTEM;
+}
+
+INLINE void switched_in(struct account *account, struct task_struct *before, u64 now) {
     if (account->state == RUNNING)
         return;
     u64 waited_ns = span(account->changed_ns, now);
     if (!account->contended_ns)
-        charge(account, account->state == WAITING ? PROCESSOR : FILE_SYSTEM, waited_ns);
+        charge(account, waits_for(account, before, waited_ns), waited_ns);
     if (account->left_ns && account->state == WAITING && span(account->left_ns, account->changed_ns) < LEAVING_NS) {
         if (account->last_number) {
             part_raise(account->last_class, PROCESSOR, account->last_number, account->last_waited_ns, waited_ns);
@@ -199,7 +283,7 @@ int explain_switch(u64 *ctx) {
     if (before)
         switched_out(before, !ctx[0] && (u32)ctx[3], now_ns());
     if (after)
-        switched_in(after, now_ns());
+        switched_in(after, (struct task_struct *)ctx[1], now_ns());
     return 0;
 }
 

@@ -92,7 +92,7 @@ pub(crate) static URING: Layer = Layer {
     older: Some(&URING_OLD),
 };
 
-/// Up to Linux 6.12 at least.
+/// Before Linux 6.10.
 static URING_OLD: Layer = Layer {
     names: &["uring"],
     programs: &[
@@ -134,13 +134,13 @@ pub(crate) static PAGE_CACHE: Layer = Layer {
     older: None,
 };
 
-/// With the system calls, `io_uring` and [`BLOCK`] in its newest form. What ends something comes first, as everywhere.
+/// In the place of [`SYSCALLS`], beside `io_uring` and [`BLOCK`] in its newest form. What ends something comes first, as
+/// everywhere.
 pub(crate) static EXPLAIN: Layer = Layer {
-    names: &["explain"],
+    names: &["explain", "syscalls", "aio"],
     programs: &[
         program("explain_exit", "sys_exit"),
-        extra("explain_ring_complete", "io_uring_complete"),
-        extra("explain_ring_complete_old", "io_uring_complete"),
+        program("syscall_killed", "sched_process_exit"),
         program("explain_done", "block_io_done"),
         program("explain_waking", "sched_waking"),
         program("explain_switch", "sched_switch"),
@@ -149,7 +149,7 @@ pub(crate) static EXPLAIN: Layer = Layer {
         extra("explain_commit", "jbd2_start_commit"),
         extra("explain_served", "fuse_request_send"),
         extra("explain_direct", "iomap_dio_rw_begin"),
-        program("explain_ring_submit", "io_uring_submit_req"),
+        program("explain_worker", "task_newtask"),
         program("explain_enter", "sys_enter"),
     ],
     older: None,

@@ -32,7 +32,7 @@ const SYSCALL_MAPS: &[&str] = &[
     "odd_calls",
 ];
 const BLOCK_MAPS: &[&str] = &["inflight", "bios", "block_classes", "block_latencies"];
-const EXPLAIN_MAPS: &[&str] = &["accounts", "moments", "posted", "rings_seen", "explained"];
+const EXPLAIN_MAPS: &[&str] = &["accounts", "moments", "posted", "explained"];
 const PAGE_BYTES: u32 = 4096;
 
 pub(crate) struct ProgramSet {
@@ -70,10 +70,11 @@ impl ProgramSet {
                 .map_err(|what| Unavailable::Unsupported { what, errno: None })?;
         }
         for (layer, is_wanted) in wanted(options) {
+            let is_there = layer.names.iter().all(|name| loaded.layers.contains(name));
             if is_wanted && layer.names == EXPLAIN.names && !loaded.can_explain() {
                 let why = "explain cannot be watched on this kernel: it wants the other layers, and block_io_start";
                 loaded.why.push(why.to_owned());
-            } else if is_wanted {
+            } else if is_wanted && !is_there {
                 loaded.load_layer(layer, &btf, options.oldest);
             }
         }
@@ -86,7 +87,7 @@ impl ProgramSet {
     /// Whether the programs are there that keep what the layer adds to.
     fn can_explain(&self) -> bool {
         let has = |name| self.layers.contains(&name);
-        has("block") && !has("bios") && has("uring") && has("syscalls")
+        has("block") && !has("bios") && has("uring")
     }
 
     /// Loads a layer or what serves for it on older kernels (with `oldest`, the oldest that can be); says why neither.
@@ -184,9 +185,9 @@ fn wanted(options: &Options) -> [(&'static Layer, bool); 6] {
     [
         (&BLOCK, options.block),
         (&URING, options.block || options.syscalls),
+        (&EXPLAIN, options.explain && options.syscalls),
         (&SYSCALLS, options.syscalls),
         (&PAGE_CACHE, options.syscalls),
-        (&EXPLAIN, options.explain && options.syscalls),
         (&SYNTHETIC, options.synthetic && options.record.is_some()),
     ]
 }

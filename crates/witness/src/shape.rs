@@ -68,6 +68,7 @@ pub(crate) enum Health {
     NextGranuleWord,
     NextAccount,
     NextExplained,
+    NextMoments,
     NextRing,
     Unexplained,
     Unnamed,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 OF_HOSTS = "hosts"
 """That about the hosts that measured, which stands before what else answers for a study."""
-QUESTIONS = ("tuned", "reductions", "load", "conclude", "choice", "database", "accountings", "unclaimed")
+QUESTIONS = ("tuned", "reductions", "load", "conclude", "choice", "database", "accountings", "costs", "unclaimed")
 """Those that can answer for a study, the most telling first."""
 OVERVIEWS = ("peaks", "choices")
 """Those that answer for all studies of a run, better than one after the other."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ioassay.analysis.storage.latency_shares import LatencyShares
 from ioassay.analysis.storage.path_costs import PARTS, PathCosts, Setting
 from ioassay.narrative.finding import Finding, Table
+from ioassay.narrative.latency_text import part_name, sentence
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Quantity
 from ioassay.stats.result import plain
@@ -14,9 +16,9 @@ _TIME = "read.lat.mean"
 _MOST_ROWS = 120
 
 
-def findings(answers: Sequence[PathCosts]) -> list[Finding]:
+def findings(answers: Sequence[PathCosts | LatencyShares]) -> list[Finding]:
     """One finding for each study."""
-    return [_finding(one) for one in answers]
+    return [_finding(one) if isinstance(one, PathCosts) else _explained(one) for one in answers]
 
 
 def setting_sentence(setting: Setting) -> Say:
@@ -48,6 +50,32 @@ def _finding(one: PathCosts) -> Finding:
         statistics={name: plain(getattr(one, name)) for name in ("setting", "costs", "uncounted")},
         tables=[table] if one.costs else [],
         caveats=[str(say(f"costs.of_{part}")) for part in (*PARTS, "server")],
+    )
+
+
+def _explained(one: LatencyShares) -> Finding:
+    rows = [(each, kind, part) for each in one.conditions for kind in each.kinds for part in kind.parts]
+    table = Table.of(
+        rows[:_MOST_ROWS],
+        ("Condition", lambda row: row[0].label),
+        ("Operation", lambda row: row[1].kind),
+        ("Part", lambda row: part_name(row[2].name, row[1].engine)),
+        ("Share, %", lambda row: float(f"{100 * row[2].share:.3g}")),
+        ("Mean", lambda row: row[2].mean_ns, _TIME),
+        ("p50", lambda row: row[2].p50_ns, _TIME),
+        ("p99", lambda row: row[2].p99_ns, _TIME),
+        observed=True,
+    )
+    said = [say("costs.explained", condition=each.label, parts=sentence(each.kinds[0])) for each in one.conditions]
+    return Finding(
+        study=one.study,
+        question="costs",
+        response="",
+        title="Where the time of each operation went",
+        statements=said,
+        statistics={"conditions": plain(one.conditions)},
+        tables=[table],
+        caveats=[str(say("costs.dear", conditions=one.dear))] if one.dear else [],
     )
 
 

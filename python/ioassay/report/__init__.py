@@ -100,7 +100,8 @@ def figures_of(records: Dataset) -> Iterator[tuple[Study | None, Figure]]:
         names.add(figure.name)
         yield None, figure
     for study in records.studies:
-        for figure in study.figures or default_figures.of_study(records, study):
+        own = study.figures or default_figures.of_study(records, study)
+        for figure in [*default_figures.of_explained(records, study, own), *own]:
             if overall and not figures.read(figure, study.name).suite:
                 continue
             name = figure.name if figure.name not in names else f"{study.name}-{figure.name}"

@@ -23,6 +23,7 @@ from ioassay.metrics import format_metric
 from ioassay.narrative import describe_text
 from ioassay.report import tables
 from ioassay.report.figures import Drawn
+from ioassay.report.figures.default_figures import PARTS
 from ioassay.report.figures.spec import VegaLite
 from ioassay.report.tables import Cell
 from ioassay.store.dataset import Dataset
@@ -111,7 +112,8 @@ def first_screen(records: Dataset, drawn: Sequence[Drawn]) -> FirstScreen:
         return FirstScreen(None, overall[:1])
     if len(records.studies) == 1:
         profile = profile_table(workload_profile.profiles(records, records.studies[0]))
-        return FirstScreen(profile, [] if profile else figures[:1])
+        explains = records.studies[0].may_explain and figures[:1] and figures[0].kind == PARTS
+        return FirstScreen(profile, [] if profile and not explains else figures[:1])
     firsts = [next((figure for figure in figures if figure.study == study.name), None) for study in records.studies]
     shown = [figure for figure in firsts if figure is not None]
     alike = len(shown) == _SIDE_BY_SIDE and all("width" in figure.spec for figure in shown)

@@ -66,6 +66,8 @@ class Bench:
     """Readings of parameters that the tool itself has confirmed."""
     cannot: dict[str, str] = field(default_factory=dict)
     """Point (as JSON) -> why no repetition of it can run here, once one of them has found out."""
+    rates: dict[str, float] = field(default_factory=dict)
+    """Point (as JSON) -> operations a second of its last trial that went well."""
     elsewhere: bool = False
     """Its trials are measured on other hosts: nothing of this one is touched, and nothing of it is examined."""
     meter: interference.Meter = field(init=False)

@@ -91,6 +91,8 @@ def measure(
         parsed = _with_start(_with_counts(parsed, counted, by_step, raw), watched.start)
         if parsed.lasting:
             bench.cannot[point] = parsed.reason
+        if parsed.status == OK and "total.iops" in parsed.metrics:
+            bench.rates[point] = parsed.metrics["total.iops"]
     except (ToolError, ConditionError) as error:
         status = SKIPPED if isinstance(error, ConditionError) else FAILED
         command, outcome, parsed = None, None, Parsed(status, str(error))
@@ -288,7 +290,9 @@ class _Watched:
 
     def _watching(self, devices: Sequence[str], raw: Path) -> witness.Watching:
         if not self.trial.calls:
-            return witness.watching(OFF if self.trial.twin else self.bench.study.witness_level, devices, raw)
+            rate = self.bench.rates.get(json.dumps(self.trial.point, sort_keys=True))
+            level = OFF if self.trial.twin else self.bench.study.witness_level_at(rate)
+            return witness.watching(level, devices, raw)
         try:
             return witness.counting(devices, raw)
         except ToolError as error:

@@ -32,6 +32,9 @@ from ioassay.validation import error_text, shown, suggestion
 
 MAX_TRIALS = 1_000_000
 """More than this is a slip of the pen: a null trial takes ten milliseconds, a real one seconds."""
+_EXPLAIN_COST_S = 3e-6
+"""Processor time that level explain adds to an operation at most (benches/README.md)."""
+_MOST_EXPLAIN_COST = 0.01
 _FACTOR_NAME = re.compile(r"^[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)?$")
 _TRIAL_PARTS = ("target", "run")
 _COLUMNS = {
@@ -187,10 +190,11 @@ class Watch(_Strict):
     """What is sampled during each trial, such as `cpu`, `disk` or `memory`."""
     interval: DurationS = 0.25
     """Time between two samples, such as `250ms`; a bare number is seconds."""
-    witness: Literal["auto", "off", "counters", "block", "syscalls", "explain", "record"] = "auto"
+    witness: Literal["auto", "auto-explain", "off", "counters", "block", "syscalls", "explain", "record"] = "auto"
     """How the kernel observes each trial. `block` has no measurable cost; `syscalls` costs a fifth of a microsecond a
     call and times each; `explain` costs more and says where the time of each operation went. `auto` is `syscalls` where
-    all I/O is direct, so that no call is shorter than 10 microseconds, and else `block`."""
+    all I/O is direct, so that no call is shorter than 10 microseconds, and else `block`. `auto-explain` is `auto`, and
+    `explain` from the second trial of a condition on where that costs less than 1 % by the rate of the trial before."""
     twins: bool = False
     """Run each trial twice in random order: once with the witness and once without it. The one without it is
     analysed; the verdict is that of its twin."""
@@ -374,11 +378,22 @@ class Study(_Strict):
     @property
     def witness_level(self) -> str:
         """The level at which the trials are observed."""
-        if self.watch.witness != "auto":
+        if not self.watch.witness.startswith("auto"):
             return self.watch.witness
         given = [case["direct"] for case in self.case if "direct" in case]
         direct = self.factors.get("direct", given or [self.params.get("direct", 0)])
         return "syscalls" if all(level in (1, "1", True) for level in direct) else "block"
+
+    def witness_level_at(self, operations_per_s: float | None) -> str:
+        """That of a trial, by the rate of an earlier one of its condition; None where none is known."""
+        is_cheap = operations_per_s is not None and operations_per_s * _EXPLAIN_COST_S < _MOST_EXPLAIN_COST
+        explains = self.watch.witness == "auto-explain" and self.witness_level == "syscalls" and is_cheap
+        return "explain" if explains else self.witness_level
+
+    @property
+    def may_explain(self) -> bool:
+        """Whether trials may be observed at level explain."""
+        return self.watch.witness in ("explain", "auto-explain")
 
     def params_at(self, point: Mapping[str, Level]) -> dict[str, Any]:
         """The driver's parameters at one point: the study's own, then what the point sets."""

@@ -18,6 +18,8 @@ from ioassay.verify.evidence import AIO, URING
 TOOL = "tool"
 """The part that the kernel does not see."""
 _ENTRIES = {"aio": AIO, "uring": URING}
+ENGINES = ("", *_ENTRIES.values())
+"""Of `LatencyParts`."""
 _FEWEST_SHARE = 0.01
 """Of all the time of a kind: ways that take less, such as the loader's reads, are left out."""
 

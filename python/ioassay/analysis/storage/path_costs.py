@@ -15,7 +15,9 @@ from statistics import fmean
 from typing import Any
 
 from ioassay.analysis.measurements.cells import Cell, cells, label, plausible
+from ioassay.analysis.storage import latency_shares
 from ioassay.analysis.storage.drive_agreement import SAME_PERCENT
+from ioassay.analysis.storage.latency_shares import LatencyShares
 from ioassay.factors import CASE
 from ioassay.records.record import Scalar
 from ioassay.store.dataset import Dataset
@@ -89,8 +91,10 @@ class PathCosts:
         return {case: sum(values) / most for case, values in found.items() if len(values) == most}
 
 
-def analyse(records: Dataset, study: Study) -> list[PathCosts]:
-    """One answer for a study of cases on a drive that counts; none elsewhere."""
+def analyse(records: Dataset, study: Study) -> Sequence[PathCosts | LatencyShares]:
+    """One answer for a study that the witness explains, or of cases on a drive that counts; none elsewhere."""
+    if study.may_explain:
+        return latency_shares.analyse(records, study, cells(records, study, _RESPONSE).cells)
     where = setting(records, study)
     if where is None:
         return []

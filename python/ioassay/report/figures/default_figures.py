@@ -13,6 +13,7 @@ from ioassay.study.model import Figure, Study
 
 _MOST_RESPONSES = 6
 _PANELS = ("cpu", "disk", "net", "memory")
+PARTS = "path_costs"
 _MOST_FACTORS = 2
 """What a small panel can tell apart, by place and by colour."""
 _SEVERAL = 3
@@ -33,6 +34,17 @@ def of_run(records: Dataset) -> list[Figure]:
     if len(set(watched) & set(swept)) >= _SEVERAL:
         figures.append(_figure("multiples", "overview_cpu", show="cpu", **some))
     return figures
+
+
+def of_explained(records: Dataset, study: Study, own: Sequence[Figure]) -> list[Figure]:
+    """Where the time went, first of all, of a study of which the witness explained operations."""
+    if not study.may_explain or any(figure.kind == PARTS for figure in own):
+        return []
+    trials = records.trials_of(study)["trial"]
+    if not any(trial in records.observations and records.observations[trial].explained for trial in trials):
+        return []
+    factors = {name: levels for name, levels in study.levels.items() if len(levels) > 1} or study.levels
+    return [_figure(PARTS, "latency_parts", x=_along(factors))] if factors else []
 
 
 def of_study(records: Dataset, study: Study) -> list[Figure]:

@@ -1,0 +1,88 @@
+"""Where the time of each condition's operations went, as the witness saw it at level `explain`.
+
+Means over the trials of a condition, percentiles included. Of several kinds of operations the first is the one that
+took most of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from ioassay.analysis.measurements.cells import Cell, label
+from ioassay.records.observation import EXPLAIN
+from ioassay.records.record import Scalar
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
+from ioassay.verify.latency_parts import LatencyPart, LatencyParts, latency_parts
+
+
+@dataclass(frozen=True)
+class Explained:
+    """One condition, its kinds of operations by the time that they took."""
+
+    point: Mapping[str, Scalar]
+    trials: int
+    kinds: Sequence[LatencyParts]
+
+    @property
+    def label(self) -> str:
+        """The condition in words."""
+        return label(self.point)
+
+
+@dataclass(frozen=True)
+class LatencyShares:
+    """All conditions of a study that were explained, and the others where the level is chosen by the rate."""
+
+    study: str
+    conditions: Sequence[Explained]
+    dear: Sequence[str] = ()
+    """Conditions whose rate makes the level cost too much."""
+
+
+def analyse(records: Dataset, study: Study, cells: Sequence[Cell]) -> list[LatencyShares]:
+    """One answer where any condition was explained."""
+    found = shares_of(records, cells)
+    explained = {one.label for one in found}
+    chosen = study.watch.witness != EXPLAIN and any(cell.values.size > 1 for cell in cells)
+    dear = [cell.label for cell in cells if cell.label not in explained] if chosen else []
+    return [LatencyShares(study.name, found, dear)] if found else []
+
+
+def shares_of(records: Dataset, cells: Iterable[Cell]) -> list[Explained]:
+    """The parts of conditions whose trials were watched at level `explain`."""
+    found = []
+    for cell in cells:
+        own: dict[tuple[str, str], list[LatencyParts]] = {}
+        for trial in (trial for trial in cell.trials if trial in records.observations):
+            for parts in latency_parts(records.claims.get(trial, ()), records.observations[trial]):
+                own.setdefault((parts.kind, parts.engine), []).append(parts)
+        if own:
+            kinds = sorted(map(_mean, own.values()), key=lambda one: -one.operations * one.mean_ns)
+            found.append(Explained(cell.point, max(map(len, own.values())), kinds))
+    return found
+
+
+def _mean(trials: Sequence[LatencyParts]) -> LatencyParts:
+    """Trials of one kind of operations as one."""
+    mean_ns = fmean(one.mean_ns for one in trials)
+    by_name: dict[str, list[LatencyPart]] = {}
+    for part in (part for one in trials for part in one.parts):
+        by_name.setdefault(part.name, []).append(part)
+    parts = [_part(name, among, len(trials), mean_ns) for name, among in by_name.items()]
+    parts.sort(key=lambda part: -part.mean_ns)
+    seen_ns, depth = fmean(one.seen_ns for one in trials), fmean(one.depth for one in trials)
+    operations = sum(one.operations for one in trials)
+    return LatencyParts(trials[0].kind, trials[0].engine, operations, mean_ns, seen_ns, depth, parts)
+
+
+def _part(name: str, among: Sequence[LatencyPart], trials: int, whole_ns: float) -> LatencyPart:
+    """A part that some of the trials do not have took no time there."""
+    mean_ns = sum(part.mean_ns for part in among) / trials
+    p50, p99 = (
+        [value for part in among if (value := getattr(part, name)) is not None] for name in ("p50_ns", "p99_ns")
+    )
+    ends = (sum(values) / trials if values else None for values in (p50, p99))
+    return LatencyPart(name, mean_ns, mean_ns / whole_ns, *ends)
