@@ -68,7 +68,7 @@ def judge_direct(case: Case) -> Finding | None:
 
 
 def _not_direct(case: Case, through: Sequence[Session], buffered: int) -> Fault:
-    """Of sessions that moved so many bytes through the page cache."""
+    """Of sessions that moved `buffered` bytes through the page cache."""
     seen, opened = case.observation, state(Code.NOT_DIRECT, calls_bytes=buffered)
     if case.unsure:
         return Fault(INCOMPLETE, case.unsure[0], (opened, case.unsure[1]))
