@@ -239,7 +239,7 @@ def _counts(run: FileTest) -> _Counts | None:
 
 
 def _shared_out(run: FileTest, number: float) -> _Counts:
-    """So many requests and synchronisations, in the proportion of their rates."""
+    """This number of requests and synchronisations, in the proportion of their rates."""
     total = sum(run.rates)
     reads, writes, syncs = (rate / total * number for rate in run.rates)
     seconds = number / total
