@@ -7,7 +7,9 @@ honest   Random jobs of fio that fio ends with 0 (jobs), and the scripts of batt
          a process that reads another file. No verdict may accuse: CONTRADICTED, or UNSUBSTANTIATED but for the null
          engine. What fio 3.33 prints wrongly (battery/fio_jobs.py has the proofs) may be contradicted, and is counted.
 edited   Real outputs of fio, ioping, sysbench and dd, of which one number was multiplied by 0.5 to 2 in a pipe (and not
-         by 0.9 to 1.1). None may be taken as true. One in ten is passed on as it is, and must not be accused.
+         by 0.9 to 1.1). None may be taken as true. One in ten is passed on as it is, and must not be accused. Of those
+         that are taken as true, the table counts how many are among what the verdict says to match (`matched` of
+         --json), and not among what it says was not judged.
 liars    battery/liar.py, by the rows `liar` of the commands. None may be taken as true.
 
 Each runs as `ioassay witness --json -- COMMAND` in a new folder. Prints tables of the verdicts by engine, by file
@@ -67,6 +69,8 @@ class Case:
     """Of the witness."""
     note: str = ""
     edited: bool = False
+    number: str = ""
+    """What was changed of the output, as a verdict names it."""
     faults: Sequence[str] = ()
     """Reasons that faults of the tool deserve."""
     silent: bool = False
@@ -87,6 +91,11 @@ class Result:
     @property
     def wrong(self) -> bool:
         return self.category in self.case.refused and self.reason not in self.case.faults
+
+    @property
+    def said_to_match(self) -> bool:
+        """Whether the number that was changed is among those that the verdict says match."""
+        return self.wrong and self.case.number in self.said.get("matched", ())
 
     @property
     def open(self) -> bool:
@@ -149,7 +158,7 @@ def edits(seed: int, number: int) -> Iterator[Case]:
             "edited" if factor != 1 else "honest", f"{row['tool']}: {name}" if factor != 1 else "wrapped",
             [f"edits/{tool}", *line.split()[1:]], TRUE if factor != 1 else ("CONTRADICTED", "UNSUBSTANTIATED"),
             {f"edits/{tool}": wrapper(tool, row["numbers"][name], factor)}, row.get("prepare", ""),
-            note=f"{row['tool']}: {name} × {factor:.2f}", edited=True,
+            note=f"{row['tool']}: {name} × {factor:.2f}", edited=True, number=COMMANDS["names"].get(name, "interval"),
         )  # fmt: skip
 
 
@@ -291,7 +300,9 @@ def tables(results: Sequence[Result]) -> str:
         judged = [each for each in of if each.category in CATEGORIES]
         if judged:
             taken = sum(each.wrong for each in judged)
-            lines.append(f"{name}: {taken} of {len(judged)} taken as true ({taken / len(judged):.1%})\n")
+            lines.append(f"{name}: {taken} of {len(judged)} taken as true ({taken / len(judged):.1%})")
+            said = sum(each.said_to_match for each in judged)
+            lines[-1] += f", {said} of them said to match\n" if name == "edited" else "\n"
     left = Counter(each.category for each in results if each.category not in CATEGORIES)
     lines.append(f"not judged: {dict(left)} (REFUSED: the command failed; UNCHANGED: the number did not change)\n")
     return "\n".join(filter(None, lines))
@@ -337,7 +348,8 @@ def store(result: Result, output: Path) -> None:
     with (output / "results.jsonl").open("a") as file:
         kept = {"part": result.case.part, "group": result.case.group, "storage": result.storage, "wrong": result.wrong,
                 "verdict": result.verdict, "note": result.case.note, "changed": result.changed,
-                "command": shlex.join(result.case.argv), "headline": result.headline}  # fmt: skip
+                "command": shlex.join(result.case.argv), "headline": result.headline,
+                "said_to_match": result.said_to_match}  # fmt: skip
         file.write(json.dumps(kept) + "\n")
     if result.wrong or result.open:
         with (output / "wrong.txt").open("a") as file:

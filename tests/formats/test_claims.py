@@ -40,6 +40,32 @@ def test_much_noise_before_the_claim_is_passed_over(name: str, noise: str) -> No
     assert parser(name).read(noise * (2**20 // len(noise)) + "\n" + text) == parser(name).read(text)
 
 
+@pytest.mark.parametrize(
+    ("name", "output", "unnoticed"),
+    [
+        ("fio", "fio/3.33/read/fio.json", 0.15),
+        ("fio", "fio/3.33/normal.txt", 0.25),
+        ("ioping", "ioping/1.3/no-warmup.txt", 0.2),
+        ("sysbench", "sysbench/1.0.20/rndrd-direct.txt", 0.3),
+        ("db_bench", "db_bench/7.8.3/histogram.txt", 0.05),
+    ],
+)
+def test_a_number_that_is_changed_contradicts_the_rest_of_its_output(name: str, output: str, unnoticed: float) -> None:
+    text, noticed = golden(output), []
+    whole, numbers = parser(name).read(text), [*re.finditer(r"(?<![\w.,])[1-9]\d*(?:\.(\d+))?(?![\w,]*th=)", text)]
+    for number in numbers[:: 1 + len(numbers) // 40]:
+        for factor in (0.6, 1.7):
+            changed = f"{float(number[0]) * factor:.{len(number[1] or '')}f}"
+            try:
+                found = parser(name).read(text[: number.start()] + changed + text[number.end() :])
+            except InputError:
+                continue
+            if found != whole:  # else it is none of those that are read
+                noticed.append(any(claim.misfits for claim in found))
+    assert noticed.count(False) <= unnoticed * len(noticed)
+    assert noticed and not any(claim.misfits for claim in whole)
+
+
 def test_each_pass_of_filesuite_is_a_claim_in_its_order(tmp_path: Path) -> None:
     argv = ["filesuite", "-i", "0", "-i", "1", "-i", "3", "-s", "64k", "-r", "4k", "--json"]
     output = ask(*argv, cwd=tmp_path).out

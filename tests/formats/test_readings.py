@@ -102,6 +102,7 @@ def test_outputs_are_read_as_their_rows_say(tmp_path: Path, case: dict[str, Any]
         wrong += differences(one, case["each"], f"each[{number}]")
     for claim in found if isinstance(found, list) else ():
         assert not isinstance(claim, Claim) or is_consistent(claim), claim
+        assert "change" in str(case) or "file" not in str(case) or not getattr(claim, "misfits", ()), claim
     assert not wrong, "\n".join(wrong)
 
 

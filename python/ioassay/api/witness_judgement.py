@@ -165,7 +165,9 @@ class Judgement:
         """What `ioassay witness --json` prints of it; of several runs, what was seen is that of the last one."""
         from ioassay.narrative import conditions_text, explanation_text
         from ioassay.verify.evidence import classes
+        from ioassay.verify.verdict import compared
 
+        rests_on = compared(self.verdicts)
         run, seen, whole, conditions = self.runs[-1], self.seen, self._overall, self.conditions()
         moved = classes(run.claims, seen)
         return {
@@ -198,6 +200,8 @@ class Judgement:
             "verdict": whole.category,
             "reason": whole.reason,
             "explanation": self.explanation,
+            "matched": [*rests_on.matched, *rests_on.latencies],
+            "not_judged": [*rests_on.unjudged, *rests_on.unjudged_latencies],
             "claims": [asdict(claim) for claim in run.claims],
             "verdicts": [explanation_text.as_dict(verdict) for verdict in self.verdicts],
             "runs": len(self.runs),

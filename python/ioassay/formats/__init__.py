@@ -50,6 +50,10 @@ class Conventions:
     """`Claim.test` says what is done ('reread', 'fillseq'), and is no name that the user gave to a job."""
     layout_apart: bool = False
     """Files are made through descriptors for writing only and loaded through others, which the output may not say."""
+    exact_ranks: bool = False
+    """Percentiles are those of the rank that is the share times the number, rounded up."""
+    syncs_timed: bool = False
+    """The latency of a write through the cache is that of its synchronisation as well."""
 
 
 _HEAD_CHARS, _TAIL_CHARS = 2**16, 2**20

@@ -10,6 +10,7 @@ fewer columns, is read as well.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,8 +19,9 @@ from typing import Any
 from ioassay.errors import InputError
 from ioassay.formats import Conventions, command_line
 from ioassay.formats.number_parsing import lines_with, parts_from, real, step_of, whole_number
+from ioassay.formats.redundancy import Spread, between, equal, of_spread, quotient
 from ioassay.metrics import percentile_name
-from ioassay.records.record import Claim
+from ioassay.records.record import Claim, Misfit
 
 NAME = "db_bench"
 STREAM = "stdout"
@@ -40,13 +42,16 @@ _KEYS_FOUND = tuple(
 )
 """Of loads that read; of those that write as well; of mixgraph."""
 _SECTION = re.compile(r"^Microseconds per .*$", re.M)
-_ROW = re.compile(r"^[(\[] *[\d.]+, +(?P<high>[\d.]+) +\] +(?P<count>\d+) ", re.M)
+_ROW = re.compile(r"^[(\[] *(?P<low>[\d.]+), +(?P<high>[\d.]+) +[\])] +(?P<count>\d+) ", re.M)
+_COUNT = re.compile(r"^Count: (\d+) ", re.M)
 _SPREAD = re.compile(r"^Count: \d+ +Average: (?P<mean>[\d.]+) +StdDev: (?P<stddev>[\d.]+)", re.M)
-_ENDS = re.compile(r"^Min: (?P<min>[\d.]+) +Median: [\d.]+ +Max: (?P<max>[\d.]+)", re.M)
+_ENDS = re.compile(r"^Min: (?P<min>[\d.]+) +Median: (?P<median>[\d.]+) +Max: (?P<max>[\d.]+)", re.M)
 _PERCENTILES = re.compile(r"^Percentiles:(.*)$", re.M)
 _PERCENTILE = re.compile(r"P([\d.]{1,8}): ([\d.]{1,25})")
 _PATH = re.compile(r"DB path: \[(.{1,4000}?)\]")
 _CLOCK_STEP_S = 1e-6
+_THREADS_APART = 0.2
+"""By so much the time of a thread may be shorter than that of all: it begins later; 8 % were seen on a busy machine."""
 _TICKER = re.compile(r"^(rocksdb\.[\w.-]{1,80}) COUNT : (\d{1,19})$", re.M)
 _HEAD = re.compile(r"^(RocksDB|LevelDB): +version", re.M)
 _KEYS_LINE = re.compile(r"^Keys: +\d+ bytes", re.M)
@@ -66,6 +71,8 @@ class Histogram:
     """mean, stddev, min and max; of the operations themselves, without what lies between them."""
     buckets: Mapping[int, int]
     """Upper end in ns -> operations; a bucket is about half as wide."""
+    misfits: Sequence[Misfit] = ()
+    """What its buckets contradict."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,8 @@ class Benchmark:
     keys_asked: int = 0
     keys_found: int = 0
     histograms: Sequence[Histogram] = ()
+    misfits: Sequence[Misfit] = ()
+    """What of the line contradicts the rest of it."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +180,23 @@ def _benchmarks(text: str) -> Iterator[Benchmark]:
             keys_asked=whole_number(keys["asked"], f"{name} asked") if keys else 0,
             keys_found=whole_number(keys["found"], f"{name} found") if keys else 0,
             histograms=[_histogram(name, section) for section in _SECTION.split(text[end:until])[1:]],
+            misfits=_of_line(match),
         )
+
+
+def _of_line(match: re.Match[str]) -> list[Misfit]:
+    """A line says its time as a rate, and the mean of each thread, whose times add up to the whole or more."""
+    name, micros, rate, seconds, operations, _ = match.groups()
+    if not (rate and seconds and operations):
+        return []
+    number, time_s, mean_s = (
+        float(operations),
+        real(seconds, f"{name} seconds"),
+        real(micros, f"{name} micros/op") / 1e6,
+    )
+    found = quotient(f"{name} ops/sec", number, time_s, float(rate), 0.0, step_of(seconds), 1.0)
+    least = (time_s - step_of(seconds)) * (1 - _THREADS_APART) - 0.05
+    return found + between(f"{name} micros/op", mean_s * 1e6, least / number * 1e6 - step_of(micros), math.inf)
 
 
 def _seconds(operations: str | None, rate: str | None) -> float | None:
@@ -190,9 +215,12 @@ def _histogram(name: str, section: str) -> Histogram:
         for key, value in match.groupdict().items()
     }
     buckets: dict[int, int] = {}
+    rows: list[_Row] = []
     for row in _ROW.finditer(section):
         high_ns = whole_number(round(real(row["high"], f"{name} bucket") * 1e3), f"{name} bucket in ns")
-        buckets[high_ns] = buckets.get(high_ns, 0) + whole_number(row["count"], f"{name} count")
+        number = whole_number(row["count"], f"{name} count")
+        buckets[high_ns] = buckets.get(high_ns, 0) + number
+        rows.append((real(row["low"], f"{name} bucket") * 1e3, float(high_ns), number))
     printed = _PERCENTILES.search(section)
     pairs = _PERCENTILE.findall(printed[1]) if printed else []
     percentiles_ns = {
@@ -200,7 +228,41 @@ def _histogram(name: str, section: str) -> Histogram:
         for share, value in pairs
         if share.count(".") <= 1 and share.strip(".")
     }
-    return Histogram(percentiles_ns, spread, buckets)
+    median_ns, counted = spread.pop("median", None), _COUNT.search(section)
+    shares = percentiles_ns if median_ns is None else {**percentiles_ns, 50: median_ns}
+    both = [] if median_ns is None or 50.0 not in percentiles_ns else equal(
+        f"{name} P50", percentiles_ns[50.0], median_ns, 10.0)  # fmt: skip
+    misfits = (
+        [*both, *_of_buckets(name, whole_number(counted[1], f"{name} count"), rows, spread, shares)] if counted else []
+    )
+    return Histogram(percentiles_ns, spread, buckets, misfits)
+
+
+_Row = tuple[float, float, int]
+"""A bucket: its ends in ns, and how many operations are in it."""
+
+
+def _of_buckets(
+    name: str, count: int, rows: Sequence[_Row], spread: Mapping[str, float], percentiles_ns: Mapping[float, float]
+) -> list[Misfit]:
+    """Statistics that the buckets do not have; percentiles are interpolated in them (monitoring/histogram.cc)."""
+    if not rows or not {"min", "max", "mean", "stddev"} <= spread.keys():
+        return []
+    least, most, mean = spread["min"], spread["max"], spread["mean"]
+    found = equal(f"{name} count", count, sum(number for _, _, number in rows), 0.0)
+    found += between(f"{name} min", least, rows[0][0], rows[0][1])
+    found += between(f"{name} max", most, rows[-1][0], rows[-1][1])
+    found += between(f"{name} average", mean, *(sum(row[2] * row[end] for row in rows) / count for end in (0, 1)))
+    found += of_spread(name, Spread(count, mean, spread["stddev"], least, most, step=1e3))
+    for percent, value_ns in percentiles_ns.items():
+        below, wanted = 0, count * (percent / 100)
+        for low_ns, high_ns, number in rows:
+            if below + number >= wanted:
+                inside_ns = low_ns + (high_ns - low_ns) * (wanted - below) / number
+                found += equal(f"{name} P{percent:g}", value_ns, min(max(inside_ns, least), most), 10.0)
+                break
+            below += number
+    return found
 
 
 def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
@@ -219,6 +281,11 @@ def claims(output: Output, argv: Sequence[str] = ()) -> list[Claim]:
 def _claim(benchmark: Benchmark, paths: Sequence[str]) -> Claim:
     percentiles_ns = benchmark.histograms[0].percentiles_ns if benchmark.histograms else {}
     named = {percentile_name(percent): value_ns for percent, value_ns in percentiles_ns.items()}
+    averages_ns = [one.spread_ns["mean"] for one in benchmark.histograms if "mean" in one.spread_ns]
+    most_ns = sum(averages_ns) * (1 + _THREADS_APART) + 1e3  # what is between operations is in the line's mean alone
+    of_average = (
+        between("micros/op", benchmark.mean_ns, min(averages_ns) * (1 - _THREADS_APART), most_ns) if averages_ns else []
+    )
     return Claim(
         source=NAME,
         kind="keys",
@@ -230,6 +297,7 @@ def _claim(benchmark: Benchmark, paths: Sequence[str]) -> Claim:
         clock_step_s=_CLOCK_STEP_S,
         latency_ns={"mean": benchmark.mean_ns, **named},
         paths=paths,
+        misfits=(*benchmark.misfits, *of_average, *(each for one in benchmark.histograms for each in one.misfits)),
     )
 
 

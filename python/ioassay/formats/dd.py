@@ -19,7 +19,8 @@ from itertools import pairwise
 from ioassay.errors import InputError
 from ioassay.formats import command_line
 from ioassay.formats.number_parsing import decimal, lines_with, next_lines, parts_from, real, step_of, whole_number
-from ioassay.records.record import Claim
+from ioassay.formats.redundancy import quotient
+from ioassay.records.record import Claim, Misfit
 
 NAME = "dd"
 STREAM = "stderr"
@@ -129,6 +130,7 @@ class _Block:
     rate: float | None = None
     rate_step: float = 1.0
     clock_step_s: float = 0.0
+    misfits: Sequence[Misfit] = ()
 
 
 def _blocks(text: str) -> Iterator[_Block]:
@@ -175,8 +177,10 @@ def _of_summary(read: tuple[int, int], written: tuple[int, int], match: re.Match
     if match[3]:  # else 'Infinity B/s'
         factor = float(base ** (1 + _UNITS.index(match[5].lower()))) if match[5].lower() in _UNITS and match[5] else 1.0
         rate, step = decimal(match[3], "dd's rate") * factor, step_of(match[3]) * factor
-    seconds = real(match[2].replace(",", "."), "dd's time")
-    return _Block(read, written, whole_number(match[1], "dd's bytes"), seconds, rate, step, clock_step_s)
+    seconds, total = real(match[2].replace(",", "."), "dd's time"), whole_number(match[1], "dd's bytes")
+    digit_s = step_of(match[2].partition("e")[0]) * 10.0 ** int(match[2].partition("e")[2] or 0)
+    misfits = quotient("rate", total, seconds, rate, 0.0, digit_s, step) if rate else []
+    return _Block(read, written, total, seconds, rate, step, clock_step_s, tuple(misfits))
 
 
 def _operands(call: Sequence[str]) -> dict[str, str]:
@@ -225,6 +229,7 @@ def _claim(kind: str, block: _Block, call: Mapping[str, str], doubts: Sequence[s
         ),
         unreported=("end-of-file",) if reads and "count" not in call else (),
         doubts=tuple(doubts),
+        misfits=block.misfits,
     )
 
 

@@ -23,7 +23,8 @@ from ioassay.records.record import Claim
 
 NAME = "fio"
 STREAM = "stdout"
-CONVENTIONS = Conventions(layout_apart=True)  # filesetup.c: layouts are written, loads opened for both
+CONVENTIONS = Conventions(layout_apart=True, exact_ranks=True)
+"""filesetup.c: layouts are written, loads opened for both; stat.c, calc_clat_percentiles."""
 KINDS = ("read", "write", "trim")
 _CLOCK_STEP_S = 1e-3
 """Run times are printed in whole milliseconds."""
@@ -188,6 +189,7 @@ def _claim(section: str, results: Results, facts: JobFacts) -> Claim | None:
         ),
         unreported=(*facts.unreported, *(("layout",) if laid_out else ())),
         doubts=tuple(name for name, applies in doubts.items() if applies),
+        misfits=tuple(each for job in jobs for each in job.all_misfits(section, syncs=has_syncs)),
     )
 
 

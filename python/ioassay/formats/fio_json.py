@@ -32,6 +32,8 @@ from ioassay.formats.fio_results import (
     by_client,
 )
 from ioassay.formats.number_parsing import parts_from, text_around, whole_number
+from ioassay.formats.redundancy import equal, quotient
+from ioassay.records.record import Misfit
 from ioassay.validation import Amount, Count, Whole
 
 _UNKNOWN = "this is not as fio writes it"
@@ -45,6 +47,8 @@ _BEGINNING = re.compile(r'\{\s*"fio version"\s*:')
 _TABLES_OF_CLIENTS = re.compile(r'"global options"\s*:\s*\[')
 _NAMELESS = re.compile(r"^\{", re.M)
 """Where no version is said."""
+_CLOCK_STEP_S = 1e-3
+_MANY = 10**9
 _MOST_BROKEN = 100
 """Beginnings of JSON without an end that are tried: each costs the time of counting all lines before it."""
 
@@ -280,16 +284,20 @@ def _disk(disk: Mapping[str, Any]) -> Disk:
 
 
 def _job(job: _JobTable, shared: Mapping[str, str]) -> Job:
-    directions = {name: _direction(job[name]) for name in DIRECTIONS if name in job}  # type: ignore[literal-required]
+    own = "usr_cpu" in job  # other programs print what is read of fio's results, and compute it in other ways
+    directions = {name: _direction(job[name], own) for name in DIRECTIONS if name in job}  # type: ignore[literal-required]
     runtime_ms = job.get("job_runtime") or max((1e3 * each.runtime_s for each in directions.values()), default=0)
     error, sync, steady = job.get("error", 0), job.get("sync"), job.get("steadystate")
+    options = {**shared, **(job.get("job options") or {})}
+    several = options.get("numjobs", "1")
     return Job(
         name=job.get("jobname", ""),
         group=job.get("groupid", 0),
         error=error,
         directions=directions,
         client=_client(job),
-        options={**shared, **(job.get("job options") or {})},
+        options=options,
+        processes=int(several) if re.fullmatch(r"[0-9]{1,9}", several) else _MANY,
         runtime_s=runtime_ms / 1e3,
         cpu=CpuUse(
             job.get("usr_cpu", 0.0),
@@ -300,13 +308,13 @@ def _job(job: _JobTable, shared: Mapping[str, str]) -> Job:
         ),
         errors=job.get("total_err", int(bool(error))),
         syncs=sync.get("total_ios", 0) if sync else None,
-        sync_latency=_latency(sync, "lat", sync.get("total_ios", 0)) if sync else None,
+        sync_latency=_latency(sync, "lat", sync.get("total_ios", 0), own) if sync else None,
         steady=SteadyState(steady.get("ss", "?"), bool(steady.get("attained", 1))) if steady is not None else None,
     )
 
 
-def _direction(table: _DirectionTable) -> Direction:
-    """fio 3 counts bytes and has `io_kbytes` beside them; fio 2 counts KiB in `io_bytes`."""
+def _direction(table: _DirectionTable, own: bool) -> Direction:
+    """fio 3 counts bytes and has `io_kbytes` beside them; fio 2 counts KiB in `io_bytes`. `own`: fio printed it."""
     runtime_s = table.get("runtime", 0.0) / 1e3
     unit = 1 if "io_kbytes" in table or "bw_bytes" in table else 1024
     stated = "total_ios" in table
@@ -315,22 +323,25 @@ def _direction(table: _DirectionTable) -> Direction:
         ios=ios if stated else whole_number(ios, "iops times runtime"),
         bytes=whole_number(table.get("io_bytes", 0) * unit, "io_bytes"),
         runtime_s=runtime_s,
-        latencies={kind: latency for kind in KINDS if (latency := _latency(table, kind, ios)) is not None},
+        latencies={kind: latency for kind in KINDS if (latency := _latency(table, kind, ios, own)) is not None},
         ios_stated=stated,
-        rate_bytes_per_s=_rate(table, runtime_s),
+        rate_bytes_per_s=table.get("bw_bytes"),
         operations_per_s=table.get("iops"),
+        misfits=_misfits(table, runtime_s, ios, 0.0 if own else _CLOCK_STEP_S) if stated and unit == 1 else (),
     )
 
 
-def _rate(table: _DirectionTable, runtime_s: float) -> float | None:
-    """`bw_bytes`; where `bw`, in whole KiB, says something else, whichever is further from bytes over time."""
-    stated, coarse = table.get("bw_bytes"), table.get("bw", 0.0) * 1024
-    if stated is None or not runtime_s or abs(coarse - stated) <= 1024 + 1e-6 * stated or not coarse:
-        return stated
-    return max(stated, coarse, key=lambda rate: abs(rate - table.get("io_bytes", 0) / runtime_s))
+def _misfits(table: _DirectionTable, runtime_s: float, ios: int, clock_s: float) -> list[Misfit]:
+    """fio computes each of these from bytes, requests and whole milliseconds (stat.c, add_ddir_status_json)."""
+    volume = table.get("io_bytes", 0)
+    found = equal("io_kbytes", table.get("io_kbytes", volume // 1024), volume / 1024, 1)
+    for name, amount, step in (("bw_bytes", volume, 1), ("bw", volume / 1024, 1), ("iops", ios, 0.01)):
+        if (value := table.get(name)) is not None:
+            found += quotient(name, amount, runtime_s, value, 0.0, clock_s, step)  # type: ignore[arg-type]
+    return found
 
 
-def _latency(table: _DirectionTable, kind: str, ios: int) -> Latency | None:
+def _latency(table: _DirectionTable, kind: str, ios: int, own: bool) -> Latency | None:
     """`clat_ns` of fio 3, or `clat` in microseconds of fio 2. None when nothing was measured."""
     unit_ns = 1 if f"{kind}_ns" in table else 1000
     found: _LatencyTable | None = table.get(f"{kind}_ns") if unit_ns == 1 else table.get(kind)  # type: ignore[assignment]
@@ -351,4 +362,6 @@ def _latency(table: _DirectionTable, kind: str, ios: int) -> Latency | None:
         max_ns=found["max"] * unit_ns,
         bins=bins,
         percentiles_ns={share: value * unit_ns for share, value in shares.items() if share > 0},
+        count_stated="N" in found,
+        percentile_unit_ns=float(own and unit_ns == 1),
     )

@@ -11,6 +11,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ioassay.formats.redundancy import Spread, between, of_spread
+from ioassay.records.record import Misfit
+
 DIRECTIONS = ("read", "write", "trim", "mixed")
 """`mixed` is what fio reports with unified_rw_reporting."""
 KINDS = ("slat", "clat", "lat")
@@ -31,6 +34,12 @@ class Latency:
     """fio's own, by percentage."""
     step_ns: float = 0.0
     """Of printed numbers with few digits."""
+    mean_step_ns: float = 0.0
+    """Of the mean, which has more of them."""
+    count_stated: bool = False
+    """False where `count` is that of the requests of the direction."""
+    percentile_unit_ns: float = 0.0
+    """To which fio rounds percentiles up; 0 where fio's ways are not known to be behind these numbers."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,8 @@ class Direction:
     """As printed."""
     operations_per_s_step: float = 0.0
     """The last digit of that, where there are few."""
+    misfits: Sequence[Misfit] = ()
+    """Amounts, times and rates that contradict each other."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +104,10 @@ class Job:
     syncs: int | None = None
     sync_latency: Latency | None = None
     steady: SteadyState | None = None
+    processes: int = 1
+    """At most."""
+    misfits: Sequence[Misfit] = ()
+    """Sums of its group that are not those of the jobs."""
     client: str = ""
     """The server that ran it, `HOST:PORT` or the path of a socket, of `fio --client`; '' where fio ran it itself."""
 
@@ -100,6 +115,91 @@ class Job:
     def ios(self) -> int:
         """Requests in all directions."""
         return sum(direction.ios for direction in self.directions.values())
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether each request is in every statistic: a ramp leaves some out of one and not of another."""
+        return bool(self.options) and not {"ramp_time", "io_submit_mode"} & self.options.keys()
+
+    def all_misfits(self, direction: str, *, syncs: bool) -> list[Misfit]:
+        """What of the numbers of a direction, and of the synchronisations, contradicts the rest."""
+        own = self.directions[direction]
+        sync = [("sync", self.sync_latency)] if syncs and self.sync_latency else []
+        sane = {name: one for name, one in own.latencies.items() if one.min_ns <= own.runtime_s * 1e9}
+        named = [*sane.items(), *sync]  # of some engines fio prints hours
+        found = [
+            *self.misfits,
+            *own.misfits,
+            *(misfit for name, latency in named for misfit in _of_latency(name, latency)),
+        ]
+        longest_ns = max((latency.max_ns for latency in own.latencies.values()), default=0.0)
+        if self._is_whole and longest_ns <= own.runtime_s * 1e9:
+            found += _of_parts(own.latencies)
+        waits = self.options.get("ioengine", "psync") in ("psync", "sync", "pvsync", "pvsync2")
+        for name, one in sane.items() if waits and self._is_whole and own.runtime_s else ():
+            most_ns = self.processes * (own.runtime_s + _CLOCKS_S) * 1e9 / one.count
+            found += between(f"{name} mean", one.mean_ns, 0.0, most_ns)
+        others = {"fdatasync", "sync_file_range", "ramp_time"}  # of which fio prints no number
+        if sync and self.syncs and sync[0][1].count_stated and not others & self.options.keys():
+            found += between("synchronisations", self.syncs, sync[0][1].count, sync[0][1].count)
+        return found
+
+
+_BUCKETS = 64
+"""Of fio's histogram in each power of two (stat.h, FIO_IO_U_PLAT_VAL); percentiles are the middles of buckets."""
+_CLOCKS_S = 0.002
+"""The clock of the run time has a step of 1 ms, and may be read later than that of the first request."""
+_LAST_BUCKET_NS = 17e9
+"""What is longer is in the last one."""
+
+
+def _middle_ns(value_ns: float) -> float:
+    """The largest middle of a bucket that is not above (stat.c, plat_idx_to_val)."""
+    if value_ns < 2 * _BUCKETS:
+        return float(math.floor(value_ns))
+    width = 2 ** (int(value_ns).bit_length() - 1) // _BUCKETS
+    low = value_ns // width * width
+    return low + width / 2 if low + width / 2 <= value_ns else _middle_ns(low - 1)
+
+
+def _of_latency(name: str, latency: Latency) -> list[Misfit]:
+    unit_ns, count = latency.percentile_unit_ns, latency.count
+    # In terse lines of several jobs they are mixed up.
+    percentiles_ns = latency.percentiles_ns if unit_ns and latency.max_ns < _LAST_BUCKET_NS else {}
+    found = of_spread(name, Spread(count, latency.mean_ns, latency.stddev_ns, latency.min_ns, latency.max_ns,
+                                   percentiles_ns, latency.step_ns, 1 / _BUCKETS))  # fmt: skip
+    for percent, value_ns in percentiles_ns.items():
+        middle_ns = math.floor(_middle_ns(value_ns))
+        found += between(f"{name} p{percent:g}", value_ns, middle_ns, math.ceil(middle_ns / unit_ns) * unit_ns)
+    # A sum of whole nanoseconds, divided: with six decimals it shows of few requests.
+    total_ns, error_ns = latency.mean_ns * count, count * 6e-7 + latency.mean_ns * count * 1e-12
+    if latency.count_stated and unit_ns and not latency.step_ns and error_ns < 0.1:
+        whole_ns = round(total_ns)
+        found += between(f"{name} mean", latency.mean_ns, (whole_ns - error_ns) / count, (whole_ns + error_ns) / count)
+    return found
+
+
+def _of_parts(latencies: Mapping[str, Latency]) -> list[Misfit]:
+    """Submission and completion make up the whole, of each request and so of the statistics."""
+    whole, parts = latencies.get("lat"), [latencies[kind] for kind in ("slat", "clat") if kind in latencies]
+    if whole is None or not parts or len({one.count for one in (whole, *parts)}) > 1:
+        return []
+    step_ns = sum(one.step_ns for one in (whole, *parts)) + 1
+    mean_step_ns = sum(one.mean_step_ns for one in (whole, *parts)) + 1
+    parts_ns = sum(part.mean_ns for part in parts)
+    rest_ns = max(whole.mean_ns - parts_ns + mean_step_ns, 0.0) * whole.count
+    most_ns = sum(part.max_ns for part in parts) + rest_ns
+    # The deviation of a sum is at most the sum of the deviations; that of the rest is bounded by its mean and its most.
+    own_ns = [part.stddev_ns for part in parts]
+    loose_ns = math.sqrt(rest_ns / whole.count * min(rest_ns, whole.max_ns + step_ns)) * 1.001 + 3 * mean_step_ns
+    return [
+        *between("lat deviation", whole.stddev_ns, 2 * max(own_ns) - sum(own_ns) - loose_ns, sum(own_ns) + loose_ns),
+        *between("lat mean", whole.mean_ns, parts_ns - mean_step_ns, math.inf),
+        *between("lat min", whole.min_ns, sum(part.min_ns for part in parts) - step_ns, math.inf),
+        *between(
+            "lat max", whole.max_ns, max(part.max_ns for part in parts) - step_ns, most_ns + step_ns * whole.count
+        ),
+    ]
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ def _direction(name: str, fields: Sequence[str]) -> Direction:
 
 def _latency(what: str, four: Sequence[str], ios: int, percentiles_ns: Mapping[float, float]) -> Latency | None:
     low, high, mean, deviation = (real(field, what) * 1e3 for field in four)
-    return Latency(ios, mean, deviation, low, high, {}, percentiles_ns, _STEP_NS) if high and ios else None
+    return Latency(ios, mean, deviation, low, high, {}, percentiles_ns, _STEP_NS, 1e-3) if high and ios else None
 
 
 def _percentiles(fields: Sequence[str]) -> Iterator[tuple[float, float]]:

@@ -12,12 +12,13 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ioassay.errors import InputError
-from ioassay.formats import command_line
+from ioassay.formats import Conventions, command_line
 from ioassay.formats.number_parsing import lines_with, next_lines, parts_from, real, whole_number
 from ioassay.formats.printed_quantity import (
     NUMBER,
@@ -30,18 +31,21 @@ from ioassay.formats.printed_quantity import (
     short_options,
     size,
 )
-from ioassay.records.record import Claim
+from ioassay.formats.redundancy import Spread, between, equal, of_spread, quotient
+from ioassay.records.record import Claim, Misfit
 
 NAME = "ioping"
 STREAM = "stdout"
+CONVENTIONS = Conventions(syncs_timed=True)
 
 _COUNT = rf"({NUMBER})(?: ([kMGT]))?"
+_RATES = rf"{_COUNT} iops, ({NUMBER}) (\w{{1,3}})/s"
 _COMPLETED = re.compile(
-    rf"{_COUNT} requests completed in {NUMBER} \w{{1,4}}, {NUMBER} \w{{1,3}}(?: (read|written))?,.*"
+    rf"{_COUNT} requests completed in ({NUMBER}) (\w{{1,4}}), ({NUMBER}) (\w{{1,3}})(?: (read|written))?, {_RATES}"
 )
-_GENERATED = re.compile(
-    rf"generated {_COUNT} requests in ({NUMBER}) (\w{{1,4}}), ({NUMBER}) (\w{{1,3}}), {_COUNT} iops, "
-    rf"({NUMBER}) (\w{{1,3}})/s"
+_GENERATED = re.compile(rf"generated {_COUNT} requests in ({NUMBER}) (\w{{1,4}}), ({NUMBER}) (\w{{1,3}})(), {_RATES}")
+_REQUEST = re.compile(
+    rf": request=([0-9]{{1,9}}) time=({NUMBER}) (\w{{1,4}})( \((?:warmup|too fast|too slow)\))?", re.M
 )
 _ENDS = re.compile(rf"min/avg/max/mdev = {' / '.join([rf'({NUMBER}) ([a-z]+)'] * 4)}")
 _TITLE = re.compile(r"^--- (.{1,4096}) \([^()\n]{1,200}\) ioping statistics ---$", re.M)
@@ -146,9 +150,41 @@ def _of_text(text: str, command: _Command) -> Iterator[Claim]:
             continue
         start = max(start, end - 10_000)
         titles, sizes = _TITLE.findall(text, start, end), _LINE_SIZE.findall(text, start, end)
+        lines = [*_REQUEST.finditer(text, start, end)]
         start = end
         ends = _ENDS.fullmatch(following[1]) if len(following) > 1 else None
-        yield _of_statistics(completed, generated, ends, command, titles[-1:], sizes[-1:])
+        yield _of_statistics(completed, generated, ends, command, titles[-1:], sizes[-1:], lines)
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """A line of totals; times are in seconds."""
+
+    requests: Quantity
+    time: Quantity
+    volume: Quantity
+    iops: Quantity
+    rate: Quantity
+
+    def misfits(self, name: str, each_bytes: int | None) -> list[Misfit]:
+        """What of it contradicts the rest of it."""
+        volume = self.volume.value, self.time.value, self.rate.value, self.volume.step, self.time.step, self.rate.step
+        number = self.requests
+        made = number.value, self.time.value, self.iops.value, 0.0 if number.whole else number.step, self.time.step
+        found = [*quotient(f"{name} rate", *volume), *quotient(f"{name} iops", *made, self.iops.step)]
+        if number.whole and each_bytes:
+            found += equal(f"{name} bytes", self.volume.value, number.value * each_bytes, self.volume.step)
+        return found
+
+
+def _sum(line: re.Match[str]) -> _Sum:
+    return _Sum(
+        count(line[1], line[2] or "", "ioping's requests"),
+        duration(line[3], line[4], "ioping's time"),
+        size(line[5], line[6], "ioping's bytes"),
+        count(line[8], line[9] or "", "ioping's iops"),
+        rate(line[10], line[11], "ioping's rate"),
+    )
 
 
 def _of_statistics(
@@ -158,39 +194,73 @@ def _of_statistics(
     command: _Command,
     titles: Sequence[str],
     sizes: Sequence[tuple[str, str]],
+    lines: Sequence[re.Match[str]],
 ) -> Claim:
-    made = count(generated[1], generated[2] or "", "ioping's requests")
-    ended = count(completed[1], completed[2] or "", "ioping's requests")
-    volume = size(generated[5], generated[6], "ioping's bytes")
+    ended, made = _sum(completed), _sum(generated)
+    volume = made.volume
     each_bytes = size(*sizes[0], "ioping's request").rounded if sizes else command.size_bytes if command.known else None
-    operations = made.rounded if made.whole else None
+    operations = made.requests.rounded if made.requests.whole else None
     exact = volume.rounded if volume.whole else None
     if operations is not None and each_bytes and abs(operations * each_bytes - volume.value) <= volume.step:
         exact = whole_number(operations * each_bytes, "ioping's bytes")
-    iops = count(generated[7], generated[8] or "", "ioping's iops")
-    per_s = rate(generated[9], generated[10], "ioping's rate")
     latencies: dict[str, Quantity] = {}
     if ends:
         pairs = [duration(ends[place], ends[place + 1], "ioping's latency") for place in (1, 3, 5, 7)]
         latencies = dict(zip(_STATISTICS, pairs, strict=True))
-    seconds = duration(generated[3], generated[4], "ioping's time")
+    every = [(duration(one[2], one[3], "ioping's time"), not one[4]) for one in lines]
+    if [one[1] for one in lines] != [str(number) for number in range(1, (operations or 0) + 1)]:
+        every = []  # a filter left some out, or several runs are in one output
     return _claim(
         command,
-        kind=_KINDS[completed[3]],
+        kind=_KINDS[completed[7]],
         target=titles[0] if titles else "",
         operations=operations,
         bytes=exact if exact is not None or operations is not None else volume.rounded,
-        seconds=seconds.value,
-        clock_step_s=seconds.step,
-        rate_bytes_per_s=per_s.value,
-        rate_unit_bytes=per_s.step if operations is not None else max(per_s.step, volume.step),
+        seconds=made.time.value,
+        clock_step_s=made.time.step,
+        rate_bytes_per_s=made.rate.value,
+        rate_unit_bytes=made.rate.step if operations is not None else max(made.rate.step, volume.step),
         latency_ns=latencies_ns(latencies),
         latency_step_ns={name: value.step * 1e9 for name, value in latencies.items()},
-        latency_operations=None if made.whole and ended == made else ended.rounded,
-        operations_per_s=iops.value,
-        operations_per_s_step=iops.step,
+        latency_operations=None if made.requests.whole and ended.requests == made.requests else ended.requests.rounded,
+        operations_per_s=made.iops.value,
+        operations_per_s_step=made.iops.step,
         record_bytes=each_bytes,
+        requests_ns=tuple(one.value * 1e9 for one, _ in every),
+        misfits=(
+            *ended.misfits("completed", each_bytes if sizes else None),
+            *made.misfits("generated", each_bytes if sizes else None),
+            *between("completed time", ended.time.value, 0.0, made.time.value + made.time.step + ended.time.step),
+            *_of_requests(ended, latencies, [one for one, timed in every if timed]),
+        ),
     )
+
+
+def _of_requests(ended: _Sum, latencies: Mapping[str, Quantity], timed: Sequence[Quantity]) -> list[Misfit]:
+    """What of the statistics contradicts the sum of all, or the time of each request."""
+    number, found = ended.requests, list[Misfit]()
+    if latencies:
+        mean, steps = latencies["mean"], (ended.time.step, 0.0 if number.whole else number.step)
+        found += quotient("mean", ended.time.value, number.value, mean.value, *steps, mean.step)
+        mean_s, spread_s, least_s, most_s = (latencies[name].value for name in ("mean", "stddev", "min", "max"))
+        step = max(one.step for one in latencies.values())
+        found += of_spread("", Spread(number.rounded, mean_s, spread_s, least_s, most_s, step=step))
+    if not timed:
+        return found
+    values, step = [one.value for one in timed], max(one.step for one in timed)
+    found += equal("completed requests", number.value, len(timed), 0.0 if number.whole else number.step)
+    found += equal("completed time", ended.time.value, sum(values), sum(one.step for one in timed) + ended.time.step)
+    for name, seen in (("min", min(timed, key=_value)), ("max", max(timed, key=_value))):
+        if name in latencies:
+            found += equal(name, latencies[name].value, seen.value, seen.step + latencies[name].step)
+    if "stddev" in latencies:
+        spread = latencies["stddev"]
+        found += equal("deviation", spread.value, statistics.pstdev(values), step + spread.step)
+    return found
+
+
+def _value(quantity: Quantity) -> float:
+    return quantity.value
 
 
 def _of_raw(line: str, command: _Command) -> Claim:
@@ -206,7 +276,18 @@ def _of_raw(line: str, command: _Command) -> Claim:
         latency_ns={name: float(value) for name, value in latencies.items() if value},
         latency_operations=_fewer(numbers["count"], numbers["all"]),
         record_bytes=command.size_bytes,
+        misfits=tuple(_of_exact(numbers)),
     )
+
+
+def _of_exact(stat: Mapping[str, float]) -> list[Misfit]:
+    """Times are in ns; rates are rounded down, or have decimals."""
+    number, time_s = stat["count"], stat["time"] / 1e9
+    found = quotient("iops", number, time_s, stat["iops"], 0.0, 0.0, 1.0)
+    found += quotient("mean", stat["time"], number, stat["avg"], 0.0, 0.0, 1.0)
+    if "size" in stat:
+        found += quotient("rate", stat["size"], time_s, stat["bps"], 0.0, 0.0, 1.0)
+    return found + of_spread("", Spread(round(number), stat["avg"], stat["mdev"], stat["min"], stat["max"], step=1.0))
 
 
 def _of_json(text: str, command: _Command) -> Claim:
@@ -239,6 +320,7 @@ def _of_json(text: str, command: _Command) -> Claim:
         },
         latency_operations=_fewer(whole_number(stat.get("count"), "ioping's count"), operations),
         operations_per_s=real(load.get("iops"), "ioping's iops"),
+        misfits=tuple(_of_exact({name: real(value, f"ioping's {name}") for name, value in stat.items()})),
     )
 
 

@@ -11,6 +11,7 @@ that of sysbench 1.0. Tests other than fileio claim nothing.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,8 @@ from dataclasses import dataclass
 from ioassay.errors import InputError
 from ioassay.formats.number_parsing import parts_from, real, step_of, whole_number
 from ioassay.formats.printed_quantity import NUMBER, last_line, size
-from ioassay.records.record import Claim
+from ioassay.formats.redundancy import between, equal
+from ioassay.records.record import Claim, Misfit
 
 NAME = "sysbench"
 STREAM = "stdout"
@@ -32,6 +34,19 @@ _CREATED = re.compile(r"^Creating file (\S{1,200})$", re.M)
 _FILES = re.compile(rf"^([0-9]{{1,9}}) files, ({NUMBER})([KMGT]?i?B) each$", re.M)
 _BLOCK = re.compile(r"^Block size ([0-9]{1,9})([KMGT]?i?B)$", re.M)
 _PERCENTILE = re.compile(rf"^\s*([0-9]{{1,3}})th percentile: +({NUMBER})$", re.M)
+_SUMS = (
+    re.compile(rf"^\s*total time: +({NUMBER})s$", re.M),
+    re.compile(rf"^\s*events \(avg/stddev\): +({NUMBER})/{NUMBER}$", re.M),
+    re.compile(rf"^\s*execution time \(avg/stddev\): +({NUMBER})/{NUMBER}$", re.M),
+)
+_TIMES = {name: rf"^\s*{name}: +({NUMBER})$" for name in ("min", "avg", "max", "sum")}
+_LEAST_MS = 1e-3
+_BUCKET_LOG = math.log(1e5 / _LEAST_MS) / 1023
+"""Of its histogram, of 1024 values from 1 µs to 100 s, a percentile is one (sb_histogram.c)."""
+_BUCKET_SHARE = 0.02
+"""From one of them to the next."""
+_LATE_S = 0.1
+"""Between its total time and the interval behind its rates, at most; 1 ms in quiet runs."""
 _MIB = float(2**20)
 _MOST_FILES = 4096
 """Beyond it files are not named: a verdict then goes by what was opened."""
@@ -90,6 +105,8 @@ class FileTest:
     mib_per_s: tuple[str, str]
     events: int
     latency_ns: dict[str, float]
+    total_s: float
+    misfits: list[Misfit]
     block_bytes: int | None
     files: int
     file_bytes: int | None
@@ -122,6 +139,8 @@ def _run(head: str, body: str) -> FileTest:
         mib_per_s=(_value(body, "read, MiB/s"), _value(body, "written, MiB/s")),
         events=events,
         latency_ns=event_times_ns(body, events),
+        total_s=real(_value(body, "total time"), "sysbench's total time"),
+        misfits=_misfits(body, events, whole_number(threads[1], "threads") if threads else 1),
         block_bytes=size(block[1], block[2], "sysbench's block size").rounded if block else None,
         files=whole_number(files[1], "sysbench's files") if files else 0,
         file_bytes=size(files[2], files[3], "sysbench's file size").rounded if files else None,
@@ -152,6 +171,37 @@ def event_times_ns(body: str, events: int) -> dict[str, float]:
     if percentile := _PERCENTILE.search(body):
         statistics_ns[f"p{int(percentile[1])}"] = real(percentile[2], "sysbench's percentile") * 1e6
     return {name: value_ns for name, value_ns in statistics_ns.items() if value_ns > 0}
+
+
+def _misfits(body: str, events: int, threads: int) -> list[Misfit]:
+    """What of the general statistics contradicts the rest: each event has a time, and threads share the events out."""
+    total_s, events_each, time_each_s = (
+        real(match[1], "sysbench's statistics") if (match := pattern.search(body)) else None for pattern in _SUMS
+    )
+    ms = {name: real(match[1], name) for name in _TIMES if (match := re.search(_TIMES[name], body, re.M))}
+    found, step = list[Misfit](), LATENCY_STEP_NS / 1e6
+    if events_each is not None:
+        found += equal("events of a thread", events_each, events / threads, 1e-4)
+    if not events or len(ms) < len(_TIMES):
+        return found
+    found += between("mean", ms["avg"], ms["sum"] / events - step, ms["sum"] / events + step)
+    found += between("min", ms["min"], 0.0, ms["avg"] + step)
+    longest_ms = ms["sum"] - (events - 1) * max(ms["min"] - step, 0.0)
+    found += between("max", ms["max"], ms["avg"] - step, longest_ms + step)
+    if percentile := _PERCENTILE.search(body):
+        value_ms, shares = real(percentile[2], "sysbench's percentile"), real(percentile[1], "percentile")
+        loose = 1 + _BUCKET_SHARE
+        beyond_ms = ms["sum"] / (events * (1 - shares / 100)) if shares < 100 else ms["max"]  # Markov's inequality
+        most_ms = min(ms["max"], beyond_ms) * loose + step
+        found += between("percentile", value_ms, ms["min"] / loose - step, most_ms)
+        if value_ms > step:
+            place = round(math.log(value_ms / _LEAST_MS) / _BUCKET_LOG)
+            found += equal("percentile", value_ms, _LEAST_MS * math.exp(place * _BUCKET_LOG), step / 2)
+    if time_each_s is not None:
+        found += equal("time of a thread", time_each_s, ms["sum"] / 1e3 / threads, 1e-4 + step / 1e3)
+        if total_s is not None:
+            found += between("total time", total_s, time_each_s - 1e-4, math.inf)
+    return found
 
 
 @dataclass(frozen=True)
@@ -189,7 +239,7 @@ def _counts(run: FileTest) -> _Counts | None:
 
 
 def _shared_out(run: FileTest, number: float) -> _Counts:
-    """So many requests and synchronisations, in the proportion of their rates."""
+    """This number of requests and synchronisations, in the proportion of their rates."""
     total = sum(run.rates)
     reads, writes, syncs = (rate / total * number for rate in run.rates)
     seconds = number / total
@@ -215,7 +265,12 @@ def _claim(kind: str, number: float, printed: str, run: FileTest, counts: _Count
     step = step_of(printed) * _MIB
     writes = kind == "write"
     alone = not (counts.reads and counts.writes) and round(counts.syncs) <= run.files * run.threads
-    between = run.syncs_each or (counts.syncs and not counts.exact)
+    syncs_between = run.syncs_each or (counts.syncs and not counts.exact)
+    # The interval behind the rates ends after the total time: when all is synchronised, and the threads are gone.
+    late_s = _LATE_S + 0.02 * counts.seconds if alone and kind == "read" else math.inf
+    total = between("total time", run.total_s, counts.seconds - late_s, counts.seconds * (1 + counts.error) + 1e-3)
+    volume = run.rates[0 if kind == "read" else 1] * (block_bytes or 0)
+    rate = equal("bandwidth", real(printed, "rate") * _MIB, volume, step + _HALF_STEP * (block_bytes or 0))
     return Claim(
         source=NAME,
         kind=kind,
@@ -224,7 +279,7 @@ def _claim(kind: str, number: float, printed: str, run: FileTest, counts: _Count
         seconds=counts.seconds,
         rate_bytes_per_s=real(printed, "sysbench's rate") * _MIB,
         rate_unit_bytes=step if operations is not None else max(step, counts.error * (block_bytes or 1)),
-        latency_ns=run.latency_ns if alone and not between and not run.engine else {},
+        latency_ns=run.latency_ns if alone and not syncs_between and not run.engine else {},
         latency_step_ns=dict.fromkeys(run.latency_ns.keys() - {"mean"}, LATENCY_STEP_NS),
         operations_per_s=run.rates[0 if kind == "read" else 1],
         operations_per_s_step=2 * _HALF_STEP,
@@ -236,4 +291,5 @@ def _claim(kind: str, number: float, printed: str, run: FileTest, counts: _Count
         file_bytes=run.file_bytes,
         record_bytes=block_bytes,
         includes=("fsync",) if writes and run.syncs_at_end else (),
+        misfits=(*run.misfits, *total, *(rate if block_bytes else ())),
     )

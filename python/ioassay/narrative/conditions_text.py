@@ -14,7 +14,7 @@ from ioassay.narrative.finding import Finding
 from ioassay.narrative.say import Say, say
 from ioassay.stats.result import plain
 from ioassay.store.dataset import Dataset
-from ioassay.verify.verdict import TRUE_CLAIMS, compared
+from ioassay.verify.verdict import HEADED, TRUE_CLAIMS, compared
 
 GRADES = {grade: grade.name.lower() for grade in Grade}
 
@@ -106,6 +106,6 @@ def _claims(verdicts: Sequence[ClaimVerdicts]) -> list[Say]:
     rest = {"contradicted": contradicted, "unjudged": total - true - contradicted}
     parts = [say(f"conditions.{name}", number=number) for name, number in rest.items() if number]
     held = [claim.verdict for one in judged for claim in one.of_io if claim.verdict.category in TRUE_CLAIMS]
-    missing = [say(f"explanation.match_{name}") for name in compared(held).unjudged]
+    missing = [say(f"explanation.match_{name}") for name in HEADED if name in compared(held).unjudged]
     found = [confirmed, *([say("conditions.claims_rest", parts=parts)] if parts else [])]
     return [*found, *([say("conditions.claims_unjudged", names=missing)] if missing else [])]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import groupby
 from typing import Any
 
 from ioassay.narrative.say import Say, say, templates
 from ioassay.verify import properties
 from ioassay.verify.statement import Amount, Statement
-from ioassay.verify.verdict import CONFIRMED, NOT_JUDGED, TRUE_CLAIMS, Verdict, compared, rank
+from ioassay.verify.verdict import CONFIRMED, HEADED, NOT_JUDGED, TRUE_CLAIMS, Verdict, compared, rank
 
 
 def meaning(category: str) -> str:
@@ -23,9 +24,11 @@ def headline(verdicts: Sequence[Verdict], category: str, level: str = "") -> lis
     if category not in TRUE_CLAIMS:
         return told
     seen = compared(verdicts)
-    names = [*(say(f"explanation.match_{name}") for name in seen.matched if name != properties.LATENCY)]
-    names += _latencies(seen.latencies) if properties.LATENCY in seen.matched else []
-    missing = [say(f"explanation.match_{name}") for name in seen.unjudged]
+    names = [say(f"explanation.match_{name}") for name in HEADED[:-1] if name in seen.matched]
+    missing = [say(f"explanation.match_{name}") for name in HEADED if name in seen.unjudged]
+    if properties.LATENCY in seen.matched:
+        names += _latencies(seen.latencies, without=seen.unjudged_latencies)
+        missing += _latencies(seen.unjudged_latencies)
     first = [say("explanation.matched", names=names)] if names else []
     first += [say("explanation.unmatched_at" if level else "explanation.unmatched", names=missing, level=level)] * bool(
         missing
@@ -33,17 +36,28 @@ def headline(verdicts: Sequence[Verdict], category: str, level: str = "") -> lis
     return [*(told if category != CONFIRMED or not names else ()), *first]
 
 
-def _latencies(names: Sequence[str]) -> list[Say]:
-    """'the mean, p50 to p99.9 and the longest latency', by the names of those that match."""
-    whole = {
-        name.removeprefix("clat.").removeprefix("lat.") for name in names if not name.startswith(("slat.", "sync."))
-    }
-    percentiles = sorted((name for name in whole if name[1:2].isdigit()), key=lambda name: float(name[1:]))
-    found = [say("explanation.match_mean")] if "mean" in whole else []
-    if percentiles:
-        code = "explanation.match_percentiles" if len(percentiles) > 1 else "explanation.match_percentile"
-        found.append(say(code, first=percentiles[0], last=percentiles[-1]))
-    return [*found, *([say("explanation.match_max")] if "max" in whole else [])]
+def _latencies(names: Sequence[str], without: Sequence[str] = ()) -> list[Say]:
+    """'the mean, p50 to p99.9 and the longest latency', by the names of those that match, and not in another form."""
+    known = {*map(_plain, names)} - {*map(_plain, without)}
+    percentiles = sorted({*map(_plain, [*names, *without])}, key=lambda name: _percent(name) or 0.0)
+    found = [say(f"explanation.match_{name}") for name in _NAMED if name in known]
+    runs = groupby((name for name in percentiles if _percent(name) is not None), key=known.__contains__)
+    for run in ([*members] for is_known, members in runs if is_known):
+        code = "explanation.match_percentiles" if len(run) > 1 else "explanation.match_percentile"
+        found.append(say(code, first=run[0], last=run[-1]))
+    return found
+
+
+_NAMED = ("mean", "min", "max", "stddev", "requests", "slat", "sync")
+
+
+def _plain(name: str) -> str:
+    """'mean' of 'clat.mean'; 'sync' of 'sync.mean'."""
+    return name.partition(".")[0] if name.startswith(("slat.", "sync.")) else name.removeprefix("clat.")
+
+
+def _percent(name: str) -> float | None:
+    return float(name[1:]) if name[1:2].isdigit() else None
 
 
 def sentence(statement: Statement) -> Say:

@@ -83,6 +83,16 @@ PATTERNS = (SEQUENTIAL, RANDOM, STRIDED, BACKWARD)
 
 
 @dataclass(frozen=True)
+class Misfit:
+    """A printed number that other numbers of the same output exclude: they imply one from `low` to `high`."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class Claim:
     """What a tool says it did in one interval that it timed; None for what it did not say."""
 
@@ -151,6 +161,10 @@ class Claim:
     'printer-unknown' (which process printed it is not certain), 'interim' (a summary that the next claim may include),
     'among-others' (a script started it, or it starts others: these may use the same files), 'log-not-synced' (a part of
     what a database wrote)."""
+    misfits: Sequence[Misfit] = ()
+    """Printed numbers that contradict what else is printed, which every tool prints more than once in some form."""
+    requests_ns: Sequence[float] = ()
+    """Latencies of single requests, where it prints each one."""
 
 
 @dataclass(frozen=True)

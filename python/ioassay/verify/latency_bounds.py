@@ -4,6 +4,10 @@ A tool reads its clock before the call and after it: a latency of its is longer 
 it adds is its own cost for each call, and what it waited for a processor. `clat` and `slat` of engines that submit and
 complete apart are parts of an operation's latency: fio takes the time of issue after io_submit returned, and with
 SQPOLL its completion latencies are no times at all. They are bounded above alone, and their sum is the whole.
+
+A latency matches where its bounds are close, and it lies between them. One that lies further up than the tool's own
+cost may be that of a tool that waited, as far as its mean has room for it: such a latency is not judged, and a note
+names it.
 """
 
 from __future__ import annotations
@@ -12,20 +16,21 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+from ioassay.formats import conventions
 from ioassay.records.observation import SYNC, Calls, Observation, Session
 from ioassay.records.record import Claim
 from ioassay.verify import tolerances
 from ioassay.verify.case import Case
 from ioassay.verify.claim_groups import calls_of
-from ioassay.verify.evidence import AIO, FILES, URING, kinds
+from ioassay.verify.evidence import AIO, FILES, SPLICE, URING, kinds
 from ioassay.verify.session_times import claimed_seconds
 from ioassay.verify.statement import Code, Statement, state
-from ioassay.verify.verdict import CONTRADICTED, HELD_UP, INCOMPLETE, Fault, Finding
+from ioassay.verify.verdict import CONTRADICTED, HELD_UP, INCOMPLETE, MATCH, Fault, Finding
 
 _ROUNDING_DOUBT = "whole-microseconds"
 _LONGEST_SHARE = 1.1
@@ -33,9 +38,11 @@ _LONGEST_SHARE = 1.1
 _PARTS = ("clat.", "slat.")
 _SYNCS = "sync."
 _PREFIXES = (*_PARTS, _SYNCS, "lat.")
-_REAPED_LATER = (URING, "posixaio")
-"""Engines whose requests end in the kernel, or in another thread, some time before the tool collects them."""
+_REAPED_LATER = (URING, "posixaio", SPLICE)
+"""Engines whose requests end in the kernel, in another thread or with a further call, before the tool collects them."""
 _ENDS = {"min": 0.0, "max": 1.0}
+_EXACT = 1e-6
+"""Of a share in decimals, times a number."""
 
 
 class _Bounds(NamedTuple):
@@ -62,6 +69,13 @@ class _Seen:
     """The claim's calls and those that it leaves out, where no others are among them."""
     unseen: int = 0
     """Calls whose end was not seen: they may have taken any time."""
+    ranks_apart: int = 1
+    """Between definitions of a percentile."""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the histogram has these calls and no others."""
+        return not self.others and not self.unknown and not self.unseen
 
     def bounds(self, share: float, delayed: int = 0) -> _Bounds:
         """Between which latencies, in ns, that of this share of the calls lies (0 the shortest, 1 the longest).
@@ -69,12 +83,26 @@ class _Seen:
         The definitions of a percentile are at most one call apart (Hyndman and Fan, 1996). A tool that lost its
         processor printed longer times of `delayed` calls, at most.
         """
-        rank, apart = math.ceil(share * self.number), int(0 < share < 1)
+        rank, apart = math.ceil(share * self.number - _EXACT), self.ranks_apart if 0 < share < 1 else 0
         first, last = (min(max(one, 1), self.number) for one in (rank - apart, rank + apart))
         low = next((value for value, held in self._held(surely=True) if held >= first), 0)
         last += delayed
         high = next((value for value, held in self._held(surely=False) if held >= last <= self.number), math.inf)
         return _Bounds(low, high, tolerances.of("latency_bucket_share"))
+
+    def most_ns(self, share: float, excess_ns: float) -> float:
+        """What that of this share of the calls is at most, where a tool added so much to all of them together.
+
+        All longer ones are at least as long: the excess raises as many of the longest calls as it takes.
+        """
+        shorter, calls, sum_ns = math.ceil(share * self.number - _EXACT) - 1, 0, excess_ns
+        for value, held in zip(self.values_ns, self.up_to, strict=True):
+            value_ns = value * (1 + tolerances.of("latency_bucket_share"))
+            if calls and sum_ns / calls <= value_ns:
+                break
+            added = max(held - shorter - calls, 0)
+            calls, sum_ns = calls + added, sum_ns + added * value_ns
+        return sum_ns / calls if calls else math.inf
 
     def _held(self, *, surely: bool) -> Iterable[tuple[int, int]]:
         """Each value, with the most or the fewest calls of the claim that took at most so long."""
@@ -103,7 +131,9 @@ def judge_latency(case: Case) -> Finding | None:
             found, untold = _compared(claim, case, numbers)
             faults, notes = [*faults, *found], [*notes, *untold]
     untimed = {Code.LATENCY_PARTIAL, Code.LATENCY_UNTIMED} & {note.code for note in notes}
-    return Finding(faults, notes, numbers, judged=bool(numbers) and not untimed)
+    others = {name for note in notes if note.code == Code.LATENCY_UNKNOWN for name in note["names"]}
+    known = {name: value for name, value in numbers.items() if name.removeprefix(MATCH) not in others}
+    return Finding(faults, notes, known, judged=any(name.startswith(MATCH) for name in known) and not untimed)
 
 
 def _impossible(claim: Claim) -> list[Statement]:
@@ -167,30 +197,67 @@ def _compared(claim: Claim, case: Case, numbers: dict[str, float]) -> tuple[list
     classes = {"": calls, _SYNCS: _of_syncs(claim, case)}
     below: list[Statement] = []
     above: list[Statement] = []
+    unknown: list[str] = []
     delayed = case.observation.counters.get("involuntary_switches", math.inf)
     for name, value_ns in claim.latency_ns.items():
         prefix, statistic = _split(name)
         own = classes.get(prefix, calls)
-        if own is None or (bounds := _bounds(statistic, own)) is None:
+        bounds = _bounds(statistic, own) if own is not None else None
+        if own is None or bounds is None:
+            unknown.append(name)
             continue
-        low_ns, high_ns = _allowed(bounds, name, claim, is_part=prefix in (*_PARTS, _SYNCS) and _has_parts(claim))
-        if value_ns < low_ns:
+        close = replace(own, ranks_apart=0) if conventions(claim.source).exact_ranks else own
+        is_part = prefix in (*_PARTS, _SYNCS) and _has_parts(claim)
+        low_ns, high_ns = _allowed(bounds, name, claim, is_part=is_part)
+        if value_ns < low_ns and statistic != "stddev":
             below.append(state(Code.LATENCY_BELOW, name=name, claimed_ns=value_ns, seen_ns=bounds[0]))
-        elif value_ns > high_ns and value_ns <= _most_ns(statistic, own, delayed, contended=contended):
-            continue
-        elif value_ns > high_ns:
-            above.append(state(Code.LATENCY_ABOVE, name=name, claimed_ns=value_ns, seen_ns=bounds[1]))
+        elif _is_close(value_ns, _bounds(statistic, close), name, claim, own, is_part=is_part):
+            numbers[f"{MATCH}{name}"] = value_ns / bounds[0] if bounds[0] else 1.0
         else:
-            numbers[f"latency_match_{name}"] = value_ns / bounds[0] if bounds[0] else 1.0
+            unknown.append(name)
+            if value_ns > max(high_ns, _most_ns(name, own, claim, delayed, contended=contended)):
+                above.append(state(Code.LATENCY_ABOVE, name=name, claimed_ns=value_ns, seen_ns=bounds[1]))
         if name == "mean":
             numbers |= {"claimed_latency_ns": value_ns, "seen_latency_ns": bounds[0]}
+    below += _of_requests(claim, calls, numbers)
     faults = [Fault(CONTRADICTED, "OTHER-LATENCY", tuple(below[:1]))] if below else []
+    notes = [state(Code.LATENCY_UNKNOWN, names=tuple(unknown))] if unknown else []
+    if conventions(claim.source).syncs_timed and claim.kind != "read" and not claim.direct:
+        above = []
     if above and (claim.engine in _REAPED_LATER or (contended and claim.engine == AIO)):
         cause = Code.RING_COMPLETES_EARLY if claim.engine == URING else Code.WORK_BEFORE_CLOCK
-        return faults, [above[0], state(cause)]
+        return faults, [above[0], state(cause), *notes]
     if above:
         faults.append(Fault(INCOMPLETE, HELD_UP, (above[0], state(Code.WORK_BEFORE_CLOCK))))
-    return faults, []
+    return faults, notes
+
+
+def _of_requests(claim: Claim, calls: _Seen, numbers: dict[str, float]) -> list[Statement]:
+    """Each request that was printed, in the order of their length, against the kernel's."""
+    matched = bool(claim.requests_ns and calls.values_ns)
+    calls = replace(calls, number=len(claim.requests_ns), ranks_apart=0)
+    for rank, value_ns in enumerate(sorted(claim.requests_ns) if matched else (), 1):
+        bounds = calls.bounds(rank / calls.number)
+        low_ns, _ = _allowed(bounds, "", claim, is_part=False)
+        if value_ns < low_ns:
+            return [state(Code.LATENCY_BELOW, name="requests", claimed_ns=value_ns, seen_ns=bounds.low_ns)]
+        matched = matched and _is_close(value_ns, bounds, "", claim, calls, is_part=False)
+    if matched:
+        numbers[f"{MATCH}requests"] = 1.0
+    return []
+
+
+def _is_close(value_ns: float, bounds: _Bounds | None, name: str, claim: Claim, calls: _Seen, *, is_part: bool) -> bool:
+    """Whether it is the kernel's and the tool's own cost, of which its mean is a measure, and could be little else."""
+    if bounds is None:
+        return False
+    mean_ns, whole = claim.latency_ns.get(f"{_split(name)[0]}mean", 0.0), calls.whole
+    own_ns = mean_ns - whole.sum_ns / whole.completed if whole and whole.completed else math.inf
+    cost_ns = min(max(own_ns, tolerances.of("latency_below_ns")), tolerances.of("latency_ns"))
+    step_ns = claim.latency_step_ns.get(name, 1000.0 if _ROUNDING_DOUBT in claim.doubts else 0.0)
+    low_ns, _ = _allowed(bounds, name, claim, is_part=is_part)
+    high_ns = bounds.high_ns * (1 + bounds.share) + cost_ns + step_ns
+    return low_ns <= value_ns <= high_ns <= tolerances.of("latency_width") * low_ns + 2 * step_ns
 
 
 def _of_calls(claim: Claim, case: Case) -> _Seen | None:
@@ -249,17 +316,31 @@ def _bounds(statistic: str, calls: _Seen) -> _Bounds | None:
     if whole and not apart and share in _ENDS.values():
         end_ns = whole.max_ns if share else whole.min_ns
         return _Bounds(end_ns, end_ns, exact)
+    if statistic == "stddev" and calls.values_ns and whole and not apart and calls.is_alone:
+        counts = [held - before for before, held in pairwise((0, *calls.up_to))]
+        mean_ns, number = whole.sum_ns / whole.completed, sum(counts)
+        squares = sum(one * (value - mean_ns) ** 2 for one, value in zip(counts, calls.values_ns, strict=True))
+        deviation_ns = math.sqrt(squares / number)
+        return _Bounds(deviation_ns, deviation_ns, tolerances.of("latency_bucket_share"))
     return calls.bounds(share) if calls.values_ns and share is not None else None
 
 
-def _most_ns(statistic: str, calls: _Seen, delayed: float, *, contended: bool) -> float:
-    """What a tool may print that lost its processor so often, and was interrupted now and then."""
-    share = _share(statistic)
+def _most_ns(name: str, calls: _Seen, claim: Claim, delayed: float, *, contended: bool) -> float:
+    """What a tool may print that lost its processor so often, was interrupted now and then, and has such a mean."""
+    prefix, statistic = _split(name)
+    share, whole = _share(statistic), calls.whole
     delayed += tolerances.of("interrupted_share") * calls.number
-    if share is None or not calls.values_ns or delayed >= calls.number:
-        return math.inf if contended or share is not None else 0.0
-    high_ns = calls.bounds(share, math.ceil(delayed)).high_ns
-    return high_ns * (1 + tolerances.of("latency_share")) + tolerances.of("latency_ns")
+    if share is None or not calls.values_ns:
+        return math.inf if contended or statistic == "stddev" or share is not None else 0.0
+    high_ns = math.inf
+    if delayed < calls.number:
+        high_ns = calls.bounds(share, math.ceil(delayed) if share else 0).high_ns
+        high_ns = high_ns * (1 + tolerances.of("latency_share")) + tolerances.of("latency_ns")
+    mean_ns = claim.latency_ns.get(f"{prefix}mean")
+    if mean_ns and whole and whole.completed == calls.number and calls.is_alone:
+        excess_ns = (mean_ns + tolerances.of("latency_below_ns")) * calls.number - whole.sum_ns
+        high_ns = min(high_ns, calls.most_ns(share, max(excess_ns, 0.0)))
+    return high_ns
 
 
 def _split(name: str) -> tuple[str, str]:

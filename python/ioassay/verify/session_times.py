@@ -113,7 +113,12 @@ def judge_times(case: Case) -> Finding | None:
 
 def impossible(claim: Claim, observation: Observation) -> list[Fault]:
     """What is wrong with the times of a claim whatever was seen of its calls."""
-    return [*_life(claim, observation), *_itself(claim)]
+    odd = [state(Code.MISFIT, **vars(misfit)) for misfit in claim.misfits[:1]]
+    return [
+        *_life(claim, observation),
+        *_itself(claim),
+        *(Fault(CONTRADICTED, "AT-ODDS-WITH-ITSELF", (one,)) for one in odd),
+    ]
 
 
 def _without_calls(case: Case, claim: Claim) -> Finding:

@@ -99,32 +99,44 @@ class Verdict:
     nothing could be judged at all."""
 
 
+HEADED = ("operations", "bytes", "interval", "latency")
+"""The properties that a headline names."""
+
+
 @dataclass(frozen=True)
 class Compared:
-    """What verdicts rest on, for one sentence: names of properties, and of latencies from 'mean' to 'max'."""
+    """What verdicts rest on, for one sentence: names of properties, and of latencies as in `Claim.latency_ns`."""
 
     matched: Sequence[str]
     """Judged true of every claim that states it."""
     latencies: Sequence[str]
-    """Printed latencies that lie where the kernel's do, in every claim."""
+    """Printed latencies that lie where the kernel's do, in every claim that has them."""
     unjudged: Sequence[str]
     """Stated by a claim and not judged."""
+    unjudged_latencies: Sequence[str]
+    """Printed latencies of which that cannot be said."""
 
 
-_HEADED = ("operations", "bytes", "interval", "latency")
-_MATCH = "latency_match_"
+MATCH = "latency_match_"
+"""Before the name of a latency, among the numbers of a verdict: it lies where the kernel's does."""
 
 
 def compared(verdicts: Sequence[Verdict]) -> Compared:
     """What was compared of these."""
     found: dict[str, list[Property]] = {}
-    for each in (each for verdict in verdicts for each in verdict.properties):
-        found.setdefault(each.name, []).append(each)
-    of_each = [[name.removeprefix(_MATCH) for name in one.numbers if name.startswith(_MATCH)] for one in verdicts]
+    latencies: dict[str, bool] = {}
+    for verdict in verdicts:
+        for each in verdict.properties:
+            found.setdefault(each.name, []).append(each)
+        claim = verdict.claim
+        printed = [*claim.latency_ns, *(["requests"] if claim.requests_ns else ())] if claim else []
+        for name in printed if verdict.properties else ():
+            latencies[name] = latencies.get(name, True) and f"{MATCH}{name}" in verdict.numbers
     return Compared(
-        [name for name in _HEADED if name in found and all(one.category in TRUE_CLAIMS for one in found[name])],
-        [name for name in (of_each[0] if of_each else ()) if all(name in names for names in of_each)],
-        [name for name in _HEADED if any(one.category == NOT_JUDGED for one in found.get(name, ()))],
+        [name for name, own in found.items() if all(one.category in TRUE_CLAIMS for one in own)],
+        [name for name, matched in latencies.items() if matched],
+        [name for name, own in found.items() if any(one.category == NOT_JUDGED for one in own)],
+        [name for name, matched in latencies.items() if not matched],
     )
 
 
