@@ -193,8 +193,8 @@ class Watch(_Strict):
     witness: Literal["auto", "auto-explain", "off", "counters", "block", "syscalls", "explain", "record"] = "auto"
     """How the kernel observes each trial. `block` has no measurable cost; `syscalls` costs a fifth of a microsecond a
     call and times each; `explain` costs more and says where the time of each operation went. `auto` is `syscalls` where
-    all I/O is direct, so that no call is shorter than 10 microseconds, and else `block`. `auto-explain` is `auto`, and
-    `explain` from the second trial of a condition on where that costs less than 1 % by the rate of the trial before."""
+    all I/O is direct, so that no call is shorter than 10 microseconds, and else `block`. `auto-explain` is `auto`, but
+    `explain` from the second trial of a condition on where its rate makes that cost less than 1 %."""
     twins: bool = False
     """Run each trial twice in random order: once with the witness and once without it. The one without it is
     analysed; the verdict is that of its twin."""
