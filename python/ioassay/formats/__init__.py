@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import PurePath
 from typing import Protocol, cast
 
 from ioassay import plugins
@@ -89,12 +90,11 @@ def conventions(source: str) -> Conventions:
 
 
 def recognise(argv: Sequence[str], stdout: str = "", stderr: str = "") -> str | None:
-    """Which tool it is, a name of `PARSERS`: by a program that `argv` starts, else by the look of its output."""
-    programs = [command_line.program(one) for one in command_line.plain(argv)]
+    """Which tool it is, a name of `PARSERS`: by the first word that names one, else by the look of its output."""
     parsers = {name: parser(name) for name in REGISTRY}
-    for program in programs:
+    for word in argv:
         for name, found in parsers.items():
-            if found.matches(program):
+            if found.matches(PurePath(word).name):
                 return name
     glances = [_glance(text) for text in (stdout, stderr)]
     return next((name for name, found in parsers.items() if any(map(found.looks_like, glances))), None)
@@ -105,13 +105,23 @@ def _glance(text: str) -> str:
 
 
 def outputs(argv: Sequence[str], programs: Sequence[Program] = ()) -> list[str]:
-    """The files, as named, that the tool writes its results to: bring their texts as `files` to `read`."""
-    commands = [one.words for one in programs if recognise(one.words)] or [argv]
+    """The files, as named, that the tool writes its results to: bring their texts as `files` to `read`.
+
+    Files of jobs as well, whose texts may be missing.
+    """
+    commands = [one.words for one in programs if _ran(one)] or [argv]
     found: dict[str, None] = {}
     for words in commands:
-        named = getattr(parser(name), "outputs", None) if (name := recognise(words)) else None
-        found |= dict.fromkeys(named(words) if named else ())
+        if (name := recognise(words)) is not None:
+            named = [getattr(parser(name), each, None) for each in ("outputs", "inputs")]
+            found |= dict.fromkeys(file for function in named if function for file in function(words))
     return list(found)
+
+
+def _ran(program: Program) -> str | None:
+    """The tool that it is."""
+    name = command_line.program(program.words)
+    return next((each for each in REGISTRY if parser(each).matches(name)), None)
 
 
 def read(
@@ -121,14 +131,14 @@ def read(
     files: Mapping[str, str] | None = None,
     programs: Sequence[Program] = (),
 ) -> list[Claim]:
-    """The claims of the tool that `argv` starts or that the output looks like; none where no tool is recognised.
+    """The claims of the tools that ran, or that the output looks like; none where no tool is recognised.
 
-    `files` are the texts of what `outputs` named, by name; `programs` what was run, where that was watched. InputError
-    when the output is of the tool but cannot be understood; a tool that was told to say nothing (dd's status=none)
-    claims nothing.
+    `files` are the texts of what `outputs` named, by name. `programs` are what was run: each run has its own words.
+    Where that was not watched, the words of `argv` from the tool's name on count. InputError when the output is of the
+    tool but cannot be understood; a tool that was told to say nothing (dd's status=none) claims nothing.
     """
-    ran = [recognise(one.words) for one in programs]
-    names = [name for name in dict.fromkeys([*ran, recognise(argv, stdout, stderr)]) if name]
+    looks = recognise(() if programs else argv, stdout, stderr)
+    names = [name for name in dict.fromkeys([*map(_ran, programs), looks]) if name]
     claims: list[Claim] = []
     faults: list[InputError] = []
     for name in names:
@@ -151,22 +161,27 @@ def _claims_of(
 ) -> list[Claim]:
     found = parser(name)
     own = printers.calls(programs, found.matches)
+    alone = printers.alone(programs, own) if own else found.matches(command_line.program(argv))
+    expanded = getattr(found, "expanded", lambda words, files: words)
+    own = [replace(one, words=expanded(one.words, files)) for one in own]
     printing = [one for one in own if getattr(found, "prints", lambda words: True)(one.words)]
     if own and not printing:
         return []
     try:
         if own and hasattr(found, "split"):
-            return _read_of_runs(name, argv, stdout, stderr, files, programs, printing)
-        return _read(name, argv, stdout, stderr, files)
+            claims = _read_of_runs(name, stdout, stderr, files, programs, printing)
+        else:
+            words = argv if not own else printing[0].words if len(printing) == 1 else ()
+            claims = _read(name, expanded(words, files), stdout, stderr, files)
     except Exception as error:
         if isinstance(error, InputError) or not (fault := plugins.fault(error)):
             raise
         raise InputError(f"the claims of {name} cannot be read: {fault}") from error
+    return claims if alone else [_marked(claim, "among-others") for claim in claims]
 
 
 def _read_of_runs(
     name: str,
-    argv: Sequence[str],
     stdout: str,
     stderr: str,
     files: Mapping[str, str],
@@ -186,7 +201,7 @@ def _read_of_runs(
     everything = [part for parts in shown.values() for part in parts]
     pairs = printers.pair(shown, rest, int(found.STREAM == "stderr")) if rest else []
     if rest and not pairs and (everything or not written):  # the parser says what is missing
-        pairs = [printers.Part("\n".join(everything), own[0].words if len(own) == 1 else argv, sure=False)]
+        pairs = [printers.Part("\n".join(everything), own[0].words if len(own) == 1 else (), sure=False)]
     elif not rest:  # copies of the files that are none
         pairs = [printers.Part(text, own[-1].words, sure=False) for text in everything]
     of_files = [printers.Part((split(text) or [text])[-1], own[place].words) for place, text in written.items()]
@@ -198,8 +213,7 @@ def _read_of_runs(
             faults.append(error)
     if faults and not any(claims):
         raise faults[0]
-    listed = [claim for some in claims for claim in some]
-    return listed if printers.alone(programs, own) else [_marked(claim, "among-others") for claim in listed]
+    return [claim for some in claims for claim in some]
 
 
 def _with(claims: Sequence[Claim], *, sure: bool) -> list[Claim]:
@@ -214,18 +228,11 @@ def _read(name: str, argv: Sequence[str], stdout: str, stderr: str, files: Mappi
     found = parser(name)
     own, other = (stdout, stderr) if found.STREAM == "stdout" else (stderr, stdout)
     texts = [own]
-    for file in outputs(argv):
+    for file in getattr(found, "outputs", lambda words: ())(argv):
         if file not in files:
             raise InputError(f"{name} wrote its results to '{file}', which cannot be read; leave that option out")
         texts.append(files[file])
     text = "\n".join(part for part in texts if part)
     if found.looks_like(other) and not found.looks_like(text):
         text = other  # 2>&1, or a wrapper that prints elsewhere
-    claims = found.read(text, argv)
-    return claims if _alone(found, argv) else [_marked(one, "among-others") for one in claims]
-
-
-def _alone(found: Parser, argv: Sequence[str]) -> bool:
-    """Whether nothing but the tool is started: what a script does beside it is seen as well, and not claimed."""
-    programs = command_line.plain(argv)
-    return len(programs) == 1 and found.matches(command_line.program(programs[0]))
+    return found.read(text, argv)

@@ -69,8 +69,7 @@ class _Results:
 
 def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
     """The claims of each run in their order; InputError when none ended."""
-    own = [one[1:] for one in command_line.plain(argv) if matches(command_line.program(one))]
-    options = short_options(own[0], _VALUED) if len(own) == 1 else {}
+    options = short_options(command_line.words_of(argv, matches)[1:], _VALUED)
     chunk_bytes = _chunk(text, options)
     runs = list(_lines(text, chunk_bytes)) or list(_tables(text, chunk_bytes))
     if not runs:

@@ -272,7 +272,7 @@ def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
 
 def claims(output: Output, argv: Sequence[str] = ()) -> list[Claim]:
     """The claims of one process; `argv` names its database where the output does not."""
-    words = (word for call in command_line.plain(argv) for word in call if word.startswith("--db="))
+    words = (word for word in command_line.words_of(argv, matches) if word.startswith("--db="))
     folder = output.folder or next(words, "").removeprefix("--db=")
     paths = (folder,) if folder else ()
     return [*(_claim(each, paths) for each in output.benchmarks), *_of_database(output.tickers, paths, argv)]

@@ -3,18 +3,15 @@
 The summary goes to standard error. It counts blocks and bytes of both sides in one interval, from before the first
 read to after both files are closed, so conv=fsync and conv=fdatasync are inside (coreutils dd.c, main and finish_up).
 The read that finds the end of the file is no block.
-Sides that are no files (/dev/zero, pipes) claim nothing. Without its arguments the sides are not known.
-
-SIGUSR1 makes dd print summaries while it runs. In a script these look like those of several runs: a summary that the
-next one may include is marked 'interim', and the verdict decides.
+Sides that are no files (/dev/zero, pipes) claim nothing. Without its arguments the sides are not known, nor where a
+shell has redirected both. SIGUSR1 makes dd print summaries while it runs; the last one includes them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass
 
 from ioassay.errors import InputError
 from ioassay.formats import command_line
@@ -37,12 +34,6 @@ _LONGEST_SUMMARY = 300
 
 _UNITS = "kmgtpe"
 _NO_FILES = re.compile(r"/dev/(zero|null|full|u?random|tty|std(in|out|err)|fd/.*)|/proc/self/fd/.*|-")
-_REPEATS = re.compile(r"\b(for|while|until|xargs|parallel|watch|find|eval)\b|\(\)")
-"""What makes a shell run a command more than once."""
-_UNORDERED = re.compile(r"[|&]|\b(if|case)\s|\(\)")
-"""Where commands run side by side, or not at all, summaries need not stand in the order of the commands."""
-_EXPANDED = re.compile(r"[$`*?\[~\\{]")
-"""What a shell replaces in a word."""
 _CHANGES_LENGTH = {"sync", "block", "unblock"}
 _DEFAULT_BLOCK_BYTES = 512
 
@@ -68,55 +59,20 @@ def split(text: str) -> list[str]:
 
 
 def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
-    """The claims of each summary; of one dd that runs once, those of its last.
+    """The claims of the last summary of a run; of each where its arguments are not known.
 
-    None where all are silent. InputError when there should be a summary and is none.
+    None where it is silent. InputError when there should be a summary and is none.
     """
-    words = [call for call in command_line.plain(argv) if matches(command_line.program(call))]
-    script = " ".join(argv) if command_line.scripted(argv) else ""
-    calls = [_operands(call) for call in words if not _is_silent(call, script)]
+    words = command_line.words_of(argv, matches)
     blocks = list(_blocks(text))
     if not blocks:
-        if words and not calls:
+        if words and not prints(words):
             return []
         raise InputError(
             "dd printed no summary ('1+0 records in'): it failed, was killed, or its standard error went elsewhere"
         )
-    interim = [_includes(later, block) for block, later in pairwise(blocks)] + [False]
-    if len(calls) == 1 and (not script or (all(interim[:-1]) and not _REPEATS.search(script))):
-        blocks, interim = blocks[-1:], [False]
-    sides: Sequence[Mapping[str, str] | None] = calls * len(blocks) if len(calls) == 1 else calls
-    if len(sides) != len(blocks):
-        sides = [None] * len(blocks)
-    unordered = len(calls) > 1 and _UNORDERED.search(script.replace("2>&1", "")) is not None
-    return [
-        replace(
-            claim,
-            paths_stated=bool(claim.paths) and not unordered and not (script and _EXPANDED.search(claim.paths[0])),
-            doubts=(
-                *claim.doubts,
-                *(("sides-unknown",) if unordered and call is not None else ()),
-                *(("interim",) if maybe_interim else ()),
-            ),
-        )
-        for block, call, maybe_interim in zip(blocks, sides, interim, strict=True)
-        for claim in _claims(block, call)
-    ]
-
-
-def _is_silent(call: Sequence[str], script: str) -> bool:
-    """Whether its summary goes elsewhere: of `2>/dev/null`, the bare 2 is what is left among the words of a script."""
-    return "status=none" in call or ("2" in call[1:] and "2>&1" not in script)
-
-
-def _includes(later: _Block, block: _Block) -> bool:
-    """Whether a later summary may be one of the same run."""
-    grown = all(
-        now >= then for now, then in zip((*later.read, *later.written), (*block.read, *block.written), strict=True)
-    )
-    return (
-        grown and (later.total_bytes or 0) >= (block.total_bytes or 0) and (later.seconds or 0) >= (block.seconds or 0)
-    )
+    call = _operands(words)
+    return [claim for block in (blocks[-1:] if words else blocks) for claim in _claims(block, call)]
 
 
 @dataclass(frozen=True)
@@ -187,9 +143,9 @@ def _operands(call: Sequence[str]) -> dict[str, str]:
     return {name: value for name, sign, value in (word.partition("=") for word in call[1:]) if sign}
 
 
-def _claims(block: _Block, call: Mapping[str, str] | None) -> list[Claim]:
-    if call is None:
-        return [_claim(kind, block, {}, ("sides-unknown",)) for kind in ("read", "write")]
+def _claims(block: _Block, call: Mapping[str, str]) -> list[Claim]:
+    if not {"if", "of"} & call.keys():
+        return [_claim(kind, block, call, ("sides-unknown",)) for kind in ("read", "write")]
     doubts = ("sparse",) if "sparse" in call.get("conv", "").split(",") else ()
     return [
         _claim(kind, block, call, doubts if kind == "write" else ())
@@ -221,6 +177,7 @@ def _claim(kind: str, block: _Block, call: Mapping[str, str], doubts: Sequence[s
         engine="sync",
         direct="direct" in call.get(flags, "").split(",") if call else None,
         paths=(call[side],) if side in call else (),
+        paths_stated=side in call,
         record_bytes=record_bytes,
         includes=(
             *(("fsync",) if converts & {"fsync", "fdatasync"} else ()),

@@ -56,8 +56,7 @@ def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
     phases = list(_phases(text))
     if not phases:
         raise InputError(f"elbencho printed no phase; its output ends with {last_line(text)}")
-    calls = [one[1:] for one in command_line.plain(argv) if matches(command_line.program(one))]
-    words = calls[0] if len(calls) == 1 else []
+    words = command_line.words_of(argv, matches)[1:]
     return [claim for phase in phases if phase.name in _KINDS for claim in _claims(phase, words)]
 
 

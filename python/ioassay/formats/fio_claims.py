@@ -10,7 +10,7 @@ told where there is one job, since those of several cannot be merged. Sizes and 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,9 +33,8 @@ _WITHOUT_JOBS = re.compile(r"--?(version|help|enghelp|cmdhelp|parse-only|showcmd
 _SOURCE = "fio's output"
 
 
-def matches(program: str) -> bool:
-    """Whether this is fio, also under a versioned name (`fio-3.36`)."""
-    return re.fullmatch(r"fio(-[\d.]+)?", program) is not None
+matches = fio_command.is_fio
+expanded = fio_command.expanded
 
 
 def looks_like(text: str) -> bool:
@@ -60,51 +59,66 @@ def split(text: str) -> list[str]:
 
 def outputs(argv: Sequence[str]) -> list[str]:
     """The files that `--output` names, to which results go instead of standard output."""
-    found = []
-    for one in command_line.plain(argv):
-        if matches(command_line.program(one)):
-            for place, word in enumerate(one):
-                if match := re.fullmatch(r"--?output(?:=(.*))?", word):
-                    found.append(match[1] if match[1] is not None else "".join(one[place + 1 : place + 2]))
-    return [name for name in found if name]
+    return list(filter(None, fio_command.values(command_line.words_of(argv, matches), "output")))
+
+
+def inputs(argv: Sequence[str]) -> list[str]:
+    """Words that may name files of jobs: `expanded` puts their options in their places."""
+    return [word for word in command_line.words_of(argv, matches)[1:] if not word.startswith("-")]
 
 
 def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
-    """The claims of one run; of each, where a script starts fio several times. InputError says what is wrong.
+    """The claims of one run. InputError says what is wrong.
 
     Of results that one run of fio printed again and again (--status-interval), the last count. With `--client` they are
     claims of servers, whatever the format: their files are none of this host.
     """
-    found = _read(text, argv)
+    found = _of_report((split(text) or [text])[-1], command_line.words_of(argv, matches))
     named = fio_clients.named_servers(argv)
     return [replace(one, servers=one.servers or named, paths=()) for one in found] if named else found
-
-
-def _read(text: str, argv: Sequence[str]) -> list[Claim]:
-    runs = [one for one in command_line.plain(argv) if matches(command_line.program(one))]
-    parts = split(text) or [text]
-    chosen = parts if len(runs) == len(parts) else parts[-1:]
-    words = runs if len(runs) == len(chosen) else [()] * len(chosen)
-    return [claim for pair in zip(chosen, words, strict=True) for claim in _of_report(*pair)]
 
 
 def _of_report(text: str, words: Sequence[str]) -> list[Claim]:
     if not fio_json.looks_like(text):
         if fio_terse.looks_like(text):
-            return claims(_with_options(fio_terse.parse(_last_terse(text, words), _SOURCE), words))
+            known = _with_options(fio_terse.parse(_last_terse(text, words), _SOURCE), words)
+            return claims(replace(known, jobs=[_with_own_percentiles(job) for job in known.jobs]))
         if fio_text.looks_like(text):
             results, facts = fio_text.parse(text, _SOURCE)
             known = _with_options(results, words)
             return claims(known, None if known is not results else facts)
-    return claims(fio_json.parse(text, _SOURCE))  # which says what is wrong
+    return claims(_with_options(fio_json.parse(text, _SOURCE), words))  # which says what is wrong
 
 
 def _with_options(results: Results, words: Sequence[str]) -> Results:
-    """With the options of the command line, where it names every job of the results."""
-    options = fio_command.jobs_of(words)
-    if not results.jobs or not all(job.name in options for job in results.jobs):
+    """With the options of the command line, where the results do not repeat them.
+
+    With group_reporting a job may be missing: then another one's results are its own as well, and no options are those
+    of the results.
+    """
+    options, names = fio_command.jobs_of(words), {job.name for job in results.jobs}
+    if options and names < options.keys():
+        return replace(results, jobs=[replace(job, options={}) for job in results.jobs])
+    if not names or not names <= options.keys():
         return results
-    return replace(results, jobs=[replace(job, options=options[job.name]) for job in results.jobs])
+    return replace(results, jobs=[replace(job, options=job.options or options[job.name]) for job in results.jobs])
+
+
+def _with_own_percentiles(job: Job) -> Job:
+    """A terse line's percentiles are those of `lat` where the option says so (show_thread_status_terse_all, stat.c)."""
+    if job.options.get("lat_percentiles", "0") == "0":
+        return job
+    made = {}
+    for name, direction in job.directions.items():
+        latencies = dict(direction.latencies)
+        if "clat" in latencies and "lat" in latencies:
+            shares = latencies["clat"].percentiles_ns
+            latencies |= {
+                "clat": replace(latencies["clat"], percentiles_ns={}),
+                "lat": replace(latencies["lat"], percentiles_ns=shares),
+            }
+        made[name] = replace(direction, latencies=latencies)
+    return replace(job, directions=made)
 
 
 def _last_terse(text: str, words: Sequence[str]) -> str:
@@ -118,22 +132,29 @@ def _last_terse(text: str, words: Sequence[str]) -> str:
     return "\n".join(lines[-kinds * int(number) :]) if number.isdecimal() else text
 
 
-def claims(results: Results, facts: JobFacts | None = None) -> list[Claim]:
+def claims(results: Results, facts: Mapping[str, JobFacts] | None = None) -> list[Claim]:
     """The claims in the results of one run; directions without I/O claim nothing. InputError when it has no jobs.
 
     Jobs of different engines are claimed apart, since their calls are seen in different ways. `facts` are what the
-    format says of the jobs' options where it does not repeat them.
+    format says of each job's options where it does not repeat them.
     """
     if not results.jobs:
         raise InputError(f"{_SOURCE} has no jobs: nothing was run")
-    parts = [results] if facts else [replace(results, jobs=jobs) for jobs in by_files(results.jobs)]
-    made = [_claim(section, part, facts or job_facts(part.jobs)) for part in parts for section in _sections(part)]
+    jobs = [_counted_once(job) for job in results.jobs]
+    if facts is None:
+        parts = [(own, job_facts(own)) for own in by_files(jobs)]
+    else:
+        stated = [facts.get(job.name, JobFacts()) for job in jobs]
+        unlike = [each for place, each in enumerate(stated) if each not in stated[:place]]
+        parts = [([job for job, own in zip(jobs, stated, strict=True) if own == each], each) for each in unlike]
+    made = [_claim(section, replace(results, jobs=own), said) for own, said in parts for section in (*KINDS, "mixed")]
     return [claim for claim in made if claim is not None]
 
 
-def _sections(results: Results) -> Sequence[str]:
+def _counted_once(job: Job) -> Job:
     """`mixed` only where unified_rw_reporting left nothing else."""
-    return KINDS if any(kind in job.directions for job in results.jobs for kind in KINDS) else ("mixed",)
+    apart = {kind: found for kind, found in job.directions.items() if kind in KINDS}
+    return replace(job, directions=apart or job.directions)
 
 
 def _claim(section: str, results: Results, facts: JobFacts) -> Claim | None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ioassay.formats import command_line
+from ioassay.formats import command_line, fio_command
 from ioassay.formats.fio_results import (
     DIRECTIONS,
     KINDS,
@@ -62,13 +62,8 @@ def client_name(host: str, port: int) -> str:
 
 
 def named_servers(argv: Sequence[str]) -> tuple[str, ...]:
-    """What a command line gives to `--client`, of each fio that it starts: servers, and files that list some."""
-    found: list[str] = []
-    for one in command_line.plain(argv):
-        if re.fullmatch(r"fio(-[\d.]+)?", command_line.program(one)):
-            for place, word in enumerate(one):
-                if match := re.fullmatch(r"--?client(?:=(.*))?", word):
-                    found.append(match[1] if match[1] is not None else "".join(one[place + 1 : place + 2]))
+    """What a command line gives to `--client`: servers, and files that list some."""
+    found = fio_command.values(command_line.words_of(argv, fio_command.is_fio), "client")
     return tuple(dict.fromkeys(_server(text) for text in found if text))
 
 

@@ -52,12 +52,11 @@ def parse(text: str, source: str) -> Results:
 
 
 def split(text: str) -> list[str]:
-    """A part for each report, whose jobs come in the same order: one for all lines where one stands twice in a row."""
+    """A part for each report, whose jobs come in the same order; processes of one job follow each other."""
     lines = list(_RESULT.finditer(text))
     names = [line[0].split(";")[2:4] for line in lines]
-    starts = [line.start() for line, name in zip(lines, names, strict=True) if name == names[0]]
-    several = len(lines) > len(starts) or len(starts) == 1
-    return parts_from(text, starts if several else starts[:1])
+    first = [place for place, name in enumerate(names) if name == names[0] and (not place or names[place - 1] != name)]
+    return parts_from(text, [lines[place].start() for place in first])
 
 
 def _job(fields: Sequence[str]) -> Job:

@@ -20,6 +20,8 @@ from ioassay.formats.redundancy import equal, quotient
 from ioassay.records.record import Misfit
 
 _DIRECTIONS = ("read", "write", "trim")
+_ISSUED_AS = {"mixed": "read"}
+"""With unified_rw_reporting all requests stand in the first place."""
 _FACTORS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
 _UNITS_NS = {"nsec": 1.0, "usec": 1e3, "msec": 1e6, "sec": 1e9}
 
@@ -27,8 +29,8 @@ _JOB = re.compile(r"^(.+): \(groupid=(\d+), jobs=(\d+)\): err= *(\d+)")
 _SETTINGS = re.compile(r"^(.+): \(g=(\d+)\): rw=(\w+), bs=(.*?), ioengine=(\w+)")
 _BLOCKS = re.compile(r"\(([RWT])\) ([\d.]+\w*)B-([\d.]+\w*)B")
 _RATE = re.compile(
-    r"^ +(?P<direction>read|write|trim): IOPS=(?P<iops>[\d.]+)(?P<thousands>[kMG]?), "
-    r"BW=(?P<rate>[\d.]+)(?P<rate_unit>[kKMGTP]?i?)B/s \((?P<again>[\d.]+)(?P<again_unit>[kKMGTP]?i?)B/s\)"
+    r"^ +(?P<direction>read|write|trim|mixed): IOPS=(?P<iops>[\d.]+)(?P<thousands>[kMG]?), "
+    r"BW=(?P<rate>[\d.]+)(?P<rate_unit>[kKMGTP]?i?)(?:B/s)? \((?P<again>[\d.]+)(?P<again_unit>[kKMGTP]?i?)(?:B/s)?\)"
     r"\((?P<volume>[\d.]+)(?P<volume_unit>[kKMGTP]?i?)B/(?P<time>\d+)(?P<time_unit>msec|sec|usec)\)"
 )
 _ISSUED = re.compile(r"^ +issued rwts: total=(\d+),(\d+),(\d+),(\d+)")
@@ -99,20 +101,17 @@ def split(text: str) -> list[str]:
     return [part if _SETTINGS_LINE.search(part) else "\n".join([*settings, part]) for part in parts]
 
 
-def parse(text: str, source: str) -> tuple[Results, JobFacts]:
-    """The results in a report and what it says of its jobs' options; InputError when no job did I/O."""
+def parse(text: str, source: str) -> tuple[Results, Mapping[str, JobFacts]]:
+    """The results in a report and what it says of the options of each job; InputError when no job did I/O."""
     blocks: list[_Block] = []
-    engines: list[str] = []
-    sizes: dict[str, set[str]] = {}
+    facts: dict[str, JobFacts] = {}
     sums: dict[int, list[re.Match[str]]] = {}
     for _, line in lines_with(text, _MEANING):
         if match := _JOB.match(line):
             blocks.append(_Block(match))
         elif match := _SETTINGS.match(line):
-            engines.append(match[5])
-            for letter, *ends in _BLOCKS.findall(match[4]):
-                own = sizes.setdefault(_DIRECTIONS["RWT".index(letter)], set())
-                own.update(ends)
+            said = JobFacts(engine=match[5], record_bytes=dict(_sizes(match[4])))
+            facts[match[1]] = said if facts.get(match[1], said) == said else JobFacts()  # of another run beside it
         elif match := _GROUP.match(line):
             sums[int(match[1])] = []
         elif sums and (match := _SUM.match(line)):
@@ -123,14 +122,20 @@ def parse(text: str, source: str) -> tuple[Results, JobFacts]:
         raise InputError(
             f"{source}: has no line of results, such as '  read: IOPS=…'; run fio with --output-format=json"
         )
-    alone = {name: min(own) for name, own in sizes.items() if len(own) == 1}
-    record_bytes = {name: whole_number(one, "bs") for name, one in alone.items() if one.isdecimal()}  # not 16.0Ki
-    facts = JobFacts(engine=engines[0] if len(set(engines)) == 1 else "", record_bytes=record_bytes)
     reports = [block for block in blocks if block.head[1] != TOTAL]  # that is the sum of the reports before it
-    jobs = [_job(block, record_bytes) for block in reports]
+    if facts.keys() - {block.head[1] for block in reports}:  # with group_reporting a report may be that of several jobs
+        facts = {}
+    jobs = [_job(block, facts.get(block.head[1], JobFacts()).record_bytes) for block in reports]
     if not _SERVER.search(text):  # each server has groups of its own
         jobs = [replace(job, misfits=tuple(_of_sums(jobs, job, sums.pop(job.group, [])))) for job in jobs]
     return Results("", jobs, messages=text), facts
+
+
+def _sizes(blocks: str) -> Iterator[tuple[str, int]]:
+    """By direction, where all requests are of one size that is printed with all its digits."""
+    for letter, low, high in _BLOCKS.findall(blocks):
+        if low == high and low.isdecimal():  # not 16.0Ki
+            yield _DIRECTIONS["RWT".index(letter)], whole_number(low, "bs")
 
 
 def _of_sums(jobs: Sequence[Job], first: Job, sums: Sequence[re.Match[str]]) -> Iterator[Misfit]:
@@ -174,7 +179,9 @@ def _job(block: _Block, record_bytes: Mapping[str, int]) -> Job:
     counts = [whole_number(count, "issued rwts") for count in block.issued.groups()] if block.issued else []
     issued = dict(zip(_DIRECTIONS, counts, strict=False))
     directions = {
-        rate["direction"]: _direction(rate, latencies, issued.get(rate["direction"]), record_bytes)
+        rate["direction"]: _direction(
+            rate, latencies, issued.get(_ISSUED_AS.get(rate["direction"], rate["direction"])), record_bytes
+        )
         for rate, latencies in zip(block.rates, block.latencies, strict=True)
     }
     error = whole_number(block.head[4], "err")

@@ -47,8 +47,8 @@ def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
             device = named[1]
         elif timing := _TIMING.search(line):
             claims.append(_claim(timing, device))
-    own = [one for one in command_line.plain(argv) if matches(command_line.program(one))]
-    timed = any(re.fullmatch(r"-[A-Za-z]*[tT][A-Za-z]*", word) for one in own for word in one)
+    own = command_line.words_of(argv, matches)
+    timed = any(re.fullmatch(r"-[A-Za-z]*[tT][A-Za-z]*", word) for word in own)
     if not claims and (timed or not own):
         raise InputError(f"hdparm's output has no timing that ended; it ends with {last_line(text)}")
     return claims

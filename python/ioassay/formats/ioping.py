@@ -114,8 +114,8 @@ class _Command:
 
 def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
     """One claim a run; InputError when none printed its statistics."""
-    commands = [_command(one[1:]) for one in command_line.plain(argv) if matches(command_line.program(one))]
-    command = commands[0] if len(commands) == 1 else _Command()
+    words = command_line.words_of(argv, matches)
+    command = _command(words[1:]) if words else _Command()
     claims = list(_of_text(text, command))
     if not claims and '"stat": {' in text:
         claims = [_of_json(text, command)]

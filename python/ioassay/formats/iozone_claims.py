@@ -8,7 +8,7 @@ passes run and the first is reported. The table is read by `iozone_table`, -R an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ioassay.errors import InputError
@@ -98,7 +98,7 @@ def _nothing(text: str) -> str:
 
 def _run(preamble: str, text: str, start: int, argv: Sequence[str]) -> _Run:
     echoed = re.search(r"Command line used: \S+ ?(.{0,10000})", preamble)
-    words = echoed[1].split() if echoed else next((one[1:] for one in _own(argv)), [])
+    words = echoed[1].split() if echoed else command_line.words_of(argv, matches)[1:]
     found = parse_invocation(words)
     said = [name for mark, name in (("Include fsync", "fsync"), ("Include close", "close")) if mark in preamble]
     unit = _OPS if "OPS Mode" in preamble else _MICROSECONDS if "Microseconds/op Mode" in preamble else _KB
@@ -112,10 +112,6 @@ def _run(preamble: str, text: str, start: int, argv: Sequence[str]) -> _Run:
         includes=tuple(dict.fromkeys([*found.includes, *said])),
         poor_up_to_kib=whole_number(poor[1], "poor timer") if poor else 0,
     )
-
-
-def _own(argv: Sequence[str]) -> Iterator[list[str]]:
-    return (one for one in command_line.plain(argv) if matches(command_line.program(one)))
 
 
 def _matrix_rows(text: str) -> list[Row]:

@@ -30,7 +30,7 @@ class Part:
 
 def calls(programs: Sequence[Program], matches: Callable[[str], bool]) -> list[Program]:
     """The runs of a tool in the order in which they ended."""
-    found = [program for program in programs if matches(_name(program.words))]
+    found = [program for program in programs if matches(command_line.program(program.words))]
     return sorted(found, key=lambda program: program.ended_ns or float("inf"))
 
 
@@ -61,25 +61,12 @@ def _in_order(texts: Sequence[str], found: Sequence[Program], *, sure: bool = Tr
 
 
 def alone(programs: Sequence[Program], found: Sequence[Program]) -> bool:
-    """Whether nothing ran beside one run of the tool but what starts it: a wrapper, a shell for one command."""
-    return len(found) == 1 and all(
-        program is found[0] or _begins_another(program, programs) or command_line.starts_one(program.words)
-        for program in programs
-    )
-
-
-def _begins_another(program: Program, programs: Sequence[Program]) -> bool:
-    """It is what its process was before it began the next program."""
-    return any(one.process == program.process and one.began_ns == program.ended_ns for one in programs)
+    """Whether one process ran, and one run of the tool is what it became: no other can have used the same files."""
+    return len(found) == 1 and len({program.process for program in programs}) == 1 and programs[-1] is found[0]
 
 
 def _may_swap(one: Program, other: Program) -> bool:
     return one.words != other.words and other.began_ns < one.ended_ns and other.ended_ns - one.ended_ns < _CLOSE_NS
-
-
-def _name(words: Sequence[str]) -> str:
-    name = command_line.program(words)
-    return command_line.program(words[1:]) if name == "busybox" else name
 
 
 def of_files(

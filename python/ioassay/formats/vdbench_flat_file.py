@@ -43,12 +43,10 @@ def looks_like(text: str) -> bool:
 
 def outputs(argv: Sequence[str]) -> list[str]:
     """The flat file in the folder of -o, which is `output` without it."""
-    for one in command_line.plain(argv):
-        if matches(command_line.program(one)):
-            folders = [word for option, word in pairwise(one) if option == "-o"]
-            joined = [word[2:] for word in one[1:] if re.match(r"-o\w", word)]
-            return [posixpath.join(*([*folders, *joined] or ["output"])[-1:], "flatfile.html")]
-    return []
+    words = command_line.words_of(argv, matches)
+    folders = [word for option, word in pairwise(words) if option == "-o"]
+    joined = [word[2:] for word in words[1:] if re.match(r"-o\w", word)]
+    return [posixpath.join(*([*folders, *joined] or ["output"])[-1:], "flatfile.html")] if words else []
 
 
 def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
