@@ -141,6 +141,11 @@ FAULTS = (
         ("OTHER-TIME", "IMPOSSIBLE-LATENCY"),
     ),
     Fault(
+        "with fixedbufs synchronisations are submitted as writes: 11571 are printed, 14 requests have the opcode FSYNC",
+        lambda job: "fixedbufs" in job and bool({"fsync", "fdatasync"} & {*job}),
+        ("FEWER-SEEN", "MORE-SEEN", "NOT-SYNCED"),
+    ),
+    Fault(
         "a synchronisation queued again counts again: 112 are printed, io_uring_submit_req has opcode FSYNC 28 times",
         lambda job: job["ioengine"] == "io_uring" and "iodepth_batch_submit" in job and "fsync" in job and mixed(job),
         ("FEWER-SEEN",),

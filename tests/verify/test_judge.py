@@ -127,21 +127,6 @@ def test_without_a_claim_the_verdict_says_what_the_kernel_saw() -> None:
     assert [part["bytes"] for part in requested["parts"]] == [300, 700]
 
 
-@table("judge", "interim_summaries_are_counted_only_where_they_are_runs_of_their_own")
-def test_interim_summaries(records: Sequence[int], interim: int, noted: int, category: str) -> None:
-    """Of dd, which printed `records` one after the other; the first ones may be `interim`, and as many are noted."""
-    claims = [
-        claim("/a", operations=number, bytes=4096 * number, source="dd", doubts=["interim"] * (place < interim))
-        for place, number in enumerate(records)
-    ]
-    verdicts = judge(claims, observation("/a", block=[requests()]))
-    assert [(verdict.category, verdict.claim and verdict.claim.operations) for verdict in verdicts] == [
-        (category, number) for number in records
-    ]
-    found = [any(note.code == Code.INTERIM_SUMMARY for note in verdict.notes) for verdict in verdicts]
-    assert noted is None or found == [place < noted for place in range(len(records))]
-
-
 # Which claims are judged together, on which files and sessions
 
 

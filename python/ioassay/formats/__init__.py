@@ -161,7 +161,7 @@ def _claims_of(
 ) -> list[Claim]:
     found = parser(name)
     own = printers.calls(programs, found.matches)
-    alone = printers.alone(programs, own) if own else found.matches(command_line.program(argv))
+    alone = printers.alone(programs, own) if programs else found.matches(command_line.program(argv))
     expanded = getattr(found, "expanded", lambda words, files: words)
     own = [replace(one, words=expanded(one.words, files)) for one in own]
     printing = [one for one in own if getattr(found, "prints", lambda words: True)(one.words)]
@@ -200,6 +200,9 @@ def _read_of_runs(
     rest = [one for place, one in enumerate(own) if place not in written]
     everything = [part for parts in shown.values() for part in parts]
     pairs = printers.pair(shown, rest, int(found.STREAM == "stderr")) if rest else []
+    if rest and not pairs and everything and hasattr(found, "without_interim"):
+        shown = {output: found.without_interim(parts) for output, parts in shown.items()}
+        pairs = printers.pair(shown, rest, int(found.STREAM == "stderr"))
     if rest and not pairs and (everything or not written):  # the parser says what is missing
         pairs = [printers.Part("\n".join(everything), own[0].words if len(own) == 1 else (), sure=False)]
     elif not rest:  # copies of the files that are none

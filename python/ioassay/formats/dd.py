@@ -58,6 +58,21 @@ def split(text: str) -> list[str]:
     return parts_from(text, [start for start, _ in _places(text)])
 
 
+def without_interim(parts: Sequence[str]) -> list[str]:
+    """Of parts for more summaries than runs those that the next one does not include."""
+    blocks = [next(_blocks(part)) for part in parts]
+    ends = zip(parts, blocks, [*blocks, None][1:], strict=True)
+    return [part for part, block, later in ends if later is None or not _includes(_amounts(later), _amounts(block))]
+
+
+def _includes(later: Sequence[float], amounts: Sequence[float]) -> bool:
+    return all(now >= then for now, then in zip(later, amounts, strict=True))
+
+
+def _amounts(block: _Block) -> tuple[float, ...]:
+    return (*block.read, *block.written, block.total_bytes or 0, block.seconds or 0)
+
+
 def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
     """The claims of the last summary of a run; of each where its arguments are not known.
 

@@ -82,26 +82,34 @@ def _of_report(text: str, words: Sequence[str]) -> list[Claim]:
     if not fio_json.looks_like(text):
         if fio_terse.looks_like(text):
             known = _with_options(fio_terse.parse(_last_terse(text, words), _SOURCE), words)
-            return claims(replace(known, jobs=[_with_own_percentiles(job) for job in known.jobs]))
+            own = replace(known, jobs=[_with_own_percentiles(job) for job in known.jobs])
+            return claims(own, _of_unnamed(known, words))
         if fio_text.looks_like(text):
             results, facts = fio_text.parse(text, _SOURCE)
             known = _with_options(results, words)
-            return claims(known, None if known is not results else facts)
-    return claims(_with_options(fio_json.parse(text, _SOURCE), words))  # which says what is wrong
+            return claims(known, _of_unnamed(results, words) or (None if known is not results else facts))
+    results = fio_json.parse(text, _SOURCE)  # which says what is wrong
+    return claims(results, _of_unnamed(results, words))
 
 
 def _with_options(results: Results, words: Sequence[str]) -> Results:
-    """With the options of the command line, where the results do not repeat them.
+    """With the options of the command line, where it names every job of the results."""
+    options = fio_command.jobs_of(words)
+    if not results.jobs or not all(job.name in options for job in results.jobs):
+        return results
+    return replace(results, jobs=[replace(job, options=options[job.name]) for job in results.jobs])
 
-    With group_reporting a job may be missing: then another one's results are its own as well, and no options are those
-    of the results.
+
+def _of_unnamed(results: Results, words: Sequence[str]) -> Mapping[str, JobFacts] | None:
+    """What is true of each job of the results where one is missing: with group_reporting another one's are its own too.
+
+    None where all are there. Where one of them maps its files, calls do not show all that they did.
     """
     options, names = fio_command.jobs_of(words), {job.name for job in results.jobs}
-    if options and names < options.keys():
-        return replace(results, jobs=[replace(job, options={}) for job in results.jobs])
-    if not names or not names <= options.keys():
-        return results
-    return replace(results, jobs=[replace(job, options=job.options or options[job.name]) for job in results.jobs])
+    if not names < options.keys():
+        return None
+    maps = any(table.get("ioengine") == "mmap" for table in options.values())
+    return dict.fromkeys(names, JobFacts(engine="mmap" if maps else ""))
 
 
 def _with_own_percentiles(job: Job) -> Job:
@@ -176,7 +184,7 @@ def _claim(section: str, results: Results, facts: JobFacts) -> Claim | None:
     laid_out = "Laying out IO file" in results.messages
     doubts = {
         "no-operations": counted and not operations,
-        "several-clocks": not alone,
+        "several-clocks": not alone or any(job.options.get("numjobs", "1") != "1" for job in jobs),
         "among-others": facts.runs_others,
     }
     return Claim(

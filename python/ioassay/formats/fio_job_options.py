@@ -30,7 +30,7 @@ _VERIFYING = ("verify", "do_verify", "verify_only", "verify_backlog")
 _PLACING = {
     *("offset", "start_offset", "offset_increment", "offset_align", "filesize", "fill_device", "fill_fs"),
     *("file_append", "file_service_type", "random_distribution", "opendir", "blockalign", "ba"),
-    *("bs_unaligned", "blocksize_unaligned", "loops"),
+    *("bs_unaligned", "blocksize_unaligned", "loops", "openfiles"),
 }
 """Options with which `size` alone does not say what is reached, or not each part as often. Loops repeat their order."""
 _WITHOUT_FILES = {"null", "cpuio", "net", "netsplice", "rdma"}
@@ -188,9 +188,11 @@ def _paths(job: Job) -> list[str]:
     """`filename`, or the names that fio makes of a job's name and number, as they stand relative to fio's folder."""
     table = job.options
     folder = table.get("directory", "")
+    if table.get("ioengine") in _WITHOUT_FILES:
+        return []
     if table.get("filename"):
         names = [name.replace("\\:", ":") for name in re.split(r"(?<!\\):", table["filename"]) if name]
-    elif table.get("ioengine") in _WITHOUT_FILES or table.keys() & {"filename_format", "opendir"}:
+    elif table.keys() & {"filename_format", "opendir"}:
         return []
     else:
         jobs, files = (max(1, int(_number(table, name))) for name in ("numjobs", "nrfiles"))
@@ -256,13 +258,13 @@ def _unreported(tables: Sequence[Mapping[str, str]]) -> list[str]:
     """
     reasons = {
         "ramp": ("ramp_time", "latency_target"),
-        "end-fsync": ("end_fsync", "fsync_on_close"),
         "pre-read": ("pre_read",),
     }
     found = [
         reason for reason, names in reasons.items() if any(_number(table, name) for table in tables for name in names)
     ]
-    return [*found, *(["pauses"] if any(map(_verifies, tables)) else [])]
+    ends = all(_number(table, "end_fsync") or _number(table, "fsync_on_close") for table in tables)
+    return [*found, *(["end-fsync"] if ends else []), *(["pauses"] if any(map(_verifies, tables)) else [])]
 
 
 def _verifies(table: Mapping[str, str]) -> bool:

@@ -61,8 +61,8 @@ def _in_order(texts: Sequence[str], found: Sequence[Program], *, sure: bool = Tr
 
 
 def alone(programs: Sequence[Program], found: Sequence[Program]) -> bool:
-    """Whether one process ran, and one run of the tool is what it became: no other can have used the same files."""
-    return len(found) == 1 and len({program.process for program in programs}) == 1 and programs[-1] is found[0]
+    """Whether one process ran, and the tool is what it became: no other program can have used the same files."""
+    return len({program.process for program in programs}) == 1 and list(found) in ([], [programs[-1]])
 
 
 def _may_swap(one: Program, other: Program) -> bool:

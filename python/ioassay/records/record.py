@@ -158,8 +158,8 @@ class Claim:
     """What its own output gives against its numbers: 'clock-clamp', 'poor-timer', 'whole-microseconds', 'sparse' (zeros
     counted, not written), 'sides-unknown' (dd without its arguments), 'no-operations' (bytes of nothing),
     'several-clocks' (processes that each began when they could, of whose times the longest is claimed),
-    'printer-unknown' (which process printed it is not certain), 'interim' (a summary that the next claim may include),
-    'among-others' (a script started it, or it starts others: these may use the same files), 'log-not-synced' (a part of
+    'printer-unknown' (which process printed it is not certain), 'among-others' (beside it, or by it, other programs
+    ran, which may have used the same files), 'log-not-synced' (a part of
     what a database wrote)."""
     misfits: Sequence[Misfit] = ()
     """Printed numbers that contradict what else is printed, which every tool prints more than once in some form."""

@@ -136,6 +136,10 @@ class _Access:
         return sum(max(part.calls.bytes for part in parts) for parts in self._files())
 
     @property
+    def files(self) -> int:
+        return len(self._files())
+
+    @property
     def numbers(self) -> dict[str, float]:
         """For the verdict."""
         return {
@@ -274,11 +278,12 @@ def _judge_extent(pattern: str, working_set: int | None, access: _Access) -> lis
         single = pattern in (RANDOM, SEQUENTIAL) and access.calls > 1 and access.most_touched <= access.draw_bytes
         return [_incomplete(Code.ONE_PLACE)] if single else []
     slack = tolerances.of("working_set_share")
-    if access.least_touched > working_set * (1 + slack):
+    rest = access.bytes / access.calls * access.files  # of calls that the ends of files fill up or leave out
+    if access.least_touched > working_set * (1 + slack) + rest:
         larger = state(Code.WORKING_SET_LARGER, claimed_bytes=working_set, unique_bytes=access.least_touched)
         return [Fault(CONTRADICTED, "OTHER-WORKING-SET", (larger,))]
     expected, deviation = _touched_by(pattern, working_set, access)
-    if access.most_touched >= expected * (1 - slack) - _DEVIATIONS * deviation:
+    if access.most_touched >= expected * (1 - slack) - _DEVIATIONS * deviation - rest:
         return []
     smaller = state(Code.WORKING_SET_SMALLER, claimed_bytes=working_set, expected_bytes=int(expected),
                     unique_bytes=access.most_touched)  # fmt: skip

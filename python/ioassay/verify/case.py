@@ -14,7 +14,7 @@ from ioassay.formats import conventions
 from ioassay.records.observation import READ, File, Observation, Session
 from ioassay.records.record import RANDOM, Claim
 from ioassay.verify import tolerances
-from ioassay.verify.claim_groups import Group, calls_of, groups
+from ioassay.verify.claim_groups import NULL, Group, calls_of, groups
 from ioassay.verify.evidence import BY_NAME, RINGS, SPLICE, VSYNC, Device, Evidence, calls_seen, device_seen
 from ioassay.verify.statement import Amount, Code, Statement, state
 
@@ -278,6 +278,8 @@ def _moved(group: Group, seen: Evidence) -> tuple[int, int]:
     What a tool does and leaves out of its numbers (a ramp) is done by devices as well.
     """
     claimed = expected(group)
+    if group.claims[0].engine == NULL:
+        return 0, 0
     if _leaves_out(group) and seen.bytes > (claimed.bytes or 0):
         return seen.operations, seen.bytes
     operations = claimed.operations if seen.source != "files" and claimed.operations else seen.operations

@@ -8,7 +8,7 @@ kind is judged together. The work grows with claims and sessions, not with their
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from ioassay.formats import conventions
@@ -18,6 +18,9 @@ from ioassay.records.record import Claim
 KEYS, MIXED, TRIM = "keys", "mixed", "trim"
 MAPPED = "mmap"
 """The engine whose reads and writes are no calls."""
+NULL = "null"
+"""The engine that does nothing."""
+_WITHOUT_CALLS = (MAPPED, NULL)
 
 # Files that programs open on their own account. Folders and endings count for files that are only read.
 _OWN_FOLDERS = ("/usr/", "/lib/", "/lib32/", "/lib64/", "/bin/", "/sbin/", "/etc/", "/opt/", "/run/", "/snap/")
@@ -65,9 +68,9 @@ def groups(claims: Sequence[Claim], observation: Observation) -> list[Group]:
     """Every claim in exactly one group, in the order of their first claims."""
     overflowed = any(observation.health.get(f"untracked_{name}") for name in ("files", "sessions"))
     if SYSCALLS not in observation.layers or overflowed:
-        kinds: dict[str, list[int]] = {}
+        kinds: dict[tuple[str, str], list[int]] = {}
         for place, claim in enumerate(claims):
-            kinds.setdefault(claim.kind, []).append(place)
+            kinds.setdefault((claim.kind, _way(claim)), []).append(place)
         files, listed = list(observation.files), kinds.values()
         return [Group(at, [claims[p] for p in at], False, files=files, overflowed=overflowed) for at in listed]
     index = _Index(observation, claims)
@@ -217,12 +220,12 @@ def _next(queue: Sequence[Session], start: int, kind: str) -> int:
 
 
 def _sums(places: Sequence[int], claims: Sequence[Claim], index: _Index) -> list[Group]:
-    """By kind, and by files that are named: those that share one are one."""
+    """By kind, and by files that are named: those that share one are one. What makes no calls stands apart."""
     members: dict[int, list[int]] = {}
-    owner: dict[tuple[str, str], int] = {}
+    owner: dict[tuple[str, str, str], int] = {}
     for place in places:
         claim = claims[place]
-        names = [(claim.kind, path) for path in claim.paths or ("",)]
+        names = [(claim.kind, _way(claim), path) for path in claim.paths or ("",)]
         roots = sorted({owner[name] for name in names if name in owner} | {place})
         first = roots[0]
         for root in roots[1:]:
@@ -232,11 +235,15 @@ def _sums(places: Sequence[int], claims: Sequence[Claim], index: _Index) -> list
             owner[name] = first
         if len(roots) > 2:
             owner.update({name: first for name, root in owner.items() if root in roots})
-    return [_sum(sorted(group), claims, index) for group in members.values()]
+    ways = {(kind, path) for kind, way, path in owner if not way}
+    return [_sum(sorted(group), claims, index, ways) for group in members.values()]
 
 
-def _sum(places: Sequence[int], claims: Sequence[Claim], index: _Index) -> Group:
+def _sum(places: Sequence[int], claims: Sequence[Claim], index: _Index, called: Set[tuple[str, str]]) -> Group:
+    """`called` are files that claims of calls name: what was called for is theirs."""
     here = [claims[place] for place in places]
+    if here[0].engine == NULL:
+        return Group(places, here, True)
     files: dict[int, File] = {}
     missing: list[str] = []
     named = True
@@ -249,8 +256,14 @@ def _sum(places: Sequence[int], claims: Sequence[Claim], index: _Index) -> Group
     layout = _layout(here[0], sessions)
     kept = {id(session) for session in layout}
     sessions = [session for session in sessions if id(session) not in kept]
+    if here[0].engine == MAPPED and any((one.kind, path) in called for one in here for path in one.paths or ("",)):
+        sessions = [session for session in sessions if not calls_of(session, here[0].kind).calls]
     others = [] if files else index.others(here[0])
     return Group(places, here, True, sessions, list(files.values()), named, missing, layout=layout, others=others)
+
+
+def _way(claim: Claim) -> str:
+    return claim.engine if claim.engine in _WITHOUT_CALLS else ""
 
 
 def _layout(claim: Claim, sessions: Sequence[Session]) -> list[Session]:

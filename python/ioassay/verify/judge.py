@@ -82,12 +82,17 @@ def judge(
     moment: a claim that is slower than the truth is then never contradicted.
     """
     probed = effect(twins) if twins is not None else None
-    verdicts = _judge_claims(claims, observation, probed, exit_ok=exit_ok, contended=contended)
-    final = [place for place, claim in enumerate(claims) if "interim" not in claim.doubts]
-    if len(final) == len(claims) or overall(verdicts).category in TRUE_CLAIMS:
-        return verdicts
-    others = _judge_claims([claims[at] for at in final], observation, probed, exit_ok=exit_ok, contended=contended)
-    return _with_interim(claims, dict(zip(final, others, strict=True)), verdicts)
+    verdicts: dict[int, Verdict] = {}
+    keys_alone = all(claim.kind == KEYS for claim in claims)
+    for place, claim in enumerate(claims):
+        if claim.kind == KEYS or claim.servers:
+            verdicts[place] = _judge_no_io(claim, observation, alone=keys_alone)
+    rest = [place for place in range(len(claims)) if place not in verdicts]
+    for case in cases([claims[place] for place in rest], observation, contended=contended, exit_ok=exit_ok):
+        verdict = _judge_case(case, probed)
+        for place in case.group.places:
+            verdicts[rest[place]] = replace(verdict, claim=claims[rest[place]])
+    return [verdicts[place] for place in range(len(claims))]
 
 
 def overall(verdicts: Sequence[Verdict], observation: Observation | None = None) -> Verdict:
@@ -116,36 +121,6 @@ def traffic(observation: Observation) -> list[Statement]:
 
 def _summed(code: Code, kind: str, calls: Sequence[Calls]) -> Statement:
     return state(code, kind=kind, number=sum(one.calls for one in calls), bytes=sum(one.bytes for one in calls))
-
-
-def _with_interim(claims: Sequence[Claim], final: Mapping[int, Verdict], summed: list[Verdict]) -> list[Verdict]:
-    """The verdicts without what may be interim summaries, if they are better: each of those has that of its claim."""
-    if not final or rank(overall(list(final.values()))) >= rank(overall(summed)):
-        return summed
-    verdicts = []
-    for place, claim in enumerate(claims):
-        after = [at for at in final if at >= place and claims[at].kind == claim.kind] or list(final)
-        verdict = final[after[0]]
-        if place not in final:
-            verdict = replace(verdict, claim=claim, notes=(state(Code.INTERIM_SUMMARY), *verdict.notes))
-        verdicts.append(verdict)
-    return verdicts
-
-
-def _judge_claims(
-    claims: Sequence[Claim], observation: Observation, probed: Effect | None, *, exit_ok: bool, contended: bool
-) -> list[Verdict]:
-    verdicts: dict[int, Verdict] = {}
-    keys_alone = all(claim.kind == KEYS for claim in claims)
-    for place, claim in enumerate(claims):
-        if claim.kind == KEYS or claim.servers:
-            verdicts[place] = _judge_no_io(claim, observation, alone=keys_alone)
-    rest = [place for place in range(len(claims)) if place not in verdicts]
-    for case in cases([claims[place] for place in rest], observation, contended=contended, exit_ok=exit_ok):
-        verdict = _judge_case(case, probed)
-        for place in case.group.places:
-            verdicts[rest[place]] = replace(verdict, claim=claims[rest[place]])
-    return [verdicts[place] for place in range(len(claims))]
 
 
 def _judge_no_io(claim: Claim, observation: Observation, *, alone: bool) -> Verdict:

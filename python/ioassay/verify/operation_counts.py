@@ -11,7 +11,7 @@ from pathlib import PurePath
 from ioassay.units import format_size
 from ioassay.verify import tolerances
 from ioassay.verify.case import Case
-from ioassay.verify.claim_groups import MAPPED
+from ioassay.verify.claim_groups import MAPPED, NULL
 from ioassay.verify.drive_counters import PAST_THE_KERNEL
 from ioassay.verify.evidence import BY_NAME, FILES, NOTHING, VSYNC, Evidence, unwatched
 from ioassay.verify.statement import Code, Statement, state
@@ -25,7 +25,7 @@ def judge_counts(case: Case) -> list[Fault]:
     """Nothing when the counts are as claimed; else the one fault."""
     if not case.is_amount_claimed:
         return []
-    engine = MAPPED if any(claim.engine == MAPPED for claim in case.claims) else case.claim.engine
+    engine = case.claim.engine
     if past := _past_the_kernel(case, engine):
         return [past]
     hidden = unwatched(engine, case.observation.layers)
@@ -39,7 +39,7 @@ def judge_counts(case: Case) -> list[Fault]:
 
 def _past_the_kernel(case: Case, engine: str) -> Fault | None:
     """An engine that says itself that it does nothing here."""
-    if engine == "null":
+    if engine == NULL:
         null = state(Code.NULL_ENGINE, claimed=case.expected.amount)
         return Fault(UNSUBSTANTIATED, "NULL-ENGINE", (null, state(Code.NOTHING_SUPPORTS)))
     if (name := PurePath(engine).name) in PAST_THE_KERNEL:
@@ -214,8 +214,9 @@ def _by_device(case: Case, why: Statement, *, mapped: bool) -> list[Fault]:
         if reached <= most or case.leaves_out:
             return []
         all_moved = state(Code.DEVICES_MOVED, moved_bytes=reached)
-        return [Fault(INCOMPLETE, "MORE-SEEN", (*known, all_moved, state(Code.REST_UNKNOWN)))]
-    is_direct = device.known and case.claim.direct and claimed and not device.stacked
+        reason = "MAPPED" if mapped else "MORE-SEEN"
+        return [Fault(INCOMPLETE, reason, (*known, all_moved, state(Code.REST_UNKNOWN)))]
+    is_direct = device.known and case.claim.direct and claimed and not device.stacked and not mapped
     if is_direct and reached <= tolerances.of("device_bytes"):
         return [Fault(UNSUBSTANTIATED, "NO-DEVICE-IO", (*known, state(Code.DIRECT_WITHOUT_DEVICE)))]
     moved = [state(Code.DEVICES_MOVED_PART, moved_bytes=reached)] if device.known else []

@@ -16,7 +16,7 @@ from ioassay.records.observation import STRACE, SYSCALLS, Calls, Observation, Se
 from ioassay.records.record import Claim
 from ioassay.verify import tolerances
 from ioassay.verify.case import Case
-from ioassay.verify.claim_groups import Group, calls_of
+from ioassay.verify.claim_groups import MAPPED, Group, calls_of
 from ioassay.verify.evidence import AIO, BY_NAME, URING, Evidence, kinds, timed_calls
 from ioassay.verify.statement import Code, Statement, state
 from ioassay.verify.verdict import CONTRADICTED, HELD_UP, INCOMPLETE, Fault, Finding
@@ -102,7 +102,7 @@ def judge_times(case: Case) -> Finding | None:
         found = Finding(notes=[state(Code.NOTHING_TIMED)], judged=False)
     elif "sides-unknown" in timed[0].doubts:
         found = Finding(notes=[state(Code.TIMES_OF_UNKNOWN_SIDES)], judged=False)
-    elif not case.seen.timed or not case.seen.calls.completed:
+    elif not case.seen.timed or not case.seen.calls.completed or case.claim.engine == MAPPED:
         found = _without_calls(case, claim)
     elif (accounted := of_group(case.group)) is not None and conventions(claim.source).passes:
         found = _strict(case, claim, accounted)
@@ -138,7 +138,7 @@ def _without_calls(case: Case, claim: Claim) -> Finding:
     untimed = [] if SYSCALLS in observation.layers and observation.backend != STRACE else [state(why)]
     if life_s <= 0:
         return Finding(notes=untimed, judged=False)
-    if seconds >= life_s * (1 - tolerances.of("life_share")):
+    if seconds + allowed_s(claim, seconds) >= life_s * (1 - tolerances.of("life_share")):
         by_life = state(Code.RATE_BY_LIFE, command_s=life_s, ratio=life_s / seconds)
         return Finding(notes=[by_life], numbers=_numbers(seconds, life_s, 0.0))
     unknown = state(Code.RATE_NOT_JUDGED, claimed_s=seconds, command_s=life_s)
@@ -146,12 +146,13 @@ def _without_calls(case: Case, claim: Claim) -> Finding:
 
 
 def _life_s(case: Case) -> float:
-    """How long the command ran, or its files were open where all of those are known; 0 where that is not known."""
+    """How long the command ran, or the files were open where all of those are known; 0 where that is not known."""
     observation, opened = case.observation, case.group.sessions
     life_s = (observation.ended_ns - observation.held_ns) * _NS if observation.held_ns else 0.0
     if not case.group.named or not opened or not all(one.opened_ns and one.closed_ns for one in opened):
         return life_s
-    return min(life_s, (max(one.closed_ns for one in opened) - min(one.opened_ns for one in opened)) * _NS)
+    span_ns = max(one.closed_ns for one in opened) - min(one.opened_ns for one in opened)
+    return min(life_s, span_ns * _NS, sum(one.closed_ns - one.opened_ns for one in opened) * _NS)
 
 
 def _life(claim: Claim, observation: Observation) -> list[Fault]:

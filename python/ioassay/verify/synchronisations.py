@@ -14,7 +14,7 @@ from ioassay.records.observation import SYNC, SYSCALLS, WRITE, Observation, Sess
 from ioassay.records.record import Claim
 from ioassay.verify import tolerances
 from ioassay.verify.case import Case, Pool
-from ioassay.verify.claim_groups import MIXED, Group
+from ioassay.verify.claim_groups import MIXED, NULL, Group
 from ioassay.verify.evidence import unwatched
 from ioassay.verify.statement import Code, Statement, state
 from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, Fault, Finding
@@ -27,13 +27,17 @@ _WITH_FLAGS = frozenset({"pwritev2", "aio", "uring"})
 
 
 def judge_sync(case: Case) -> Finding | None:
-    """None where no synchronisation is claimed, or nothing was written that could be synchronised."""
+    """None where no synchronisation is claimed, or nothing was written that could be synchronised.
+
+    Which calls are whose is unknown: where some claims are of synchronous writes, or of a synchronisation at the end,
+    and others are not, only their number is judged.
+    """
     group, observation = case.group, case.observation
     # Where some synchronisation of writes is claimed and no number, it is one.
     claimed = sum(claim.syncs or (_writes(claim) and "fsync" in claim.includes) for claim in case.claims)
-    ends, each = any(map(_ends, case.claims)), any(map(_each, case.claims))
-    if not claimed and not ends and not each:
-        return None
+    ends, each = all(map(_ends, case.claims)), all(map(_each, case.claims))
+    if case.claim.engine == NULL or not (claimed or ends or each):
+        return Finding(judged=False) if any(_ends(claim) or _each(claim) for claim in case.claims) else None
     if SYSCALLS not in observation.layers or unwatched(case.claim.engine, observation.layers):
         return _by_device(case.pool)
     if not group.told_apart:
