@@ -105,7 +105,7 @@ def _of_unnamed(results: Results, words: Sequence[str]) -> Mapping[str, JobFacts
 
     None where all are there. Where one of them maps its files, calls do not show all that they did.
     """
-    options, names = fio_command.jobs_of(words), {job.name for job in results.jobs}
+    options, names = fio_command.jobs_of(words), {job.name for job in results.jobs} - {""}
     if not names < options.keys():
         return None
     maps = any(table.get("ioengine") == "mmap" for table in options.values())

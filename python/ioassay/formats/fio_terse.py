@@ -26,7 +26,8 @@ _LAYOUTS[5] = (_DIRECTION_V5, ("read", "write", "trim"))
 _KIB = 1024
 _STEP_NS = 1e3
 """All but means and deviations are whole microseconds."""
-_RESULT = re.compile(r"(?:^|(?<=[\r\n]))[0-9]{1,9};fio-[^\r\n]*")
+_RESULT = re.compile(r"(?:^|(?<=[\r\n]))[0-9]{1,9};fio-(?![^;]*;;-1;)[^\r\n]*")
+"""With group_reporting 3.33 may add a line of no job in no group."""
 
 
 def looks_like(text: str) -> bool:
