@@ -46,6 +46,11 @@ def timed(job: Job) -> bool:
     return "time_based" in job
 
 
+def ends(job: Job) -> bool:
+    """fio 3.33 with vsync waits for ever for a batch that a pause left incomplete, and gives up after 300 s."""
+    return job["ioengine"] != "vsync" or "iodepth" not in job
+
+
 def own_files(job: Job) -> bool:
     return "filename" not in job
 
@@ -90,9 +95,9 @@ ROWS = (
     Row("runtime", 1, ("1", "1500ms"), timed),
     Row("runtime", 0.05, ("1",)),
     Row("ramp_time", 0.3, ("300ms", "1"), timed),
-    Row("rate", 0.25, ("4m", "20m"), timed),
-    Row("rate_iops", 0.2, ("200", "2000"), timed),
-    Row("thinktime", 0.08, ("50us", "200us")),
+    Row("rate", 0.25, ("4m", "20m"), lambda job: timed(job) and ends(job)),
+    Row("rate_iops", 0.2, ("200", "2000"), lambda job: timed(job) and ends(job)),
+    Row("thinktime", 0.08, ("50us", "200us"), ends),
     Row("loops", 0.1, ("2", "3"), lambda job: not timed(job)),
     Row("fsync", 0.12, ("1", "8", "32"), writes),
     Row("fdatasync", 0.1, ("4", "16"), writes),
