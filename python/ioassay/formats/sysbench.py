@@ -268,7 +268,9 @@ def _claim(kind: str, number: float, printed: str, run: FileTest, counts: _Count
     syncs_between = run.syncs_each or (counts.syncs and not counts.exact)
     # The interval behind the rates ends after the total time: when all is synchronised, and the threads are gone.
     late_s = _LATE_S + 0.02 * counts.seconds if alone and kind == "read" else math.inf
-    total = between("total time", run.total_s, counts.seconds - late_s, counts.seconds * (1 + counts.error) + 1e-3)
+    total = between(
+        "total time", run.total_s, counts.seconds - late_s, counts.seconds * (1 + counts.error / run.events) + 1e-3
+    )
     volume = run.rates[0 if kind == "read" else 1] * (block_bytes or 0)
     rate = equal("bandwidth", real(printed, "rate") * _MIB, volume, step + _HALF_STEP * (block_bytes or 0))
     return Claim(
