@@ -173,7 +173,8 @@ def _disorder(claim: Claim) -> list[Fault]:
         values = [claim.latency_ns.get(name) for name in own]
         mean_ns, spread_ns, most_ns = (value or 0.0 for value in values)
         spread_ns += claim.latency_step_ns.get(own[1], 0.0)
-        if all(values) and most_ns - mean_ns > spread_ns * math.sqrt(claim.operations or math.inf) * slack + 1000:
+        number = math.inf if own[0].startswith(_SYNCS) else claim.operations or math.inf
+        if all(values) and most_ns - mean_ns > spread_ns * math.sqrt(number) * slack + 1000:
             why = state(Code.LATENCY_SPREAD, mean_ns=mean_ns, spread_ns=spread_ns, most_ns=most_ns)
             return [Fault(CONTRADICTED, "IMPOSSIBLE-LATENCY", (why,))]
     parts_ns = [claim.latency_ns.get(f"{part}mean") or 0.0 for part in _PARTS]
