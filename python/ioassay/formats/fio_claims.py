@@ -149,6 +149,7 @@ def claims(results: Results, facts: Mapping[str, JobFacts] | None = None) -> lis
     if not results.jobs:
         raise InputError(f"{_SOURCE} has no jobs: nothing was run")
     jobs = [_counted_once(job) for job in results.jobs]
+    jobs = jobs if facts is None else [replace(job, options={}) for job in jobs]
     if facts is None:
         parts = [(own, job_facts(own)) for own in by_files(jobs)]
     else:

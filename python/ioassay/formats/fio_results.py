@@ -124,7 +124,8 @@ class Job:
     def all_misfits(self, direction: str, *, syncs: bool) -> list[Misfit]:
         """What of the numbers of a direction, and of the synchronisations, contradicts the rest."""
         own = self.directions[direction]
-        sync = [("sync", self.sync_latency)] if syncs and self.sync_latency else []
+        known = bool(self.options) and "fdatasync" not in self.options  # whose number is printed in JSON alone
+        sync = [("sync", one)] if syncs and (one := self.sync_latency) and (one.count_stated or known) else []
         sane = {name: one for name, one in own.latencies.items() if one.min_ns <= own.runtime_s * 1e9}
         named = [*sane.items(), *sync]  # of some engines fio prints hours
         found = [

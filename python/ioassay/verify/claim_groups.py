@@ -235,11 +235,11 @@ def _sums(places: Sequence[int], claims: Sequence[Claim], index: _Index) -> list
             owner[name] = first
         if len(roots) > 2:
             owner.update({name: first for name, root in owner.items() if root in roots})
-    ways = {(kind, path) for kind, way, path in owner if not way}
-    return [_sum(sorted(group), claims, index, ways) for group in members.values()]
+    called = {path for _, way, path in owner if not way}
+    return [_sum(sorted(group), claims, index, called) for group in members.values()]
 
 
-def _sum(places: Sequence[int], claims: Sequence[Claim], index: _Index, called: Set[tuple[str, str]]) -> Group:
+def _sum(places: Sequence[int], claims: Sequence[Claim], index: _Index, called: Set[str]) -> Group:
     """`called` are files that claims of calls name: what was called for is theirs."""
     here = [claims[place] for place in places]
     if here[0].engine == NULL:
@@ -256,7 +256,7 @@ def _sum(places: Sequence[int], claims: Sequence[Claim], index: _Index, called: 
     layout = _layout(here[0], sessions)
     kept = {id(session) for session in layout}
     sessions = [session for session in sessions if id(session) not in kept]
-    if here[0].engine == MAPPED and any((one.kind, path) in called for one in here for path in one.paths or ("",)):
+    if here[0].engine == MAPPED and any(path in called for one in here for path in one.paths or ("",)):
         sessions = [session for session in sessions if not calls_of(session, here[0].kind).calls]
     others = [] if files else index.others(here[0])
     return Group(places, here, True, sessions, list(files.values()), named, missing, layout=layout, others=others)
