@@ -110,7 +110,7 @@ def test_a_search_asks_as_many_at_once_as_there_are_workers(tmp_path: Path) -> N
         assert process.wait() in (0, 1), process.err
     assert json.loads((tmp_path / "run" / "tune.json").read_text())["batch"] == 1
     records = [json.loads(path.read_text()) for path in (tmp_path / "run").glob("trials/*/record.json")]
-    assert {record["status"] for record in records} == {"ok"} and len(records) >= 6
+    assert {record["status"] for record in records} == {"ok"} and len(records) >= 6, process.err
 
 
 # Names of executors

@@ -7,9 +7,7 @@ use crate::error::Unavailable;
 use crate::options::Options;
 use crate::program_set::ProgramSet;
 use crate::spare;
-
-/// Where the kernel describes its types.
-pub(crate) const BTF: &str = "/sys/kernel/btf/vmlinux";
+use crate::sys::{BTF, kernel};
 
 /// What is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,12 +55,6 @@ pub(crate) fn check() -> Result<(), Unavailable> {
         Some(what) => Err(Unavailable::NoPermission { what }),
         None => Ok(()),
     }
-}
-
-/// Release of the running kernel.
-pub(crate) fn kernel() -> String {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    release.trim().to_owned()
 }
 
 /// Which capabilities the effective set in `/proc/self/status` lacks (`include/uapi/linux/capability.h`).

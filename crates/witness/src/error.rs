@@ -5,7 +5,7 @@ use std::{fs, io};
 use aya::programs::ProgramError;
 use aya::{BtfError, EbpfError};
 
-use crate::capability::{BTF, kernel};
+use crate::sys::{BTF, kernel};
 
 /// Why nothing can be watched; each says the remedy.
 #[derive(Debug, thiserror::Error)]

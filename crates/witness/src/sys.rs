@@ -1,4 +1,4 @@
-//! The few system calls that neither the standard library nor aya has: the only unsafe code of this crate.
+//! The few system calls that neither the standard library nor aya has, the only unsafe code of this crate; and which kernel runs.
 //!
 //! aya knows no maps of task storage, so the root of the tree is entered by `bpf(2)` itself, with a pidfd as the key
 //! (`kernel/bpf/bpf_task_storage.c`): that also means the same process in every PID namespace.
@@ -8,8 +8,8 @@
     reason = "pidfd_open, bpf, membarrier and clock_gettime are called by number; each call's arguments live here"
 )]
 
-use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::{fs, io};
 
 const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
 const BPF_NOEXIST: u64 = 1;
@@ -115,4 +115,13 @@ fn read_clock(clock: libc::clockid_t) -> libc::timespec {
     // SAFETY: writes one timespec; these clocks exist on every Linux.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time
+}
+
+/// Where the kernel describes its types.
+pub(crate) const BTF: &str = "/sys/kernel/btf/vmlinux";
+
+/// Release of the running kernel.
+pub(crate) fn kernel() -> String {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    release.trim().to_owned()
 }

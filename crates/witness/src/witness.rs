@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use aya::maps::{Array, Map};
 
-use crate::capability::{check, kernel};
+use crate::capability::check;
 use crate::error::Unavailable;
 use crate::gather;
 use crate::listing::{self, Listed, Paths};
@@ -19,7 +19,7 @@ use crate::programs;
 use crate::record::{Event, Recorder};
 use crate::shape::{Health, TASK_WORDS};
 use crate::spare;
-use crate::sys;
+use crate::sys::{self, kernel};
 
 /// How long `finish` waits for requests of the process tree that are still under way. A completion that the kernel
 /// hid from the programs never comes, so it is short.
