@@ -41,12 +41,13 @@ def run(linux: kernel.Kernel, tests: list[str], limit_s: float, folder: Path) ->
     with disk.open("wb") as file:
         file.truncate(DISK_BYTES)
     subprocess.run(["mkfs.ext4", "-q", "-F", disk], check=True)
-    pytest = [sys.executable, "-m", "pytest", "-v", "-n", "0", "--timeout=0", "--tb=short", "-p", "no:cacheprovider"]
+    options = "-v -n0 -rs --timeout=0 --tb=short --color=no -p no:cacheprovider --basetemp=/var/tmp/tests"
+    pytest = f"{shlex.quote(sys.executable)} -m pytest {options} {shlex.join(tests)}"
     lines = f"""
 mkdir -p /var/tmp
 mount /dev/vda /var/tmp
 uname -r | sed 's/^/GUEST: Linux /'
-timeout --signal=INT {limit_s} {shlex.join(pytest)} -rs --basetemp=/var/tmp/tests {shlex.join(tests)} 2>&1 || true
+timeout --signal=INT {limit_s} {pytest} 2>&1 || true
 """
     environment = [f"PYTHONPATH={CHECKOUT / 'python'}", "PYTHONDONTWRITEBYTECODE=1", "COLUMNS=160"]
     script = shared_root.script(lines, CHECKOUT, environment)

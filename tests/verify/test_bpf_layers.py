@@ -94,7 +94,7 @@ def test_parts_of_latencies_sum_to_what_fio_measured(witnessed: Any, data: Path,
         pytest.skip(result["why"])
     found = result["latency_parts"][0]
     assert OPS - 32 <= found["operations"] <= OPS + 256, found  # the last of io_uring; those of the loader
-    assert 0.95 * found["mean_ns"] <= found["seen_ns"] <= found["mean_ns"], found
+    assert 0.9 * found["mean_ns"] <= found["seen_ns"] <= found["mean_ns"], found
     (mean_ns,) = [part["mean_ns"] for part in found["parts"] if part["name"] == "device"] or [0]
     assert device[0] * found["mean_ns"] <= mean_ns <= device[1] * found["mean_ns"], found
 
@@ -105,7 +105,7 @@ def test_level_block_sees_io_uring_and_no_system_call(watch: Any, look: Any, dat
     assert look.by(seen, "uring").bytes == SIZE
     assert sum(seen.operations[0].latency.counts) == OPS
     assert look.own(seen, "read").bytes >= SIZE
-    assert (list(seen.layers), list(seen.files), list(seen.sessions)) == (["block", "uring"], [], [])
+    assert (set(seen.layers) - {"bios"}, list(seen.files), list(seen.sessions)) == ({"block", "uring"}, [], [])
     assert (dict(seen.calls), dict(seen.call_errors)) == ({}, {})
 
 
@@ -147,11 +147,11 @@ def test_buffered_writes_stay_in_memory_until_they_are_synced(watch: Any, look: 
     synced = watch("syscalls", *job, "--end_fsync=1")
     for seen, syncs in ((deferred, 0), (synced, 1)):
         writes = look.on_file(seen, "data", "write")
-        assert (writes.calls, writes.bytes) == (OPS, SIZE)
-        assert look.on_file(seen, "data", "sync").calls == syncs
+        assert (writes.calls, writes.bytes, look.on_file(seen, "data", "sync").calls) == (OPS, SIZE, syncs)
     assert look.own(deferred, "write").bytes < SIZE // 4
     assert look.own(synced, "write").bytes > 0  # less than all where another program's sync wrote some pages first
-    assert look.own(synced, "flush").calls >= 1
+    flushed = [part for part in synced.block if part.kind == ("flush" if part.own else "write")]  # or by the journal
+    assert sum(part.calls.calls for part in flushed) >= 1
 
 
 @pytest.mark.root
