@@ -90,7 +90,7 @@ def claims(path: Path, case: Mapping[str, Any]) -> Read:
 
     def read(copy: bytes) -> None:
         for claim in found.read(text(copy), argv):
-            json.dumps(claim.__dict__, allow_nan=False)
+            json.dumps(claim.__dict__, allow_nan=False, default=vars)
             numbers = (claim.operations, claim.bytes, claim.seconds, claim.rate_bytes_per_s)
             assert all(number is None or number >= 0 for number in numbers)
 
@@ -121,7 +121,7 @@ def reading_of_a_driver(path: Path, case: Mapping[str, Any]) -> Read:
         assert parsed.status == OK or (parsed.status in (FAILED, SKIPPED) and parsed.reason)
         assert len(parsed.reason) < 2500, parsed.reason
         assert all(isinstance(value, int | float) for value in parsed.metrics.values())
-        json.dumps([parsed.metrics, *parsed.parts, *(vars(claim) for claim in parsed.claims)], allow_nan=False)
+        json.dumps([parsed.metrics, *parsed.parts, *map(vars, parsed.claims)], allow_nan=False, default=vars)
 
     return read
 

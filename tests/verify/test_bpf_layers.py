@@ -94,7 +94,8 @@ def test_parts_of_latencies_sum_to_what_fio_measured(witnessed: Any, data: Path,
         pytest.skip(result["why"])
     found = result["latency_parts"][0]
     assert OPS - 32 <= found["operations"] <= OPS + 256, found  # the last of io_uring; those of the loader
-    assert 0.9 * found["mean_ns"] <= found["seen_ns"] <= found["mean_ns"], found
+    # fio may wait for a processor between its clock and the call, where the kernel cannot see it.
+    assert 0.75 * found["mean_ns"] <= found["seen_ns"] <= found["mean_ns"], found
     (mean_ns,) = [part["mean_ns"] for part in found["parts"] if part["name"] == "device"] or [0]
     assert device[0] * found["mean_ns"] <= mean_ns <= device[1] * found["mean_ns"], found
 

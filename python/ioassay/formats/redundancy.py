@@ -19,7 +19,7 @@ _EXACT = 1e-6
 
 def between(name: str, value: float, low: float, high: float) -> list[Misfit]:
     """The number where it is not from `low` to `high`."""
-    return [] if low <= value <= high else [Misfit(name, value, low, high)]
+    return [] if low <= value <= high else [Misfit(name, value, max(low, 0.0), high if high < math.inf else None)]
 
 
 def equal(name: str, value: float, other: float, step: float) -> list[Misfit]:

@@ -89,7 +89,8 @@ class Misfit:
     name: str
     value: float
     low: float
-    high: float
+    high: float | None
+    """None where they imply no upper end."""
 
 
 @dataclass(frozen=True)

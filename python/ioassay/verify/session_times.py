@@ -114,7 +114,7 @@ def judge_times(case: Case) -> Finding | None:
 
 def impossible(claim: Claim, observation: Observation) -> list[Fault]:
     """What is wrong with the times of a claim whatever was seen of its calls."""
-    odd = [state(Code.MISFIT, **vars(misfit)) for misfit in claim.misfits[:1]]
+    odd = [state(Code.MISFIT if one.high is not None else Code.MISFIT_BELOW, **vars(one)) for one in claim.misfits[:1]]
     return [
         *_life(claim, observation),
         *_itself(claim),

@@ -42,7 +42,7 @@ class LatencyShares:
     """Conditions whose rate makes the level cost too much."""
 
 
-def analyse(records: Dataset, study: Study, cells: Sequence[Cell]) -> list[LatencyShares]:
+def answers(records: Dataset, study: Study, cells: Sequence[Cell]) -> list[LatencyShares]:
     """One answer where any condition was explained."""
     found = shares_of(records, cells)
     explained = {one.label for one in found}

@@ -94,7 +94,7 @@ class PathCosts:
 def analyse(records: Dataset, study: Study) -> Sequence[PathCosts | LatencyShares]:
     """One answer for a study that the witness explains, or of cases on a drive that counts; none elsewhere."""
     if study.may_explain:
-        return latency_shares.analyse(records, study, cells(records, study, _RESPONSE).cells)
+        return latency_shares.answers(records, study, cells(records, study, _RESPONSE).cells)
     where = setting(records, study)
     if where is None:
         return []
